@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# The short way to everything; the work is done by CMake and by the scripts in scripts/. `make help` lists the targets.
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+NAMES := src include tools tests examples
+
+.PHONY: all demo check bench format lint install uninstall clean help
+
+all:
+	@scripts/setup build
+	@scripts/build release
+
+demo:
+	@scripts/setup demo
+	@scripts/build release
+	@scripts/demo build
+
+check:
+	@scripts/setup check
+	@scripts/check
+
+bench: all
+	@build/tutti bench
+
+format:
+	@scripts/setup check
+	@find $(NAMES) -name '*.[ch]' -print0 | xargs -0 clang-format-14 -i
+
+lint:
+	@scripts/setup check
+	@scripts/lint
+
+install: all
+	@DESTDIR="$(DESTDIR)" cmake --install build --prefix "$(PREFIX)"
+
+uninstall:
+	@scripts/uninstall build "$(DESTDIR)"
+
+clean:
+	@rm -rf build
+
+help:
+	@echo "make            build the library, the program \`tutti\` and the examples in build/"
+	@echo "make demo       train a network on Fashion-MNIST with one rank per CPU"
+	@echo "make check      run every test, also under sanitizers, and every lint"
+	@echo "make bench      measure the collectives"
+	@echo "make lint       check format, layers, headers and clang-tidy's rules"
+	@echo "make format     format all C sources"
+	@echo "make install    install to PREFIX (/usr/local), below DESTDIR if set; make uninstall removes it"
+	@echo "make clean      remove build/"

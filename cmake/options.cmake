@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# tutti_options: what every target of this project is compiled with (warnings, sanitizer), and nothing that a consumer
+# of the installed library would inherit.
+
+add_library(tutti_options INTERFACE)
+
+# Empty, so that a file may say `#define _GNU_SOURCE` for itself too.
+target_compile_definitions(tutti_options INTERFACE _GNU_SOURCE=)
+target_compile_options(tutti_options INTERFACE
+    -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes -Wmissing-prototypes
+    -fno-common)
+if(TUTTI_WERROR)
+    target_compile_options(tutti_options INTERFACE -Werror)
+endif()
+
+# CMake's -O3 -DNDEBUG for Release is replaced: hot loops ask for -O3 themselves, and debug information lets a user's
+# profiler and debugger see into the library. Distributions strip it.
+set(CMAKE_C_FLAGS_RELEASE "-O2 -g -DNDEBUG")
+set(CMAKE_C_FLAGS_DEBUG "-O0 -g3")
+
+if(TUTTI_SANITIZE)
+    if(NOT TUTTI_SANITIZE MATCHES "^(address|undefined|thread)$")
+        message(FATAL_ERROR "TUTTI_SANITIZE is address, undefined or thread, not \"${TUTTI_SANITIZE}\".")
+    endif()
+    set(sanitize_flags -fsanitize=${TUTTI_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    target_compile_options(tutti_options INTERFACE ${sanitize_flags} -O1 -g -UNDEBUG)
+    target_link_options(tutti_options INTERFACE ${sanitize_flags})
+endif()
+
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)

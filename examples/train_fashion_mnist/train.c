@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One step on every rank: gradients of the own share of the batch, ONE all_reduce (SUM) over the array that holds all of
+ * them, the same update everywhere. Tutti's sums have the same bits on every rank, so the replicas stay bit-identical
+ * without ever being compared. The sum is divided by the size of the whole batch, so that uneven shares weigh what they
+ * should, and so that any number of ranks trains the same model but for the rounding of the sums.
+ */
+#include "train.h"
+
+#include "common.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MOMENTUM 0.9f
+
+/* Everybody starts from rank 0's parameters. */
+static void share_parameters(tutti_group *group, model *m)
+{
+    tutti_error error;
+    int64_t count = (int64_t)m->count;
+    DLTensor parameters = tutti_tensor_1d(m->parameters, &count, TUTTI_F32);
+    must(tutti_broadcast(group, &parameters, 0, TUTTI_CALL(.error = &error)), &error);
+}
+
+/* Replaces the gradients (and the loss behind them) by their sum over all ranks. Returns the seconds it took. */
+static double sum_gradients(tutti_group *group, model *m)
+{
+    tutti_error error;
+    int64_t count = (int64_t)m->count + 1;
+    DLTensor gradients = tutti_tensor_1d(m->gradients, &count, TUTTI_F32);
+    double start = seconds_now();
+    must(tutti_all_reduce(group, &gradients, &gradients, TUTTI_SUM, TUTTI_CALL(.error = &error)), &error);
+    return seconds_now() - start;
+}
+
+void train(tutti_group *group, const dataset *data, model *m, const train_options *o, progress *bar,
+           train_result *result)
+{
+    const int32_t rank = tutti_group_rank(group);
+    const int32_t ranks = tutti_group_size(group);
+    const int64_t steps_per_epoch = (data->count + o->batch - 1) / o->batch;
+    const int64_t all_steps = steps_per_epoch * o->epochs;
+
+    int32_t *order = allocate((size_t)data->count, sizeof(*order));
+    float *inputs = allocate((size_t)m->capacity * IMAGE_PIXELS, sizeof(*inputs));
+    uint8_t *labels = allocate((size_t)m->capacity, 1);
+    memset(result, 0, sizeof(*result));
+    result->steps_per_epoch = steps_per_epoch;
+    result->losses = allocate((size_t)all_steps, sizeof(float));
+    result->first_epoch = allocate(m->count, sizeof(float));
+
+    share_parameters(group, m);
+    double start = seconds_now();
+    for (int epoch = 0; epoch < o->epochs; epoch++) {
+        double epoch_start = seconds_now();
+        double communicating = 0;
+        double loss = 0;
+        order_plain(order, data->count);
+        order_shuffle(order, data->count, o->seed + (uint64_t)epoch);
+        for (int64_t step = 0; step < steps_per_epoch; step++) {
+            int64_t first = step * o->batch;
+            int64_t batch = data->count - first < o->batch ? data->count - first : o->batch;
+            int64_t begin = share_begin(batch, rank, ranks);
+            int64_t count = share_begin(batch, rank + 1, ranks) - begin;
+
+            dataset_gather(data, order, first + begin, count, inputs, labels);
+            model_gradients(m, inputs, labels, count);
+            communicating += sum_gradients(group, m);
+            double progressed = (double)result->steps / (double)all_steps;
+            model_update(m, 1.0f / (float)batch, (float)(o->rate * (1 - progressed)), MOMENTUM);
+
+            loss += m->gradients[m->count];
+            result->losses[result->steps++] = m->gradients[m->count] / (float)batch;
+            double elapsed = seconds_now() - epoch_start;
+            progress_show(bar, &(progress_state){.epoch = epoch + 1,
+                                                 .done = (double)(step + 1) / (double)steps_per_epoch,
+                                                 .loss = loss / (double)(first + batch),
+                                                 .images_per_second = (double)(first + batch) / elapsed,
+                                                 .communicating = communicating / elapsed});
+        }
+        result->communicating += communicating;
+        if (epoch == 0) {
+            memcpy(result->first_epoch, m->parameters, m->count * sizeof(float));
+        }
+    }
+    result->seconds = seconds_now() - start;
+    free(order);
+    free(inputs);
+    free(labels);
+}
+
+double accuracy(tutti_group *group, const dataset *data, model *m)
+{
+    const int32_t rank = tutti_group_rank(group);
+    const int32_t ranks = tutti_group_size(group);
+    int32_t *order = allocate((size_t)data->count, sizeof(*order));
+    float *inputs = allocate((size_t)m->capacity * IMAGE_PIXELS, sizeof(*inputs));
+    uint8_t *labels = allocate((size_t)m->capacity, 1);
+    order_plain(order, data->count);
+
+    int64_t correct = 0;
+    const int64_t end = share_begin(data->count, rank + 1, ranks);
+    for (int64_t first = share_begin(data->count, rank, ranks); first < end; first += m->capacity) {
+        int64_t count = end - first < m->capacity ? end - first : m->capacity;
+        dataset_gather(data, order, first, count, inputs, labels);
+        correct += model_correct(m, inputs, labels, count);
+    }
+    free(order);
+    free(inputs);
+    free(labels);
+
+    tutti_error error;
+    int64_t one = 1;
+    DLTensor counter = tutti_tensor_1d(&correct, &one, TUTTI_I64);
+    must(tutti_all_reduce(group, &counter, &counter, TUTTI_SUM, TUTTI_CALL(.error = &error)), &error);
+    return (double)correct / (double)data->count;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Data-parallel training: every rank holds the whole model and computes the gradients of its share of each batch. */
+#ifndef EXAMPLE_TRAIN_H
+#define EXAMPLE_TRAIN_H
+
+#include "data.h"
+#include "model.h"
+#include "progress.h"
+
+#include <tutti/tutti.h>
+
+typedef struct train_options {
+    int epochs;  /* the learning rate falls to 0 over them  */
+    int batch;   /* images per step, of all ranks together */
+    double rate; /* learning rate at the beginning         */
+    uint64_t seed;
+} train_options;
+
+typedef struct train_result {
+    int64_t steps_per_epoch;
+    int64_t steps;      /* of all epochs                                                */
+    float *losses;      /* per step: mean over the batch. The caller frees it */
+    float *first_epoch; /* the parameters after the first epoch. The caller frees it */
+    double seconds;
+    double communicating; /* seconds of this rank inside all_reduce, waiting included */
+} train_result;
+
+/* Trains m on the ranks of `group`, starting from rank 0's parameters. */
+void train(tutti_group *group, const dataset *data, model *m, const train_options *o, progress *bar,
+           train_result *result);
+
+/* The share of images that the model classifies correctly; every rank counts its share of them. */
+double accuracy(tutti_group *group, const dataset *data, model *m);
+
+#endif

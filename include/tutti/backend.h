@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * tutti/backend.h - the interface that a backend implements, built in or from a plug-in file.
+ *
+ * A backend is one constant struct tutti_backend with a table of functions. The core checks every argument, packs
+ * strided tensors and resolves places in joined tensors before a backend is called, so that a backend sees compact
+ * memory and valid values only. A plug-in file exports `const struct tutti_backend *tutti_backend_entry(void)`.
+ */
+#ifndef TUTTI_BACKEND_H
+#define TUTTI_BACKEND_H
+
+#include <tutti/p2p.h>
+
+TUTTI_BEGIN_DECLS
+
+#define TUTTI_BACKEND_ABI 1u
+
+/** Capabilities: promises that `tutti check` asserts. */
+enum {
+    TUTTI_CAP_RANK_ORDER = 1 << 0,  /* reductions are left folds in rank order                           */
+    TUTTI_CAP_ROUND_ONCE = 1 << 1,  /* narrow floats accumulate in f32 and round once                    */
+    TUTTI_CAP_SAME_BITS = 1 << 2,   /* the same bits on every rank and in every run                      */
+    TUTTI_CAP_CHECKS_CALLS = 1 << 3, /* differing calls give MISMATCH instead of a hang or a wrong result */
+    TUTTI_CAP_ONE_PROCESS = 1 << 8, /* a fact, not a promise: all ranks must be threads of one process  */
+    TUTTI_CAP_ONE_HOST = 1 << 9     /* likewise: all ranks must be on one host                           */
+};
+
+/**
+ * Where the parts of a joined tensor lie (the output of a gather, the input of a scatter). The joined tensor has `outer`
+ * rows of `pitch` bytes; part r occupies, in every row, counts[r] * unit bytes at displacements[r] * unit. counts NULL:
+ * every part has `each` units; displacements NULL: the parts follow one another. Alone, a part is compact:
+ * outer * count * unit bytes.
+ */
+typedef struct tutti_parts {
+    size_t outer;
+    size_t pitch;
+    size_t unit;
+    int64_t each;
+    const int64_t *counts;
+    const int64_t *displacements;
+} tutti_parts;
+
+/**
+ * One operation, ready to run: the descriptor of DESIGN's words. What is read depends on the kind:
+ *   all_reduce, reduce       src, dst (NULL off the root), count, dtype, redop, scale, root
+ *   broadcast                dst = the tensor on every rank, count, root
+ *   all_gather, gather       src (one part), dst (joined, by recv_parts), root
+ *   scatter, reduce_scatter  src (joined, by send_parts), dst (one part), root / redop, scale
+ *   all_to_all               src by send_parts, dst by recv_parts
+ *   send, recv               src or dst, count (capacity for recv), root = peer, p2p_tag, shape and ndim of the tensor
+ * src == dst or exact aliasing at the own part means in place. Memory that has no bytes may be NULL.
+ */
+typedef struct tutti_op {
+    uint32_t size;
+    tutti_operation kind;
+    tutti_dtype dtype;
+    tutti_reduce_op redop;
+    int32_t root; /* root or peer */
+    int32_t lane;
+    int32_t p2p_tag;
+    uint32_t user_tag;
+    int32_t dim;
+    int32_t ndim;
+    const void *src;
+    void *dst;
+    size_t count; /* elements of the tensor that is not joined */
+    double scale;
+    int64_t timeout_ms; /* resolved: -1 = for ever, else > 0 */
+    tutti_parts send_parts;
+    tutti_parts recv_parts;
+    const int64_t *shape;
+    tutti_message *message; /* recv: what came; may be NULL */
+    /* recv with unknown shape: called once with what will come; sets dst and count, or fails */
+    tutti_status (*allocate)(struct tutti_op *op, const tutti_message *message, int32_t ndim, const int64_t *shape);
+    void *allocate_user;
+    int64_t sequence;    /* out: number of the call in its lane */
+    tutti_status status; /* out, in a p2p batch: how this member ended */
+    uint32_t reserved;
+} tutti_op;
+
+/** The rendezvous as a backend sees it: keys are private to the group that is being opened. */
+typedef struct tutti_rendezvous {
+    uint32_t size;
+    uint32_t can_pass_descriptors;
+    void *self;
+    tutti_status (*set)(void *self, const char *key, const void *value, size_t length, tutti_error *error);
+    tutti_status (*get)(void *self, const char *key, void *value, size_t capacity, size_t *length, int64_t timeout_ms,
+                        tutti_error *error);
+    /* Hands a file descriptor to `readers` ranks of this host; the caller keeps its own. */
+    tutti_status (*put_fd)(void *self, const char *key, int fd, int32_t readers, tutti_error *error);
+    tutti_status (*get_fd)(void *self, const char *key, int *fd, int64_t timeout_ms, tutti_error *error);
+} tutti_rendezvous;
+
+/** What a backend is opened with. Valid during open only, except `rendezvous` and its store, which outlive the group. */
+typedef struct tutti_open_info {
+    uint32_t size;
+    int32_t rank;
+    int32_t world_size; /* of this group */
+    int32_t lanes;
+    int64_t timeout_ms;
+    DLDevice device;
+    const tutti_rendezvous *rendezvous;
+    void *native_communicator;
+    const int32_t *global_ranks; /* world_size entries */
+    /* The value of a setting ("shm.window") after struct, environment and default; NULL if there is no such key. */
+    const char *(*setting)(const void *settings, const char *key);
+    const void *settings;
+} tutti_open_info;
+
+/** The functions of a backend. Optional ones may be NULL. `state` is what open returned. */
+typedef struct tutti_backend_ops {
+    uint32_t size;
+    uint32_t reserved;
+    /** 1 if groups can be opened here; else 0 and a reason in `why`. Never crashes, never starts the engine. */
+    int32_t (*available)(char *why, size_t capacity);
+    tutti_status (*init)(tutti_error *error); /* optional: once, before the first open */
+    void (*fini)(void);                       /* optional: by tutti_finalize           */
+    tutti_status (*open)(const tutti_open_info *info, void **state, tutti_error *error);
+    void (*close)(void *state);
+    /** How an operation would be run ("native", "composed"), or NULL if it cannot. */
+    const char *(*supports)(void *state, const tutti_op *op);
+    /** Runs one collective to its end on the calling thread. */
+    tutti_status (*run)(void *state, tutti_op *op, tutti_error *error);
+    /** Starts all sends and receives, then waits for all of them. One op is a plain send or recv. Sets each status. */
+    tutti_status (*run_p2p)(void *state, tutti_op *const *ops, size_t count, int64_t timeout_ms, tutti_error *error);
+    tutti_status (*probe)(void *state, int32_t peer, int32_t tag, int32_t *found, tutti_message *message,
+                          tutti_error *error);
+    /** Optional: appends facts for people to tutti_group_describe. Returns the length as snprintf does. */
+    size_t (*describe)(void *state, char *text, size_t capacity);
+    /** Optional: why the group has failed; OK if it has not. */
+    tutti_status (*failure)(void *state, tutti_error *error);
+} tutti_backend_ops;
+
+/** A backend. All of it is constant and lives as long as the process. */
+typedef struct tutti_backend {
+    uint32_t abi; /* TUTTI_BACKEND_ABI */
+    uint32_t size;
+    const char *name; /* lower case, at most 15 bytes */
+    int32_t priority; /* "auto" takes the highest that is available and fits; negative: only by name */
+    uint32_t capabilities;
+    const tutti_backend_ops *ops;
+} tutti_backend;
+
+/** The entry point of a plug-in file: `TUTTI_API const tutti_backend *tutti_backend_entry(void)`. */
+typedef const tutti_backend *(*tutti_backend_entry_function)(void);
+
+/**
+ * Makes a backend known to this process under its name. The struct is kept by reference. Errors: INVALID_ARGUMENT (NULL,
+ * missing functions, bad name, name already known), VERSION (another ABI), NO_RESOURCE (32 backends at most).
+ */
+TUTTI_API tutti_status tutti_backend_register(const tutti_backend *backend, tutti_error *error);
+
+/** Opens a plug-in file and registers its backend. The file stays loaded. NOT_FOUND or BACKEND with the loader's text. */
+TUTTI_API tutti_status tutti_backend_load(const char *path, tutti_error *error);
+
+/** Finds a backend by name, in any case ("mock" is another name of "local"); NULL if unknown. */
+TUTTI_API const tutti_backend *tutti_backend_find(const char *name);
+
+/** Backend number `index` in order of priority, highest first; NULL behind the last one. */
+TUTTI_API const tutti_backend *tutti_backend_at(size_t index);
+
+/** Whether a backend can be used here: 1, or 0 with the reason in `why` (closed by NUL, cut if too long). */
+TUTTI_API int32_t tutti_backend_available(const tutti_backend *backend, char *why, size_t capacity);
+
+/** What the group's CPU backend promises (TUTTI_CAP_* bits); 0 for a stale handle. */
+TUTTI_API uint32_t tutti_group_capabilities(tutti_group *group);
+
+TUTTI_END_DECLS
+
+#endif

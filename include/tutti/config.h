@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * tutti/config.h - how a group is made.
+ *
+ * The struct holds what everyone needs; everything else is a setting "key=value" from one table (tutti_config_key, and
+ * `tutti info --config` prints it) with type, bounds, help text and the name of its environment variable. A value is
+ * looked up in this order: the struct or its settings, then the environment, then the default.
+ */
+#ifndef TUTTI_CONFIG_H
+#define TUTTI_CONFIG_H
+
+#include <stddef.h>
+#include <tutti/status.h>
+
+TUTTI_BEGIN_DECLS
+
+#define TUTTI_FOREVER     (-1)
+#define TUTTI_MAX_LANES   16
+#define TUTTI_TIMEOUT_MS  300000 /* the default deadline: 5 minutes */
+
+/**
+ * A rendezvous of the caller's own (a torch Store, etcd, ...). Keys are NUL-terminated, at most 255 bytes; values are
+ * bytes. `set` stores a value once. `get` waits up to timeout_ms for the key, writes up to `capacity` bytes and the
+ * full length, and returns TUTTI_TIMEOUT when the key did not appear. Both may be called from any thread and must stay
+ * valid until the group and all groups made from it are destroyed.
+ */
+typedef struct tutti_store_callbacks {
+    uint32_t size;
+    uint32_t flags; /* none yet: 0 */
+    void *user;
+    tutti_status (*set)(void *user, const char *key, const void *value, size_t length);
+    tutti_status (*get)(void *user, const char *key, void *value, size_t capacity, size_t *length, int64_t timeout_ms);
+} tutti_store_callbacks;
+TUTTI_STATIC_ASSERT(sizeof(tutti_store_callbacks) == 32, "no padding");
+
+/**
+ * The configuration of tutti_init and of new groups. Zero means default everywhere; `size` is set by TUTTI_CONFIG(...)
+ * or tutti_config_init. Strings are read during the call only.
+ */
+typedef struct tutti_config {
+    uint32_t size;
+    uint32_t flags;          /* none yet: 0                                                                           */
+    int32_t rank;            /* own rank; only read when world_size > 0                                               */
+    int32_t world_size;      /* 0 = rank and world size come from the environment                                     */
+    int32_t lanes;           /* independent ordered streams of operations, 1..16; 0 = 1                               */
+    int32_t device_index;    /* index of the device of `device`; ignored for "cpu"                                    */
+    int64_t timeout_ms;      /* default deadline of every call, init and destroy; 0 = 5 minutes, -1 = for ever        */
+    const char *backend;     /* "auto" (NULL), "shm", "local", ... or one per device type: "cpu:shm,cuda:nccl"        */
+    const char *device;      /* "cpu" (NULL), "cuda", "rocm"                                                          */
+    const char *store;       /* URL of the rendezvous: unix:NAME, tcp://HOST:PORT, file:PATH, memory:NAME; NULL = env */
+    const tutti_store_callbacks *store_callbacks; /* instead of `store`                                               */
+    void *native_communicator;                    /* an engine's own communicator to build upon (MPI_Comm *)          */
+    const char *const *settings;                  /* "key=value" strings, closed by NULL                              */
+} tutti_config;
+TUTTI_STATIC_ASSERT(sizeof(tutti_config) == 80, "no padding");
+
+/** TUTTI_CONFIG(.backend = "shm", .lanes = 2): a configuration for one call, in C. */
+#define TUTTI_CONFIG(...) (&(const tutti_config){.size = (uint32_t)sizeof(tutti_config), __VA_ARGS__})
+
+/** Sets every field to its default and `size` to this library's; for C++ and foreign languages. NULL is ignored. */
+TUTTI_API void tutti_config_init(tutti_config *config);
+
+/** How the value of a setting is written. */
+typedef int32_t tutti_config_type;
+enum {
+    TUTTI_CONFIG_INT = 0,    /* decimal, within minimum..maximum    */
+    TUTTI_CONFIG_BYTES = 1,  /* the same with an optional K, M or G */
+    TUTTI_CONFIG_BOOL = 2,   /* yes/no, on/off, true/false, 1/0     */
+    TUTTI_CONFIG_CHOICE = 3, /* one of `choices`, separated by '|'  */
+    TUTTI_CONFIG_STRING = 4,
+};
+
+/** One row of the table of settings. All strings have static storage. */
+typedef struct tutti_config_key_info {
+    uint32_t size;
+    tutti_config_type type;
+    const char *key;         /* "shm.window"                                   */
+    const char *environment; /* "TUTTI_SHM_WINDOW"                             */
+    const char *default_value;
+    const char *choices;     /* for CHOICE, else ""                            */
+    const char *help;
+    int64_t minimum;
+    int64_t maximum;
+} tutti_config_key_info;
+TUTTI_STATIC_ASSERT(sizeof(tutti_config_key_info) == 64, "no padding");
+
+/**
+ * Row `index` (from 0) of the table of settings. `info->size` must be set. NOT_FOUND behind the last row, so a loop
+ * that starts at 0 and stops at NOT_FOUND sees every setting.
+ */
+TUTTI_API tutti_status tutti_config_key(size_t index, tutti_config_key_info *info);
+
+TUTTI_END_DECLS
+
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * tutti/group.h - groups: who takes part.
+ *
+ * A group is an ordered set of ranks 0..size-1 that run operations together. The first one comes from tutti_init;
+ * others are made from it. A tutti_group pointer is a handle (index and generation), never an address: using one that
+ * was destroyed is BAD_STATE, not a crash. With the `local` backend every thread has its own handle.
+ */
+#ifndef TUTTI_GROUP_H
+#define TUTTI_GROUP_H
+
+#include <tutti/config.h>
+#include <tutti/tensor.h>
+
+TUTTI_BEGIN_DECLS
+
+typedef struct tutti_group tutti_group;
+
+/**
+ * Joins the job and makes its world group. Collective over all ranks: returns when every rank has joined and the engine
+ * is open, or fails on every rank that came (transactional).
+ *
+ * config NULL: rank, world size and rendezvous come from the environment, in this order: TUTTI_*; RANK, WORLD_SIZE, ...
+ * (torchrun); OMPI_COMM_WORLD_*; PMI_* and PMIX_* (hydra, PMIx); SLURM_*. With none of them the world has one rank.
+ * Errors: INVALID_ARGUMENT naming the variable or key; NOT_FOUND (unknown backend; the message lists the known ones);
+ * NOT_AVAILABLE with the reason; TIMEOUT naming the missing ranks; RANK_TAKEN; MISMATCH (sizes or settings differ).
+ */
+TUTTI_API tutti_status tutti_init(const tutti_config *config, tutti_group **group, tutti_error *error);
+
+/**
+ * Ends this process's use of Tutti: destroys every group that is left and stops the rendezvous threads. Local; legal
+ * without tutti_init and more than once; tutti_init may follow. No other thread may be inside Tutti (BUSY if one is).
+ */
+TUTTI_API tutti_status tutti_finalize(tutti_error *error);
+
+/**
+ * Makes a group of some ranks of `parent`: ranks[i] (a rank of parent) becomes rank i. Only the members call, all with
+ * the same list; nobody else is touched or waited for. config NULL: backend, lanes and timeout as the parent's.
+ * Errors: INVALID_ARGUMENT (empty list, duplicates, rank outside the parent, the caller not in the list); TIMEOUT.
+ */
+TUTTI_API tutti_status tutti_group_create(tutti_group *parent, const int32_t *ranks, int32_t count,
+                                          const tutti_config *config, tutti_group **group, tutti_error *error);
+
+/**
+ * Splits `parent` as MPI_Comm_split does: ranks of equal colour form a group, ordered by key, then by parent rank.
+ * Every rank of parent calls. Colour -1: takes part but joins none, and *group becomes NULL. Other negative colours are
+ * INVALID_ARGUMENT (on the caller; the others run into their deadline).
+ */
+TUTTI_API tutti_status tutti_group_split(tutti_group *parent, int32_t color, int32_t key, const tutti_config *config,
+                                         tutti_group **group, tutti_error *error);
+
+/**
+ * Gives the group back. Local: does not wait for the others; a rank that still needs this one gets PEER_LEFT. BUSY if
+ * another thread is inside a call on the group; BAD_STATE the second time. Sub-groups live on.
+ */
+TUTTI_API tutti_status tutti_group_destroy(tutti_group *group, tutti_error *error);
+
+/** Own rank in the group, 0..size-1; -1 if the handle is stale. */
+TUTTI_API int32_t tutti_group_rank(tutti_group *group);
+
+/** Number of ranks in the group; -1 if the handle is stale. */
+TUTTI_API int32_t tutti_group_size(tutti_group *group);
+
+/** Number of lanes the group was made with; -1 if the handle is stale. */
+TUTTI_API int32_t tutti_group_lanes(tutti_group *group);
+
+/** Name of the backend that runs the group's CPU operations ("shm"); NULL if the handle is stale. Static storage. */
+TUTTI_API const char *tutti_group_backend(tutti_group *group);
+
+/** The device the group works on; {0, 0} if the handle is stale. */
+TUTTI_API DLDevice tutti_group_device(tutti_group *group);
+
+/** Rank in the world group of rank `rank` of this group; -1 if the handle is stale or the rank is not in the group. */
+TUTTI_API int32_t tutti_group_global_rank(tutti_group *group, int32_t rank);
+
+/** Rank in this group of rank `global_rank` of the world group; -1 if the handle is stale or it is no member. */
+TUTTI_API int32_t tutti_group_local_rank(tutti_group *group, int32_t global_rank);
+
+/**
+ * Writes a description for people (backend, ranks, lanes, deadline, how each operation is run) into text, always
+ * closed by NUL, cut if too long; *needed (may be NULL) gets the full length without NUL. capacity 0 only measures.
+ */
+TUTTI_API tutti_status tutti_group_describe(tutti_group *group, char *text, size_t capacity, size_t *needed,
+                                            tutti_error *error);
+
+/** Why the group has failed. OK with details->status OK while it has not; BAD_STATE for a stale handle. */
+TUTTI_API tutti_status tutti_group_error(tutti_group *group, tutti_error *details);
+
+/** One operation that the `null` backend was asked to run. */
+typedef struct tutti_null_record {
+    uint32_t size;
+    tutti_operation operation;
+    tutti_dtype dtype;
+    int32_t reduce_op;
+    int32_t root; /* root or peer */
+    int32_t tag;
+    int64_t count;
+} tutti_null_record;
+TUTTI_STATIC_ASSERT(sizeof(tutti_null_record) == 32, "no padding");
+
+/**
+ * Operation number `index` (from 0) that was run on a group of the `null` backend, which communicates nothing, takes
+ * any rank and size, and remembers the last 1024 calls. NOT_FOUND outside what is remembered; UNSUPPORTED on other
+ * backends. `record->size` must be set.
+ */
+TUTTI_API tutti_status tutti_null_recorded(tutti_group *group, int64_t index, tutti_null_record *record,
+                                           tutti_error *error);
+
+/** A rank of tutti_run_threads. Returning anything but OK makes tutti_run_threads return it. */
+typedef tutti_status (*tutti_rank_function)(tutti_group *group, void *user);
+
+/**
+ * Runs function(group, user) on `ranks` new threads that form one `local` group, and waits for all of them. Each group
+ * is destroyed when its function returns, unless the function did. Returns the status of the lowest rank that failed.
+ */
+TUTTI_API tutti_status tutti_run_threads(int32_t ranks, tutti_rank_function function, void *user, tutti_error *error);
+
+TUTTI_END_DECLS
+
+#endif

@@ -1,0 +1,247 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Checks docs/requirements.md against what was built and tested.
+
+For every row that is marked done:
+  - each name in the column "Tutti" exists: functions are exported by libtutti.so, settings and Tutti's own environment
+    variables are printed by `tutti info --config`, other launchers' variables are known to the library, constants, types
+    and fields stand in the public headers;
+  - each test in the column "Test" ran and passed (files of `ctest --output-junit`), none was skipped;
+  - each function is really tested: one of the row's api.* tests fails when the function is replaced, by LD_PRELOAD, with
+    one that does nothing and returns 0 (OK, NULL).
+
+    check_ledger.py --build DIR [--junit FILE]... [--requirements FILE] [--verbose]
+
+Without --junit only the api tests' results are known (they are run here). Exit status 0 if no row failed.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parent.parent
+TIME_LIMIT = 20  # seconds; a test that hangs without the function has noticed that it is missing
+STRUCTS_RETURNED = ("DLTensor", "DLDataType", "DLDevice")
+COLUMNS = ["Spec", "What the spec names", "Tutti", "Test", "State"]
+HEADERS = ("tutti/tutti.h", "tutti/backend.h")
+
+
+class Row:
+    def __init__(self, line, spec, name, tutti, test, state):
+        self.line, self.spec, self.name, self.state = line, spec, name, state
+        self.names = re.findall(r"`([^`]+)`", tutti)
+        self.tests = re.findall(r"`([^`]+)`", test)
+        self.problems = []
+
+
+def read_rows(path):
+    """All rows of the tables that have the ledger's five columns."""
+    rows = []
+    inside = False
+    for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if not text.startswith("|"):
+            inside = False
+            continue
+        cells = [c.strip().replace("\0", "|") for c in text.replace("\\|", "\0").strip()[1:-1].split("|")]
+        if cells == COLUMNS:
+            inside = True
+            continue
+        if not inside or set("".join(cells)) <= set("-: "):
+            continue
+        if len(cells) != len(COLUMNS):
+            sys.exit(f"{path}:{number}: a row has {len(cells)} columns instead of 5")
+        row = Row(number, *cells)
+        if row.state not in ("done", "open"):
+            row.problems.append(f'its state is "{row.state}", neither done nor open')
+        rows.append(row)
+    if not rows:
+        sys.exit(f"{path}: no rows found")
+    return rows
+
+
+def run(command, **options):
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True,
+                          **options).stdout
+
+
+class Build:
+    """What was built: exported functions, known names, and how to start each test."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        self.compiler = os.environ.get("CC", "cc")
+        cache = (directory / "CMakeCache.txt").read_text(encoding="utf-8")
+        if re.search(r"^TUTTI_SANITIZE:\w+=.+$", cache, re.M):
+            sys.exit(f"{directory} is built with a sanitizer, which does not allow functions to be replaced; "
+                     "use the release build")
+        library = directory / "libtutti.so"
+        symbols = run(["nm", "-D", "--defined-only", str(library)])
+        self.exported = {line.split()[-1].split("@")[0] for line in symbols.splitlines() if " T " in line}
+        self.library_bytes = library.read_bytes()
+        include = "".join(f"#include <{h}>\n" for h in HEADERS)
+        options = [self.compiler, "-E", "-P", f"-I{SOURCE / 'include'}", "-x", "c", "-"]
+        text = run(options, input=include)
+        self.words = set(re.findall(r"\w+", text)) | set(re.findall(r"\w+", run(options + ["-dM"], input=include)))
+        # "TYPE [*] tutti_name(": the type decides what the replacement has to return.
+        declarations = re.findall(r'__attribute__\s*\(\(visibility\("default"\)\)\)\s+([\w\s]+?[\s*]+)(tutti_\w+)\s*\(', text)
+        self.return_types = {name: kind.strip() for kind, name in declarations}
+        self.settings = run([str(directory / "tutti"), "info", "--config"])
+        listing = json.loads(run(["ctest", "--show-only=json-v1"], cwd=directory))
+        self.tests = {t["name"]: t for t in listing["tests"]}
+
+    def knows(self, name):
+        """None if the name exists, else what is wrong. Names with spaces or dashes are commands: not checked here."""
+        if re.fullmatch(r"tutti_\w+(\(\))?", name):
+            bare = name.removesuffix("()")
+            if bare in self.return_types:
+                return None if bare in self.exported else "is declared, but the library does not export it"
+            return None if bare in self.words else "is not in the public headers"
+        if re.fullmatch(r"(tutti_\w+)?\.\w+", name):
+            return None if set(re.findall(r"\w+", name)) <= self.words else "is not a field in the public headers"
+        if re.fullmatch(r"[a-z]\w*(\.\w+)+", name):
+            pattern = rf"(?<![\w.]){re.escape(name)}(?![\w.])"
+            return None if re.search(pattern, self.settings) else "is not a setting that `tutti info --config` prints"
+        if re.fullmatch(r"[A-Z][A-Z0-9_]+", name):
+            known = name in self.words or re.search(rf"\b{name}\b", self.settings)
+            known = known or name.encode() + b"\0" in self.library_bytes
+            return None if known else "is neither a constant of the headers nor a variable that the library knows"
+        return None
+
+    def functions(self, row):
+        return [n.removesuffix("()") for n in row.names if n.removesuffix("()") in self.return_types]
+
+
+def read_results(paths):
+    """Test name -> "passed", "skipped" or "failed", from JUnit files."""
+    results = {}
+    for path in paths:
+        for case in ElementTree.parse(path).getroot().iter("testcase"):
+            if case.find("skipped") is not None or case.get("status") in ("notrun", "disabled", "skipped"):
+                state = "skipped"
+            elif case.find("failure") is not None or case.find("error") is not None or case.get("status") == "fail":
+                state = "failed"
+            else:
+                state = "passed"
+            results[case.get("name")] = state
+    return results
+
+
+class Prover:
+    """Runs api tests with one function replaced. Each pair is run once."""
+
+    def __init__(self, build, directory):
+        self.build, self.directory = build, Path(directory)
+        self.compile("nothing", "")
+
+    def compile(self, name, text):
+        source = self.directory / f"{name}.c"
+        source.write_text(text, encoding="utf-8")
+        subprocess.run([self.build.compiler, "-shared", "-fPIC", "-w", f"-I{SOURCE / 'include'}", "-o",
+                        str(self.directory / f"{name}.so"), str(source)], check=True)
+
+    def replace(self, function):
+        kind = self.build.return_types[function]
+        if kind in STRUCTS_RETURNED:
+            text = f"#include <tutti/dlpack.h>\n{kind} {function}(void) {{ return ({kind}){{0}}; }}\n"
+        elif kind in ("float", "double"):
+            text = f"{kind} {function}(void) {{ return 0; }}\n"
+        else:  # integers and pointers come back in the same register, and nobody looks at it for void
+            text = f"long {function}(void) {{ return 0; }}\n"
+        self.compile(function, text)
+
+    def passes(self, test, replaced):
+        """Whether the test passes while libREPLACED.so comes before Tutti."""
+        entry = self.build.tests[test]
+        properties = {p["name"]: p["value"] for p in entry.get("properties", [])}
+        environment = dict(os.environ)
+        environment.update(v.split("=", 1) for v in properties.get("ENVIRONMENT", []))
+        environment["LD_PRELOAD"] = str(self.directory / f"{replaced}.so")
+        process = subprocess.Popen(entry["command"], env=environment, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+                                   cwd=properties.get("WORKING_DIRECTORY", self.build.directory))
+        try:
+            return process.wait(timeout=TIME_LIMIT) == 0
+        except subprocess.TimeoutExpired:
+            return False
+        finally:
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            process.wait()
+
+
+def prove(build, rows, verbose):
+    """(function, test) -> whether the test notices; and the api tests that fail even with nothing replaced."""
+    pairs = {(f, t) for row in rows for f in build.functions(row) for t in row.tests
+             if t.startswith("api.") and t in build.tests and f in build.exported}
+    with tempfile.TemporaryDirectory() as directory:
+        prover = Prover(build, directory)
+        for function in {f for f, _ in pairs}:
+            prover.replace(function)
+        with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
+            tests = sorted({t for _, t in pairs})
+            unusable = {t for t, good in zip(tests, pool.map(lambda t: prover.passes(t, "nothing"), tests)) if not good}
+            work = sorted(p for p in pairs if p[1] not in unusable)
+            noticed = dict(zip(work, pool.map(lambda p: not prover.passes(p[1], p[0]), work)))
+    if verbose:
+        for (function, test), result in sorted(noticed.items()):
+            print(f"{test} {'fails' if result else 'PASSES'} without {function}")
+    return noticed, unusable
+
+
+def check(row, build, results, noticed, unusable):
+    for name in row.names:
+        problem = build.knows(name)
+        if problem:
+            row.problems.append(f"`{name}` {problem}")
+    for test in row.tests:
+        if test not in build.tests:
+            row.problems.append(f"`{test}` is not a test of this build")
+        elif results is not None and results.get(test) != "passed":
+            row.problems.append(f"`{test}` {results.get(test, 'did not run')}")
+        elif test in unusable:
+            row.problems.append(f"`{test}` fails as it is")
+    functions = build.functions(row)
+    if not functions:
+        row.problems.append("it names no function")
+    if not any(t.startswith("api.") for t in row.tests):
+        row.problems.append("it names no api test")
+    for function in functions:
+        if function in build.exported and not any(noticed.get((function, t)) for t in row.tests):
+            row.problems.append(f"no test of this row fails when `{function}` only returns OK")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=Path, required=True, help="the release build")
+    parser.add_argument("--junit", type=Path, action="append", default=[], help="a result file of ctest")
+    parser.add_argument("--requirements", type=Path, default=SOURCE / "docs" / "requirements.md")
+    parser.add_argument("--verbose", action="store_true", help="also print every pair of test and replaced function")
+    arguments = parser.parse_args()
+
+    rows = read_rows(arguments.requirements)
+    build = Build(arguments.build.resolve())
+    results = read_results(arguments.junit) if arguments.junit else None
+    done = [row for row in rows if row.state == "done"]
+    noticed, unusable = prove(build, done, arguments.verbose)
+    for row in done:
+        check(row, build, results, noticed, unusable)
+    failed = [row for row in rows if row.problems]
+    for row in failed:
+        print(f"{arguments.requirements.name}:{row.line}: {row.spec}, {row.name}: {'; '.join(row.problems)}")
+    opened = sum(row.state == "open" for row in rows)
+    print(f"ledger: {len(rows)} rows, {len(done)} done, {opened} open, {len(failed)} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,40 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Every installed header compiles alone, as C11 and as C++17, and beside another copy of dlpack.h, older than ours and
+# included before or after: scripts/lint_headers.sh FOLDER-OF-tutti/
+set -u
+
+include=$(cd "${1:?usage: scripts/lint_headers.sh FOLDER}" && pwd) || exit 2
+old_dlpack=$(cd "$(dirname "$0")/../tests/lint" && pwd)/dlpack_old.h || exit 2
+warnings=(-Wall -Wextra -Wpedantic -Wshadow -Wundef -Werror)
+failed=0
+
+# compile NAME SOURCE: as both languages.
+compile()
+{
+    if ! gcc -x c -std=c11 "${warnings[@]}" -fsyntax-only -I "$include" - <<<"$2"; then
+        echo "lint: $1 does not compile as C11"
+        failed=1
+    fi
+    if ! g++ -x c++ -std=c++17 "${warnings[@]}" -fsyntax-only -I "$include" - <<<"$2"; then
+        echo "lint: $1 does not compile as C++17"
+        failed=1
+    fi
+}
+
+found=0
+for path in "$include"/tutti/*.h; do
+    [ -e "$path" ] || break
+    found=1
+    header=tutti/$(basename "$path")
+    compile "$header alone" "#include <$header>"
+    compile "$header twice" "#include <$header>"$'\n'"#include <$header>"
+    compile "$header after a dlpack.h" "#include \"$old_dlpack\""$'\n'"#include <$header>"
+    compile "$header before a dlpack.h" "#include <$header>"$'\n'"#include \"$old_dlpack\""
+done
+if [ $found = 0 ]; then
+    echo "lint: no headers in $include/tutti"
+    failed=1
+fi
+exit $failed

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Checks of tensors, reduce ops and roots. The common case (a compact tensor) costs a loop over the shape and a few
+ * comparisons; everything dearer happens only to strided tensors or on the way to an error.
+ */
+#include "api/check.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "core/batch.h"
+#include "tensor/strided.h"
+
+tutti_status tti_reject(const struct tti_checker *k, const char *format, ...)
+{
+    char sentence[sizeof(k->c->error->message)];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(sentence, sizeof(sentence), format, args);
+    va_end(args);
+    return tti_error_set(k->c->error, TUTTI_INVALID_ARGUMENT, "%s: %s", k->function, sentence);
+}
+
+tutti_status tti_checker_begin(struct tti_checker *k, struct tti_call *c, tutti_group *group,
+                               tutti_operation operation, const char *function, const tutti_call *options)
+{
+    k->c = c;
+    k->function = function;
+    tutti_status status = tti_call_begin(c, group, operation, options);
+    if (status == TUTTI_OK) {
+        k->callback = c->options.callback;
+        c->options.callback = NULL;
+    }
+    return status;
+}
+
+tutti_status tti_collective_begin(struct tti_checker *k, struct tti_call *c, tutti_group *group,
+                                  tutti_operation operation, const char *function, const tutti_call *options)
+{
+    tutti_status status = tti_checker_begin(k, c, group, operation, function, options);
+    if (status == TUTTI_OK && tti_batch_open(group)) {
+        return tti_call_end(c, tti_error_set(c->error, TUTTI_BAD_STATE,
+                                             "%s: a batch of messages is open on this group in this thread, and "
+                                             "collectives are not part of a batch; call tutti_batch_end first",
+                                             function));
+    }
+    return status;
+}
+
+tutti_status tti_collective_run(const struct tti_checker *k, tutti_op *op)
+{
+    k->c->options.callback = k->callback;
+    return tti_call_run(k->c, op);
+}
+
+static tutti_status check_device(const struct tti_checker *k, const DLTensor *t, const char *name)
+{
+    DLDevice group = k->c->device;
+    if (t->device.device_type == group.device_type &&
+        (group.device_type == kDLCPU || t->device.device_id == group.device_id)) {
+        return TUTTI_OK;
+    }
+    if (group.device_type == kDLCPU) {
+        return tti_error_set(k->c->error, TUTTI_UNSUPPORTED,
+                             "%s: %s lies on DLPack device %d:%d, but this group works on CPU memory (device %d); "
+                             "device tensors need a backend with that device",
+                             k->function, name, (int)t->device.device_type, (int)t->device.device_id, (int)kDLCPU);
+    }
+    return tti_error_set(k->c->error, TUTTI_DEVICE_MISMATCH,
+                         "%s: %s lies on DLPack device %d:%d, but this group works on device %d:%d", k->function, name,
+                         (int)t->device.device_type, (int)t->device.device_id, (int)group.device_type,
+                         (int)group.device_id);
+}
+
+/* Elements and bytes from the shape. */
+static tutti_status check_shape(const struct tti_checker *k, struct tti_view *v)
+{
+    bool empty = false;
+    for (int32_t d = 0; d < v->ndim; d++) {
+        if (v->shape[d] < 0) {
+            return tti_reject(k, "%s has %" PRId64 " as length of dimension %d; lengths are 0 or more", v->name,
+                              v->shape[d], (int)d);
+        }
+        empty = empty || v->shape[d] == 0;
+    }
+    int64_t count = empty ? 0 : 1;
+    int64_t bytes = empty ? 0 : (int64_t)v->element;
+    for (int32_t d = 0; d < v->ndim && !empty; d++) {
+        if (__builtin_mul_overflow(bytes, v->shape[d], &bytes)) {
+            return tti_reject(k, "%s is too large: its bytes (%zu per element) do not fit into 63 bits", v->name,
+                              v->element);
+        }
+        count *= v->shape[d]; /* no more than bytes */
+    }
+    v->count = (size_t)count;
+    v->bytes = (size_t)bytes;
+    return TUTTI_OK;
+}
+
+static tutti_status check_strides(const struct tti_checker *k, struct tti_view *v)
+{
+    const int64_t *strides = v->tensor->strides;
+    v->compact = true;
+    if (!strides) {
+        return TUTTI_OK;
+    }
+    for (int32_t d = 0; d < v->ndim; d++) {
+        if (strides[d] < 0) {
+            return tti_reject(k, "%s has %" PRId64 " as stride of dimension %d; strides are 0 or more", v->name,
+                              strides[d], (int)d);
+        }
+    }
+    v->compact = v->count <= 1 || tutti_tensor_is_compact(v->tensor);
+    if (!v->compact && tti_tensor_self_overlaps(v->tensor)) {
+        return tti_reject(k, "%s overlaps itself: its strides bring different indices to the same element; copy it "
+                          "into memory of its own first",
+                          v->name);
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status check_memory(const struct tti_checker *k, struct tti_view *v)
+{
+    v->data = NULL;
+    v->begin = 0;
+    v->end = 0;
+    if (v->bytes == 0) {
+        return TUTTI_OK;
+    }
+    if (!v->tensor->data) {
+        return tti_reject(k, "%s has NULL as data but %zu elements; NULL is allowed only without elements", v->name,
+                          v->count);
+    }
+    uintptr_t begin;
+    if (__builtin_add_overflow((uintptr_t)v->tensor->data, v->tensor->byte_offset, &begin)) {
+        return tti_reject(k, "%s has a byte_offset of %" PRIu64 ", which lies outside the address space", v->name,
+                          v->tensor->byte_offset);
+    }
+    if (begin % v->element != 0) {
+        return tti_reject(k, "%s starts at address %p (data + byte_offset), which is not a multiple of the %zu bytes of "
+                          "a %s",
+                          v->name, (void *)begin, v->element, tutti_dtype_name(v->dtype));
+    }
+    v->begin = begin;
+    bool fits = v->compact ? !__builtin_add_overflow(begin, v->bytes, &v->end)
+                           : tti_tensor_span(v->tensor, &v->begin, &v->end);
+    if (!fits) {
+        return tti_reject(k, "%s reaches beyond the end of the address space", v->name);
+    }
+    v->data = tti_tensor_data(v->tensor);
+    return TUTTI_OK;
+}
+
+tutti_status tti_check_tensor(const struct tti_checker *k, const DLTensor *tensor, const char *name,
+                              struct tti_view *view)
+{
+    if (!tensor) {
+        return tti_reject(k, "%s is NULL; it must be a tensor on this rank (rank %d)", name, (int)k->c->rank);
+    }
+    tutti_status status = check_device(k, tensor, name);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (tensor->ndim < 0 || tensor->ndim > TUTTI_MAX_NDIM) {
+        return tti_reject(k, "%s has %d dimensions; 0 to %d are allowed", name, (int)tensor->ndim, TUTTI_MAX_NDIM);
+    }
+    if (tensor->ndim > 0 && !tensor->shape) {
+        return tti_reject(k, "%s has NULL as shape but %d dimensions", name, (int)tensor->ndim);
+    }
+    view->tensor = tensor;
+    view->name = name;
+    view->shape = tensor->shape;
+    view->ndim = tensor->ndim;
+    view->memory = NULL;
+    view->dtype = tutti_dtype_from_dlpack(tensor->dtype);
+    view->element = tutti_dtype_size(view->dtype);
+    if (view->element == 0) {
+        return tti_reject(k, "%s has an unknown dtype (DLPack code %u, %u bits, %u lanes); floats of 64, 32, 16 and 8 "
+                          "bits (e4m3fn, e5m2), bf16, integers of 8 to 64 bits and bool with one lane are known",
+                          name, (unsigned)tensor->dtype.code, (unsigned)tensor->dtype.bits,
+                          (unsigned)tensor->dtype.lanes);
+    }
+    if ((status = check_shape(k, view)) != TUTTI_OK || (status = check_strides(k, view)) != TUTTI_OK) {
+        return status;
+    }
+    return check_memory(k, view);
+}
+
+tutti_status tti_check_same_dtype(const struct tti_checker *k, const struct tti_view *a, const struct tti_view *b)
+{
+    if (a->dtype == b->dtype) {
+        return TUTTI_OK;
+    }
+    return tti_reject(k, "%s has dtype %s but %s has %s", b->name, tutti_dtype_name(b->dtype), a->name,
+                      tutti_dtype_name(a->dtype));
+}
+
+tutti_status tti_check_same_shape(const struct tti_checker *k, const struct tti_view *a, const struct tti_view *b)
+{
+    tutti_status status = tti_check_same_dtype(k, a, b);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (a->ndim != b->ndim) {
+        return tti_reject(k, "%s has %d dimensions but %s has %d; their shapes must be equal", b->name, (int)b->ndim,
+                          a->name, (int)a->ndim);
+    }
+    for (int32_t d = 0; d < a->ndim; d++) {
+        if (a->shape[d] != b->shape[d]) {
+            return tti_reject(k, "dimension %d of %s has length %" PRId64 " but that of %s has %" PRId64
+                              "; their shapes must be equal",
+                              (int)d, b->name, b->shape[d], a->name, a->shape[d]);
+        }
+    }
+    return TUTTI_OK;
+}
+
+static bool is_integer(tutti_dtype dtype)
+{
+    return dtype >= TUTTI_I8 && dtype <= TUTTI_U64;
+}
+
+tutti_status tti_check_reduce_op(const struct tti_checker *k, tutti_reduce_op op, tutti_dtype dtype)
+{
+    if (op <= 0 || op >= TUTTI_REDUCE_OP_COUNT) {
+        return tti_reject(k, "op is %d, which is no reduce op (tutti/collectives.h lists them)", (int)op);
+    }
+    if (!tutti_reduce_op_valid(op, dtype)) {
+        return tti_reject(k, "op %s is not defined on dtype %s", tutti_reduce_op_name(op), tutti_dtype_name(dtype));
+    }
+    double scale = k->c->options.scale;
+    /* 2^53: up to there every integer is a double, so that the factor is the one that was meant */
+    if (op == TUTTI_PREMUL_SUM && is_integer(dtype) && !(fabs(scale) <= 0x1p53 && trunc(scale) == scale)) {
+        return tti_reject(k, "call.scale is %g, but premul_sum on dtype %s takes whole numbers up to 2^53", scale,
+                          tutti_dtype_name(dtype));
+    }
+    return TUTTI_OK;
+}
+
+tutti_status tti_check_root(const struct tti_checker *k, int32_t root)
+{
+    if (root >= 0 && root < k->c->group_size) {
+        return TUTTI_OK;
+    }
+    return tti_reject(k, "root is %d; the ranks of this group are 0 to %d", (int)root, (int)k->c->group_size - 1);
+}
+
+tutti_status tti_check_dim(const struct tti_checker *k, struct tti_view *view, int32_t dim)
+{
+    static const int64_t one = 1;
+    if (view->ndim == 0) {
+        view->ndim = 1;
+        view->shape = &one;
+    }
+    if (dim >= 0 && dim < view->ndim) {
+        return TUTTI_OK;
+    }
+    return tti_reject(k, "dim is %d, but the dimensions of %s are 0 to %d", (int)dim, view->name, (int)view->ndim - 1);
+}
+
+int64_t tti_view_stride(const struct tti_view *view, int32_t dim)
+{
+    if (view->tensor->strides && dim < view->tensor->ndim) {
+        return view->tensor->strides[dim];
+    }
+    int64_t stride = 1;
+    for (int32_t d = view->ndim - 1; d > dim; d--) {
+        stride *= view->shape[d];
+    }
+    return stride;
+}
+
+bool tti_views_alias(const struct tti_view *a, const struct tti_view *b)
+{
+    if (a->data != b->data || a->count != b->count || a->ndim != b->ndim) {
+        return false;
+    }
+    for (int32_t d = 0; d < a->ndim; d++) {
+        if (a->shape[d] != b->shape[d] || (a->shape[d] > 1 && tti_view_stride(a, d) != tti_view_stride(b, d))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool tti_views_overlap(const struct tti_view *a, const struct tti_view *b)
+{
+    return a->begin < b->end && b->begin < a->end;
+}
+
+tutti_status tti_check_in_place(const struct tti_checker *k, const struct tti_view *input,
+                                const struct tti_view *output)
+{
+    if (!tti_views_overlap(input, output) || tti_views_alias(input, output)) {
+        return TUTTI_OK;
+    }
+    return tti_reject(k, "%s overlaps %s in part (%p and %p); in place means exactly the same memory and strides",
+                      output->name, input->name, (void *)output->data, (void *)input->data);
+}

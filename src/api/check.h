@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The checks that every operation makes of its arguments, once, before anything is sent. What passes here is what a
+ * backend may rely on. Each check that fails writes one sentence that names the function, the argument, what it was and
+ * what is allowed; the group stays usable because nobody has been told of the call yet.
+ */
+#ifndef TTI_API_CHECK_H
+#define TTI_API_CHECK_H
+
+#include <stdbool.h>
+
+#include "core/call.h"
+
+/* Who is checking: `function` is what sentences begin with ("all_gather_v"). */
+struct tti_checker {
+    struct tti_call *c;
+    const char *function;
+    tutti_callback callback; /* the call's, kept back until the operation starts: an error before that means no callback */
+};
+
+/* A tensor that has passed its checks. */
+struct tti_view {
+    const DLTensor *tensor; /* the caller's */
+    const char *name;       /* of the argument */
+    const int64_t *shape;
+    int32_t ndim;
+    tutti_dtype dtype;
+    size_t element; /* bytes */
+    size_t count;
+    size_t bytes;
+    unsigned char *data; /* first element; NULL only if there are no bytes */
+    uintptr_t begin;     /* what the elements span; begin == end if there are none */
+    uintptr_t end;
+    bool compact;
+    void *memory; /* what the backend sees: data or scratch; NULL before tti_scratch_open */
+};
+
+/* INVALID_ARGUMENT with a sentence behind the function's name. */
+__attribute__((format(printf, 2, 3))) tutti_status tti_reject(const struct tti_checker *k, const char *format, ...);
+
+/* tti_call_begin, with the callback kept back. */
+tutti_status tti_checker_begin(struct tti_checker *k, struct tti_call *c, tutti_group *group,
+                               tutti_operation operation, const char *function, const tutti_call *options);
+
+/* The same for a collective: BAD_STATE inside a batch of this thread. */
+tutti_status tti_collective_begin(struct tti_checker *k, struct tti_call *c, tutti_group *group,
+                                  tutti_operation operation, const char *function, const tutti_call *options);
+
+/* tti_call_run, when all checks have passed. */
+tutti_status tti_collective_run(const struct tti_checker *k, tutti_op *op);
+
+/* Fills the view, or says what is wrong with the tensor. */
+tutti_status tti_check_tensor(const struct tti_checker *k, const DLTensor *tensor, const char *name,
+                              struct tti_view *view);
+
+tutti_status tti_check_same_dtype(const struct tti_checker *k, const struct tti_view *a, const struct tti_view *b);
+tutti_status tti_check_same_shape(const struct tti_checker *k, const struct tti_view *a, const struct tti_view *b);
+
+/* The reduce op is known and defined on the dtype; PREMUL_SUM's factor fits it. */
+tutti_status tti_check_reduce_op(const struct tti_checker *k, tutti_reduce_op op, tutti_dtype dtype);
+
+tutti_status tti_check_root(const struct tti_checker *k, int32_t root);
+
+/* 0 <= dim < ndim. A tensor without dimensions counts as [1] from here on. */
+tutti_status tti_check_dim(const struct tti_checker *k, struct tti_view *view, int32_t dim);
+
+/* The stride of a dimension in elements, also of a tensor that does not spell them out. */
+int64_t tti_view_stride(const struct tti_view *view, int32_t dim);
+
+/* Exactly the same elements in the same order: what "in place" means. */
+bool tti_views_alias(const struct tti_view *a, const struct tti_view *b);
+
+/* Both have elements and their spans meet. */
+bool tti_views_overlap(const struct tti_view *a, const struct tti_view *b);
+
+/* Either no byte in common, or exact alias. */
+tutti_status tti_check_in_place(const struct tti_checker *k, const struct tti_view *input,
+                                const struct tti_view *output);
+
+#endif

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The functions of tutti/group.h but the one that starts threads. */
+#include <tutti/group.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/null/null.h"
+#include "base/error.h"
+#include "core/group.h"
+#include "core/join.h"
+#include "core/registry.h"
+
+/* Completes an error of a function that has no call options. */
+static tutti_status finish(tutti_error *error, tutti_operation operation, int32_t rank, tutti_status status)
+{
+    if (status == TUTTI_OK) {
+        tti_error_clear(error);
+    }
+    if (error) {
+        error->operation = operation;
+        error->rank = rank;
+    }
+    return status;
+}
+
+static tutti_status check_config(const tutti_config *config, tutti_error *error)
+{
+    if (!config) {
+        return TUTTI_OK;
+    }
+    if (config->size != sizeof(*config)) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                             "config.size is %u, this library knows %zu; use TUTTI_CONFIG or tutti_config_init", config->size,
+                             sizeof(*config));
+    }
+    if (config->flags != 0) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "config.flags 0x%x has bits that are not defined",
+                             config->flags);
+    }
+    if (config->world_size < 0 || (config->world_size > 0 && (config->rank < 0 || config->rank >= config->world_size))) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "config.rank is %d of config.world_size %d", config->rank,
+                             config->world_size);
+    }
+    if (config->store && config->store_callbacks) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "config.store and config.store_callbacks exclude each other");
+    }
+    return TUTTI_OK;
+}
+
+tutti_status tutti_init(const tutti_config *config, tutti_group **group, tutti_error *error)
+{
+    if (!group) {
+        return finish(error, TUTTI_OP_INIT, -1,
+                      tti_error_set(error, TUTTI_INVALID_ARGUMENT, "init: the pointer for the group is NULL"));
+    }
+    tutti_status status = check_config(config, error);
+    if (status == TUTTI_OK) {
+        status = tti_join_world(config, group, error);
+    }
+    return finish(error, TUTTI_OP_INIT, -1, status);
+}
+
+/* The parent of a new group, held; or NULL with the error complete. */
+static struct tti_group *hold_parent(tutti_group *handle, tutti_operation operation, tutti_error *error,
+                                     tutti_status *status)
+{
+    struct tti_group *parent = tti_handle_acquire(handle, status);
+    if (!parent) {
+        tti_error_set(error, *status, "%s: the parent group %s", tutti_operation_name(operation),
+                      *status == TUTTI_INVALID_ARGUMENT ? "is NULL"
+                      : *status == TUTTI_FORKED         ? "was made before fork()"
+                                                        : "has been destroyed, or never was one");
+        finish(error, operation, -1, *status);
+    }
+    return parent;
+}
+
+/* The caller's place in the list, after checking every entry. */
+static tutti_status check_list(const struct tti_group *parent, const int32_t *ranks, int32_t count, int32_t *own,
+                               tutti_error *error)
+{
+    if (!ranks || count <= 0) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "group_create: the list of ranks is empty");
+    }
+    unsigned char *seen = calloc((size_t)parent->size, 1);
+    if (!seen) {
+        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a list of ranks");
+    }
+    tutti_status status = TUTTI_OK;
+    *own = -1;
+    for (int32_t i = 0; i < count && status == TUTTI_OK; i++) {
+        if (ranks[i] < 0 || ranks[i] >= parent->size) {
+            status = tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                                   "group_create: ranks[%d] is %d, the parent group has ranks 0 to %d", i, ranks[i],
+                                   parent->size - 1);
+        } else if (seen[ranks[i]]++) {
+            status = tti_error_set(error, TUTTI_INVALID_ARGUMENT, "group_create: rank %d stands in the list twice",
+                                   ranks[i]);
+        } else if (ranks[i] == parent->rank) {
+            *own = i;
+        }
+    }
+    free(seen);
+    if (status == TUTTI_OK && *own < 0) {
+        status = tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                               "group_create: the calling rank %d is not in the list; only members call", parent->rank);
+    }
+    return status;
+}
+
+/* A sub-group keeps its parent's place and store: of a configuration only the rest may be set. */
+static tutti_status check_child_config(const tutti_config *config, const char *function, tutti_error *error)
+{
+    tutti_status status = check_config(config, error);
+    if (status == TUTTI_OK && config && (config->world_size > 0 || config->store || config->store_callbacks)) {
+        status = tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                               "%s: rank, world_size and store come from the parent group; leave them out", function);
+    }
+    return status;
+}
+
+tutti_status tutti_group_create(tutti_group *parent, const int32_t *ranks, int32_t count, const tutti_config *config,
+                                tutti_group **group, tutti_error *error)
+{
+    tutti_status status = TUTTI_OK;
+    struct tti_group *p = hold_parent(parent, TUTTI_OP_CREATE, error, &status);
+    if (!p) {
+        return status;
+    }
+    int32_t own = -1;
+    if (!group) {
+        status = tti_error_set(error, TUTTI_INVALID_ARGUMENT, "group_create: the pointer for the group is NULL");
+    } else if ((status = check_child_config(config, "group_create", error)) == TUTTI_OK &&
+               (status = check_list(p, ranks, count, &own, error)) == TUTTI_OK) {
+        status = tti_join_list(p, ranks, count, own, config, group, error);
+    }
+    int32_t rank = p->rank;
+    tti_handle_release(p);
+    return finish(error, TUTTI_OP_CREATE, rank, status);
+}
+
+tutti_status tutti_group_split(tutti_group *parent, int32_t color, int32_t key, const tutti_config *config,
+                               tutti_group **group, tutti_error *error)
+{
+    tutti_status status = TUTTI_OK;
+    struct tti_group *p = hold_parent(parent, TUTTI_OP_SPLIT, error, &status);
+    if (!p) {
+        return status;
+    }
+    if (!group) {
+        status = tti_error_set(error, TUTTI_INVALID_ARGUMENT, "group_split: the pointer for the group is NULL");
+    } else if (color < -1) {
+        status = tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                               "group_split: the colour is %d; it must be -1 (no group) or at least 0", color);
+    } else if ((status = check_child_config(config, "group_split", error)) == TUTTI_OK) {
+        status = tti_join_split(p, color, key, config, group, error);
+    }
+    int32_t rank = p->rank;
+    tti_handle_release(p);
+    return finish(error, TUTTI_OP_SPLIT, rank, status);
+}
+
+tutti_status tutti_group_destroy(tutti_group *group, tutti_error *error)
+{
+    tutti_status status = TUTTI_OK;
+    struct tti_group *g = tti_handle_acquire(group, &status);
+    if (!g) {
+        tti_error_set(error, status, "group_destroy: the group %s",
+                      status == TUTTI_INVALID_ARGUMENT ? "is NULL"
+                      : status == TUTTI_FORKED         ? "was made before fork()"
+                                                       : "has been destroyed already, or never was one");
+        return finish(error, TUTTI_OP_DESTROY, -1, status);
+    }
+    int32_t rank = g->rank;
+    status = tti_handle_retire(g);
+    if (status != TUTTI_OK) {
+        tti_handle_release(g);
+        tti_error_set(error, status, "group_destroy: another thread, or a callback, is inside a call on the group");
+        return finish(error, TUTTI_OP_DESTROY, rank, status);
+    }
+    g->backend->ops->close(g->state);
+    tti_group_free(g);
+    return finish(error, TUTTI_OP_DESTROY, rank, TUTTI_OK);
+}
+
+static void destroy_if_idle(tutti_group *handle, void *user)
+{
+    tutti_status status = tutti_group_destroy(handle, NULL);
+    if (status == TUTTI_BUSY) {
+        *(tutti_status *)user = status;
+    }
+}
+
+tutti_status tutti_finalize(tutti_error *error)
+{
+    tutti_status status = TUTTI_OK;
+    tti_handle_each(destroy_if_idle, &status);
+    if (status != TUTTI_OK) {
+        return tti_error_set(error, status, "finalize: a group is in use by another thread; let its calls end first");
+    }
+    tti_registry_stop();
+    tti_store_shutdown();
+    return tti_error_clear(error);
+}
+
+/* Runs `read` on a live group; `otherwise` for a stale handle. */
+static int32_t read_group(tutti_group *group, int32_t (*read)(const struct tti_group *g, int32_t argument),
+                          int32_t argument, int32_t otherwise)
+{
+    tutti_status status;
+    struct tti_group *g = tti_handle_acquire(group, &status);
+    if (!g) {
+        return otherwise;
+    }
+    int32_t value = read(g, argument);
+    tti_handle_release(g);
+    return value;
+}
+
+static int32_t read_rank(const struct tti_group *g, int32_t argument)
+{
+    (void)argument;
+    return g->rank;
+}
+
+static int32_t read_size(const struct tti_group *g, int32_t argument)
+{
+    (void)argument;
+    return g->size;
+}
+
+static int32_t read_lanes(const struct tti_group *g, int32_t argument)
+{
+    (void)argument;
+    return g->lanes;
+}
+
+static int32_t read_capabilities(const struct tti_group *g, int32_t argument)
+{
+    (void)argument;
+    return (int32_t)g->backend->capabilities;
+}
+
+static int32_t read_global(const struct tti_group *g, int32_t rank)
+{
+    return rank >= 0 && rank < g->size ? g->global_ranks[rank] : -1;
+}
+
+static int32_t read_local(const struct tti_group *g, int32_t global)
+{
+    for (int32_t r = 0; r < g->size; r++) {
+        if (g->global_ranks[r] == global) {
+            return r;
+        }
+    }
+    return -1;
+}
+
+int32_t tutti_group_rank(tutti_group *group)
+{
+    return read_group(group, read_rank, 0, -1);
+}
+
+int32_t tutti_group_size(tutti_group *group)
+{
+    return read_group(group, read_size, 0, -1);
+}
+
+int32_t tutti_group_lanes(tutti_group *group)
+{
+    return read_group(group, read_lanes, 0, -1);
+}
+
+uint32_t tutti_group_capabilities(tutti_group *group)
+{
+    return (uint32_t)read_group(group, read_capabilities, 0, 0);
+}
+
+int32_t tutti_group_global_rank(tutti_group *group, int32_t rank)
+{
+    return read_group(group, read_global, rank, -1);
+}
+
+int32_t tutti_group_local_rank(tutti_group *group, int32_t global_rank)
+{
+    return read_group(group, read_local, global_rank, -1);
+}
+
+const char *tutti_group_backend(tutti_group *group)
+{
+    tutti_status status;
+    struct tti_group *g = tti_handle_acquire(group, &status);
+    if (!g) {
+        return NULL;
+    }
+    const char *name = g->backend->name;
+    tti_handle_release(g);
+    return name;
+}
+
+DLDevice tutti_group_device(tutti_group *group)
+{
+    tutti_status status;
+    struct tti_group *g = tti_handle_acquire(group, &status);
+    DLDevice device;
+    memset(&device, 0, sizeof(device));
+    if (g) {
+        device = g->device;
+        tti_handle_release(g);
+    }
+    return device;
+}
+
+static size_t describe(struct tti_group *g, char *text, size_t capacity)
+{
+    int n = snprintf(text, capacity, "group of %d ranks on backend %s: rank %d (rank %d of the world), %d lane%s, deadline "
+                                     "%lld ms\n",
+                     g->size, g->backend->name, g->rank, g->global_ranks[g->rank], g->lanes, g->lanes == 1 ? "" : "s",
+                     (long long)g->timeout_ms);
+    size_t used = n > 0 ? (size_t)n : 0;
+    for (tutti_operation kind = TUTTI_OP_ALL_REDUCE; kind <= TUTTI_OP_RECV; kind++) {
+        tutti_op op = {.size = sizeof(op), .kind = kind, .dtype = TUTTI_F32, .redop = TUTTI_SUM};
+        const char *how = g->backend->ops->supports(g->state, &op);
+        n = snprintf(used < capacity ? text + used : NULL, used < capacity ? capacity - used : 0, "  %s: %s\n",
+                     tutti_operation_name(kind), how ? how : "unsupported");
+        used += n > 0 ? (size_t)n : 0;
+    }
+    if (g->backend->ops->describe) {
+        used += g->backend->ops->describe(g->state, used < capacity ? text + used : NULL,
+                                          used < capacity ? capacity - used : 0);
+    }
+    return used;
+}
+
+tutti_status tutti_group_describe(tutti_group *group, char *text, size_t capacity, size_t *needed, tutti_error *error)
+{
+    if (!text && capacity > 0) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "group_describe: text is NULL but capacity is %zu", capacity);
+    }
+    tutti_status status = TUTTI_OK;
+    struct tti_group *g = tti_handle_acquire(group, &status);
+    if (!g) {
+        return tti_error_set(error, status, "group_describe: the group is NULL or has been destroyed");
+    }
+    size_t length = describe(g, text, capacity);
+    if (needed) {
+        *needed = length;
+    }
+    tti_handle_release(g);
+    return tti_error_clear(error);
+}
+
+tutti_status tutti_group_error(tutti_group *group, tutti_error *details)
+{
+    tutti_status status = TUTTI_OK;
+    struct tti_group *g = tti_handle_acquire(group, &status);
+    if (!g) {
+        return tti_error_set(details, status, "group_error: the group is NULL or has been destroyed");
+    }
+    tti_error_clear(details);
+    if (g->backend->ops->failure) {
+        g->backend->ops->failure(g->state, details);
+    }
+    if (details) {
+        details->rank = g->rank;
+        snprintf(details->backend, sizeof(details->backend), "%s", g->backend->name);
+    }
+    tti_handle_release(g);
+    return TUTTI_OK;
+}
+
+tutti_status tutti_null_recorded(tutti_group *group, int64_t index, tutti_null_record *record, tutti_error *error)
+{
+    if (!record || record->size == 0) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "null_recorded: record is NULL or its size is 0");
+    }
+    tutti_status status = TUTTI_OK;
+    struct tti_group *g = tti_handle_acquire(group, &status);
+    if (!g) {
+        return tti_error_set(error, status, "null_recorded: the group is NULL or has been destroyed");
+    }
+    if (g->backend != &tti_backend_null) {
+        status = tti_error_set(error, TUTTI_UNSUPPORTED, "null_recorded: the group runs on backend %s, not null",
+                               g->backend->name);
+    } else if ((status = tti_null_record_at(g->state, index, record)) != TUTTI_OK) {
+        tti_error_set(error, status, "null_recorded: operation %lld is not among those remembered", (long long)index);
+    } else {
+        tti_error_clear(error);
+    }
+    tti_handle_release(g);
+    return status;
+}

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Messages: every function makes one or two transfers (core/transfer.h), which run at once, or are noted if this thread
+ * has a batch open on the group. A strided tensor is packed when the message is posted; a strided receive goes through
+ * scratch, and only the elements that came are written to the tensor.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/check.h"
+#include "base/error.h"
+#include "core/batch.h"
+#include "core/group.h"
+#include "tensor/strided.h"
+
+static tutti_status check_peer(const struct tti_checker *k, const char *name, int32_t peer, bool receives)
+{
+    if ((peer >= 0 && peer < k->c->group_size) || (receives && peer == TUTTI_ANY_SOURCE)) {
+        return TUTTI_OK;
+    }
+    return tti_reject(k, "%s is %d; the ranks of this group are 0 to %d%s", name, (int)peer, (int)k->c->group_size - 1,
+                      receives ? ", and -1 is any source" : "");
+}
+
+static tutti_status check_tag(const struct tti_checker *k, const char *name, int32_t tag, bool receives)
+{
+    if (tag >= 0 || (receives && tag == TUTTI_ANY_TAG)) {
+        return TUTTI_OK;
+    }
+    return tti_reject(k, "%s is %d; tags are 0 or more%s", name, (int)tag, receives ? ", and -1 is any tag" : "");
+}
+
+static tutti_status check_message(const struct tti_checker *k, const tutti_message *message)
+{
+    if (!message || message->size == sizeof(*message)) {
+        return TUTTI_OK;
+    }
+    return tti_reject(k, "message->size is %u; set it to sizeof(tutti_message), which is %zu here, or use "
+                      "TUTTI_MESSAGE_INIT",
+                      message->size, sizeof(*message));
+}
+
+static void set_shape(struct tti_transfer *t, const struct tti_view *view)
+{
+    for (int32_t d = 0; d < view->ndim; d++) {
+        t->shape[d] = view->shape[d];
+        t->strides[d] = tti_view_stride(view, d);
+    }
+    t->op.shape = t->shape;
+    t->op.ndim = view->ndim;
+}
+
+/* A stand-in for a strided tensor, which the transfer owns. */
+static tutti_status take_scratch(const struct tti_checker *k, const struct tti_view *view, struct tti_transfer *t)
+{
+    t->scratch = malloc(view->bytes);
+    if (!t->scratch) {
+        return tti_error_set(k->c->error, TUTTI_NO_MEMORY,
+                             "%s: no memory to pack the strided tensor %s (%zu bytes); a compact one needs none",
+                             k->function, view->name, view->bytes);
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status make_send(const struct tti_checker *k, const struct tti_view *view, int32_t peer, int32_t tag,
+                              struct tti_transfer *t)
+{
+    *t = (struct tti_transfer){.function = k->function};
+    t->op = (tutti_op){.size = (uint32_t)sizeof(tutti_op),
+                       .kind = TUTTI_OP_SEND,
+                       .dtype = view->dtype,
+                       .root = peer,
+                       .p2p_tag = tag,
+                       .src = view->data,
+                       .count = view->count};
+    set_shape(t, view);
+    if (view->compact || view->bytes == 0) {
+        return TUTTI_OK;
+    }
+    tutti_status status = take_scratch(k, view, t);
+    if (status == TUTTI_OK) {
+        tti_tensor_pack(t->scratch, view->tensor);
+        t->op.src = t->scratch;
+    }
+    return status;
+}
+
+static tutti_status make_recv(const struct tti_checker *k, const struct tti_view *view, int32_t peer, int32_t tag,
+                              tutti_message *message, struct tti_transfer *t)
+{
+    *t = (struct tti_transfer){.function = k->function, .message = TUTTI_MESSAGE_INIT, .message_out = message};
+    t->op = (tutti_op){.size = (uint32_t)sizeof(tutti_op),
+                       .kind = TUTTI_OP_RECV,
+                       .dtype = view->dtype,
+                       .root = peer,
+                       .p2p_tag = tag,
+                       .dst = view->data,
+                       .count = view->count,
+                       .message = &t->message};
+    set_shape(t, view);
+    if (view->compact || view->bytes == 0) {
+        return TUTTI_OK;
+    }
+    t->tensor = *view->tensor;
+    t->tensor.shape = t->shape;
+    t->tensor.strides = t->strides;
+    tutti_status status = take_scratch(k, view, t);
+    if (status == TUTTI_OK) {
+        t->op.dst = t->scratch;
+    }
+    return status;
+}
+
+/* Runs the transfers that `first` leads, or notes all of them in the batch. They own nothing afterwards. */
+static tutti_status run_or_note(const struct tti_checker *k, tutti_group *group, struct tti_transfer *first)
+{
+    if (!tti_batch_open(group)) {
+        k->c->options.callback = k->callback;
+        return tti_transfers_run(k->c, first);
+    }
+    if (tti_batch_note(first)) {
+        return TUTTI_OK;
+    }
+    for (struct tti_transfer *t = first; t; t = t->next) {
+        tti_transfer_drop(t);
+    }
+    return tti_error_set(k->c->error, TUTTI_NO_MEMORY, "%s: no memory to note a message in the batch", k->function);
+}
+
+tutti_status tutti_send(tutti_group *group, const DLTensor *tensor, int32_t peer, int32_t tag, const tutti_call *call)
+{
+    struct tti_call c;
+    struct tti_checker k;
+    tutti_status status = tti_checker_begin(&k, &c, group, TUTTI_OP_SEND, "send", call);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    struct tti_view view;
+    struct tti_transfer t;
+    if ((status = check_peer(&k, "peer", peer, false)) == TUTTI_OK &&
+        (status = check_tag(&k, "tag", tag, false)) == TUTTI_OK &&
+        (status = tti_check_tensor(&k, tensor, "tensor", &view)) == TUTTI_OK &&
+        (status = make_send(&k, &view, peer, tag, &t)) == TUTTI_OK) {
+        status = run_or_note(&k, group, &t);
+    }
+    return tti_call_end(&c, status);
+}
+
+tutti_status tutti_recv(tutti_group *group, DLTensor *tensor, int32_t peer, int32_t tag, const tutti_call *call,
+                        tutti_message *message)
+{
+    struct tti_call c;
+    struct tti_checker k;
+    tutti_status status = tti_checker_begin(&k, &c, group, TUTTI_OP_RECV, "recv", call);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    struct tti_view view;
+    struct tti_transfer t;
+    if ((status = check_peer(&k, "peer", peer, true)) == TUTTI_OK &&
+        (status = check_tag(&k, "tag", tag, true)) == TUTTI_OK &&
+        (status = check_message(&k, message)) == TUTTI_OK &&
+        (status = tti_check_tensor(&k, tensor, "tensor", &view)) == TUTTI_OK &&
+        (status = make_recv(&k, &view, peer, tag, message, &t)) == TUTTI_OK) {
+        status = run_or_note(&k, group, &t);
+    }
+    return tti_call_end(&c, status);
+}
+
+tutti_status tutti_recv_alloc(tutti_group *group, int32_t peer, int32_t tag, const tutti_call *call,
+                              DLManagedTensorVersioned **tensor, tutti_message *message)
+{
+    struct tti_call c;
+    struct tti_checker k;
+    tutti_status status = tti_checker_begin(&k, &c, group, TUTTI_OP_RECV, "recv_alloc", call);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (!tensor) {
+        return tti_call_end(&c, tti_reject(&k, "tensor is NULL; it must point to where the new tensor's address goes"));
+    }
+    struct tti_transfer t = {.function = "recv_alloc", .message = TUTTI_MESSAGE_INIT, .message_out = message};
+    if ((status = check_peer(&k, "peer", peer, true)) == TUTTI_OK &&
+        (status = check_tag(&k, "tag", tag, true)) == TUTTI_OK &&
+        (status = check_message(&k, message)) == TUTTI_OK) {
+        t.managed_out = tensor;
+        t.op = (tutti_op){.size = (uint32_t)sizeof(tutti_op),
+                          .kind = TUTTI_OP_RECV,
+                          .root = peer,
+                          .p2p_tag = tag,
+                          .shape = t.shape,
+                          .message = &t.message,
+                          .allocate = tti_transfer_allocate,
+                          .allocate_user = &t};
+        status = run_or_note(&k, group, &t);
+    }
+    return tti_call_end(&c, status);
+}
+
+tutti_status tutti_sendrecv(tutti_group *group, const DLTensor *send_tensor, int32_t destination, int32_t send_tag,
+                            DLTensor *recv_tensor, int32_t source, int32_t recv_tag, const tutti_call *call,
+                            tutti_message *message)
+{
+    struct tti_call c;
+    struct tti_checker k;
+    tutti_status status = tti_checker_begin(&k, &c, group, TUTTI_OP_BATCH, "sendrecv", call);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    struct tti_view out;
+    struct tti_view in;
+    if ((status = check_peer(&k, "destination", destination, false)) != TUTTI_OK ||
+        (status = check_tag(&k, "send_tag", send_tag, false)) != TUTTI_OK ||
+        (status = check_peer(&k, "source", source, true)) != TUTTI_OK ||
+        (status = check_tag(&k, "recv_tag", recv_tag, true)) != TUTTI_OK ||
+        (status = check_message(&k, message)) != TUTTI_OK ||
+        (status = tti_check_tensor(&k, send_tensor, "send_tensor", &out)) != TUTTI_OK ||
+        (status = tti_check_tensor(&k, recv_tensor, "recv_tensor", &in)) != TUTTI_OK) {
+        return tti_call_end(&c, status);
+    }
+    if (tti_views_overlap(&out, &in)) {
+        return tti_call_end(&c, tti_reject(&k, "recv_tensor overlaps send_tensor; they must not share memory"));
+    }
+    struct tti_transfer send;
+    struct tti_transfer recv;
+    if ((status = make_send(&k, &out, destination, send_tag, &send)) != TUTTI_OK) {
+        return tti_call_end(&c, status);
+    }
+    if ((status = make_recv(&k, &in, source, recv_tag, message, &recv)) != TUTTI_OK) {
+        tti_transfer_drop(&send);
+        return tti_call_end(&c, status);
+    }
+    send.next = &recv;
+    return tti_call_end(&c, run_or_note(&k, group, &send));
+}
+
+tutti_status tutti_probe(tutti_group *group, int32_t peer, int32_t tag, int32_t *found, tutti_message *message,
+                         tutti_error *error)
+{
+    struct tti_call c;
+    tutti_status status = tti_call_begin_plain(&c, group, TUTTI_OP_PROBE, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    struct tti_checker k = {.c = &c, .function = "probe"};
+    if ((status = check_peer(&k, "peer", peer, true)) != TUTTI_OK ||
+        (status = check_tag(&k, "tag", tag, true)) != TUTTI_OK ||
+        (status = check_message(&k, message)) != TUTTI_OK) {
+        return tti_call_end(&c, status);
+    }
+    if (!found) {
+        return tti_call_end(&c, tti_reject(&k, "found is NULL; it must point to where the answer goes"));
+    }
+    const tutti_backend *backend = c.group->backend;
+    if (!backend->ops->probe) {
+        return tti_call_end(&c, tti_error_set(c.error, TUTTI_UNSUPPORTED, "probe: backend %s cannot look for messages",
+                                              backend->name));
+    }
+    int32_t there = 0;
+    tutti_message came = TUTTI_MESSAGE_INIT;
+    status = backend->ops->probe(c.group->state, peer, tag, &there, &came, c.error);
+    if (status == TUTTI_OK) {
+        *found = there;
+        if (there && message) {
+            *message = came;
+        }
+    }
+    return tti_call_end(&c, status);
+}
+
+tutti_status tutti_batch_begin(tutti_group *group, tutti_error *error)
+{
+    struct tti_call c;
+    tutti_status status = tti_call_begin_plain(&c, group, TUTTI_OP_BATCH, error);
+    return status == TUTTI_OK ? tti_call_end(&c, tti_batch_begin(&c, group)) : status;
+}
+
+tutti_status tutti_batch_end(tutti_group *group, const tutti_call *call)
+{
+    struct tti_call c;
+    struct tti_checker k;
+    struct tti_batch *batch = tti_batch_take(group); /* whatever happens now: a batch is run at most once */
+    tutti_status status = tti_checker_begin(&k, &c, group, TUTTI_OP_BATCH, "batch_end", call);
+    if (status == TUTTI_OK) {
+        if (!batch) {
+            status = tti_error_set(c.error, TUTTI_BAD_STATE,
+                                   "batch_end: this thread has no batch open on this group; call tutti_batch_begin first");
+        } else {
+            c.options.callback = k.callback;
+            struct tti_transfer *first = tti_batch_first(batch);
+            status = first ? tti_transfers_run(&c, first) : TUTTI_OK;
+        }
+        status = tti_call_end(&c, status);
+    }
+    tti_batch_free(batch);
+    return status;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "backends/engine_ops.h"
+
+#include <stdlib.h>
+
+static struct tti_engine *engine_of(void *state)
+{
+    return ((struct tti_engine_state *)state)->engine;
+}
+
+const char *tti_ops_supports(void *state, const tutti_op *op)
+{
+    return tti_engine_supports(engine_of(state), op);
+}
+
+tutti_status tti_ops_run(void *state, tutti_op *op, tutti_error *error)
+{
+    return tti_engine_run(engine_of(state), op, error);
+}
+
+tutti_status tti_ops_run_p2p(void *state, tutti_op *const *ops, size_t count, int64_t timeout_ms, tutti_error *error)
+{
+    return tti_engine_run_p2p(engine_of(state), ops, count, timeout_ms, error);
+}
+
+tutti_status tti_ops_probe(void *state, int32_t peer, int32_t tag, int32_t *found, tutti_message *message,
+                           tutti_error *error)
+{
+    return tti_engine_probe(engine_of(state), peer, tag, found, message, error);
+}
+
+size_t tti_ops_describe(void *state, char *text, size_t capacity)
+{
+    return tti_engine_describe(engine_of(state), text, capacity);
+}
+
+tutti_status tti_ops_failure(void *state, tutti_error *error)
+{
+    return tti_engine_failure(engine_of(state), error);
+}
+
+/* The core has checked type and bounds; a key that it does not know would be a defect of ours. */
+static int64_t number(const tutti_open_info *info, const char *key)
+{
+    const char *text = info->setting(info->settings, key);
+    return text ? strtoll(text, NULL, 10) : -1;
+}
+
+struct tti_layout tti_ops_layout(const tutti_open_info *info)
+{
+    size_t window = (size_t)number(info, "engine.window");
+    size_t least = (size_t)info->world_size * 128; /* scatter and all_to_all give each rank a slot of a window */
+    window = window < least ? least : window;
+    window = (window + TTI_PAGE - 1) / TTI_PAGE * TTI_PAGE;
+    return tti_layout_make(info->world_size, info->lanes, window);
+}
+
+void tti_ops_waiting(const tutti_open_info *info, struct tti_engine_options *options)
+{
+    int64_t spin_us = number(info, "engine.spin_us");
+    int64_t yield_us = number(info, "engine.yield_us");
+    options->spin_ns = spin_us < 0 ? -1 : spin_us * 1000;
+    options->yield_ns = yield_us < 0 ? -1 : yield_us * 1000;
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * local: ranks are threads. Rank 0 makes one mapping that holds every segment and the bell, and announces where it is; the
+ * others take a reference. The last one to close frees it, so a rank that leaves early leaves its segment readable.
+ */
+#include "backends/local/local.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "backends/engine_ops.h"
+#include "base/error.h"
+
+/* Memory of one group, shared by its ranks. */
+struct region {
+    struct region *next;
+    uint64_t nonce;
+    int references;
+    unsigned char *memory;
+    size_t bytes;
+    struct tti_layout layout;
+};
+
+/* What rank 0 tells the others through the rendezvous. */
+struct announcement {
+    int64_t pid;
+    uint64_t nonce;
+};
+
+struct local_state {
+    struct tti_engine_state common; /* first: engine_ops.h */
+    struct region *region;
+};
+
+/* All regions of the process: an announcement is a nonce, never a pointer that could dangle. */
+static pthread_mutex_t regions_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct region *regions;
+
+static int32_t available(char *why, size_t capacity)
+{
+    snprintf(why, capacity, "%s", "always (ranks are threads of one process)");
+    return 1;
+}
+
+static size_t page_up(size_t bytes)
+{
+    return (bytes + TTI_PAGE - 1) / TTI_PAGE * TTI_PAGE;
+}
+
+static unsigned char *segment_of(const struct region *r, int rank)
+{
+    return r->memory + page_up(r->layout.bell_bytes) + (size_t)rank * page_up(r->layout.segment_bytes);
+}
+
+static tutti_status region_create(const struct tti_layout *layout, struct region **region, tutti_error *error)
+{
+    struct region *r = calloc(1, sizeof(*r));
+    if (!r) {
+        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group of %d threads", layout->size);
+    }
+    r->layout = *layout;
+    r->references = 1;
+    r->bytes = page_up(layout->bell_bytes) + (size_t)layout->size * page_up(layout->segment_bytes);
+    /* NORESERVE: sparse until used, like the sealed segments of processes */
+    r->memory = mmap(NULL, r->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (r->memory == MAP_FAILED || getrandom(&r->nonce, sizeof(r->nonce), 0) != sizeof(r->nonce)) {
+        tti_error_set(error, TUTTI_NO_MEMORY, "cannot map %zu bytes for a group of %d threads", r->bytes, layout->size);
+        if (r->memory != MAP_FAILED) {
+            munmap(r->memory, r->bytes);
+        }
+        free(r);
+        return TUTTI_NO_MEMORY;
+    }
+    for (int rank = 0; rank < layout->size; rank++) {
+        tti_engine_segment_init(segment_of(r, rank), layout, rank, r->nonce);
+    }
+    pthread_mutex_lock(&regions_lock);
+    r->next = regions;
+    regions = r;
+    pthread_mutex_unlock(&regions_lock);
+    *region = r;
+    return TUTTI_OK;
+}
+
+static struct region *region_find(uint64_t nonce)
+{
+    pthread_mutex_lock(&regions_lock);
+    struct region *r = regions;
+    while (r && r->nonce != nonce) {
+        r = r->next;
+    }
+    if (r) {
+        r->references++;
+    }
+    pthread_mutex_unlock(&regions_lock);
+    return r;
+}
+
+static void region_release(struct region *r)
+{
+    pthread_mutex_lock(&regions_lock);
+    bool last = --r->references == 0;
+    for (struct region **link = &regions; last && *link; link = &(*link)->next) {
+        if (*link == r) {
+            *link = r->next;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&regions_lock);
+    if (last) {
+        munmap(r->memory, r->bytes);
+        free(r);
+    }
+}
+
+static tutti_status meet(const tutti_open_info *info, struct region **region, tutti_error *error)
+{
+    const tutti_rendezvous *rv = info->rendezvous;
+    struct announcement a = {.pid = getpid()};
+    if (info->rank == 0) {
+        struct tti_layout layout = tti_ops_layout(info);
+        tutti_status status = region_create(&layout, region, error);
+        if (status != TUTTI_OK) {
+            return status;
+        }
+        a.nonce = (*region)->nonce;
+        status = rv->set(rv->self, "local", &a, sizeof(a), error);
+        if (status != TUTTI_OK) {
+            region_release(*region);
+        }
+        return status;
+    }
+    size_t length = 0;
+    tutti_status status = rv->get(rv->self, "local", &a, sizeof(a), &length, info->timeout_ms, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (length != sizeof(a) || a.pid != getpid() || !(*region = region_find(a.nonce))) {
+        return tti_error_set(error, TUTTI_UNSUPPORTED,
+                             "backend local joins threads of one process, but rank 0 is process %lld and rank %d is "
+                             "process %d; use backend shm",
+                             (long long)a.pid, info->rank, (int)getpid());
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status open_group(const tutti_open_info *info, void **state, tutti_error *error)
+{
+    if (info->world_size > TTI_MAX_RANKS) {
+        return tti_error_set(error, TUTTI_UNSUPPORTED, "backend local takes up to %d ranks, not %d", TTI_MAX_RANKS,
+                             info->world_size);
+    }
+    struct local_state *s = calloc(1, sizeof(*s));
+    unsigned char **segments = calloc((size_t)info->world_size, sizeof(*segments));
+    tutti_status status = s && segments ? meet(info, &s->region, error)
+                                        : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group");
+    if (status == TUTTI_OK) {
+        for (int r = 0; r < info->world_size; r++) {
+            segments[r] = segment_of(s->region, r);
+        }
+        struct tti_engine_options options = {.rank = info->rank,
+                                             .layout = s->region->layout,
+                                             .segments = segments,
+                                             .bell = s->region->memory,
+                                             .threads = true,
+                                             .backend = "local"};
+        tti_ops_waiting(info, &options);
+        status = tti_engine_create(&options, &s->common.engine, error);
+        if (status != TUTTI_OK) {
+            region_release(s->region);
+        }
+    }
+    free(segments);
+    if (status != TUTTI_OK) {
+        free(s);
+        return status;
+    }
+    *state = s;
+    return TUTTI_OK;
+}
+
+static void close_group(void *state)
+{
+    struct local_state *s = state;
+    tti_engine_destroy(s->common.engine);
+    region_release(s->region);
+    free(s);
+}
+
+static const tutti_backend_ops ops = {
+    .size = sizeof(tutti_backend_ops),
+    .available = available,
+    .open = open_group,
+    .close = close_group,
+    .supports = tti_ops_supports,
+    .run = tti_ops_run,
+    .run_p2p = tti_ops_run_p2p,
+    .probe = tti_ops_probe,
+    .describe = tti_ops_describe,
+    .failure = tti_ops_failure,
+};
+
+const tutti_backend tti_backend_local = {
+    .abi = TUTTI_BACKEND_ABI,
+    .size = sizeof(tutti_backend),
+    .name = "local",
+    .priority = 70,
+    .capabilities = TUTTI_CAP_RANK_ORDER | TUTTI_CAP_ROUND_ONCE | TUTTI_CAP_SAME_BITS | TUTTI_CAP_CHECKS_CALLS |
+                    TUTTI_CAP_ONE_PROCESS | TUTTI_CAP_ONE_HOST,
+    .ops = &ops,
+};

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* local: the ranks are threads of one process. The shared-memory engine over ordinary memory. */
+#ifndef TTI_BACKENDS_LOCAL_H
+#define TTI_BACKENDS_LOCAL_H
+
+#include <tutti/backend.h>
+
+extern const tutti_backend tti_backend_local;
+
+#endif

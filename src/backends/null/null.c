@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * null: every call succeeds at once and is recorded. Outputs are what a world of one rank would see, as far as that has a
+ * meaning: all_reduce and the like copy their input; parts of other ranks are left alone; receives leave their tensor.
+ */
+#include "backends/null/null.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+#define RECORDS 1024
+
+struct null_state {
+    pthread_mutex_t lock;
+    int64_t count;
+    tutti_null_record records[RECORDS];
+};
+
+static int32_t available(char *why, size_t capacity)
+{
+    snprintf(why, capacity, "%s", "always (communicates nothing)");
+    return 1;
+}
+
+static tutti_status open_group(const tutti_open_info *info, void **state, tutti_error *error)
+{
+    (void)info;
+    struct null_state *s = calloc(1, sizeof(*s));
+    if (!s) {
+        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a null group");
+    }
+    pthread_mutex_init(&s->lock, NULL);
+    *state = s;
+    return TUTTI_OK;
+}
+
+static void close_group(void *state)
+{
+    struct null_state *s = state;
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+static const char *supports(void *state, const tutti_op *op)
+{
+    (void)state;
+    (void)op;
+    return "recorded";
+}
+
+static void record(struct null_state *s, tutti_op *op)
+{
+    pthread_mutex_lock(&s->lock);
+    op->sequence = s->count + 1;
+    s->records[s->count++ % RECORDS] = (tutti_null_record){.size = sizeof(tutti_null_record),
+                                                           .operation = op->kind,
+                                                           .dtype = op->dtype,
+                                                           .reduce_op = op->redop,
+                                                           .root = op->root,
+                                                           .tag = op->p2p_tag,
+                                                           .count = (int64_t)op->count};
+    pthread_mutex_unlock(&s->lock);
+}
+
+static tutti_status run(void *state, tutti_op *op, tutti_error *error)
+{
+    (void)error;
+    record(state, op);
+    bool same_shape = op->kind == TUTTI_OP_ALL_REDUCE || op->kind == TUTTI_OP_REDUCE;
+    size_t bytes = op->count * tutti_dtype_size(op->dtype);
+    if (same_shape && bytes > 0 && op->dst && op->dst != op->src) {
+        memcpy(op->dst, op->src, bytes);
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status run_p2p(void *state, tutti_op *const *ops, size_t count, int64_t timeout_ms, tutti_error *error)
+{
+    (void)timeout_ms;
+    for (size_t i = 0; i < count; i++) {
+        if (ops[i]->allocate) {
+            return tti_error_set(error, TUTTI_UNSUPPORTED, "the null backend has no messages to allocate a tensor for");
+        }
+        record(state, ops[i]);
+        ops[i]->status = TUTTI_OK;
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status probe(void *state, int32_t peer, int32_t tag, int32_t *found, tutti_message *message,
+                          tutti_error *error)
+{
+    (void)state;
+    (void)peer;
+    (void)tag;
+    (void)message;
+    (void)error;
+    *found = 0;
+    return TUTTI_OK;
+}
+
+tutti_status tti_null_record_at(void *state, int64_t index, tutti_null_record *out)
+{
+    struct null_state *s = state;
+    pthread_mutex_lock(&s->lock);
+    bool known = index >= 0 && index < s->count && index >= s->count - RECORDS;
+    if (known) {
+        uint32_t size = out->size < sizeof(*out) ? out->size : (uint32_t)sizeof(*out);
+        memcpy(out, &s->records[index % RECORDS], size);
+        out->size = size;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return known ? TUTTI_OK : TUTTI_NOT_FOUND;
+}
+
+static const tutti_backend_ops ops = {
+    .size = sizeof(tutti_backend_ops),
+    .available = available,
+    .open = open_group,
+    .close = close_group,
+    .supports = supports,
+    .run = run,
+    .run_p2p = run_p2p,
+    .probe = probe,
+};
+
+const tutti_backend tti_backend_null = {
+    .abi = TUTTI_BACKEND_ABI,
+    .size = sizeof(tutti_backend),
+    .name = "null",
+    .priority = -1, /* never taken by "auto" */
+    .ops = &ops,
+};

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "backends/shm/segment.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/memfd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
+#define SIZE_SEALS    (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define SEGMENT_SEALS (SIZE_SEALS | F_SEAL_FUTURE_WRITE)
+
+static tutti_status map(struct tti_mapping *m, int protection, tutti_error *error)
+{
+    void *base = mmap(NULL, m->bytes, protection, MAP_SHARED, m->fd, 0);
+    if (base == MAP_FAILED) {
+        return tti_error_system(error, errno, "cannot map a shared segment of %zu bytes", m->bytes);
+    }
+    m->base = base;
+    /* A forked child must not hold the segments: it would keep them alive, and its handles answer FORKED anyway. */
+    madvise(base, m->bytes, MADV_DONTFORK);
+    return TUTTI_OK;
+}
+
+tutti_status tti_mapping_create(const char *what, size_t bytes, size_t committed, struct tti_mapping *mapping,
+                                tutti_error *error)
+{
+    unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+    struct tti_mapping m = {.fd = memfd_create(what, flags | MFD_NOEXEC_SEAL), .bytes = bytes};
+    if (m.fd < 0 && errno == EINVAL) { /* kernels before 6.3 do not know the flag */
+        m.fd = memfd_create(what, flags);
+    }
+    if (m.fd < 0) {
+        return tti_error_system(error, errno, "cannot create a memory file for %s", what);
+    }
+    tutti_status status = TUTTI_OK;
+    if (ftruncate(m.fd, (off_t)bytes) != 0) {
+        status = tti_error_system(error, errno, "cannot size a memory file to %zu bytes", bytes);
+    } else if (tti_mapping_commit(&m, 0, committed) != TUTTI_OK) {
+        status = tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %s: %zu bytes are needed", what, committed);
+    } else {
+        status = map(&m, PROT_READ | PROT_WRITE, error);
+    }
+    if (status != TUTTI_OK) {
+        tti_mapping_close(&m);
+        return status;
+    }
+    *mapping = m;
+    return TUTTI_OK;
+}
+
+tutti_status tti_mapping_seal(struct tti_mapping *mapping, tutti_error *error)
+{
+    if (fcntl(mapping->fd, F_ADD_SEALS, SEGMENT_SEALS) != 0) {
+        return tti_error_system(error, errno, "cannot seal a segment (Linux 5.1 or newer is needed)");
+    }
+    return TUTTI_OK;
+}
+
+tutti_status tti_mapping_seal_size(struct tti_mapping *mapping, tutti_error *error)
+{
+    if (fcntl(mapping->fd, F_ADD_SEALS, SIZE_SEALS) != 0) {
+        return tti_error_system(error, errno, "cannot seal the size of the bell");
+    }
+    return TUTTI_OK;
+}
+
+tutti_status tti_mapping_adopt(int fd, size_t bytes, int writable, int rank, struct tti_mapping *mapping,
+                               tutti_error *error)
+{
+    struct tti_mapping m = {.fd = fd, .bytes = bytes};
+    struct stat st;
+    int wanted = writable ? SIZE_SEALS : SEGMENT_SEALS;
+    int seals = fcntl(fd, F_GET_SEALS);
+    tutti_status status = TUTTI_OK;
+    /* F_SEAL_EXEC may be set too: the kernel adds it to files without the executable bit. */
+    if (seals < 0 || (seals & SEGMENT_SEALS) != wanted) {
+        status = tti_error_set(error, TUTTI_PROTOCOL, "the segment of rank %d is not sealed as it must be (seals 0x%x)",
+                               rank, (unsigned)seals);
+    } else if (fstat(fd, &st) != 0 || st.st_size != (off_t)bytes) {
+        status = tti_error_set(error, TUTTI_PROTOCOL, "the segment of rank %d does not have the agreed %zu bytes", rank,
+                               bytes);
+    } else {
+        status = map(&m, writable ? PROT_READ | PROT_WRITE : PROT_READ, error);
+    }
+    close(fd);
+    m.fd = -1;
+    if (status == TUTTI_OK) {
+        *mapping = m;
+    }
+    return status;
+}
+
+tutti_status tti_mapping_commit(const struct tti_mapping *mapping, size_t offset, size_t bytes)
+{
+    int result;
+    do {
+        result = fallocate(mapping->fd, 0, (off_t)offset, (off_t)bytes);
+    } while (result != 0 && errno == EINTR);
+    return result == 0 || bytes == 0 ? TUTTI_OK : TUTTI_NO_MEMORY;
+}
+
+void tti_mapping_close(struct tti_mapping *mapping)
+{
+    if (mapping->base) {
+        munmap(mapping->base, mapping->bytes);
+        mapping->base = NULL;
+    }
+    if (mapping->fd >= 0) {
+        close(mapping->fd);
+        mapping->fd = -1;
+    }
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory files without names: made, sealed, handed over as descriptors, checked, mapped. Nothing of them outlives the
+ * processes that hold them, however these end. */
+#ifndef TTI_BACKENDS_SHM_SEGMENT_H
+#define TTI_BACKENDS_SHM_SEGMENT_H
+
+#include <stddef.h>
+#include <tutti/status.h>
+
+struct tti_mapping {
+    int fd; /* -1 once it is not needed any more */
+    unsigned char *base;
+    size_t bytes;
+};
+
+/* A new memory file of `bytes`, sparse, with its first `committed` bytes backed by memory, mapped read-write. */
+tutti_status tti_mapping_create(const char *what, size_t bytes, size_t committed, struct tti_mapping *mapping,
+                                tutti_error *error);
+
+/* From now on nobody can map it for writing, shrink or grow it; the existing mapping stays writable. */
+tutti_status tti_mapping_seal(struct tti_mapping *mapping, tutti_error *error);
+
+/* The same without the write seal: for the bell, which all members write. */
+tutti_status tti_mapping_seal_size(struct tti_mapping *mapping, tutti_error *error);
+
+/* Maps a received descriptor after checking size and seals: PROTOCOL if they are not as promised. Closes fd. */
+tutti_status tti_mapping_adopt(int fd, size_t bytes, int writable, int rank, struct tti_mapping *mapping,
+                               tutti_error *error);
+
+/* Backs a range with memory: NO_MEMORY now instead of SIGBUS later. */
+tutti_status tti_mapping_commit(const struct tti_mapping *mapping, size_t offset, size_t bytes);
+
+void tti_mapping_close(struct tti_mapping *mapping);
+
+#endif

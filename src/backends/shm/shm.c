@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * shm: ranks are processes of one host. Each makes its sealed segment and hands it to the others through the rendezvous;
+ * rank 0 also makes the bell. A rendezvous that cannot pass descriptors (tcp, file, the caller's own) is helped by a unix
+ * socket that rank 0 opens for the occasion under a random name.
+ */
+#include "backends/shm/shm.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "backends/engine_ops.h"
+#include "backends/shm/segment.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "store/store.h"
+
+struct shm_state {
+    struct tti_engine_state common; /* first: engine_ops.h */
+    int size;
+    int rank;
+    struct tti_mapping bell;
+    struct tti_mapping *segments;
+};
+
+/* Where descriptors go: the rendezvous itself, or a store of our own. */
+struct passage {
+    const tutti_rendezvous *rendezvous;
+    struct tti_store *store;
+};
+
+static int32_t available(char *why, size_t capacity)
+{
+    struct tti_mapping probe = {.fd = -1};
+    tutti_error error;
+    tutti_status status = tti_mapping_create("tutti-probe", TTI_PAGE, TTI_PAGE, &probe, &error);
+    if (status == TUTTI_OK) {
+        status = tti_mapping_seal(&probe, &error);
+        tti_mapping_close(&probe);
+    }
+    snprintf(why, capacity, "%s", status == TUTTI_OK ? "sealed memory files work" : error.message);
+    return status == TUTTI_OK;
+}
+
+static tutti_status passage_open(const tutti_open_info *info, struct passage *p, tutti_error *error)
+{
+    const tutti_rendezvous *rv = info->rendezvous;
+    *p = (struct passage){.rendezvous = rv};
+    if (rv->can_pass_descriptors) {
+        return TUTTI_OK;
+    }
+    char url[64] = "";
+    size_t length = 0;
+    tutti_status status;
+    if (info->rank == 0) {
+        uint64_t r[2];
+        if (getrandom(r, sizeof(r), 0) != sizeof(r)) {
+            return tti_error_system(error, errno, "no random name for the passage of descriptors");
+        }
+        snprintf(url, sizeof(url), "unix:passage-%016llx%016llx", (unsigned long long)r[0], (unsigned long long)r[1]);
+        status = tti_store_open(url, true, info->timeout_ms, &p->store, error);
+        return status != TUTTI_OK ? status : rv->set(rv->self, "passage", url, sizeof(url), error);
+    }
+    status = rv->get(rv->self, "passage", url, sizeof(url), &length, info->timeout_ms, error);
+    if (status == TUTTI_OK && (length != sizeof(url) || url[sizeof(url) - 1] != '\0')) {
+        status = tti_error_set(error, TUTTI_PROTOCOL, "rank 0 announced no usable passage for descriptors");
+    }
+    return status != TUTTI_OK ? status : tti_store_open(url, false, info->timeout_ms, &p->store, error);
+}
+
+static tutti_status pass_put(const struct passage *p, const char *key, int fd, int readers, tutti_error *error)
+{
+    return p->store ? tti_store_put_fd(p->store, key, fd, readers, error)
+                    : p->rendezvous->put_fd(p->rendezvous->self, key, fd, readers, error);
+}
+
+static tutti_status pass_get(const struct passage *p, const char *key, int *fd, int64_t timeout_ms, tutti_error *error)
+{
+    return p->store ? tti_store_get_fd(p->store, key, fd, timeout_ms, error)
+                    : p->rendezvous->get_fd(p->rendezvous->self, key, fd, timeout_ms, error);
+}
+
+/* The own segment and, on rank 0, the bell: made, filled, sealed, handed over. */
+static tutti_status offer(const tutti_open_info *info, const struct passage *p, const struct tti_layout *layout,
+                          uint64_t nonce, struct shm_state *s, tutti_error *error)
+{
+    char key[32];
+    struct tti_mapping *own = &s->segments[info->rank];
+    tutti_status status = tti_mapping_create("tutti-segment", layout->segment_bytes, layout->windows, own, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    tti_engine_segment_init(own->base, layout, info->rank, nonce);
+    status = tti_mapping_seal(own, error);
+    snprintf(key, sizeof(key), "segment/%d", info->rank);
+    if (status == TUTTI_OK && info->world_size > 1) {
+        status = pass_put(p, key, own->fd, info->world_size - 1, error);
+    }
+    if (status != TUTTI_OK || info->rank != 0) {
+        return status;
+    }
+    status = tti_mapping_create("tutti-bell", layout->bell_bytes, layout->bell_bytes, &s->bell, error);
+    if (status == TUTTI_OK && (status = tti_mapping_seal_size(&s->bell, error)) == TUTTI_OK && info->world_size > 1) {
+        status = pass_put(p, "bell", s->bell.fd, info->world_size - 1, error);
+    }
+    return status;
+}
+
+static tutti_status collect(const tutti_open_info *info, const struct passage *p, const struct tti_layout *layout,
+                            uint64_t nonce, struct shm_state *s, tutti_error *error)
+{
+    char key[32];
+    int fd = -1;
+    int64_t deadline = tti_deadline_ns(tti_now_ns(), info->timeout_ms);
+    tutti_status status = TUTTI_OK;
+    for (int r = 0; r < info->world_size && status == TUTTI_OK; r++) {
+        if (r == info->rank) {
+            continue;
+        }
+        snprintf(key, sizeof(key), "segment/%d", r);
+        status = pass_get(p, key, &fd, tti_remaining_ms(deadline), error);
+        if (status == TUTTI_TIMEOUT) {
+            tti_error_set(error, TUTTI_TIMEOUT, "rank %d did not offer its segment within %lld ms", r,
+                          (long long)info->timeout_ms);
+        }
+        if (status == TUTTI_OK &&
+            (status = tti_mapping_adopt(fd, layout->segment_bytes, 0, r, &s->segments[r], error)) == TUTTI_OK) {
+            status = tti_engine_segment_check(s->segments[r].base, layout, r, nonce, error);
+        }
+    }
+    if (status == TUTTI_OK && info->rank != 0) {
+        status = pass_get(p, "bell", &fd, tti_remaining_ms(deadline), error);
+        if (status == TUTTI_OK) {
+            status = tti_mapping_adopt(fd, layout->bell_bytes, 1, 0, &s->bell, error);
+        }
+    }
+    return status;
+}
+
+/* A number that only the members of this group know: it proves that a mapping is the one that was meant. */
+static tutti_status agree_nonce(const tutti_open_info *info, uint64_t *nonce, tutti_error *error)
+{
+    const tutti_rendezvous *rv = info->rendezvous;
+    size_t length = 0;
+    if (info->rank == 0) {
+        if (getrandom(nonce, sizeof(*nonce), 0) != sizeof(*nonce)) {
+            return tti_error_system(error, errno, "no random number for the group");
+        }
+        return rv->set(rv->self, "nonce", nonce, sizeof(*nonce), error);
+    }
+    tutti_status status = rv->get(rv->self, "nonce", nonce, sizeof(*nonce), &length, info->timeout_ms, error);
+    return status == TUTTI_OK && length != sizeof(*nonce)
+               ? tti_error_set(error, TUTTI_PROTOCOL, "rank 0 announced no usable nonce")
+               : status;
+}
+
+static tutti_status commit(void *user, size_t offset, size_t bytes)
+{
+    const struct shm_state *s = user;
+    return tti_mapping_commit(&s->segments[s->rank], offset, bytes);
+}
+
+static tutti_status start_engine(const tutti_open_info *info, const struct tti_layout *layout, struct shm_state *s,
+                                 tutti_error *error)
+{
+    unsigned char **bases = calloc((size_t)s->size, sizeof(*bases));
+    if (!bases) {
+        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group of %d processes", s->size);
+    }
+    for (int r = 0; r < s->size; r++) {
+        bases[r] = s->segments[r].base;
+    }
+    struct tti_engine_options options = {.rank = info->rank,
+                                         .layout = *layout,
+                                         .segments = bases,
+                                         .bell = s->bell.base,
+                                         .commit = commit,
+                                         .commit_user = s,
+                                         .backend = "shm"};
+    tti_ops_waiting(info, &options);
+    tutti_status status = tti_engine_create(&options, &s->common.engine, error);
+    free(bases);
+    return status;
+}
+
+static void state_free(struct shm_state *s)
+{
+    for (int r = 0; s->segments && r < s->size; r++) {
+        tti_mapping_close(&s->segments[r]);
+    }
+    tti_mapping_close(&s->bell);
+    free(s->segments);
+    free(s);
+}
+
+static tutti_status open_group(const tutti_open_info *info, void **state, tutti_error *error)
+{
+    if (info->world_size > TTI_MAX_RANKS) {
+        return tti_error_set(error, TUTTI_UNSUPPORTED, "backend shm takes up to %d ranks, not %d", TTI_MAX_RANKS,
+                             info->world_size);
+    }
+    struct shm_state *s = calloc(1, sizeof(*s));
+    if (!s || !(s->segments = calloc((size_t)info->world_size, sizeof(*s->segments)))) {
+        free(s);
+        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group of %d processes", info->world_size);
+    }
+    s->size = info->world_size;
+    s->rank = info->rank;
+    s->bell.fd = -1;
+    for (int r = 0; r < s->size; r++) {
+        s->segments[r].fd = -1;
+    }
+    struct tti_layout layout = tti_ops_layout(info);
+    struct passage p = {0};
+    uint64_t nonce = 0;
+    tutti_status status = agree_nonce(info, &nonce, error);
+    if (status == TUTTI_OK && (status = passage_open(info, &p, error)) == TUTTI_OK &&
+        (status = offer(info, &p, &layout, nonce, s, error)) == TUTTI_OK &&
+        (status = collect(info, &p, &layout, nonce, s, error)) == TUTTI_OK) {
+        status = start_engine(info, &layout, s, error);
+    }
+    if (p.store) {
+        tti_store_release(p.store);
+    }
+    if (status != TUTTI_OK) {
+        state_free(s);
+        return status;
+    }
+    *state = s;
+    return TUTTI_OK;
+}
+
+static void close_group(void *state)
+{
+    struct shm_state *s = state;
+    tti_engine_destroy(s->common.engine);
+    state_free(s);
+}
+
+static const tutti_backend_ops ops = {
+    .size = sizeof(tutti_backend_ops),
+    .available = available,
+    .open = open_group,
+    .close = close_group,
+    .supports = tti_ops_supports,
+    .run = tti_ops_run,
+    .run_p2p = tti_ops_run_p2p,
+    .probe = tti_ops_probe,
+    .describe = tti_ops_describe,
+    .failure = tti_ops_failure,
+};
+
+const tutti_backend tti_backend_shm = {
+    .abi = TUTTI_BACKEND_ABI,
+    .size = sizeof(tutti_backend),
+    .name = "shm",
+    .priority = 80,
+    .capabilities = TUTTI_CAP_RANK_ORDER | TUTTI_CAP_ROUND_ONCE | TUTTI_CAP_SAME_BITS | TUTTI_CAP_CHECKS_CALLS |
+                    TUTTI_CAP_ONE_HOST,
+    .ops = &ops,
+};

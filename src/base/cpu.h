@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How many CPUs this thread may use: the affinity mask and the cgroup's quota. */
+#ifndef TTI_BASE_CPU_H
+#define TTI_BASE_CPU_H
+
+#include <stdint.h>
+
+#define TTI_CPU_WORDS 16 /* 1024 CPUs */
+
+/* The calling thread's affinity mask; all zero if the kernel does not tell. */
+void tti_cpu_mask(uint64_t mask[TTI_CPU_WORDS]);
+
+/* Whole CPUs that the cgroup's cpu.max grants, rounded up; 0 = no limit. The tightest limit on the way to the root. */
+unsigned tti_cpu_quota(void);
+
+/* CPUs that may be used at once: the mask's count, cut by the quota; at least 1. */
+unsigned tti_cpu_count(void);
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/error.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *tutti_status_name(tutti_status status)
+{
+    switch (status) {
+#define STATUS_NAME(name, value, text)                                                                                 \
+    case TUTTI_##name:                                                                                                 \
+        return #name;
+        TUTTI_STATUS_LIST(STATUS_NAME)
+#undef STATUS_NAME
+    default:
+        return "UNKNOWN";
+    }
+}
+
+const char *tutti_status_string(tutti_status status)
+{
+    switch (status) {
+#define STATUS_TEXT(name, value, text)                                                                                 \
+    case TUTTI_##name:                                                                                                 \
+        return text;
+        TUTTI_STATUS_LIST(STATUS_TEXT)
+#undef STATUS_TEXT
+    default:
+        return "not a status of this library";
+    }
+}
+
+const char *tutti_operation_name(tutti_operation operation)
+{
+    switch (operation) {
+#define OPERATION_NAME(name, value, text)                                                                              \
+    case TUTTI_OP_##name:                                                                                              \
+        return text;
+        TUTTI_OPERATION_LIST(OPERATION_NAME)
+#undef OPERATION_NAME
+    default:
+        return "unknown";
+    }
+}
+
+tutti_status tti_error_clear(tutti_error *error)
+{
+    if (error) {
+        memset(error, 0, sizeof(*error));
+        error->size = (uint32_t)sizeof(*error);
+        error->rank = -1;
+        error->suspect = -1;
+    }
+    return TUTTI_OK;
+}
+
+tutti_status tti_error_set(tutti_error *error, tutti_status status, const char *format, ...)
+{
+    if (error) {
+        /* The sentence may quote the message that is about to be overwritten, so it is built aside. */
+        char message[sizeof(error->message)];
+        va_list args;
+        va_start(args, format);
+        vsnprintf(message, sizeof(message), format, args);
+        va_end(args);
+        tti_error_clear(error);
+        error->status = status;
+        memcpy(error->message, message, sizeof(message));
+    }
+    return status;
+}
+
+tutti_status tti_error_system(tutti_error *error, int errnum, const char *format, ...)
+{
+    tutti_status status = TUTTI_SYSTEM;
+    if (errnum == ENOMEM) {
+        status = TUTTI_NO_MEMORY;
+    } else if (errnum == EMFILE || errnum == ENFILE || errnum == EAGAIN) {
+        status = TUTTI_NO_RESOURCE;
+    }
+    if (error) {
+        char what[256];
+        va_list args;
+        va_start(args, format);
+        vsnprintf(what, sizeof(what), format, args);
+        va_end(args);
+        char text[96];
+        tti_error_set(error, status, "%s: %s", what, strerror_r(errnum, text, sizeof(text)));
+        error->vendor_code = errnum;
+    }
+    return status;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Filling a tutti_error. The function that detects a failure writes the sentence; the API layer adds who was asked. */
+#ifndef TTI_BASE_ERROR_H
+#define TTI_BASE_ERROR_H
+
+#include <tutti/status.h>
+
+/* Writes status and sentence, clears everything else (rank and suspect become -1), returns status. error may be NULL. */
+__attribute__((format(printf, 3, 4))) tutti_status tti_error_set(tutti_error *error, tutti_status status,
+                                                                 const char *format, ...);
+
+/* The same for TUTTI_SYSTEM: appends ": " and the text of errnum, and stores errnum as the vendor code. ENOMEM becomes
+ * TUTTI_NO_MEMORY; EMFILE, ENFILE and EAGAIN become TUTTI_NO_RESOURCE. */
+__attribute__((format(printf, 3, 4))) tutti_status tti_error_system(tutti_error *error, int errnum, const char *format,
+                                                                    ...);
+
+/* Marks success: status OK, empty sentence. Returns TUTTI_OK. */
+tutti_status tti_error_clear(tutti_error *error);
+
+#endif

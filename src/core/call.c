@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/call.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "core/group.h"
+
+/* The group whose callback this thread is in: waiting there could never end. */
+static _Thread_local const struct tti_group *in_callback;
+
+static tutti_status not_started(struct tti_call *c, tutti_status status, const char *sentence)
+{
+    const char *name = tutti_operation_name(c->operation);
+    tti_error_set(c->error, status, "%s: %s", name, sentence);
+    c->error->operation = c->operation;
+    return status;
+}
+
+static tutti_status stale(struct tti_call *c, tutti_status why)
+{
+    switch (why) {
+    case TUTTI_INVALID_ARGUMENT:
+        return not_started(c, why, "the group is NULL");
+    case TUTTI_FORKED:
+        return not_started(c, why, "the group was made before fork(); the child must call tutti_init itself");
+    default:
+        return not_started(c, why, "the group has been destroyed, or never was one");
+    }
+}
+
+/* A struct of an older or newer header: what it has is read, what it lacks stays zero. */
+static tutti_status read_options(struct tti_call *c, const tutti_call *options)
+{
+    memset(&c->options, 0, sizeof(c->options));
+    if (options) {
+        if (options->size < sizeof(uint64_t) || options->size > 4096) {
+            return not_started(c, TUTTI_INVALID_ARGUMENT,
+                               "call.size is not the size of a tutti_call; use TUTTI_CALL or tutti_call_init");
+        }
+        memcpy(&c->options, options, options->size < sizeof(c->options) ? options->size : sizeof(c->options));
+    }
+    c->options.size = sizeof(c->options);
+    return TUTTI_OK;
+}
+
+static tutti_status check_options(struct tti_call *c)
+{
+    const struct tti_group *g = c->group;
+    tutti_call *o = &c->options;
+    if (o->flags != 0) {
+        return tti_error_set(c->error, TUTTI_INVALID_ARGUMENT, "%s: call.flags 0x%x has bits that are not defined",
+                             tutti_operation_name(c->operation), o->flags);
+    }
+    if (o->timeout_ms < -1) {
+        return tti_error_set(c->error, TUTTI_INVALID_ARGUMENT,
+                             "%s: call.timeout_ms is %lld; it must be -1 (for ever), 0 (the group's) or positive",
+                             tutti_operation_name(c->operation), (long long)o->timeout_ms);
+    }
+    if (o->lane < 0 || o->lane >= g->lanes) {
+        return tti_error_set(c->error, TUTTI_INVALID_ARGUMENT, "%s: call.lane is %d, the group has lanes 0 to %d",
+                             tutti_operation_name(c->operation), o->lane, g->lanes - 1);
+    }
+    if (o->stream) {
+        return tti_error_set(c->error, TUTTI_INVALID_ARGUMENT, "%s: call.stream is set, but the group works on the CPU",
+                             tutti_operation_name(c->operation));
+    }
+    o->timeout_ms = o->timeout_ms == 0 ? g->timeout_ms : o->timeout_ms;
+    o->scale = o->scale == 0 ? 1 : o->scale;
+    return TUTTI_OK;
+}
+
+static tutti_status begin(struct tti_call *c, tutti_group *handle)
+{
+    tutti_status why = TUTTI_OK;
+    c->sequence = 0;
+    c->group = tti_handle_acquire(handle, &why);
+    if (!c->group) {
+        return stale(c, why);
+    }
+    c->rank = c->group->rank;
+    c->group_size = c->group->size;
+    c->device = c->group->device;
+    tutti_status status = check_options(c);
+    if (status == TUTTI_OK && in_callback == c->group) {
+        status = tti_error_set(c->error, TUTTI_WOULD_DEADLOCK, "%s: called from a callback of the same group",
+                               tutti_operation_name(c->operation));
+    }
+    if (status != TUTTI_OK) {
+        c->options.callback = NULL; /* an error before the start means: no callback */
+        return tti_call_end(c, status);
+    }
+    return TUTTI_OK;
+}
+
+tutti_status tti_call_begin(struct tti_call *c, tutti_group *group, tutti_operation operation,
+                            const tutti_call *options)
+{
+    c->operation = operation;
+    c->group = NULL;
+    c->error = &c->own_error;
+    tutti_status status = read_options(c, options);
+    if (status == TUTTI_OK && c->options.error) {
+        c->error = c->options.error;
+    }
+    return status == TUTTI_OK ? begin(c, group) : status;
+}
+
+tutti_status tti_call_begin_plain(struct tti_call *c, tutti_group *group, tutti_operation operation,
+                                  tutti_error *error)
+{
+    c->operation = operation;
+    c->group = NULL;
+    memset(&c->options, 0, sizeof(c->options));
+    c->options.size = sizeof(c->options);
+    c->options.error = error;
+    c->error = error ? error : &c->own_error;
+    return begin(c, group);
+}
+
+tutti_status tti_call_run(struct tti_call *c, tutti_op *op)
+{
+    struct tti_group *g = c->group;
+    op->size = sizeof(*op);
+    op->kind = c->operation;
+    op->lane = c->options.lane;
+    op->user_tag = c->options.tag;
+    op->timeout_ms = c->options.timeout_ms;
+    op->scale = c->options.scale;
+    if (!g->backend->ops->supports(g->state, op)) {
+        return tti_error_set(c->error, TUTTI_UNSUPPORTED, "%s: backend %s cannot do this",
+                             tutti_operation_name(c->operation), g->backend->name);
+    }
+    tti_lane_enter(g, op->lane);
+    tutti_status status = g->backend->ops->run(g->state, op, c->error);
+    tti_lane_leave(g, op->lane);
+    c->sequence = op->sequence;
+    return status;
+}
+
+tutti_status tti_call_run_p2p(struct tti_call *c, tutti_op *const *ops, size_t count)
+{
+    struct tti_group *g = c->group;
+    if (!g->backend->ops->run_p2p) {
+        return tti_error_set(c->error, TUTTI_UNSUPPORTED, "%s: backend %s has no messages between ranks",
+                             tutti_operation_name(c->operation), g->backend->name);
+    }
+    for (size_t i = 0; i < count; i++) {
+        ops[i]->size = sizeof(*ops[i]);
+        ops[i]->lane = c->options.lane;
+        ops[i]->user_tag = c->options.tag;
+        ops[i]->timeout_ms = c->options.timeout_ms;
+    }
+    tutti_status status = g->backend->ops->run_p2p(g->state, ops, count, c->options.timeout_ms, c->error);
+    c->sequence = count > 0 ? ops[0]->sequence : 0;
+    return status;
+}
+
+static void complete_error(struct tti_call *c)
+{
+    c->error->operation = c->operation;
+    c->error->rank = c->rank;
+    c->error->sequence = c->sequence;
+    c->error->deadline_ms = c->options.timeout_ms;
+    if (c->group->backend) {
+        snprintf(c->error->backend, sizeof(c->error->backend), "%s", c->group->backend->name);
+    }
+}
+
+tutti_status tti_call_end(struct tti_call *c, tutti_status status)
+{
+    struct tti_group *g = c->group;
+    if (status == TUTTI_OK && (c->options.error || c->options.callback)) {
+        tti_error_clear(c->error);
+    }
+    if (status != TUTTI_OK || c->options.error || c->options.callback) {
+        complete_error(c);
+    }
+    if (c->options.callback) {
+        const struct tti_group *outer = in_callback;
+        pthread_mutex_lock(&g->callback_lock);
+        in_callback = g;
+        c->options.callback(status, c->error, c->options.user);
+        in_callback = outer;
+        pthread_mutex_unlock(&g->callback_lock);
+    }
+    tti_handle_release(g);
+    return status;
+}

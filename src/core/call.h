@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The frame around every public operation: find the group, check the call options, run, complete the error, call back.
+ *
+ *     struct tti_call c;
+ *     tutti_status status = tti_call_begin(&c, group, TUTTI_OP_BARRIER, call);
+ *     if (status != TUTTI_OK) return status;                     (begin has completed everything)
+ *     if (bad) return tti_call_end(&c, tti_error_set(c.error, TUTTI_INVALID_ARGUMENT, "..."));
+ *     tutti_op op = ...;
+ *     return tti_call_end(&c, tti_call_run(&c, &op));
+ */
+#ifndef TTI_CORE_CALL_H
+#define TTI_CORE_CALL_H
+
+#include <tutti/backend.h>
+
+struct tti_group;
+
+struct tti_call {
+    struct tti_group *group;
+    tutti_error *error; /* the caller's, or own_error */
+    tutti_operation operation;
+    int32_t rank;       /* own rank and size of the group, for the checks */
+    int32_t group_size;
+    DLDevice device;
+    tutti_call options; /* a checked copy: lane in range, timeout resolved (-1 or > 0), scale never 0 */
+    int64_t sequence;
+    tutti_error own_error; /* not initialised */
+};
+
+/* Takes a reference on the group and checks `options`. On failure the error is complete, nothing is held, and the caller
+ * returns the status as it is. */
+tutti_status tti_call_begin(struct tti_call *c, tutti_group *group, tutti_operation operation,
+                            const tutti_call *options);
+
+/* For functions that take a tutti_error instead of a tutti_call (probe, batch_begin). */
+tutti_status tti_call_begin_plain(struct tti_call *c, tutti_group *group, tutti_operation operation,
+                                  tutti_error *error);
+
+/* Runs a collective on its lane. Fills op->size, kind, lane, user_tag, timeout_ms and scale from the call. */
+tutti_status tti_call_run(struct tti_call *c, tutti_op *op);
+
+/* Runs sends and receives together (tti_call_run does it for a single one). Inside a batch of this thread it notes them
+ * instead: then the ops and what they point to must be allocated, see core/batch.h. */
+tutti_status tti_call_run_p2p(struct tti_call *c, tutti_op *const *ops, size_t count);
+
+/* Completes the error (operation, rank, backend, sequence, deadline), calls the callback, drops the reference. */
+tutti_status tti_call_end(struct tti_call *c, tutti_status status);
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A group as one rank sees it, and the table that turns handles into groups. */
+#ifndef TTI_CORE_GROUP_H
+#define TTI_CORE_GROUP_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <tutti/backend.h>
+
+#include "core/rendezvous.h"
+#include "core/settings.h"
+
+/*
+ * A lane's owner is whoever holds the ticket that is served. A caller takes a ticket; if it is the one served, the lane
+ * was idle and the call runs at once, without a lock; otherwise it sleeps until its turn comes.
+ */
+struct tti_lane_queue {
+    _Atomic uint32_t next;   /* next ticket to hand out */
+    _Atomic uint32_t served; /* ticket of the owner     */
+    unsigned char pad[120];
+};
+
+/* How often a list of ranks has been made into a group: part of the new group's name at the rendezvous. */
+struct tti_list_count {
+    struct tti_list_count *next;
+    uint64_t hash;
+    uint32_t count;
+};
+
+struct tti_group {
+    tutti_group *handle;
+    uint32_t fork_epoch;
+    int32_t rank;
+    int32_t size;
+    int32_t lanes;
+    int64_t timeout_ms;
+    DLDevice device;
+    int32_t *global_ranks; /* size entries: ranks in the world */
+    const tutti_backend *backend;
+    void *state;
+    struct tti_settings settings;
+    struct tti_rendezvous rendezvous; /* private keys of this group; keeps the store */
+    struct tti_lane_queue lane_queues[TUTTI_MAX_LANES];
+    pthread_mutex_t callback_lock; /* callbacks of a group run one at a time */
+    pthread_mutex_t names_lock;    /* the counters below */
+    struct tti_list_count *lists;
+    uint32_t splits;
+};
+
+/* Everything that two ways of making a group differ in. */
+struct tti_group_plan {
+    int32_t rank;
+    int32_t size;
+    const int32_t *global_ranks; /* NULL: 0, 1, 2, ... */
+    tutti_operation operation;   /* INIT, CREATE or SPLIT, for messages */
+    void *native_communicator;
+    struct tti_settings settings;
+    struct tti_store *store;
+    char name[64]; /* unique among the groups of the store */
+};
+
+/* Meets the other members, agrees on a backend, opens it, makes sure that all have; or fails on all of them. */
+tutti_status tti_group_open(const struct tti_group_plan *plan, tutti_group **group, tutti_error *error);
+
+/* handle.c: the table. acquire checks index, generation and fork, and counts the caller as a user. */
+tutti_status tti_handle_insert(struct tti_group *group, tutti_error *error);
+struct tti_group *tti_handle_acquire(tutti_group *handle, tutti_status *why);
+void tti_handle_release(struct tti_group *group);
+/* Makes the handle stale if the caller is its only user: then the group is the caller's alone. Else BUSY. */
+tutti_status tti_handle_retire(struct tti_group *group);
+/* Calls visit for every live group; it may retire it. */
+void tti_handle_each(void (*visit)(tutti_group *handle, void *user), void *user);
+
+/* Frees a group that was retired, or never inserted. */
+void tti_group_free(struct tti_group *group);
+
+/* Changes in each forked child: handles made before it are FORKED. */
+uint32_t tti_fork_epoch(void);
+
+void tti_lane_enter(struct tti_group *group, int32_t lane);
+void tti_lane_leave(struct tti_group *group, int32_t lane);
+
+#endif

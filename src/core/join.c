@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/join.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "core/world.h"
+
+/* How often this process has joined each place as each rank: the n-th world of a job needs keys of its own. */
+struct join_count {
+    struct join_count *next;
+    char *place;
+    int rank;
+    unsigned count;
+};
+
+static pthread_mutex_t counts_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct join_count *counts;
+
+static tutti_status count_join(const char *place, int rank, unsigned *count, tutti_error *error)
+{
+    tutti_status status = TUTTI_OK;
+    pthread_mutex_lock(&counts_lock);
+    struct join_count *c = counts;
+    while (c && (c->rank != rank || strcmp(c->place, place) != 0)) {
+        c = c->next;
+    }
+    if (!c && (c = calloc(1, sizeof(*c))) && (c->place = strdup(place))) {
+        c->rank = rank;
+        c->next = counts;
+        counts = c;
+    }
+    if (c && c->place) {
+        *count = c->count++;
+    } else {
+        free(c);
+        status = tti_error_set(error, TUTTI_NO_MEMORY, "no memory to join a job");
+    }
+    pthread_mutex_unlock(&counts_lock);
+    return status;
+}
+
+/* Rank, size and meeting place: from the struct, or else from the environment. */
+static tutti_status find_world(const tutti_config *config, const struct tti_settings *settings, struct tti_world *world,
+                               tutti_error *error)
+{
+    const char *store = tti_setting(settings, TTI_SET_STORE);
+    bool own_store = config && config->store_callbacks;
+    if (config && config->world_size > 0) {
+        *world = (struct tti_world){.rank = config->rank, .size = config->world_size, .family = "config"};
+        world->local_rank = world->local_size = -1;
+        world->serve = config->rank == 0;
+        snprintf(world->store_url, sizeof(world->store_url), "%s", store);
+        bool alone = strcasecmp(tti_setting(settings, TTI_SET_BACKEND), "null") == 0;
+        if (store[0] == '\0' && !own_store && world->size > 1 && !alone) {
+            return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                                 "config.world_size is %d, but neither config.store nor TUTTI_STORE says where the ranks "
+                                 "meet",
+                                 world->size);
+        }
+    } else {
+        tutti_status status = tti_world_from_environment(world, error);
+        if (status != TUTTI_OK) {
+            return status;
+        }
+        if (store[0] != '\0') {
+            snprintf(world->store_url, sizeof(world->store_url), "%s", store);
+        }
+    }
+    if (world->store_url[0] == '\0') { /* a world of one, or nobody to meet */
+        static _Atomic unsigned serial; /* relaxed: only has to differ */
+        snprintf(world->store_url, sizeof(world->store_url), "memory:alone-%d-%u", (int)getpid(),
+                 atomic_fetch_add_explicit(&serial, 1, memory_order_relaxed));
+    }
+    return TUTTI_OK;
+}
+
+tutti_status tti_join_world(const tutti_config *config, tutti_group **group, tutti_error *error)
+{
+    struct tti_group_plan plan = {.operation = TUTTI_OP_INIT};
+    struct tti_world world;
+    tutti_status status = tti_settings_resolve(config, NULL, &plan.settings, error);
+    if (status != TUTTI_OK || (status = find_world(config, &plan.settings, &world, error)) != TUTTI_OK) {
+        return status;
+    }
+    plan.rank = world.rank;
+    plan.size = world.size;
+    plan.native_communicator = config ? config->native_communicator : NULL;
+    int64_t timeout_ms = tti_setting_number(&plan.settings, TTI_SET_TIMEOUT_MS);
+    char place[320];
+    if (config && config->store_callbacks) {
+        snprintf(place, sizeof(place), "callbacks:%p", config->store_callbacks->user);
+        status = tti_store_open_callbacks(config->store_callbacks, &plan.store, error);
+    } else {
+        snprintf(place, sizeof(place), "%s", world.store_url);
+        status = tti_store_open(world.store_url, world.serve, timeout_ms, &plan.store, error);
+    }
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    unsigned count = 0;
+    status = count_join(place, world.rank, &count, error);
+    if (status == TUTTI_OK) {
+        snprintf(plan.name, sizeof(plan.name), "w%u", count);
+        status = tti_group_open(&plan, group, error);
+    }
+    tti_store_release(plan.store);
+    return status;
+}
+
+static uint64_t hash_text(uint64_t h, const char *text)
+{
+    for (; *text; text++) {
+        h = (h ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+    }
+    return h;
+}
+
+static uint64_t hash_ranks(uint64_t h, const int32_t *ranks, int32_t count)
+{
+    for (int32_t i = 0; i < count; i++) {
+        h = (h ^ (uint32_t)ranks[i]) * UINT64_C(0x9e3779b97f4a7c15);
+        h ^= h >> 29;
+    }
+    return h;
+}
+
+/* The members of a list call in step with each other, and with nobody else: so does this counter. */
+static tutti_status count_list(struct tti_group *parent, uint64_t hash, uint32_t *count, tutti_error *error)
+{
+    pthread_mutex_lock(&parent->names_lock);
+    struct tti_list_count *l = parent->lists;
+    while (l && l->hash != hash) {
+        l = l->next;
+    }
+    if (!l && (l = calloc(1, sizeof(*l)))) {
+        l->hash = hash;
+        l->next = parent->lists;
+        parent->lists = l;
+    }
+    if (l) {
+        *count = l->count++;
+    }
+    pthread_mutex_unlock(&parent->names_lock);
+    return l ? TUTTI_OK : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a list of ranks");
+}
+
+tutti_status tti_join_list(struct tti_group *parent, const int32_t *ranks, int32_t count, int32_t own,
+                           const tutti_config *config, tutti_group **group, tutti_error *error)
+{
+    struct tti_group_plan plan = {.rank = own,
+                                  .size = count,
+                                  .operation = TUTTI_OP_CREATE,
+                                  .store = parent->rendezvous.store,
+                                  .native_communicator = config ? config->native_communicator : NULL};
+    tutti_status status = tti_settings_resolve(config, &parent->settings, &plan.settings, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    uint64_t hash = hash_ranks(hash_text(UINT64_C(0xcbf29ce484222325), parent->rendezvous.name), ranks, count);
+    uint32_t serial = 0;
+    int32_t *global = malloc((size_t)count * sizeof(*global));
+    if (!global) {
+        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group of %d ranks", count);
+    }
+    for (int32_t i = 0; i < count; i++) {
+        global[i] = parent->global_ranks[ranks[i]];
+    }
+    plan.global_ranks = global;
+    status = count_list(parent, hash, &serial, error);
+    if (status == TUTTI_OK) {
+        snprintf(plan.name, sizeof(plan.name), "g%016llx.%u", (unsigned long long)hash, serial);
+        status = tti_group_open(&plan, group, error);
+    }
+    free(global);
+    return status;
+}
+
+struct vote {
+    int32_t color;
+    int32_t key;
+    int32_t rank;
+};
+
+static int by_key(const void *a, const void *b)
+{
+    const struct vote *x = a;
+    const struct vote *y = b;
+    return x->key != y->key ? (x->key < y->key ? -1 : 1) : (x->rank < y->rank ? -1 : 1);
+}
+
+static tutti_status collect_votes(struct tti_group *parent, uint32_t serial, struct vote *votes, tutti_error *error)
+{
+    const tutti_rendezvous *rv = &parent->rendezvous.table;
+    int64_t deadline = tti_deadline_ns(tti_now_ns(), parent->timeout_ms);
+    for (int r = 0; r < parent->size; r++) {
+        char key[48];
+        size_t length = 0;
+        snprintf(key, sizeof(key), "split/%u/%d", serial, r);
+        tutti_status status =
+            rv->get(rv->self, key, &votes[r], sizeof(votes[r]), &length, tti_remaining_ms(deadline), error);
+        if (status == TUTTI_TIMEOUT) {
+            tti_error_set(error, TUTTI_TIMEOUT, "group_split waited %lld ms for rank %d to call it",
+                          (long long)parent->timeout_ms, r);
+            if (error) {
+                error->suspect = r;
+            }
+        }
+        if (status != TUTTI_OK) {
+            return status;
+        }
+        if (length != sizeof(votes[r]) || votes[r].rank != r) {
+            return tti_error_set(error, TUTTI_PROTOCOL, "rank %d put something else than a colour and a key into the store",
+                                 r);
+        }
+    }
+    return TUTTI_OK;
+}
+
+tutti_status tti_join_split(struct tti_group *parent, int32_t color, int32_t key, const tutti_config *config,
+                            tutti_group **group, tutti_error *error)
+{
+    if (strcmp(parent->backend->name, "null") == 0 && parent->size > 1) {
+        return tti_error_set(error, TUTTI_UNSUPPORTED,
+                             "group_split: the null backend cannot ask the other ranks for their colours; use "
+                             "tutti_group_create");
+    }
+    pthread_mutex_lock(&parent->names_lock);
+    uint32_t serial = parent->splits++;
+    pthread_mutex_unlock(&parent->names_lock);
+    struct vote *votes = calloc((size_t)parent->size, sizeof(*votes));
+    int32_t *ranks = calloc((size_t)parent->size, sizeof(*ranks));
+    tutti_status status = votes && ranks ? TUTTI_OK
+                                         : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a split of %d ranks",
+                                                         parent->size);
+    if (status == TUTTI_OK) {
+        const tutti_rendezvous *rv = &parent->rendezvous.table;
+        struct vote own = {.color = color, .key = key, .rank = parent->rank};
+        char name[48];
+        snprintf(name, sizeof(name), "split/%u/%d", serial, parent->rank);
+        status = rv->set(rv->self, name, &own, sizeof(own), error);
+    }
+    if (status == TUTTI_OK && (status = collect_votes(parent, serial, votes, error)) == TUTTI_OK) {
+        qsort(votes, (size_t)parent->size, sizeof(*votes), by_key);
+        int32_t count = 0;
+        int32_t own = -1;
+        for (int i = 0; i < parent->size; i++) {
+            if (votes[i].color == color) {
+                own = votes[i].rank == parent->rank ? count : own;
+                ranks[count++] = votes[i].rank;
+            }
+        }
+        if (color == -1) {
+            *group = NULL;
+        } else {
+            status = tti_join_list(parent, ranks, count, own, config, group, error);
+        }
+    }
+    free(votes);
+    free(ranks);
+    return status;
+}

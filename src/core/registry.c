@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/registry.h"
+
+#include <ctype.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "backends/local/local.h"
+#include "backends/null/null.h"
+#include "backends/shm/shm.h"
+#include "base/error.h"
+
+#define BACKENDS 32
+
+/* In order of priority, highest first; equal ones in order of registration. */
+static const tutti_backend *backends[BACKENDS] = {&tti_backend_shm, &tti_backend_local, &tti_backend_null};
+static bool started[BACKENDS];
+static size_t count = 3;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static const tutti_backend *find_locked(const char *name)
+{
+    name = strcasecmp(name, "mock") == 0 ? "local" : name;
+    for (size_t i = 0; i < count; i++) {
+        if (strcasecmp(backends[i]->name, name) == 0) {
+            return backends[i];
+        }
+    }
+    return NULL;
+}
+
+const tutti_backend *tutti_backend_find(const char *name)
+{
+    if (!name) {
+        return NULL;
+    }
+    pthread_mutex_lock(&lock);
+    const tutti_backend *found = find_locked(name);
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+const tutti_backend *tutti_backend_at(size_t index)
+{
+    pthread_mutex_lock(&lock);
+    const tutti_backend *found = index < count ? backends[index] : NULL;
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+int32_t tutti_backend_available(const tutti_backend *backend, char *why, size_t capacity)
+{
+    char text[200] = "no backend was given";
+    int32_t yes = backend ? backend->ops->available(text, sizeof(text)) : 0;
+    if (why && capacity > 0) {
+        snprintf(why, capacity, "%s", text);
+    }
+    return yes;
+}
+
+static bool name_valid(const char *name)
+{
+    size_t length = name ? strlen(name) : 0;
+    for (size_t i = 0; i < length; i++) {
+        if (!islower((unsigned char)name[i]) && !isdigit((unsigned char)name[i]) && name[i] != '_') {
+            return false;
+        }
+    }
+    return length > 0 && length < 16 && strcmp(name, "auto") != 0 && strcmp(name, "mock") != 0;
+}
+
+tutti_status tutti_backend_register(const tutti_backend *backend, tutti_error *error)
+{
+    if (!backend || !backend->ops) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "backend_register: the backend or its functions are NULL");
+    }
+    if (backend->abi != TUTTI_BACKEND_ABI || backend->size != sizeof(tutti_backend) ||
+        backend->ops->size != sizeof(tutti_backend_ops)) {
+        return tti_error_set(error, TUTTI_VERSION,
+                             "backend_register: the backend was built for ABI %u, this library has %u: rebuild it",
+                             backend->abi, TUTTI_BACKEND_ABI);
+    }
+    const tutti_backend_ops *o = backend->ops;
+    if (!name_valid(backend->name) || !o->available || !o->open || !o->close || !o->supports || !o->run) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                             "backend_register: a backend needs a name of 1 to 15 lower-case letters, digits and _, and "
+                             "the functions available, open, close, supports and run");
+    }
+    pthread_mutex_lock(&lock);
+    tutti_status status = tti_error_clear(error);
+    if (find_locked(backend->name)) {
+        status = tti_error_set(error, TUTTI_INVALID_ARGUMENT, "backend_register: there is a backend \"%s\" already",
+                               backend->name);
+    } else if (count == BACKENDS) {
+        status = tti_error_set(error, TUTTI_NO_RESOURCE, "backend_register: %d backends are known, there is no room",
+                               BACKENDS);
+    } else {
+        size_t at = count;
+        while (at > 0 && backends[at - 1]->priority < backend->priority) {
+            backends[at] = backends[at - 1];
+            started[at] = started[at - 1];
+            at--;
+        }
+        backends[at] = backend;
+        started[at] = false;
+        count++;
+    }
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+tutti_status tutti_backend_load(const char *path, tutti_error *error)
+{
+    if (!path || !*path) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "backend_load: no path was given");
+    }
+    /* NODELETE: its backend stays registered for the life of the process */
+    void *file = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (!file) {
+        return tti_error_set(error, TUTTI_NOT_FOUND, "backend_load: %s", dlerror());
+    }
+    tutti_backend_entry_function entry;
+    *(void **)&entry = dlsym(file, "tutti_backend_entry");
+    if (!entry) {
+        tti_error_set(error, TUTTI_BACKEND, "backend_load: %s exports no tutti_backend_entry: it is no plug-in", path);
+        dlclose(file);
+        return TUTTI_BACKEND;
+    }
+    return tutti_backend_register(entry(), error);
+}
+
+tutti_status tti_registry_find(const char *name, const tutti_backend **backend, tutti_error *error)
+{
+    *backend = tutti_backend_find(name);
+    if (*backend) {
+        return TUTTI_OK;
+    }
+    char known[300] = "";
+    for (size_t i = 0; tutti_backend_at(i); i++) {
+        size_t used = strlen(known);
+        snprintf(known + used, sizeof(known) - used, "%s%s", i ? ", " : "", tutti_backend_at(i)->name);
+    }
+    return tti_error_set(error, TUTTI_NOT_FOUND, "there is no backend \"%.40s\"; known are: auto, %s", name, known);
+}
+
+tutti_status tti_registry_choice(const char *text, char *name, size_t capacity, tutti_error *error)
+{
+    if (!strchr(text, ':')) {
+        snprintf(name, capacity, "%s", text);
+        return TUTTI_OK;
+    }
+    name[0] = '\0';
+    char copy[300];
+    snprintf(copy, sizeof(copy), "%s", text);
+    char *rest = copy;
+    for (char *item = strsep(&rest, ","); item; item = strsep(&rest, ",")) {
+        char *colon = strchr(item, ':');
+        bool cpu = colon && strncmp(item, "cpu:", 4) == 0;
+        if (!cpu && (!colon || (strncmp(item, "cuda:", 5) != 0 && strncmp(item, "rocm:", 5) != 0))) {
+            return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                                 "the backend \"%.60s\" must be a name, or pairs like cpu:shm,cuda:nccl", text);
+        }
+        const tutti_backend *backend;
+        tutti_status status = strcasecmp(colon + 1, "auto") == 0 ? TUTTI_OK : tti_registry_find(colon + 1, &backend, error);
+        if (status != TUTTI_OK) {
+            return status;
+        }
+        if (cpu) {
+            snprintf(name, capacity, "%s", colon + 1);
+        }
+    }
+    if (name[0] == '\0') {
+        snprintf(name, capacity, "auto");
+    }
+    return TUTTI_OK;
+}
+
+tutti_status tti_registry_start(const tutti_backend *backend, tutti_error *error)
+{
+    tutti_status status = TUTTI_OK;
+    pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < count; i++) {
+        if (backends[i] == backend && !started[i]) {
+            status = backend->ops->init ? backend->ops->init(error) : TUTTI_OK;
+            started[i] = status == TUTTI_OK;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+void tti_registry_stop(void)
+{
+    pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < count; i++) {
+        if (started[i] && backends[i]->ops->fini) {
+            backends[i]->ops->fini();
+        }
+        started[i] = false;
+    }
+    pthread_mutex_unlock(&lock);
+}

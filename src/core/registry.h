@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The backends of this process: built in, registered, loaded. */
+#ifndef TTI_CORE_REGISTRY_H
+#define TTI_CORE_REGISTRY_H
+
+#include <tutti/backend.h>
+
+/* The name of the backend for CPU tensors in "shm", "cpu:shm,cuda:nccl" or "auto"; checks the others too. */
+tutti_status tti_registry_choice(const char *text, char *name, size_t capacity, tutti_error *error);
+
+/* tutti_backend_find, or NOT_FOUND with a list of the known ones. */
+tutti_status tti_registry_find(const char *name, const tutti_backend **backend, tutti_error *error);
+
+/* Calls the backend's init before its first open. */
+tutti_status tti_registry_start(const tutti_backend *backend, tutti_error *error);
+
+/* Calls fini of every backend that was started. */
+void tti_registry_stop(void);
+
+#endif

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/settings.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+#define KIB INT64_C(1024)
+#define DAY_MS (INT64_C(24) * 3600 * 1000)
+
+/* In the order of the enum; keys ascend, so that lists read well. */
+static const tutti_config_key_info table[TTI_SETTINGS] = {
+    [TTI_SET_BACKEND] = {0, TUTTI_CONFIG_STRING, "backend", "TUTTI_BACKEND", "auto", "",
+                         "which engine runs the group: auto, a name from `tutti info`, or one per device type "
+                         "(cpu:shm)", 0, 0},
+    [TTI_SET_DEVICE] = {0, TUTTI_CONFIG_CHOICE, "device", "TUTTI_DEVICE", "cpu", "cpu|cuda|rocm",
+                        "where the group's tensors lie", 0, 0},
+    [TTI_SET_LANES] = {0, TUTTI_CONFIG_INT, "lanes", "TUTTI_LANES", "1", "",
+                       "independent ordered streams of operations", 1, TUTTI_MAX_LANES},
+    [TTI_SET_STORE] = {0, TUTTI_CONFIG_STRING, "store", "TUTTI_STORE", "", "",
+                       "where the ranks meet: unix:NAME, tcp://HOST:PORT, file:PATH, memory:NAME; empty = by the launcher",
+                       0, 0},
+    [TTI_SET_TIMEOUT_MS] = {0, TUTTI_CONFIG_INT, "timeout_ms", "TUTTI_TIMEOUT_MS", "300000", "",
+                            "deadline of every call in milliseconds; -1 = for ever", -1, 365 * DAY_MS},
+    [TTI_SET_ENGINE_SPIN_US] = {0, TUTTI_CONFIG_INT, "engine.spin_us", "TUTTI_ENGINE_SPIN_US", "-1", "",
+                                "microseconds of spinning before a waiting rank yields; -1 = by ranks per CPU", -1,
+                                1000000},
+    [TTI_SET_ENGINE_WINDOW] = {0, TUTTI_CONFIG_BYTES, "engine.window", "TUTTI_ENGINE_WINDOW", "262144", "",
+                               "bytes of one staging window; larger messages are pipelined through four of them",
+                               16 * KIB, 64 * KIB * KIB},
+    [TTI_SET_ENGINE_YIELD_US] = {0, TUTTI_CONFIG_INT, "engine.yield_us", "TUTTI_ENGINE_YIELD_US", "-1", "",
+                                 "microseconds of yielding before a waiting rank sleeps; -1 = by ranks per CPU", -1,
+                                 1000000},
+};
+
+tutti_status tutti_config_key(size_t index, tutti_config_key_info *info)
+{
+    if (!info || info->size == 0) {
+        return TUTTI_INVALID_ARGUMENT;
+    }
+    if (index >= TTI_SETTINGS) {
+        return TUTTI_NOT_FOUND;
+    }
+    uint32_t size = info->size < sizeof(*info) ? info->size : (uint32_t)sizeof(*info);
+    memcpy(info, &table[index], size);
+    info->size = size;
+    return TUTTI_OK;
+}
+
+static int find(const char *key, size_t length)
+{
+    for (int i = 0; i < TTI_SETTINGS; i++) {
+        if (strlen(table[i].key) == length && strncmp(table[i].key, key, length) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static bool parse_number(const tutti_config_key_info *row, const char *text, int64_t *number)
+{
+    char *end;
+    errno = 0;
+    long long v = strtoll(text, &end, 10);
+    if (end == text || errno != 0 || isspace((unsigned char)text[0])) {
+        return false;
+    }
+    int64_t unit = 1;
+    if (row->type == TUTTI_CONFIG_BYTES && *end != '\0') {
+        const char *units = "kKmMgG";
+        const char *u = strchr(units, *end);
+        unit = u ? INT64_C(1) << (10 * ((u - units) / 2 + 1)) : 0;
+        end++;
+    }
+    return *end == '\0' && !__builtin_mul_overflow((int64_t)v, unit, number) && unit != 0 && *number >= row->minimum &&
+           *number <= row->maximum;
+}
+
+static bool is_choice(const char *choices, const char *text)
+{
+    size_t length = strlen(text);
+    for (const char *c = choices; length > 0 && c; c = strchr(c, '|') ? strchr(c, '|') + 1 : NULL) {
+        if (strncmp(c, text, length) == 0 && (c[length] == '|' || c[length] == '\0')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Checks `text` and stores it in its plain form. `origin` is the key or the variable that it came from. */
+static tutti_status store(struct tti_settings *settings, int which, const char *origin, const char *text,
+                          tutti_error *error)
+{
+    const tutti_config_key_info *row = &table[which];
+    char *value = settings->values[which];
+    int64_t number;
+    switch (row->type) {
+    case TUTTI_CONFIG_INT:
+    case TUTTI_CONFIG_BYTES:
+        if (!parse_number(row, text, &number)) {
+            return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "%s is \"%.60s\"; it must be a number from %lld to %lld%s",
+                                 origin, text, (long long)row->minimum, (long long)row->maximum,
+                                 row->type == TUTTI_CONFIG_BYTES ? ", K, M and G allowed" : "");
+        }
+        snprintf(value, TTI_SETTING_MAX, "%lld", (long long)number);
+        return TUTTI_OK;
+    case TUTTI_CONFIG_CHOICE:
+        if (!is_choice(row->choices, text)) {
+            return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "%s is \"%.60s\"; it must be one of %s", origin, text,
+                                 row->choices);
+        }
+        break;
+    default:
+        break;
+    }
+    if (strlen(text) >= TTI_SETTING_MAX) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "%s is longer than %d bytes", origin, TTI_SETTING_MAX - 1);
+    }
+    snprintf(value, TTI_SETTING_MAX, "%s", text);
+    return TUTTI_OK;
+}
+
+static tutti_status from_environment(struct tti_settings *settings, tutti_error *error)
+{
+    for (int i = 0; i < TTI_SETTINGS; i++) {
+        const char *text = getenv(table[i].environment);
+        if (text) {
+            tutti_status status = store(settings, i, table[i].environment, text, error);
+            if (status != TUTTI_OK) {
+                return status;
+            }
+        }
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status from_list(const char *const *list, struct tti_settings *settings, tutti_error *error)
+{
+    for (; list && *list; list++) {
+        const char *equals = strchr(*list, '=');
+        int which = equals ? find(*list, (size_t)(equals - *list)) : -1;
+        if (which < 0) {
+            return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                                 "the setting \"%.60s\" is unknown (`tutti info --config` lists all; the form is "
+                                 "key=value)",
+                                 *list);
+        }
+        tutti_status status = store(settings, which, table[which].key, equals + 1, error);
+        if (status != TUTTI_OK) {
+            return status;
+        }
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status from_fields(const tutti_config *config, struct tti_settings *settings, tutti_error *error)
+{
+    tutti_status status = TUTTI_OK;
+    char number[24];
+    if (config->backend) {
+        status = store(settings, TTI_SET_BACKEND, "config.backend", config->backend, error);
+    }
+    if (status == TUTTI_OK && config->device) {
+        status = store(settings, TTI_SET_DEVICE, "config.device", config->device, error);
+    }
+    if (status == TUTTI_OK && config->store) {
+        status = store(settings, TTI_SET_STORE, "config.store", config->store, error);
+    }
+    if (status == TUTTI_OK && config->lanes != 0) {
+        snprintf(number, sizeof(number), "%d", config->lanes);
+        status = store(settings, TTI_SET_LANES, "config.lanes", number, error);
+    }
+    if (status == TUTTI_OK && config->timeout_ms != 0) {
+        snprintf(number, sizeof(number), "%lld", (long long)config->timeout_ms);
+        status = store(settings, TTI_SET_TIMEOUT_MS, "config.timeout_ms", number, error);
+    }
+    return status;
+}
+
+tutti_status tti_settings_resolve(const tutti_config *config, const struct tti_settings *inherited,
+                                  struct tti_settings *settings, tutti_error *error)
+{
+    tutti_status status = TUTTI_OK;
+    if (inherited) {
+        *settings = *inherited;
+    } else {
+        for (int i = 0; i < TTI_SETTINGS; i++) {
+            snprintf(settings->values[i], TTI_SETTING_MAX, "%s", table[i].default_value);
+        }
+        status = from_environment(settings, error);
+    }
+    if (status == TUTTI_OK && config && (status = from_list(config->settings, settings, error)) == TUTTI_OK) {
+        status = from_fields(config, settings, error);
+    }
+    if (status == TUTTI_OK && tti_setting_number(settings, TTI_SET_TIMEOUT_MS) == 0) {
+        snprintf(settings->values[TTI_SET_TIMEOUT_MS], TTI_SETTING_MAX, "%d", TUTTI_TIMEOUT_MS);
+    }
+    return status;
+}
+
+const char *tti_setting(const struct tti_settings *settings, int which)
+{
+    return settings->values[which];
+}
+
+int64_t tti_setting_number(const struct tti_settings *settings, int which)
+{
+    return strtoll(settings->values[which], NULL, 10);
+}
+
+const char *tti_setting_by_key(const void *settings, const char *key)
+{
+    int which = find(key, strlen(key));
+    return which < 0 ? NULL : tti_setting(settings, which);
+}

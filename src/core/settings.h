@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The table of settings, and their values for one group. */
+#ifndef TTI_CORE_SETTINGS_H
+#define TTI_CORE_SETTINGS_H
+
+#include <stdint.h>
+#include <tutti/config.h>
+
+enum {
+    TTI_SET_BACKEND,
+    TTI_SET_DEVICE,
+    TTI_SET_LANES,
+    TTI_SET_STORE,
+    TTI_SET_TIMEOUT_MS,
+    TTI_SET_ENGINE_SPIN_US,
+    TTI_SET_ENGINE_WINDOW,
+    TTI_SET_ENGINE_YIELD_US,
+    TTI_SETTINGS
+};
+
+#define TTI_SETTING_MAX 300
+
+/* Checked values as text; numbers in plain decimal. */
+struct tti_settings {
+    char values[TTI_SETTINGS][TTI_SETTING_MAX];
+};
+
+/*
+ * Config (its fields, then its list of settings), environment, default, in this order; a sub-group passes its parent's
+ * settings as `inherited`, which stand before the environment. Errors name the key or the variable, the value and what is
+ * accepted.
+ */
+tutti_status tti_settings_resolve(const tutti_config *config, const struct tti_settings *inherited,
+                                  struct tti_settings *settings, tutti_error *error);
+
+const char *tti_setting(const struct tti_settings *settings, int which);
+int64_t tti_setting_number(const struct tti_settings *settings, int which);
+
+/* By key, for backends; NULL if there is no such key. */
+const char *tti_setting_by_key(const void *settings, const char *key);
+
+#endif

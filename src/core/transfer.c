@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Running messages. A backend only sees messages between two ranks; a message of a rank to itself is a copy between two
+ * transfers of one list and is made here. Sends to itself are taken in their order, and each goes to the first receive,
+ * in the order of posting, that names this rank or any source and whose tag fits: MPI's rule, so that nothing overtakes.
+ */
+#include "core/transfer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "tensor/strided.h"
+
+#define ALIGNMENT 64
+
+static void free_managed(DLManagedTensorVersioned *self)
+{
+    free(self);
+}
+
+/* One piece of memory: the managed tensor, its shape and strides, then the elements on a cache line of their own. */
+tutti_status tti_transfer_allocate(tutti_op *op, const tutti_message *message, int32_t ndim, const int64_t *shape)
+{
+    struct tti_transfer *t = op->allocate_user;
+    size_t numbers = 2 * (size_t)ndim * sizeof(int64_t);
+    size_t head = (sizeof(DLManagedTensorVersioned) + numbers + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    size_t bytes;
+    if (__builtin_add_overflow((size_t)message->bytes, head + ALIGNMENT, &bytes)) {
+        return TUTTI_NO_MEMORY;
+    }
+    DLManagedTensorVersioned *m = aligned_alloc(ALIGNMENT, bytes / ALIGNMENT * ALIGNMENT);
+    if (!m) {
+        return TUTTI_NO_MEMORY;
+    }
+    int64_t *own_shape = (int64_t *)(m + 1);
+    int64_t *own_strides = own_shape + ndim;
+    uint64_t stride = 1;
+    for (int32_t d = ndim - 1; d >= 0; d--) {
+        own_shape[d] = shape[d];
+        own_strides[d] = (int64_t)stride;
+        stride *= (uint64_t)shape[d]; /* wraps only if a length of 0 makes strides meaningless */
+    }
+    *m = (DLManagedTensorVersioned){
+        .version = {.major = DLPACK_MAJOR_VERSION, .minor = DLPACK_MINOR_VERSION},
+        .deleter = free_managed,
+        .dl_tensor = {.data = (char *)m + head,
+                      .device = {.device_type = kDLCPU, .device_id = 0},
+                      .ndim = ndim,
+                      .dtype = tutti_dtype_to_dlpack(message->dtype),
+                      .shape = own_shape,
+                      .strides = own_strides},
+    };
+    t->managed = m;
+    op->dst = m->dl_tensor.data;
+    op->dtype = message->dtype;
+    op->count = (size_t)message->count;
+    return TUTTI_OK;
+}
+
+void tti_transfer_drop(struct tti_transfer *t)
+{
+    free(t->scratch);
+    free_managed(t->managed);
+    t->scratch = NULL;
+    t->managed = NULL;
+}
+
+/* The first `count` elements of a strided tensor, in row-major order: whole rows, then the same within the next row. */
+static void unpack_beginning(const DLTensor *tensor, const void *packed, size_t count)
+{
+    DLTensor rest = *tensor;
+    const char *from = packed;
+    size_t element = (size_t)tensor->dtype.bits / 8;
+    size_t row = 1;
+    for (int32_t d = 0; d < tensor->ndim; d++) {
+        row *= (size_t)tensor->shape[d];
+    }
+    for (; count > 0 && rest.ndim > 0; rest.ndim--, rest.shape++, rest.strides++) {
+        row /= (size_t)rest.shape[0];
+        int64_t rows = (int64_t)(count / row);
+        int64_t shape[TUTTI_MAX_NDIM];
+        memcpy(shape, rest.shape, (size_t)rest.ndim * sizeof(*shape));
+        shape[0] = rows;
+        DLTensor whole = rest;
+        whole.shape = shape;
+        tti_tensor_unpack(&whole, from);
+        from += (size_t)rows * row * element;
+        count -= (size_t)rows * row;
+        rest.byte_offset += (uint64_t)rows * (uint64_t)rest.strides[0] * element;
+    }
+}
+
+/* Hands out what a receive has brought. */
+static void deliver(struct tti_transfer *t)
+{
+    if (t->op.kind != TUTTI_OP_RECV) {
+        return;
+    }
+    if (t->scratch) {
+        unpack_beginning(&t->tensor, t->scratch, (size_t)t->message.count);
+    }
+    if (t->message_out) {
+        *t->message_out = t->message;
+    }
+    if (t->managed_out) {
+        *t->managed_out = t->managed;
+        t->managed = NULL;
+    }
+}
+
+static bool can_receive(const struct tti_transfer *t, const struct tti_transfer *send)
+{
+    return t->op.kind == TUTTI_OP_RECV && !t->partner &&
+           (t->op.root == send->op.root || t->op.root == TUTTI_ANY_SOURCE) &&
+           (t->op.p2p_tag == send->op.p2p_tag || t->op.p2p_tag == TUTTI_ANY_TAG);
+}
+
+static tutti_status reject_alone(struct tti_call *c, const struct tti_transfer *t)
+{
+    if (t->op.kind == TUTTI_OP_SEND) {
+        return tti_error_set(c->error, TUTTI_INVALID_ARGUMENT,
+                             "%s: peer is %d, the own rank, and no receive of the same tutti_sendrecv or batch takes a "
+                             "message with tag %d from it",
+                             t->function, (int)t->op.root, (int)t->op.p2p_tag);
+    }
+    return tti_error_set(c->error, TUTTI_INVALID_ARGUMENT,
+                         "%s: peer is %d%s, and no send of the same tutti_sendrecv or batch brings it a message: it "
+                         "would wait for itself",
+                         t->function, (int)t->op.root,
+                         t->op.root == TUTTI_ANY_SOURCE ? " (any source) in a group of one rank" : ", the own rank");
+}
+
+/* Pairs up what this rank sends to itself; every transfer that is left then is between two ranks. */
+static tutti_status match_self(struct tti_call *c, struct tti_transfer *first)
+{
+    for (struct tti_transfer *send = first; send; send = send->next) {
+        if (send->op.kind != TUTTI_OP_SEND || send->op.root != c->rank) {
+            continue;
+        }
+        struct tti_transfer *recv = first;
+        while (recv && !can_receive(recv, send)) {
+            recv = recv->next;
+        }
+        if (!recv) {
+            return reject_alone(c, send);
+        }
+        send->partner = recv;
+        recv->partner = send;
+    }
+    for (struct tti_transfer *t = first; t; t = t->next) {
+        bool nobody = t->op.root == TUTTI_ANY_SOURCE && c->group_size == 1;
+        if (!t->partner && (t->op.root == c->rank || nobody)) {
+            return reject_alone(c, t);
+        }
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status copy_to_self(struct tti_call *c, const tutti_op *from, struct tti_transfer *to, tutti_error *error)
+{
+    to->message = (tutti_message){.size = (uint32_t)sizeof(tutti_message),
+                                  .dtype = from->dtype,
+                                  .source = c->rank,
+                                  .tag = from->p2p_tag,
+                                  .count = (int64_t)from->count,
+                                  .bytes = (int64_t)(from->count * tutti_dtype_size(from->dtype))};
+    if (to->op.allocate) {
+        tutti_status status = to->op.allocate(&to->op, &to->message, from->ndim, from->shape);
+        if (status != TUTTI_OK) {
+            return tti_error_set(error, status, "%s: no memory for a tensor of %lld bytes", to->function,
+                                 (long long)to->message.bytes);
+        }
+    } else if (to->op.dtype != from->dtype || to->op.count < from->count) {
+        return tti_error_set(error, TUTTI_MISMATCH,
+                             "%s: rank %d sends itself %zu elements of %s with tag %d, but the tensor holds %zu of %s",
+                             to->function, (int)c->rank, from->count, tutti_dtype_name(from->dtype),
+                             (int)from->p2p_tag, to->op.count, tutti_dtype_name(to->op.dtype));
+    }
+    if (to->message.bytes > 0) {
+        memmove(to->op.dst, from->src, (size_t)to->message.bytes);
+    }
+    return TUTTI_OK;
+}
+
+/* What a backend has not set keeps this, so that nothing is delivered that never ran. */
+#define NOT_RUN (-1)
+
+/* Runs everything between two ranks; `ops` has room for all. Afterwards each op tells how it ended. */
+static tutti_status run_with_peers(struct tti_call *c, struct tti_transfer *first, tutti_op **ops)
+{
+    size_t count = 0;
+    for (struct tti_transfer *t = first; t; t = t->next) {
+        if (!t->partner) {
+            t->op.status = NOT_RUN;
+            ops[count++] = &t->op;
+        }
+    }
+    if (count == 0) {
+        return TUTTI_OK;
+    }
+    tutti_status status = tti_call_run_p2p(c, ops, count);
+    for (size_t i = 0; i < count; i++) {
+        if (status == TUTTI_OK || ops[i]->status == NOT_RUN) {
+            ops[i]->status = status;
+        }
+    }
+    return status;
+}
+
+/* The first failure among the copies decides only if it comes first in the list. */
+static tutti_status run_all(struct tti_call *c, struct tti_transfer *first, tutti_op **ops)
+{
+    tutti_status status = run_with_peers(c, first, ops);
+    bool decided = status > TUTTI_MISMATCH; /* the group has failed: nothing is more important */
+    for (struct tti_transfer *t = first; t; t = t->next) {
+        if (t->partner && t->op.kind == TUTTI_OP_SEND) {
+            tutti_status copied = copy_to_self(c, &t->op, t->partner, decided ? NULL : c->error);
+            t->op.status = copied;
+            t->partner->op.status = copied;
+            if (copied != TUTTI_OK && !decided) {
+                status = copied;
+                decided = true;
+            }
+        } else if (!t->partner && t->op.status != TUTTI_OK) {
+            decided = true;
+        }
+    }
+    return status;
+}
+
+tutti_status tti_transfers_run(struct tti_call *c, struct tti_transfer *first)
+{
+    tutti_op *few[4];
+    tutti_op **ops = few;
+    size_t count = 0;
+    for (struct tti_transfer *t = first; t; t = t->next) {
+        t->partner = NULL;
+        count++;
+    }
+    tutti_status status = match_self(c, first);
+    if (status != TUTTI_OK) {
+        c->options.callback = NULL; /* nothing has started */
+    }
+    if (status == TUTTI_OK && count > sizeof(few) / sizeof(few[0]) && !(ops = malloc(count * sizeof(*ops)))) {
+        status = tti_error_set(c->error, TUTTI_NO_MEMORY, "no memory for a batch of %zu messages", count);
+    }
+    if (status == TUTTI_OK) {
+        status = run_all(c, first, ops);
+        for (struct tti_transfer *t = first; t; t = t->next) {
+            if (t->op.status == TUTTI_OK) {
+                deliver(t);
+            }
+        }
+    }
+    for (struct tti_transfer *t = first; t; t = t->next) {
+        tti_transfer_drop(t);
+    }
+    if (ops != few) {
+        free(ops);
+    }
+    return status;
+}

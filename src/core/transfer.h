@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Messages that are ready to run: one for each tutti_send and tutti_recv, two for tutti_sendrecv, as many as were noted
+ * for a batch. A transfer owns everything it points to besides the caller's tensor and results.
+ */
+#ifndef TTI_CORE_TRANSFER_H
+#define TTI_CORE_TRANSFER_H
+
+#include "core/call.h"
+
+struct tti_transfer {
+    struct tti_transfer *next;    /* in the order of posting */
+    tutti_op op;
+    struct tti_transfer *partner; /* the other end, if that is this rank too: then it is not the backend's business */
+    const char *function;         /* "recv_alloc", for sentences */
+    void *scratch;                /* compact stand-in of a strided tensor; NULL if there is none */
+    DLTensor tensor;              /* recv into a strided tensor: where the scratch goes in the end */
+    int64_t shape[TUTTI_MAX_NDIM];
+    int64_t strides[TUTTI_MAX_NDIM];
+    tutti_message message;        /* recv: what came */
+    tutti_message *message_out;
+    DLManagedTensorVersioned *managed; /* recv_alloc: what was allocated */
+    DLManagedTensorVersioned **managed_out;
+};
+
+/*
+ * Pairs sends to this rank with its own receives, copies those, runs everything else together, delivers, and frees what
+ * the transfers own (not the transfers). All of them are tried. Returns the first failure in the order of the list.
+ * INVALID_ARGUMENT before anything runs if a message to or from this rank itself has no partner in the list.
+ */
+tutti_status tti_transfers_run(struct tti_call *c, struct tti_transfer *first);
+
+/* Frees what one transfer owns. Nothing is delivered. */
+void tti_transfer_drop(struct tti_transfer *t);
+
+/* A tutti_op.allocate for recv_alloc; op->allocate_user is the transfer. */
+tutti_status tti_transfer_allocate(tutti_op *op, const tutti_message *message, int32_t ndim, const int64_t *shape);
+
+#endif

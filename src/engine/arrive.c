@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The arrival ring: each call of a rank stores exactly one line, which says what it called (descriptor), what it had
+ * called before (a rolling digest) and either the data itself (small calls) or where they lie (attributes).
+ *
+ * A slot may be reused when nobody needs the call that it held. A rank has ended call c once it has arrived at c + 1, so
+ * the credit for call n is every peer's arrival at n - 31; calls that wait for all ranks give it for free.
+ *
+ * Who waits for a peer compares descriptors first. In calls where all wait for all, every rank sees every descriptor, so
+ * all reach the same verdict before any output is written, and the group stays usable. Ranks that returned early from a
+ * rooted call of another kind cannot know; their digest differs from then on, and the next call where all wait revokes the
+ * group.
+ */
+#include <stdio.h>
+
+#include "engine/internal.h"
+
+static uint32_t digest_next(uint32_t digest, const uint64_t descriptor[2])
+{
+    uint64_t h = (uint64_t)digest << 32 | digest;
+    h = (h ^ descriptor[0]) * UINT64_C(0x9e3779b97f4a7c15);
+    h = (h ^ h >> 29 ^ descriptor[1]) * UINT64_C(0xbf58476d1ce4e5b9);
+    return (uint32_t)(h >> 32);
+}
+
+static tutti_status await_arrival(struct tti_lane *lane, int peer, uint64_t call)
+{
+    return tti_lane_wait(lane, &tti_arrival_of(lane, peer, call)->sequence, call, peer);
+}
+
+static bool all_arrived(const struct tti_lane *lane, uint64_t call)
+{
+    for (int r = 0; r < lane->engine->size; r++) {
+        /* acquire: that the peer has ended call - 1 must be known before its data are overwritten */
+        if (r != lane->engine->rank &&
+            atomic_load_explicit(&tti_arrival_of(lane, r, call)->sequence, memory_order_acquire) < call) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Everybody has ended the call whose slot the current one takes. */
+static tutti_status await_credit(struct tti_lane *lane)
+{
+    uint64_t need = lane->call - TTI_RING + 1;
+    uint64_t ahead = need + TTI_RING / 2; /* usually true, and then good for the next 16 calls */
+    if (all_arrived(lane, ahead)) {
+        lane->credit = ahead;
+        return TUTTI_OK;
+    }
+    for (int r = 0; r < lane->engine->size; r++) {
+        if (r != lane->engine->rank) {
+            tutti_status status = await_arrival(lane, r, need);
+            if (status != TUTTI_OK) {
+                return status;
+            }
+        }
+    }
+    lane->credit = need;
+    return TUTTI_OK;
+}
+
+tutti_status tti_arrive(struct tti_lane *lane, const void *payload, size_t bytes)
+{
+    struct tti_engine *e = lane->engine;
+    if (lane->call >= TTI_RING && lane->credit < lane->call - TTI_RING + 1) {
+        tutti_status status = await_credit(lane);
+        if (status != TUTTI_OK) {
+            return status;
+        }
+    }
+    struct tti_arrival *line = tti_arrival_of(lane, e->rank, lane->call);
+    line->descriptor[0] = lane->descriptor[0];
+    line->descriptor[1] = lane->descriptor[1];
+    line->digest = lane->digest;
+    tti_copy(line->payload, payload, bytes);
+    tti_publish(e, lane->index, &line->sequence, lane->call);
+    lane->digest = digest_next(lane->digest, lane->descriptor);
+    return TUTTI_OK;
+}
+
+tutti_status tti_arrive_staged(struct tti_lane *lane, uint32_t mark)
+{
+    lane->staged = true;
+    struct tti_attributes a = {.mark = mark, .start = lane->cursor, .scale = lane->op->scale};
+    return tti_arrive(lane, &a, sizeof(a));
+}
+
+static tutti_status mismatch(struct tti_lane *lane, int peer, const uint64_t theirs[2])
+{
+    char here[100];
+    char there[100];
+    tti_descriptor_text(lane->descriptor, here, sizeof(here));
+    tti_descriptor_text(theirs, there, sizeof(there));
+    tti_error_set(lane->error, TUTTI_MISMATCH, "rank %d called %s, but rank %d called %s (call %llu of lane %d)", peer,
+                  there, lane->engine->rank, here, (unsigned long long)lane->call, lane->index);
+    lane->error->suspect = peer;
+    return TUTTI_MISMATCH;
+}
+
+tutti_status tti_await_one(struct tti_lane *lane, int peer)
+{
+    tutti_status status = await_arrival(lane, peer, lane->call);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    const struct tti_arrival *line = tti_arrival_of(lane, peer, lane->call);
+    uint64_t theirs[2] = {line->descriptor[0], line->descriptor[1]};
+    if (theirs[0] != lane->descriptor[0] || theirs[1] != lane->descriptor[1]) {
+        return mismatch(lane, peer, theirs);
+    }
+    return TUTTI_OK;
+}
+
+tutti_status tti_await_all(struct tti_lane *lane)
+{
+    struct tti_engine *e = lane->engine;
+    int different = -1;
+    int diverged = -1;
+    bool everybody_waits = true;
+    uint64_t theirs[2] = {0, 0};
+    uint32_t before = tti_arrival_of(lane, e->rank, lane->call)->digest;
+    for (int r = 0; r < e->size; r++) {
+        if (r == e->rank) {
+            continue;
+        }
+        tutti_status status = await_arrival(lane, r, lane->call);
+        if (status != TUTTI_OK) {
+            return status;
+        }
+        const struct tti_arrival *line = tti_arrival_of(lane, r, lane->call);
+        uint64_t d[2] = {line->descriptor[0], line->descriptor[1]};
+        if (d[0] != lane->descriptor[0] || d[1] != lane->descriptor[1]) {
+            everybody_waits = everybody_waits && tti_kind_waits_for_all(tti_descriptor_kind(d));
+            if (different < 0) {
+                different = r;
+                theirs[0] = d[0];
+                theirs[1] = d[1];
+            }
+        }
+        if (line->digest != before && diverged < 0) {
+            diverged = r;
+        }
+    }
+    lane->credit = lane->call;
+    if (__builtin_expect(different < 0 && diverged < 0, 1)) {
+        return TUTTI_OK;
+    }
+    if (diverged >= 0 && tti_kind_waits_for_all(lane->op->kind)) {
+        uint64_t suspects[TTI_MAX_RANKS / 64] = {0};
+        suspects[diverged / 64] |= UINT64_C(1) << (diverged % 64);
+        tti_error_set(lane->error, TUTTI_MISMATCH,
+                      "rank %d and rank %d called different things in an earlier call of lane %d that did not wait for "
+                      "everybody; found out at %s, call %llu",
+                      diverged, e->rank, lane->index, tutti_operation_name(lane->op->kind),
+                      (unsigned long long)lane->call);
+        return tti_fault_raise(e, lane, suspects, lane->error);
+    }
+    if (different < 0) {
+        return TUTTI_OK;
+    }
+    if (everybody_waits && tti_kind_waits_for_all(lane->op->kind)) {
+        /* All ranks have seen all descriptors: all forget them. */
+        lane->digest = (uint32_t)lane->call;
+    }
+    return mismatch(lane, different, theirs);
+}
+
+/* Leaves that wait for this root in the same call must not wait for ever. */
+static tutti_status fail_as_root(struct tti_lane *lane, tutti_status status, bool others_wait)
+{
+    if (status != TUTTI_OK && others_wait && lane->error->scope != TUTTI_SCOPE_GROUP) {
+        uint64_t suspects[TTI_MAX_RANKS / 64] = {0};
+        int suspect = lane->error->suspect;
+        suspects[suspect / 64] |= UINT64_C(1) << (suspect % 64);
+        return tti_fault_raise(lane->engine, lane, suspects, lane->error);
+    }
+    return status;
+}
+
+tutti_status tti_await_all_as_root(struct tti_lane *lane, bool others_wait)
+{
+    return fail_as_root(lane, tti_await_all(lane), others_wait);
+}
+
+const unsigned char *tti_payload(const struct tti_lane *lane, int peer)
+{
+    return tti_arrival_of(lane, peer, lane->call)->payload;
+}
+
+tutti_status tti_attributes_one(struct tti_lane *lane, int peer)
+{
+    struct tti_attributes a;
+    memcpy(&a, tti_payload(lane, peer), sizeof(a));
+    if (a.mark != TUTTI_OK) {
+        tti_error_set(lane->error, TUTTI_NO_MEMORY, "rank %d has no memory for its staging windows (%zu bytes)", peer,
+                      (size_t)TTI_WINDOWS * lane->engine->layout.window);
+        lane->error->suspect = peer;
+        return TUTTI_NO_MEMORY;
+    }
+    lane->starts[peer] = a.start % TTI_WINDOWS;
+    lane->scales[peer] = a.scale;
+    return TUTTI_OK;
+}
+
+tutti_status tti_attributes_all(struct tti_lane *lane)
+{
+    for (int r = 0; r < lane->engine->size; r++) {
+        tutti_status status = tti_attributes_one(lane, r); /* the own ones too: all ranks must reach the same verdict */
+        if (status != TUTTI_OK) {
+            return status;
+        }
+    }
+    return TUTTI_OK;
+}
+
+tutti_status tti_attributes_as_root(struct tti_lane *lane, bool others_wait)
+{
+    return fail_as_root(lane, tti_attributes_all(lane), others_wait);
+}

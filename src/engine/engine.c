@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The engine's life, and the way from an operation to its file. */
+#include "engine/engine.h"
+
+#include <linux/futex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/cpu.h"
+#include "engine/internal.h"
+
+void tti_engine_segment_init(unsigned char *segment, const struct tti_layout *layout, int rank, uint64_t nonce)
+{
+    struct tti_segment_header *h = (struct tti_segment_header *)segment;
+    h->magic = TTI_LAYOUT_MAGIC;
+    h->abi = TTI_LAYOUT_ABI;
+    h->bytes = layout->segment_bytes;
+    h->nonce = nonce;
+    h->rank = (uint32_t)rank;
+    h->size = (uint32_t)layout->size;
+    h->lanes = (uint32_t)layout->lanes;
+    h->pid = (uint32_t)getpid();
+    h->window = layout->window;
+    h->cpu_limit = tti_cpu_quota();
+    static_assert(sizeof(h->cpus) == TTI_CPU_WORDS * sizeof(uint64_t), "one mask");
+    tti_cpu_mask(h->cpus);
+}
+
+tutti_status tti_engine_segment_check(const unsigned char *segment, const struct tti_layout *layout, int rank,
+                                      uint64_t nonce, tutti_error *error)
+{
+    const struct tti_segment_header *h = (const struct tti_segment_header *)segment;
+    if (h->magic != TTI_LAYOUT_MAGIC) {
+        return tti_error_set(error, TUTTI_PROTOCOL, "what rank %d offers is not a segment of Tutti", rank);
+    }
+    if (h->abi != TTI_LAYOUT_ABI) {
+        return tti_error_set(error, TUTTI_VERSION, "rank %d uses segment layout %u, this rank %u: run the same Tutti on all",
+                             rank, h->abi, TTI_LAYOUT_ABI);
+    }
+    if (h->nonce != nonce || h->rank != (uint32_t)rank || h->size != (uint32_t)layout->size ||
+        h->lanes != (uint32_t)layout->lanes || h->window != layout->window || h->bytes != layout->segment_bytes) {
+        return tti_error_set(error, TUTTI_PROTOCOL, "the segment of rank %d belongs to another group", rank);
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status lanes_create(struct tti_engine *e, tutti_error *error)
+{
+    e->lanes = calloc((size_t)e->layout.lanes, sizeof(*e->lanes));
+    for (int i = 0; e->lanes && i < e->layout.lanes; i++) {
+        struct tti_lane *lane = &e->lanes[i];
+        lane->engine = e;
+        lane->index = i;
+        lane->sources = calloc((size_t)e->size, sizeof(*lane->sources));
+        lane->scales = calloc((size_t)e->size, sizeof(*lane->scales));
+        lane->starts = calloc((size_t)e->size, sizeof(*lane->starts));
+        if (!lane->sources || !lane->scales || !lane->starts) {
+            return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for the lanes of a group of %d ranks", e->size);
+        }
+    }
+    return e->lanes ? TUTTI_OK : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %d lanes", e->layout.lanes);
+}
+
+static void engine_free(struct tti_engine *e)
+{
+    tti_p2p_destroy(e);
+    for (int i = 0; e->lanes && i < e->layout.lanes; i++) {
+        free(e->lanes[i].sources);
+        free(e->lanes[i].scales);
+        free(e->lanes[i].starts);
+    }
+    free(e->lanes);
+    free(e->segments);
+    pthread_mutex_destroy(&e->failure_lock);
+    free(e);
+}
+
+tutti_status tti_engine_create(const struct tti_engine_options *options, struct tti_engine **engine,
+                               tutti_error *error)
+{
+    struct tti_engine *e = calloc(1, sizeof(*e));
+    if (!e) {
+        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for an engine");
+    }
+    e->rank = options->rank;
+    e->size = options->layout.size;
+    e->layout = options->layout;
+    e->bell = options->bell;
+    e->futex_private = options->threads ? FUTEX_PRIVATE_FLAG : 0;
+    e->commit = options->commit;
+    e->commit_user = options->commit_user;
+    e->backend = options->backend;
+    pthread_mutex_init(&e->failure_lock, NULL);
+    e->segments = calloc((size_t)e->size, sizeof(*e->segments));
+    tutti_status status = e->segments ? lanes_create(e, error)
+                                      : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %d segments", e->size);
+    if (status == TUTTI_OK) {
+        memcpy(e->segments, options->segments, (size_t)e->size * sizeof(*e->segments));
+        status = tti_p2p_create(e, error);
+    }
+    if (status != TUTTI_OK) {
+        engine_free(e);
+        return status;
+    }
+    tti_wait_policy(e, options->spin_ns, options->yield_ns);
+    *engine = e;
+    return TUTTI_OK;
+}
+
+void tti_engine_destroy(struct tti_engine *e)
+{
+    /* release: pairs with the acquire in look_around; whatever this rank owed has been published before */
+    atomic_store_explicit(&tti_header(e, e->rank)->left, 1, memory_order_release);
+    tti_ring_alarm(e);
+    engine_free(e);
+}
+
+typedef tutti_status (*run_function)(struct tti_lane *lane, const tutti_op *op);
+
+static run_function runner(tutti_operation kind)
+{
+    switch (kind) {
+    case TUTTI_OP_ALL_REDUCE:
+        return tti_run_all_reduce;
+    case TUTTI_OP_REDUCE:
+        return tti_run_reduce;
+    case TUTTI_OP_BROADCAST:
+        return tti_run_broadcast;
+    case TUTTI_OP_ALL_GATHER:
+        return tti_run_all_gather;
+    case TUTTI_OP_GATHER:
+        return tti_run_gather;
+    case TUTTI_OP_SCATTER:
+        return tti_run_scatter;
+    case TUTTI_OP_REDUCE_SCATTER:
+        return tti_run_reduce_scatter;
+    case TUTTI_OP_ALL_TO_ALL:
+        return tti_run_all_to_all;
+    case TUTTI_OP_BARRIER:
+        return tti_run_barrier;
+    default:
+        return NULL;
+    }
+}
+
+const char *tti_engine_supports(const struct tti_engine *e, const tutti_op *op)
+{
+    (void)e;
+    return runner(op->kind) || op->kind == TUTTI_OP_SEND || op->kind == TUTTI_OP_RECV ? "native" : NULL;
+}
+
+tutti_status tti_engine_run(struct tti_engine *e, tutti_op *op, tutti_error *error)
+{
+    struct tti_lane *lane = &e->lanes[op->lane];
+    run_function run = runner(op->kind);
+    if (!run) {
+        return tti_error_set(error, TUTTI_UNSUPPORTED, "the shared-memory engine has no operation %d", op->kind);
+    }
+    /* acquire: pairs with tti_ring_alarm. A rank that comes late to a call that others gave up is told before it starts. */
+    uint32_t alarm = atomic_load_explicit(tti_alarm(e), memory_order_acquire);
+    if (__builtin_expect(alarm != lane->alarm_seen || atomic_load_explicit(&e->failed, memory_order_acquire), 0)) {
+        lane->op = NULL;
+        tutti_status status = tti_fault_check(e, NULL, -1, error);
+        if (status != TUTTI_OK) {
+            return status;
+        }
+        lane->alarm_seen = alarm;
+    }
+    lane->op = op;
+    lane->error = error;
+    lane->started_ns = 0;
+    lane->timeout_ms = op->timeout_ms;
+    op->sequence = (int64_t)++lane->call;
+    if (e->size == 1) {
+        return tti_run_solo(lane, op);
+    }
+    tti_descriptor_make(op, e->size, lane->descriptor);
+    lane->staged = false;
+    tutti_status status = run(lane, op);
+    if (lane->staged || status != TUTTI_OK) {
+        /* Nobody may wait for this rank's phases of this call any more: see stage.c. */
+        tti_advance(lane, TTI_PHASE_FINAL);
+        lane->cursor = (lane->cursor + 1) % TTI_WINDOWS;
+    }
+    lane->op = NULL;
+    return status;
+}
+
+size_t tti_engine_describe(struct tti_engine *e, char *text, size_t capacity)
+{
+    int n = snprintf(text, capacity,
+                     "  engine: shared memory, %s; %.2f ranks per CPU, %u polls then %lld us of yielding before sleep\n"
+                     "  classes: inline up to %u bytes, two-shot up to %zu, pipelined above; rank-ordered folds\n",
+                     e->futex_private ? "threads" : "processes", e->ranks_per_cpu, e->spin_polls,
+                     (long long)(e->yield_ns / 1000), TTI_PAYLOAD, e->layout.window);
+    return n > 0 ? (size_t)n : 0;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The shared-memory engine: every collective and message between ranks that can read each other's segments, be they
+ * threads (local) or processes (shm). A backend provides the memory; the engine never maps or opens anything.
+ */
+#ifndef TTI_ENGINE_H
+#define TTI_ENGINE_H
+
+#include <stdbool.h>
+#include <tutti/backend.h>
+
+#include "engine/layout.h"
+
+struct tti_engine;
+
+/* Makes a range of the own segment usable without a later SIGBUS. NO_MEMORY if it cannot be had. NULL = always usable. */
+typedef tutti_status (*tti_commit_function)(void *user, size_t offset, size_t bytes);
+
+struct tti_engine_options {
+    int rank;
+    struct tti_layout layout;
+    unsigned char *const *segments; /* size bases; the own one writable. Copied. */
+    unsigned char *bell;
+    bool threads; /* ranks are threads of one process: private futexes */
+    tti_commit_function commit;
+    void *commit_user;
+    int64_t spin_ns;  /* -1 = by the number of ranks per CPU */
+    int64_t yield_ns; /* -1 = likewise                       */
+    const char *backend;
+};
+
+/* Fills the header of the own segment, before the others look at it. */
+void tti_engine_segment_init(unsigned char *segment, const struct tti_layout *layout, int rank, uint64_t nonce);
+
+/* Whether a peer's segment is what it should be: PROTOCOL or VERSION with the reason otherwise. */
+tutti_status tti_engine_segment_check(const unsigned char *segment, const struct tti_layout *layout, int rank,
+                                      uint64_t nonce, tutti_error *error);
+
+tutti_status tti_engine_create(const struct tti_engine_options *options, struct tti_engine **engine,
+                               tutti_error *error);
+
+/* Tells the others that this rank has left, and frees the private part. The segments stay the backend's. */
+void tti_engine_destroy(struct tti_engine *engine);
+
+/* The functions behind tutti_backend_ops of the same names. */
+const char *tti_engine_supports(const struct tti_engine *engine, const tutti_op *op);
+tutti_status tti_engine_run(struct tti_engine *engine, tutti_op *op, tutti_error *error);
+tutti_status tti_engine_run_p2p(struct tti_engine *engine, tutti_op *const *ops, size_t count, int64_t timeout_ms,
+                                tutti_error *error);
+tutti_status tti_engine_probe(struct tti_engine *engine, int32_t peer, int32_t tag, int32_t *found,
+                              tutti_message *message, tutti_error *error);
+size_t tti_engine_describe(struct tti_engine *engine, char *text, size_t capacity);
+tutti_status tti_engine_failure(struct tti_engine *engine, tutti_error *error);
+
+#endif

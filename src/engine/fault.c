@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Failing together. A rank that gives up a call writes why into its own segment, once, and rings the alarm. Ranks that
+ * wait in the same call return the same cause; everything later, and other lanes, get REVOKED with the cause. A rank that
+ * leaves sets a flag and rings as well: only those who still need it notice.
+ */
+#include <stdio.h>
+
+#include "engine/internal.h"
+
+static void append_ranks(char *text, size_t capacity, const uint64_t *suspects, int size)
+{
+    size_t used = strlen(text);
+    int named = 0;
+    for (int r = 0; r < size && used < capacity; r++) {
+        if (!(suspects[r / 64] >> (r % 64) & 1)) {
+            continue;
+        }
+        int n = snprintf(text + used, capacity - used, named ? ", %d" : "%d", r);
+        used += n > 0 ? (size_t)n : 0;
+        named++;
+    }
+}
+
+static int first_rank(const uint64_t *suspects, int size)
+{
+    for (int r = 0; r < size; r++) {
+        if (suspects[r / 64] >> (r % 64) & 1) {
+            return r;
+        }
+    }
+    return -1;
+}
+
+/* The first failure that this process learns of is the one it keeps. */
+static void remember(struct tti_engine *e, const tutti_error *error)
+{
+    pthread_mutex_lock(&e->failure_lock);
+    if (atomic_load_explicit(&e->failed, memory_order_relaxed) == TUTTI_OK) {
+        e->failure = *error;
+        e->failure.scope = TUTTI_SCOPE_GROUP;
+        /* release: pairs with the acquire in tti_fault_check and tti_engine_failure */
+        atomic_store_explicit(&e->failed, error->status, memory_order_release);
+    }
+    pthread_mutex_unlock(&e->failure_lock);
+}
+
+static tutti_status revoked(struct tti_engine *e, tutti_error *error)
+{
+    pthread_mutex_lock(&e->failure_lock);
+    tutti_error cause = e->failure;
+    pthread_mutex_unlock(&e->failure_lock);
+    tti_error_set(error, TUTTI_REVOKED, "the group failed earlier: %s; make a new group of the ranks that are left",
+                  cause.message);
+    if (error) {
+        error->scope = TUTTI_SCOPE_GROUP;
+        error->suspect = cause.suspect;
+        error->vendor_code = cause.status;
+    }
+    return TUTTI_REVOKED;
+}
+
+/* Another rank's record, read once and made safe to print. */
+static tutti_status adopt(struct tti_engine *e, struct tti_lane *lane, int rank, tutti_error *error)
+{
+    const struct tti_fault *f = tti_fault_of(e, rank);
+    tutti_status cause = f->cause;
+    int32_t where = f->lane;
+    tutti_operation operation = f->operation;
+    uint64_t call = f->call;
+    uint64_t suspects[TTI_MAX_RANKS / 64];
+    memcpy(suspects, f->suspects, sizeof(suspects));
+    char names[200] = "";
+    append_ranks(names, sizeof(names), suspects, e->size);
+
+    tutti_error text;
+    tti_error_set(&text, cause, "rank %d gave up %s (call %llu, lane %d): %s%s%s", rank,
+                  tutti_operation_name(operation), (unsigned long long)call, where, tutti_status_string(cause),
+                  names[0] ? "; suspected: rank " : "", names);
+    text.suspect = first_rank(suspects, e->size);
+    remember(e, &text);
+    if (lane && lane->op && where == lane->index && call == lane->call && cause != TUTTI_OK) {
+        text.scope = TUTTI_SCOPE_GROUP;
+        if (error) {
+            *error = text;
+        }
+        return cause;
+    }
+    return revoked(e, error);
+}
+
+tutti_status tti_fault_check(struct tti_engine *e, struct tti_lane *lane, int publisher, tutti_error *error)
+{
+    /* acquire: pairs with remember() */
+    if (atomic_load_explicit(&e->failed, memory_order_acquire) != TUTTI_OK) {
+        return revoked(e, error);
+    }
+    for (int r = 0; r < e->size; r++) {
+        /* acquire: pairs with the release in tti_fault_raise; the record is complete */
+        if (r != e->rank && atomic_load_explicit(&tti_fault_of(e, r)->state, memory_order_acquire) != TTI_FAULT_NONE) {
+            return adopt(e, lane, r, error);
+        }
+    }
+    if (publisher >= 0 && atomic_load_explicit(&tti_header(e, publisher)->left, memory_order_acquire) != 0) {
+        uint64_t suspects[TTI_MAX_RANKS / 64] = {0};
+        suspects[publisher / 64] |= UINT64_C(1) << (publisher % 64);
+        tti_error_set(error, TUTTI_PEER_LEFT, "rank %d has destroyed its group or ended, but is still needed here",
+                      publisher);
+        if (error) {
+            error->suspect = publisher;
+        }
+        return lane ? tti_fault_raise(e, lane, suspects, error) : TUTTI_PEER_LEFT;
+    }
+    return TUTTI_OK;
+}
+
+tutti_status tti_fault_raise(struct tti_engine *e, struct tti_lane *lane, const uint64_t *suspects, tutti_error *error)
+{
+    error->scope = TUTTI_SCOPE_GROUP;
+    error->suspect = first_rank(suspects, e->size);
+    remember(e, error);
+    struct tti_fault *f = tti_fault_of(e, e->rank);
+    pthread_mutex_lock(&e->failure_lock); /* two lanes of this rank may fail at once: the first record stays */
+    if (atomic_load_explicit(&f->state, memory_order_relaxed) == TTI_FAULT_NONE) {
+        f->cause = error->status;
+        f->lane = lane ? lane->index : -1;
+        f->operation = lane && lane->op ? lane->op->kind : TUTTI_OP_NONE;
+        f->call = lane ? lane->call : 0;
+        memcpy(f->suspects, suspects, sizeof(f->suspects));
+        /* release: pairs with the acquire in tti_fault_check of the others */
+        atomic_store_explicit(&f->state, TTI_FAULT_FAILED, memory_order_release);
+    }
+    pthread_mutex_unlock(&e->failure_lock);
+    tti_ring_alarm(e);
+    return error->status;
+}
+
+tutti_status tti_fault_timeout(struct tti_lane *lane, int publisher)
+{
+    struct tti_engine *e = lane->engine;
+    uint64_t suspects[TTI_MAX_RANKS / 64] = {0};
+    int late = 0;
+    for (int r = 0; r < e->size; r++) {
+        if (r != e->rank &&
+            atomic_load_explicit(&tti_arrival_of(lane, r, lane->call)->sequence, memory_order_acquire) < lane->call) {
+            suspects[r / 64] |= UINT64_C(1) << (r % 64);
+            late++;
+        }
+    }
+    const char *how = "not arrived";
+    if (late == 0) { /* everybody came, but one got stuck inside */
+        suspects[publisher / 64] |= UINT64_C(1) << (publisher % 64);
+        how = "arrived but did not go on";
+    }
+    char names[200] = "";
+    append_ranks(names, sizeof(names), suspects, e->size);
+    int64_t elapsed = (tti_now_ns() - lane->started_ns) / 1000000;
+    tti_error_set(lane->error, TUTTI_TIMEOUT, "%s (call %llu, lane %d) waited %lld ms; %s: rank %s",
+                  tutti_operation_name(lane->op->kind), (unsigned long long)lane->call, lane->index,
+                  (long long)elapsed, how, names);
+    lane->error->elapsed_ms = elapsed;
+    return tti_fault_raise(e, lane, suspects, lane->error);
+}
+
+tutti_status tti_engine_failure(struct tti_engine *e, tutti_error *error)
+{
+    if (atomic_load_explicit(&e->failed, memory_order_acquire) == TUTTI_OK) {
+        return tti_error_clear(error);
+    }
+    pthread_mutex_lock(&e->failure_lock);
+    tutti_status status = e->failure.status;
+    if (error) {
+        *error = e->failure;
+    }
+    pthread_mutex_unlock(&e->failure_lock);
+    return status;
+}

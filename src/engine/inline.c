@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The inline class: the data travel in the arrival line, behind the sequence number. One epoch and one cache-line hop per
+ * peer, all of them overlapping; everybody reads what it needs and folds in rank order. Cost: (P - 1) line reads a rank,
+ * 2 lines each above 36 bytes.
+ */
+#include "engine/internal.h"
+#include "kernels/kernels.h"
+
+#define SCALE_AT (TTI_PAYLOAD - sizeof(double))
+
+size_t tti_inline_limit(const tutti_op *op)
+{
+    return op->redop == TUTTI_PREMUL_SUM ? SCALE_AT : TTI_PAYLOAD;
+}
+
+tutti_status tti_inline_arrive(struct tti_lane *lane, const void *data, size_t bytes)
+{
+    if (lane->op->redop != TUTTI_PREMUL_SUM) {
+        return tti_arrive(lane, data, bytes);
+    }
+    unsigned char payload[TTI_PAYLOAD] = {0};
+    tti_copy(payload, data, bytes);
+    memcpy(payload + SCALE_AT, &lane->op->scale, sizeof(double));
+    return tti_arrive(lane, payload, sizeof(payload));
+}
+
+void tti_inline_fold(struct tti_lane *lane, void *dst, size_t from, size_t count)
+{
+    int size = lane->engine->size;
+    bool scaled = lane->op->redop == TUTTI_PREMUL_SUM;
+    if (count == 0) {
+        return;
+    }
+    for (int r = 0; r < size; r++) {
+        const unsigned char *payload = tti_payload(lane, r);
+        lane->sources[r] = payload + from;
+        if (scaled) {
+            memcpy(&lane->scales[r], payload + SCALE_AT, sizeof(double));
+        }
+    }
+    struct tti_fold fold = {.dtype = lane->op->dtype, .op = lane->op->redop, .scales = scaled ? lane->scales : NULL};
+    tti_fold(dst, lane->sources, (size_t)size, count, &fold);
+}

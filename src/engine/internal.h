@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of the engine share: the private state of a rank, and access to the segments. */
+#ifndef TTI_ENGINE_INTERNAL_H
+#define TTI_ENGINE_INTERNAL_H
+
+#include <pthread.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "engine/engine.h"
+
+/* Who still has to read a staging window, and how far they must have come before it may be written again. */
+struct tti_stamp {
+    uint64_t position; /* 0: free */
+    int reader;        /* -1: all peers */
+};
+
+struct tti_lane {
+    struct tti_engine *engine;
+    int index;
+    uint32_t digest;        /* rolling, over the descriptors of all earlier calls */
+    uint32_t alarm_seen;    /* value of the alarm word when it was last looked into */
+    uint32_t cursor;        /* where the next call starts in the ring of windows */
+    bool committed;         /* the windows may be written */
+    bool staged;             /* this call uses windows, its own or others' */
+    uint64_t call;          /* number of the current call, from 1 */
+    uint64_t credit;        /* every peer has arrived at this call */
+    struct tti_stamp stamps[TTI_WINDOWS];
+    const void **sources;   /* size entries, for folds */
+    double *scales;         /* size entries */
+    uint32_t *starts;       /* size entries: first window of each rank in this call */
+    /* the current call */
+    const tutti_op *op;
+    tutti_error *error;
+    uint64_t descriptor[2];
+    int64_t started_ns; /* 0 until the first clock read */
+    int64_t deadline_ns;
+    int64_t timeout_ms;
+};
+
+struct tti_p2p;
+
+struct tti_engine {
+    int rank;
+    int size;
+    struct tti_layout layout;
+    unsigned char **segments;
+    unsigned char *bell;
+    int futex_private; /* FUTEX_PRIVATE_FLAG or 0 */
+    tti_commit_function commit;
+    void *commit_user;
+    const char *backend;
+    unsigned spin_polls; /* polls with a pause before yielding      */
+    int64_t yield_ns;    /* yielding before sleeping                */
+    double ranks_per_cpu;
+    struct tti_lane *lanes;
+    struct tti_p2p *p2p;
+    _Atomic int32_t failed; /* tutti_status; set after `failure` was written, release */
+    pthread_mutex_t failure_lock;
+    tutti_error failure;
+};
+
+static inline struct tti_segment_header *tti_header(const struct tti_engine *e, int rank)
+{
+    return (struct tti_segment_header *)e->segments[rank];
+}
+
+static inline struct tti_fault *tti_fault_of(const struct tti_engine *e, int rank)
+{
+    return (struct tti_fault *)(e->segments[rank] + e->layout.fault);
+}
+
+static inline struct tti_arrival *tti_arrival_of(const struct tti_lane *lane, int rank, uint64_t call)
+{
+    const struct tti_engine *e = lane->engine;
+    unsigned char *control = e->segments[rank] + e->layout.lane + (size_t)lane->index * sizeof(struct tti_lane_control);
+    return (struct tti_arrival *)(control + (((size_t)call + (size_t)rank) % TTI_RING) * TTI_LINE);
+}
+
+static inline _Atomic uint64_t *tti_position_of(const struct tti_lane *lane, int rank)
+{
+    const struct tti_engine *e = lane->engine;
+    unsigned char *control = e->segments[rank] + e->layout.lane + (size_t)lane->index * sizeof(struct tti_lane_control);
+    unsigned char *page = control + offsetof(struct tti_lane_control, progress);
+    return &((struct tti_progress *)(page + ((size_t)rank * TTI_LINE) % TTI_PAGE))->position;
+}
+
+static inline unsigned char *tti_window_of(const struct tti_lane *lane, int rank, uint32_t window)
+{
+    const struct tti_engine *e = lane->engine;
+    return e->segments[rank] + e->layout.windows +
+           ((size_t)lane->index * TTI_WINDOWS + window % TTI_WINDOWS) * e->layout.window;
+}
+
+static inline uint64_t tti_at(const struct tti_lane *lane, uint64_t phase)
+{
+    return lane->call << TTI_PHASE_BITS | phase;
+}
+
+/* ---- wait.c: publishing and waiting --------------------------------------------------------------------------- */
+
+/* One thing to wait for: *word >= target, which `publisher` will make true on `channel` (a lane's index, or
+ * layout.lanes for messages). */
+struct tti_awaited {
+    _Atomic uint64_t *word;
+    uint64_t target;
+    int publisher;
+};
+
+_Atomic uint32_t *tti_alarm(const struct tti_engine *e);
+
+/* Stores a value that others may wait for, and wakes those who sleep on it. */
+void tti_publish(const struct tti_engine *e, int channel, _Atomic uint64_t *word, uint64_t value);
+
+/* Waits in a collective until *word >= target: spin, yield, sleep; deadline, alarm and departures are watched. */
+tutti_status tti_lane_wait_slow(struct tti_lane *lane, _Atomic uint64_t *word, uint64_t target, int publisher);
+
+static inline tutti_status tti_lane_wait(struct tti_lane *lane, _Atomic uint64_t *word, uint64_t target, int publisher)
+{
+    /* acquire: pairs with the publisher's seq_cst exchange; what it wrote before is visible after */
+    if (__builtin_expect(atomic_load_explicit(word, memory_order_acquire) >= target, 1)) {
+        return TUTTI_OK;
+    }
+    return tti_lane_wait_slow(lane, word, target, publisher);
+}
+
+/* Sleeps until one of `count` words may have changed from `seen`, the alarm rings, `own` (may be NULL) changes from
+ * own_seen, or a few milliseconds or `until_ns` pass. May return early. */
+void tti_sleep(const struct tti_engine *e, int channel, const struct tti_awaited *awaited, const uint64_t *seen,
+               int count, uint32_t alarm_seen, _Atomic uint32_t *own, uint32_t own_seen, int64_t until_ns);
+
+void tti_ring_alarm(const struct tti_engine *e);
+void tti_wake_own(const struct tti_engine *e, _Atomic uint32_t *word);
+void tti_pause(void);
+void tti_wait_policy(struct tti_engine *e, int64_t spin_ns, int64_t yield_ns);
+
+/* ---- fault.c: failing, and learning that others have -------------------------------------------------------------- */
+
+/* The group has failed, or a peer that is needed has gone. publisher -1: nobody in particular. OK if all is well. */
+tutti_status tti_fault_check(struct tti_engine *e, struct tti_lane *lane, int publisher, tutti_error *error);
+
+/* Fails the group from this rank: writes the record, rings the alarm, remembers the error, returns `cause`. */
+tutti_status tti_fault_raise(struct tti_engine *e, struct tti_lane *lane, const uint64_t *suspects, tutti_error *error);
+
+/* The deadline of the lane's call has passed: names every laggard and fails the group. */
+tutti_status tti_fault_timeout(struct tti_lane *lane, int publisher);
+
+/* ---- arrive.c: the arrival ring --------------------------------------------------------------------------------------- */
+
+/* What a staged call tells beside its descriptor. */
+struct tti_attributes {
+    uint32_t mark;  /* tutti_status: this rank cannot take part */
+    uint32_t start; /* its first window in this call */
+    double scale;
+};
+
+/* Puts the own arrival into the ring, with `bytes` of payload. */
+tutti_status tti_arrive(struct tti_lane *lane, const void *payload, size_t bytes);
+tutti_status tti_arrive_staged(struct tti_lane *lane, uint32_t mark);
+
+/* Waits for the arrival of one peer / of all, and compares the calls. MISMATCH in tti_await_all leaves the group usable
+ * if every rank's call waits for all. */
+tutti_status tti_await_one(struct tti_lane *lane, int peer);
+tutti_status tti_await_all(struct tti_lane *lane);
+
+/* tti_await_all for the root of a rooted call. When it fails while others may be waiting for this root in the same call
+ * (`others_wait`), the whole group is failed, so that nobody waits for ever. */
+tutti_status tti_await_all_as_root(struct tti_lane *lane, bool others_wait);
+
+/* After await: the peer's payload / attributes (checked; fills lane->starts and lane->scales). */
+const unsigned char *tti_payload(const struct tti_lane *lane, int peer);
+tutti_status tti_attributes_one(struct tti_lane *lane, int peer);
+tutti_status tti_attributes_all(struct tti_lane *lane);
+tutti_status tti_attributes_as_root(struct tti_lane *lane, bool others_wait);
+
+/* ---- stage.c: staging windows ------------------------------------------------------------------------------------------- */
+
+/* Makes the windows usable; on failure the call goes on with this status as its mark. */
+tutti_status tti_stage_commit(struct tti_lane *lane);
+
+/* Window number `index` of this call, free for writing. */
+tutti_status tti_stage_acquire(struct tti_lane *lane, uint32_t index, unsigned char **window);
+
+/* `reader` (-1 = every peer) will have read it when its position reaches `phase` of this call. */
+void tti_stage_stamp(struct tti_lane *lane, uint32_t index, uint64_t phase, int reader);
+
+/* The same window of a peer, to read. */
+static inline const unsigned char *tti_stage_peer(const struct tti_lane *lane, int peer, uint32_t index)
+{
+    return tti_window_of(lane, peer, lane->starts[peer] + index);
+}
+
+/* Tells the others how far this rank has come in the call / waits until peers have come that far. */
+void tti_advance(struct tti_lane *lane, uint64_t phase);
+tutti_status tti_wait_phase(struct tti_lane *lane, int peer, uint64_t phase);
+tutti_status tti_wait_phase_all(struct tti_lane *lane, uint64_t phase);
+
+/* ---- parts.c: joined tensors ---------------------------------------------------------------------------------------------- */
+
+size_t tti_part_bytes(const tutti_parts *parts, int rank); /* of the whole part */
+size_t tti_part_bytes_max(const tutti_parts *parts, int size);
+/* Copies bytes [from, from + n) of a part, counted in its compact form, out of / into the joined tensor. */
+void tti_part_read(void *dst, const void *joined, const tutti_parts *parts, int rank, size_t from, size_t n);
+void tti_part_write(void *joined, const tutti_parts *parts, int rank, size_t from, const void *src, size_t n);
+/* Where the part starts if it is compact inside the joined tensor (outer == 1), else NULL. */
+const unsigned char *tti_part_direct(const void *joined, const tutti_parts *parts, int rank);
+
+static inline void tti_copy(void *dst, const void *src, size_t n)
+{
+    if (n != 0 && dst != src) {
+        memcpy(dst, src, n);
+    }
+}
+
+/* ---- inline.c: small calls, whose data travel in the arrival line ------------------------------------------------------ */
+
+/* Bytes of input that fit, for this op. */
+size_t tti_inline_limit(const tutti_op *op);
+tutti_status tti_inline_arrive(struct tti_lane *lane, const void *data, size_t bytes);
+/* Folds `count` elements from byte `from` of every rank's payload into dst. */
+void tti_inline_fold(struct tti_lane *lane, void *dst, size_t from, size_t count);
+
+/* ---- one file per collective ------------------------------------------------------------------------------------------------ */
+
+tutti_status tti_run_solo(struct tti_lane *lane, const tutti_op *op);
+tutti_status tti_run_barrier(struct tti_lane *lane, const tutti_op *op);
+tutti_status tti_run_all_reduce(struct tti_lane *lane, const tutti_op *op);
+tutti_status tti_run_reduce(struct tti_lane *lane, const tutti_op *op);
+tutti_status tti_run_broadcast(struct tti_lane *lane, const tutti_op *op);
+tutti_status tti_run_all_gather(struct tti_lane *lane, const tutti_op *op);
+tutti_status tti_run_gather(struct tti_lane *lane, const tutti_op *op);
+tutti_status tti_run_scatter(struct tti_lane *lane, const tutti_op *op);
+tutti_status tti_run_reduce_scatter(struct tti_lane *lane, const tutti_op *op);
+tutti_status tti_run_all_to_all(struct tti_lane *lane, const tutti_op *op);
+
+/* ---- descriptor.c ----------------------------------------------------------------------------------------------------------- */
+
+void tti_descriptor_make(const tutti_op *op, int size, uint64_t descriptor[2]);
+void tti_descriptor_text(const uint64_t descriptor[2], char *text, size_t capacity);
+tutti_operation tti_descriptor_kind(const uint64_t descriptor[2]);
+bool tti_kind_waits_for_all(tutti_operation kind);
+
+/* ---- p2p.c -------------------------------------------------------------------------------------------------------------------- */
+
+tutti_status tti_p2p_create(struct tti_engine *e, tutti_error *error);
+void tti_p2p_destroy(struct tti_engine *e);
+
+#endif

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The memory that ranks share. Every rank owns one segment, which only it writes and the others read; the bell is the one
+ * piece that all members write, and it holds hints only: corrupting it costs time, never a result.
+ *
+ *   segment   header page | fault page | lane controls | pair controls | lane 0 windows, ... | pair 0 rings, ...
+ *   lane      control: arrival ring (32 lines of 128 bytes) and, on a page of its own, a progress line
+ *             windows: TTI_WINDOWS staging windows of `window` bytes
+ *   pair      control: one line with what the owner has to say to one peer about messages
+ *             rings: envelopes, data chunks
+ *   bell      alarm line | for each (publisher, channel) one line: a bit for each rank that sleeps on that publisher
+ *
+ * Lines of a ring start at rank * 128 mod 4096, so that scanning many ranks' segments, which start on page boundaries, does
+ * not fall into one cache set. All that lies before the windows is committed when the segment is made; a lane's windows and
+ * a pair's rings are sparse until their first use.
+ */
+#ifndef TTI_ENGINE_LAYOUT_H
+#define TTI_ENGINE_LAYOUT_H
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TTI_MAX_RANKS     1024
+#define TTI_LINE          128u
+#define TTI_PAGE          4096u
+#define TTI_RING          32u /* arrival lines a lane; a power of two */
+#define TTI_PAYLOAD       100u
+#define TTI_WINDOWS       4u
+#define TTI_ENVELOPES     16u  /* envelopes in flight from one rank to another */
+#define TTI_ENVELOPE      256u
+#define TTI_CHUNKS        4u
+#define TTI_CHUNK         32768u
+#define TTI_LAYOUT_MAGIC  0x69747475u /* "utti" */
+#define TTI_LAYOUT_ABI    1u
+
+/* One call of one rank. `sequence` is stored last and says that the rest is there. */
+struct tti_arrival {
+    _Atomic uint64_t sequence;
+    uint64_t descriptor[2];
+    uint32_t digest;
+    unsigned char payload[TTI_PAYLOAD];
+};
+static_assert(sizeof(struct tti_arrival) == TTI_LINE, "an arrival is two cache lines of 64 bytes");
+static_assert(offsetof(struct tti_arrival, payload) == 28, "36 payload bytes share the line of the sequence");
+
+/* How far a rank has come: call << TTI_PHASE_BITS | phase. Monotone. */
+struct tti_progress {
+    _Atomic uint64_t position;
+    unsigned char pad[TTI_LINE - 8];
+};
+#define TTI_PHASE_BITS  24
+#define TTI_PHASE_FINAL ((1u << TTI_PHASE_BITS) - 1)
+
+struct tti_lane_control {
+    unsigned char ring[TTI_RING * TTI_LINE];
+    unsigned char progress[TTI_PAGE];
+};
+static_assert(TTI_RING * TTI_LINE == TTI_PAGE, "the ring fills a page, so that rotation by rank stays inside it");
+
+/* Why the owner has failed or gone. Written once, `state` last. */
+struct tti_fault {
+    _Atomic uint32_t state; /* TTI_FAULT_* */
+    int32_t cause;          /* tutti_status */
+    int32_t lane;           /* -1: not in a collective */
+    int32_t operation;
+    uint64_t call;
+    uint64_t suspects[TTI_MAX_RANKS / 64];
+};
+enum { TTI_FAULT_NONE = 0, TTI_FAULT_FAILED = 1 };
+
+struct tti_segment_header {
+    uint32_t magic;
+    uint32_t abi;
+    uint64_t bytes;
+    uint64_t nonce; /* the group's: proves that the mapping is the one meant */
+    uint32_t rank;
+    uint32_t size;
+    uint32_t lanes;
+    uint32_t pid;
+    uint64_t window;
+    uint32_t cpu_limit; /* whole CPUs that the cgroup grants, rounded up; 0 = no limit */
+    uint32_t reserved;
+    uint64_t cpus[16]; /* the owner's affinity mask */
+    _Atomic uint32_t left;
+};
+static_assert(sizeof(struct tti_segment_header) <= TTI_PAGE, "the header fits its page");
+
+/* What the owner tells one peer about messages in both directions. All counters are monotone. */
+struct tti_pair_control {
+    _Atomic uint64_t activity; /* bumped after each change of the others: what the peer sleeps on */
+    _Atomic uint64_t posted;   /* envelopes that the owner has put into the ring                  */
+    _Atomic uint64_t taken;    /* envelopes of the peer that the owner has copied out             */
+    _Atomic uint64_t granted;  /* transfers that the owner has asked the peer for                 */
+    _Atomic uint64_t grant_id; /* envelope number of the newest of them                           */
+    _Atomic uint64_t sent;     /* chunks that the owner has put into the data ring                */
+    _Atomic uint64_t pulled;   /* chunks of the peer that the owner has copied out                */
+    unsigned char pad[TTI_LINE - 56];
+};
+static_assert(sizeof(struct tti_pair_control) == TTI_LINE, "one line");
+
+/* A message as announced; small ones carry their data behind the shape. */
+struct tti_envelope {
+    uint64_t number; /* from 1, in order of posting */
+    uint64_t bytes;
+    int32_t tag;
+    int16_t dtype;
+    int8_t ndim;
+    int8_t eager; /* 1: the data follow */
+    unsigned char body[TTI_ENVELOPE - 24]; /* ndim int64 dimensions, then the data */
+};
+static_assert(sizeof(struct tti_envelope) == TTI_ENVELOPE, "an envelope is four cache lines");
+
+struct tti_layout {
+    int size;
+    int lanes;
+    size_t window;
+    size_t fault;    /* offsets in a segment */
+    size_t lane;     /* first lane control   */
+    size_t pairs;    /* first pair control   */
+    size_t windows;  /* first lane's windows */
+    size_t rings;    /* first pair's rings   */
+    size_t ring_stride;
+    size_t segment_bytes;
+    size_t bell_bytes;
+};
+
+static inline struct tti_layout tti_layout_make(int size, int lanes, size_t window)
+{
+    struct tti_layout l = {.size = size, .lanes = lanes, .window = window};
+    l.fault = TTI_PAGE;
+    l.lane = 2 * TTI_PAGE;
+    l.pairs = l.lane + (size_t)lanes * sizeof(struct tti_lane_control);
+    l.windows = (l.pairs + (size_t)size * TTI_LINE + TTI_PAGE - 1) / TTI_PAGE * TTI_PAGE;
+    l.rings = l.windows + (size_t)lanes * TTI_WINDOWS * window;
+    l.ring_stride = TTI_ENVELOPES * TTI_ENVELOPE + TTI_CHUNKS * TTI_CHUNK;
+    l.segment_bytes = l.rings + (size_t)size * l.ring_stride;
+    l.bell_bytes = (TTI_LINE + (size_t)size * (size_t)(lanes + 1) * TTI_LINE + TTI_PAGE - 1) / TTI_PAGE * TTI_PAGE;
+    return l;
+}
+
+#endif

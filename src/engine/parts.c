@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Parts of joined tensors. A part in its compact form is a run of bytes; inside the joined tensor the same bytes lie in
+ * `outer` pieces, one per row. These functions copy any range of that run, so that algorithms can cut windows where they
+ * like.
+ */
+#include "engine/internal.h"
+
+static size_t row_bytes(const tutti_parts *p, int rank)
+{
+    return (size_t)(p->counts ? p->counts[rank] : p->each) * p->unit;
+}
+
+static size_t row_offset(const tutti_parts *p, int rank)
+{
+    if (p->displacements) {
+        return (size_t)p->displacements[rank] * p->unit;
+    }
+    if (!p->counts) {
+        return (size_t)rank * (size_t)p->each * p->unit;
+    }
+    size_t offset = 0;
+    for (int r = 0; r < rank; r++) {
+        offset += (size_t)p->counts[r] * p->unit;
+    }
+    return offset;
+}
+
+size_t tti_part_bytes(const tutti_parts *parts, int rank)
+{
+    return parts->outer * row_bytes(parts, rank);
+}
+
+size_t tti_part_bytes_max(const tutti_parts *parts, int size)
+{
+    if (!parts->counts) {
+        return tti_part_bytes(parts, 0);
+    }
+    size_t most = 0;
+    for (int r = 0; r < size; r++) {
+        size_t bytes = tti_part_bytes(parts, r);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+const unsigned char *tti_part_direct(const void *joined, const tutti_parts *parts, int rank)
+{
+    return parts->outer <= 1 ? (const unsigned char *)joined + row_offset(parts, rank) : NULL;
+}
+
+void tti_part_read(void *dst, const void *joined, const tutti_parts *parts, int rank, size_t from, size_t n)
+{
+    size_t width = row_bytes(parts, rank);
+    const unsigned char *base = (const unsigned char *)joined + row_offset(parts, rank);
+    unsigned char *to = dst;
+    while (n > 0) {
+        size_t row = from / width;
+        size_t at = from % width;
+        size_t piece = width - at < n ? width - at : n;
+        tti_copy(to, base + row * parts->pitch + at, piece);
+        to += piece;
+        from += piece;
+        n -= piece;
+    }
+}
+
+void tti_part_write(void *joined, const tutti_parts *parts, int rank, size_t from, const void *src, size_t n)
+{
+    size_t width = row_bytes(parts, rank);
+    unsigned char *base = (unsigned char *)joined + row_offset(parts, rank);
+    const unsigned char *in = src;
+    while (n > 0) {
+        size_t row = from / width;
+        size_t at = from % width;
+        size_t piece = width - at < n ? width - at : n;
+        tti_copy(base + row * parts->pitch + at, in, piece);
+        in += piece;
+        from += piece;
+        n -= piece;
+    }
+}

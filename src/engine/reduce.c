@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * reduce: the leaves put their windows into staging, the root folds all of them, its own vector where it lies, straight
+ * into the output. A leaf returns as soon as its last window is staged. Bytes: 2n at a leaf, (P + 1)n at the root; one
+ * epoch a window.
+ *
+ * Phases: a leaf publishes k when window k is there (the arrival says 0); the root k + 1 when it has folded window k.
+ */
+#include "engine/internal.h"
+#include "kernels/kernels.h"
+
+static tutti_status as_leaf(struct tti_lane *lane, const tutti_op *op, size_t bytes)
+{
+    size_t window = lane->engine->layout.window;
+    tutti_status status = tti_stage_commit(lane);
+    if (status != TUTTI_OK) {
+        tutti_status arrived = tti_arrive_staged(lane, (uint32_t)status);
+        return arrived != TUTTI_OK ? arrived : tti_attributes_one(lane, lane->engine->rank);
+    }
+    for (size_t k = 0; k * window < bytes; k++) {
+        unsigned char *staging;
+        if (k == TTI_WINDOWS && (status = tti_await_one(lane, op->root)) != TUTTI_OK) {
+            return status; /* from here on this call waits for the root: is it in the same one? */
+        }
+        if ((status = tti_stage_acquire(lane, (uint32_t)k, &staging)) != TUTTI_OK) {
+            return status;
+        }
+        size_t n = bytes - k * window < window ? bytes - k * window : window;
+        tti_copy(staging, (const unsigned char *)op->src + k * window, n);
+        tti_stage_stamp(lane, (uint32_t)k, k + 1, op->root);
+        if (k > 0) {
+            tti_advance(lane, k);
+        } else if ((status = tti_arrive_staged(lane, TUTTI_OK)) != TUTTI_OK) {
+            return status;
+        }
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status as_root(struct tti_lane *lane, const tutti_op *op, size_t bytes)
+{
+    struct tti_engine *e = lane->engine;
+    size_t window = e->layout.window;
+    size_t element = tutti_dtype_size(op->dtype);
+    bool leaves_wait = bytes > TTI_WINDOWS * window;
+    struct tti_fold fold = {
+        .dtype = op->dtype, .op = op->redop, .scales = op->redop == TUTTI_PREMUL_SUM ? lane->scales : NULL};
+    tutti_status status = tti_arrive_staged(lane, TUTTI_OK);
+    if (status != TUTTI_OK || (status = tti_await_all_as_root(lane, leaves_wait)) != TUTTI_OK ||
+        (status = tti_attributes_as_root(lane, leaves_wait)) != TUTTI_OK) {
+        return status;
+    }
+    for (size_t k = 0; k * window < bytes; k++) {
+        if (k > 0 && (status = tti_wait_phase_all(lane, k)) != TUTTI_OK) {
+            return status;
+        }
+        for (int r = 0; r < e->size; r++) {
+            lane->sources[r] = tti_stage_peer(lane, r, (uint32_t)k);
+        }
+        lane->sources[e->rank] = (const unsigned char *)op->src + k * window;
+        size_t n = bytes - k * window < window ? bytes - k * window : window;
+        tti_fold((unsigned char *)op->dst + k * window, lane->sources, (size_t)e->size, n / element, &fold);
+        if (n == window) {
+            tti_advance(lane, k + 1);
+        }
+    }
+    return TUTTI_OK;
+}
+
+tutti_status tti_run_reduce(struct tti_lane *lane, const tutti_op *op)
+{
+    size_t bytes = op->count * tutti_dtype_size(op->dtype);
+    bool root = lane->engine->rank == op->root;
+    if (bytes > tti_inline_limit(op)) {
+        return root ? as_root(lane, op, bytes) : as_leaf(lane, op, bytes);
+    }
+    tutti_status status = tti_inline_arrive(lane, op->src, bytes);
+    if (status == TUTTI_OK && root && (status = tti_await_all_as_root(lane, false)) == TUTTI_OK) {
+        tti_inline_fold(lane, op->dst, 0, op->count);
+    }
+    return status;
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Publishing and waiting.
+ *
+ * A waiter spins for a while, then yields, then sleeps, all on words that live in the publisher's segment (read-only
+ * mappings accept FUTEX_WAIT). How long depends on ranks per CPU: with a CPU per rank a spin of tens of microseconds is
+ * cheaper than any wake-up; with fewer CPUs the peer may need this very CPU, so the waiter soon yields, which costs
+ * 0.4 us against 20 us for a wake-up across CPUs. After a few milliseconds everybody sleeps: idle ranks burn no CPU.
+ *
+ * The sleeping protocol (store buffering decides it, so both sides are seq_cst):
+ *   waiter     fetch_or its bit into the publisher's mask; re-read word and alarm; futex_waitv on both, at most 5 ms
+ *   publisher  exchange the word; load its mask; wake all if any bit is set
+ * In the single total order either the waiter's read comes after the exchange and sees the new value, or the publisher's
+ * load comes after the fetch_or and sees the bit. If the wake comes before the waiter is asleep, the kernel finds the
+ * word changed and returns. The masks are hints in shared memory: a corrupted one costs at most the 5 ms.
+ */
+#include <errno.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "engine/internal.h"
+
+#ifndef SYS_futex_waitv
+#define SYS_futex_waitv 449
+#endif
+
+#define SLEEP_MAX_NS   5000000  /* bound of one sleep: what a lost hint may cost             */
+#define SLEEP_BLIND_NS 500000   /* the same on kernels without futex_waitv, for the alarm    */
+#define WAITV_MAX      128      /* FUTEX_WAITV_MAX of the kernel                             */
+#define POLLS_PER_LOOK 64       /* polls of the word for one look at the alarm               */
+#define YIELDS_PER_LOOK 8       /* yields for one look at the clock                          */
+
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a futex sits on the low half of a 64-bit word");
+
+/* The kernel's struct futex_waitv and struct __kernel_timespec, which Debian 12's libc does not declare. */
+struct waitv_entry {
+    uint64_t value;
+    uint64_t address;
+    uint32_t flags;
+    uint32_t reserved;
+};
+
+void tti_pause(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("isb" ::: "memory");
+#else
+    atomic_signal_fence(memory_order_seq_cst);
+#endif
+}
+
+_Atomic uint32_t *tti_alarm(const struct tti_engine *e)
+{
+    return (_Atomic uint32_t *)e->bell;
+}
+
+static _Atomic uint64_t *sleepers(const struct tti_engine *e, int publisher, int channel)
+{
+    size_t line = 1 + (size_t)publisher * (size_t)(e->layout.lanes + 1) + (size_t)channel;
+    return (_Atomic uint64_t *)(e->bell + line * TTI_LINE);
+}
+
+static void futex_wake_all(const struct tti_engine *e, void *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE | e->futex_private, INT32_MAX, NULL, NULL, 0);
+}
+
+void tti_wake_own(const struct tti_engine *e, _Atomic uint32_t *word)
+{
+    futex_wake_all(e, word);
+}
+
+void tti_publish(const struct tti_engine *e, int channel, _Atomic uint64_t *word, uint64_t value)
+{
+    /* seq_cst, and thereby release: pairs with the waiter's acquire loads, and with its fetch_or (see above) */
+    atomic_exchange_explicit(word, value, memory_order_seq_cst);
+    const _Atomic uint64_t *mask = sleepers(e, e->rank, channel);
+    for (int i = 0; i * 64 < e->size; i++) {
+        if (atomic_load_explicit(&mask[i], memory_order_seq_cst) != 0) {
+            futex_wake_all(e, word);
+            return;
+        }
+    }
+}
+
+void tti_ring_alarm(const struct tti_engine *e)
+{
+    /* seq_cst: pairs with the sleepers' load between their fetch_or and the wait, and with every acquire look */
+    atomic_fetch_add_explicit(tti_alarm(e), 1, memory_order_seq_cst);
+    futex_wake_all(e, tti_alarm(e));
+}
+
+static void sleep_on(const struct tti_engine *e, struct waitv_entry *entries, unsigned count, int64_t until_ns)
+{
+    static _Atomic int no_waitv; /* relaxed: a fact about the kernel, found out at most once per thread */
+    if (!atomic_load_explicit(&no_waitv, memory_order_relaxed)) {
+        struct timespec limit = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
+        long r = syscall(SYS_futex_waitv, entries, count, 0, &limit, CLOCK_MONOTONIC);
+        if (r >= 0 || errno != ENOSYS) {
+            return;
+        }
+        atomic_store_explicit(&no_waitv, 1, memory_order_relaxed);
+    }
+    int64_t left = until_ns - tti_now_ns();
+    left = left > SLEEP_BLIND_NS ? SLEEP_BLIND_NS : left;
+    if (left > 0) {
+        struct timespec limit = {.tv_nsec = left};
+        syscall(SYS_futex, (void *)(uintptr_t)entries[0].address, FUTEX_WAIT | e->futex_private, entries[0].value,
+                &limit, NULL, 0);
+    }
+}
+
+void tti_sleep(const struct tti_engine *e, int channel, const struct tti_awaited *awaited, const uint64_t *seen,
+               int count, uint32_t alarm_seen, _Atomic uint32_t *own, uint32_t own_seen, int64_t until_ns)
+{
+    struct waitv_entry entries[WAITV_MAX];
+    unsigned n = 0;
+    uint64_t bit = UINT64_C(1) << (e->rank % 64);
+    uint32_t flags = 2u /* FUTEX2_SIZE_U32 */ | (uint32_t)e->futex_private;
+    bool changed = false;
+    for (int i = 0; i < count; i++) {
+        /* seq_cst: see the protocol above */
+        atomic_fetch_or_explicit(&sleepers(e, awaited[i].publisher, channel)[e->rank / 64], bit, memory_order_seq_cst);
+        uint64_t now = atomic_load_explicit(awaited[i].word, memory_order_seq_cst);
+        changed = changed || now != seen[i];
+        if (n < WAITV_MAX - 2) {
+            entries[n++] = (struct waitv_entry){.value = (uint32_t)seen[i], .address = (uintptr_t)awaited[i].word,
+                                                .flags = flags};
+        }
+    }
+    if (own) {
+        entries[n++] = (struct waitv_entry){.value = own_seen, .address = (uintptr_t)own, .flags = flags};
+    }
+    entries[n++] = (struct waitv_entry){.value = alarm_seen, .address = (uintptr_t)tti_alarm(e), .flags = flags};
+    changed = changed || atomic_load_explicit(tti_alarm(e), memory_order_seq_cst) != alarm_seen;
+    if (!changed) {
+        int64_t bound = tti_now_ns() + SLEEP_MAX_NS;
+        sleep_on(e, entries, n, bound < until_ns ? bound : until_ns);
+    }
+    for (int i = 0; i < count; i++) {
+        /* relaxed: a stale bit costs the publisher one needless wake */
+        atomic_fetch_and_explicit(&sleepers(e, awaited[i].publisher, channel)[e->rank / 64], ~bit,
+                                  memory_order_relaxed);
+    }
+}
+
+/* Looks at the alarm and at the publisher's departure; called when the word is not there yet. */
+static tutti_status look_around(struct tti_lane *lane, _Atomic uint64_t *word, uint64_t target, int publisher)
+{
+    struct tti_engine *e = lane->engine;
+    /* acquire: pairs with tti_ring_alarm, so that the record of whoever rang is visible */
+    uint32_t alarm = atomic_load_explicit(tti_alarm(e), memory_order_acquire);
+    bool left = atomic_load_explicit(&tti_header(e, publisher)->left, memory_order_acquire) != 0;
+    if (alarm == lane->alarm_seen && !left) {
+        return TUTTI_OK;
+    }
+    /* It may have published this word before it failed or left: then the call goes on. */
+    if (atomic_load_explicit(word, memory_order_acquire) >= target) {
+        return TUTTI_OK;
+    }
+    tutti_status status = tti_fault_check(e, lane, publisher, lane->error);
+    if (status == TUTTI_OK) {
+        lane->alarm_seen = alarm;
+    }
+    return status;
+}
+
+tutti_status tti_lane_wait_slow(struct tti_lane *lane, _Atomic uint64_t *word, uint64_t target, int publisher)
+{
+    struct tti_engine *e = lane->engine;
+    tutti_status status;
+    for (unsigned i = 1; i <= e->spin_polls; i++) {
+        tti_pause();
+        if (atomic_load_explicit(word, memory_order_acquire) >= target) {
+            return TUTTI_OK;
+        }
+        if (i % POLLS_PER_LOOK == 0 && (status = look_around(lane, word, target, publisher)) != TUTTI_OK) {
+            return status;
+        }
+    }
+    int64_t now = tti_now_ns();
+    if (lane->started_ns == 0) {
+        lane->started_ns = now;
+        lane->deadline_ns = tti_deadline_ns(now, lane->timeout_ms);
+    }
+    int64_t yield_until = now + e->yield_ns;
+    for (unsigned i = 1;; i++) {
+        uint64_t seen = atomic_load_explicit(word, memory_order_acquire);
+        if (seen >= target) {
+            return TUTTI_OK;
+        }
+        if (now < yield_until) {
+            sched_yield();
+            if (i % YIELDS_PER_LOOK != 0) {
+                continue;
+            }
+        } else {
+            struct tti_awaited awaited = {.word = word, .target = target, .publisher = publisher};
+            tti_sleep(e, lane->index, &awaited, &seen, 1, lane->alarm_seen, NULL, 0, lane->deadline_ns);
+        }
+        if ((status = look_around(lane, word, target, publisher)) != TUTTI_OK) {
+            return status;
+        }
+        now = tti_now_ns();
+        if (now >= lane->deadline_ns) {
+            if (atomic_load_explicit(word, memory_order_acquire) >= target) {
+                return TUTTI_OK;
+            }
+            return tti_fault_timeout(lane, publisher);
+        }
+    }
+}
+
+/* Nanoseconds of one pause: it ranges from 5 to 60 between CPUs, so it is measured. */
+static double pause_ns(void)
+{
+    int64_t best = INT64_MAX;
+    for (int round = 0; round < 4; round++) {
+        int64_t start = tti_now_ns();
+        for (int i = 0; i < 256; i++) {
+            tti_pause();
+        }
+        int64_t took = tti_now_ns() - start;
+        best = took < best ? took : best;
+    }
+    return best > 0 ? (double)best / 256 : 1;
+}
+
+void tti_wait_policy(struct tti_engine *e, int64_t spin_ns, int64_t yield_ns)
+{
+    uint64_t cpus[16] = {0};
+    unsigned limit = 0;
+    for (int r = 0; r < e->size; r++) {
+        const struct tti_segment_header *h = tti_header(e, r);
+        for (int i = 0; i < 16; i++) {
+            cpus[i] |= h->cpus[i];
+        }
+        limit = h->cpu_limit > limit ? h->cpu_limit : limit;
+    }
+    unsigned count = 0;
+    for (int i = 0; i < 16; i++) {
+        count += (unsigned)__builtin_popcountll(cpus[i]);
+    }
+    count = limit != 0 && limit < count ? limit : count;
+    e->ranks_per_cpu = (double)e->size / (count > 0 ? count : 1);
+    if (spin_ns < 0) {
+        spin_ns = e->ranks_per_cpu <= 1 ? 40000 : 500;
+    }
+    if (yield_ns < 0) {
+        yield_ns = e->ranks_per_cpu <= 1 ? 20000 : 1000000;
+    }
+    double polls = (double)spin_ns / pause_ns();
+    e->spin_polls = polls > 1e9 ? 1000000000u : (unsigned)polls;
+    e->yield_ns = yield_ns;
+}

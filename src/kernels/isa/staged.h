@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Folds of formats whose conversion costs more than the fold itself. Instead of a loop for each reduce op and number of
+ * sources, a source is widened into a tile of f32 that stays in the first-level cache, tiles are folded by the kernels
+ * of f32, and the result is narrowed. A format then has two loops of its own.
+ */
+#ifndef TTI_KERNELS_ISA_STAGED_H
+#define TTI_KERNELS_ISA_STAGED_H
+
+#include "kernels/isa/convert.h"
+
+struct staged_format {
+    size_t size; /* bytes of an element */
+    void (*widen)(float *tile, const void *src, size_t count);
+    void (*narrow)(void *dst, const float *tile, size_t count);
+};
+
+/* Elements first..count-1. */
+__attribute__((noinline)) static void staged_run(void *dst, const void *const *src, size_t n, size_t first,
+                                                 size_t count, tutti_reduce_op op, const double *scales,
+                                                 const struct staged_format *format)
+{
+    enum { TILE = 512 };
+    float total[TILE];
+    float next[TILE];
+    const void *const both[2] = {total, next};
+    tti_fold_function *const *f32 = TTI_ISA_NAME(tti_fold_f32);
+    tti_fold_function *const combine = f32[op == TUTTI_AVG || op == TUTTI_PREMUL_SUM ? TUTTI_SUM : op];
+
+    for (size_t done = first; done < count; done += TILE) {
+        const size_t part = count - done < TILE ? count - done : TILE;
+        for (size_t k = 0; k < n; k++) {
+            float *const tile = k == 0 ? total : next;
+            format->widen(tile, (const char *)src[k] + done * format->size, part);
+            if (op == TUTTI_PREMUL_SUM) {
+                f32[op](tile, k == 0 ? &both[0] : &both[1], 1, part, &scales[k]);
+            }
+            if (k > 0) {
+                combine(total, both, 2, part, NULL);
+            }
+        }
+        if (op == TUTTI_AVG) {
+            for (size_t i = 0; i < part; i++) {
+                total[i] /= (float)n;
+            }
+        }
+        format->narrow((char *)dst + done * format->size, total, part);
+    }
+}
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files of this folder export. Each of them is compiled once per instruction set with -DTTI_ISA=<name> and the
+ * compiler flags of that set, so every exported name carries the set's name: tti_fold_f32_avx2, ...
+ *
+ * The same source gives the same bits everywhere, because every operation in it is exactly defined by IEEE 754 or by
+ * unsigned integer arithmetic: a set changes only how many elements go through one instruction.
+ */
+#ifndef TTI_KERNELS_ISA_TABLE_H
+#define TTI_KERNELS_ISA_TABLE_H
+
+#include "kernels/kernels.h"
+
+/* One fold: of one dtype by one reduce op. count > 0, n >= 1; the FP environment is the default one. */
+typedef void tti_fold_function(void *dst, const void *const *src, size_t n, size_t count, const double *scales);
+
+/* The folds of one dtype, by reduce op; NULL where the op is not defined on the dtype. */
+typedef tti_fold_function *const tti_fold_ops[TUTTI_REDUCE_OP_COUNT];
+
+struct tti_fold_table {
+    const char *isa;
+    tti_fold_function *const *ops[TUTTI_DTYPE_COUNT];
+};
+
+extern const struct tti_fold_table tti_fold_table_base;
+#if defined(__x86_64__)
+extern const struct tti_fold_table tti_fold_table_avx2;
+extern const struct tti_fold_table tti_fold_table_avx512;
+#endif
+
+#ifdef TTI_ISA
+
+#define TTI_JOIN_EXPANDED(a, b) a##_##b
+#define TTI_JOIN(a, b) TTI_JOIN_EXPANDED(a, b)
+#define TTI_ISA_NAME(name) TTI_JOIN(name, TTI_ISA)
+#define TTI_TEXT_EXPANDED(a) #a
+#define TTI_TEXT(a) TTI_TEXT_EXPANDED(a)
+
+/* Reduce op, dtype and number of sources of a kernel are constants: inlining makes one loop of each combination. */
+#define TTI_INLINE static inline __attribute__((always_inline, unused))
+
+extern tti_fold_ops TTI_ISA_NAME(tti_fold_f64);
+extern tti_fold_ops TTI_ISA_NAME(tti_fold_f32);
+extern tti_fold_ops TTI_ISA_NAME(tti_fold_f16);
+extern tti_fold_ops TTI_ISA_NAME(tti_fold_bf16);
+extern tti_fold_ops TTI_ISA_NAME(tti_fold_f8_e4m3);
+extern tti_fold_ops TTI_ISA_NAME(tti_fold_f8_e5m2);
+extern tti_fold_ops TTI_ISA_NAME(tti_fold_i8);
+extern tti_fold_ops TTI_ISA_NAME(tti_fold_i16);
+extern tti_fold_ops TTI_ISA_NAME(tti_fold_i32);
+extern tti_fold_ops TTI_ISA_NAME(tti_fold_i64);
+extern tti_fold_ops TTI_ISA_NAME(tti_fold_u8);
+extern tti_fold_ops TTI_ISA_NAME(tti_fold_u16);
+extern tti_fold_ops TTI_ISA_NAME(tti_fold_u32);
+extern tti_fold_ops TTI_ISA_NAME(tti_fold_u64);
+extern tti_fold_ops TTI_ISA_NAME(tti_fold_bool);
+
+#endif
+
+#endif

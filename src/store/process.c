@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One lock, one set of descriptors, one pair of fork handlers. The lock is taken in the parent across fork, so that the
+ * child never finds it in the hands of a thread that does not exist there; the child then closes the descriptors and
+ * forgets servers and memory stores. A descriptor is created and noted in one critical section: no fork comes between.
+ */
+#include "store/process.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "store/memory.h"
+#include "store/server.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* noted[fd] is true for a private descriptor. If it cannot grow, a forked child keeps that descriptor: no harm beyond
+ * what every other library does. */
+static bool *noted;
+static int noted_capacity;
+
+static void after_fork_in_child(void)
+{
+    for (int fd = 0; fd < noted_capacity; fd++) {
+        if (noted[fd]) {
+            noted[fd] = false;
+            close(fd);
+        }
+    }
+    tti_server_forget();
+    tti_memory_forget();
+    pthread_mutex_unlock(&lock);
+}
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+static void after_fork_in_parent(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+static void register_handlers(void)
+{
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+void tti_process_lock(void)
+{
+    pthread_once(&once, register_handlers);
+    pthread_mutex_lock(&lock);
+}
+
+void tti_process_unlock(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+void tti_process_wait(pthread_cond_t *condition)
+{
+    pthread_cond_wait(condition, &lock);
+}
+
+/* Called with the lock held. */
+static void note(int fd)
+{
+    if (fd >= noted_capacity) {
+        int capacity = fd < 512 ? 1024 : fd * 2;
+        bool *larger = realloc(noted, (size_t)capacity * sizeof(*larger));
+        if (!larger) {
+            return;
+        }
+        memset(larger + noted_capacity, 0, (size_t)(capacity - noted_capacity) * sizeof(*larger));
+        noted = larger;
+        noted_capacity = capacity;
+    }
+    noted[fd] = true;
+}
+
+int tti_private_socket(int domain)
+{
+    tti_process_lock();
+    int fd = socket(domain, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd >= 0) {
+        note(fd);
+    }
+    tti_process_unlock();
+    return fd;
+}
+
+int tti_private_accept(int listener)
+{
+    tti_process_lock();
+    int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd >= 0) {
+        note(fd);
+    }
+    tti_process_unlock();
+    return fd;
+}
+
+int tti_private_adopt(int fd)
+{
+    if (fd >= 0) {
+        tti_process_lock();
+        note(fd);
+        tti_process_unlock();
+    }
+    return fd;
+}
+
+void tti_private_close(int fd)
+{
+    if (fd < 0) {
+        return;
+    }
+    int saved = errno;
+    tti_process_lock();
+    if (fd < noted_capacity) {
+        noted[fd] = false;
+    }
+    close(fd);
+    tti_process_unlock();
+    errno = saved;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the stores share within one process: a lock for their lists, and the descriptors that a forked child must not
+ * keep. A child that is forked without exec inherits every socket; a listener that lives on in it keeps the name of a
+ * dead server occupied, and a connection that lives on hides the end of its process. So the child closes them at once.
+ */
+#ifndef TTI_STORE_PROCESS_H
+#define TTI_STORE_PROCESS_H
+
+#include <pthread.h>
+#include <sys/socket.h>
+
+/* Guards the lists of servers, of memory stores and of private descriptors. Held only for moments, and across fork. */
+void tti_process_lock(void);
+void tti_process_unlock(void);
+/* Waits on a condition that belongs to this lock. */
+void tti_process_wait(pthread_cond_t *condition);
+
+/* socket() and accept() for non-blocking, close-on-exec descriptors that a forked child closes. -1 with errno. */
+int tti_private_socket(int domain);
+int tti_private_accept(int listener);
+/* Makes an open descriptor one of them; returns it. */
+int tti_private_adopt(int fd);
+/* close() for any of them; -1 is ignored. */
+void tti_private_close(int fd);
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What client and server of a unix or tcp store say to each other. A frame is a header of 24 bytes, the key, the value:
+ *
+ *     byte  0   magic "TTS1"
+ *     byte  4   type
+ *     byte  5   length of the key, 0..255
+ *     byte  6   reply: status, 2 bytes
+ *     byte  8   length of the value, 4 bytes, at most TTI_STORE_VALUE_MAX
+ *     byte 12   HELLO: version; PUT_FD: readers; 4 bytes
+ *     byte 16   GET, GET_FD: timeout in milliseconds, 8 bytes
+ *
+ * Numbers are little-endian on every machine. A client sends one request and reads one reply before it sends the next;
+ * the first request is HELLO, whose key is the token of the job. PUT_FD and the reply to GET_FD carry exactly one
+ * descriptor with their header. Whoever sends anything else is disconnected.
+ */
+#ifndef TTI_STORE_PROTOCOL_H
+#define TTI_STORE_PROTOCOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "store/store.h"
+
+#define TTI_FRAME_HEADER     24
+#define TTI_FRAME_MAX        (TTI_FRAME_HEADER + TTI_STORE_KEY_MAX + TTI_STORE_VALUE_MAX)
+#define TTI_PROTOCOL_VERSION 1
+
+enum tti_frame_type {
+    TTI_FRAME_HELLO = 1,
+    TTI_FRAME_SET,
+    TTI_FRAME_GET,
+    TTI_FRAME_REMOVE,
+    TTI_FRAME_PUT_FD,
+    TTI_FRAME_GET_FD,
+    TTI_FRAME_REPLY,
+};
+
+struct tti_frame {
+    uint8_t type;
+    uint8_t key_length;
+    uint16_t status;
+    uint32_t value_length;
+    uint32_t number;
+    int64_t timeout_ms;
+};
+
+void tti_frame_encode(const struct tti_frame *frame, unsigned char bytes[TTI_FRAME_HEADER]);
+
+/* False for bytes that no frame begins with. */
+bool tti_frame_decode(const unsigned char bytes[TTI_FRAME_HEADER], struct tti_frame *frame);
+
+/* One sendmsg without SIGPIPE; pass_fd (-1: none) travels with the first byte. As send(). */
+ssize_t tti_wire_send(int fd, const void *bytes, size_t length, int pass_fd);
+
+/* One recvmsg. A descriptor that came along is stored in *received, close-on-exec; what comes beyond one, or while
+ * *received is taken already, is closed and reported as EPROTO. As recv(). */
+ssize_t tti_wire_receive(int fd, void *bytes, size_t length, int *received);
+
+#endif

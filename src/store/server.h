@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The serving side of a unix or tcp store: one thread per server that holds the table and answers requests. Whoever
+ * started it releases it; it goes on while clients are connected and ends by itself after the last one.
+ */
+#ifndef TTI_STORE_SERVER_H
+#define TTI_STORE_SERVER_H
+
+#include <stdbool.h>
+#include <tutti/status.h>
+
+struct tti_server;
+
+/* Serves on a bound and listening private socket, which the server owns from then on (closed on failure, too). `local`
+ * means a unix socket: only this user may connect, descriptors may be passed. `token` is what clients must name. */
+tutti_status tti_server_start(int listener, bool local, const char *token, struct tti_server **server,
+                              tutti_error *error);
+
+/* Gives the server up. Returns when it has either ended or found clients that still need it. */
+void tti_server_release(struct tti_server *server);
+
+/* Ends all servers of this process and joins their threads. */
+void tti_server_shutdown_all(void);
+
+/* In a forked child, with the process lock held: the parent's servers are not this process's. */
+void tti_server_forget(void);
+
+/* How many connections the servers of this process have dropped for what they sent or who they were. */
+int64_t tti_server_dropped(void);
+
+#endif

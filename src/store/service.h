@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a server's thread does: accept connections, read requests, answer them, hold the table. One thread calls all of
+ * it (the beginning and the end apart), so there are no locks. Nothing in here ever waits for a client.
+ */
+#ifndef TTI_STORE_SERVICE_H
+#define TTI_STORE_SERVICE_H
+
+#include <stdbool.h>
+#include <tutti/status.h>
+
+#include "store/protocol.h"
+#include "store/table.h"
+
+/* Steps after which every connection that had something to say has been heard, however many there are. */
+#define TTI_SERVICE_DRAIN 128
+
+struct tti_connection;
+
+struct tti_service {
+    int epoll;
+    int listener;
+    int wake;    /* an eventfd: a signal ends a waiting step; closed by who owns the service */
+    int reserve; /* given up for a moment to refuse a connection when descriptors have run out */
+    bool local;
+    int clients;   /* connections that have said hello */
+    int strangers; /* connections that have not */
+    struct tti_connection *connections; /* newest first */
+    struct tti_table table;
+    char token[TTI_STORE_KEY_MAX + 1];
+};
+
+/* Takes the listener over, also on failure. */
+tutti_status tti_service_begin(struct tti_service *service, int listener, bool local, const char *token,
+                               tutti_error *error);
+
+/* Handles what has happened; `wait` true waits for something first. False if nothing had happened. */
+bool tti_service_step(struct tti_service *service, bool wait);
+
+/* Closes everything but `wake`. */
+void tti_service_end(struct tti_service *service);
+
+int64_t tti_service_dropped(void);
+
+#endif

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The common part of all stores: URLs, reference counts and the check of every argument. A store belongs to the process
+ * that opened it: its sockets, locks and threads mean nothing in a forked child, so there every call answers FORKED and
+ * releasing does nothing (the child's copy of the memory goes with the child).
+ */
+#include "store/store.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "store/kind.h"
+#include "store/server.h"
+
+tutti_status tti_store_error_no_memory(tutti_error *error)
+{
+    return tti_error_set(error, TUTTI_NO_MEMORY, "out of memory in the store");
+}
+
+tutti_status tti_store_error_exists(const struct tti_store *store, const char *key, tutti_error *error)
+{
+    return tti_error_set(error, TUTTI_BUSY, "the key \"%s\" exists already in the store %s", key, store->url);
+}
+
+tutti_status tti_store_error_timeout(const struct tti_store *store, const char *key, int64_t timeout_ms,
+                                     tutti_error *error)
+{
+    tti_error_set(error, TUTTI_TIMEOUT, "the key \"%s\" did not appear in the store %s within %lld ms", key,
+                  store->url, (long long)timeout_ms);
+    if (error) {
+        error->deadline_ms = timeout_ms;
+    }
+    return TUTTI_TIMEOUT;
+}
+
+tutti_status tti_store_error_too_long(const struct tti_store *store, const char *key, size_t length, size_t capacity,
+                                      tutti_error *error)
+{
+    return tti_error_set(error, TUTTI_PROTOCOL,
+                         "the value of \"%s\" in the store %s has %zu bytes, at most %zu were expected", key,
+                         store->url, length, capacity);
+}
+
+tutti_status tti_store_error_content(const struct tti_store *store, const char *key, tutti_error *error)
+{
+    return tti_error_set(error, TUTTI_PROTOCOL,
+                         "the key \"%s\" in the store %s holds a value where a descriptor was expected, or the reverse",
+                         key, store->url);
+}
+
+/* The rest of `url` behind `scheme`, or NULL if it begins otherwise. */
+static const char *after_scheme(const char *url, const char *scheme)
+{
+    size_t length = strlen(scheme);
+    return strncmp(url, scheme, length) == 0 ? url + length : NULL;
+}
+
+static void finish_open(struct tti_store *store, const char *url)
+{
+    atomic_init(&store->references, 1);
+    store->owner = getpid();
+    if (store->url[0] == '\0') {
+        strcpy(store->url, url); /* the length was checked */
+    }
+}
+
+tutti_status tti_store_open(const char *url, bool serve, int64_t timeout_ms, struct tti_store **store,
+                            tutti_error *error)
+{
+    if (!url || !store) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "tti_store_open got a NULL %s", url ? "store" : "URL");
+    }
+    if (timeout_ms < -1) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "the timeout of a store is %lld ms; -1 means for ever",
+                             (long long)timeout_ms);
+    }
+    if (strnlen(url, TTI_STORE_URL_MAX + 1) > TTI_STORE_URL_MAX) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "the store URL \"%.40s...\" has more than %d bytes", url,
+                             TTI_STORE_URL_MAX);
+    }
+    for (const char *p = url; *p; p++) {
+        if ((unsigned char)*p < 0x20 || *p == 0x7f) {
+            return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "the store URL contains a control character at byte %d",
+                                 (int)(p - url));
+        }
+    }
+    const char *memory = after_scheme(url, "memory:");
+    const char *local = after_scheme(url, "unix:");
+    const char *tcp = after_scheme(url, "tcp://");
+    const char *file = after_scheme(url, "file:");
+    const char *rest = memory ? memory : local ? local : tcp ? tcp : file;
+    if (!rest || !*rest) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                             "\"%s\" is not the URL of a store; use memory:NAME, unix:NAME, tcp://HOST:PORT or "
+                             "file:PATH",
+                             url);
+    }
+    struct tti_store *opened = NULL;
+    tutti_status status;
+    if (memory) {
+        status = tti_store_open_memory(rest, &opened, error);
+    } else if (local) {
+        status = tti_store_open_unix(rest, timeout_ms, &opened, error);
+    } else if (tcp) {
+        status = tti_store_open_tcp(rest, serve, timeout_ms, &opened, error);
+    } else {
+        status = tti_store_open_file(rest, &opened, error);
+    }
+    if (status == TUTTI_OK) {
+        finish_open(opened, url);
+        *store = opened;
+        tti_error_clear(error);
+    }
+    return status;
+}
+
+void tti_store_retain(struct tti_store *store)
+{
+    if (store && store->owner == getpid()) {
+        /* relaxed: who retains holds a reference already */
+        atomic_fetch_add_explicit(&store->references, 1, memory_order_relaxed);
+    }
+}
+
+void tti_store_release(struct tti_store *store)
+{
+    if (!store || store->owner != getpid()) {
+        return;
+    }
+    /* acq_rel: the last one to release sees what all others did with the store before their own release */
+    if (atomic_fetch_sub_explicit(&store->references, 1, memory_order_acq_rel) == 1) {
+        store->kind->close(store);
+        free(store);
+    }
+}
+
+/* What every operation checks first. */
+static tutti_status check(const struct tti_store *store, const char *key, int64_t timeout_ms, tutti_error *error)
+{
+    if (!store) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "the store is NULL");
+    }
+    if (store->owner != getpid()) {
+        return tti_error_set(error, TUTTI_FORKED,
+                             "the store %s was opened by process %d, the parent of this one; open it again after fork",
+                             store->url, (int)store->owner);
+    }
+    if (!key || !*key) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "the key for the store %s is %s", store->url,
+                             key ? "empty" : "NULL");
+    }
+    if (strnlen(key, TTI_STORE_KEY_MAX + 1) > TTI_STORE_KEY_MAX) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "the key \"%.40s...\" has more than %d bytes", key,
+                             TTI_STORE_KEY_MAX);
+    }
+    if (timeout_ms < -1) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                             "the timeout for the key \"%s\" is %lld ms; -1 means for ever", key,
+                             (long long)timeout_ms);
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status check_passing(const struct tti_store *store, tutti_error *error)
+{
+    if (!tti_store_can_pass_fds(store)) {
+        return tti_error_set(error, TUTTI_UNSUPPORTED, "the store %s cannot pass descriptors; use unix: or memory:",
+                             store->url);
+    }
+    return TUTTI_OK;
+}
+
+/* A successful call leaves a clean error behind. */
+static tutti_status finish(tutti_status status, tutti_error *error)
+{
+    if (status == TUTTI_OK) {
+        tti_error_clear(error);
+    }
+    return status;
+}
+
+tutti_status tti_store_set(struct tti_store *store, const char *key, const void *value, size_t length,
+                           tutti_error *error)
+{
+    tutti_status status = check(store, key, 0, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (length > TTI_STORE_VALUE_MAX) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "the value of \"%s\" has %zu bytes, at most %d are allowed",
+                             key, length, TTI_STORE_VALUE_MAX);
+    }
+    if (!value && length) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "the value of \"%s\" is NULL but has %zu bytes", key,
+                             length);
+    }
+    return finish(store->kind->set(store, key, value, length, error), error);
+}
+
+tutti_status tti_store_get(struct tti_store *store, const char *key, void *value, size_t capacity, size_t *length,
+                           int64_t timeout_ms, tutti_error *error)
+{
+    tutti_status status = check(store, key, timeout_ms, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (!value && capacity) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "the buffer for \"%s\" is NULL but has %zu bytes", key,
+                             capacity);
+    }
+    size_t unused;
+    return finish(store->kind->get(store, key, value, capacity, length ? length : &unused, timeout_ms, error), error);
+}
+
+tutti_status tti_store_remove(struct tti_store *store, const char *key, tutti_error *error)
+{
+    tutti_status status = check(store, key, 0, error);
+    return status == TUTTI_OK ? finish(store->kind->remove(store, key, error), error) : status;
+}
+
+bool tti_store_can_pass_fds(const struct tti_store *store)
+{
+    return store && store->kind->put_fd != NULL;
+}
+
+tutti_status tti_store_put_fd(struct tti_store *store, const char *key, int fd, int32_t readers, tutti_error *error)
+{
+    tutti_status status = check(store, key, 0, error);
+    if (status == TUTTI_OK) {
+        status = check_passing(store, error);
+    }
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (fd < 0 || readers < 1) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "descriptor %d for %d readers cannot be stored as \"%s\"",
+                             fd, (int)readers, key);
+    }
+    return finish(store->kind->put_fd(store, key, fd, readers, error), error);
+}
+
+tutti_status tti_store_get_fd(struct tti_store *store, const char *key, int *fd, int64_t timeout_ms,
+                              tutti_error *error)
+{
+    tutti_status status = check(store, key, timeout_ms, error);
+    if (status == TUTTI_OK) {
+        status = check_passing(store, error);
+    }
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (!fd) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "the place for the descriptor \"%s\" is NULL", key);
+    }
+    return finish(store->kind->get_fd(store, key, fd, timeout_ms, error), error);
+}
+
+const char *tti_store_url(const struct tti_store *store)
+{
+    return store ? store->url : "";
+}
+
+void tti_store_shutdown(void)
+{
+    tti_server_shutdown_all();
+}
+
+/* A thread that is still running while the process takes itself down would be cut off in the middle of a write. */
+__attribute__((destructor)) static void shutdown_at_exit(void)
+{
+    tti_server_shutdown_all();
+}

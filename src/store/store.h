@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The rendezvous of a job: set a key once, get (and wait for) a key, pass descriptors on one host. One small table of
+ * functions per kind: memory (threads of one process), unix (processes of one host), tcp, file, and the caller's own
+ * callbacks. All functions may be called from any thread.
+ */
+#ifndef TTI_STORE_H
+#define TTI_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <tutti/config.h>
+
+#define TTI_STORE_KEY_MAX   255
+#define TTI_STORE_VALUE_MAX 65536
+
+struct tti_store;
+
+/*
+ * Opens a store by URL:
+ *   memory:NAME       a table inside this process, shared by all who open NAME
+ *   unix:NAME         an abstract unix socket private to this user and network namespace; whoever comes first serves it
+ *                     from a thread until its last reference is released; nothing is left in the file system
+ *   tcp://HOST:PORT   `serve` true: binds PORT and serves (rank 0); otherwise connects, trying until the deadline
+ *   file:PATH         a directory on a file system that all ranks see
+ * The reference count of the new store is 1.
+ */
+tutti_status tti_store_open(const char *url, bool serve, int64_t timeout_ms, struct tti_store **store,
+                            tutti_error *error);
+tutti_status tti_store_open_callbacks(const tutti_store_callbacks *callbacks, struct tti_store **store,
+                                      tutti_error *error);
+
+void tti_store_retain(struct tti_store *store);
+void tti_store_release(struct tti_store *store);
+
+/* Stores a copy of the value. BUSY if the key exists already. */
+tutti_status tti_store_set(struct tti_store *store, const char *key, const void *value, size_t length,
+                           tutti_error *error);
+
+/* Waits for the key; TIMEOUT when it has not come in timeout_ms (0 polls, -1 = for ever). Writes at most `capacity`
+ * bytes and the full length; a value longer than capacity is PROTOCOL. */
+tutti_status tti_store_get(struct tti_store *store, const char *key, void *value, size_t capacity, size_t *length,
+                           int64_t timeout_ms, tutti_error *error);
+
+/* Removes a key and its value, if it is there. */
+tutti_status tti_store_remove(struct tti_store *store, const char *key, tutti_error *error);
+
+/* Descriptor passing: memory and unix. The store keeps a duplicate until `readers` gets have been served. */
+bool tti_store_can_pass_fds(const struct tti_store *store);
+tutti_status tti_store_put_fd(struct tti_store *store, const char *key, int fd, int32_t readers, tutti_error *error);
+tutti_status tti_store_get_fd(struct tti_store *store, const char *key, int *fd, int64_t timeout_ms,
+                              tutti_error *error);
+
+/* The URL that others use to reach it ("" for callbacks). */
+const char *tti_store_url(const struct tti_store *store);
+
+/* Stops every server that this process still runs, waiting clients or not, and joins their threads. Clients then get
+ * PEER_LEFT. Happens by itself when the process exits or the library is unloaded. */
+void tti_store_shutdown(void);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A table from keys to values or descriptors, as the memory store and the server hold it. It has no lock: the memory
+ * store guards it with its own, the server's belongs to one thread.
+ */
+#ifndef TTI_STORE_TABLE_H
+#define TTI_STORE_TABLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <tutti/status.h>
+
+struct tti_table_entry {
+    struct tti_table_entry *next;
+    uint64_t hash;
+    char *key; /* key_length bytes and a NUL */
+    size_t key_length;
+    unsigned char *value; /* NULL if length is 0 */
+    size_t length;
+    int fd;          /* -1: the entry is a value */
+    int32_t readers; /* how many more times fd is handed out */
+};
+
+struct tti_table {
+    struct tti_table_entry **buckets;
+    size_t capacity; /* a power of two, or 0 */
+    size_t count;
+};
+
+/* All zero is an empty table. */
+void tti_table_clear(struct tti_table *table);
+
+/* The entry of a key, or NULL. Valid until the table changes. */
+struct tti_table_entry *tti_table_find(const struct tti_table *table, const char *key, size_t key_length);
+
+/* OK, BUSY (the key exists) or NO_MEMORY. */
+tutti_status tti_table_set(struct tti_table *table, const char *key, size_t key_length, const void *value,
+                           size_t length);
+
+/* The same for a private descriptor, which the table owns from then on; on failure it stays the caller's. */
+tutti_status tti_table_put_fd(struct tti_table *table, const char *key, size_t key_length, int fd, int32_t readers);
+
+/* One of the readers of a descriptor has been served; the last one takes the entry with it. */
+void tti_table_served(struct tti_table *table, struct tti_table_entry *entry);
+
+void tti_table_remove(struct tti_table *table, const char *key, size_t key_length);
+
+#endif

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tcp://HOST:PORT[/TOKEN] - for jobs on several hosts. One side opens it with `serve`, binds the port and serves; the
+ * others connect, again and again until the deadline, since they may be there first. HOST is a name, an IPv4 address or
+ * an IPv6 address in brackets. A numeric host and "localhost" bind that address only; any other name binds all, because
+ * hosts commonly resolve their own name to 127.0.1.1, where nobody else could reach them. Port 0 (serving only) takes
+ * a free one; the URL of the store tells which.
+ *
+ * There is no user to check across hosts. A TOKEN keeps jobs apart: a client that names another one is refused. The side that serves and finds its port taken becomes a
+ * client, if a store of the same token answers there: the launcher may have been first.
+ */
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "store/client.h"
+#include "store/pause.h"
+
+#define BACKLOG    1024
+#define ATTEMPT_MS 3000 /* for one address, so that a dead one does not hide the next */
+
+struct tcp_store {
+    struct tti_client client;
+    char host[256];
+    char port[6];
+    bool brackets;
+    struct sockaddr_storage own; /* where the server of this very store listens */
+    socklen_t own_length;
+};
+
+static const char *const shape = "tcp://HOST:PORT or tcp://HOST:PORT/TOKEN, an IPv6 address in brackets";
+
+static void write_port(struct tcp_store *self, uint16_t port)
+{
+    snprintf(self->port, sizeof(self->port), "%u", (unsigned)port);
+}
+
+/* Splits HOST:PORT[/TOKEN]. */
+static tutti_status parse(struct tcp_store *self, const char *rest, bool serve, tutti_error *error)
+{
+    self->brackets = rest[0] == '[';
+    const char *host = self->brackets ? rest + 1 : rest;
+    size_t host_length = strcspn(host, self->brackets ? "]/" : ":/[]");
+    const char *end = host + host_length;
+    if (self->brackets && *end == ']') {
+        end++;
+    } else if (self->brackets) {
+        end = "";
+    }
+    size_t digits = *end == ':' ? strspn(end + 1, "0123456789") : 0;
+    const char *after = end + 1 + digits;
+    if (host_length == 0 || host_length >= sizeof(self->host) || digits == 0 || digits > 5 ||
+        (*after != '\0' && *after != '/')) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "\"tcp://%s\" is not %s", rest, shape);
+    }
+    const char *token = *after == '/' ? after + 1 : after;
+    long port = strtol(end + 1, NULL, 10); /* 1 to 5 digits */
+    if (port > 65535 || (port == 0 && !serve)) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "the port of \"tcp://%s\" is not in 1..65535", rest);
+    }
+    memcpy(self->host, host, host_length);
+    write_port(self, (uint16_t)port);
+    snprintf(self->client.token, sizeof(self->client.token), "%s", token);
+    return TUTTI_OK;
+}
+
+static tutti_status write_url(struct tcp_store *self, tutti_error *error)
+{
+    char *url = self->client.base.url;
+    int length = snprintf(url, TTI_STORE_URL_MAX + 1, "tcp://%s%s%s:%s%s%s", self->brackets ? "[" : "", self->host,
+                          self->brackets ? "]" : "", self->port, self->client.token[0] ? "/" : "", self->client.token);
+    if (length < 0 || length > TTI_STORE_URL_MAX) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "the store URL \"%.40s...\" has more than %d bytes", url,
+                             TTI_STORE_URL_MAX);
+    }
+    return TUTTI_OK;
+}
+
+/* Looks the host up. NOT_FOUND with a sentence if there is no such host (yet). */
+static tutti_status resolve(const struct tcp_store *self, int flags, struct addrinfo **found, tutti_error *error)
+{
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICSERV};
+    int code = getaddrinfo(flags & AI_PASSIVE ? NULL : self->host, self->port, &hints, found);
+    if (code == EAI_SYSTEM) {
+        return tti_error_system(error, errno, "the host \"%s\" cannot be looked up", self->host);
+    }
+    if (code != 0) {
+        return tti_error_set(error, code == EAI_MEMORY ? TUTTI_NO_MEMORY : TUTTI_NOT_FOUND,
+                             "the host \"%s\" cannot be looked up: %s", self->host, gai_strerror(code));
+    }
+    return TUTTI_OK;
+}
+
+/* A client in a loop can meet itself: connecting to a free port of the own host may pick that very port. */
+static bool connected_to_itself(int fd)
+{
+    struct sockaddr_storage own = {0};
+    struct sockaddr_storage peer = {0};
+    socklen_t own_length = sizeof(own);
+    socklen_t peer_length = sizeof(peer);
+    return getsockname(fd, (struct sockaddr *)&own, &own_length) == 0 &&
+           getpeername(fd, (struct sockaddr *)&peer, &peer_length) == 0 && own_length == peer_length &&
+           memcmp(&own, &peer, own_length) == 0;
+}
+
+/* 0, or errno. */
+static int connect_to(const struct sockaddr *address, socklen_t address_length, int64_t deadline_ns, int *fd)
+{
+    int made = tti_private_socket(address->sa_family);
+    if (made < 0) {
+        return errno;
+    }
+    int code = connect(made, address, address_length) == 0 ? 0 : errno;
+    if (code == EINPROGRESS || code == EINTR) {
+        int64_t attempt = tti_deadline_ns(tti_now_ns(), ATTEMPT_MS);
+        int64_t until = deadline_ns < attempt ? deadline_ns : attempt;
+        struct pollfd p = {.fd = made, .events = POLLOUT};
+        int ready;
+        do {
+            ready = poll(&p, 1, (int)tti_remaining_ms(until));
+        } while (ready < 0 && errno == EINTR);
+        socklen_t length = sizeof(code);
+        if (ready <= 0) {
+            code = ETIMEDOUT;
+        } else if (getsockopt(made, SOL_SOCKET, SO_ERROR, &code, &length) != 0) {
+            code = errno;
+        }
+    }
+    if (code == 0 && connected_to_itself(made)) {
+        code = ECONNREFUSED;
+    }
+    if (code != 0) {
+        tti_private_close(made);
+        return code;
+    }
+    int one = 1;
+    setsockopt(made, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    setsockopt(made, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+    *fd = made;
+    return 0;
+}
+
+static tutti_status connect_tcp(struct tti_client *client, int64_t deadline_ns, int *fd, tutti_error *error)
+{
+    struct tcp_store *self = (struct tcp_store *)client;
+    int code = ECONNREFUSED;
+    if (client->server) {
+        code = connect_to((const struct sockaddr *)&self->own, self->own_length, deadline_ns, fd);
+    } else {
+        struct addrinfo *found = NULL;
+        tutti_status resolved = resolve(self, 0, &found, error);
+        if (resolved == TUTTI_NOT_FOUND) {
+            return TUTTI_PEER_LEFT; /* the name may yet come; the sentence says what is missing */
+        }
+        if (resolved != TUTTI_OK) {
+            return resolved;
+        }
+        for (struct addrinfo *address = found; address; address = address->ai_next) {
+            code = connect_to(address->ai_addr, address->ai_addrlen, deadline_ns, fd);
+            if (code == 0 || code == EMFILE || code == ENFILE || code == ENOMEM) {
+                break;
+            }
+        }
+        freeaddrinfo(found);
+    }
+    if (code == 0) {
+        return TUTTI_OK;
+    }
+    tutti_status status = tti_error_system(error, code, "cannot connect to the store %s", client->base.url);
+    if (status == TUTTI_SYSTEM || code == EAGAIN) {
+        status = TUTTI_PEER_LEFT; /* refused, unreachable, too slow: it may be better the next time */
+        if (error) {
+            error->status = status;
+        }
+    }
+    return status;
+}
+
+static const struct tti_store_kind tcp_kind = {
+    .set = tti_client_set,
+    .get = tti_client_get,
+    .remove = tti_client_remove,
+    .close = tti_client_close,
+};
+
+static bool is_numeric(const char *host)
+{
+    struct addrinfo hints = {.ai_flags = AI_NUMERICHOST};
+    struct addrinfo *found = NULL;
+    if (getaddrinfo(host, NULL, &hints, &found) != 0) {
+        return false;
+    }
+    freeaddrinfo(found);
+    return true;
+}
+
+static int bind_to(const struct addrinfo *address, int *listener)
+{
+    int made = tti_private_socket(address->ai_family);
+    if (made < 0) {
+        return errno;
+    }
+    int one = 1;
+    int zero = 0;
+    setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    if (address->ai_family == AF_INET6) {
+        setsockopt(made, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero)); /* [::] is for IPv4, too */
+    }
+    if (bind(made, address->ai_addr, address->ai_addrlen) != 0 || listen(made, BACKLOG) != 0) {
+        int code = errno;
+        tti_private_close(made);
+        return code;
+    }
+    *listener = made;
+    return 0;
+}
+
+/* Binds the port and starts to serve. BUSY: it is taken. */
+static tutti_status serve_tcp(struct tcp_store *self, tutti_error *error)
+{
+    bool exact = is_numeric(self->host) || strcmp(self->host, "localhost") == 0;
+    struct addrinfo *found = NULL;
+    tutti_status status = resolve(self, exact ? 0 : AI_PASSIVE, &found, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    int listener = -1;
+    int code = EADDRNOTAVAIL;
+    /* IPv6 first: its wildcard covers IPv4, not the other way round. */
+    for (int round = 0; round < 2 && code != 0 && code != EADDRINUSE; round++) {
+        for (struct addrinfo *address = found; address && code != 0 && code != EADDRINUSE;
+             address = address->ai_next) {
+            if ((address->ai_family == AF_INET6) == (round == 0)) {
+                code = bind_to(address, &listener);
+            }
+        }
+    }
+    freeaddrinfo(found);
+    if (code == EADDRINUSE) {
+        return TUTTI_BUSY;
+    }
+    if (code != 0) {
+        return tti_error_system(error, code, "the store %s cannot be bound on this host", self->client.base.url);
+    }
+    self->own_length = sizeof(self->own);
+    if (getsockname(listener, (struct sockaddr *)&self->own, &self->own_length) != 0) {
+        code = errno;
+        tti_private_close(listener);
+        return tti_error_system(error, code, "the port of the store %s cannot be read", self->client.base.url);
+    }
+    bool v6 = self->own.ss_family == AF_INET6;
+    write_port(self, ntohs(v6 ? ((struct sockaddr_in6 *)&self->own)->sin6_port
+                              : ((struct sockaddr_in *)&self->own)->sin_port));
+    status = write_url(self, error);
+    if (status != TUTTI_OK) {
+        tti_private_close(listener);
+        return status;
+    }
+    return tti_server_start(listener, false, self->client.token, &self->client.server, error);
+}
+
+static tutti_status open_tcp(struct tcp_store *self, bool serve, int64_t timeout_ms, tutti_error *error)
+{
+    int64_t deadline = tti_deadline_ns(tti_now_ns(), timeout_ms);
+    int pause = 0;
+    tutti_error last;
+    for (;;) {
+        bool taken = false;
+        if (serve && !self->client.server) {
+            tutti_status status = serve_tcp(self, error);
+            taken = status == TUTTI_BUSY;
+            if (status != TUTTI_OK && !taken) {
+                return status;
+            }
+        }
+        tutti_status status = tti_client_join(&self->client, deadline, &last);
+        if (status == TUTTI_PROTOCOL && taken) {
+            return tti_error_set(error, TUTTI_SYSTEM, "the port of the store %s is used by another program",
+                                 self->client.base.url);
+        }
+        if (status != TUTTI_PEER_LEFT) {
+            if (status != TUTTI_OK && error) {
+                *error = last;
+            }
+            return status;
+        }
+        if (!tti_pause(&pause, deadline)) {
+            return tti_error_set(error, TUTTI_TIMEOUT, "no store has answered at %s within %lld ms (%s)",
+                                 self->client.base.url, (long long)timeout_ms, last.message);
+        }
+    }
+}
+
+tutti_status tti_store_open_tcp(const char *rest, bool serve, int64_t timeout_ms, struct tti_store **store,
+                                tutti_error *error)
+{
+    struct tcp_store *self = (struct tcp_store *)tti_client_make(sizeof(*self), &tcp_kind, timeout_ms);
+    if (!self) {
+        return tti_store_error_no_memory(error);
+    }
+    tutti_status status = parse(self, rest, serve, error);
+    if (status == TUTTI_OK) {
+        self->client.connect = connect_tcp;
+        status = write_url(self, error);
+    }
+    if (status == TUTTI_OK) {
+        status = open_tcp(self, serve, timeout_ms, error);
+    }
+    if (status != TUTTI_OK) {
+        tti_client_free(&self->client);
+        return status;
+    }
+    *store = &self->client.base;
+    return TUTTI_OK;
+}

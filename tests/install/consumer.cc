@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The same from C++: the structs are set up by functions, since TUTTI_CALL and TUTTI_CONFIG are compound literals. */
+#include <cstdio>
+#include <tutti/backend.h>
+#include <tutti/tutti.h>
+
+static tutti_status agree(tutti_group *group, void *)
+{
+    tutti_error error;
+    tutti_call call;
+    tutti_call_init(&call);
+    call.error = &error;
+    tutti_status status = tutti_barrier(group, &call);
+    if (status != TUTTI_OK) {
+        std::printf("barrier: %s\n", error.message);
+    }
+    return status;
+}
+
+int main()
+{
+    tutti_config config;
+    tutti_config_init(&config);
+    if (config.size != sizeof(config) || tutti_backend_find("local") == nullptr) {
+        std::puts("the library is not the one that the header describes");
+        return 1;
+    }
+    tutti_error error;
+    if (tutti_run_threads(2, agree, nullptr, &error) != TUTTI_OK) {
+        std::printf("two ranks could not meet: %s\n", error.message);
+        return 1;
+    }
+    std::printf("tutti %s\n", tutti_version_string());
+    return 0;
+}

@@ -1,0 +1,79 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Proves that the kernels give the same bits on other CPUs: builds them statically with tests/unit/kernels_bits.c, whose
+# hash over all results is a constant, and runs that on an emulated x86-64-v2 CPU (Nehalem: no AVX) and on aarch64.
+# Exits 0 if both agree, 1 if not, 77 if a needed package is missing. CC names the native compiler (default gcc).
+set -eu
+
+root=$(CDPATH='' cd -- "$(dirname -- "$0")/../.." && pwd)
+cc=${CC:-gcc}
+cross=aarch64-linux-gnu-gcc
+
+skip()
+{
+    echo "skipped: $1 is missing; install it with: apt-get install qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
+    exit 77
+}
+
+[ "$(uname -m)" = x86_64 ] || { echo "skipped: this test runs on x86-64 hosts only"; exit 77; }
+command -v "$cc" >/dev/null || skip "$cc"
+command -v "$cross" >/dev/null || skip "$cross"
+command -v qemu-x86_64 >/dev/null || skip qemu-x86_64
+command -v qemu-aarch64 >/dev/null || skip qemu-aarch64
+[ -e /usr/aarch64-linux-gnu/lib/libc.a ] || skip "the C library for aarch64"
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+
+# compile COMPILER NAME SET [FLAGS]: the sources of one instruction set into $work/NAME
+compile_set()
+{
+    compiler=$1 name=$2 set=$3
+    shift 3
+    mkdir -p "$work/$name"
+    for source in "$root"/src/kernels/isa/*.c; do
+        "$compiler" -std=gnu17 -O3 -ffp-contract=off -fno-trapping-math -fno-math-errno "$@" -DTTI_ISA="$set" \
+            -I"$root/src" -I"$root/include" -c "$source" -o "$work/$name/$(basename "$source" .c)_$set.o"
+    done
+}
+
+# link COMPILER NAME: $work/NAME/bits
+link()
+{
+    "$1" -std=gnu17 -O2 -static -I"$root/src" -I"$root/include" -I"$root/tests/unit" -o "$work/$2/bits" \
+        "$root/src/kernels/fold.c" "$root/src/tensor/dtype.c" "$root/src/tensor/reduce_op.c" \
+        "$root/tests/unit/kernels_bits.c" "$work/$2"/*.o
+}
+
+# check TITLE COMMAND...: runs it; it must succeed and choose the set "base"
+check()
+{
+    title=$1
+    shift
+    status=0
+    "$@" >"$work/output" || status=$?
+    sed "s/^/$title: /" "$work/output"
+    if [ "$status" -ne 0 ] || ! grep -qx 'isa base' "$work/output"; then
+        echo "FAILED on $title (status $status): wants the set 'base' and the recorded hash"
+        failed=1
+    fi
+}
+
+failed=0
+
+compile_set "$cc" x86 base &
+x86_base=$!
+compile_set "$cross" arm base
+link "$cross" arm
+wait "$x86_base"
+compile_set "$cc" x86 avx2 -march=x86-64-v3 &
+x86_avx2=$!
+compile_set "$cc" x86 avx512 -march=x86-64-v4 -mprefer-vector-width=512
+wait "$x86_avx2"
+link "$cc" x86
+
+check x86-64-v2 qemu-x86_64 -cpu Nehalem "$work/x86/bits"
+check aarch64 qemu-aarch64 "$work/arm/bits"
+[ "$failed" -eq 0 ] && echo "passed: the same bits on both"
+exit "$failed"

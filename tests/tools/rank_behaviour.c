@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A rank that behaves as told, for the tests of `tutti run`. What a shell cannot do reliably is done here: ignore or
+ * wait for signals, become a daemon, write very long lines.
+ *
+ *   stubborn        ignores SIGTERM and SIGINT and says "ready"
+ *   catch           says "ready", then the name of each signal that arrives; ends on SIGTERM with code 0
+ *   daemon          leaves a process behind in a session of its own and says its number, then waits for a signal
+ *   daemon-exit     the same, but ends at once with code 0
+ *   line BYTES      writes one line of that many bytes, two-byte characters only
+ *   many LINES      writes numbered lines
+ *   progress        draws a bar with carriage returns, ends it with a newline
+ *   terminals       says which of the descriptors 0, 1, 2 are terminals
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Longer than any test lasts; the end of a forgotten process. */
+#define LIFETIME_S 120
+
+static void say(const char *text)
+{
+    puts(text);
+    fflush(stdout);
+}
+
+static int stubborn(void)
+{
+    signal(SIGTERM, SIG_IGN);
+    signal(SIGINT, SIG_IGN);
+    say("ready");
+    alarm(LIFETIME_S);
+    while (pause() < 0) {
+        continue;
+    }
+    return 1;
+}
+
+static int catch_signals(void)
+{
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    alarm(LIFETIME_S);
+    say("ready");
+    for (;;) {
+        int number = 0;
+        if (sigwait(&all, &number) != 0 || number == SIGALRM) {
+            return 1;
+        }
+        printf("caught SIG%s\n", sigabbrev_np(number));
+        fflush(stdout);
+        if (number == SIGTERM) {
+            return 0;
+        }
+    }
+}
+
+static _Noreturn void be_daemon(int started)
+{
+    signal(SIGTERM, SIG_IGN);
+    printf("daemon %d\n", (int)getpid());
+    fflush(stdout);
+    int null = open("/dev/null", O_RDWR);
+    for (int fd = 0; fd < 3; fd++) {
+        dup2(null, fd);
+    }
+    close(started);
+    alarm(LIFETIME_S);
+    while (pause() < 0) {
+        continue;
+    }
+    _exit(1);
+}
+
+static int leave_daemon(bool stay)
+{
+    int started[2];
+    if (pipe(started) != 0) {
+        return 1;
+    }
+    pid_t child = fork();
+    if (child < 0) {
+        return 1;
+    }
+    if (child == 0) {
+        close(started[0]);
+        /* A second fork, so that the daemon's parent is gone, as daemons do it. */
+        if (setsid() >= 0 && fork() == 0) {
+            be_daemon(started[1]);
+        }
+        _exit(0);
+    }
+    close(started[1]);
+    char byte = 0;
+    if (read(started[0], &byte, 1) != 0) {
+        return 1;
+    }
+    alarm(LIFETIME_S);
+    while (stay) {
+        pause();
+    }
+    return 0;
+}
+
+static int write_line(long bytes)
+{
+    for (long i = 0; i + 1 < bytes; i += 2) {
+        fputs("\303\251", stdout);
+    }
+    putchar('\n');
+    return 0;
+}
+
+static int write_many(long lines)
+{
+    const char *rank = getenv("TUTTI_RANK");
+    for (long i = 0; i < lines; i++) {
+        printf("rank %s line %ld of the many lines that must not be mixed\n", rank ? rank : "?", i);
+    }
+    return 0;
+}
+
+static int draw_progress(void)
+{
+    for (int percent = 0; percent <= 100; percent += 25) {
+        printf("\r%3d%%", percent);
+        fflush(stdout);
+    }
+    printf("\ndone\n");
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "";
+    long number = argc > 2 ? strtol(argv[2], NULL, 10) : 0;
+    if (strcmp(what, "stubborn") == 0) {
+        return stubborn();
+    }
+    if (strcmp(what, "catch") == 0) {
+        return catch_signals();
+    }
+    if (strcmp(what, "daemon") == 0) {
+        return leave_daemon(true);
+    }
+    if (strcmp(what, "daemon-exit") == 0) {
+        return leave_daemon(false);
+    }
+    if (strcmp(what, "line") == 0) {
+        return write_line(number);
+    }
+    if (strcmp(what, "many") == 0) {
+        return write_many(number);
+    }
+    if (strcmp(what, "progress") == 0) {
+        return draw_progress();
+    }
+    if (strcmp(what, "terminals") == 0) {
+        printf("terminals %d %d %d\n", isatty(0), isatty(1), isatty(2));
+        return 0;
+    }
+    fprintf(stderr, "rank_behaviour: unknown behaviour '%s'\n", what);
+    return 2;
+}

@@ -1,0 +1,74 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# No process survives its job: grandchildren, daemons, and everything when the launcher itself is killed.
+. "$(dirname "$0")/common.inc"
+
+alive() { [ -d "/proc/$1" ] && [ "$(awk '/^State:/ {print $2}' "/proc/$1/status" 2>/dev/null)" != Z ]; }
+gone() { ! alive "$1"; }
+
+check_gone() { # PID WHAT
+    checks=$((checks + 1))
+    [ -n "$1" ] || fail "$2: no process to look for"
+    eventually gone "$1" || fail "$2: process $1 lives on"
+}
+
+# A background child of a rank that ended well.
+run_tutti run -n 2 sh -c 'sleep 60 & echo child $!'
+check_status 0 "a child left behind"
+for pid in $(sed -n 's/.*child //p' "$work/out"); do
+    check_gone "$pid" "a child left behind"
+done
+check_count out child 2 "a child left behind"
+
+# A daemon in its own session that ignores SIGTERM.
+run_tutti run -n 2 --grace 0.3 "$rank" daemon-exit
+check_status 0 "a daemon left behind"
+check_count out daemon 2 "a daemon left behind"
+for pid in $(sed -n 's/.*daemon //p' "$work/out"); do
+    check_gone "$pid" "a daemon left behind"
+done
+
+# Grandchildren of a job that fails.
+run_tutti run -n 2 --grace 0.3 sh -c 'if [ $TUTTI_RANK = 1 ]; then sleep 0.5; exit 3; fi; "$0" daemon' "$rank"
+check_status 3 "a daemon of a failed job"
+check_gone "$(sed -n 's/.*daemon //p' "$work/out")" "a daemon of a failed job"
+check_nothing_left "a failed job"
+
+# The launcher is killed: ranks, their children and daemons all go.
+: >"$work/out"
+"$tutti" run -n 2 sh -c 'sleep 60 & "$0" daemon & echo ready; "$0" stubborn' "$rank" >"$work/out" 2>"$work/err" </dev/null &
+launcher=$!
+wait_for_lines out 'ready' 4
+wait_for_lines out 'daemon' 2
+kill -KILL "$launcher"
+wait "$launcher"
+status=$?
+check_status 137 "the launcher was killed"
+for pid in $(sed -n 's/.*daemon //p' "$work/out"); do
+    check_gone "$pid" "a daemon after the launcher was killed"
+done
+check_nothing_left "the launcher was killed"
+
+# Two jobs at once: killing one leaves the other alone.
+"$tutti" run -n 2 sh -c 'echo ready; exec sleep 60' >"$work/one" 2>/dev/null </dev/null &
+first=$!
+: >"$work/out"
+"$tutti" run -n 2 "$rank" catch >"$work/out" 2>"$work/err" </dev/null &
+second=$!
+wait_for_lines one ready 2
+wait_for_lines out ready 2
+kill -KILL "$first"
+wait "$first" 2>/dev/null
+kill -USR1 "$second"
+wait_for_lines out 'caught SIGUSR1' 2
+kill -TERM "$second"
+wait "$second"
+status=$?
+check_status 0 "the other job"
+
+# A launcher inside a rank of a launcher ends with it.
+run_tutti run -n 1 --timeout 1 --grace 0.5 "$tutti" run -n 2 "$rank" stubborn
+check_status 124 "a nested launcher"
+check_nothing_left "a nested launcher"
+
+finish

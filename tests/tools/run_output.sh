@@ -1,0 +1,117 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Output and input: prefixes, whole lines, cut lines, logs, one rank only, progress bars, standard input, terminals.
+. "$(dirname "$0")/common.inc"
+
+run_tutti run -n 2 sh -c 'echo out $TUTTI_RANK; echo err $TUTTI_RANK >&2'
+check_equal "$(sort "$work/out")" "$(printf '[0] out 0\n[1] out 1')" "standard output"
+check_equal "$(sort "$work/err")" "$(printf '[0] err 0\n[1] err 1')" "standard error"
+
+run_tutti run -n 1 echo alone
+check_equal "$(cat "$work/out")" "alone" "no prefix for one rank"
+
+run_tutti run -n 2 --no-prefix echo same
+check_equal "$(cat "$work/out")" "$(printf 'same\nsame')" "--no-prefix"
+
+run_tutti run -n 3 --only-rank 1 sh -c 'echo out $TUTTI_RANK; echo err $TUTTI_RANK >&2'
+check_equal "$(cat "$work/out")" "out 1" "--only-rank"
+check_equal "$(cat "$work/err")" "err 1" "--only-rank"
+
+run_tutti run -n 2 printf 'no newline'
+check_equal "$(sort "$work/out")" "$(printf '[0] no newline\n[1] no newline')" "unfinished lines are finished"
+
+run_tutti run -n 2 printf 'a\n\nb\n'
+check_count out '^\[[01]\] $' 2 "empty lines stay"
+
+# Many lines at once never mix, and none is lost.
+run_tutti run -n 3 "$rank" many 5000
+check_status 0 "many lines"
+check_count out '^\[([0-2])\] rank \1 line [0-9]+ of the many lines that must not be mixed$' 15000 "many lines"
+check_equal "$(wc -l <"$work/out")" 15000 "many lines"
+check_equal "$(grep '^\[2\]' "$work/out" | awk '{print $5}' | sort -n -c 2>&1)" "" "lines of one rank keep their order"
+
+# A huge line is cut between characters; nothing is lost.
+run_tutti run -n 2 "$rank" line 200000
+check_status 0 "a huge line"
+check_equal "$(grep '^\[1\] ' "$work/out" | cut -c5- | tr -d '\n' | wc -c)" 200000 "a huge line is complete"
+check_equal "$(iconv -f UTF-8 -t UTF-8 "$work/out" >/dev/null 2>&1; echo $?)" 0 "a huge line is cut between characters"
+# Exactly as long as the buffer: no empty line behind it.
+run_tutti run -n 2 "$rank" line 32768
+check_count out '^\[0\]' 1 "a line as long as the buffer"
+
+# Progress bars: rank 0 draws, of the others only the last state is kept.
+run_tutti run -n 2 "$rank" progress
+check_equal "$(grep -c "$(printf '\r')" "$work/out")" 1 "only rank 0 draws"
+check_equal "$(grep '^\[1\]' "$work/out")" "$(printf '[1] 100%%\n[1] done')" "the last state of a bar"
+check_line out '^\[0\] done$' "rank 0 after its bar"
+check_equal "$(tr '\r' '\n' <"$work/out" | grep -c '^\[0\] *[0-9]*%$')" 5 "all states of rank 0's bar"
+run_tutti run -n 2 printf 'dos\r\n'
+check_equal "$(sort "$work/out" | od -An -c | tr -d ' \n')" '[0]dos\r\n[1]dos\r\n' "carriage return before newline"
+
+# Logs hold everything as it was, with or without being shown.
+run_tutti run -n 2 --log-dir "$work/logs/deep" --only-rank 0 sh -c 'echo out $TUTTI_RANK; echo err $TUTTI_RANK >&2'
+check_status 0 "--log-dir"
+check_equal "$(cat "$work/logs/deep/rank-1.out")" "out 1" "log of standard output"
+check_equal "$(cat "$work/logs/deep/rank-1.err")" "err 1" "log of standard error"
+check_equal "$(cat "$work/logs/deep/rank-0.out")" "out 0" "log of the rank that is shown"
+check_equal "$(cat "$work/out")" "out 0" "--log-dir with --only-rank"
+run_tutti run -n 1 --log-dir "$work/logs" --max-restarts 1 sh -c 'echo try $TUTTI_RESTART_COUNT; exit 1'
+check_equal "$(cat "$work/logs/rank-0.out")" "$(printf 'try 0\ntry 1')" "a restart continues the log"
+run_tutti run -n 1 --log-dir /proc/no true
+check_status 125 "--log-dir that cannot be made"
+check_line err 'cannot create the directory /proc/no' "--log-dir that cannot be made"
+
+# Standard input: rank 0 has it, the others have none.
+printf 'first\nsecond\n' | "$tutti" run -n 2 sh -c 'while read -r line; do echo "got $line"; done; echo end' \
+    >"$work/out" 2>"$work/err"
+check_equal "$(sort "$work/out")" "$(printf '[0] end\n[0] got first\n[0] got second\n[1] end')" "standard input"
+
+# A reader that goes away ends the job as it would end a single program.
+checks=$((checks + 1))
+timeout 20 "$tutti" run -n 2 yes 2>"$work/err" | head -1 >"$work/out"
+[ "${PIPESTATUS[0]}" -eq 141 ] || fail "the reader went away: exit code is not 128 + SIGPIPE"
+
+# A closed standard output is no disaster.
+"$tutti" run -n 2 true >&- 2>&- <&-
+status=$?
+check_status 0 "closed descriptors"
+
+# Terminals. script(1) makes one; it comes with every Debian.
+if command -v script >/dev/null; then
+    script -qec "'$tutti' run -n 1 '$rank' terminals" /dev/null >"$work/out" </dev/null
+    check_line out 'terminals 0 1 1' "one rank keeps the terminal"
+    # Typed input reaches rank 0 although the rank is not in the terminal's foreground group.
+    mkfifo "$work/keys"
+    : >"$work/out"
+    script -qec "'$tutti' run -n 2 sh -c '
+        [ \$TUTTI_RANK = 0 ] || exit 0; printf \"name? \"; read -r name; echo \"hi \$name\"'" /dev/null \
+        <"$work/keys" >"$work/out" &
+    exec 3>"$work/keys"
+    wait_for_lines out 'name\?' 1
+    echo hello >&3
+    wait $!
+    status=$?
+    exec 3>&-
+    check_status 0 "typed input"
+    check_line out 'hi hello' "typed input"
+    # Ctrl-C in the terminal reaches each rank once.
+    : >"$work/out"
+    script -qec "'$tutti' run -n 2 sh -c '
+        trap \"echo interrupted; exit 3\" INT; echo ready; while :; do sleep 0.1; done'" /dev/null \
+        <"$work/keys" >"$work/out" &
+    exec 3>"$work/keys"
+    wait_for_lines out ready 2
+    printf '\003' >&3
+    wait $!
+    status=$?
+    exec 3>&-
+    check_status 3 "Ctrl-C"
+    check_count out interrupted 2 "Ctrl-C"
+    # A bar is wiped and drawn again when another rank's line comes in between.
+    script -qec "'$tutti' run -n 2 sh -c '
+        if [ \$TUTTI_RANK = 0 ]; then printf \"\r50%%\"; sleep 0.6; printf \"\r100%%\n\"; else sleep 0.3; echo line; fi'" \
+        /dev/null >"$work/out" </dev/null
+    check_equal "$(tr '\r\033' '^E' <"$work/out" | tr -d '\n')" '^[0] 50%^E[K[1] line^[0] 50%^[0] 100%^' "a bar is drawn again"
+fi
+
+finish

@@ -1,0 +1,95 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Signals to the launcher reach the ranks; SIGINT twice kills; ignored ones stay ignored.
+. "$(dirname "$0")/common.inc"
+
+# start ARGS: in the background, with SIGINT as in a terminal (a shell ignores it for background jobs).
+start() {
+    : >"$work/out"
+    env --default-signal=INT,QUIT "$tutti" "$@" >"$work/out" 2>"$work/err" </dev/null &
+    launcher=$!
+}
+
+end() {
+    wait "$launcher"
+    status=$?
+}
+
+start run -n 2 "$rank" catch
+wait_for_lines out ready 2
+for name in USR1 USR2 HUP INT; do
+    kill -"$name" "$launcher"
+    wait_for_lines out "caught SIG$name" 2
+done
+kill -TERM "$launcher"
+end
+check_status 0 "ranks that end well on SIGTERM"
+check_count out 'caught SIGTERM' 2 "SIGTERM once for each rank"
+
+start run -n 2 sh -c 'echo ready; exec sleep 60'
+wait_for_lines out ready 2
+kill -TERM "$launcher"
+end
+check_status 143 "ranks die of the forwarded SIGTERM"
+check_line err 'rank [01] killed by SIGTERM' "forwarded SIGTERM"
+
+start run -n 2 sh -c 'echo ready; exec sleep 60'
+wait_for_lines out ready 2
+kill -INT "$launcher"
+end
+check_status 130 "ranks die of the forwarded SIGINT"
+
+start run -n 2 --grace 60 "$rank" stubborn
+wait_for_lines out ready 2
+kill -INT "$launcher"
+sleep 0.2
+kill -INT "$launcher"
+end
+check_status 130 "SIGINT twice"
+check_line err 'interrupted again: killing all ranks' "SIGINT twice"
+check_nothing_left "SIGINT twice"
+
+# nohup: what the launcher was told to ignore it does not pass on.
+: >"$work/out"
+env --ignore-signal=HUP "$tutti" run -n 2 "$rank" catch >"$work/out" 2>"$work/err" </dev/null &
+launcher=$!
+wait_for_lines out ready 2
+kill -HUP "$launcher"
+kill -USR1 "$launcher"
+wait_for_lines out 'caught SIGUSR1' 2
+kill -TERM "$launcher"
+end
+check_status 0 "nohup"
+check_no_line out 'SIGHUP' "nohup"
+
+# Whole groups: a rank's own children get the signal too.
+start run -n 1 sh -c 'trap : USR2; "$0" catch & wait; wait' "$rank"
+wait_for_lines out ready 1
+kill -USR2 "$launcher"
+wait_for_lines out 'caught SIGUSR2' 1
+kill -TERM "$launcher"
+end
+check_nothing_left "a rank's children"
+
+# Stopped and continued as one.
+start run -n 2 sh -c 'echo ready; while :; do sleep 0.1; done'
+wait_for_lines out ready 2
+state_of() { awk '/^State:/ {print $2}' "/proc/$1/status" 2>/dev/null; }
+rank_states() {
+    for child in $(pgrep -P "$launcher" -x sh); do
+        state_of "$child"
+    done | sort -u | tr -d '\n'
+}
+all_stopped() { [ "$(rank_states)" = T ] && [ "$(state_of "$launcher")" = T ]; }
+none_stopped() { [[ "$(rank_states)" =~ ^[SR]+$ ]]; }
+kill -TSTP "$launcher"
+checks=$((checks + 1))
+eventually all_stopped || fail "SIGTSTP: ranks are $(rank_states), launcher is $(state_of "$launcher")"
+kill -CONT "$launcher"
+checks=$((checks + 1))
+eventually none_stopped || fail "SIGCONT: ranks are $(rank_states)"
+kill -TERM "$launcher"
+end
+check_status 143 "after SIGCONT"
+
+finish

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* all_reduce; and that its result has the same bits on every rank and in every run, where that is promised. */
+#include <stdlib.h>
+
+#include "check/data.h"
+
+void tti_check_all_reduce_run(struct tti_check *c, const struct tti_check_plan *p)
+{
+    struct tti_check_tensor input;
+    struct tti_check_tensor output;
+    tti_check_tensor_make(&input, p->dtype, p->ndim, p->shape, p->layout);
+    tti_check_tensor_make(&output, p->dtype, p->ndim, p->shape, p->layout);
+    tti_check_tensor_fill(c, &input, 0, input.count, c->rank, p->pattern, 0);
+    tti_check_tensor_seal(&input);
+
+    struct tti_check_tensor *result = p->in_place ? &input : &output;
+    const tutti_status status =
+        tutti_all_reduce(c->group, &input.t, &result->t, p->op,
+                         TUTTI_CALL(.lane = c->lane, .scale = tti_check_factor(c, p), .error = &c->error));
+    if (tti_check_ok(c, "all_reduce", status)) {
+        tti_check_expect_fold(c, tti_check_tensor_result(c, result), p, 0, result->count, 0);
+    }
+    if (!p->in_place) {
+        tti_check_tensor_unchanged(c, &input, "the input");
+    }
+    tti_check_tensor_free(&input);
+    tti_check_tensor_free(&output);
+}
+
+/* Runs the plan three times, gathers a hash of each result from every rank, and wants all of them to be one. */
+static void same_bits(struct tti_check *c, const struct tti_check_plan *p)
+{
+    enum { RUNS = 3 };
+    int64_t hashes[RUNS] = {0};
+    const int64_t runs = RUNS;
+    const int64_t all = RUNS * (int64_t)c->size;
+    struct tti_check_tensor input;
+    tti_check_tensor_make(&input, p->dtype, p->ndim, p->shape, TTI_CHECK_COMPACT);
+    tti_check_tensor_fill(c, &input, 0, input.count, c->rank, p->pattern, 0);
+    for (int i = 0; i < RUNS; i++) {
+        /* at another alignment each time, which must not matter either */
+        struct tti_check_tensor output;
+        tti_check_tensor_make(&output, p->dtype, p->ndim, p->shape, i == 1 ? TTI_CHECK_UNALIGNED : TTI_CHECK_COMPACT);
+        tti_check_ok(c, "all_reduce", tutti_all_reduce(c->group, &input.t, &output.t, p->op,
+                                                       TUTTI_CALL(.scale = tti_check_factor(c, p), .error = &c->error)));
+        const unsigned char *result = tti_check_tensor_result(c, &output);
+        hashes[i] = (int64_t)tti_check_hash(result, output.count * output.item, 0);
+        tti_check_tensor_free(&output);
+    }
+    int64_t *gathered = calloc((size_t)all, sizeof(int64_t));
+    if (gathered) {
+        const DLTensor own = tutti_tensor_1d(hashes, &runs, TUTTI_I64);
+        DLTensor joined = tutti_tensor_1d(gathered, &all, TUTTI_I64);
+        if (tti_check_ok(c, "all_gather of hashes",
+                         tutti_all_gather(c->group, &own, &joined, 0, TUTTI_CALL(.error = &c->error)))) {
+            for (int64_t i = 0; i < all; i++) {
+                if (gathered[i] != gathered[0]) {
+                    tti_check_fail(c, "run %lld on rank %lld gave other bits than run 0 on rank 0", (long long)(i % RUNS),
+                                   (long long)(i / RUNS));
+                    break;
+                }
+            }
+        }
+    }
+    free(gathered);
+    tti_check_tensor_free(&input);
+}
+
+void tti_check_all_reduce_more(struct tti_check *c)
+{
+    static const tutti_dtype dtypes[] = {TUTTI_F64, TUTTI_F32, TUTTI_F16, TUTTI_BF16, TUTTI_F8_E4M3};
+    static const tutti_reduce_op ops[] = {TUTTI_SUM, TUTTI_PRODUCT, TUTTI_AVG};
+    static const int64_t counts[] = {5, 1000, 100003};
+    for (size_t d = 0; d < sizeof(dtypes) / sizeof(dtypes[0]); d++) {
+        for (size_t o = 0; o < sizeof(ops) / sizeof(ops[0]); o++) {
+            for (size_t n = 0; n < (c->quick ? 2u : 3u); n++) {
+                if (!tti_check_begin(c, "same-bits/%s/%s/%lld", tutti_dtype_name(dtypes[d]),
+                                     tutti_reduce_op_name(ops[o]), (long long)counts[n])) {
+                    continue;
+                }
+                if (c->capabilities & TUTTI_CAP_SAME_BITS) {
+                    const struct tti_check_plan p = tti_check_plan_1d(dtypes[d], ops[o], counts[n]);
+                    same_bits(c, &p);
+                } else {
+                    tti_check_skip(c);
+                }
+                tti_check_end(c);
+            }
+        }
+    }
+}

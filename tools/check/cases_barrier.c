@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * barrier: nobody leaves before everybody has come.
+ *
+ * On one host the clock proves it: every rank notes when it enters and when it leaves; the earliest leaving must not be
+ * before the latest entering. Not how long something took, but what came before what. A different rank is held up in
+ * each round, so that a barrier that does not wait is caught. Where ranks may have different clocks, the rounds are
+ * still run and counted.
+ */
+#include <stdlib.h>
+#include <time.h>
+
+#include "check/data.h"
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void hold_up(void)
+{
+    const struct timespec a_while = {.tv_nsec = 2000000};
+    nanosleep(&a_while, NULL);
+}
+
+struct round {
+    int64_t number;
+    int64_t entered;
+    int64_t left;
+};
+
+static void rounds(struct tti_check *c, int count)
+{
+    const bool one_clock = (c->capabilities & (TUTTI_CAP_ONE_HOST | TUTTI_CAP_ONE_PROCESS)) != 0;
+    const int64_t own_words = 3;
+    const int64_t all_words = 3 * (int64_t)c->size;
+    struct round *all = calloc((size_t)c->size, sizeof(*all));
+    if (!all) {
+        tti_check_fail(c, "no memory");
+        return;
+    }
+    for (int i = 0; i < count; i++) {
+        struct round own = {.number = i};
+        if (c->rank == i % c->size) {
+            hold_up();
+        }
+        own.entered = now_ns();
+        tti_check_ok(c, "barrier", tutti_barrier(c->group, TUTTI_CALL(.error = &c->error)));
+        own.left = now_ns();
+        const DLTensor input = tutti_tensor_1d(&own, &own_words, TUTTI_I64);
+        DLTensor output = tutti_tensor_1d(all, &all_words, TUTTI_I64);
+        if (!tti_check_ok(c, "all_gather",
+                          tutti_all_gather(c->group, &input, &output, 0, TUTTI_CALL(.error = &c->error)))) {
+            break;
+        }
+        int latest = 0;
+        for (int r = 0; r < c->size; r++) {
+            tti_check_expect_i64(c, "number of the round", all[r].number, i);
+            latest = all[r].entered > all[latest].entered ? r : latest;
+        }
+        if (one_clock && own.left < all[latest].entered) {
+            tti_check_fail(c, "round %d: this rank left %lld ns before rank %d entered", i,
+                           (long long)(all[latest].entered - own.left), latest);
+        }
+    }
+    free(all);
+}
+
+void tti_check_barrier_more(struct tti_check *c)
+{
+    if (tti_check_begin(c, "nobody-leaves-early")) {
+        rounds(c, c->quick ? 2 * c->size : 6 * c->size);
+        tti_check_end(c);
+    }
+    if (tti_check_begin(c, "back-to-back")) {
+        const int count = c->quick ? 100 : 1000;
+        for (int i = 0; i < count; i++) {
+            if (!tti_check_ok(c, "barrier", tutti_barrier(c->group, TUTTI_CALL(.error = &c->error)))) {
+                break;
+            }
+        }
+        rounds(c, 1);
+        tti_check_end(c);
+    }
+    if (tti_check_begin(c, "between-messages")) {
+        /* a barrier is no message: numbers that go around a ring on both sides of it stay in order */
+        const int64_t one = 1;
+        const int next = (c->rank + 1) % c->size;
+        const int previous = (c->rank + c->size - 1) % c->size;
+        for (int64_t i = 0; i < 20; i++) {
+            int64_t sent = 1000 * i + c->rank;
+            int64_t received = -1;
+            const DLTensor input = tutti_tensor_1d(&sent, &one, TUTTI_I64);
+            DLTensor output = tutti_tensor_1d(&received, &one, TUTTI_I64);
+            tti_check_ok(c, "sendrecv", tutti_sendrecv(c->group, &input, next, 5, &output, previous, 5,
+                                                       TUTTI_CALL(.error = &c->error), NULL));
+            tti_check_expect_i64(c, "the number that came", received, 1000 * i + previous);
+            tti_check_ok(c, "barrier", tutti_barrier(c->group, TUTTI_CALL(.error = &c->error)));
+        }
+        tti_check_end(c);
+    }
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Groups made from the world: by list, by split, nested; operations in them touch their members only, so different
+ * sub-groups run different numbers of them at the same time. */
+#include <stdlib.h>
+
+#include "check/data.h"
+
+/* Every collective once small and once not, seen from a member. */
+static void run_all(struct tti_check *c, int64_t count)
+{
+    for (size_t i = 0; i < tti_check_collectives_count; i++) {
+        const struct tti_check_collective *collective = &tti_check_collectives[i];
+        if (collective->run) {
+            const tutti_reduce_op op = collective->traits & TTI_CHECK_REDUCES ? TUTTI_SUM : 0;
+            struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, op, count);
+            p.root = c->size - 1;
+            p.spread = collective->traits & TTI_CHECK_SPREADS ? TTI_CHECK_UNEVEN : TTI_CHECK_EVEN;
+            collective->run(c, &p);
+        }
+    }
+    tti_check_ok(c, "barrier", tutti_barrier(c->group, TUTTI_CALL(.error = &c->error)));
+}
+
+static void destroy(struct tti_check *c, tutti_group *group)
+{
+    tti_check_ok(c, "group_destroy", tutti_group_destroy(group, &c->error));
+    tti_check_expect_i64(c, "rank in a destroyed group", tutti_group_rank(group), -1);
+}
+
+/* Runs everything in a new group whose rank i is rank ranks[i] of c->group, checks its numbering, and destroys it. */
+static void use(struct tti_check *c, tutti_group *group, const int32_t *ranks, int count, uint64_t salt)
+{
+    struct tti_check sub = tti_check_sub(c, group, salt);
+    tti_check_expect_i64(&sub, "size of the group", sub.size, count);
+    if (sub.size == count && sub.rank >= 0) {
+        tti_check_expect_i64(&sub, "place in the list", ranks[sub.rank], c->rank);
+        for (int i = 0; i < count; i++) {
+            const int32_t global = tutti_group_global_rank(c->group, ranks[i]);
+            tti_check_expect_i64(&sub, "global rank of a member", tutti_group_global_rank(group, i), global);
+            tti_check_expect_i64(&sub, "local rank of a member", tutti_group_local_rank(group, global), i);
+        }
+        run_all(&sub, 7);
+        run_all(&sub, c->quick ? 3000 : 30000);
+    }
+    destroy(&sub, group);
+    tti_check_merge(c, &sub);
+}
+
+static void create_and_use(struct tti_check *c, const int32_t *ranks, int count, uint64_t salt)
+{
+    tutti_group *group = NULL;
+    if (tti_check_ok(c, "group_create", tutti_group_create(c->group, ranks, count, NULL, &group, &c->error))) {
+        use(c, group, ranks, count, salt);
+    }
+}
+
+static void reversed(struct tti_check *c, int32_t *ranks)
+{
+    for (int i = 0; i < c->size; i++) {
+        ranks[i] = c->size - 1 - i;
+    }
+    create_and_use(c, ranks, c->size, 1);
+}
+
+static void pairs(struct tti_check *c)
+{
+    /* beyond a few ranks, pairs at all distances, but not all pairs */
+    for (int32_t a = 0; a < c->size; a++) {
+        for (int32_t distance = 1; a + distance < c->size; distance = c->size <= 8 ? distance + 1 : 2 * distance) {
+            /* the higher rank first, every other time */
+            const int32_t b = a + distance;
+            const int32_t ranks[2] = {distance % 2 ? a : b, distance % 2 ? b : a};
+            if (c->rank == a || c->rank == b) {
+                create_and_use(c, ranks, 2, 100 + (uint64_t)a * 10000 + (uint64_t)b);
+            }
+        }
+    }
+}
+
+static void alone(struct tti_check *c)
+{
+    const int32_t self = c->rank;
+    create_and_use(c, &self, 1, 200 + (uint64_t)c->rank);
+}
+
+/* Members of the same parity, in ascending or descending order. */
+static int same_parity(const struct tti_check *c, int32_t *ranks, bool descending)
+{
+    int count = 0;
+    for (int i = 0; i < c->size; i++) {
+        const int r = descending ? c->size - 1 - i : i;
+        if (r % 2 == c->rank % 2) {
+            ranks[count++] = r;
+        }
+    }
+    return count;
+}
+
+static void split(struct tti_check *c, int32_t *ranks, bool descending)
+{
+    tutti_group *group = NULL;
+    const int32_t key = descending ? -c->rank : 0; /* equal keys: by rank in the parent */
+    const int count = same_parity(c, ranks, descending);
+    if (tti_check_ok(c, "group_split", tutti_group_split(c->group, c->rank % 2, key, NULL, &group, &c->error))) {
+        use(c, group, ranks, count, 300 + (uint64_t)(c->rank % 2));
+    }
+}
+
+static void split_without_last(struct tti_check *c, int32_t *ranks)
+{
+    tutti_group *group = NULL;
+    const bool last = c->rank == c->size - 1;
+    for (int i = 0; i < c->size; i++) {
+        ranks[i] = i;
+    }
+    if (!tti_check_ok(c, "group_split", tutti_group_split(c->group, last ? -1 : 0, 0, NULL, &group, &c->error))) {
+        return;
+    }
+    if (last) {
+        tti_check_expect_i64(c, "a group for colour -1", group != NULL, 0);
+    } else {
+        use(c, group, ranks, c->size - 1, 400);
+    }
+}
+
+static void different_numbers(struct tti_check *c, int32_t *ranks)
+{
+    tutti_group *group = NULL;
+    const int count = same_parity(c, ranks, false);
+    const uint64_t colour = (uint64_t)(c->rank % 2);
+    if (!tti_check_ok(c, "group_create", tutti_group_create(c->group, ranks, count, NULL, &group, &c->error))) {
+        return;
+    }
+    for (int i = 0; i < (colour == 0 ? 40 : 7); i++) {
+        struct tti_check sub = tti_check_sub(c, group, 500 + 2 * (uint64_t)i + colour);
+        const struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, TUTTI_SUM, 13 * i);
+        tti_check_all_reduce_run(&sub, &p);
+        tti_check_merge(c, &sub);
+        if (i % 5 == 0 && i < 7) {
+            struct tti_check whole = tti_check_sub(c, c->group, 600 + (uint64_t)i);
+            run_all(&whole, 11); /* parent and child take turns */
+            tti_check_merge(c, &whole);
+        }
+    }
+    destroy(c, group);
+}
+
+static void nested(struct tti_check *c, int32_t *ranks)
+{
+    tutti_group *outer = NULL;
+    for (int i = 0; i < c->size; i++) {
+        ranks[i] = (i + 1) % c->size;
+    }
+    if (!tti_check_ok(c, "group_create", tutti_group_create(c->group, ranks, c->size, NULL, &outer, &c->error))) {
+        return;
+    }
+    struct tti_check sub = tti_check_sub(c, outer, 700);
+    split(&sub, ranks, true);
+    reversed(&sub, ranks);
+    tti_check_merge(c, &sub);
+    destroy(c, outer);
+}
+
+static void many(struct tti_check *c, int32_t *ranks)
+{
+    for (int i = 0; i < c->size; i++) {
+        ranks[i] = i;
+    }
+    for (int i = 0; i < (c->quick ? 5 : 40); i++) {
+        tutti_group *group = NULL;
+        if (!tti_check_ok(c, "group_create", tutti_group_create(c->group, ranks, c->size, NULL, &group, &c->error))) {
+            return;
+        }
+        struct tti_check sub = tti_check_sub(c, group, 800 + (uint64_t)i);
+        const struct tti_check_plan p = tti_check_plan_1d(TUTTI_I32, TUTTI_SUM, 100);
+        tti_check_all_reduce_run(&sub, &p);
+        tti_check_merge(c, &sub);
+        destroy(c, group);
+    }
+}
+
+static void chapter(struct tti_check *c, int32_t *ranks)
+{
+    if (tti_check_begin(c, "create/reversed")) {
+        reversed(c, ranks);
+        tti_check_end(c);
+    }
+    if (tti_check_begin(c, "create/alone")) {
+        alone(c);
+        tti_check_end(c);
+    }
+    if (tti_check_begin(c, "create/pairs")) {
+        c->size > 1 ? pairs(c) : tti_check_skip(c);
+        tti_check_end(c);
+    }
+    if (tti_check_begin(c, "create/many")) {
+        many(c, ranks);
+        tti_check_end(c);
+    }
+    if (tti_check_begin(c, "create/nested")) {
+        nested(c, ranks);
+        tti_check_end(c);
+    }
+    if (tti_check_begin(c, "split/parity")) {
+        split(c, ranks, false);
+        tti_check_end(c);
+    }
+    if (tti_check_begin(c, "split/parity-by-key")) {
+        split(c, ranks, true);
+        tti_check_end(c);
+    }
+    if (tti_check_begin(c, "split/without-last")) {
+        split_without_last(c, ranks);
+        tti_check_end(c);
+    }
+    if (tti_check_begin(c, "different-numbers-at-once")) {
+        different_numbers(c, ranks);
+        tti_check_end(c);
+    }
+}
+
+void tti_check_group_more(struct tti_check *c)
+{
+    int32_t *ranks = tti_check_memory((size_t)c->size * sizeof(int32_t));
+    chapter(c, ranks);
+    free(ranks);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Lanes: two threads of every rank run different sequences on the same group at once, one per lane; and messages pass
+ * beside them, since they lie outside the order of lanes. */
+#include <pthread.h>
+
+#include "check/data.h"
+
+enum { LANES = 2 };
+
+struct worker {
+    struct tti_check check;
+    int operations;
+    bool messages;
+};
+
+static void ring(struct tti_check *c, int64_t number)
+{
+    const int64_t one = 1;
+    const int next = (c->rank + 1) % c->size;
+    const int previous = (c->rank + c->size - 1) % c->size;
+    const int tag = 70 + c->lane;
+    int64_t sent = number * 1000 + c->rank;
+    int64_t received = -1;
+    const DLTensor input = tutti_tensor_1d(&sent, &one, TUTTI_I64);
+    DLTensor output = tutti_tensor_1d(&received, &one, TUTTI_I64);
+    tti_check_ok(c, "sendrecv", tutti_sendrecv(c->group, &input, next, tag, &output, previous, tag,
+                                               TUTTI_CALL(.error = &c->error), NULL));
+    tti_check_expect_i64(c, "the number that came", received, number * 1000 + previous);
+}
+
+static void *work(void *argument)
+{
+    struct worker *w = argument;
+    for (int i = 0; i < w->operations && !w->check.failed; i++) {
+        const uint64_t draw = tti_check_mix(w->check.key, (uint64_t)i + 1000);
+        const struct tti_check_collective *collective = &tti_check_collectives[draw % tti_check_collectives_count];
+        struct tti_check sub = tti_check_sub(&w->check, w->check.group, (uint64_t)i);
+        tti_check_label(&sub, " lane %d #%d %s", sub.lane, i, collective->name);
+        if (collective->run) {
+            const struct tti_check_plan p = tti_check_plan_random(&sub, collective->traits, draw, 40000);
+            collective->run(&sub, &p);
+        } else if (w->messages) {
+            ring(&sub, i);
+        }
+        tti_check_merge(&w->check, &sub);
+    }
+    return NULL;
+}
+
+static void together(struct tti_check *c, bool messages)
+{
+    struct worker workers[LANES];
+    pthread_t threads[LANES];
+    int started = 0;
+    for (int lane = 0; lane < LANES; lane++) {
+        workers[lane].check = tti_check_sub(c, c->group, 50 + (uint64_t)lane);
+        workers[lane].check.lane = lane;
+        workers[lane].operations = (c->quick ? 40 : 200) + 17 * lane;
+        workers[lane].messages = messages;
+    }
+    for (; started < LANES; started++) {
+        if (pthread_create(&threads[started], NULL, work, &workers[started]) != 0) {
+            tti_check_fail(c, "cannot start a thread");
+            break;
+        }
+    }
+    for (int i = 0; i < started; i++) {
+        pthread_join(threads[i], NULL);
+        tti_check_merge(c, &workers[i].check);
+    }
+}
+
+void tti_check_lanes_more(struct tti_check *c)
+{
+    if (tti_check_begin(c, "two-threads")) {
+        together(c, false);
+        tti_check_end(c);
+    }
+    if (tti_check_begin(c, "two-threads-and-messages")) {
+        together(c, true);
+        tti_check_end(c);
+    }
+    if (tti_check_begin(c, "one-thread-alternating")) {
+        /* the lanes of a group keep separate counts */
+        for (int i = 0; i < (c->quick ? 20 : 100); i++) {
+            struct tti_check sub = tti_check_sub(c, c->group, (uint64_t)i);
+            sub.lane = (int)(tti_check_mix(c->key, (uint64_t)i) % LANES);
+            const struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, TUTTI_SUM, 1 + 40 * i);
+            tti_check_all_reduce_run(&sub, &p);
+            tti_check_merge(c, &sub);
+        }
+        tti_check_end(c);
+    }
+}

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Ranks that call different things, where the backend promises to notice. In calls where every rank waits for all, every
+ * rank gets MISMATCH, and the group works on: proved by a reduction that is compared. In rooted calls some ranks may be
+ * through before anybody can know; then the next barrier says so, at the price of the group, so these cases run in a
+ * group of their own.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "check/data.h"
+
+/* The tensors of a variant: more room than any of them needs. */
+struct room {
+    unsigned char *input;
+    unsigned char *output;
+    int64_t n; /* elements of a tensor; a multiple of the group's size */
+};
+
+/* One call; `odd` on the rank that deviates. */
+typedef tutti_status (*variant_function)(struct tti_check *c, const struct room *room, bool odd);
+
+static tutti_status all_reduce_as(struct tti_check *c, const struct room *room, int64_t n, tutti_dtype dtype,
+                                  tutti_reduce_op op, uint32_t tag)
+{
+    const DLTensor input = tutti_tensor_1d(room->input, &n, dtype);
+    DLTensor output = tutti_tensor_1d(room->output, &n, dtype);
+    return tutti_all_reduce(c->group, &input, &output, op, TUTTI_CALL(.tag = tag, .error = &c->error));
+}
+
+static tutti_status plain(struct tti_check *c, const struct room *room)
+{
+    return all_reduce_as(c, room, room->n, TUTTI_F32, TUTTI_SUM, 0);
+}
+
+static tutti_status other_dtype(struct tti_check *c, const struct room *room, bool odd)
+{
+    return all_reduce_as(c, room, room->n, odd ? TUTTI_I32 : TUTTI_F32, TUTTI_SUM, 0);
+}
+
+static tutti_status other_op(struct tti_check *c, const struct room *room, bool odd)
+{
+    return all_reduce_as(c, room, room->n, TUTTI_F32, odd ? TUTTI_MAX : TUTTI_SUM, 0);
+}
+
+static tutti_status other_count(struct tti_check *c, const struct room *room, bool odd)
+{
+    return all_reduce_as(c, room, odd ? room->n + 1 : room->n, TUTTI_F32, TUTTI_SUM, 0);
+}
+
+static tutti_status nothing(struct tti_check *c, const struct room *room, bool odd)
+{
+    return all_reduce_as(c, room, odd ? 0 : room->n, TUTTI_F32, TUTTI_SUM, 0);
+}
+
+static tutti_status other_class(struct tti_check *c, const struct room *room, bool odd)
+{
+    return all_reduce_as(c, room, odd ? 200003 : room->n, TUTTI_F32, TUTTI_SUM, 0);
+}
+
+static tutti_status other_tag(struct tti_check *c, const struct room *room, bool odd)
+{
+    return all_reduce_as(c, room, room->n, TUTTI_F32, TUTTI_SUM, odd ? 7 : 8);
+}
+
+static tutti_status barrier_instead(struct tti_check *c, const struct room *room, bool odd)
+{
+    return odd ? tutti_barrier(c->group, TUTTI_CALL(.error = &c->error)) : plain(c, room);
+}
+
+static tutti_status reduce_scatter_instead(struct tti_check *c, const struct room *room, bool odd)
+{
+    if (!odd) {
+        return plain(c, room);
+    }
+    const int64_t part = room->n / c->size;
+    const DLTensor input = tutti_tensor_1d(room->input, &room->n, TUTTI_F32);
+    DLTensor output = tutti_tensor_1d(room->output, &part, TUTTI_F32);
+    return tutti_reduce_scatter(c->group, &input, &output, TUTTI_SUM, 0, TUTTI_CALL(.error = &c->error));
+}
+
+static tutti_status gather_along(struct tti_check *c, const struct room *room, int64_t rows, int64_t columns, int dim)
+{
+    const int64_t shape[2] = {rows, columns};
+    const int64_t joined[2] = {dim == 0 ? rows * c->size : rows, dim == 1 ? columns * c->size : columns};
+    const DLTensor input = tutti_tensor_nd(room->input, 2, shape, TUTTI_F32);
+    DLTensor output = tutti_tensor_nd(room->output, 2, joined, TUTTI_F32);
+    return tutti_all_gather(c->group, &input, &output, dim, TUTTI_CALL(.error = &c->error));
+}
+
+static tutti_status all_gather_instead(struct tti_check *c, const struct room *room, bool odd)
+{
+    return odd ? gather_along(c, room, 1, room->n, 0) : plain(c, room);
+}
+
+static tutti_status all_gather_other_dimension(struct tti_check *c, const struct room *room, bool odd)
+{
+    return gather_along(c, room, 2, room->n, odd ? 1 : 0);
+}
+
+static tutti_status all_gather_other_count(struct tti_check *c, const struct room *room, bool odd)
+{
+    return gather_along(c, room, odd ? 3 : 2, room->n, 0);
+}
+
+static tutti_status all_to_all_other_dtype(struct tti_check *c, const struct room *room, bool odd)
+{
+    const DLTensor input = tutti_tensor_1d(room->input, &room->n, odd ? TUTTI_U32 : TUTTI_F32);
+    DLTensor output = tutti_tensor_1d(room->output, &room->n, odd ? TUTTI_U32 : TUTTI_F32);
+    return tutti_all_to_all(c->group, &input, &output, 0, TUTTI_CALL(.error = &c->error));
+}
+
+/* The deviating rank believes that everybody contributes one row more. */
+static tutti_status all_gather_v_other_counts(struct tti_check *c, const struct room *room, bool odd)
+{
+    int64_t *counts = tti_check_memory((size_t)c->size * sizeof(int64_t));
+    const int64_t rows = odd ? room->n + 1 : room->n;
+    const int64_t joined = rows * c->size;
+    for (int r = 0; r < c->size; r++) {
+        counts[r] = rows;
+    }
+    const DLTensor input = tutti_tensor_1d(room->input, &rows, TUTTI_F32);
+    DLTensor output = tutti_tensor_1d(room->output, &joined, TUTTI_F32);
+    const tutti_status status =
+        tutti_all_gather_v(c->group, &input, &output, 0, counts, NULL, TUTTI_CALL(.error = &c->error));
+    free(counts);
+    return status;
+}
+
+/* The deviating rank sends one row more to everybody than they expect. */
+static tutti_status all_to_all_v_other_counts(struct tti_check *c, const struct room *room, bool odd)
+{
+    int64_t *sent = tti_check_memory((size_t)c->size * sizeof(int64_t));
+    int64_t *received = tti_check_memory((size_t)c->size * sizeof(int64_t));
+    const int64_t each = room->n / c->size;
+    int64_t rows = 0;
+    for (int r = 0; r < c->size; r++) {
+        received[r] = each;
+        sent[r] = odd && r != c->rank ? each + 1 : each;
+        rows += sent[r];
+    }
+    const DLTensor input = tutti_tensor_1d(room->input, &rows, TUTTI_F32);
+    DLTensor output = tutti_tensor_1d(room->output, &room->n, TUTTI_F32);
+    const tutti_status status = tutti_all_to_all_v(c->group, &input, &output, 0, sent, NULL, received, NULL,
+                                                   TUTTI_CALL(.error = &c->error));
+    free(sent);
+    free(received);
+    return status;
+}
+
+static tutti_status broadcast_from(struct tti_check *c, const struct room *room, int root, int64_t n)
+{
+    DLTensor x = tutti_tensor_1d(room->input, &n, TUTTI_F32);
+    return tutti_broadcast(c->group, &x, root, TUTTI_CALL(.error = &c->error));
+}
+
+static tutti_status broadcast_other_root(struct tti_check *c, const struct room *room, bool odd)
+{
+    return broadcast_from(c, room, odd ? 1 : 0, room->n);
+}
+
+static tutti_status broadcast_other_count(struct tti_check *c, const struct room *room, bool odd)
+{
+    return broadcast_from(c, room, 0, odd ? room->n - 1 : room->n);
+}
+
+static tutti_status reduce_to(struct tti_check *c, const struct room *room, int root, tutti_reduce_op op)
+{
+    const DLTensor input = tutti_tensor_1d(room->input, &room->n, TUTTI_F32);
+    DLTensor output = tutti_tensor_1d(room->output, &room->n, TUTTI_F32);
+    return tutti_reduce(c->group, &input, &output, op, root, TUTTI_CALL(.error = &c->error));
+}
+
+static tutti_status reduce_other_root(struct tti_check *c, const struct room *room, bool odd)
+{
+    return reduce_to(c, room, odd ? 1 : 0, TUTTI_SUM);
+}
+
+static tutti_status reduce_other_op(struct tti_check *c, const struct room *room, bool odd)
+{
+    return reduce_to(c, room, 0, odd ? TUTTI_MIN : TUTTI_SUM);
+}
+
+static tutti_status gather_other_root(struct tti_check *c, const struct room *room, bool odd)
+{
+    const int64_t part = room->n / c->size;
+    const DLTensor input = tutti_tensor_1d(room->input, &part, TUTTI_F32);
+    DLTensor output = tutti_tensor_1d(room->output, &room->n, TUTTI_F32);
+    return tutti_gather(c->group, &input, &output, 0, odd ? 1 : 0, TUTTI_CALL(.error = &c->error));
+}
+
+static tutti_status scatter_other_root(struct tti_check *c, const struct room *room, bool odd)
+{
+    const int64_t part = room->n / c->size;
+    const DLTensor input = tutti_tensor_1d(room->input, &room->n, TUTTI_F32);
+    DLTensor output = tutti_tensor_1d(room->output, &part, TUTTI_F32);
+    return tutti_scatter(c->group, &input, &output, 0, odd ? 1 : 0, TUTTI_CALL(.error = &c->error));
+}
+
+static tutti_status barrier_instead_of_broadcast(struct tti_check *c, const struct room *room, bool odd)
+{
+    return odd ? tutti_barrier(c->group, TUTTI_CALL(.error = &c->error)) : broadcast_from(c, room, 0, room->n);
+}
+
+struct variant {
+    const char *name;
+    variant_function call;
+};
+
+static const struct variant waiting[] = {
+    {"all_reduce/dtype", other_dtype},
+    {"all_reduce/op", other_op},
+    {"all_reduce/count", other_count},
+    {"all_reduce/nothing", nothing},
+    {"all_reduce/large", other_class},
+    {"all_reduce/tag", other_tag},
+    {"all_reduce/barrier", barrier_instead},
+    {"all_reduce/reduce_scatter", reduce_scatter_instead},
+    {"all_reduce/all_gather", all_gather_instead},
+    {"all_gather/dimension", all_gather_other_dimension},
+    {"all_gather/count", all_gather_other_count},
+    {"all_gather_v/counts", all_gather_v_other_counts},
+    {"all_to_all/dtype", all_to_all_other_dtype},
+    {"all_to_all_v/counts", all_to_all_v_other_counts},
+};
+
+static const struct variant rooted[] = {
+    {"broadcast/root", broadcast_other_root},
+    {"broadcast/count", broadcast_other_count},
+    {"broadcast/barrier", barrier_instead_of_broadcast},
+    {"reduce/root", reduce_other_root},
+    {"reduce/op", reduce_other_op},
+    {"gather/root", gather_other_root},
+    {"scatter/root", scatter_other_root},
+};
+
+/* Every rank gets MISMATCH, and the group works on. */
+static void all_notice(struct tti_check *c, const struct room *room, const struct variant *v, int deviant)
+{
+    tti_check_status(c, "the call", v->call(c, room, c->rank == deviant), TUTTI_MISMATCH);
+    if (!c->failed) {
+        tti_check_expect_i64(c, "rank in the error", c->error.rank, c->rank);
+        tti_check_expect_i64(c, "the error has a sentence", c->error.message[0] != '\0', 1);
+    }
+    const struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, TUTTI_SUM, 3000);
+    tti_check_all_reduce_run(c, &p);
+}
+
+/* No rank waits for ever or for its deadline, and behind the next barrier all know. */
+static void all_know_later(struct tti_check *c, const struct room *room, const struct variant *v, int deviant)
+{
+    int32_t *ranks = tti_check_memory((size_t)c->size * sizeof(int32_t));
+    tutti_group *group = NULL;
+    for (int i = 0; i < c->size; i++) {
+        ranks[i] = i;
+    }
+    if (tti_check_ok(c, "group_create", tutti_group_create(c->group, ranks, c->size, NULL, &group, &c->error))) {
+        struct tti_check sub = tti_check_sub(c, group, 1);
+        tutti_status status = v->call(&sub, room, c->rank == deviant);
+        if (status != TUTTI_OK && status != TUTTI_REVOKED) {
+            tti_check_status(&sub, "the call", status, TUTTI_MISMATCH);
+        }
+        status = tutti_barrier(group, TUTTI_CALL(.error = &sub.error));
+        if (status != TUTTI_REVOKED) {
+            tti_check_status(&sub, "the barrier behind it", status, TUTTI_MISMATCH);
+        }
+        tti_check_merge(c, &sub);
+        /* nobody destroys it while others may still be inside: a rank that left would be another error */
+        tti_check_ok(c, "barrier", tutti_barrier(c->group, TUTTI_CALL(.error = &c->error)));
+        tti_check_ok(c, "group_destroy", tutti_group_destroy(group, &c->error));
+    }
+    free(ranks);
+}
+
+static bool applies(struct tti_check *c)
+{
+    if (c->size > 1 && (c->capabilities & TUTTI_CAP_CHECKS_CALLS)) {
+        return true;
+    }
+    tti_check_skip(c);
+    return false;
+}
+
+static void chapter(struct tti_check *c, struct room *room, const char *size)
+{
+    for (int which = 0; which < 2; which++) {
+        const int deviant = which == 0 ? c->size - 1 : 0;
+        const char *who = which == 0 ? "last" : "first";
+        for (size_t i = 0; i < sizeof(waiting) / sizeof(waiting[0]); i++) {
+            if (tti_check_begin(c, "%s/%s/%s", waiting[i].name, size, who)) {
+                if (applies(c)) {
+                    all_notice(c, room, &waiting[i], deviant);
+                }
+                tti_check_end(c);
+            }
+        }
+        for (size_t i = 0; i < sizeof(rooted) / sizeof(rooted[0]); i++) {
+            if (tti_check_begin(c, "%s/%s/%s", rooted[i].name, size, who)) {
+                if (applies(c)) {
+                    all_know_later(c, room, &rooted[i], deviant);
+                }
+                tti_check_end(c);
+            }
+        }
+    }
+}
+
+void tti_check_mismatch_more(struct tti_check *c)
+{
+    /* what is joined has at most three tensors' rows from every rank */
+    const int64_t small = 2 * c->size;
+    const int64_t large = (24000 / c->size + 1) * c->size;
+    const size_t elements = 240000 + (size_t)(4 * (large + small) * c->size);
+    struct room room = {.n = small};
+    room.input = calloc(elements, sizeof(float));
+    room.output = calloc(elements, sizeof(float));
+    if (room.input && room.output) {
+        chapter(c, &room, "small");
+        room.n = large;
+        chapter(c, &room, "large");
+    } else {
+        fprintf(stderr, "tutti check: no memory for the cases of mismatch\n");
+        c->stopped = true;
+    }
+    free(room.input);
+    free(room.output);
+}

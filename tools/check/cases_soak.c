@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Long sequences by chance: what goes wrong only when a slot, a window or a ring comes round again, or when one kind of
+ * operation follows another. Every operation has data of its own, so a result that belongs to an earlier one is seen.
+ */
+#include "check/data.h"
+
+static void sequence(struct tti_check *c, int operations, size_t max_bytes)
+{
+    for (int i = 0; i < operations && !c->failed; i++) {
+        const uint64_t draw = tti_check_mix(c->key, (uint64_t)i + 1000);
+        const struct tti_check_collective *collective = &tti_check_collectives[draw % tti_check_collectives_count];
+        struct tti_check sub = tti_check_sub(c, c->group, (uint64_t)i);
+        tti_check_label(&sub, "#%d %s", i, collective->name);
+        if (collective->run) {
+            const struct tti_check_plan p = tti_check_plan_random(&sub, collective->traits, draw, max_bytes);
+            collective->run(&sub, &p);
+        } else if (draw % 2 == 0) {
+            tti_check_ok(&sub, "barrier", tutti_barrier(sub.group, TUTTI_CALL(.error = &sub.error)));
+        }
+        tti_check_merge(c, &sub);
+    }
+}
+
+void tti_check_soak_more(struct tti_check *c)
+{
+    const int small = c->quick ? 300 : 1000;
+    for (int i = 0; i < (c->quick ? 1 : 4); i++) {
+        if (tti_check_begin(c, "small/%d", i)) {
+            sequence(c, small, 600);
+            tti_check_end(c);
+        }
+    }
+    for (int i = 0; i < (c->quick ? 1 : 4); i++) {
+        if (tti_check_begin(c, "mixed/%d", i)) {
+            sequence(c, c->quick ? 60 : 200, c->quick ? (size_t)300 << 10 : (size_t)3 << 20);
+            tti_check_end(c);
+        }
+    }
+}

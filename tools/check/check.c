@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One rank's way through the suite, and how the ranks agree on what a case has come to.
+ *
+ * The world group carries the agreement and the creation of groups; the group under test is made from it, so that a case
+ * that spoils its group costs that group only: it is replaced. After three of them the run stops, because each may have
+ * cost a deadline.
+ */
+#include "check/check.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "check/data.h"
+
+enum { LANES = 2, LOST_AT_MOST = 3, TOLD_AT_MOST = 10 };
+
+/* A rank's clock for the case; rank 0's is the one that is shown. */
+static _Thread_local int64_t case_started_ns;
+
+bool tti_check_begin(struct tti_check *c, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(c->name, sizeof(c->name), format, args);
+    va_end(args);
+
+    char full[sizeof(c->name) + 40];
+    snprintf(full, sizeof(full), "%s/%s", c->collective, c->name);
+    if (c->stopped || (c->options->filter && !strstr(full, c->options->filter))) {
+        return false;
+    }
+    if (c->options->list) {
+        puts(full);
+        return false;
+    }
+    if (c->report) {
+        tti_check_report_progress(c->report, c->collective, c->name);
+    }
+    c->key = tti_check_hash(full, strlen(full), c->options->seed);
+    c->failed = false;
+    c->skipped = false;
+    case_started_ns = tti_now_ns();
+    return true;
+}
+
+void tti_check_skip(struct tti_check *c)
+{
+    c->skipped = true;
+}
+
+void tti_check_fail(struct tti_check *c, const char *format, ...)
+{
+    if (!c->failed && c->told <= TOLD_AT_MOST) {
+        char text[640];
+        va_list args;
+        va_start(args, format);
+        vsnprintf(text, sizeof(text), format, args);
+        va_end(args);
+        fprintf(stderr, "tutti check: rank %d: %s/%s: %s\n", c->rank, c->collective, c->name,
+                c->told < TOLD_AT_MOST ? text : "failed too; further failures of this rank are counted, not told");
+        c->told++;
+    }
+    c->failed = true;
+}
+
+bool tti_check_status(struct tti_check *c, const char *what, tutti_status status, tutti_status wanted)
+{
+    if (tti_check_sabotaged(c, TTI_CHECK_SPOIL_STATUS)) {
+        status = status == TUTTI_INTERNAL ? TUTTI_OK : TUTTI_INTERNAL;
+    }
+    if (status == wanted) {
+        return true;
+    }
+    const bool told = status != TUTTI_OK && c->error.size == sizeof(c->error) && c->error.status == status;
+    tti_check_fail(c, "%s: expected %s, got %s%s%s", what, tutti_status_name(wanted), tutti_status_name(status),
+                   told ? ": " : "", told ? c->error.message : "");
+    return false;
+}
+
+struct tti_check tti_check_sub(const struct tti_check *c, tutti_group *group, uint64_t salt)
+{
+    struct tti_check sub = *c;
+    sub.group = group;
+    sub.rank = tutti_group_rank(group);
+    sub.size = tutti_group_size(group);
+    sub.key = tti_check_mix(c->key, salt + 1);
+    sub.failed = false;
+    return sub;
+}
+
+void tti_check_merge(struct tti_check *c, const struct tti_check *sub)
+{
+    c->failed = c->failed || sub->failed;
+    c->told = sub->told > c->told ? sub->told : c->told;
+}
+
+void tti_check_label(struct tti_check *sub, const char *format, ...)
+{
+    const size_t used = strlen(sub->name);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(sub->name + used, sizeof(sub->name) - used, format, args);
+    va_end(args);
+}
+
+/* ---- agreement ---- */
+
+static tutti_status agree(struct tti_check *c, int64_t *values, int64_t count)
+{
+    DLTensor t = tutti_tensor_1d(values, &count, TUTTI_I64);
+    return tutti_all_reduce(c->world, &t, &t, TUTTI_MAX, TUTTI_CALL(.timeout_ms = 2 * c->options->timeout_ms,
+                                                                    .error = &c->error));
+}
+
+static void stop(struct tti_check *c, const char *why)
+{
+    c->stopped = true;
+    fprintf(stderr, "tutti check: rank %d: stopping behind %s/%s: %s\n", c->rank, c->collective, c->name, why);
+}
+
+static bool group_has_failed(struct tti_check *c)
+{
+    tutti_error error;
+    return tutti_group_error(c->group, &error) != TUTTI_OK || error.status != TUTTI_OK;
+}
+
+static bool make_group(struct tti_check *c)
+{
+    int32_t *ranks = tti_check_memory((size_t)c->size * sizeof(int32_t));
+    for (int i = 0; i < c->size; i++) {
+        ranks[i] = i;
+    }
+    const tutti_status status =
+        tutti_group_create(c->world, ranks, c->size,
+                           TUTTI_CONFIG(.lanes = LANES, .timeout_ms = c->options->timeout_ms), &c->group, &c->error);
+    free(ranks);
+    if (status != TUTTI_OK) {
+        c->group = NULL;
+        stop(c, c->error.message);
+        return false;
+    }
+    c->capabilities = tutti_group_capabilities(c->group);
+    return true;
+}
+
+static void replace_group(struct tti_check *c)
+{
+    tutti_group_destroy(c->group, NULL);
+    c->group = NULL;
+    if (++c->lost >= LOST_AT_MOST) {
+        stop(c, "three groups have failed");
+    } else {
+        make_group(c);
+    }
+}
+
+void tti_check_end(struct tti_check *c)
+{
+    enum { FAILED, SKIPPED, LOST, WORDS };
+    int64_t words[WORDS] = {c->failed, c->skipped, group_has_failed(c)};
+    if (agree(c, words, WORDS) != TUTTI_OK) {
+        words[FAILED] = 1;
+        stop(c, c->error.message);
+    } else if (words[LOST]) {
+        words[FAILED] = 1;
+        replace_group(c);
+    }
+    if (c->report) {
+        const enum tti_check_outcome outcome = words[FAILED]    ? TTI_CHECK_FAILED
+                                               : words[SKIPPED] ? TTI_CHECK_SKIPPED
+                                                                : TTI_CHECK_PASSED;
+        tti_check_report_add(c->report, c->collective, c->name, outcome, tti_now_ns() - case_started_ns);
+    }
+}
+
+/* ---- the whole way ---- */
+
+static void all_cases(struct tti_check *c)
+{
+    for (size_t i = 0; i < tti_check_collectives_count; i++) {
+        const struct tti_check_collective *collective = &tti_check_collectives[i];
+        c->collective = collective->name;
+        if (collective->run) {
+            tti_check_regular_cases(c, collective);
+        }
+        if (collective->more) {
+            collective->more(c);
+        }
+    }
+}
+
+static void print_promises(uint32_t capabilities)
+{
+    static const struct {
+        uint32_t bit;
+        const char *name;
+    } promises[] = {{TUTTI_CAP_RANK_ORDER, "rank-order"},
+                    {TUTTI_CAP_ROUND_ONCE, "round-once"},
+                    {TUTTI_CAP_SAME_BITS, "same-bits"},
+                    {TUTTI_CAP_CHECKS_CALLS, "checks-calls"}};
+    printf("promised: ");
+    const char *separator = "";
+    for (size_t i = 0; i < sizeof(promises) / sizeof(promises[0]); i++) {
+        if (capabilities & promises[i].bit) {
+            printf("%s%s", separator, promises[i].name);
+            separator = ", ";
+        }
+    }
+    printf("%s\n", *separator ? "" : "nothing beyond correct results");
+}
+
+bool tti_check_rank(const struct tti_check_options *options, tutti_group *world)
+{
+    struct tti_check c = {.options = options, .world = world, .quick = options->quick, .collective = "suite"};
+    c.rank = tutti_group_rank(world);
+    c.size = tutti_group_size(world);
+    if (c.rank == 0) {
+        c.report = tti_check_report_create(tti_check_collectives_count);
+        if (!c.report) {
+            fprintf(stderr, "tutti check: no memory for the report\n");
+            exit(1);
+        }
+    }
+    if (make_group(&c)) {
+        if (c.report) {
+            printf("tutti check %s: %d rank%s, backend %s, %s suite, seed %llu, ", tutti_version_string(), c.size,
+                   c.size == 1 ? "" : "s", tutti_group_backend(c.group), c.quick ? "quick" : "full",
+                   (unsigned long long)options->seed);
+            print_promises(c.capabilities);
+            fflush(stdout);
+        }
+        all_cases(&c);
+    }
+    bool passed = false;
+    if (c.report) {
+        passed = tti_check_report_finish(c.report, c.stopped ? "Stopped early; see above." : NULL) && !c.stopped;
+        tti_check_report_destroy(c.report);
+    }
+    if (c.group) {
+        tutti_group_destroy(c.group, NULL);
+    }
+    /* Also keeps every rank until rank 0 has printed: a launcher ends a job when its first rank fails. */
+    int64_t verdict = c.rank == 0 && !passed;
+    return agree(&c, &verdict, 1) == TUTTI_OK && verdict == 0;
+}
+
+void tti_check_list(const struct tti_check_options *options, int ranks)
+{
+    /* the promises decide whether a case is skipped, not whether it is listed */
+    struct tti_check c = {.options = options, .size = ranks, .quick = options->quick};
+    all_cases(&c);
+}

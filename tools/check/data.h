@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Test data, and tensors that know when somebody has written where he should not. */
+#ifndef TTI_CHECK_DATA_H
+#define TTI_CHECK_DATA_H
+
+#include "check/check.h"
+
+/* ---- data.c: data by counter ---- */
+
+/* A well-mixed word of two; the source of everything that looks random here. */
+uint64_t tti_check_mix(uint64_t key, uint64_t counter);
+uint64_t tti_check_hash(const void *data, size_t bytes, uint64_t key);
+/* The key of a rank's data in the running case. */
+uint64_t tti_check_rank_key(const struct tti_check *c, int rank);
+
+/* Elements [first, first + count) of the stream `key`. Any element can be had without the ones before it. */
+void tti_check_generate(void *out, tutti_dtype dtype, enum tti_check_pattern pattern, uint64_t key, uint64_t first,
+                        size_t count);
+
+/* Memory or the end of the program: a suite without memory has nothing to say. */
+void *tti_check_memory(size_t bytes);
+
+/* ---- tensors.c ---- */
+
+struct tti_check_tensor {
+    DLTensor t; /* what the library gets; points into this struct, which therefore must not be copied */
+    int64_t shape[3];
+    int64_t strides[3]; /* in elements */
+    tutti_dtype dtype;
+    size_t item;
+    size_t count;
+    bool compact;
+    unsigned char *memory; /* guard, elements, guard */
+    size_t bytes;
+    size_t start;          /* offset of the first element */
+    size_t span;           /* from there behind the last element, gaps included */
+    unsigned char *packed; /* the elements of a strided result */
+    uint64_t sealed;
+};
+
+/* Makes a tensor whose memory (elements included) holds the guard pattern. */
+void tti_check_tensor_make(struct tti_check_tensor *x, tutti_dtype dtype, int ndim, const int64_t *shape,
+                           enum tti_check_layout layout);
+void tti_check_tensor_free(struct tti_check_tensor *x);
+
+/* Fills the elements [at, at + count), in row-major order, with elements [first, ...) of rank's data. */
+void tti_check_tensor_fill(struct tti_check *c, struct tti_check_tensor *x, size_t at, size_t count, int rank,
+                           enum tti_check_pattern pattern, uint64_t first);
+
+/* A tensor over elements [at, ...) of a compact x; memory stays x's. `shape` is borrowed. */
+DLTensor tti_check_tensor_view(const struct tti_check_tensor *x, size_t at, int ndim, const int64_t *shape);
+
+/* An input that must come back as it was: seal before the call, verify after it. */
+void tti_check_tensor_seal(struct tti_check_tensor *x);
+void tti_check_tensor_unchanged(struct tti_check *c, struct tti_check_tensor *x, const char *what);
+
+/* The result: checks the guards and gaps, and returns the elements in row-major order (valid until free). */
+const unsigned char *tti_check_tensor_result(struct tti_check *c, struct tti_check_tensor *x);
+
+/* Elements that nobody may have written. Call tti_check_tensor_result first. */
+void tti_check_tensor_untouched(struct tti_check *c, struct tti_check_tensor *x, size_t at, size_t count);
+
+/* ---- expect.c: comparisons ---- */
+
+/* Elements [at, at + count) of a result are elements [first, ...) of rank's data, bit for bit. */
+void tti_check_expect_copy(struct tti_check *c, const unsigned char *result, tutti_dtype dtype, size_t at, size_t count,
+                           int rank, enum tti_check_pattern pattern, uint64_t first);
+
+/* ... are the reduction of elements [first, ...) of all ranks' data. */
+void tti_check_expect_fold(struct tti_check *c, const unsigned char *result, const struct tti_check_plan *plan,
+                           size_t at, size_t count, uint64_t first);
+
+/* One number that has to be another one. Returns whether it is. Every plain comparison of the suite goes through it. */
+bool tti_check_expect_i64(struct tti_check *c, const char *what, int64_t got, int64_t wanted);
+
+/* ---- parts.c: where parts lie in a joined tensor ---- */
+
+struct tti_check_parts {
+    int n;
+    int64_t *counts; /* rows of each part              */
+    int64_t *at;     /* first row of each part         */
+    int64_t rows;    /* of the joined tensor           */
+    size_t outer;    /* product of the dimensions before dim */
+    size_t inner;    /* and behind it                  */
+    bool displaced;  /* the parts do not simply follow one another */
+};
+
+/* The joined tensor of a plan: counts and places as the spread says. */
+void tti_check_parts_make(struct tti_check_parts *parts, int n, const struct tti_check_plan *plan);
+/* all_to_all_v: how rank `rank` cuts its input (send) or joins its output. */
+void tti_check_parts_make_pairwise(struct tti_check_parts *parts, int n, const struct tti_check_plan *plan, int rank,
+                                   bool send);
+void tti_check_parts_free(struct tti_check_parts *parts);
+/* The plan's shape with `rows` rows along its dimension. */
+void tti_check_parts_shape(const struct tti_check_plan *plan, int64_t rows, int64_t shape[3]);
+
+static inline size_t tti_check_parts_first(const struct tti_check_parts *parts, int part, size_t outer)
+{
+    return (outer * (size_t)parts->rows + (size_t)parts->at[part]) * parts->inner;
+}
+
+static inline size_t tti_check_parts_run(const struct tti_check_parts *parts, int part)
+{
+    return (size_t)parts->counts[part] * parts->inner;
+}
+
+/* The joined result has every rank's part where it belongs, and nothing else was written. */
+void tti_check_parts_gathered(struct tti_check *c, struct tti_check_tensor *x, const struct tti_check_parts *parts,
+                              const struct tti_check_plan *plan);
+
+/* The joined result's rows that are in no part have not been written. */
+void tti_check_parts_gaps(struct tti_check *c, struct tti_check_tensor *x, const struct tti_check_parts *parts);
+
+#endif

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Where the ranks come from. Inside a launcher's job every process is one rank. Alone, `tutti check` makes its ranks
+ * itself: as threads for the backend `local`, else by becoming `tutti run` on itself, which then starts the ranks.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check/check.h"
+#include "common/cpus.h"
+
+/* Set for the ranks of our own `tutti run`: "terminal" if rank 0 may draw a progress line, else "pipe". */
+#define STARTED "TUTTI_CHECK_STARTED"
+
+int tti_check_cpus(void)
+{
+    struct tti_cpu_list list = {0};
+    int cpus = 1;
+    if (tti_cpus_allowed(&list)) {
+        cpus = tti_cpus_usable(list.count, tti_cpus_quota());
+        tti_cpu_list_free(&list);
+    }
+    return cpus;
+}
+
+bool tti_check_in_launcher(void)
+{
+    /* A rank number together with a size: Slurm sets the size alone in a shell that is no rank. */
+    static const char *const pairs[][2] = {
+        {"TUTTI_RANK", "TUTTI_WORLD_SIZE"},
+        {"RANK", "WORLD_SIZE"},
+        {"WORLD_RANK", "WORLD_SIZE"},
+        {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+        {"PMI_RANK", "PMI_SIZE"},
+        {"PMIX_RANK", "PMIX_NAMESPACE"},
+        {"SLURM_PROCID", "SLURM_NTASKS"},
+    };
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+        if (getenv(pairs[i][0]) && getenv(pairs[i][1])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+struct shared {
+    const struct tti_check_options *options;
+    atomic_int failed; /* relaxed: read after the threads were joined */
+};
+
+static tutti_status run_thread(tutti_group *group, void *user)
+{
+    struct shared *shared = user;
+    if (!tti_check_rank(shared->options, group)) {
+        atomic_store_explicit(&shared->failed, 1, memory_order_relaxed);
+    }
+    return TUTTI_OK;
+}
+
+int tti_check_run_threads(const struct tti_check_options *options)
+{
+    struct shared shared = {.options = options};
+    tutti_error error;
+    if (tutti_run_threads(options->ranks, run_thread, &shared, &error) != TUTTI_OK) {
+        fprintf(stderr, "tutti check: cannot run %d ranks as threads: %s\n", options->ranks, error.message);
+        return 1;
+    }
+    return atomic_load_explicit(&shared.failed, memory_order_relaxed) != 0;
+}
+
+int tti_check_join(const struct tti_check_options *options)
+{
+    tutti_group *world = NULL;
+    tutti_error error;
+    if (tutti_init(TUTTI_CONFIG(.backend = options->backend, .timeout_ms = options->timeout_ms), &world, &error) !=
+        TUTTI_OK) {
+        fprintf(stderr, "tutti check: cannot join the job: %s\n", error.message);
+        return 1;
+    }
+    if (options->ranks > 0 && options->ranks != tutti_group_size(world)) {
+        fprintf(stderr, "tutti check: -n %d, but the launcher has started %d ranks: leave out -n\n", options->ranks,
+                tutti_group_size(world));
+        tutti_finalize(NULL);
+        return 2;
+    }
+    const bool passed = tti_check_rank(options, world);
+    tutti_group_destroy(world, NULL);
+    tutti_finalize(NULL);
+    return passed ? 0 : 1;
+}
+
+int tti_check_launch(const struct tti_check_options *options)
+{
+    if (getenv(STARTED)) {
+        fprintf(stderr, "tutti check: %s is set, but nothing says which rank this is: unset it\n", STARTED);
+        return 2;
+    }
+    static char self[PATH_MAX];
+    const ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    if (length < 0 || access(self, X_OK) != 0) {
+        snprintf(self, sizeof(self), "/proc/self/exe"); /* replaced while it runs: start the old one */
+    }
+    char ranks[16];
+    char seed[32];
+    char timeout[32];
+    snprintf(ranks, sizeof(ranks), "%d", options->ranks);
+    snprintf(seed, sizeof(seed), "%llu", (unsigned long long)options->seed);
+    snprintf(timeout, sizeof(timeout), "%lldms", (long long)options->timeout_ms);
+    const char *arguments[24] = {self, "run", "-n", ranks, "--no-prefix", "--", self, "check", "--seed", seed};
+    size_t n = 10;
+    arguments[n++] = "--timeout";
+    arguments[n++] = timeout;
+    if (options->backend) {
+        arguments[n++] = "--backend";
+        arguments[n++] = options->backend;
+    }
+    if (options->filter) {
+        arguments[n++] = "--filter";
+        arguments[n++] = options->filter;
+    }
+    if (options->quick) {
+        arguments[n++] = "--quick";
+    }
+    arguments[n] = NULL;
+    setenv(STARTED, isatty(STDOUT_FILENO) == 1 ? "terminal" : "pipe", 1);
+    execv(self, (char *const *)arguments);
+    fprintf(stderr, "tutti check: cannot start %s run: %s\n", self, strerror(errno));
+    return 1;
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Tensors that know when somebody has written where he should not. All of a tensor's memory first holds a pattern that
+ * depends on the position: guards on both sides, gaps between strided elements, and the elements themselves, so that
+ * "nobody wrote here" is one comparison whatever the place.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "check/data.h"
+#include "check/reference.h"
+
+#define GUARD 256u
+
+static unsigned char pattern_at(size_t position)
+{
+    return (unsigned char)(position * 37u + 0x5bu);
+}
+
+/* Strides in elements, and the distance from the first element to the last. */
+static size_t lay_out(struct tti_check_tensor *x, int ndim, enum tti_check_layout layout)
+{
+    int64_t step = 1;
+    if (layout == TTI_CHECK_TRANSPOSED) {
+        for (int d = 0; d < ndim; d++) {
+            x->strides[d] = step;
+            step *= x->shape[d] > 0 ? x->shape[d] : 1;
+        }
+    } else {
+        const int64_t gap = layout == TTI_CHECK_STRIDED ? 1 : 0;
+        step += gap;
+        for (int d = ndim - 1; d >= 0; d--) {
+            x->strides[d] = step;
+            step = step * (x->shape[d] > 0 ? x->shape[d] : 1) + gap;
+        }
+    }
+    size_t last = 0;
+    for (int d = 0; d < ndim; d++) {
+        last += (size_t)(x->shape[d] > 0 ? x->shape[d] - 1 : 0) * (size_t)x->strides[d];
+    }
+    return last;
+}
+
+void tti_check_tensor_make(struct tti_check_tensor *x, tutti_dtype dtype, int ndim, const int64_t *shape,
+                           enum tti_check_layout layout)
+{
+    memset(x, 0, sizeof(*x));
+    x->dtype = dtype;
+    x->item = tutti_dtype_size(dtype);
+    x->count = 1;
+    for (int d = 0; d < ndim; d++) {
+        x->shape[d] = shape[d];
+        x->count *= (size_t)shape[d];
+    }
+    const size_t last = lay_out(x, ndim, layout);
+    const bool strided = layout == TTI_CHECK_STRIDED || layout == TTI_CHECK_TRANSPOSED;
+    x->compact = !strided;
+    x->span = x->count == 0 ? 0 : (last + 1) * x->item;
+    x->start = GUARD + (layout == TTI_CHECK_UNALIGNED || layout == TTI_CHECK_OFFSET ? x->item : 0);
+    x->bytes = x->start + x->span + GUARD;
+    x->memory = tti_check_memory(x->bytes);
+    for (size_t i = 0; i < x->bytes; i++) {
+        x->memory[i] = pattern_at(i);
+    }
+    x->t = tutti_tensor_nd(x->memory + x->start, ndim, x->shape, dtype);
+    if (strided) {
+        x->t.strides = x->strides;
+    }
+    if (layout == TTI_CHECK_OFFSET) {
+        x->t.byte_offset = 3 * x->item;
+        x->t.data = x->memory + x->start - 3 * x->item;
+    }
+    if (x->count == 0 && layout == TTI_CHECK_COMPACT) {
+        x->t.data = NULL; /* legal for a tensor without elements */
+    }
+}
+
+void tti_check_tensor_free(struct tti_check_tensor *x)
+{
+    free(x->memory);
+    free(x->packed);
+    x->memory = NULL;
+    x->packed = NULL;
+}
+
+/* Where the element of a row-major number lies in memory. */
+static size_t place_of(const struct tti_check_tensor *x, size_t number)
+{
+    size_t offset = 0;
+    for (int d = x->t.ndim - 1; d >= 0; d--) {
+        offset += (number % (size_t)x->shape[d]) * (size_t)x->strides[d];
+        number /= (size_t)x->shape[d];
+    }
+    return x->start + offset * x->item;
+}
+
+void tti_check_tensor_fill(struct tti_check *c, struct tti_check_tensor *x, size_t at, size_t count, int rank,
+                           enum tti_check_pattern pattern, uint64_t first)
+{
+    const uint64_t key = tti_check_rank_key(c, rank);
+    if (x->compact) {
+        tti_check_generate(x->memory + x->start + at * x->item, x->dtype, pattern, key, first, count);
+        return;
+    }
+    unsigned char *elements = tti_check_memory(count * x->item);
+    tti_check_generate(elements, x->dtype, pattern, key, first, count);
+    for (size_t i = 0; i < count; i++) {
+        memcpy(x->memory + place_of(x, at + i), elements + i * x->item, x->item);
+    }
+    free(elements);
+}
+
+DLTensor tti_check_tensor_view(const struct tti_check_tensor *x, size_t at, int ndim, const int64_t *shape)
+{
+    return tutti_tensor_nd(x->memory + x->start + at * x->item, ndim, shape, x->dtype);
+}
+
+void tti_check_tensor_seal(struct tti_check_tensor *x)
+{
+    x->sealed = tti_check_hash(x->memory, x->bytes, 0);
+}
+
+void tti_check_tensor_unchanged(struct tti_check *c, struct tti_check_tensor *x, const char *what)
+{
+    if (tti_check_sabotaged(c, TTI_CHECK_SPOIL_INPUT)) {
+        x->memory[x->start] ^= 1;
+    }
+    if (tti_check_hash(x->memory, x->bytes, 0) != x->sealed) {
+        tti_check_fail(c, "%s was written to, and is not the place of a result", what);
+    }
+}
+
+/* Fails at the first byte of [from, to) that has been written. */
+static void guard_region(struct tti_check *c, const struct tti_check_tensor *x, size_t from, size_t to,
+                         const unsigned char *owned)
+{
+    for (size_t i = from; i < to; i++) {
+        if (x->memory[i] != pattern_at(i) && !(owned && owned[i])) {
+            tti_check_fail(c, "byte %td relative to the output's first element was written (the output's %zu elements "
+                              "of %zu bytes span %zu bytes)",
+                           (ptrdiff_t)i - (ptrdiff_t)x->start, x->count, x->item, x->span);
+            return;
+        }
+    }
+}
+
+static void guards(struct tti_check *c, const struct tti_check_tensor *x)
+{
+    guard_region(c, x, 0, x->start, NULL);
+    guard_region(c, x, x->start + x->span, x->bytes, NULL);
+    if (x->compact || x->count == 0) {
+        return;
+    }
+    unsigned char *owned = tti_check_memory(x->bytes);
+    memset(owned, 0, x->bytes);
+    for (size_t i = 0; i < x->count; i++) {
+        memset(owned + place_of(x, i), 1, x->item);
+    }
+    guard_region(c, x, x->start, x->start + x->span, owned);
+    free(owned);
+}
+
+const unsigned char *tti_check_tensor_result(struct tti_check *c, struct tti_check_tensor *x)
+{
+    if (tti_check_sabotaged(c, TTI_CHECK_SPOIL_GUARD)) {
+        x->memory[x->start + x->span] ^= 1;
+    }
+    if (x->count > 0 && tti_check_sabotaged(c, TTI_CHECK_SPOIL_RESULT)) {
+        /* the highest byte of an element: above any bound of an error */
+        x->memory[x->start + x->item - 1] ^= x->dtype == TUTTI_BOOL ? 1 : 0x40;
+    }
+    guards(c, x);
+    if (x->compact) {
+        return x->memory + x->start;
+    }
+    free(x->packed);
+    x->packed = tti_check_memory(x->count * x->item);
+    for (size_t i = 0; i < x->count; i++) {
+        memcpy(x->packed + i * x->item, x->memory + place_of(x, i), x->item);
+    }
+    return x->packed;
+}
+
+void tti_check_tensor_untouched(struct tti_check *c, struct tti_check_tensor *x, size_t at, size_t count)
+{
+    for (size_t i = at; i < at + count; i++) {
+        const size_t place = x->compact ? x->start + i * x->item : place_of(x, i);
+        for (size_t b = 0; b < x->item; b++) {
+            if (x->memory[place + b] != pattern_at(place + b)) {
+                tti_check_fail(c, "element %zu of %zu was written, but belongs to no part of the result", i, x->count);
+                return;
+            }
+        }
+    }
+}

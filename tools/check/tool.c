@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* `tutti check`: the command line. */
+#include <argp.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check/check.h"
+#include "common/number.h"
+#include "tools.h"
+
+enum { OPTION_BACKEND = 256, OPTION_QUICK, OPTION_FILTER, OPTION_SEED, OPTION_LIST, OPTION_TIMEOUT };
+
+static const struct argp_option argp_options[] = {
+    {"backend", OPTION_BACKEND, "NAME", 0, "Backend to test (default auto; `tutti info` lists them)", 0},
+    {"ranks", 'n', "N", 0, "Ranks to start (default: as many as CPUs, 2 at least); not inside a launcher", 0},
+    {"quick", OPTION_QUICK, NULL, 0, "A subset that takes seconds", 0},
+    {"filter", OPTION_FILTER, "TEXT", 0, "Only the cases whose name (as in all_reduce/types/f32/sum/301) contains TEXT",
+     0},
+    {"seed", OPTION_SEED, "N", 0, "Another set of random data and sequences (default 1)", 0},
+    {"timeout", OPTION_TIMEOUT, "S", 0, "Seconds that an operation may take before it counts as hanging (default 60)",
+     0},
+    {"list", OPTION_LIST, NULL, 0, "Print the names of the cases, and run nothing", 0},
+    {0}};
+
+static const char argp_doc[] =
+    "Run the conformance suite on this machine: every collective and message, compared with a reference computed "
+    "independently.\v"
+    "Alone it starts its own ranks; inside a job (tutti run, torchrun, mpirun, srun, ...) every process is one rank. The "
+    "exit code is 0 if every case passed, 1 if one failed, 2 for a command line that cannot be understood. The last line "
+    "is: N passed, N failed, N skipped.\n\n"
+    "Examples:\n"
+    "  tutti check --quick\n"
+    "  tutti check --backend shm -n 8\n"
+    "  tutti check --backend local -n 4 --filter all_reduce/sizes\n"
+    "  mpirun -n 4 tutti check";
+
+static int64_t number(struct argp_state *state, const char *option, const char *text, int64_t minimum, int64_t maximum)
+{
+    int64_t value = minimum;
+    if (!tti_parse_integer(text, minimum, maximum, &value)) {
+        argp_error(state, "%s takes a number from %lld to %lld, not '%s'", option, (long long)minimum,
+                   (long long)maximum, text);
+    }
+    return value;
+}
+
+/* Seconds as people write them, or the exact milliseconds that tti_check_launch hands on. */
+static int64_t duration(struct argp_state *state, const char *text)
+{
+    char digits[24];
+    int64_t ms = 0;
+    const size_t length = strlen(text);
+    if (length > 2 && length < sizeof(digits) && strcmp(text + length - 2, "ms") == 0) {
+        memcpy(digits, text, length - 2);
+        digits[length - 2] = '\0';
+        if (!tti_parse_integer(digits, 1, INT32_MAX, &ms)) {
+            ms = 0;
+        }
+    } else if (!tti_parse_duration(text, &ms) || ms > INT32_MAX) {
+        ms = 0;
+    }
+    if (ms <= 0) {
+        argp_error(state, "--timeout takes seconds (as in 90, 0.5, 5m), not '%s'", text);
+    }
+    return ms;
+}
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+    struct tti_check_options *options = state->input;
+    switch (key) {
+    case 'n':
+        options->ranks = (int)number(state, "-n", argument, 1, 1024);
+        return 0;
+    case OPTION_BACKEND:
+        options->backend = argument;
+        return 0;
+    case OPTION_QUICK:
+        options->quick = true;
+        return 0;
+    case OPTION_FILTER:
+        options->filter = argument;
+        return 0;
+    case OPTION_SEED:
+        options->seed = (uint64_t)number(state, "--seed", argument, 0, INT64_MAX);
+        return 0;
+    case OPTION_TIMEOUT:
+        options->timeout_ms = duration(state, argument);
+        return 0;
+    case OPTION_LIST:
+        options->list = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "'%s' is not an option; to choose cases say --filter %s", argument, argument);
+        return EINVAL;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* Whether a backend of that name can be used here; says why not. "auto" and "cpu:shm,..." are the library's to judge. */
+static bool usable(const char *name)
+{
+    char why[256] = "";
+    if (!name || strchr(name, ':') || strcmp(name, "auto") == 0) {
+        return true;
+    }
+    const tutti_backend *backend = tutti_backend_find(name);
+    if (!backend) {
+        fprintf(stderr, "tutti check: there is no backend '%s'; known are", name);
+        for (size_t i = 0; (backend = tutti_backend_at(i)) != NULL; i++) {
+            fprintf(stderr, "%s%s", i == 0 ? " " : ", ", backend->name);
+        }
+        fprintf(stderr, "\n");
+        return false;
+    }
+    if (!tutti_backend_available(backend, why, sizeof(why))) {
+        fprintf(stderr, "tutti check: the backend '%s' is not available here: %s\n", name, why);
+        return false;
+    }
+    return true;
+}
+
+int tutti_tool_check(int argc, char **argv)
+{
+    struct tti_check_options options = {.seed = 1, .timeout_ms = 60000, .sabotage = getenv("TUTTI_CHECK_SABOTAGE")};
+    const struct argp argp = {argp_options, parse, NULL, argp_doc, NULL, NULL, NULL};
+    argp_err_exit_status = TTI_EXIT_USAGE;
+    if (argp_parse(&argp, argc, argv, 0, NULL, &options) != 0) {
+        return TTI_EXIT_USAGE;
+    }
+    const bool joins = tti_check_in_launcher();
+    if (!joins && options.ranks == 0) {
+        const int cpus = tti_check_cpus();
+        options.ranks = cpus < 2 ? 2 : cpus;
+    }
+    if (options.list) {
+        tti_check_list(&options, options.ranks > 0 ? options.ranks : 2);
+        return 0;
+    }
+    const char *name = options.backend ? options.backend : getenv("TUTTI_BACKEND");
+    if (!usable(name)) {
+        return 1;
+    }
+    if (joins) {
+        return tti_check_join(&options);
+    }
+    const tutti_backend *backend = name ? tutti_backend_find(name) : NULL;
+    return backend && (backend->capabilities & TUTTI_CAP_ONE_PROCESS) ? tti_check_run_threads(&options)
+                                                                      : tti_check_launch(&options);
+}

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The command line of `tutti run`. Options end at the first word that is not one (or at "--"): everything from there on
+ * belongs to the program, so that `tutti run -n 4 ./train -n 1000` means what it says.
+ */
+#include "run.h"
+
+#include <argp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../common/number.h"
+#include "../tools.h"
+
+enum {
+    OPTION_BACKEND = 256,
+    OPTION_TIMEOUT,
+    OPTION_GRACE,
+    OPTION_ENV,
+    OPTION_LOG_DIR,
+    OPTION_ONLY_RANK,
+    OPTION_NO_PREFIX,
+    OPTION_BIND,
+    OPTION_CPUS,
+    OPTION_RESTARTS,
+    OPTION_DRY_RUN,
+};
+
+static const struct argp_option argp_options[] = {
+    {NULL, 0, NULL, 0, "The job:", 1},
+    {"ranks", 'n', "N|auto", 0, "Ranks to start (default auto: one per CPU that the affinity mask and cgroup grant)", 1},
+    {"backend", OPTION_BACKEND, "NAME", 0, "Backend to use (sets TUTTI_BACKEND)", 1},
+    {"env", OPTION_ENV, "KEY=VALUE", 0, "Set a variable for all ranks; may be repeated", 1},
+    {"timeout", OPTION_TIMEOUT, "S", 0, "End the job after S seconds and exit with 124 (also 90s, 5m, 2h)", 1},
+    {"grace", OPTION_GRACE, "S", 0, "Seconds between SIGTERM and SIGKILL when the job is ended (default 5)", 1},
+    {"max-restarts", OPTION_RESTARTS, "N", 0, "Start all ranks again when one fails, at most N times (default 0)", 1},
+    {NULL, 0, NULL, 0, "CPUs:", 2},
+    {"cpus", OPTION_CPUS, "LIST", 0, "Use these CPUs only (as in 0-3,8)", 2},
+    {"bind-to", OPTION_BIND, "core|numa|none", 0,
+     "Give each rank its share of the cores, a NUMA node, or leave it free (default none)", 2},
+    {NULL, 0, NULL, 0, "Output:", 3},
+    {"log-dir", OPTION_LOG_DIR, "DIR", 0, "Also write each rank's output to DIR/rank-R.out and DIR/rank-R.err", 3},
+    {"only-rank", OPTION_ONLY_RANK, "R", 0, "Show the output of rank R only", 3},
+    {"no-prefix", OPTION_NO_PREFIX, NULL, 0, "Do not put [rank] before each line", 3},
+    {"dry-run", OPTION_DRY_RUN, NULL, 0, "Print what would be started, and start nothing", 3},
+    {"verbose", 'v', NULL, 0, "Say what the launcher does", 3},
+    {0}};
+
+static const char argp_doc[] =
+    "Start PROGRAM on every rank of a job on this host, and end all of it when one rank fails.\v"
+    "More ranks than CPUs are welcome, and so is root. Standard input goes to rank 0. Every line is shown with its rank "
+    "before it when there is more than one. The exit code is that of the rank that failed first (128 + N for signal N), "
+    "124 after --timeout, 126 or 127 if PROGRAM cannot be started. Each rank finds TUTTI_RANK, TUTTI_WORLD_SIZE and "
+    "torch's RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT in its environment.\n\n"
+    "Examples:\n"
+    "  tutti run ./train                            one rank per CPU\n"
+    "  tutti run -n 4 --timeout 10m ./train --lr 0.1\n"
+    "  tutti run -n 2 --only-rank 0 python3 train.py\n"
+    "  tutti run -n 8 --bind-to core --log-dir logs ./train\n"
+    "  tutti run -n 2 --dry-run ./train             show the ranks' environments";
+
+struct parser {
+    struct tti_run_options *options;
+    const char *ranks;
+};
+
+static int parse_count(struct argp_state *state, const char *option, const char *text, int64_t minimum, int64_t maximum)
+{
+    int64_t value = 0;
+    if (!tti_parse_integer(text, minimum, maximum, &value)) {
+        argp_error(state, "%s takes a number from %lld to %lld, not '%s'", option, (long long)minimum,
+                   (long long)maximum, text);
+    }
+    return (int)value;
+}
+
+static int64_t parse_seconds(struct argp_state *state, const char *option, const char *text)
+{
+    int64_t ms = 0;
+    if (!tti_parse_duration(text, &ms)) {
+        argp_error(state, "%s takes seconds (as in 90, 0.5, 5m, 2h), not '%s'", option, text);
+    }
+    return ms;
+}
+
+static void add_environment(struct argp_state *state, struct tti_run_options *options, const char *assignment)
+{
+    /* These say who a rank is; a wrong one makes ranks wait for each other for ever. */
+    static const char *const reserved[] = {
+        "TUTTI_RANK", "TUTTI_WORLD_SIZE", "TUTTI_LOCAL_RANK", "TUTTI_LOCAL_WORLD_SIZE", "TUTTI_JOB", "RANK",
+        "WORLD_SIZE", "LOCAL_RANK",       "LOCAL_WORLD_SIZE"};
+    const char *equals = strchr(assignment, '=');
+    if (!equals || equals == assignment) {
+        argp_error(state, "--env takes KEY=VALUE, not '%s'", assignment);
+        return;
+    }
+    size_t length = (size_t)(equals - assignment);
+    for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++) {
+        if (strlen(reserved[i]) == length && memcmp(reserved[i], assignment, length) == 0) {
+            argp_error(state, "--env %s: the launcher sets %s for each rank", assignment, reserved[i]);
+        }
+    }
+    const char **grown = realloc(options->env, (options->env_count + 1) * sizeof(*grown));
+    if (!grown) {
+        argp_failure(state, TTI_EXIT_FAILED, 0, "out of memory");
+        return;
+    }
+    grown[options->env_count++] = assignment;
+    options->env = grown;
+}
+
+static void parse_bind(struct argp_state *state, struct tti_run_options *options, const char *text)
+{
+    static const char *const names[] = {[TTI_BIND_NONE] = "none", [TTI_BIND_CORE] = "core", [TTI_BIND_NUMA] = "numa"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strcmp(text, names[i]) == 0) {
+            options->bind = (enum tti_bind)i;
+            return;
+        }
+    }
+    argp_error(state, "--bind-to takes core, numa or none, not '%s'", text);
+}
+
+static void parse_cpus(struct argp_state *state, struct tti_run_options *options, const char *text)
+{
+    struct tti_cpu_list wanted;
+    struct tti_cpu_list allowed;
+    if (!tti_cpu_list_parse(text, &wanted)) {
+        argp_error(state, "--cpus takes CPU numbers (as in 0-3,8), not '%s'", text);
+        return;
+    }
+    if (!tti_cpus_allowed(&allowed)) {
+        argp_failure(state, TTI_EXIT_FAILED, 0, "cannot read the CPU affinity mask of this process");
+        return;
+    }
+    for (size_t i = 0; i < wanted.count; i++) {
+        if (!tti_cpu_list_has(&allowed, wanted.cpus[i])) {
+            char there[256];
+            tti_cpu_list_format(&allowed, there, sizeof(there));
+            argp_error(state, "--cpus %s: CPU %d is not available here; there are %s", text, wanted.cpus[i], there);
+        }
+    }
+    tti_cpu_list_free(&allowed);
+    tti_cpu_list_free(&options->cpus);
+    options->cpus = wanted;
+    options->cpus_given = true;
+}
+
+/* Things that can be judged only when all options are known. */
+static void complete(struct argp_state *state, const struct parser *parser)
+{
+    struct tti_run_options *options = parser->options;
+    options->cpus_usable = tti_cpus_usable(options->cpus.count, tti_cpus_quota());
+    options->ranks = options->cpus_usable < TTI_MAX_RANKS ? options->cpus_usable : TTI_MAX_RANKS;
+    if (parser->ranks && strcmp(parser->ranks, "auto") != 0) {
+        int64_t ranks = 0;
+        if (!tti_parse_integer(parser->ranks, 1, TTI_MAX_RANKS, &ranks)) {
+            argp_error(state, "-n takes a number of ranks from 1 to %d, or auto, not '%s'", TTI_MAX_RANKS,
+                       parser->ranks);
+        }
+        options->ranks = (int)ranks;
+    }
+    if (options->only_rank >= options->ranks) {
+        argp_error(state, "--only-rank %d: the job has ranks 0 to %d", options->only_rank, options->ranks - 1);
+    }
+    if (!options->program) {
+        argp_error(state, "which program? Say it after the options, as in: tutti run -n 2 ./train");
+    }
+}
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+    struct parser *parser = state->input;
+    struct tti_run_options *options = parser->options;
+    switch (key) {
+    case 'n':
+        parser->ranks = argument;
+        return 0;
+    case 'v':
+        options->verbose = true;
+        return 0;
+    case OPTION_BACKEND:
+        if (*argument == '\0') {
+            argp_error(state, "--backend takes a name; `tutti info` lists them");
+        }
+        options->backend = argument;
+        return 0;
+    case OPTION_TIMEOUT:
+        options->timeout_ms = parse_seconds(state, "--timeout", argument);
+        if (options->timeout_ms == 0) {
+            argp_error(state, "--timeout must be more than 0");
+        }
+        return 0;
+    case OPTION_GRACE:
+        options->grace_ms = parse_seconds(state, "--grace", argument);
+        return 0;
+    case OPTION_ENV:
+        add_environment(state, options, argument);
+        return 0;
+    case OPTION_LOG_DIR:
+        options->log_dir = argument;
+        return 0;
+    case OPTION_ONLY_RANK:
+        options->only_rank = parse_count(state, "--only-rank", argument, 0, TTI_MAX_RANKS - 1);
+        return 0;
+    case OPTION_NO_PREFIX:
+        options->prefix = false;
+        return 0;
+    case OPTION_BIND:
+        parse_bind(state, options, argument);
+        return 0;
+    case OPTION_CPUS:
+        parse_cpus(state, options, argument);
+        return 0;
+    case OPTION_RESTARTS:
+        options->max_restarts = parse_count(state, "--max-restarts", argument, 0, 1000000);
+        return 0;
+    case OPTION_DRY_RUN:
+        options->dry_run = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        options->program = state->argv + state->next - 1;
+        state->next = state->argc;
+        return 0;
+    case ARGP_KEY_END:
+        complete(state, parser);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+void tti_run_options_parse(struct tti_run_options *options, int argc, char **argv)
+{
+    *options = (struct tti_run_options){.timeout_ms = -1, .grace_ms = 5000, .only_rank = -1, .prefix = true};
+    if (!tti_cpus_allowed(&options->cpus)) {
+        fprintf(stderr, "tutti run: cannot read the CPU affinity mask of this process\n");
+        exit(TTI_EXIT_FAILED);
+    }
+    struct parser parser = {.options = options};
+    struct argp argp = {argp_options, parse, "[--] PROGRAM [ARGUMENT...]", argp_doc, NULL, NULL, NULL};
+    argp_err_exit_status = TTI_EXIT_USAGE;
+    error_t result = argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &parser);
+    if (result != 0) {
+        fprintf(stderr, "tutti run: cannot read the command line: %s\n", strerror(result));
+        exit(TTI_EXIT_FAILED);
+    }
+}
+
+void tti_run_options_free(struct tti_run_options *options)
+{
+    tti_cpu_list_free(&options->cpus);
+    free(options->env);
+    options->env = NULL;
+}

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The poll loop of a running job. It sleeps until something happens: a rank writes, a signal arrives (a child's death is
+ * one), the terminal takes output again, a deadline passes.
+ *
+ *   RUNNING   until all ranks have ended well, one has failed, or --timeout has passed
+ *   ENDING    SIGTERM was sent to the whole process group; after the grace period
+ *   KILLED    SIGKILL was sent
+ *
+ * The job is over when no rank runs and the launcher has no other children: being a child subreaper it inherits whatever
+ * the ranks leave behind, also processes that have left the group. They are ended the same way, so that a finished job has
+ * no process left.
+ */
+#include "job.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+#define PARTIAL_LINE_MS 200   /* how long an unfinished line of rank 0 waits for the rest */
+#define KILLED_MS       10000 /* how long a process may take to die of SIGKILL */
+#define STRAYS          256
+
+/* Children that are neither a rank nor the guard: what ranks have left behind. */
+static size_t find_strays(const struct tti_job *job, pid_t *strays)
+{
+    size_t count = tti_process_children(getpid(), strays, STRAYS);
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        bool known = strays[i] == job->guard;
+        for (int rank = 0; rank < job->started && !known; rank++) {
+            known = job->ranks[rank].running && job->ranks[rank].pid == strays[i];
+        }
+        if (!known) {
+            strays[kept++] = strays[i];
+        }
+    }
+    return kept;
+}
+
+/* To everyone in the job's process group; the guard blocks all but SIGKILL. */
+static void signal_group(const struct tti_job *job, int number)
+{
+    if (job->guard > 0) {
+        kill(-job->guard, number);
+    }
+}
+
+static void signal_strays(const struct tti_job *job, int number)
+{
+    pid_t strays[STRAYS];
+    size_t count = find_strays(job, strays);
+    for (size_t i = 0; i < count; i++) {
+        kill(strays[i], number);
+    }
+}
+
+static void kill_job(struct tti_job *job)
+{
+    job->state = TTI_JOB_KILLED;
+    job->state_deadline_ns = tti_deadline_ns(tti_now_ns(), KILLED_MS);
+    signal_group(job, SIGKILL);
+    signal_strays(job, SIGKILL);
+}
+
+static void end_job(struct tti_job *job)
+{
+    if (job->state != TTI_JOB_RUNNING) {
+        return;
+    }
+    if (job->options->grace_ms == 0) {
+        kill_job(job);
+        return;
+    }
+    job->state = TTI_JOB_ENDING;
+    job->state_deadline_ns = tti_deadline_ns(tti_now_ns(), job->options->grace_ms);
+    if (job->forwarded != SIGTERM) {
+        signal_group(job, SIGTERM);
+    }
+    signal_strays(job, SIGTERM);
+    /* A stopped process sees SIGTERM only when it goes on. */
+    signal_group(job, SIGCONT);
+}
+
+/* `first` is the child whose death was announced: when several died, it was the first one. */
+static void reap(struct tti_job *job, pid_t first)
+{
+    bool failure = false;
+    int status = 0;
+    pid_t pid = first > 0 ? waitpid(first, &status, WNOHANG) : 0;
+    if (pid <= 0) {
+        pid = waitpid(-1, &status, WNOHANG);
+    }
+    for (; pid > 0; pid = waitpid(-1, &status, WNOHANG)) {
+        if (pid == job->guard) {
+            job->guard = 0;
+            continue;
+        }
+        for (int rank = 0; rank < job->started; rank++) {
+            if (job->ranks[rank].running && job->ranks[rank].pid == pid) {
+                tti_job_note_end(job, rank, status);
+                failure = failure || !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+                if (job->options->verbose && WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+                    tti_output_message(job->output, "rank %d ended after %.1f s", rank,
+                                       tti_job_rank_seconds(&job->ranks[rank]));
+                }
+                break;
+            }
+        }
+    }
+    if (failure && job->state == TTI_JOB_RUNNING) {
+        tti_job_find_suspects(job);
+        end_job(job);
+    }
+    tti_job_judge(job);
+}
+
+static void forward(struct tti_job *job, int number)
+{
+    if (number == SIGINT && ++job->interrupts > 1) {
+        tti_output_message(job->output, "interrupted again: killing all ranks");
+        if (!job->failed && job->launcher_code == 0) {
+            job->launcher_code = TTI_EXIT_SIGNAL + SIGINT;
+        }
+        kill_job(job);
+        return;
+    }
+    if (number != SIGUSR1 && number != SIGUSR2) {
+        job->forwarded = number;
+    }
+    if (job->options->verbose) {
+        tti_output_message(job->output, "passing SIG%s on to the ranks", sigabbrev_np(number));
+    }
+    signal_group(job, number);
+}
+
+static void handle_signals(struct tti_job *job)
+{
+    struct signalfd_siginfo info;
+    while (read(job->signals->fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+        switch ((int)info.ssi_signo) {
+        case SIGCHLD:
+            reap(job, (pid_t)info.ssi_pid);
+            break;
+        case SIGTSTP:
+            /* Ctrl-Z stops the job as it would stop a single program. */
+            signal_group(job, SIGTSTP);
+            raise(SIGSTOP);
+            break;
+        case SIGCONT:
+            signal_group(job, SIGCONT);
+            break;
+        default:
+            forward(job, (int)info.ssi_signo);
+        }
+    }
+}
+
+static void handle_deadlines(struct tti_job *job)
+{
+    int64_t now = tti_now_ns();
+    if (job->state == TTI_JOB_RUNNING && now >= job->timeout_deadline_ns) {
+        tti_output_message(job->output, "the job ran longer than %.1f s (--timeout): ending it",
+                           (double)job->options->timeout_ms / 1000);
+        job->launcher_code = TTI_EXIT_TIMEOUT;
+        end_job(job);
+    } else if (job->state == TTI_JOB_ENDING && now >= job->state_deadline_ns) {
+        if (job->running > 0) {
+            tti_output_message(job->output, "%d rank%s did not end within %.1f s of SIGTERM: killing", job->running,
+                               job->running == 1 ? "" : "s", (double)job->options->grace_ms / 1000);
+        }
+        kill_job(job);
+    }
+}
+
+/* True when nothing of the job runs any more (or nothing helps any more). */
+static bool is_over(struct tti_job *job)
+{
+    bool hopeless = job->state == TTI_JOB_KILLED && tti_now_ns() >= job->state_deadline_ns;
+    if (job->running > 0 && !hopeless) {
+        return false;
+    }
+    pid_t strays[STRAYS];
+    size_t count = find_strays(job, strays);
+    if (count == 0 && job->running == 0) {
+        return true;
+    }
+    if (hopeless) {
+        tti_output_message(job->output, "%zu process%s did not die of SIGKILL (waiting in the kernel?) and stay behind",
+                           count + (size_t)job->running, count + (size_t)job->running == 1 ? "" : "es");
+        job->launcher_code = job->launcher_code ? job->launcher_code : TTI_EXIT_FAILED;
+        return true;
+    }
+    if (job->state == TTI_JOB_RUNNING) {
+        if (job->options->verbose) {
+            tti_output_message(job->output, "the ranks have left %zu process%s behind: ending them", count,
+                               count == 1 ? "" : "es");
+        }
+        end_job(job);
+    } else if (job->state == TTI_JOB_KILLED) {
+        signal_strays(job, SIGKILL); /* those that became ours only now */
+    }
+    return false;
+}
+
+static void close_terminal(struct tti_job *job)
+{
+    if (job->terminal_pipe >= 0) {
+        close(job->terminal_pipe);
+        job->terminal_pipe = -1;
+    }
+}
+
+/* The terminal to rank 0. Reading is left to whoever is in the foreground: a background launcher would be stopped. */
+static size_t poll_terminal(const struct tti_job *job, struct pollfd *entry)
+{
+    if (job->terminal_pipe < 0) {
+        return 0;
+    }
+    if (job->input_end > job->input_start) {
+        *entry = (struct pollfd){.fd = job->terminal_pipe, .events = POLLOUT};
+    } else if (tcgetpgrp(STDIN_FILENO) == getpgrp()) {
+        *entry = (struct pollfd){.fd = STDIN_FILENO, .events = POLLIN};
+    } else {
+        return 0;
+    }
+    return 1;
+}
+
+static void handle_terminal(struct tti_job *job, const struct pollfd *entry)
+{
+    if (entry->revents == 0 || job->terminal_pipe < 0) {
+        return;
+    }
+    if (entry->fd == STDIN_FILENO) {
+        ssize_t length = read(STDIN_FILENO, job->input, sizeof(job->input));
+        if (length > 0) {
+            job->input_start = 0;
+            job->input_end = (size_t)length;
+        } else if (length == 0 || (errno != EINTR && errno != EAGAIN)) {
+            close_terminal(job);
+        }
+        return;
+    }
+    ssize_t written = write(job->terminal_pipe, job->input + job->input_start, job->input_end - job->input_start);
+    if (written > 0) {
+        job->input_start += (size_t)written;
+    } else if (errno != EINTR && errno != EAGAIN) {
+        close_terminal(job); /* rank 0 reads no more */
+    }
+}
+
+static int poll_timeout(const struct tti_job *job)
+{
+    int64_t deadline = TTI_NEVER;
+    if (job->state != TTI_JOB_RUNNING) {
+        deadline = job->state_deadline_ns;
+    } else {
+        deadline = job->timeout_deadline_ns;
+    }
+    int64_t left = tti_remaining_ms(deadline);
+    if (tti_output_has_partial(job->output) && (left < 0 || left > PARTIAL_LINE_MS)) {
+        left = PARTIAL_LINE_MS;
+    }
+    return left > INT_MAX ? INT_MAX : (int)left;
+}
+
+/* Entries: signals, the terminal, the output. `entries` has room for all. */
+static void supervise(struct tti_job *job, struct pollfd *entries)
+{
+    while (!is_over(job)) {
+        entries[0] = (struct pollfd){.fd = job->signals->fd, .events = POLLIN};
+        size_t terminal = poll_terminal(job, &entries[1]);
+        struct pollfd *output = entries + 1 + terminal;
+        size_t count = 1 + terminal + tti_output_poll(job->output, output);
+        int ready = poll(entries, count, poll_timeout(job));
+        if (ready == 0) {
+            tti_output_show_partial(job->output);
+        }
+        if (ready >= 0) {
+            tti_output_handle(job->output, output);
+            if (terminal) {
+                handle_terminal(job, &entries[1]);
+            }
+            handle_signals(job);
+        }
+        handle_deadlines(job);
+    }
+}
+
+/* What is queued for the terminal goes out; an impatient user or --timeout may end that. */
+static void flush(struct tti_job *job, struct pollfd *entries)
+{
+    while (tti_output_pending(job->output) && tti_remaining_ms(job->timeout_deadline_ns) != 0) {
+        entries[0] = (struct pollfd){.fd = job->signals->fd, .events = POLLIN};
+        size_t count = 1 + tti_output_poll(job->output, entries + 1);
+        if (poll(entries, count, poll_timeout(job)) <= 0) {
+            continue;
+        }
+        tti_output_handle(job->output, entries + 1);
+        struct signalfd_siginfo info;
+        if (entries[0].revents && read(job->signals->fd, &info, sizeof(info)) == (ssize_t)sizeof(info) &&
+            (info.ssi_signo == SIGINT || info.ssi_signo == SIGTERM || info.ssi_signo == SIGHUP)) {
+            return;
+        }
+    }
+}
+
+int tti_run_job(const struct tti_run_options *options, const struct tti_job_identity *identity,
+                const struct tti_signals *signals, const char *path, pid_t *guard, bool *failed_by_rank)
+{
+    size_t streams = (size_t)options->ranks * 2;
+    struct tti_job job = {
+        .options = options,
+        .identity = identity,
+        .signals = signals,
+        .output = tti_output_new(streams, options->prefix && options->ranks > 1 && options->only_rank < 0),
+        .ranks = calloc((size_t)options->ranks, sizeof(struct tti_rank)),
+        .guard = *guard,
+        .timeout_deadline_ns = tti_deadline_ns(tti_now_ns(), options->timeout_ms),
+        .culprit = -1,
+        .terminal_pipe = -1,
+    };
+    struct pollfd *entries = calloc(streams + 4, sizeof(*entries));
+    int code = TTI_EXIT_FAILED;
+    if (job.output && job.ranks && entries) {
+        if (!tti_job_start(&job, path)) {
+            kill_job(&job);
+        }
+        supervise(&job, entries);
+        close_terminal(&job);
+        tti_output_drain(job.output);
+        tti_job_judge(&job);
+        flush(&job, entries);
+        code = tti_job_exit_code(&job);
+    }
+    *failed_by_rank = job.failed && job.launcher_code == 0 && job.forwarded == 0;
+    *guard = job.guard;
+    free(entries);
+    free(job.ranks);
+    tti_output_free(job.output);
+    return code;
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The sub-commands of `tutti`. Each takes its own argument vector (argv[0] is for messages: "tutti run") and returns the
+ * exit code of the process. */
+#ifndef TTI_TOOLS_H
+#define TTI_TOOLS_H
+
+/* Exit code for a command line that cannot be understood. */
+#define TTI_EXIT_USAGE 2
+
+int tutti_tool_run(int argc, char **argv);
+int tutti_tool_info(int argc, char **argv);
+int tutti_tool_check(int argc, char **argv);
+
+#endif
