@@ -37,9 +37,14 @@ def main():
         print(f"lint: not in {build}/compile_commands.json: {' '.join(unknown) or 'any source'}")
         return 1
 
+    errors = ROOT / "src/base/error"
+
     def tidy(name):
-        return subprocess.run(["clang-tidy-14", "--quiet", "-p", database, name], text=True, errors="replace",
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+        command = ["clang-tidy-14", "--quiet", "-p", database, name]
+        if errors.with_suffix(".h").exists() and name != str(errors.with_suffix(".c")):
+            command += ["--extra-arg=-include", f"--extra-arg={ROOT / 'scripts/lint_tidy.h'}"]
+        return subprocess.run(command, text=True, errors="replace", stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              check=False)
 
     failed = 0
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:

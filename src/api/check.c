@@ -24,8 +24,8 @@ tutti_status tti_reject(const struct tti_checker *k, const char *format, ...)
     return tti_error_set(k->c->error, TUTTI_INVALID_ARGUMENT, "%s: %s", k->function, sentence);
 }
 
-tutti_status tti_checker_begin(struct tti_checker *k, struct tti_call *c, tutti_group *group,
-                               tutti_operation operation, const char *function, const tutti_call *options)
+tutti_status tti_checker_begin(struct tti_checker *k, struct tti_call *c, tutti_group *group, tutti_operation operation,
+                               const char *function, const tutti_call *options)
 {
     k->c = c;
     k->function = function;
@@ -115,7 +115,8 @@ static tutti_status check_strides(const struct tti_checker *k, struct tti_view *
     }
     v->compact = v->count <= 1 || tutti_tensor_is_compact(v->tensor);
     if (!v->compact && tti_tensor_self_overlaps(v->tensor)) {
-        return tti_reject(k, "%s overlaps itself: its strides bring different indices to the same element; copy it "
+        return tti_reject(k,
+                          "%s overlaps itself: its strides bring different indices to the same element; copy it "
                           "into memory of its own first",
                           v->name);
     }
@@ -140,13 +141,14 @@ static tutti_status check_memory(const struct tti_checker *k, struct tti_view *v
                           v->tensor->byte_offset);
     }
     if (begin % v->element != 0) {
-        return tti_reject(k, "%s starts at address %p (data + byte_offset), which is not a multiple of the %zu bytes of "
+        return tti_reject(k,
+                          "%s starts at address %p (data + byte_offset), which is not a multiple of the %zu bytes of "
                           "a %s",
                           v->name, (void *)begin, v->element, tutti_dtype_name(v->dtype));
     }
     v->begin = begin;
-    bool fits = v->compact ? !__builtin_add_overflow(begin, v->bytes, &v->end)
-                           : tti_tensor_span(v->tensor, &v->begin, &v->end);
+    bool fits =
+        v->compact ? !__builtin_add_overflow(begin, v->bytes, &v->end) : tti_tensor_span(v->tensor, &v->begin, &v->end);
     if (!fits) {
         return tti_reject(k, "%s reaches beyond the end of the address space", v->name);
     }
@@ -178,7 +180,8 @@ tutti_status tti_check_tensor(const struct tti_checker *k, const DLTensor *tenso
     view->dtype = tutti_dtype_from_dlpack(tensor->dtype);
     view->element = tutti_dtype_size(view->dtype);
     if (view->element == 0) {
-        return tti_reject(k, "%s has an unknown dtype (DLPack code %u, %u bits, %u lanes); floats of 64, 32, 16 and 8 "
+        return tti_reject(k,
+                          "%s has an unknown dtype (DLPack code %u, %u bits, %u lanes); floats of 64, 32, 16 and 8 "
                           "bits (e4m3fn, e5m2), bf16, integers of 8 to 64 bits and bool with one lane are known",
                           name, (unsigned)tensor->dtype.code, (unsigned)tensor->dtype.bits,
                           (unsigned)tensor->dtype.lanes);
@@ -210,7 +213,8 @@ tutti_status tti_check_same_shape(const struct tti_checker *k, const struct tti_
     }
     for (int32_t d = 0; d < a->ndim; d++) {
         if (a->shape[d] != b->shape[d]) {
-            return tti_reject(k, "dimension %d of %s has length %" PRId64 " but that of %s has %" PRId64
+            return tti_reject(k,
+                              "dimension %d of %s has length %" PRId64 " but that of %s has %" PRId64
                               "; their shapes must be equal",
                               (int)d, b->name, b->shape[d], a->name, a->shape[d]);
         }

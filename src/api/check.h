@@ -15,7 +15,7 @@
 struct tti_checker {
     struct tti_call *c;
     const char *function;
-    tutti_callback callback; /* the call's, kept back until the operation starts: an error before that means no callback */
+    tutti_callback callback; /* kept back until the operation starts: an error before that means no callback */
 };
 
 /* A tensor that has passed its checks. */
@@ -39,8 +39,8 @@ struct tti_view {
 __attribute__((format(printf, 2, 3))) tutti_status tti_reject(const struct tti_checker *k, const char *format, ...);
 
 /* tti_call_begin, with the callback kept back. */
-tutti_status tti_checker_begin(struct tti_checker *k, struct tti_call *c, tutti_group *group,
-                               tutti_operation operation, const char *function, const tutti_call *options);
+tutti_status tti_checker_begin(struct tti_checker *k, struct tti_call *c, tutti_group *group, tutti_operation operation,
+                               const char *function, const tutti_call *options);
 
 /* The same for a collective: BAD_STATE inside a batch of this thread. */
 tutti_status tti_collective_begin(struct tti_checker *k, struct tti_call *c, tutti_group *group,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The collectives with equal parts: check the arguments, build the descriptor, hand it on. A compact tensor goes straight
- * through; nothing is allocated on its way. Arguments that count only on the root are looked at only there.
+ * The collectives with equal parts: check the arguments, build the descriptor, hand it on. A compact tensor goes
+ * straight through; nothing is allocated on its way. Arguments that count only on the root are looked at only there.
  */
 #include <string.h>
 
@@ -66,8 +66,8 @@ tutti_status tutti_all_reduce(tutti_group *group, const DLTensor *input, DLTenso
     return tti_call_end(&c, status == TUTTI_OK ? run_reduction(&k, &in, &out, op, 0) : status);
 }
 
-tutti_status tutti_reduce(tutti_group *group, const DLTensor *input, DLTensor *output, tutti_reduce_op op,
-                          int32_t root, const tutti_call *call)
+tutti_status tutti_reduce(tutti_group *group, const DLTensor *input, DLTensor *output, tutti_reduce_op op, int32_t root,
+                          const tutti_call *call)
 {
     struct tti_call c;
     struct tti_checker k;

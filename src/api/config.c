@@ -14,14 +14,6 @@ void tutti_config_init(tutti_config *config)
     }
 }
 
-void tutti_call_init(tutti_call *call)
-{
-    if (call) {
-        memset(call, 0, sizeof(*call));
-        call->size = (uint32_t)sizeof(*call);
-    }
-}
-
 int32_t tutti_version(void)
 {
     return TUTTI_VERSION_MAJOR * 10000 + TUTTI_VERSION_MINOR * 100 + TUTTI_VERSION_PATCH;

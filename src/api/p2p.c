@@ -35,7 +35,8 @@ static tutti_status check_message(const struct tti_checker *k, const tutti_messa
     if (!message || message->size == sizeof(*message)) {
         return TUTTI_OK;
     }
-    return tti_reject(k, "message->size is %u; set it to sizeof(tutti_message), which is %zu here, or use "
+    return tti_reject(k,
+                      "message->size is %u; set it to sizeof(tutti_message), which is %zu here, or use "
                       "TUTTI_MESSAGE_INIT",
                       message->size, sizeof(*message));
 }
@@ -158,8 +159,7 @@ tutti_status tutti_recv(tutti_group *group, DLTensor *tensor, int32_t peer, int3
     struct tti_view view;
     struct tti_transfer t;
     if ((status = check_peer(&k, "peer", peer, true)) == TUTTI_OK &&
-        (status = check_tag(&k, "tag", tag, true)) == TUTTI_OK &&
-        (status = check_message(&k, message)) == TUTTI_OK &&
+        (status = check_tag(&k, "tag", tag, true)) == TUTTI_OK && (status = check_message(&k, message)) == TUTTI_OK &&
         (status = tti_check_tensor(&k, tensor, "tensor", &view)) == TUTTI_OK &&
         (status = make_recv(&k, &view, peer, tag, message, &t)) == TUTTI_OK) {
         status = run_or_note(&k, group, &t);
@@ -181,8 +181,7 @@ tutti_status tutti_recv_alloc(tutti_group *group, int32_t peer, int32_t tag, con
     }
     struct tti_transfer t = {.function = "recv_alloc", .message = TUTTI_MESSAGE_INIT, .message_out = message};
     if ((status = check_peer(&k, "peer", peer, true)) == TUTTI_OK &&
-        (status = check_tag(&k, "tag", tag, true)) == TUTTI_OK &&
-        (status = check_message(&k, message)) == TUTTI_OK) {
+        (status = check_tag(&k, "tag", tag, true)) == TUTTI_OK && (status = check_message(&k, message)) == TUTTI_OK) {
         t.managed_out = tensor;
         t.op = (tutti_op){.size = (uint32_t)sizeof(tutti_op),
                           .kind = TUTTI_OP_RECV,
@@ -244,8 +243,7 @@ tutti_status tutti_probe(tutti_group *group, int32_t peer, int32_t tag, int32_t 
     }
     struct tti_checker k = {.c = &c, .function = "probe"};
     if ((status = check_peer(&k, "peer", peer, true)) != TUTTI_OK ||
-        (status = check_tag(&k, "tag", tag, true)) != TUTTI_OK ||
-        (status = check_message(&k, message)) != TUTTI_OK) {
+        (status = check_tag(&k, "tag", tag, true)) != TUTTI_OK || (status = check_message(&k, message)) != TUTTI_OK) {
         return tti_call_end(&c, status);
     }
     if (!found) {
@@ -253,8 +251,8 @@ tutti_status tutti_probe(tutti_group *group, int32_t peer, int32_t tag, int32_t 
     }
     const tutti_backend *backend = c.group->backend;
     if (!backend->ops->probe) {
-        return tti_call_end(&c, tti_error_set(c.error, TUTTI_UNSUPPORTED, "probe: backend %s cannot look for messages",
-                                              backend->name));
+        return tti_call_end(
+            &c, tti_error_set(c.error, TUTTI_UNSUPPORTED, "probe: backend %s cannot look for messages", backend->name));
     }
     int32_t there = 0;
     tutti_message came = TUTTI_MESSAGE_INIT;
@@ -283,8 +281,9 @@ tutti_status tutti_batch_end(tutti_group *group, const tutti_call *call)
     tutti_status status = tti_checker_begin(&k, &c, group, TUTTI_OP_BATCH, "batch_end", call);
     if (status == TUTTI_OK) {
         if (!batch) {
-            status = tti_error_set(c.error, TUTTI_BAD_STATE,
-                                   "batch_end: this thread has no batch open on this group; call tutti_batch_begin first");
+            status =
+                tti_error_set(c.error, TUTTI_BAD_STATE,
+                              "batch_end: this thread has no batch open on this group; call tutti_batch_begin first");
         } else {
             c.options.callback = k.callback;
             struct tti_transfer *first = tti_batch_first(batch);

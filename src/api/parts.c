@@ -18,7 +18,8 @@ static tutti_status rows_of(const struct tti_checker *k, const struct tti_view *
     }
     overflow |= __builtin_mul_overflow(unit, (size_t)joined->shape[dim], &pitch);
     if (overflow) { /* only possible without elements: a dimension of 0 hides what the others make */
-        return tti_reject(k, "%s is too large: the product of its dimensions other than those of length 0 does not fit "
+        return tti_reject(k,
+                          "%s is too large: the product of its dimensions other than those of length 0 does not fit "
                           "into 64 bits",
                           joined->name);
     }
@@ -39,7 +40,8 @@ tutti_status tti_check_same_rows(const struct tti_checker *k, const struct tti_v
     }
     for (int32_t d = 0; d < a->ndim; d++) {
         if (d != dim && a->shape[d] != b->shape[d]) {
-            return tti_reject(k, "dimension %d of %s has length %" PRId64 " but that of %s has %" PRId64
+            return tti_reject(k,
+                              "dimension %d of %s has length %" PRId64 " but that of %s has %" PRId64
                               "; they may differ only in dimension %d",
                               (int)d, b->name, b->shape[d], a->name, a->shape[d], (int)dim);
         }
@@ -62,7 +64,8 @@ tutti_status tti_parts_cut(const struct tti_checker *k, const struct tti_view *j
     int64_t ranks = k->c->group_size;
     int64_t rows = joined->shape[dim];
     if (rows % ranks != 0) {
-        return tti_reject(k, "%s has length %" PRId64 " along dimension %d, which %d ranks cannot share equally; cut it "
+        return tti_reject(k,
+                          "%s has length %" PRId64 " along dimension %d, which %d ranks cannot share equally; cut it "
                           "to a multiple or use the variable-count form",
                           joined->name, rows, (int)dim, (int)ranks);
     }
@@ -81,10 +84,11 @@ tutti_status tti_parts_equal(const struct tti_checker *k, const struct tti_view 
         return status;
     }
     if (parts->each != part->shape[dim]) {
-        return tti_reject(k, "%s has length %" PRId64 " along dimension %d, but %d parts of %" PRId64
+        return tti_reject(k,
+                          "%s has length %" PRId64 " along dimension %d, but %d parts of %" PRId64
                           " as in %s need %d times as much",
-                          joined->name, joined->shape[dim], (int)dim, (int)k->c->group_size, part->shape[dim], part->name,
-                          (int)k->c->group_size);
+                          joined->name, joined->shape[dim], (int)dim, (int)k->c->group_size, part->shape[dim],
+                          part->name, (int)k->c->group_size);
     }
     return TUTTI_OK;
 }
@@ -98,7 +102,8 @@ static tutti_status check_places(const struct tti_checker *k, const struct tti_v
     for (int32_t r = 0; r < k->c->group_size; r++) {
         int64_t at = list->displacements[r];
         if (at < 0 || at > rows || list->counts[r] > rows - at) {
-            return tti_reject(k, "%s[%d] is %" PRId64 " with %" PRId64 " rows, but %s has only rows 0 to %" PRId64
+            return tti_reject(k,
+                              "%s[%d] is %" PRId64 " with %" PRId64 " rows, but %s has only rows 0 to %" PRId64
                               " along dimension %d",
                               list->displacements_name, (int)r, at, list->counts[r], joined->name, rows - 1, (int)dim);
         }
@@ -116,7 +121,8 @@ static tutti_status check_places(const struct tti_checker *k, const struct tti_v
             int64_t from_b = list->displacements[b];
             if (list->counts[a] > 0 && list->counts[b] > 0 && from_a < from_b + list->counts[b] &&
                 from_b < from_a + list->counts[a]) {
-                return tti_reject(k, "the parts of rank %d (%" PRId64 " rows at %" PRId64 ") and rank %d (%" PRId64
+                return tti_reject(k,
+                                  "the parts of rank %d (%" PRId64 " rows at %" PRId64 ") and rank %d (%" PRId64
                                   " rows at %" PRId64 ") overlap in %s; check %s and %s",
                                   (int)b, list->counts[b], from_b, (int)a, list->counts[a], from_a, joined->name,
                                   list->counts_name, list->displacements_name);
@@ -147,7 +153,8 @@ tutti_status tti_parts_variable(const struct tti_checker *k, const struct tti_vi
     if (list->displacements) {
         status = check_places(k, joined, dim, list);
     } else if (sum != joined->shape[dim]) {
-        return tti_reject(k, "the %s sum to %" PRId64 ", but %s has length %" PRId64 " along dimension %d; without "
+        return tti_reject(k,
+                          "the %s sum to %" PRId64 ", but %s has length %" PRId64 " along dimension %d; without "
                           "displacements they must be equal",
                           list->counts_name, sum, joined->name, joined->shape[dim], (int)dim);
     }
@@ -158,8 +165,8 @@ tutti_status tti_parts_variable(const struct tti_checker *k, const struct tti_vi
     return status;
 }
 
-tutti_status tti_check_own_rows(const struct tti_checker *k, const struct tti_view *part,
-                                const struct tti_view *joined, int32_t dim, const struct tti_counts *list)
+tutti_status tti_check_own_rows(const struct tti_checker *k, const struct tti_view *part, const struct tti_view *joined,
+                                int32_t dim, const struct tti_counts *list)
 {
     tutti_status status = tti_check_same_rows(k, part, joined, dim);
     if (status == TUTTI_OK && part->shape[dim] != list->counts[k->c->rank]) {
@@ -192,23 +199,26 @@ static bool same_strides(const struct tti_view *part, const struct tti_view *joi
     return true;
 }
 
-tutti_status tti_check_own_part(const struct tti_checker *k, const struct tti_view *part,
-                                const struct tti_view *joined, const tutti_parts *parts, int32_t dim)
+tutti_status tti_check_own_part(const struct tti_checker *k, const struct tti_view *part, const struct tti_view *joined,
+                                const tutti_parts *parts, int32_t dim)
 {
     if (!tti_views_overlap(part, joined)) {
         return TUTTI_OK;
     }
     bool one_piece = parts->outer <= 1 || part->shape[dim] == joined->shape[dim];
     if (!one_piece) {
-        return tti_reject(k, "%s and %s overlap, and in place needs dim 0 or nothing but lengths of 1 before dim (here %d): "
-                          "otherwise the own part does not lie in one piece",
-                          part->name, joined->name, (int)dim);
+        return tti_reject(
+            k,
+            "%s and %s overlap, and in place needs dim 0 or nothing but lengths of 1 before dim (here %d): "
+            "otherwise the own part does not lie in one piece",
+            part->name, joined->name, (int)dim);
     }
     size_t offset = (size_t)own_row(k, parts) * (size_t)tti_view_stride(joined, dim) * joined->element;
     if (part->data == joined->data + offset && same_strides(part, joined)) {
         return TUTTI_OK;
     }
-    return tti_reject(k, "%s and %s overlap; in place means that %s is exactly the own part of %s, %zu bytes behind its "
+    return tti_reject(k,
+                      "%s and %s overlap; in place means that %s is exactly the own part of %s, %zu bytes behind its "
                       "start (here %td) and with its strides",
                       part->name, joined->name, part->name, joined->name, offset, part->data - joined->data);
 }

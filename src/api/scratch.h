@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Compact stand-ins for strided tensors. Backends see compact memory only: a strided tensor is packed into scratch before
- * the call and unpacked after it. Compact tensors pass through untouched and cost nothing.
+ * Compact stand-ins for strided tensors. Backends see compact memory only: a strided tensor is packed into scratch
+ * before the call and unpacked after it. Compact tensors pass through untouched and cost nothing.
  *
  * All scratch is had before the call starts. A rank that then has no memory returns NO_MEMORY without having arrived,
  * and the others wait for it until their deadline: the price of asking nobody before a call. Callers that cannot

@@ -108,9 +108,10 @@ tutti_status tti_batch_begin(struct tti_call *c, tutti_group *group)
         tti_batch_free(tti_batch_take(open_batch->group)); /* its group is gone, so nobody can end it */
     }
     if (open_batch) {
-        return tti_error_set(c->error, TUTTI_BAD_STATE,
-                             "batch_begin: this thread has a batch open on %s group already; call tutti_batch_end first",
-                             open_batch->group == group ? "this" : "another");
+        return tti_error_set(
+            c->error, TUTTI_BAD_STATE,
+            "batch_begin: this thread has a batch open on %s group already; call tutti_batch_end first",
+            open_batch->group == group ? "this" : "another");
     }
     pthread_once(&once, make_key);
     struct tti_batch *b = key_failed == 0 ? malloc(sizeof(*b)) : NULL;

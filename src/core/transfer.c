@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Running messages. A backend only sees messages between two ranks; a message of a rank to itself is a copy between two
- * transfers of one list and is made here. Sends to itself are taken in their order, and each goes to the first receive,
- * in the order of posting, that names this rank or any source and whose tag fits: MPI's rule, so that nothing overtakes.
+ * transfers of one list and is made here. Sends to itself are taken in their order, and each goes to the first receive
+ * in the order of posting that names this rank or any source and whose tag fits: MPI's rule, so that nothing
+ * overtakes.
  */
 #include "core/transfer.h"
 
@@ -174,8 +175,8 @@ static tutti_status copy_to_self(struct tti_call *c, const tutti_op *from, struc
     } else if (to->op.dtype != from->dtype || to->op.count < from->count) {
         return tti_error_set(error, TUTTI_MISMATCH,
                              "%s: rank %d sends itself %zu elements of %s with tag %d, but the tensor holds %zu of %s",
-                             to->function, (int)c->rank, from->count, tutti_dtype_name(from->dtype),
-                             (int)from->p2p_tag, to->op.count, tutti_dtype_name(to->op.dtype));
+                             to->function, (int)c->rank, from->count, tutti_dtype_name(from->dtype), (int)from->p2p_tag,
+                             to->op.count, tutti_dtype_name(to->op.dtype));
     }
     if (to->message.bytes > 0) {
         memmove(to->op.dst, from->src, (size_t)to->message.bytes);

@@ -9,7 +9,7 @@
 #include "core/call.h"
 
 struct tti_transfer {
-    struct tti_transfer *next;    /* in the order of posting */
+    struct tti_transfer *next; /* in the order of posting */
     tutti_op op;
     struct tti_transfer *partner; /* the other end, if that is this rank too: then it is not the backend's business */
     const char *function;         /* "recv_alloc", for sentences */
@@ -17,7 +17,7 @@ struct tti_transfer {
     DLTensor tensor;              /* recv into a strided tensor: where the scratch goes in the end */
     int64_t shape[TUTTI_MAX_NDIM];
     int64_t strides[TUTTI_MAX_NDIM];
-    tutti_message message;        /* recv: what came */
+    tutti_message message; /* recv: what came */
     tutti_message *message_out;
     DLManagedTensorVersioned *managed; /* recv_alloc: what was allocated */
     DLManagedTensorVersioned **managed_out;

@@ -49,7 +49,7 @@ static void name_of(const char *key, char name[LONGEST_NAME + 1])
     name[used] = '\0';
     if (*p) {
         char fingerprint[TTI_FINGERPRINT_LENGTH + 1];
-        tti_fingerprint(key, fingerprint);
+        tti_fingerprint_print(tti_fingerprint_add(TTI_FINGERPRINT_EMPTY, key), fingerprint);
         sprintf(name + 100, "%%%%%s", fingerprint);
     }
 }

@@ -40,8 +40,8 @@ static struct layout merged(const struct layout *from)
         }
         int64_t reach;
         const int32_t last = to.ndim - 1;
-        const bool continues = last >= 0 && !__builtin_mul_overflow(from->shape[i], from->stride[i], &reach) &&
-                               to.stride[last] == reach;
+        const bool continues =
+            last >= 0 && !__builtin_mul_overflow(from->shape[i], from->stride[i], &reach) && to.stride[last] == reach;
         if (continues) {
             to.shape[last] *= from->shape[i];
             to.stride[last] = from->stride[i];

@@ -61,8 +61,8 @@ static void check(const struct tti_fold_table *table, tutti_dtype dtype, tutti_r
         const uint64_t got = load_element(output + GUARD + offset, i, size);
         if (wanted != got) {
             fail_msg("%s %s on %s, n %zu, count %zu, element %zu: wanted 0x%llx, got 0x%llx", tutti_dtype_name(dtype),
-                     tutti_reduce_op_name(op), table ? table->isa : "dispatch", n, count, i,
-                     (unsigned long long)wanted, (unsigned long long)got);
+                     tutti_reduce_op_name(op), table ? table->isa : "dispatch", n, count, i, (unsigned long long)wanted,
+                     (unsigned long long)got);
         }
     }
     for (size_t i = 0; i < sizeof(output); i++) {

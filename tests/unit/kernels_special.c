@@ -200,8 +200,8 @@ static void test_integers(void **unused)
     (void)unused;
     assert_int_equal(fold_two(TUTTI_I32, TUTTI_SUM, 0x7fffffffu, 1), 0x80000000u);
     assert_int_equal(fold_two(TUTTI_U16, TUTTI_PRODUCT, 0xffff, 0xffff), 1);
-    assert_int_equal(fold_two(TUTTI_I8, TUTTI_AVG, 0x80, 0x81), 0x81);  /* (-128 - 127) / 2 = -127.5 -> -127 */
-    assert_int_equal(fold_two(TUTTI_I8, TUTTI_AVG, 0x7f, 0x7e), 0x7e);  /* 126.5 -> 126 */
+    assert_int_equal(fold_two(TUTTI_I8, TUTTI_AVG, 0x80, 0x81), 0x81); /* (-128 - 127) / 2 = -127.5 -> -127 */
+    assert_int_equal(fold_two(TUTTI_I8, TUTTI_AVG, 0x7f, 0x7e), 0x7e); /* 126.5 -> 126 */
     assert_int_equal(fold_two(TUTTI_U8, TUTTI_AVG, 0xff, 0xff), 0xff);
     assert_int_equal(fold_two(TUTTI_I64, TUTTI_MIN, UINT64_C(1) << 63, 0), UINT64_C(1) << 63);
     assert_int_equal(fold_two(TUTTI_U64, TUTTI_MIN, UINT64_C(1) << 63, 0), 0);

@@ -12,21 +12,9 @@
 #include <unistd.h>
 
 #include "check/check.h"
-#include "common/cpus.h"
 
 /* Set for the ranks of our own `tutti run`: "terminal" if rank 0 may draw a progress line, else "pipe". */
 #define STARTED "TUTTI_CHECK_STARTED"
-
-int tti_check_cpus(void)
-{
-    struct tti_cpu_list list = {0};
-    int cpus = 1;
-    if (tti_cpus_allowed(&list)) {
-        cpus = tti_cpus_usable(list.count, tti_cpus_quota());
-        tti_cpu_list_free(&list);
-    }
-    return cpus;
-}
 
 bool tti_check_in_launcher(void)
 {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cpu.h"
 #include "check/check.h"
 #include "common/number.h"
 #include "tools.h"
@@ -133,7 +134,7 @@ int tutti_tool_check(int argc, char **argv)
     }
     const bool joins = tti_check_in_launcher();
     if (!joins && options.ranks == 0) {
-        const int cpus = tti_check_cpus();
+        const int cpus = (int)tti_cpu_count();
         options.ranks = cpus < 2 ? 2 : cpus;
     }
     if (options.list) {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * "How many CPUs do I have?" has three answers that differ in containers: what the machine has, what the affinity mask
- * allows, and what the control group's bandwidth limit grants per period. Starting one rank per CPU of the machine in a
- * container with two CPUs' worth of time makes every collective wait for throttled ranks, so the smallest one counts.
+ * Lists rather than bit masks: the kernel speaks of CPUs in lists ("0-3,8"), so do people, and a list has no largest CPU.
+ * The lists are short (hundreds) and used before the job starts, so plain arrays are fast enough.
  */
 #include "cpus.h"
 
@@ -154,107 +153,4 @@ bool tti_cpus_allowed(struct tti_cpu_list *list)
         }
     }
     return false;
-}
-
-/* The limit that one directory of the cgroup tree states, 0 for none. */
-static double quota_of_directory(const char *directory, bool version2)
-{
-    char path[4200];
-    char line[128];
-    double quota = 0;
-    double period = 0;
-    if (version2) {
-        snprintf(path, sizeof(path), "%s/cpu.max", directory);
-        if (!read_line(path, line, sizeof(line)) || sscanf(line, "%lf %lf", &quota, &period) != 2) {
-            return 0; /* "max 100000": no limit */
-        }
-    } else {
-        snprintf(path, sizeof(path), "%s/cpu.cfs_quota_us", directory);
-        if (!read_line(path, line, sizeof(line)) || sscanf(line, "%lf", &quota) != 1) {
-            return 0;
-        }
-        snprintf(path, sizeof(path), "%s/cpu.cfs_period_us", directory);
-        if (!read_line(path, line, sizeof(line)) || sscanf(line, "%lf", &period) != 1) {
-            return 0;
-        }
-    }
-    return quota > 0 && period > 0 ? quota / period : 0;
-}
-
-/* The tightest limit from a cgroup up to the root of its tree. */
-static double quota_of_path(const char *root, const char *cgroup, bool version2)
-{
-    char directory[4096];
-    int length = snprintf(directory, sizeof(directory), "%s%s", root, cgroup);
-    if (length < 0 || (size_t)length >= sizeof(directory)) {
-        return 0;
-    }
-    double tightest = 0;
-    for (;;) {
-        double quota = quota_of_directory(directory, version2);
-        if (quota > 0 && (tightest == 0 || quota < tightest)) {
-            tightest = quota;
-        }
-        char *slash = strrchr(directory, '/');
-        if (!slash || (size_t)(slash - directory) < strlen(root)) {
-            return tightest;
-        }
-        *slash = '\0';
-    }
-}
-
-/* Whether a comma-separated list of controllers names "cpu". */
-static bool names_cpu(const char *controllers, size_t length)
-{
-    for (size_t at = 0; at <= length;) {
-        size_t end = at;
-        while (end < length && controllers[end] != ',') {
-            end++;
-        }
-        if (end - at == 3 && strncmp(controllers + at, "cpu", 3) == 0) {
-            return true;
-        }
-        at = end + 1;
-    }
-    return false;
-}
-
-double tti_cpus_quota(void)
-{
-    FILE *file = fopen("/proc/self/cgroup", "re");
-    if (!file) {
-        return 0;
-    }
-    double tightest = 0;
-    char line[4096];
-    while (fgets(line, sizeof(line), file)) {
-        line[strcspn(line, "\n")] = '\0';
-        /* hierarchy:controllers:path; version 2 has number 0 and no controllers */
-        char *controllers = strchr(line, ':');
-        char *path = controllers ? strchr(controllers + 1, ':') : NULL;
-        if (!path) {
-            continue;
-        }
-        controllers++;
-        double quota = 0;
-        if (path == controllers) {
-            quota = quota_of_path("/sys/fs/cgroup", path + 1, true);
-        } else if (names_cpu(controllers, (size_t)(path - controllers))) {
-            quota = quota_of_path("/sys/fs/cgroup/cpu", path + 1, false);
-        }
-        if (quota > 0 && (tightest == 0 || quota < tightest)) {
-            tightest = quota;
-        }
-    }
-    fclose(file);
-    return tightest;
-}
-
-int tti_cpus_usable(size_t allowed, double quota)
-{
-    size_t usable = allowed;
-    if (quota > 0 && quota < (double)usable) {
-        usable = (size_t)quota;
-    }
-    return usable < 1 ? 1 : (int)usable;
 }

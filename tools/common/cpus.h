@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which CPUs this process may use, and how much of them its control group grants. */
+/* Sets of CPUs in the kernel's notation, and which CPUs this process may use. */
 #ifndef TTI_TOOLS_CPUS_H
 #define TTI_TOOLS_CPUS_H
 
@@ -29,11 +29,5 @@ void tti_cpu_list_format(const struct tti_cpu_list *list, char *text, size_t cap
 
 /* The affinity mask of the calling process. */
 bool tti_cpus_allowed(struct tti_cpu_list *list);
-
-/* CPUs' worth of time that the control group (version 2 or 1) grants, the tightest of all levels; 0 = no limit. */
-double tti_cpus_quota(void);
-
-/* How many CPUs are worth a rank each: those of the list, but no more than the quota; at least 1. */
-int tti_cpus_usable(size_t allowed, double quota);
 
 #endif

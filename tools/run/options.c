@@ -12,6 +12,7 @@
 
 #include "../common/number.h"
 #include "../tools.h"
+#include "base/cpu.h"
 
 enum {
     OPTION_BACKEND = 256,
@@ -151,7 +152,10 @@ static void parse_cpus(struct argp_state *state, struct tti_run_options *options
 static void complete(struct argp_state *state, const struct parser *parser)
 {
     struct tti_run_options *options = parser->options;
-    options->cpus_usable = tti_cpus_usable(options->cpus.count, tti_cpus_quota());
+    /* A rank per CPU of the mask would be throttled where the cgroup grants less time than that. */
+    unsigned quota = tti_cpu_quota();
+    size_t usable = quota > 0 && quota < options->cpus.count ? quota : options->cpus.count;
+    options->cpus_usable = (int)usable;
     options->ranks = options->cpus_usable < TTI_MAX_RANKS ? options->cpus_usable : TTI_MAX_RANKS;
     if (parser->ranks && strcmp(parser->ranks, "auto") != 0) {
         int64_t ranks = 0;

@@ -18,14 +18,14 @@
 #include "kernels/isa/float_ops.h"
 
 /* The code of the first value beyond the finite ones, without sign: infinity, or e4m3's NaN. */
-#define TTI_F16_LIMIT 0x7c00u
+#define TTI_F16_LIMIT     0x7c00u
 #define TTI_F8_E5M2_LIMIT 0x7cu
 #define TTI_F8_E4M3_LIMIT 0x7fu
 
-#define TTI_F16_NAN 0x7e00u
+#define TTI_F16_NAN     0x7e00u
 #define TTI_F8_E5M2_NAN 0x7eu
 #define TTI_F8_E4M3_NAN 0x7fu
-#define TTI_BF16_NAN 0x7fc0u
+#define TTI_BF16_NAN    0x7fc0u
 
 /* A float of the given widths -> f32, exact. Codes from `limit` on have the exponent of infinity and NaN. */
 TTI_INLINE float widen(uint32_t code, const int exponent_bits, const int mantissa_bits, const uint32_t limit)

@@ -32,14 +32,14 @@ static const struct staged_format format_f16 = {.size = 2, .widen = widen_f16, .
 
 #include "kernels/isa/f16_packs.h"
 
-#define FOLD_TYPE f16_packs
+#define FOLD_TYPE    f16_packs
 #define FOLD_ELEMENT f16_pack
-#define FOLD_VALUE f32_pack
-#define FOLD_LOAD f32_pack_of_f16
-#define FOLD_STORE f16_pack_of_f32
+#define FOLD_VALUE   f32_pack
+#define FOLD_LOAD    f32_pack_of_f16
+#define FOLD_STORE   f16_pack_of_f32
 #define FOLD_COMBINE combine_pack
-#define FOLD_FACTOR factor_pack
-#define FOLD_OPS TTI_FLOAT_OPS
+#define FOLD_FACTOR  factor_pack
+#define FOLD_OPS     TTI_FLOAT_OPS
 #include "kernels/isa/fold_loops.h"
 
 /* Folds what fits packs; returns the number of elements done. `fold` is one of f16_packs_SUM, ... A rest shorter than a

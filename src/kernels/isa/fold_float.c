@@ -25,24 +25,24 @@ TTI_INLINE float store_f32(float value)
     return value != value ? f32_of_bits(0x7fc00000u) : value;
 }
 
-#define FOLD_TYPE f64
+#define FOLD_TYPE    f64
 #define FOLD_ELEMENT any_f64
-#define FOLD_VALUE double
-#define FOLD_LOAD load_f64
-#define FOLD_STORE store_f64
+#define FOLD_VALUE   double
+#define FOLD_LOAD    load_f64
+#define FOLD_STORE   store_f64
 #define FOLD_COMBINE combine_f64
-#define FOLD_FACTOR factor_f64
-#define FOLD_OPS TTI_FLOAT_OPS
+#define FOLD_FACTOR  factor_f64
+#define FOLD_OPS     TTI_FLOAT_OPS
 #include "kernels/isa/fold_loops.h"
 
-#define FOLD_TYPE f32
+#define FOLD_TYPE    f32
 #define FOLD_ELEMENT any_f32
-#define FOLD_VALUE float
-#define FOLD_LOAD load_f32
-#define FOLD_STORE store_f32
+#define FOLD_VALUE   float
+#define FOLD_LOAD    load_f32
+#define FOLD_STORE   store_f32
 #define FOLD_COMBINE combine_f32
-#define FOLD_FACTOR factor_f32
-#define FOLD_OPS TTI_FLOAT_OPS
+#define FOLD_FACTOR  factor_f32
+#define FOLD_OPS     TTI_FLOAT_OPS
 #include "kernels/isa/fold_loops.h"
 
 #define ENTRY_F64(op) [TUTTI_##op] = f64_##op,

@@ -52,36 +52,36 @@ typedef uint16_t any_u16 __attribute__((aligned(1), may_alias));
 typedef uint32_t any_u32 __attribute__((aligned(1), may_alias));
 typedef uint64_t any_u64 __attribute__((aligned(1), may_alias));
 
-#define INT_SIGNED i8
+#define INT_SIGNED   i8
 #define INT_UNSIGNED u8
-#define INT_ELEMENT any_i8
-#define INT_VALUE int8_t
+#define INT_ELEMENT  any_i8
+#define INT_VALUE    int8_t
 #define UINT_ELEMENT any_u8
-#define UINT_VALUE uint8_t
+#define UINT_VALUE   uint8_t
 #include "kernels/isa/int_type.h"
 
-#define INT_SIGNED i16
+#define INT_SIGNED   i16
 #define INT_UNSIGNED u16
-#define INT_ELEMENT any_i16
-#define INT_VALUE int16_t
+#define INT_ELEMENT  any_i16
+#define INT_VALUE    int16_t
 #define UINT_ELEMENT any_u16
-#define UINT_VALUE uint16_t
+#define UINT_VALUE   uint16_t
 #include "kernels/isa/int_type.h"
 
-#define INT_SIGNED i32
+#define INT_SIGNED   i32
 #define INT_UNSIGNED u32
-#define INT_ELEMENT any_i32
-#define INT_VALUE int32_t
+#define INT_ELEMENT  any_i32
+#define INT_VALUE    int32_t
 #define UINT_ELEMENT any_u32
-#define UINT_VALUE uint32_t
+#define UINT_VALUE   uint32_t
 #include "kernels/isa/int_type.h"
 
-#define INT_SIGNED i64
+#define INT_SIGNED   i64
 #define INT_UNSIGNED u64
-#define INT_ELEMENT any_i64
-#define INT_VALUE int64_t
+#define INT_ELEMENT  any_i64
+#define INT_VALUE    int64_t
 #define UINT_ELEMENT any_u64
-#define UINT_VALUE uint64_t
+#define UINT_VALUE   uint64_t
 #include "kernels/isa/int_type.h"
 
 /* Any byte but 0 is true; results are 0 or 1. LAND, LOR and BXOR of truths are the whole algebra of bool. */
@@ -90,18 +90,18 @@ TTI_INLINE uint8_t combine_bool(const tutti_reduce_op op, uint8_t a, uint8_t x)
     return op == TUTTI_LAND ? a & x : op == TUTTI_LOR ? a | x : a ^ x;
 }
 
-#define FOLD_TYPE bool
+#define FOLD_TYPE    bool
 #define FOLD_ELEMENT any_u8
-#define FOLD_VALUE uint8_t
-#define FOLD_LOAD u8_truth
-#define FOLD_STORE u8_load
+#define FOLD_VALUE   uint8_t
+#define FOLD_LOAD    u8_truth
+#define FOLD_STORE   u8_load
 #define FOLD_COMBINE combine_bool
-#define FOLD_FACTOR u8_factor
-#define FOLD_OPS(X) X(LAND) X(LOR) X(BXOR)
+#define FOLD_FACTOR  u8_factor
+#define FOLD_OPS(X)  X(LAND) X(LOR) X(BXOR)
 #include "kernels/isa/fold_loops.h"
 
 tti_fold_ops TTI_ISA_NAME(tti_fold_bool) = {
-    [TUTTI_SUM] = bool_LOR,  [TUTTI_PRODUCT] = bool_LAND, [TUTTI_MIN] = bool_LAND,
-    [TUTTI_MAX] = bool_LOR,  [TUTTI_BAND] = bool_LAND,    [TUTTI_BOR] = bool_LOR,
-    [TUTTI_BXOR] = bool_BXOR, [TUTTI_LAND] = bool_LAND,   [TUTTI_LOR] = bool_LOR,
+    [TUTTI_SUM] = bool_LOR,   [TUTTI_PRODUCT] = bool_LAND, [TUTTI_MIN] = bool_LAND,
+    [TUTTI_MAX] = bool_LOR,   [TUTTI_BAND] = bool_LAND,    [TUTTI_BOR] = bool_LOR,
+    [TUTTI_BXOR] = bool_BXOR, [TUTTI_LAND] = bool_LAND,    [TUTTI_LOR] = bool_LOR,
 };

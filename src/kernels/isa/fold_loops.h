@@ -16,7 +16,7 @@
  *
  * Up to four sources are folded in registers: memory is read once and written once. More go through a tile of
  * accumulators that stays in the first-level cache, so memory is still read once, and code size does not grow with the
- * number of ranks. All loops are vectorised by the compiler. `ivdep` is true because dst may be a source, but only
+ * number of ranks. All loops are vectorised by the compiler. TTI_INDEPENDENT is true because dst may be a source, but only
  * exactly: element i of dst is written after element i of every source was read, and no iteration reads another's.
  */
 #define FOLD_NAME(name) TTI_JOIN(FOLD_TYPE, name)
@@ -35,12 +35,15 @@ TTI_INLINE FOLD_VALUE FOLD_NAME(source_factor)(const tutti_reduce_op op, const d
 
 TTI_INLINE FOLD_ELEMENT FOLD_NAME(finish)(const tutti_reduce_op op, FOLD_VALUE value, size_t n)
 {
-    return FOLD_STORE(op == TUTTI_AVG ? (FOLD_VALUE)(value / FOLD_FACTOR((double)n)) : value);
+    if (op == TUTTI_AVG) {
+        value = (FOLD_VALUE)(value / FOLD_FACTOR((double)n));
+    }
+    return FOLD_STORE(value);
 }
 
 /* Elements first..count-1 of n <= 4 sources; n is a constant. */
-TTI_INLINE void FOLD_NAME(direct)(FOLD_ELEMENT *dst, const void *const *src, const size_t n, size_t first,
-                                  size_t count, const tutti_reduce_op op, const double *scales)
+TTI_INLINE void FOLD_NAME(direct)(FOLD_ELEMENT *dst, const void *const *src, const size_t n, size_t first, size_t count,
+                                  const tutti_reduce_op op, const double *scales)
 {
     const FOLD_ELEMENT *from[4];
     FOLD_VALUE scale[4];
@@ -48,7 +51,7 @@ TTI_INLINE void FOLD_NAME(direct)(FOLD_ELEMENT *dst, const void *const *src, con
         from[k] = src[k];
         scale[k] = FOLD_NAME(source_factor)(op, scales, k);
     }
-#pragma GCC ivdep
+    TTI_INDEPENDENT
     for (size_t i = first; i < count; i++) {
         FOLD_VALUE value = FOLD_NAME(fetch)(&from[0][i], op, scale[0]);
         for (size_t k = 1; k < n; k++) {
@@ -68,7 +71,7 @@ TTI_INLINE void FOLD_NAME(tiled)(FOLD_ELEMENT *dst, const void *const *src, size
         const size_t part = count - done < size ? count - done : size;
         const FOLD_ELEMENT *from = (const FOLD_ELEMENT *)src[0] + done;
         FOLD_VALUE scale = FOLD_NAME(source_factor)(op, scales, 0);
-#pragma GCC ivdep
+        TTI_INDEPENDENT
         for (size_t i = 0; i < part; i++) {
             tile[i] = FOLD_NAME(fetch)(&from[i], op, scale);
         }
@@ -78,12 +81,12 @@ TTI_INLINE void FOLD_NAME(tiled)(FOLD_ELEMENT *dst, const void *const *src, size
              * (unroll-and-jam) into one that it does not vectorise, which is five times slower. */
             __asm__ volatile("" : "+r"(from));
             scale = FOLD_NAME(source_factor)(op, scales, k);
-#pragma GCC ivdep
+            TTI_INDEPENDENT
             for (size_t i = 0; i < part; i++) {
                 tile[i] = FOLD_COMBINE(op, tile[i], FOLD_NAME(fetch)(&from[i], op, scale));
             }
         }
-#pragma GCC ivdep
+        TTI_INDEPENDENT
         for (size_t i = 0; i < part; i++) {
             dst[done + i] = FOLD_NAME(finish)(op, tile[i], n);
         }

@@ -9,7 +9,7 @@
  * Integers wrap: all arithmetic is unsigned, where that is defined, and serves both kinds. Only MIN, MAX and AVG know
  * the sign. AVG sums in 64 bits and truncates toward zero, as division in C does.
  */
-#define INT_NAME(name) TTI_JOIN(INT_SIGNED, name)
+#define INT_NAME(name)  TTI_JOIN(INT_SIGNED, name)
 #define UINT_NAME(name) TTI_JOIN(INT_UNSIGNED, name)
 
 TTI_INLINE UINT_VALUE UINT_NAME(load)(UINT_VALUE element)
@@ -90,71 +90,71 @@ TTI_INLINE INT_VALUE INT_NAME(truncate)(int64_t value)
     return (INT_VALUE)value;
 }
 
-#define FOLD_TYPE INT_UNSIGNED
+#define FOLD_TYPE    INT_UNSIGNED
 #define FOLD_ELEMENT UINT_ELEMENT
-#define FOLD_VALUE UINT_VALUE
-#define FOLD_LOAD UINT_NAME(load)
-#define FOLD_STORE UINT_NAME(load)
+#define FOLD_VALUE   UINT_VALUE
+#define FOLD_LOAD    UINT_NAME(load)
+#define FOLD_STORE   UINT_NAME(load)
 #define FOLD_COMBINE UINT_NAME(combine)
-#define FOLD_FACTOR UINT_NAME(factor)
-#define FOLD_OPS(X) X(SUM) X(PRODUCT) X(MIN) X(MAX) X(PREMUL_SUM) X(BAND) X(BOR) X(BXOR)
+#define FOLD_FACTOR  UINT_NAME(factor)
+#define FOLD_OPS(X)  X(SUM) X(PRODUCT) X(MIN) X(MAX) X(PREMUL_SUM) X(BAND) X(BOR) X(BXOR)
 #include "kernels/isa/fold_loops.h"
 
-#define FOLD_TYPE UINT_NAME(truth)
+#define FOLD_TYPE    UINT_NAME(truth)
 #define FOLD_ELEMENT UINT_ELEMENT
-#define FOLD_VALUE UINT_VALUE
-#define FOLD_LOAD UINT_NAME(truth)
-#define FOLD_STORE UINT_NAME(load)
+#define FOLD_VALUE   UINT_VALUE
+#define FOLD_LOAD    UINT_NAME(truth)
+#define FOLD_STORE   UINT_NAME(load)
 #define FOLD_COMBINE UINT_NAME(combine_truth)
-#define FOLD_FACTOR UINT_NAME(factor)
-#define FOLD_OPS(X) X(LAND) X(LOR)
+#define FOLD_FACTOR  UINT_NAME(factor)
+#define FOLD_OPS(X)  X(LAND) X(LOR)
 #include "kernels/isa/fold_loops.h"
 
-#define FOLD_TYPE INT_SIGNED
+#define FOLD_TYPE    INT_SIGNED
 #define FOLD_ELEMENT INT_ELEMENT
-#define FOLD_VALUE INT_VALUE
-#define FOLD_LOAD INT_NAME(load)
-#define FOLD_STORE INT_NAME(load)
+#define FOLD_VALUE   INT_VALUE
+#define FOLD_LOAD    INT_NAME(load)
+#define FOLD_STORE   INT_NAME(load)
 #define FOLD_COMBINE INT_NAME(combine)
-#define FOLD_FACTOR INT_NAME(factor)
-#define FOLD_OPS(X) X(MIN) X(MAX)
+#define FOLD_FACTOR  INT_NAME(factor)
+#define FOLD_OPS(X)  X(MIN) X(MAX)
 #include "kernels/isa/fold_loops.h"
 
-#define FOLD_TYPE UINT_NAME(sum)
+#define FOLD_TYPE    UINT_NAME(sum)
 #define FOLD_ELEMENT UINT_ELEMENT
-#define FOLD_VALUE uint64_t
-#define FOLD_LOAD UINT_NAME(extend)
-#define FOLD_STORE UINT_NAME(truncate)
+#define FOLD_VALUE   uint64_t
+#define FOLD_LOAD    UINT_NAME(extend)
+#define FOLD_STORE   UINT_NAME(truncate)
 #define FOLD_COMBINE combine_sum_unsigned
-#define FOLD_FACTOR factor_sum_unsigned
-#define FOLD_OPS(X) X(AVG)
+#define FOLD_FACTOR  factor_sum_unsigned
+#define FOLD_OPS(X)  X(AVG)
 #include "kernels/isa/fold_loops.h"
 
-#define FOLD_TYPE INT_NAME(sum)
+#define FOLD_TYPE    INT_NAME(sum)
 #define FOLD_ELEMENT INT_ELEMENT
-#define FOLD_VALUE int64_t
-#define FOLD_LOAD INT_NAME(extend)
-#define FOLD_STORE INT_NAME(truncate)
+#define FOLD_VALUE   int64_t
+#define FOLD_LOAD    INT_NAME(extend)
+#define FOLD_STORE   INT_NAME(truncate)
 #define FOLD_COMBINE combine_sum_signed
-#define FOLD_FACTOR factor_sum_signed
-#define FOLD_OPS(X) X(AVG)
+#define FOLD_FACTOR  factor_sum_signed
+#define FOLD_OPS(X)  X(AVG)
 #include "kernels/isa/fold_loops.h"
 
 tti_fold_ops TTI_ISA_NAME(TTI_JOIN(tti_fold, INT_UNSIGNED)) = {
-    [TUTTI_SUM] = UINT_NAME(SUM),         [TUTTI_PRODUCT] = UINT_NAME(PRODUCT),
-    [TUTTI_MIN] = UINT_NAME(MIN),         [TUTTI_MAX] = UINT_NAME(MAX),
-    [TUTTI_AVG] = UINT_NAME(sum_AVG),     [TUTTI_PREMUL_SUM] = UINT_NAME(PREMUL_SUM),
-    [TUTTI_BAND] = UINT_NAME(BAND),       [TUTTI_BOR] = UINT_NAME(BOR),
-    [TUTTI_BXOR] = UINT_NAME(BXOR),       [TUTTI_LAND] = UINT_NAME(truth_LAND),
+    [TUTTI_SUM] = UINT_NAME(SUM),       [TUTTI_PRODUCT] = UINT_NAME(PRODUCT),
+    [TUTTI_MIN] = UINT_NAME(MIN),       [TUTTI_MAX] = UINT_NAME(MAX),
+    [TUTTI_AVG] = UINT_NAME(sum_AVG),   [TUTTI_PREMUL_SUM] = UINT_NAME(PREMUL_SUM),
+    [TUTTI_BAND] = UINT_NAME(BAND),     [TUTTI_BOR] = UINT_NAME(BOR),
+    [TUTTI_BXOR] = UINT_NAME(BXOR),     [TUTTI_LAND] = UINT_NAME(truth_LAND),
     [TUTTI_LOR] = UINT_NAME(truth_LOR),
 };
 
 tti_fold_ops TTI_ISA_NAME(TTI_JOIN(tti_fold, INT_SIGNED)) = {
-    [TUTTI_SUM] = UINT_NAME(SUM),         [TUTTI_PRODUCT] = UINT_NAME(PRODUCT),
-    [TUTTI_MIN] = INT_NAME(MIN),          [TUTTI_MAX] = INT_NAME(MAX),
-    [TUTTI_AVG] = INT_NAME(sum_AVG),      [TUTTI_PREMUL_SUM] = UINT_NAME(PREMUL_SUM),
-    [TUTTI_BAND] = UINT_NAME(BAND),       [TUTTI_BOR] = UINT_NAME(BOR),
-    [TUTTI_BXOR] = UINT_NAME(BXOR),       [TUTTI_LAND] = UINT_NAME(truth_LAND),
+    [TUTTI_SUM] = UINT_NAME(SUM),       [TUTTI_PRODUCT] = UINT_NAME(PRODUCT),
+    [TUTTI_MIN] = INT_NAME(MIN),        [TUTTI_MAX] = INT_NAME(MAX),
+    [TUTTI_AVG] = INT_NAME(sum_AVG),    [TUTTI_PREMUL_SUM] = UINT_NAME(PREMUL_SUM),
+    [TUTTI_BAND] = UINT_NAME(BAND),     [TUTTI_BOR] = UINT_NAME(BOR),
+    [TUTTI_BXOR] = UINT_NAME(BXOR),     [TUTTI_LAND] = UINT_NAME(truth_LAND),
     [TUTTI_LOR] = UINT_NAME(truth_LOR),
 };
 

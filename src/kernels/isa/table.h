@@ -31,13 +31,20 @@ extern const struct tti_fold_table tti_fold_table_avx512;
 #ifdef TTI_ISA
 
 #define TTI_JOIN_EXPANDED(a, b) a##_##b
-#define TTI_JOIN(a, b) TTI_JOIN_EXPANDED(a, b)
-#define TTI_ISA_NAME(name) TTI_JOIN(name, TTI_ISA)
-#define TTI_TEXT_EXPANDED(a) #a
-#define TTI_TEXT(a) TTI_TEXT_EXPANDED(a)
+#define TTI_JOIN(a, b)          TTI_JOIN_EXPANDED(a, b)
+#define TTI_ISA_NAME(name)      TTI_JOIN(name, TTI_ISA)
+#define TTI_TEXT_EXPANDED(a)    #a
+#define TTI_TEXT(a)             TTI_TEXT_EXPANDED(a)
 
 /* Reduce op, dtype and number of sources of a kernel are constants: inlining makes one loop of each combination. */
 #define TTI_INLINE static inline __attribute__((always_inline, unused))
+
+/* Before a loop: no iteration reads what another one writes. */
+#if defined(__clang__)
+#define TTI_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define TTI_INDEPENDENT _Pragma("GCC ivdep")
+#endif
 
 extern tti_fold_ops TTI_ISA_NAME(tti_fold_f64);
 extern tti_fold_ops TTI_ISA_NAME(tti_fold_f32);

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Every launcher says the same few things in variables of its own: rank, size, place on the host, and something that
+ * names the job. A table holds the names per family; only "where do we meet" needs code per family.
+ *
+ * Ranks of one host meet in a unix store whose name contains a fingerprint of everything that names the job, so two
+ * jobs that run at once never meet. Ranks of several hosts need an address: torchrun gives one, for the others the user
+ * says TUTTI_STORE. A job of one rank meets nobody and needs no store.
+ */
+#include "core/world.h"
+
+#include <ctype.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "core/hydra.h"
+#include "store/fingerprint.h"
+
+struct family {
+    const char *name;
+    const char *rank;
+    const char *rank_alias; /* another name of the same, or NULL */
+    const char *size;
+    const char *local_rank;
+    const char *local_size; /* NULL: the launcher does not say */
+    /* Whether the launcher has started this process; NULL: if rank or size is set. */
+    bool (*present)(void);
+    /* Fills store_url and serve for a job of more than one rank without TUTTI_STORE. */
+    tutti_status (*meet)(struct tti_world *world, tutti_error *error);
+};
+
+static bool is_set(const char *name)
+{
+    return name && getenv(name) != NULL;
+}
+
+/* Reads a decimal number: digits only, minimum..maximum. Leaves *value alone if the variable is not set. */
+static tutti_status read_number(const char *name, int minimum, int maximum, int *value, tutti_error *error)
+{
+    const char *text = name ? getenv(name) : NULL;
+    if (!text) {
+        return TUTTI_OK;
+    }
+    size_t digits = strspn(text, "0123456789");
+    long long number = 0;
+    bool overflow = false;
+    for (size_t i = 0; i < digits && !overflow; i++) {
+        number = number * 10 + (text[i] - '0');
+        overflow = number > INT_MAX;
+    }
+    if (digits == 0 || text[digits] != '\0' || overflow || number < minimum || number > maximum) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "the environment variable %s is \"%.60s\", which is not a "
+                             "number in %d..%d",
+                             name, text, minimum, maximum);
+    }
+    *value = (int)number;
+    return TUTTI_OK;
+}
+
+/* The store for the ranks of one host: its name is the family, something to recognise it by, and the fingerprint. */
+static void meet_on_host(struct tti_world *world, const char *recognise, tti_fingerprint job)
+{
+    char readable[33];
+    size_t used = 0;
+    for (const char *p = recognise; *p && used < sizeof(readable) - 1; p++) {
+        readable[used++] = (char)(isalnum((unsigned char)*p) || *p == '.' ? *p : '_');
+    }
+    readable[used] = '\0';
+    char fingerprint[TTI_FINGERPRINT_LENGTH + 1];
+    tti_fingerprint_print(job, fingerprint);
+    snprintf(world->store_url, sizeof(world->store_url), "unix:%s-%s-%s", world->family, readable, fingerprint);
+}
+
+/* Adds variables to what names the job, set or not. */
+static tti_fingerprint add_variables(tti_fingerprint job, const char *const *names)
+{
+    for (; *names; names++) {
+        const char *value = getenv(*names);
+        job = tti_fingerprint_add(job, *names);
+        job = tti_fingerprint_add(job, value ? value : "");
+    }
+    return job;
+}
+
+static tutti_status needs_store(const struct tti_world *world, const char *why, tutti_error *error)
+{
+    return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                         "the ranks started by %s cannot tell where to meet: %s; set TUTTI_STORE, for example to "
+                         "tcp://HOST:PORT with the host of rank 0, on all of them",
+                         world->family, why);
+}
+
+static bool several_hosts(const struct tti_world *world)
+{
+    return world->local_size >= 0 && world->local_size < world->size;
+}
+
+static tutti_status meet_tutti(struct tti_world *world, tutti_error *error)
+{
+    return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                         "TUTTI_WORLD_SIZE is %d, but TUTTI_STORE is not set: it says where the ranks meet, for example "
+                         "unix:NAME or tcp://HOST:PORT",
+                         world->size);
+}
+
+/* Several hosts: the port after MASTER_PORT, which is torch's own, served by rank 0. */
+static tutti_status meet_torchrun_hosts(struct tti_world *world, const char *address, int port, tti_fingerprint job)
+{
+    char token[TTI_FINGERPRINT_LENGTH + 1];
+    tti_fingerprint_print(job, token);
+    bool v6 = strchr(address, ':') != NULL;
+    snprintf(world->store_url, sizeof(world->store_url), "tcp://%s%.200s%s:%d/%s", v6 ? "[" : "", address,
+             v6 ? "]" : "", port < 65535 ? port + 1 : port - 1, token);
+    world->serve = world->rank == 0;
+    return TUTTI_OK;
+}
+
+static tutti_status meet_torchrun(struct tti_world *world, tutti_error *error)
+{
+    static const char *const names[] = {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID",
+                                        "TORCHELASTIC_RESTART_COUNT", NULL};
+    const char *address = getenv("MASTER_ADDR");
+    if (!address) {
+        return needs_store(world, "MASTER_ADDR is not set", error);
+    }
+    size_t length = strlen(address);
+    if (length == 0 || length > 200 || strspn(address, "0123456789abcdefghijklmnopqrstuvwxyz"
+                                                       "ABCDEFGHIJKLMNOPQRSTUVWXYZ.-_:%") != length) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "the environment variable MASTER_ADDR is \"%.200s\", which "
+                             "is not the name or address of a host",
+                             address);
+    }
+    if (!is_set("MASTER_PORT")) {
+        return needs_store(world, "MASTER_PORT is not set", error);
+    }
+    int port = 0;
+    tutti_status status = read_number("MASTER_PORT", 1, 65535, &port, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    tti_fingerprint job = add_variables(TTI_FINGERPRINT_EMPTY, names);
+    if (several_hosts(world)) {
+        return meet_torchrun_hosts(world, address, port, job);
+    }
+    meet_on_host(world, getenv("MASTER_PORT"), job);
+    return TUTTI_OK;
+}
+
+static tutti_status meet_openmpi(struct tti_world *world, tutti_error *error)
+{
+    /* The namespace is made from the launcher's process number, which comes back; the transport key is random. */
+    static const char *const names[] = {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid",
+                                        "OMPI_MCA_orte_precondition_transports", NULL};
+    if (several_hosts(world)) {
+        return needs_store(world, "they are on several hosts", error);
+    }
+    const char *job = getenv(names[0]) ? getenv(names[0]) : getenv(names[1]);
+    if (!job) {
+        return needs_store(world, "neither PMIX_NAMESPACE nor OMPI_MCA_ess_base_jobid names the job", error);
+    }
+    meet_on_host(world, job, add_variables(TTI_FINGERPRINT_EMPTY, names));
+    return TUTTI_OK;
+}
+
+static bool hydra_present(void)
+{
+    return is_set("PMI_RANK") || is_set("PMI_SIZE") || (is_set("PMI_ID") && is_set("PMI_PORT"));
+}
+
+static tutti_status meet_hydra(struct tti_world *world, tutti_error *error)
+{
+    /* Other launchers that speak PMI, Slurm's among them, name the job by variables. */
+    static const char *const names[] = {"PMI_JOBID", "PMI_PORT", "SLURM_JOB_ID", "SLURM_STEP_ID",
+                                        "SLURM_RESTART_COUNT", NULL};
+    if (several_hosts(world)) {
+        return needs_store(world, "they are on several hosts", error);
+    }
+    char job[64];
+    if (getenv("PMI_JOBID")) {
+        meet_on_host(world, getenv("PMI_JOBID"), add_variables(TTI_FINGERPRINT_EMPTY, names));
+    } else if (tti_hydra_job(job, sizeof(job))) {
+        meet_on_host(world, job, tti_fingerprint_add(TTI_FINGERPRINT_EMPTY, job));
+    } else if (getenv("PMI_PORT")) {
+        meet_on_host(world, getenv("PMI_PORT"), add_variables(TTI_FINGERPRINT_EMPTY, names));
+    } else {
+        return needs_store(world, "neither PMI_FD nor PMI_JOBID nor PMI_PORT names the job", error);
+    }
+    return TUTTI_OK;
+}
+
+static bool in_slurm_step(void)
+{
+    return is_set("SLURM_PROCID") && is_set("SLURM_NTASKS");
+}
+
+/* srun --mpi=pmix sets a rank of PMIx without a size, but Slurm's own variables as well: they are complete. */
+static bool pmix_present(void)
+{
+    return is_set("PMIX_SIZE") || (is_set("PMIX_RANK") && !in_slurm_step());
+}
+
+static tutti_status meet_pmix(struct tti_world *world, tutti_error *error)
+{
+    static const char *const names[] = {"PMIX_NAMESPACE", "PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3",
+                                        NULL};
+    if (several_hosts(world)) {
+        return needs_store(world, "they are on several hosts", error);
+    }
+    if (!is_set(names[0])) {
+        return needs_store(world, "PMIX_NAMESPACE, which names the job, is not set", error);
+    }
+    meet_on_host(world, getenv(names[0]), add_variables(TTI_FINGERPRINT_EMPTY, names));
+    return TUTTI_OK;
+}
+
+/* A batch script has SLURM_NTASKS, too, but is no task; only a task has a number. */
+static bool slurm_present(void)
+{
+    return is_set("SLURM_PROCID");
+}
+
+static tutti_status meet_slurm(struct tti_world *world, tutti_error *error)
+{
+    static const char *const names[] = {"SLURM_CLUSTER_NAME", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT",
+                                        NULL};
+    for (int i = 1; i <= 2; i++) {
+        if (!is_set(names[i])) {
+            return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                                 "SLURM_PROCID and SLURM_NTASKS are set, but %s is not: a batch script is not a rank; "
+                                 "start the program by srun, or set TUTTI_STORE",
+                                 names[i]);
+        }
+    }
+    int nodes = 1;
+    const char *count = is_set("SLURM_STEP_NUM_NODES") ? "SLURM_STEP_NUM_NODES" : "SLURM_NNODES";
+    tutti_status status = read_number(count, 1, INT_MAX, &nodes, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (nodes > 1) {
+        return needs_store(world, "they are on several hosts", error);
+    }
+    meet_on_host(world, getenv("SLURM_JOB_ID"), add_variables(TTI_FINGERPRINT_EMPTY, names));
+    return TUTTI_OK;
+}
+
+static const struct family families[] = {
+    {"tutti", "TUTTI_RANK", NULL, "TUTTI_WORLD_SIZE", "TUTTI_LOCAL_RANK", "TUTTI_LOCAL_WORLD_SIZE", NULL, meet_tutti},
+    {"torchrun", "RANK", "WORLD_RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", NULL, meet_torchrun},
+    {"openmpi", "OMPI_COMM_WORLD_RANK", NULL, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE", NULL, meet_openmpi},
+    {"hydra", "PMI_RANK", NULL, "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", hydra_present, meet_hydra},
+    {"pmix", "PMIX_RANK", NULL, "PMIX_SIZE", "PMIX_LOCAL_RANK", "PMIX_LOCAL_SIZE", pmix_present, meet_pmix},
+    {"slurm", "SLURM_PROCID", NULL, "SLURM_NTASKS", "SLURM_LOCALID", NULL, slurm_present, meet_slurm},
+};
+
+static bool is_present(const struct family *family)
+{
+    if (family->present) {
+        return family->present();
+    }
+    return is_set(family->rank) || is_set(family->rank_alias) || is_set(family->size);
+}
+
+static tutti_status check_rank(const char *rank_name, int rank, const char *size_name, int size, tutti_error *error)
+{
+    if (rank < size) {
+        return TUTTI_OK;
+    }
+    return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "%s is %d, but %s is %d: ranks count from 0", rank_name, rank,
+                         size_name, size);
+}
+
+/* Reads rank and size, which both must be there. */
+static tutti_status read_global(const struct family *family, struct tti_world *world, tutti_error *error)
+{
+    const char *name = !is_set(family->rank) && is_set(family->rank_alias) ? family->rank_alias : family->rank;
+    if (!is_set(name) || !is_set(family->size)) {
+        const char *there = is_set(name) ? name : is_set(family->size) ? family->size : "PMI_ID";
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                             "the environment variable %s is set, but %s is not; a rank needs both, or neither for a "
+                             "job of one rank",
+                             there, is_set(name) ? family->size : name);
+    }
+    tutti_status status = read_number(family->size, 1, INT_MAX, &world->size, error);
+    if (status == TUTTI_OK) {
+        status = read_number(name, 0, INT_MAX, &world->rank, error);
+    }
+    int other = world->rank;
+    if (status == TUTTI_OK) {
+        status = read_number(family->rank_alias, 0, INT_MAX, &other, error);
+    }
+    if (status == TUTTI_OK && other != world->rank) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "%s is %d, but %s is %d: both mean the rank", family->rank,
+                             world->rank, family->rank_alias, other);
+    }
+    return status == TUTTI_OK ? check_rank(name, world->rank, family->size, world->size, error) : status;
+}
+
+static tutti_status read_local(const struct family *family, struct tti_world *world, tutti_error *error)
+{
+    tutti_status status = read_number(family->local_rank, 0, INT_MAX, &world->local_rank, error);
+    if (status == TUTTI_OK) {
+        status = read_number(family->local_size, 1, INT_MAX, &world->local_size, error);
+    }
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (world->local_size > world->size) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "%s is %d, but %s is %d: a host cannot have more ranks than "
+                             "the job",
+                             family->local_size, world->local_size, family->size, world->size);
+    }
+    bool known = world->local_size >= 0;
+    return check_rank(family->local_rank, world->local_rank, known ? family->local_size : family->size,
+                      known ? world->local_size : world->size, error);
+}
+
+/* What the user says about meeting counts in every family. */
+static tutti_status read_store(struct tti_world *world, tutti_error *error)
+{
+    const char *url = getenv("TUTTI_STORE");
+    if (!url) {
+        return TUTTI_OK;
+    }
+    size_t length = strlen(url);
+    if (length == 0 || length >= sizeof(world->store_url)) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                             "the environment variable TUTTI_STORE has %zu bytes; it must have 1..%zu", length,
+                             sizeof(world->store_url) - 1);
+    }
+    memcpy(world->store_url, url, length + 1);
+    world->serve = world->rank == 0 && strncmp(url, "tcp://", 6) == 0;
+    return TUTTI_OK;
+}
+
+static tutti_status read_family(const struct family *family, struct tti_world *world, tutti_error *error)
+{
+    world->family = family->name;
+    tutti_status status = read_global(family, world, error);
+    if (status == TUTTI_OK) {
+        status = read_local(family, world, error);
+    }
+    if (status == TUTTI_OK) {
+        status = read_store(world, error);
+    }
+    if (status == TUTTI_OK && world->size > 1 && world->store_url[0] == '\0') {
+        status = family->meet(world, error);
+    }
+    return status;
+}
+
+tutti_status tti_world_from_environment(struct tti_world *world, tutti_error *error)
+{
+    struct tti_world found = {.rank = 0, .size = 1, .local_rank = -1, .local_size = -1, .family = "none"};
+    tutti_status status = TUTTI_OK;
+    const struct family *family = families;
+    const struct family *end = families + sizeof(families) / sizeof(families[0]);
+    while (family < end && !is_present(family)) {
+        family++;
+    }
+    if (family < end) {
+        status = read_family(family, &found, error);
+    } else {
+        found.local_rank = 0;
+        found.local_size = 1;
+        status = read_store(&found, error);
+    }
+    if (status == TUTTI_OK) {
+        *world = found;
+        tti_error_clear(error);
+    }
+    return status;
+}
