@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * `tutti`, the command line: finds the sub-command and hands the rest of the words to it. Each sub-command reads its own
- * options and explains itself with --help.
+ * `tutti`, the command line: finds the sub-command and hands the rest of the words to it. Each sub-command reads its
+ * own options and explains itself with --help.
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -216,10 +216,11 @@ static tutti_status meet_pmix(struct tti_world *world, tutti_error *error)
     return TUTTI_OK;
 }
 
-/* A batch script has SLURM_NTASKS, too, but is no task; only a task has a number. */
+/* A batch script gets SLURM_PROCID too, but no step; without a number of tasks it is a program like any other. */
 static bool slurm_present(void)
 {
-    return is_set("SLURM_PROCID");
+    bool batch = is_set("SLURM_JOB_ID") && !is_set("SLURM_STEP_ID") && !is_set("SLURM_NTASKS");
+    return is_set("SLURM_PROCID") && !batch;
 }
 
 static tutti_status meet_slurm(struct tti_world *world, tutti_error *error)

@@ -10,6 +10,8 @@
 #include "base/cpu.h"
 #include "engine/internal.h"
 
+#define SLEEP_NS 5000000 /* what a hint lost by a corrupt peer may cost */
+
 void tti_engine_segment_init(unsigned char *segment, const struct tti_layout *layout, int rank, uint64_t nonce)
 {
     struct tti_segment_header *h = (struct tti_segment_header *)segment;
@@ -91,6 +93,7 @@ tutti_status tti_engine_create(const struct tti_engine_options *options, struct 
     e->commit = options->commit;
     e->commit_user = options->commit_user;
     e->backend = options->backend;
+    e->sleep_ns = options->sleep_ns > 0 ? options->sleep_ns : SLEEP_NS;
     pthread_mutex_init(&e->failure_lock, NULL);
     e->segments = calloc((size_t)e->size, sizeof(*e->segments));
     tutti_status status = e->segments ? lanes_create(e, error)

@@ -53,6 +53,7 @@ struct tti_engine {
     const char *backend;
     unsigned spin_polls; /* polls with a pause before yielding      */
     int64_t yield_ns;    /* yielding before sleeping                */
+    int64_t sleep_ns;    /* bound of one sleep                      */
     double ranks_per_cpu;
     struct tti_lane *lanes;
     struct tti_p2p *p2p;

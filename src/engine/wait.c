@@ -26,7 +26,6 @@
 #define SYS_futex_waitv 449
 #endif
 
-#define SLEEP_MAX_NS   5000000  /* bound of one sleep: what a lost hint may cost             */
 #define SLEEP_BLIND_NS 500000   /* the same on kernels without futex_waitv, for the alarm    */
 #define WAITV_MAX      128      /* FUTEX_WAITV_MAX of the kernel                             */
 #define POLLS_PER_LOOK 64       /* polls of the word for one look at the alarm               */
@@ -138,7 +137,7 @@ void tti_sleep(const struct tti_engine *e, int channel, const struct tti_awaited
     entries[n++] = (struct waitv_entry){.value = alarm_seen, .address = (uintptr_t)tti_alarm(e), .flags = flags};
     changed = changed || atomic_load_explicit(tti_alarm(e), memory_order_seq_cst) != alarm_seen;
     if (!changed) {
-        int64_t bound = tti_now_ns() + SLEEP_MAX_NS;
+        int64_t bound = tti_now_ns() + e->sleep_ns;
         sleep_on(e, entries, n, bound < until_ns ? bound : until_ns);
     }
     for (int i = 0; i < count; i++) {

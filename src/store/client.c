@@ -195,7 +195,7 @@ static tutti_status connect_and_greet(struct tti_client *client, int64_t deadlin
     int64_t least = tti_deadline_ns(tti_now_ns(), LEAST_HELLO_MS);
     status = say_hello(client, connected, deadline_ns < least ? least : deadline_ns, error);
     if (status != TUTTI_OK) {
-        tti_private_close(connected);
+        tti_private_hang_up(connected);
         return status;
     }
     *fd = connected;
@@ -232,7 +232,7 @@ static void give_back_connection(struct tti_client *client, int fd)
     }
     pthread_mutex_unlock(&client->lock);
     if (!kept) {
-        tti_private_close(fd);
+        tti_private_hang_up(fd);
     }
 }
 
@@ -253,7 +253,7 @@ static tutti_status request(struct tti_client *client, struct exchange *x, tutti
     }
     status = exchange(client, fd, x, error);
     if (status != TUTTI_OK) {
-        tti_private_close(fd);
+        tti_private_hang_up(fd);
         return status;
     }
     give_back_connection(client, fd);
@@ -344,7 +344,7 @@ void tti_client_close(struct tti_store *store)
 {
     struct tti_client *client = (struct tti_client *)store;
     for (int i = 0; i < client->idle_count; i++) {
-        tti_private_close(client->idle[i]);
+        tti_private_hang_up(client->idle[i]);
     }
     client->idle_count = 0;
     pthread_mutex_destroy(&client->lock);

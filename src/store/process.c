@@ -115,6 +115,14 @@ int tti_private_adopt(int fd)
     return fd;
 }
 
+void tti_private_hang_up(int fd)
+{
+    if (fd >= 0) {
+        shutdown(fd, SHUT_RDWR);
+        tti_private_close(fd);
+    }
+}
+
 void tti_private_close(int fd)
 {
     if (fd < 0) {

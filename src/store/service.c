@@ -72,7 +72,7 @@ static void disconnect(struct tti_service *service, struct tti_connection *c)
         service->strangers--;
     }
     c->phase = DEAD;
-    tti_private_close(c->fd);
+    tti_private_hang_up(c->fd);
     tti_private_close(c->received);
     c->received = -1;
 }

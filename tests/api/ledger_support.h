@@ -37,11 +37,8 @@ static inline DLTensor ledger_tensor(void *data, const int64_t *count, tutti_dty
         [TUTTI_F64] = {kDLFloat, 64, 1}, [TUTTI_F32] = {kDLFloat, 32, 1}, [TUTTI_I32] = {kDLInt, 32, 1},
         [TUTTI_I64] = {kDLInt, 64, 1},   [TUTTI_U8] = {kDLUInt, 8, 1},
     };
-    return (DLTensor){.data = data,
-                      .device = {kDLCPU, 0},
-                      .ndim = 1,
-                      .dtype = types[dtype],
-                      .shape = (int64_t *)(uintptr_t)count};
+    return (DLTensor){
+        .data = data, .device = {kDLCPU, 0}, .ndim = 1, .dtype = types[dtype], .shape = (int64_t *)(uintptr_t)count};
 }
 
 /* Runs `function` on threads and checks that it really ran on each; every rank function begins with ledger_ran(). */

@@ -61,7 +61,7 @@ expect 'Spec 0, cannot-fail: no test of this row fails when `tutti_probe` only r
 expect 'Spec 0, skipped: `api.ledger_p2p` skipped$'
 expect 'Spec 0, failing: `api.ledger_groups` failed$'
 expect 'Spec 0, did-not-run: `api.ledger_config` did not run$'
-expect 'Spec 0, no-test: it names no api test; no test of this row fails'
+expect 'Spec 0, no-test: it names no api test$'
 expect 'Spec 0, no-function: it names no function$'
 expect 'Spec 0, odd-state: its state is "perhaps"'
 expect '^ledger: 13 rows, 11 done, 1 open, 11 failed$'

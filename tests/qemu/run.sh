@@ -11,7 +11,8 @@ cross=aarch64-linux-gnu-gcc
 
 skip()
 {
-    echo "skipped: $1 is missing; install it with: apt-get install qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
+    echo "skipped: $1 is missing;" \
+        "install it with: apt-get install qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
     exit 77
 }
 

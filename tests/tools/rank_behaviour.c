@@ -10,6 +10,8 @@
  *   line BYTES      writes one line of that many bytes, two-byte characters only
  *   many LINES      writes numbered lines
  *   progress        draws a bar with carriage returns, ends it with a newline
+ *   victim FILE     fills much memory, writes its process id to FILE and waits to be killed
+ *   witness FILE    kills the victim and ends with code 1 as soon as it begins to die, before its parent hears of it
  *   terminals       says which of the descriptors 0, 1, 2 are terminals
  */
 #include <fcntl.h>
@@ -136,6 +138,62 @@ static int draw_progress(void)
     return 0;
 }
 
+/* Much memory takes the kernel long to tear down. */
+static int be_victim(const char *path)
+{
+    const size_t bytes = (size_t)256 << 20;
+    char *memory = malloc(bytes);
+    FILE *file = memory ? fopen(path, "w") : NULL;
+    if (!file) {
+        return 2;
+    }
+    memset(memory, 1, bytes);
+    fprintf(file, "%d\n", (int)getpid());
+    fclose(file);
+    alarm(LIFETIME_S);
+    while (pause() < 0) {
+        continue;
+    }
+    free(memory);
+    return 2;
+}
+
+/* The flags of /proc/PID/stat: whether the process is on its way out. */
+static bool is_dying(long pid)
+{
+    char path[64];
+    char text[1024] = "";
+    unsigned flags = 0;
+    snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
+    FILE *file = fopen(path, "r");
+    if (!file) {
+        return true;
+    }
+    size_t length = fread(text, 1, sizeof(text) - 1, file);
+    fclose(file);
+    text[length] = '\0';
+    const char *rest = strrchr(text, ')');
+    return !rest || sscanf(rest + 1, " %*c %*d %*d %*d %*d %*d %u", &flags) != 1 || (flags & 0x4u) != 0;
+}
+
+static int be_witness(const char *path)
+{
+    long pid = 0;
+    alarm(LIFETIME_S);
+    while (pid == 0) {
+        FILE *file = fopen(path, "r");
+        if (file) {
+            pid = fscanf(file, "%ld\n", &pid) == 1 ? pid : 0;
+            fclose(file);
+        }
+    }
+    kill((pid_t)pid, SIGKILL);
+    while (!is_dying(pid)) {
+        continue;
+    }
+    return 1;
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -160,6 +218,12 @@ int main(int argc, char **argv)
     }
     if (strcmp(what, "progress") == 0) {
         return draw_progress();
+    }
+    if (strcmp(what, "victim") == 0 && argc > 2) {
+        return be_victim(argv[2]);
+    }
+    if (strcmp(what, "witness") == 0 && argc > 2) {
+        return be_witness(argv[2]);
     }
     if (strcmp(what, "terminals") == 0) {
         printf("terminals %d %d %d\n", isatty(0), isatty(1), isatty(2));

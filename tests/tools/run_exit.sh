@@ -14,11 +14,18 @@ check_count err 'rank [0-9]' 1 "only the culprit is named"
 
 run_tutti run -n 3 sh -c 'if [ $TUTTI_RANK = 2 ]; then kill -SEGV $$; fi; exec sleep 60'
 check_status 139 "128 + SIGSEGV"
-check_line err '^tutti run: rank 2 killed by SIGSEGV after [0-9]+\.[0-9] s \(pid [0-9]+(, core dumped)?\)$' "who was killed"
+check_line err '^tutti run: rank 2 killed by SIGSEGV after [0-9]+\.[0-9] s \(pid [0-9]+(, core dumped)?\)$' "who died"
 
 run_tutti run -n 2 sh -c 'if [ $TUTTI_RANK = 0 ]; then kill -KILL $$; fi; exec sleep 60'
 check_status 137 "128 + SIGKILL"
 check_line err 'rank 0 killed by SIGKILL' "who was killed"
+
+# A victim is still being torn down when the witness, who noticed, has failed already: the cause is named all the same.
+run_tutti run -n 3 sh -c 'case $TUTTI_RANK in 2) what=victim ;; 0) what=witness ;; *) exec sleep 60 ;; esac
+    exec "$0" $what "$1"' "$rank" "$work/victim"
+check_status 137 "the victim, not the witness"
+check_line err 'rank 2 killed by SIGKILL' "the victim, not the witness"
+check_no_line err 'rank 0' "the victim, not the witness"
 
 run_tutti run -n 1 sh -c 'exit 7'
 check_status 7 "one rank"

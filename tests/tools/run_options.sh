@@ -70,8 +70,8 @@ if [ "$(nproc)" -ge 2 ]; then
 fi
 
 # --dry-run starts nothing and prints what a shell can run.
-run_tutti run -n 2 --dry-run --backend local --env 'GREETING=hello world' sh -c 'echo $TUTTI_RANK $GREETING >&2; touch "$0"' \
-    "$work/started"
+run_tutti run -n 2 --dry-run --backend local --env 'GREETING=hello world' \
+    sh -c 'echo $TUTTI_RANK $GREETING >&2; touch "$0"' "$work/started"
 check_status 0 "--dry-run"
 check_count out '^# rank [01] on CPUs [0-9,-]+$' 2 "--dry-run"
 check_count out '^env TUTTI_RANK=[01] TUTTI_WORLD_SIZE=2 .*TUTTI_BACKEND=local' 2 "--dry-run"

@@ -36,7 +36,8 @@ check_nothing_left "a failed job"
 
 # The launcher is killed: ranks, their children and daemons all go.
 : >"$work/out"
-"$tutti" run -n 2 sh -c 'sleep 60 & "$0" daemon & echo ready; "$0" stubborn' "$rank" >"$work/out" 2>"$work/err" </dev/null &
+"$tutti" run -n 2 sh -c 'sleep 60 & "$0" daemon & echo ready; "$0" stubborn' "$rank" \
+    >"$work/out" 2>"$work/err" </dev/null &
 launcher=$!
 wait_for_lines out 'ready' 4
 wait_for_lines out 'daemon' 2

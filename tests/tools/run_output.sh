@@ -109,9 +109,15 @@ if command -v script >/dev/null; then
     check_count out interrupted 2 "Ctrl-C"
     # A bar is wiped and drawn again when another rank's line comes in between.
     script -qec "'$tutti' run -n 2 sh -c '
-        if [ \$TUTTI_RANK = 0 ]; then printf \"\r50%%\"; sleep 0.6; printf \"\r100%%\n\"; else sleep 0.3; echo line; fi'" \
-        /dev/null >"$work/out" </dev/null
-    check_equal "$(tr '\r\033' '^E' <"$work/out" | tr -d '\n')" '^[0] 50%^E[K[1] line^[0] 50%^[0] 100%^' "a bar is drawn again"
+        await() { until grep -q \"\$1\" \"$work/out\"; do sleep 0.05; done; }
+        if [ \$TUTTI_RANK = 0 ]; then
+            printf \"\r50%%\"; await line; printf \"\r100%%\n\"
+        else
+            await 50%; echo line
+        fi'" /dev/null >"$work/out" </dev/null
+    check_line out 'line' "a bar is drawn again"
+    check_equal "$(tr '\r\033' '^E' <"$work/out" | tr -d '\n')" '^[0] 50%^E[K[1] line^[0] 50%^[0] 100%^' \
+        "a bar is drawn again"
 fi
 
 finish

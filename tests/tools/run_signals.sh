@@ -76,8 +76,8 @@ start run -n 2 sh -c 'echo ready; while :; do sleep 0.1; done'
 wait_for_lines out ready 2
 state_of() { awk '/^State:/ {print $2}' "/proc/$1/status" 2>/dev/null; }
 rank_states() {
-    for child in $(pgrep -P "$launcher" -x sh); do
-        state_of "$child"
+    grep -ls "^PPid:[[:space:]]$launcher\$" /proc/[0-9]*/status | while read -r child; do
+        [ "$(cat "${child%status}comm")" = sh ] && awk '/^State:/ {print $2}' "$child"
     done | sort -u | tr -d '\n'
 }
 all_stopped() { [ "$(rank_states)" = T ] && [ "$(state_of "$launcher")" = T ]; }

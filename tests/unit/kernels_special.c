@@ -189,6 +189,11 @@ static void test_overflow_and_rounding(void **unused)
     /* AVG divides: 7/3 by division, not by multiplication with a reciprocal (f32: 0x40155555). */
     const uint64_t sevenths[3] = {0x40400000, 0x40000000, 0x40000000};
     assert_int_equal(fold_one(TUTTI_F32, TUTTI_AVG, sevenths, 3, NULL), 0x40155555);
+    /* Exactly halfway after the division, beside it after a multiplication with the reciprocal. */
+    const uint64_t halfway_f16[7] = {0x4800, 0x3d5d, 0x1000};
+    assert_int_equal(fold_one(TUTTI_F16, TUTTI_AVG, halfway_f16, 7, NULL), 0x3d56);
+    const uint64_t halfway_e4m3[7] = {0x50, 0x40, 0x30, 0x28, 0x20, 0x18};
+    assert_int_equal(fold_one(TUTTI_F8_E4M3, TUTTI_AVG, halfway_e4m3, 7, NULL), 0x3c);
     /* Subnormals survive: f32 2^-149 + 2^-149, and bf16's smallest twice. */
     assert_int_equal(fold_two(TUTTI_F32, TUTTI_SUM, 1, 1), 2);
     assert_int_equal(fold_two(TUTTI_BF16, TUTTI_SUM, 1, 1), 2);

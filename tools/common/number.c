@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * strtoll and strtod accept more than a person means (leading blanks, "0x10", "inf", trailing text). These two functions
- * accept the plain form only, so that a typing mistake is an error and never another number.
+ * strtoll and strtod accept more than a person means (leading blanks, "0x10", "inf", trailing text). These two
+ * functions accept the plain form only, so that a typing mistake is an error and never another number.
  */
 #include "number.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Numbers from command lines and from /proc: all of the text must be the number, and it must lie in the given bounds. */
+/* Numbers from command lines and from /proc: all of the text must be the number, within the given bounds. */
 #ifndef TTI_TOOLS_NUMBER_H
 #define TTI_TOOLS_NUMBER_H
 

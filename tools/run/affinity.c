@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which CPUs a rank gets. With "core" the physical cores are dealt out in blocks of neighbours, all hardware threads of a
- * core together, so that ranks share caches with their neighbours and never a core while there are enough. With "numa" a
- * rank gets all allowed CPUs of one node, neighbouring ranks on the same node. With more ranks than cores (or nodes),
- * several ranks share one.
+ * Which CPUs a rank gets. With "core" the physical cores are dealt out in blocks of neighbours, all hardware threads
+ * of a core together, so that ranks share caches with their neighbours and never a core while there are enough. With
+ * "numa" a rank gets all allowed CPUs of one node, neighbouring ranks on the same node. With more ranks than cores (or
+ * nodes), several ranks share one.
  */
 #include "run.h"
 

@@ -35,8 +35,8 @@ static const struct family families[] = {
 };
 
 /* torchrun's remaining names: RANK and the like are overwritten, these would disagree with them. */
-static const char *const torch_identity[] = {"WORLD_RANK", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK",
-                                             "ROLE_WORLD_SIZE", "ROLE_NAME", "TORCHELASTIC_"};
+static const char *const torch_identity[] = {"WORLD_RANK",      "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK",
+                                             "ROLE_WORLD_SIZE", "ROLE_NAME",  "TORCHELASTIC_"};
 
 static bool begins_with(const char *text, const char *beginning)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * SIGKILL to the launcher must not leave ranks behind. The kernel kills the ranks themselves (PR_SET_PDEATHSIG), but not
- * what they have started. The guard does: it sleeps on a pipe whose other end only the launcher holds, and when the
- * kernel closes that end it kills the rest of the job.
+ * SIGKILL to the launcher must not leave ranks behind. The kernel kills the ranks themselves (PR_SET_PDEATHSIG), but
+ * not what they have started. The guard does: it sleeps on a pipe whose other end only the launcher holds, and when
+ * the kernel closes that end it kills the rest of the job.
  *
- * The guard also leads the process group of all ranks. It lives as long as the job, so the number of the group cannot be
- * given to strangers while the launcher may still send signals to it.
+ * The guard also leads the process group of all ranks. It lives as long as the job, so the number of the group cannot
+ * be given to strangers while the launcher may still send signals to it.
  */
 #include "run.h"
 

@@ -44,12 +44,12 @@ struct tti_job {
     int64_t state_deadline_ns;   /* when the state ends by force */
     int64_t timeout_deadline_ns; /* --timeout */
     int interrupts;
-    int forwarded;       /* the last ending signal that was passed on, 0 = none */
-    bool failed;         /* a rank has failed */
-    int culprit;         /* the rank that failed first, -1 = not known (yet) */
-    int launcher_code;   /* exit code when the launcher ended the job itself, 0 = it did not */
-    int terminal_pipe;   /* rank 0's standard input when ours is a terminal, else -1 */
-    char input[4096];    /* read from the terminal, not taken by rank 0 yet */
+    int forwarded;     /* the last ending signal that was passed on, 0 = none */
+    bool failed;       /* a rank has failed */
+    int culprit;       /* the rank that failed first, -1 = not known (yet) */
+    int launcher_code; /* exit code when the launcher ended the job itself, 0 = it did not */
+    int terminal_pipe; /* rank 0's standard input when ours is a terminal, else -1 */
+    char input[4096];  /* read from the terminal, not taken by rank 0 yet */
     size_t input_start;
     size_t input_end;
 };

@@ -168,7 +168,7 @@ static bool prepare(struct prepared *prepared)
     if (!prepared->shell_arguments) {
         return false;
     }
-    prepared->shell_arguments[0] = (char *)(uintptr_t)"sh";
+    prepared->shell_arguments[0] = (char *)(uintptr_t) "sh";
     prepared->shell_arguments[1] = (char *)(uintptr_t)spawn->path;
     for (size_t i = 1; i < arguments; i++) {
         prepared->shell_arguments[i + 1] = spawn->arguments[i];

@@ -30,7 +30,8 @@ enum {
 
 static const struct argp_option argp_options[] = {
     {NULL, 0, NULL, 0, "The job:", 1},
-    {"ranks", 'n', "N|auto", 0, "Ranks to start (default auto: one per CPU that the affinity mask and cgroup grant)", 1},
+    {"ranks", 'n', "N|auto", 0, "Ranks to start (default auto: one per CPU that the affinity mask and cgroup grant)",
+     1},
     {"backend", OPTION_BACKEND, "NAME", 0, "Backend to use (sets TUTTI_BACKEND)", 1},
     {"env", OPTION_ENV, "KEY=VALUE", 0, "Set a variable for all ranks; may be repeated", 1},
     {"timeout", OPTION_TIMEOUT, "S", 0, "End the job after S seconds and exit with 124 (also 90s, 5m, 2h)", 1},
@@ -50,8 +51,10 @@ static const struct argp_option argp_options[] = {
 
 static const char argp_doc[] =
     "Start PROGRAM on every rank of a job on this host, and end all of it when one rank fails.\v"
-    "More ranks than CPUs are welcome, and so is root. Standard input goes to rank 0. Every line is shown with its rank "
-    "before it when there is more than one. The exit code is that of the rank that failed first (128 + N for signal N), "
+    "More ranks than CPUs are welcome, and so is root. Standard input goes to rank 0. Every line is shown with its "
+    "rank "
+    "before it when there is more than one. The exit code is that of the rank that failed first (128 + N for signal "
+    "N), "
     "124 after --timeout, 126 or 127 if PROGRAM cannot be started. Each rank finds TUTTI_RANK, TUTTI_WORLD_SIZE and "
     "torch's RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT in its environment.\n\n"
     "Examples:\n"
@@ -89,8 +92,8 @@ static void add_environment(struct argp_state *state, struct tti_run_options *op
 {
     /* These say who a rank is; a wrong one makes ranks wait for each other for ever. */
     static const char *const reserved[] = {
-        "TUTTI_RANK", "TUTTI_WORLD_SIZE", "TUTTI_LOCAL_RANK", "TUTTI_LOCAL_WORLD_SIZE", "TUTTI_JOB", "RANK",
-        "WORLD_SIZE", "LOCAL_RANK",       "LOCAL_WORLD_SIZE"};
+        "TUTTI_RANK", "TUTTI_WORLD_SIZE", "TUTTI_LOCAL_RANK", "TUTTI_LOCAL_WORLD_SIZE", "TUTTI_JOB",
+        "RANK",       "WORLD_SIZE",       "LOCAL_RANK",       "LOCAL_WORLD_SIZE"};
     const char *equals = strchr(assignment, '=');
     if (!equals || equals == assignment) {
         argp_error(state, "--env takes KEY=VALUE, not '%s'", assignment);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lines of many ranks on one terminal. A line is shown when it is complete, so that lines never mix; a very long one is
- * cut into pieces, never inside a UTF-8 character. One rank (0, or the only one shown) may also draw progress bars and
- * prompts: its carriage returns and unfinished lines pass at once, and when another rank's line comes in between, the
- * unfinished line is wiped and drawn again below. Of the other ranks' carriage returns only the last state of the line is
- * kept, as a terminal would show it.
+ * Lines of many ranks on one terminal. A line is shown when it is complete, so that lines never mix; a very long one
+ * is cut into pieces, never inside a UTF-8 character. One rank (0, or the only one shown) may also draw progress bars
+ * and prompts: its carriage returns and unfinished lines pass at once, and when another rank's line comes in between,
+ * the unfinished line is wiped and drawn again below. Of the other ranks' carriage returns only the last state of the
+ * line is kept, as a terminal would show it.
  *
  * Writing is done in pieces of at most PIPE_BUF after poll has promised room, which never blocks although the
  * terminal's own mode is left alone (it is shared with the shell). When the reader of our output is gone, the ranks'
@@ -22,15 +22,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LINE_CAPACITY  32768
-#define QUEUE_LIMIT    (1 << 20) /* beyond this, ranks are not read until the terminal has caught up */
-#define REDRAW_LIMIT   160       /* longer unfinished lines may have wrapped and are ended instead of redrawn */
-#define NOT_POLLED     SIZE_MAX
+#define LINE_CAPACITY 32768
+#define QUEUE_LIMIT   (1 << 20) /* beyond this, ranks are not read until the terminal has caught up */
+#define REDRAW_LIMIT  160       /* longer unfinished lines may have wrapped and are ended instead of redrawn */
+#define NOT_POLLED    SIZE_MAX
 
 struct stream {
     struct tti_stream_info info;
     struct sink *sink;
-    char *text;     /* the line that is not complete yet */
+    char *text; /* the line that is not complete yet */
     size_t length;
     size_t shown;   /* how much of it is on the terminal already */
     bool fresh;     /* the next visible byte needs the prefix */

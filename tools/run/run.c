@@ -61,8 +61,8 @@ static void raise_open_files(struct tti_signals *signals)
     }
 }
 
-/* A TCP port nobody uses. It stays bound (but not listening) until the job has ended, so that no other launcher picks it;
- * servers that set SO_REUSEADDR, as they all do, can listen on it. Returns the socket or -1 with errno. */
+/* A TCP port nobody uses. It stays bound (but not listening) until the job has ended, so that no other launcher picks
+ * it; servers that set SO_REUSEADDR, as they all do, can listen on it. Returns the socket or -1 with errno. */
 static int reserve_port(int *port)
 {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);

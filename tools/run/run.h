@@ -42,18 +42,18 @@ struct tti_run_options {
     struct tti_cpu_list cpus; /* the CPUs the job may use */
     bool cpus_given;
     enum tti_bind bind;
-    const char *backend;    /* NULL = not said */
-    int64_t timeout_ms;     /* -1 = none */
+    const char *backend; /* NULL = not said */
+    int64_t timeout_ms;  /* -1 = none */
     int64_t grace_ms;
     int max_restarts;
-    const char *log_dir;    /* NULL = none */
-    int only_rank;          /* -1 = all */
+    const char *log_dir; /* NULL = none */
+    int only_rank;       /* -1 = all */
     bool prefix;
     bool dry_run;
     bool verbose;
-    const char **env;       /* --env K=V, in the order given */
+    const char **env; /* --env K=V, in the order given */
     size_t env_count;
-    char **program;         /* the program and its arguments, closed by NULL */
+    char **program; /* the program and its arguments, closed by NULL */
 };
 
 /* Reads the command line. Does not return on --help or a usage error (exit 0 or 2). */
@@ -68,7 +68,7 @@ struct tti_job_identity {
     char name[80]; /* run-PID-RANDOM, plus .N after restart N */
     char mark[64]; /* run-PID-RANDOM: begins the name of every job of this launcher */
     int restart;
-    int port;      /* free TCP port, held by the launcher (bound, not listening) */
+    int port; /* free TCP port, held by the launcher (bound, not listening) */
 };
 
 /* The environment of one rank as execve takes it; NULL when memory is exhausted. */
@@ -76,7 +76,8 @@ char **tti_run_environment(const struct tti_run_options *options, const struct t
 void tti_run_environment_free(char **environment);
 
 /* The variables that the launcher itself sets, closed by NULL, for --dry-run. Freed by tti_run_environment_free. */
-char **tti_run_environment_own(const struct tti_run_options *options, const struct tti_job_identity *identity, int rank);
+char **tti_run_environment_own(const struct tti_run_options *options, const struct tti_job_identity *identity,
+                               int rank);
 
 /* Finds the program in PATH. Returns 0 and an allocated path, or the exit code and a sentence in `why`. */
 int tti_run_find_program(const char *name, char **path, char *why, size_t capacity);
@@ -101,8 +102,8 @@ pid_t tti_run_spawn(const struct tti_spawn *spawn, int *exit_code, char *why, si
 
 /*
  * The guard: leads the process group that all ranks join, sleeps, and wakes when the launcher is gone to kill what is
- * left of the job (the group, and every process whose TUTTI_JOB begins with `mark`). Must be started while the launcher has
- * one thread. Returns its process id, or -1 with errno; *life is the descriptor whose closing wakes it.
+ * left of the job (the group, and every process whose TUTTI_JOB begins with `mark`). Must be started while the
+ * launcher has one thread. Returns its process id, or -1 with errno; *life is the descriptor whose closing wakes it.
  */
 pid_t tti_guard_start(const char *mark, int *life);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Starting a job. A single rank keeps the launcher's own standard output and error, so that it sees a terminal where there is
- * one; several ranks write to pipes. Rank 0 has the launcher's standard input: directly when it is a file or a pipe, relayed
- * when it is a terminal, because the kernel stops processes outside the terminal's foreground group that read from it.
+ * Starting a job. A single rank keeps the launcher's own standard output and error, so that it sees a terminal where
+ * there is one; several ranks write to pipes. Rank 0 has the launcher's standard input: directly when it is a file or
+ * a pipe, relayed when it is a terminal, because the kernel stops processes outside the terminal's foreground group
+ * that read from it.
  */
 #include "job.h"
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The poll loop of a running job. It sleeps until something happens: a rank writes, a signal arrives (a child's death is
- * one), the terminal takes output again, a deadline passes.
+ * The poll loop of a running job. It sleeps until something happens: a rank writes, a signal arrives (a child's death
+ * is one), the terminal takes output again, a deadline passes.
  *
  *   RUNNING   until all ranks have ended well, one has failed, or --timeout has passed
  *   ENDING    SIGTERM was sent to the whole process group; after the grace period
  *   KILLED    SIGKILL was sent
  *
- * The job is over when no rank runs and the launcher has no other children: being a child subreaper it inherits whatever
- * the ranks leave behind, also processes that have left the group. They are ended the same way, so that a finished job has
- * no process left.
+ * The job is over when no rank runs and the launcher has no other children: being a child subreaper it inherits
+ * whatever the ranks leave behind, also processes that have left the group. They are ended the same way, so that a
+ * finished job has no process left.
  */
 #include "job.h"
 

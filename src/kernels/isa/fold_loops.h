@@ -16,8 +16,8 @@
  *
  * Up to four sources are folded in registers: memory is read once and written once. More go through a tile of
  * accumulators that stays in the first-level cache, so memory is still read once, and code size does not grow with the
- * number of ranks. All loops are vectorised by the compiler. TTI_INDEPENDENT is true because dst may be a source, but only
- * exactly: element i of dst is written after element i of every source was read, and no iteration reads another's.
+ * number of ranks. All loops are vectorised by the compiler. TTI_INDEPENDENT is true because dst may be a source, but
+ * only exactly: element i of dst is written after element i of every source was read, and no iteration reads another's.
  */
 #define FOLD_NAME(name) TTI_JOIN(FOLD_TYPE, name)
 

@@ -39,9 +39,10 @@ extern const struct tti_fold_table tti_fold_table_avx512;
 /* Reduce op, dtype and number of sources of a kernel are constants: inlining makes one loop of each combination. */
 #define TTI_INLINE static inline __attribute__((always_inline, unused))
 
-/* Before a loop: no iteration reads what another one writes. */
+/* Before a loop: no iteration reads what another one writes. Clang checks that at run time instead: its own pragma
+ * would warn about each loop that it does not vectorise. */
 #if defined(__clang__)
-#define TTI_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#define TTI_INDEPENDENT
 #else
 #define TTI_INDEPENDENT _Pragma("GCC ivdep")
 #endif

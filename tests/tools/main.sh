@@ -1,0 +1,45 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# The program itself: help, version, unknown commands.
+. "$(dirname "$0")/common.inc"
+
+run_tutti
+check_status 2 "no command"
+check_line err '^Usage: tutti COMMAND' "no command"
+
+for word in --help -h help; do
+    run_tutti "$word"
+    check_status 0 "$word"
+    for command in run check info; do
+        check_line out "^  $command +[a-z]" "$word lists $command"
+    done
+done
+
+for word in --version -V version; do
+    run_tutti "$word"
+    check_status 0 "$word"
+    check_line out '^tutti [0-9]+\.[0-9]+\.[0-9]+$' "$word"
+done
+
+for command in run check info; do
+    run_tutti help "$command"
+    check_status 0 "help $command"
+    cp "$work/out" "$work/first"
+    check_line out "^Usage: tutti $command" "help $command"
+    run_tutti "$command" --help
+    check_status 0 "$command --help"
+    check_equal "$(cat "$work/out")" "$(cat "$work/first")" "help $command is $command --help"
+done
+
+run_tutti rnu
+check_status 2 "a misspelt command"
+check_line err "^tutti: there is no command 'rnu'; did you mean 'run'\?$" "a misspelt command"
+run_tutti inof
+check_line err "did you mean 'info'" "another misspelt command"
+run_tutti frobnicate
+check_status 2 "an unknown command"
+check_line err "^tutti: there is no command 'frobnicate'; .tutti --help. lists them$" "an unknown command"
+run_tutti help frobnicate
+check_status 2 "help for an unknown command"
+
+finish

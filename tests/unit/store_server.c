@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What strangers and broken clients can do to a server: nothing but lose their connection. */
+#include "store_support.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "store/protocol.h"
+#include "store/server.h"
+
+struct fixture {
+    struct tti_store *store;
+    char name[64];
+    char url[80];
+    int64_t dropped;
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    unique_name(f->name, sizeof(f->name));
+    snprintf(f->url, sizeof(f->url), "unix:%s", f->name);
+    f->store = open_store(f->url, false);
+    f->dropped = tti_server_dropped();
+    *state = f;
+    return f->store ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    tti_store_release(f->store);
+    tti_store_shutdown();
+    free(f);
+    return 0;
+}
+
+static int knock(const struct fixture *f)
+{
+    struct sockaddr_un address;
+    socklen_t length = unix_address(&address, (unsigned)geteuid(), f->name);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, length), 0);
+    return fd;
+}
+
+static void send_frame(int fd, struct tti_frame frame, const char *body, size_t length, int pass_fd)
+{
+    unsigned char header[TTI_FRAME_HEADER];
+    tti_frame_encode(&frame, header);
+    assert_int_equal(tti_wire_send(fd, header, sizeof(header), pass_fd), sizeof(header));
+    if (length) {
+        assert_int_equal(tti_wire_send(fd, body, length, -1), (ssize_t)length);
+    }
+}
+
+/* The status of the next reply, or -1 if the server has hung up. */
+static int next_reply(int fd)
+{
+    unsigned char header[TTI_FRAME_HEADER];
+    struct tti_frame frame;
+    ssize_t count = recv(fd, header, sizeof(header), MSG_WAITALL);
+    if (count != sizeof(header)) {
+        assert_true(count == 0 || (count < 0 && errno == ECONNRESET));
+        return -1;
+    }
+    assert_true(tti_frame_decode(header, &frame));
+    assert_int_equal(frame.type, TTI_FRAME_REPLY);
+    return frame.status;
+}
+
+static int greet(const struct fixture *f)
+{
+    int fd = knock(f);
+    send_frame(fd, (struct tti_frame){.type = TTI_FRAME_HELLO, .number = TTI_PROTOCOL_VERSION}, NULL, 0, -1);
+    assert_int_equal(next_reply(fd), TUTTI_OK);
+    return fd;
+}
+
+/* The server is as good as before, and has counted so many. */
+static void expect_unharmed(const struct fixture *f, int dropped)
+{
+    assert_int_equal(tti_store_set(f->store, "unharmed", NULL, 0, NULL), TUTTI_OK);
+    assert_int_equal(tti_store_remove(f->store, "unharmed", NULL), TUTTI_OK);
+    assert_int_equal(tti_server_dropped() - f->dropped, dropped);
+}
+
+static void garbage_is_dropped_and_counted(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const garbage[] = {
+        "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 and so on, a TLS hello",
+        "TTS2 looks like one, but is not",
+        "TTS1\xff type out of range ......",
+    };
+    int count = (int)(sizeof(garbage) / sizeof(garbage[0]));
+    for (int i = 0; i < count; i++) {
+        int fd = knock(f);
+        assert_true(send(fd, garbage[i], strlen(garbage[i]), MSG_NOSIGNAL) > 0);
+        assert_int_equal(next_reply(fd), -1);
+        close(fd);
+    }
+    expect_unharmed(f, count);
+}
+
+static void every_wrong_first_byte_string_is_survived(void **state)
+{
+    struct fixture *f = *state;
+    /* A fixed sequence of random headers, a third of them with the right magic. */
+    uint64_t seed = 88172645463325252u;
+    for (int i = 0; i < 300; i++) {
+        unsigned char bytes[64];
+        for (size_t k = 0; k < sizeof(bytes); k++) {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            bytes[k] = (unsigned char)seed;
+        }
+        if (i % 3 == 0) {
+            memcpy(bytes, "TTS1", 4);
+        }
+        int fd = i % 2 ? knock(f) : greet(f);
+        assert_true(send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL) == sizeof(bytes));
+        shutdown(fd, SHUT_WR);
+        while (recv(fd, bytes, sizeof(bytes), 0) > 0) {
+        }
+        close(fd);
+    }
+    assert_int_equal(tti_store_set(f->store, "unharmed", NULL, 0, NULL), TUTTI_OK);
+    assert_true(tti_server_dropped() - f->dropped >= 200);
+}
+
+static void requests_out_of_place_are_dropped(void **state)
+{
+    struct fixture *f = *state;
+    struct tti_frame hello = {.type = TTI_FRAME_HELLO, .number = TTI_PROTOCOL_VERSION};
+    struct tti_frame set = {.type = TTI_FRAME_SET, .key_length = 1, .value_length = 1};
+    struct tti_frame wrong[] = {
+        hello,                                                                      /* a second time */
+        {.type = TTI_FRAME_REPLY},                                                  /* from a client */
+        {.type = TTI_FRAME_SET, .key_length = 0},                                   /* no key */
+        {.type = TTI_FRAME_GET, .key_length = 1, .value_length = 1},                /* a get with a value */
+        {.type = TTI_FRAME_GET, .key_length = 1, .timeout_ms = -2},                 /* no such timeout */
+        {.type = TTI_FRAME_SET, .key_length = 1, .value_length = 65537},            /* too long */
+        {.type = TTI_FRAME_SET, .key_length = 1, .value_length = UINT32_MAX},       /* much too long */
+        {.type = TTI_FRAME_PUT_FD, .key_length = 1, .number = 1},                   /* without a descriptor */
+    };
+    int count = (int)(sizeof(wrong) / sizeof(wrong[0]));
+    for (int i = 0; i < count; i++) {
+        int fd = greet(f);
+        send_frame(fd, wrong[i], NULL, 0, -1);
+        assert_int_equal(next_reply(fd), -1);
+        close(fd);
+    }
+    int fd = knock(f); /* without hello */
+    send_frame(fd, set, NULL, 0, -1);
+    assert_int_equal(next_reply(fd), -1);
+    close(fd);
+    fd = greet(f); /* a second request while the first one waits */
+    send_frame(fd, (struct tti_frame){.type = TTI_FRAME_GET, .key_length = 1, .timeout_ms = -1}, "k", 1, -1);
+    send_frame(fd, set, "kv", 2, -1);
+    assert_int_equal(next_reply(fd), -1);
+    close(fd);
+    expect_unharmed(f, count + 2);
+}
+
+static void other_versions_and_tokens_are_told(void **state)
+{
+    struct fixture *f = *state;
+    int fd = knock(f);
+    send_frame(fd, (struct tti_frame){.type = TTI_FRAME_HELLO, .number = TTI_PROTOCOL_VERSION + 1}, NULL, 0, -1);
+    assert_int_equal(next_reply(fd), TUTTI_VERSION);
+    assert_int_equal(next_reply(fd), -1);
+    close(fd);
+    struct tti_store *served = open_store("tcp://127.0.0.1:0/right", true);
+    assert_non_null(served);
+    char url[300];
+    strcpy(url, tti_store_url(served));
+    struct tti_store *store = NULL;
+    tutti_error error;
+    strcpy(strrchr(url, '/'), "/wrong");
+    assert_int_equal(tti_store_open(url, false, LONG_MS, &store, &error), TUTTI_AUTH);
+    strcpy(strrchr(url, '/'), "");
+    assert_int_equal(tti_store_open(url, false, LONG_MS, &store, &error), TUTTI_AUTH);
+    strcpy(url, tti_store_url(served)); /* who should serve joins the one who does, if the token is the same */
+    struct tti_store *joined = open_store(url, true);
+    assert_non_null(joined);
+    assert_int_equal(tti_store_set(joined, "k", NULL, 0, NULL), TUTTI_OK);
+    assert_int_equal(tti_store_get(served, "k", NULL, 0, NULL, 0, NULL), TUTTI_OK);
+    tti_store_release(joined);
+    tti_store_release(served);
+    expect_unharmed(f, 3);
+}
+
+static void a_frame_may_come_byte_by_byte(void **state)
+{
+    struct fixture *f = *state;
+    int fd = greet(f);
+    unsigned char bytes[TTI_FRAME_HEADER + 8];
+    tti_frame_encode(&(struct tti_frame){.type = TTI_FRAME_SET, .key_length = 5, .value_length = 3}, bytes);
+    memcpy(bytes + TTI_FRAME_HEADER, "bytesabc", 8);
+    for (size_t i = 0; i < sizeof(bytes); i++) {
+        assert_int_equal(send(fd, bytes + i, 1, MSG_NOSIGNAL), 1);
+    }
+    assert_int_equal(next_reply(fd), TUTTI_OK);
+    char value[4] = "";
+    assert_int_equal(tti_store_get(f->store, "bytes", value, 3, NULL, 0, NULL), TUTTI_OK);
+    assert_string_equal(value, "abc");
+    close(fd);
+    fd = greet(f); /* and one that breaks off is no harm */
+    assert_int_equal(send(fd, bytes, 10, MSG_NOSIGNAL), 10);
+    close(fd);
+    expect_unharmed(f, 0);
+}
+
+static void only_one_descriptor_is_taken(void **state)
+{
+    struct fixture *f = *state;
+    int file = memfd_create("passed", MFD_CLOEXEC);
+    int before = open_descriptors();
+    int fd = greet(f);
+    send_frame(fd, (struct tti_frame){.type = TTI_FRAME_SET, .key_length = 1}, NULL, 0, file); /* not with a set */
+    assert_int_equal(next_reply(fd), -1);
+    close(fd);
+    fd = greet(f); /* two in one message */
+    union {
+        struct cmsghdr align;
+        unsigned char bytes[CMSG_SPACE(2 * sizeof(int))];
+    } control;
+    unsigned char header[TTI_FRAME_HEADER];
+    tti_frame_encode(&(struct tti_frame){.type = TTI_FRAME_PUT_FD, .key_length = 1, .number = 1}, header);
+    struct iovec part = {.iov_base = header, .iov_len = sizeof(header)};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
+    memset(&control, 0, sizeof(control));
+    struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(2 * sizeof(int));
+    memcpy(CMSG_DATA(rights), (int[2]){file, file}, 2 * sizeof(int));
+    assert_int_equal(sendmsg(fd, &message, MSG_NOSIGNAL), sizeof(header));
+    assert_int_equal(next_reply(fd), -1);
+    close(fd);
+    expect_unharmed(f, 2);
+    assert_int_equal(open_descriptors(), before);
+    close(file);
+}
+
+static void silent_strangers_do_not_keep_others_out(void **state)
+{
+    struct fixture *f = *state;
+    enum { STRANGERS = 300 }; /* more than the server tolerates at a time */
+    int fds[STRANGERS];
+    for (int i = 0; i < STRANGERS; i++) {
+        fds[i] = knock(f);
+    }
+    struct tti_store *store = open_store(f->url, false);
+    assert_non_null(store);
+    assert_int_equal(tti_store_set(store, "in", NULL, 0, NULL), TUTTI_OK);
+    tti_store_release(store);
+    assert_int_equal(next_reply(fds[0]), -1); /* the oldest had to go */
+    for (int i = 0; i < STRANGERS; i++) {
+        close(fds[i]);
+    }
+}
+
+static void running_out_of_descriptors_is_survived(void **state)
+{
+    struct fixture *f = *state;
+    struct rlimit before;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    enum { CLIENTS = 40 };
+    int fds[CLIENTS];
+    for (int i = 0; i < CLIENTS; i++) {
+        fds[i] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        assert_true(fds[i] >= 0);
+    }
+    /* The server, in this very process, can accept a few of them only. */
+    struct rlimit less = {.rlim_cur = (rlim_t)fds[CLIENTS - 1] + 4, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &less), 0);
+    struct sockaddr_un address;
+    socklen_t length = unix_address(&address, (unsigned)geteuid(), f->name);
+    int refused = 0;
+    for (int i = 0; i < CLIENTS; i++) {
+        unsigned char header[TTI_FRAME_HEADER];
+        tti_frame_encode(&(struct tti_frame){.type = TTI_FRAME_HELLO, .number = TTI_PROTOCOL_VERSION}, header);
+        if (connect(fds[i], (struct sockaddr *)&address, length) != 0 ||
+            send(fds[i], header, sizeof(header), MSG_NOSIGNAL) < 0 || next_reply(fds[i]) != TUTTI_OK) {
+            refused++;
+        }
+    }
+    assert_int_equal(tti_store_set(f->store, "alive", NULL, 0, NULL), TUTTI_OK);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_true(refused > 0);
+    for (int i = 0; i < CLIENTS; i++) {
+        close(fds[i]);
+    }
+    struct tti_store *store = open_store(f->url, false);
+    assert_non_null(store);
+    tti_store_release(store);
+}
+
+static void *wait_for_ever(void *argument)
+{
+    static char value;
+    return (void *)(intptr_t)tti_store_get(argument, "never", &value, 1, NULL, -1, NULL);
+}
+
+static void shutting_down_ends_a_wait(void **state)
+{
+    struct fixture *f = *state;
+    pthread_t thread;
+    void *result = NULL;
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_ever, f->store), 0);
+    tti_store_shutdown();
+    pthread_join(thread, &result);
+    assert_int_equal((int)(intptr_t)result, TUTTI_PEER_LEFT);
+    tti_store_shutdown(); /* again is fine */
+    assert_int_equal(tti_store_set(f->store, "k", NULL, 0, NULL), TUTTI_PEER_LEFT);
+}
+
+static void a_released_server_waits_for_its_clients(void **state)
+{
+    struct fixture *f = *state;
+    struct tti_store *other = open_store(f->url, false);
+    assert_non_null(other);
+    assert_int_equal(tti_store_set(f->store, "k", NULL, 0, NULL), TUTTI_OK);
+    tti_store_release(f->store); /* it serves; the other one is still connected */
+    assert_int_equal(tti_store_get(other, "k", NULL, 0, NULL, 0, NULL), TUTTI_OK);
+    int threads = count_entries("/proc/self/task");
+    tti_store_release(other);
+    while (count_entries("/proc/self/task") >= threads) {
+        sched_yield(); /* the last client has gone, so the server's thread ends; if not, this test runs into its limit */
+    }
+    f->store = open_store(f->url, false);
+    assert_non_null(f->store);
+    assert_int_equal(tti_store_get(f->store, "k", NULL, 0, NULL, 0, NULL), TUTTI_TIMEOUT);
+}
+
+/* Threads that open, use and release the same store all the time, so that servers begin and end under their feet. */
+static void *come_and_go(void *argument)
+{
+    const char *url = argument;
+    for (int i = 0; i < 40; i++) {
+        struct tti_store *store = NULL;
+        if (tti_store_open(url, false, LONG_MS, &store, NULL) != TUTTI_OK) {
+            return "open";
+        }
+        char key[64];
+        snprintf(key, sizeof(key), "%p/%d", (void *)&store, i);
+        tutti_status set = tti_store_set(store, key, &i, sizeof(i), NULL);
+        int got = -1;
+        tutti_status get = tti_store_get(store, key, &got, sizeof(got), NULL, LONG_MS, NULL);
+        tti_store_release(store);
+        if (set != TUTTI_OK || get != TUTTI_OK || got != i) {
+            return "use";
+        }
+    }
+    return NULL;
+}
+
+static void servers_come_and_go(void **state)
+{
+    struct fixture *f = *state;
+    char name[64];
+    char url[80];
+    pthread_t threads[4];
+    unique_name(name, sizeof(name));
+    snprintf(url, sizeof(url), "unix:%s", name);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, come_and_go, url), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        void *failed = NULL;
+        pthread_join(threads[i], &failed);
+        if (failed) {
+            fail_msg("a thread failed to %s its store", (const char *)failed);
+        }
+    }
+    expect_unharmed(f, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(garbage_is_dropped_and_counted),
+        TEST(every_wrong_first_byte_string_is_survived),
+        TEST(requests_out_of_place_are_dropped),
+        TEST(other_versions_and_tokens_are_told),
+        TEST(a_frame_may_come_byte_by_byte),
+        TEST(only_one_descriptor_is_taken),
+        TEST(silent_strangers_do_not_keep_others_out),
+        TEST(running_out_of_descriptors_is_survived),
+        TEST(shutting_down_ends_a_wait),
+        TEST(a_released_server_waits_for_its_clients),
+        TEST(servers_come_and_go),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Asks the library itself: its backends, what "auto" would take, the world in the environment, the settings. */
+#include <stdio.h>
+#include <string.h>
+#include <tutti/backend.h>
+
+#include "info.h"
+#include "kernels/kernels.h"
+
+static void gather_backends(struct tti_info *info)
+{
+    for (size_t i = 0; i < TTI_INFO_BACKENDS; i++) {
+        const tutti_backend *backend = tutti_backend_at(i);
+        if (!backend) {
+            return;
+        }
+        struct tti_backend_info *entry = &info->backends[info->backend_count++];
+        entry->name = backend->name;
+        entry->priority = backend->priority;
+        entry->capabilities = backend->capabilities;
+        entry->available = tutti_backend_available(backend, entry->reason, sizeof(entry->reason)) == 1;
+        if (entry->available) {
+            entry->reason[0] = '\0';
+        }
+    }
+}
+
+/* The rule of the core: the highest priority that fits where the ranks are; for threads, one made for threads first. */
+static void choose_auto(struct tti_info *info)
+{
+    for (int i = 0; i < info->backend_count; i++) {
+        const struct tti_backend_info *backend = &info->backends[i];
+        if (!backend->available || backend->priority < 0) {
+            continue;
+        }
+        bool for_threads = (backend->capabilities & TUTTI_CAP_ONE_PROCESS) != 0;
+        if (!for_threads && !info->auto_processes) {
+            info->auto_processes = backend->name;
+        }
+        if (for_threads && !info->auto_threads) {
+            info->auto_threads = backend->name;
+        }
+    }
+    if (!info->auto_threads) {
+        info->auto_threads = info->auto_processes;
+    }
+}
+
+void tti_info_gather(struct tti_info *info)
+{
+    memset(info, 0, sizeof(*info));
+    tti_info_system(&info->system);
+    info->isa = tti_kernels_isa();
+    gather_backends(info);
+    choose_auto(info);
+    info->world_error.status = tti_world_from_environment(&info->world, &info->world_error);
+    info->settings_error.status = tti_settings_resolve(NULL, NULL, &info->settings, &info->settings_error);
+}
+
+void tti_info_capabilities(uint32_t capabilities, char *text, size_t capacity)
+{
+    static const struct {
+        uint32_t bit;
+        const char *name;
+    } names[] = {
+        {TUTTI_CAP_RANK_ORDER, "rank_order"},   {TUTTI_CAP_ROUND_ONCE, "round_once"},
+        {TUTTI_CAP_SAME_BITS, "same_bits"},     {TUTTI_CAP_CHECKS_CALLS, "checks_calls"},
+        {TUTTI_CAP_ONE_PROCESS, "one_process"}, {TUTTI_CAP_ONE_HOST, "one_host"},
+    };
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && used < capacity; i++) {
+        if (capabilities & names[i].bit) {
+            used += (size_t)snprintf(text + used, capacity - used, "%s%s", used ? " " : "", names[i].name);
+        }
+    }
+}
+
+const char *tti_info_type_name(tutti_config_type type)
+{
+    switch (type) {
+    case TUTTI_CONFIG_INT:
+        return "int";
+    case TUTTI_CONFIG_BYTES:
+        return "bytes";
+    case TUTTI_CONFIG_BOOL:
+        return "bool";
+    case TUTTI_CONFIG_CHOICE:
+        return "choice";
+    default:
+        return "string";
+    }
+}

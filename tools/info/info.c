@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The command line of `tutti info`. */
+#include "info.h"
+
+#include <argp.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "../tools.h"
+
+enum { OPTION_JSON = 256, OPTION_CONFIG };
+
+struct choices {
+    bool json;
+    bool config;
+};
+
+static const struct argp_option argp_options[] = {
+    {"config", OPTION_CONFIG, NULL, 0, "Also show the settings: key, value, environment variable, bounds, meaning", 0},
+    {"json", OPTION_JSON, NULL, 0, "Print JSON", 0},
+    {0},
+};
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+    struct choices *choices = state->input;
+    switch (key) {
+    case OPTION_JSON:
+        choices->json = true;
+        return 0;
+    case OPTION_CONFIG:
+        choices->config = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "'%s' is not an option; tutti info takes no other words", argument);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+int tutti_tool_info(int argc, char **argv)
+{
+    static const char doc[] = "Show the version, the CPU, every backend with the reason why it can or cannot be used, "
+                              "and the world that a launcher "
+                              "has described in the environment.\v"
+                              "Examples:\n"
+                              "  tutti info\n"
+                              "  tutti info --json | jq -r '.backends[] | select(.available) | .name'\n"
+                              "  tutti info --config";
+    struct argp argp = {argp_options, parse, NULL, doc, NULL, NULL, NULL};
+    struct choices choices = {0};
+    argp_err_exit_status = TTI_EXIT_USAGE;
+    if (argp_parse(&argp, argc, argv, 0, NULL, &choices) != 0) {
+        return TTI_EXIT_USAGE;
+    }
+    struct tti_info *info = malloc(sizeof(*info));
+    if (!info) {
+        fprintf(stderr, "tutti info: out of memory\n");
+        return EXIT_FAILURE;
+    }
+    tti_info_gather(info);
+    bool good = true;
+    if (choices.json) {
+        good = tti_info_print_json(info, choices.config);
+    } else {
+        tti_info_print_text(info, choices.config);
+    }
+    free(info);
+    if (!good || fflush(stdout) != 0 || ferror(stdout)) {
+        fprintf(stderr, "tutti info: cannot write the output\n");
+        return EXIT_FAILURE;
+    }
+    return EXIT_SUCCESS;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* `tutti info`: facts of this machine and of the library. gather.c and system.c collect, text.c and json.c print. */
+#ifndef TTI_TOOLS_INFO_H
+#define TTI_TOOLS_INFO_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <tutti/tutti.h>
+
+#include "core/settings.h"
+#include "core/world.h"
+
+#define TTI_INFO_BACKENDS 32
+
+struct tti_backend_info {
+    const char *name;
+    int32_t priority;
+    uint32_t capabilities;
+    bool available;
+    char reason[256]; /* why not; "" when available */
+};
+
+/* What the shared-memory engine needs of the kernel. */
+struct tti_system_info {
+    char kernel[128];  /* release */
+    char machine[128]; /* architecture */
+    char cpu[128];     /* model name, "unknown" if the kernel does not tell */
+    char cpus[256];    /* those of the affinity mask, as a list */
+    int cpu_count;     /* of them */
+    int cpu_quota;     /* CPUs' worth of time that the cgroup grants, 0 = no limit */
+    int64_t page_size;
+    int64_t huge_page_size;   /* 0 = none */
+    int64_t memory_available; /* bytes */
+    char memfd[128];          /* "" = sealed memory files work, else why not */
+    char futex_waitv[128];    /* "" = works, else why not */
+};
+
+struct tti_info {
+    struct tti_system_info system;
+    const char *isa;
+    struct tti_backend_info backends[TTI_INFO_BACKENDS];
+    int backend_count;
+    const char
+        *auto_processes;      /* the backend that "auto" takes for ranks that are processes of this host; NULL = none */
+    const char *auto_threads; /* and for ranks that are threads */
+    struct tti_world world;
+    tutti_error world_error; /* status OK when `world` is valid */
+    struct tti_settings settings;
+    tutti_error settings_error; /* status OK when `settings` is valid */
+};
+
+void tti_info_system(struct tti_system_info *system);
+void tti_info_gather(struct tti_info *info);
+
+/* The capability bits by name, separated by spaces. */
+void tti_info_capabilities(uint32_t capabilities, char *text, size_t capacity);
+
+/* "int", "bytes", ... */
+const char *tti_info_type_name(tutti_config_type type);
+
+void tti_info_print_text(const struct tti_info *info, bool settings);
+
+/* False when memory is exhausted or the output cannot be written. */
+bool tti_info_print_json(const struct tti_info *info, bool settings);
+
+#endif

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * `tutti info` for programs. Names are part of the interface: new ones may come, none changes its meaning. Text of the
+ * machine that is not UTF-8 becomes null.
+ */
+#include <jansson.h>
+#include <stdio.h>
+
+#include "info.h"
+
+/* A string; null for NULL and for bytes that are not UTF-8. */
+static json_t *text(const char *bytes)
+{
+    json_t *string = bytes ? json_string(bytes) : NULL;
+    return string ? string : json_null();
+}
+
+/* "works" and "reason" of something that was tried. */
+static json_t *tried(const char *why)
+{
+    return json_pack("{s:b, s:o}", "works", why[0] == '\0', "reason", text(why));
+}
+
+static json_t *pack_machine(const struct tti_info *info)
+{
+    const struct tti_system_info *system = &info->system;
+    return json_pack("{s:o, s:o, s:I, s:I, s:I, s:o, s:o}", "kernel", text(system->kernel), "architecture",
+                     text(system->machine), "page_size", (json_int_t)system->page_size, "huge_page_size",
+                     (json_int_t)system->huge_page_size, "memory_available", (json_int_t)system->memory_available,
+                     "sealed_memfd", tried(system->memfd), "futex_waitv", tried(system->futex_waitv));
+}
+
+static json_t *pack_cpu(const struct tti_info *info)
+{
+    const struct tti_system_info *system = &info->system;
+    return json_pack("{s:o, s:s, s:i, s:s, s:i}", "model", text(system->cpu), "isa", info->isa, "available",
+                     system->cpu_count, "list", system->cpus, "quota", system->cpu_quota);
+}
+
+/* Appends a new value to an array that may be NULL already; NULL when memory is exhausted. */
+static json_t *append(json_t *array, json_t *value)
+{
+    if (!array || !value || json_array_append_new(array, value) != 0) {
+        json_decref(array);
+        return NULL;
+    }
+    return array;
+}
+
+static json_t *pack_backends(const struct tti_info *info)
+{
+    json_t *array = json_array();
+    for (int i = 0; i < info->backend_count && array; i++) {
+        const struct tti_backend_info *backend = &info->backends[i];
+        char capabilities[256];
+        tti_info_capabilities(backend->capabilities, capabilities, sizeof(capabilities));
+        array = append(array, json_pack("{s:s, s:b, s:o, s:i, s:s}", "name", backend->name, "available",
+                                        (int)backend->available, "reason", text(backend->reason), "priority",
+                                        (int)backend->priority, "capabilities", capabilities));
+    }
+    return array;
+}
+
+static json_t *pack_world(const struct tti_info *info)
+{
+    const struct tti_world *world = &info->world;
+    if (info->world_error.status != TUTTI_OK) {
+        return json_pack("{s:o}", "error", text(info->world_error.message));
+    }
+    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:o}", "launcher", world->family, "rank", world->rank, "size",
+                     world->size, "local_rank", world->local_rank, "local_size", world->local_size, "store",
+                     text(world->store_url));
+}
+
+static json_t *pack_settings(const struct tti_info *info)
+{
+    bool valid = info->settings_error.status == TUTTI_OK;
+    json_t *array = json_array();
+    tutti_config_key_info key = {.size = sizeof(key)};
+    for (size_t i = 0; array && tutti_config_key(i, &key) == TUTTI_OK; i++) {
+        const char *value = valid ? tti_setting_by_key(&info->settings, key.key) : NULL;
+        array = append(array, json_pack("{s:s, s:s, s:s, s:s, s:o, s:s, s:I, s:I, s:s}", "key", key.key, "type",
+                                        tti_info_type_name(key.type), "environment", key.environment, "default",
+                                        key.default_value, "value", text(value), "choices", key.choices, "minimum",
+                                        (json_int_t)key.minimum, "maximum", (json_int_t)key.maximum, "help", key.help));
+    }
+    return array;
+}
+
+bool tti_info_print_json(const struct tti_info *info, bool settings)
+{
+    json_t *root = json_pack("{s:s, s:o, s:o, s:o, s:{s:s?, s:s?}, s:[{s:s, s:i}], s:o}", "version",
+                             tutti_version_string(), "cpu", pack_cpu(info), "system", pack_machine(info), "backends",
+                             pack_backends(info), "auto", "processes", info->auto_processes, "threads",
+                             info->auto_threads, "devices", "type", "cpu", "index", 0, "world", pack_world(info));
+    bool good = root != NULL;
+    if (good && settings) {
+        good = json_object_set_new(root, "settings", pack_settings(info)) == 0;
+        if (good && info->settings_error.status != TUTTI_OK) {
+            good = json_object_set_new(root, "settings_error", text(info->settings_error.message)) == 0;
+        }
+    }
+    good = good && json_dumpf(root, stdout, JSON_INDENT(2)) == 0 && putchar('\n') != EOF;
+    json_decref(root);
+    return good;
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The machine under the library. What the engine relies on is tried out rather than guessed from version numbers:
+ * containers and seccomp filters take away system calls that the kernel has.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../common/cpus.h"
+#include "base/cpu.h"
+#include "info.h"
+
+/* The first value of a key in a file of "key : value" lines (/proc/cpuinfo, /proc/meminfo). */
+static bool read_value(const char *path, const char *key, char *value, size_t capacity)
+{
+    FILE *file = fopen(path, "re");
+    if (!file) {
+        return false;
+    }
+    char line[512];
+    bool found = false;
+    while (!found && fgets(line, sizeof(line), file)) {
+        char *colon = strchr(line, ':');
+        size_t length = strlen(key);
+        if (colon && strncmp(line, key, length) == 0 &&
+            strspn(line + length, " \t") == (size_t)(colon - line) - length) {
+            char *begin = colon + 1 + strspn(colon + 1, " \t");
+            begin[strcspn(begin, "\n")] = '\0';
+            snprintf(value, capacity, "%s", begin);
+            found = true;
+        }
+    }
+    fclose(file);
+    return found;
+}
+
+static int64_t memory_value(const char *key)
+{
+    char text[64];
+    long long kib = 0;
+    return read_value("/proc/meminfo", key, text, sizeof(text)) && sscanf(text, "%lld kB", &kib) == 1 ? kib * 1024 : 0;
+}
+
+static void why_not(char *text, size_t capacity, const char *what)
+{
+    snprintf(text, capacity, "%s: %s", what, strerror(errno));
+}
+
+/* A memory file, mapped by its owner and sealed against everybody else's writing, as each rank's segment is. */
+static void try_memfd(char *why, size_t capacity)
+{
+    why[0] = '\0';
+    size_t length = (size_t)sysconf(_SC_PAGESIZE);
+    int fd = memfd_create("tutti-info", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0) {
+        why_not(why, capacity, "memfd_create");
+        return;
+    }
+    void *memory = MAP_FAILED;
+    if (ftruncate(fd, (off_t)length) != 0) {
+        why_not(why, capacity, "ftruncate");
+    } else if ((memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) == MAP_FAILED) {
+        why_not(why, capacity, "mmap");
+    } else if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0) {
+        why_not(why, capacity, "sealing against future writes (Linux 5.1)");
+    }
+    if (memory != MAP_FAILED) {
+        munmap(memory, length);
+    }
+    close(fd);
+}
+
+/* Waits for two words of which one has changed already: where the call exists, it says EAGAIN at once. */
+static void try_futex_waitv(char *why, size_t capacity)
+{
+    why[0] = '\0';
+#ifdef SYS_futex_waitv
+    uint32_t words[2] = {0, 1};
+    struct futex_waitv waiters[2] = {
+        {.val = 0, .uaddr = (uintptr_t)&words[0], .flags = FUTEX_32},
+        {.val = 0, .uaddr = (uintptr_t)&words[1], .flags = FUTEX_32},
+    };
+    long result = syscall(SYS_futex_waitv, waiters, 2u, 0u, NULL, CLOCK_MONOTONIC);
+    if (result != -1 || errno != EAGAIN) {
+        if (result != -1) {
+            errno = EPROTO;
+        }
+        why_not(why, capacity, "futex_waitv (Linux 5.16)");
+    }
+#else
+    snprintf(why, capacity, "the headers that Tutti was built with do not know it");
+#endif
+}
+
+void tti_info_system(struct tti_system_info *system)
+{
+    memset(system, 0, sizeof(*system));
+    struct utsname name;
+    if (uname(&name) == 0) {
+        snprintf(system->kernel, sizeof(system->kernel), "%s", name.release);
+        snprintf(system->machine, sizeof(system->machine), "%s", name.machine);
+    }
+    if (!read_value("/proc/cpuinfo", "model name", system->cpu, sizeof(system->cpu))) {
+        snprintf(system->cpu, sizeof(system->cpu), "unknown");
+    }
+    struct tti_cpu_list list;
+    if (tti_cpus_allowed(&list)) {
+        tti_cpu_list_format(&list, system->cpus, sizeof(system->cpus));
+        system->cpu_count = (int)list.count;
+    }
+    tti_cpu_list_free(&list);
+    system->cpu_quota = (int)tti_cpu_quota();
+    system->page_size = sysconf(_SC_PAGESIZE);
+    system->huge_page_size = memory_value("Hugepagesize");
+    system->memory_available = memory_value("MemAvailable");
+    try_memfd(system->memfd, sizeof(system->memfd));
+    try_futex_waitv(system->futex_waitv, sizeof(system->futex_waitv));
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* `tutti info` for people: one fact a line, backends and settings as tables. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "info.h"
+
+static void fact(const char *name, const char *value)
+{
+    printf("  %-18s %s\n", name, value);
+}
+
+static void print_machine(const struct tti_info *info)
+{
+    const struct tti_system_info *system = &info->system;
+    char text[512];
+    printf("Machine\n");
+    fact("cpu", system->cpu);
+    fact("kernels", info->isa);
+    snprintf(text, sizeof(text), "%d (%s)", system->cpu_count, system->cpus);
+    fact("cpus available", text);
+    snprintf(text, sizeof(text), "%d CPUs' worth of time", system->cpu_quota);
+    fact("cgroup quota", system->cpu_quota > 0 ? text : "none");
+    snprintf(text, sizeof(text), "Linux %s %s", system->kernel, system->machine);
+    fact("system", text);
+    snprintf(text, sizeof(text), "%" PRId64 " bytes; huge pages: %" PRId64 " KiB", system->page_size,
+             system->huge_page_size / 1024);
+    fact("page size", text);
+    snprintf(text, sizeof(text), "%" PRId64 " MiB", system->memory_available / (1024 * 1024));
+    fact("memory available", text);
+    fact("sealed memfd", system->memfd[0] ? system->memfd : "works");
+    fact("futex_waitv", system->futex_waitv[0] ? system->futex_waitv : "works");
+    fact("devices", "cpu");
+}
+
+static void print_backends(const struct tti_info *info)
+{
+    printf("\nBackends                priority  available\n");
+    for (int i = 0; i < info->backend_count; i++) {
+        const struct tti_backend_info *backend = &info->backends[i];
+        char priority[16];
+        snprintf(priority, sizeof(priority), "%d", (int)backend->priority);
+        printf("  %-21s %8s  %s%s\n", backend->name, backend->priority < 0 ? "-" : priority,
+               backend->available ? "yes" : "no: ", backend->available ? "" : backend->reason);
+    }
+    printf("  auto takes %s for processes of this host, %s for threads\n",
+           info->auto_processes ? info->auto_processes : "nothing",
+           info->auto_threads ? info->auto_threads : "nothing");
+}
+
+static void print_world(const struct tti_info *info)
+{
+    const struct tti_world *world = &info->world;
+    printf("\nWorld in the environment\n");
+    if (info->world_error.status != TUTTI_OK) {
+        fact("error", info->world_error.message);
+        return;
+    }
+    char text[64];
+    fact("launcher", world->family);
+    snprintf(text, sizeof(text), "%d of %d", world->rank, world->size);
+    fact("rank", text);
+    if (world->local_size >= 0 && world->local_rank >= 0) {
+        snprintf(text, sizeof(text), "%d of %d", world->local_rank, world->local_size);
+        fact("rank on this host", text);
+    }
+    fact("store", world->store_url[0] ? world->store_url : "none needed");
+}
+
+static void print_bounds(const tutti_config_key_info *key)
+{
+    if (key->type == TUTTI_CONFIG_INT || key->type == TUTTI_CONFIG_BYTES) {
+        printf("%s from %" PRId64 " to %" PRId64, tti_info_type_name(key->type), key->minimum, key->maximum);
+    } else if (key->type == TUTTI_CONFIG_CHOICE) {
+        printf("one of %s", key->choices);
+    } else {
+        printf("%s", tti_info_type_name(key->type));
+    }
+}
+
+static void print_settings(const struct tti_info *info)
+{
+    printf("\nSettings (config or environment)\n");
+    bool valid = info->settings_error.status == TUTTI_OK;
+    if (!valid) {
+        fact("error", info->settings_error.message);
+    }
+    tutti_config_key_info key = {.size = sizeof(key)};
+    for (size_t i = 0; tutti_config_key(i, &key) == TUTTI_OK; i++) {
+        const char *value = valid ? tti_setting_by_key(&info->settings, key.key) : NULL;
+        printf("  %s = %s", key.key, value && *value ? value : valid ? "\"\"" : "?");
+        if (value && strcmp(value, key.default_value) != 0) {
+            printf(" (default %s)", *key.default_value ? key.default_value : "\"\"");
+        }
+        printf("\n      %s: %s (", key.environment, key.help);
+        print_bounds(&key);
+        printf(")\n");
+    }
+}
+
+void tti_info_print_text(const struct tti_info *info, bool settings)
+{
+    printf("Tutti %s\n\n", tutti_version_string());
+    print_machine(info);
+    print_backends(info);
+    print_world(info);
+    if (settings) {
+        print_settings(info);
+    }
+}
