@@ -52,7 +52,8 @@ static tutti_status read_number(const char *name, int minimum, int maximum, int 
         overflow = number > INT_MAX;
     }
     if (digits == 0 || text[digits] != '\0' || overflow || number < minimum || number > maximum) {
-        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "the environment variable %s is \"%.60s\", which is not a "
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                             "the environment variable %s is \"%.60s\", which is not a "
                              "number in %d..%d",
                              name, text, minimum, maximum);
     }
@@ -100,10 +101,11 @@ static bool several_hosts(const struct tti_world *world)
 
 static tutti_status meet_tutti(struct tti_world *world, tutti_error *error)
 {
-    return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
-                         "TUTTI_WORLD_SIZE is %d, but TUTTI_STORE is not set: it says where the ranks meet, for example "
-                         "unix:NAME or tcp://HOST:PORT",
-                         world->size);
+    return tti_error_set(
+        error, TUTTI_INVALID_ARGUMENT,
+        "TUTTI_WORLD_SIZE is %d, but TUTTI_STORE is not set: it says where the ranks meet, for example "
+        "unix:NAME or tcp://HOST:PORT",
+        world->size);
 }
 
 /* Several hosts: the port after MASTER_PORT, which is torch's own, served by rank 0. */
@@ -127,9 +129,11 @@ static tutti_status meet_torchrun(struct tti_world *world, tutti_error *error)
         return needs_store(world, "MASTER_ADDR is not set", error);
     }
     size_t length = strlen(address);
-    if (length == 0 || length > 200 || strspn(address, "0123456789abcdefghijklmnopqrstuvwxyz"
-                                                       "ABCDEFGHIJKLMNOPQRSTUVWXYZ.-_:%") != length) {
-        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "the environment variable MASTER_ADDR is \"%.200s\", which "
+    if (length == 0 || length > 200 ||
+        strspn(address, "0123456789abcdefghijklmnopqrstuvwxyz"
+                        "ABCDEFGHIJKLMNOPQRSTUVWXYZ.-_:%") != length) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                             "the environment variable MASTER_ADDR is \"%.200s\", which "
                              "is not the name or address of a host",
                              address);
     }
@@ -173,7 +177,7 @@ static bool hydra_present(void)
 static tutti_status meet_hydra(struct tti_world *world, tutti_error *error)
 {
     /* Other launchers that speak PMI, Slurm's among them, name the job by variables. */
-    static const char *const names[] = {"PMI_JOBID", "PMI_PORT", "SLURM_JOB_ID", "SLURM_STEP_ID",
+    static const char *const names[] = {"PMI_JOBID",           "PMI_PORT", "SLURM_JOB_ID", "SLURM_STEP_ID",
                                         "SLURM_RESTART_COUNT", NULL};
     if (several_hosts(world)) {
         return needs_store(world, "they are on several hosts", error);
@@ -311,7 +315,8 @@ static tutti_status read_local(const struct family *family, struct tti_world *wo
         return status;
     }
     if (world->local_size > world->size) {
-        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "%s is %d, but %s is %d: a host cannot have more ranks than "
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                             "%s is %d, but %s is %d: a host cannot have more ranks than "
                              "the job",
                              family->local_size, world->local_size, family->size, world->size);
     }

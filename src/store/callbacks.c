@@ -41,8 +41,8 @@ static tutti_status callback_set(struct tti_store *store, const char *key, const
     return judge(callbacks->set(callbacks->user, key, value, length), "set", key, error);
 }
 
-static tutti_status callback_get(struct tti_store *store, const char *key, void *value, size_t capacity,
-                                 size_t *length, int64_t timeout_ms, tutti_error *error)
+static tutti_status callback_get(struct tti_store *store, const char *key, void *value, size_t capacity, size_t *length,
+                                 int64_t timeout_ms, tutti_error *error)
 {
     const tutti_store_callbacks *callbacks = &((struct callback_store *)store)->callbacks;
     size_t full = 0;
@@ -52,7 +52,8 @@ static tutti_status callback_get(struct tti_store *store, const char *key, void 
         return status;
     }
     if (full > TTI_STORE_VALUE_MAX) {
-        return tti_error_set(error, TUTTI_PROTOCOL, "the store callback get returned %zu bytes for \"%s\"; at most %d "
+        return tti_error_set(error, TUTTI_PROTOCOL,
+                             "the store callback get returned %zu bytes for \"%s\"; at most %d "
                              "can be stored",
                              full, key, TTI_STORE_VALUE_MAX);
     }

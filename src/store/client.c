@@ -25,7 +25,7 @@ struct exchange {
     const void *value;
     int pass_fd;
     int64_t deadline_ns;
-    struct tti_frame reply; /* from here on: what came */
+    struct tti_frame reply;        /* from here on: what came */
     unsigned char *received_value; /* at most `capacity` bytes of it */
     size_t capacity;
     int received_fd;
@@ -74,8 +74,7 @@ static tutti_status broken(const struct tti_client *client, tutti_error *error)
     return tti_error_system(error, errno, "the connection to the store %s failed", client->base.url);
 }
 
-static tutti_status send_request(const struct tti_client *client, int fd, const struct exchange *x,
-                                 tutti_error *error)
+static tutti_status send_request(const struct tti_client *client, int fd, const struct exchange *x, tutti_error *error)
 {
     size_t key_length = x->request.key_length;
     size_t length = TTI_FRAME_HEADER + key_length + x->request.value_length;
@@ -139,8 +138,8 @@ static tutti_status exchange(const struct tti_client *client, int fd, struct exc
     if (status == TUTTI_OK) {
         status = receive(client, fd, x, header, sizeof(header), sizeof(header), error);
     }
-    if (status == TUTTI_OK && (!tti_frame_decode(header, &x->reply) || x->reply.type != TTI_FRAME_REPLY ||
-                               x->reply.key_length != 0)) {
+    if (status == TUTTI_OK &&
+        (!tti_frame_decode(header, &x->reply) || x->reply.type != TTI_FRAME_REPLY || x->reply.key_length != 0)) {
         status = strange(client, error);
     }
     if (status == TUTTI_OK && x->reply.value_length) {
@@ -311,9 +310,7 @@ tutti_status tti_client_remove(struct tti_store *store, const char *key, tutti_e
 
 tutti_status tti_client_put_fd(struct tti_store *store, const char *key, int fd, int32_t readers, tutti_error *error)
 {
-    struct exchange x = {.request = {.type = TTI_FRAME_PUT_FD, .number = (uint32_t)readers},
-                         .key = key,
-                         .pass_fd = fd};
+    struct exchange x = {.request = {.type = TTI_FRAME_PUT_FD, .number = (uint32_t)readers}, .key = key, .pass_fd = fd};
     return request((struct tti_client *)store, &x, error);
 }
 

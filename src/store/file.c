@@ -133,8 +133,9 @@ static tutti_status file_set(struct tti_store *store, const char *key, const voi
     if (code == EEXIST) {
         return tti_store_error_exists(store, key, error);
     }
-    return code == 0 ? TUTTI_OK
-                     : tti_error_system(error, code, "the key \"%s\" cannot be written to the store %s", key, store->url);
+    return code == 0
+               ? TUTTI_OK
+               : tti_error_system(error, code, "the key \"%s\" cannot be written to the store %s", key, store->url);
 }
 
 /* Reads at most capacity bytes; the full length from the file's size. ENOENT: not there (yet). */

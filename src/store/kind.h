@@ -15,8 +15,7 @@
 #define TTI_STORE_URL_MAX 299
 
 struct tti_store_kind {
-    tutti_status (*set)(struct tti_store *store, const char *key, const void *value, size_t length,
-                        tutti_error *error);
+    tutti_status (*set)(struct tti_store *store, const char *key, const void *value, size_t length, tutti_error *error);
     tutti_status (*get)(struct tti_store *store, const char *key, void *value, size_t capacity, size_t *length,
                         int64_t timeout_ms, tutti_error *error);
     tutti_status (*remove)(struct tti_store *store, const char *key, tutti_error *error);

@@ -107,8 +107,7 @@ static tutti_status memory_remove(struct tti_store *store, const char *key, tutt
     return TUTTI_OK;
 }
 
-static tutti_status memory_put_fd(struct tti_store *store, const char *key, int fd, int32_t readers,
-                                  tutti_error *error)
+static tutti_status memory_put_fd(struct tti_store *store, const char *key, int fd, int32_t readers, tutti_error *error)
 {
     int copy = tti_private_adopt(fcntl(fd, F_DUPFD_CLOEXEC, 0));
     if (copy < 0) {

@@ -37,6 +37,11 @@ void tti_frame_encode(const struct tti_frame *frame, unsigned char bytes[TTI_FRA
     put(bytes + 16, (uint64_t)frame->timeout_ms, 8);
 }
 
+bool tti_frame_may_begin(const unsigned char *bytes, size_t count)
+{
+    return memcmp(bytes, magic, count < sizeof(magic) ? count : sizeof(magic)) == 0;
+}
+
 bool tti_frame_decode(const unsigned char bytes[TTI_FRAME_HEADER], struct tti_frame *frame)
 {
     frame->type = bytes[4];
@@ -45,7 +50,7 @@ bool tti_frame_decode(const unsigned char bytes[TTI_FRAME_HEADER], struct tti_fr
     frame->value_length = (uint32_t)take(bytes + 8, 4);
     frame->number = (uint32_t)take(bytes + 12, 4);
     frame->timeout_ms = (int64_t)take(bytes + 16, 8);
-    return memcmp(bytes, magic, sizeof(magic)) == 0 && frame->type >= TTI_FRAME_HELLO &&
+    return tti_frame_may_begin(bytes, TTI_FRAME_HEADER) && frame->type >= TTI_FRAME_HELLO &&
            frame->type <= TTI_FRAME_REPLY && frame->value_length <= TTI_STORE_VALUE_MAX && frame->timeout_ms >= -1;
 }
 
@@ -82,10 +87,8 @@ ssize_t tti_wire_receive(int fd, void *bytes, size_t length, int *received)
     } control;
     struct iovec part = {.iov_base = bytes, .iov_len = length};
     /* CMSG_LEN, not CMSG_SPACE: the padding would have room for a second descriptor. */
-    struct msghdr message = {.msg_iov = &part,
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = CMSG_LEN(sizeof(int))};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = CMSG_LEN(sizeof(int))};
     ssize_t count;
     do {
         count = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);

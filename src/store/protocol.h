@@ -49,7 +49,10 @@ struct tti_frame {
 
 void tti_frame_encode(const struct tti_frame *frame, unsigned char bytes[TTI_FRAME_HEADER]);
 
-/* False for bytes that no frame begins with. */
+/* False if no frame begins with these bytes, however few they are. */
+bool tti_frame_may_begin(const unsigned char *bytes, size_t count);
+
+/* False for a header that no frame has. */
 bool tti_frame_decode(const unsigned char bytes[TTI_FRAME_HEADER], struct tti_frame *frame);
 
 /* One sendmsg without SIGPIPE; pass_fd (-1: none) travels with the first byte. As send(). */

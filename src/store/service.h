@@ -23,8 +23,8 @@ struct tti_service {
     int wake;    /* an eventfd: a signal ends a waiting step; closed by who owns the service */
     int reserve; /* given up for a moment to refuse a connection when descriptors have run out */
     bool local;
-    int clients;   /* connections that have said hello */
-    int strangers; /* connections that have not */
+    int clients;                        /* connections that have said hello */
+    int strangers;                      /* connections that have not */
     struct tti_connection *connections; /* newest first */
     struct tti_table table;
     char token[TTI_STORE_KEY_MAX + 1];

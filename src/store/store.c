@@ -27,8 +27,8 @@ tutti_status tti_store_error_exists(const struct tti_store *store, const char *k
 tutti_status tti_store_error_timeout(const struct tti_store *store, const char *key, int64_t timeout_ms,
                                      tutti_error *error)
 {
-    tti_error_set(error, TUTTI_TIMEOUT, "the key \"%s\" did not appear in the store %s within %lld ms", key,
-                  store->url, (long long)timeout_ms);
+    tti_error_set(error, TUTTI_TIMEOUT, "the key \"%s\" did not appear in the store %s within %lld ms", key, store->url,
+                  (long long)timeout_ms);
     if (error) {
         error->deadline_ms = timeout_ms;
     }
@@ -166,8 +166,8 @@ static tutti_status check(const struct tti_store *store, const char *key, int64_
 static tutti_status check_passing(const struct tti_store *store, tutti_error *error)
 {
     if (!tti_store_can_pass_fds(store)) {
-        return tti_error_set(error, TUTTI_UNSUPPORTED, "the store %s cannot pass descriptors; use unix: or memory:",
-                             store->url);
+        return tti_error_set(error, TUTTI_UNSUPPORTED,
+                             "the store %s cannot pass descriptors; use unix: or memory:", store->url);
     }
     return TUTTI_OK;
 }
@@ -241,8 +241,7 @@ tutti_status tti_store_put_fd(struct tti_store *store, const char *key, int fd, 
     return finish(store->kind->put_fd(store, key, fd, readers, error), error);
 }
 
-tutti_status tti_store_get_fd(struct tti_store *store, const char *key, int *fd, int64_t timeout_ms,
-                              tutti_error *error)
+tutti_status tti_store_get_fd(struct tti_store *store, const char *key, int *fd, int64_t timeout_ms, tutti_error *error)
 {
     tutti_status status = check(store, key, timeout_ms, error);
     if (status == TUTTI_OK) {

@@ -43,8 +43,8 @@ struct tti_table_entry *tti_table_find(const struct tti_table *table, const char
     }
     uint64_t hash = hash_of(key, key_length);
     struct tti_table_entry *entry = table->buckets[hash & (table->capacity - 1)];
-    while (entry && (entry->hash != hash || entry->key_length != key_length ||
-                     memcmp(entry->key, key, key_length) != 0)) {
+    while (entry &&
+           (entry->hash != hash || entry->key_length != key_length || memcmp(entry->key, key, key_length) != 0)) {
         entry = entry->next;
     }
     return entry;

@@ -234,8 +234,7 @@ static tutti_status serve_tcp(struct tcp_store *self, tutti_error *error)
     int code = EADDRNOTAVAIL;
     /* IPv6 first: its wildcard covers IPv4, not the other way round. */
     for (int round = 0; round < 2 && code != 0 && code != EADDRINUSE; round++) {
-        for (struct addrinfo *address = found; address && code != 0 && code != EADDRINUSE;
-             address = address->ai_next) {
+        for (struct addrinfo *address = found; address && code != 0 && code != EADDRINUSE; address = address->ai_next) {
             if ((address->ai_family == AF_INET6) == (round == 0)) {
                 code = bind_to(address, &listener);
             }

@@ -239,8 +239,6 @@ static void messages(tutti_group *g, bool transposed)
     int32_t me = tutti_group_rank(g);
     for (int64_t length = 0; length <= ROWS * COLS; length++) {
         if (me == 0) {
-            struct matrix m;
-            make(&m, 1, length, transposed);
             int32_t compact[ROWS * COLS];
             for (int64_t i = 0; i < length; i++) {
                 compact[i] = value(3, i / COLS, i % COLS);

@@ -4,6 +4,9 @@
 #
 # Proves that scripts/check_ledger.py can fail: a small ledger with one good row and one row for each kind of untruth must
 # give exactly the complaints that belong to them.
+#
+# The backquotes are those of the ledger:
+# shellcheck disable=SC2016
 set -eu
 
 scratch=$(mktemp -d)

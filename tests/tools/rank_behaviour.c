@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 /* Longer than any test lasts; the end of a forgotten process. */
@@ -138,15 +139,16 @@ static int draw_progress(void)
     return 0;
 }
 
-/* Much memory takes the kernel long to tear down. */
+/* Much memory in small pages takes the kernel long to tear down. */
 static int be_victim(const char *path)
 {
     const size_t bytes = (size_t)256 << 20;
-    char *memory = malloc(bytes);
-    FILE *file = memory ? fopen(path, "w") : NULL;
+    char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    FILE *file = memory != MAP_FAILED ? fopen(path, "w") : NULL;
     if (!file) {
         return 2;
     }
+    madvise(memory, bytes, MADV_NOHUGEPAGE);
     memset(memory, 1, bytes);
     fprintf(file, "%d\n", (int)getpid());
     fclose(file);
@@ -154,7 +156,6 @@ static int be_victim(const char *path)
     while (pause() < 0) {
         continue;
     }
-    free(memory);
     return 2;
 }
 

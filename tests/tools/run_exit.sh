@@ -27,6 +27,20 @@ check_status 137 "the victim, not the witness"
 check_line err 'rank 2 killed by SIGKILL' "the victim, not the witness"
 check_no_line err 'rank 0' "the victim, not the witness"
 
+# Two ranks fail while the launcher cannot look (rank 1 stops it, rank 2 lets it go on): the earlier one is named.
+run_tutti run -n 3 sh -c '
+    state() { awk "/^State:/ {print \$2}" "/proc/$1/status" 2>/dev/null; }
+    await() { until [ "$(state "$1")" = "$2" ]; do sleep 0.02; done; }
+    echo $$ >"$0.$TUTTI_RANK.new" && mv "$0.$TUTTI_RANK.new" "$0.$TUTTI_RANK"
+    until [ -e "$0.0" ] && [ -e "$0.1" ] && [ -e "$0.2" ]; do sleep 0.02; done
+    case $TUTTI_RANK in
+    0) await "$(cat "$0.1")" Z; exit 4 ;;
+    1) kill -STOP $PPID; await $PPID T; exit 3 ;;
+    2) await "$(cat "$0.0")" Z; kill -CONT $PPID; exec sleep 60 ;;
+    esac' "$work/rank"
+check_status 3 "the first of two failures"
+check_line err 'rank 1 exited with code 3' "the first of two failures"
+
 run_tutti run -n 1 sh -c 'exit 7'
 check_status 7 "one rank"
 check_line err 'rank 0 exited with code 7' "one rank"

@@ -50,6 +50,25 @@ for pid in $(sed -n 's/.*daemon //p' "$work/out"); do
 done
 check_nothing_left "the launcher was killed"
 
+# The guard is killed first: signals still arrive, and the ranks still die with the launcher.
+guard_of() {
+    grep -ls "^PPid:[[:space:]]$1\$" /proc/[0-9]*/status | while read -r child; do
+        [ "$(cat "${child%status}comm")" = tutti-guard ] && basename "${child%/status}"
+    done
+}
+: >"$work/out"
+"$tutti" run -n 2 "$rank" catch >"$work/out" 2>"$work/err" </dev/null &
+launcher=$!
+wait_for_lines out ready 2
+guard=$(guard_of "$launcher")
+kill -KILL "$guard"
+check_gone "$guard" "the guard"
+kill -USR1 "$launcher"
+wait_for_lines out 'caught SIGUSR1' 2
+kill -KILL "$launcher"
+wait "$launcher"
+check_nothing_left "guard and launcher were killed"
+
 # Two jobs at once: killing one leaves the other alone.
 "$tutti" run -n 2 sh -c 'echo ready; exec sleep 60' >"$work/one" 2>/dev/null </dev/null &
 first=$!

@@ -405,10 +405,10 @@ static void bad_urls_are_refused(void **state)
 {
     (void)state;
     static const char *const bad[] = {
-        "",           "x",          "unix:",       "memory:",          "file:",           "tcp://",
-        "tcp://h",    "tcp://h:",   "tcp://:1",    "tcp://h:x",        "tcp://h:1x",      "tcp://h:99999",
-        "tcp://h:0",  "tcp://[::1", "tcp://[::1]", "tcp://[::1]:",     "tcp://h:123456",  "tcp://a:b:1",
-        "UNIX:a",     "udp://h:1",  "unix:a\nb",   "tcp://h:-1",       "tcp://[]:1",      "tcp://h/t:1",
+        "",          "x",          "unix:",       "memory:",      "file:",          "tcp://",
+        "tcp://h",   "tcp://h:",   "tcp://:1",    "tcp://h:x",    "tcp://h:1x",     "tcp://h:99999",
+        "tcp://h:0", "tcp://[::1", "tcp://[::1]", "tcp://[::1]:", "tcp://h:123456", "tcp://a:b:1",
+        "UNIX:a",    "udp://h:1",  "unix:a\nb",   "tcp://h:-1",   "tcp://[]:1",     "tcp://h/t:1",
     };
     tutti_error error;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -454,8 +454,11 @@ static void nobody_serves_a_tcp_store(void **state)
     close(bound);
 }
 
-#define ON(kind, test) {#kind "." #test, test, set_up_##kind, tear_down, NULL}
-#define ON_ALL(test)   ON(memory, test), ON(unix, test), ON(tcp, test), ON(file, test)
+#define ON(kind, test)                                                                                                 \
+    {                                                                                                                  \
+#kind "." #test, test, set_up_##kind, tear_down, NULL                                                          \
+    }
+#define ON_ALL(test) ON(memory, test), ON(unix, test), ON(tcp, test), ON(file, test)
 
 int main(void)
 {

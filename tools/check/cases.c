@@ -285,7 +285,7 @@ static void spreads(struct tti_check *c, const struct tti_check_collective *coll
             p.spread = spread;
             both(c, collective, "spreads", &p);
             /* several staging windows; in the quick suite for one case only */
-            p.shape[0] = c->quick && (dtypes[i] != TUTTI_F32 || spread != TTI_CHECK_UNEVEN) ? 20000 : 200001;
+            p.shape[0] = c->quick && (dtypes[i] != TUTTI_F32 || spread != TTI_CHECK_UNEVEN) ? 4000 : 200001;
             both(c, collective, "spreads", &p);
             shaped(c, collective, "spreads", p, 3, 4, 5);
             if (!c->quick) {

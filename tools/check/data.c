@@ -63,15 +63,20 @@ void *tti_check_memory(size_t bytes)
 static void raw_bytes(unsigned char *out, uint64_t key, uint64_t first, size_t bytes)
 {
     uint64_t word_index = first / 8;
-    size_t skip = (size_t)(first % 8);
-    while (bytes > 0) {
+    const size_t skip = (size_t)(first % 8);
+    if (skip > 0) {
         const uint64_t word = tti_check_mix(key, word_index++);
         const size_t n = bytes < 8 - skip ? bytes : 8 - skip;
         memcpy(out, (const unsigned char *)&word + skip, n);
         out += n;
         bytes -= n;
-        skip = 0;
     }
+    for (; bytes >= 8; bytes -= 8, out += 8) {
+        const uint64_t word = tti_check_mix(key, word_index++);
+        memcpy(out, &word, 8);
+    }
+    const uint64_t word = tti_check_mix(key, word_index);
+    memcpy(out, &word, bytes);
 }
 
 /* Sign and mantissa stay random; the exponent becomes base + (a random number below 2^spread). */

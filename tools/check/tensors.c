@@ -4,6 +4,7 @@
  * depends on the position: guards on both sides, gaps between strided elements, and the elements themselves, so that
  * "nobody wrote here" is one comparison whatever the place.
  */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,10 +12,47 @@
 #include "check/reference.h"
 
 #define GUARD 256u
+#define PERIOD 256u
 
-static unsigned char pattern_at(size_t position)
+/* Two periods of the pattern, so that a whole one can be had from any position on. */
+static unsigned char untouched[2 * PERIOD];
+static pthread_once_t pattern_once = PTHREAD_ONCE_INIT;
+
+static void make_pattern(void)
 {
-    return (unsigned char)(position * 37u + 0x5bu);
+    for (size_t i = 0; i < sizeof(untouched); i++) {
+        untouched[i] = (unsigned char)(i * 37u + 0x5bu);
+    }
+}
+
+static size_t run_from(size_t from, size_t to)
+{
+    return to - from < PERIOD ? to - from : PERIOD;
+}
+
+static void write_pattern(unsigned char *memory, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i += PERIOD) {
+        memcpy(memory + i, untouched, run_from(i, bytes));
+    }
+}
+
+/* The first position in [from, to) that does not hold the pattern; `to` if all do. */
+static size_t first_written(const unsigned char *memory, size_t from, size_t to)
+{
+    while (from < to) {
+        const size_t n = run_from(from, to);
+        const unsigned char *wanted = untouched + from % PERIOD;
+        if (memcmp(memory + from, wanted, n) != 0) {
+            size_t i = 0;
+            while (memory[from + i] == wanted[i]) {
+                i++;
+            }
+            return from + i;
+        }
+        from += n;
+    }
+    return to;
 }
 
 /* Strides in elements, and the distance from the first element to the last. */
@@ -59,9 +97,8 @@ void tti_check_tensor_make(struct tti_check_tensor *x, tutti_dtype dtype, int nd
     x->start = GUARD + (layout == TTI_CHECK_UNALIGNED || layout == TTI_CHECK_OFFSET ? x->item : 0);
     x->bytes = x->start + x->span + GUARD;
     x->memory = tti_check_memory(x->bytes);
-    for (size_t i = 0; i < x->bytes; i++) {
-        x->memory[i] = pattern_at(i);
-    }
+    pthread_once(&pattern_once, make_pattern);
+    write_pattern(x->memory, x->bytes);
     x->t = tutti_tensor_nd(x->memory + x->start, ndim, x->shape, dtype);
     if (strided) {
         x->t.strides = x->strides;
@@ -130,34 +167,44 @@ void tti_check_tensor_unchanged(struct tti_check *c, struct tti_check_tensor *x,
     }
 }
 
-/* Fails at the first byte of [from, to) that has been written. */
-static void guard_region(struct tti_check *c, const struct tti_check_tensor *x, size_t from, size_t to,
-                         const unsigned char *owned)
+static void fail_byte(struct tti_check *c, const struct tti_check_tensor *x, size_t position)
 {
-    for (size_t i = from; i < to; i++) {
-        if (x->memory[i] != pattern_at(i) && !(owned && owned[i])) {
-            tti_check_fail(c, "byte %td relative to the output's first element was written (the output's %zu elements "
-                              "of %zu bytes span %zu bytes)",
-                           (ptrdiff_t)i - (ptrdiff_t)x->start, x->count, x->item, x->span);
-            return;
-        }
-    }
+    tti_check_fail(c, "byte %td relative to the output's first element was written (the output's %zu elements of %zu "
+                      "bytes span %zu bytes)",
+                   (ptrdiff_t)position - (ptrdiff_t)x->start, x->count, x->item, x->span);
 }
 
-static void guards(struct tti_check *c, const struct tti_check_tensor *x)
+/* The gaps between the elements of a strided tensor. */
+static void check_gaps(struct tti_check *c, const struct tti_check_tensor *x)
 {
-    guard_region(c, x, 0, x->start, NULL);
-    guard_region(c, x, x->start + x->span, x->bytes, NULL);
-    if (x->compact || x->count == 0) {
-        return;
-    }
     unsigned char *owned = tti_check_memory(x->bytes);
     memset(owned, 0, x->bytes);
     for (size_t i = 0; i < x->count; i++) {
         memset(owned + place_of(x, i), 1, x->item);
     }
-    guard_region(c, x, x->start, x->start + x->span, owned);
+    for (size_t i = x->start; i < x->start + x->span; i++) {
+        if (!owned[i] && x->memory[i] != untouched[i % PERIOD]) {
+            fail_byte(c, x, i);
+            break;
+        }
+    }
     free(owned);
+}
+
+static void check_guards(struct tti_check *c, const struct tti_check_tensor *x)
+{
+    const size_t end = x->start + x->span;
+    const size_t before = first_written(x->memory, 0, x->start);
+    const size_t behind = first_written(x->memory, end, x->bytes);
+    if (before < x->start) {
+        fail_byte(c, x, before);
+    }
+    if (behind < x->bytes) {
+        fail_byte(c, x, behind);
+    }
+    if (!x->compact && x->count > 0) {
+        check_gaps(c, x);
+    }
 }
 
 const unsigned char *tti_check_tensor_result(struct tti_check *c, struct tti_check_tensor *x)
@@ -169,7 +216,7 @@ const unsigned char *tti_check_tensor_result(struct tti_check *c, struct tti_che
         /* the highest byte of an element: above any bound of an error */
         x->memory[x->start + x->item - 1] ^= x->dtype == TUTTI_BOOL ? 1 : 0x40;
     }
-    guards(c, x);
+    check_guards(c, x);
     if (x->compact) {
         return x->memory + x->start;
     }
@@ -183,13 +230,16 @@ const unsigned char *tti_check_tensor_result(struct tti_check *c, struct tti_che
 
 void tti_check_tensor_untouched(struct tti_check *c, struct tti_check_tensor *x, size_t at, size_t count)
 {
-    for (size_t i = at; i < at + count; i++) {
+    /* a compact run at once, strided elements one by one */
+    const size_t step = x->compact ? count : 1;
+    for (size_t i = at; i < at + count; i += step) {
         const size_t place = x->compact ? x->start + i * x->item : place_of(x, i);
-        for (size_t b = 0; b < x->item; b++) {
-            if (x->memory[place + b] != pattern_at(place + b)) {
-                tti_check_fail(c, "element %zu of %zu was written, but belongs to no part of the result", i, x->count);
-                return;
-            }
+        const size_t end = place + step * x->item;
+        const size_t written = first_written(x->memory, place, end);
+        if (written < end) {
+            tti_check_fail(c, "element %zu of %zu was written, but belongs to no part of the result",
+                           i + (written - place) / x->item, x->count);
+            return;
         }
     }
 }

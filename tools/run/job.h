@@ -39,7 +39,8 @@ struct tti_job {
     int started; /* ranks 0..started-1 have a process */
     int running;
     int ended;
-    pid_t guard; /* leads the process group of the ranks; 0 once it is reaped */
+    pid_t group; /* the process group of the ranks */
+    pid_t guard; /* its leader; 0 once it is reaped */
     enum tti_job_state state;
     int64_t state_deadline_ns;   /* when the state ends by force */
     int64_t timeout_deadline_ns; /* --timeout */

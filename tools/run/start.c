@@ -164,7 +164,7 @@ bool tti_job_start(struct tti_job *job, const char *path)
             .stdin_fd = -1,
             .stdout_fd = -1,
             .stderr_fd = -1,
-            .group = job->guard,
+            .group = job->group,
             .mask = &job->signals->original_mask,
             .pipe_handler = job->signals->original_pipe,
             .open_files = job->signals->original_open_files,

@@ -44,11 +44,25 @@ static size_t find_strays(const struct tti_job *job, pid_t *strays)
     return kept;
 }
 
+/* Whether the number of the process group is still the job's: a member that has not been reaped keeps it. */
+static bool owns_group(const struct tti_job *job)
+{
+    if (job->guard > 0) {
+        return true;
+    }
+    for (int rank = 0; rank < job->started; rank++) {
+        if (job->ranks[rank].running && getpgid(job->ranks[rank].pid) == job->group) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* To everyone in the job's process group; the guard blocks all but SIGKILL. */
 static void signal_group(const struct tti_job *job, int number)
 {
-    if (job->guard > 0) {
-        kill(-job->guard, number);
+    if (owns_group(job)) {
+        kill(-job->group, number);
     }
 }
 
@@ -322,6 +336,7 @@ int tti_run_job(const struct tti_run_options *options, const struct tti_job_iden
         .signals = signals,
         .output = tti_output_new(streams, options->prefix && options->ranks > 1 && options->only_rank < 0),
         .ranks = calloc((size_t)options->ranks, sizeof(struct tti_rank)),
+        .group = *guard,
         .guard = *guard,
         .timeout_deadline_ns = tti_deadline_ns(tti_now_ns(), options->timeout_ms),
         .culprit = -1,

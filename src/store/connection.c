@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A connection is in one of three phases: reading a request, waiting for a key, or writing a reply; it is heard again
+ * only after its reply is out. It holds one frame at most. Bytes that are not a request in its place cost the
+ * connection, never more; they are counted.
+ */
+#include "store/connection.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "store/process.h"
+
+static atomic_llong dropped;
+
+int64_t tti_connection_dropped(void)
+{
+    return atomic_load_explicit(&dropped, memory_order_relaxed); /* a statistic: orders nothing */
+}
+
+void tti_connection_count_dropped(void)
+{
+    atomic_fetch_add_explicit(&dropped, 1, memory_order_relaxed); /* a statistic: orders nothing */
+}
+
+void tti_connection_end(struct tti_service *service, struct tti_connection *c)
+{
+    if (c->phase == TTI_DEAD) {
+        return;
+    }
+    if (c->greeted) {
+        service->clients--;
+    } else {
+        service->strangers--;
+    }
+    c->phase = TTI_DEAD;
+    /* Closing alone would not end the events while a child that was just forked holds a copy. */
+    epoll_ctl(service->epoll, EPOLL_CTL_DEL, c->fd, NULL);
+    tti_private_hang_up(c->fd);
+    tti_private_close(c->received);
+    c->received = -1;
+}
+
+void tti_connection_drop(struct tti_service *service, struct tti_connection *c)
+{
+    tti_connection_count_dropped();
+    tti_connection_end(service, c);
+}
+
+/* Changes what is heard of the connection. */
+static bool watch(struct tti_service *service, struct tti_connection *c, uint32_t events)
+{
+    struct epoll_event event = {.events = events, .data.ptr = c};
+    return epoll_ctl(service->epoll, EPOLL_CTL_MOD, c->fd, &event) == 0;
+}
+
+/* The request has been answered: the next one may come. */
+static void next_request(struct tti_connection *c)
+{
+    free(c->body);
+    free(c->reply);
+    c->body = NULL;
+    c->reply = NULL;
+    c->got = 0;
+    c->phase = TTI_READING;
+    c->deadline_ns = TTI_NEVER;
+    tti_private_close(c->received);
+    c->received = -1;
+}
+
+static void go_on_writing(struct tti_service *service, struct tti_connection *c)
+{
+    while (c->reply_sent < c->reply_length) {
+        ssize_t sent = tti_wire_send(c->fd, c->reply + c->reply_sent, c->reply_length - c->reply_sent, -1);
+        if (sent < 0) {
+            if (errno != EAGAIN && errno != EWOULDBLOCK) {
+                tti_connection_end(service, c);
+            } else if (c->phase != TTI_WRITING) {
+                c->phase = TTI_WRITING;
+                c->deadline_ns = TTI_NEVER;
+                if (!watch(service, c, EPOLLOUT)) {
+                    tti_connection_end(service, c);
+                }
+            }
+            return;
+        }
+        c->reply_sent += (size_t)sent;
+    }
+    if (c->phase == TTI_WRITING && !watch(service, c, EPOLLIN)) {
+        tti_connection_end(service, c);
+        return;
+    }
+    next_request(c);
+}
+
+static void reply(struct tti_service *service, struct tti_connection *c, tutti_status status, const void *value,
+                  size_t length)
+{
+    struct tti_frame frame = {.type = TTI_FRAME_REPLY,
+                              .status = (uint16_t)status,
+                              .value_length = (uint32_t)length,
+                              .number = TTI_PROTOCOL_VERSION};
+    c->reply = malloc(TTI_FRAME_HEADER + length);
+    if (!c->reply) {
+        tti_connection_end(service, c);
+        return;
+    }
+    tti_frame_encode(&frame, c->reply);
+    if (length) {
+        memcpy(c->reply + TTI_FRAME_HEADER, value, length);
+    }
+    c->reply_length = TTI_FRAME_HEADER + length;
+    c->reply_sent = 0;
+    go_on_writing(service, c);
+}
+
+static void reply_with_fd(struct tti_service *service, struct tti_connection *c, struct tti_table_entry *entry)
+{
+    struct tti_frame frame = {.type = TTI_FRAME_REPLY, .status = TUTTI_OK, .number = TTI_PROTOCOL_VERSION};
+    unsigned char bytes[TTI_FRAME_HEADER];
+    tti_frame_encode(&frame, bytes);
+    /* The connection has no other bytes under way, so a header goes out whole or not at all. */
+    ssize_t sent = tti_wire_send(c->fd, bytes, sizeof(bytes), entry->fd);
+    if (sent == TTI_FRAME_HEADER) {
+        tti_table_served(&service->table, entry);
+        next_request(c);
+    } else if (sent < 0 && (errno == ETOOMANYREFS || errno == ENOMEM || errno == ENOBUFS)) {
+        reply(service, c, TUTTI_NO_RESOURCE, NULL, 0);
+    } else {
+        tti_connection_end(service, c);
+    }
+}
+
+static const char *key_of(const struct tti_connection *c)
+{
+    return (const char *)c->body;
+}
+
+/* Answers a get if its key is there. */
+static bool answer(struct tti_service *service, struct tti_connection *c)
+{
+    struct tti_table_entry *entry = tti_table_find(&service->table, key_of(c), c->request.key_length);
+    if (!entry) {
+        return false;
+    }
+    bool want_fd = c->request.type == TTI_FRAME_GET_FD;
+    if (want_fd != (entry->fd >= 0)) {
+        reply(service, c, TUTTI_PROTOCOL, NULL, 0);
+    } else if (want_fd) {
+        reply_with_fd(service, c, entry);
+    } else {
+        reply(service, c, TUTTI_OK, entry->value, entry->length);
+    }
+    return true;
+}
+
+/* A key has come: everyone who waits for it is answered. Descriptors may run out on the way. */
+static void answer_waiting(struct tti_service *service, const char *key, size_t key_length)
+{
+    for (struct tti_connection *c = service->connections; c; c = c->next) {
+        if (c->phase == TTI_WAITING && c->request.key_length == key_length && memcmp(c->body, key, key_length) == 0) {
+            answer(service, c);
+        }
+    }
+}
+
+static void handle_hello(struct tti_service *service, struct tti_connection *c)
+{
+    tutti_status status = TUTTI_OK;
+    size_t length = strlen(service->token);
+    if (c->request.number != TTI_PROTOCOL_VERSION) {
+        status = TUTTI_VERSION;
+    } else if (c->request.key_length != length || (length && memcmp(c->body, service->token, length) != 0)) {
+        status = TUTTI_AUTH;
+    }
+    if (status != TUTTI_OK) {
+        reply(service, c, status, NULL, 0); /* goes out at once: nothing is before it */
+        tti_connection_drop(service, c);
+        return;
+    }
+    c->greeted = true;
+    service->strangers--;
+    service->clients++;
+    reply(service, c, TUTTI_OK, NULL, 0);
+}
+
+static void handle_get(struct tti_service *service, struct tti_connection *c)
+{
+    if (answer(service, c)) {
+        return;
+    }
+    if (c->request.timeout_ms == 0) {
+        reply(service, c, TUTTI_TIMEOUT, NULL, 0);
+        return;
+    }
+    c->deadline_ns = tti_deadline_ns(tti_now_ns(), c->request.timeout_ms);
+    c->phase = TTI_WAITING;
+}
+
+/* Stores what a SET or PUT_FD brought. The key outlives its answer: waiters are told before the body is freed. */
+static void handle_put(struct tti_service *service, struct tti_connection *c)
+{
+    size_t key_length = c->request.key_length;
+    tutti_status status;
+    if (c->request.type == TTI_FRAME_SET) {
+        status = tti_table_set(&service->table, key_of(c), key_length, c->body + key_length, c->request.value_length);
+    } else {
+        status = tti_table_put_fd(&service->table, key_of(c), key_length, c->received, (int32_t)c->request.number);
+        if (status == TUTTI_OK) {
+            c->received = -1; /* the table's now */
+        }
+    }
+    if (status == TUTTI_OK) {
+        answer_waiting(service, key_of(c), key_length);
+    }
+    reply(service, c, status, NULL, 0);
+}
+
+static void handle(struct tti_service *service, struct tti_connection *c)
+{
+    switch (c->request.type) {
+    case TTI_FRAME_HELLO:
+        handle_hello(service, c);
+        break;
+    case TTI_FRAME_SET:
+    case TTI_FRAME_PUT_FD:
+        handle_put(service, c);
+        break;
+    case TTI_FRAME_GET:
+    case TTI_FRAME_GET_FD:
+        handle_get(service, c);
+        break;
+    default: /* TTI_FRAME_REMOVE: acceptable() lets nothing else in */
+        tti_table_remove(&service->table, key_of(c), c->request.key_length);
+        reply(service, c, TUTTI_OK, NULL, 0);
+        break;
+    }
+}
+
+/* Whether a well-formed header is a request that this connection may make now. */
+static bool acceptable(const struct tti_service *service, const struct tti_connection *c)
+{
+    const struct tti_frame *request = &c->request;
+    bool is_fd = request->type == TTI_FRAME_PUT_FD || request->type == TTI_FRAME_GET_FD;
+    if (is_fd && !service->local) {
+        return false;
+    }
+    if (request->type == TTI_FRAME_PUT_FD && (c->received < 0 || request->number < 1 || request->number > INT32_MAX)) {
+        return false;
+    }
+    if (request->type != TTI_FRAME_PUT_FD && c->received >= 0) {
+        return false;
+    }
+    if (request->type != TTI_FRAME_SET && request->value_length != 0) {
+        return false;
+    }
+    if (request->type == TTI_FRAME_HELLO) {
+        return !c->greeted;
+    }
+    return c->greeted && request->type != TTI_FRAME_REPLY && request->key_length > 0;
+}
+
+/* Reads into `bytes` until `length` bytes of the request from `start` on are there. */
+static bool fill(struct tti_service *service, struct tti_connection *c, unsigned char *bytes, size_t start,
+                 size_t length)
+{
+    while (c->got < start + length) {
+        int came = -1;
+        ssize_t count = tti_wire_receive(c->fd, bytes + (c->got - start), start + length - c->got, &came);
+        tti_private_adopt(came);
+        if (came >= 0 && (c->received >= 0 || c->got != 0)) {
+            tti_private_close(came); /* a second one, or one in the middle of a frame */
+            count = -1;
+            errno = EPROTO;
+        } else if (came >= 0) {
+            c->received = came;
+        }
+        if (count < 0 && errno == EPROTO) {
+            tti_connection_drop(service, c);
+            return false;
+        }
+        if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+            return false;
+        }
+        if (count <= 0) {
+            tti_connection_end(service, c);
+            return false;
+        }
+        c->got += (size_t)count;
+    }
+    return true;
+}
+
+static void read_request(struct tti_service *service, struct tti_connection *c)
+{
+    if (c->got < TTI_FRAME_HEADER) {
+        if (!fill(service, c, c->header, 0, TTI_FRAME_HEADER)) {
+            if (c->phase != TTI_DEAD && !tti_frame_may_begin(c->header, c->got)) {
+                tti_connection_drop(service, c);
+            }
+            return;
+        }
+        if (!tti_frame_decode(c->header, &c->request) || !acceptable(service, c)) {
+            tti_connection_drop(service, c);
+            return;
+        }
+        c->body = malloc((size_t)c->request.key_length + c->request.value_length + 1);
+        if (!c->body) {
+            tti_connection_end(service, c);
+            return;
+        }
+    }
+    if (fill(service, c, c->body, TTI_FRAME_HEADER, (size_t)c->request.key_length + c->request.value_length)) {
+        handle(service, c);
+    }
+}
+
+/* A client that waits for its answer has nothing to say, except that it is gone. */
+static void hear_waiting(struct tti_service *service, struct tti_connection *c)
+{
+    unsigned char byte;
+    ssize_t count = recv(c->fd, &byte, 1, MSG_PEEK);
+    if (count > 0) {
+        tti_connection_drop(service, c);
+    } else if (count == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) {
+        tti_connection_end(service, c);
+    }
+}
+
+void tti_connection_hear(struct tti_service *service, struct tti_connection *c)
+{
+    if (c->phase == TTI_READING) {
+        read_request(service, c);
+    } else if (c->phase == TTI_WAITING) {
+        hear_waiting(service, c);
+    } else if (c->phase == TTI_WRITING) {
+        go_on_writing(service, c);
+    }
+}
+
+void tti_connection_expire(struct tti_service *service, struct tti_connection *c)
+{
+    if (c->phase == TTI_WAITING) {
+        reply(service, c, TUTTI_TIMEOUT, NULL, 0);
+    } else {
+        tti_connection_drop(service, c);
+    }
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One client of a server: its phase, its request, its reply. Belongs to the server's thread. */
+#ifndef TTI_STORE_CONNECTION_H
+#define TTI_STORE_CONNECTION_H
+
+#include "store/service.h"
+
+enum tti_phase { TTI_READING, TTI_WAITING, TTI_WRITING, TTI_DEAD };
+
+struct tti_connection {
+    struct tti_connection *next;
+    int fd;
+    enum tti_phase phase;
+    bool greeted;
+    int received;        /* a private descriptor that came with the request, or -1 */
+    int64_t deadline_ns; /* of the hello, or of the wait */
+    struct tti_frame request;
+    size_t got; /* bytes of the request so far */
+    unsigned char header[TTI_FRAME_HEADER];
+    unsigned char *body; /* key, then value */
+    unsigned char *reply;
+    size_t reply_length;
+    size_t reply_sent;
+};
+
+/* Counts a connection that was dropped for what it sent or who it was. */
+void tti_connection_count_dropped(void);
+int64_t tti_connection_dropped(void);
+
+/* Closes it; the struct stays, DEAD, until the end of the step. */
+void tti_connection_end(struct tti_service *service, struct tti_connection *c);
+/* The same, counted. */
+void tti_connection_drop(struct tti_service *service, struct tti_connection *c);
+
+/* Something has happened on its socket. */
+void tti_connection_hear(struct tti_service *service, struct tti_connection *c);
+
+/* Its deadline has passed: a waiting get is told so, a stranger is dropped. */
+void tti_connection_expire(struct tti_service *service, struct tti_connection *c);
+
+#endif

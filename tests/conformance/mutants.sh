@@ -1,0 +1,99 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# tutti-test: timeout=240 trees=release,debug
+#
+# Proves that the conformance suite can fail: for every collective, and for every kind of fault that the harness looks
+# for, one rank's view is spoilt behind the call (TUTTI_CHECK_SABOTAGE, see tools/check/sabotage.c), and the suite has
+# to exit with 1, to name that collective, and to count its failures. Unspoilt, the same cases have to pass.
+set -u
+
+tutti=${TUTTI_BUILD:?names the build tree}/tutti
+unset RANK WORLD_RANK WORLD_SIZE TUTTI_RANK TUTTI_WORLD_SIZE TUTTI_BACKEND TUTTI_CHECK_SABOTAGE TUTTI_CHECK_STARTED
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+failures=0
+proved=0
+
+fail() {
+    echo "FAILED: $1"
+    sed 's/^/    /' "$scratch/out" "$scratch/err" | tail -n 30
+    failures=$((failures + 1))
+}
+
+# check SABOTAGE FILTER: runs the suite on two threads; the status is in $status.
+check() {
+    TUTTI_CHECK_SABOTAGE=$1 timeout 120 "$tutti" check --backend local -n 2 --quick --timeout 20 --filter "$2" \
+        >"$scratch/out" 2>"$scratch/err"
+    status=$?
+}
+
+# What the table says about a collective: passed, failed, skipped.
+row() {
+    awk -v name="$1" '$1 == name && NF == 5 { print $2, $3, $4 }' "$scratch/out"
+}
+
+caught() {
+    local collective=$1 what=$2 passed failed skipped
+    check "$collective:$what" "$3"
+    read -r passed failed skipped <<<"$(row "$collective")"
+    if [ "$status" -ne 1 ]; then
+        fail "$collective:$what: exit code $status instead of 1"
+    elif [ "${failed:-0}" -lt 1 ]; then
+        fail "$collective:$what: the table shows no failure of $collective"
+    elif ! grep -q "^FAILED $collective/" "$scratch/out"; then
+        fail "$collective:$what: no failed case is named"
+    elif ! grep -q "rank 1: $collective/" "$scratch/err"; then
+        fail "$collective:$what: the spoilt rank does not say what is wrong"
+    elif ! tail -n 1 "$scratch/out" | grep -Eq '^[0-9]+ passed, [1-9][0-9]* failed, [0-9]+ skipped$'; then
+        fail "$collective:$what: the last line is not the count"
+    else
+        proved=$((proved + 1))
+    fi
+}
+
+regular="all_reduce reduce broadcast all_gather all_gather_v gather scatter reduce_scatter reduce_scatter_v all_to_all
+    all_to_all_v"
+chapters="barrier p2p group mismatch lanes soak"
+
+# The list here and the table in the program must not drift apart.
+listed=$("$tutti" check --list --quick -n 2 | cut -d/ -f1 | sort -u | tr '\n' ' ')
+expected=$(printf '%s\n' $regular $chapters | sort -u | tr '\n' ' ')
+if [ "$listed" != "$expected" ]; then
+    echo "FAILED: the suite's collectives are '$listed', this script knows '$expected'"
+    failures=$((failures + 1))
+fi
+
+for collective in $regular; do
+    # a chapter that every regular collective has, and that has all kinds of outputs
+    check "" "$collective/layouts/f32"
+    if [ "$status" -ne 0 ]; then
+        fail "$collective fails without being spoilt"
+    fi
+    for what in result guard status; do
+        caught "$collective" "$what" "$collective/layouts/f32"
+    done
+    # only a root's tensor is an input of broadcast, and the spoilt rank has to be the root
+    case $collective in
+    broadcast) caught broadcast input broadcast/roots ;;
+    *) caught "$collective" input "$collective/layouts/f32" ;;
+    esac
+done
+for collective in $chapters; do
+    check "" "$collective/"
+    if [ "$status" -ne 0 ]; then
+        fail "$collective fails without being spoilt"
+    fi
+    for what in result status; do
+        # the sequences by chance run other collectives under their own name
+        caught "$collective" "$what" "$collective/"
+    done
+done
+
+# A name that is no collective spoils nothing, and no case at all is no success.
+check "nothing" "all_reduce/roots"
+if [ "$status" -ne 1 ] || ! grep -q '^0 passed, 0 failed, 0 skipped$' "$scratch/out"; then
+    fail "a filter that matches nothing has to exit with 1"
+fi
+
+echo "$proved faults caught, $failures failures"
+[ "$failures" -eq 0 ]

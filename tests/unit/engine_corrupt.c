@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-test: timeout=60 */
+/* A peer of the same user may write anything into its own segment: what depends on it is checked, and it is named. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "backends/shm/segment.h"
+#include "engine/p2p.h"
+#include "unit/engine_support.h"
+
+static void segment_is_checked(void **state)
+{
+    (void)state;
+    struct tti_layout layout = tti_layout_make(2, 1, 16384);
+    unsigned char *segment = calloc(1, layout.segment_bytes);
+    struct tti_segment_header *h = (struct tti_segment_header *)segment;
+    tutti_error e;
+    assert_int_equal(tti_engine_segment_check(segment, &layout, 1, 7, &e), TUTTI_PROTOCOL);
+    tti_engine_segment_init(segment, &layout, 1, 7);
+    assert_int_equal(tti_engine_segment_check(segment, &layout, 1, 7, &e), TUTTI_OK);
+    assert_int_equal(tti_engine_segment_check(segment, &layout, 0, 7, &e), TUTTI_PROTOCOL);
+    assert_int_equal(tti_engine_segment_check(segment, &layout, 1, 8, &e), TUTTI_PROTOCOL);
+    h->abi++;
+    assert_int_equal(tti_engine_segment_check(segment, &layout, 1, 7, &e), TUTTI_VERSION);
+    assert_non_null(strstr(e.message, "rank 1"));
+    free(segment);
+}
+
+static void descriptors_are_checked(void **state)
+{
+    (void)state;
+    tutti_error e;
+    struct tti_mapping m = {.fd = -1};
+    struct tti_mapping got = {.fd = -1};
+    assert_int_equal(tti_mapping_create("test", 8192, 4096, &m, &e), TUTTI_OK);
+    assert_int_equal(tti_mapping_adopt(dup(m.fd), 8192, 0, 3, &got, &e), TUTTI_PROTOCOL); /* not sealed */
+    assert_non_null(strstr(e.message, "rank 3"));
+    assert_int_equal(tti_mapping_seal(&m, &e), TUTTI_OK);
+    assert_int_equal(tti_mapping_adopt(dup(m.fd), 4096, 0, 3, &got, &e), TUTTI_PROTOCOL); /* another size */
+    assert_int_equal(tti_mapping_adopt(dup(m.fd), 8192, 1, 3, &got, &e), TUTTI_PROTOCOL); /* a bell is writable */
+    assert_int_equal(tti_mapping_adopt(dup(m.fd), 8192, 0, 3, &got, &e), TUTTI_OK);
+    m.base[4095] = 99; /* the owner's mapping stays writable, and the peer sees it */
+    assert_int_equal(got.base[4095], 99);
+    assert_int_equal(tti_mapping_commit(&m, 4096, 4096), TUTTI_OK);
+    /* nobody can make a writable mapping, shrink it or grow it any more */
+    assert_true(mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, m.fd, 0) == MAP_FAILED);
+    assert_int_equal(ftruncate(m.fd, 4096), -1);
+    assert_int_equal(ftruncate(m.fd, 16384), -1);
+    tti_mapping_close(&got);
+    tti_mapping_close(&m);
+}
+
+/* Rank 1 announces a message; `spoil` changes the envelope before rank 0 looks. */
+static void expect_corrupt(void (*spoil)(struct tti_envelope *v, struct tti_pair_control *control))
+{
+    struct cluster c;
+    assert_int_equal(cluster_open(&c, 2, 1, 16384, (struct waiting){0, 0, 0}), 0);
+    struct tti_engine *e1 = c.engines[1];
+    struct tti_envelope *v = tti_envelope(e1, 1, 0, 0);
+    struct tti_pair_control *control = tti_pair(e1, 1, 0);
+    int64_t four = 4;
+    *v = (struct tti_envelope){.number = 1, .bytes = 16, .tag = 0, .dtype = TUTTI_I32, .ndim = 1, .eager = 1};
+    memcpy(v->body, &four, sizeof(four));
+    atomic_store(&control->posted, 1);
+    int32_t data[4] = {0};
+    tutti_error e = {0};
+    int32_t found = 0;
+    assert_int_equal(tti_engine_probe(c.engines[0], 1, 0, &found, NULL, &e), TUTTI_OK); /* the untouched one is fine */
+    assert_int_equal(found, 1);
+    tutti_op op = op_of(TUTTI_OP_RECV, NULL, data, 4, 1);
+    tutti_op *ops[] = {&op};
+    assert_int_equal(tti_engine_run_p2p(c.engines[0], ops, 1, 1000, &e), TUTTI_OK);
+    *tti_envelope(e1, 1, 0, 1) = (struct tti_envelope){.number = 2, .bytes = 16, .dtype = TUTTI_I32, .ndim = 1, .eager = 1};
+    memcpy(tti_envelope(e1, 1, 0, 1)->body, &four, sizeof(four));
+    atomic_store(&control->posted, 2);
+    spoil(tti_envelope(e1, 1, 0, 1), control);
+    assert_int_equal(tti_engine_run_p2p(c.engines[0], ops, 1, 1000, &e), TUTTI_PEER_CORRUPT);
+    assert_non_null(strstr(e.message, "rank 1"));
+    cluster_close(&c);
+}
+
+static void spoil_number(struct tti_envelope *v, struct tti_pair_control *control)
+{
+    (void)control;
+    v->number = 99;
+}
+
+static void spoil_dtype(struct tti_envelope *v, struct tti_pair_control *control)
+{
+    (void)control;
+    v->dtype = 77;
+}
+
+static void spoil_ndim(struct tti_envelope *v, struct tti_pair_control *control)
+{
+    (void)control;
+    v->ndim = 100;
+}
+
+static void spoil_bytes(struct tti_envelope *v, struct tti_pair_control *control)
+{
+    (void)control;
+    v->bytes = UINT64_C(1) << 60;
+}
+
+static void spoil_shape(struct tti_envelope *v, struct tti_pair_control *control)
+{
+    int64_t negative = -4;
+    (void)control;
+    memcpy(v->body, &negative, sizeof(negative));
+}
+
+static void spoil_count(struct tti_envelope *v, struct tti_pair_control *control)
+{
+    (void)v;
+    atomic_store(&control->posted, 1000);
+}
+
+static void messages_are_checked(void **state)
+{
+    (void)state;
+    expect_corrupt(spoil_number);
+    expect_corrupt(spoil_dtype);
+    expect_corrupt(spoil_ndim);
+    expect_corrupt(spoil_bytes);
+    expect_corrupt(spoil_shape);
+    expect_corrupt(spoil_count);
+}
+
+/* Hints only: a bell full of nonsense costs time, not results. */
+static int sums_under_noise(struct cluster *c, int rank)
+{
+    int failures = 0;
+    for (int i = 0; i < 300; i++) {
+        int32_t x[100];
+        for (int k = 0; k < 100; k++) {
+            x[k] = rank + k;
+        }
+        _Atomic uint64_t *words = (_Atomic uint64_t *)(c->bell + TTI_LINE);
+        for (size_t w = 0; w < (c->layout.bell_bytes - TTI_LINE) / 8; w++) {
+            atomic_store(&words[w], (uint64_t)i * UINT64_C(0x9e3779b97f4a7c15) * (w + 1));
+        }
+        atomic_fetch_add((_Atomic uint32_t *)c->bell, 1);
+        tutti_error e;
+        tutti_op op = op_of(TUTTI_OP_ALL_REDUCE, x, x, 100, 0);
+        failures += tti_engine_run(c->engines[rank], &op, &e) != TUTTI_OK;
+        for (int k = 0; k < 100; k++) {
+            failures += x[k] != c->layout.size * k + c->layout.size * (c->layout.size - 1) / 2;
+        }
+    }
+    return failures;
+}
+
+static void bell_holds_hints_only(void **state)
+{
+    (void)state;
+    struct cluster c;
+    assert_int_equal(cluster_open(&c, 3, 1, 16384, (struct waiting){0, 0, 0}), 0);
+    assert_int_equal(cluster_run(&c, sums_under_noise), 0);
+    cluster_close(&c);
+}
+
+/* A rank that cannot back its windows with memory arrives all the same: everybody hears NO_MEMORY, and goes on. */
+static tutti_status no_memory(void *user, size_t offset, size_t bytes)
+{
+    (void)offset;
+    (void)bytes;
+    return *(int *)user > 0 ? TUTTI_NO_MEMORY : TUTTI_OK;
+}
+
+static int short_of_memory(struct cluster *c, int rank)
+{
+    static _Thread_local int missing;
+    int32_t x[1000] = {0};
+    tutti_error e;
+    int failures = 0;
+    missing = rank == 1;
+    c->engines[rank]->commit = no_memory;
+    c->engines[rank]->commit_user = &missing;
+    tutti_op op = op_of(TUTTI_OP_ALL_REDUCE, x, x, 1000, 0);
+    failures += tti_engine_run(c->engines[rank], &op, &e) != TUTTI_NO_MEMORY || e.suspect != 1;
+    op = op_of(TUTTI_OP_BROADCAST, NULL, x, 1000, 1);
+    failures += tti_engine_run(c->engines[rank], &op, &e) != TUTTI_NO_MEMORY;
+    op = op_of(TUTTI_OP_ALL_REDUCE, x, x, 3, 0); /* small ones need no window */
+    failures += tti_engine_run(c->engines[rank], &op, &e) != TUTTI_OK;
+    missing = 0;
+    op = op_of(TUTTI_OP_ALL_REDUCE, x, x, 1000, 0);
+    failures += tti_engine_run(c->engines[rank], &op, &e) != TUTTI_OK;
+    return failures;
+}
+
+static void missing_memory_is_told(void **state)
+{
+    (void)state;
+    struct cluster c;
+    assert_int_equal(cluster_open(&c, 3, 1, 16384, (struct waiting){-1, -1, 0}), 0);
+    assert_int_equal(cluster_run(&c, short_of_memory), 0);
+    cluster_close(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(segment_is_checked),     cmocka_unit_test(descriptors_are_checked),
+        cmocka_unit_test(messages_are_checked),   cmocka_unit_test(bell_holds_hints_only),
+        cmocka_unit_test(missing_memory_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
