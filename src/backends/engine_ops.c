@@ -55,10 +55,11 @@ struct tti_layout tti_ops_layout(const tutti_open_info *info)
     return tti_layout_make(info->world_size, info->lanes, window);
 }
 
-void tti_ops_waiting(const tutti_open_info *info, struct tti_engine_options *options)
+void tti_ops_options(const tutti_open_info *info, struct tti_engine_options *options)
 {
     int64_t spin_us = number(info, "engine.spin_us");
     int64_t yield_us = number(info, "engine.yield_us");
+    options->direct = options->threads && number(info, "engine.zero_copy") == 1;
     options->spin_ns = spin_us < 0 ? -1 : spin_us * 1000;
     options->yield_ns = yield_us < 0 ? -1 : yield_us * 1000;
 }

@@ -18,8 +18,8 @@ tutti_status tti_ops_probe(void *state, int32_t peer, int32_t tag, int32_t *foun
 size_t tti_ops_describe(void *state, char *text, size_t capacity);
 tutti_status tti_ops_failure(void *state, tutti_error *error);
 
-/* The layout of a group from its size and the "engine.*" settings, and the waiting part of the options. */
+/* The layout of a group from its size and the "engine.*" settings, and what these say of the options. */
 struct tti_layout tti_ops_layout(const tutti_open_info *info);
-void tti_ops_waiting(const tutti_open_info *info, struct tti_engine_options *options);
+void tti_ops_options(const tutti_open_info *info, struct tti_engine_options *options);
 
 #endif

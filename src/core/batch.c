@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "core/group.h"
 
 struct tti_batch {
     tutti_group *group;
@@ -102,9 +103,19 @@ bool tti_batch_note(const struct tti_transfer *first)
     return true;
 }
 
+static bool is_gone(tutti_group *handle)
+{
+    tutti_status why;
+    struct tti_group *group = tti_handle_acquire(handle, &why);
+    if (group) {
+        tti_handle_release(group);
+    }
+    return group == NULL;
+}
+
 tutti_status tti_batch_begin(struct tti_call *c, tutti_group *group)
 {
-    if (open_batch && tutti_group_rank(open_batch->group) < 0) {
+    if (open_batch && is_gone(open_batch->group)) {
         tti_batch_free(tti_batch_take(open_batch->group)); /* its group is gone, so nobody can end it */
     }
     if (open_batch) {

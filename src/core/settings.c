@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/error.h"
 
@@ -36,6 +37,9 @@ static const tutti_config_key_info table[TTI_SETTINGS] = {
     [TTI_SET_ENGINE_YIELD_US] = {0, TUTTI_CONFIG_INT, "engine.yield_us", "TUTTI_ENGINE_YIELD_US", "-1", "",
                                  "microseconds of yielding before a waiting rank sleeps; -1 = by ranks per CPU", -1,
                                  1000000},
+    [TTI_SET_ENGINE_ZERO_COPY] = {0, TUTTI_CONFIG_BOOL, "engine.zero_copy", "TUTTI_ENGINE_ZERO_COPY", "1", "",
+                                  "read and write the tensors of other ranks where they lie, if they can be reached "
+                                  "(threads)", 0, 1},
 };
 
 tutti_status tutti_config_key(size_t index, tutti_config_key_info *info)
@@ -81,6 +85,18 @@ static bool parse_number(const tutti_config_key_info *row, const char *text, int
            *number <= row->maximum;
 }
 
+static bool parse_bool(const char *text, int64_t *number)
+{
+    static const char *const words[] = {"0", "no", "off", "false", "1", "yes", "on", "true"};
+    for (int i = 0; i < 8; i++) {
+        if (strcasecmp(text, words[i]) == 0) {
+            *number = i / 4;
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool is_choice(const char *choices, const char *text)
 {
     size_t length = strlen(text);
@@ -106,6 +122,12 @@ static tutti_status store(struct tti_settings *settings, int which, const char *
             return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "%s is \"%.60s\"; it must be a number from %lld to %lld%s",
                                  origin, text, (long long)row->minimum, (long long)row->maximum,
                                  row->type == TUTTI_CONFIG_BYTES ? ", K, M and G allowed" : "");
+        }
+        snprintf(value, TTI_SETTING_MAX, "%lld", (long long)number);
+        return TUTTI_OK;
+    case TUTTI_CONFIG_BOOL:
+        if (!parse_bool(text, &number)) {
+            return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "%s is \"%.60s\"; it must be yes or no", origin, text);
         }
         snprintf(value, TTI_SETTING_MAX, "%lld", (long long)number);
         return TUTTI_OK;

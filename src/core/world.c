@@ -137,7 +137,8 @@ static tutti_status meet_torchrun(struct tti_world *world, tutti_error *error)
                              "is not the name or address of a host",
                              address);
     }
-    if (!is_set("MASTER_PORT")) {
+    const char *port_text = getenv("MASTER_PORT");
+    if (!port_text) {
         return needs_store(world, "MASTER_PORT is not set", error);
     }
     int port = 0;
@@ -149,7 +150,7 @@ static tutti_status meet_torchrun(struct tti_world *world, tutti_error *error)
     if (several_hosts(world)) {
         return meet_torchrun_hosts(world, address, port, job);
     }
-    meet_on_host(world, getenv("MASTER_PORT"), job);
+    meet_on_host(world, port_text, job);
     return TUTTI_OK;
 }
 
@@ -182,13 +183,15 @@ static tutti_status meet_hydra(struct tti_world *world, tutti_error *error)
     if (several_hosts(world)) {
         return needs_store(world, "they are on several hosts", error);
     }
+    const char *named = getenv("PMI_JOBID");
+    const char *port = getenv("PMI_PORT");
     char job[64];
-    if (getenv("PMI_JOBID")) {
-        meet_on_host(world, getenv("PMI_JOBID"), add_variables(TTI_FINGERPRINT_EMPTY, names));
+    if (named) {
+        meet_on_host(world, named, add_variables(TTI_FINGERPRINT_EMPTY, names));
     } else if (tti_hydra_job(job, sizeof(job))) {
         meet_on_host(world, job, tti_fingerprint_add(TTI_FINGERPRINT_EMPTY, job));
-    } else if (getenv("PMI_PORT")) {
-        meet_on_host(world, getenv("PMI_PORT"), add_variables(TTI_FINGERPRINT_EMPTY, names));
+    } else if (port) {
+        meet_on_host(world, port, add_variables(TTI_FINGERPRINT_EMPTY, names));
     } else {
         return needs_store(world, "neither PMI_FD nor PMI_JOBID nor PMI_PORT names the job", error);
     }
@@ -213,10 +216,11 @@ static tutti_status meet_pmix(struct tti_world *world, tutti_error *error)
     if (several_hosts(world)) {
         return needs_store(world, "they are on several hosts", error);
     }
-    if (!is_set(names[0])) {
+    const char *job = getenv(names[0]);
+    if (!job) {
         return needs_store(world, "PMIX_NAMESPACE, which names the job, is not set", error);
     }
-    meet_on_host(world, getenv(names[0]), add_variables(TTI_FINGERPRINT_EMPTY, names));
+    meet_on_host(world, job, add_variables(TTI_FINGERPRINT_EMPTY, names));
     return TUTTI_OK;
 }
 
@@ -231,13 +235,12 @@ static tutti_status meet_slurm(struct tti_world *world, tutti_error *error)
 {
     static const char *const names[] = {"SLURM_CLUSTER_NAME", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT",
                                         NULL};
-    for (int i = 1; i <= 2; i++) {
-        if (!is_set(names[i])) {
-            return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
-                                 "SLURM_PROCID and SLURM_NTASKS are set, but %s is not: a batch script is not a rank; "
-                                 "start the program by srun, or set TUTTI_STORE",
-                                 names[i]);
-        }
+    const char *job = getenv("SLURM_JOB_ID");
+    if (!job || !is_set("SLURM_STEP_ID")) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                             "SLURM_PROCID and SLURM_NTASKS are set, but %s is not: a batch script is not a rank; "
+                             "start the program by srun, or set TUTTI_STORE",
+                             job ? "SLURM_STEP_ID" : "SLURM_JOB_ID");
     }
     int nodes = 1;
     const char *count = is_set("SLURM_STEP_NUM_NODES") ? "SLURM_STEP_NUM_NODES" : "SLURM_NNODES";
@@ -248,7 +251,7 @@ static tutti_status meet_slurm(struct tti_world *world, tutti_error *error)
     if (nodes > 1) {
         return needs_store(world, "they are on several hosts", error);
     }
-    meet_on_host(world, getenv("SLURM_JOB_ID"), add_variables(TTI_FINGERPRINT_EMPTY, names));
+    meet_on_host(world, job, add_variables(TTI_FINGERPRINT_EMPTY, names));
     return TUTTI_OK;
 }
 

@@ -9,11 +9,11 @@
 struct tti_world {
     int rank;
     int size;
-    int local_rank;       /* -1 if unknown */
-    int local_size;       /* -1 if unknown */
-    const char *family;   /* "tutti", "torchrun", "openmpi", "hydra", "pmix", "slurm", "none" */
-    char store_url[300];  /* where to meet; "" when size is 1 and nothing was said */
-    bool serve;           /* this rank serves a tcp store */
+    int local_rank;      /* -1 if unknown */
+    int local_size;      /* -1 if unknown */
+    const char *family;  /* "tutti", "torchrun", "openmpi", "hydra", "pmix", "slurm", "none" */
+    char store_url[300]; /* where to meet; "" when size is 1 and nothing was said */
+    bool serve;          /* this rank serves a tcp store */
 };
 
 /*

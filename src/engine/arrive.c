@@ -83,7 +83,12 @@ tutti_status tti_arrive(struct tti_lane *lane, const void *payload, size_t bytes
 tutti_status tti_arrive_staged(struct tti_lane *lane, uint32_t mark)
 {
     lane->staged = true;
-    struct tti_attributes a = {.mark = mark, .start = lane->cursor, .scale = lane->op->scale};
+    struct tti_attributes a = {.mark = mark,
+                               .start = lane->cursor,
+                               .scale = lane->op->scale,
+                               .input = (uintptr_t)lane->op->src,
+                               .output = (uintptr_t)lane->op->dst};
+    static_assert(sizeof(a) <= TTI_PAYLOAD, "attributes travel in the arrival line");
     return tti_arrive(lane, &a, sizeof(a));
 }
 
@@ -201,6 +206,10 @@ tutti_status tti_attributes_one(struct tti_lane *lane, int peer)
     }
     lane->starts[peer] = a.start % TTI_WINDOWS;
     lane->scales[peer] = a.scale;
+    if (lane->engine->direct) { /* threads of this process: as trustworthy as this rank itself */
+        lane->inputs[peer] = (unsigned char *)(uintptr_t)a.input;
+        lane->outputs[peer] = (unsigned char *)(uintptr_t)a.output;
+    }
     return TUTTI_OK;
 }
 

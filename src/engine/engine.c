@@ -57,7 +57,9 @@ static tutti_status lanes_create(struct tti_engine *e, tutti_error *error)
         lane->sources = calloc((size_t)e->size, sizeof(*lane->sources));
         lane->scales = calloc((size_t)e->size, sizeof(*lane->scales));
         lane->starts = calloc((size_t)e->size, sizeof(*lane->starts));
-        if (!lane->sources || !lane->scales || !lane->starts) {
+        lane->inputs = calloc((size_t)e->size, sizeof(*lane->inputs));
+        lane->outputs = calloc((size_t)e->size, sizeof(*lane->outputs));
+        if (!lane->sources || !lane->scales || !lane->starts || !lane->inputs || !lane->outputs) {
             return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for the lanes of a group of %d ranks", e->size);
         }
     }
@@ -71,6 +73,8 @@ static void engine_free(struct tti_engine *e)
         free(e->lanes[i].sources);
         free(e->lanes[i].scales);
         free(e->lanes[i].starts);
+        free(e->lanes[i].inputs);
+        free(e->lanes[i].outputs);
     }
     free(e->lanes);
     free(e->segments);
@@ -90,6 +94,7 @@ tutti_status tti_engine_create(const struct tti_engine_options *options, struct 
     e->layout = options->layout;
     e->bell = options->bell;
     e->futex_private = options->threads ? FUTEX_PRIVATE_FLAG : 0;
+    e->direct = options->threads && options->direct;
     e->commit = options->commit;
     e->commit_user = options->commit_user;
     e->backend = options->backend;
@@ -180,7 +185,7 @@ tutti_status tti_engine_run(struct tti_engine *e, tutti_op *op, tutti_error *err
     }
     tti_descriptor_make(op, e->size, lane->descriptor);
     lane->staged = false;
-    tutti_status status = run(lane, op);
+    tutti_status status = tti_is_direct(lane, op) ? tti_run_direct(lane, op) : run(lane, op);
     if (lane->staged || status != TUTTI_OK) {
         /* Nobody may wait for this rank's phases of this call any more: see stage.c. */
         tti_advance(lane, TTI_PHASE_FINAL);
@@ -194,8 +199,9 @@ size_t tti_engine_describe(struct tti_engine *e, char *text, size_t capacity)
 {
     int n = snprintf(text, capacity,
                      "  engine: shared memory, %s; %.2f ranks per CPU, %u polls then %lld us of yielding before sleep\n"
-                     "  classes: inline up to %u bytes, two-shot up to %zu, pipelined above; rank-ordered folds\n",
+                     "  classes: inline up to %u bytes, %s up to %zu, %s above; rank-ordered folds\n",
                      e->futex_private ? "threads" : "processes", e->ranks_per_cpu, e->spin_polls,
-                     (long long)(e->yield_ns / 1000), TTI_PAYLOAD, e->layout.window);
+                     (long long)(e->yield_ns / 1000), TTI_PAYLOAD, e->direct ? "zero-copy" : "two-shot",
+                     e->layout.window, e->direct ? "zero-copy" : "pipelined");
     return n > 0 ? (size_t)n : 0;
 }

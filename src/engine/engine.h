@@ -21,7 +21,8 @@ struct tti_engine_options {
     struct tti_layout layout;
     unsigned char *const *segments; /* size bases; the own one writable. Copied. */
     unsigned char *bell;
-    bool threads; /* ranks are threads of one process: private futexes */
+    bool threads; /* ranks are threads of one process: private futexes                              */
+    bool direct;  /* and their buffers are read and written where they lie, without staging windows */
     tti_commit_function commit;
     void *commit_user;
     int64_t spin_ns;  /* -1 = by the number of ranks per CPU */

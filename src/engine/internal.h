@@ -30,6 +30,8 @@ struct tti_lane {
     const void **sources;   /* size entries, for folds */
     double *scales;         /* size entries */
     uint32_t *starts;       /* size entries: first window of each rank in this call */
+    unsigned char **inputs; /* size entries: every rank's buffers, in the zero-copy class */
+    unsigned char **outputs;
     /* the current call */
     const tutti_op *op;
     tutti_error *error;
@@ -48,6 +50,7 @@ struct tti_engine {
     unsigned char **segments;
     unsigned char *bell;
     int futex_private; /* FUTEX_PRIVATE_FLAG or 0 */
+    bool direct; /* every rank can reach every buffer */
     tti_commit_function commit;
     void *commit_user;
     const char *backend;
@@ -79,12 +82,17 @@ static inline struct tti_arrival *tti_arrival_of(const struct tti_lane *lane, in
     return (struct tti_arrival *)(control + (((size_t)call + (size_t)rank) % TTI_RING) * TTI_LINE);
 }
 
-static inline _Atomic uint64_t *tti_position_of(const struct tti_lane *lane, int rank)
+static inline struct tti_progress *tti_progress_of(const struct tti_lane *lane, int rank)
 {
     const struct tti_engine *e = lane->engine;
     unsigned char *control = e->segments[rank] + e->layout.lane + (size_t)lane->index * sizeof(struct tti_lane_control);
     unsigned char *page = control + offsetof(struct tti_lane_control, progress);
-    return &((struct tti_progress *)(page + ((size_t)rank * TTI_LINE) % TTI_PAGE))->position;
+    return (struct tti_progress *)(page + ((size_t)rank * TTI_LINE) % TTI_PAGE);
+}
+
+static inline _Atomic uint64_t *tti_position_of(const struct tti_lane *lane, int rank)
+{
+    return &tti_progress_of(lane, rank)->position;
 }
 
 static inline unsigned char *tti_window_of(const struct tti_lane *lane, int rank, uint32_t window)
@@ -154,6 +162,8 @@ struct tti_attributes {
     uint32_t mark;  /* tutti_status: this rank cannot take part */
     uint32_t start; /* its first window in this call */
     double scale;
+    uint64_t input; /* zero-copy class: where its buffers lie */
+    uint64_t output;
 };
 
 /* Puts the own arrival into the ring, with `bytes` of payload. */
@@ -204,6 +214,8 @@ size_t tti_part_bytes_max(const tutti_parts *parts, int size);
 /* Copies bytes [from, from + n) of a part, counted in its compact form, out of / into the joined tensor. */
 void tti_part_read(void *dst, const void *joined, const tutti_parts *parts, int rank, size_t from, size_t n);
 void tti_part_write(void *joined, const tutti_parts *parts, int rank, size_t from, const void *src, size_t n);
+/* The piece of a part that begins at byte `from` of its compact form: at most n bytes that lie together. */
+unsigned char *tti_part_piece(const void *joined, const tutti_parts *parts, int rank, size_t from, size_t *n);
 /* Where the part starts if it is compact inside the joined tensor (outer == 1), else NULL. */
 const unsigned char *tti_part_direct(const void *joined, const tutti_parts *parts, int rank);
 
@@ -234,6 +246,12 @@ tutti_status tti_run_gather(struct tti_lane *lane, const tutti_op *op);
 tutti_status tti_run_scatter(struct tti_lane *lane, const tutti_op *op);
 tutti_status tti_run_reduce_scatter(struct tti_lane *lane, const tutti_op *op);
 tutti_status tti_run_all_to_all(struct tti_lane *lane, const tutti_op *op);
+
+/* ---- direct.c: the zero-copy class ---------------------------------------------------------------------------------------- */
+
+/* Whether this call goes without staging: a function of call, bytes and group only, so that all ranks decide alike. */
+bool tti_is_direct(const struct tti_lane *lane, const tutti_op *op);
+tutti_status tti_run_direct(struct tti_lane *lane, const tutti_op *op);
 
 /* ---- descriptor.c ----------------------------------------------------------------------------------------------------------- */
 

@@ -45,11 +45,15 @@ struct tti_arrival {
 static_assert(sizeof(struct tti_arrival) == TTI_LINE, "an arrival is two cache lines of 64 bytes");
 static_assert(offsetof(struct tti_arrival, payload) == 28, "36 payload bytes share the line of the sequence");
 
-/* How far a rank has come: call << TTI_PHASE_BITS | phase. Monotone. */
+/* How far a rank has come: call << TTI_PHASE_BITS | phase, monotone; and whether it is touching another rank's buffer right
+ * now, in a cache line of its own because others spin on the position. */
 struct tti_progress {
     _Atomic uint64_t position;
-    unsigned char pad[TTI_LINE - 8];
+    unsigned char pad[56];
+    _Atomic uint64_t intent; /* 0 or 1, see direct.c */
+    unsigned char pad2[56];
 };
+static_assert(sizeof(struct tti_progress) == TTI_LINE, "two cache lines");
 #define TTI_PHASE_BITS  24
 #define TTI_PHASE_FINAL ((1u << TTI_PHASE_BITS) - 1)
 

@@ -49,16 +49,19 @@ const unsigned char *tti_part_direct(const void *joined, const tutti_parts *part
     return parts->outer <= 1 ? (const unsigned char *)joined + row_offset(parts, rank) : NULL;
 }
 
-void tti_part_read(void *dst, const void *joined, const tutti_parts *parts, int rank, size_t from, size_t n)
+unsigned char *tti_part_piece(const void *joined, const tutti_parts *parts, int rank, size_t from, size_t *n)
 {
     size_t width = row_bytes(parts, rank);
-    const unsigned char *base = (const unsigned char *)joined + row_offset(parts, rank);
-    unsigned char *to = dst;
-    while (n > 0) {
-        size_t row = from / width;
-        size_t at = from % width;
-        size_t piece = width - at < n ? width - at : n;
-        tti_copy(to, base + row * parts->pitch + at, piece);
+    size_t at = from % width;
+    *n = width - at < *n ? width - at : *n;
+    return (unsigned char *)joined + row_offset(parts, rank) + from / width * parts->pitch + at;
+}
+
+void tti_part_read(void *dst, const void *joined, const tutti_parts *parts, int rank, size_t from, size_t n)
+{
+    for (unsigned char *to = dst; n > 0;) {
+        size_t piece = n;
+        tti_copy(to, tti_part_piece(joined, parts, rank, from, &piece), piece);
         to += piece;
         from += piece;
         n -= piece;
@@ -67,14 +70,9 @@ void tti_part_read(void *dst, const void *joined, const tutti_parts *parts, int 
 
 void tti_part_write(void *joined, const tutti_parts *parts, int rank, size_t from, const void *src, size_t n)
 {
-    size_t width = row_bytes(parts, rank);
-    unsigned char *base = (unsigned char *)joined + row_offset(parts, rank);
-    const unsigned char *in = src;
-    while (n > 0) {
-        size_t row = from / width;
-        size_t at = from % width;
-        size_t piece = width - at < n ? width - at : n;
-        tti_copy(base + row * parts->pitch + at, in, piece);
+    for (const unsigned char *in = src; n > 0;) {
+        size_t piece = n;
+        tti_copy(tti_part_piece(joined, parts, rank, from, &piece), in, piece);
         in += piece;
         from += piece;
         n -= piece;

@@ -5,8 +5,8 @@
  *
  * Each key is a file. Its value is written to a name of its own and then linked to the key's name, which is atomic and
  * exclusive, on NFS as well: there, a lost answer can make link() report EEXIST although it succeeded, so the number
- * of links decides. Waiting looks again after pauses that grow to TTI_LONGEST_PAUSE_MS, since file events of other hosts
- * are not seen on network file systems.
+ * of links decides. Waiting looks again after pauses that grow to TTI_LONGEST_PAUSE_MS, since network file systems do
+ * not tell of files that other hosts make.
  */
 #include <ctype.h>
 #include <errno.h>

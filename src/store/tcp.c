@@ -6,8 +6,9 @@
  * hosts commonly resolve their own name to 127.0.1.1, where nobody else could reach them. Port 0 (serving only) takes
  * a free one; the URL of the store tells which.
  *
- * There is no user to check across hosts. A TOKEN keeps jobs apart: a client that names another one is refused. The side that serves and finds its port taken becomes a
- * client, if a store of the same token answers there: the launcher may have been first.
+ * There is no user to check across hosts. A TOKEN keeps jobs apart: a client that names another one is refused. The
+ * side that serves and finds its port taken becomes a client, if a store of the same token answers there: the launcher
+ * may have been first.
  */
 #include <errno.h>
 #include <netdb.h>

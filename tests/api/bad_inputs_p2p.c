@@ -119,8 +119,8 @@ static void oneself(tutti_group *g)
     DLTensor crossing = tutti_tensor_1d(a + 2, &four, TUTTI_F32);
     DLManagedTensorVersioned *managed = NULL;
     int32_t me = tutti_group_rank(g);
-    BAD("the own rank", tutti_send(g, &t, me, 0, OPTIONS));
-    BAD("the own rank", tutti_recv(g, &t, me, 0, OPTIONS, NULL));
+    BAD("the own rank, and no receive", tutti_send(g, &t, me, 0, OPTIONS));
+    BAD("the own rank, and no send", tutti_recv(g, &t, me, 0, OPTIONS, NULL));
     BAD("the own rank", tutti_recv_alloc(g, me, 0, OPTIONS, &managed, NULL));
     BAD("the own rank", tutti_sendrecv(g, &t, me, 1, &u, me, 2, OPTIONS, NULL));
     BAD("the own rank", tutti_sendrecv(g, &t, me, 1, &u, 1 - me, 1, OPTIONS, NULL));

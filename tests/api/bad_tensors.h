@@ -79,6 +79,12 @@ static inline void spoil_overlap(DLTensor *t)
     t->strides = &zero;
 }
 
+static inline void spoil_reach(DLTensor *t)
+{
+    static int64_t far = INT64_MAX / 2;
+    t->strides = &far;
+}
+
 static inline void spoil_device(DLTensor *t)
 {
     t->device = (DLDevice){.device_type = kDLCUDA, .device_id = 0};
@@ -98,6 +104,7 @@ static const struct bad_tensor bad_tensors[] = {
     {"offset out of the address space", "address space", TUTTI_INVALID_ARGUMENT, spoil_offset},
     {"negative stride", "-1 as stride", TUTTI_INVALID_ARGUMENT, spoil_stride},
     {"overlaps itself", "overlaps itself", TUTTI_INVALID_ARGUMENT, spoil_overlap},
+    {"reaches too far", "end of the address space", TUTTI_INVALID_ARGUMENT, spoil_reach},
     {"on a device", "device", TUTTI_UNSUPPORTED, spoil_device},
 };
 

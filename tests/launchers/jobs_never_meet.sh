@@ -18,7 +18,8 @@ fi
 for name in $(compgen -e); do
     case $name in
     TUTTI_BUILD | TUTTI_SOURCE | TUTTI_LIBRARY) ;;
-    TUTTI_* | RANK | WORLD_* | LOCAL_* | MASTER_* | TORCHELASTIC_* | OMPI_* | PMI* | MPI_LOCAL* | SLURM_*) unset "$name" ;;
+    TUTTI_* | RANK | WORLD_* | LOCAL_* | MASTER_* | TORCHELASTIC_*) unset "$name" ;;
+    OMPI_* | PMI* | MPI_LOCAL* | SLURM_*) unset "$name" ;;
     esac
 done
 

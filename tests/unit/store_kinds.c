@@ -396,7 +396,7 @@ static void nothing_stays_open(void **state)
         tti_store_release(store);
         assert_int_equal(open_descriptors(), descriptors);
         while (count_entries("/proc/self/task") > threads) {
-            sched_yield(); /* a joined thread leaves the list a moment later; one that is leaked runs into the timeout */
+            sched_yield(); /* a joined thread leaves the list a moment later, a leaked one never */
         }
     }
 }

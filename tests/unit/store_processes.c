@@ -79,7 +79,7 @@ static void processes_meet_by_file(void **state)
     remove_directory(directory);
 }
 
-/* The name is free again the moment the server ends, and taken by the next: openers in between must not fall through. */
+/* The name is free the moment a server ends, and taken by the next one: openers in between must not fall through. */
 static void servers_follow_one_another(void **state)
 {
     (void)state;

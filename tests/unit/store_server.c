@@ -335,7 +335,7 @@ static void a_released_server_waits_for_its_clients(void **state)
     int threads = count_entries("/proc/self/task");
     tti_store_release(other);
     while (count_entries("/proc/self/task") >= threads) {
-        sched_yield(); /* the last client has gone, so the server's thread ends; if not, this test runs into its limit */
+        sched_yield(); /* the last client has gone, so the server's thread ends */
     }
     f->store = open_store(f->url, false);
     assert_non_null(f->store);

@@ -10,6 +10,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+static bool add_all(struct tti_cpu_list *list, const struct tti_cpu_list *more)
+{
+    for (size_t i = 0; i < more->count; i++) {
+        if (!tti_cpu_list_add(list, more->cpus[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Splits the allowed CPUs into places (cores or nodes), in order of their first CPU. */
 struct places {
     struct tti_cpu_list *lists;
@@ -62,12 +72,7 @@ static bool siblings_of(int cpu, const struct tti_run_options *options, struct t
         }
         tti_cpu_list_free(siblings);
     }
-    for (size_t i = 0; i < options->cpus.count; i++) {
-        if (!tti_cpu_list_add(siblings, options->cpus.cpus[i])) {
-            return false;
-        }
-    }
-    return true;
+    return add_all(siblings, &options->cpus);
 }
 
 static bool find_places(const struct tti_run_options *options, struct places *places)
@@ -91,30 +96,33 @@ static bool find_places(const struct tti_run_options *options, struct places *pl
     return places->count > 0;
 }
 
+/* The share of one rank: at least one place, and of nodes exactly one. */
+static bool add_share(const struct tti_run_options *options, int rank, struct tti_cpu_list *list)
+{
+    struct places places = {0};
+    bool good = find_places(options, &places);
+    size_t ranks = (size_t)options->ranks;
+    size_t first = (size_t)rank * places.count / ranks;
+    size_t end = ((size_t)rank + 1) * places.count / ranks;
+    if (end <= first || options->bind == TTI_BIND_NUMA) {
+        end = first + 1;
+    }
+    for (size_t i = first; good && i < end; i++) {
+        good = add_all(list, &places.lists[i]);
+    }
+    places_free(&places);
+    return good;
+}
+
 bool tti_run_affinity(const struct tti_run_options *options, int rank, struct tti_cpu_list *list)
 {
     *list = (struct tti_cpu_list){0};
-    struct places places = {0};
     bool good = true;
-    if (options->bind == TTI_BIND_NONE) {
-        good = !options->cpus_given || places_add(&places, &options->cpus, &options->cpus);
-    } else {
-        good = find_places(options, &places);
+    if (options->bind != TTI_BIND_NONE) {
+        good = add_share(options, rank, list);
+    } else if (options->cpus_given) {
+        good = add_all(list, &options->cpus);
     }
-    if (good && places.count > 0) {
-        size_t ranks = (size_t)options->ranks;
-        size_t first = (size_t)rank * places.count / ranks;
-        size_t end = ((size_t)rank + 1) * places.count / ranks;
-        if (end <= first || options->bind == TTI_BIND_NUMA) {
-            end = first + 1;
-        }
-        for (size_t i = first; i < end && good; i++) {
-            for (size_t j = 0; j < places.lists[i].count && good; j++) {
-                good = tti_cpu_list_add(list, places.lists[i].cpus[j]);
-            }
-        }
-    }
-    places_free(&places);
     if (!good) {
         tti_cpu_list_free(list);
     }

@@ -169,7 +169,7 @@ static tutti_status open_group(const tutti_open_info *info, void **state, tutti_
                                              .bell = s->region->memory,
                                              .threads = true,
                                              .backend = "local"};
-        tti_ops_waiting(info, &options);
+        tti_ops_options(info, &options);
         status = tti_engine_create(&options, &s->common.engine, error);
         if (status != TUTTI_OK) {
             region_release(s->region);

@@ -181,7 +181,7 @@ static tutti_status start_engine(const tutti_open_info *info, const struct tti_l
                                          .commit = commit,
                                          .commit_user = s,
                                          .backend = "shm"};
-    tti_ops_waiting(info, &options);
+    tti_ops_options(info, &options);
     tutti_status status = tti_engine_create(&options, &s->common.engine, error);
     free(bases);
     return status;
