@@ -114,12 +114,6 @@ static tutti_status check_strides(const struct tti_checker *k, struct tti_view *
         }
     }
     v->compact = v->count <= 1 || tutti_tensor_is_compact(v->tensor);
-    if (!v->compact && tti_tensor_self_overlaps(v->tensor)) {
-        return tti_reject(k,
-                          "%s overlaps itself: its strides bring different indices to the same element; copy it "
-                          "into memory of its own first",
-                          v->name);
-    }
     return TUTTI_OK;
 }
 
@@ -186,10 +180,17 @@ tutti_status tti_check_tensor(const struct tti_checker *k, const DLTensor *tenso
                           name, (unsigned)tensor->dtype.code, (unsigned)tensor->dtype.bits,
                           (unsigned)tensor->dtype.lanes);
     }
-    if ((status = check_shape(k, view)) != TUTTI_OK || (status = check_strides(k, view)) != TUTTI_OK) {
+    if ((status = check_shape(k, view)) != TUTTI_OK || (status = check_strides(k, view)) != TUTTI_OK ||
+        (status = check_memory(k, view)) != TUTTI_OK) {
         return status;
     }
-    return check_memory(k, view);
+    if (!view->compact && tti_tensor_self_overlaps(view->tensor)) {
+        return tti_reject(k,
+                          "%s overlaps itself: its strides bring different indices to the same element; copy it "
+                          "into memory of its own first",
+                          view->name);
+    }
+    return TUTTI_OK;
 }
 
 tutti_status tti_check_same_dtype(const struct tti_checker *k, const struct tti_view *a, const struct tti_view *b)

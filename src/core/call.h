@@ -40,8 +40,7 @@ tutti_status tti_call_begin_plain(struct tti_call *c, tutti_group *group, tutti_
 /* Runs a collective on its lane. Fills op->size, kind, lane, user_tag, timeout_ms and scale from the call. */
 tutti_status tti_call_run(struct tti_call *c, tutti_op *op);
 
-/* Runs sends and receives together (tti_call_run does it for a single one). Inside a batch of this thread it notes them
- * instead: then the ops and what they point to must be allocated, see core/batch.h. */
+/* Starts sends and receives together and waits for all of them; one op is a plain send or receive. */
 tutti_status tti_call_run_p2p(struct tti_call *c, tutti_op *const *ops, size_t count);
 
 /* Completes the error (operation, rank, backend, sequence, deadline), calls the callback, drops the reference. */

@@ -149,7 +149,7 @@ static tutti_status stage_rows(struct tti_lane *lane, const struct exchange *x)
         memcpy(staging + (size_t)r * sizeof(to), &to, sizeof(to));
         memcpy(staging + (size_t)(e->size + r) * sizeof(from), &from, sizeof(from));
     }
-    /* The number of windows is not known yet: everybody has read the rows when it ends the call. */
+    /* The number of windows is not known yet, so this is the most careful stamp; see variable(). */
     tti_stage_stamp(lane, 0, TTI_PHASE_FINAL, -1);
     return TUTTI_OK;
 }
@@ -188,6 +188,7 @@ static tutti_status variable(struct tti_lane *lane, struct exchange *x)
         (status = compare_rows(lane, x)) != TUTTI_OK) {
         return status;
     }
+    tti_stage_stamp(lane, 0, read_by_all(x, 0), -1); /* now it is known; this very call may come to reuse window 0 */
     return exchange_windows(lane, x);
 }
 

@@ -52,16 +52,17 @@ const unsigned char *tti_part_direct(const void *joined, const tutti_parts *part
 unsigned char *tti_part_piece(const void *joined, const tutti_parts *parts, int rank, size_t from, size_t *n)
 {
     size_t width = row_bytes(parts, rank);
-    size_t at = from % width;
-    *n = width - at < *n ? width - at : *n;
-    return (unsigned char *)joined + row_offset(parts, rank) + from / width * parts->pitch + at;
+    size_t in_row = from % width;
+    *n = width - in_row < *n ? width - in_row : *n;
+    return (unsigned char *)joined + row_offset(parts, rank) + from / width * parts->pitch + in_row;
 }
 
 void tti_part_read(void *dst, const void *joined, const tutti_parts *parts, int rank, size_t from, size_t n)
 {
     for (unsigned char *to = dst; n > 0;) {
         size_t piece = n;
-        tti_copy(to, tti_part_piece(joined, parts, rank, from, &piece), piece);
+        const unsigned char *at = tti_part_piece(joined, parts, rank, from, &piece);
+        tti_copy(to, at, piece);
         to += piece;
         from += piece;
         n -= piece;
@@ -72,7 +73,8 @@ void tti_part_write(void *joined, const tutti_parts *parts, int rank, size_t fro
 {
     for (const unsigned char *in = src; n > 0;) {
         size_t piece = n;
-        tti_copy(tti_part_piece(joined, parts, rank, from, &piece), in, piece);
+        unsigned char *at = tti_part_piece(joined, parts, rank, from, &piece);
+        tti_copy(at, in, piece);
         in += piece;
         from += piece;
         n -= piece;

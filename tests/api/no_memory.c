@@ -17,12 +17,11 @@ static tutti_status rank(tutti_group *g, void *user)
 {
     (void)user;
     tutti_error e;
-    int32_t value = 0;
-    int64_t one = 1;
+    int64_t none = 0;
     int32_t me = tutti_group_rank(g);
     DLTensor huge = tutti_tensor_nd(&somewhere, 2, huge_shape, TUTTI_I32);
     huge.strides = huge_strides;
-    DLTensor small = tutti_tensor_1d(&value, &one, TUTTI_I32);
+    DLTensor nothing = tutti_tensor_1d(NULL, &none, TUTTI_I32); /* anything else would lie inside the huge one */
     const tutti_call *options = TUTTI_CALL(.error = &e);
     EXPECT_ERROR(&e, TUTTI_NO_MEMORY, "input (1152921504606846976 bytes)",
                  tutti_all_reduce(g, &huge, &huge, TUTTI_SUM, options));
@@ -34,7 +33,7 @@ static tutti_status rank(tutti_group *g, void *user)
     EXPECT_ERROR(&e, TUTTI_NO_MEMORY, "recv: no memory", tutti_recv(g, &huge, 1 - me, 0, options, NULL));
     EXPECT_USABLE(g);
     EXPECT_ERROR(&e, TUTTI_NO_MEMORY, "recv_tensor",
-                 tutti_sendrecv(g, &small, 1 - me, 0, &huge, 1 - me, 0, options, NULL));
+                 tutti_sendrecv(g, &nothing, 1 - me, 0, &huge, 1 - me, 0, options, NULL));
     EXPECT_USABLE(g);
     /* refused members leave no trace in a batch */
     EXPECT_OK(tutti_batch_begin(g, NULL));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages between ranks: order, tags, any source, any tag, probe, messages of unknown shape, large ones, many of them. */
+/* Messages between ranks: order, tags, any source, any tag, probe, unknown shapes, large ones, many of them. */
 #include <stdbool.h>
 #include <stdlib.h>
 

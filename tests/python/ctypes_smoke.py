@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tutti from a foreign language, with nothing but ctypes: layouts, a world of one, callbacks, ranks that are threads."""
+"""Tutti from a foreign language, by ctypes alone: layouts, a world of one, callbacks, ranks that are threads."""
 
 import ctypes
 import os
