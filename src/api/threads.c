@@ -2,6 +2,7 @@
 /* tutti_run_threads: a group of threads in one call. */
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +13,16 @@
 
 #define RANKS_MAX 1024
 
+/* Ranks start together or not at all: otherwise those that did start would wait for the missing ones. */
+struct gate {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    enum { GATE_CLOSED, GATE_OPEN, GATE_CANCELLED } state;
+};
+
 struct rank_thread {
     pthread_t thread;
+    struct gate *gate;
     int32_t rank;
     int32_t ranks;
     const char *store;
@@ -23,9 +32,31 @@ struct rank_thread {
     tutti_error error;
 };
 
+static bool gate_pass(struct gate *gate)
+{
+    pthread_mutex_lock(&gate->lock);
+    while (gate->state == GATE_CLOSED) {
+        pthread_cond_wait(&gate->changed, &gate->lock);
+    }
+    bool open = gate->state == GATE_OPEN;
+    pthread_mutex_unlock(&gate->lock);
+    return open;
+}
+
+static void gate_set(struct gate *gate, bool open)
+{
+    pthread_mutex_lock(&gate->lock);
+    gate->state = open ? GATE_OPEN : GATE_CANCELLED;
+    pthread_cond_broadcast(&gate->changed);
+    pthread_mutex_unlock(&gate->lock);
+}
+
 static void *run_rank(void *argument)
 {
     struct rank_thread *t = argument;
+    if (!gate_pass(t->gate)) {
+        return NULL;
+    }
     tutti_config config;
     tutti_config_init(&config);
     config.rank = t->rank;
@@ -61,14 +92,18 @@ tutti_status tutti_run_threads(int32_t ranks, tutti_rank_function function, void
     char store[64];
     snprintf(store, sizeof(store), "memory:threads-%d-%u", (int)getpid(),
              atomic_fetch_add_explicit(&serial, 1, memory_order_relaxed));
+    struct gate gate = {.state = GATE_CLOSED};
+    pthread_mutex_init(&gate.lock, NULL);
+    pthread_cond_init(&gate.changed, NULL);
     int32_t started = 0;
     int failed = 0;
     for (; started < ranks && failed == 0; started += failed == 0) {
         struct rank_thread *t = &threads[started];
-        *t = (struct rank_thread){.rank = started, .ranks = ranks, .store = store, .function = function, .user = user};
+        *t = (struct rank_thread){
+            .gate = &gate, .rank = started, .ranks = ranks, .store = store, .function = function, .user = user};
         failed = pthread_create(&t->thread, NULL, run_rank, t);
     }
-    /* The ranks that did start wait for the missing ones until their deadline, and name them. */
+    gate_set(&gate, failed == 0);
     tutti_status status = TUTTI_OK;
     tti_error_clear(error);
     for (int32_t r = 0; r < started; r++) {
@@ -83,6 +118,8 @@ tutti_status tutti_run_threads(int32_t ranks, tutti_rank_function function, void
     if (failed != 0) {
         status = tti_error_system(error, failed, "run_threads: cannot start thread %d of %d", started + 1, ranks);
     }
+    pthread_cond_destroy(&gate.changed);
+    pthread_mutex_destroy(&gate.lock);
     free(threads);
     return status;
 }

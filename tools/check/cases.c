@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "check/data.h"
 #include "check/reference.h"
@@ -46,8 +47,7 @@ double tti_check_scale(int rank, tutti_dtype dtype)
     return negative ? -integers[rank % 6] : integers[rank % 6];
 }
 
-struct tti_check_plan tti_check_plan_random(const struct tti_check *c, unsigned traits, uint64_t draw,
-                                            size_t max_bytes)
+struct tti_check_plan tti_check_plan_random(const struct tti_check *c, unsigned traits, uint64_t draw, size_t max_bytes)
 {
     const tutti_dtype dtype = 1 + (tutti_dtype)(tti_check_mix(draw, 1) % (TUTTI_DTYPE_COUNT - 1));
     tutti_reduce_op op = 0;
@@ -168,10 +168,10 @@ static void types(struct tti_check *c, const struct tti_check_collective *collec
 
 static void sizes(struct tti_check *c, const struct tti_check_collective *collective)
 {
-    static const int64_t bytes[] = {0,     4,      8,      32,     36,      40,      64,      92,     96,
-                                    100,   104,    108,    128,    1000,    4092,    4096,    4100,   16388,
-                                    65532, 65536,  65540,  131072, 262140,  262144,  262148,  524284, 524292,
-                                    786436, 1048572, 1048580, 2097156, 5000004};
+    static const int64_t bytes[] = {0,      4,      8,      32,     36,      40,      64,      92,
+                                    96,     100,    104,    108,    128,     1000,    4092,    4096,
+                                    4100,   16388,  65532,  65536,  65540,   131072,  262140,  262144,
+                                    262148, 524284, 524292, 786436, 1048572, 1048580, 2097156, 5000004};
     static const int64_t odd_bytes[] = {1, 3, 91, 93, 99, 101, 4095, 4097, 65535, 65537, 262143, 262145};
     const tutti_reduce_op op = collective->traits & TTI_CHECK_REDUCES ? TUTTI_SUM : 0;
     const bool joins = (collective->traits & TTI_CHECK_JOINS) != 0;
@@ -323,6 +323,45 @@ static void values(struct tti_check *c, const struct tti_check_collective *colle
     }
 }
 
+void tti_check_hold_up(void)
+{
+    const struct timespec a_while = {.tv_nsec = 2000000};
+    nanosleep(&a_while, NULL);
+}
+
+/* One operation behind the other while one rank after the other comes late: the rest runs ahead as far as the engine
+ * lets it, and must not reuse what the late one has not read yet. */
+static void laggards(struct tti_check *c, const struct tti_check_collective *collective)
+{
+    static const struct {
+        int64_t count;
+        int every; /* operations between two delays: more than an engine keeps in flight */
+        int late_quick;
+        int late_full;
+    } kinds[] = {{3, 40, 2, 4}, {3000, 40, 2, 4}, {300003, 1, 3, 8}};
+    for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+        const tutti_reduce_op op = collective->traits & TTI_CHECK_REDUCES ? TUTTI_SUM : 0;
+        struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, op, kinds[k].count);
+        p.root = c->size / 2;
+        if ((collective->traits & TTI_CHECK_JOINS) && c->size > 4 && p.shape[0] > 3000) {
+            p.shape[0] = 4 * p.shape[0] / c->size;
+        }
+        if (!tti_check_begin(c, "laggards/f32/%lld", (long long)p.shape[0])) {
+            continue;
+        }
+        const int operations = kinds[k].every * (c->quick ? kinds[k].late_quick : kinds[k].late_full);
+        for (int i = 0; i < operations; i++) {
+            if (i % kinds[k].every == 0 && c->rank == i / kinds[k].every % c->size) {
+                tti_check_hold_up();
+            }
+            struct tti_check sub = tti_check_sub(c, c->group, (uint64_t)i);
+            collective->run(&sub, &p);
+            tti_check_merge(c, &sub);
+        }
+        tti_check_end(c);
+    }
+}
+
 void tti_check_regular_cases(struct tti_check *c, const struct tti_check_collective *collective)
 {
     if (collective->traits & TTI_CHECK_SPREADS) {
@@ -335,4 +374,5 @@ void tti_check_regular_cases(struct tti_check *c, const struct tti_check_collect
     }
     dimensions(c, collective);
     layouts(c, collective);
+    laggards(c, collective);
 }

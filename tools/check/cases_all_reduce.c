@@ -41,8 +41,9 @@ static void same_bits(struct tti_check *c, const struct tti_check_plan *p)
         /* at another alignment each time, which must not matter either */
         struct tti_check_tensor output;
         tti_check_tensor_make(&output, p->dtype, p->ndim, p->shape, i == 1 ? TTI_CHECK_UNALIGNED : TTI_CHECK_COMPACT);
-        tti_check_ok(c, "all_reduce", tutti_all_reduce(c->group, &input.t, &output.t, p->op,
-                                                       TUTTI_CALL(.scale = tti_check_factor(c, p), .error = &c->error)));
+        tti_check_ok(c, "all_reduce",
+                     tutti_all_reduce(c->group, &input.t, &output.t, p->op,
+                                      TUTTI_CALL(.scale = tti_check_factor(c, p), .error = &c->error)));
         const unsigned char *result = tti_check_tensor_result(c, &output);
         hashes[i] = (int64_t)tti_check_hash(result, output.count * output.item, 0);
         tti_check_tensor_free(&output);
@@ -55,8 +56,8 @@ static void same_bits(struct tti_check *c, const struct tti_check_plan *p)
                          tutti_all_gather(c->group, &own, &joined, 0, TUTTI_CALL(.error = &c->error)))) {
             for (int64_t i = 0; i < all; i++) {
                 if (gathered[i] != gathered[0]) {
-                    tti_check_fail(c, "run %lld on rank %lld gave other bits than run 0 on rank 0", (long long)(i % RUNS),
-                                   (long long)(i / RUNS));
+                    tti_check_fail(c, "run %lld on rank %lld gave other bits than run 0 on rank 0",
+                                   (long long)(i % RUNS), (long long)(i / RUNS));
                     break;
                 }
             }

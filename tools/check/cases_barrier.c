@@ -19,12 +19,6 @@ static int64_t now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static void hold_up(void)
-{
-    const struct timespec a_while = {.tv_nsec = 2000000};
-    nanosleep(&a_while, NULL);
-}
-
 struct round {
     int64_t number;
     int64_t entered;
@@ -44,7 +38,7 @@ static void rounds(struct tti_check *c, int count)
     for (int i = 0; i < count; i++) {
         struct round own = {.number = i};
         if (c->rank == i % c->size) {
-            hold_up();
+            tti_check_hold_up();
         }
         own.entered = now_ns();
         tti_check_ok(c, "barrier", tutti_barrier(c->group, TUTTI_CALL(.error = &c->error)));
@@ -94,8 +88,9 @@ void tti_check_barrier_more(struct tti_check *c)
             int64_t received = -1;
             const DLTensor input = tutti_tensor_1d(&sent, &one, TUTTI_I64);
             DLTensor output = tutti_tensor_1d(&received, &one, TUTTI_I64);
-            tti_check_ok(c, "sendrecv", tutti_sendrecv(c->group, &input, next, 5, &output, previous, 5,
-                                                       TUTTI_CALL(.error = &c->error), NULL));
+            tti_check_ok(
+                c, "sendrecv",
+                tutti_sendrecv(c->group, &input, next, 5, &output, previous, 5, TUTTI_CALL(.error = &c->error), NULL));
             tti_check_expect_i64(c, "the number that came", received, 1000 * i + previous);
             tti_check_ok(c, "barrier", tutti_barrier(c->group, TUTTI_CALL(.error = &c->error)));
         }

@@ -23,8 +23,9 @@ static void ring(struct tti_check *c, int64_t number)
     int64_t received = -1;
     const DLTensor input = tutti_tensor_1d(&sent, &one, TUTTI_I64);
     DLTensor output = tutti_tensor_1d(&received, &one, TUTTI_I64);
-    tti_check_ok(c, "sendrecv", tutti_sendrecv(c->group, &input, next, tag, &output, previous, tag,
-                                               TUTTI_CALL(.error = &c->error), NULL));
+    tti_check_ok(
+        c, "sendrecv",
+        tutti_sendrecv(c->group, &input, next, tag, &output, previous, tag, TUTTI_CALL(.error = &c->error), NULL));
     tti_check_expect_i64(c, "the number that came", received, number * 1000 + previous);
 }
 

@@ -141,8 +141,8 @@ static tutti_status all_to_all_v_other_counts(struct tti_check *c, const struct 
     }
     const DLTensor input = tutti_tensor_1d(room->input, &rows, TUTTI_F32);
     DLTensor output = tutti_tensor_1d(room->output, &room->n, TUTTI_F32);
-    const tutti_status status = tutti_all_to_all_v(c->group, &input, &output, 0, sent, NULL, received, NULL,
-                                                   TUTTI_CALL(.error = &c->error));
+    const tutti_status status =
+        tutti_all_to_all_v(c->group, &input, &output, 0, sent, NULL, received, NULL, TUTTI_CALL(.error = &c->error));
     free(sent);
     free(received);
     return status;
@@ -189,6 +189,27 @@ static tutti_status gather_other_root(struct tti_check *c, const struct room *ro
     return tutti_gather(c->group, &input, &output, 0, odd ? 1 : 0, TUTTI_CALL(.error = &c->error));
 }
 
+/* Two rows of half a part each: as many elements along either dimension. */
+static tutti_status gather_other_dimension(struct tti_check *c, const struct room *room, bool odd)
+{
+    const int64_t half = room->n / c->size / 2;
+    const int64_t shape[2] = {2, half};
+    const int64_t joined[2] = {odd ? 2 : 2 * c->size, odd ? half * c->size : half};
+    const DLTensor input = tutti_tensor_nd(room->input, 2, shape, TUTTI_F32);
+    DLTensor output = tutti_tensor_nd(room->output, 2, joined, TUTTI_F32);
+    return tutti_gather(c->group, &input, &output, odd ? 1 : 0, 0, TUTTI_CALL(.error = &c->error));
+}
+
+static tutti_status scatter_other_dimension(struct tti_check *c, const struct room *room, bool odd)
+{
+    const int64_t half = room->n / c->size / 2;
+    const int64_t shape[2] = {2, half};
+    const int64_t joined[2] = {odd ? 2 : 2 * c->size, odd ? half * c->size : half};
+    const DLTensor input = tutti_tensor_nd(room->input, 2, joined, TUTTI_F32);
+    DLTensor output = tutti_tensor_nd(room->output, 2, shape, TUTTI_F32);
+    return tutti_scatter(c->group, &input, &output, odd ? 1 : 0, 0, TUTTI_CALL(.error = &c->error));
+}
+
 static tutti_status scatter_other_root(struct tti_check *c, const struct room *room, bool odd)
 {
     const int64_t part = room->n / c->size;
@@ -231,7 +252,9 @@ static const struct variant rooted[] = {
     {"reduce/root", reduce_other_root},
     {"reduce/op", reduce_other_op},
     {"gather/root", gather_other_root},
+    {"gather/dimension", gather_other_dimension},
     {"scatter/root", scatter_other_root},
+    {"scatter/dimension", scatter_other_dimension},
 };
 
 /* Every rank gets MISMATCH, and the group works on. */

@@ -60,8 +60,9 @@ static void ring(struct tti_check *c, tutti_dtype dtype, int ndim, const int64_t
     outgoing(c, &out, dtype, ndim, shape, sent, 1);
     tti_check_tensor_make(&in, dtype, ndim, shape, received);
     tutti_message m = TUTTI_MESSAGE_INIT;
-    if (tti_check_ok(c, "sendrecv", tutti_sendrecv(c->group, &out.t, destination, 3, &in.t, source, 3,
-                                                   TUTTI_CALL(.error = &c->error), &m))) {
+    if (tti_check_ok(
+            c, "sendrecv",
+            tutti_sendrecv(c->group, &out.t, destination, 3, &in.t, source, 3, TUTTI_CALL(.error = &c->error), &m))) {
         expect_message(c, &m, source, 3, dtype, in.count);
         incoming(c, &in, in.count, source, 1);
     }
@@ -147,8 +148,8 @@ static void batch_all(struct tti_check *c, int64_t count, bool receive_first)
     for (int pass = 0; pass < 2; pass++) {
         for (int r = 0; r < c->size; r++) {
             if ((pass == 0) == receive_first) {
-                tti_check_ok(c, "recv in a batch", tutti_recv(c->group, &in[r].t, r, 9, TUTTI_CALL(.error = &c->error),
-                                                              &messages[r]));
+                tti_check_ok(c, "recv in a batch",
+                             tutti_recv(c->group, &in[r].t, r, 9, TUTTI_CALL(.error = &c->error), &messages[r]));
             } else {
                 tti_check_ok(c, "send in a batch",
                              tutti_send(c->group, &out[r].t, r, 9, TUTTI_CALL(.error = &c->error)));
@@ -275,7 +276,8 @@ static void probing(struct tti_check *c, int64_t count)
 {
     const int partner = partner_of(c);
     int32_t found = 1;
-    if (c->size > 1 && tti_check_ok(c, "probe", tutti_probe(c->group, TUTTI_ANY_SOURCE, 9999, &found, NULL, &c->error))) {
+    if (c->size > 1 &&
+        tti_check_ok(c, "probe", tutti_probe(c->group, TUTTI_ANY_SOURCE, 9999, &found, NULL, &c->error))) {
         tti_check_expect_i64(c, "a message that nobody sent can be probed", found, 0);
     }
     if (partner < 0) {
@@ -360,8 +362,7 @@ static void unfit(struct tti_check *c, int64_t count)
     const int64_t *const counts[3] = {&less, &count, &count};
     for (int i = 0; i < 3; i++) {
         tti_check_tensor_make(&x, dtypes[i], 1, counts[i], TTI_CHECK_COMPACT);
-        const tutti_status status =
-            tutti_recv(c->group, &x.t, partner, 6, TUTTI_CALL(.error = &c->error), NULL);
+        const tutti_status status = tutti_recv(c->group, &x.t, partner, 6, TUTTI_CALL(.error = &c->error), NULL);
         if (i < 2) {
             tti_check_status(c, i == 0 ? "recv into a shorter tensor" : "recv as another dtype", status,
                              TUTTI_MISMATCH);

@@ -113,8 +113,8 @@ void tti_check_label(struct tti_check *sub, const char *format, ...)
 static tutti_status agree(struct tti_check *c, int64_t *values, int64_t count)
 {
     DLTensor t = tutti_tensor_1d(values, &count, TUTTI_I64);
-    return tutti_all_reduce(c->world, &t, &t, TUTTI_MAX, TUTTI_CALL(.timeout_ms = 2 * c->options->timeout_ms,
-                                                                    .error = &c->error));
+    return tutti_all_reduce(c->world, &t, &t, TUTTI_MAX,
+                            TUTTI_CALL(.timeout_ms = 2 * c->options->timeout_ms, .error = &c->error));
 }
 
 static void stop(struct tti_check *c, const char *why)
@@ -136,8 +136,8 @@ static bool make_group(struct tti_check *c)
         ranks[i] = i;
     }
     const tutti_status status =
-        tutti_group_create(c->world, ranks, c->size,
-                           TUTTI_CONFIG(.lanes = LANES, .timeout_ms = c->options->timeout_ms), &c->group, &c->error);
+        tutti_group_create(c->world, ranks, c->size, TUTTI_CONFIG(.lanes = LANES, .timeout_ms = c->options->timeout_ms),
+                           &c->group, &c->error);
     free(ranks);
     if (status != TUTTI_OK) {
         c->group = NULL;

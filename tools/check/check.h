@@ -161,11 +161,11 @@ struct tti_check_plan {
 enum {
     TTI_CHECK_REDUCES = 1,
     TTI_CHECK_ROOTED = 2,
-    TTI_CHECK_JOINS = 4,     /* works along a dimension          */
-    TTI_CHECK_IN_PLACE = 8,  /* has an in-place form             */
-    TTI_CHECK_SPREADS = 16,  /* takes counts                     */
-    TTI_CHECK_SCALARS = 32,  /* takes 0-dimensional tensors      */
-    TTI_CHECK_HUGE = 64      /* is worth a run with tens of MiB  */
+    TTI_CHECK_JOINS = 4,    /* works along a dimension          */
+    TTI_CHECK_IN_PLACE = 8, /* has an in-place form             */
+    TTI_CHECK_SPREADS = 16, /* takes counts                     */
+    TTI_CHECK_SCALARS = 32, /* takes 0-dimensional tensors      */
+    TTI_CHECK_HUGE = 64     /* is worth a run with tens of MiB  */
 };
 
 struct tti_check_collective {
@@ -193,6 +193,9 @@ static inline double tti_check_factor(const struct tti_check *c, const struct tt
 {
     return plan->op == TUTTI_PREMUL_SUM ? tti_check_scale(c->rank, plan->dtype) : 0;
 }
+
+/* Makes the calling rank late. */
+void tti_check_hold_up(void);
 
 void tti_check_regular_cases(struct tti_check *c, const struct tti_check_collective *collective);
 

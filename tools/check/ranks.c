@@ -20,12 +20,9 @@ bool tti_check_in_launcher(void)
 {
     /* A rank number together with a size: Slurm sets the size alone in a shell that is no rank. */
     static const char *const pairs[][2] = {
-        {"TUTTI_RANK", "TUTTI_WORLD_SIZE"},
-        {"RANK", "WORLD_SIZE"},
-        {"WORLD_RANK", "WORLD_SIZE"},
-        {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-        {"PMI_RANK", "PMI_SIZE"},
-        {"PMIX_RANK", "PMIX_NAMESPACE"},
+        {"TUTTI_RANK", "TUTTI_WORLD_SIZE"}, {"RANK", "WORLD_SIZE"},
+        {"WORLD_RANK", "WORLD_SIZE"},       {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+        {"PMI_RANK", "PMI_SIZE"},           {"PMIX_RANK", "PMIX_NAMESPACE"},
         {"SLURM_PROCID", "SLURM_NTASKS"},
     };
     for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {

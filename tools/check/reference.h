@@ -11,8 +11,8 @@
 /* ---- reference_float.c: floating-point formats by their definition ---- */
 
 struct tti_check_format {
-    int mantissa; /* bits */
-    int exponent; /* bits */
+    int mantissa;  /* bits */
+    int exponent;  /* bits */
     bool infinity; /* the highest exponent means infinity and NaN; otherwise only its last code is NaN (e4m3) */
 };
 

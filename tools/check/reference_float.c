@@ -10,8 +10,8 @@
 #include <string.h>
 
 static const struct tti_check_format formats[TUTTI_DTYPE_COUNT] = {
-    [TUTTI_F64] = {52, 11, true},    [TUTTI_F32] = {23, 8, true},     [TUTTI_F16] = {10, 5, true},
-    [TUTTI_BF16] = {7, 8, true},     [TUTTI_F8_E4M3] = {3, 4, false}, [TUTTI_F8_E5M2] = {2, 5, true},
+    [TUTTI_F64] = {52, 11, true}, [TUTTI_F32] = {23, 8, true},     [TUTTI_F16] = {10, 5, true},
+    [TUTTI_BF16] = {7, 8, true},  [TUTTI_F8_E4M3] = {3, 4, false}, [TUTTI_F8_E5M2] = {2, 5, true},
 };
 
 const struct tti_check_format *tti_check_format_of(tutti_dtype dtype)

@@ -11,7 +11,7 @@
 #include "check/data.h"
 #include "check/reference.h"
 
-#define GUARD 256u
+#define GUARD  256u
 #define PERIOD 256u
 
 /* Two periods of the pattern, so that a whole one can be had from any position on. */
@@ -169,8 +169,9 @@ void tti_check_tensor_unchanged(struct tti_check *c, struct tti_check_tensor *x,
 
 static void fail_byte(struct tti_check *c, const struct tti_check_tensor *x, size_t position)
 {
-    tti_check_fail(c, "byte %td relative to the output's first element was written (the output's %zu elements of %zu "
-                      "bytes span %zu bytes)",
+    tti_check_fail(c,
+                   "byte %td relative to the output's first element was written (the output's %zu elements of %zu "
+                   "bytes span %zu bytes)",
                    (ptrdiff_t)position - (ptrdiff_t)x->start, x->count, x->item, x->span);
 }
 

@@ -28,9 +28,9 @@ static const struct argp_option argp_options[] = {
 static const char argp_doc[] =
     "Run the conformance suite on this machine: every collective and message, compared with a reference computed "
     "independently.\v"
-    "Alone it starts its own ranks; inside a job (tutti run, torchrun, mpirun, srun, ...) every process is one rank. The "
-    "exit code is 0 if every case passed, 1 if one failed, 2 for a command line that cannot be understood. The last line "
-    "is: N passed, N failed, N skipped.\n\n"
+    "Alone it starts its own ranks; inside a job (tutti run, torchrun, mpirun, srun, ...) every process is one rank. "
+    "The exit code is 0 if every case passed, 1 if one failed, 2 for a command line that cannot be understood. The "
+    "last line is: N passed, N failed, N skipped.\n\n"
     "Examples:\n"
     "  tutti check --quick\n"
     "  tutti check --backend shm -n 8\n"
