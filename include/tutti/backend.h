@@ -17,12 +17,12 @@ TUTTI_BEGIN_DECLS
 
 /** Capabilities: promises that `tutti check` asserts. */
 enum {
-    TUTTI_CAP_RANK_ORDER = 1 << 0,  /* reductions are left folds in rank order                           */
-    TUTTI_CAP_ROUND_ONCE = 1 << 1,  /* narrow floats accumulate in f32 and round once                    */
-    TUTTI_CAP_SAME_BITS = 1 << 2,   /* the same bits on every rank and in every run                      */
+    TUTTI_CAP_RANK_ORDER = 1 << 0,   /* reductions are left folds in rank order                           */
+    TUTTI_CAP_ROUND_ONCE = 1 << 1,   /* narrow floats accumulate in f32 and round once                    */
+    TUTTI_CAP_SAME_BITS = 1 << 2,    /* the same bits on every rank and in every run                      */
     TUTTI_CAP_CHECKS_CALLS = 1 << 3, /* differing calls give MISMATCH instead of a hang or a wrong result */
-    TUTTI_CAP_ONE_PROCESS = 1 << 8, /* a fact, not a promise: all ranks must be threads of one process  */
-    TUTTI_CAP_ONE_HOST = 1 << 9     /* likewise: all ranks must be on one host                           */
+    TUTTI_CAP_ONE_PROCESS = 1 << 8,  /* a fact, not a promise: all ranks must be threads of one process  */
+    TUTTI_CAP_ONE_HOST = 1 << 9      /* likewise: all ranks must be on one host                           */
 };
 
 /**
@@ -107,7 +107,8 @@ typedef struct tutti_open_info {
     const void *settings;
 } tutti_open_info;
 
-/** The functions of a backend. Optional ones may be NULL. `state` is what open returned. */
+/** The functions of a backend. Optional ones may be NULL. `state` is what open returned. `error` is never NULL in run,
+ *  run_p2p and probe; elsewhere it may be. */
 typedef struct tutti_backend_ops {
     uint32_t size;
     uint32_t reserved;

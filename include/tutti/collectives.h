@@ -90,8 +90,8 @@ TUTTI_API void tutti_call_init(tutti_call *call);
  * output = the reduction of every rank's input, on every rank. Shapes and dtypes equal. In place: output = input.
  * Bus bandwidth: 2 (n-1)/n of the bytes.
  */
-TUTTI_API tutti_status tutti_all_reduce(tutti_group *group, const DLTensor *input, DLTensor *output,
-                                        tutti_reduce_op op, const tutti_call *call);
+TUTTI_API tutti_status tutti_all_reduce(tutti_group *group, const DLTensor *input, DLTensor *output, tutti_reduce_op op,
+                                        const tutti_call *call);
 
 /** The same with the result on `root` only. Off the root `output` may be NULL and is not written. In place: on the
  *  root, output = input. */

@@ -14,9 +14,9 @@
 
 TUTTI_BEGIN_DECLS
 
-#define TUTTI_FOREVER     (-1)
-#define TUTTI_MAX_LANES   16
-#define TUTTI_TIMEOUT_MS  300000 /* the default deadline: 5 minutes */
+#define TUTTI_FOREVER    (-1)
+#define TUTTI_MAX_LANES  16
+#define TUTTI_TIMEOUT_MS 300000 /* the default deadline: 5 minutes */
 
 /**
  * A rendezvous of the caller's own (a torch Store, etcd, ...). Keys are NUL-terminated, at most 255 bytes; values are
@@ -39,15 +39,15 @@ TUTTI_STATIC_ASSERT(sizeof(tutti_store_callbacks) == 32, "no padding");
  */
 typedef struct tutti_config {
     uint32_t size;
-    uint32_t flags;          /* none yet: 0                                                                           */
-    int32_t rank;            /* own rank; only read when world_size > 0                                               */
-    int32_t world_size;      /* 0 = rank and world size come from the environment                                     */
-    int32_t lanes;           /* independent ordered streams of operations, 1..16; 0 = 1                               */
-    int32_t device_index;    /* index of the device of `device`; ignored for "cpu"                                    */
-    int64_t timeout_ms;      /* default deadline of every call, init and destroy; 0 = 5 minutes, -1 = for ever        */
-    const char *backend;     /* "auto" (NULL), "shm", "local", ... or one per device type: "cpu:shm,cuda:nccl"        */
-    const char *device;      /* "cpu" (NULL), "cuda", "rocm"                                                          */
-    const char *store;       /* URL of the rendezvous: unix:NAME, tcp://HOST:PORT, file:PATH, memory:NAME; NULL = env */
+    uint32_t flags;       /* none yet: 0                                                                           */
+    int32_t rank;         /* own rank; only read when world_size > 0                                               */
+    int32_t world_size;   /* 0 = rank and world size come from the environment                                     */
+    int32_t lanes;        /* independent ordered streams of operations, 1..16; 0 = 1                               */
+    int32_t device_index; /* index of the device of `device`; ignored for "cpu"                                    */
+    int64_t timeout_ms;   /* default deadline of every call, init and destroy; 0 = 5 minutes, -1 = for ever        */
+    const char *backend;  /* "auto" (NULL), "shm", "local", ... or one per device type: "cpu:shm,cuda:nccl"        */
+    const char *device;   /* "cpu" (NULL), "cuda", "rocm"                                                          */
+    const char *store;    /* URL of the rendezvous: unix:NAME, tcp://HOST:PORT, file:PATH, memory:NAME; NULL = env */
     const tutti_store_callbacks *store_callbacks; /* instead of `store`                                               */
     void *native_communicator;                    /* an engine's own communicator to build upon (MPI_Comm *)          */
     const char *const *settings;                  /* "key=value" strings, closed by NULL                              */
@@ -77,7 +77,7 @@ typedef struct tutti_config_key_info {
     const char *key;         /* "shm.window"                                   */
     const char *environment; /* "TUTTI_SHM_WINDOW"                             */
     const char *default_value;
-    const char *choices;     /* for CHOICE, else ""                            */
+    const char *choices; /* for CHOICE, else ""                            */
     const char *help;
     int64_t minimum;
     int64_t maximum;

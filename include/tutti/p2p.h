@@ -30,7 +30,10 @@ typedef struct tutti_message {
 } tutti_message;
 TUTTI_STATIC_ASSERT(sizeof(tutti_message) == 32, "no padding");
 
-#define TUTTI_MESSAGE_INIT {(uint32_t)sizeof(tutti_message), 0, 0, 0, 0, 0}
+#define TUTTI_MESSAGE_INIT                                                                                             \
+    {                                                                                                                  \
+        (uint32_t)sizeof(tutti_message), 0, 0, 0, 0, 0                                                                 \
+    }
 
 /**
  * Sends the tensor to rank `peer` with a tag >= 0. Sending to oneself is INVALID_ARGUMENT unless a batch or

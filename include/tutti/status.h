@@ -11,8 +11,8 @@
 #include <stdint.h>
 
 #if defined(__cplusplus)
-#define TUTTI_BEGIN_DECLS extern "C" {
-#define TUTTI_END_DECLS   }
+#define TUTTI_BEGIN_DECLS               extern "C" {
+#define TUTTI_END_DECLS                 }
 #define TUTTI_STATIC_ASSERT(cond, text) static_assert(cond, text)
 #else
 #define TUTTI_BEGIN_DECLS

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <tutti/tutti.h>
 
-#define TEXT_OF(x)   #x
+#define TEXT_OF(x)            #x
 #define VERSION_TEXT(a, b, c) TEXT_OF(a) "." TEXT_OF(b) "." TEXT_OF(c)
 
 void tutti_config_init(tutti_config *config)

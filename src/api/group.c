@@ -32,19 +32,21 @@ static tutti_status check_config(const tutti_config *config, tutti_error *error)
     }
     if (config->size != sizeof(*config)) {
         return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
-                             "config.size is %u, this library knows %zu; use TUTTI_CONFIG or tutti_config_init", config->size,
-                             sizeof(*config));
+                             "config.size is %u, this library knows %zu; use TUTTI_CONFIG or tutti_config_init",
+                             config->size, sizeof(*config));
     }
     if (config->flags != 0) {
         return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "config.flags 0x%x has bits that are not defined",
                              config->flags);
     }
-    if (config->world_size < 0 || (config->world_size > 0 && (config->rank < 0 || config->rank >= config->world_size))) {
+    if (config->world_size < 0 ||
+        (config->world_size > 0 && (config->rank < 0 || config->rank >= config->world_size))) {
         return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "config.rank is %d of config.world_size %d", config->rank,
                              config->world_size);
     }
     if (config->store && config->store_callbacks) {
-        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "config.store and config.store_callbacks exclude each other");
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                             "config.store and config.store_callbacks exclude each other");
     }
     return TUTTI_OK;
 }
@@ -315,8 +317,9 @@ DLDevice tutti_group_device(tutti_group *group)
 
 static size_t describe(struct tti_group *g, char *text, size_t capacity)
 {
-    int n = snprintf(text, capacity, "group of %d ranks on backend %s: rank %d (rank %d of the world), %d lane%s, deadline "
-                                     "%lld ms\n",
+    int n = snprintf(text, capacity,
+                     "group of %d ranks on backend %s: rank %d (rank %d of the world), %d lane%s, deadline "
+                     "%lld ms\n",
                      g->size, g->backend->name, g->rank, g->global_ranks[g->rank], g->lanes, g->lanes == 1 ? "" : "s",
                      (long long)g->timeout_ms);
     size_t used = n > 0 ? (size_t)n : 0;
@@ -337,7 +340,8 @@ static size_t describe(struct tti_group *g, char *text, size_t capacity)
 tutti_status tutti_group_describe(tutti_group *group, char *text, size_t capacity, size_t *needed, tutti_error *error)
 {
     if (!text && capacity > 0) {
-        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "group_describe: text is NULL but capacity is %zu", capacity);
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "group_describe: text is NULL but capacity is %zu",
+                             capacity);
     }
     tutti_status status = TUTTI_OK;
     struct tti_group *g = tti_handle_acquire(group, &status);

@@ -80,9 +80,8 @@ static void *run_rank(void *argument)
 tutti_status tutti_run_threads(int32_t ranks, tutti_rank_function function, void *user, tutti_error *error)
 {
     if (ranks < 1 || ranks > RANKS_MAX || !function) {
-        return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
-                             "run_threads: ranks is %d (1 to %d are allowed)%s", ranks, RANKS_MAX,
-                             function ? "" : " and the function is NULL");
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "run_threads: ranks is %d (1 to %d are allowed)%s", ranks,
+                             RANKS_MAX, function ? "" : " and the function is NULL");
     }
     struct rank_thread *threads = calloc((size_t)ranks, sizeof(*threads));
     if (!threads) {

@@ -107,8 +107,7 @@ tutti_status tti_call_begin(struct tti_call *c, tutti_group *group, tutti_operat
     return status == TUTTI_OK ? begin(c, group) : status;
 }
 
-tutti_status tti_call_begin_plain(struct tti_call *c, tutti_group *group, tutti_operation operation,
-                                  tutti_error *error)
+tutti_status tti_call_begin_plain(struct tti_call *c, tutti_group *group, tutti_operation operation, tutti_error *error)
 {
     c->operation = operation;
     c->group = NULL;

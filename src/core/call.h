@@ -20,7 +20,7 @@ struct tti_call {
     struct tti_group *group;
     tutti_error *error; /* the caller's, or own_error */
     tutti_operation operation;
-    int32_t rank;       /* own rank and size of the group, for the checks */
+    int32_t rank; /* own rank and size of the group, for the checks */
     int32_t group_size;
     DLDevice device;
     tutti_call options; /* a checked copy: lane in range, timeout resolved (-1 or > 0), scale never 0 */

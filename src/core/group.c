@@ -119,8 +119,8 @@ static tutti_status collect(const struct tti_group_plan *plan, const tutti_rende
         char key[40];
         size_t length = 0;
         snprintf(key, sizeof(key), "%s/%d", stem, r);
-        tutti_status status =
-            rv->get(rv->self, key, (char *)records + (size_t)r * bytes, bytes, &length, tti_remaining_ms(deadline), error);
+        tutti_status status = rv->get(rv->self, key, (char *)records + (size_t)r * bytes, bytes, &length,
+                                      tti_remaining_ms(deadline), error);
         if (status == TUTTI_TIMEOUT) {
             return name_missing(plan, rv, stem, timeout_ms, error);
         }
@@ -128,8 +128,8 @@ static tutti_status collect(const struct tti_group_plan *plan, const tutti_rende
             return status;
         }
         if (length != bytes) {
-            return tti_error_set(error, TUTTI_VERSION, "rank %d uses another version of Tutti: run the same on all ranks",
-                                 r);
+            return tti_error_set(error, TUTTI_VERSION,
+                                 "rank %d uses another version of Tutti: run the same on all ranks", r);
         }
     }
     return TUTTI_OK;
@@ -145,12 +145,12 @@ static tutti_status compare(const struct tti_group_plan *plan, struct hello *all
         h->available[sizeof(h->available) - 1] = '\0';
         tutti_status status = TUTTI_OK;
         if (h->magic != HELLO_MAGIC || h->version != own->version) {
-            status = tti_error_set(error, TUTTI_VERSION, "rank %d uses another version of Tutti: run the same on all ranks",
-                                   r);
+            status = tti_error_set(error, TUTTI_VERSION,
+                                   "rank %d uses another version of Tutti: run the same on all ranks", r);
         } else if (h->size != own->size || h->lanes != own->lanes) {
             status = tti_error_set(error, TUTTI_MISMATCH,
-                                   "rank %d expects %d ranks and %d lanes, but rank %d expects %d ranks and %d lanes", r,
-                                   h->size, h->lanes, plan->rank, own->size, own->lanes);
+                                   "rank %d expects %d ranks and %d lanes, but rank %d expects %d ranks and %d lanes",
+                                   r, h->size, h->lanes, plan->rank, own->size, own->lanes);
         } else if (strcasecmp(h->backend, own->backend) != 0) {
             status = tti_error_set(error, TUTTI_MISMATCH, "rank %d asks for backend %s, but rank %d for %s", r,
                                    h->backend, plan->rank, own->backend);
@@ -218,8 +218,8 @@ static tutti_status resolve(const struct tti_group_plan *plan, const struct hell
     for (size_t i = 0; tutti_backend_at(i); i++) {
         const tutti_backend *b = tutti_backend_at(i);
         bool threads_only = (b->capabilities & TUTTI_CAP_ONE_PROCESS) != 0;
-        bool fits = b->priority >= 0 && (!threads_only || one_process) &&
-                    (!(b->capabilities & TUTTI_CAP_ONE_HOST) || one_host);
+        bool fits =
+            b->priority >= 0 && (!threads_only || one_process) && (!(b->capabilities & TUTTI_CAP_ONE_HOST) || one_host);
         for (int r = 0; r < plan->size && fits; r++) {
             fits = has_name(all[r].available, b->name);
         }
@@ -295,7 +295,8 @@ static tutti_status meet(struct tti_group *g, const struct tti_group_plan *plan,
     tutti_status status = tti_registry_choice(tti_setting(&plan->settings, TTI_SET_BACKEND), wish, sizeof(wish), error);
     struct hello *all = status == TUTTI_OK ? calloc((size_t)plan->size, sizeof(*all)) : NULL;
     if (!all) {
-        return status != TUTTI_OK ? status : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %d ranks", plan->size);
+        return status != TUTTI_OK ? status
+                                  : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %d ranks", plan->size);
     }
     fill_hello(plan, wish, &all[plan->rank]);
     if (strcasecmp(wish, "null") == 0) { /* nobody else needs to exist */
@@ -307,8 +308,9 @@ static tutti_status meet(struct tti_group *g, const struct tti_group_plan *plan,
     snprintf(key, sizeof(key), "hello/%d", plan->rank);
     status = rv->set(rv->self, key, &all[plan->rank], sizeof(all[plan->rank]), error);
     if (status == TUTTI_BUSY) {
-        status = tti_error_set(error, TUTTI_RANK_TAKEN, "another process has joined this job as rank %d; check RANK and the "
-                                                        "like, and that no other job uses the same rendezvous",
+        status = tti_error_set(error, TUTTI_RANK_TAKEN,
+                               "another process has joined this job as rank %d; check RANK and the "
+                               "like, and that no other job uses the same rendezvous",
                                plan->rank);
     }
     if (status == TUTTI_OK && (status = collect(plan, rv, "hello", all, sizeof(*all), error)) == TUTTI_OK &&

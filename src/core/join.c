@@ -60,10 +60,11 @@ static tutti_status find_world(const tutti_config *config, const struct tti_sett
         snprintf(world->store_url, sizeof(world->store_url), "%s", store);
         bool alone = strcasecmp(tti_setting(settings, TTI_SET_BACKEND), "null") == 0;
         if (store[0] == '\0' && !own_store && world->size > 1 && !alone) {
-            return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
-                                 "config.world_size is %d, but neither config.store nor TUTTI_STORE says where the ranks "
-                                 "meet",
-                                 world->size);
+            return tti_error_set(
+                error, TUTTI_INVALID_ARGUMENT,
+                "config.world_size is %d, but neither config.store nor TUTTI_STORE says where the ranks "
+                "meet",
+                world->size);
         }
     } else {
         tutti_status status = tti_world_from_environment(world, error);
@@ -74,7 +75,7 @@ static tutti_status find_world(const tutti_config *config, const struct tti_sett
             snprintf(world->store_url, sizeof(world->store_url), "%s", store);
         }
     }
-    if (world->store_url[0] == '\0') { /* a world of one, or nobody to meet */
+    if (world->store_url[0] == '\0') {  /* a world of one, or nobody to meet */
         static _Atomic unsigned serial; /* relaxed: only has to differ */
         snprintf(world->store_url, sizeof(world->store_url), "memory:alone-%d-%u", (int)getpid(),
                  atomic_fetch_add_explicit(&serial, 1, memory_order_relaxed));
@@ -217,8 +218,8 @@ static tutti_status collect_votes(struct tti_group *parent, uint32_t serial, str
             return status;
         }
         if (length != sizeof(votes[r]) || votes[r].rank != r) {
-            return tti_error_set(error, TUTTI_PROTOCOL, "rank %d put something else than a colour and a key into the store",
-                                 r);
+            return tti_error_set(error, TUTTI_PROTOCOL,
+                                 "rank %d put something else than a colour and a key into the store", r);
         }
     }
     return TUTTI_OK;
@@ -237,9 +238,9 @@ tutti_status tti_join_split(struct tti_group *parent, int32_t color, int32_t key
     pthread_mutex_unlock(&parent->names_lock);
     struct vote *votes = calloc((size_t)parent->size, sizeof(*votes));
     int32_t *ranks = calloc((size_t)parent->size, sizeof(*ranks));
-    tutti_status status = votes && ranks ? TUTTI_OK
-                                         : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a split of %d ranks",
-                                                         parent->size);
+    tutti_status status =
+        votes && ranks ? TUTTI_OK
+                       : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a split of %d ranks", parent->size);
     if (status == TUTTI_OK) {
         const tutti_rendezvous *rv = &parent->rendezvous.table;
         struct vote own = {.color = color, .key = key, .rank = parent->rank};

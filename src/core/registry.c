@@ -86,9 +86,10 @@ tutti_status tutti_backend_register(const tutti_backend *backend, tutti_error *e
     }
     const tutti_backend_ops *o = backend->ops;
     if (!name_valid(backend->name) || !o->available || !o->open || !o->close || !o->supports || !o->run) {
-        return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
-                             "backend_register: a backend needs a name of 1 to 15 lower-case letters, digits and _, and "
-                             "the functions available, open, close, supports and run");
+        return tti_error_set(
+            error, TUTTI_INVALID_ARGUMENT,
+            "backend_register: a backend needs a name of 1 to 15 lower-case letters, digits and _, and "
+            "the functions available, open, close, supports and run");
     }
     pthread_mutex_lock(&lock);
     tutti_status status = tti_error_clear(error);
@@ -165,7 +166,8 @@ tutti_status tti_registry_choice(const char *text, char *name, size_t capacity, 
                                  "the backend \"%.60s\" must be a name, or pairs like cpu:shm,cuda:nccl", text);
         }
         const tutti_backend *backend;
-        tutti_status status = strcasecmp(colon + 1, "auto") == 0 ? TUTTI_OK : tti_registry_find(colon + 1, &backend, error);
+        tutti_status status =
+            strcasecmp(colon + 1, "auto") == 0 ? TUTTI_OK : tti_registry_find(colon + 1, &backend, error);
         if (status != TUTTI_OK) {
             return status;
         }

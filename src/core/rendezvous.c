@@ -29,8 +29,7 @@ static tutti_status get(void *self, const char *key, void *value, size_t capacit
     struct tti_rendezvous *r = self;
     char full[TTI_STORE_KEY_MAX + 1];
     tutti_status status = full_key(r, key, full, sizeof(full), error);
-    return status != TUTTI_OK ? status
-                              : tti_store_get(r->store, full, value, capacity, length, timeout_ms, error);
+    return status != TUTTI_OK ? status : tti_store_get(r->store, full, value, capacity, length, timeout_ms, error);
 }
 
 static tutti_status put_fd(void *self, const char *key, int fd, int32_t readers, tutti_error *error)

@@ -11,21 +11,22 @@
 
 #include "base/error.h"
 
-#define KIB INT64_C(1024)
+#define KIB    INT64_C(1024)
 #define DAY_MS (INT64_C(24) * 3600 * 1000)
 
 /* In the order of the enum; keys ascend, so that lists read well. */
 static const tutti_config_key_info table[TTI_SETTINGS] = {
     [TTI_SET_BACKEND] = {0, TUTTI_CONFIG_STRING, "backend", "TUTTI_BACKEND", "auto", "",
                          "which engine runs the group: auto, a name from `tutti info`, or one per device type "
-                         "(cpu:shm)", 0, 0},
+                         "(cpu:shm)",
+                         0, 0},
     [TTI_SET_DEVICE] = {0, TUTTI_CONFIG_CHOICE, "device", "TUTTI_DEVICE", "cpu", "cpu|cuda|rocm",
                         "where the group's tensors lie", 0, 0},
     [TTI_SET_LANES] = {0, TUTTI_CONFIG_INT, "lanes", "TUTTI_LANES", "1", "",
                        "independent ordered streams of operations", 1, TUTTI_MAX_LANES},
-    [TTI_SET_STORE] = {0, TUTTI_CONFIG_STRING, "store", "TUTTI_STORE", "", "",
-                       "where the ranks meet: unix:NAME, tcp://HOST:PORT, file:PATH, memory:NAME; empty = by the launcher",
-                       0, 0},
+    [TTI_SET_STORE] =
+        {0, TUTTI_CONFIG_STRING, "store", "TUTTI_STORE", "", "",
+         "where the ranks meet: unix:NAME, tcp://HOST:PORT, file:PATH, memory:NAME; empty = by the launcher", 0, 0},
     [TTI_SET_TIMEOUT_MS] = {0, TUTTI_CONFIG_INT, "timeout_ms", "TUTTI_TIMEOUT_MS", "300000", "",
                             "deadline of every call in milliseconds; -1 = for ever", -1, 365 * DAY_MS},
     [TTI_SET_ENGINE_SPIN_US] = {0, TUTTI_CONFIG_INT, "engine.spin_us", "TUTTI_ENGINE_SPIN_US", "-1", "",
@@ -33,13 +34,14 @@ static const tutti_config_key_info table[TTI_SETTINGS] = {
                                 1000000},
     [TTI_SET_ENGINE_WINDOW] = {0, TUTTI_CONFIG_BYTES, "engine.window", "TUTTI_ENGINE_WINDOW", "262144", "",
                                "bytes of one staging window; larger messages are pipelined through four of them",
-                               16 * KIB, 64 * KIB * KIB},
+                               16 * KIB, 64 * KIB *KIB},
     [TTI_SET_ENGINE_YIELD_US] = {0, TUTTI_CONFIG_INT, "engine.yield_us", "TUTTI_ENGINE_YIELD_US", "-1", "",
                                  "microseconds of yielding before a waiting rank sleeps; -1 = by ranks per CPU", -1,
                                  1000000},
     [TTI_SET_ENGINE_ZERO_COPY] = {0, TUTTI_CONFIG_BOOL, "engine.zero_copy", "TUTTI_ENGINE_ZERO_COPY", "1", "",
                                   "read and write the tensors of other ranks where they lie, if they can be reached "
-                                  "(threads)", 0, 1},
+                                  "(threads)",
+                                  0, 1},
 };
 
 tutti_status tutti_config_key(size_t index, tutti_config_key_info *info)
@@ -119,8 +121,9 @@ static tutti_status store(struct tti_settings *settings, int which, const char *
     case TUTTI_CONFIG_INT:
     case TUTTI_CONFIG_BYTES:
         if (!parse_number(row, text, &number)) {
-            return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "%s is \"%.60s\"; it must be a number from %lld to %lld%s",
-                                 origin, text, (long long)row->minimum, (long long)row->maximum,
+            return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                                 "%s is \"%.60s\"; it must be a number from %lld to %lld%s", origin, text,
+                                 (long long)row->minimum, (long long)row->maximum,
                                  row->type == TUTTI_CONFIG_BYTES ? ", K, M and G allowed" : "");
         }
         snprintf(value, TTI_SETTING_MAX, "%lld", (long long)number);

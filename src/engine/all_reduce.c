@@ -95,9 +95,8 @@ static tutti_status reduce_own(struct tti_lane *lane, const tutti_op *op, const 
             lane->sources[r] = tti_stage_peer(lane, r, in_window(k)) + own.from;
         }
         lane->sources[e->rank] = (const unsigned char *)op->src + at;
-        struct tti_fold fold = {.dtype = op->dtype,
-                                .op = op->redop,
-                                .scales = op->redop == TUTTI_PREMUL_SUM ? lane->scales : NULL};
+        struct tti_fold fold = {
+            .dtype = op->dtype, .op = op->redop, .scales = op->redop == TUTTI_PREMUL_SUM ? lane->scales : NULL};
         unsigned char *result = (unsigned char *)op->dst + at;
         tti_fold(result, lane->sources, (size_t)e->size, own.bytes / p->element, &fold);
         tti_copy(window + own.from, result, own.bytes);

@@ -163,11 +163,12 @@ static tutti_status compare_rows(struct tti_lane *lane, struct exchange *x)
             uint64_t sent = row_entry(lane, from, 0, to);
             uint64_t expected = row_entry(lane, to, 1, from);
             if (sent != expected) {
-                tti_error_set(lane->error, TUTTI_MISMATCH,
-                              "all_to_all_v: rank %d sends %llu bytes to rank %d, which expects %llu (call %llu of lane "
-                              "%d)",
-                              from, (unsigned long long)sent, to, (unsigned long long)expected,
-                              (unsigned long long)lane->call, lane->index);
+                tti_error_set(
+                    lane->error, TUTTI_MISMATCH,
+                    "all_to_all_v: rank %d sends %llu bytes to rank %d, which expects %llu (call %llu of lane "
+                    "%d)",
+                    from, (unsigned long long)sent, to, (unsigned long long)expected, (unsigned long long)lane->call,
+                    lane->index);
                 lane->error->suspect = from;
                 return TUTTI_MISMATCH;
             }

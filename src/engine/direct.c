@@ -147,8 +147,8 @@ static tutti_status move_part(struct tti_lane *lane, void *dst, const tutti_part
             return status;
         }
         n = chunk_at(from, bytes);
-        const unsigned char *in = src_parts ? tti_part_piece(src, src_parts, src_rank, from, &n)
-                                            : (const unsigned char *)src + from;
+        const unsigned char *in =
+            src_parts ? tti_part_piece(src, src_parts, src_rank, from, &n) : (const unsigned char *)src + from;
         if (dst_parts) {
             tti_part_write(dst, dst_parts, dst_rank, from, in, n);
         } else {

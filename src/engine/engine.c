@@ -37,8 +37,9 @@ tutti_status tti_engine_segment_check(const unsigned char *segment, const struct
         return tti_error_set(error, TUTTI_PROTOCOL, "what rank %d offers is not a segment of Tutti", rank);
     }
     if (h->abi != TTI_LAYOUT_ABI) {
-        return tti_error_set(error, TUTTI_VERSION, "rank %d uses segment layout %u, this rank %u: run the same Tutti on all",
-                             rank, h->abi, TTI_LAYOUT_ABI);
+        return tti_error_set(error, TUTTI_VERSION,
+                             "rank %d uses segment layout %u, this rank %u: run the same Tutti on all", rank, h->abi,
+                             TTI_LAYOUT_ABI);
     }
     if (h->nonce != nonce || h->rank != (uint32_t)rank || h->size != (uint32_t)layout->size ||
         h->lanes != (uint32_t)layout->lanes || h->window != layout->window || h->bytes != layout->segment_bytes) {
@@ -82,8 +83,7 @@ static void engine_free(struct tti_engine *e)
     free(e);
 }
 
-tutti_status tti_engine_create(const struct tti_engine_options *options, struct tti_engine **engine,
-                               tutti_error *error)
+tutti_status tti_engine_create(const struct tti_engine_options *options, struct tti_engine **engine, tutti_error *error)
 {
     struct tti_engine *e = calloc(1, sizeof(*e));
     if (!e) {

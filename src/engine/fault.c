@@ -52,11 +52,9 @@ static tutti_status revoked(struct tti_engine *e, tutti_error *error)
     pthread_mutex_unlock(&e->failure_lock);
     tti_error_set(error, TUTTI_REVOKED, "the group failed earlier: %s; make a new group of the ranks that are left",
                   cause.message);
-    if (error) {
-        error->scope = TUTTI_SCOPE_GROUP;
-        error->suspect = cause.suspect;
-        error->vendor_code = cause.status;
-    }
+    error->scope = TUTTI_SCOPE_GROUP;
+    error->suspect = cause.suspect;
+    error->vendor_code = cause.status;
     return TUTTI_REVOKED;
 }
 
@@ -81,9 +79,7 @@ static tutti_status adopt(struct tti_engine *e, struct tti_lane *lane, int rank,
     remember(e, &text);
     if (lane && lane->op && where == lane->index && call == lane->call && cause != TUTTI_OK) {
         text.scope = TUTTI_SCOPE_GROUP;
-        if (error) {
-            *error = text;
-        }
+        *error = text;
         return cause;
     }
     return revoked(e, error);
@@ -106,9 +102,7 @@ tutti_status tti_fault_check(struct tti_engine *e, struct tti_lane *lane, int pu
         suspects[publisher / 64] |= UINT64_C(1) << (publisher % 64);
         tti_error_set(error, TUTTI_PEER_LEFT, "rank %d has destroyed its group or ended, but is still needed here",
                       publisher);
-        if (error) {
-            error->suspect = publisher;
-        }
+        error->suspect = publisher;
         return lane ? tti_fault_raise(e, lane, suspects, error) : TUTTI_PEER_LEFT;
     }
     return TUTTI_OK;
@@ -156,8 +150,8 @@ tutti_status tti_fault_timeout(struct tti_lane *lane, int publisher)
     append_ranks(names, sizeof(names), suspects, e->size);
     int64_t elapsed = (tti_now_ns() - lane->started_ns) / 1000000;
     tti_error_set(lane->error, TUTTI_TIMEOUT, "%s (call %llu, lane %d) waited %lld ms; %s: rank %s",
-                  tutti_operation_name(lane->op->kind), (unsigned long long)lane->call, lane->index,
-                  (long long)elapsed, how, names);
+                  tutti_operation_name(lane->op->kind), (unsigned long long)lane->call, lane->index, (long long)elapsed,
+                  how, names);
     lane->error->elapsed_ms = elapsed;
     return tti_fault_raise(e, lane, suspects, lane->error);
 }

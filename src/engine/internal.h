@@ -19,13 +19,13 @@ struct tti_stamp {
 struct tti_lane {
     struct tti_engine *engine;
     int index;
-    uint32_t digest;        /* rolling, over the descriptors of all earlier calls */
-    uint32_t alarm_seen;    /* value of the alarm word when it was last looked into */
-    uint32_t cursor;        /* where the next call starts in the ring of windows */
-    bool committed;         /* the windows may be written */
-    bool staged;             /* this call uses windows, its own or others' */
-    uint64_t call;          /* number of the current call, from 1 */
-    uint64_t credit;        /* every peer has arrived at this call */
+    uint32_t digest;     /* rolling, over the descriptors of all earlier calls */
+    uint32_t alarm_seen; /* value of the alarm word when it was last looked into */
+    uint32_t cursor;     /* where the next call starts in the ring of windows */
+    bool committed;      /* the windows may be written */
+    bool staged;         /* this call uses windows, its own or others' */
+    uint64_t call;       /* number of the current call, from 1 */
+    uint64_t credit;     /* every peer has arrived at this call */
     struct tti_stamp stamps[TTI_WINDOWS];
     const void **sources;   /* size entries, for folds */
     double *scales;         /* size entries */
@@ -50,7 +50,7 @@ struct tti_engine {
     unsigned char **segments;
     unsigned char *bell;
     int futex_private; /* FUTEX_PRIVATE_FLAG or 0 */
-    bool direct; /* every rank can reach every buffer */
+    bool direct;       /* every rank can reach every buffer */
     tti_commit_function commit;
     void *commit_user;
     const char *backend;

@@ -22,18 +22,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TTI_MAX_RANKS     1024
-#define TTI_LINE          128u
-#define TTI_PAGE          4096u
-#define TTI_RING          32u /* arrival lines a lane; a power of two */
-#define TTI_PAYLOAD       100u
-#define TTI_WINDOWS       4u
-#define TTI_ENVELOPES     16u  /* envelopes in flight from one rank to another */
-#define TTI_ENVELOPE      256u
-#define TTI_CHUNKS        4u
-#define TTI_CHUNK         32768u
-#define TTI_LAYOUT_MAGIC  0x69747475u /* "utti" */
-#define TTI_LAYOUT_ABI    1u
+#define TTI_MAX_RANKS    1024
+#define TTI_LINE         128u
+#define TTI_PAGE         4096u
+#define TTI_RING         32u /* arrival lines a lane; a power of two */
+#define TTI_PAYLOAD      100u
+#define TTI_WINDOWS      4u
+#define TTI_ENVELOPES    16u /* envelopes in flight from one rank to another */
+#define TTI_ENVELOPE     256u
+#define TTI_CHUNKS       4u
+#define TTI_CHUNK        32768u
+#define TTI_LAYOUT_MAGIC 0x69747475u /* "utti" */
+#define TTI_LAYOUT_ABI   1u
 
 /* One call of one rank. `sequence` is stored last and says that the rest is there. */
 struct tti_arrival {
@@ -111,7 +111,7 @@ struct tti_envelope {
     int32_t tag;
     int16_t dtype;
     int8_t ndim;
-    int8_t eager; /* 1: the data follow */
+    int8_t eager;                          /* 1: the data follow */
     unsigned char body[TTI_ENVELOPE - 24]; /* ndim int64 dimensions, then the data */
 };
 static_assert(sizeof(struct tti_envelope) == TTI_ENVELOPE, "an envelope is four cache lines");
@@ -120,11 +120,11 @@ struct tti_layout {
     int size;
     int lanes;
     size_t window;
-    size_t fault;    /* offsets in a segment */
-    size_t lane;     /* first lane control   */
-    size_t pairs;    /* first pair control   */
-    size_t windows;  /* first lane's windows */
-    size_t rings;    /* first pair's rings   */
+    size_t fault;   /* offsets in a segment */
+    size_t lane;    /* first lane control   */
+    size_t pairs;   /* first pair control   */
+    size_t windows; /* first lane's windows */
+    size_t rings;   /* first pair's rings   */
     size_t ring_stride;
     size_t segment_bytes;
     size_t bell_bytes;

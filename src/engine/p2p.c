@@ -14,8 +14,9 @@ tutti_status tti_p2p_create(struct tti_engine *e, tutti_error *error)
         pthread_mutex_init(&e->p2p->lock, NULL);
         e->p2p->peers = calloc((size_t)e->size, sizeof(*e->p2p->peers));
     }
-    return e->p2p && e->p2p->peers ? TUTTI_OK
-                                   : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for messages of %d ranks", e->size);
+    return e->p2p && e->p2p->peers
+               ? TUTTI_OK
+               : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for messages of %d ranks", e->size);
 }
 
 void tti_p2p_destroy(struct tti_engine *e)
@@ -297,11 +298,12 @@ static tutti_status first_failure(struct batch *b)
         char what[96];
         describe_request(r->op, what, sizeof(what));
         if (r->status == TUTTI_MISMATCH) {
-            tti_error_set(b->error, TUTTI_MISMATCH,
-                          "%s: the message from rank %d has %lld elements of %s, the tensor holds %zu of %s; the message "
-                          "stays receivable",
-                          what, r->came.source, (long long)r->came.count, tutti_dtype_name(r->came.dtype), r->op->count,
-                          tutti_dtype_name(r->op->dtype));
+            tti_error_set(
+                b->error, TUTTI_MISMATCH,
+                "%s: the message from rank %d has %lld elements of %s, the tensor holds %zu of %s; the message "
+                "stays receivable",
+                what, r->came.source, (long long)r->came.count, tutti_dtype_name(r->came.dtype), r->op->count,
+                tutti_dtype_name(r->op->dtype));
         } else if (r->status == TUTTI_PEER_LEFT) {
             tti_error_set(b->error, TUTTI_PEER_LEFT, "%s: the other side has destroyed its group or ended", what);
         } else if (r->status != TUTTI_OK) {
@@ -376,8 +378,8 @@ tutti_status tti_engine_run_p2p(struct tti_engine *e, tutti_op *const *ops, size
     return status;
 }
 
-tutti_status tti_engine_probe(struct tti_engine *e, int32_t peer, int32_t tag, int32_t *found,
-                              tutti_message *message, tutti_error *error)
+tutti_status tti_engine_probe(struct tti_engine *e, int32_t peer, int32_t tag, int32_t *found, tutti_message *message,
+                              tutti_error *error)
 {
     tutti_status status = tti_fault_check(e, NULL, -1, error);
     if (status != TUTTI_OK) {

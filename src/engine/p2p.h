@@ -21,11 +21,11 @@ struct tti_request {
     struct tti_request *next;
     tutti_op *op;
     tutti_status status;
-    _Atomic bool done; /* release by whoever ends it, acquire by the thread that waits; then status is valid */
-    bool posted;      /* send: its envelope is out    */
-    uint64_t number;  /* send: of its envelope        */
-    uint64_t bytes;   /* of the message               */
-    uint64_t moved;   /* bytes copied so far          */
+    _Atomic bool done;  /* release by whoever ends it, acquire by the thread that waits; then status is valid */
+    bool posted;        /* send: its envelope is out    */
+    uint64_t number;    /* send: of its envelope        */
+    uint64_t bytes;     /* of the message               */
+    uint64_t moved;     /* bytes copied so far          */
     tutti_message came; /* recv: what was matched     */
 };
 
@@ -34,7 +34,7 @@ struct tti_incoming {
     struct tti_incoming *next;
     uint64_t number;
     uint64_t bytes;
-    int64_t order;    /* of becoming known, over all peers: ANY_SOURCE takes the oldest */
+    int64_t order; /* of becoming known, over all peers: ANY_SOURCE takes the oldest */
     int32_t tag;
     tutti_dtype dtype;
     int32_t ndim;
@@ -57,18 +57,18 @@ struct tti_peer {
     uint64_t granted;
     uint64_t sent;
     uint64_t pulled;
-    uint64_t grants_seen;           /* of the peer's grants */
-    struct tti_request *streaming;  /* the send that the peer has granted */
+    uint64_t grants_seen;          /* of the peer's grants */
+    struct tti_request *streaming; /* the send that the peer has granted */
 };
 
 struct tti_p2p {
-    pthread_mutex_t lock;     /* everything below; never held while waiting */
+    pthread_mutex_t lock;      /* everything below; never held while waiting */
     struct tti_request *recvs; /* posted and not matched, in order of posting */
     struct tti_request *recvs_tail;
     int64_t order;
     int64_t sequence;
     _Atomic uint32_t alarm_clean; /* relaxed: the last value of the alarm word that meant no harm */
-    _Atomic uint32_t completed; /* bumped when a request of another thread has ended: what that thread sleeps on */
+    _Atomic uint32_t completed;   /* bumped when a request of another thread has ended: what that thread sleeps on */
     struct tti_peer *peers;
 };
 

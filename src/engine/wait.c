@@ -26,10 +26,10 @@
 #define SYS_futex_waitv 449
 #endif
 
-#define SLEEP_BLIND_NS 500000   /* the same on kernels without futex_waitv, for the alarm    */
-#define WAITV_MAX      128      /* FUTEX_WAITV_MAX of the kernel                             */
-#define POLLS_PER_LOOK 64       /* polls of the word for one look at the alarm               */
-#define YIELDS_PER_LOOK 8       /* yields for one look at the clock                          */
+#define SLEEP_BLIND_NS  500000 /* the same on kernels without futex_waitv, for the alarm    */
+#define WAITV_MAX       128    /* FUTEX_WAITV_MAX of the kernel                             */
+#define POLLS_PER_LOOK  64     /* polls of the word for one look at the alarm               */
+#define YIELDS_PER_LOOK 8      /* yields for one look at the clock                          */
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a futex sits on the low half of a 64-bit word");
 
@@ -127,8 +127,8 @@ void tti_sleep(const struct tti_engine *e, int channel, const struct tti_awaited
         uint64_t now = atomic_load_explicit(awaited[i].word, memory_order_seq_cst);
         changed = changed || now != seen[i];
         if (n < WAITV_MAX - 2) {
-            entries[n++] = (struct waitv_entry){.value = (uint32_t)seen[i], .address = (uintptr_t)awaited[i].word,
-                                                .flags = flags};
+            entries[n++] =
+                (struct waitv_entry){.value = (uint32_t)seen[i], .address = (uintptr_t)awaited[i].word, .flags = flags};
         }
     }
     if (own) {

@@ -89,7 +89,8 @@ static void left_rank(tutti_group *world)
     expect(sum(g, 10, TUTTI_CALL(.error = &e)) == TUTTI_OK, world, "left: before", &e);
     if (tutti_group_rank(world) != n - 1) {
         tutti_status status = tutti_barrier(g, TUTTI_CALL(.timeout_ms = 60000, .error = &e));
-        expect((status == TUTTI_PEER_LEFT || status == TUTTI_REVOKED) && e.suspect == n - 1, world, "left: barrier", &e);
+        expect((status == TUTTI_PEER_LEFT || status == TUTTI_REVOKED) && e.suspect == n - 1, world, "left: barrier",
+               &e);
         float x = 0;
         int64_t one = 1;
         DLTensor t = tutti_tensor_1d(&x, &one, TUTTI_F32);

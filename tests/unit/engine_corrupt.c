@@ -74,7 +74,8 @@ static void expect_corrupt(void (*spoil)(struct tti_envelope *v, struct tti_pair
     tutti_op op = op_of(TUTTI_OP_RECV, NULL, data, 4, 1);
     tutti_op *ops[] = {&op};
     assert_int_equal(tti_engine_run_p2p(c.engines[0], ops, 1, 1000, &e), TUTTI_OK);
-    *tti_envelope(e1, 1, 0, 1) = (struct tti_envelope){.number = 2, .bytes = 16, .dtype = TUTTI_I32, .ndim = 1, .eager = 1};
+    *tti_envelope(e1, 1, 0, 1) =
+        (struct tti_envelope){.number = 2, .bytes = 16, .dtype = TUTTI_I32, .ndim = 1, .eager = 1};
     memcpy(tti_envelope(e1, 1, 0, 1)->body, &four, sizeof(four));
     atomic_store(&control->posted, 2);
     spoil(tti_envelope(e1, 1, 0, 1), control);

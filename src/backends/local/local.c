@@ -157,8 +157,8 @@ static tutti_status open_group(const tutti_open_info *info, void **state, tutti_
     }
     struct local_state *s = calloc(1, sizeof(*s));
     unsigned char **segments = calloc((size_t)info->world_size, sizeof(*segments));
-    tutti_status status = s && segments ? meet(info, &s->region, error)
-                                        : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group");
+    tutti_status status =
+        s && segments ? meet(info, &s->region, error) : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group");
     if (status == TUTTI_OK) {
         for (int r = 0; r < info->world_size; r++) {
             segments[r] = segment_of(s->region, r);

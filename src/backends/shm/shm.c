@@ -259,7 +259,7 @@ const tutti_backend tti_backend_shm = {
     .size = sizeof(tutti_backend),
     .name = "shm",
     .priority = 80,
-    .capabilities = TUTTI_CAP_RANK_ORDER | TUTTI_CAP_ROUND_ONCE | TUTTI_CAP_SAME_BITS | TUTTI_CAP_CHECKS_CALLS |
-                    TUTTI_CAP_ONE_HOST,
+    .capabilities =
+        TUTTI_CAP_RANK_ORDER | TUTTI_CAP_ROUND_ONCE | TUTTI_CAP_SAME_BITS | TUTTI_CAP_CHECKS_CALLS | TUTTI_CAP_ONE_HOST,
     .ops = &ops,
 };

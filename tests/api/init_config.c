@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What tutti_init refuses before it meets anybody: every field of the configuration, every kind of setting, every
+ * variable. The status says what is wrong, the message names the culprit, the group is not written, and the process can
+ * go on: after each refusal a good tutti_init still works.
+ */
+#include "init_processes.h"
+
+#include <tutti/backend.h>
+
+#define LONG_NAME 400
+
+static tutti_group *const untouched = (tutti_group *)(uintptr_t)0x1234;
+
+static void refused(const char *file, int line, const tutti_config *config, tutti_status want, const char *word)
+{
+    tutti_error e;
+    memset(&e, 0x55, sizeof(e));
+    tutti_group *g = untouched;
+    tutti_status status = tutti_init(config, &g, &e);
+    test_status(file, line, "tutti_init", status, want, &e, word);
+    if (g != untouched) {
+        test_fail(file, line, "the group was written though tutti_init failed");
+    }
+    if (e.size != sizeof(e) || e.operation != TUTTI_OP_INIT) {
+        test_fail(file, line, "the error does not say that it comes from init");
+    }
+    if (tutti_init(config, &g, NULL) != want) {
+        test_fail(file, line, "another status without an error struct");
+    }
+}
+
+#define REFUSED(want, word, ...) refused(__FILE__, __LINE__, TUTTI_CONFIG(__VA_ARGS__), (want), (word))
+
+/* A world of one rank, made, used and given back. */
+static void good(const char *file, int line, const tutti_config *config)
+{
+    tutti_error e;
+    tutti_group *g = NULL;
+    test_status(file, line, "tutti_init", tutti_init(config, &g, &e), TUTTI_OK, &e, "");
+    if (g) {
+        test_still_works(file, line, g);
+        test_status(file, line, "tutti_group_destroy", tutti_group_destroy(g, &e), TUTTI_OK, &e, "");
+    }
+}
+
+#define GOOD(config) good(__FILE__, __LINE__, (config))
+
+static void fields(void)
+{
+    tutti_error e;
+    EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, "NULL", tutti_init(NULL, NULL, &e));
+    EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, "NULL", tutti_init(TUTTI_CONFIG(.world_size = 1), NULL, &e));
+
+    tutti_config c;
+    tutti_config_init(&c);
+    static const uint32_t sizes[] = {0, 1, sizeof(tutti_config) - 8, sizeof(tutti_config) + 8, UINT32_MAX};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        c.size = sizes[i];
+        refused(__FILE__, __LINE__, &c, TUTTI_INVALID_ARGUMENT, "config.size");
+    }
+    REFUSED(TUTTI_INVALID_ARGUMENT, "config.flags 0x1", .flags = 1);
+    REFUSED(TUTTI_INVALID_ARGUMENT, "config.flags 0x80000000", .flags = 0x80000000u);
+
+    REFUSED(TUTTI_INVALID_ARGUMENT, "config.rank is 3", .rank = 3, .world_size = 3, .backend = "null");
+    REFUSED(TUTTI_INVALID_ARGUMENT, "config.rank is -1", .rank = -1, .world_size = 3, .backend = "null");
+    REFUSED(TUTTI_INVALID_ARGUMENT, "config.world_size -2", .world_size = -2);
+    REFUSED(TUTTI_INVALID_ARGUMENT, "config.rank is 2147483647", .rank = INT32_MAX, .world_size = INT32_MAX);
+
+    REFUSED(TUTTI_INVALID_ARGUMENT, "config.timeout_ms", .timeout_ms = -2, .world_size = 1);
+    REFUSED(TUTTI_INVALID_ARGUMENT, "config.timeout_ms", .timeout_ms = INT64_MIN, .world_size = 1);
+    REFUSED(TUTTI_INVALID_ARGUMENT, "config.timeout_ms", .timeout_ms = INT64_MAX, .world_size = 1);
+    REFUSED(TUTTI_INVALID_ARGUMENT, "config.lanes", .lanes = TUTTI_MAX_LANES + 1, .world_size = 1);
+    REFUSED(TUTTI_INVALID_ARGUMENT, "config.lanes", .lanes = -1, .world_size = 1);
+    REFUSED(TUTTI_INVALID_ARGUMENT, "config.lanes", .lanes = INT32_MIN, .world_size = 1);
+
+    REFUSED(TUTTI_INVALID_ARGUMENT, "config.device", .device = "tpu", .world_size = 1);
+    REFUSED(TUTTI_INVALID_ARGUMENT, "config.device", .device = "", .world_size = 1);
+    GOOD(NULL);
+}
+
+static void lanes(void)
+{
+    tutti_error e;
+    tutti_group *g = NULL;
+    EXPECT_OK(tutti_init(TUTTI_CONFIG(.lanes = 0, .world_size = 1), &g, &e));
+    EXPECT(tutti_group_lanes(g) == 1);
+    EXPECT_OK(tutti_group_destroy(g, NULL));
+    EXPECT_OK(tutti_init(TUTTI_CONFIG(.lanes = TUTTI_MAX_LANES, .world_size = 1), &g, &e));
+    EXPECT(tutti_group_lanes(g) == TUTTI_MAX_LANES);
+    EXPECT_OK(tutti_barrier(g, TUTTI_CALL(.lane = TUTTI_MAX_LANES - 1)));
+    EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, "lane", tutti_barrier(g, TUTTI_CALL(.lane = 16, .error = &e)));
+    EXPECT_USABLE(g);
+    EXPECT_OK(tutti_group_destroy(g, NULL));
+}
+
+static void settings(void)
+{
+    static const struct {
+        const char *text;
+        const char *word;
+    } bad[] = {
+        {"no.such.key=1", "no.such.key"},
+        {"lanes", "lanes"},
+        {"=4", "=4"},
+        {"", "\"\""},
+        {"Lanes=4", "Lanes"},
+        {"lanes =4", "lanes "},
+        {"lanes=", "lanes"},
+        {"lanes=0", "lanes"},
+        {"lanes=17", "lanes"},
+        {"lanes=-1", "lanes"},
+        {"lanes= 2", "lanes"},
+        {"lanes=2x", "lanes"},
+        {"lanes=2K", "lanes"},
+        {"lanes=0x2", "lanes"},
+        {"lanes=99999999999999999999", "lanes"},
+        {"timeout_ms=-2", "timeout_ms"},
+        {"timeout_ms=soon", "timeout_ms"},
+        {"engine.window=16383", "engine.window"},
+        {"engine.window=64T", "engine.window"},
+        {"engine.window=1KB", "engine.window"},
+        {"engine.window=9223372036854775807G", "engine.window"},
+        {"engine.window=8G", "engine.window"},
+        {"engine.zero_copy=maybe", "engine.zero_copy"},
+        {"engine.zero_copy=2", "engine.zero_copy"},
+        {"engine.zero_copy=", "engine.zero_copy"},
+        {"engine.spin_us=-2", "engine.spin_us"},
+        {"engine.yield_us=1000001", "engine.yield_us"},
+        {"device=cpu|cuda", "device"},
+        {"device=cp", "device"},
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        const char *const list[] = {"engine.window=64K", bad[i].text, NULL};
+        tutti_error e;
+        tutti_group *g = untouched;
+        tutti_status status = tutti_init(TUTTI_CONFIG(.world_size = 1, .settings = list), &g, &e);
+        if (status != TUTTI_INVALID_ARGUMENT || !strstr(e.message, bad[i].word) || g != untouched) {
+            fprintf(stderr, "setting \"%s\": got %s: %s\n", bad[i].text, tutti_status_name(status), e.message);
+            test_fail(__FILE__, __LINE__, "a bad setting");
+        }
+    }
+    const char *const fine[] = {"lanes=3", "timeout_ms=-1", "engine.window=64k", "engine.zero_copy=OFF", NULL};
+    const char *const none[] = {NULL};
+    tutti_group *g = NULL;
+    EXPECT_OK(tutti_init(TUTTI_CONFIG(.world_size = 1, .settings = fine), &g, NULL));
+    EXPECT(tutti_group_lanes(g) == 3);
+    EXPECT_USABLE(g);
+    EXPECT_OK(tutti_group_destroy(g, NULL));
+    GOOD(TUTTI_CONFIG(.world_size = 1, .settings = none));
+}
+
+/* One variable at a time: the message names it, and what the program asks for itself counts more. */
+static void variables(void)
+{
+    static const struct {
+        const char *name;
+        const char *value;
+    } bad[] = {
+        {"TUTTI_LANES", "17"},          {"TUTTI_LANES", "many"},       {"TUTTI_LANES", ""},
+        {"TUTTI_TIMEOUT_MS", "-2"},     {"TUTTI_TIMEOUT_MS", "1s"},    {"TUTTI_ENGINE_WINDOW", "1"},
+        {"TUTTI_ENGINE_WINDOW", "1Q"},  {"TUTTI_ENGINE_SPIN_US", "x"}, {"TUTTI_ENGINE_ZERO_COPY", "si"},
+        {"TUTTI_DEVICE", "fpga"},       {"TUTTI_RANK", "0"},           {"TUTTI_WORLD_SIZE", "1"},
+        {"RANK", "0"},                  {"WORLD_SIZE", "2"},           {"PMIX_RANK", "0"},
+        {"OMPI_COMM_WORLD_RANK", "0"},  {"PMI_SIZE", "3"},
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        tutti_error e;
+        tutti_group *g = untouched;
+        setenv(bad[i].name, bad[i].value, 1);
+        tutti_status status = tutti_init(NULL, &g, &e);
+        if (status != TUTTI_INVALID_ARGUMENT || !strstr(e.message, bad[i].name) || g != untouched) {
+            fprintf(stderr, "%s=%s: got %s: %s\n", bad[i].name, bad[i].value, tutti_status_name(status), e.message);
+            test_fail(__FILE__, __LINE__, "a bad variable");
+        }
+        unsetenv(bad[i].name);
+    }
+
+    /* Contradictions within one family. */
+    setenv("RANK", "1", 1);
+    setenv("WORLD_RANK", "0", 1);
+    setenv("WORLD_SIZE", "2", 1);
+    REFUSED(TUTTI_INVALID_ARGUMENT, "WORLD_RANK", .backend = "null");
+    unsetenv("WORLD_RANK");
+    setenv("LOCAL_RANK", "2", 1);
+    REFUSED(TUTTI_INVALID_ARGUMENT, "LOCAL_RANK", .backend = "null");
+    setenv("LOCAL_RANK", "1", 1);
+    setenv("LOCAL_WORLD_SIZE", "3", 1);
+    REFUSED(TUTTI_INVALID_ARGUMENT, "LOCAL_WORLD_SIZE", .backend = "null");
+    test_stand_alone();
+
+    setenv("TUTTI_LANES", "5", 1);
+    const char *const list[] = {"lanes=6", NULL};
+    tutti_group *g = NULL;
+    EXPECT_OK(tutti_init(NULL, &g, NULL));
+    EXPECT(tutti_group_lanes(g) == 5);
+    EXPECT_OK(tutti_group_destroy(g, NULL));
+    EXPECT_OK(tutti_init(TUTTI_CONFIG(.settings = list), &g, NULL));
+    EXPECT(tutti_group_lanes(g) == 6);
+    EXPECT_OK(tutti_group_destroy(g, NULL));
+    EXPECT_OK(tutti_init(TUTTI_CONFIG(.settings = list, .lanes = 7), &g, NULL));
+    EXPECT(tutti_group_lanes(g) == 7);
+    /* A sub-group takes its parent's values, not the variable's, unless it is told otherwise. */
+    const int32_t self = 0;
+    tutti_group *child = NULL;
+    EXPECT_OK(tutti_group_create(g, &self, 1, NULL, &child, NULL));
+    EXPECT(tutti_group_lanes(child) == 7);
+    EXPECT_OK(tutti_group_destroy(child, NULL));
+    EXPECT_OK(tutti_group_create(g, &self, 1, TUTTI_CONFIG(.lanes = 2), &child, NULL));
+    EXPECT(tutti_group_lanes(child) == 2);
+    EXPECT_OK(tutti_group_destroy(child, NULL));
+    EXPECT_OK(tutti_group_destroy(g, NULL));
+    unsetenv("TUTTI_LANES");
+}
+
+static void long_names(void)
+{
+    char name[LONG_NAME + 1];
+    char text[LONG_NAME + 32];
+    memset(name, 'n', LONG_NAME);
+    name[LONG_NAME] = '\0';
+    REFUSED(TUTTI_INVALID_ARGUMENT, "config.backend", .backend = name, .world_size = 1);
+    REFUSED(TUTTI_INVALID_ARGUMENT, "config.device", .device = name, .world_size = 1);
+    REFUSED(TUTTI_INVALID_ARGUMENT, "config.store", .store = name, .world_size = 1);
+    snprintf(text, sizeof(text), "unix:%s", name);
+    REFUSED(TUTTI_INVALID_ARGUMENT, "config.store", .store = text, .world_size = 1);
+    snprintf(text, sizeof(text), "unix:%.200s", name);
+    REFUSED(TUTTI_INVALID_ARGUMENT, "unix:nnn", .store = text, .world_size = 1); /* no such long socket names */
+    snprintf(text, sizeof(text), "%s=1", name);
+    const char *const list[] = {text, NULL};
+    REFUSED(TUTTI_INVALID_ARGUMENT, "nnnn", .world_size = 1, .settings = list);
+    REFUSED(TUTTI_NOT_FOUND, "nnnn", .world_size = 1, .backend = name + LONG_NAME - 250);
+    setenv("TUTTI_STORE", name, 1);
+    REFUSED(TUTTI_INVALID_ARGUMENT, "TUTTI_STORE", .flags = 0);
+    unsetenv("TUTTI_STORE");
+    setenv("TUTTI_BACKEND", name, 1);
+    REFUSED(TUTTI_INVALID_ARGUMENT, "TUTTI_BACKEND", .flags = 0);
+    unsetenv("TUTTI_BACKEND");
+    GOOD(NULL);
+}
+
+static void backends(void)
+{
+    static const char *const known[] = {"auto", "shm", "local", "null"};
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        REFUSED(TUTTI_NOT_FOUND, known[i], .backend = "infiniband", .world_size = 1);
+    }
+    REFUSED(TUTTI_NOT_FOUND, "\"infiniband\"", .backend = "infiniband", .world_size = 1);
+    REFUSED(TUTTI_NOT_FOUND, "\"nccl\"", .backend = "cpu:shm,cuda:nccl", .world_size = 1);
+    REFUSED(TUTTI_NOT_FOUND, "\"gloom\"", .backend = "cpu:gloom", .world_size = 1);
+    REFUSED(TUTTI_INVALID_ARGUMENT, "tpu:shm", .backend = "tpu:shm", .world_size = 1);
+    REFUSED(TUTTI_INVALID_ARGUMENT, "cpu:shm,", .backend = "cpu:shm,", .world_size = 1);
+    REFUSED(TUTTI_INVALID_ARGUMENT, "cpu:local", .backend = "cpu:shm,cpu:local", .world_size = 1); /* two for one */
+    REFUSED(TUTTI_NOT_AVAILABLE, "cuda", .device = "cuda", .world_size = 1);
+    REFUSED(TUTTI_NOT_AVAILABLE, "rocm", .device = "rocm", .device_index = 1, .world_size = 1);
+    setenv("TUTTI_BACKEND", "carrier-pigeon", 1);
+    REFUSED(TUTTI_NOT_FOUND, "carrier-pigeon", .flags = 0);
+    unsetenv("TUTTI_BACKEND");
+
+    static const struct {
+        const char *asked;
+        const char *got;
+    } good_ones[] = {{"SHM", "shm"},         {"Local", "local"}, {"mock", "local"},   {"MOCK", "local"},
+                     {"cpu:shm", "shm"},     {"AUTO", NULL},     {"cpu:auto", NULL},  {"cpu:Mock", "local"},
+                     {"Null", "null"}};
+    for (size_t i = 0; i < sizeof(good_ones) / sizeof(good_ones[0]); i++) {
+        tutti_error e;
+        tutti_group *g = NULL;
+        EXPECT_OK(tutti_init(TUTTI_CONFIG(.backend = good_ones[i].asked, .world_size = 1), &g, &e));
+        const char *name = tutti_group_backend(g);
+        EXPECT(name && (!good_ones[i].got || strcmp(name, good_ones[i].got) == 0));
+        if (g) {
+            EXPECT_USABLE(g);
+            EXPECT_OK(tutti_group_destroy(g, &e));
+        }
+    }
+}
+
+static tutti_status no_set(void *user, const char *key, const void *value, size_t length)
+{
+    (void)user;
+    (void)key;
+    (void)value;
+    (void)length;
+    return TUTTI_NO_RESOURCE;
+}
+
+static tutti_status no_get(void *user, const char *key, void *value, size_t capacity, size_t *length,
+                           int64_t timeout_ms)
+{
+    (void)user;
+    (void)key;
+    (void)value;
+    (void)capacity;
+    (void)timeout_ms;
+    *length = 0;
+    return TUTTI_TIMEOUT;
+}
+
+static void stores(void)
+{
+    REFUSED(TUTTI_INVALID_ARGUMENT, "TUTTI_STORE", .world_size = 2);
+    static const char *const bad[] = {"nonsense",           "unix:",           "tcp://",           "tcp://host",
+                                      "tcp://127.0.0.1:0x", "tcp://[::1:5",    "memory:",          "file:",
+                                      "http://a:1",         "tcp://a:70000",   "unix:\x01" "name", "tcp://:99"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        REFUSED(TUTTI_INVALID_ARGUMENT, "", .store = bad[i], .rank = 1, .world_size = 2, .timeout_ms = 1000);
+    }
+    setenv("TUTTI_STORE", "", 1);
+    REFUSED(TUTTI_INVALID_ARGUMENT, "TUTTI_STORE", .flags = 0);
+    unsetenv("TUTTI_STORE");
+    REFUSED(TUTTI_SYSTEM, "/no/such/folder/store", .store = "file:/no/such/folder/store", .world_size = 1);
+
+    tutti_store_callbacks callbacks = {.size = sizeof(callbacks), .set = no_set, .get = no_get};
+    REFUSED(TUTTI_INVALID_ARGUMENT, "store_callbacks", .store = "memory:a", .store_callbacks = &callbacks);
+    REFUSED(TUTTI_NO_RESOURCE, "callback set", .store_callbacks = &callbacks, .world_size = 2);
+    callbacks.size = 0;
+    REFUSED(TUTTI_INVALID_ARGUMENT, "size", .store_callbacks = &callbacks, .world_size = 2);
+    callbacks.size = sizeof(callbacks) + 8;
+    REFUSED(TUTTI_INVALID_ARGUMENT, "size", .store_callbacks = &callbacks, .world_size = 2);
+    callbacks.size = sizeof(callbacks);
+    callbacks.flags = 2;
+    REFUSED(TUTTI_INVALID_ARGUMENT, "flags", .store_callbacks = &callbacks, .world_size = 2);
+    callbacks.flags = 0;
+    callbacks.get = NULL;
+    REFUSED(TUTTI_INVALID_ARGUMENT, "get", .store_callbacks = &callbacks, .world_size = 2);
+    GOOD(NULL);
+}
+
+int main(void)
+{
+    test_stand_alone();
+    fields();
+    lanes();
+    settings();
+    variables();
+    long_names();
+    backends();
+    stores();
+    EXPECT_OK(tutti_finalize(NULL));
+    return test_result();
+}
