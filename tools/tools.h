@@ -10,5 +10,6 @@
 int tutti_tool_run(int argc, char **argv);
 int tutti_tool_info(int argc, char **argv);
 int tutti_tool_check(int argc, char **argv);
+int tutti_tool_bench(int argc, char **argv);
 
 #endif

@@ -4,7 +4,8 @@
  *
  * A group is an ordered set of ranks 0..size-1 that run operations together. The first one comes from tutti_init;
  * others are made from it. A tutti_group pointer is a handle (index and generation), never an address: using one that
- * was destroyed is BAD_STATE, not a crash. With the `local` backend every thread has its own handle.
+ * was destroyed is BAD_STATE, not a crash. With the `local` backend every thread has its own handle, and is the rank: when
+ * the thread that made the group ends, the others get PEER_LEFT.
  */
 #ifndef TUTTI_GROUP_H
 #define TUTTI_GROUP_H

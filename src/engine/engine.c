@@ -116,11 +116,16 @@ tutti_status tti_engine_create(const struct tti_engine_options *options, struct 
     return TUTTI_OK;
 }
 
-void tti_engine_destroy(struct tti_engine *e)
+void tti_engine_leave(struct tti_engine *e)
 {
     /* release: pairs with the acquire in look_around; whatever this rank owed has been published before */
     atomic_store_explicit(&tti_header(e, e->rank)->left, 1, memory_order_release);
     tti_ring_alarm(e);
+}
+
+void tti_engine_destroy(struct tti_engine *e)
+{
+    tti_engine_leave(e);
     engine_free(e);
 }
 

@@ -41,7 +41,10 @@ tutti_status tti_engine_segment_check(const unsigned char *segment, const struct
 tutti_status tti_engine_create(const struct tti_engine_options *options, struct tti_engine **engine,
                                tutti_error *error);
 
-/* Tells the others that this rank has left, and frees the private part. The segments stay the backend's. */
+/* Tells the others that this rank has left: whoever still needs it gets PEER_LEFT. */
+void tti_engine_leave(struct tti_engine *engine);
+
+/* Leaves, and frees the private part. The segments stay the backend's. */
 void tti_engine_destroy(struct tti_engine *engine);
 
 /* The functions behind tutti_backend_ops of the same names. */

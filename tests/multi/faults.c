@@ -5,6 +5,7 @@
  * started (processes) and, on rank 0, on threads. Every case works on a group of its own, because most of them end with
  * that group failed; the world group keeps the ranks in step.
  */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -189,6 +190,48 @@ static void late_message(tutti_group *world)
     tutti_group_destroy(g, NULL);
 }
 
+struct early_end {
+    const char *store;
+    int32_t rank;
+    tutti_status status;
+    tutti_error error;
+};
+
+/* Rank 1 is a thread that ends without destroying its group. */
+static void *rank_that_ends(void *argument)
+{
+    struct early_end *t = argument;
+    tutti_group *g = NULL;
+    t->status = tutti_init(
+        TUTTI_CONFIG(.backend = "local", .rank = t->rank, .world_size = 2, .store = t->store, .timeout_ms = 60000), &g,
+        &t->error);
+    if (t->status == TUTTI_OK && t->rank == 0) {
+        t->status = tutti_barrier(g, TUTTI_CALL(.error = &t->error));
+        tutti_group_destroy(g, NULL);
+    }
+    return NULL;
+}
+
+static void thread_ends_early(void)
+{
+    struct early_end ranks[2];
+    pthread_t threads[2];
+    for (int r = 0; r < 2; r++) {
+        ranks[r] = (struct early_end){.store = "memory:early-end", .rank = r};
+        if (pthread_create(&threads[r], NULL, rank_that_ends, &ranks[r]) != 0) {
+            abort();
+        }
+    }
+    for (int r = 0; r < 2; r++) {
+        pthread_join(threads[r], NULL);
+    }
+    if (ranks[1].status != TUTTI_OK || ranks[0].status != TUTTI_PEER_LEFT || ranks[0].error.suspect != 1) {
+        fprintf(stderr, "a thread that ended: got %s \"%s\"\n", tutti_status_name(ranks[0].status),
+                ranks[0].error.message);
+        failures++;
+    }
+}
+
 static tutti_status all_cases(tutti_group *world, void *user)
 {
     (void)user;
@@ -217,6 +260,9 @@ int main(void)
             fprintf(stderr, "threads: %s\n", e.message);
             failures++;
         }
+    }
+    if (tutti_group_rank(world) == 0) {
+        thread_ends_early();
     }
     tutti_barrier(world, NULL);
     if (tutti_group_size(world) > 1) {

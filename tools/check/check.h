@@ -107,8 +107,6 @@ bool tti_check_sabotaged(const struct tti_check *c, enum tti_check_spoil what);
 
 /* ---- ranks.c: where the ranks come from ---- */
 
-/* True inside `tutti run`, torchrun, mpirun, srun, ...: the environment says how many ranks there are. */
-bool tti_check_in_launcher(void);
 /* Runs the ranks as threads / becomes `tutti run -n N -- tutti check ...` / is one rank of a launcher's job. Returns
  * the exit code. */
 int tti_check_run_threads(const struct tti_check_options *options);

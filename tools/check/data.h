@@ -62,6 +62,9 @@ void tti_check_tensor_untouched(struct tti_check *c, struct tti_check_tensor *x,
 
 /* ---- expect.c: comparisons ---- */
 
+/* Whether a backend with these capabilities promises every bit of a reduction; if not, it has an error bound. */
+bool tti_check_promises_bits(uint32_t capabilities, tutti_dtype dtype);
+
 /* Elements [at, at + count) of a result are elements [first, ...) of rank's data, bit for bit. */
 void tti_check_expect_copy(struct tti_check *c, const unsigned char *result, tutti_dtype dtype, size_t at, size_t count,
                            int rank, enum tti_check_pattern pattern, uint64_t first);

@@ -60,14 +60,13 @@ void tti_check_expect_copy(struct tti_check *c, const unsigned char *result, tut
     }
 }
 
-/* Whether the group's backend promises every bit of this reduction. */
-static bool promises_bits(const struct tti_check *c, tutti_dtype dtype)
+bool tti_check_promises_bits(uint32_t capabilities, tutti_dtype dtype)
 {
     if (!tti_check_format_of(dtype)) {
         return true;
     }
     const bool wide = dtype == TUTTI_F64 || dtype == TUTTI_F32;
-    return (c->capabilities & TUTTI_CAP_RANK_ORDER) && (wide || (c->capabilities & TUTTI_CAP_ROUND_ONCE));
+    return (capabilities & TUTTI_CAP_RANK_ORDER) && (wide || (capabilities & TUTTI_CAP_ROUND_ONCE));
 }
 
 /* True: the block is as it should be. */
@@ -93,7 +92,7 @@ void tti_check_expect_fold(struct tti_check *c, const unsigned char *result, con
                            size_t at, size_t count, uint64_t first)
 {
     const size_t item = tutti_dtype_size(plan->dtype);
-    const bool bounded = !promises_bits(c, plan->dtype);
+    const bool bounded = !tti_check_promises_bits(c->capabilities, plan->dtype);
     struct tti_check_fold *fold = tti_check_memory(sizeof(*fold));
     uint64_t block[TTI_CHECK_BLOCK];
     for (size_t done = 0; done < count;) {

@@ -3,35 +3,16 @@
  * Where the ranks come from. Inside a launcher's job every process is one rank. Alone, `tutti check` makes its ranks
  * itself: as threads for the backend `local`, else by becoming `tutti run` on itself, which then starts the ranks.
  */
-#include <errno.h>
-#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "check/check.h"
+#include "common/launcher.h"
 
 /* Set for the ranks of our own `tutti run`: "terminal" if rank 0 may draw a progress line, else "pipe". */
 #define STARTED "TUTTI_CHECK_STARTED"
-
-bool tti_check_in_launcher(void)
-{
-    /* A rank number together with a size: Slurm sets the size alone in a shell that is no rank. */
-    static const char *const pairs[][2] = {
-        {"TUTTI_RANK", "TUTTI_WORLD_SIZE"}, {"RANK", "WORLD_SIZE"},
-        {"WORLD_RANK", "WORLD_SIZE"},       {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-        {"PMI_RANK", "PMI_SIZE"},           {"PMIX_RANK", "PMIX_NAMESPACE"},
-        {"SLURM_PROCID", "SLURM_NTASKS"},
-    };
-    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
-        if (getenv(pairs[i][0]) && getenv(pairs[i][1])) {
-            return true;
-        }
-    }
-    return false;
-}
 
 struct shared {
     const struct tti_check_options *options;
@@ -85,21 +66,12 @@ int tti_check_launch(const struct tti_check_options *options)
         fprintf(stderr, "tutti check: %s is set, but nothing says which rank this is: unset it\n", STARTED);
         return 2;
     }
-    static char self[PATH_MAX];
-    const ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    if (length < 0 || access(self, X_OK) != 0) {
-        snprintf(self, sizeof(self), "/proc/self/exe"); /* replaced while it runs: start the old one */
-    }
-    char ranks[16];
     char seed[32];
     char timeout[32];
-    snprintf(ranks, sizeof(ranks), "%d", options->ranks);
     snprintf(seed, sizeof(seed), "%llu", (unsigned long long)options->seed);
     snprintf(timeout, sizeof(timeout), "%lldms", (long long)options->timeout_ms);
-    const char *arguments[24] = {self, "run", "-n", ranks, "--no-prefix", "--", self, "check", "--seed", seed};
-    size_t n = 10;
-    arguments[n++] = "--timeout";
-    arguments[n++] = timeout;
+    const char *arguments[12] = {"--seed", seed, "--timeout", timeout};
+    size_t n = 4;
     if (options->backend) {
         arguments[n++] = "--backend";
         arguments[n++] = options->backend;
@@ -113,7 +85,5 @@ int tti_check_launch(const struct tti_check_options *options)
     }
     arguments[n] = NULL;
     setenv(STARTED, isatty(STDOUT_FILENO) == 1 ? "terminal" : "pipe", 1);
-    execv(self, (char *const *)arguments);
-    fprintf(stderr, "tutti check: cannot start %s run: %s\n", self, strerror(errno));
-    return 1;
+    return tti_launch_self("check", options->ranks, arguments);
 }

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cpu.h"
 #include "check/check.h"
+#include "common/launcher.h"
 #include "common/number.h"
 #include "tools.h"
 
@@ -101,29 +101,6 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     }
 }
 
-/* Whether a backend of that name can be used here; says why not. "auto" and "cpu:shm,..." are the library's to judge. */
-static bool usable(const char *name)
-{
-    char why[256] = "";
-    if (!name || strchr(name, ':') || strcmp(name, "auto") == 0) {
-        return true;
-    }
-    const tutti_backend *backend = tutti_backend_find(name);
-    if (!backend) {
-        fprintf(stderr, "tutti check: there is no backend '%s'; known are", name);
-        for (size_t i = 0; (backend = tutti_backend_at(i)) != NULL; i++) {
-            fprintf(stderr, "%s%s", i == 0 ? " " : ", ", backend->name);
-        }
-        fprintf(stderr, "\n");
-        return false;
-    }
-    if (!tutti_backend_available(backend, why, sizeof(why))) {
-        fprintf(stderr, "tutti check: the backend '%s' is not available here: %s\n", name, why);
-        return false;
-    }
-    return true;
-}
-
 int tutti_tool_check(int argc, char **argv)
 {
     struct tti_check_options options = {.seed = 1, .timeout_ms = 60000, .sabotage = getenv("TUTTI_CHECK_SABOTAGE")};
@@ -132,23 +109,20 @@ int tutti_tool_check(int argc, char **argv)
     if (argp_parse(&argp, argc, argv, 0, NULL, &options) != 0) {
         return TTI_EXIT_USAGE;
     }
-    const bool joins = tti_check_in_launcher();
+    const bool joins = tti_in_launcher();
     if (!joins && options.ranks == 0) {
-        const int cpus = (int)tti_cpu_count();
-        options.ranks = cpus < 2 ? 2 : cpus;
+        options.ranks = tti_default_ranks();
     }
     if (options.list) {
         tti_check_list(&options, options.ranks > 0 ? options.ranks : 2);
         return 0;
     }
     const char *name = options.backend ? options.backend : getenv("TUTTI_BACKEND");
-    if (!usable(name)) {
+    if (!tti_backend_usable("tutti check", name)) {
         return 1;
     }
     if (joins) {
         return tti_check_join(&options);
     }
-    const tutti_backend *backend = name ? tutti_backend_find(name) : NULL;
-    return backend && (backend->capabilities & TUTTI_CAP_ONE_PROCESS) ? tti_check_run_threads(&options)
-                                                                      : tti_check_launch(&options);
+    return tti_backend_has_threads(name) ? tti_check_run_threads(&options) : tti_check_launch(&options);
 }

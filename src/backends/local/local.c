@@ -2,6 +2,9 @@
 /*
  * local: ranks are threads. Rank 0 makes one mapping that holds every segment and the bell, and announces where it is; the
  * others take a reference. The last one to close frees it, so a rank that leaves early leaves its segment readable.
+ *
+ * A rank is the thread that opened the group. When that thread ends without closing it, a destructor of thread-specific
+ * data tells the others, so that they get PEER_LEFT at once instead of waiting for their deadline.
  */
 #include "backends/local/local.h"
 
@@ -35,11 +38,60 @@ struct announcement {
 struct local_state {
     struct tti_engine_state common; /* first: engine_ops.h */
     struct region *region;
+    struct local_state *next;
+    const void *thread; /* stands for the thread that opened the group */
 };
 
 /* All regions of the process: an announcement is a nonce, never a pointer that could dangle. */
 static pthread_mutex_t regions_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct region *regions;
+static struct local_state *states; /* open groups, under the same lock */
+
+static pthread_key_t thread_key;
+static bool thread_key_made;
+static _Thread_local char this_thread; /* its address names the thread */
+
+static void thread_ended(void *thread)
+{
+    pthread_mutex_lock(&regions_lock);
+    for (struct local_state *s = states; s; s = s->next) {
+        if (s->thread == thread) {
+            tti_engine_leave(s->common.engine);
+            s->thread = NULL; /* the next thread may get the same address */
+        }
+    }
+    pthread_mutex_unlock(&regions_lock);
+}
+
+static void make_thread_key(void)
+{
+    thread_key_made = pthread_key_create(&thread_key, thread_ended) == 0;
+}
+
+static void state_insert(struct local_state *s)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_thread_key);
+    if (thread_key_made && pthread_setspecific(thread_key, &this_thread) == 0) {
+        s->thread = &this_thread;
+    }
+    pthread_mutex_lock(&regions_lock);
+    s->next = states;
+    states = s;
+    pthread_mutex_unlock(&regions_lock);
+}
+
+static void state_remove(const struct local_state *s)
+{
+    pthread_mutex_lock(&regions_lock);
+    for (struct local_state **link = &states; *link; link = &(*link)->next) {
+        if (*link == s) {
+            *link = s->next;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&regions_lock);
+}
 
 static int32_t available(char *why, size_t capacity)
 {
@@ -180,6 +232,7 @@ static tutti_status open_group(const tutti_open_info *info, void **state, tutti_
         free(s);
         return status;
     }
+    state_insert(s);
     *state = s;
     return TUTTI_OK;
 }
@@ -187,6 +240,7 @@ static tutti_status open_group(const tutti_open_info *info, void **state, tutti_
 static void close_group(void *state)
 {
     struct local_state *s = state;
+    state_remove(s);
     tti_engine_destroy(s->common.engine);
     region_release(s->region);
     free(s);

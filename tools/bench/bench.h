@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files of `tutti bench` share.
+ *
+ * A row of the table is one collective at one size in one form (out of place, in place). Every rank walks through the
+ * same rows; what decides about the way (how many iterations, whether something failed) the ranks agree on.
+ */
+#ifndef TTI_BENCH_BENCH_H
+#define TTI_BENCH_BENCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <tutti/backend.h>
+#include <tutti/tutti.h>
+
+#define TTI_BENCH_RANKS      1024 /* at most */
+#define TTI_BENCH_ITERATIONS 2000 /* of a row at most, unless the user says how many */
+#define TTI_BENCH_BATCH      20   /* calls that are timed together ... */
+#define TTI_BENCH_SMALL      4096 /* ... below this size */
+
+struct tti_bench_collective;
+
+struct tti_bench_options {
+    const struct tti_bench_collective *collective; /* NULL = each in turn */
+    int ranks;                                     /* 0 = not said */
+    int64_t least;                                 /* sizes in bytes */
+    int64_t most;
+    int64_t factor;
+    tutti_dtype dtype;
+    tutti_reduce_op op;
+    int root;
+    int iterations; /* 0 = as many as the time allows */
+    const char *backend;
+    const char *json; /* file to write, or NULL */
+};
+
+/* ---- collectives.c: what is measured ---- */
+
+enum {
+    TTI_BENCH_REDUCES = 1,
+    TTI_BENCH_ROOT_INPUT = 2,    /* only the root has an input                                       */
+    TTI_BENCH_ROOT_OUTPUT = 4,   /* only the root has an output                                      */
+    TTI_BENCH_WHOLE_INPUT = 8,   /* the input consists of one part for each rank                     */
+    TTI_BENCH_WHOLE_OUTPUT = 16, /* the output does                                                  */
+    TTI_BENCH_IN_PLACE = 32,     /* has an in-place form beside the other                            */
+    TTI_BENCH_ONE_TENSOR = 64,   /* its only tensor is input and output                              */
+    TTI_BENCH_NEIGHBOUR = 128,   /* the output comes from the rank before this one                   */
+    TTI_BENCH_EMPTY = 256        /* has no tensors                                                   */
+};
+
+/* Bytes on the bus for each byte of size, as nccl-tests counts them for n ranks. */
+enum tti_bench_bus {
+    TTI_BENCH_BUS_ONE,    /* 1          */
+    TTI_BENCH_BUS_OTHERS, /* (n-1)/n    */
+    TTI_BENCH_BUS_TWICE   /* 2 (n-1)/n  */
+};
+
+struct tti_bench;
+
+/* The tensors of one call; NULL where the collective takes none on this rank. */
+struct tti_bench_tensors {
+    DLTensor input;
+    DLTensor output;
+    const DLTensor *in;
+    DLTensor *out;
+};
+
+struct tti_bench_collective {
+    const char *name;
+    unsigned traits;
+    enum tti_bench_bus bus;
+    tutti_status (*call)(const struct tti_bench *b, struct tti_bench_tensors *t, const tutti_call *call);
+};
+
+extern const struct tti_bench_collective tti_bench_collectives[];
+extern const size_t tti_bench_collectives_count;
+
+/* By name, in any case, with or without '_' and '-' (allreduce, all-reduce); NULL if there is none. */
+const struct tti_bench_collective *tti_bench_find(const char *name);
+double tti_bench_bus_factor(enum tti_bench_bus bus, int ranks);
+
+/* ---- data.c: what is sent, and what has to come ---- */
+
+struct tti_bench_data;
+
+/* Data for one collective, for all ranks; op 0 = nothing is reduced. NULL when memory is exhausted. */
+struct tti_bench_data *tti_bench_data_create(int ranks, tutti_dtype dtype, tutti_reduce_op op, uint32_t capabilities);
+void tti_bench_data_destroy(struct tti_bench_data *data);
+
+/* The reduction of all ranks' inputs, as a source. */
+#define TTI_BENCH_FOLD (-1)
+
+/* Elements [first, first + count) of a rank's input in call number `number`. */
+void tti_bench_fill(const struct tti_bench_data *data, void *out, int rank, uint64_t number, size_t first,
+                    size_t count);
+/* How many of these elements are not [first, first + count) of the source's in call number `number`. */
+int64_t tti_bench_wrong(const struct tti_bench_data *data, const void *got, int source, uint64_t number, size_t first,
+                        size_t count);
+
+/* ---- measure.c: one row ---- */
+
+/* One rank's view of the run. */
+struct tti_bench {
+    const struct tti_bench_options *options;
+    const struct tti_bench_collective *collective;
+    tutti_group *group;
+    int rank;
+    int size;
+    size_t item;         /* bytes of an element */
+    unsigned char *left; /* memory for inputs, and for outputs */
+    unsigned char *right;
+    size_t capacity; /* bytes of each */
+    int64_t *samples;
+    int sample_capacity;
+    struct tti_bench_data *data;
+    uint64_t number; /* of the next call: gives every call its own data */
+    tutti_error error;
+};
+
+/* A form of a row: the result of many iterations. */
+struct tti_bench_result {
+    bool measured;
+    bool in_place;
+    int64_t bytes; /* size */
+    int64_t count; /* elements of the tensor, or of one part */
+    int iterations;
+    int batch;
+    double p50_us;
+    double p99_us;
+    double min_us;
+    double max_us;
+    double alg_bw; /* 1e9 bytes per second */
+    double bus_bw;
+    int64_t wrong; /* elements, of all ranks */
+};
+
+/* Bytes of each of a rank's two memories that these options need. */
+int64_t tti_bench_capacity(const struct tti_bench_options *options, int ranks);
+/* Elements of the tensor or of one part at a size, at least 1; 0 for a collective without tensors. */
+int64_t tti_bench_count(const struct tti_bench *b, int64_t bytes);
+/* Measures b->collective. Times are complete on rank 0 only. On failure b->error tells. */
+tutti_status tti_bench_measure(struct tti_bench *b, int64_t count, bool in_place, struct tti_bench_result *result);
+/* Combines int64 numbers of all ranks, in place. */
+tutti_status tti_bench_agree(struct tti_bench *b, int64_t *values, int64_t count, tutti_reduce_op op);
+
+/* ---- ranks.c: the whole run ---- */
+
+int tti_bench_run_threads(const struct tti_bench_options *options);
+int tti_bench_join(const struct tti_bench_options *options);
+
+/* ---- report.c, json.c: what rank 0 tells ---- */
+
+struct tti_bench_machine {
+    char cpu[128];
+    char kernel[128];
+    const char *isa;
+    int cpus; /* that the ranks may use, all together */
+    double ranks_per_cpu;
+    char *description; /* of the group; never NULL */
+};
+
+void tti_bench_print_header(const struct tti_bench *b, const struct tti_bench_machine *machine);
+void tti_bench_print_title(const struct tti_bench *b);
+void tti_bench_print_row(const struct tti_bench *b, const struct tti_bench_result *out_of_place,
+                         const struct tti_bench_result *in_place);
+void tti_bench_print_footer(int64_t wrong, double bus_bw_sum, int results);
+
+struct json_t;
+
+/* An object with "config" and empty "results"; NULL when memory is exhausted. */
+struct json_t *tti_bench_json_create(const struct tti_bench *b, const struct tti_bench_machine *machine);
+bool tti_bench_json_add(struct json_t *root, const struct tti_bench *b, const struct tti_bench_result *result);
+/* Writes it and closes the file, in any case. */
+bool tti_bench_json_write(struct json_t *root, FILE *file);
+void tti_bench_json_destroy(struct json_t *root);
+
+/* What the columns type, redop and root say. */
+const char *tti_bench_type(const struct tti_bench *b);
+const char *tti_bench_redop(const struct tti_bench *b);
+int tti_bench_root(const struct tti_bench *b);
+
+#endif

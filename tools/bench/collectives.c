@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The collectives as data: which tensors they take and what has to come out follows from a few traits, so that filling,
+ * placing and checking are written once. Only the calls themselves differ.
+ */
+#include <ctype.h>
+
+#include "bench/bench.h"
+
+static tutti_status all_reduce(const struct tti_bench *b, struct tti_bench_tensors *t, const tutti_call *call)
+{
+    return tutti_all_reduce(b->group, t->in, t->out, b->options->op, call);
+}
+
+static tutti_status reduce(const struct tti_bench *b, struct tti_bench_tensors *t, const tutti_call *call)
+{
+    return tutti_reduce(b->group, t->in, t->out, b->options->op, b->options->root, call);
+}
+
+static tutti_status broadcast(const struct tti_bench *b, struct tti_bench_tensors *t, const tutti_call *call)
+{
+    return tutti_broadcast(b->group, t->out, b->options->root, call);
+}
+
+static tutti_status all_gather(const struct tti_bench *b, struct tti_bench_tensors *t, const tutti_call *call)
+{
+    return tutti_all_gather(b->group, t->in, t->out, 0, call);
+}
+
+static tutti_status gather(const struct tti_bench *b, struct tti_bench_tensors *t, const tutti_call *call)
+{
+    return tutti_gather(b->group, t->in, t->out, 0, b->options->root, call);
+}
+
+static tutti_status scatter(const struct tti_bench *b, struct tti_bench_tensors *t, const tutti_call *call)
+{
+    return tutti_scatter(b->group, t->in, t->out, 0, b->options->root, call);
+}
+
+static tutti_status reduce_scatter(const struct tti_bench *b, struct tti_bench_tensors *t, const tutti_call *call)
+{
+    return tutti_reduce_scatter(b->group, t->in, t->out, b->options->op, 0, call);
+}
+
+static tutti_status all_to_all(const struct tti_bench *b, struct tti_bench_tensors *t, const tutti_call *call)
+{
+    return tutti_all_to_all(b->group, t->in, t->out, 0, call);
+}
+
+static tutti_status sendrecv(const struct tti_bench *b, struct tti_bench_tensors *t, const tutti_call *call)
+{
+    const int next = (b->rank + 1) % b->size;
+    const int before = (b->rank + b->size - 1) % b->size;
+    return tutti_sendrecv(b->group, t->in, next, 0, t->out, before, 0, call, NULL);
+}
+
+static tutti_status barrier(const struct tti_bench *b, struct tti_bench_tensors *t, const tutti_call *call)
+{
+    (void)t;
+    return tutti_barrier(b->group, call);
+}
+
+const struct tti_bench_collective tti_bench_collectives[] = {
+    {"all_reduce", TTI_BENCH_REDUCES | TTI_BENCH_IN_PLACE, TTI_BENCH_BUS_TWICE, all_reduce},
+    {"reduce", TTI_BENCH_REDUCES | TTI_BENCH_ROOT_OUTPUT | TTI_BENCH_IN_PLACE, TTI_BENCH_BUS_ONE, reduce},
+    {"broadcast", TTI_BENCH_ROOT_INPUT | TTI_BENCH_ONE_TENSOR, TTI_BENCH_BUS_ONE, broadcast},
+    {"all_gather", TTI_BENCH_WHOLE_OUTPUT | TTI_BENCH_IN_PLACE, TTI_BENCH_BUS_OTHERS, all_gather},
+    {"gather", TTI_BENCH_WHOLE_OUTPUT | TTI_BENCH_ROOT_OUTPUT | TTI_BENCH_IN_PLACE, TTI_BENCH_BUS_OTHERS, gather},
+    {"scatter", TTI_BENCH_WHOLE_INPUT | TTI_BENCH_ROOT_INPUT | TTI_BENCH_IN_PLACE, TTI_BENCH_BUS_OTHERS, scatter},
+    {"reduce_scatter", TTI_BENCH_REDUCES | TTI_BENCH_WHOLE_INPUT | TTI_BENCH_IN_PLACE, TTI_BENCH_BUS_OTHERS,
+     reduce_scatter},
+    {"all_to_all", TTI_BENCH_WHOLE_INPUT | TTI_BENCH_WHOLE_OUTPUT, TTI_BENCH_BUS_OTHERS, all_to_all},
+    {"sendrecv", TTI_BENCH_NEIGHBOUR, TTI_BENCH_BUS_ONE, sendrecv},
+    {"barrier", TTI_BENCH_EMPTY, TTI_BENCH_BUS_ONE, barrier},
+};
+
+const size_t tti_bench_collectives_count = sizeof(tti_bench_collectives) / sizeof(tti_bench_collectives[0]);
+
+static const char *skip_separators(const char *text)
+{
+    while (*text == '_' || *text == '-') {
+        text++;
+    }
+    return text;
+}
+
+static bool same_name(const char *a, const char *b)
+{
+    for (;; a++, b++) {
+        a = skip_separators(a);
+        b = skip_separators(b);
+        if (tolower((unsigned char)*a) != tolower((unsigned char)*b)) {
+            return false;
+        }
+        if (*a == '\0') {
+            return true;
+        }
+    }
+}
+
+const struct tti_bench_collective *tti_bench_find(const char *name)
+{
+    for (size_t i = 0; i < tti_bench_collectives_count; i++) {
+        if (same_name(name, tti_bench_collectives[i].name)) {
+            return &tti_bench_collectives[i];
+        }
+    }
+    return NULL;
+}
+
+double tti_bench_bus_factor(enum tti_bench_bus bus, int ranks)
+{
+    const double others = (double)(ranks - 1) / ranks;
+    switch (bus) {
+    case TTI_BENCH_BUS_OTHERS:
+        return others;
+    case TTI_BENCH_BUS_TWICE:
+        return 2 * others;
+    default:
+        return 1;
+    }
+}

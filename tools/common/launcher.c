@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Where the ranks of a sub-command come from. Inside a launcher's job every process is one rank. Alone, a sub-command
+ * makes its ranks itself: as threads for backends of that kind, else by becoming `tutti run` on itself.
+ */
+#include "common/launcher.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tutti/backend.h>
+#include <unistd.h>
+
+#include "base/cpu.h"
+
+bool tti_in_launcher(void)
+{
+    /* A rank number together with a size: Slurm sets the size alone in a shell that is no rank. */
+    static const char *const pairs[][2] = {
+        {"TUTTI_RANK", "TUTTI_WORLD_SIZE"}, {"RANK", "WORLD_SIZE"},
+        {"WORLD_RANK", "WORLD_SIZE"},       {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+        {"PMI_RANK", "PMI_SIZE"},           {"PMIX_RANK", "PMIX_NAMESPACE"},
+        {"SLURM_PROCID", "SLURM_NTASKS"},
+    };
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+        if (getenv(pairs[i][0]) && getenv(pairs[i][1])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int tti_default_ranks(void)
+{
+    const int cpus = (int)tti_cpu_count();
+    return cpus < 2 ? 2 : cpus;
+}
+
+bool tti_backend_usable(const char *tool, const char *name)
+{
+    char why[256] = "";
+    if (!name || strchr(name, ':') || strcmp(name, "auto") == 0) {
+        return true;
+    }
+    const tutti_backend *backend = tutti_backend_find(name);
+    if (!backend) {
+        fprintf(stderr, "%s: there is no backend '%s'; known are", tool, name);
+        for (size_t i = 0; (backend = tutti_backend_at(i)) != NULL; i++) {
+            fprintf(stderr, "%s%s", i == 0 ? " " : ", ", backend->name);
+        }
+        fprintf(stderr, "\n");
+        return false;
+    }
+    if (!tutti_backend_available(backend, why, sizeof(why))) {
+        fprintf(stderr, "%s: the backend '%s' is not available here: %s\n", tool, name, why);
+        return false;
+    }
+    return true;
+}
+
+bool tti_backend_has_threads(const char *name)
+{
+    const tutti_backend *backend = name ? tutti_backend_find(name) : NULL;
+    return backend && (backend->capabilities & TUTTI_CAP_ONE_PROCESS) != 0;
+}
+
+int tti_launch_self(const char *command, int ranks, const char *const *arguments)
+{
+    static char self[PATH_MAX];
+    const ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    if (length < 0 || access(self, X_OK) != 0) {
+        snprintf(self, sizeof(self), "/proc/self/exe"); /* replaced while it runs: start the old one */
+    }
+    char number[16];
+    snprintf(number, sizeof(number), "%d", ranks);
+    const char *const first[] = {self, "run", "-n", number, "--no-prefix", "--", self, command};
+    const size_t ours = sizeof(first) / sizeof(first[0]);
+    size_t count = 0;
+    while (arguments[count]) {
+        count++;
+    }
+    const char **all = calloc(ours + count + 1, sizeof(*all));
+    if (!all) {
+        fprintf(stderr, "tutti %s: out of memory\n", command);
+        return 1;
+    }
+    memcpy(all, first, sizeof(first));
+    memcpy(all + ours, arguments, count * sizeof(*all));
+    execv(self, (char *const *)all);
+    fprintf(stderr, "tutti %s: cannot start %s run: %s\n", command, self, strerror(errno));
+    free(all);
+    return 1;
+}

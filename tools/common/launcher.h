@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* For sub-commands that need ranks: are we one already, how many would we start, with which backend, and start them. */
+#ifndef TTI_TOOLS_LAUNCHER_H
+#define TTI_TOOLS_LAUNCHER_H
+
+#include <stdbool.h>
+
+/* True inside `tutti run`, torchrun, mpirun, srun, ...: the environment says how many ranks there are. */
+bool tti_in_launcher(void);
+
+/* Ranks to start when nobody says how many: one per CPU, two at least. */
+int tti_default_ranks(void);
+
+/* Whether a backend of that name can be used here; if not, says why on standard error, as `tool` ("tutti check"). NULL,
+ * "auto" and "cpu:shm,..." are the library's to judge. */
+bool tti_backend_usable(const char *tool, const char *name);
+
+/* Whether the ranks of that backend are threads of one process. */
+bool tti_backend_has_threads(const char *name);
+
+/* Becomes `tutti run -n RANKS -- tutti COMMAND ARGUMENTS...`; the arguments are closed by NULL. Returns only when that
+ * fails: 1, having said so. */
+int tti_launch_self(const char *command, int ranks, const char *const *arguments);
+
+#endif
