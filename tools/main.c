@@ -21,6 +21,7 @@ struct command {
 static const struct command commands[] = {
     {"run", "tutti run", tutti_tool_run, "start a program on several ranks of this host"},
     {"check", "tutti check", tutti_tool_check, "test every collective on this machine"},
+    {"bench", "tutti bench", tutti_tool_bench, "measure the collectives"},
     {"info", "tutti info", tutti_tool_info, "show version, CPU, backends and settings"},
 };
 

@@ -172,7 +172,7 @@ static tutti_status compare_rows(struct tti_lane *lane, struct exchange *x)
                 lane->error->suspect = from;
                 return TUTTI_MISMATCH;
             }
-            most = sent > most ? sent : most;
+            most = from != to && sent > most ? sent : most; /* the own part is not staged */
         }
     }
     x->windows = 1 + (size_t)((most + x->slot - 1) / x->slot);

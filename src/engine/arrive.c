@@ -49,6 +49,7 @@ static tutti_status await_credit(struct tti_lane *lane)
         lane->credit = ahead;
         return TUTTI_OK;
     }
+    lane->awaited_call = need;
     for (int r = 0; r < lane->engine->size; r++) {
         if (r != lane->engine->rank) {
             tutti_status status = await_arrival(lane, r, need);
@@ -57,6 +58,7 @@ static tutti_status await_credit(struct tti_lane *lane)
             }
         }
     }
+    lane->awaited_call = lane->call;
     lane->credit = need;
     return TUTTI_OK;
 }

@@ -185,6 +185,7 @@ tutti_status tti_engine_run(struct tti_engine *e, tutti_op *op, tutti_error *err
     lane->started_ns = 0;
     lane->timeout_ms = op->timeout_ms;
     op->sequence = (int64_t)++lane->call;
+    lane->awaited_call = lane->call;
     if (e->size == 1) {
         return tti_run_solo(lane, op);
     }

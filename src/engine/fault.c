@@ -133,15 +133,16 @@ tutti_status tti_fault_timeout(struct tti_lane *lane, int publisher)
 {
     struct tti_engine *e = lane->engine;
     uint64_t suspects[TTI_MAX_RANKS / 64] = {0};
+    uint64_t call = lane->awaited_call;
     int late = 0;
     for (int r = 0; r < e->size; r++) {
         if (r != e->rank &&
-            atomic_load_explicit(&tti_arrival_of(lane, r, lane->call)->sequence, memory_order_acquire) < lane->call) {
+            atomic_load_explicit(&tti_arrival_of(lane, r, call)->sequence, memory_order_acquire) < call) {
             suspects[r / 64] |= UINT64_C(1) << (r % 64);
             late++;
         }
     }
-    const char *how = "not arrived";
+    const char *how = call < lane->call ? "many calls behind" : "not arrived";
     if (late == 0) { /* everybody came, but one got stuck inside */
         suspects[publisher / 64] |= UINT64_C(1) << (publisher % 64);
         how = "arrived but did not go on";

@@ -33,6 +33,7 @@ struct tti_lane {
     unsigned char **inputs; /* size entries: every rank's buffers, in the zero-copy class */
     unsigned char **outputs;
     /* the current call */
+    uint64_t awaited_call; /* the arrivals it waits for: usually its own number; an earlier one while it needs credit */
     const tutti_op *op;
     tutti_error *error;
     uint64_t descriptor[2];

@@ -26,7 +26,7 @@
 #define SYS_futex_waitv 449
 #endif
 
-#define SLEEP_BLIND_NS  500000 /* the same on kernels without futex_waitv, for the alarm    */
+#define SLEEP_BLIND_NS  500000 /* the same without futex_waitv, for the alarm    */
 #define WAITV_MAX       128    /* FUTEX_WAITV_MAX of the kernel                             */
 #define POLLS_PER_LOOK  64     /* polls of the word for one look at the alarm               */
 #define YIELDS_PER_LOOK 8      /* yields for one look at the clock                          */
@@ -99,9 +99,10 @@ static void sleep_on(const struct tti_engine *e, struct waitv_entry *entries, un
     if (!atomic_load_explicit(&no_waitv, memory_order_relaxed)) {
         struct timespec limit = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
         long r = syscall(SYS_futex_waitv, entries, count, 0, &limit, CLOCK_MONOTONIC);
-        if (r >= 0 || errno != ENOSYS) {
+        if (r >= 0 || errno == EAGAIN || errno == ETIMEDOUT || errno == EINTR) {
             return;
         }
+        /* ENOSYS before Linux 5.16, EPERM in old sandboxes */
         atomic_store_explicit(&no_waitv, 1, memory_order_relaxed);
     }
     int64_t left = until_ns - tti_now_ns();

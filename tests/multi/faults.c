@@ -82,6 +82,29 @@ static void late_rank(tutti_group *world, int64_t count)
     tutti_group_destroy(g, NULL);
 }
 
+/* A root far ahead waits for credit; it names the rank that is behind, not those that merely follow. */
+static void slow_leaf(tutti_group *world)
+{
+    tutti_group *g = fresh(world, 1);
+    int32_t slow = tutti_group_size(world) - 1;
+    int32_t rank = tutti_group_rank(world);
+    tutti_error e = {0};
+    float x = 1;
+    int64_t one = 1;
+    DLTensor t = tutti_tensor_1d(&x, &one, TUTTI_F32);
+    tutti_status status = TUTTI_OK;
+    for (int i = 0; rank != slow && i < 100 && status == TUTTI_OK; i++) {
+        status = tutti_broadcast(g, &t, 0, TUTTI_CALL(.timeout_ms = rank == 0 ? 200 : 60000, .error = &e));
+    }
+    if (rank == 0) {
+        expect(status == TUTTI_TIMEOUT && e.suspect == slow && strstr(e.message, "many calls behind"), world,
+               "slow leaf", &e);
+        expect(e.sequence > 20 && e.sequence < 40, world, "slow leaf: how far ahead", &e);
+    }
+    tutti_barrier(world, NULL);
+    tutti_group_destroy(g, NULL);
+}
+
 static void left_rank(tutti_group *world)
 {
     tutti_group *g = fresh(world, 1);
@@ -237,6 +260,7 @@ static tutti_status all_cases(tutti_group *world, void *user)
     (void)user;
     late_rank(world, 10);
     late_rank(world, 70000);
+    slow_leaf(world);
     left_rank(world);
     left_sender(world);
     different_calls(world);

@@ -140,17 +140,12 @@ struct tti_bench_result {
 int64_t tti_bench_capacity(const struct tti_bench_options *options, int ranks);
 /* Elements of the tensor or of one part at a size, at least 1; 0 for a collective without tensors. */
 int64_t tti_bench_count(const struct tti_bench *b, int64_t bytes);
-/* Measures b->collective. Times are complete on rank 0 only. On failure b->error tells. */
+/* Measures b->collective, with the same result on every rank. On failure b->error tells. */
 tutti_status tti_bench_measure(struct tti_bench *b, int64_t count, bool in_place, struct tti_bench_result *result);
 /* Combines int64 numbers of all ranks, in place. */
 tutti_status tti_bench_agree(struct tti_bench *b, int64_t *values, int64_t count, tutti_reduce_op op);
 
-/* ---- ranks.c: the whole run ---- */
-
-int tti_bench_run_threads(const struct tti_bench_options *options);
-int tti_bench_join(const struct tti_bench_options *options);
-
-/* ---- report.c, json.c: what rank 0 tells ---- */
+/* ---- machine.c: what the numbers were measured on ---- */
 
 struct tti_bench_machine {
     char cpu[128];
@@ -158,8 +153,19 @@ struct tti_bench_machine {
     const char *isa;
     int cpus; /* that the ranks may use, all together */
     double ranks_per_cpu;
-    char *description; /* of the group; never NULL */
+    char *description; /* of the group */
 };
+
+/* Collective. On failure b->error tells. */
+tutti_status tti_bench_machine_create(struct tti_bench *b, struct tti_bench_machine *machine);
+void tti_bench_machine_destroy(struct tti_bench_machine *machine);
+
+/* ---- ranks.c: the whole run ---- */
+
+int tti_bench_run_threads(const struct tti_bench_options *options);
+int tti_bench_join(const struct tti_bench_options *options);
+
+/* ---- report.c, json.c: what rank 0 tells ---- */
 
 void tti_bench_print_header(const struct tti_bench *b, const struct tti_bench_machine *machine);
 void tti_bench_print_title(const struct tti_bench *b);

@@ -86,8 +86,7 @@ static size_t place_of(uint64_t number, size_t first)
 
 void tti_bench_fill(const struct tti_bench_data *data, void *out, int rank, uint64_t number, size_t first, size_t count)
 {
-    const unsigned char *from =
-        data->inputs + (size_t)rank * span(data) + place_of(number, first) * data->item;
+    const unsigned char *from = data->inputs + (size_t)rank * span(data) + place_of(number, first) * data->item;
     unsigned char *to = out;
     for (size_t done = 0; done < count; done += PERIOD) {
         const size_t n = count - done < PERIOD ? count - done : PERIOD;

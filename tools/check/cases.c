@@ -338,7 +338,7 @@ static void laggards(struct tti_check *c, const struct tti_check_collective *col
         int every; /* operations between two delays: more than an engine keeps in flight */
         int late_quick;
         int late_full;
-    } kinds[] = {{3, 40, 2, 4}, {1000, 40, 2, 4}, {300003, 1, 1, 4}};
+    } kinds[] = {{3, 40, 2, 4}, {1000, 40, 2, 4}, {300003, 1, 3, 8}};
     for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
         const tutti_reduce_op op = collective->traits & TTI_CHECK_REDUCES ? TUTTI_SUM : 0;
         struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, op, kinds[k].count);
@@ -353,7 +353,7 @@ static void laggards(struct tti_check *c, const struct tti_check_collective *col
         }
         const int operations = kinds[k].every * (c->quick ? kinds[k].late_quick : kinds[k].late_full);
         for (int i = 0; i < operations; i++) {
-            if (i % kinds[k].every == 0 && c->rank == (i / kinds[k].every + c->size - 1) % c->size) {
+            if (i % kinds[k].every == 0 && c->rank == (p.root + i / kinds[k].every) % c->size) {
                 tti_check_hold_up();
             }
             struct tti_check sub = tti_check_sub(c, c->group, (uint64_t)i);

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Ranks that do not fit together: one is missing, one is claimed twice, or they want different things. Each case is what
+ * really happens: processes call tutti_init and end when it fails, also the one that serves the store. Everybody must be
+ * told the reason, and told whom to look at.
+ */
+#include "init_processes.h"
+
+#include <stdint.h>
+#include <sys/mman.h>
+
+#define SHORT_MS 300
+#define LONG_MS  60000 /* passes only if somebody is not told */
+
+static tutti_status join(const tutti_config *config, tutti_error *e)
+{
+    tutti_group *g = (tutti_group *)(uintptr_t)0x1234;
+    tutti_status status = tutti_init(config, &g, e);
+    EXPECT(status == TUTTI_OK || g == (tutti_group *)(uintptr_t)0x1234);
+    return status;
+}
+
+/* After a refusal a process can still join something else. */
+static void go_on(void)
+{
+    tutti_group *g = NULL;
+    tutti_error e;
+    EXPECT_OK(tutti_init(TUTTI_CONFIG(.world_size = 1), &g, &e));
+    EXPECT_USABLE(g);
+    EXPECT_OK(tutti_finalize(&e));
+}
+
+/* Ranks 1 and 3 of 4 never come; the two that do name both. */
+static void missing(int32_t index, void *user)
+{
+    tutti_error e;
+    tutti_status status = join(
+        TUTTI_CONFIG(.rank = index * 2, .world_size = 4, .store = user, .timeout_ms = SHORT_MS), &e);
+    test_status(__FILE__, __LINE__, "ranks 1 and 3 missing", status, TUTTI_TIMEOUT, &e, "1, 3");
+    EXPECT(e.suspect == 1);
+    EXPECT(e.operation == TUTTI_OP_INIT);
+    EXPECT(strstr(e.message, "300") != NULL);
+    go_on();
+}
+
+static void missing_server(int32_t index, void *user)
+{
+    tutti_error e;
+    tutti_status status = join(
+        TUTTI_CONFIG(.rank = index + 1, .world_size = 3, .store = user, .timeout_ms = SHORT_MS), &e);
+    test_status(__FILE__, __LINE__, "rank 0, which serves, is missing", status, TUTTI_TIMEOUT, &e, user);
+    go_on();
+}
+
+/* Processes 0 and 1 both come as rank 0 of 2, process 2 as rank 1: one of the first two is refused, and its ending does
+ * not disturb the others. */
+struct claims {
+    const char *store;
+    atomic_int *taken;
+};
+
+static void twice(int32_t index, void *user)
+{
+    struct claims *c = user;
+    tutti_error e;
+    tutti_group *g = NULL;
+    tutti_status status = tutti_init(TUTTI_CONFIG(.rank = index == 2 ? 1 : 0, .world_size = 2, .store = c->store,
+                                                  .timeout_ms = LONG_MS, .backend = "shm"),
+                                     &g, &e);
+    if (status == TUTTI_RANK_TAKEN) {
+        atomic_fetch_add(c->taken, 1);
+        EXPECT(index != 2);
+        EXPECT(strstr(e.message, "rank 0") != NULL);
+        go_on();
+        return;
+    }
+    test_status(__FILE__, __LINE__, "the rightful rank", status, TUTTI_OK, &e, "");
+    if (status == TUTTI_OK) {
+        EXPECT_USABLE(g);
+        EXPECT_OK(tutti_barrier(g, NULL));
+        EXPECT_OK(tutti_finalize(&e));
+    }
+}
+
+struct difference {
+    const char *store;
+    const tutti_config *odd; /* what rank 1 asks for */
+    const tutti_config *even;
+    const char *word;
+    int32_t odd_size;
+    int32_t even_size;
+};
+
+static void differ(int32_t rank, void *user)
+{
+    const struct difference *d = user;
+    tutti_config c = rank == 1 ? *d->odd : *d->even;
+    tutti_error e;
+    c.rank = rank;
+    c.world_size = rank == 1 ? d->odd_size : d->even_size;
+    c.store = d->store;
+    c.timeout_ms = LONG_MS;
+    tutti_status status = join(&c, &e);
+    test_status(__FILE__, __LINE__, d->word, status, TUTTI_MISMATCH, &e, d->word);
+    /* whom to look at: rank 1 is told of another one, the others of rank 1 (or of one who saw the same) */
+    EXPECT(rank == 1 ? e.suspect >= 0 && e.suspect != 1 : e.suspect == 1);
+    EXPECT(strstr(e.message, "rank 1 ") != NULL);
+    go_on();
+}
+
+static void differences(void)
+{
+    static const char *const small[] = {"engine.window=32K", NULL};
+    const struct difference cases[] = {
+        {.odd = TUTTI_CONFIG(.lanes = 3), .even = TUTTI_CONFIG(.lanes = 4), .word = "4 lanes"},
+        {.odd = TUTTI_CONFIG(.backend = "shm"), .even = TUTTI_CONFIG(.backend = "local"), .word = "shm"},
+        {.odd = TUTTI_CONFIG(.backend = "shm"), .even = TUTTI_CONFIG(.backend = "auto"), .word = "auto"},
+        {.odd = TUTTI_CONFIG(.settings = small), .even = TUTTI_CONFIG(.flags = 0), .word = "engine.window"},
+        {.odd = TUTTI_CONFIG(.flags = 0), .even = TUTTI_CONFIG(.flags = 0), .word = "2 ranks", .odd_size = 2},
+        {.odd = TUTTI_CONFIG(.flags = 0), .even = TUTTI_CONFIG(.flags = 0), .word = "5 ranks", .odd_size = 5},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct difference d = cases[i];
+        char store[80];
+        d.odd_size = d.odd_size ? d.odd_size : 3;
+        d.even_size = 3;
+        test_store_name(store, sizeof(store));
+        d.store = store;
+        test_processes(d.word, 3, differ, &d);
+    }
+}
+
+/* A rank asks for a backend that joins threads only; all are told why that cannot be. */
+static void threads_only(int32_t rank, void *user)
+{
+    tutti_error e;
+    tutti_status status = join(
+        TUTTI_CONFIG(.rank = rank, .world_size = 3, .store = user, .timeout_ms = LONG_MS, .backend = "local"), &e);
+    test_status(__FILE__, __LINE__, "local for processes", status, TUTTI_NOT_AVAILABLE, &e, "shm");
+    go_on();
+}
+
+static void unknown_backend(int32_t rank, void *user)
+{
+    tutti_error e;
+    tutti_status status = join(
+        TUTTI_CONFIG(.rank = rank, .world_size = 3, .store = user, .timeout_ms = LONG_MS, .backend = "Pigeon"), &e);
+    test_status(__FILE__, __LINE__, "an unknown backend", status, TUTTI_NOT_FOUND, &e, "Pigeon");
+    go_on();
+}
+
+int main(void)
+{
+    char store[80];
+    test_stand_alone();
+    test_store_name(store, sizeof(store));
+    test_processes("missing ranks", 2, missing, store);
+    test_processes("missing server", 2, missing_server, (void *)(uintptr_t) "tcp://127.0.0.1:9");
+    atomic_int *taken = mmap(NULL, sizeof(*taken), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (taken == MAP_FAILED) {
+        perror("mmap");
+        return 1;
+    }
+    for (int i = 0; i < 5; i++) {
+        test_store_name(store, sizeof(store));
+        struct claims claims = {.store = store, .taken = taken};
+        atomic_store(taken, 0);
+        test_processes("one rank claimed twice", 3, twice, &claims);
+        EXPECT(atomic_load(taken) == 1);
+    }
+    munmap(taken, sizeof(*taken));
+    differences();
+    test_store_name(store, sizeof(store));
+    test_processes("local for processes", 3, threads_only, store);
+    test_store_name(store, sizeof(store));
+    test_processes("an unknown backend", 3, unknown_backend, store);
+    return test_result();
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The run of one rank, from its memory to its verdict. A rank that cannot go on says why and leaves; the group tells the
+ * others.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/bench.h"
+
+/* What rank 0 keeps besides; all zero on the others. */
+struct output {
+    FILE *file;
+    json_t *json;
+};
+
+static bool complain(const struct tti_bench *b, const char *doing, const char *why)
+{
+    fprintf(stderr, "tutti bench: rank %d: %s: %s\n", b->rank, doing, why);
+    return false;
+}
+
+/* Memory that is there: untouched pages would be measured along. */
+static unsigned char *touched(size_t bytes)
+{
+    void *memory = NULL;
+    if (posix_memalign(&memory, 4096, bytes) != 0) {
+        return NULL;
+    }
+    return memset(memory, 0, bytes);
+}
+
+static bool prepare(struct tti_bench *b, struct output *output)
+{
+    const struct tti_bench_options *options = b->options;
+    b->capacity = (size_t)tti_bench_capacity(options, b->size);
+    b->left = touched(b->capacity);
+    b->right = touched(b->capacity);
+    b->sample_capacity = options->iterations > 0 ? options->iterations : TTI_BENCH_ITERATIONS;
+    b->samples = calloc((size_t)b->sample_capacity, sizeof(*b->samples));
+    if (!b->left || !b->right || !b->samples) {
+        fprintf(stderr, "tutti bench: rank %d: no memory for two buffers of %zu bytes: choose a smaller -e\n", b->rank,
+                b->capacity);
+        return false;
+    }
+    if (options->json && b->rank == 0) {
+        output->file = fopen(options->json, "we");
+        if (!output->file) {
+            return complain(b, options->json, strerror(errno));
+        }
+    }
+    return true;
+}
+
+static bool add(struct output *output, const struct tti_bench *b, const struct tti_bench_result *result)
+{
+    return !output->json || !result->measured || tti_bench_json_add(output->json, b, result) ||
+           complain(b, b->options->json, "out of memory");
+}
+
+/* One line of the table: both forms of the collective at one size. */
+static tutti_status run_row(struct tti_bench *b, int64_t count, struct tti_bench_result results[2])
+{
+    memset(results, 0, 2 * sizeof(results[0]));
+    tutti_status status = tti_bench_measure(b, count, false, &results[0]);
+    if (status == TUTTI_OK && (b->collective->traits & TTI_BENCH_IN_PLACE)) {
+        status = tti_bench_measure(b, count, true, &results[1]);
+    }
+    return status;
+}
+
+/* All sizes of b->collective; sets *wrong. */
+static bool run_sizes(struct tti_bench *b, struct output *output, int64_t *wrong)
+{
+    const struct tti_bench_options *options = b->options;
+    double bus_bw = 0;
+    int measured = 0;
+    int64_t last_count = -1;
+    *wrong = 0;
+    if (b->rank == 0) {
+        tti_bench_print_title(b);
+    }
+    for (int64_t bytes = options->least; bytes <= options->most; bytes *= options->factor) {
+        const int64_t count = tti_bench_count(b, bytes);
+        if (count == last_count) {
+            continue; /* sizes below an element for each rank, and the only row of a barrier */
+        }
+        last_count = count;
+        struct tti_bench_result results[2];
+        const tutti_status status = run_row(b, count, results);
+        if (status == TUTTI_UNSUPPORTED) {
+            if (b->rank == 0) {
+                printf("# left out: %s\n", b->error.message);
+            }
+            return true;
+        }
+        if (status != TUTTI_OK) {
+            return complain(b, b->collective->name, b->error.message);
+        }
+        for (int i = 0; i < 2; i++) {
+            *wrong += results[i].wrong;
+            bus_bw += results[i].bus_bw;
+            measured += results[i].measured;
+        }
+        if (b->rank == 0) {
+            tti_bench_print_row(b, &results[0], &results[1]);
+        }
+        if (!add(output, b, &results[0]) || !add(output, b, &results[1])) {
+            return false;
+        }
+    }
+    if (b->rank == 0) {
+        tti_bench_print_footer(*wrong, bus_bw, measured);
+    }
+    return true;
+}
+
+static bool run_collective(struct tti_bench *b, struct output *output, int64_t *wrong)
+{
+    const tutti_reduce_op op = b->collective->traits & TTI_BENCH_REDUCES ? b->options->op : 0;
+    b->data = tti_bench_data_create(b->size, b->options->dtype, op, tutti_group_capabilities(b->group));
+    if (!b->data) {
+        return complain(b, b->collective->name, "no memory for the data");
+    }
+    const bool done = run_sizes(b, output, wrong);
+    tti_bench_data_destroy(b->data);
+    b->data = NULL;
+    return done;
+}
+
+static bool run_collectives(struct tti_bench *b, struct output *output)
+{
+    int64_t all_wrong = 0;
+    for (size_t i = 0; i < tti_bench_collectives_count; i++) {
+        int64_t wrong = 0;
+        b->collective = &tti_bench_collectives[i];
+        if (b->options->collective && b->options->collective != b->collective) {
+            continue;
+        }
+        if (!run_collective(b, output, &wrong)) {
+            return false;
+        }
+        all_wrong += wrong;
+    }
+    return all_wrong == 0;
+}
+
+/* Writes what there is, also after wrong results. */
+static bool finish(struct tti_bench *b, struct output *output)
+{
+    bool good =
+        b->rank != 0 || (fflush(stdout) == 0 && !ferror(stdout)) || complain(b, "standard output", "cannot be written");
+    if (output->json) {
+        good =
+            (tti_bench_json_write(output->json, output->file) || complain(b, b->options->json, "cannot be written")) &&
+            good;
+        output->file = NULL;
+    }
+    return good;
+}
+
+static bool run_prepared(struct tti_bench *b, struct output *output)
+{
+    struct tti_bench_machine machine;
+    if (tti_bench_machine_create(b, &machine) != TUTTI_OK) {
+        tti_bench_machine_destroy(&machine);
+        return complain(b, "looking at the machine", b->error.message);
+    }
+    if (b->rank == 0) {
+        tti_bench_print_header(b, &machine);
+    }
+    if (output->file) {
+        output->json = tti_bench_json_create(b, &machine);
+    }
+    tti_bench_machine_destroy(&machine);
+    if (output->file && !output->json) {
+        return complain(b, b->options->json, "out of memory");
+    }
+    const bool right = run_collectives(b, output);
+    return finish(b, output) && right;
+}
+
+/* True if everything was measured and nothing was wrong. */
+static bool run_rank(const struct tti_bench_options *options, tutti_group *group)
+{
+    struct tti_bench b = {.options = options, .group = group, .item = tutti_dtype_size(options->dtype)};
+    struct output output = {0};
+    b.rank = tutti_group_rank(group);
+    b.size = tutti_group_size(group);
+    int64_t failed = !prepare(&b, &output);
+    if (tti_bench_agree(&b, &failed, 1, TUTTI_MAX) != TUTTI_OK) {
+        failed = !complain(&b, "start", b.error.message);
+    }
+    if (!failed) {
+        failed = !run_prepared(&b, &output);
+        /* keeps every rank until rank 0 has written: a launcher ends a job when its first rank fails */
+        if (tti_bench_agree(&b, &failed, 1, TUTTI_MAX) != TUTTI_OK) {
+            failed = 1;
+        }
+    }
+    tti_bench_json_destroy(output.json);
+    if (output.file) {
+        fclose(output.file);
+    }
+    free(b.left);
+    free(b.right);
+    free(b.samples);
+    return !failed;
+}
+
+struct shared {
+    const struct tti_bench_options *options;
+    atomic_int failed; /* relaxed: read after the threads were joined */
+};
+
+static tutti_status run_thread(tutti_group *group, void *user)
+{
+    struct shared *shared = user;
+    if (!run_rank(shared->options, group)) {
+        atomic_store_explicit(&shared->failed, 1, memory_order_relaxed);
+    }
+    return TUTTI_OK;
+}
+
+int tti_bench_run_threads(const struct tti_bench_options *options)
+{
+    struct shared shared = {.options = options};
+    tutti_error error;
+    if (tutti_run_threads(options->ranks, run_thread, &shared, &error) != TUTTI_OK) {
+        fprintf(stderr, "tutti bench: cannot run %d ranks as threads: %s\n", options->ranks, error.message);
+        return 1;
+    }
+    return atomic_load_explicit(&shared.failed, memory_order_relaxed) != 0;
+}
+
+/* Says on rank 0 what is wrong with options that only make sense with a certain number of ranks. */
+static bool fits(const struct tti_bench_options *options, int rank, int size)
+{
+    if (options->ranks > 0 && options->ranks != size) {
+        if (rank == 0) {
+            fprintf(stderr, "tutti bench: -n %d, but the launcher has started %d ranks: leave out -n\n", options->ranks,
+                    size);
+        }
+        return false;
+    }
+    if (options->root >= size) {
+        if (rank == 0) {
+            fprintf(stderr, "tutti bench: --root %d: there are only ranks 0 to %d\n", options->root, size - 1);
+        }
+        return false;
+    }
+    return true;
+}
+
+int tti_bench_join(const struct tti_bench_options *options)
+{
+    tutti_group *world = NULL;
+    tutti_error error;
+    if (tutti_init(TUTTI_CONFIG(.backend = options->backend), &world, &error) != TUTTI_OK) {
+        fprintf(stderr, "tutti bench: cannot join the job: %s\n", error.message);
+        return 1;
+    }
+    int code = 2;
+    if (fits(options, tutti_group_rank(world), tutti_group_size(world))) {
+        code = run_rank(options, world) ? 0 : 1;
+    }
+    tutti_group_destroy(world, NULL);
+    tutti_finalize(NULL);
+    return code;
+}
