@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Three ranks meet through every kind of rendezvous and exchange data through backend shm, whose memory travels as
+ * descriptors: a store that cannot pass those (tcp, file, the caller's own) makes the backend find another way. Each is
+ * used for two worlds at once, sub-groups, and again after tutti_finalize.
+ */
+#include "init_processes.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#define RANKS  3
+#define ROUNDS 3
+#define LIMIT  60000
+
+/* A table between processes, as the caller's own rendezvous. */
+struct table {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int used;
+    int refused; /* second values for a key */
+    struct entry {
+        char key[256];
+        char value[2048];
+        size_t length;
+    } entries[512];
+};
+
+static struct entry *table_find(struct table *t, const char *key)
+{
+    for (int i = 0; i < t->used; i++) {
+        if (strcmp(t->entries[i].key, key) == 0) {
+            return &t->entries[i];
+        }
+    }
+    return NULL;
+}
+
+static tutti_status table_set(void *user, const char *key, const void *value, size_t length)
+{
+    struct table *t = user;
+    tutti_status status = TUTTI_OK;
+    pthread_mutex_lock(&t->lock);
+    if (table_find(t, key)) {
+        t->refused++;
+        status = TUTTI_BUSY;
+    } else if (t->used == 512 || strlen(key) > 255 || length > sizeof(t->entries[0].value)) {
+        status = TUTTI_NO_RESOURCE;
+    } else {
+        struct entry *e = &t->entries[t->used++];
+        strcpy(e->key, key);
+        memcpy(e->value, value, length);
+        e->length = length;
+        pthread_cond_broadcast(&t->changed);
+    }
+    pthread_mutex_unlock(&t->lock);
+    return status;
+}
+
+static tutti_status table_get(void *user, const char *key, void *value, size_t capacity, size_t *length,
+                              int64_t timeout_ms)
+{
+    struct table *t = user;
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += timeout_ms < 0 ? 1000000 : timeout_ms / 1000;
+    until.tv_nsec += timeout_ms < 0 ? 0 : timeout_ms % 1000 * 1000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    pthread_mutex_lock(&t->lock);
+    struct entry *e = table_find(t, key);
+    for (int code = 0; !e && code == 0; e = table_find(t, key)) {
+        code = pthread_cond_timedwait(&t->changed, &t->lock, &until);
+    }
+    if (e) {
+        *length = e->length;
+        memcpy(value, e->value, e->length < capacity ? e->length : capacity);
+    }
+    pthread_mutex_unlock(&t->lock);
+    return e ? TUTTI_OK : TUTTI_TIMEOUT;
+}
+
+static struct table *table_make(void)
+{
+    struct table *t = mmap(NULL, sizeof(*t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (t == MAP_FAILED) {
+        perror("mmap");
+        exit(1);
+    }
+    pthread_mutexattr_t mutex;
+    pthread_condattr_t condition;
+    pthread_mutexattr_init(&mutex);
+    pthread_mutexattr_setpshared(&mutex, PTHREAD_PROCESS_SHARED);
+    pthread_mutex_init(&t->lock, &mutex);
+    pthread_condattr_init(&condition);
+    pthread_condattr_setpshared(&condition, PTHREAD_PROCESS_SHARED);
+    pthread_condattr_setclock(&condition, CLOCK_MONOTONIC);
+    pthread_cond_init(&t->changed, &condition);
+    return t;
+}
+
+struct place {
+    const char *url;
+    const tutti_store_callbacks *callbacks;
+    const char *backend;
+    const char *expect; /* the backend that it must be */
+};
+
+static tutti_group *join(int32_t rank, const struct place *p)
+{
+    tutti_error e;
+    tutti_group *g = NULL;
+    tutti_status status =
+        tutti_init(TUTTI_CONFIG(.rank = rank, .world_size = RANKS, .store = p->url, .store_callbacks = p->callbacks,
+                                .backend = p->backend, .timeout_ms = LIMIT),
+                   &g, &e);
+    test_status(__FILE__, __LINE__, p->url ? p->url : "callbacks", status, TUTTI_OK, &e, "");
+    if (status != TUTTI_OK) {
+        return NULL;
+    }
+    EXPECT(tutti_group_rank(g) == rank && tutti_group_size(g) == RANKS);
+    EXPECT(strcmp(tutti_group_backend(g), p->expect) == 0);
+    return g;
+}
+
+/* Enough data to go through the shared windows several times, with a value that only this world has. */
+static void exchange(tutti_group *g, int32_t seed)
+{
+    static _Thread_local int32_t data[200000];
+    const int64_t count = 200000;
+    tutti_error e;
+    for (int64_t i = 0; i < count; i++) {
+        data[i] = (int32_t)i + seed + tutti_group_rank(g);
+    }
+    DLTensor t = tutti_tensor_1d(data, &count, TUTTI_I32);
+    EXPECT_OK(tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &e)));
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < count; i++) {
+        wrong += data[i] != RANKS * ((int32_t)i + seed) + RANKS * (RANKS - 1) / 2;
+    }
+    EXPECT(wrong == 0);
+}
+
+static void rounds(int32_t rank, const struct place *p)
+{
+    tutti_error e;
+    tutti_group *one = join(rank, p);
+    tutti_group *two = one ? join(rank, p) : NULL;
+    if (!two) {
+        return;
+    }
+    exchange(one, 1000);
+    exchange(two, 2000);
+    tutti_group *child = NULL;
+    EXPECT_OK(tutti_group_split(two, 0, -rank, NULL, &child, &e));
+    EXPECT_OK(tutti_group_destroy(two, &e));
+    exchange(one, 3000);
+    exchange(child, 4000);
+    EXPECT(tutti_group_rank(child) == RANKS - 1 - rank);
+    EXPECT_OK(tutti_barrier(one, TUTTI_CALL(.error = &e)));
+    EXPECT_OK(tutti_group_destroy(child, &e));
+    EXPECT_OK(tutti_barrier(one, TUTTI_CALL(.error = &e)));
+    EXPECT_OK(tutti_group_destroy(one, &e));
+}
+
+static void in_process(int32_t rank, void *user)
+{
+    for (int round = 0; round < ROUNDS && atomic_load(&test_failures) == 0; round++) {
+        rounds(rank, user);
+        EXPECT_OK(tutti_finalize(NULL));
+    }
+}
+
+struct rank_thread {
+    const struct place *place;
+    int32_t rank;
+};
+
+static void *in_thread(void *user)
+{
+    const struct rank_thread *t = user;
+    rounds(t->rank, t->place);
+    return NULL;
+}
+
+/* memory: is for threads; shm takes them as well, if it is asked for. */
+static void with_threads(const struct place *place)
+{
+    pthread_t threads[RANKS];
+    struct rank_thread ranks[RANKS];
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int32_t r = 0; r < RANKS; r++) {
+            ranks[r] = (struct rank_thread){.place = place, .rank = r};
+            EXPECT(pthread_create(&threads[r], NULL, in_thread, &ranks[r]) == 0);
+        }
+        for (int32_t r = 0; r < RANKS; r++) {
+            pthread_join(threads[r], NULL);
+        }
+        EXPECT_OK(tutti_finalize(NULL));
+    }
+}
+
+/* Held until the ranks are about to start; what remains of the race is the system's own reuse of ports. */
+static int free_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof(address);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int port = 0;
+    if (fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0 &&
+        getsockname(fd, (struct sockaddr *)&address, &length) == 0) {
+        port = ntohs(address.sin_port);
+    }
+    close(fd);
+    EXPECT(port != 0);
+    return port;
+}
+
+/* Removes the store's folder. What lies there are values only: no drafts, no folders. */
+static void remove_folder(const char *path)
+{
+    DIR *folder = opendir(path);
+    int values = 0;
+    for (struct dirent *d = folder ? readdir(folder) : NULL; d; d = readdir(folder)) {
+        if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0) {
+            EXPECT(d->d_name[0] != '.');
+            EXPECT(unlinkat(dirfd(folder), d->d_name, 0) == 0);
+            values++;
+        }
+    }
+    EXPECT(folder && values > 0);
+    if (folder) {
+        closedir(folder);
+    }
+    EXPECT(rmdir(path) == 0);
+}
+
+static void with_url(const char *url, const char *backend)
+{
+    struct place place = {.url = url, .backend = backend, .expect = "shm"};
+    test_processes(url, RANKS, in_process, &place);
+}
+
+int main(void)
+{
+    char url[160];
+    char path[128];
+    test_stand_alone();
+    const char *temporary = getenv("TMPDIR");
+    snprintf(path, sizeof(path), "%.100s/tutti-store-XXXXXX", temporary ? temporary : "/tmp");
+
+    test_store_name(url, sizeof(url));
+    with_url(url, "shm");
+    test_store_name(url, sizeof(url));
+    with_url(url, "auto");
+
+    snprintf(url, sizeof(url), "tcp://127.0.0.1:%d", free_port());
+    with_url(url, "shm");
+    snprintf(url, sizeof(url), "tcp://localhost:%d/a-token", free_port());
+    with_url(url, "cpu:SHM");
+
+    if (!mkdtemp(path)) {
+        perror("mkdtemp");
+        return 1;
+    }
+    snprintf(url, sizeof(url), "file:%s", path);
+    with_url(url, "shm");
+    remove_folder(path);
+
+    struct table *t = table_make();
+    tutti_store_callbacks callbacks = {.size = sizeof(callbacks), .user = t, .set = table_set, .get = table_get};
+    struct place own = {.callbacks = &callbacks, .backend = "shm", .expect = "shm"};
+    test_processes("callbacks", RANKS, in_process, &own);
+    EXPECT(t->used > 0 && t->refused == 0);
+    munmap(t, sizeof(*t));
+
+    snprintf(url, sizeof(url), "memory:rendezvous-%d", (int)getpid());
+    struct place memory = {.url = url, .backend = "shm", .expect = "shm"};
+    with_threads(&memory);
+    memory.backend = "auto";
+    memory.expect = "local";
+    with_threads(&memory);
+    return test_result();
+}
