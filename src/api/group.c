@@ -64,19 +64,17 @@ tutti_status tutti_init(const tutti_config *config, tutti_group **group, tutti_e
     return finish(error, TUTTI_OP_INIT, -1, status);
 }
 
-/* The parent of a new group, held; or NULL with the error complete. */
-static struct tti_group *hold_parent(tutti_group *handle, tutti_operation operation, tutti_error *error,
-                                     tutti_status *status)
+/* The group, held for the caller; or NULL with the status and a sentence that says which function and why. */
+static struct tti_group *hold(tutti_group *handle, const char *function, tutti_error *error, tutti_status *status)
 {
-    struct tti_group *parent = tti_handle_acquire(handle, status);
-    if (!parent) {
-        tti_error_set(error, *status, "%s: the parent group %s", tutti_operation_name(operation),
+    struct tti_group *g = tti_handle_acquire(handle, status);
+    if (!g) {
+        tti_error_set(error, *status, "%s: the group %s", function,
                       *status == TUTTI_INVALID_ARGUMENT ? "is NULL"
-                      : *status == TUTTI_FORKED         ? "was made before fork()"
-                                                        : "has been destroyed, or never was one");
-        finish(error, operation, -1, *status);
+                      : *status == TUTTI_FORKED ? "was made before fork(); the child must call tutti_init itself"
+                                                : "has been destroyed, or never was one");
     }
-    return parent;
+    return g;
 }
 
 /* The caller's place in the list, after checking every entry. */
@@ -127,9 +125,9 @@ tutti_status tutti_group_create(tutti_group *parent, const int32_t *ranks, int32
                                 tutti_group **group, tutti_error *error)
 {
     tutti_status status = TUTTI_OK;
-    struct tti_group *p = hold_parent(parent, TUTTI_OP_CREATE, error, &status);
+    struct tti_group *p = hold(parent, "group_create", error, &status);
     if (!p) {
-        return status;
+        return finish(error, TUTTI_OP_CREATE, -1, status);
     }
     int32_t own = -1;
     if (!group) {
@@ -147,9 +145,9 @@ tutti_status tutti_group_split(tutti_group *parent, int32_t color, int32_t key, 
                                tutti_group **group, tutti_error *error)
 {
     tutti_status status = TUTTI_OK;
-    struct tti_group *p = hold_parent(parent, TUTTI_OP_SPLIT, error, &status);
+    struct tti_group *p = hold(parent, "group_split", error, &status);
     if (!p) {
-        return status;
+        return finish(error, TUTTI_OP_SPLIT, -1, status);
     }
     if (!group) {
         status = tti_error_set(error, TUTTI_INVALID_ARGUMENT, "group_split: the pointer for the group is NULL");
@@ -167,12 +165,8 @@ tutti_status tutti_group_split(tutti_group *parent, int32_t color, int32_t key, 
 tutti_status tutti_group_destroy(tutti_group *group, tutti_error *error)
 {
     tutti_status status = TUTTI_OK;
-    struct tti_group *g = tti_handle_acquire(group, &status);
+    struct tti_group *g = hold(group, "group_destroy", error, &status);
     if (!g) {
-        tti_error_set(error, status, "group_destroy: the group %s",
-                      status == TUTTI_INVALID_ARGUMENT ? "is NULL"
-                      : status == TUTTI_FORKED         ? "was made before fork()"
-                                                       : "has been destroyed already, or never was one");
         return finish(error, TUTTI_OP_DESTROY, -1, status);
     }
     int32_t rank = g->rank;
@@ -344,9 +338,9 @@ tutti_status tutti_group_describe(tutti_group *group, char *text, size_t capacit
                              capacity);
     }
     tutti_status status = TUTTI_OK;
-    struct tti_group *g = tti_handle_acquire(group, &status);
+    struct tti_group *g = hold(group, "group_describe", error, &status);
     if (!g) {
-        return tti_error_set(error, status, "group_describe: the group is NULL or has been destroyed");
+        return status;
     }
     size_t length = describe(g, text, capacity);
     if (needed) {
@@ -359,9 +353,9 @@ tutti_status tutti_group_describe(tutti_group *group, char *text, size_t capacit
 tutti_status tutti_group_error(tutti_group *group, tutti_error *details)
 {
     tutti_status status = TUTTI_OK;
-    struct tti_group *g = tti_handle_acquire(group, &status);
+    struct tti_group *g = hold(group, "group_error", details, &status);
     if (!g) {
-        return tti_error_set(details, status, "group_error: the group is NULL or has been destroyed");
+        return status;
     }
     tti_error_clear(details);
     if (g->backend->ops->failure) {
@@ -381,9 +375,9 @@ tutti_status tutti_null_recorded(tutti_group *group, int64_t index, tutti_null_r
         return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "null_recorded: record is NULL or its size is 0");
     }
     tutti_status status = TUTTI_OK;
-    struct tti_group *g = tti_handle_acquire(group, &status);
+    struct tti_group *g = hold(group, "null_recorded", error, &status);
     if (!g) {
-        return tti_error_set(error, status, "null_recorded: the group is NULL or has been destroyed");
+        return status;
     }
     if (g->backend != &tti_backend_null) {
         status = tti_error_set(error, TUTTI_UNSUPPORTED, "null_recorded: the group runs on backend %s, not null",

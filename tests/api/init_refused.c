@@ -149,6 +149,17 @@ static void unknown_backend(int32_t rank, void *user)
     go_on();
 }
 
+/* Nobody waits for anybody: a rank that has joined ends at once. Then all have joined, also the slowest. */
+static void at_once(int32_t rank, void *user)
+{
+    tutti_error e;
+    tutti_group *g = NULL;
+    tutti_status status = tutti_init(
+        TUTTI_CONFIG(.rank = rank, .world_size = 3, .store = user, .timeout_ms = LONG_MS, .backend = "shm"), &g, &e);
+    test_status(__FILE__, __LINE__, "joining ranks that end at once", status, TUTTI_OK, &e, "");
+    EXPECT_OK(tutti_finalize(&e));
+}
+
 int main(void)
 {
     char store[80];
@@ -174,5 +185,9 @@ int main(void)
     test_processes("local for processes", 3, threads_only, store);
     test_store_name(store, sizeof(store));
     test_processes("an unknown backend", 3, unknown_backend, store);
+    for (int i = 0; i < 10; i++) {
+        test_store_name(store, sizeof(store));
+        test_processes("joining ranks that end at once", 3, at_once, store);
+    }
     return test_result();
 }

@@ -116,6 +116,8 @@ struct tti_bench {
     int sample_capacity;
     struct tti_bench_data *data;
     uint64_t number; /* of the next call: gives every call its own data */
+    int64_t lead_ns; /* how far ahead the ranks set a common start; 0 = they have no common clock */
+    bool shares_cpu; /* there are more ranks than CPUs */
     tutti_error error;
 };
 

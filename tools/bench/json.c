@@ -31,14 +31,14 @@ static json_t *lines(const char *bytes)
 json_t *tti_bench_json_create(const struct tti_bench *b, const struct tti_bench_machine *machine)
 {
     const struct tti_bench_options *o = b->options;
-    return json_pack("{s:{s:s, s:o, s:o, s:s, s:i, s:i, s:f, s:s, s:o, s:I, s:I, s:I, s:s, s:s, s:i, s:i}, s:[]}",
+    return json_pack("{s:{s:s, s:o, s:o, s:s, s:i, s:i, s:f, s:s, s:o, s:I, s:I, s:I, s:s, s:s, s:i, s:i, s:s}, s:[]}",
                      "config", "version", tutti_version_string(), "cpu", text(machine->cpu, strlen(machine->cpu)),
                      "kernel", text(machine->kernel, strlen(machine->kernel)), "isa", machine->isa, "cpus",
                      machine->cpus, "ranks", b->size, "ranks_per_cpu", machine->ranks_per_cpu, "backend",
                      tutti_group_backend(b->group), "description", lines(machine->description), "min_bytes",
                      (json_int_t)o->least, "max_bytes", (json_int_t)o->most, "factor", (json_int_t)o->factor, "type",
                      tutti_dtype_name(o->dtype), "redop", tutti_reduce_op_name(o->op), "root", o->root, "iterations",
-                     o->iterations, "results");
+                     o->iterations, "start", b->lead_ns > 0 ? "clock" : "barrier", "results");
 }
 
 bool tti_bench_json_add(json_t *root, const struct tti_bench *b, const struct tti_bench_result *r)

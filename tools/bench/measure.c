@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One row. An iteration writes new inputs, waits for all ranks, reads the clock, calls, reads the clock, and checks what
- * has come. Its time is that of the slowest rank, because that is what a program waits for.
+ * One row. An iteration writes new inputs, waits for all ranks, calls, reads the clock, and checks what has come. Its
+ * time lasts until the slowest rank is done, because that is what a program waits for.
  *
- * There are two barriers before the clock: a rank that has waited long for the first one may be asleep and comes out of
- * it late; out of the second one all come awake. Calls that take less than the clock and the barrier's skew are timed 20
- * at once, each with buffers and data of its own.
+ * On one host all ranks read the same clock, so they agree on a moment and start together, awake. A barrier alone will
+ * not do: a rank that slept in it comes out tens of microseconds after the others, and the part of a broadcast or
+ * scatter that they have done by then is in nobody's time. Elsewhere there are two barriers, because out of the second
+ * one most ranks come awake, and each rank's time begins when it has left it.
+ *
+ * Small calls are timed 20 at once, each with buffers and data of its own.
  */
+#include <sched.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "bench/bench.h"
@@ -138,17 +141,35 @@ static int64_t check(const struct row *row, int iteration, bool warming_up)
     return wrong;
 }
 
+/* Waits until all ranks are there; *start becomes the moment from which this rank's time counts. */
+static tutti_status meet(struct tti_bench *b, int64_t *start)
+{
+    if (b->lead_ns > 0) {
+        *start = tti_now_ns() + b->lead_ns;
+        const tutti_status status = tti_bench_agree(b, start, 1, TUTTI_MAX);
+        while (status == TUTTI_OK && tti_now_ns() < *start) {
+            if (b->shares_cpu) {
+                sched_yield();
+            }
+        }
+        return status;
+    }
+    tutti_status status = TUTTI_OK;
+    for (int i = 0; i < 2 && status == TUTTI_OK; i++) {
+        status = tutti_barrier(b->group, TUTTI_CALL(.error = &b->error));
+    }
+    *start = tti_now_ns();
+    return status;
+}
+
 static tutti_status iterate(struct row *row, int64_t *elapsed_ns)
 {
     struct tti_bench *b = row->b;
     const double scale = b->options->op == TUTTI_PREMUL_SUM ? tti_check_scale(b->rank, b->options->dtype) : 0;
     const tutti_call *call = TUTTI_CALL(.scale = scale, .error = &b->error);
-    tutti_status status = TUTTI_OK;
+    int64_t start = 0;
     fill(row);
-    for (int i = 0; i < 2 && status == TUTTI_OK; i++) {
-        status = tutti_barrier(b->group, TUTTI_CALL(.error = &b->error));
-    }
-    const int64_t start = tti_now_ns();
+    tutti_status status = meet(b, &start);
     for (int slot = 0; slot < row->batch && status == TUTTI_OK; slot++) {
         status = b->collective->call(b, &row->tensors[slot], call);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The run of one rank, from its memory to its verdict. A rank that cannot go on says why and leaves; the group tells the
- * others.
+ * The run of one rank, from its memory to its verdict. A rank that cannot go on says why and leaves; the group tells
+ * the others.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -11,6 +11,9 @@
 #include <string.h>
 
 #include "bench/bench.h"
+
+/* Longer than it takes to wake a rank, for each rank on a CPU. */
+#define LEAD_NS INT64_C(100000)
 
 /* What rank 0 keeps besides; all zero on the others. */
 struct output {
@@ -170,6 +173,10 @@ static bool run_prepared(struct tti_bench *b, struct output *output)
         tti_bench_machine_destroy(&machine);
         return complain(b, "looking at the machine", b->error.message);
     }
+    b->shares_cpu = machine.ranks_per_cpu > 1;
+    if (tutti_group_capabilities(b->group) & (TUTTI_CAP_ONE_HOST | TUTTI_CAP_ONE_PROCESS)) {
+        b->lead_ns = LEAD_NS * ((b->size - 1) / machine.cpus + 1);
+    }
     if (b->rank == 0) {
         tti_bench_print_header(b, &machine);
     }
@@ -237,23 +244,18 @@ int tti_bench_run_threads(const struct tti_bench_options *options)
     return atomic_load_explicit(&shared.failed, memory_order_relaxed) != 0;
 }
 
-/* Says on rank 0 what is wrong with options that only make sense with a certain number of ranks. */
+/* Options that only make sense with a certain number of ranks; rank 0 says what is wrong with them. */
 static bool fits(const struct tti_bench_options *options, int rank, int size)
 {
-    if (options->ranks > 0 && options->ranks != size) {
-        if (rank == 0) {
-            fprintf(stderr, "tutti bench: -n %d, but the launcher has started %d ranks: leave out -n\n", options->ranks,
-                    size);
-        }
-        return false;
+    const bool ranks_fit = options->ranks == 0 || options->ranks == size;
+    const bool root_fits = options->root < size;
+    if (rank == 0 && !ranks_fit) {
+        fprintf(stderr, "tutti bench: -n %d, but the launcher has started %d ranks: leave out -n\n", options->ranks,
+                size);
+    } else if (rank == 0 && !root_fits) {
+        fprintf(stderr, "tutti bench: --root %d: there are only ranks 0 to %d\n", options->root, size - 1);
     }
-    if (options->root >= size) {
-        if (rank == 0) {
-            fprintf(stderr, "tutti bench: --root %d: there are only ranks 0 to %d\n", options->root, size - 1);
-        }
-        return false;
-    }
-    return true;
+    return ranks_fit && root_fits;
 }
 
 int tti_bench_join(const struct tti_bench_options *options)
@@ -267,6 +269,8 @@ int tti_bench_join(const struct tti_bench_options *options)
     int code = 2;
     if (fits(options, tutti_group_rank(world), tutti_group_size(world))) {
         code = run_rank(options, world) ? 0 : 1;
+    } else {
+        tutti_barrier(world, NULL); /* a launcher ends a job when its first rank fails: rank 0 has to speak before */
     }
     tutti_group_destroy(world, NULL);
     tutti_finalize(NULL);

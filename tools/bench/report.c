@@ -41,9 +41,10 @@ void tti_bench_print_header(const struct tti_bench *b, const struct tti_bench_ma
            tutti_group_backend(b->group));
     printf("# %s, kernels %s, Linux %s\n", machine->cpu, machine->isa, machine->kernel);
     print_description(machine->description);
-    printf("# time: the slowest rank's, from a barrier on; the median of the iterations; below %d B of %d calls in a "
-           "row, divided\n",
-           TTI_BENCH_SMALL, TTI_BENCH_BATCH);
+    printf("# time: from %s until the slowest rank is done; the median of the iterations;\n"
+           "#   below %d B that of %d calls in a row, divided by %d\n",
+           b->lead_ns > 0 ? "a common start" : "each rank's leaving of a barrier", TTI_BENCH_SMALL, TTI_BENCH_BATCH,
+           TTI_BENCH_BATCH);
 }
 
 void tti_bench_print_title(const struct tti_bench *b)

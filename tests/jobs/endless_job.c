@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A rank that reduces again and again, until something ends it: endless_job [exit RANK CODE]. With arguments, RANK calls
+ * exit(CODE) in the middle. Messages are large, so that shared windows, sub-groups and sleepers are all in use. Prints
+ * "ready RANK PID" after the first round. A rank that is told of a failure ends with 9: the launcher must report the
+ * first cause, not this.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tutti/tutti.h>
+#include <unistd.h>
+
+#define COUNT 300000
+
+static float data[COUNT];
+
+int main(int argc, char **argv)
+{
+    tutti_group *world = NULL;
+    tutti_group *half = NULL;
+    tutti_error e;
+    int64_t count = COUNT;
+    DLTensor t = tutti_tensor_1d(data, &count, TUTTI_F32);
+    if (tutti_init(NULL, &world, &e) != TUTTI_OK) {
+        fprintf(stderr, "endless_job: init: %s\n", e.message);
+        return 1;
+    }
+    int32_t rank = tutti_group_rank(world);
+    int leaves = argc == 4 && strcmp(argv[1], "exit") == 0 && atoi(argv[2]) == rank ? atoi(argv[3]) : 0;
+    if (tutti_group_split(world, rank % 2, 0, NULL, &half, &e) != TUTTI_OK) {
+        fprintf(stderr, "endless_job: split: %s\n", e.message);
+        return 1;
+    }
+    for (unsigned long round = 0;; round++) {
+        if (tutti_all_reduce(world, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &e)) != TUTTI_OK ||
+            tutti_all_reduce(half, &t, &t, TUTTI_MAX, TUTTI_CALL(.error = &e)) != TUTTI_OK) {
+            fprintf(stderr, "endless_job: rank %d: %s\n", rank, e.message);
+            return 9;
+        }
+        if (round == 0) {
+            printf("ready %d %d\n", rank, (int)getpid());
+            fflush(stdout);
+        }
+        if (round == 5 && leaves) {
+            exit(leaves);
+        }
+    }
+}
