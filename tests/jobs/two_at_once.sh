@@ -61,7 +61,13 @@ tutti_run() {
 }
 
 open_mpi() {
-    "$mpirun" --allow-run-as-root --oversubscribe -n $ranks "$sum_job" "$1" $rounds
+    # two mpirun that start together race for their session directory: each gets its own (Unix socket paths are short)
+    local session
+    session=$(mktemp -d /tmp/s.XXXXXX)
+    "$mpirun" --allow-run-as-root --oversubscribe --mca orte_tmpdir_base "$session" -n $ranks "$sum_job" "$1" $rounds
+    local code=$?
+    rm -rf "$session"
+    return $code
 }
 
 hydra() {

@@ -110,7 +110,13 @@ slurm_rank()
 
 open_mpi()
 {
-    "$mpirun" --allow-run-as-root --oversubscribe -n $ranks "$program" "$1"
+    # two mpirun that start together race for their session directory: each gets its own (Unix socket paths are short)
+    local session
+    session=$(mktemp -d /tmp/s.XXXXXX)
+    "$mpirun" --allow-run-as-root --oversubscribe --mca orte_tmpdir_base "$session" -n $ranks "$program" "$1"
+    local code=$?
+    rm -rf "$session"
+    return $code
 }
 
 hydra()
