@@ -53,8 +53,7 @@ static void bad_create(tutti_group *world)
     BAD("config.lanes", world, all, RANKS, TUTTI_CONFIG(.lanes = -1));
     BAD("config.timeout_ms", world, all, RANKS, TUTTI_CONFIG(.timeout_ms = -2));
     BAD("no.such", world, all, RANKS, TUTTI_CONFIG(.settings = ((const char *const[]){"no.such=1", NULL})));
-    BAD("engine.window", world, all, RANKS,
-        TUTTI_CONFIG(.settings = ((const char *const[]){"engine.window=3", NULL})));
+    BAD("engine.window", world, all, RANKS, TUTTI_CONFIG(.settings = ((const char *const[]){"engine.window=3", NULL})));
 #undef BAD
     EXPECT(g == untouched);
     EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, "NULL", tutti_group_create(world, all, RANKS, NULL, NULL, &e));

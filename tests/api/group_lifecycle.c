@@ -91,8 +91,9 @@ static void dead_handles(void)
     /* Neighbours of a good handle, addresses, and noise. */
     tutti_group *good = alone();
     uintptr_t bits = (uintptr_t)good;
-    const uintptr_t wrong[] = {bits + 1,  bits ^ 8, bits + ((uintptr_t)1 << 32), bits - ((uintptr_t)1 << 32), bits + 16,
-                               (uintptr_t)&bits, 1,  5, UINTPTR_MAX, (uintptr_t)1 << 63 | bits};
+    const uintptr_t wrong[] = {
+        bits + 1, bits ^ 8,    bits + ((uintptr_t)1 << 32), bits - ((uintptr_t)1 << 32), bits + 16, (uintptr_t)&bits, 1,
+        5,        UINTPTR_MAX, (uintptr_t)1 << 63 | bits};
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         expect_dead((tutti_group *)wrong[i], TUTTI_BAD_STATE, "");
     }
@@ -297,7 +298,7 @@ static tutti_status orphans(tutti_group *world, void *user)
 
 int main(void)
 {
-    alarm(50); /* a callback that waits for itself would hang */
+    alarm(25); /* a callback that waits for itself would hang */
     EXPECT_OK(tutti_finalize(NULL));
     dead_handles();
     in_use();

@@ -157,12 +157,23 @@ static void variables(void)
         const char *name;
         const char *value;
     } bad[] = {
-        {"TUTTI_LANES", "17"},          {"TUTTI_LANES", "many"},       {"TUTTI_LANES", ""},
-        {"TUTTI_TIMEOUT_MS", "-2"},     {"TUTTI_TIMEOUT_MS", "1s"},    {"TUTTI_ENGINE_WINDOW", "1"},
-        {"TUTTI_ENGINE_WINDOW", "1Q"},  {"TUTTI_ENGINE_SPIN_US", "x"}, {"TUTTI_ENGINE_ZERO_COPY", "si"},
-        {"TUTTI_DEVICE", "fpga"},       {"TUTTI_RANK", "0"},           {"TUTTI_WORLD_SIZE", "1"},
-        {"RANK", "0"},                  {"WORLD_SIZE", "2"},           {"PMIX_RANK", "0"},
-        {"OMPI_COMM_WORLD_RANK", "0"},  {"PMI_SIZE", "3"},
+        {"TUTTI_LANES", "17"},
+        {"TUTTI_LANES", "many"},
+        {"TUTTI_LANES", ""},
+        {"TUTTI_TIMEOUT_MS", "-2"},
+        {"TUTTI_TIMEOUT_MS", "1s"},
+        {"TUTTI_ENGINE_WINDOW", "1"},
+        {"TUTTI_ENGINE_WINDOW", "1Q"},
+        {"TUTTI_ENGINE_SPIN_US", "x"},
+        {"TUTTI_ENGINE_ZERO_COPY", "si"},
+        {"TUTTI_DEVICE", "fpga"},
+        {"TUTTI_RANK", "0"},
+        {"TUTTI_WORLD_SIZE", "1"},
+        {"RANK", "0"},
+        {"WORLD_SIZE", "2"},
+        {"PMIX_RANK", "0"},
+        {"OMPI_COMM_WORLD_RANK", "0"},
+        {"PMI_SIZE", "3"},
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         tutti_error e;
@@ -260,9 +271,8 @@ static void backends(void)
     static const struct {
         const char *asked;
         const char *got;
-    } good_ones[] = {{"SHM", "shm"},         {"Local", "local"}, {"mock", "local"},   {"MOCK", "local"},
-                     {"cpu:shm", "shm"},     {"AUTO", NULL},     {"cpu:auto", NULL},  {"cpu:Mock", "local"},
-                     {"Null", "null"}};
+    } good_ones[] = {{"SHM", "shm"}, {"Local", "local"}, {"mock", "local"},     {"MOCK", "local"}, {"cpu:shm", "shm"},
+                     {"AUTO", NULL}, {"cpu:auto", NULL}, {"cpu:Mock", "local"}, {"Null", "null"}};
     for (size_t i = 0; i < sizeof(good_ones) / sizeof(good_ones[0]); i++) {
         tutti_error e;
         tutti_group *g = NULL;
@@ -300,9 +310,19 @@ static tutti_status no_get(void *user, const char *key, void *value, size_t capa
 static void stores(void)
 {
     REFUSED(TUTTI_INVALID_ARGUMENT, "TUTTI_STORE", .world_size = 2);
-    static const char *const bad[] = {"nonsense",           "unix:",           "tcp://",           "tcp://host",
-                                      "tcp://127.0.0.1:0x", "tcp://[::1:5",    "memory:",          "file:",
-                                      "http://a:1",         "tcp://a:70000",   "unix:\x01" "name", "tcp://:99"};
+    static const char *const bad[] = {"nonsense",
+                                      "unix:",
+                                      "tcp://",
+                                      "tcp://host",
+                                      "tcp://127.0.0.1:0x",
+                                      "tcp://[::1:5",
+                                      "memory:",
+                                      "file:",
+                                      "http://a:1",
+                                      "tcp://a:70000",
+                                      "unix:\x01"
+                                      "name",
+                                      "tcp://:99"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         REFUSED(TUTTI_INVALID_ARGUMENT, "", .store = bad[i], .rank = 1, .world_size = 2, .timeout_ms = 1000);
     }

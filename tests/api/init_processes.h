@@ -21,14 +21,31 @@ typedef void (*process_function)(int32_t rank, void *user);
 
 static inline void test_stand_alone(void)
 {
-    static const char *const names[] = {
-        "TUTTI_RANK",       "TUTTI_WORLD_SIZE", "TUTTI_LOCAL_RANK",     "TUTTI_LOCAL_WORLD_SIZE",
-        "TUTTI_STORE",      "TUTTI_BACKEND",    "TUTTI_LANES",          "TUTTI_TIMEOUT_MS",
-        "TUTTI_DEVICE",     "RANK",             "WORLD_RANK",           "WORLD_SIZE",
-        "LOCAL_RANK",       "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-        "PMI_RANK",         "PMI_SIZE",         "PMI_ID",               "PMI_PORT",
-        "PMIX_RANK",        "PMIX_SIZE",        "SLURM_PROCID",         "SLURM_NTASKS",
-        "TUTTI_ENGINE_WINDOW"};
+    static const char *const names[] = {"TUTTI_RANK",
+                                        "TUTTI_WORLD_SIZE",
+                                        "TUTTI_LOCAL_RANK",
+                                        "TUTTI_LOCAL_WORLD_SIZE",
+                                        "TUTTI_STORE",
+                                        "TUTTI_BACKEND",
+                                        "TUTTI_LANES",
+                                        "TUTTI_TIMEOUT_MS",
+                                        "TUTTI_DEVICE",
+                                        "RANK",
+                                        "WORLD_RANK",
+                                        "WORLD_SIZE",
+                                        "LOCAL_RANK",
+                                        "LOCAL_WORLD_SIZE",
+                                        "OMPI_COMM_WORLD_RANK",
+                                        "OMPI_COMM_WORLD_SIZE",
+                                        "PMI_RANK",
+                                        "PMI_SIZE",
+                                        "PMI_ID",
+                                        "PMI_PORT",
+                                        "PMIX_RANK",
+                                        "PMIX_SIZE",
+                                        "SLURM_PROCID",
+                                        "SLURM_NTASKS",
+                                        "TUTTI_ENGINE_WINDOW"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         unsetenv(names[i]);
     }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-test: timeout=150 */
 /*
  * Ranks that do not fit together: one is missing, one is claimed twice, or they want different things. Each case is what
  * really happens: processes call tutti_init and end when it fails, also the one that serves the store. Everybody must be
@@ -10,7 +11,7 @@
 #include <sys/mman.h>
 
 #define SHORT_MS 300
-#define LONG_MS  60000 /* passes only if somebody is not told */
+#define LONG_MS  20000 /* passes only if somebody is not told */
 
 static tutti_status join(const tutti_config *config, tutti_error *e)
 {
@@ -34,8 +35,8 @@ static void go_on(void)
 static void missing(int32_t index, void *user)
 {
     tutti_error e;
-    tutti_status status = join(
-        TUTTI_CONFIG(.rank = index * 2, .world_size = 4, .store = user, .timeout_ms = SHORT_MS), &e);
+    tutti_status status =
+        join(TUTTI_CONFIG(.rank = index * 2, .world_size = 4, .store = user, .timeout_ms = SHORT_MS), &e);
     test_status(__FILE__, __LINE__, "ranks 1 and 3 missing", status, TUTTI_TIMEOUT, &e, "1, 3");
     EXPECT(e.suspect == 1);
     EXPECT(e.operation == TUTTI_OP_INIT);
@@ -46,8 +47,8 @@ static void missing(int32_t index, void *user)
 static void missing_server(int32_t index, void *user)
 {
     tutti_error e;
-    tutti_status status = join(
-        TUTTI_CONFIG(.rank = index + 1, .world_size = 3, .store = user, .timeout_ms = SHORT_MS), &e);
+    tutti_status status =
+        join(TUTTI_CONFIG(.rank = index + 1, .world_size = 3, .store = user, .timeout_ms = SHORT_MS), &e);
     test_status(__FILE__, __LINE__, "rank 0, which serves, is missing", status, TUTTI_TIMEOUT, &e, user);
     go_on();
 }
@@ -134,8 +135,8 @@ static void differences(void)
 static void threads_only(int32_t rank, void *user)
 {
     tutti_error e;
-    tutti_status status = join(
-        TUTTI_CONFIG(.rank = rank, .world_size = 3, .store = user, .timeout_ms = LONG_MS, .backend = "local"), &e);
+    tutti_status status =
+        join(TUTTI_CONFIG(.rank = rank, .world_size = 3, .store = user, .timeout_ms = LONG_MS, .backend = "local"), &e);
     test_status(__FILE__, __LINE__, "local for processes", status, TUTTI_NOT_AVAILABLE, &e, "shm");
     go_on();
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-test: timeout=150 */
 /*
  * Three ranks meet through every kind of rendezvous and exchange data through backend shm, whose memory travels as
  * descriptors: a store that cannot pass those (tcp, file, the caller's own) makes the backend find another way. Each is

@@ -182,8 +182,8 @@ static void bad_registrations(void)
     refused(__LINE__, &b, TUTTI_INVALID_ARGUMENT, "run");
     o = copy_ops;
 
-    static const char *const names[] = {NULL,    "",     "auto",     "mock", "Upper", "with-dash",
-                                        "a b",   "c:d",  "e,f",      "sixteen_letters_", "\xc3\xa4"};
+    static const char *const names[] = {
+        NULL, "", "auto", "mock", "Upper", "with-dash", "a b", "c:d", "e,f", "sixteen_letters_", "\xc3\xa4"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         b.name = names[i];
         refused(__LINE__, &b, TUTTI_INVALID_ARGUMENT, "name");

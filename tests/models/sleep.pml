@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The sleeping protocol of src/engine/wait.c.
+ *
+ * Modelled: two waiters in tti_lane_wait_slow, past spinning and yielding; a publisher that calls tti_publish for its
+ * values 1 and 2; somebody who calls tti_ring_alarm. Either all is well: then both values come, and the alarm may ring
+ * for a reason that does not concern the waiters. Or the publisher stops before any value and the alarm rings for that.
+ * The kernel compares the words and puts the waiter to sleep in one step; a wake-up wakes all that sleep on the word.
+ *
+ * Abstracted: the 5 ms bound of a sleep is left out, so that a lost wake-up is a deadlock instead of a delay; so are the
+ * deadline, the fault records (`fails` stands for them) and channels. Memory is x86's: a plain store waits in a
+ * store buffer of one entry while later loads go ahead, a read-modify-write does not.
+ *
+ * Proved: nobody sleeps for ever (no invalid end state); a waiter that gives up has a reason.
+ *
+ * mutant PLAIN_STORE end: the publisher stores the word with release order, not by exchange
+ * mutant LOAD_FIRST end: the publisher looks at the mask before it stores the word
+ * mutant NO_CHECK end: the kernel does not compare the words again
+ * mutant NO_ALARM end: the sleeper does not list the alarm among its words
+ * mutant SHARED_BIT end: the waiters are threads of one rank, so one may clear the bit that the other relies on
+ */
+#define WAITERS 2
+#define LAST    2 /* the last value published */
+
+byte word, alarm;      /* what all CPUs see */
+bool buffered;         /* the publisher's store buffer */
+byte buffer;
+bool mask[WAITERS];    /* sleepers(e, publisher, channel) */
+bool asleep[WAITERS];  /* in the kernel's queue of the word, and, if it listed it, in that of the alarm */
+bool listed[WAITERS];
+bool fails;
+
+#ifdef SHARED_BIT
+#define BIT(w) 0
+#else
+#define BIT(w) w
+#endif
+
+inline drain()
+{
+    if
+    :: buffered -> word = buffer; buffered = false
+    :: else
+    fi
+}
+
+proctype Buffer()
+{
+end:
+    do
+    :: atomic { buffered -> word = buffer; buffered = false }
+    od
+}
+
+inline tti_publish(value)
+{
+#ifdef LOAD_FIRST
+    any = mask[0] || mask[1];
+    word = value;
+#else
+#ifdef PLAIN_STORE
+    atomic { !buffered -> buffer = value; buffered = true };
+#else
+    atomic { drain(); word = value }; /* exchange, seq_cst */
+#endif
+    atomic { any = mask[0] || mask[1] };
+#endif
+    if
+    :: any -> atomic { drain(); asleep[0] = false; asleep[1] = false } /* a system call drains the buffer, too */
+    :: else
+    fi
+}
+
+proctype Publisher()
+{
+    byte value = 1;
+    bool any;
+    do
+    :: fails -> break /* it dies here */
+    :: value <= LAST -> tti_publish(value); value++
+    :: !fails && value > LAST -> break
+    od
+}
+
+proctype Ringer()
+{
+    if
+    :: !fails /* nothing happens */
+    :: atomic { alarm++ }; /* fetch_add, seq_cst */
+       atomic { asleep[0] = asleep[0] && !listed[0]; asleep[1] = asleep[1] && !listed[1] }
+    fi
+}
+
+proctype Waiter(byte me; byte target)
+{
+    byte seen, now, look;
+    byte alarm_seen = 0;
+    do
+    :: seen = word;
+       if
+       :: seen >= target -> break
+       :: else
+       fi;
+       look = alarm; /* look_around */
+       if
+       :: look != alarm_seen && fails -> break /* tti_fault_check finds the record */
+       :: else -> alarm_seen = look
+       fi;
+       /* tti_sleep */
+       atomic { mask[BIT(me)] = true }; /* fetch_or, seq_cst */
+       now = word;
+       look = alarm;
+       if
+       :: now == seen && look == alarm_seen ->
+           atomic { /* the kernel, under the lock of its queues */
+               if
+#ifdef NO_CHECK
+               :: true ->
+#else
+               :: word == seen && alarm == alarm_seen ->
+#endif
+                   asleep[me] = true;
+#ifndef NO_ALARM
+                   listed[me] = true
+#endif
+               :: else
+               fi };
+           !asleep[me]
+       :: else
+       fi;
+       atomic { mask[BIT(me)] = false } /* fetch_and */
+    od;
+    assert(seen >= target || fails)
+}
+
+init {
+    atomic {
+        if
+        :: fails = true
+        :: fails = false
+        fi;
+        run Buffer(); run Publisher(); run Ringer(); run Waiter(0, 1); run Waiter(1, LAST)
+    }
+}
