@@ -238,7 +238,7 @@ tutti_status tti_check_reduce_op(const struct tti_checker *k, tutti_reduce_op op
     }
     double scale = k->c->options.scale;
     /* 2^53: up to there every integer is a double, so that the factor is the one that was meant */
-    if (op == TUTTI_PREMUL_SUM && is_integer(dtype) && !(fabs(scale) <= 0x1p53 && trunc(scale) == scale)) {
+    if (op == TUTTI_PREMUL_SUM && is_integer(dtype) && !(fabs(scale) <= 0x1p53 && (double)(int64_t)scale == scale)) {
         return tti_reject(k, "call.scale is %g, but premul_sum on dtype %s takes whole numbers up to 2^53", scale,
                           tutti_dtype_name(dtype));
     }

@@ -8,6 +8,7 @@
 
 #include "backends/null/null.h"
 #include "base/error.h"
+#include "core/call.h"
 #include "core/group.h"
 #include "core/join.h"
 #include "core/registry.h"
@@ -72,7 +73,7 @@ static struct tti_group *hold(tutti_group *handle, const char *function, tutti_e
         tti_error_set(error, *status, "%s: the group %s", function,
                       *status == TUTTI_INVALID_ARGUMENT ? "is NULL"
                       : *status == TUTTI_FORKED ? "was made before fork(); the child must call tutti_init itself"
-                                                : "has been destroyed, or never was one");
+                                                : "has been destroyed already, or never was one");
     }
     return g;
 }
@@ -111,8 +112,12 @@ static tutti_status check_list(const struct tti_group *parent, const int32_t *ra
 }
 
 /* A sub-group keeps its parent's place and store: of a configuration only the rest may be set. */
-static tutti_status check_child_config(const tutti_config *config, const char *function, tutti_error *error)
+static tutti_status check_child(const struct tti_group *parent, const tutti_config *config, const char *function,
+                                tutti_error *error)
 {
+    if (tti_in_callback(parent)) {
+        return tti_error_set(error, TUTTI_WOULD_DEADLOCK, "%s: called from a callback of the same group", function);
+    }
     tutti_status status = check_config(config, error);
     if (status == TUTTI_OK && config && (config->world_size > 0 || config->store || config->store_callbacks)) {
         status = tti_error_set(error, TUTTI_INVALID_ARGUMENT,
@@ -132,7 +137,7 @@ tutti_status tutti_group_create(tutti_group *parent, const int32_t *ranks, int32
     int32_t own = -1;
     if (!group) {
         status = tti_error_set(error, TUTTI_INVALID_ARGUMENT, "group_create: the pointer for the group is NULL");
-    } else if ((status = check_child_config(config, "group_create", error)) == TUTTI_OK &&
+    } else if ((status = check_child(p, config, "group_create", error)) == TUTTI_OK &&
                (status = check_list(p, ranks, count, &own, error)) == TUTTI_OK) {
         status = tti_join_list(p, ranks, count, own, config, group, error);
     }
@@ -154,7 +159,7 @@ tutti_status tutti_group_split(tutti_group *parent, int32_t color, int32_t key, 
     } else if (color < -1) {
         status = tti_error_set(error, TUTTI_INVALID_ARGUMENT,
                                "group_split: the colour is %d; it must be -1 (no group) or at least 0", color);
-    } else if ((status = check_child_config(config, "group_split", error)) == TUTTI_OK) {
+    } else if ((status = check_child(p, config, "group_split", error)) == TUTTI_OK) {
         status = tti_join_split(p, color, key, config, group, error);
     }
     int32_t rank = p->rank;
@@ -196,8 +201,7 @@ tutti_status tutti_finalize(tutti_error *error)
     if (status != TUTTI_OK) {
         return tti_error_set(error, status, "finalize: a group is in use by another thread; let its calls end first");
     }
-    tti_registry_stop();
-    tti_store_shutdown();
+    tti_registry_stop(); /* a rendezvous served from here goes on until its clients have left, or the process ends */
     return tti_error_clear(error);
 }
 

@@ -7,8 +7,22 @@
 #include "base/error.h"
 #include "core/group.h"
 
-/* The group whose callback this thread is in: waiting there could never end. */
-static _Thread_local const struct tti_group *in_callback;
+/* The groups whose callbacks this thread is in, innermost first: waiting for any of them could never end. */
+struct callback_frame {
+    const struct tti_group *group;
+    const struct callback_frame *outer;
+};
+static _Thread_local const struct callback_frame *callbacks;
+
+bool tti_in_callback(const struct tti_group *group)
+{
+    for (const struct callback_frame *f = callbacks; f; f = f->outer) {
+        if (f->group == group) {
+            return true;
+        }
+    }
+    return false;
+}
 
 static tutti_status not_started(struct tti_call *c, tutti_status status, const char *sentence)
 {
@@ -83,7 +97,7 @@ static tutti_status begin(struct tti_call *c, tutti_group *handle)
     c->group_size = c->group->size;
     c->device = c->group->device;
     tutti_status status = check_options(c);
-    if (status == TUTTI_OK && in_callback == c->group) {
+    if (status == TUTTI_OK && tti_in_callback(c->group)) {
         status = tti_error_set(c->error, TUTTI_WOULD_DEADLOCK, "%s: called from a callback of the same group",
                                tutti_operation_name(c->operation));
     }
@@ -177,11 +191,11 @@ tutti_status tti_call_end(struct tti_call *c, tutti_status status)
         complete_error(c);
     }
     if (c->options.callback) {
-        const struct tti_group *outer = in_callback;
+        struct callback_frame frame = {.group = g, .outer = callbacks};
         pthread_mutex_lock(&g->callback_lock);
-        in_callback = g;
+        callbacks = &frame;
         c->options.callback(status, c->error, c->options.user);
-        in_callback = outer;
+        callbacks = frame.outer;
         pthread_mutex_unlock(&g->callback_lock);
     }
     tti_handle_release(g);

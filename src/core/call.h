@@ -12,6 +12,7 @@
 #ifndef TTI_CORE_CALL_H
 #define TTI_CORE_CALL_H
 
+#include <stdbool.h>
 #include <tutti/backend.h>
 
 struct tti_group;
@@ -36,6 +37,9 @@ tutti_status tti_call_begin(struct tti_call *c, tutti_group *group, tutti_operat
 /* For functions that take a tutti_error instead of a tutti_call (probe, batch_begin). */
 tutti_status tti_call_begin_plain(struct tti_call *c, tutti_group *group, tutti_operation operation,
                                   tutti_error *error);
+
+/* True inside a callback of this group, on its thread: waiting for the group there could never end. */
+bool tti_in_callback(const struct tti_group *group);
 
 /* Runs a collective on its lane. Fills op->size, kind, lane, user_tag, timeout_ms and scale from the call. */
 tutti_status tti_call_run(struct tti_call *c, tutti_op *op);

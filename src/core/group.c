@@ -20,7 +20,9 @@
 #include "base/error.h"
 #include "core/registry.h"
 
-#define HELLO_MAGIC 0x74757475u
+#define HELLO_MAGIC       0x74757475u
+#define FAREWELL_MS       5000 /* for ranks that died between their hello and the end */
+#define FAREWELL_ERROR_MS 2000 /* after an error, for ranks on their way */
 
 /* One rank's record. Fixed layout: it travels between processes. */
 struct hello {
@@ -38,6 +40,7 @@ struct hello {
 /* How opening went on one rank. */
 struct outcome {
     int32_t status;
+    char backend[16];
     char message[300];
 };
 
@@ -109,9 +112,12 @@ static tutti_status name_missing(const struct tti_group_plan *plan, const tutti_
     return TUTTI_TIMEOUT;
 }
 
+/* Looks at one rank's record as soon as it is there: ranks that do not fit should not wait for those that cannot come. */
+typedef tutti_status (*look_function)(const struct tti_group_plan *plan, void *record, int rank, tutti_error *error);
+
 /* Reads record `stem`/rank of every rank into an array. */
 static tutti_status collect(const struct tti_group_plan *plan, const tutti_rendezvous *rv, const char *stem,
-                            void *records, size_t bytes, tutti_error *error)
+                            void *records, size_t bytes, look_function look, tutti_error *error)
 {
     int64_t timeout_ms = tti_setting_number(&plan->settings, TTI_SET_TIMEOUT_MS);
     int64_t deadline = tti_deadline_ns(tti_now_ns(), timeout_ms);
@@ -131,34 +137,7 @@ static tutti_status collect(const struct tti_group_plan *plan, const tutti_rende
             return tti_error_set(error, TUTTI_VERSION,
                                  "rank %d uses another version of Tutti: run the same on all ranks", r);
         }
-    }
-    return TUTTI_OK;
-}
-
-static tutti_status compare(const struct tti_group_plan *plan, struct hello *all, tutti_error *error)
-{
-    const struct hello *own = &all[plan->rank];
-    for (int r = 0; r < plan->size; r++) {
-        struct hello *h = &all[r];
-        h->backend[sizeof(h->backend) - 1] = '\0';
-        h->window[sizeof(h->window) - 1] = '\0';
-        h->available[sizeof(h->available) - 1] = '\0';
-        tutti_status status = TUTTI_OK;
-        if (h->magic != HELLO_MAGIC || h->version != own->version) {
-            status = tti_error_set(error, TUTTI_VERSION,
-                                   "rank %d uses another version of Tutti: run the same on all ranks", r);
-        } else if (h->size != own->size || h->lanes != own->lanes) {
-            status = tti_error_set(error, TUTTI_MISMATCH,
-                                   "rank %d expects %d ranks and %d lanes, but rank %d expects %d ranks and %d lanes",
-                                   r, h->size, h->lanes, plan->rank, own->size, own->lanes);
-        } else if (strcasecmp(h->backend, own->backend) != 0) {
-            status = tti_error_set(error, TUTTI_MISMATCH, "rank %d asks for backend %s, but rank %d for %s", r,
-                                   h->backend, plan->rank, own->backend);
-        } else if (strcmp(h->window, own->window) != 0) {
-            status = tti_error_set(error, TUTTI_MISMATCH, "rank %d has engine.window %s, but rank %d %s", r, h->window,
-                                   plan->rank, own->window);
-        }
-        if (status != TUTTI_OK) {
+        if ((status = look(plan, (char *)records + (size_t)r * bytes, r, error)) != TUTTI_OK) {
             if (error) {
                 error->suspect = r;
             }
@@ -166,6 +145,50 @@ static tutti_status compare(const struct tti_group_plan *plan, struct hello *all
         }
     }
     return TUTTI_OK;
+}
+
+static tutti_status look_at_hello(const struct tti_group_plan *plan, void *record, int r, tutti_error *error)
+{
+    struct hello *h = record;
+    char wish[40];
+    int32_t lanes = (int32_t)tti_setting_number(&plan->settings, TTI_SET_LANES);
+    const char *window = tti_setting(&plan->settings, TTI_SET_ENGINE_WINDOW);
+    h->backend[sizeof(h->backend) - 1] = '\0';
+    h->window[sizeof(h->window) - 1] = '\0';
+    h->available[sizeof(h->available) - 1] = '\0';
+    tutti_status status = tti_registry_choice(tti_setting(&plan->settings, TTI_SET_BACKEND), wish, sizeof(wish), error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (h->magic != HELLO_MAGIC || h->version != TUTTI_BACKEND_ABI) {
+        return tti_error_set(error, TUTTI_VERSION, "rank %d uses another version of Tutti: run the same on all ranks",
+                             r);
+    }
+    if (h->size != plan->size || h->lanes != lanes) {
+        return tti_error_set(error, TUTTI_MISMATCH,
+                             "rank %d expects %d ranks and %d lanes, but rank %d expects %d ranks and %d lanes", r,
+                             h->size, h->lanes, plan->rank, plan->size, lanes);
+    }
+    if (strcasecmp(h->backend, wish) != 0) {
+        return tti_error_set(error, TUTTI_MISMATCH, "rank %d asks for backend %s, but rank %d for %s", r, h->backend,
+                             plan->rank, wish);
+    }
+    if (strcmp(h->window, window) != 0) {
+        return tti_error_set(error, TUTTI_MISMATCH, "rank %d has engine.window %s, but rank %d %s", r, h->window,
+                             plan->rank, window);
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status look_at_outcome(const struct tti_group_plan *plan, void *record, int r, tutti_error *error)
+{
+    struct outcome *o = record;
+    (void)plan;
+    if (o->status == TUTTI_OK) {
+        return TUTTI_OK;
+    }
+    o->message[sizeof(o->message) - 1] = '\0';
+    return tti_error_set(error, o->status, "rank %d could not open backend %.15s: %s", r, o->backend, o->message);
 }
 
 static bool has_name(const char *list, const char *name)
@@ -259,6 +282,7 @@ static tutti_status confirm(struct tti_group *g, const struct tti_group_plan *pl
 {
     const tutti_rendezvous *rv = &g->rendezvous.table;
     struct outcome own = {.status = mine};
+    snprintf(own.backend, sizeof(own.backend), "%s", g->backend->name);
     if (mine != TUTTI_OK && error) {
         snprintf(own.message, sizeof(own.message), "%.*s", (int)sizeof(own.message) - 1, error->message);
     }
@@ -273,19 +297,42 @@ static tutti_status confirm(struct tti_group *g, const struct tti_group_plan *pl
     if (!all) {
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group of %d ranks", g->size);
     }
-    status = status == TUTTI_OK ? collect(plan, rv, "ready", all, sizeof(*all), error) : status;
-    for (int r = 0; r < g->size && status == TUTTI_OK; r++) {
-        if (all[r].status != TUTTI_OK) {
-            all[r].message[sizeof(all[r].message) - 1] = '\0';
-            status = tti_error_set(error, all[r].status, "rank %d could not open backend %s: %s", r, g->backend->name,
-                                   all[r].message);
-            if (error) {
-                error->suspect = r;
-            }
-        }
-    }
+    status = status == TUTTI_OK ? collect(plan, rv, "ready", all, sizeof(*all), look_at_outcome, error) : status;
     free(all);
     return status;
+}
+
+/*
+ * Says that this rank needs the rendezvous no more for this group (`came`: it was one of the members). The process that
+ * serves it hears that from everybody before it goes on: it may be about to end, in good order or with an error, and would
+ * take the others down in the middle of hearing why. After an error it gives ranks that have not come yet a moment too,
+ * unless that is the error.
+ */
+static void farewell(struct tti_group *g, bool came, tutti_status outcome)
+{
+    const tutti_rendezvous *rv = &g->rendezvous.table;
+    char key[40];
+    char record[sizeof(struct hello)];
+    size_t length = 0;
+    if (came) {
+        snprintf(key, sizeof(key), "seen/%d", g->rank);
+        rv->set(rv->self, key, "", 1, NULL);
+    }
+    if (!tti_store_served_here(g->rendezvous.store)) {
+        return;
+    }
+    int64_t patience = outcome == TUTTI_OK ? FAREWELL_MS : FAREWELL_ERROR_MS;
+    patience = g->timeout_ms >= 0 && g->timeout_ms < patience ? g->timeout_ms : patience;
+    int64_t deadline = tti_deadline_ns(tti_now_ns(), patience);
+    for (int r = 0; r < g->size; r++) {
+        snprintf(key, sizeof(key), "hello/%d", r);
+        bool expected =
+            outcome != TUTTI_TIMEOUT || rv->get(rv->self, key, record, sizeof(record), &length, 0, NULL) == TUTTI_OK;
+        if (expected && (r != g->rank || !came)) {
+            snprintf(key, sizeof(key), "seen/%d", r);
+            rv->get(rv->self, key, record, sizeof(record), &length, tti_remaining_ms(deadline), NULL);
+        }
+    }
 }
 
 static tutti_status meet(struct tti_group *g, const struct tti_group_plan *plan, tutti_error *error)
@@ -313,19 +360,23 @@ static tutti_status meet(struct tti_group *g, const struct tti_group_plan *plan,
                                "like, and that no other job uses the same rendezvous",
                                plan->rank);
     }
-    if (status == TUTTI_OK && (status = collect(plan, rv, "hello", all, sizeof(*all), error)) == TUTTI_OK &&
-        (status = compare(plan, all, error)) == TUTTI_OK) {
+    if (status != TUTTI_OK) {
+        free(all);
+        farewell(g, false, status);
+        return status;
+    }
+    if ((status = collect(plan, rv, "hello", all, sizeof(*all), look_at_hello, error)) == TUTTI_OK) {
         status = resolve(plan, all, &g->backend, error);
     }
     free(all);
-    if (status != TUTTI_OK) {
-        return status; /* every rank has seen the same records and fails alike */
+    if (status == TUTTI_OK) { /* else every rank has seen the same records and fails alike */
+        tutti_status opened = open_backend(g, plan, error);
+        status = confirm(g, plan, opened, error);
+        if (status != TUTTI_OK && opened == TUTTI_OK) {
+            g->backend->ops->close(g->state);
+        }
     }
-    tutti_status opened = open_backend(g, plan, error);
-    status = confirm(g, plan, opened, error);
-    if (status != TUTTI_OK && opened == TUTTI_OK) {
-        g->backend->ops->close(g->state);
-    }
+    farewell(g, true, status);
     return status;
 }
 

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 
 #include "base/error.h"
+#include "base/fork.h"
 #include "core/group.h"
 
 #define SLOTS 4096u
@@ -32,6 +33,7 @@ static void count_fork(void)
 
 static void watch_forks(void)
 {
+    tti_fork_protect(&slots_lock);
     pthread_atfork(NULL, NULL, count_fork);
 }
 

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fork.h"
 #include "core/world.h"
 
 /* How often this process has joined each place as each rank: the n-th world of a job needs keys of its own. */
@@ -24,8 +26,21 @@ struct join_count {
 static pthread_mutex_t counts_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct join_count *counts;
 
+/* Places that are made for one group and never met again need no count. */
+static bool is_single_use(const char *place)
+{
+    return strncmp(place, "memory:alone-", 13) == 0 || strncmp(place, "memory:threads-", 15) == 0;
+}
+
+static void protect_counts(void)
+{
+    tti_fork_protect(&counts_lock);
+}
+
 static tutti_status count_join(const char *place, int rank, unsigned *count, tutti_error *error)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, protect_counts);
     tutti_status status = TUTTI_OK;
     pthread_mutex_lock(&counts_lock);
     struct join_count *c = counts;
@@ -107,7 +122,7 @@ tutti_status tti_join_world(const tutti_config *config, tutti_group **group, tut
         return status;
     }
     unsigned count = 0;
-    status = count_join(place, world.rank, &count, error);
+    status = is_single_use(place) ? TUTTI_OK : count_join(place, world.rank, &count, error);
     if (status == TUTTI_OK) {
         snprintf(plan.name, sizeof(plan.name), "w%u", count);
         status = tti_group_open(&plan, group, error);

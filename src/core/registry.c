@@ -13,6 +13,7 @@
 #include "backends/null/null.h"
 #include "backends/shm/shm.h"
 #include "base/error.h"
+#include "base/fork.h"
 
 #define BACKENDS 32
 
@@ -21,6 +22,18 @@ static const tutti_backend *backends[BACKENDS] = {&tti_backend_shm, &tti_backend
 static bool started[BACKENDS];
 static size_t count = 3;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void protect(void)
+{
+    tti_fork_protect(&lock);
+}
+
+static void enter(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, protect);
+    pthread_mutex_lock(&lock);
+}
 
 static const tutti_backend *find_locked(const char *name)
 {
@@ -38,7 +51,7 @@ const tutti_backend *tutti_backend_find(const char *name)
     if (!name) {
         return NULL;
     }
-    pthread_mutex_lock(&lock);
+    enter();
     const tutti_backend *found = find_locked(name);
     pthread_mutex_unlock(&lock);
     return found;
@@ -46,7 +59,7 @@ const tutti_backend *tutti_backend_find(const char *name)
 
 const tutti_backend *tutti_backend_at(size_t index)
 {
-    pthread_mutex_lock(&lock);
+    enter();
     const tutti_backend *found = index < count ? backends[index] : NULL;
     pthread_mutex_unlock(&lock);
     return found;
@@ -75,11 +88,15 @@ static bool name_valid(const char *name)
 
 tutti_status tutti_backend_register(const tutti_backend *backend, tutti_error *error)
 {
-    if (!backend || !backend->ops) {
-        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "backend_register: the backend or its functions are NULL");
+    if (!backend) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "backend_register: the backend is NULL");
     }
-    if (backend->abi != TUTTI_BACKEND_ABI || backend->size != sizeof(tutti_backend) ||
-        backend->ops->size != sizeof(tutti_backend_ops)) {
+    /* the ABI first: nothing else of another one can be read */
+    bool same = backend->abi == TUTTI_BACKEND_ABI && backend->size == sizeof(tutti_backend);
+    if (same && !backend->ops) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "backend_register: the functions of the backend are NULL");
+    }
+    if (!same || backend->ops->size != sizeof(tutti_backend_ops)) {
         return tti_error_set(error, TUTTI_VERSION,
                              "backend_register: the backend was built for ABI %u, this library has %u: rebuild it",
                              backend->abi, TUTTI_BACKEND_ABI);
@@ -91,7 +108,7 @@ tutti_status tutti_backend_register(const tutti_backend *backend, tutti_error *e
             "backend_register: a backend needs a name of 1 to 15 lower-case letters, digits and _, and "
             "the functions available, open, close, supports and run");
     }
-    pthread_mutex_lock(&lock);
+    enter();
     tutti_status status = tti_error_clear(error);
     if (find_locked(backend->name)) {
         status = tti_error_set(error, TUTTI_INVALID_ARGUMENT, "backend_register: there is a backend \"%s\" already",
@@ -155,6 +172,7 @@ tutti_status tti_registry_choice(const char *text, char *name, size_t capacity, 
         return TUTTI_OK;
     }
     name[0] = '\0';
+    unsigned seen = 0;
     char copy[300];
     snprintf(copy, sizeof(copy), "%s", text);
     char *rest = copy;
@@ -171,6 +189,12 @@ tutti_status tti_registry_choice(const char *text, char *name, size_t capacity, 
         if (status != TUTTI_OK) {
             return status;
         }
+        unsigned type = cpu ? 1u : item[0] == 'c' ? 2u : 4u;
+        if (seen & type) {
+            return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                                 "the backend \"%.60s\" names two for one type of device", text);
+        }
+        seen |= type;
         if (cpu) {
             snprintf(name, capacity, "%s", colon + 1);
         }
@@ -184,7 +208,7 @@ tutti_status tti_registry_choice(const char *text, char *name, size_t capacity, 
 tutti_status tti_registry_start(const tutti_backend *backend, tutti_error *error)
 {
     tutti_status status = TUTTI_OK;
-    pthread_mutex_lock(&lock);
+    enter();
     for (size_t i = 0; i < count; i++) {
         if (backends[i] == backend && !started[i]) {
             status = backend->ops->init ? backend->ops->init(error) : TUTTI_OK;
@@ -197,7 +221,7 @@ tutti_status tti_registry_start(const tutti_backend *backend, tutti_error *error
 
 void tti_registry_stop(void)
 {
-    pthread_mutex_lock(&lock);
+    enter();
     for (size_t i = 0; i < count; i++) {
         if (started[i] && backends[i]->ops->fini) {
             backends[i]->ops->fini();

@@ -102,7 +102,8 @@ static bool parse_bool(const char *text, int64_t *number)
 static bool is_choice(const char *choices, const char *text)
 {
     size_t length = strlen(text);
-    for (const char *c = choices; length > 0 && c; c = strchr(c, '|') ? strchr(c, '|') + 1 : NULL) {
+    for (const char *c = strchr(text, '|') ? NULL : choices; length > 0 && c;
+         c = strchr(c, '|') ? strchr(c, '|') + 1 : NULL) {
         if (strncmp(c, text, length) == 0 && (c[length] == '|' || c[length] == '\0')) {
             return true;
         }

@@ -337,6 +337,11 @@ struct tti_client *tti_client_make(size_t size, const struct tti_store_kind *kin
 }
 
 /* Everything but the memory, which store.c frees. */
+bool tti_client_served_here(const struct tti_store *store)
+{
+    return ((const struct tti_client *)store)->server != NULL;
+}
+
 void tti_client_close(struct tti_store *store)
 {
     struct tti_client *client = (struct tti_client *)store;

@@ -41,6 +41,7 @@ tutti_status tti_client_remove(struct tti_store *store, const char *key, tutti_e
 tutti_status tti_client_put_fd(struct tti_store *store, const char *key, int fd, int32_t readers, tutti_error *error);
 tutti_status tti_client_get_fd(struct tti_store *store, const char *key, int *fd, int64_t timeout_ms,
                                tutti_error *error);
+bool tti_client_served_here(const struct tti_store *store);
 void tti_client_close(struct tti_store *store);
 
 #endif

@@ -256,6 +256,11 @@ tutti_status tti_store_get_fd(struct tti_store *store, const char *key, int *fd,
     return finish(store->kind->get_fd(store, key, fd, timeout_ms, error), error);
 }
 
+bool tti_store_served_here(const struct tti_store *store)
+{
+    return store && store->kind->served_here && store->kind->served_here(store);
+}
+
 const char *tti_store_url(const struct tti_store *store)
 {
     return store ? store->url : "";

@@ -51,6 +51,9 @@ tutti_status tti_store_put_fd(struct tti_store *store, const char *key, int fd, 
 tutti_status tti_store_get_fd(struct tti_store *store, const char *key, int *fd, int64_t timeout_ms,
                               tutti_error *error);
 
+/* Whether other processes depend on this one for the store: it started the server. */
+bool tti_store_served_here(const struct tti_store *store);
+
 /* The URL that others use to reach it ("" for callbacks). */
 const char *tti_store_url(const struct tti_store *store);
 

@@ -187,6 +187,7 @@ static const struct tti_store_kind tcp_kind = {
     .set = tti_client_set,
     .get = tti_client_get,
     .remove = tti_client_remove,
+    .served_here = tti_client_served_here,
     .close = tti_client_close,
 };
 

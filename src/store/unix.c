@@ -62,6 +62,7 @@ static const struct tti_store_kind unix_kind = {
     .remove = tti_client_remove,
     .put_fd = tti_client_put_fd,
     .get_fd = tti_client_get_fd,
+    .served_here = tti_client_served_here,
     .close = tti_client_close,
 };
 

@@ -125,7 +125,7 @@ static void all_children(tutti_group *g)
     IN_CHILD(grandchild, g);
 }
 
-/* The rank that serves the store forks, and the one that is its client; the group works on in between and afterwards. */
+/* The rank that serves the store forks, and so does its client; the group works on in between and afterwards. */
 static void forking_rank(int32_t rank, void *user)
 {
     tutti_error e;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: timeout=150 */
 /*
- * Ranks that do not fit together: one is missing, one is claimed twice, or they want different things. Each case is what
- * really happens: processes call tutti_init and end when it fails, also the one that serves the store. Everybody must be
- * told the reason, and told whom to look at.
+ * Ranks that do not fit together: one is missing, one is claimed twice, or they want different things. Each case is
+ * what really happens: processes call tutti_init and end when it fails, also the one that serves the store.
+ * Everybody must be told the reason, and told whom to look at.
  */
 #include "init_processes.h"
 

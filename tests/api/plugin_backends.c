@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Backends from outside: registered by the program, or loaded from a plug-in file. A good one runs operations like those
- * that are built in; a bad one is refused with a reason, and nothing of it stays behind. Opening a group is transactional:
- * if it fails on one rank, it fails on all, and what the others had opened is closed.
+ * Backends from outside: registered by the program, or loaded from a plug-in file. A good one runs operations like
+ * those that are built in; a bad one is refused with a reason, and nothing of it stays behind. Opening a group is
+ * transactional: if it fails on one rank, it fails on all, and what the others had opened is closed.
  */
 #include "init_processes.h"
 

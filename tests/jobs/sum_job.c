@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank of a short job: sum_job NUMBER [ROUNDS]. All ranks add NUMBER; who sees another sum than ranks times NUMBER has
- * met a rank of another job. Prints "NUMBER rank size backend". Before the end there is a barrier, so that a rank that
- * leaves early takes nothing away from the others.
+ * A rank of a short job: sum_job NUMBER [ROUNDS]. All ranks add NUMBER; who sees another sum than ranks times
+ * NUMBER has met a rank of another job. Prints "NUMBER rank size backend". Before the end there is a barrier, so
+ * that a rank that leaves early takes nothing away from the others.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -20,7 +20,7 @@
  * mutant BLIND_AHEAD assertion: the cheap look ahead is believed when only one peer has come that far
  * mutant ROOT_CREDIT assertion: a root takes its own call as credit, though it has waited for nobody
  * mutant SEQUENCE_FIRST assertion: the sequence is stored before the payload
- * mutant NEVER_AHEAD assertion: no fault, but a claim that must be wrong: no rank is ever a whole ring ahead of another
+ * mutant NEVER_AHEAD assertion: no fault, but a claim that must be wrong: no rank is ever as far ahead as it may be
  */
 #ifndef RANKS
 #define RANKS 3

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=1,3,4 timeout=120 */
 /*
- * A job that begins and ends Tutti several times, and holds several worlds at once. What one round leaves behind must not
- * be taken for the next one's, also when some ranks are a round ahead of others: nobody waits at the end of a round but
- * in a barrier.
+ * A job that begins and ends Tutti several times, and holds several worlds at once. What one round leaves behind
+ * must not be taken for the next one's, also when some ranks are a round ahead of others: nobody waits at the end
+ * of a round but in a barrier.
  */
 #include <stdio.h>
 #include <tutti/tutti.h>

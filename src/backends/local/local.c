@@ -18,6 +18,7 @@
 
 #include "backends/engine_ops.h"
 #include "base/error.h"
+#include "base/fork.h"
 
 /* Memory of one group, shared by its ranks. */
 struct region {
@@ -63,15 +64,14 @@ static void thread_ended(void *thread)
     pthread_mutex_unlock(&regions_lock);
 }
 
-static void make_thread_key(void)
+static void prepare_process(void)
 {
+    tti_fork_protect(&regions_lock);
     thread_key_made = pthread_key_create(&thread_key, thread_ended) == 0;
 }
 
 static void state_insert(struct local_state *s)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, make_thread_key);
     if (thread_key_made && pthread_setspecific(thread_key, &this_thread) == 0) {
         s->thread = &this_thread;
     }
@@ -207,6 +207,8 @@ static tutti_status open_group(const tutti_open_info *info, void **state, tutti_
         return tti_error_set(error, TUTTI_UNSUPPORTED, "backend local takes up to %d ranks, not %d", TTI_MAX_RANKS,
                              info->world_size);
     }
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, prepare_process);
     struct local_state *s = calloc(1, sizeof(*s));
     unsigned char **segments = calloc((size_t)info->world_size, sizeof(*segments));
     tutti_status status =
