@@ -9,8 +9,8 @@
 
 struct tti_fold {
     tutti_dtype dtype;
-    tutti_reduce_op op;    /* valid for the dtype (tutti_reduce_op_valid) */
-    const double *scales;  /* PREMUL_SUM: one factor per source; else NULL */
+    tutti_reduce_op op;   /* valid for the dtype (tutti_reduce_op_valid) */
+    const double *scales; /* PREMUL_SUM: one factor per source; else NULL */
 };
 
 /*

@@ -374,7 +374,7 @@ static void transaction(void)
 }
 
 static tutti_backend many[40];
-static char many_names[40][8];
+static char many_names[40][16];
 
 static void too_many(void)
 {

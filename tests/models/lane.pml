@@ -32,10 +32,7 @@ byte state; /* of the lane, written by its owner */
 
 inline drain()
 {
-    if
-    :: buffered[me] -> served = buffer[me]; buffered[me] = false
-    :: else
-    fi
+    if :: buffered[me] -> served = buffer[me]; buffered[me] = false :: else fi
 }
 
 proctype Buffer(byte me)
@@ -79,21 +76,12 @@ inline tti_lane_enter()
     do
     :: read_served();
 #ifdef NO_TICKET
-       if
-       :: owners == 0 -> break
-       :: else
-       fi;
+       if :: owners == 0 -> break :: else fi;
 #endif
-       if
-       :: seen == ticket -> break
-       :: else
-       fi;
+       if :: seen == ticket -> break :: else fi;
        atomic { /* the kernel: FUTEX_WAIT compares and sleeps in one step */
            drain();
-           if
-           :: served == seen -> asleep[me] = true
-           :: else
-           fi };
+           if :: served == seen -> asleep[me] = true :: else fi };
        !asleep[me]
     od
 }
@@ -113,10 +101,7 @@ inline tti_lane_leave()
 #ifndef LOOK_FIRST
     tail = next;
 #endif
-    if
-    :: tail != seen -> wake()
-    :: else
-    fi
+    if :: tail != seen -> wake() :: else fi
 }
 
 proctype Thread(byte me)

@@ -94,10 +94,7 @@ inline tti_arrive()
 #else
     need = (call >= RING -> call - RING + 1 : 0);
 #endif
-    if
-    :: call >= RING && credit < need -> await_credit()
-    :: else
-    fi;
+    if :: call >= RING && credit < need -> await_credit() :: else fi;
 #ifdef SEQUENCE_FIRST
     sequence[SLOT(me, call)] = call;
     payload[SLOT(me, call)] = call;

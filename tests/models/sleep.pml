@@ -38,10 +38,7 @@ bool fails;
 
 inline drain()
 {
-    if
-    :: buffered -> word = buffer; buffered = false
-    :: else
-    fi
+    if :: buffered -> word = buffer; buffered = false :: else fi
 }
 
 proctype Buffer()
@@ -97,10 +94,7 @@ proctype Waiter(byte me; byte target)
     byte alarm_seen = 0;
     do
     :: seen = word;
-       if
-       :: seen >= target -> break
-       :: else
-       fi;
+       if :: seen >= target -> break :: else fi;
        look = alarm; /* look_around */
        if
        :: look != alarm_seen && fails -> break /* tti_fault_check finds the record */

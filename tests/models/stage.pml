@@ -19,19 +19,16 @@
  * config WINDOWS=1
  * config WINDOWS=3
  * config WINDOWS=4
- * config WINDOWS=3 FAULTS
+ * config WINDOWS=3 FAULTS=1
  * mutant OUT_EARLY assertion: out(k) is taken for read when its reader has published R(k)
  * mutant OUT_ODD assertion: out(k) = 2k + 1, which is in(k + 1)
  * mutant NO_STAMPS assertion: windows are reused without asking
  * mutant NO_FINAL end: calls do not end by announcing TTI_PHASE_FINAL
  * mutant R_EARLY assertion: R(k) is published before the fold
- * mutant FINAL_AFTER_FAILURE assertion: with FAULTS, a rank that gave up announces TTI_PHASE_FINAL as if it were through
+ * mutant FINAL_AFTER_FAILURE assertion: a rank that gave up announces TTI_PHASE_FINAL as if it were through
  */
 #ifndef WINDOWS
 #define WINDOWS 3
-#endif
-#ifdef FINAL_AFTER_FAILURE
-#define FAULTS
 #endif
 #define TTI_WINDOWS     4
 #define TTI_PHASE_FINAL 15
@@ -42,12 +39,7 @@
 #else
 #define OUT(k) (2 * (k) + 2)
 #endif
-#ifdef OUT_EARLY
-#define READ_BY_ALL(k) R(k)
-#else
-#define READ_BY_ALL(k) ((k) + 2 < WINDOWS -> I((k) + 2) : TTI_PHASE_FINAL)
-#endif
-#define IN(k)              ((k) == 0 -> 0 : 2 * (k) - 1)
+#define IN(k)              (2 * (k) - ((k) > 0))
 #define I(k)               (2 * (k))
 #define R(k)               (2 * (k) + 3)
 #define tti_at(phase)      (call * 16 + (phase))
@@ -64,12 +56,11 @@ byte start[2 * (CALLS + 1)];
 /* Goes on if the peer has come so far; else this rank may give up. */
 inline await(condition)
 {
-    if
-    :: condition
-#ifdef FAULTS
-    :: !(condition) -> goto failed
+#if defined(FAULTS) || defined(FINAL_AFTER_FAILURE)
+    if :: condition :: !(condition) -> goto failed fi
+#else
+    condition
 #endif
-    fi
 }
 
 inline wait_phase(phase) { await(position[PEER] >= tti_at(phase)) }
@@ -97,8 +88,12 @@ inline read(window, is_out, nr)
 
 inline reduce_own()
 {
+    until = (k + 2 < WINDOWS -> I(k + 2) : TTI_PHASE_FINAL); /* read_by_all */
+#ifdef OUT_EARLY
+    until = R(k);
+#endif
     read(IN(k), 0, k);
-    fill(OUT(k), 1, k, READ_BY_ALL(k))
+    fill(OUT(k), 1, k, until)
 }
 
 inline all_reduce()
@@ -107,18 +102,13 @@ inline all_reduce()
     arrive();
     await(arrived[PEER] >= call);
     for (k : 0 .. WINDOWS - 1) {
-        if
-        :: k + 1 < WINDOWS -> fill(IN(k + 1), 0, k + 1, R(k + 1)); advance(I(k + 1))
-        :: else
-        fi;
-        wait_phase((k > 0 -> I(k) : 0));
+        if :: k + 1 < WINDOWS -> fill(IN(k + 1), 0, k + 1, R(k + 1)); advance(I(k + 1)) :: else fi;
+        await(k == 0 || position[PEER] >= tti_at(I(k)));
 #ifdef R_EARLY
         advance(R(k));
-        reduce_own();
-#else
+#endif
         reduce_own();
         advance(R(k));
-#endif
         wait_phase(R(k));
         read(OUT(k), 1, k)
     }
@@ -131,35 +121,23 @@ inline broadcast()
     :: me == 0 && k <= TTI_WINDOWS ->
         await(k < TTI_WINDOWS || arrived[PEER] >= call);
         fill(k, 0, k, k + 1);
-        if
-        :: k == 0 -> arrive()
-        :: else -> advance(k)
-        fi;
+        if :: k == 0 -> arrive() :: else -> advance(k) fi;
         k++
     :: me != 0 && k <= TTI_WINDOWS ->
-        if
-        :: k == 0 -> arrive(); await(arrived[PEER] >= call)
-        :: else -> wait_phase(k)
-        fi;
+        if :: k == 0 -> arrive(); await(arrived[PEER] >= call) :: else -> wait_phase(k) fi;
         read(k, 0, k);
         k++;
-        if
-        :: k <= TTI_WINDOWS -> advance(k)
-        :: else /* the last window is not full: TTI_PHASE_FINAL says that it has been read */
-        fi
+        if :: k <= TTI_WINDOWS -> advance(k) :: else fi /* the last one is not full: TTI_PHASE_FINAL speaks for it */
     :: k > TTI_WINDOWS -> break
     od
 }
 
 proctype Rank(byte me; byte cursor)
 {
-    byte call, k, slot;
+    byte call, k, slot, until;
     byte stamps[TTI_WINDOWS];
     for (call : 1 .. CALLS) {
-        if
-        :: call == 3 || call == 5 -> broadcast()
-        :: else -> all_reduce()
-        fi;
+        if :: call == 3 || call == 5 -> broadcast() :: else -> all_reduce() fi;
 #ifndef NO_FINAL
         advance(TTI_PHASE_FINAL);
 #endif
@@ -170,8 +148,7 @@ failed:
 #ifdef FINAL_AFTER_FAILURE
     advance(TTI_PHASE_FINAL);
 #endif
-gone:
-    skip
+gone: skip
 }
 
 init { atomic { run Rank(0, 0); run Rank(1, 1) } } /* calls that failed may have moved the cursors apart */
