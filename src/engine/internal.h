@@ -208,6 +208,10 @@ void tti_advance(struct tti_lane *lane, uint64_t phase);
 tutti_status tti_wait_phase(struct tti_lane *lane, int peer, uint64_t phase);
 tutti_status tti_wait_phase_all(struct tti_lane *lane, uint64_t phase);
 
+/* A leaf's whole part in reduce and gather: stages `bytes` of its input window by window, phase k when window k is there,
+ * and waits for the root (phase k + 1 when it has read window k) only to reuse a window. Arrives by itself. */
+tutti_status tti_stage_for_root(struct tti_lane *lane, const tutti_op *op, size_t bytes);
+
 /* ---- parts.c: joined tensors ---------------------------------------------------------------------------------------------- */
 
 size_t tti_part_bytes(const tutti_parts *parts, int rank); /* of the whole part */

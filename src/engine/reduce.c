@@ -9,34 +9,6 @@
 #include "engine/internal.h"
 #include "kernels/kernels.h"
 
-static tutti_status as_leaf(struct tti_lane *lane, const tutti_op *op, size_t bytes)
-{
-    size_t window = lane->engine->layout.window;
-    tutti_status status = tti_stage_commit(lane);
-    if (status != TUTTI_OK) {
-        tutti_status arrived = tti_arrive_staged(lane, (uint32_t)status);
-        return arrived != TUTTI_OK ? arrived : tti_attributes_one(lane, lane->engine->rank);
-    }
-    for (size_t k = 0; k * window < bytes; k++) {
-        unsigned char *staging;
-        if (k == TTI_WINDOWS && (status = tti_await_one(lane, op->root)) != TUTTI_OK) {
-            return status; /* from here on this call waits for the root: is it in the same one? */
-        }
-        if ((status = tti_stage_acquire(lane, (uint32_t)k, &staging)) != TUTTI_OK) {
-            return status;
-        }
-        size_t n = bytes - k * window < window ? bytes - k * window : window;
-        tti_copy(staging, (const unsigned char *)op->src + k * window, n);
-        tti_stage_stamp(lane, (uint32_t)k, k + 1, op->root);
-        if (k > 0) {
-            tti_advance(lane, k);
-        } else if ((status = tti_arrive_staged(lane, TUTTI_OK)) != TUTTI_OK) {
-            return status;
-        }
-    }
-    return TUTTI_OK;
-}
-
 static tutti_status as_root(struct tti_lane *lane, const tutti_op *op, size_t bytes)
 {
     struct tti_engine *e = lane->engine;
@@ -72,7 +44,7 @@ tutti_status tti_run_reduce(struct tti_lane *lane, const tutti_op *op)
     size_t bytes = op->count * tutti_dtype_size(op->dtype);
     bool root = lane->engine->rank == op->root;
     if (bytes > tti_inline_limit(op)) {
-        return root ? as_root(lane, op, bytes) : as_leaf(lane, op, bytes);
+        return root ? as_root(lane, op, bytes) : tti_stage_for_root(lane, op, bytes);
     }
     tutti_status status = tti_inline_arrive(lane, op->src, bytes);
     if (status == TUTTI_OK && root && (status = tti_await_all_as_root(lane, false)) == TUTTI_OK) {

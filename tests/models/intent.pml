@@ -2,18 +2,20 @@
 /*
  * Intents: src/engine/direct.c with tti_fault_raise and tti_fault_check of fault.c.
  *
- * Modelled: three threads in one call of the zero-copy class. Each arrives, waits for all, touches everybody's buffers in
- * CHUNKS chunks, announces TTI_PHASE_FINAL and waits until all have. At any wait a rank may give up: it writes its record,
- * rings the alarm, waits until the others' intents are clear, and returns. Before each chunk a rank stores its intent and
- * looks at the alarm. A rank that has returned OK may leave (tti_engine_leave), which rings too, but is no failure.
+ * Modelled: three threads in one call of the zero-copy class. Each arrives, waits for all, touches everybody's buffers
+ * in CHUNKS chunks, announces TTI_PHASE_FINAL and waits until all have. At any wait a rank may give up: it writes its
+ * record, rings the alarm, waits until the others' intents are clear, and returns. Before each chunk a rank stores its
+ * intent and looks at the alarm. A rank that has returned OK may leave (tti_engine_leave), which rings too, but is no
+ * failure.
  *
- * Abstracted: what is touched and folded; `returned` stands for "the owner may free its buffers". A chunk is two steps, so
- * that it can be caught half way. Memory is x86's: a plain store of an intent waits in the rank's store buffer of one
- * entry; a seq_cst store (xchg) and the read-modify-writes do not, and empty it.
+ * Abstracted: what is touched and folded; `returned` stands for "the owner may free its buffers". A chunk is two steps,
+ * so that it can be caught half way. Memory is x86's: a plain store of an intent waits in the rank's store buffer of
+ * one entry; a seq_cst store (xchg) and the read-modify-writes do not, and empty it.
  *
  * Proved: nobody touches a buffer whose owner has returned; a rank that returns OK does so after all have done their
  * share, whoever has given up; no deadlock (no invalid end state).
  *
+ * ends: no run loops for ever
  * mutant RELEASE_STORE assertion: the intent is stored with release order, and lingers in the store buffer
  * mutant LOOK_FIRST assertion: the alarm is read before the intent is stored
  * mutant NO_WAIT assertion: a rank that gives up returns without waiting for intents

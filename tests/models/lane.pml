@@ -6,13 +6,14 @@
  * around as the 32-bit counters do. tti_lane_enter takes a ticket, reads `served` and sleeps until it may have changed;
  * tti_lane_leave stores `served`, looks at `next`, and wakes all sleepers if somebody has a ticket.
  *
- * Abstracted: the yields before the first sleep (a yield is a step that does nothing). The fetch_add is relaxed in C, but
- * a full barrier here: between it and the kernel's comparison lies at least one system call, which is one. Memory is
- * x86's: a plain store waits in the thread's store buffer of one entry, a read-modify-write does not.
+ * Abstracted: the yields before the first sleep (a yield is a step that does nothing). The fetch_add is relaxed in C,
+ * but a full barrier here: between it and the kernel's comparison lies at least one system call, which is one. Memory
+ * is x86's: a plain store waits in the thread's store buffer of one entry, a read-modify-write does not.
  *
- * Proved: one owner at a time; owners in the order of their tickets; nobody sleeps for ever (no invalid end state); what
- * an owner wrote with plain stores is there for the next one.
+ * Proved: one owner at a time; owners in the order of their tickets; nobody sleeps for ever (no invalid end state);
+ * what an owner wrote with plain stores is there for the next one.
  *
+ * ends: no run loops for ever
  * mutant PLAIN_STORE end: tti_lane_leave stores `served` with release order, not by exchange
  * mutant WAKE_ONE end: one sleeper is woken, which need not be the next one
  * mutant LOOK_FIRST end: `next` is read before `served` is stored

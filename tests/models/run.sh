@@ -1,12 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# tutti-test: timeout=240 trees=release,debug
+# tutti-test: timeout=240 trees=release
 #
-# Proves the models beside this file with Spin, and that the proofs can fail: see docs/models.md. With names, only those:
-# tests/models/run.sh ring stage. A model says in its opening comment what is to be done:
+# Proves the models beside this file with Spin, and that the proofs can fail: see docs/models.md. With names, only
+# those: tests/models/run.sh ring stage. A model says in its opening comment what is to be done:
 #
-#   config NAME=VALUE ...          prove it with these macros (none: prove it as it is)
-#   mutant NAME assertion|end: why with this macro an assertion must fail, or processes must get stuck
+#   config NAME=VALUE ...               prove it with these macros (none: prove it as it is)
+#   ends: ...                           prove also that it contains no endless loop
+#   mutant NAME assertion|end|cycle: .. with this macro an assertion must fail, a process get stuck, or loop for ever
 set -u
 
 source=$(cd "$(dirname "$0")" && pwd)
@@ -20,19 +21,28 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failures=0
 
-# search MODEL OPTIMISATION MACRO...: the verdict is in $work/MODEL/log; ends with 0 if the search has run.
+# search MODEL errors|cycles OPTIMISATION MACRO...: the verdict is in $work/MODEL/log; 0 if the search has run.
 search()
 {
-    local model=$1 optimise=$2 folder=$work/$1
-    shift 2
+    local model=$1 optimise=$3 folder=$work/$1 kind=-DSAFETY option=-w20
+    if [ "$2" = cycles ]; then
+        kind=-DNP
+        option=-l
+    fi
+    shift 3
     rm -rf "$folder"
     mkdir "$folder"
     (
         cd "$folder" &&
             spin "${@/#/-D}" -a "$source/$model.pml" &&
-            gcc "$optimise" -w -DSAFETY -DMEMLIM=3000 -o pan pan.c &&
-            timeout 100 ./pan -m1000000 -w20
+            gcc "$optimise" -w "$kind" -DMEMLIM=3000 -o pan pan.c &&
+            timeout 100 ./pan -m1000000 "$option"
     ) >"$folder/log" 2>&1
+}
+
+proved()
+{
+    grep -q 'errors: 0$' "$1" && ! grep -Eq 'too small|out of memory|^pan:1:' "$1"
 }
 
 fail()
@@ -44,24 +54,31 @@ fail()
 
 prove()
 {
-    local model=$1 states=0 configs=0 mutants="" config name how
+    local model=$1 states=0 configs=0 mutants="" config name how what expected
     while read -r config; do
         # shellcheck disable=SC2086 # the macros are words
-        if ! search "$model" -O2 $config; then
-            fail "$model" "the search with '$config' did not run"
-        elif ! grep -q 'errors: 0$' "$work/$model/log" || grep -Eq 'too small|out of memory|^pan:1:' "$work/$model/log"; then
+        if ! search "$model" errors -O2 $config || ! proved "$work/$model/log"; then
             fail "$model" "not proved with '$config'"
         fi
         configs=$((configs + 1))
-        states=$((states + $(awk '/states, stored/ { print $1; exit }' "$work/$model/log" || echo 0)))
+        states=$((states + $(awk '/states, stored/ { n = $1 } END { print n + 0 }' "$work/$model/log")))
     done < <(sed -n 's/^ \* config //p' "$source/$model.pml" | grep . || echo)
+    if grep -q '^ \* ends:' "$source/$model.pml" &&
+        { ! search "$model" cycles -O2 || ! proved "$work/$model/log"; }; then
+        fail "$model" "it may loop for ever"
+    fi
     while read -r name how; do
+        what=errors
         case $how in
         assertion) expected='^pan:1: assertion violated' ;;
         end) expected='^pan:1: invalid end state' ;;
-        *) expected='how a mutant fails is either assertion or end' ;;
+        cycle)
+            expected='^pan:1: non-progress cycle'
+            what=cycles
+            ;;
+        *) expected='no such kind' ;;
         esac
-        search "$model" -O1 "$name"
+        search "$model" "$what" -O0 "$name"
         grep -q "$expected" "$work/$model/log" || fail "$model" "the mutant $name does not fail by '$how'"
         mutants="$mutants $name"
     done < <(sed -n 's/^ \* mutant \([A-Z_]*\) \([a-z]*\):.*/\1 \2/p' "$source/$model.pml")

@@ -7,17 +7,19 @@
  * for a reason that does not concern the waiters. Or the publisher stops before any value and the alarm rings for that.
  * The kernel compares the words and puts the waiter to sleep in one step; a wake-up wakes all that sleep on the word.
  *
- * Abstracted: the 5 ms bound of a sleep is left out, so that a lost wake-up is a deadlock instead of a delay; so are the
- * deadline, the fault records (`fails` stands for them) and channels. Memory is x86's: a plain store waits in a
+ * Abstracted: the 5 ms bound of a sleep is left out, so that a lost wake-up is a deadlock instead of a delay; so are
+ * the deadline, the fault records (`fails` stands for them) and channels. Memory is x86's: a plain store waits in a
  * store buffer of one entry while later loads go ahead, a read-modify-write does not.
  *
  * Proved: nobody sleeps for ever (no invalid end state); a waiter that gives up has a reason.
  *
+ * ends: no run loops for ever
  * mutant PLAIN_STORE end: the publisher stores the word with release order, not by exchange
  * mutant LOAD_FIRST end: the publisher looks at the mask before it stores the word
  * mutant NO_CHECK end: the kernel does not compare the words again
  * mutant NO_ALARM end: the sleeper does not list the alarm among its words
  * mutant SHARED_BIT end: the waiters are threads of one rank, so one may clear the bit that the other relies on
+ * mutant ALARM_STALE cycle: the waiter does not remember the alarm that it has looked into
  */
 #define WAITERS 2
 #define LAST    2 /* the last value published */
@@ -98,7 +100,10 @@ proctype Waiter(byte me; byte target)
        look = alarm; /* look_around */
        if
        :: look != alarm_seen && fails -> break /* tti_fault_check finds the record */
-       :: else -> alarm_seen = look
+       :: else ->
+#ifndef ALARM_STALE
+           alarm_seen = look
+#endif
        fi;
        /* tti_sleep */
        atomic { mask[BIT(me)] = true }; /* fetch_or, seq_cst */
