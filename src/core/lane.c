@@ -13,7 +13,8 @@
 void tti_lane_enter(struct tti_group *group, int32_t lane)
 {
     struct tti_lane_queue *q = &group->lane_queues[lane];
-    uint32_t ticket = atomic_fetch_add_explicit(&q->next, 1, memory_order_relaxed);
+    /* seq_cst: pairs with the exchange and the load in tti_lane_leave */
+    uint32_t ticket = atomic_fetch_add_explicit(&q->next, 1, memory_order_seq_cst);
     for (unsigned i = 0;; i++) {
         /* acquire: pairs with the exchange in tti_lane_leave; the lane's state is as its last owner left it */
         uint32_t served = atomic_load_explicit(&q->served, memory_order_acquire);

@@ -80,6 +80,7 @@ static void engine_free(struct tti_engine *e)
     free(e->lanes);
     free(e->segments);
     pthread_mutex_destroy(&e->failure_lock);
+    pthread_mutex_destroy(&e->sleep_lock);
     free(e);
 }
 
@@ -100,6 +101,7 @@ tutti_status tti_engine_create(const struct tti_engine_options *options, struct 
     e->backend = options->backend;
     e->sleep_ns = options->sleep_ns > 0 ? options->sleep_ns : SLEEP_NS;
     pthread_mutex_init(&e->failure_lock, NULL);
+    pthread_mutex_init(&e->sleep_lock, NULL);
     e->segments = calloc((size_t)e->size, sizeof(*e->segments));
     tutti_status status = e->segments ? lanes_create(e, error)
                                       : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %d segments", e->size);
@@ -192,8 +194,10 @@ tutti_status tti_engine_run(struct tti_engine *e, tutti_op *op, tutti_error *err
     tti_descriptor_make(op, e->size, lane->descriptor);
     lane->staged = false;
     tutti_status status = tti_is_direct(lane, op) ? tti_run_direct(lane, op) : run(lane, op);
-    if (lane->staged || status != TUTTI_OK) {
-        /* Nobody may wait for this rank's phases of this call any more: see stage.c. */
+    /* Nobody may wait for this rank's phases of this call any more: see stage.c. But a rank that has failed with the group
+     * announces nothing: its windows are not what the others' waits would take them for. They see the alarm instead. */
+    bool failed = status != TUTTI_OK && atomic_load_explicit(&e->failed, memory_order_acquire) != TUTTI_OK;
+    if (!failed && (lane->staged || status != TUTTI_OK)) {
         tti_advance(lane, TTI_PHASE_FINAL);
         lane->cursor = (lane->cursor + 1) % TTI_WINDOWS;
     }

@@ -59,6 +59,8 @@ struct tti_engine {
     int64_t yield_ns;    /* yielding before sleeping                */
     int64_t sleep_ns;    /* bound of one sleep                      */
     double ranks_per_cpu;
+    pthread_mutex_t sleep_lock; /* threads that wait for messages share one bit per peer */
+    int message_sleepers;       /* how many do, under the lock */
     struct tti_lane *lanes;
     struct tti_p2p *p2p;
     _Atomic int32_t failed; /* tutti_status; set after `failure` was written, release */
@@ -137,8 +139,8 @@ static inline tutti_status tti_lane_wait(struct tti_lane *lane, _Atomic uint64_t
 
 /* Sleeps until one of `count` words may have changed from `seen`, the alarm rings, `own` (may be NULL) changes from
  * own_seen, or a few milliseconds or `until_ns` pass. May return early. */
-void tti_sleep(const struct tti_engine *e, int channel, const struct tti_awaited *awaited, const uint64_t *seen,
-               int count, uint32_t alarm_seen, _Atomic uint32_t *own, uint32_t own_seen, int64_t until_ns);
+void tti_sleep(struct tti_engine *e, int channel, const struct tti_awaited *awaited, const uint64_t *seen, int count,
+               uint32_t alarm_seen, _Atomic uint32_t *own, uint32_t own_seen, int64_t until_ns);
 
 void tti_ring_alarm(const struct tti_engine *e);
 void tti_wake_own(const struct tti_engine *e, _Atomic uint32_t *word);

@@ -114,17 +114,53 @@ static void sleep_on(const struct tti_engine *e, struct waitv_entry *entries, un
     }
 }
 
-void tti_sleep(const struct tti_engine *e, int channel, const struct tti_awaited *awaited, const uint64_t *seen,
-               int count, uint32_t alarm_seen, _Atomic uint32_t *own, uint32_t own_seen, int64_t until_ns)
+/* A lane has one waiting thread a rank; messages may have several, and they share the rank's bits. Then the last one to
+ * wake clears them, under a lock: a bit cleared under another sleeper would cost it the whole bound. */
+static void raise_bits(struct tti_engine *e, int channel, const struct tti_awaited *awaited, int count)
+{
+    bool shared = channel == e->layout.lanes;
+    if (shared) {
+        pthread_mutex_lock(&e->sleep_lock);
+        e->message_sleepers++;
+    }
+    for (int i = 0; i < count; i++) {
+        /* seq_cst: see the protocol above */
+        atomic_fetch_or_explicit(&sleepers(e, awaited[i].publisher, channel)[e->rank / 64],
+                                 UINT64_C(1) << (e->rank % 64), memory_order_seq_cst);
+    }
+    if (shared) {
+        pthread_mutex_unlock(&e->sleep_lock);
+    }
+}
+
+static void clear_bits(struct tti_engine *e, int channel, const struct tti_awaited *awaited, int count)
+{
+    bool shared = channel == e->layout.lanes;
+    bool last = true;
+    if (shared) {
+        pthread_mutex_lock(&e->sleep_lock);
+        last = --e->message_sleepers == 0;
+        count = e->size;
+    }
+    for (int i = 0; last && i < count; i++) {
+        /* relaxed: a stale bit costs the publisher one needless wake */
+        atomic_fetch_and_explicit(&sleepers(e, shared ? i : awaited[i].publisher, channel)[e->rank / 64],
+                                  ~(UINT64_C(1) << (e->rank % 64)), memory_order_relaxed);
+    }
+    if (shared) {
+        pthread_mutex_unlock(&e->sleep_lock);
+    }
+}
+
+void tti_sleep(struct tti_engine *e, int channel, const struct tti_awaited *awaited, const uint64_t *seen, int count,
+               uint32_t alarm_seen, _Atomic uint32_t *own, uint32_t own_seen, int64_t until_ns)
 {
     struct waitv_entry entries[WAITV_MAX];
     unsigned n = 0;
-    uint64_t bit = UINT64_C(1) << (e->rank % 64);
     uint32_t flags = 2u /* FUTEX2_SIZE_U32 */ | (uint32_t)e->futex_private;
     bool changed = false;
+    raise_bits(e, channel, awaited, count);
     for (int i = 0; i < count; i++) {
-        /* seq_cst: see the protocol above */
-        atomic_fetch_or_explicit(&sleepers(e, awaited[i].publisher, channel)[e->rank / 64], bit, memory_order_seq_cst);
         uint64_t now = atomic_load_explicit(awaited[i].word, memory_order_seq_cst);
         changed = changed || now != seen[i];
         if (n < WAITV_MAX - 2) {
@@ -141,11 +177,7 @@ void tti_sleep(const struct tti_engine *e, int channel, const struct tti_awaited
         int64_t bound = tti_now_ns() + e->sleep_ns;
         sleep_on(e, entries, n, bound < until_ns ? bound : until_ns);
     }
-    for (int i = 0; i < count; i++) {
-        /* relaxed: a stale bit costs the publisher one needless wake */
-        atomic_fetch_and_explicit(&sleepers(e, awaited[i].publisher, channel)[e->rank / 64], ~bit,
-                                  memory_order_relaxed);
-    }
+    clear_bits(e, channel, awaited, count);
 }
 
 /* Looks at the alarm and at the publisher's departure; called when the word is not there yet. */
