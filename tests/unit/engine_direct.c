@@ -92,7 +92,8 @@ static int give_up(struct cluster *c, int rank)
 static void returned_memory_is_left_alone(void **state)
 {
     (void)state;
-    for (int round = 0; round < 12; round++) {
+    /* on an idle machine a round may end before anybody loses patience: then it has tested nothing, and does not count */
+    for (int round = 0; round < 500 && atomic_load(&gave_up) < 40; round++) {
         struct cluster c;
         assert_int_equal(cluster_open(&c, 4, 1, 16384, (struct waiting){0, 0, 0}), 0);
         set_direct(&c);
