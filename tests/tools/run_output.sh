@@ -40,7 +40,11 @@ run_tutti run -n 2 "$rank" line 32768
 check_count out '^\[0\]' 1 "a line as long as the buffer"
 
 # Progress bars: rank 0 draws, of the others only the last state is kept.
-run_tutti run -n 2 "$rank" progress
+# Rank 1 begins when rank 0 has ended: how lines and bars interrupt one another is tested below, on a terminal.
+run_tutti run -n 2 sh -c '
+    [ $TUTTI_RANK = 0 ] || until [ -e "$1" ]; do sleep 0.05; done
+    "$2" progress
+    [ $TUTTI_RANK = 1 ] || { sleep 0.3; : >"$1"; }' - "$work/ended" "$rank"
 check_equal "$(tr '\r' '\n' <"$work/out" | grep -cE '\[1\] +(0|25|50|75)%')" 0 "only rank 0 draws"
 check_equal "$(grep '^\[1\]' "$work/out")" "$(printf '[1] 100%%\n[1] done')" "the last state of a bar"
 check_line out '^\[0\] done$' "rank 0 after its bar"
