@@ -22,6 +22,7 @@
 
 #define HELLO_MAGIC       0x74757475u
 #define FAREWELL_MS       5000 /* for ranks that died between their hello and the end */
+#define SIZE_MAX_EXPECTED 4096 /* larger claims are not waited for */
 #define FAREWELL_ERROR_MS 2000 /* after an error, for ranks on their way */
 
 /* One rank's record. Fixed layout: it travels between processes. */
@@ -303,12 +304,12 @@ static tutti_status confirm(struct tti_group *g, const struct tti_group_plan *pl
 }
 
 /*
- * Says that this rank needs the rendezvous no more for this group (`came`: it was one of the members). The process that
+ * Says that this rank needs the rendezvous no more for this group (`came`: it was one of the members, of `size`). The process that
  * serves it hears that from everybody before it goes on: it may be about to end, in good order or with an error, and would
  * take the others down in the middle of hearing why. After an error it gives ranks that have not come yet a moment too,
  * unless that is the error.
  */
-static void farewell(struct tti_group *g, bool came, tutti_status outcome)
+static void farewell(struct tti_group *g, bool came, int32_t size, tutti_status outcome)
 {
     const tutti_rendezvous *rv = &g->rendezvous.table;
     char key[40];
@@ -324,7 +325,7 @@ static void farewell(struct tti_group *g, bool came, tutti_status outcome)
     int64_t patience = outcome == TUTTI_OK ? FAREWELL_MS : FAREWELL_ERROR_MS;
     patience = g->timeout_ms >= 0 && g->timeout_ms < patience ? g->timeout_ms : patience;
     int64_t deadline = tti_deadline_ns(tti_now_ns(), patience);
-    for (int r = 0; r < g->size; r++) {
+    for (int r = 0; r < size; r++) {
         snprintf(key, sizeof(key), "hello/%d", r);
         bool expected =
             outcome != TUTTI_TIMEOUT || rv->get(rv->self, key, record, sizeof(record), &length, 0, NULL) == TUTTI_OK;
@@ -362,11 +363,15 @@ static tutti_status meet(struct tti_group *g, const struct tti_group_plan *plan,
     }
     if (status != TUTTI_OK) {
         free(all);
-        farewell(g, false, status);
+        farewell(g, false, plan->size, status);
         return status;
     }
     if ((status = collect(plan, rv, "hello", all, sizeof(*all), look_at_hello, error)) == TUTTI_OK) {
         status = resolve(plan, all, &g->backend, error);
+    }
+    int32_t size = plan->size; /* the largest that anybody expects: when they differ, all of them are here to hear it */
+    for (int r = 0; r < plan->size; r++) {
+        size = all[r].size > size && all[r].size <= SIZE_MAX_EXPECTED ? all[r].size : size;
     }
     free(all);
     if (status == TUTTI_OK) { /* else every rank has seen the same records and fails alike */
@@ -376,7 +381,7 @@ static tutti_status meet(struct tti_group *g, const struct tti_group_plan *plan,
             g->backend->ops->close(g->state);
         }
     }
-    farewell(g, true, status);
+    farewell(g, true, size, status);
     return status;
 }
 
