@@ -195,9 +195,10 @@ tutti_status tti_engine_run(struct tti_engine *e, tutti_op *op, tutti_error *err
     lane->staged = false;
     tutti_status status = tti_is_direct(lane, op) ? tti_run_direct(lane, op) : run(lane, op);
     /* Nobody may wait for this rank's phases of this call any more: see stage.c. But a rank that has failed with the group
-     * announces nothing: its windows are not what the others' waits would take them for. They see the alarm instead. */
+     * announces nothing: its windows are not what the others' waits would take them for. They see the alarm instead. Rooted calls announce it even when they used no window: the others may have
+     * called something else, with windows, and returned without noticing. */
     bool failed = status != TUTTI_OK && atomic_load_explicit(&e->failed, memory_order_acquire) != TUTTI_OK;
-    if (!failed && (lane->staged || status != TUTTI_OK)) {
+    if (!failed && (lane->staged || status != TUTTI_OK || !tti_kind_waits_for_all(op->kind))) {
         tti_advance(lane, TTI_PHASE_FINAL);
         lane->cursor = (lane->cursor + 1) % TTI_WINDOWS;
     }

@@ -197,7 +197,9 @@ static tutti_status drop_orphans(struct batch *b)
 {
     bool any = false;
     for (size_t i = 0; i < b->count; i++) {
-        any = any || (!is_done(&b->requests[i]) && peer_left(b->e, b->requests[i].op->root));
+        struct tti_request *r = &b->requests[i];
+        r->orphan = !is_done(r) && peer_left(b->e, r->op->root);
+        any = any || r->orphan;
     }
     if (!any) {
         return TUTTI_OK;
@@ -205,7 +207,7 @@ static tutti_status drop_orphans(struct batch *b)
     tutti_status status = move(b); /* whatever it published before it left */
     pthread_mutex_lock(&b->e->p2p->lock);
     for (size_t i = 0; i < b->count; i++) {
-        if (!is_done(&b->requests[i]) && peer_left(b->e, b->requests[i].op->root)) {
+        if (!is_done(&b->requests[i]) && b->requests[i].orphan) {
             withdraw(b->e, &b->requests[i], TUTTI_PEER_LEFT);
         }
     }

@@ -26,6 +26,7 @@ struct tti_request {
     uint64_t number;    /* send: of its envelope        */
     uint64_t bytes;     /* of the message               */
     uint64_t moved;     /* bytes copied so far          */
+    bool orphan;        /* its peer had left before the last round began */
     tutti_message came; /* recv: what was matched     */
 };
 

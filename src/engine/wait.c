@@ -194,7 +194,8 @@ static tutti_status look_around(struct tti_lane *lane, _Atomic uint64_t *word, u
     if (atomic_load_explicit(word, memory_order_acquire) >= target) {
         return TUTTI_OK;
     }
-    tutti_status status = tti_fault_check(e, lane, publisher, lane->error);
+    /* A departure counts only if it was seen before the word was looked at for the last time. */
+    tutti_status status = tti_fault_check(e, lane, left ? publisher : -1, lane->error);
     if (status == TUTTI_OK) {
         lane->alarm_seen = alarm;
     }
