@@ -35,6 +35,7 @@ struct hello {
     uint64_t host;
     char backend[40];
     char window[24];
+    char zero_copy[8];
     char available[400]; /* names of the backends that can be used here, each followed by a blank */
 };
 
@@ -79,6 +80,7 @@ static void fill_hello(const struct tti_group_plan *plan, const char *backend, s
     h->host = host_identity();
     snprintf(h->backend, sizeof(h->backend), "%s", backend);
     snprintf(h->window, sizeof(h->window), "%.20s", tti_setting(&plan->settings, TTI_SET_ENGINE_WINDOW));
+    snprintf(h->zero_copy, sizeof(h->zero_copy), "%.7s", tti_setting(&plan->settings, TTI_SET_ENGINE_ZERO_COPY));
     for (size_t i = 0; tutti_backend_at(i); i++) {
         char why[200];
         size_t used = strlen(h->available);
@@ -156,6 +158,7 @@ static tutti_status look_at_hello(const struct tti_group_plan *plan, void *recor
     const char *window = tti_setting(&plan->settings, TTI_SET_ENGINE_WINDOW);
     h->backend[sizeof(h->backend) - 1] = '\0';
     h->window[sizeof(h->window) - 1] = '\0';
+    h->zero_copy[sizeof(h->zero_copy) - 1] = '\0';
     h->available[sizeof(h->available) - 1] = '\0';
     tutti_status status = tti_registry_choice(tti_setting(&plan->settings, TTI_SET_BACKEND), wish, sizeof(wish), error);
     if (status != TUTTI_OK) {
@@ -177,6 +180,10 @@ static tutti_status look_at_hello(const struct tti_group_plan *plan, void *recor
     if (strcmp(h->window, window) != 0) {
         return tti_error_set(error, TUTTI_MISMATCH, "rank %d has engine.window %s, but rank %d %s", r, h->window,
                              plan->rank, window);
+    }
+    if (strcmp(h->zero_copy, tti_setting(&plan->settings, TTI_SET_ENGINE_ZERO_COPY)) != 0) {
+        return tti_error_set(error, TUTTI_MISMATCH, "rank %d has engine.zero_copy %s, but rank %d has not", r,
+                             h->zero_copy, plan->rank);
     }
     return TUTTI_OK;
 }
@@ -293,6 +300,9 @@ static tutti_status confirm(struct tti_group *g, const struct tti_group_plan *pl
     tutti_status status = rv->set(rv->self, key, &own, sizeof(own), &second);
     if (mine != TUTTI_OK) {
         return mine;
+    }
+    if (status != TUTTI_OK && error) {
+        *error = second;
     }
     struct outcome *all = calloc((size_t)g->size, sizeof(*all));
     if (!all) {

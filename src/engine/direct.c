@@ -205,6 +205,7 @@ tutti_status tti_run_direct(struct tti_lane *lane, const tutti_op *op)
         lane->staged = false; /* the end is announced already */
     }
     if (status != TUTTI_OK && status != TUTTI_MISMATCH) {
+        tti_ring_alarm(lane->engine); /* whoever failed first may not have come to it yet */
         wait_for_intents(lane);
     }
     return status;

@@ -63,6 +63,9 @@ static tutti_status adopt(struct tti_engine *e, struct tti_lane *lane, int rank,
 {
     const struct tti_fault *f = tti_fault_of(e, rank);
     tutti_status cause = f->cause;
+    if (cause != TUTTI_NO_MEMORY && cause != TUTTI_MISMATCH && (cause < TUTTI_TIMEOUT || cause > TUTTI_REVOKED)) {
+        cause = TUTTI_PEER_CORRUPT; /* no rank gives up for another reason */
+    }
     int32_t where = f->lane;
     tutti_operation operation = f->operation;
     uint64_t call = f->call;

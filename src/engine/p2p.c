@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define ROUNDS_PER_LOOK 64 /* rounds that moved something, for one look at the clock */
+
 tutti_status tti_p2p_create(struct tti_engine *e, tutti_error *error)
 {
     e->p2p = calloc(1, sizeof(*e->p2p));
@@ -179,6 +181,12 @@ static tutti_status move(struct batch *b)
     return status;
 }
 
+/* Whom a request depends on; under the lock. A receive from anybody that has matched waits for that sender. */
+static int peer_of(const struct tti_request *r)
+{
+    return r->came.size != 0 ? r->came.source : r->op->root;
+}
+
 static bool peer_left(const struct tti_engine *e, int peer)
 {
     if (peer != TUTTI_ANY_SOURCE) {
@@ -196,11 +204,13 @@ static bool peer_left(const struct tti_engine *e, int peer)
 static tutti_status drop_orphans(struct batch *b)
 {
     bool any = false;
+    pthread_mutex_lock(&b->e->p2p->lock);
     for (size_t i = 0; i < b->count; i++) {
         struct tti_request *r = &b->requests[i];
-        r->orphan = !is_done(r) && peer_left(b->e, r->op->root);
+        r->orphan = !is_done(r) && peer_left(b->e, peer_of(r));
         any = any || r->orphan;
     }
+    pthread_mutex_unlock(&b->e->p2p->lock);
     if (!any) {
         return TUTTI_OK;
     }
@@ -243,16 +253,38 @@ static tutti_status timed_out(struct batch *b)
         if (open++ == 0) {
             describe_request(op, first, sizeof(first));
         }
-        if (op->root != TUTTI_ANY_SOURCE) {
-            suspects[op->root / 64] |= UINT64_C(1) << (op->root % 64);
+        int peer = peer_of(&b->requests[i]);
+        if (peer != TUTTI_ANY_SOURCE) {
+            suspects[peer / 64] |= UINT64_C(1) << (peer % 64);
         }
     }
     pthread_mutex_unlock(&b->e->p2p->lock);
+    if (open == 0) {
+        return TUTTI_OK; /* another thread's round has just ended the last one */
+    }
     int64_t elapsed = (tti_now_ns() - b->started_ns) / 1000000;
     tti_error_set(b->error, TUTTI_TIMEOUT, "%s waited %lld ms for the other side (%zu of %zu messages open)", first,
                   (long long)elapsed, open, b->count);
     b->error->elapsed_ms = elapsed;
     return tti_fault_raise(b->e, NULL, suspects, b->error);
+}
+
+/* Looks at the clock, the alarm and departures. */
+static tutti_status watch(struct batch *b, int64_t timeout_ms, int64_t *now)
+{
+    struct tti_engine *e = b->e;
+    *now = tti_now_ns();
+    if (b->started_ns == 0) {
+        b->started_ns = *now;
+        b->deadline_ns = tti_deadline_ns(*now, timeout_ms);
+    }
+    uint32_t alarm = atomic_load_explicit(tti_alarm(e), memory_order_acquire);
+    tutti_status status = alarm != b->alarm_seen ? tti_fault_check(e, NULL, -1, b->error) : TUTTI_OK;
+    if (status != TUTTI_OK || (status = drop_orphans(b)) != TUTTI_OK) {
+        return status;
+    }
+    b->alarm_seen = alarm;
+    return *now >= b->deadline_ns && !ended(b) && !something_new(b) ? timed_out(b) : TUTTI_OK;
 }
 
 /* Waits until something may have changed; an error ends the batch. */
@@ -265,23 +297,14 @@ static tutti_status wait_for_news(struct batch *b, int64_t timeout_ms, int64_t *
             return TUTTI_OK;
         }
     }
-    int64_t now = tti_now_ns();
-    if (b->started_ns == 0) {
-        b->started_ns = now;
-        b->deadline_ns = tti_deadline_ns(now, timeout_ms);
-    }
-    *yield_until = *yield_until == 0 ? now + e->yield_ns : *yield_until;
-    uint32_t alarm = atomic_load_explicit(tti_alarm(e), memory_order_acquire);
-    tutti_status status = alarm != b->alarm_seen ? tti_fault_check(e, NULL, -1, b->error) : TUTTI_OK;
-    if (status != TUTTI_OK || (status = drop_orphans(b)) != TUTTI_OK) {
+    int64_t now = 0;
+    tutti_status status = watch(b, timeout_ms, &now);
+    if (status != TUTTI_OK) {
         return status;
     }
-    b->alarm_seen = alarm;
+    *yield_until = *yield_until == 0 ? now + e->yield_ns : *yield_until;
     if (something_new(b) || ended(b)) {
         return TUTTI_OK;
-    }
-    if (now >= b->deadline_ns) {
-        return timed_out(b);
     }
     if (now < *yield_until) {
         sched_yield();
@@ -338,7 +361,15 @@ static tutti_status run_requests(struct batch *b, int64_t timeout_ms)
     }
     pthread_mutex_unlock(&e->p2p->lock);
     int64_t yield_until = 0;
-    for (;;) {
+    for (unsigned round = 1;; round++) {
+        int64_t now;
+        if (round % ROUNDS_PER_LOOK == 0 && (status = watch(b, timeout_ms, &now)) == TUTTI_OK &&
+            now >= b->deadline_ns && !ended(b)) {
+            status = timed_out(b); /* a peer that stays busy with other messages must not hold back the deadline */
+        }
+        if (status != TUTTI_OK) {
+            break;
+        }
         look(b);
         if ((status = move(b)) != TUTTI_OK || ended(b)) {
             break;

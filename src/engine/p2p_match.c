@@ -18,11 +18,18 @@ static bool envelope_valid(const struct tti_envelope *v, uint64_t number)
     if (v->eager && v->bytes > room) {
         return false;
     }
-    uint64_t count = 1;
+    int64_t shape[TUTTI_MAX_NDIM];
+    memcpy(shape, v->body, (size_t)v->ndim * sizeof(int64_t));
+    bool empty = false; /* then the other dimensions may be anything */
     for (int i = 0; i < v->ndim; i++) {
-        int64_t dim;
-        memcpy(&dim, v->body + (size_t)i * sizeof(dim), sizeof(dim));
-        if (dim < 0 || __builtin_mul_overflow(count, (uint64_t)dim, &count)) {
+        if (shape[i] < 0) {
+            return false;
+        }
+        empty = empty || shape[i] == 0;
+    }
+    uint64_t count = empty ? 0 : 1;
+    for (int i = 0; !empty && i < v->ndim; i++) {
+        if (__builtin_mul_overflow(count, (uint64_t)shape[i], &count)) {
             return false;
         }
     }
@@ -196,6 +203,9 @@ bool tti_p2p_match(struct tti_engine *e)
                 atomic_store_explicit(&own->grant_id, m->number, memory_order_relaxed);
                 /* release: pairs with the sender's acquire; the id is there */
                 atomic_store_explicit(&own->granted, p->granted, memory_order_release);
+                /* the sender may be asleep: it waits for this very word to change */
+                tti_publish(e, e->layout.lanes, &own->activity,
+                            atomic_load_explicit(&own->activity, memory_order_relaxed) + 1);
                 moved = true;
             }
         }

@@ -3,7 +3,7 @@
  * One round visits every peer once; whoever waits for a message runs rounds until its own requests have ended. */
 #include "engine/p2p.h"
 
-static bool post_envelopes(struct tti_engine *e, int peer, tutti_status *failed, tutti_error *error)
+static bool post_envelopes(struct tti_engine *e, int peer)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
     struct tti_pair_control *own = tti_pair(e, e->rank, peer);
@@ -11,7 +11,7 @@ static bool post_envelopes(struct tti_engine *e, int peer, tutti_status *failed,
     /* acquire: pairs with the peer's release of `taken`; it has copied the envelopes, so their slots are free */
     uint64_t taken = atomic_load_explicit(&tti_pair(e, peer, e->rank)->taken, memory_order_acquire);
     for (struct tti_request *r = p->sends; r; r = r->next) {
-        if (r->posted) {
+        if (r->posted || atomic_load_explicit(&r->done, memory_order_relaxed)) {
             continue;
         }
         if (p->posted - taken >= TTI_ENVELOPES) {
@@ -20,10 +20,10 @@ static bool post_envelopes(struct tti_engine *e, int peer, tutti_status *failed,
         if (!p->committed && e->commit) {
             size_t offset = e->layout.rings + (size_t)peer * e->layout.ring_stride;
             tutti_status status = e->commit(e->commit_user, offset, e->layout.ring_stride);
-            if (status != TUTTI_OK) {
-                *failed = tti_error_set(error, status, "no memory for messages to rank %d (%zu bytes)", peer,
-                                        e->layout.ring_stride);
-                return moved;
+            if (status != TUTTI_OK) { /* this send fails, and nobody else's */
+                tti_p2p_finish(e->p2p, r, status);
+                moved = true;
+                continue;
             }
         }
         p->committed = true;
@@ -155,7 +155,7 @@ bool tti_p2p_progress(struct tti_engine *e, tutti_error *error, tutti_status *st
             atomic_store_explicit(&own->taken, p->taken, memory_order_release);
         }
         bool mine = p->taken != taken;
-        mine = post_envelopes(e, peer, status, error) || mine;
+        mine = post_envelopes(e, peer) || mine;
         mine = stream(e, peer) || mine;
         mine = pull(e, peer) || mine;
         if (mine) {

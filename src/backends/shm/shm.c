@@ -226,6 +226,10 @@ static tutti_status open_group(const tutti_open_info *info, void **state, tutti_
     if (p.store) {
         tti_store_release(p.store);
     }
+    if (s->bell.fd >= 0) { /* handed over: only the mapping is needed, and a forked child should not keep the memory */
+        close(s->bell.fd);
+        s->bell.fd = -1;
+    }
     if (status != TUTTI_OK) {
         state_free(s);
         return status;
