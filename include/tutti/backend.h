@@ -75,7 +75,7 @@ typedef struct tutti_op {
     void *allocate_user;
     int64_t sequence;    /* out: number of the call in its lane */
     tutti_status status; /* out, in a p2p batch: how this member ended */
-    uint32_t reserved;
+    tutti_status failed; /* in, collectives: this rank cannot take part; arrive, tell the others, and return it */
 } tutti_op;
 
 /** The rendezvous as a backend sees it: keys are private to the group that is being opened. */

@@ -49,6 +49,10 @@ tutti_status tti_collective_begin(struct tti_checker *k, struct tti_call *c, tut
 /* tti_call_run, when all checks have passed. */
 tutti_status tti_collective_run(const struct tti_checker *k, tutti_op *op);
 
+/* The same for a rank that has just found, as c->error says, that it cannot take part though its call is right: the others
+ * hear of it instead of pairing with its next call. Returns `status` unless the group fails meanwhile. */
+tutti_status tti_collective_fail(const struct tti_checker *k, tutti_op *op, tutti_status status);
+
 /* Fills the view, or says what is wrong with the tensor. */
 tutti_status tti_check_tensor(const struct tti_checker *k, const DLTensor *tensor, const char *name,
                               struct tti_view *view);

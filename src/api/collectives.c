@@ -43,6 +43,8 @@ static tutti_status run_reduction(const struct tti_checker *k, struct tti_view *
         op.src = in->memory;
         op.dst = in_place ? in->memory : (out ? out->memory : NULL);
         status = tti_collective_run(k, &op);
+    } else {
+        status = tti_collective_fail(k, &op, status);
     }
     if (out && !in_place) {
         tti_scratch_close(out, status == TUTTI_OK);
@@ -99,12 +101,16 @@ tutti_status tutti_broadcast(tutti_group *group, DLTensor *tensor, int32_t root,
     struct tti_view view;
     bool on_root = c.rank == root;
     if ((status = tti_check_root(&k, root)) != TUTTI_OK ||
-        (status = tti_check_tensor(&k, tensor, "tensor", &view)) != TUTTI_OK ||
-        (status = tti_scratch_open(&k, &view, on_root)) != TUTTI_OK) {
+        (status = tti_check_tensor(&k, tensor, "tensor", &view)) != TUTTI_OK) {
         return tti_call_end(&c, status);
     }
-    tutti_op op = {.dtype = view.dtype, .root = root, .dst = view.memory, .count = view.count};
-    status = tti_collective_run(&k, &op);
+    tutti_op op = {.dtype = view.dtype, .root = root, .count = view.count};
+    if ((status = tti_scratch_open(&k, &view, on_root)) == TUTTI_OK) {
+        op.dst = view.memory;
+        status = tti_collective_run(&k, &op);
+    } else {
+        status = tti_collective_fail(&k, &op, status);
+    }
     tti_scratch_close(&view, status == TUTTI_OK && !on_root);
     return tti_call_end(&c, status);
 }
@@ -120,6 +126,8 @@ static tutti_status run_between(const struct tti_checker *k, struct tti_view *in
         op->src = in ? in->memory : NULL;
         op->dst = out ? out->memory : NULL;
         status = tti_collective_run(k, op);
+    } else {
+        status = tti_collective_fail(k, op, status);
     }
     if (out) {
         tti_scratch_close(out, status == TUTTI_OK);

@@ -12,13 +12,15 @@ static tutti_status run_variable(const struct tti_checker *k, struct tti_view *i
     tutti_status status = tti_scratch_open(k, in, true);
     if (status == TUTTI_OK) {
         status = tti_scratch_open(k, out, true);
-        if (status == TUTTI_OK) {
-            op->src = in->memory;
-            op->dst = out->memory;
-            status = tti_collective_run(k, op);
-        }
-        tti_scratch_close(out, status == TUTTI_OK);
     }
+    if (status == TUTTI_OK) {
+        op->src = in->memory;
+        op->dst = out->memory;
+        status = tti_collective_run(k, op);
+    } else {
+        status = tti_collective_fail(k, op, status);
+    }
+    tti_scratch_close(out, status == TUTTI_OK);
     tti_scratch_close(in, false);
     return status;
 }

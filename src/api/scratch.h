@@ -3,9 +3,8 @@
  * Compact stand-ins for strided tensors. Backends see compact memory only: a strided tensor is packed into scratch
  * before the call and unpacked after it. Compact tensors pass through untouched and cost nothing.
  *
- * All scratch is had before the call starts. A rank that then has no memory returns NO_MEMORY without having arrived,
- * and the others wait for it until their deadline: the price of asking nobody before a call. Callers that cannot
- * afford that pass compact tensors.
+ * All scratch is had before the call starts. A rank that then has no memory arrives all the same, as one that cannot take
+ * part (tti_collective_fail): it returns NO_MEMORY, the others MISMATCH naming it, and all stay in step.
  */
 #ifndef TTI_API_SCRATCH_H
 #define TTI_API_SCRATCH_H

@@ -145,6 +145,9 @@ tutti_status tti_call_run(struct tti_call *c, tutti_op *op)
         return tti_error_set(c->error, TUTTI_UNSUPPORTED, "%s: backend %s cannot do this",
                              tutti_operation_name(c->operation), g->backend->name);
     }
+    if (op->failed != TUTTI_OK && !(g->backend->capabilities & TUTTI_CAP_CHECKS_CALLS)) {
+        return op->failed; /* an engine that cannot tell the others */
+    }
     tti_lane_enter(g, op->lane);
     tutti_status status = g->backend->ops->run(g->state, op, c->error);
     tti_lane_leave(g, op->lane);

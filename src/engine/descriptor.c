@@ -62,6 +62,16 @@ void tti_descriptor_make(const tutti_op *op, int size, uint64_t descriptor[2])
     descriptor[1] = count | (uint64_t)(op->user_tag >> 16) << 48;
 }
 
+/* Kinds that no operation has: a rank that cannot take part, in a call where all wait for all, and in a rooted one. */
+#define KIND_FAILED_ALL    31
+#define KIND_FAILED_ROOTED 30
+
+void tti_descriptor_fail(uint64_t descriptor[2])
+{
+    bool all = tti_kind_waits_for_all(tti_descriptor_kind(descriptor));
+    descriptor[0] = (descriptor[0] & ~UINT64_C(31)) | (all ? KIND_FAILED_ALL : KIND_FAILED_ROOTED);
+}
+
 tutti_operation tti_descriptor_kind(const uint64_t descriptor[2])
 {
     return (tutti_operation)(descriptor[0] & 31);
@@ -70,7 +80,7 @@ tutti_operation tti_descriptor_kind(const uint64_t descriptor[2])
 bool tti_kind_waits_for_all(tutti_operation kind)
 {
     return kind == TUTTI_OP_ALL_REDUCE || kind == TUTTI_OP_ALL_GATHER || kind == TUTTI_OP_REDUCE_SCATTER ||
-           kind == TUTTI_OP_ALL_TO_ALL || kind == TUTTI_OP_BARRIER;
+           kind == TUTTI_OP_ALL_TO_ALL || kind == TUTTI_OP_BARRIER || kind == KIND_FAILED_ALL;
 }
 
 void tti_descriptor_text(const uint64_t descriptor[2], char *text, size_t capacity)
@@ -78,6 +88,10 @@ void tti_descriptor_text(const uint64_t descriptor[2], char *text, size_t capaci
     tutti_operation kind = tti_descriptor_kind(descriptor);
     if (kind == TUTTI_OP_BARRIER) {
         snprintf(text, capacity, "barrier");
+        return;
+    }
+    if (kind == KIND_FAILED_ALL || kind == KIND_FAILED_ROOTED) {
+        snprintf(text, capacity, "the same but is out of memory");
         return;
     }
     tutti_reduce_op redop = (tutti_reduce_op)(descriptor[0] >> 10 & 15);

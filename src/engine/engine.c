@@ -159,6 +159,18 @@ static run_function runner(tutti_operation kind)
     }
 }
 
+/* This rank cannot take part (its scratch memory could not be had), but the others can: it arrives all the same, as one
+ * that calls something else, and stays in step. */
+static tutti_status run_failed(struct tti_lane *lane, const tutti_op *op)
+{
+    tti_descriptor_fail(lane->descriptor);
+    tutti_status status = tti_arrive(lane, NULL, 0);
+    if (status == TUTTI_OK && tti_kind_waits_for_all(op->kind)) {
+        status = tti_await_all(lane);
+    }
+    return status == TUTTI_OK || status == TUTTI_MISMATCH ? op->failed : status;
+}
+
 const char *tti_engine_supports(const struct tti_engine *e, const tutti_op *op)
 {
     (void)e;
@@ -189,11 +201,15 @@ tutti_status tti_engine_run(struct tti_engine *e, tutti_op *op, tutti_error *err
     op->sequence = (int64_t)++lane->call;
     lane->awaited_call = lane->call;
     if (e->size == 1) {
-        return tti_run_solo(lane, op);
+        return op->failed != TUTTI_OK ? op->failed : tti_run_solo(lane, op);
     }
     tti_descriptor_make(op, e->size, lane->descriptor);
     lane->staged = false;
-    tutti_status status = tti_is_direct(lane, op) ? tti_run_direct(lane, op) : run(lane, op);
+    if (op->failed != TUTTI_OK) {
+        run = run_failed;
+    }
+    bool direct = op->failed == TUTTI_OK && tti_is_direct(lane, op);
+    tutti_status status = direct ? tti_run_direct(lane, op) : run(lane, op);
     /* Nobody may wait for this rank's phases of this call any more: see stage.c. But a rank that has failed with the group
      * announces nothing: its windows are not what the others' waits would take them for. They see the alarm instead. Rooted calls announce it even when they used no window: the others may have
      * called something else, with windows, and returned without noticing. */

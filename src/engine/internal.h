@@ -266,6 +266,8 @@ void tti_descriptor_make(const tutti_op *op, int size, uint64_t descriptor[2]);
 void tti_descriptor_text(const uint64_t descriptor[2], char *text, size_t capacity);
 tutti_operation tti_descriptor_kind(const uint64_t descriptor[2]);
 bool tti_kind_waits_for_all(tutti_operation kind);
+/* Turns a descriptor into that of a rank that cannot take part in the call: it equals nobody's who can. */
+void tti_descriptor_fail(uint64_t descriptor[2]);
 
 /* ---- p2p.c -------------------------------------------------------------------------------------------------------------------- */
 

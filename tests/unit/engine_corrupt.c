@@ -194,6 +194,46 @@ static int short_of_memory(struct cluster *c, int rank)
     return failures;
 }
 
+/* A rank that finds before a call that it cannot take part stays in step: nobody pairs with its next call. */
+static int cannot_take_part(struct cluster *c, int rank)
+{
+    static const size_t counts[] = {3, 1000, 20000};
+    int failures = 0;
+    int32_t *x = calloc(20000, sizeof(*x));
+    for (int i = 0; i < 3; i++) {
+        tutti_error e;
+        tutti_op op = op_of(TUTTI_OP_ALL_REDUCE, x, x, counts[i], 0);
+        op.failed = rank == 1 ? TUTTI_NO_MEMORY : TUTTI_OK;
+        tutti_status status = tti_engine_run(c->engines[rank], &op, &e);
+        failures += status != (rank == 1 ? TUTTI_NO_MEMORY : TUTTI_MISMATCH);
+        failures += rank != 1 && (e.suspect != 1 || !strstr(e.message, "out of memory"));
+        for (size_t k = 0; k < counts[i]; k++) {
+            x[k] = (int32_t)k + rank;
+        }
+        op = op_of(TUTTI_OP_ALL_REDUCE, x, x, counts[i], 0);
+        failures += tti_engine_run(c->engines[rank], &op, &e) != TUTTI_OK;
+        for (size_t k = 0; k < counts[i]; k++) {
+            failures += x[k] != 3 * (int32_t)k + 3;
+        }
+    }
+    free(x);
+    return failures;
+}
+
+static void failed_ranks_stay_in_step(void **state)
+{
+    (void)state;
+    for (int direct = 0; direct < 2; direct++) {
+        struct cluster c;
+        assert_int_equal(cluster_open(&c, 3, 1, 16384, (struct waiting){-1, -1, 0}), 0);
+        for (int r = 0; r < 3; r++) {
+            c.engines[r]->direct = direct != 0;
+        }
+        assert_int_equal(cluster_run(&c, cannot_take_part), 0);
+        cluster_close(&c);
+    }
+}
+
 static void missing_memory_is_told(void **state)
 {
     (void)state;
@@ -208,7 +248,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(segment_is_checked),     cmocka_unit_test(descriptors_are_checked),
         cmocka_unit_test(messages_are_checked),   cmocka_unit_test(bell_holds_hints_only),
-        cmocka_unit_test(missing_memory_is_told),
+        cmocka_unit_test(missing_memory_is_told), cmocka_unit_test(failed_ranks_stay_in_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
