@@ -9,19 +9,13 @@
  */
 #include "engine/internal.h"
 
-static size_t cut(size_t bytes, size_t window, size_t k)
-{
-    size_t from = k * window;
-    return from >= bytes ? 0 : (bytes - from < window ? bytes - from : window);
-}
-
 static tutti_status copy_in(struct tti_lane *lane, const tutti_op *op, size_t bytes, size_t windows, size_t k)
 {
     size_t window = lane->engine->layout.window;
     unsigned char *staging;
     tutti_status status = tti_stage_acquire(lane, (uint32_t)k, &staging);
     if (status == TUTTI_OK) {
-        size_t n = cut(bytes, window, k);
+        size_t n = tti_cut(bytes, window, k);
         tti_copy(staging, n ? (const unsigned char *)op->src + k * window : NULL, n);
         tti_stage_stamp(lane, (uint32_t)k, k + 2 < windows ? k + 2 : TTI_PHASE_FINAL, -1);
     }
@@ -52,7 +46,7 @@ static tutti_status staged(struct tti_lane *lane, const tutti_op *op, size_t mos
             if (k > 0 && (status = tti_wait_phase(lane, peer, k)) != TUTTI_OK) {
                 return status;
             }
-            size_t n = cut(tti_part_bytes(&op->recv_parts, peer), window, k);
+            size_t n = tti_cut(tti_part_bytes(&op->recv_parts, peer), window, k);
             tti_part_write(op->dst, &op->recv_parts, peer, k * window, tti_stage_peer(lane, peer, (uint32_t)k), n);
         }
     }

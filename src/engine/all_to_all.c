@@ -20,12 +20,6 @@ struct exchange {
     size_t windows; /* windows in all */
 };
 
-static size_t cut(size_t bytes, size_t slot, size_t k)
-{
-    size_t from = k * slot;
-    return from >= bytes ? 0 : (bytes - from < slot ? bytes - from : slot);
-}
-
 static uint64_t read_by_all(const struct exchange *x, size_t window)
 {
     return window + 2 < x->windows ? window + 2 : TTI_PHASE_FINAL;
@@ -42,7 +36,7 @@ static tutti_status copy_in(struct tti_lane *lane, const struct exchange *x, siz
     }
     for (int r = 0; r < e->size; r++) {
         if (r != e->rank) {
-            size_t n = cut(tti_part_bytes(&x->op->send_parts, r), x->slot, k);
+            size_t n = tti_cut(tti_part_bytes(&x->op->send_parts, r), x->slot, k);
             tti_part_read(staging + (size_t)r * x->slot, x->op->src, &x->op->send_parts, r, k * x->slot, n);
         }
     }
@@ -60,7 +54,7 @@ static tutti_status copy_out(struct tti_lane *lane, const struct exchange *x, si
         if (status != TUTTI_OK) {
             return status;
         }
-        size_t n = cut(tti_part_bytes(&x->op->recv_parts, peer), x->slot, k);
+        size_t n = tti_cut(tti_part_bytes(&x->op->recv_parts, peer), x->slot, k);
         const unsigned char *staging = tti_stage_peer(lane, peer, (uint32_t)window);
         tti_part_write(x->op->dst, &x->op->recv_parts, peer, k * x->slot, staging + (size_t)e->rank * x->slot, n);
     }
@@ -214,7 +208,7 @@ static tutti_status inlined(struct tti_lane *lane, const tutti_op *op, size_t by
 tutti_status tti_run_all_to_all(struct tti_lane *lane, const tutti_op *op)
 {
     size_t size = (size_t)lane->engine->size;
-    struct exchange x = {.op = op, .slot = lane->engine->layout.window / size / 64 * 64};
+    struct exchange x = {.op = op, .slot = tti_slot_bytes(lane->engine)};
     if (op->send_parts.counts) {
         return variable(lane, &x);
     }

@@ -98,7 +98,6 @@ tutti_status tti_engine_create(const struct tti_engine_options *options, struct 
     e->direct = options->threads && options->direct;
     e->commit = options->commit;
     e->commit_user = options->commit_user;
-    e->backend = options->backend;
     e->sleep_ns = options->sleep_ns > 0 ? options->sleep_ns : SLEEP_NS;
     pthread_mutex_init(&e->failure_lock, NULL);
     pthread_mutex_init(&e->sleep_lock, NULL);

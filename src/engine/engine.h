@@ -28,7 +28,6 @@ struct tti_engine_options {
     int64_t spin_ns;  /* -1 = by the number of ranks per CPU */
     int64_t yield_ns; /* -1 = likewise                       */
     int64_t sleep_ns; /* bound of one sleep; 0 = 5 ms. Longer ones let a test see a lost wake-up as a hang */
-    const char *backend;
 };
 
 /* Fills the header of the own segment, before the others look at it. */

@@ -54,7 +54,6 @@ struct tti_engine {
     bool direct;       /* every rank can reach every buffer */
     tti_commit_function commit;
     void *commit_user;
-    const char *backend;
     unsigned spin_polls; /* polls with a pause before yielding      */
     int64_t yield_ns;    /* yielding before sleeping                */
     int64_t sleep_ns;    /* bound of one sleep                      */
@@ -112,11 +111,9 @@ static inline uint64_t tti_at(const struct tti_lane *lane, uint64_t phase)
 
 /* ---- wait.c: publishing and waiting --------------------------------------------------------------------------- */
 
-/* One thing to wait for: *word >= target, which `publisher` will make true on `channel` (a lane's index, or
- * layout.lanes for messages). */
+/* One thing to wait for: a word that `publisher` will change. */
 struct tti_awaited {
     _Atomic uint64_t *word;
-    uint64_t target;
     int publisher;
 };
 
@@ -225,6 +222,19 @@ void tti_part_write(void *joined, const tutti_parts *parts, int rank, size_t fro
 unsigned char *tti_part_piece(const void *joined, const tutti_parts *parts, int rank, size_t from, size_t *n);
 /* Where the part starts if it is compact inside the joined tensor (outer == 1), else NULL. */
 const unsigned char *tti_part_direct(const void *joined, const tutti_parts *parts, int rank);
+
+/* Bytes of a part that fall into its k-th piece of `piece` bytes: 0 behind the end. */
+static inline size_t tti_cut(size_t bytes, size_t piece, size_t k)
+{
+    size_t from = k * piece;
+    return from >= bytes ? 0 : (bytes - from < piece ? bytes - from : piece);
+}
+
+/* A rank's share of a window that holds something for everybody; whole cache lines. */
+static inline size_t tti_slot_bytes(const struct tti_engine *e)
+{
+    return e->layout.window / (size_t)e->size / 64 * 64;
+}
 
 static inline void tti_copy(void *dst, const void *src, size_t n)
 {

@@ -10,12 +10,6 @@
 #include "engine/internal.h"
 #include "kernels/kernels.h"
 
-static size_t cut(size_t bytes, size_t slot, size_t k)
-{
-    size_t from = k * slot;
-    return from >= bytes ? 0 : (bytes - from < slot ? bytes - from : slot);
-}
-
 static tutti_status copy_in(struct tti_lane *lane, const tutti_op *op, size_t slot, size_t windows, size_t k)
 {
     struct tti_engine *e = lane->engine;
@@ -28,7 +22,7 @@ static tutti_status copy_in(struct tti_lane *lane, const tutti_op *op, size_t sl
         if (r == e->rank && op->send_parts.outer <= 1) {
             continue; /* read where it lies */
         }
-        size_t n = cut(tti_part_bytes(&op->send_parts, r), slot, k);
+        size_t n = tti_cut(tti_part_bytes(&op->send_parts, r), slot, k);
         tti_part_read(staging + (size_t)r * slot, op->src, &op->send_parts, r, k * slot, n);
     }
     tti_stage_stamp(lane, (uint32_t)k, k + 2 < windows ? k + 2 : TTI_PHASE_FINAL, -1);
@@ -38,7 +32,7 @@ static tutti_status copy_in(struct tti_lane *lane, const tutti_op *op, size_t sl
 static void fold_own(struct tti_lane *lane, const tutti_op *op, size_t slot, size_t k)
 {
     struct tti_engine *e = lane->engine;
-    size_t n = cut(tti_part_bytes(&op->send_parts, e->rank), slot, k);
+    size_t n = tti_cut(tti_part_bytes(&op->send_parts, e->rank), slot, k);
     if (n == 0) {
         return;
     }
@@ -58,7 +52,7 @@ static void fold_own(struct tti_lane *lane, const tutti_op *op, size_t slot, siz
 static tutti_status staged(struct tti_lane *lane, const tutti_op *op, size_t most)
 {
     struct tti_engine *e = lane->engine;
-    size_t slot = e->layout.window / (size_t)e->size / 64 * 64;
+    size_t slot = tti_slot_bytes(e);
     size_t windows = (most + slot - 1) / slot;
     tutti_status ready = tti_stage_commit(lane);
     tutti_status status = ready == TUTTI_OK ? copy_in(lane, op, slot, windows, 0) : TUTTI_OK;

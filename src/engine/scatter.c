@@ -6,16 +6,10 @@
  */
 #include "engine/internal.h"
 
-/* A window's share of each rank. */
-static size_t slot_bytes(const struct tti_lane *lane)
-{
-    return lane->engine->layout.window / (size_t)lane->engine->size / 64 * 64;
-}
-
 static tutti_status as_root(struct tti_lane *lane, const tutti_op *op, size_t bytes)
 {
     struct tti_engine *e = lane->engine;
-    size_t slot = slot_bytes(lane);
+    size_t slot = tti_slot_bytes(lane->engine);
     tutti_status status = tti_stage_commit(lane);
     if (status != TUTTI_OK) {
         tutti_status arrived = tti_arrive_staged(lane, (uint32_t)status);
@@ -51,7 +45,7 @@ static tutti_status as_root(struct tti_lane *lane, const tutti_op *op, size_t by
 
 static tutti_status as_leaf(struct tti_lane *lane, const tutti_op *op, size_t bytes)
 {
-    size_t slot = slot_bytes(lane);
+    size_t slot = tti_slot_bytes(lane->engine);
     tutti_status status = tti_arrive_staged(lane, TUTTI_OK);
     if (status != TUTTI_OK || (status = tti_await_one(lane, op->root)) != TUTTI_OK ||
         (status = tti_attributes_one(lane, op->root)) != TUTTI_OK) {

@@ -232,7 +232,7 @@ tutti_status tti_lane_wait_slow(struct tti_lane *lane, _Atomic uint64_t *word, u
                 continue;
             }
         } else {
-            struct tti_awaited awaited = {.word = word, .target = target, .publisher = publisher};
+            struct tti_awaited awaited = {.word = word, .publisher = publisher};
             tti_sleep(e, lane->index, &awaited, &seen, 1, lane->alarm_seen, NULL, 0, lane->deadline_ns);
         }
         if ((status = look_around(lane, word, target, publisher)) != TUTTI_OK) {

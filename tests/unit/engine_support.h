@@ -58,8 +58,7 @@ static inline int cluster_open(struct cluster *c, int size, int lanes, size_t wi
                                        .threads = true,
                                        .spin_ns = waiting.spin_ns,
                                        .yield_ns = waiting.yield_ns,
-                                       .sleep_ns = waiting.sleep_ns,
-                                       .backend = "test"};
+                                       .sleep_ns = waiting.sleep_ns};
         tutti_error e;
         if (tti_engine_create(&o, &c->engines[r], &e) != TUTTI_OK) {
             return 1;

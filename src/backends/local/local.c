@@ -221,8 +221,7 @@ static tutti_status open_group(const tutti_open_info *info, void **state, tutti_
                                              .layout = s->region->layout,
                                              .segments = segments,
                                              .bell = s->region->memory,
-                                             .threads = true,
-                                             .backend = "local"};
+                                             .threads = true};
         tti_ops_options(info, &options);
         status = tti_engine_create(&options, &s->common.engine, error);
         if (status != TUTTI_OK) {

@@ -179,8 +179,7 @@ static tutti_status start_engine(const tutti_open_info *info, const struct tti_l
                                          .segments = bases,
                                          .bell = s->bell.base,
                                          .commit = commit,
-                                         .commit_user = s,
-                                         .backend = "shm"};
+                                         .commit_user = s};
     tti_ops_options(info, &options);
     tutti_status status = tti_engine_create(&options, &s->common.engine, error);
     free(bases);
