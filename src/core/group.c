@@ -21,9 +21,8 @@
 #include "core/registry.h"
 
 #define HELLO_MAGIC       0x74757475u
-#define FAREWELL_MS       5000 /* for ranks that died between their hello and the end */
+#define FAREWELL_MS       5000 /* for ranks that died between their hello and the end, or are on their way */
 #define SIZE_MAX_EXPECTED 4096 /* larger claims are not waited for */
-#define FAREWELL_ERROR_MS 2000 /* after an error, for ranks on their way */
 
 /* One rank's record. Fixed layout: it travels between processes. */
 struct hello {
@@ -332,8 +331,7 @@ static void farewell(struct tti_group *g, bool came, int32_t size, tutti_status 
     if (!tti_store_served_here(g->rendezvous.store)) {
         return;
     }
-    int64_t patience = outcome == TUTTI_OK ? FAREWELL_MS : FAREWELL_ERROR_MS;
-    patience = g->timeout_ms >= 0 && g->timeout_ms < patience ? g->timeout_ms : patience;
+    int64_t patience = g->timeout_ms >= 0 && g->timeout_ms < FAREWELL_MS ? g->timeout_ms : FAREWELL_MS;
     int64_t deadline = tti_deadline_ns(tti_now_ns(), patience);
     for (int r = 0; r < size; r++) {
         snprintf(key, sizeof(key), "hello/%d", r);
