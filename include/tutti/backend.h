@@ -13,7 +13,7 @@
 
 TUTTI_BEGIN_DECLS
 
-#define TUTTI_BACKEND_ABI 1u
+#define TUTTI_BACKEND_ABI 2u
 
 /** Capabilities: promises that `tutti check` asserts. */
 enum {
@@ -21,6 +21,7 @@ enum {
     TUTTI_CAP_ROUND_ONCE = 1 << 1,   /* narrow floats accumulate in f32 and round once                    */
     TUTTI_CAP_SAME_BITS = 1 << 2,    /* the same bits on every rank and in every run                      */
     TUTTI_CAP_CHECKS_CALLS = 1 << 3, /* differing calls give MISMATCH instead of a hang or a wrong result */
+    TUTTI_CAP_CANCEL = 1 << 4,       /* an operation that has not begun can be cancelled on all ranks together */
     TUTTI_CAP_ONE_PROCESS = 1 << 8,  /* a fact, not a promise: all ranks must be threads of one process  */
     TUTTI_CAP_ONE_HOST = 1 << 9      /* likewise: all ranks must be on one host                           */
 };
@@ -73,9 +74,13 @@ typedef struct tutti_op {
     /* recv with unknown shape: called once with what will come; sets dst and count, or fails */
     tutti_status (*allocate)(struct tutti_op *op, const tutti_message *message, int32_t ndim, const int64_t *shape);
     void *allocate_user;
+    int64_t begun_ns;    /* when the call was made (CLOCK_MONOTONIC): the deadline counts from then; 0 = from now */
     int64_t sequence;    /* out: number of the call in its lane */
     tutti_status status; /* out, in a p2p batch: how this member ended */
-    tutti_status failed; /* in, collectives: this rank cannot take part; arrive, tell the others, and return it */
+    tutti_status failed; /* in, collectives: this rank cannot take part (CANCELLED: does not want to); arrive, tell the
+                            others, and return it */
+    uint32_t flags;      /* those of the call */
+    int32_t background;  /* 1: runs beside the application's own threads, which may need this CPU */
 } tutti_op;
 
 /** The rendezvous as a backend sees it: keys are private to the group that is being opened. */
@@ -130,6 +135,36 @@ typedef struct tutti_backend_ops {
     size_t (*describe)(void *state, char *text, size_t capacity);
     /** Optional: why the group has failed; OK if it has not. */
     tutti_status (*failure)(void *state, tutti_error *error);
+    /** Optional: what this group promises, if that depends on how it was opened; else the backend's capabilities. */
+    uint32_t (*capabilities)(void *state);
+    /** Optional: fails the group from this rank with `cause`, and makes what waits in it return. The laggards of the
+     *  call that runs on `lane` are added to the suspects. From any thread. */
+    void (*abort)(void *state, int32_t lane, const tutti_error *cause);
+
+    /* Optional, all three or none: small collectives in two steps. */
+
+    /** Arrives without waiting for anybody, if the operation is small enough and that is possible now. 1: it is under
+     *  way, and `finish` is the next call on its lane, from any thread; 0: nothing has happened, use run. */
+    int32_t (*start)(void *state, tutti_op *op);
+    /** 1 if finish would not wait. */
+    int32_t (*poll)(void *state, const tutti_op *op);
+    tutti_status (*finish)(void *state, tutti_op *op, tutti_error *error);
+
+    /* Optional, all or none: messages in two steps. Without them there are no asynchronous messages. */
+
+    /** Posts what run_p2p would run, and moves what can be moved without waiting. The ops stay the backend's until
+     *  end_p2p. *batch is written on OK only. */
+    tutti_status (*post_p2p)(void *state, tutti_op *const *ops, size_t count, int64_t timeout_ms, void **batch,
+                             tutti_error *error);
+    /** Moves what can be moved; 1 if the batch has ended. Watches deadline and failures. */
+    int32_t (*test_p2p)(void *state, void *batch);
+    /** Waits until the batch has ended (NULL: until any message may have moved, or wake_p2p) or until that time. */
+    void (*attend_p2p)(void *state, void *batch, int64_t until_ns);
+    void (*wake_p2p)(void *state);
+    /** 1: none of the messages had begun, and all are withdrawn: the batch has ended CANCELLED. 0: too late. */
+    int32_t (*cancel_p2p)(void *state, void *batch);
+    /** The status of a batch that has ended; frees it. */
+    tutti_status (*end_p2p)(void *state, void *batch, tutti_error *error);
 } tutti_backend_ops;
 
 /** A backend. All of it is constant and lives as long as the process. */

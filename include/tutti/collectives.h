@@ -57,10 +57,21 @@ TUTTI_API tutti_status tutti_reduce_op_parse(const char *name, tutti_reduce_op *
 TUTTI_API int32_t tutti_reduce_op_valid(tutti_reduce_op op, tutti_dtype dtype);
 
 /**
- * Called once when an operation has ended, on the thread that ran it; serialised per group. It may start work; waiting
- * in it (any blocking call on the group) is WOULD_DEADLOCK. `error` is valid during the callback only.
+ * Called once when an operation has ended: on the caller's thread for a synchronous one, on the lane's for an
+ * asynchronous one; serialised per group. It may start asynchronous operations; waiting in it (any blocking call on the
+ * group) is WOULD_DEADLOCK. `error` is valid during the callback only.
  */
 typedef void (*tutti_callback)(tutti_status status, const tutti_error *error, void *user);
+
+/** A token by which many asynchronous operations are cancelled together: see tutti/work.h. */
+typedef struct tutti_cancel_token tutti_cancel_token;
+
+/** Flags of a call. */
+enum {
+    TUTTI_CANCELLABLE =
+        1 << 0, /* a rooted operation can be cancelled before it begins; set on all ranks, else MISMATCH.
+                                   Costs a round of arrivals. All others can be cancelled anyway */
+};
 
 /**
  * Options of one call. Zero means default everywhere; `size` is set by TUTTI_CALL(...) or tutti_call_init. It is read,
@@ -68,17 +79,19 @@ typedef void (*tutti_callback)(tutti_status status, const tutti_error *error, vo
  */
 typedef struct tutti_call {
     uint32_t size;
-    uint32_t flags;          /* none yet: 0                                                                   */
-    int64_t timeout_ms;      /* deadline of the operation; 0 = the group's, -1 = for ever; expiry fails the group */
-    int32_t lane;            /* 0..lanes-1                                                                    */
-    uint32_t tag;            /* any number; must be the same on all ranks, else MISMATCH                      */
-    double scale;            /* PREMUL_SUM: own factor, 0 = 1; integral for integer types                     */
-    void *stream;            /* device tensors, with a flag of the device layer; else NULL                    */
-    tutti_error *error;      /* filled in any case; NULL = not wanted                                         */
-    tutti_callback callback; /* NULL = none                                                                   */
-    void *user;              /* handed to the callback                                                        */
+    uint32_t flags;            /* TUTTI_CANCELLABLE or 0                                                        */
+    int64_t timeout_ms;        /* deadline of the operation; 0 = the group's, -1 = for ever; expiry fails the group */
+    int32_t lane;              /* 0..lanes-1                                                                    */
+    uint32_t tag;              /* any number; must be the same on all ranks, else MISMATCH                      */
+    double scale;              /* PREMUL_SUM: own factor, 0 = 1; integral for integer types                     */
+    void *stream;              /* device tensors, with a flag of the device layer; else NULL                    */
+    tutti_error *error;        /* filled in any case; NULL = not wanted                                         */
+    tutti_callback callback;   /* NULL = none                                                                   */
+    void *user;                /* handed to the callback                                                        */
+    tutti_cancel_token *token; /* asynchronous operations: cancels this one too; NULL = none                  */
+    int64_t operation_id;      /* asynchronous operations: number for tutti/events.h; 0 = none                */
 } tutti_call;
-TUTTI_STATIC_ASSERT(sizeof(tutti_call) == 64, "no padding");
+TUTTI_STATIC_ASSERT(sizeof(tutti_call) == 80, "no padding");
 
 /** TUTTI_CALL(.timeout_ms = 5000, .lane = 1): options for one call, in C. */
 #define TUTTI_CALL(...) (&(const tutti_call){.size = (uint32_t)sizeof(tutti_call), __VA_ARGS__})

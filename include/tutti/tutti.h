@@ -17,10 +17,14 @@
 
 #include <tutti/collectives.h>
 #include <tutti/config.h>
+#include <tutti/events.h>
 #include <tutti/group.h>
+#include <tutti/overlap.h>
 #include <tutti/p2p.h>
+#include <tutti/queue.h>
 #include <tutti/status.h>
 #include <tutti/tensor.h>
+#include <tutti/work.h>
 
 TUTTI_BEGIN_DECLS
 

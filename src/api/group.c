@@ -68,7 +68,7 @@ tutti_status tutti_init(const tutti_config *config, tutti_group **group, tutti_e
 /* The group, held for the caller; or NULL with the status and a sentence that says which function and why. */
 static struct tti_group *hold(tutti_group *handle, const char *function, tutti_error *error, tutti_status *status)
 {
-    struct tti_group *g = tti_handle_acquire(handle, status);
+    struct tti_group *g = tti_group_acquire(handle, status);
     if (!g) {
         tti_error_set(error, *status, "%s: the group %s", function,
                       *status == TUTTI_INVALID_ARGUMENT ? "is NULL"
@@ -142,7 +142,7 @@ tutti_status tutti_group_create(tutti_group *parent, const int32_t *ranks, int32
         status = tti_join_list(p, ranks, count, own, config, group, error);
     }
     int32_t rank = p->rank;
-    tti_handle_release(p);
+    tti_group_release(p);
     return finish(error, TUTTI_OP_CREATE, rank, status);
 }
 
@@ -163,7 +163,7 @@ tutti_status tutti_group_split(tutti_group *parent, int32_t color, int32_t key, 
         status = tti_join_split(p, color, key, config, group, error);
     }
     int32_t rank = p->rank;
-    tti_handle_release(p);
+    tti_group_release(p);
     return finish(error, TUTTI_OP_SPLIT, rank, status);
 }
 
@@ -175,9 +175,9 @@ tutti_status tutti_group_destroy(tutti_group *group, tutti_error *error)
         return finish(error, TUTTI_OP_DESTROY, -1, status);
     }
     int32_t rank = g->rank;
-    status = tti_handle_retire(g);
+    status = tti_handles_retire(&tti_groups, g->handle);
     if (status != TUTTI_OK) {
-        tti_handle_release(g);
+        tti_group_release(g);
         tti_error_set(error, status, "group_destroy: another thread, or a callback, is inside a call on the group");
         return finish(error, TUTTI_OP_DESTROY, rank, status);
     }
@@ -186,7 +186,7 @@ tutti_status tutti_group_destroy(tutti_group *group, tutti_error *error)
     return finish(error, TUTTI_OP_DESTROY, rank, TUTTI_OK);
 }
 
-static void destroy_if_idle(tutti_group *handle, void *user)
+static void destroy_if_idle(void *handle, void *user)
 {
     tutti_status status = tutti_group_destroy(handle, NULL);
     if (status == TUTTI_BUSY) {
@@ -197,7 +197,7 @@ static void destroy_if_idle(tutti_group *handle, void *user)
 tutti_status tutti_finalize(tutti_error *error)
 {
     tutti_status status = TUTTI_OK;
-    tti_handle_each(destroy_if_idle, &status);
+    tti_handles_each(&tti_groups, destroy_if_idle, &status);
     if (status != TUTTI_OK) {
         return tti_error_set(error, status, "finalize: a group is in use by another thread; let its calls end first");
     }
@@ -210,12 +210,12 @@ static int32_t read_group(tutti_group *group, int32_t (*read)(const struct tti_g
                           int32_t argument, int32_t otherwise)
 {
     tutti_status status;
-    struct tti_group *g = tti_handle_acquire(group, &status);
+    struct tti_group *g = tti_group_acquire(group, &status);
     if (!g) {
         return otherwise;
     }
     int32_t value = read(g, argument);
-    tti_handle_release(g);
+    tti_group_release(g);
     return value;
 }
 
@@ -291,24 +291,24 @@ int32_t tutti_group_local_rank(tutti_group *group, int32_t global_rank)
 const char *tutti_group_backend(tutti_group *group)
 {
     tutti_status status;
-    struct tti_group *g = tti_handle_acquire(group, &status);
+    struct tti_group *g = tti_group_acquire(group, &status);
     if (!g) {
         return NULL;
     }
     const char *name = g->backend->name;
-    tti_handle_release(g);
+    tti_group_release(g);
     return name;
 }
 
 DLDevice tutti_group_device(tutti_group *group)
 {
     tutti_status status;
-    struct tti_group *g = tti_handle_acquire(group, &status);
+    struct tti_group *g = tti_group_acquire(group, &status);
     DLDevice device;
     memset(&device, 0, sizeof(device));
     if (g) {
         device = g->device;
-        tti_handle_release(g);
+        tti_group_release(g);
     }
     return device;
 }
@@ -350,7 +350,7 @@ tutti_status tutti_group_describe(tutti_group *group, char *text, size_t capacit
     if (needed) {
         *needed = length;
     }
-    tti_handle_release(g);
+    tti_group_release(g);
     return tti_error_clear(error);
 }
 
@@ -369,7 +369,7 @@ tutti_status tutti_group_error(tutti_group *group, tutti_error *details)
         details->rank = g->rank;
         snprintf(details->backend, sizeof(details->backend), "%s", g->backend->name);
     }
-    tti_handle_release(g);
+    tti_group_release(g);
     return TUTTI_OK;
 }
 
@@ -391,6 +391,6 @@ tutti_status tutti_null_recorded(tutti_group *group, int64_t index, tutti_null_r
     } else {
         tti_error_clear(error);
     }
-    tti_handle_release(g);
+    tti_group_release(g);
     return status;
 }

@@ -106,9 +106,9 @@ bool tti_batch_note(const struct tti_transfer *first)
 static bool is_gone(tutti_group *handle)
 {
     tutti_status why;
-    struct tti_group *group = tti_handle_acquire(handle, &why);
+    struct tti_group *group = tti_group_acquire(handle, &why);
     if (group) {
-        tti_handle_release(group);
+        tti_group_release(group);
     }
     return group == NULL;
 }

@@ -89,7 +89,7 @@ static tutti_status begin(struct tti_call *c, tutti_group *handle)
 {
     tutti_status why = TUTTI_OK;
     c->sequence = 0;
-    c->group = tti_handle_acquire(handle, &why);
+    c->group = tti_group_acquire(handle, &why);
     if (!c->group) {
         return stale(c, why);
     }
@@ -201,6 +201,6 @@ tutti_status tti_call_end(struct tti_call *c, tutti_status status)
         callbacks = frame.outer;
         pthread_mutex_unlock(&g->callback_lock);
     }
-    tti_handle_release(g);
+    tti_group_release(g);
     return status;
 }

@@ -24,6 +24,8 @@
 #define FAREWELL_MS       5000 /* for ranks that died between their hello and the end, or are on their way */
 #define SIZE_MAX_EXPECTED 4096 /* larger claims are not waited for */
 
+struct tti_handle_table tti_groups = {.kind = TTI_KIND_GROUP, .name = "groups"};
+
 /* One rank's record. Fixed layout: it travels between processes. */
 struct hello {
     uint32_t magic;
@@ -404,7 +406,6 @@ static tutti_status prepare(const struct tti_group_plan *plan, struct tti_group 
         free(g);
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group of %d ranks", plan->size);
     }
-    g->fork_epoch = tti_fork_epoch();
     g->rank = plan->rank;
     g->size = plan->size;
     g->settings = plan->settings;
@@ -443,7 +444,7 @@ tutti_status tti_group_open(const struct tti_group_plan *plan, tutti_group **gro
         return status;
     }
     status = meet(g, plan, error);
-    if (status == TUTTI_OK && (status = tti_handle_insert(g, error)) != TUTTI_OK) {
+    if (status == TUTTI_OK && (status = tti_handles_insert(&tti_groups, g, (void **)&g->handle, error)) != TUTTI_OK) {
         g->backend->ops->close(g->state);
     }
     if (status != TUTTI_OK) {

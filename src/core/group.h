@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <tutti/backend.h>
 
+#include "core/handles.h"
 #include "core/rendezvous.h"
 #include "core/settings.h"
 
@@ -29,7 +30,6 @@ struct tti_list_count {
 
 struct tti_group {
     tutti_group *handle;
-    uint32_t fork_epoch;
     int32_t rank;
     int32_t size;
     int32_t lanes;
@@ -62,20 +62,21 @@ struct tti_group_plan {
 /* Meets the other members, agrees on a backend, opens it, makes sure that all have; or fails on all of them. */
 tutti_status tti_group_open(const struct tti_group_plan *plan, tutti_group **group, tutti_error *error);
 
-/* handle.c: the table. acquire checks index, generation and fork, and counts the caller as a user. */
-tutti_status tti_handle_insert(struct tti_group *group, tutti_error *error);
-struct tti_group *tti_handle_acquire(tutti_group *handle, tutti_status *why);
-void tti_handle_release(struct tti_group *group);
-/* Makes the handle stale if the caller is its only user: then the group is the caller's alone. Else BUSY. */
-tutti_status tti_handle_retire(struct tti_group *group);
-/* Calls visit for every live group; it may retire it. */
-void tti_handle_each(void (*visit)(tutti_group *handle, void *user), void *user);
+/* The table of groups; see handles.h. */
+extern struct tti_handle_table tti_groups;
+
+static inline struct tti_group *tti_group_acquire(tutti_group *handle, tutti_status *why)
+{
+    return tti_handles_acquire(&tti_groups, handle, why);
+}
+
+static inline void tti_group_release(struct tti_group *group)
+{
+    tti_handles_release(&tti_groups, group->handle);
+}
 
 /* Frees a group that was retired, or never inserted. */
 void tti_group_free(struct tti_group *group);
-
-/* Changes in each forked child: handles made before it are FORKED. */
-uint32_t tti_fork_epoch(void);
 
 void tti_lane_enter(struct tti_group *group, int32_t lane);
 void tti_lane_leave(struct tti_group *group, int32_t lane);

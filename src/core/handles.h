@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Handles: an opaque pointer that the application holds is an index and a generation, never an address. A slot's word
+ * holds generation (32 bits), whether it is alive (1) and its users (31), so that one compare-and-swap decides whether a
+ * call may start and a destroy may go ahead: a stale handle is noticed, never followed. One table for each type of object.
+ */
+#ifndef TTI_CORE_HANDLES_H
+#define TTI_CORE_HANDLES_H
+
+#include <stdint.h>
+#include <tutti/status.h>
+
+#define TTI_HANDLES 4096u
+
+struct tti_handle_slot {
+    _Atomic uint64_t word;
+    void *object;   /* valid while alive; written before the word says so */
+    uint32_t epoch; /* of the process that made it, see tti_fork_epoch     */
+};
+
+struct tti_handle_table {
+    uint32_t next;
+    uint32_t kind;    /* 1..15, in the low bits: a handle of another type is stale here */
+    const char *name; /* of the type, in plural: "groups" */
+    struct tti_handle_slot slots[TTI_HANDLES];
+};
+
+/* The kinds; work handles have a table of their own, see work_pool.c. */
+enum {
+    TTI_KIND_GROUP = 5,
+    TTI_KIND_WORK = 6,
+    TTI_KIND_QUEUE = 7,
+    TTI_KIND_TOKEN = 8,
+    TTI_KIND_EVENTS = 9,
+    TTI_KIND_BUCKETER = 10
+};
+
+/* NO_RESOURCE if the table is full. */
+tutti_status tti_handles_insert(struct tti_handle_table *table, void *object, void **handle, tutti_error *error);
+
+/* The object, with the caller counted as its user; or NULL and why: INVALID_ARGUMENT (NULL), BAD_STATE, FORKED. */
+void *tti_handles_acquire(struct tti_handle_table *table, const void *handle, tutti_status *why);
+void tti_handles_release(struct tti_handle_table *table, const void *handle);
+
+/* Makes the handle stale if the caller is its only user: then the object is the caller's alone. Else BUSY. */
+tutti_status tti_handles_retire(struct tti_handle_table *table, const void *handle);
+
+/* Calls visit for every live handle; it may retire it. */
+void tti_handles_each(struct tti_handle_table *table, void (*visit)(void *handle, void *user), void *user);
+
+/* Changes in each forked child: handles made before it are FORKED. */
+uint32_t tti_fork_epoch(void);
+
+#endif
