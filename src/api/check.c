@@ -24,47 +24,97 @@ tutti_status tti_reject(const struct tti_checker *k, const char *format, ...)
     return tti_error_set(k->c->error, TUTTI_INVALID_ARGUMENT, "%s: %s", k->function, sentence);
 }
 
+/* The callback is kept back: an error before the operation starts means that nobody is called. */
+static tutti_status begun(struct tti_checker *k, const char *function)
+{
+    k->function = function;
+    k->callback = k->c->options.callback;
+    k->c->options.callback = NULL;
+    return TUTTI_OK;
+}
+
 tutti_status tti_checker_begin(struct tti_checker *k, struct tti_call *c, tutti_group *group, tutti_operation operation,
                                const char *function, const tutti_call *options)
 {
     k->c = c;
-    k->function = function;
-    tutti_status status = tti_call_begin(c, group, operation, options);
-    if (status == TUTTI_OK) {
-        k->callback = c->options.callback;
-        c->options.callback = NULL;
-    }
-    return status;
+    k->task = NULL;
+    k->work = NULL;
+    tutti_status status = tti_call_begin(c, group, operation, false, options);
+    return status == TUTTI_OK ? begun(k, function) : status;
 }
 
-tutti_status tti_collective_begin(struct tti_checker *k, struct tti_call *c, tutti_group *group,
+tutti_status tti_checker_begin_async(struct tti_checker *k, tutti_group *group, tutti_operation operation,
+                                     const char *function, const tutti_call *options, tutti_work **work)
+{
+    tutti_status status = TUTTI_OK;
+    k->work = tti_start_begin(group, operation, function, options, &status);
+    if (!k->work) {
+        return status;
+    }
+    k->task = tti_start_task(k->work);
+    k->c = &k->task->call;
+    begun(k, function);
+    if (!work) {
+        return tti_start_refuse(k->work,
+                                tti_reject(k, "work is NULL; it must point to where the handle of the operation goes"));
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status check_no_batch(const struct tti_checker *k, tutti_group *group)
+{
+    if (!tti_batch_open(group)) {
+        return TUTTI_OK;
+    }
+    return tti_error_set(
+        k->c->error, TUTTI_BAD_STATE,
+        "%s: a batch of messages is open on this group in this thread, and collectives are not part of "
+        "a batch; call tutti_batch_end first",
+        k->function);
+}
+
+tutti_status tti_collective_begin(struct tti_checker *k, struct tti_task *task, tutti_group *group,
                                   tutti_operation operation, const char *function, const tutti_call *options)
 {
-    tutti_status status = tti_checker_begin(k, c, group, operation, function, options);
-    if (status == TUTTI_OK && tti_batch_open(group)) {
-        return tti_call_end(c, tti_error_set(c->error, TUTTI_BAD_STATE,
-                                             "%s: a batch of messages is open on this group in this thread, and "
-                                             "collectives are not part of a batch; call tutti_batch_end first",
-                                             function));
+    tutti_status status = tti_checker_begin(k, &task->call, group, operation, function, options);
+    if (status != TUTTI_OK) {
+        return status;
     }
-    return status;
+    k->task = task;
+    tti_task_reset(task, function);
+    return (status = check_no_batch(k, group)) == TUTTI_OK ? TUTTI_OK : tti_call_end(k->c, status);
 }
 
-tutti_status tti_collective_run(const struct tti_checker *k, tutti_op *op)
+tutti_status tti_collective_begin_async(struct tti_checker *k, tutti_group *group, tutti_operation operation,
+                                        const char *function, const tutti_call *options, tutti_work **work)
 {
+    tutti_status status = tti_checker_begin_async(k, group, operation, function, options, work);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    return (status = check_no_batch(k, group)) == TUTTI_OK ? TUTTI_OK : tti_start_refuse(k->work, status);
+}
+
+tutti_status tti_collective_run(const struct tti_checker *k, tutti_status checked)
+{
+    if (checked != TUTTI_OK) {
+        return tti_call_end(k->c, checked);
+    }
     k->c->options.callback = k->callback;
-    return tti_call_run(k->c, op);
+    return tti_task_run(k->task);
 }
 
-tutti_status tti_collective_fail(const struct tti_checker *k, tutti_op *op, tutti_status status)
+tutti_status tti_collective_start(const struct tti_checker *k, tutti_status checked, tutti_work **work)
 {
-    tutti_error why = *k->c->error;
-    op->failed = status;
-    tutti_status ran = tti_collective_run(k, op);
-    if (ran == status) {
-        *k->c->error = why;
+    return checked == TUTTI_OK ? tti_start_collective(k->work, k->callback, work) : tti_start_refuse(k->work, checked);
+}
+
+void *tti_collective_memory(const struct tti_checker *k, const struct tti_view *view, unsigned what)
+{
+    if (view->compact || view->bytes == 0) {
+        return view->data;
     }
-    return ran;
+    return tti_task_stand_in(k->task, view->tensor, view->name, view->bytes, what);
 }
 
 static tutti_status check_device(const struct tti_checker *k, const DLTensor *t, const char *name)
@@ -181,7 +231,6 @@ tutti_status tti_check_tensor(const struct tti_checker *k, const DLTensor *tenso
     view->name = name;
     view->shape = tensor->shape;
     view->ndim = tensor->ndim;
-    view->memory = NULL;
     view->dtype = tutti_dtype_from_dlpack(tensor->dtype);
     view->element = tutti_dtype_size(view->dtype);
     if (view->element == 0) {

@@ -9,11 +9,14 @@
 
 #include <stdbool.h>
 
-#include "core/call.h"
+#include "core/start.h"
+#include "core/task.h"
 
 /* Who is checking: `function` is what sentences begin with ("all_gather_v"). */
 struct tti_checker {
     struct tti_call *c;
+    struct tti_task *task; /* collectives: to be filled */
+    struct tti_work *work; /* asynchronous calls, else NULL */
     const char *function;
     tutti_callback callback; /* kept back until the operation starts: an error before that means no callback */
 };
@@ -32,26 +35,31 @@ struct tti_view {
     uintptr_t begin;     /* what the elements span; begin == end if there are none */
     uintptr_t end;
     bool compact;
-    void *memory; /* what the backend sees: data or scratch; NULL before tti_scratch_open */
 };
 
 /* INVALID_ARGUMENT with a sentence behind the function's name. */
 __attribute__((format(printf, 2, 3))) tutti_status tti_reject(const struct tti_checker *k, const char *format, ...);
 
-/* tti_call_begin, with the callback kept back. */
+/* A synchronous call: tti_call_begin, with the callback kept back. */
 tutti_status tti_checker_begin(struct tti_checker *k, struct tti_call *c, tutti_group *group, tutti_operation operation,
                                const char *function, const tutti_call *options);
 
-/* The same for a collective: BAD_STATE inside a batch of this thread. */
-tutti_status tti_collective_begin(struct tti_checker *k, struct tti_call *c, tutti_group *group,
+/* An asynchronous one. Without a place for the work: INVALID_ARGUMENT. */
+tutti_status tti_checker_begin_async(struct tti_checker *k, tutti_group *group, tutti_operation operation,
+                                     const char *function, const tutti_call *options, tutti_work **work);
+
+/* The same for collectives, whose checks then fill k->task. BAD_STATE inside a batch of this thread. */
+tutti_status tti_collective_begin(struct tti_checker *k, struct tti_task *task, tutti_group *group,
                                   tutti_operation operation, const char *function, const tutti_call *options);
+tutti_status tti_collective_begin_async(struct tti_checker *k, tutti_group *group, tutti_operation operation,
+                                        const char *function, const tutti_call *options, tutti_work **work);
 
-/* tti_call_run, when all checks have passed. */
-tutti_status tti_collective_run(const struct tti_checker *k, tutti_op *op);
+/* The end of a collective's function: runs or starts it if the checks went well. */
+tutti_status tti_collective_run(const struct tti_checker *k, tutti_status checked);
+tutti_status tti_collective_start(const struct tti_checker *k, tutti_status checked, tutti_work **work);
 
-/* The same for a rank that has just found, as c->error says, that it cannot take part though its call is right: the others
- * hear of it instead of pairing with its next call. Returns `status` unless the group fails meanwhile. */
-tutti_status tti_collective_fail(const struct tti_checker *k, tutti_op *op, tutti_status status);
+/* What the backend sees of a tensor: its data, or a compact stand-in (TTI_PACK, TTI_UNPACK; see core/task.h). */
+void *tti_collective_memory(const struct tti_checker *k, const struct tti_view *view, unsigned what);
 
 /* Fills the view, or says what is wrong with the tensor. */
 tutti_status tti_check_tensor(const struct tti_checker *k, const DLTensor *tensor, const char *name,

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The collectives with equal parts: check the arguments, build the descriptor, hand it on. A compact tensor goes
- * straight through; nothing is allocated on its way. Arguments that count only on the root are looked at only there.
+ * The collectives with equal parts: check the arguments, build the descriptor, hand it on, to be run now or started. A
+ * compact tensor goes straight through; nothing is allocated on its way. Arguments that count only on the root are looked
+ * at only there.
  */
 #include <string.h>
+#include <tutti/work.h>
 
 #include "api/parts.h"
-#include "api/scratch.h"
 
 void tutti_call_init(tutti_call *call)
 {
@@ -29,118 +30,129 @@ static tutti_status check_reduction(const struct tti_checker *k, const DLTensor 
     return tti_check_in_place(k, in, out);
 }
 
-/* Runs a reduction whose two tensors have the same shape; out NULL: the result is not for this rank. */
-static tutti_status run_reduction(const struct tti_checker *k, struct tti_view *in, struct tti_view *out,
-                                  tutti_reduce_op redop, int32_t root)
+/* A reduction whose two tensors have the same shape; out NULL: the result is not for this rank. */
+static void describe_reduction(const struct tti_checker *k, const struct tti_view *in, const struct tti_view *out,
+                               tutti_reduce_op redop, int32_t root)
 {
-    tutti_op op = {.dtype = in->dtype, .redop = redop, .root = root, .count = in->count};
+    tutti_op *op = &k->task->op;
     bool in_place = out && tti_views_alias(in, out);
-    tutti_status status = tti_scratch_open(k, in, true);
-    if (status == TUTTI_OK && out && !in_place) {
-        status = tti_scratch_open(k, out, false);
+    *op = (tutti_op){.dtype = in->dtype, .redop = redop, .root = root, .count = in->count};
+    op->src = tti_collective_memory(k, in, in_place ? TTI_PACK | TTI_UNPACK : TTI_PACK);
+    if (in_place) {
+        op->dst = (void *)(uintptr_t)op->src;
+    } else if (out) {
+        op->dst = tti_collective_memory(k, out, TTI_UNPACK);
     }
+    k->task->result = out ? out->tensor : NULL;
+}
+
+static tutti_status all_reduce(const struct tti_checker *k, const DLTensor *input, const DLTensor *output,
+                               tutti_reduce_op redop)
+{
+    struct tti_view in;
+    struct tti_view out;
+    tutti_status status = check_reduction(k, input, output, redop, &in, &out);
     if (status == TUTTI_OK) {
-        op.src = in->memory;
-        op.dst = in_place ? in->memory : (out ? out->memory : NULL);
-        status = tti_collective_run(k, &op);
-    } else {
-        status = tti_collective_fail(k, &op, status);
+        describe_reduction(k, &in, &out, redop, 0);
     }
-    if (out && !in_place) {
-        tti_scratch_close(out, status == TUTTI_OK);
-    }
-    tti_scratch_close(in, in_place && status == TUTTI_OK);
     return status;
 }
 
 tutti_status tutti_all_reduce(tutti_group *group, const DLTensor *input, DLTensor *output, tutti_reduce_op op,
                               const tutti_call *call)
 {
-    struct tti_call c;
+    struct tti_task task;
     struct tti_checker k;
-    tutti_status status = tti_collective_begin(&k, &c, group, TUTTI_OP_ALL_REDUCE, "all_reduce", call);
-    if (status != TUTTI_OK) {
-        return status;
-    }
+    tutti_status status = tti_collective_begin(&k, &task, group, TUTTI_OP_ALL_REDUCE, "all_reduce", call);
+    return status == TUTTI_OK ? tti_collective_run(&k, all_reduce(&k, input, output, op)) : status;
+}
+
+tutti_status tutti_all_reduce_async(tutti_group *group, const DLTensor *input, DLTensor *output, tutti_reduce_op op,
+                                    const tutti_call *call, tutti_work **work)
+{
+    struct tti_checker k;
+    tutti_status status = tti_collective_begin_async(&k, group, TUTTI_OP_ALL_REDUCE, "all_reduce_async", call, work);
+    return status == TUTTI_OK ? tti_collective_start(&k, all_reduce(&k, input, output, op), work) : status;
+}
+
+static tutti_status reduce(const struct tti_checker *k, const DLTensor *input, const DLTensor *output,
+                           tutti_reduce_op redop, int32_t root)
+{
     struct tti_view in;
     struct tti_view out;
-    status = check_reduction(&k, input, output, op, &in, &out);
-    return tti_call_end(&c, status == TUTTI_OK ? run_reduction(&k, &in, &out, op, 0) : status);
+    bool on_root = k->c->rank == root;
+    tutti_status status = tti_check_root(k, root);
+    if (status == TUTTI_OK && on_root) {
+        status = check_reduction(k, input, output, redop, &in, &out);
+    } else if (status == TUTTI_OK && (status = tti_check_tensor(k, input, "input", &in)) == TUTTI_OK) {
+        status = tti_check_reduce_op(k, redop, in.dtype);
+    }
+    if (status == TUTTI_OK) {
+        describe_reduction(k, &in, on_root ? &out : NULL, redop, root);
+    }
+    return status;
 }
 
 tutti_status tutti_reduce(tutti_group *group, const DLTensor *input, DLTensor *output, tutti_reduce_op op, int32_t root,
                           const tutti_call *call)
 {
-    struct tti_call c;
+    struct tti_task task;
     struct tti_checker k;
-    tutti_status status = tti_collective_begin(&k, &c, group, TUTTI_OP_REDUCE, "reduce", call);
-    if (status != TUTTI_OK) {
+    tutti_status status = tti_collective_begin(&k, &task, group, TUTTI_OP_REDUCE, "reduce", call);
+    return status == TUTTI_OK ? tti_collective_run(&k, reduce(&k, input, output, op, root)) : status;
+}
+
+tutti_status tutti_reduce_async(tutti_group *group, const DLTensor *input, DLTensor *output, tutti_reduce_op op,
+                                int32_t root, const tutti_call *call, tutti_work **work)
+{
+    struct tti_checker k;
+    tutti_status status = tti_collective_begin_async(&k, group, TUTTI_OP_REDUCE, "reduce_async", call, work);
+    return status == TUTTI_OK ? tti_collective_start(&k, reduce(&k, input, output, op, root), work) : status;
+}
+
+static tutti_status broadcast(const struct tti_checker *k, const DLTensor *tensor, int32_t root)
+{
+    struct tti_view view;
+    tutti_status status;
+    if ((status = tti_check_root(k, root)) != TUTTI_OK ||
+        (status = tti_check_tensor(k, tensor, "tensor", &view)) != TUTTI_OK) {
         return status;
     }
-    struct tti_view in;
-    struct tti_view out;
-    bool on_root = c.rank == root;
-    if ((status = tti_check_root(&k, root)) == TUTTI_OK) {
-        if (on_root) {
-            status = check_reduction(&k, input, output, op, &in, &out);
-        } else if ((status = tti_check_tensor(&k, input, "input", &in)) == TUTTI_OK) {
-            status = tti_check_reduce_op(&k, op, in.dtype);
-        }
-    }
-    return tti_call_end(&c, status == TUTTI_OK ? run_reduction(&k, &in, on_root ? &out : NULL, op, root) : status);
+    k->task->op = (tutti_op){.dtype = view.dtype, .root = root, .count = view.count};
+    k->task->op.dst = tti_collective_memory(k, &view, k->c->rank == root ? TTI_PACK : TTI_UNPACK);
+    k->task->result = tensor;
+    return TUTTI_OK;
 }
 
 tutti_status tutti_broadcast(tutti_group *group, DLTensor *tensor, int32_t root, const tutti_call *call)
 {
-    struct tti_call c;
+    struct tti_task task;
     struct tti_checker k;
-    tutti_status status = tti_collective_begin(&k, &c, group, TUTTI_OP_BROADCAST, "broadcast", call);
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    struct tti_view view;
-    bool on_root = c.rank == root;
-    if ((status = tti_check_root(&k, root)) != TUTTI_OK ||
-        (status = tti_check_tensor(&k, tensor, "tensor", &view)) != TUTTI_OK) {
-        return tti_call_end(&c, status);
-    }
-    tutti_op op = {.dtype = view.dtype, .root = root, .count = view.count};
-    if ((status = tti_scratch_open(&k, &view, on_root)) == TUTTI_OK) {
-        op.dst = view.memory;
-        status = tti_collective_run(&k, &op);
-    } else {
-        status = tti_collective_fail(&k, &op, status);
-    }
-    tti_scratch_close(&view, status == TUTTI_OK && !on_root);
-    return tti_call_end(&c, status);
+    tutti_status status = tti_collective_begin(&k, &task, group, TUTTI_OP_BROADCAST, "broadcast", call);
+    return status == TUTTI_OK ? tti_collective_run(&k, broadcast(&k, tensor, root)) : status;
 }
 
-/* Runs an operation between a part (in or out) and a joined tensor (in or out); a NULL side is not this rank's. */
-static tutti_status run_between(const struct tti_checker *k, struct tti_view *in, struct tti_view *out, tutti_op *op)
+tutti_status tutti_broadcast_async(tutti_group *group, DLTensor *tensor, int32_t root, const tutti_call *call,
+                                   tutti_work **work)
 {
-    tutti_status status = in ? tti_scratch_open(k, in, true) : TUTTI_OK;
-    if (status == TUTTI_OK && out) {
-        status = tti_scratch_open(k, out, false);
-    }
-    if (status == TUTTI_OK) {
-        op->src = in ? in->memory : NULL;
-        op->dst = out ? out->memory : NULL;
-        status = tti_collective_run(k, op);
-    } else {
-        status = tti_collective_fail(k, op, status);
-    }
-    if (out) {
-        tti_scratch_close(out, status == TUTTI_OK);
-    }
-    if (in) {
-        tti_scratch_close(in, false);
-    }
-    return status;
+    struct tti_checker k;
+    tutti_status status = tti_collective_begin_async(&k, group, TUTTI_OP_BROADCAST, "broadcast_async", call, work);
+    return status == TUTTI_OK ? tti_collective_start(&k, broadcast(&k, tensor, root), work) : status;
+}
+
+/* An operation between a part (in or out) and a joined tensor (in or out); a NULL side is not this rank's. */
+static void describe_between(const struct tti_checker *k, const struct tti_view *in, const struct tti_view *out,
+                             const tutti_op *op)
+{
+    k->task->op = *op;
+    k->task->op.src = in ? tti_collective_memory(k, in, TTI_PACK) : NULL;
+    k->task->op.dst = out ? tti_collective_memory(k, out, TTI_UNPACK) : NULL;
+    k->task->result = out ? out->tensor : NULL;
 }
 
 /* Both gathers; off the root (`has_output` false) only the input counts. */
-static tutti_status gather(const struct tti_checker *k, const DLTensor *input, const DLTensor *output, int32_t dim,
-                           int32_t root, bool has_output)
+static tutti_status gather_to(const struct tti_checker *k, const DLTensor *input, const DLTensor *output, int32_t dim,
+                              int32_t root, bool has_output)
 {
     struct tti_view in;
     struct tti_view out;
@@ -158,29 +170,54 @@ static tutti_status gather(const struct tti_checker *k, const DLTensor *input, c
     }
     op.dtype = in.dtype;
     op.count = in.count;
-    return run_between(k, &in, has_output ? &out : NULL, &op);
+    describe_between(k, &in, has_output ? &out : NULL, &op);
+    return TUTTI_OK;
+}
+
+static tutti_status all_gather(const struct tti_checker *k, const DLTensor *input, const DLTensor *output, int32_t dim)
+{
+    return gather_to(k, input, output, dim, 0, true);
 }
 
 tutti_status tutti_all_gather(tutti_group *group, const DLTensor *input, DLTensor *output, int32_t dim,
                               const tutti_call *call)
 {
-    struct tti_call c;
+    struct tti_task task;
     struct tti_checker k;
-    tutti_status status = tti_collective_begin(&k, &c, group, TUTTI_OP_ALL_GATHER, "all_gather", call);
-    return status == TUTTI_OK ? tti_call_end(&c, gather(&k, input, output, dim, 0, true)) : status;
+    tutti_status status = tti_collective_begin(&k, &task, group, TUTTI_OP_ALL_GATHER, "all_gather", call);
+    return status == TUTTI_OK ? tti_collective_run(&k, all_gather(&k, input, output, dim)) : status;
+}
+
+tutti_status tutti_all_gather_async(tutti_group *group, const DLTensor *input, DLTensor *output, int32_t dim,
+                                    const tutti_call *call, tutti_work **work)
+{
+    struct tti_checker k;
+    tutti_status status = tti_collective_begin_async(&k, group, TUTTI_OP_ALL_GATHER, "all_gather_async", call, work);
+    return status == TUTTI_OK ? tti_collective_start(&k, all_gather(&k, input, output, dim), work) : status;
+}
+
+static tutti_status gather(const struct tti_checker *k, const DLTensor *input, const DLTensor *output, int32_t dim,
+                           int32_t root)
+{
+    tutti_status status = tti_check_root(k, root);
+    return status == TUTTI_OK ? gather_to(k, input, output, dim, root, k->c->rank == root) : status;
 }
 
 tutti_status tutti_gather(tutti_group *group, const DLTensor *input, DLTensor *output, int32_t dim, int32_t root,
                           const tutti_call *call)
 {
-    struct tti_call c;
+    struct tti_task task;
     struct tti_checker k;
-    tutti_status status = tti_collective_begin(&k, &c, group, TUTTI_OP_GATHER, "gather", call);
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    status = tti_check_root(&k, root);
-    return tti_call_end(&c, status == TUTTI_OK ? gather(&k, input, output, dim, root, c.rank == root) : status);
+    tutti_status status = tti_collective_begin(&k, &task, group, TUTTI_OP_GATHER, "gather", call);
+    return status == TUTTI_OK ? tti_collective_run(&k, gather(&k, input, output, dim, root)) : status;
+}
+
+tutti_status tutti_gather_async(tutti_group *group, const DLTensor *input, DLTensor *output, int32_t dim, int32_t root,
+                                const tutti_call *call, tutti_work **work)
+{
+    struct tti_checker k;
+    tutti_status status = tti_collective_begin_async(&k, group, TUTTI_OP_GATHER, "gather_async", call, work);
+    return status == TUTTI_OK ? tti_collective_start(&k, gather(&k, input, output, dim, root), work) : status;
 }
 
 static tutti_status scatter(const struct tti_checker *k, const DLTensor *input, const DLTensor *output, int32_t dim,
@@ -204,16 +241,25 @@ static tutti_status scatter(const struct tti_checker *k, const DLTensor *input, 
     }
     op.dtype = out.dtype;
     op.count = out.count;
-    return run_between(k, on_root ? &in : NULL, &out, &op);
+    describe_between(k, on_root ? &in : NULL, &out, &op);
+    return TUTTI_OK;
 }
 
 tutti_status tutti_scatter(tutti_group *group, const DLTensor *input, DLTensor *output, int32_t dim, int32_t root,
                            const tutti_call *call)
 {
-    struct tti_call c;
+    struct tti_task task;
     struct tti_checker k;
-    tutti_status status = tti_collective_begin(&k, &c, group, TUTTI_OP_SCATTER, "scatter", call);
-    return status == TUTTI_OK ? tti_call_end(&c, scatter(&k, input, output, dim, root)) : status;
+    tutti_status status = tti_collective_begin(&k, &task, group, TUTTI_OP_SCATTER, "scatter", call);
+    return status == TUTTI_OK ? tti_collective_run(&k, scatter(&k, input, output, dim, root)) : status;
+}
+
+tutti_status tutti_scatter_async(tutti_group *group, const DLTensor *input, DLTensor *output, int32_t dim, int32_t root,
+                                 const tutti_call *call, tutti_work **work)
+{
+    struct tti_checker k;
+    tutti_status status = tti_collective_begin_async(&k, group, TUTTI_OP_SCATTER, "scatter_async", call, work);
+    return status == TUTTI_OK ? tti_collective_start(&k, scatter(&k, input, output, dim, root), work) : status;
 }
 
 static tutti_status reduce_scatter(const struct tti_checker *k, const DLTensor *input, const DLTensor *output,
@@ -233,16 +279,26 @@ static tutti_status reduce_scatter(const struct tti_checker *k, const DLTensor *
     }
     op.dtype = in.dtype;
     op.count = out.count;
-    return run_between(k, &in, &out, &op);
+    describe_between(k, &in, &out, &op);
+    return TUTTI_OK;
 }
 
 tutti_status tutti_reduce_scatter(tutti_group *group, const DLTensor *input, DLTensor *output, tutti_reduce_op op,
                                   int32_t dim, const tutti_call *call)
 {
-    struct tti_call c;
+    struct tti_task task;
     struct tti_checker k;
-    tutti_status status = tti_collective_begin(&k, &c, group, TUTTI_OP_REDUCE_SCATTER, "reduce_scatter", call);
-    return status == TUTTI_OK ? tti_call_end(&c, reduce_scatter(&k, input, output, op, dim)) : status;
+    tutti_status status = tti_collective_begin(&k, &task, group, TUTTI_OP_REDUCE_SCATTER, "reduce_scatter", call);
+    return status == TUTTI_OK ? tti_collective_run(&k, reduce_scatter(&k, input, output, op, dim)) : status;
+}
+
+tutti_status tutti_reduce_scatter_async(tutti_group *group, const DLTensor *input, DLTensor *output, tutti_reduce_op op,
+                                        int32_t dim, const tutti_call *call, tutti_work **work)
+{
+    struct tti_checker k;
+    tutti_status status =
+        tti_collective_begin_async(&k, group, TUTTI_OP_REDUCE_SCATTER, "reduce_scatter_async", call, work);
+    return status == TUTTI_OK ? tti_collective_start(&k, reduce_scatter(&k, input, output, op, dim), work) : status;
 }
 
 static tutti_status all_to_all(const struct tti_checker *k, const DLTensor *input, const DLTensor *output, int32_t dim)
@@ -264,26 +320,44 @@ static tutti_status all_to_all(const struct tti_checker *k, const DLTensor *inpu
     op.recv_parts = op.send_parts;
     op.dtype = in.dtype;
     op.count = in.count;
-    return run_between(k, &in, &out, &op);
+    describe_between(k, &in, &out, &op);
+    return TUTTI_OK;
 }
 
 tutti_status tutti_all_to_all(tutti_group *group, const DLTensor *input, DLTensor *output, int32_t dim,
                               const tutti_call *call)
 {
-    struct tti_call c;
+    struct tti_task task;
     struct tti_checker k;
-    tutti_status status = tti_collective_begin(&k, &c, group, TUTTI_OP_ALL_TO_ALL, "all_to_all", call);
-    return status == TUTTI_OK ? tti_call_end(&c, all_to_all(&k, input, output, dim)) : status;
+    tutti_status status = tti_collective_begin(&k, &task, group, TUTTI_OP_ALL_TO_ALL, "all_to_all", call);
+    return status == TUTTI_OK ? tti_collective_run(&k, all_to_all(&k, input, output, dim)) : status;
+}
+
+tutti_status tutti_all_to_all_async(tutti_group *group, const DLTensor *input, DLTensor *output, int32_t dim,
+                                    const tutti_call *call, tutti_work **work)
+{
+    struct tti_checker k;
+    tutti_status status = tti_collective_begin_async(&k, group, TUTTI_OP_ALL_TO_ALL, "all_to_all_async", call, work);
+    return status == TUTTI_OK ? tti_collective_start(&k, all_to_all(&k, input, output, dim), work) : status;
+}
+
+static tutti_status barrier(const struct tti_checker *k)
+{
+    k->task->op = (tutti_op){.root = 0};
+    return TUTTI_OK;
 }
 
 tutti_status tutti_barrier(tutti_group *group, const tutti_call *call)
 {
-    struct tti_call c;
+    struct tti_task task;
     struct tti_checker k;
-    tutti_status status = tti_collective_begin(&k, &c, group, TUTTI_OP_BARRIER, "barrier", call);
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    tutti_op op = {.root = 0};
-    return tti_call_end(&c, tti_collective_run(&k, &op));
+    tutti_status status = tti_collective_begin(&k, &task, group, TUTTI_OP_BARRIER, "barrier", call);
+    return status == TUTTI_OK ? tti_collective_run(&k, barrier(&k)) : status;
+}
+
+tutti_status tutti_barrier_async(tutti_group *group, const tutti_call *call, tutti_work **work)
+{
+    struct tti_checker k;
+    tutti_status status = tti_collective_begin_async(&k, group, TUTTI_OP_BARRIER, "barrier_async", call, work);
+    return status == TUTTI_OK ? tti_collective_start(&k, barrier(&k), work) : status;
 }

@@ -3,26 +3,18 @@
  * The collectives with parts of different length. Rows of an output that belong to no part are left alone: a strided
  * output is therefore packed before the call too, so that unpacking writes back what was there.
  */
-#include "api/parts.h"
-#include "api/scratch.h"
+#include <tutti/work.h>
 
-static tutti_status run_variable(const struct tti_checker *k, struct tti_view *in, struct tti_view *out, tutti_op *op)
+#include "api/parts.h"
+
+static void describe_variable(const struct tti_checker *k, const struct tti_view *in, const struct tti_view *out,
+                              const tutti_op *op)
 {
-    op->dtype = in->dtype;
-    tutti_status status = tti_scratch_open(k, in, true);
-    if (status == TUTTI_OK) {
-        status = tti_scratch_open(k, out, true);
-    }
-    if (status == TUTTI_OK) {
-        op->src = in->memory;
-        op->dst = out->memory;
-        status = tti_collective_run(k, op);
-    } else {
-        status = tti_collective_fail(k, op, status);
-    }
-    tti_scratch_close(out, status == TUTTI_OK);
-    tti_scratch_close(in, false);
-    return status;
+    k->task->op = *op;
+    k->task->op.dtype = in->dtype;
+    k->task->op.src = tti_collective_memory(k, in, TTI_PACK);
+    k->task->op.dst = tti_collective_memory(k, out, TTI_PACK | TTI_UNPACK);
+    k->task->result = out->tensor;
 }
 
 static tutti_status check_both(const struct tti_checker *k, const DLTensor *input, const DLTensor *output, int32_t dim,
@@ -51,17 +43,28 @@ static tutti_status all_gather_v(const struct tti_checker *k, const DLTensor *in
         return status;
     }
     op.count = in.count;
-    return run_variable(k, &in, &out, &op);
+    describe_variable(k, &in, &out, &op);
+    return TUTTI_OK;
 }
 
 tutti_status tutti_all_gather_v(tutti_group *group, const DLTensor *input, DLTensor *output, int32_t dim,
                                 const int64_t *counts, const int64_t *displacements, const tutti_call *call)
 {
-    struct tti_call c;
+    struct tti_task task;
     struct tti_checker k;
-    tutti_status status = tti_collective_begin(&k, &c, group, TUTTI_OP_ALL_GATHER, "all_gather_v", call);
+    tutti_status status = tti_collective_begin(&k, &task, group, TUTTI_OP_ALL_GATHER, "all_gather_v", call);
     struct tti_counts list = {"counts", "displacements", counts, displacements, true};
-    return status == TUTTI_OK ? tti_call_end(&c, all_gather_v(&k, input, output, dim, &list)) : status;
+    return status == TUTTI_OK ? tti_collective_run(&k, all_gather_v(&k, input, output, dim, &list)) : status;
+}
+
+tutti_status tutti_all_gather_v_async(tutti_group *group, const DLTensor *input, DLTensor *output, int32_t dim,
+                                      const int64_t *counts, const int64_t *displacements, const tutti_call *call,
+                                      tutti_work **work)
+{
+    struct tti_checker k;
+    tutti_status status = tti_collective_begin_async(&k, group, TUTTI_OP_ALL_GATHER, "all_gather_v_async", call, work);
+    struct tti_counts list = {"counts", "displacements", counts, displacements, true};
+    return status == TUTTI_OK ? tti_collective_start(&k, all_gather_v(&k, input, output, dim, &list), work) : status;
 }
 
 static tutti_status reduce_scatter_v(const struct tti_checker *k, const DLTensor *input, const DLTensor *output,
@@ -79,17 +82,30 @@ static tutti_status reduce_scatter_v(const struct tti_checker *k, const DLTensor
         return status;
     }
     op.count = out.count;
-    return run_variable(k, &in, &out, &op);
+    describe_variable(k, &in, &out, &op);
+    return TUTTI_OK;
 }
 
 tutti_status tutti_reduce_scatter_v(tutti_group *group, const DLTensor *input, DLTensor *output, tutti_reduce_op op,
                                     int32_t dim, const int64_t *counts, const tutti_call *call)
 {
-    struct tti_call c;
+    struct tti_task task;
     struct tti_checker k;
-    tutti_status status = tti_collective_begin(&k, &c, group, TUTTI_OP_REDUCE_SCATTER, "reduce_scatter_v", call);
+    tutti_status status = tti_collective_begin(&k, &task, group, TUTTI_OP_REDUCE_SCATTER, "reduce_scatter_v", call);
     struct tti_counts list = {"counts", "displacements", counts, NULL, false};
-    return status == TUTTI_OK ? tti_call_end(&c, reduce_scatter_v(&k, input, output, op, dim, &list)) : status;
+    return status == TUTTI_OK ? tti_collective_run(&k, reduce_scatter_v(&k, input, output, op, dim, &list)) : status;
+}
+
+tutti_status tutti_reduce_scatter_v_async(tutti_group *group, const DLTensor *input, DLTensor *output,
+                                          tutti_reduce_op op, int32_t dim, const int64_t *counts,
+                                          const tutti_call *call, tutti_work **work)
+{
+    struct tti_checker k;
+    tutti_status status =
+        tti_collective_begin_async(&k, group, TUTTI_OP_REDUCE_SCATTER, "reduce_scatter_v_async", call, work);
+    struct tti_counts list = {"counts", "displacements", counts, NULL, false};
+    return status == TUTTI_OK ? tti_collective_start(&k, reduce_scatter_v(&k, input, output, op, dim, &list), work)
+                              : status;
 }
 
 static tutti_status all_to_all_v(const struct tti_checker *k, const DLTensor *input, const DLTensor *output,
@@ -109,17 +125,31 @@ static tutti_status all_to_all_v(const struct tti_checker *k, const DLTensor *in
         return tti_reject(k, "output overlaps input; all_to_all has no in-place form");
     }
     op.count = in.count;
-    return run_variable(k, &in, &out, &op);
+    describe_variable(k, &in, &out, &op);
+    return TUTTI_OK;
 }
 
 tutti_status tutti_all_to_all_v(tutti_group *group, const DLTensor *input, DLTensor *output, int32_t dim,
                                 const int64_t *send_counts, const int64_t *send_displacements,
                                 const int64_t *recv_counts, const int64_t *recv_displacements, const tutti_call *call)
 {
-    struct tti_call c;
+    struct tti_task task;
     struct tti_checker k;
-    tutti_status status = tti_collective_begin(&k, &c, group, TUTTI_OP_ALL_TO_ALL, "all_to_all_v", call);
+    tutti_status status = tti_collective_begin(&k, &task, group, TUTTI_OP_ALL_TO_ALL, "all_to_all_v", call);
     struct tti_counts sent = {"send_counts", "send_displacements", send_counts, send_displacements, false};
     struct tti_counts received = {"recv_counts", "recv_displacements", recv_counts, recv_displacements, true};
-    return status == TUTTI_OK ? tti_call_end(&c, all_to_all_v(&k, input, output, dim, &sent, &received)) : status;
+    return status == TUTTI_OK ? tti_collective_run(&k, all_to_all_v(&k, input, output, dim, &sent, &received)) : status;
+}
+
+tutti_status tutti_all_to_all_v_async(tutti_group *group, const DLTensor *input, DLTensor *output, int32_t dim,
+                                      const int64_t *send_counts, const int64_t *send_displacements,
+                                      const int64_t *recv_counts, const int64_t *recv_displacements,
+                                      const tutti_call *call, tutti_work **work)
+{
+    struct tti_checker k;
+    tutti_status status = tti_collective_begin_async(&k, group, TUTTI_OP_ALL_TO_ALL, "all_to_all_v_async", call, work);
+    struct tti_counts sent = {"send_counts", "send_displacements", send_counts, send_displacements, false};
+    struct tti_counts received = {"recv_counts", "recv_displacements", recv_counts, recv_displacements, true};
+    return status == TUTTI_OK ? tti_collective_start(&k, all_to_all_v(&k, input, output, dim, &sent, &received), work)
+                              : status;
 }

@@ -178,9 +178,13 @@ tutti_status tutti_group_destroy(tutti_group *group, tutti_error *error)
     status = tti_handles_retire(&tti_groups, g->handle);
     if (status != TUTTI_OK) {
         tti_group_release(g);
-        tti_error_set(error, status, "group_destroy: another thread, or a callback, is inside a call on the group");
+        tti_error_set(
+            error, status,
+            "group_destroy: asynchronous operations are pending, or another thread or a callback is inside a call on "
+            "the group; wait for them first");
         return finish(error, TUTTI_OP_DESTROY, rank, status);
     }
+    tti_group_quiesce(g);
     g->backend->ops->close(g->state);
     tti_group_free(g);
     return finish(error, TUTTI_OP_DESTROY, rank, TUTTI_OK);
@@ -240,7 +244,7 @@ static int32_t read_lanes(const struct tti_group *g, int32_t argument)
 static int32_t read_capabilities(const struct tti_group *g, int32_t argument)
 {
     (void)argument;
-    return (int32_t)g->backend->capabilities;
+    return (int32_t)tti_group_capabilities(g);
 }
 
 static int32_t read_global(const struct tti_group *g, int32_t rank)

@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <tutti/work.h>
 
 #include "api/check.h"
 #include "base/error.h"
@@ -122,29 +123,77 @@ static tutti_status run_or_note(const struct tti_checker *k, tutti_group *group,
     if (tti_batch_note(first)) {
         return TUTTI_OK;
     }
-    for (struct tti_transfer *t = first; t; t = t->next) {
-        tti_transfer_drop(t);
-    }
+    tti_transfers_drop(first);
     return tti_error_set(k->c->error, TUTTI_NO_MEMORY, "%s: no memory to note a message in the batch", k->function);
+}
+
+/* The asynchronous end of each function. In a batch only its end is asynchronous. */
+static tutti_status start(const struct tti_checker *k, tutti_group *group, struct tti_transfer *first,
+                          tutti_status checked, tutti_work **work)
+{
+    if (checked != TUTTI_OK) {
+        return tti_start_refuse(k->work, checked);
+    }
+    if (tti_batch_open(group)) {
+        tti_transfers_drop(first);
+        return tti_start_refuse(k->work,
+                                tti_error_set(k->c->error, TUTTI_BAD_STATE,
+                                              "%s: a batch is open on this group in this thread; note the message with "
+                                              "the synchronous form and start all with tutti_batch_end_async",
+                                              k->function));
+    }
+    return tti_start_messages(k->work, first, NULL, k->callback, work);
+}
+
+static tutti_status send(const struct tti_checker *k, const DLTensor *tensor, int32_t peer, int32_t tag,
+                         struct tti_transfer *t)
+{
+    struct tti_view view;
+    tutti_status status;
+    if ((status = check_peer(k, "peer", peer, false)) != TUTTI_OK ||
+        (status = check_tag(k, "tag", tag, false)) != TUTTI_OK ||
+        (status = tti_check_tensor(k, tensor, "tensor", &view)) != TUTTI_OK) {
+        return status;
+    }
+    return make_send(k, &view, peer, tag, t);
 }
 
 tutti_status tutti_send(tutti_group *group, const DLTensor *tensor, int32_t peer, int32_t tag, const tutti_call *call)
 {
     struct tti_call c;
     struct tti_checker k;
+    struct tti_transfer t;
     tutti_status status = tti_checker_begin(&k, &c, group, TUTTI_OP_SEND, "send", call);
     if (status != TUTTI_OK) {
         return status;
     }
-    struct tti_view view;
-    struct tti_transfer t;
-    if ((status = check_peer(&k, "peer", peer, false)) == TUTTI_OK &&
-        (status = check_tag(&k, "tag", tag, false)) == TUTTI_OK &&
-        (status = tti_check_tensor(&k, tensor, "tensor", &view)) == TUTTI_OK &&
-        (status = make_send(&k, &view, peer, tag, &t)) == TUTTI_OK) {
-        status = run_or_note(&k, group, &t);
+    status = send(&k, tensor, peer, tag, &t);
+    return tti_call_end(&c, status == TUTTI_OK ? run_or_note(&k, group, &t) : status);
+}
+
+tutti_status tutti_send_async(tutti_group *group, const DLTensor *tensor, int32_t peer, int32_t tag,
+                              const tutti_call *call, tutti_work **work)
+{
+    struct tti_checker k;
+    tutti_status status = tti_checker_begin_async(&k, group, TUTTI_OP_SEND, "send_async", call, work);
+    if (status != TUTTI_OK) {
+        return status;
     }
-    return tti_call_end(&c, status);
+    struct tti_transfer *t = tti_start_transfers(k.work);
+    return start(&k, group, t, send(&k, tensor, peer, tag, t), work);
+}
+
+static tutti_status recv(const struct tti_checker *k, const DLTensor *tensor, int32_t peer, int32_t tag,
+                         tutti_message *message, struct tti_transfer *t)
+{
+    struct tti_view view;
+    tutti_status status;
+    if ((status = check_peer(k, "peer", peer, true)) != TUTTI_OK ||
+        (status = check_tag(k, "tag", tag, true)) != TUTTI_OK || (status = check_message(k, message)) != TUTTI_OK ||
+        (status = tti_check_tensor(k, tensor, "tensor", &view)) != TUTTI_OK) {
+        return status;
+    }
+    return make_recv(k, &view, peer, tag, message, t);
 }
 
 tutti_status tutti_recv(tutti_group *group, DLTensor *tensor, int32_t peer, int32_t tag, const tutti_call *call,
@@ -152,19 +201,50 @@ tutti_status tutti_recv(tutti_group *group, DLTensor *tensor, int32_t peer, int3
 {
     struct tti_call c;
     struct tti_checker k;
+    struct tti_transfer t;
     tutti_status status = tti_checker_begin(&k, &c, group, TUTTI_OP_RECV, "recv", call);
     if (status != TUTTI_OK) {
         return status;
     }
-    struct tti_view view;
-    struct tti_transfer t;
-    if ((status = check_peer(&k, "peer", peer, true)) == TUTTI_OK &&
-        (status = check_tag(&k, "tag", tag, true)) == TUTTI_OK && (status = check_message(&k, message)) == TUTTI_OK &&
-        (status = tti_check_tensor(&k, tensor, "tensor", &view)) == TUTTI_OK &&
-        (status = make_recv(&k, &view, peer, tag, message, &t)) == TUTTI_OK) {
-        status = run_or_note(&k, group, &t);
+    status = recv(&k, tensor, peer, tag, message, &t);
+    return tti_call_end(&c, status == TUTTI_OK ? run_or_note(&k, group, &t) : status);
+}
+
+tutti_status tutti_recv_async(tutti_group *group, DLTensor *tensor, int32_t peer, int32_t tag, const tutti_call *call,
+                              tutti_message *message, tutti_work **work)
+{
+    struct tti_checker k;
+    tutti_status status = tti_checker_begin_async(&k, group, TUTTI_OP_RECV, "recv_async", call, work);
+    if (status != TUTTI_OK) {
+        return status;
     }
-    return tti_call_end(&c, status);
+    struct tti_transfer *t = tti_start_transfers(k.work);
+    k.task->result = tensor;
+    return start(&k, group, t, recv(&k, tensor, peer, tag, message, t), work);
+}
+
+static tutti_status recv_alloc(const struct tti_checker *k, int32_t peer, int32_t tag,
+                               DLManagedTensorVersioned **tensor, tutti_message *message, struct tti_transfer *t)
+{
+    tutti_status status;
+    if (!tensor) {
+        return tti_reject(k, "tensor is NULL; it must point to where the new tensor's address goes");
+    }
+    if ((status = check_peer(k, "peer", peer, true)) != TUTTI_OK ||
+        (status = check_tag(k, "tag", tag, true)) != TUTTI_OK || (status = check_message(k, message)) != TUTTI_OK) {
+        return status;
+    }
+    *t = (struct tti_transfer){
+        .function = k->function, .message = TUTTI_MESSAGE_INIT, .message_out = message, .managed_out = tensor};
+    t->op = (tutti_op){.size = (uint32_t)sizeof(tutti_op),
+                       .kind = TUTTI_OP_RECV,
+                       .root = peer,
+                       .p2p_tag = tag,
+                       .shape = t->shape,
+                       .message = &t->message,
+                       .allocate = tti_transfer_allocate,
+                       .allocate_user = t};
+    return TUTTI_OK;
 }
 
 tutti_status tutti_recv_alloc(tutti_group *group, int32_t peer, int32_t tag, const tutti_call *call,
@@ -172,28 +252,65 @@ tutti_status tutti_recv_alloc(tutti_group *group, int32_t peer, int32_t tag, con
 {
     struct tti_call c;
     struct tti_checker k;
+    struct tti_transfer t;
     tutti_status status = tti_checker_begin(&k, &c, group, TUTTI_OP_RECV, "recv_alloc", call);
     if (status != TUTTI_OK) {
         return status;
     }
-    if (!tensor) {
-        return tti_call_end(&c, tti_reject(&k, "tensor is NULL; it must point to where the new tensor's address goes"));
+    status = recv_alloc(&k, peer, tag, tensor, message, &t);
+    return tti_call_end(&c, status == TUTTI_OK ? run_or_note(&k, group, &t) : status);
+}
+
+tutti_status tutti_recv_alloc_async(tutti_group *group, int32_t peer, int32_t tag, const tutti_call *call,
+                                    DLManagedTensorVersioned **tensor, tutti_message *message, tutti_work **work)
+{
+    struct tti_checker k;
+    tutti_status status = tti_checker_begin_async(&k, group, TUTTI_OP_RECV, "recv_alloc_async", call, work);
+    if (status != TUTTI_OK) {
+        return status;
     }
-    struct tti_transfer t = {.function = "recv_alloc", .message = TUTTI_MESSAGE_INIT, .message_out = message};
-    if ((status = check_peer(&k, "peer", peer, true)) == TUTTI_OK &&
-        (status = check_tag(&k, "tag", tag, true)) == TUTTI_OK && (status = check_message(&k, message)) == TUTTI_OK) {
-        t.managed_out = tensor;
-        t.op = (tutti_op){.size = (uint32_t)sizeof(tutti_op),
-                          .kind = TUTTI_OP_RECV,
-                          .root = peer,
-                          .p2p_tag = tag,
-                          .shape = t.shape,
-                          .message = &t.message,
-                          .allocate = tti_transfer_allocate,
-                          .allocate_user = &t};
-        status = run_or_note(&k, group, &t);
+    struct tti_transfer *t = tti_start_transfers(k.work);
+    return start(&k, group, t, recv_alloc(&k, peer, tag, tensor, message, t), work);
+}
+
+/* What tutti_sendrecv takes. */
+struct exchange {
+    const DLTensor *send_tensor;
+    int32_t destination;
+    int32_t send_tag;
+    const DLTensor *recv_tensor;
+    int32_t source;
+    int32_t recv_tag;
+    tutti_message *message;
+};
+
+/* Fills t[0], the send, and t[1], the receive behind it. */
+static tutti_status sendrecv(const struct tti_checker *k, const struct exchange *x, struct tti_transfer *t)
+{
+    struct tti_view out;
+    struct tti_view in;
+    tutti_status status;
+    if ((status = check_peer(k, "destination", x->destination, false)) != TUTTI_OK ||
+        (status = check_tag(k, "send_tag", x->send_tag, false)) != TUTTI_OK ||
+        (status = check_peer(k, "source", x->source, true)) != TUTTI_OK ||
+        (status = check_tag(k, "recv_tag", x->recv_tag, true)) != TUTTI_OK ||
+        (status = check_message(k, x->message)) != TUTTI_OK ||
+        (status = tti_check_tensor(k, x->send_tensor, "send_tensor", &out)) != TUTTI_OK ||
+        (status = tti_check_tensor(k, x->recv_tensor, "recv_tensor", &in)) != TUTTI_OK) {
+        return status;
     }
-    return tti_call_end(&c, status);
+    if (tti_views_overlap(&out, &in)) {
+        return tti_reject(k, "recv_tensor overlaps send_tensor; they must not share memory");
+    }
+    if ((status = make_send(k, &out, x->destination, x->send_tag, &t[0])) != TUTTI_OK) {
+        return status;
+    }
+    if ((status = make_recv(k, &in, x->source, x->recv_tag, x->message, &t[1])) != TUTTI_OK) {
+        tti_transfer_drop(&t[0]);
+        return status;
+    }
+    t[0].next = &t[1];
+    return TUTTI_OK;
 }
 
 tutti_status tutti_sendrecv(tutti_group *group, const DLTensor *send_tensor, int32_t destination, int32_t send_tag,
@@ -202,35 +319,29 @@ tutti_status tutti_sendrecv(tutti_group *group, const DLTensor *send_tensor, int
 {
     struct tti_call c;
     struct tti_checker k;
+    struct tti_transfer t[2];
     tutti_status status = tti_checker_begin(&k, &c, group, TUTTI_OP_BATCH, "sendrecv", call);
     if (status != TUTTI_OK) {
         return status;
     }
-    struct tti_view out;
-    struct tti_view in;
-    if ((status = check_peer(&k, "destination", destination, false)) != TUTTI_OK ||
-        (status = check_tag(&k, "send_tag", send_tag, false)) != TUTTI_OK ||
-        (status = check_peer(&k, "source", source, true)) != TUTTI_OK ||
-        (status = check_tag(&k, "recv_tag", recv_tag, true)) != TUTTI_OK ||
-        (status = check_message(&k, message)) != TUTTI_OK ||
-        (status = tti_check_tensor(&k, send_tensor, "send_tensor", &out)) != TUTTI_OK ||
-        (status = tti_check_tensor(&k, recv_tensor, "recv_tensor", &in)) != TUTTI_OK) {
-        return tti_call_end(&c, status);
+    struct exchange x = {send_tensor, destination, send_tag, recv_tensor, source, recv_tag, message};
+    status = sendrecv(&k, &x, t);
+    return tti_call_end(&c, status == TUTTI_OK ? run_or_note(&k, group, t) : status);
+}
+
+tutti_status tutti_sendrecv_async(tutti_group *group, const DLTensor *send_tensor, int32_t destination,
+                                  int32_t send_tag, DLTensor *recv_tensor, int32_t source, int32_t recv_tag,
+                                  const tutti_call *call, tutti_message *message, tutti_work **work)
+{
+    struct tti_checker k;
+    tutti_status status = tti_checker_begin_async(&k, group, TUTTI_OP_BATCH, "sendrecv_async", call, work);
+    if (status != TUTTI_OK) {
+        return status;
     }
-    if (tti_views_overlap(&out, &in)) {
-        return tti_call_end(&c, tti_reject(&k, "recv_tensor overlaps send_tensor; they must not share memory"));
-    }
-    struct tti_transfer send;
-    struct tti_transfer recv;
-    if ((status = make_send(&k, &out, destination, send_tag, &send)) != TUTTI_OK) {
-        return tti_call_end(&c, status);
-    }
-    if ((status = make_recv(&k, &in, source, recv_tag, message, &recv)) != TUTTI_OK) {
-        tti_transfer_drop(&send);
-        return tti_call_end(&c, status);
-    }
-    send.next = &recv;
-    return tti_call_end(&c, run_or_note(&k, group, &send));
+    struct exchange x = {send_tensor, destination, send_tag, recv_tensor, source, recv_tag, message};
+    struct tti_transfer *t = tti_start_transfers(k.work);
+    k.task->result = recv_tensor;
+    return start(&k, group, t, sendrecv(&k, &x, t), work);
 }
 
 tutti_status tutti_probe(tutti_group *group, int32_t peer, int32_t tag, int32_t *found, tutti_message *message,
@@ -290,6 +401,23 @@ tutti_status tutti_batch_end(tutti_group *group, const tutti_call *call)
             status = first ? tti_transfers_run(&c, first) : TUTTI_OK;
         }
         status = tti_call_end(&c, status);
+    }
+    tti_batch_free(batch);
+    return status;
+}
+
+tutti_status tutti_batch_end_async(tutti_group *group, const tutti_call *call, tutti_work **work)
+{
+    struct tti_checker k;
+    struct tti_batch *batch = tti_batch_take(group);
+    tutti_status status = tti_checker_begin_async(&k, group, TUTTI_OP_BATCH, "batch_end_async", call, work);
+    if (status == TUTTI_OK && batch) {
+        return tti_start_messages(k.work, tti_batch_first(batch), batch, k.callback, work);
+    }
+    if (status == TUTTI_OK) {
+        status = tti_start_refuse(k.work, tti_error_set(k.c->error, TUTTI_BAD_STATE,
+                                                        "batch_end_async: this thread has no batch open on this group; "
+                                                        "call tutti_batch_begin first"));
     }
     tti_batch_free(batch);
     return status;

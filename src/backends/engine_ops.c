@@ -23,6 +23,57 @@ tutti_status tti_ops_run_p2p(void *state, tutti_op *const *ops, size_t count, in
     return tti_engine_run_p2p(engine_of(state), ops, count, timeout_ms, error);
 }
 
+int32_t tti_ops_start(void *state, tutti_op *op)
+{
+    return tti_engine_start(engine_of(state), op);
+}
+
+int32_t tti_ops_poll(void *state, const tutti_op *op)
+{
+    return tti_engine_poll(engine_of(state), op);
+}
+
+tutti_status tti_ops_finish(void *state, tutti_op *op, tutti_error *error)
+{
+    return tti_engine_finish(engine_of(state), op, error);
+}
+
+void tti_ops_abort(void *state, int32_t lane, const tutti_error *cause)
+{
+    tti_engine_abort(engine_of(state), lane, cause);
+}
+
+tutti_status tti_ops_post_p2p(void *state, tutti_op *const *ops, size_t count, int64_t timeout_ms, void **batch,
+                              tutti_error *error)
+{
+    return tti_engine_post_p2p(engine_of(state), ops, count, timeout_ms, batch, error);
+}
+
+int32_t tti_ops_test_p2p(void *state, void *batch)
+{
+    return tti_engine_test_p2p(engine_of(state), batch);
+}
+
+void tti_ops_attend_p2p(void *state, void *batch, int64_t until_ns)
+{
+    tti_engine_attend_p2p(engine_of(state), batch, until_ns);
+}
+
+void tti_ops_wake_p2p(void *state)
+{
+    tti_engine_wake_p2p(engine_of(state));
+}
+
+int32_t tti_ops_cancel_p2p(void *state, void *batch)
+{
+    return tti_engine_cancel_p2p(engine_of(state), batch);
+}
+
+tutti_status tti_ops_end_p2p(void *state, void *batch, tutti_error *error)
+{
+    return tti_engine_end_p2p(engine_of(state), batch, error);
+}
+
 tutti_status tti_ops_probe(void *state, int32_t peer, int32_t tag, int32_t *found, tutti_message *message,
                            tutti_error *error)
 {

@@ -8,20 +8,29 @@
 #include "core/group.h"
 
 /* The groups whose callbacks this thread is in, innermost first: waiting for any of them could never end. */
-struct callback_frame {
-    const struct tti_group *group;
-    const struct callback_frame *outer;
-};
-static _Thread_local const struct callback_frame *callbacks;
+static _Thread_local const struct tti_callback_frame *callbacks;
 
 bool tti_in_callback(const struct tti_group *group)
 {
-    for (const struct callback_frame *f = callbacks; f; f = f->outer) {
+    for (const struct tti_callback_frame *f = callbacks; f; f = f->outer) {
         if (f->group == group) {
             return true;
         }
     }
     return false;
+}
+
+void tti_callbacks_begin(struct tti_callback_frame *frame, struct tti_group *group)
+{
+    pthread_mutex_lock(&group->callback_lock);
+    *frame = (struct tti_callback_frame){.group = group, .outer = callbacks};
+    callbacks = frame;
+}
+
+void tti_callbacks_end(const struct tti_callback_frame *frame, struct tti_group *group)
+{
+    callbacks = frame->outer;
+    pthread_mutex_unlock(&group->callback_lock);
 }
 
 static tutti_status not_started(struct tti_call *c, tutti_status status, const char *sentence)
@@ -63,9 +72,14 @@ static tutti_status check_options(struct tti_call *c)
 {
     const struct tti_group *g = c->group;
     tutti_call *o = &c->options;
-    if (o->flags != 0) {
+    if ((o->flags & ~(uint32_t)TUTTI_CANCELLABLE) != 0) {
         return tti_error_set(c->error, TUTTI_INVALID_ARGUMENT, "%s: call.flags 0x%x has bits that are not defined",
                              tutti_operation_name(c->operation), o->flags);
+    }
+    if (!c->async && (o->token || o->operation_id != 0)) {
+        return tti_error_set(c->error, TUTTI_INVALID_ARGUMENT,
+                             "%s: call.%s is set, which works with asynchronous operations only",
+                             tutti_operation_name(c->operation), o->token ? "token" : "operation_id");
     }
     if (o->timeout_ms < -1) {
         return tti_error_set(c->error, TUTTI_INVALID_ARGUMENT,
@@ -97,7 +111,7 @@ static tutti_status begin(struct tti_call *c, tutti_group *handle)
     c->group_size = c->group->size;
     c->device = c->group->device;
     tutti_status status = check_options(c);
-    if (status == TUTTI_OK && tti_in_callback(c->group)) {
+    if (status == TUTTI_OK && !c->async && tti_in_callback(c->group)) {
         status = tti_error_set(c->error, TUTTI_WOULD_DEADLOCK, "%s: called from a callback of the same group",
                                tutti_operation_name(c->operation));
     }
@@ -108,10 +122,11 @@ static tutti_status begin(struct tti_call *c, tutti_group *handle)
     return TUTTI_OK;
 }
 
-tutti_status tti_call_begin(struct tti_call *c, tutti_group *group, tutti_operation operation,
+tutti_status tti_call_begin(struct tti_call *c, tutti_group *group, tutti_operation operation, bool async,
                             const tutti_call *options)
 {
     c->operation = operation;
+    c->async = async;
     c->group = NULL;
     c->error = &c->own_error;
     tutti_status status = read_options(c, options);
@@ -124,35 +139,13 @@ tutti_status tti_call_begin(struct tti_call *c, tutti_group *group, tutti_operat
 tutti_status tti_call_begin_plain(struct tti_call *c, tutti_group *group, tutti_operation operation, tutti_error *error)
 {
     c->operation = operation;
+    c->async = false;
     c->group = NULL;
     memset(&c->options, 0, sizeof(c->options));
     c->options.size = sizeof(c->options);
     c->options.error = error;
     c->error = error ? error : &c->own_error;
     return begin(c, group);
-}
-
-tutti_status tti_call_run(struct tti_call *c, tutti_op *op)
-{
-    struct tti_group *g = c->group;
-    op->size = sizeof(*op);
-    op->kind = c->operation;
-    op->lane = c->options.lane;
-    op->user_tag = c->options.tag;
-    op->timeout_ms = c->options.timeout_ms;
-    op->scale = c->options.scale;
-    if (!g->backend->ops->supports(g->state, op)) {
-        return tti_error_set(c->error, TUTTI_UNSUPPORTED, "%s: backend %s cannot do this",
-                             tutti_operation_name(c->operation), g->backend->name);
-    }
-    if (op->failed != TUTTI_OK && !(g->backend->capabilities & TUTTI_CAP_CHECKS_CALLS)) {
-        return op->failed; /* an engine that cannot tell the others */
-    }
-    tti_lane_enter(g, op->lane);
-    tutti_status status = g->backend->ops->run(g->state, op, c->error);
-    tti_lane_leave(g, op->lane);
-    c->sequence = op->sequence;
-    return status;
 }
 
 tutti_status tti_call_run_p2p(struct tti_call *c, tutti_op *const *ops, size_t count)
@@ -173,14 +166,14 @@ tutti_status tti_call_run_p2p(struct tti_call *c, tutti_op *const *ops, size_t c
     return status;
 }
 
-static void complete_error(struct tti_call *c)
+void tti_call_complete_error(struct tti_call *c)
 {
     c->error->operation = c->operation;
     c->error->rank = c->rank;
     c->error->sequence = c->sequence;
     c->error->deadline_ms = c->options.timeout_ms;
     if (c->group->backend) {
-        snprintf(c->error->backend, sizeof(c->error->backend), "%s", c->group->backend->name);
+        strncpy(c->error->backend, c->group->backend->name, sizeof(c->error->backend) - 1); /* names are shorter */
     }
 }
 
@@ -191,15 +184,13 @@ tutti_status tti_call_end(struct tti_call *c, tutti_status status)
         tti_error_clear(c->error);
     }
     if (status != TUTTI_OK || c->options.error || c->options.callback) {
-        complete_error(c);
+        tti_call_complete_error(c);
     }
     if (c->options.callback) {
-        struct callback_frame frame = {.group = g, .outer = callbacks};
-        pthread_mutex_lock(&g->callback_lock);
-        callbacks = &frame;
+        struct tti_callback_frame frame;
+        tti_callbacks_begin(&frame, g);
         c->options.callback(status, c->error, c->options.user);
-        callbacks = frame.outer;
-        pthread_mutex_unlock(&g->callback_lock);
+        tti_callbacks_end(&frame, g);
     }
     tti_group_release(g);
     return status;

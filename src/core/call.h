@@ -3,11 +3,11 @@
  * The frame around every public operation: find the group, check the call options, run, complete the error, call back.
  *
  *     struct tti_call c;
- *     tutti_status status = tti_call_begin(&c, group, TUTTI_OP_BARRIER, call);
+ *     tutti_status status = tti_call_begin(&c, group, TUTTI_OP_BARRIER, false, call);
  *     if (status != TUTTI_OK) return status;                     (begin has completed everything)
  *     if (bad) return tti_call_end(&c, tti_error_set(c.error, TUTTI_INVALID_ARGUMENT, "..."));
- *     tutti_op op = ...;
- *     return tti_call_end(&c, tti_call_run(&c, &op));
+ *     ... run it ...
+ *     return tti_call_end(&c, status);
  */
 #ifndef TTI_CORE_CALL_H
 #define TTI_CORE_CALL_H
@@ -21,6 +21,7 @@ struct tti_call {
     struct tti_group *group;
     tutti_error *error; /* the caller's, or own_error */
     tutti_operation operation;
+    bool async;
     int32_t rank; /* own rank and size of the group, for the checks */
     int32_t group_size;
     DLDevice device;
@@ -31,7 +32,7 @@ struct tti_call {
 
 /* Takes a reference on the group and checks `options`. On failure the error is complete, nothing is held, and the caller
  * returns the status as it is. */
-tutti_status tti_call_begin(struct tti_call *c, tutti_group *group, tutti_operation operation,
+tutti_status tti_call_begin(struct tti_call *c, tutti_group *group, tutti_operation operation, bool async,
                             const tutti_call *options);
 
 /* For functions that take a tutti_error instead of a tutti_call (probe, batch_begin). */
@@ -41,11 +42,19 @@ tutti_status tti_call_begin_plain(struct tti_call *c, tutti_group *group, tutti_
 /* True inside a callback of this group, on its thread: waiting for the group there could never end. */
 bool tti_in_callback(const struct tti_group *group);
 
-/* Runs a collective on its lane. Fills op->size, kind, lane, user_tag, timeout_ms and scale from the call. */
-tutti_status tti_call_run(struct tti_call *c, tutti_op *op);
+/* While callbacks run: one at a time in a group, and the thread knows that it is in one. */
+struct tti_callback_frame {
+    const struct tti_group *group;
+    const struct tti_callback_frame *outer;
+};
+void tti_callbacks_begin(struct tti_callback_frame *frame, struct tti_group *group);
+void tti_callbacks_end(const struct tti_callback_frame *frame, struct tti_group *group);
 
 /* Starts sends and receives together and waits for all of them; one op is a plain send or receive. */
 tutti_status tti_call_run_p2p(struct tti_call *c, tutti_op *const *ops, size_t count);
+
+/* Fills in who was asked for what. */
+void tti_call_complete_error(struct tti_call *c);
 
 /* Completes the error (operation, rank, backend, sequence, deadline), calls the callback, drops the reference. */
 tutti_status tti_call_end(struct tti_call *c, tutti_status status);

@@ -415,11 +415,29 @@ static tutti_status prepare(const struct tti_group_plan *plan, struct tti_group 
     for (int r = 0; r < plan->size; r++) {
         g->global_ranks[r] = plan->global_ranks ? plan->global_ranks[r] : r;
     }
+    for (int32_t i = 0; i < g->lanes; i++) {
+        tti_lane_init(&g->lane_queues[i], g, i);
+    }
+    tti_messages_init(&g->messages, g);
     pthread_mutex_init(&g->callback_lock, NULL);
+    tti_events_list_init(&g->events);
     pthread_mutex_init(&g->names_lock, NULL);
     tti_rendezvous_open(&g->rendezvous, plan->store, plan->name);
     *group = g;
     return TUTTI_OK;
+}
+
+uint32_t tti_group_capabilities(const struct tti_group *g)
+{
+    return g->backend->ops->capabilities ? g->backend->ops->capabilities(g->state) : g->backend->capabilities;
+}
+
+void tti_group_quiesce(struct tti_group *g)
+{
+    for (int32_t i = 0; i < g->lanes; i++) {
+        tti_lane_close(&g->lane_queues[i]);
+    }
+    tti_messages_close(&g->messages);
 }
 
 void tti_group_free(struct tti_group *g)
@@ -430,6 +448,7 @@ void tti_group_free(struct tti_group *g)
         g->lists = next;
     }
     tti_rendezvous_close(&g->rendezvous);
+    tti_events_list_free(&g->events);
     pthread_mutex_destroy(&g->callback_lock);
     pthread_mutex_destroy(&g->names_lock);
     free(g->global_ranks);

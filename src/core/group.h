@@ -7,19 +7,12 @@
 #include <stdbool.h>
 #include <tutti/backend.h>
 
+#include "core/events.h"
 #include "core/handles.h"
+#include "core/lane.h"
+#include "core/messages.h"
 #include "core/rendezvous.h"
 #include "core/settings.h"
-
-/*
- * A lane's owner is whoever holds the ticket that is served. A caller takes a ticket; if it is the one served, the lane
- * was idle and the call runs at once, without a lock; otherwise it sleeps until its turn comes.
- */
-struct tti_lane_queue {
-    _Atomic uint32_t next;   /* next ticket to hand out */
-    _Atomic uint32_t served; /* ticket of the owner     */
-    unsigned char pad[120];
-};
 
 /* How often a list of ranks has been made into a group: part of the new group's name at the rendezvous. */
 struct tti_list_count {
@@ -41,8 +34,10 @@ struct tti_group {
     struct tti_settings settings;
     struct tti_rendezvous rendezvous; /* private keys of this group; keeps the store */
     struct tti_lane_queue lane_queues[TUTTI_MAX_LANES];
+    struct tti_messages messages;
     pthread_mutex_t callback_lock; /* callbacks of a group run one at a time */
-    pthread_mutex_t names_lock;    /* the counters below */
+    struct tti_events_list events;
+    pthread_mutex_t names_lock; /* the counters below */
     struct tti_list_count *lists;
     uint32_t splits;
 };
@@ -78,7 +73,10 @@ static inline void tti_group_release(struct tti_group *group)
 /* Frees a group that was retired, or never inserted. */
 void tti_group_free(struct tti_group *group);
 
-void tti_lane_enter(struct tti_group *group, int32_t lane);
-void tti_lane_leave(struct tti_group *group, int32_t lane);
+/* What the group promises: TUTTI_CAP_* bits. */
+uint32_t tti_group_capabilities(const struct tti_group *group);
+
+/* Nothing is pending and nobody can begin anything: ends the threads that served the group. */
+void tti_group_quiesce(struct tti_group *group);
 
 #endif

@@ -1,42 +1,430 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Lane ownership by ticket: order within a lane is the order of the tickets. */
+#include "core/lane.h"
+
+#include <assert.h>
+
+#include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
-#include <stdatomic.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/error.h"
 #include "core/group.h"
+#include "core/work_state.h"
 
-#define YIELDS 16 /* a synchronous call before ours is usually short */
+#define BUSY    ((uintptr_t)1)
+#define WAITING ((uintptr_t)2)
+#define WORKER  ((uintptr_t)4) /* of an open work: only the worker may run it */
+#define BITS    ((uintptr_t)15)
 
-void tti_lane_enter(struct tti_group *group, int32_t lane)
+#define YIELDS   16       /* a call before ours is usually short */
+#define GRACE_NS 20000000 /* see mark_overdue */
+
+static_assert(_Alignof(struct tti_work) > BITS, "the low bits of a work's address are free");
+
+static struct tti_work *open_work(uintptr_t state)
 {
-    struct tti_lane_queue *q = &group->lane_queues[lane];
-    /* seq_cst: pairs with the exchange and the load in tti_lane_leave */
-    uint32_t ticket = atomic_fetch_add_explicit(&q->next, 1, memory_order_seq_cst);
-    for (unsigned i = 0;; i++) {
-        /* acquire: pairs with the exchange in tti_lane_leave; the lane's state is as its last owner left it */
-        uint32_t served = atomic_load_explicit(&q->served, memory_order_acquire);
-        if (served == ticket) {
-            return;
+    return (struct tti_work *)(state & ~BITS);
+}
+
+/* ---- handing over -------------------------------------------------------------------------------------------------- */
+
+static void append(struct tti_lane_queue *q, struct tti_turn *turn)
+{
+    turn->next = NULL;
+    *q->end = turn;
+    q->end = &turn->next;
+}
+
+static struct tti_turn *pop(struct tti_lane_queue *q)
+{
+    struct tti_turn *turn = q->first;
+    if (turn) {
+        q->first = turn->next;
+        q->end = q->first ? q->end : &q->first;
+    }
+    return turn;
+}
+
+static bool withdraw(struct tti_lane_queue *q, const struct tti_turn *turn)
+{
+    for (struct tti_turn **link = &q->first; *link; link = &(*link)->next) {
+        if (*link == turn) {
+            *link = turn->next;
+            q->end = turn->next ? q->end : link;
+            return true;
         }
-        if (i < YIELDS) {
-            sched_yield();
-        } else {
-            syscall(SYS_futex, &q->served, FUTEX_WAIT_PRIVATE, served, NULL, NULL, 0);
+    }
+    return false;
+}
+
+static uintptr_t address_of(struct tti_work *w)
+{
+    return (uintptr_t)w | (w->worker_only ? WORKER : 0);
+}
+
+static void leave_slow(struct tti_lane_queue *q, bool on_worker)
+{
+    pthread_mutex_lock(&q->lock);
+    struct tti_turn *turn = pop(q);
+    uintptr_t more = q->first ? WAITING : 0;
+    bool ring = false;
+    /* Only threads that hold the lock change the word while it is BUSY | WAITING. Release: pairs with the acquire of the
+     * claim, or of the thread that is granted; the lane is as this thread leaves it. */
+    if (!turn) {
+        atomic_store_explicit(&q->state, 0, memory_order_release);
+    } else if (turn->work) {
+        atomic_store_explicit(&q->state, address_of(turn->work) | more, memory_order_release);
+        ring = !on_worker;
+    } else {
+        atomic_store_explicit(&q->state, BUSY | more, memory_order_release);
+        atomic_store_explicit(&turn->granted, 1, memory_order_release);
+        syscall(SYS_futex, &turn->granted, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    }
+    pthread_mutex_unlock(&q->lock);
+    if (ring) {
+        tti_lane_push(q);
+    }
+}
+
+static void leave(struct tti_lane_queue *q, bool on_worker)
+{
+    uintptr_t busy = BUSY;
+    /* release: pairs with the acquire of whoever takes the idle lane */
+    if (!atomic_compare_exchange_strong_explicit(&q->state, &busy, 0, memory_order_release, memory_order_relaxed)) {
+        leave_slow(q, on_worker);
+    }
+}
+
+void tti_lane_leave(struct tti_lane_queue *q)
+{
+    leave(q, false);
+}
+
+/* With the lock held and the turn at the end of the queue: true if the lane was idle and is this thread's now. `open`
+ * tells whether somebody has to be rung for. */
+static bool take_or_queue(struct tti_lane_queue *q, struct tti_turn *turn, bool *open)
+{
+    uintptr_t state = atomic_load_explicit(&q->state, memory_order_relaxed);
+    for (;;) {
+        uintptr_t next = state == 0 ? BUSY : state | WAITING;
+        if (atomic_compare_exchange_weak_explicit(&q->state, &state, next, memory_order_acquire,
+                                                  memory_order_relaxed)) {
+            break;
+        }
+    }
+    if (state == 0) {
+        withdraw(q, turn);
+        return true;
+    }
+    *open = !(state & BUSY);
+    return false;
+}
+
+/* ---- running works ------------------------------------------------------------------------------------------------- */
+
+/* Puts the work that this thread holds, BUSY, in the open. It may be over before this returns. A thread that wants to sleep
+ * until its end flags that, then looks for an open work once more; this opens it, then looks for the flag: all seq_cst, so
+ * that one of them sees the other. */
+static void put_open(struct tti_lane_queue *q, struct tti_work *w)
+{
+    uintptr_t address = address_of(w);
+    uintptr_t busy = BUSY;
+    if (atomic_compare_exchange_strong_explicit(&q->state, &busy, address, memory_order_seq_cst,
+                                                memory_order_relaxed)) {
+        if (atomic_load_explicit(&w->state, memory_order_seq_cst) & TTI_FLAG_SLEEPER) {
+            tti_lane_push(q);
+        }
+        return;
+    }
+    pthread_mutex_lock(&q->lock);
+    atomic_store_explicit(&q->state, address | WAITING, memory_order_release);
+    pthread_mutex_unlock(&q->lock);
+    tti_lane_push(q); /* somebody waits behind it */
+}
+
+/* Whatever is open becomes this thread's; NULL if nothing is, or nothing for this thread. */
+static struct tti_work *claim(struct tti_lane_queue *q, const struct tti_work *only, bool on_worker)
+{
+    uintptr_t state = atomic_load_explicit(&q->state, memory_order_seq_cst); /* see put_open */
+    for (;;) {
+        if ((state & BUSY) || !open_work(state) || (only && open_work(state) != only) ||
+            ((state & WORKER) && !on_worker)) {
+            return NULL;
+        }
+        /* acquire: pairs with the release of whoever put it in the open */
+        if (atomic_compare_exchange_weak_explicit(&q->state, &state, BUSY | (state & WAITING), memory_order_acquire,
+                                                  memory_order_relaxed)) {
+            return open_work(state);
         }
     }
 }
 
-void tti_lane_leave(struct tti_group *group, int32_t lane)
+static void end_work(struct tti_lane_queue *q, struct tti_work *w, tutti_status status, bool on_worker)
 {
-    struct tti_lane_queue *q = &group->lane_queues[lane];
-    uint32_t ticket = atomic_load_explicit(&q->served, memory_order_relaxed) + 1;
-    /* seq_cst: a caller whose ticket is taken before this exchange is seen by the load after it; one that comes later
-     * sees the new value before it sleeps */
-    atomic_exchange_explicit(&q->served, ticket, memory_order_seq_cst);
-    if (atomic_load_explicit(&q->next, memory_order_seq_cst) != ticket) {
-        syscall(SYS_futex, &q->served, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+    tti_work_conclude(w, status); /* before the lane goes on: callbacks come in the order of the lane */
+    leave(q, on_worker);
+    tti_work_publish(w);
+}
+
+static tutti_status overdue(const struct tti_lane_queue *q, struct tti_work *w)
+{
+    struct tti_call *c = &w->task.call;
+    tti_error_set(c->error, TUTTI_TIMEOUT, "%s waited %lld ms for its turn on lane %d; the group has failed",
+                  w->task.function, (long long)((tti_now_ns() - w->task.op.begun_ns) / 1000000), q->index);
+    c->error->scope = TUTTI_SCOPE_GROUP;
+    c->error->elapsed_ms = (tti_now_ns() - w->task.op.begun_ns) / 1000000;
+    return TUTTI_TIMEOUT;
+}
+
+static tutti_status perform(struct tti_lane_queue *q, struct tti_work *w, bool on_worker)
+{
+    struct tti_task *t = &w->task;
+    /* acquire: pairs with the release of who cancelled it, or gave it back */
+    uint32_t state = atomic_load_explicit(&w->state, memory_order_acquire);
+    t->op.background = on_worker;
+    if (tti_stage(state) == TTI_STAGE_ARRIVED) {
+        tti_work_move(w, TTI_STAGE_ARRIVED, TTI_STAGE_RUNNING, 0);
+        tutti_status status = q->group->backend->ops->finish(q->group->state, &t->op, t->call.error);
+        t->call.sequence = t->op.sequence;
+        return status;
     }
+    if (!tti_work_move(w, TTI_STAGE_QUEUED, TTI_STAGE_RUNNING, TTI_FLAG_CANCEL)) {
+        tti_work_move(w, TTI_STAGE_QUEUED, TTI_STAGE_RUNNING, 0);
+        t->op.failed = TUTTI_CANCELLED;
+    } else if (state & TTI_FLAG_OVERDUE) {
+        return overdue(q, w);
+    }
+    return tti_task_perform(t);
+}
+
+static bool run_open(struct tti_lane_queue *q, int64_t until_ns, bool on_worker)
+{
+    struct tti_work *w = claim(q, NULL, on_worker);
+    if (!w) {
+        return false;
+    }
+    if (atomic_load_explicit(&w->deadline_ns, memory_order_relaxed) > until_ns) {
+        put_open(q, w);
+        tti_lane_push(q);
+        return false;
+    }
+    end_work(q, w, perform(q, w, on_worker), on_worker);
+    return true;
+}
+
+bool tti_lane_run_open(struct tti_lane_queue *q, int64_t until_ns)
+{
+    return run_open(q, until_ns, false);
+}
+
+bool tti_lane_try_finish(struct tti_lane_queue *q, struct tti_work *work)
+{
+    struct tti_work *w = claim(q, work, false);
+    if (!w) {
+        return false;
+    }
+    const tutti_backend_ops *ops = q->group->backend->ops;
+    if (tti_stage(atomic_load_explicit(&w->state, memory_order_relaxed)) == TTI_STAGE_ARRIVED &&
+        ops->poll(q->group->state, &w->task.op)) {
+        end_work(q, w, perform(q, w, false), false);
+        return true;
+    }
+    put_open(q, w);
+    return false;
+}
+
+static void serve(struct tti_worker *worker)
+{
+    struct tti_lane_queue *q = (struct tti_lane_queue *)((char *)worker - offsetof(struct tti_lane_queue, worker));
+    while (run_open(q, TTI_NEVER, true)) {
+    }
+}
+
+/* The lane is this thread's: starts the work, and ends it if that needs no waiting. */
+static void begin(struct tti_lane_queue *q, struct tti_work *w)
+{
+    const tutti_backend_ops *ops = q->group->backend->ops;
+    struct tti_task *t = &w->task;
+    bool arrived = false;
+    if (ops->start && t->side_count == 0 && t->op.failed == TUTTI_OK &&
+        tti_work_move(w, TTI_STAGE_QUEUED, TTI_STAGE_RUNNING, TTI_FLAG_CANCEL)) {
+        arrived = ops->start(q->group->state, &t->op) == 1;
+        tti_work_move(w, TTI_STAGE_RUNNING, arrived ? TTI_STAGE_ARRIVED : TTI_STAGE_QUEUED, 0);
+        if (arrived && !w->worker_only && ops->poll(q->group->state, &t->op)) {
+            end_work(q, w, perform(q, w, false), false);
+            return;
+        }
+    }
+    bool ring = !arrived || w->worker_only;
+    put_open(q, w);
+    if (ring) {
+        tti_lane_push(q);
+    }
+}
+
+void tti_lane_submit(struct tti_lane_queue *q, struct tti_work *w)
+{
+    int64_t deadline = tti_deadline_ns(w->task.op.begun_ns, w->task.op.timeout_ms);
+    atomic_store_explicit(&w->deadline_ns, deadline, memory_order_relaxed);
+    if (deadline != TTI_NEVER) {
+        tti_timer_set_earlier(&q->timer, deadline,
+                              NULL); /* without a timer, whoever runs the lane still looks at deadlines */
+    }
+    tti_work_move(w, TTI_STAGE_MADE, TTI_STAGE_QUEUED, 0);
+    uintptr_t idle = 0;
+    if (atomic_compare_exchange_strong_explicit(&q->state, &idle, BUSY, memory_order_acquire, memory_order_relaxed)) {
+        begin(q, w);
+        return;
+    }
+    bool open = false;
+    pthread_mutex_lock(&q->lock);
+    append(q, &w->turn);
+    bool mine = take_or_queue(q, &w->turn, &open);
+    pthread_mutex_unlock(&q->lock);
+    if (mine) {
+        begin(q, w);
+    } else if (open) {
+        tti_lane_push(q); /* the one before may lie open and arrived, with nobody to end it */
+    }
+}
+
+/* ---- synchronous calls --------------------------------------------------------------------------------------------- */
+
+static tutti_status give_up(struct tti_lane_queue *q, int64_t begun_ns, int64_t timeout_ms, tutti_error *error)
+{
+    const struct tti_group *g = q->group;
+    int64_t elapsed = (tti_now_ns() - begun_ns) / 1000000;
+    tti_error_set(error, TUTTI_TIMEOUT, "waited %lld ms for its turn on lane %d, behind other operations of rank %d",
+                  (long long)elapsed, q->index, g->rank);
+    error->elapsed_ms = elapsed;
+    error->deadline_ms = timeout_ms;
+    if (g->backend->ops->abort) {
+        error->scope = TUTTI_SCOPE_GROUP;
+        g->backend->ops->abort(g->state, q->index, error);
+    }
+    return TUTTI_TIMEOUT;
+}
+
+static void sleep_until_granted(struct tti_turn *turn, int64_t until_ns)
+{
+    struct timespec limit = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
+    syscall(SYS_futex, &turn->granted, FUTEX_WAIT_BITSET_PRIVATE, 0, until_ns == TTI_NEVER ? NULL : &limit, NULL,
+            FUTEX_BITSET_MATCH_ANY);
+}
+
+static tutti_status enter_slow(struct tti_lane_queue *q, int64_t timeout_ms, int64_t *begun_ns, tutti_error *error)
+{
+    struct tti_turn turn = {.work = NULL};
+    *begun_ns = tti_now_ns();
+    int64_t until = tti_deadline_ns(*begun_ns, timeout_ms);
+    bool open = false;
+    pthread_mutex_lock(&q->lock);
+    append(q, &turn);
+    bool mine = take_or_queue(q, &turn, &open);
+    pthread_mutex_unlock(&q->lock);
+    if (mine) {
+        return TUTTI_OK;
+    }
+    for (unsigned i = 0;; i++) {
+        /* acquire: pairs with leave_slow */
+        if (atomic_load_explicit(&turn.granted, memory_order_acquire)) {
+            return TUTTI_OK;
+        }
+        if (i < YIELDS) {
+            sched_yield();
+        } else if (until != TTI_NEVER && tti_now_ns() >= until) {
+            pthread_mutex_lock(&q->lock);
+            bool withdrawn = withdraw(q, &turn);
+            pthread_mutex_unlock(&q->lock);
+            return withdrawn ? give_up(q, *begun_ns, timeout_ms, error) : TUTTI_OK;
+        } else if (!run_open(q, until, false)) {
+            sleep_until_granted(&turn, until);
+        }
+    }
+}
+
+tutti_status tti_lane_enter(struct tti_lane_queue *q, int64_t timeout_ms, int64_t *begun_ns, tutti_error *error)
+{
+    uintptr_t idle = 0;
+    /* acquire: pairs with the release in leave(); the lane is as its last owner left it */
+    if (__builtin_expect(
+            atomic_compare_exchange_strong_explicit(&q->state, &idle, BUSY, memory_order_acquire, memory_order_relaxed),
+            1)) {
+        return TUTTI_OK;
+    }
+    return enter_slow(q, timeout_ms, begun_ns, error);
+}
+
+/* ---- deadlines of works that nobody runs --------------------------------------------------------------------------- */
+
+/* Marks what is overdue in the queue, which the lane then ends in its order, and finds the next deadline. The operation in
+ * front has usually the same deadline, and the backend sees it pass: only what has been marked GRACE_NS ago needs an abort,
+ * and is what this returns. */
+static bool mark_overdue(struct tti_lane_queue *q, int64_t now, int64_t *next)
+{
+    bool any = false;
+    pthread_mutex_lock(&q->lock);
+    for (struct tti_turn *turn = q->first; turn; turn = turn->next) {
+        int64_t due = turn->work ? atomic_load_explicit(&turn->work->deadline_ns, memory_order_relaxed) : TTI_NEVER;
+        if (due <= now - GRACE_NS) {
+            any = true;
+        } else if (due <= now) {
+            atomic_fetch_or_explicit(&turn->work->state, TTI_FLAG_OVERDUE, memory_order_relaxed);
+            *next = due + GRACE_NS < *next ? due + GRACE_NS : *next;
+        } else if (due < *next) {
+            *next = due;
+        }
+    }
+    uintptr_t state = atomic_load_explicit(&q->state, memory_order_acquire);
+    if (!(state & BUSY) && open_work(state)) {
+        int64_t due = atomic_load_explicit(&open_work(state)->deadline_ns, memory_order_relaxed);
+        if (due <= now) {
+            tti_lane_push(q); /* arrived, but nobody waits for it: the backend will see that it is late */
+        } else if (due < *next) {
+            *next = due;
+        }
+    }
+    pthread_mutex_unlock(&q->lock);
+    return any;
+}
+
+static void ring(struct tti_timer *timer)
+{
+    struct tti_lane_queue *q = (struct tti_lane_queue *)((char *)timer - offsetof(struct tti_lane_queue, timer));
+    const struct tti_group *g = q->group;
+    int64_t next = TTI_NEVER;
+    if (mark_overdue(q, tti_now_ns(), &next) && g->backend->ops->abort) {
+        tutti_error error;
+        tti_error_set(&error, TUTTI_TIMEOUT,
+                      "the deadline of an operation passed while it waited for its turn on lane %d of rank %d",
+                      q->index, g->rank);
+        g->backend->ops->abort(g->state, q->index, &error);
+    }
+    if (next != TTI_NEVER) {
+        tti_timer_set_earlier(timer, next, NULL);
+    }
+}
+
+/* ---- life ---------------------------------------------------------------------------------------------------------- */
+
+void tti_lane_init(struct tti_lane_queue *q, struct tti_group *group, int32_t index)
+{
+    atomic_init(&q->state, 0);
+    pthread_mutex_init(&q->lock, NULL);
+    q->first = NULL;
+    q->end = &q->first;
+    q->group = group;
+    q->index = index;
+    q->timer = (struct tti_timer){.ring = ring};
+    tti_worker_init(&q->worker, serve);
+}
+
+void tti_lane_close(struct tti_lane_queue *q)
+{
+    tti_timer_stop(&q->timer);
+    tti_worker_stop(&q->worker);
+    pthread_mutex_destroy(&q->lock);
 }

@@ -42,6 +42,11 @@ static const tutti_config_key_info table[TTI_SETTINGS] = {
                                   "read and write the tensors of other ranks where they lie, if they can be reached "
                                   "(threads)",
                                   0, 1},
+    [TTI_SET_FAULT_BACKEND] = {0, TUTTI_CONFIG_STRING, "fault.backend", "TUTTI_FAULT_BACKEND", "shm", "",
+                               "the backend that backend fault wraps", 0, 0},
+    [TTI_SET_FAULT_RULES] =
+        {0, TUTTI_CONFIG_STRING, "fault.rules", "TUTTI_FAULT_RULES", "", "",
+         "what backend fault does to which operation, as in all_reduce:delay=2ms;send:error=TIMEOUT@3", 0, 0},
 };
 
 tutti_status tutti_config_key(size_t index, tutti_config_key_info *info)

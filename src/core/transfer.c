@@ -132,9 +132,11 @@ static tutti_status reject_alone(struct tti_call *c, const struct tti_transfer *
                          t->op.root == TUTTI_ANY_SOURCE ? " (any source) in a group of one rank" : ", the own rank");
 }
 
-/* Pairs up what this rank sends to itself; every transfer that is left then is between two ranks. */
-static tutti_status match_self(struct tti_call *c, struct tti_transfer *first)
+tutti_status tti_transfers_match(struct tti_call *c, struct tti_transfer *first)
 {
+    for (struct tti_transfer *t = first; t; t = t->next) {
+        t->partner = NULL;
+    }
     for (struct tti_transfer *send = first; send; send = send->next) {
         if (send->op.kind != TUTTI_OP_SEND || send->op.root != c->rank) {
             continue;
@@ -209,11 +211,10 @@ static tutti_status run_with_peers(struct tti_call *c, struct tti_transfer *firs
     return status;
 }
 
-/* The first failure among the copies decides only if it comes first in the list. */
-static tutti_status run_all(struct tti_call *c, struct tti_transfer *first, tutti_op **ops)
+/* Copies between transfers of this rank. Their first failure decides only if it comes first in the list. */
+static tutti_status copy_all(struct tti_call *c, struct tti_transfer *first, tutti_status status)
 {
-    tutti_status status = run_with_peers(c, first, ops);
-    bool decided = status > TUTTI_MISMATCH; /* the group has failed: nothing is more important */
+    bool decided = status > TUTTI_MISMATCH; /* the group has failed, or all was cancelled: nothing is more important */
     for (struct tti_transfer *t = first; t; t = t->next) {
         if (t->partner && t->op.kind == TUTTI_OP_SEND) {
             tutti_status copied = copy_to_self(c, &t->op, t->partner, decided ? NULL : c->error);
@@ -230,33 +231,43 @@ static tutti_status run_all(struct tti_call *c, struct tti_transfer *first, tutt
     return status;
 }
 
+tutti_status tti_transfers_conclude(struct tti_call *c, struct tti_transfer *first, tutti_status status)
+{
+    status = copy_all(c, first, status);
+    for (struct tti_transfer *t = first; t; t = t->next) {
+        if (t->op.status == TUTTI_OK) {
+            deliver(t);
+        }
+        tti_transfer_drop(t);
+    }
+    return status;
+}
+
+void tti_transfers_drop(struct tti_transfer *first)
+{
+    for (struct tti_transfer *t = first; t; t = t->next) {
+        tti_transfer_drop(t);
+    }
+}
+
 tutti_status tti_transfers_run(struct tti_call *c, struct tti_transfer *first)
 {
     tutti_op *few[4];
     tutti_op **ops = few;
     size_t count = 0;
     for (struct tti_transfer *t = first; t; t = t->next) {
-        t->partner = NULL;
         count++;
     }
-    tutti_status status = match_self(c, first);
-    if (status != TUTTI_OK) {
-        c->options.callback = NULL; /* nothing has started */
-    }
+    tutti_status status = tti_transfers_match(c, first);
     if (status == TUTTI_OK && count > sizeof(few) / sizeof(few[0]) && !(ops = malloc(count * sizeof(*ops)))) {
         status = tti_error_set(c->error, TUTTI_NO_MEMORY, "no memory for a batch of %zu messages", count);
     }
-    if (status == TUTTI_OK) {
-        status = run_all(c, first, ops);
-        for (struct tti_transfer *t = first; t; t = t->next) {
-            if (t->op.status == TUTTI_OK) {
-                deliver(t);
-            }
-        }
+    if (status != TUTTI_OK) {
+        c->options.callback = NULL; /* nothing has started */
+        tti_transfers_drop(first);
+        return status;
     }
-    for (struct tti_transfer *t = first; t; t = t->next) {
-        tti_transfer_drop(t);
-    }
+    status = tti_transfers_conclude(c, first, run_with_peers(c, first, ops));
     if (ops != few) {
         free(ops);
     }

@@ -30,7 +30,15 @@ struct tti_transfer {
  */
 tutti_status tti_transfers_run(struct tti_call *c, struct tti_transfer *first);
 
-/* Frees what one transfer owns. Nothing is delivered. */
+/* The same in steps, for asynchronous messages. Pairs up what this rank sends to itself; what has no partner then is
+ * between two ranks. INVALID_ARGUMENT as above. */
+tutti_status tti_transfers_match(struct tti_call *c, struct tti_transfer *first);
+
+/* After what is between ranks has ended with `status`: copies, delivers, frees. Returns the first failure. */
+tutti_status tti_transfers_conclude(struct tti_call *c, struct tti_transfer *first, tutti_status status);
+
+/* Frees what transfers own. Nothing is delivered. */
+void tti_transfers_drop(struct tti_transfer *first);
 void tti_transfer_drop(struct tti_transfer *t);
 
 /* A tutti_op.allocate for recv_alloc; op->allocate_user is the transfer. */

@@ -42,6 +42,16 @@ tutti_status tti_work_view(const struct tti_work *w, DLTensor *tensor, tutti_err
 bool tti_work_wait(struct tti_work *w, int64_t until_ns);
 bool tti_work_would_deadlock(const struct tti_work *w);
 
+/* tti_work_wait that also stops, with CANCELLED, when the token fires. The status of the work if it has ended, BUSY at
+ * until_ns. */
+tutti_status tti_work_wait_token(struct tti_work *w, int64_t until_ns, tutti_cancel_token *token, tutti_error *error);
+
+/* After the end: the status, with the details in `error` (may be NULL). */
+tutti_status tti_work_answer(const struct tti_work *w, tutti_error *error);
+
+/* Whether it has ended; ends it, or moves its messages, if that needs no waiting. */
+bool tti_work_poll(struct tti_work *w);
+
 /* Makes sure that it ends without anybody waiting for it: for those who sleep on something else than the work. */
 void tti_work_push(struct tti_work *w);
 
@@ -60,7 +70,13 @@ void tti_work_unwatch(struct tti_work *w, struct tti_watch *watch);
 /* tutti_work_cancel: OK, TOO_LATE or UNSUPPORTED. */
 tutti_status tti_work_cancel(struct tti_work *w, tutti_error *error);
 
-/* Whether the work is in a queue: false if it was. */
+/* Whether it has ended CANCELLED, or will. */
+bool tti_work_is_cancelled(const struct tti_work *w);
+
+/* The eventfd, made at first use. */
+tutti_status tti_work_open_descriptor(struct tti_work *w, int *fd, tutti_error *error);
+
+/* Puts the work into a queue: false if it is in one already. */
 bool tti_work_claim_for_queue(struct tti_work *w);
 
 #endif

@@ -155,7 +155,7 @@ tutti_status tti_run_all_reduce(struct tti_lane *lane, const tutti_op *op)
     struct plan p = {.element = tutti_dtype_size(op->dtype), .window = lane->engine->layout.window};
     p.bytes = op->count * p.element;
     p.windows = (p.bytes + p.window - 1) / p.window;
-    if (p.bytes > tti_inline_limit(op)) {
+    if (!tti_is_inline(lane, op)) {
         return pipelined(lane, op, &p);
     }
     tutti_status status = tti_inline_arrive(lane, op->src, p.bytes);

@@ -207,11 +207,9 @@ static tutti_status inlined(struct tti_lane *lane, const tutti_op *op, size_t by
 
 tutti_status tti_run_all_to_all(struct tti_lane *lane, const tutti_op *op)
 {
-    size_t size = (size_t)lane->engine->size;
     struct exchange x = {.op = op, .slot = tti_slot_bytes(lane->engine)};
     if (op->send_parts.counts) {
         return variable(lane, &x);
     }
-    size_t bytes = tti_part_bytes(&op->send_parts, 0);
-    return bytes * size <= TTI_PAYLOAD ? inlined(lane, op, bytes) : plain(lane, &x);
+    return tti_is_inline(lane, op) ? inlined(lane, op, tti_part_bytes(&op->send_parts, 0)) : plain(lane, &x);
 }

@@ -40,15 +40,41 @@ static bool all_arrived(const struct tti_lane *lane, uint64_t call)
     return true;
 }
 
+bool tti_has_credit(struct tti_lane *lane, uint64_t call)
+{
+    if (call < TTI_RING || lane->credit >= call - TTI_RING + 1) {
+        return true;
+    }
+    uint64_t ahead = call - TTI_RING + 1 + TTI_RING / 2;
+    if (all_arrived(lane, ahead)) {
+        lane->credit = ahead;
+    }
+    return lane->credit >= call - TTI_RING + 1;
+}
+
+bool tti_arrivals_complete(const struct tti_lane *lane, const tutti_op *op)
+{
+    bool root = lane->engine->rank == op->root;
+    switch (op->kind) {
+    case TUTTI_OP_REDUCE:
+    case TUTTI_OP_GATHER:
+        return !root || all_arrived(lane, lane->call);
+    case TUTTI_OP_BROADCAST:
+    case TUTTI_OP_SCATTER:
+        return root || atomic_load_explicit(&tti_arrival_of(lane, op->root, lane->call)->sequence,
+                                            memory_order_acquire) >= lane->call;
+    default:
+        return all_arrived(lane, lane->call);
+    }
+}
+
 /* Everybody has ended the call whose slot the current one takes. */
 static tutti_status await_credit(struct tti_lane *lane)
 {
-    uint64_t need = lane->call - TTI_RING + 1;
-    uint64_t ahead = need + TTI_RING / 2; /* usually true, and then good for the next 16 calls */
-    if (all_arrived(lane, ahead)) {
-        lane->credit = ahead;
+    if (tti_has_credit(lane, lane->call)) { /* usually true, and then good for the next 16 calls */
         return TUTTI_OK;
     }
+    uint64_t need = lane->call - TTI_RING + 1;
     lane->awaited_call = need;
     for (int r = 0; r < lane->engine->size; r++) {
         if (r != lane->engine->rank) {
@@ -66,6 +92,9 @@ static tutti_status await_credit(struct tti_lane *lane)
 tutti_status tti_arrive(struct tti_lane *lane, const void *payload, size_t bytes)
 {
     struct tti_engine *e = lane->engine;
+    if (lane->arrived) {
+        return TUTTI_OK;
+    }
     if (lane->call >= TTI_RING && lane->credit < lane->call - TTI_RING + 1) {
         tutti_status status = await_credit(lane);
         if (status != TUTTI_OK) {
@@ -108,6 +137,9 @@ static tutti_status mismatch(struct tti_lane *lane, int peer, const uint64_t the
 
 tutti_status tti_await_one(struct tti_lane *lane, int peer)
 {
+    if (lane->arriving) {
+        return TUTTI_BUSY;
+    }
     tutti_status status = await_arrival(lane, peer, lane->call);
     if (status != TUTTI_OK) {
         return status;
@@ -120,16 +152,35 @@ tutti_status tti_await_one(struct tti_lane *lane, int peer)
     return TUTTI_OK;
 }
 
+static tutti_status cancelled(struct tti_lane *lane, int by, const uint64_t own[2])
+{
+    tutti_operation kind = lane->op->kind;
+    if (tti_kind_waits_for_all(tti_descriptor_kind(own))) {
+        lane->digest = (uint32_t)lane->call; /* all ranks have seen it: all forget it */
+    }
+    tti_error_set(lane->error, TUTTI_CANCELLED, "rank %d has cancelled this %s (call %llu of lane %d)", by,
+                  tutti_operation_name(kind), (unsigned long long)lane->call, lane->index);
+    lane->error->suspect = by;
+    return TUTTI_CANCELLED;
+}
+
 tutti_status tti_await_all(struct tti_lane *lane)
 {
     struct tti_engine *e = lane->engine;
+    if (lane->arriving) {
+        return TUTTI_BUSY;
+    }
     int different = -1;
     int diverged = -1;
+    int marked = -1; /* the lowest rank that has cancelled */
     bool everybody_waits = true;
     uint64_t theirs[2] = {0, 0};
+    uint64_t own[2] = {lane->descriptor[0], lane->descriptor[1]};
     uint32_t before = tti_arrival_of(lane, e->rank, lane->call)->digest;
+    bool own_mark = tti_descriptor_uncancel(own);
     for (int r = 0; r < e->size; r++) {
         if (r == e->rank) {
+            marked = own_mark && marked < 0 ? r : marked;
             continue;
         }
         tutti_status status = await_arrival(lane, r, lane->call);
@@ -138,7 +189,8 @@ tutti_status tti_await_all(struct tti_lane *lane)
         }
         const struct tti_arrival *line = tti_arrival_of(lane, r, lane->call);
         uint64_t d[2] = {line->descriptor[0], line->descriptor[1]};
-        if (d[0] != lane->descriptor[0] || d[1] != lane->descriptor[1]) {
+        marked = tti_descriptor_uncancel(d) && marked < 0 ? r : marked;
+        if (d[0] != own[0] || d[1] != own[1]) {
             everybody_waits = everybody_waits && tti_kind_waits_for_all(tti_descriptor_kind(d));
             if (different < 0) {
                 different = r;
@@ -151,7 +203,7 @@ tutti_status tti_await_all(struct tti_lane *lane)
         }
     }
     lane->credit = lane->call;
-    if (__builtin_expect(different < 0 && diverged < 0, 1)) {
+    if (__builtin_expect(different < 0 && diverged < 0 && marked < 0, 1)) {
         return TUTTI_OK;
     }
     if (diverged >= 0 && tti_kind_waits_for_all(lane->op->kind)) {
@@ -165,13 +217,25 @@ tutti_status tti_await_all(struct tti_lane *lane)
         return tti_fault_raise(e, lane, suspects, lane->error);
     }
     if (different < 0) {
-        return TUTTI_OK;
+        return marked < 0 ? TUTTI_OK : cancelled(lane, marked, own);
     }
     if (everybody_waits && tti_kind_waits_for_all(lane->op->kind)) {
         /* All ranks have seen all descriptors: all forget them. */
         lane->digest = (uint32_t)lane->call;
     }
     return mismatch(lane, different, theirs);
+}
+
+tutti_status tti_agree(struct tti_lane *lane, const tutti_op *op)
+{
+    tti_descriptor_agree(lane->descriptor);
+    if (op->failed == TUTTI_CANCELLED) {
+        tti_descriptor_cancel(lane->descriptor);
+    } else if (op->failed != TUTTI_OK) {
+        tti_descriptor_fail(lane->descriptor);
+    }
+    tutti_status status = tti_arrive(lane, NULL, 0);
+    return status == TUTTI_OK ? tti_await_all(lane) : status;
 }
 
 /* Leaves that wait for this root in the same call must not wait for ever. */

@@ -61,7 +61,7 @@ tutti_status tti_run_broadcast(struct tti_lane *lane, const tutti_op *op)
 {
     size_t bytes = op->count * tutti_dtype_size(op->dtype);
     bool root = lane->engine->rank == op->root;
-    if (bytes > TTI_PAYLOAD) {
+    if (!tti_is_inline(lane, op)) {
         return root ? as_root(lane, op, bytes) : as_leaf(lane, op, bytes);
     }
     tutti_status status = tti_arrive(lane, op->dst, root ? bytes : 0);

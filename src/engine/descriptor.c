@@ -62,9 +62,17 @@ void tti_descriptor_make(const tutti_op *op, int size, uint64_t descriptor[2])
     descriptor[1] = count | (uint64_t)(op->user_tag >> 16) << 48;
 }
 
-/* Kinds that no operation has: a rank that cannot take part, in a call where all wait for all, and in a rooted one. */
+/* Kinds that no operation has: a rank that cannot take part, in a call where all wait for all, and in a rooted one; the
+ * round before a rooted call that may be cancelled; and a rank that has cancelled, as a bit. */
 #define KIND_FAILED_ALL    31
-#define KIND_FAILED_ROOTED 30
+#define KIND_FAILED_ROOTED 28
+#define AGREES             8
+#define CANCELLED          16
+
+static bool is_failed(tutti_operation kind)
+{
+    return kind == KIND_FAILED_ALL || kind == KIND_FAILED_ROOTED;
+}
 
 void tti_descriptor_fail(uint64_t descriptor[2])
 {
@@ -72,31 +80,60 @@ void tti_descriptor_fail(uint64_t descriptor[2])
     descriptor[0] = (descriptor[0] & ~UINT64_C(31)) | (all ? KIND_FAILED_ALL : KIND_FAILED_ROOTED);
 }
 
+void tti_descriptor_cancel(uint64_t descriptor[2])
+{
+    descriptor[0] |= CANCELLED;
+}
+
+bool tti_descriptor_uncancel(uint64_t descriptor[2])
+{
+    bool cancelled = (descriptor[0] & CANCELLED) && !is_failed(tti_descriptor_kind(descriptor));
+    descriptor[0] &= cancelled ? ~(uint64_t)CANCELLED : ~UINT64_C(0);
+    return cancelled;
+}
+
+void tti_descriptor_agree(uint64_t descriptor[2])
+{
+    descriptor[0] |= AGREES;
+}
+
 tutti_operation tti_descriptor_kind(const uint64_t descriptor[2])
 {
     return (tutti_operation)(descriptor[0] & 31);
 }
 
+static bool is_rooted(tutti_operation kind)
+{
+    return kind == TUTTI_OP_REDUCE || kind == TUTTI_OP_BROADCAST || kind == TUTTI_OP_GATHER || kind == TUTTI_OP_SCATTER;
+}
+
 bool tti_kind_waits_for_all(tutti_operation kind)
 {
+    if (is_failed(kind)) {
+        return kind == KIND_FAILED_ALL;
+    }
+    kind &= ~CANCELLED;
     return kind == TUTTI_OP_ALL_REDUCE || kind == TUTTI_OP_ALL_GATHER || kind == TUTTI_OP_REDUCE_SCATTER ||
-           kind == TUTTI_OP_ALL_TO_ALL || kind == TUTTI_OP_BARRIER || kind == KIND_FAILED_ALL;
+           kind == TUTTI_OP_ALL_TO_ALL || kind == TUTTI_OP_BARRIER || ((kind & AGREES) && is_rooted(kind & ~AGREES));
 }
 
 void tti_descriptor_text(const uint64_t descriptor[2], char *text, size_t capacity)
 {
     tutti_operation kind = tti_descriptor_kind(descriptor);
+    if (is_failed(kind)) {
+        snprintf(text, capacity, "the same but is out of memory");
+        return;
+    }
+    kind &= ~CANCELLED;
     if (kind == TUTTI_OP_BARRIER) {
         snprintf(text, capacity, "barrier");
         return;
     }
-    if (kind == KIND_FAILED_ALL || kind == KIND_FAILED_ROOTED) {
-        snprintf(text, capacity, "the same but is out of memory");
-        return;
-    }
+    bool cancellable = (kind & AGREES) && is_rooted(kind & ~AGREES);
+    kind &= cancellable ? ~AGREES : ~0;
     tutti_reduce_op redop = (tutti_reduce_op)(descriptor[0] >> 10 & 15);
     uint64_t tag = descriptor[0] >> 48 | descriptor[1] >> 48 << 16;
-    int used = snprintf(text, capacity, "%s(%s%s%s", tutti_operation_name(kind),
+    int used = snprintf(text, capacity, "%s%s(%s%s%s", cancellable ? "cancellable " : "", tutti_operation_name(kind),
                         tutti_dtype_name((tutti_dtype)(descriptor[0] >> 5 & 31)), redop ? " " : "",
                         redop ? tutti_reduce_op_name(redop) : "");
     size_t at = used > 0 && (size_t)used < capacity ? (size_t)used : capacity;

@@ -162,18 +162,83 @@ static run_function runner(tutti_operation kind)
  * that calls something else, and stays in step. */
 static tutti_status run_failed(struct tti_lane *lane, const tutti_op *op)
 {
-    tti_descriptor_fail(lane->descriptor);
+    bool cancelled = op->failed == TUTTI_CANCELLED;
+    if (cancelled) {
+        tti_descriptor_cancel(lane->descriptor);
+    } else {
+        tti_descriptor_fail(lane->descriptor);
+    }
     tutti_status status = tti_arrive(lane, NULL, 0);
     if (status == TUTTI_OK && tti_kind_waits_for_all(op->kind)) {
         status = tti_await_all(lane);
     }
-    return status == TUTTI_OK || status == TUTTI_MISMATCH ? op->failed : status;
+    return !cancelled && (status == TUTTI_OK || status == TUTTI_MISMATCH) ? op->failed : status;
 }
 
 const char *tti_engine_supports(const struct tti_engine *e, const tutti_op *op)
 {
     (void)e;
     return runner(op->kind) || op->kind == TUTTI_OP_SEND || op->kind == TUTTI_OP_RECV ? "native" : NULL;
+}
+
+/* A rank that comes late to a call that others gave up is told before it starts. */
+static tutti_status look_for_failure(struct tti_lane *lane, tutti_error *error)
+{
+    struct tti_engine *e = lane->engine;
+    /* acquire: pairs with tti_ring_alarm, and with remember() in fault.c */
+    uint32_t alarm = atomic_load_explicit(tti_alarm(e), memory_order_acquire);
+    if (__builtin_expect(
+            alarm == lane->alarm_seen && atomic_load_explicit(&e->failed, memory_order_acquire) == TUTTI_OK, 1)) {
+        return TUTTI_OK;
+    }
+    lane->op = NULL;
+    tutti_status status = tti_fault_check(e, NULL, -1, error);
+    if (status == TUTTI_OK) {
+        lane->alarm_seen = alarm;
+    }
+    return status;
+}
+
+static void begin_call(struct tti_lane *lane, tutti_op *op)
+{
+    lane->op = op;
+    lane->timeout_ms = op->timeout_ms;
+    lane->started_ns = op->begun_ns;
+    lane->deadline_ns = op->begun_ns != 0 ? tti_deadline_ns(op->begun_ns, op->timeout_ms) : 0;
+    lane->awaited_call = ++lane->call;
+    lane->staged = false;
+    tti_wait_begin(lane);
+    tti_descriptor_make(op, lane->engine->size, lane->descriptor);
+}
+
+static tutti_status end_call(struct tti_lane *lane, const tutti_op *op, tutti_status status)
+{
+    /* Nobody may wait for this rank's phases of this call any more: see stage.c. But a rank that has failed with the
+     * group announces nothing: its windows are not what the others' waits would take them for. They see the alarm
+     * instead. Rooted calls announce it even when they used no window: the others may have called something else, with
+     * windows, and returned without noticing. */
+    bool failed = status != TUTTI_OK && atomic_load_explicit(&lane->engine->failed, memory_order_acquire) != TUTTI_OK;
+    if (!failed && (lane->staged || status != TUTTI_OK || !tti_kind_waits_for_all(op->kind))) {
+        tti_advance(lane, TTI_PHASE_FINAL);
+        lane->cursor = (lane->cursor + 1) % TTI_WINDOWS;
+    }
+    lane->op = NULL;
+    return status;
+}
+
+static bool needs_agreement(const struct tti_lane *lane, const tutti_op *op)
+{
+    return (op->flags & TUTTI_CANCELLABLE) && lane->engine->size > 1 && !tti_kind_waits_for_all(op->kind);
+}
+
+static tutti_status run_solo(struct tti_lane *lane, const tutti_op *op)
+{
+    lane->op = NULL;
+    if (op->failed == TUTTI_CANCELLED) {
+        return tti_error_set(lane->error, TUTTI_CANCELLED, "rank 0 has cancelled this %s (call %llu of lane %d)",
+                             tutti_operation_name(op->kind), (unsigned long long)lane->call, lane->index);
+    }
+    return op->failed != TUTTI_OK ? op->failed : tti_run_solo(lane, op);
 }
 
 tutti_status tti_engine_run(struct tti_engine *e, tutti_op *op, tutti_error *error)
@@ -183,42 +248,74 @@ tutti_status tti_engine_run(struct tti_engine *e, tutti_op *op, tutti_error *err
     if (!run) {
         return tti_error_set(error, TUTTI_UNSUPPORTED, "the shared-memory engine has no operation %d", op->kind);
     }
-    /* acquire: pairs with tti_ring_alarm. A rank that comes late to a call that others gave up is told before it starts. */
-    uint32_t alarm = atomic_load_explicit(tti_alarm(e), memory_order_acquire);
-    if (__builtin_expect(alarm != lane->alarm_seen || atomic_load_explicit(&e->failed, memory_order_acquire), 0)) {
-        lane->op = NULL;
-        tutti_status status = tti_fault_check(e, NULL, -1, error);
-        if (status != TUTTI_OK) {
-            return status;
-        }
-        lane->alarm_seen = alarm;
+    tutti_status status = look_for_failure(lane, error);
+    if (status != TUTTI_OK) {
+        return status;
     }
-    lane->op = op;
     lane->error = error;
-    lane->started_ns = 0;
-    lane->timeout_ms = op->timeout_ms;
-    op->sequence = (int64_t)++lane->call;
-    lane->awaited_call = lane->call;
+    begin_call(lane, op);
+    op->sequence = (int64_t)lane->call;
     if (e->size == 1) {
-        return op->failed != TUTTI_OK ? op->failed : tti_run_solo(lane, op);
+        return run_solo(lane, op);
     }
-    tti_descriptor_make(op, e->size, lane->descriptor);
-    lane->staged = false;
+    if (needs_agreement(lane, op)) {
+        status = tti_agree(lane, op);
+        if (status != TUTTI_OK) {
+            bool own = op->failed != TUTTI_OK && op->failed != TUTTI_CANCELLED && status == TUTTI_MISMATCH;
+            return end_call(lane, op, own ? op->failed : status);
+        }
+        begin_call(lane, op);
+    }
     if (op->failed != TUTTI_OK) {
-        run = run_failed;
+        return end_call(lane, op, run_failed(lane, op));
     }
-    bool direct = op->failed == TUTTI_OK && tti_is_direct(lane, op);
-    tutti_status status = direct ? tti_run_direct(lane, op) : run(lane, op);
-    /* Nobody may wait for this rank's phases of this call any more: see stage.c. But a rank that has failed with the group
-     * announces nothing: its windows are not what the others' waits would take them for. They see the alarm instead. Rooted calls announce it even when they used no window: the others may have
-     * called something else, with windows, and returned without noticing. */
-    bool failed = status != TUTTI_OK && atomic_load_explicit(&e->failed, memory_order_acquire) != TUTTI_OK;
-    if (!failed && (lane->staged || status != TUTTI_OK || !tti_kind_waits_for_all(op->kind))) {
-        tti_advance(lane, TTI_PHASE_FINAL);
-        lane->cursor = (lane->cursor + 1) % TTI_WINDOWS;
+    return end_call(lane, op, tti_is_direct(lane, op) ? tti_run_direct(lane, op) : run(lane, op));
+}
+
+/* ---- small calls in two steps ---------------------------------------------------------------------------------------- */
+
+int32_t tti_engine_start(struct tti_engine *e, tutti_op *op)
+{
+    struct tti_lane *lane = &e->lanes[op->lane];
+    tutti_error unused;
+    if (e->size == 1 || op->failed != TUTTI_OK || !runner(op->kind) || !tti_is_inline(lane, op) ||
+        needs_agreement(lane, op) || !tti_has_credit(lane, lane->call + 1) ||
+        look_for_failure(lane, &unused) != TUTTI_OK) {
+        return 0;
     }
-    lane->op = NULL;
-    return status;
+    lane->error = &unused; /* nothing that can fail happens before the first wait */
+    begin_call(lane, op);
+    op->sequence = (int64_t)lane->call;
+    lane->arriving = true;
+    runner(op->kind)(lane, op);
+    lane->arriving = false;
+    lane->error = NULL;
+    return 1;
+}
+
+int32_t tti_engine_poll(struct tti_engine *e, const tutti_op *op)
+{
+    struct tti_lane *lane = &e->lanes[op->lane];
+    /* acquire: pairs with tti_ring_alarm; finish will say what it means */
+    return tti_arrivals_complete(lane, op) ||
+           atomic_load_explicit(tti_alarm(e), memory_order_acquire) != lane->alarm_seen ||
+           (lane->deadline_ns != 0 && tti_now_ns() >= lane->deadline_ns);
+}
+
+tutti_status tti_engine_finish(struct tti_engine *e, tutti_op *op, tutti_error *error)
+{
+    struct tti_lane *lane = &e->lanes[op->lane];
+    lane->error = error;
+    lane->arrived = true;
+    tti_wait_begin(lane); /* perhaps on another thread */
+    tutti_status status = runner(op->kind)(lane, op);
+    lane->arrived = false;
+    return end_call(lane, op, status);
+}
+
+void tti_engine_abort(struct tti_engine *e, int32_t lane, const tutti_error *cause)
+{
+    tti_fault_abort(e, lane, cause);
 }
 
 size_t tti_engine_describe(struct tti_engine *e, char *text, size_t capacity)

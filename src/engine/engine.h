@@ -49,6 +49,17 @@ void tti_engine_destroy(struct tti_engine *engine);
 /* The functions behind tutti_backend_ops of the same names. */
 const char *tti_engine_supports(const struct tti_engine *engine, const tutti_op *op);
 tutti_status tti_engine_run(struct tti_engine *engine, tutti_op *op, tutti_error *error);
+int32_t tti_engine_start(struct tti_engine *engine, tutti_op *op);
+int32_t tti_engine_poll(struct tti_engine *engine, const tutti_op *op);
+tutti_status tti_engine_finish(struct tti_engine *engine, tutti_op *op, tutti_error *error);
+void tti_engine_abort(struct tti_engine *engine, int32_t lane, const tutti_error *cause);
+tutti_status tti_engine_post_p2p(struct tti_engine *engine, tutti_op *const *ops, size_t count, int64_t timeout_ms,
+                                 void **batch, tutti_error *error);
+int32_t tti_engine_test_p2p(struct tti_engine *engine, void *batch);
+void tti_engine_attend_p2p(struct tti_engine *engine, void *batch, int64_t until_ns);
+void tti_engine_wake_p2p(struct tti_engine *engine);
+int32_t tti_engine_cancel_p2p(struct tti_engine *engine, void *batch);
+tutti_status tti_engine_end_p2p(struct tti_engine *engine, void *batch, tutti_error *error);
 tutti_status tti_engine_run_p2p(struct tti_engine *engine, tutti_op *const *ops, size_t count, int64_t timeout_ms,
                                 tutti_error *error);
 tutti_status tti_engine_probe(struct tti_engine *engine, int32_t peer, int32_t tag, int32_t *found,

@@ -58,6 +58,12 @@ static tutti_status revoked(struct tti_engine *e, tutti_error *error)
     return TUTTI_REVOKED;
 }
 
+/* A record speaks of one call, or (call 0) of whatever is being waited for on its lane. */
+static bool is_about(const struct tti_lane *lane, int32_t where, uint64_t call)
+{
+    return lane && lane->op && where == lane->index && (call == lane->call || call == 0);
+}
+
 /* Another rank's record, read once and made safe to print. */
 static tutti_status adopt(struct tti_engine *e, struct tti_lane *lane, int rank, tutti_error *error)
 {
@@ -75,12 +81,20 @@ static tutti_status adopt(struct tti_engine *e, struct tti_lane *lane, int rank,
     append_ranks(names, sizeof(names), suspects, e->size);
 
     tutti_error text;
-    tti_error_set(&text, cause, "rank %d gave up %s (call %llu, lane %d): %s%s%s", rank,
-                  tutti_operation_name(operation), (unsigned long long)call, where, tutti_status_string(cause),
+    char what[64];
+    if (where < 0) {
+        snprintf(what, sizeof(what), "its messages");
+    } else if (call == 0) {
+        snprintf(what, sizeof(what), "lane %d", where);
+    } else {
+        snprintf(what, sizeof(what), "%.16s (call %llu, lane %d)", tutti_operation_name(operation),
+                 (unsigned long long)call, where);
+    }
+    tti_error_set(&text, cause, "rank %d gave up %s: %s%s%s", rank, what, tutti_status_string(cause),
                   names[0] ? "; suspected: rank " : "", names);
-    text.suspect = first_rank(suspects, e->size);
+    text.suspect = names[0] ? first_rank(suspects, e->size) : rank;
     remember(e, &text);
-    if (lane && lane->op && where == lane->index && call == lane->call && cause != TUTTI_OK) {
+    if (is_about(lane, where, call) && cause != TUTTI_OK) {
         text.scope = TUTTI_SCOPE_GROUP;
         *error = text;
         return cause;
@@ -88,10 +102,23 @@ static tutti_status adopt(struct tti_engine *e, struct tti_lane *lane, int rank,
     return revoked(e, error);
 }
 
+/* Another lane of this rank may have seen the failure of this very call first: it is still this call's. */
+static bool concerns(const struct tti_engine *e, const struct tti_lane *lane, int rank)
+{
+    const struct tti_fault *f = tti_fault_of(e, rank);
+    /* acquire: pairs with the release in fail_group; the record is complete */
+    return atomic_load_explicit(&f->state, memory_order_acquire) != TTI_FAULT_NONE && is_about(lane, f->lane, f->call);
+}
+
 tutti_status tti_fault_check(struct tti_engine *e, struct tti_lane *lane, int publisher, tutti_error *error)
 {
     /* acquire: pairs with remember() */
     if (atomic_load_explicit(&e->failed, memory_order_acquire) != TUTTI_OK) {
+        for (int r = 0; lane && r < e->size; r++) {
+            if (r != e->rank && concerns(e, lane, r)) {
+                return adopt(e, lane, r, error);
+            }
+        }
         return revoked(e, error);
     }
     for (int r = 0; r < e->size; r++) {
@@ -111,25 +138,77 @@ tutti_status tti_fault_check(struct tti_engine *e, struct tti_lane *lane, int pu
     return TUTTI_OK;
 }
 
-tutti_status tti_fault_raise(struct tti_engine *e, struct tti_lane *lane, const uint64_t *suspects, tutti_error *error)
+/* What a record speaks of. */
+struct place {
+    int32_t lane; /* -1: messages */
+    tutti_operation operation;
+    uint64_t call;
+};
+
+static tutti_status fail_group(struct tti_engine *e, struct place place, const uint64_t *suspects, tutti_error *error)
 {
     error->scope = TUTTI_SCOPE_GROUP;
     error->suspect = first_rank(suspects, e->size);
-    remember(e, error);
     struct tti_fault *f = tti_fault_of(e, e->rank);
     pthread_mutex_lock(&e->failure_lock); /* two lanes of this rank may fail at once: the first record stays */
     if (atomic_load_explicit(&f->state, memory_order_relaxed) == TTI_FAULT_NONE) {
         f->cause = error->status;
-        f->lane = lane ? lane->index : -1;
-        f->operation = lane && lane->op ? lane->op->kind : TUTTI_OP_NONE;
-        f->call = lane ? lane->call : 0;
+        f->lane = place.lane;
+        f->operation = place.operation;
+        f->call = place.call;
         memcpy(f->suspects, suspects, sizeof(f->suspects));
         /* release: pairs with the acquire in tti_fault_check of the others */
         atomic_store_explicit(&f->state, TTI_FAULT_FAILED, memory_order_release);
     }
     pthread_mutex_unlock(&e->failure_lock);
+    remember(e, error); /* after the record: whoever sees the failure finds it */
     tti_ring_alarm(e);
     return error->status;
+}
+
+tutti_status tti_fault_raise(struct tti_engine *e, struct tti_lane *lane, const uint64_t *suspects, tutti_error *error)
+{
+    struct place place = {.lane = -1};
+    if (lane) {
+        place = (struct place){lane->index, lane->op ? lane->op->kind : TUTTI_OP_NONE, lane->call};
+    }
+    return fail_group(e, place, suspects, error);
+}
+
+/* The ranks that have not arrived at the newest call of this rank on the lane. Another thread may be in that call, so it is
+ * read from the ring. */
+static void add_laggards(const struct tti_engine *e, int32_t index, uint64_t *suspects)
+{
+    const struct tti_lane *lane = &e->lanes[index];
+    uint64_t newest = 0;
+    for (uint64_t slot = 0; slot < TTI_RING; slot++) {
+        uint64_t call = atomic_load_explicit(&tti_arrival_of(lane, e->rank, slot)->sequence, memory_order_acquire);
+        newest = call > newest ? call : newest;
+    }
+    for (int r = 0; r < e->size; r++) {
+        if (r != e->rank &&
+            atomic_load_explicit(&tti_arrival_of(lane, r, newest)->sequence, memory_order_acquire) < newest) {
+            suspects[r / 64] |= UINT64_C(1) << (r % 64);
+        }
+    }
+}
+
+void tti_fault_abort(struct tti_engine *e, int32_t lane, const tutti_error *cause)
+{
+    tutti_error error = *cause;
+    uint64_t suspects[TTI_MAX_RANKS / 64] = {0};
+    char names[200] = "";
+    if (cause->suspect >= 0 && cause->suspect < e->size) {
+        suspects[cause->suspect / 64] |= UINT64_C(1) << (cause->suspect % 64);
+    } else if (lane >= 0 && lane < e->layout.lanes) {
+        add_laggards(e, lane, suspects);
+    }
+    append_ranks(names, sizeof(names), suspects, e->size);
+    if (names[0]) {
+        tti_error_set(&error, cause->status, "%.300s; not arrived there: rank %.100s", cause->message, names);
+        error.elapsed_ms = cause->elapsed_ms;
+    }
+    fail_group(e, (struct place){.lane = lane}, suspects, &error);
 }
 
 tutti_status tti_fault_timeout(struct tti_lane *lane, int publisher)

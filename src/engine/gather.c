@@ -37,7 +37,7 @@ tutti_status tti_run_gather(struct tti_lane *lane, const tutti_op *op)
     struct tti_engine *e = lane->engine;
     size_t bytes = op->count * tutti_dtype_size(op->dtype);
     bool root = e->rank == op->root;
-    if (bytes > TTI_PAYLOAD) {
+    if (!tti_is_inline(lane, op)) {
         return root ? as_root(lane, op, bytes) : tti_stage_for_root(lane, op, bytes);
     }
     tutti_status status = tti_arrive(lane, op->src, bytes);

@@ -14,6 +14,36 @@ size_t tti_inline_limit(const tutti_op *op)
     return op->redop == TUTTI_PREMUL_SUM ? SCALE_AT : TTI_PAYLOAD;
 }
 
+bool tti_is_inline(const struct tti_lane *lane, const tutti_op *op)
+{
+    size_t size = (size_t)lane->engine->size;
+    size_t bytes = op->count * tutti_dtype_size(op->dtype);
+    size_t total = 0;
+    switch (op->kind) {
+    case TUTTI_OP_BARRIER:
+        return true;
+    case TUTTI_OP_ALL_REDUCE:
+    case TUTTI_OP_REDUCE:
+        return bytes <= tti_inline_limit(op);
+    case TUTTI_OP_BROADCAST:
+    case TUTTI_OP_GATHER:
+        return bytes <= TTI_PAYLOAD;
+    case TUTTI_OP_SCATTER:
+        return bytes <= TTI_PAYLOAD / size;
+    case TUTTI_OP_ALL_GATHER:
+        return tti_part_bytes_max(&op->recv_parts, (int)size) <= TTI_PAYLOAD;
+    case TUTTI_OP_ALL_TO_ALL:
+        return !op->send_parts.counts && tti_part_bytes(&op->send_parts, 0) <= TTI_PAYLOAD / size;
+    case TUTTI_OP_REDUCE_SCATTER:
+        for (size_t r = 0; r < size && total <= TTI_PAYLOAD; r++) {
+            total += tti_part_bytes(&op->send_parts, (int)r);
+        }
+        return total <= tti_inline_limit(op);
+    default:
+        return false;
+    }
+}
+
 tutti_status tti_inline_arrive(struct tti_lane *lane, const void *data, size_t bytes)
 {
     if (lane->op->redop != TUTTI_PREMUL_SUM) {

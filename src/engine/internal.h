@@ -24,8 +24,12 @@ struct tti_lane {
     uint32_t cursor;     /* where the next call starts in the ring of windows */
     bool committed;      /* the windows may be written */
     bool staged;         /* this call uses windows, its own or others' */
-    uint64_t call;       /* number of the current call, from 1 */
-    uint64_t credit;     /* every peer has arrived at this call */
+    bool arriving;       /* only its arrival is wanted now: the first wait returns BUSY */
+    bool arrived;        /* that has been done: its arrival is there already */
+    unsigned spin_polls; /* how the current call waits, see tti_wait_begin */
+    int64_t yield_ns;
+    uint64_t call;   /* number of the current call, from 1 */
+    uint64_t credit; /* every peer has arrived at this call */
     struct tti_stamp stamps[TTI_WINDOWS];
     const void **sources;   /* size entries, for folds */
     double *scales;         /* size entries */
@@ -54,9 +58,10 @@ struct tti_engine {
     bool direct;       /* every rank can reach every buffer */
     tti_commit_function commit;
     void *commit_user;
-    unsigned spin_polls; /* polls with a pause before yielding      */
-    int64_t yield_ns;    /* yielding before sleeping                */
-    int64_t sleep_ns;    /* bound of one sleep                      */
+    unsigned spin_polls;       /* polls with a pause before yielding      */
+    unsigned background_polls; /* the same beside the application's threads */
+    int64_t yield_ns;          /* yielding before sleeping                */
+    int64_t sleep_ns;          /* bound of one sleep                      */
     double ranks_per_cpu;
     pthread_mutex_t sleep_lock; /* threads that wait for messages share one bit per peer */
     int message_sleepers;       /* how many do, under the lock */
@@ -144,6 +149,9 @@ void tti_wake_own(const struct tti_engine *e, _Atomic uint32_t *word);
 void tti_pause(void);
 void tti_wait_policy(struct tti_engine *e, int64_t spin_ns, int64_t yield_ns);
 
+/* How the lane's call is going to wait: a call beside the application's own threads must not keep a CPU from them. */
+void tti_wait_begin(struct tti_lane *lane);
+
 /* ---- fault.c: failing, and learning that others have -------------------------------------------------------------- */
 
 /* The group has failed, or a peer that is needed has gone. publisher -1: nobody in particular. OK if all is well. */
@@ -151,6 +159,9 @@ tutti_status tti_fault_check(struct tti_engine *e, struct tti_lane *lane, int pu
 
 /* Fails the group from this rank: writes the record, rings the alarm, remembers the error, returns `cause`. */
 tutti_status tti_fault_raise(struct tti_engine *e, struct tti_lane *lane, const uint64_t *suspects, tutti_error *error);
+
+/* Fails the group for a reason that lies outside the engine; adds who has not arrived at the lane's newest call. */
+void tti_fault_abort(struct tti_engine *e, int32_t lane, const tutti_error *cause);
 
 /* The deadline of the lane's call has passed: names every laggard and fails the group. */
 tutti_status tti_fault_timeout(struct tti_lane *lane, int publisher);
@@ -169,6 +180,15 @@ struct tti_attributes {
 /* Puts the own arrival into the ring, with `bytes` of payload. */
 tutti_status tti_arrive(struct tti_lane *lane, const void *payload, size_t bytes);
 tutti_status tti_arrive_staged(struct tti_lane *lane, uint32_t mark);
+
+/* Whether the current call, or the next one, can put its arrival into the ring without waiting. */
+bool tti_has_credit(struct tti_lane *lane, uint64_t call);
+
+/* Whether the current call will not have to wait for an arrival. */
+bool tti_arrivals_complete(const struct tti_lane *lane, const tutti_op *op);
+
+/* For rooted calls that may be cancelled: a round in which everybody hears whether somebody does not want to. */
+tutti_status tti_agree(struct tti_lane *lane, const tutti_op *op);
 
 /* Waits for the arrival of one peer / of all, and compares the calls. MISMATCH in tti_await_all leaves the group usable
  * if every rank's call waits for all. */
@@ -247,6 +267,9 @@ static inline void tti_copy(void *dst, const void *src, size_t n)
 
 /* Bytes of input that fit, for this op. */
 size_t tti_inline_limit(const tutti_op *op);
+/* Whether the call is of this class: a function of the call and the group's size only. Such a call does nothing before it
+ * has arrived that could not be done again. */
+bool tti_is_inline(const struct tti_lane *lane, const tutti_op *op);
 tutti_status tti_inline_arrive(struct tti_lane *lane, const void *data, size_t bytes);
 /* Folds `count` elements from byte `from` of every rank's payload into dst. */
 void tti_inline_fold(struct tti_lane *lane, void *dst, size_t from, size_t count);
@@ -278,6 +301,12 @@ tutti_operation tti_descriptor_kind(const uint64_t descriptor[2]);
 bool tti_kind_waits_for_all(tutti_operation kind);
 /* Turns a descriptor into that of a rank that cannot take part in the call: it equals nobody's who can. */
 void tti_descriptor_fail(uint64_t descriptor[2]);
+/* ... of a rank that has cancelled the call. */
+void tti_descriptor_cancel(uint64_t descriptor[2]);
+/* Takes that mark off; true if it was there. */
+bool tti_descriptor_uncancel(uint64_t descriptor[2]);
+/* Turns the descriptor of a rooted call into that of the round before it, see tti_agree. */
+void tti_descriptor_agree(uint64_t descriptor[2]);
 
 /* ---- p2p.c -------------------------------------------------------------------------------------------------------------------- */
 

@@ -16,7 +16,7 @@
 
 #include "engine/internal.h"
 
-/* One send or recv that this rank has posted; lives on the stack of the call that waits for it. */
+/* One send or recv that this rank has posted; part of a posting. */
 struct tti_request {
     struct tti_request *next;
     tutti_op *op;
@@ -28,6 +28,25 @@ struct tti_request {
     uint64_t moved;     /* bytes copied so far          */
     bool orphan;        /* its peer had left before the last round began */
     tutti_message came; /* recv: what was matched     */
+};
+
+#define TTI_POSTING_FEW 4
+
+/* Requests that were posted together; see p2p.c. One thread at a time attends to it. */
+struct tti_posting {
+    struct tti_posting *next_idle;
+    struct tti_engine *e;
+    struct tti_request *requests; /* few, or of their own memory */
+    size_t count;
+    int64_t timeout_ms;
+    int64_t started_ns; /* 0 until the first look at the clock */
+    int64_t deadline_ns;
+    uint32_t alarm_seen;
+    uint32_t wakes_seen;
+    bool over; /* with this status, if it is not OK, and else each request's own */
+    tutti_status status;
+    tutti_error error;
+    struct tti_request few[TTI_POSTING_FEW];
 };
 
 /* A message that has arrived or been announced, and is not received yet. */
@@ -70,6 +89,9 @@ struct tti_p2p {
     int64_t sequence;
     _Atomic uint32_t alarm_clean; /* relaxed: the last value of the alarm word that meant no harm */
     _Atomic uint32_t completed;   /* bumped when a request of another thread has ended: what that thread sleeps on */
+    _Atomic uint32_t wakes;       /* bumped to make those who attend return */
+    uint32_t worker_wakes_seen;   /* by tti_p2p_attend_any, which one thread calls */
+    struct tti_posting *idle;     /* for the next asynchronous messages */
     struct tti_peer *peers;
 };
 
@@ -109,5 +131,21 @@ void tti_p2p_finish(struct tti_p2p *p, struct tti_request *request, tutti_status
 
 /* p2p_move.c, with the lock held: one round over all peers. True if anything moved. */
 bool tti_p2p_progress(struct tti_engine *e, tutti_error *error, tutti_status *status);
+
+/* p2p.c: takes an unfinished request out of everything that points to it; with the lock held */
+void tti_p2p_withdraw(struct tti_engine *e, struct tti_request *request, tutti_status status);
+
+/* p2p_wait.c */
+
+/* Moves everybody's messages as far as they go. An error has failed the group. */
+tutti_status tti_p2p_move(struct tti_engine *e, tutti_error *error);
+/* The same, then looks whether the posting is over. */
+bool tti_p2p_test(struct tti_posting *p);
+/* Waits until it is over: true; false at until_ns or when tti_engine_wake_p2p was called since the last test. */
+bool tti_p2p_attend(struct tti_posting *p, int64_t until_ns);
+/* Waits until any message may have moved. */
+void tti_p2p_attend_any(struct tti_engine *e, int64_t until_ns);
+/* "recv from rank 1, tag 7" */
+void tti_p2p_describe(const tutti_op *op, char *text, size_t capacity);
 
 #endif

@@ -47,18 +47,22 @@ tutti_status tti_p2p_drain(struct tti_engine *e, int peer, tutti_error *error)
     if (posted - p->taken > TTI_ENVELOPES) {
         tti_error_set(error, TUTTI_PEER_CORRUPT, "rank %d claims to have sent %llu messages at once", peer,
                       (unsigned long long)(posted - p->taken));
+        error->suspect = peer;
         return TUTTI_PEER_CORRUPT;
     }
     for (; p->taken != posted; p->taken++) {
         struct tti_envelope v = *tti_envelope(e, peer, e->rank, p->taken);
         struct tti_incoming *m = calloc(1, sizeof(*m));
         if (!m) {
-            return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a message from rank %d", peer);
+            tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a message from rank %d", peer);
+            error->suspect = peer;
+            return TUTTI_NO_MEMORY;
         }
         if (!envelope_valid(&v, p->taken + 1)) {
             free(m);
             tti_error_set(error, TUTTI_PEER_CORRUPT, "message %llu from rank %d is announced with impossible values",
                           (unsigned long long)p->taken + 1, peer);
+            error->suspect = peer;
             return TUTTI_PEER_CORRUPT;
         }
         m->number = v.number;

@@ -43,7 +43,7 @@ tutti_status tti_run_reduce(struct tti_lane *lane, const tutti_op *op)
 {
     size_t bytes = op->count * tutti_dtype_size(op->dtype);
     bool root = lane->engine->rank == op->root;
-    if (bytes > tti_inline_limit(op)) {
+    if (!tti_is_inline(lane, op)) {
         return root ? as_root(lane, op, bytes) : tti_stage_for_root(lane, op, bytes);
     }
     tutti_status status = tti_inline_arrive(lane, op->src, bytes);

@@ -78,23 +78,17 @@ static tutti_status staged(struct tti_lane *lane, const tutti_op *op, size_t mos
 tutti_status tti_run_reduce_scatter(struct tti_lane *lane, const tutti_op *op)
 {
     struct tti_engine *e = lane->engine;
-    size_t total = 0;
-    size_t before = 0;
-    for (int r = 0; r < e->size; r++) {
-        before = r == e->rank ? total : before;
-        total += tti_part_bytes(&op->send_parts, r);
-        if (total > TTI_PAYLOAD) {
-            break;
-        }
-    }
-    if (total > tti_inline_limit(op)) {
+    if (!tti_is_inline(lane, op)) {
         return staged(lane, op, tti_part_bytes_max(&op->send_parts, e->size));
     }
     unsigned char payload[TTI_PAYLOAD];
-    for (int r = 0, at = 0; r < e->size; r++) {
+    size_t total = 0;
+    size_t before = 0;
+    for (int r = 0; r < e->size; r++) {
         size_t n = tti_part_bytes(&op->send_parts, r);
-        tti_part_read(payload + at, op->src, &op->send_parts, r, 0, n);
-        at += (int)n;
+        before = r == e->rank ? total : before;
+        tti_part_read(payload + total, op->src, &op->send_parts, r, 0, n);
+        total += n;
     }
     tutti_status status = tti_inline_arrive(lane, payload, total);
     if (status == TUTTI_OK && (status = tti_await_all(lane)) == TUTTI_OK) {

@@ -89,7 +89,7 @@ static tutti_status inlined(struct tti_lane *lane, const tutti_op *op, size_t by
 tutti_status tti_run_scatter(struct tti_lane *lane, const tutti_op *op)
 {
     size_t bytes = op->count * tutti_dtype_size(op->dtype);
-    if (bytes * (size_t)lane->engine->size <= TTI_PAYLOAD) {
+    if (tti_is_inline(lane, op)) {
         return inlined(lane, op, bytes);
     }
     return lane->engine->rank == op->root ? as_root(lane, op, bytes) : as_leaf(lane, op, bytes);

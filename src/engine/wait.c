@@ -26,10 +26,13 @@
 #define SYS_futex_waitv 449
 #endif
 
-#define SLEEP_BLIND_NS  500000 /* the same without futex_waitv, for the alarm    */
-#define WAITV_MAX       128    /* FUTEX_WAITV_MAX of the kernel                             */
-#define POLLS_PER_LOOK  64     /* polls of the word for one look at the alarm               */
-#define YIELDS_PER_LOOK 8      /* yields for one look at the clock                          */
+#define SLEEP_BLIND_NS      500000 /* the same without futex_waitv, for the alarm    */
+#define WAITV_MAX           128    /* FUTEX_WAITV_MAX of the kernel                             */
+#define POLLS_PER_LOOK      64     /* polls of the word for one look at the alarm               */
+#define BACKGROUND_SPIN_NS  500
+#define BACKGROUND_YIELD_NS 20000
+
+#define YIELDS_PER_LOOK 8 /* yields for one look at the clock                          */
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a futex sits on the low half of a 64-bit word");
 
@@ -206,7 +209,7 @@ tutti_status tti_lane_wait_slow(struct tti_lane *lane, _Atomic uint64_t *word, u
 {
     struct tti_engine *e = lane->engine;
     tutti_status status;
-    for (unsigned i = 1; i <= e->spin_polls; i++) {
+    for (unsigned i = 1; i <= lane->spin_polls; i++) {
         tti_pause();
         if (atomic_load_explicit(word, memory_order_acquire) >= target) {
             return TUTTI_OK;
@@ -220,7 +223,7 @@ tutti_status tti_lane_wait_slow(struct tti_lane *lane, _Atomic uint64_t *word, u
         lane->started_ns = now;
         lane->deadline_ns = tti_deadline_ns(now, lane->timeout_ms);
     }
-    int64_t yield_until = now + e->yield_ns;
+    int64_t yield_until = now + lane->yield_ns;
     for (unsigned i = 1;; i++) {
         uint64_t seen = atomic_load_explicit(word, memory_order_acquire);
         if (seen >= target) {
@@ -286,7 +289,17 @@ void tti_wait_policy(struct tti_engine *e, int64_t spin_ns, int64_t yield_ns)
     if (yield_ns < 0) {
         yield_ns = e->ranks_per_cpu <= 1 ? 20000 : 1000000;
     }
-    double polls = (double)spin_ns / pause_ns();
+    double pause = pause_ns();
+    double polls = (double)spin_ns / pause;
     e->spin_polls = polls > 1e9 ? 1000000000u : (unsigned)polls;
+    e->background_polls = e->ranks_per_cpu <= 0.5 ? e->spin_polls : (unsigned)(BACKGROUND_SPIN_NS / pause);
     e->yield_ns = yield_ns;
+}
+
+void tti_wait_begin(struct tti_lane *lane)
+{
+    const struct tti_engine *e = lane->engine;
+    bool background = lane->op->background != 0;
+    lane->spin_polls = background ? e->background_polls : e->spin_polls;
+    lane->yield_ns = background && e->yield_ns > BACKGROUND_YIELD_NS ? BACKGROUND_YIELD_NS : e->yield_ns;
 }

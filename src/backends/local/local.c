@@ -248,16 +248,10 @@ static void close_group(void *state)
 }
 
 static const tutti_backend_ops ops = {
-    .size = sizeof(tutti_backend_ops),
+    TTI_ENGINE_OPS,
     .available = available,
     .open = open_group,
     .close = close_group,
-    .supports = tti_ops_supports,
-    .run = tti_ops_run,
-    .run_p2p = tti_ops_run_p2p,
-    .probe = tti_ops_probe,
-    .describe = tti_ops_describe,
-    .failure = tti_ops_failure,
 };
 
 const tutti_backend tti_backend_local = {
@@ -265,7 +259,6 @@ const tutti_backend tti_backend_local = {
     .size = sizeof(tutti_backend),
     .name = "local",
     .priority = 70,
-    .capabilities = TUTTI_CAP_RANK_ORDER | TUTTI_CAP_ROUND_ONCE | TUTTI_CAP_SAME_BITS | TUTTI_CAP_CHECKS_CALLS |
-                    TUTTI_CAP_ONE_PROCESS | TUTTI_CAP_ONE_HOST,
+    .capabilities = TTI_ENGINE_CAPABILITIES | TUTTI_CAP_ONE_PROCESS,
     .ops = &ops,
 };

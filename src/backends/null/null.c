@@ -92,6 +92,51 @@ static tutti_status run_p2p(void *state, tutti_op *const *ops, size_t count, int
     return TUTTI_OK;
 }
 
+/* Everything has ended when it is posted; a posting needs nothing but an address. */
+static tutti_status post_p2p(void *state, tutti_op *const *ops, size_t count, int64_t timeout_ms, void **batch,
+                             tutti_error *error)
+{
+    tutti_status status = run_p2p(state, ops, count, timeout_ms, error);
+    if (status == TUTTI_OK) {
+        *batch = state;
+    }
+    return status;
+}
+
+static int32_t test_p2p(void *state, void *batch)
+{
+    (void)state;
+    (void)batch;
+    return 1;
+}
+
+static void attend_p2p(void *state, void *batch, int64_t until_ns)
+{
+    (void)state;
+    (void)batch;
+    (void)until_ns;
+}
+
+static void wake_p2p(void *state)
+{
+    (void)state;
+}
+
+static int32_t cancel_p2p(void *state, void *batch)
+{
+    (void)state;
+    (void)batch;
+    return 0;
+}
+
+static tutti_status end_p2p(void *state, void *batch, tutti_error *error)
+{
+    (void)state;
+    (void)batch;
+    (void)error;
+    return TUTTI_OK;
+}
+
 static tutti_status probe(void *state, int32_t peer, int32_t tag, int32_t *found, tutti_message *message,
                           tutti_error *error)
 {
@@ -127,6 +172,12 @@ static const tutti_backend_ops ops = {
     .run = run,
     .run_p2p = run_p2p,
     .probe = probe,
+    .post_p2p = post_p2p,
+    .test_p2p = test_p2p,
+    .attend_p2p = attend_p2p,
+    .wake_p2p = wake_p2p,
+    .cancel_p2p = cancel_p2p,
+    .end_p2p = end_p2p,
 };
 
 const tutti_backend tti_backend_null = {

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fault: a network that is slow and breaks, on a machine that is neither. Whatever a group of this backend is asked goes to
+ * a group of another one, and rules say which operations are late, slow or fail on the way. See docs/fault.md.
+ *
+ * It has no start, poll and finish, so that every collective comes through run, where waiting is allowed.
+ */
+#include "backends/fault/fault.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/fault/inject.h"
+#include "backends/fault/inner.h"
+#include "base/error.h"
+
+static int32_t available(char *why, size_t capacity)
+{
+    snprintf(why, capacity, "%s", "always (fault.backend names the backend that it wraps)");
+    return 1;
+}
+
+static tutti_status prepare(const tutti_open_info *info, struct tti_faulty *s, tutti_error *error)
+{
+    const char *rules = info->setting(info->settings, "fault.rules");
+    rules = rules ? rules : "";
+    tutti_status status = tti_inner_find(info, &s->backend, error);
+    if (status == TUTTI_OK && strlen(rules) >= sizeof(s->text)) {
+        status =
+            tti_error_set(error, TUTTI_INVALID_ARGUMENT, "fault.rules is longer than %zu bytes", sizeof(s->text) - 1);
+    }
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    s->rank = info->rank;
+    s->size = info->world_size;
+    snprintf(s->text, sizeof(s->text), "%s", rules);
+    return tti_rules_parse(rules, &s->rules, error);
+}
+
+static tutti_status open_group(const tutti_open_info *info, void **state, tutti_error *error)
+{
+    tutti_error details;
+    struct tti_faulty *s = calloc(1, sizeof(*s));
+    tutti_status status = s ? prepare(info, s, &details) : tti_error_set(&details, TUTTI_NO_MEMORY, "no memory");
+    status = tti_inner_agree(info, s ? s->backend : NULL, status, &details);
+    if (status == TUTTI_OK) {
+        status = s->backend->ops->open(info, &s->inner, &details);
+    }
+    if (status != TUTTI_OK) {
+        if (error) {
+            *error = details;
+        }
+        free(s);
+        return status;
+    }
+    pthread_mutex_init(&s->lock, NULL);
+    *state = s;
+    return TUTTI_OK;
+}
+
+static void close_group(void *state)
+{
+    struct tti_faulty *s = state;
+    s->backend->ops->close(s->inner);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+static const char *supports(void *state, const tutti_op *op)
+{
+    struct tti_faulty *s = state;
+    return s->backend->ops->supports(s->inner, op);
+}
+
+static tutti_status run(void *state, tutti_op *op, tutti_error *error)
+{
+    return tti_inject_run(state, op, error);
+}
+
+static tutti_status no_messages(const struct tti_faulty *s, const char *what, tutti_error *error)
+{
+    return tti_error_set(error, TUTTI_UNSUPPORTED, "backend %s, which fault wraps, has no %s", s->backend->name, what);
+}
+
+static tutti_status run_p2p(void *state, tutti_op *const *ops, size_t count, int64_t timeout_ms, tutti_error *error)
+{
+    struct tti_faulty *s = state;
+    if (!s->backend->ops->run_p2p) {
+        return no_messages(s, "messages between ranks", error);
+    }
+    tutti_status status = tti_inject_messages(s, ops, count, timeout_ms, error);
+    return status == TUTTI_OK ? s->backend->ops->run_p2p(s->inner, ops, count, timeout_ms, error) : status;
+}
+
+static tutti_status probe(void *state, int32_t peer, int32_t tag, int32_t *found, tutti_message *message,
+                          tutti_error *error)
+{
+    struct tti_faulty *s = state;
+    if (!s->backend->ops->probe) {
+        return no_messages(s, "way to look for messages", error);
+    }
+    tutti_status status = tti_faulty_usable(s, error);
+    return status == TUTTI_OK ? s->backend->ops->probe(s->inner, peer, tag, found, message, error) : status;
+}
+
+static size_t describe(void *state, char *text, size_t capacity)
+{
+    struct tti_faulty *s = state;
+    int n = snprintf(text, capacity, "  fault: over %s; rules: %s\n", s->backend->name,
+                     s->rules.count > 0 ? s->text : "none");
+    size_t length = n > 0 ? (size_t)n : 0;
+    if (s->backend->ops->describe) {
+        size_t used = length < capacity ? length : capacity;
+        length += s->backend->ops->describe(s->inner, capacity > 0 ? text + used : NULL, capacity - used);
+    }
+    return length;
+}
+
+static tutti_status failure(void *state, tutti_error *error)
+{
+    return tti_faulty_failure(state, error);
+}
+
+static uint32_t capabilities(void *state)
+{
+    return tti_faulty_capabilities(state);
+}
+
+static void abort_group(void *state, int32_t lane, const tutti_error *cause)
+{
+    tti_faulty_fail(state, lane, cause);
+}
+
+/* ---- messages in two steps: what the rules say happens when they are posted ---------------------------------------- */
+
+static tutti_status post_p2p(void *state, tutti_op *const *ops, size_t count, int64_t timeout_ms, void **batch,
+                             tutti_error *error)
+{
+    struct tti_faulty *s = state;
+    if (!s->backend->ops->post_p2p) {
+        return no_messages(s, "asynchronous messages", error);
+    }
+    tutti_status status = tti_inject_messages(s, ops, count, timeout_ms, error);
+    return status == TUTTI_OK ? s->backend->ops->post_p2p(s->inner, ops, count, timeout_ms, batch, error) : status;
+}
+
+static int32_t test_p2p(void *state, void *batch)
+{
+    struct tti_faulty *s = state;
+    return s->backend->ops->test_p2p(s->inner, batch);
+}
+
+static void attend_p2p(void *state, void *batch, int64_t until_ns)
+{
+    struct tti_faulty *s = state;
+    if (s->backend->ops->attend_p2p) {
+        s->backend->ops->attend_p2p(s->inner, batch, until_ns);
+    }
+}
+
+static void wake_p2p(void *state)
+{
+    struct tti_faulty *s = state;
+    if (s->backend->ops->wake_p2p) {
+        s->backend->ops->wake_p2p(s->inner);
+    }
+}
+
+static int32_t cancel_p2p(void *state, void *batch)
+{
+    struct tti_faulty *s = state;
+    return s->backend->ops->cancel_p2p(s->inner, batch);
+}
+
+static tutti_status end_p2p(void *state, void *batch, tutti_error *error)
+{
+    struct tti_faulty *s = state;
+    return s->backend->ops->end_p2p(s->inner, batch, error);
+}
+
+static const tutti_backend_ops ops = {
+    .size = sizeof(tutti_backend_ops),
+    .available = available,
+    .open = open_group,
+    .close = close_group,
+    .supports = supports,
+    .run = run,
+    .run_p2p = run_p2p,
+    .probe = probe,
+    .describe = describe,
+    .failure = failure,
+    .capabilities = capabilities,
+    .abort = abort_group,
+    .post_p2p = post_p2p,
+    .test_p2p = test_p2p,
+    .attend_p2p = attend_p2p,
+    .wake_p2p = wake_p2p,
+    .cancel_p2p = cancel_p2p,
+    .end_p2p = end_p2p,
+};
+
+/* No static capabilities: what a group promises and where its ranks may be depends on the inner backend. The first is
+ * asked by `capabilities`, the second checked by tti_inner_agree. */
+const tutti_backend tti_backend_fault = {
+    .abi = TUTTI_BACKEND_ABI,
+    .size = sizeof(tutti_backend),
+    .name = "fault",
+    .priority = -2, /* never taken by "auto" */
+    .ops = &ops,
+};

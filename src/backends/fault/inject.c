@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An operation goes through up to three steps: a delay, the inner operation, and, if that was faster than the bandwidth
+ * allows, the rest of the time. An error takes the place of the inner operation, a drop that of everything.
+ *
+ * All waiting is sleep, because the CPU belongs to the application; in slices, to notice that the group has failed. A
+ * delay ends at the deadline of the operation at the latest, and the inner operation, which knows the same deadline,
+ * decides what that means: if the others have come meanwhile, nobody is late.
+ */
+#include "backends/fault/inject.h"
+
+#include <stdatomic.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+#define SLICE_NS INT64_C(20000000)
+#define GRACE_NS INT64_C(250000000) /* beyond its deadline, for a rank that drops out: see drop() */
+
+/* ---- the group's failure ------------------------------------------------------------------------------------------- */
+
+uint32_t tti_faulty_capabilities(const struct tti_faulty *s)
+{
+    return s->backend->ops->capabilities ? s->backend->ops->capabilities(s->inner) : s->backend->capabilities;
+}
+
+void tti_faulty_fail(struct tti_faulty *s, int32_t lane, const tutti_error *cause)
+{
+    pthread_mutex_lock(&s->lock);
+    if (!atomic_load_explicit(&s->failed, memory_order_relaxed)) { /* relaxed: written under this lock only */
+        s->failure = *cause;
+        /* release: pairs with the acquire in failed_here; the error is complete */
+        atomic_store_explicit(&s->failed, 1, memory_order_release);
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (s->backend->ops->abort) {
+        s->backend->ops->abort(s->inner, lane, cause);
+    }
+}
+
+static bool failed_here(const struct tti_faulty *s)
+{
+    /* acquire: pairs with the release in tti_faulty_fail */
+    return atomic_load_explicit(&s->failed, memory_order_acquire) != 0;
+}
+
+tutti_status tti_faulty_failure(struct tti_faulty *s, tutti_error *error)
+{
+    tutti_status status = s->backend->ops->failure ? s->backend->ops->failure(s->inner, error) : tti_error_clear(error);
+    if (status == TUTTI_OK && failed_here(s)) {
+        status = s->failure.status;
+        if (error) {
+            *error = s->failure;
+        }
+    }
+    return status;
+}
+
+tutti_status tti_faulty_usable(struct tti_faulty *s, tutti_error *error)
+{
+    if (!failed_here(s)) {
+        return TUTTI_OK;
+    }
+    tutti_error cause;
+    tti_faulty_failure(s, &cause);
+    tti_error_set(error, TUTTI_REVOKED, "the group failed earlier: %s; make a new group of the ranks that are left",
+                  cause.message);
+    if (error) {
+        error->scope = TUTTI_SCOPE_GROUP;
+        error->suspect = cause.suspect;
+        error->vendor_code = cause.status;
+    }
+    return TUTTI_REVOKED;
+}
+
+/* Whether waiting has lost its sense. `failure` tells what this rank has learnt; a probe also looks what others say. */
+static bool group_failed(struct tti_faulty *s)
+{
+    if (tti_faulty_failure(s, NULL) != TUTTI_OK) {
+        return true;
+    }
+    int32_t found = 0;
+    tutti_message message = TUTTI_MESSAGE_INIT;
+    tutti_error error;
+    return s->backend->ops->probe &&
+           s->backend->ops->probe(s->inner, TUTTI_ANY_SOURCE, TUTTI_ANY_TAG, &found, &message, &error) > TUTTI_MISMATCH;
+}
+
+/* Sleeps until that time; less if the group has failed. */
+static void sleep_until(struct tti_faulty *s, int64_t until_ns)
+{
+    for (int64_t now = tti_now_ns(); now < until_ns; now = tti_now_ns()) {
+        int64_t next = until_ns - now > SLICE_NS ? now + SLICE_NS : until_ns;
+        struct timespec t = {.tv_sec = next / 1000000000, .tv_nsec = next % 1000000000};
+        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
+        if (next < until_ns && group_failed(s)) {
+            return;
+        }
+    }
+}
+
+/* ---- errors and drops ---------------------------------------------------------------------------------------------- */
+
+static tutti_status give_up(struct tti_faulty *s, const tutti_op *op, const tutti_error *cause, tutti_error *error)
+{
+    tutti_error e = *cause;
+    e.scope = TUTTI_SCOPE_GROUP;
+    e.operation = op->kind;
+    e.rank = s->rank;
+    e.suspect = s->rank;
+    tti_faulty_fail(s, op->lane, &e);
+    if (error) {
+        *error = e;
+    }
+    return e.status;
+}
+
+/*
+ * Not taking part, as a rank that hangs: the others have to find out by their deadlines. Those began about when this one
+ * did, so it is given a moment more; otherwise chance would decide whether they say that this rank is missing or hear
+ * that it gave up.
+ */
+static tutti_status drop(struct tti_faulty *s, const tutti_op *op, const struct tti_verdict *v, int64_t deadline_ns,
+                         tutti_error *error)
+{
+    int64_t begun_ns = tti_now_ns();
+    sleep_until(s, deadline_ns < TTI_NEVER - GRACE_NS ? deadline_ns + GRACE_NS : TTI_NEVER);
+    int64_t waited_ms = (tti_now_ns() - begun_ns) / 1000000;
+    tutti_error e;
+    tti_error_set(&e, TUTTI_TIMEOUT,
+                  "%s: rank %d did not take part, by rule %d of fault.rules (match %lld), for %lld ms",
+                  tutti_operation_name(op->kind), s->rank, v->rule, (long long)v->match, (long long)waited_ms);
+    e.elapsed_ms = waited_ms;
+    return give_up(s, op, &e, error);
+}
+
+static tutti_status injected(const struct tti_faulty *s, const tutti_op *op, const struct tti_verdict *v,
+                             tutti_error *error)
+{
+    tti_error_set(error, v->status, "%s: rank %d fails with %s, by rule %d of fault.rules (match %lld)",
+                  tutti_operation_name(op->kind), s->rank, tutti_status_name(v->status), v->rule, (long long)v->match);
+    if (error) {
+        error->suspect = s->rank;
+    }
+    return v->status;
+}
+
+static tutti_status fail_group(struct tti_faulty *s, const tutti_op *op, const struct tti_verdict *v,
+                               tutti_error *error)
+{
+    tutti_error e;
+    injected(s, op, v, &e);
+    return give_up(s, op, &e, error);
+}
+
+/* The call fails alone, and the ranks stay in step, if the inner backend knows how to tell the others. */
+static tutti_status fail_in_step(struct tti_faulty *s, tutti_op *op, const struct tti_verdict *v, tutti_error *error)
+{
+    if (tti_faulty_capabilities(s) & TUTTI_CAP_CHECKS_CALLS) {
+        op->failed = v->status;
+        tutti_status status = s->backend->ops->run(s->inner, op, error);
+        op->failed = TUTTI_OK;
+        if (status != v->status) {
+            return status;
+        }
+    }
+    return injected(s, op, v, error);
+}
+
+/* ---- bandwidth ----------------------------------------------------------------------------------------------------- */
+
+static size_t parts_bytes(const tutti_parts *parts, int32_t size)
+{
+    int64_t units = parts->each * size;
+    for (int32_t r = 0; parts->counts && r < size; r++) {
+        units = (r == 0 ? 0 : units) + parts->counts[r];
+    }
+    return parts->outer * (size_t)units * parts->unit;
+}
+
+/* What this rank gives or gets in one operation, whichever is more. The sizes are those of tensors that exist. */
+static size_t payload(const struct tti_faulty *s, const tutti_op *op)
+{
+    size_t own = op->count * tutti_dtype_size(op->dtype);
+    size_t in = 0;
+    size_t out = 0;
+    switch (op->kind) {
+    case TUTTI_OP_BARRIER:
+    case TUTTI_OP_RECV: /* counts where it is sent */
+        return 0;
+    case TUTTI_OP_ALL_TO_ALL:
+        in = parts_bytes(&op->send_parts, s->size);
+        out = parts_bytes(&op->recv_parts, s->size);
+        return in > out ? in : out;
+    case TUTTI_OP_ALL_GATHER:
+        return parts_bytes(&op->recv_parts, s->size);
+    case TUTTI_OP_REDUCE_SCATTER:
+        return parts_bytes(&op->send_parts, s->size);
+    case TUTTI_OP_GATHER:
+        return s->rank == op->root ? parts_bytes(&op->recv_parts, s->size) : own;
+    case TUTTI_OP_SCATTER:
+        return s->rank == op->root ? parts_bytes(&op->send_parts, s->size) : own;
+    default:
+        return own;
+    }
+}
+
+/* How long the payload takes at least, rounded up; 0 without a limit. */
+static int64_t transfer_ns(const struct tti_faulty *s, const tutti_op *op, int64_t bandwidth)
+{
+    const double year = 365.0 * 24 * 3600 * 1e9; /* more is nobody's test, and would overflow in sums */
+    double ns = bandwidth > 0 ? (double)payload(s, op) / (double)bandwidth * 1e9 : 0;
+    return ns > year ? (int64_t)year : (int64_t)ns + (ns > 0);
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- the operations ------------------------------------------------------------------------------------------------ */
+
+static bool in_step(tutti_status status)
+{
+    return status <= TUTTI_MISMATCH;
+}
+
+tutti_status tti_inject_run(struct tti_faulty *s, tutti_op *op, tutti_error *error)
+{
+    tutti_status status = tti_faulty_usable(s, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    struct tti_verdict v = tti_rules_judge(&s->rules, s->rank, op->kind);
+    if (v.delay_ns == 0 && v.bandwidth == 0 && v.rule == 0) {
+        return s->backend->ops->run(s->inner, op, error);
+    }
+    op->begun_ns = op->begun_ns != 0 ? op->begun_ns : tti_now_ns(); /* the delay is part of the operation's time */
+    int64_t deadline_ns = tti_deadline_ns(op->begun_ns, op->timeout_ms);
+    if (v.drop) {
+        return drop(s, op, &v, deadline_ns, error);
+    }
+    int64_t start_ns = tti_now_ns() + v.delay_ns;
+    sleep_until(s, earlier(start_ns, deadline_ns));
+    if (v.status != TUTTI_OK && op->failed == TUTTI_OK) { /* a call that fails already has an error of its own */
+        return in_step(v.status) ? fail_in_step(s, op, &v, error) : fail_group(s, op, &v, error);
+    }
+    status = s->backend->ops->run(s->inner, op, error);
+    if (status == TUTTI_OK) {
+        sleep_until(s, earlier(start_ns + transfer_ns(s, op, v.bandwidth), deadline_ns));
+    }
+    return status;
+}
+
+/* Of messages that are posted together the longest delay counts, and they share the bandwidth. */
+static tutti_status delay_messages(struct tti_faulty *s, tutti_op *const *ops, size_t count, int64_t timeout_ms,
+                                   tutti_error *error)
+{
+    struct tti_verdict first = {0}; /* the first error or drop */
+    const tutti_op *failing = NULL;
+    int64_t delay_ns = 0;
+    int64_t transfers_ns = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct tti_verdict v = tti_rules_judge(&s->rules, s->rank, ops[i]->kind);
+        int64_t more_ns = transfer_ns(s, ops[i], v.bandwidth);
+        delay_ns = v.delay_ns > delay_ns ? v.delay_ns : delay_ns;
+        transfers_ns = earlier(transfers_ns + more_ns, INT64_MAX / 4);
+        if (v.rule != 0 && !failing) {
+            first = v;
+            failing = ops[i];
+        }
+    }
+    if (delay_ns == 0 && transfers_ns == 0 && !failing) {
+        return TUTTI_OK;
+    }
+    int64_t now = tti_now_ns();
+    int64_t deadline_ns = TTI_NEVER;
+    for (size_t i = 0; i < count; i++) {
+        ops[i]->begun_ns = ops[i]->begun_ns != 0 ? ops[i]->begun_ns : now;
+        deadline_ns = earlier(deadline_ns, tti_deadline_ns(ops[i]->begun_ns, timeout_ms));
+    }
+    if (first.drop) {
+        return drop(s, failing, &first, deadline_ns, error);
+    }
+    sleep_until(s, earlier(now + delay_ns + transfers_ns, deadline_ns));
+    if (!failing) {
+        return TUTTI_OK;
+    }
+    return in_step(first.status) ? injected(s, failing, &first, error) : fail_group(s, failing, &first, error);
+}
+
+tutti_status tti_inject_messages(struct tti_faulty *s, tutti_op *const *ops, size_t count, int64_t timeout_ms,
+                                 tutti_error *error)
+{
+    tutti_status status = tti_faulty_usable(s, error);
+    status = status == TUTTI_OK ? delay_messages(s, ops, count, timeout_ms, error) : status;
+    for (size_t i = 0; i < count && status != TUTTI_OK; i++) {
+        ops[i]->status = status;
+    }
+    return status;
+}

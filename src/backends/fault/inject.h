@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Doing what the rules say: waiting, failing, not taking part. */
+#ifndef TTI_BACKENDS_FAULT_INJECT_H
+#define TTI_BACKENDS_FAULT_INJECT_H
+
+#include <pthread.h>
+
+#include "backends/fault/rules.h"
+
+/* The state of a group. */
+struct tti_faulty {
+    const tutti_backend *backend; /* the inner one */
+    void *inner;                  /* its state     */
+    int32_t rank;
+    int32_t size;
+    struct tti_rules rules;
+    char text[400]; /* the rules as they were written */
+
+    /* What this rank has failed the group with; the inner group knows more, if it can be told at all. */
+    pthread_mutex_t lock;
+    _Atomic int32_t failed; /* 1: `failure` is written and stays as it is */
+    tutti_error failure;
+};
+
+uint32_t tti_faulty_capabilities(const struct tti_faulty *s);
+
+/* Fails the group here, and on the other ranks if the inner backend can. */
+void tti_faulty_fail(struct tti_faulty *s, int32_t lane, const tutti_error *cause);
+
+/* As tutti_backend_ops.failure; *error is written in any case, NULL allowed. */
+tutti_status tti_faulty_failure(struct tti_faulty *s, tutti_error *error);
+
+/* REVOKED if this rank has failed the group before. */
+tutti_status tti_faulty_usable(struct tti_faulty *s, tutti_error *error);
+
+/* Runs a collective as the rules want it. */
+tutti_status tti_inject_run(struct tti_faulty *s, tutti_op *op, tutti_error *error);
+
+/* What comes before messages are posted together. OK: go on and post them; else nothing is to be posted, and the status
+ * of each op is written. */
+tutti_status tti_inject_messages(struct tti_faulty *s, tutti_op *const *ops, size_t count, int64_t timeout_ms,
+                                 tutti_error *error);
+
+#endif

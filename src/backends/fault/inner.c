@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The core compares what all ranks ask for, but it does not look behind the name "fault", and its checks of places go by
+ * the capabilities of the struct, which say nothing of the inner backend. So the ranks exchange one more record here.
+ */
+#include "backends/fault/inner.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "backends/fault/fault.h"
+#include "base/clock.h"
+#include "base/error.h"
+
+/* One rank's record. Fixed layout: it travels between processes. */
+struct record {
+    int32_t status;
+    char inner[16];
+    char host[40]; /* boot id */
+    char message[300];
+};
+
+static tutti_status refuse(tutti_error *error, tutti_status status, const char *name, const char *why)
+{
+    return tti_error_set(error, status, "fault.backend is \"%.40s\"; %s", name, why);
+}
+
+tutti_status tti_inner_find(const tutti_open_info *info, const tutti_backend **inner, tutti_error *error)
+{
+    const char *name = info->setting(info->settings, "fault.backend");
+    name = name ? name : "shm";
+    if (strcasecmp(name, "auto") == 0) {
+        return refuse(error, TUTTI_INVALID_ARGUMENT, name, "it must name the backend to wrap, as in shm");
+    }
+    const tutti_backend *b = tutti_backend_find(name);
+    if (!b) {
+        return refuse(error, TUTTI_NOT_FOUND, name, "there is no such backend (`tutti info` lists all)");
+    }
+    if (b == &tti_backend_fault) {
+        return refuse(error, TUTTI_INVALID_ARGUMENT, name, "it cannot wrap itself; put all rules into fault.rules");
+    }
+    if (b->capabilities & TUTTI_CAP_ONE_PROCESS) {
+        return refuse(error, TUTTI_UNSUPPORTED, name,
+                      "backends for the threads of one process cannot be wrapped; use shm, which serves these too");
+    }
+    if (b->ops->init) {
+        return refuse(error, TUTTI_UNSUPPORTED, name,
+                      "backends that are to be initialised before their first group cannot be wrapped yet");
+    }
+    char why[200] = "";
+    if (!tutti_backend_available(b, why, sizeof(why))) {
+        return refuse(error, TUTTI_NOT_AVAILABLE, name, why);
+    }
+    *inner = b;
+    return TUTTI_OK;
+}
+
+static void fill_record(const tutti_backend *inner, tutti_status mine, const tutti_error *error, struct record *record)
+{
+    memset(record, 0, sizeof(*record));
+    record->status = mine;
+    snprintf(record->inner, sizeof(record->inner), "%s", inner ? inner->name : "");
+    if (mine != TUTTI_OK) {
+        snprintf(record->message, sizeof(record->message), "%.*s", (int)sizeof(record->message) - 1, error->message);
+    }
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        ssize_t n = read(fd, record->host, sizeof(record->host) - 1);
+        record->host[n > 0 ? n : 0] = '\0';
+        close(fd);
+    }
+}
+
+static tutti_status look(const tutti_open_info *info, const tutti_backend *inner, const struct record *own,
+                         struct record *r, int32_t rank, tutti_error *error)
+{
+    r->inner[sizeof(r->inner) - 1] = '\0';
+    r->host[sizeof(r->host) - 1] = '\0';
+    r->message[sizeof(r->message) - 1] = '\0';
+    tutti_status status = TUTTI_OK;
+    if (r->status != TUTTI_OK) {
+        status = tti_error_set(error, r->status, "rank %d: %s", rank, r->message);
+    } else if (strcmp(r->inner, own->inner) != 0) {
+        status = tti_error_set(error, TUTTI_MISMATCH, "rank %d has fault.backend %s, but rank %d %s", rank, r->inner,
+                               info->rank, own->inner);
+    } else if ((inner->capabilities & TUTTI_CAP_ONE_HOST) && strcmp(r->host, own->host) != 0) {
+        status =
+            tti_error_set(error, TUTTI_NOT_AVAILABLE,
+                          "backend %s, which fault wraps, needs all ranks on one host, but rank %d and rank %d are "
+                          "on different ones",
+                          own->inner, rank, info->rank);
+    }
+    if (status != TUTTI_OK) {
+        error->suspect = rank;
+    }
+    return status;
+}
+
+tutti_status tti_inner_agree(const tutti_open_info *info, const tutti_backend *inner, tutti_status mine,
+                             tutti_error *error)
+{
+    const tutti_rendezvous *rv = info->rendezvous;
+    struct record own;
+    char key[32];
+    fill_record(inner, mine, error, &own);
+    snprintf(key, sizeof(key), "fault/%d", info->rank);
+    tutti_error second;
+    tutti_status status = rv->set(rv->self, key, &own, sizeof(own), &second);
+    if (mine != TUTTI_OK) {
+        return mine;
+    }
+    if (status != TUTTI_OK) {
+        *error = second;
+        return status;
+    }
+    int64_t deadline = tti_deadline_ns(tti_now_ns(), info->timeout_ms);
+    for (int32_t r = 0; r < info->world_size && status == TUTTI_OK; r++) {
+        struct record record;
+        size_t length = 0;
+        snprintf(key, sizeof(key), "fault/%d", r);
+        status = rv->get(rv->self, key, &record, sizeof(record), &length, tti_remaining_ms(deadline), error);
+        if (status == TUTTI_TIMEOUT) {
+            tti_error_set(error, status, "rank %d did not come to open backend fault within %lld ms", r,
+                          (long long)info->timeout_ms);
+            error->suspect = r;
+        } else if (status == TUTTI_OK && length != sizeof(record)) {
+            status = tti_error_set(error, TUTTI_VERSION,
+                                   "rank %d uses another version of Tutti: run the same on all ranks", r);
+        } else if (status == TUTTI_OK) {
+            status = look(info, inner, &own, &record, r, error);
+        }
+    }
+    return status;
+}

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/messages.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "core/group.h"
+#include "core/work_state.h"
+
+#define SMALL  128u /* bytes: smaller messages arrive without anybody's help */
+#define CLAIMS 32   /* works that the worker looks at between two waits */
+
+static const tutti_backend_ops *ops_of(const struct tti_messages *m)
+{
+    return m->group->backend->ops;
+}
+
+static void unlink_work(struct tti_messages *m, struct tti_work *w)
+{
+    pthread_mutex_lock(&m->lock);
+    struct tti_work *before = NULL;
+    for (struct tti_work *i = m->posted; i && i != w; i = i->next_posted) {
+        before = i;
+    }
+    if (before) {
+        before->next_posted = w->next_posted;
+    } else {
+        m->posted = w->next_posted;
+    }
+    pthread_mutex_unlock(&m->lock);
+}
+
+/* The messages have ended, and this thread has claimed the work. */
+static void finish(struct tti_messages *m, struct tti_work *w)
+{
+    struct tti_call *c = &w->task.call;
+    tutti_status status = TUTTI_OK;
+    unlink_work(m, w);
+    if (w->posted) {
+        status = ops_of(m)->end_p2p(m->group->state, w->posted, c->error);
+        w->posted = NULL;
+    }
+    status = tti_transfers_conclude(c, w->first, status);
+    tti_batch_free(w->batch);
+    w->batch = NULL;
+    tti_work_conclude(w, status);
+    tti_work_publish(w);
+}
+
+static bool has_ended(struct tti_messages *m, struct tti_work *w)
+{
+    return !w->posted || ops_of(m)->test_p2p(m->group->state, w->posted);
+}
+
+/* Gives a claimed work back, after answering who has asked meanwhile to cancel it. True if it has ended by that. */
+static bool give_back(struct tti_messages *m, struct tti_work *w)
+{
+    for (;;) {
+        uint32_t state = atomic_load_explicit(&w->state, memory_order_acquire);
+        if ((state & TTI_FLAG_CANCEL) && !(state & TTI_FLAG_TOO_LATE)) {
+            if (ops_of(m)->cancel_p2p(m->group->state, w->posted)) {
+                finish(m, w);
+                return true;
+            }
+            atomic_fetch_or_explicit(&w->state, TTI_FLAG_TOO_LATE, memory_order_release);
+            continue;
+        }
+        uint32_t next = (state & ~(uint32_t)(TTI_STAGE_MASK | TTI_FLAG_SLEEPER)) | TTI_STAGE_POSTED;
+        /* acq_rel: pairs with the claim; seq_cst is not needed, a question that comes later finds the work POSTED */
+        if (atomic_compare_exchange_weak_explicit(&w->state, &state, next, memory_order_acq_rel,
+                                                  memory_order_relaxed)) {
+            if (state & TTI_FLAG_SLEEPER) {
+                tti_work_wake(w);
+            }
+            return false;
+        }
+    }
+}
+
+static bool claim(struct tti_work *w)
+{
+    return tti_work_move(w, TTI_STAGE_POSTED, TTI_STAGE_RUNNING, 0);
+}
+
+static bool try_claimed(struct tti_messages *m, struct tti_work *w)
+{
+    if (has_ended(m, w)) {
+        finish(m, w);
+        return true;
+    }
+    return give_back(m, w);
+}
+
+bool tti_messages_try_finish(struct tti_messages *m, struct tti_work *w)
+{
+    return !w->worker_only && claim(w) && try_claimed(m, w);
+}
+
+/* Waits with the work claimed. False at until_ns, with the work given back. */
+static bool attend(struct tti_messages *m, struct tti_work *w, int64_t until_ns)
+{
+    for (;;) {
+        if (has_ended(m, w)) {
+            finish(m, w);
+            return true;
+        }
+        uint32_t state = atomic_load_explicit(&w->state, memory_order_acquire);
+        bool asked = (state & TTI_FLAG_CANCEL) && !(state & TTI_FLAG_TOO_LATE);
+        if (asked || tti_now_ns() >= until_ns) {
+            if (give_back(m, w)) {
+                return true;
+            }
+            if (!asked || !claim(w)) {
+                return false;
+            }
+            continue;
+        }
+        ops_of(m)->attend_p2p(m->group->state, w->posted, until_ns);
+    }
+}
+
+bool tti_messages_wait(struct tti_messages *m, struct tti_work *w, int64_t until_ns)
+{
+    for (;;) {
+        uint32_t state = atomic_load_explicit(&w->state, memory_order_seq_cst);
+        if (tti_work_ended(w)) {
+            return true;
+        }
+        if (!w->worker_only && claim(w)) {
+            if (attend(m, w, until_ns)) {
+                return true;
+            }
+            tti_worker_ring(&m->worker); /* it may have left the work to this thread */
+        } else {
+            tti_work_sleep(w, state, until_ns);
+        }
+        if (until_ns != TTI_NEVER && tti_now_ns() >= until_ns) {
+            return tti_work_ended(w);
+        }
+    }
+}
+
+/* ---- posting ------------------------------------------------------------------------------------------------------- */
+
+static tutti_status post(struct tti_messages *m, struct tti_work *w, size_t *bytes, tutti_error *error)
+{
+    struct tti_call *c = &w->task.call;
+    tutti_op *few[4];
+    tutti_op **all = few;
+    size_t count = 0;
+    for (struct tti_transfer *t = w->first; t; t = t->next) {
+        count += t->partner == NULL;
+    }
+    if (count == 0) {
+        return TUTTI_OK;
+    }
+    if (count > sizeof(few) / sizeof(few[0]) && !(all = malloc(count * sizeof(*all)))) {
+        return tti_error_set(error, TUTTI_NO_MEMORY, "%s: no memory for a batch of %zu messages", w->task.function,
+                             count);
+    }
+    count = 0;
+    for (struct tti_transfer *t = w->first; t; t = t->next) {
+        if (!t->partner) {
+            tutti_op *op = &t->op;
+            op->size = sizeof(*op);
+            op->lane = c->options.lane;
+            op->user_tag = c->options.tag;
+            op->timeout_ms = c->options.timeout_ms;
+            op->begun_ns = w->task.op.begun_ns;
+            all[count++] = op;
+            *bytes += op->allocate ? SIZE_MAX / 2 : op->count * tutti_dtype_size(op->dtype);
+        }
+    }
+    tutti_status status = ops_of(m)->post_p2p(m->group->state, all, count, c->options.timeout_ms, &w->posted, error);
+    c->sequence = all[0]->sequence;
+    if (all != few) {
+        free(all);
+    }
+    return status;
+}
+
+tutti_status tti_messages_post(struct tti_messages *m, struct tti_work *w, tutti_error *error)
+{
+    size_t bytes = 0;
+    tutti_status status = post(m, w, &bytes, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    bool worker_only = w->worker_only;
+    int64_t deadline = tti_deadline_ns(w->task.op.begun_ns, w->task.call.options.timeout_ms);
+    atomic_store_explicit(&w->deadline_ns, deadline, memory_order_relaxed);
+    if (deadline != TTI_NEVER) {
+        tti_timer_set_earlier(&m->timer, deadline, NULL);
+    }
+    pthread_mutex_lock(&m->lock);
+    w->next_posted = m->posted;
+    m->posted = w;
+    pthread_mutex_unlock(&m->lock);
+    tti_work_move(w, TTI_STAGE_MADE, TTI_STAGE_RUNNING, 0);
+    if (worker_only) {
+        tti_work_give_back(w, TTI_STAGE_POSTED);
+    } else if (try_claimed(m, w)) {
+        return TUTTI_OK;
+    }
+    if (worker_only || bytes > SMALL) {
+        tti_worker_ring(&m->worker);
+    }
+    return TUTTI_OK;
+}
+
+/* ---- cancelling ---------------------------------------------------------------------------------------------------- */
+
+bool tti_messages_ask_cancel(struct tti_messages *m, struct tti_work *w)
+{
+    uint32_t before = atomic_fetch_or_explicit(&w->state, TTI_FLAG_CANCEL, memory_order_acq_rel);
+    if (tti_stage(before) == TTI_STAGE_ENDED || (before & TTI_FLAG_TOO_LATE)) {
+        return false;
+    }
+    tti_worker_ring(&m->worker);
+    ops_of(m)->wake_p2p(m->group->state);
+    return true;
+}
+
+bool tti_messages_cancel(struct tti_messages *m, struct tti_work *w)
+{
+    bool asked = false;
+    for (;;) {
+        uint32_t state = atomic_load_explicit(&w->state, memory_order_seq_cst);
+        if (tti_work_ended(w)) {
+            return w->status == TUTTI_CANCELLED;
+        }
+        if (state & TTI_FLAG_TOO_LATE) {
+            return false;
+        }
+        if (claim(w)) {
+            atomic_fetch_or_explicit(&w->state, TTI_FLAG_CANCEL, memory_order_relaxed);
+            if (w->posted && give_back(m, w)) {
+                return true;
+            }
+        } else if (!asked) {
+            asked = tti_messages_ask_cancel(m, w);
+        } else {
+            tti_work_sleep(w, state, TTI_NEVER); /* whoever attends to it answers at once */
+        }
+    }
+}
+
+/* ---- the worker ---------------------------------------------------------------------------------------------------- */
+
+/* Claims up to CLAIMS works that nobody attends to. Only who has claimed a work takes it out of the list, so those that this
+ * thread has claimed stay. */
+static int claim_some(struct tti_messages *m, struct tti_work **claimed)
+{
+    int count = 0;
+    pthread_mutex_lock(&m->lock);
+    for (struct tti_work *w = m->posted; w && count < CLAIMS; w = w->next_posted) {
+        if (claim(w)) {
+            claimed[count++] = w;
+        }
+    }
+    pthread_mutex_unlock(&m->lock);
+    return count;
+}
+
+static void serve(struct tti_worker *worker)
+{
+    struct tti_messages *m = (struct tti_messages *)((char *)worker - offsetof(struct tti_messages, worker));
+    struct tti_work *claimed[CLAIMS];
+    for (;;) {
+        int count = claim_some(m, claimed);
+        int64_t until = TTI_NEVER;
+        bool left = false;
+        for (int i = 0; i < count; i++) {
+            int64_t due = atomic_load_explicit(&claimed[i]->deadline_ns, memory_order_relaxed);
+            if (!try_claimed(m, claimed[i])) {
+                until = due < until ? due : until;
+                left = true;
+            }
+        }
+        if (!left) {
+            return;
+        }
+        ops_of(m)->attend_p2p(m->group->state, NULL, until);
+    }
+}
+
+static void ring(struct tti_timer *timer)
+{
+    struct tti_messages *m = (struct tti_messages *)((char *)timer - offsetof(struct tti_messages, timer));
+    int64_t now = tti_now_ns();
+    int64_t next = TTI_NEVER;
+    bool late = false;
+    pthread_mutex_lock(&m->lock);
+    for (struct tti_work *w = m->posted; w; w = w->next_posted) {
+        int64_t due = atomic_load_explicit(&w->deadline_ns, memory_order_relaxed);
+        late = late || due <= now;
+        next = due > now && due < next ? due : next;
+    }
+    pthread_mutex_unlock(&m->lock);
+    if (late) {
+        tti_worker_ring(&m->worker);
+        ops_of(m)->wake_p2p(m->group->state);
+    }
+    if (next != TTI_NEVER) {
+        tti_timer_set_earlier(timer, next, NULL);
+    }
+}
+
+void tti_messages_init(struct tti_messages *m, struct tti_group *group)
+{
+    m->group = group;
+    m->posted = NULL;
+    m->timer = (struct tti_timer){.ring = ring};
+    pthread_mutex_init(&m->lock, NULL);
+    tti_worker_init(&m->worker, serve);
+}
+
+void tti_messages_close(struct tti_messages *m)
+{
+    tti_timer_stop(&m->timer);
+    tti_worker_stop(&m->worker);
+    pthread_mutex_destroy(&m->lock);
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A thread that serves when it is rung for, and sleeps otherwise. Ringing a thread that is awake costs one atomic
+ * operation; waking one that sleeps is a system call.
+ *
+ * Protocol (store buffering decides it, so both sides are seq_cst): the ringer bumps `bell`, then reads `asleep`; the thread
+ * sets `asleep`, then reads `bell`. One of them sees the other.
+ */
+#ifndef TTI_CORE_WORKER_H
+#define TTI_CORE_WORKER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <tutti/status.h>
+
+struct tti_worker {
+    void (*serve)(struct tti_worker *worker); /* at least once after each ring */
+    pthread_t thread;
+    pthread_mutex_t lock;     /* starting */
+    _Atomic uint32_t started; /* 1 once the thread exists: release, acquire */
+    _Atomic uint32_t bell;
+    _Atomic uint32_t asleep;
+    _Atomic uint32_t stop;
+};
+
+void tti_worker_init(struct tti_worker *worker, void (*serve)(struct tti_worker *worker));
+
+tutti_status tti_worker_start_slow(struct tti_worker *worker, tutti_error *error);
+
+/* Starts the thread, if that has not happened yet. NO_RESOURCE if it cannot be. */
+static inline tutti_status tti_worker_start(struct tti_worker *worker, tutti_error *error)
+{
+    if (__builtin_expect(atomic_load_explicit(&worker->started, memory_order_acquire) != 0, 1)) {
+        return TUTTI_OK;
+    }
+    return tti_worker_start_slow(worker, error);
+}
+
+void tti_worker_ring(struct tti_worker *worker);
+
+/* Whether somebody has rung since the thread began to serve: for long waits inside `serve`. */
+uint32_t tti_worker_bell(const struct tti_worker *worker);
+
+/* Ends the thread, if it was started, when it has served what it was rung for; not from the thread itself. */
+void tti_worker_stop(struct tti_worker *worker);
+
+#endif
