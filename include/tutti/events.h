@@ -2,8 +2,8 @@
 /**
  * tutti/events.h - being told when asynchronous operations end.
  *
- * An events object watches one group. Listeners hear of every asynchronous operation of the group that ends after they
- * were added: on_complete of those that ended OK, on_error of the others. Handlers hear of the operations that carry
+ * An events object watches one group. Listeners hear of every asynchronous operation of the group that was started after
+ * the object was made and ends after they were added: on_complete of those that ended OK, on_error of the others. Handlers hear of the operations that carry
  * their number (`.operation_id` of the call, not 0), however they end; a number may have several.
  *
  * Each is called exactly once per operation, in the order in which the operations end (within a group, one at a time), on

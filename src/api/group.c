@@ -12,6 +12,7 @@
 #include "core/group.h"
 #include "core/join.h"
 #include "core/registry.h"
+#include "core/timer.h"
 
 /* Completes an error of a function that has no call options. */
 static tutti_status finish(tutti_error *error, tutti_operation operation, int32_t rank, tutti_status status)
@@ -205,6 +206,7 @@ tutti_status tutti_finalize(tutti_error *error)
     if (status != TUTTI_OK) {
         return tti_error_set(error, status, "finalize: a group is in use by another thread; let its calls end first");
     }
+    tti_timer_shutdown();
     tti_registry_stop(); /* a rendezvous served from here goes on until its clients have left, or the process ends */
     return tti_error_clear(error);
 }

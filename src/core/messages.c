@@ -234,11 +234,16 @@ bool tti_messages_cancel(struct tti_messages *m, struct tti_work *w)
             return false;
         }
         if (claim(w)) {
-            atomic_fetch_or_explicit(&w->state, TTI_FLAG_CANCEL, memory_order_relaxed);
-            if (w->posted && give_back(m, w)) {
+            bool withdrawn = w->posted && ops_of(m)->cancel_p2p(m->group->state, w->posted);
+            if (withdrawn && !w->worker_only) {
+                finish(m, w);
                 return true;
             }
-        } else if (!asked) {
+            tti_work_give_back(w, TTI_STAGE_POSTED); /* its callback is the worker's to call */
+            tti_worker_ring(&m->worker);
+            return withdrawn;
+        }
+        if (!asked) {
             asked = tti_messages_ask_cancel(m, w);
         } else {
             tti_work_sleep(w, state, TTI_NEVER); /* whoever attends to it answers at once */

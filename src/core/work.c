@@ -123,7 +123,7 @@ void tti_work_conclude(struct tti_work *w, tutti_status status)
                                                   (state & ~(uint32_t)TTI_STAGE_MASK) | TTI_STAGE_FINISHED,
                                                   memory_order_release, memory_order_relaxed)) {
     }
-    if (c->options.callback || tti_events_watching(c->group)) {
+    if (w->worker_only) {
         tell_callbacks(w, status);
     }
 }

@@ -278,7 +278,7 @@ int32_t tti_engine_start(struct tti_engine *e, tutti_op *op)
 {
     struct tti_lane *lane = &e->lanes[op->lane];
     tutti_error unused;
-    if (e->size == 1 || op->failed != TUTTI_OK || !runner(op->kind) || !tti_is_inline(lane, op) ||
+    if (op->failed != TUTTI_OK || !runner(op->kind) || !tti_is_inline(lane, op) ||
         needs_agreement(lane, op) || !tti_has_credit(lane, lane->call + 1) ||
         look_for_failure(lane, &unused) != TUTTI_OK) {
         return 0;
@@ -286,9 +286,11 @@ int32_t tti_engine_start(struct tti_engine *e, tutti_op *op)
     lane->error = &unused; /* nothing that can fail happens before the first wait */
     begin_call(lane, op);
     op->sequence = (int64_t)lane->call;
-    lane->arriving = true;
-    runner(op->kind)(lane, op);
-    lane->arriving = false;
+    if (e->size > 1) {
+        lane->arriving = true;
+        runner(op->kind)(lane, op);
+        lane->arriving = false;
+    }
     lane->error = NULL;
     return 1;
 }
@@ -306,6 +308,9 @@ tutti_status tti_engine_finish(struct tti_engine *e, tutti_op *op, tutti_error *
 {
     struct tti_lane *lane = &e->lanes[op->lane];
     lane->error = error;
+    if (e->size == 1) {
+        return run_solo(lane, op);
+    }
     lane->arrived = true;
     tti_wait_begin(lane); /* perhaps on another thread */
     tutti_status status = runner(op->kind)(lane, op);

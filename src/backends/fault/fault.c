@@ -131,7 +131,7 @@ static uint32_t capabilities(void *state)
 
 static void abort_group(void *state, int32_t lane, const tutti_error *cause)
 {
-    tti_faulty_fail(state, lane, cause);
+    tti_faulty_abort(state, lane, cause);
 }
 
 /* ---- messages in two steps: what the rules say happens when they are posted ---------------------------------------- */

@@ -25,36 +25,42 @@ uint32_t tti_faulty_capabilities(const struct tti_faulty *s)
     return s->backend->ops->capabilities ? s->backend->ops->capabilities(s->inner) : s->backend->capabilities;
 }
 
-void tti_faulty_fail(struct tti_faulty *s, int32_t lane, const tutti_error *cause)
-{
-    pthread_mutex_lock(&s->lock);
-    if (!atomic_load_explicit(&s->failed, memory_order_relaxed)) { /* relaxed: written under this lock only */
-        s->failure = *cause;
-        /* release: pairs with the acquire in failed_here; the error is complete */
-        atomic_store_explicit(&s->failed, 1, memory_order_release);
-    }
-    pthread_mutex_unlock(&s->lock);
-    if (s->backend->ops->abort) {
-        s->backend->ops->abort(s->inner, lane, cause);
-    }
-}
-
 static bool failed_here(const struct tti_faulty *s)
 {
-    /* acquire: pairs with the release in tti_faulty_fail */
+    /* acquire: pairs with the release in remember(); the error is complete */
     return atomic_load_explicit(&s->failed, memory_order_acquire) != 0;
 }
 
 tutti_status tti_faulty_failure(struct tti_faulty *s, tutti_error *error)
 {
-    tutti_status status = s->backend->ops->failure ? s->backend->ops->failure(s->inner, error) : tti_error_clear(error);
-    if (status == TUTTI_OK && failed_here(s)) {
-        status = s->failure.status;
-        if (error) {
-            *error = s->failure;
-        }
+    if (!failed_here(s)) {
+        return s->backend->ops->failure ? s->backend->ops->failure(s->inner, error) : tti_error_clear(error);
     }
-    return status;
+    if (error) {
+        *error = s->failure;
+    }
+    return s->failure.status;
+}
+
+/* The first failure that this rank learns of is the one it keeps. */
+static void remember(struct tti_faulty *s, const tutti_error *cause)
+{
+    pthread_mutex_lock(&s->lock);
+    if (tti_faulty_failure(s, NULL) == TUTTI_OK) {
+        s->failure = *cause;
+        /* release: pairs with the acquire in failed_here */
+        atomic_store_explicit(&s->failed, 1, memory_order_release);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+void tti_faulty_abort(struct tti_faulty *s, int32_t lane, const tutti_error *cause)
+{
+    if (s->backend->ops->abort) {
+        s->backend->ops->abort(s->inner, lane, cause); /* it remembers more: the ranks that have not come */
+    } else {
+        remember(s, cause);
+    }
 }
 
 tutti_status tti_faulty_usable(struct tti_faulty *s, tutti_error *error)
@@ -102,18 +108,24 @@ static void sleep_until(struct tti_faulty *s, int64_t until_ns)
 
 /* ---- errors and drops ---------------------------------------------------------------------------------------------- */
 
+/* Fails the group, here and, if the inner backend can tell them, on the other ranks. */
 static tutti_status give_up(struct tti_faulty *s, const tutti_op *op, const tutti_error *cause, tutti_error *error)
 {
+    bool message = op->kind == TUTTI_OP_SEND || op->kind == TUTTI_OP_RECV;
     tutti_error e = *cause;
     e.scope = TUTTI_SCOPE_GROUP;
     e.operation = op->kind;
     e.rank = s->rank;
     e.suspect = s->rank;
-    tti_faulty_fail(s, op->lane, &e);
+    remember(s, &e);
     if (error) {
         *error = e;
     }
-    return e.status;
+    tutti_status status = e.status;
+    /* what goes wrong inside one rank is to the others that the group is no more */
+    e.status = status < TUTTI_TIMEOUT ? TUTTI_REVOKED : status;
+    tti_faulty_abort(s, message ? -1 : op->lane, &e);
+    return status;
 }
 
 /*

@@ -16,7 +16,7 @@ struct tti_faulty {
     struct tti_rules rules;
     char text[400]; /* the rules as they were written */
 
-    /* What this rank has failed the group with; the inner group knows more, if it can be told at all. */
+    /* What this rank's rules have failed the group with, or what the inner backend could not be told. */
     pthread_mutex_t lock;
     _Atomic int32_t failed; /* 1: `failure` is written and stays as it is */
     tutti_error failure;
@@ -24,13 +24,13 @@ struct tti_faulty {
 
 uint32_t tti_faulty_capabilities(const struct tti_faulty *s);
 
-/* Fails the group here, and on the other ranks if the inner backend can. */
-void tti_faulty_fail(struct tti_faulty *s, int32_t lane, const tutti_error *cause);
+/* As tutti_backend_ops.abort. */
+void tti_faulty_abort(struct tti_faulty *s, int32_t lane, const tutti_error *cause);
 
 /* As tutti_backend_ops.failure; *error is written in any case, NULL allowed. */
 tutti_status tti_faulty_failure(struct tti_faulty *s, tutti_error *error);
 
-/* REVOKED if this rank has failed the group before. */
+/* REVOKED if the group has failed by what is remembered here. */
 tutti_status tti_faulty_usable(struct tti_faulty *s, tutti_error *error);
 
 /* Runs a collective as the rules want it. */

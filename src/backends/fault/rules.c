@@ -133,15 +133,21 @@ static tutti_status parse_bandwidth(struct parser *p, int64_t *bytes)
     return reject_at(p, begin, "a number of bytes per second, with K, M or G (powers of 1024) if you like, as in 1G");
 }
 
+/* How an operation can end: alone, or with the group. The rest comes from other functions. */
+static bool is_possible(tutti_status status)
+{
+    return (status > TUTTI_OK && status <= TUTTI_MISMATCH) || (status >= TUTTI_SYSTEM && status <= TUTTI_REVOKED);
+}
+
 static tutti_status parse_status(struct parser *p, int64_t *status)
 {
-    for (tutti_status s = TUTTI_OK + 1; strcmp(tutti_status_name(s), "UNKNOWN") != 0; s++) {
-        if (take_word(p, tutti_status_name(s))) {
+    for (tutti_status s = TUTTI_INVALID_ARGUMENT; s <= TUTTI_REVOKED; s++) {
+        if (is_possible(s) && take_word(p, tutti_status_name(s))) {
             *status = s;
             return TUTTI_OK;
         }
     }
-    return reject(p, "the name of a status but OK, as in TIMEOUT or NO_MEMORY");
+    return reject(p, "the name of a status that an operation can fail with, as in TIMEOUT or NO_MEMORY");
 }
 
 /* "@3", "@3-5", "@3+"; nothing means every match. */
