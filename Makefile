@@ -6,7 +6,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 NAMES := src include tools tests examples
 
-.PHONY: all demo check bench format lint install uninstall clean help
+.PHONY: all demo check bench bench-async format lint install uninstall clean help
 
 all:
 	@scripts/setup build
@@ -23,6 +23,9 @@ check:
 
 bench: all
 	@build/tutti bench
+
+bench-async: all
+	@scripts/bench_async.py build
 
 format:
 	@scripts/setup check
@@ -42,11 +45,12 @@ clean:
 	@rm -rf build
 
 help:
-	@echo "make            build the library, the program \`tutti\` and the examples in build/"
-	@echo "make demo       train a network on Fashion-MNIST with one rank per CPU"
-	@echo "make check      run every test, also under sanitizers, and every lint"
-	@echo "make bench      measure the collectives"
-	@echo "make lint       check format, layers, headers and clang-tidy's rules"
-	@echo "make format     format all C sources"
-	@echo "make install    install to PREFIX (/usr/local), below DESTDIR if set; make uninstall removes it"
-	@echo "make clean      remove build/"
+	@echo "make             build the library, the program \`tutti\` and the examples in build/"
+	@echo "make demo        train a network on Fashion-MNIST with one rank per CPU"
+	@echo "make check       run every test, also under sanitizers, and every lint"
+	@echo "make bench       measure the collectives"
+	@echo "make bench-async measure the asynchronous operations, into bench/results/"
+	@echo "make lint        check format, layers, headers and clang-tidy's rules"
+	@echo "make format      format all C sources"
+	@echo "make install     install to PREFIX (/usr/local), below DESTDIR if set; make uninstall removes it"
+	@echo "make clean       remove build/"

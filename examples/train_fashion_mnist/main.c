@@ -165,8 +165,8 @@ int main(int argc, char **argv)
 
     double right = accuracy(world, &test, &m);
     if (rank == 0) {
-        printf("trained in %.1f s: %.0f images/s, %.1f%% of the time communicating\n", result.seconds,
-               (double)training.count * s.train.epochs / result.seconds, 100 * result.communicating / result.seconds);
+        printf("trained in %.1f s: %.0f images/s, %.1f%% of the time waiting for gradients\n", result.seconds,
+               (double)training.count * s.train.epochs / result.seconds, 100 * result.waiting / result.seconds);
         printf("test accuracy %.4f\n", right);
     }
     bool identical = verify_replicas(world, &m);

@@ -131,7 +131,7 @@ static double softmax_cross_entropy(const float *logits, uint8_t label, float *d
     return (double)(logf(sum) + largest - logits[label]);
 }
 
-void model_gradients(model *m, const float *inputs, const uint8_t *labels, int64_t count)
+void model_gradients(model *m, const float *inputs, const uint8_t *labels, int64_t count, layer_done done, void *user)
 {
     forward(m, inputs, count);
     const layer *last = &m->layers[MODEL_LAYERS - 1];
@@ -149,6 +149,7 @@ void model_gradients(model *m, const float *inputs, const uint8_t *labels, int64
         for (int64_t e = 0; e < count * l->outputs; e++) {
             l->bias_gradients[e % l->outputs] += l->deltas[e];
         }
+        done(i, user);
         if (i > 0) {
             layer *below = &m->layers[i - 1];
             memset(below->deltas, 0, (size_t)(count * below->outputs) * sizeof(float));

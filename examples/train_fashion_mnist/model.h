@@ -17,7 +17,7 @@ typedef struct layer {
     float *deltas;                     /* d loss / d (weights * input + bias), images x outputs */
 } layer;
 
-/* All parameters lie in one array, and so do all gradients: one all_reduce per step is enough. */
+/* All parameters lie in one array, and so do all gradients: layer by layer, weights before biases. */
 typedef struct model {
     size_t count;
     float *parameters;
@@ -34,8 +34,12 @@ void model_free(model *m);
 /* He initialisation: uniform with variance 2 / inputs; biases 0. */
 void model_randomize(model *m, uint64_t seed);
 
-/* Sums the gradients and the loss of `count` <= capacity images into m->gradients, which is cleared first. */
-void model_gradients(model *m, const float *inputs, const uint8_t *labels, int64_t count);
+/* Called when the gradients of a layer are complete, while those of the layers below are still to come. */
+typedef void (*layer_done)(int index, void *user);
+
+/* Sums the gradients and the loss of `count` <= capacity images into m->gradients, which is cleared first. The last layer
+ * is done first, and the loss with it. */
+void model_gradients(model *m, const float *inputs, const uint8_t *labels, int64_t count, layer_done done, void *user);
 
 /* How many of the images the model classifies correctly. */
 int64_t model_correct(model *m, const float *inputs, const uint8_t *labels, int64_t count);

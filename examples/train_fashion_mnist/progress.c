@@ -32,8 +32,7 @@ static void print_numbers(FILE *out, const progress *p, const progress_state *s)
         bar[BAR_WIDTH] = '\0';
         fprintf(out, " [%s] %3.0f%%", bar, 100 * s->done);
     }
-    fprintf(out, "  loss %.4f  %6.0f images/s  %4.1f%% communicating", s->loss, s->images_per_second,
-            100 * s->communicating);
+    fprintf(out, "  loss %.4f  %6.0f images/s  %4.1f%% waiting", s->loss, s->images_per_second, 100 * s->waiting);
 }
 
 void progress_show(progress *p, const progress_state *s)

@@ -20,7 +20,7 @@ typedef struct progress_state {
     double done; /* 0..1                     */
     double loss; /* mean of the epoch so far */
     double images_per_second;
-    double communicating; /* share of the time, 0..1 */
+    double waiting; /* share of the time, 0..1 */
 } progress_state;
 
 /* `terminal` names a device for the bar; NULL takes standard output if it is a terminal. `label` opens every line. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One step on every rank: gradients of the own share of the batch, ONE all_reduce (SUM) over the array that holds all of
- * them, the same update everywhere. Tutti's sums have the same bits on every rank, so the replicas stay bit-identical
+ * One step on every rank: gradients of the own share of the batch, their sum over all ranks, the same update everywhere.
+ * The sums are a bucketer's: as soon as the backward pass is done with a layer, that layer's gradients travel, while those
+ * of the layers below are computed. Tutti's sums have the same bits on every rank, so the replicas stay bit-identical
  * without ever being compared. The sum is divided by the size of the whole batch, so that uneven shares weigh what they
  * should, and so that any number of ranks trains the same model but for the rounding of the sums.
  */
@@ -12,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOMENTUM 0.9f
+#define MOMENTUM     0.9f
+#define BUCKET_BYTES 65536 /* two buckets: the small upper layers, and the lowest one, which is done last */
 
 /* Everybody starts from rank 0's parameters. */
 static void share_parameters(tutti_group *group, model *m)
@@ -23,15 +25,54 @@ static void share_parameters(tutti_group *group, model *m)
     must(tutti_broadcast(group, &parameters, 0, TUTTI_CALL(.error = &error)), &error);
 }
 
-/* Replaces the gradients (and the loss behind them) by their sum over all ranks. Returns the seconds it took. */
-static double sum_gradients(tutti_group *group, model *m)
+typedef struct summing {
+    tutti_bucketer *bucketer;
+    double seconds; /* in its calls */
+} summing;
+
+/* Registers the gradients, one tensor per layer; the loss belongs to the last one. */
+static void summing_begin(summing *s, tutti_group *group, const model *m)
+{
+    int64_t counts[MODEL_LAYERS];
+    DLTensor tensors[MODEL_LAYERS];
+    const DLTensor *list[MODEL_LAYERS];
+    for (int i = 0; i < MODEL_LAYERS; i++) {
+        const layer *l = &m->layers[i];
+        counts[i] = (int64_t)l->inputs * l->outputs + l->outputs + (i == MODEL_LAYERS - 1);
+        tensors[i] = tutti_tensor_1d(l->weight_gradients, &counts[i], TUTTI_F32);
+        list[i] = &tensors[i];
+    }
+    tutti_error error;
+    must(tutti_bucketer_create(group, list, MODEL_LAYERS,
+                               TUTTI_BUCKETER_OPTIONS(.op = TUTTI_SUM, .bucket_bytes = BUCKET_BYTES), &s->bucketer,
+                               &error),
+         &error);
+    s->seconds = 0;
+}
+
+/* The gradients of a layer are complete on this rank: their sum may begin. */
+static void sum_layer(int index, void *user)
+{
+    summing *s = user;
+    tutti_error error;
+    double start = seconds_now();
+    must(tutti_bucketer_ready(s->bucketer, (size_t)index, &error), &error);
+    s->seconds += seconds_now() - start;
+}
+
+/* Returns when the gradients, and the loss behind them, are the sums over all ranks. */
+static void sum_wait(summing *s)
 {
     tutti_error error;
-    int64_t count = (int64_t)m->count + 1;
-    DLTensor gradients = tutti_tensor_1d(m->gradients, &count, TUTTI_F32);
     double start = seconds_now();
-    must(tutti_all_reduce(group, &gradients, &gradients, TUTTI_SUM, TUTTI_CALL(.error = &error)), &error);
-    return seconds_now() - start;
+    must(tutti_bucketer_wait(s->bucketer, &error), &error);
+    s->seconds += seconds_now() - start;
+}
+
+static void summing_end(summing *s)
+{
+    tutti_error error;
+    must(tutti_bucketer_destroy(s->bucketer, &error), &error);
 }
 
 void train(tutti_group *group, const dataset *data, model *m, const train_options *o, progress *bar,
@@ -51,10 +92,12 @@ void train(tutti_group *group, const dataset *data, model *m, const train_option
     result->first_epoch = allocate(m->count, sizeof(float));
 
     share_parameters(group, m);
+    summing sums;
+    summing_begin(&sums, group, m);
     double start = seconds_now();
     for (int epoch = 0; epoch < o->epochs; epoch++) {
         double epoch_start = seconds_now();
-        double communicating = 0;
+        sums.seconds = 0;
         double loss = 0;
         order_plain(order, data->count);
         order_shuffle(order, data->count, o->seed + (uint64_t)epoch);
@@ -65,8 +108,8 @@ void train(tutti_group *group, const dataset *data, model *m, const train_option
             int64_t count = share_begin(batch, rank + 1, ranks) - begin;
 
             dataset_gather(data, order, first + begin, count, inputs, labels);
-            model_gradients(m, inputs, labels, count);
-            communicating += sum_gradients(group, m);
+            model_gradients(m, inputs, labels, count, sum_layer, &sums);
+            sum_wait(&sums);
             double progressed = (double)result->steps / (double)all_steps;
             model_update(m, 1.0f / (float)batch, (float)(o->rate * (1 - progressed)), MOMENTUM);
 
@@ -77,14 +120,15 @@ void train(tutti_group *group, const dataset *data, model *m, const train_option
                                                  .done = (double)(step + 1) / (double)steps_per_epoch,
                                                  .loss = loss / (double)(first + batch),
                                                  .images_per_second = (double)(first + batch) / elapsed,
-                                                 .communicating = communicating / elapsed});
+                                                 .waiting = sums.seconds / elapsed});
         }
-        result->communicating += communicating;
+        result->waiting += sums.seconds;
         if (epoch == 0) {
             memcpy(result->first_epoch, m->parameters, m->count * sizeof(float));
         }
     }
     result->seconds = seconds_now() - start;
+    summing_end(&sums);
     free(order);
     free(inputs);
     free(labels);

@@ -22,7 +22,7 @@ typedef struct train_result {
     float *losses;      /* per step: mean over the batch. The caller frees it */
     float *first_epoch; /* the parameters after the first epoch. The caller frees it */
     double seconds;
-    double communicating; /* seconds of this rank inside all_reduce, waiting included */
+    double waiting; /* seconds that this rank spent in communication instead of computing */
 } train_result;
 
 /* Trains m on the ranks of `group`, starting from rank 0's parameters. */

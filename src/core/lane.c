@@ -361,19 +361,18 @@ tutti_status tti_lane_enter(struct tti_lane_queue *q, int64_t timeout_ms, int64_
 /* ---- deadlines of works that nobody runs --------------------------------------------------------------------------- */
 
 /* Marks what is overdue in the queue, which the lane then ends in its order, and finds the next deadline. The operation in
- * front has usually the same deadline, and the backend sees it pass: only what has been marked GRACE_NS ago needs an abort,
- * and is what this returns. */
+ * front has usually the same deadline, and the backend sees it pass: only what is still there GRACE_NS after it was marked
+ * needs an abort, and is what this returns. */
 static bool mark_overdue(struct tti_lane_queue *q, int64_t now, int64_t *next)
 {
     bool any = false;
     pthread_mutex_lock(&q->lock);
     for (struct tti_turn *turn = q->first; turn; turn = turn->next) {
         int64_t due = turn->work ? atomic_load_explicit(&turn->work->deadline_ns, memory_order_relaxed) : TTI_NEVER;
-        if (due <= now - GRACE_NS) {
-            any = true;
-        } else if (due <= now) {
-            atomic_fetch_or_explicit(&turn->work->state, TTI_FLAG_OVERDUE, memory_order_relaxed);
-            *next = due + GRACE_NS < *next ? due + GRACE_NS : *next;
+        if (due <= now) {
+            uint32_t before = atomic_fetch_or_explicit(&turn->work->state, TTI_FLAG_OVERDUE, memory_order_relaxed);
+            any = any || (before & TTI_FLAG_OVERDUE);
+            *next = now + GRACE_NS < *next ? now + GRACE_NS : *next;
         } else if (due < *next) {
             *next = due;
         }

@@ -23,6 +23,8 @@
 struct tti_bench_collective;
 
 struct tti_bench_options {
+    bool overlap;                                  /* `tutti bench overlap` instead of a collective */
+    bool async;                                    /* the asynchronous form beside the synchronous one */
     const struct tti_bench_collective *collective; /* NULL = each in turn */
     int ranks;                                     /* 0 = not said */
     int64_t least;                                 /* sizes in bytes */
@@ -31,10 +33,23 @@ struct tti_bench_options {
     tutti_dtype dtype;
     tutti_reduce_op op;
     int root;
-    int iterations; /* 0 = as many as the time allows */
+    int iterations;  /* 0 = as many as the time allows */
+    int64_t step_ms; /* overlap: length of a step's computation, and of its communication */
+    int pieces;      /* overlap: of a pipeline */
     const char *backend;
     const char *json; /* file to write, or NULL */
 };
+
+/* ---- tool.c: the command line ---- */
+
+struct argp_state;
+
+/* The number that `text` says; ends the program if it is none within the bounds. */
+int64_t tti_bench_number(struct argp_state *state, const char *option, const char *text, int64_t minimum,
+                         int64_t maximum);
+/* Measures as a rank of the job, or else starts ranks that do: threads, or processes that get these words, closed by
+ * NULL, after `tutti bench`. The exit code. */
+int tti_bench_start(struct tti_bench_options *options, char **words);
 
 /* ---- collectives.c: what is measured ---- */
 
@@ -72,6 +87,8 @@ struct tti_bench_collective {
     unsigned traits;
     enum tti_bench_bus bus;
     tutti_status (*call)(const struct tti_bench *b, struct tti_bench_tensors *t, const tutti_call *call);
+    tutti_status (*start)(const struct tti_bench *b, struct tti_bench_tensors *t, const tutti_call *call,
+                          tutti_work **work);
 };
 
 extern const struct tti_bench_collective tti_bench_collectives[];
@@ -99,7 +116,7 @@ void tti_bench_fill(const struct tti_bench_data *data, void *out, int rank, uint
 int64_t tti_bench_wrong(const struct tti_bench_data *data, const void *got, int source, uint64_t number, size_t first,
                         size_t count);
 
-/* ---- measure.c: one row ---- */
+/* ---- ranks.c: the whole run ---- */
 
 /* One rank's view of the run. */
 struct tti_bench {
@@ -111,14 +128,47 @@ struct tti_bench {
     size_t item;         /* bytes of an element */
     unsigned char *left; /* memory for inputs, and for outputs */
     unsigned char *right;
-    size_t capacity; /* bytes of each */
-    int64_t *samples;
-    int sample_capacity;
+    size_t capacity;     /* bytes of each */
+    int64_t *samples;    /* sets of them, one behind the other */
+    int sample_capacity; /* of a set */
     struct tti_bench_data *data;
     uint64_t number; /* of the next call: gives every call its own data */
     int64_t lead_ns; /* how far ahead the ranks set a common start; 0 = they have no common clock */
     bool shares_cpu; /* there are more ranks than CPUs */
     tutti_error error;
+};
+
+int tti_bench_run_threads(const struct tti_bench_options *options);
+int tti_bench_join(const struct tti_bench_options *options);
+/* Says on standard error what went wrong, and returns false. */
+bool tti_bench_complain(const struct tti_bench *b, const char *doing, const char *why);
+
+/* ---- samples.c: times, and what the ranks agree on ---- */
+
+struct tti_bench_times {
+    double p50_us;
+    double p99_us;
+    double min_us;
+    double max_us;
+};
+
+/* Combines int64 numbers of all ranks, in place. On failure b->error tells, here and below. */
+tutti_status tti_bench_agree(struct tti_bench *b, int64_t *values, int64_t count, tutti_reduce_op op);
+/* Waits until all ranks are there; *start becomes the moment from which this rank's time counts. */
+tutti_status tti_bench_meet(struct tti_bench *b, int64_t *start);
+/* The samples of set number `set`, in nanoseconds. */
+int64_t *tti_bench_samples(const struct tti_bench *b, int set);
+/* Gives each sample, of `batch` calls, the value of the slowest rank, and sums them up. The same on every rank. */
+tutti_status tti_bench_times_of(struct tti_bench *b, int set, int count, int batch, struct tti_bench_times *times);
+
+/* ---- measure.c: one row ---- */
+
+/* What is called in an iteration: the sets of samples. */
+enum tti_bench_form {
+    TTI_BENCH_SYNC,
+    TTI_BENCH_ASYNC,
+    TTI_BENCH_SUBMIT, /* as ASYNC, and one call's start is timed instead of the whole */
+    TTI_BENCH_FORMS
 };
 
 /* A form of a row: the result of many iterations. */
@@ -129,10 +179,10 @@ struct tti_bench_result {
     int64_t count; /* elements of the tensor, or of one part */
     int iterations;
     int batch;
-    double p50_us;
-    double p99_us;
-    double min_us;
-    double max_us;
+    struct tti_bench_times time;
+    struct tti_bench_times
+        submit; /* these two only with options->async: then `time` is that of the asynchronous form */
+    struct tti_bench_times sync;
     double alg_bw; /* 1e9 bytes per second */
     double bus_bw;
     int64_t wrong; /* elements, of all ranks */
@@ -144,8 +194,14 @@ int64_t tti_bench_capacity(const struct tti_bench_options *options, int ranks);
 int64_t tti_bench_count(const struct tti_bench *b, int64_t bytes);
 /* Measures b->collective, with the same result on every rank. On failure b->error tells. */
 tutti_status tti_bench_measure(struct tti_bench *b, int64_t count, bool in_place, struct tti_bench_result *result);
-/* Combines int64 numbers of all ranks, in place. */
-tutti_status tti_bench_agree(struct tti_bench *b, int64_t *values, int64_t count, tutti_reduce_op op);
+
+/* ---- async.c: the asynchronous form ---- */
+
+/* Starts, waits, and gives the handle back; *submit_ns, unless NULL, gets the time that starting took. */
+tutti_status tti_bench_call_async(struct tti_bench *b, struct tti_bench_tensors *t, const tutti_call *call,
+                                  int64_t *submit_ns);
+/* What one reading of the clock takes, and is part of each submit_ns. */
+int64_t tti_bench_clock_ns(void);
 
 /* ---- machine.c: what the numbers were measured on ---- */
 
@@ -155,17 +211,13 @@ struct tti_bench_machine {
     const char *isa;
     int cpus; /* that the ranks may use, all together */
     double ranks_per_cpu;
+    int64_t clock_ns;  /* of one reading */
     char *description; /* of the group */
 };
 
 /* Collective. On failure b->error tells. */
 tutti_status tti_bench_machine_create(struct tti_bench *b, struct tti_bench_machine *machine);
 void tti_bench_machine_destroy(struct tti_bench_machine *machine);
-
-/* ---- ranks.c: the whole run ---- */
-
-int tti_bench_run_threads(const struct tti_bench_options *options);
-int tti_bench_join(const struct tti_bench_options *options);
 
 /* ---- report.c, json.c: what rank 0 tells ---- */
 
@@ -174,12 +226,15 @@ void tti_bench_print_title(const struct tti_bench *b);
 void tti_bench_print_row(const struct tti_bench *b, const struct tti_bench_result *out_of_place,
                          const struct tti_bench_result *in_place);
 void tti_bench_print_footer(int64_t wrong, double bus_bw_sum, int results);
+void tti_bench_print_wrong(int64_t wrong);
 
 struct json_t;
 
 /* An object with "config" and empty "results"; NULL when memory is exhausted. */
 struct json_t *tti_bench_json_create(const struct tti_bench *b, const struct tti_bench_machine *machine);
 bool tti_bench_json_add(struct json_t *root, const struct tti_bench *b, const struct tti_bench_result *result);
+/* An object of the four numbers; NULL when memory is exhausted. */
+struct json_t *tti_bench_json_times(const struct tti_bench_times *times);
 /* Writes it and closes the file, in any case. */
 bool tti_bench_json_write(struct json_t *root, FILE *file);
 void tti_bench_json_destroy(struct json_t *root);

@@ -47,11 +47,19 @@ static tutti_status all_to_all(const struct tti_bench *b, struct tti_bench_tenso
     return tutti_all_to_all(b->group, t->in, t->out, 0, call);
 }
 
+static int next(const struct tti_bench *b)
+{
+    return (b->rank + 1) % b->size;
+}
+
+static int before(const struct tti_bench *b)
+{
+    return (b->rank + b->size - 1) % b->size;
+}
+
 static tutti_status sendrecv(const struct tti_bench *b, struct tti_bench_tensors *t, const tutti_call *call)
 {
-    const int next = (b->rank + 1) % b->size;
-    const int before = (b->rank + b->size - 1) % b->size;
-    return tutti_sendrecv(b->group, t->in, next, 0, t->out, before, 0, call, NULL);
+    return tutti_sendrecv(b->group, t->in, next(b), 0, t->out, before(b), 0, call, NULL);
 }
 
 static tutti_status barrier(const struct tti_bench *b, struct tti_bench_tensors *t, const tutti_call *call)
@@ -60,18 +68,81 @@ static tutti_status barrier(const struct tti_bench *b, struct tti_bench_tensors 
     return tutti_barrier(b->group, call);
 }
 
+static tutti_status start_all_reduce(const struct tti_bench *b, struct tti_bench_tensors *t, const tutti_call *call,
+                                     tutti_work **work)
+{
+    return tutti_all_reduce_async(b->group, t->in, t->out, b->options->op, call, work);
+}
+
+static tutti_status start_reduce(const struct tti_bench *b, struct tti_bench_tensors *t, const tutti_call *call,
+                                 tutti_work **work)
+{
+    return tutti_reduce_async(b->group, t->in, t->out, b->options->op, b->options->root, call, work);
+}
+
+static tutti_status start_broadcast(const struct tti_bench *b, struct tti_bench_tensors *t, const tutti_call *call,
+                                    tutti_work **work)
+{
+    return tutti_broadcast_async(b->group, t->out, b->options->root, call, work);
+}
+
+static tutti_status start_all_gather(const struct tti_bench *b, struct tti_bench_tensors *t, const tutti_call *call,
+                                     tutti_work **work)
+{
+    return tutti_all_gather_async(b->group, t->in, t->out, 0, call, work);
+}
+
+static tutti_status start_gather(const struct tti_bench *b, struct tti_bench_tensors *t, const tutti_call *call,
+                                 tutti_work **work)
+{
+    return tutti_gather_async(b->group, t->in, t->out, 0, b->options->root, call, work);
+}
+
+static tutti_status start_scatter(const struct tti_bench *b, struct tti_bench_tensors *t, const tutti_call *call,
+                                  tutti_work **work)
+{
+    return tutti_scatter_async(b->group, t->in, t->out, 0, b->options->root, call, work);
+}
+
+static tutti_status start_reduce_scatter(const struct tti_bench *b, struct tti_bench_tensors *t, const tutti_call *call,
+                                         tutti_work **work)
+{
+    return tutti_reduce_scatter_async(b->group, t->in, t->out, b->options->op, 0, call, work);
+}
+
+static tutti_status start_all_to_all(const struct tti_bench *b, struct tti_bench_tensors *t, const tutti_call *call,
+                                     tutti_work **work)
+{
+    return tutti_all_to_all_async(b->group, t->in, t->out, 0, call, work);
+}
+
+static tutti_status start_sendrecv(const struct tti_bench *b, struct tti_bench_tensors *t, const tutti_call *call,
+                                   tutti_work **work)
+{
+    return tutti_sendrecv_async(b->group, t->in, next(b), 0, t->out, before(b), 0, call, NULL, work);
+}
+
+static tutti_status start_barrier(const struct tti_bench *b, struct tti_bench_tensors *t, const tutti_call *call,
+                                  tutti_work **work)
+{
+    (void)t;
+    return tutti_barrier_async(b->group, call, work);
+}
+
 const struct tti_bench_collective tti_bench_collectives[] = {
-    {"all_reduce", TTI_BENCH_REDUCES | TTI_BENCH_IN_PLACE, TTI_BENCH_BUS_TWICE, all_reduce},
-    {"reduce", TTI_BENCH_REDUCES | TTI_BENCH_ROOT_OUTPUT | TTI_BENCH_IN_PLACE, TTI_BENCH_BUS_ONE, reduce},
-    {"broadcast", TTI_BENCH_ROOT_INPUT | TTI_BENCH_ONE_TENSOR, TTI_BENCH_BUS_ONE, broadcast},
-    {"all_gather", TTI_BENCH_WHOLE_OUTPUT | TTI_BENCH_IN_PLACE, TTI_BENCH_BUS_OTHERS, all_gather},
-    {"gather", TTI_BENCH_WHOLE_OUTPUT | TTI_BENCH_ROOT_OUTPUT | TTI_BENCH_IN_PLACE, TTI_BENCH_BUS_OTHERS, gather},
-    {"scatter", TTI_BENCH_WHOLE_INPUT | TTI_BENCH_ROOT_INPUT | TTI_BENCH_IN_PLACE, TTI_BENCH_BUS_OTHERS, scatter},
+    {"all_reduce", TTI_BENCH_REDUCES | TTI_BENCH_IN_PLACE, TTI_BENCH_BUS_TWICE, all_reduce, start_all_reduce},
+    {"reduce", TTI_BENCH_REDUCES | TTI_BENCH_ROOT_OUTPUT | TTI_BENCH_IN_PLACE, TTI_BENCH_BUS_ONE, reduce, start_reduce},
+    {"broadcast", TTI_BENCH_ROOT_INPUT | TTI_BENCH_ONE_TENSOR, TTI_BENCH_BUS_ONE, broadcast, start_broadcast},
+    {"all_gather", TTI_BENCH_WHOLE_OUTPUT | TTI_BENCH_IN_PLACE, TTI_BENCH_BUS_OTHERS, all_gather, start_all_gather},
+    {"gather", TTI_BENCH_WHOLE_OUTPUT | TTI_BENCH_ROOT_OUTPUT | TTI_BENCH_IN_PLACE, TTI_BENCH_BUS_OTHERS, gather,
+     start_gather},
+    {"scatter", TTI_BENCH_WHOLE_INPUT | TTI_BENCH_ROOT_INPUT | TTI_BENCH_IN_PLACE, TTI_BENCH_BUS_OTHERS, scatter,
+     start_scatter},
     {"reduce_scatter", TTI_BENCH_REDUCES | TTI_BENCH_WHOLE_INPUT | TTI_BENCH_IN_PLACE, TTI_BENCH_BUS_OTHERS,
-     reduce_scatter},
-    {"all_to_all", TTI_BENCH_WHOLE_INPUT | TTI_BENCH_WHOLE_OUTPUT, TTI_BENCH_BUS_OTHERS, all_to_all},
-    {"sendrecv", TTI_BENCH_NEIGHBOUR, TTI_BENCH_BUS_ONE, sendrecv},
-    {"barrier", TTI_BENCH_EMPTY, TTI_BENCH_BUS_ONE, barrier},
+     reduce_scatter, start_reduce_scatter},
+    {"all_to_all", TTI_BENCH_WHOLE_INPUT | TTI_BENCH_WHOLE_OUTPUT, TTI_BENCH_BUS_OTHERS, all_to_all, start_all_to_all},
+    {"sendrecv", TTI_BENCH_NEIGHBOUR, TTI_BENCH_BUS_ONE, sendrecv, start_sendrecv},
+    {"barrier", TTI_BENCH_EMPTY, TTI_BENCH_BUS_ONE, barrier, start_barrier},
 };
 
 const size_t tti_bench_collectives_count = sizeof(tti_bench_collectives) / sizeof(tti_bench_collectives[0]);

@@ -55,6 +55,7 @@ tutti_status tti_bench_machine_create(struct tti_bench *b, struct tti_bench_mach
     memcpy(machine->cpu, system.cpu, sizeof(machine->cpu));
     memcpy(machine->kernel, system.kernel, sizeof(machine->kernel));
     machine->isa = tti_kernels_isa();
+    machine->clock_ns = tti_bench_clock_ns();
     machine->ranks_per_cpu = (double)b->size / machine->cpus;
     return describe(b, &machine->description);
 }

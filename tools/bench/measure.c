@@ -1,25 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One row. An iteration writes new inputs, waits for all ranks, calls, reads the clock, and checks what has come. Its
- * time lasts until the slowest rank is done, because that is what a program waits for.
+ * One row. An iteration writes new inputs, waits for all ranks, calls, reads the clock, and checks what has come. Small
+ * calls are timed 20 at once, each with buffers and data of its own.
  *
- * On one host all ranks read the same clock, so they agree on a moment and start together, awake. A barrier alone will
- * not do: a rank that slept in it comes out tens of microseconds after the others, and the part of a broadcast or
- * scatter that they have done by then is in nobody's time. Elsewhere there are two barriers, because out of the second
- * one most ranks come awake, and each rank's time begins when it has left it.
- *
- * Small calls are timed 20 at once, each with buffers and data of its own.
+ * The asynchronous form is compared with the synchronous one, so both are measured in turn: what disturbs the machine
+ * for a while disturbs both. How long its start takes is seen in iterations of a third kind, where the clock is read
+ * around one call: readings in every call would be a good part of the time of small ones.
  */
-#include <sched.h>
-#include <stdlib.h>
-
 #include "base/clock.h"
 #include "bench/bench.h"
 #include "check/check.h"
 
 #define WARM_UP     2
 #define FIRST       5                  /* iterations before the ranks ask whether there is time for more */
-#define BUDGET_NS   INT64_C(200000000) /* for a row, everything included */
+#define BUDGET_NS   INT64_C(200000000) /* for a row and each kind of iteration, everything included */
 #define CHECK_WHOLE ((size_t)1 << 20)  /* larger results are checked by the slice */
 #define SLICES      16
 
@@ -27,6 +21,7 @@ struct row {
     struct tti_bench *b;
     int64_t count; /* elements of the tensor or of one part */
     int64_t whole; /* elements of all parts */
+    int forms;     /* kinds of iterations, in the order of enum tti_bench_form */
     int batch;
     struct tti_bench_tensors tensors[TTI_BENCH_BATCH];
 };
@@ -56,12 +51,6 @@ int64_t tti_bench_count(const struct tti_bench *b, int64_t bytes)
     }
     const int64_t count = bytes / ((int64_t)b->item * parts_of(b));
     return count > 0 ? count : 1;
-}
-
-tutti_status tti_bench_agree(struct tti_bench *b, int64_t *values, int64_t count, tutti_reduce_op op)
-{
-    DLTensor t = tutti_tensor_1d(values, &count, TUTTI_I64);
-    return tutti_all_reduce(b->group, &t, &t, op, TUTTI_CALL(.error = &b->error));
 }
 
 /* Where the tensors of one call of the batch lie. In place, the part is the rank's own part of the whole. */
@@ -141,53 +130,56 @@ static int64_t check(const struct row *row, int iteration, bool warming_up)
     return wrong;
 }
 
-/* Waits until all ranks are there; *start becomes the moment from which this rank's time counts. */
-static tutti_status meet(struct tti_bench *b, int64_t *start)
-{
-    if (b->lead_ns > 0) {
-        *start = tti_now_ns() + b->lead_ns;
-        const tutti_status status = tti_bench_agree(b, start, 1, TUTTI_MAX);
-        while (status == TUTTI_OK && tti_now_ns() < *start) {
-            if (b->shares_cpu) {
-                sched_yield();
-            }
-        }
-        return status;
-    }
-    tutti_status status = TUTTI_OK;
-    for (int i = 0; i < 2 && status == TUTTI_OK; i++) {
-        status = tutti_barrier(b->group, TUTTI_CALL(.error = &b->error));
-    }
-    *start = tti_now_ns();
-    return status;
-}
-
-static tutti_status iterate(struct row *row, int64_t *elapsed_ns)
+/* One call after the other. `iteration` chooses the one whose start is timed. */
+static tutti_status iterate(struct row *row, enum tti_bench_form form, int iteration, int64_t *sample_ns)
 {
     struct tti_bench *b = row->b;
     const double scale = b->options->op == TUTTI_PREMUL_SUM ? tti_check_scale(b->rank, b->options->dtype) : 0;
     const tutti_call *call = TUTTI_CALL(.scale = scale, .error = &b->error);
+    const int timed = form == TTI_BENCH_SUBMIT ? iteration % row->batch : -1;
+    int64_t submit_ns = 0;
     int64_t start = 0;
     fill(row);
-    tutti_status status = meet(b, &start);
+    tutti_status status = tti_bench_meet(b, &start);
     for (int slot = 0; slot < row->batch && status == TUTTI_OK; slot++) {
-        status = b->collective->call(b, &row->tensors[slot], call);
+        struct tti_bench_tensors *t = &row->tensors[slot];
+        status = form == TTI_BENCH_SYNC ? b->collective->call(b, t, call)
+                                        : tti_bench_call_async(b, t, call, slot == timed ? &submit_ns : NULL);
     }
-    *elapsed_ns = tti_now_ns() - start;
+    *sample_ns = form == TTI_BENCH_SUBMIT ? submit_ns : tti_now_ns() - start;
+    return status;
+}
+
+/* An iteration of each kind; iteration -1 = warming up, without samples. */
+static tutti_status iterate_forms(struct row *row, int iteration, int64_t *wrong)
+{
+    struct tti_bench *b = row->b;
+    const bool warming_up = iteration < 0;
+    const int number = warming_up ? 0 : iteration;
+    tutti_status status = TUTTI_OK;
+    for (int form = 0; form < row->forms && status == TUTTI_OK; form++) {
+        int64_t ignored;
+        int64_t *sample = warming_up ? &ignored : &tti_bench_samples(b, form)[iteration];
+        status = iterate(row, (enum tti_bench_form)form, number, sample);
+        if (status == TUTTI_OK) {
+            *wrong += check(row, number, warming_up);
+            b->number += (uint64_t)row->batch;
+        }
+    }
     return status;
 }
 
 /* How many iterations there shall be after `done`, agreed upon by the ranks; `done` = no more. */
-static tutti_status plan(struct tti_bench *b, int done, int64_t elapsed_ns, int *wanted)
+static tutti_status plan(struct tti_bench *b, int done, int64_t elapsed_ns, int64_t budget_ns, int *wanted)
 {
     *wanted = done;
     if (b->options->iterations > 0 || done >= TTI_BENCH_ITERATIONS) {
         return TUTTI_OK;
     }
     const tutti_status status = tti_bench_agree(b, &elapsed_ns, 1, TUTTI_MAX);
-    if (status == TUTTI_OK && elapsed_ns < BUDGET_NS) {
+    if (status == TUTTI_OK && elapsed_ns < budget_ns) {
         /* no more than as many again: what was seen so far may not be typical */
-        const int64_t room = (BUDGET_NS - elapsed_ns) / (elapsed_ns / done + 1) + 1;
+        const int64_t room = (budget_ns - elapsed_ns) / (elapsed_ns / done + 1) + 1;
         const int64_t most = done < TTI_BENCH_ITERATIONS - done ? done : TTI_BENCH_ITERATIONS - done;
         *wanted = done + (int)(room < most ? room : most);
     }
@@ -202,39 +194,39 @@ static tutti_status iterate_all(struct row *row, int *iterations, int64_t *wrong
     int wanted = b->options->iterations > 0 ? b->options->iterations : FIRST;
     *iterations = 0;
     for (int i = -WARM_UP; i < wanted && status == TUTTI_OK;) {
-        int64_t ignored;
-        status = iterate(row, i < 0 ? &ignored : &b->samples[i]);
-        if (status == TUTTI_OK) {
-            *wrong += check(row, i < 0 ? 0 : i, i < 0);
-            b->number += (uint64_t)row->batch;
-            i++;
-        }
+        status = iterate_forms(row, i, wrong);
+        i += status == TUTTI_OK;
         if (status == TUTTI_OK && i == wanted) {
             *iterations = i;
-            status = plan(b, i, tti_now_ns() - start, &wanted);
+            status = plan(b, i, tti_now_ns() - start, BUDGET_NS * row->forms, &wanted);
         }
     }
     return status;
 }
 
-static int compare(const void *a, const void *b)
+/* All times of the row. */
+static tutti_status conclude(const struct row *row, struct tti_bench_result *result)
 {
-    const int64_t x = *(const int64_t *)a;
-    const int64_t y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* The least sample that at least so many percent do not exceed. */
-static double percentile_us(const int64_t *sorted, int count, int percent, int batch)
-{
-    const int rank = (int)(((int64_t)count * percent + 99) / 100);
-    return (double)sorted[rank > 0 ? rank - 1 : 0] / batch / 1000;
+    struct tti_bench *b = row->b;
+    const int n = result->iterations;
+    if (row->forms == 1) {
+        return tti_bench_times_of(b, TTI_BENCH_SYNC, n, row->batch, &result->time);
+    }
+    tutti_status status = tti_bench_times_of(b, TTI_BENCH_SYNC, n, row->batch, &result->sync);
+    if (status == TUTTI_OK) {
+        status = tti_bench_times_of(b, TTI_BENCH_ASYNC, n, row->batch, &result->time);
+    }
+    if (status == TUTTI_OK) {
+        status = tti_bench_times_of(b, TTI_BENCH_SUBMIT, n, 1, &result->submit);
+    }
+    return status;
 }
 
 tutti_status tti_bench_measure(struct tti_bench *b, int64_t count, bool in_place, struct tti_bench_result *result)
 {
     struct row row = {.b = b, .count = count, .whole = count * parts_of(b)};
     const int64_t bytes = row.whole * (int64_t)b->item;
+    row.forms = b->options->async ? TTI_BENCH_FORMS : 1;
     row.batch = bytes < TTI_BENCH_SMALL ? TTI_BENCH_BATCH : 1;
     for (int slot = 0; slot < row.batch; slot++) {
         place(&row, slot, in_place);
@@ -243,15 +235,11 @@ tutti_status tti_bench_measure(struct tti_bench *b, int64_t count, bool in_place
     int64_t wrong = 0;
     tutti_status status = iterate_all(&row, &iterations, &wrong);
     if (status == TUTTI_OK) {
-        status = tti_bench_agree(b, b->samples, iterations, TUTTI_MAX);
-    }
-    if (status == TUTTI_OK) {
         status = tti_bench_agree(b, &wrong, 1, TUTTI_SUM);
     }
     if (status != TUTTI_OK) {
         return status;
     }
-    qsort(b->samples, (size_t)iterations, sizeof(*b->samples), compare);
     *result = (struct tti_bench_result){.measured = true,
                                         .in_place = in_place,
                                         .bytes = bytes,
@@ -259,11 +247,8 @@ tutti_status tti_bench_measure(struct tti_bench *b, int64_t count, bool in_place
                                         .iterations = iterations,
                                         .batch = row.batch,
                                         .wrong = wrong};
-    result->p50_us = percentile_us(b->samples, iterations, 50, row.batch);
-    result->p99_us = percentile_us(b->samples, iterations, 99, row.batch);
-    result->min_us = percentile_us(b->samples, iterations, 0, row.batch);
-    result->max_us = percentile_us(b->samples, iterations, 100, row.batch);
-    result->alg_bw = result->p50_us > 0 ? (double)bytes / result->p50_us / 1000 : 0;
+    status = conclude(&row, result);
+    result->alg_bw = result->time.p50_us > 0 ? (double)bytes / result->time.p50_us / 1000 : 0;
     result->bus_bw = result->alg_bw * tti_bench_bus_factor(b->collective->bus, b->size);
-    return TUTTI_OK;
+    return status;
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "bench/bench.h"
+#include "bench/overlap.h"
 
 /* Longer than it takes to wake a rank, for each rank on a CPU. */
 #define LEAD_NS INT64_C(100000)
@@ -21,7 +22,7 @@ struct output {
     json_t *json;
 };
 
-static bool complain(const struct tti_bench *b, const char *doing, const char *why)
+bool tti_bench_complain(const struct tti_bench *b, const char *doing, const char *why)
 {
     fprintf(stderr, "tutti bench: rank %d: %s: %s\n", b->rank, doing, why);
     return false;
@@ -44,7 +45,8 @@ static bool prepare(struct tti_bench *b, struct output *output)
     b->left = touched(b->capacity);
     b->right = touched(b->capacity);
     b->sample_capacity = options->iterations > 0 ? options->iterations : TTI_BENCH_ITERATIONS;
-    b->samples = calloc((size_t)b->sample_capacity, sizeof(*b->samples));
+    const size_t sets = options->overlap ? TTI_OVERLAP_FORMS : options->async ? TTI_BENCH_FORMS : 1;
+    b->samples = calloc(sets * (size_t)b->sample_capacity, sizeof(*b->samples));
     if (!b->left || !b->right || !b->samples) {
         fprintf(stderr, "tutti bench: rank %d: no memory for two buffers of %zu bytes: choose a smaller -e\n", b->rank,
                 b->capacity);
@@ -53,7 +55,7 @@ static bool prepare(struct tti_bench *b, struct output *output)
     if (options->json && b->rank == 0) {
         output->file = fopen(options->json, "we");
         if (!output->file) {
-            return complain(b, options->json, strerror(errno));
+            return tti_bench_complain(b, options->json, strerror(errno));
         }
     }
     return true;
@@ -62,7 +64,7 @@ static bool prepare(struct tti_bench *b, struct output *output)
 static bool add(struct output *output, const struct tti_bench *b, const struct tti_bench_result *result)
 {
     return !output->json || !result->measured || tti_bench_json_add(output->json, b, result) ||
-           complain(b, b->options->json, "out of memory");
+           tti_bench_complain(b, b->options->json, "out of memory");
 }
 
 /* One line of the table: both forms of the collective at one size. */
@@ -102,7 +104,7 @@ static bool run_sizes(struct tti_bench *b, struct output *output, int64_t *wrong
             return true;
         }
         if (status != TUTTI_OK) {
-            return complain(b, b->collective->name, b->error.message);
+            return tti_bench_complain(b, b->collective->name, b->error.message);
         }
         for (int i = 0; i < 2; i++) {
             *wrong += results[i].wrong;
@@ -127,7 +129,7 @@ static bool run_collective(struct tti_bench *b, struct output *output, int64_t *
     const tutti_reduce_op op = b->collective->traits & TTI_BENCH_REDUCES ? b->options->op : 0;
     b->data = tti_bench_data_create(b->size, b->options->dtype, op, tutti_group_capabilities(b->group));
     if (!b->data) {
-        return complain(b, b->collective->name, "no memory for the data");
+        return tti_bench_complain(b, b->collective->name, "no memory for the data");
     }
     const bool done = run_sizes(b, output, wrong);
     tti_bench_data_destroy(b->data);
@@ -155,12 +157,12 @@ static bool run_collectives(struct tti_bench *b, struct output *output)
 /* Writes what there is, also after wrong results. */
 static bool finish(struct tti_bench *b, struct output *output)
 {
-    bool good =
-        b->rank != 0 || (fflush(stdout) == 0 && !ferror(stdout)) || complain(b, "standard output", "cannot be written");
+    bool good = b->rank != 0 || (fflush(stdout) == 0 && !ferror(stdout)) ||
+                tti_bench_complain(b, "standard output", "cannot be written");
     if (output->json) {
-        good =
-            (tti_bench_json_write(output->json, output->file) || complain(b, b->options->json, "cannot be written")) &&
-            good;
+        good = (tti_bench_json_write(output->json, output->file) ||
+                tti_bench_complain(b, b->options->json, "cannot be written")) &&
+               good;
         output->file = NULL;
     }
     return good;
@@ -171,7 +173,7 @@ static bool run_prepared(struct tti_bench *b, struct output *output)
     struct tti_bench_machine machine;
     if (tti_bench_machine_create(b, &machine) != TUTTI_OK) {
         tti_bench_machine_destroy(&machine);
-        return complain(b, "looking at the machine", b->error.message);
+        return tti_bench_complain(b, "looking at the machine", b->error.message);
     }
     b->shares_cpu = machine.ranks_per_cpu > 1;
     if (tutti_group_capabilities(b->group) & (TUTTI_CAP_ONE_HOST | TUTTI_CAP_ONE_PROCESS)) {
@@ -185,9 +187,9 @@ static bool run_prepared(struct tti_bench *b, struct output *output)
     }
     tti_bench_machine_destroy(&machine);
     if (output->file && !output->json) {
-        return complain(b, b->options->json, "out of memory");
+        return tti_bench_complain(b, b->options->json, "out of memory");
     }
-    const bool right = run_collectives(b, output);
+    const bool right = b->options->overlap ? tti_overlap_run(b, output->json) : run_collectives(b, output);
     return finish(b, output) && right;
 }
 
@@ -200,7 +202,7 @@ static bool run_rank(const struct tti_bench_options *options, tutti_group *group
     b.size = tutti_group_size(group);
     int64_t failed = !prepare(&b, &output);
     if (tti_bench_agree(&b, &failed, 1, TUTTI_MAX) != TUTTI_OK) {
-        failed = !complain(&b, "start", b.error.message);
+        failed = !tti_bench_complain(&b, "start", b.error.message);
     }
     if (!failed) {
         failed = !run_prepared(&b, &output);

@@ -41,15 +41,38 @@ void tti_bench_print_header(const struct tti_bench *b, const struct tti_bench_ma
            tutti_group_backend(b->group));
     printf("# %s, kernels %s, Linux %s\n", machine->cpu, machine->isa, machine->kernel);
     print_description(machine->description);
-    printf("# time: from %s until the slowest rank is done; the median of the iterations;\n"
-           "#   below %d B that of %d calls in a row, divided by %d\n",
-           b->lead_ns > 0 ? "a common start" : "each rank's leaving of a barrier", TTI_BENCH_SMALL, TTI_BENCH_BATCH,
-           TTI_BENCH_BATCH);
+    printf("# time: from %s until the slowest rank is done; the median of the iterations%s\n",
+           b->lead_ns > 0 ? "a common start" : "each rank's leaving of a barrier", b->options->overlap ? "" : ";");
+    if (!b->options->overlap) {
+        printf("#   below %d B that of %d calls in a row, divided by %d\n", TTI_BENCH_SMALL, TTI_BENCH_BATCH,
+               TTI_BENCH_BATCH);
+    }
+    if (b->options->async) {
+        printf("#   of the asynchronous form: start, wait, release; sync: of the synchronous form, measured in turn;\n"
+               "#   diff: time - sync, ratio: time / sync\n"
+               "# submit: how long the start alone takes, median and p99, with one reading of the clock (%" PRId64
+               " ns);\n"
+               "#   in the class inline (above) it wakes nobody, in the others it may have to wake the lane's thread\n",
+               machine->clock_ns);
+    }
+}
+
+static void print_async_title(void)
+{
+    printf("#%11s %11s %8s %6s %5s %5s %9s %7s %7s %6s %8s %8s %9s %8s %6s\n", "size", "count", "type", "redop", "root",
+           "place", "time", "algbw", "busbw", "#wrong", "submit", "p99", "sync", "diff", "ratio");
+    printf("#%11s %11s %8s %6s %5s %5s %9s %7s %7s %6s %8s %8s %9s %8s %6s\n", "(B)", "(elements)", "", "", "", "",
+           "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(us)", "(us)", "(us)", "");
 }
 
 void tti_bench_print_title(const struct tti_bench *b)
 {
-    printf("#\n# %s\n", b->collective->name);
+    printf("#\n# %s%s\n", b->collective->name, b->options->async ? ", asynchronous" : "");
+    if (b->options->async) {
+        print_async_title();
+        fflush(stdout);
+        return;
+    }
     printf("#                                                            out-of-place                       "
            "in-place\n");
     printf("#%11s %11s %8s %6s %5s %9s %7s %7s %6s %9s %7s %7s %6s\n", "size", "count", "type", "redop", "root", "time",
@@ -62,26 +85,55 @@ void tti_bench_print_title(const struct tti_bench *b)
 static void print_result(const struct tti_bench_result *result)
 {
     if (result->measured) {
-        printf(" %9.2f %7.2f %7.2f %6" PRId64, result->p50_us, result->alg_bw, result->bus_bw, result->wrong);
+        printf(" %9.2f %7.2f %7.2f %6" PRId64, result->time.p50_us, result->alg_bw, result->bus_bw, result->wrong);
     } else {
         printf(" %9s %7s %7s %6s", "N/A", "N/A", "N/A", "N/A");
     }
 }
 
+static void print_call(const struct tti_bench *b, const struct tti_bench_result *result)
+{
+    printf(" %11" PRId64 " %11" PRId64 " %8s %6s %5d", result->bytes, result->count, tti_bench_type(b),
+           tti_bench_redop(b), tti_bench_root(b));
+}
+
+/* A line for each form, since a line has no room for both. */
+static void print_async(const struct tti_bench *b, const struct tti_bench_result *result)
+{
+    const double time = result->time.p50_us;
+    const double sync = result->sync.p50_us;
+    print_call(b, result);
+    printf(" %5s", result->in_place ? "in" : "out");
+    print_result(result);
+    printf(" %8.2f %8.2f %9.2f %8.2f %6.2f\n", result->submit.p50_us, result->submit.p99_us, sync, time - sync,
+           sync > 0 ? time / sync : 0);
+}
+
 void tti_bench_print_row(const struct tti_bench *b, const struct tti_bench_result *out_of_place,
                          const struct tti_bench_result *in_place)
 {
-    printf(" %11" PRId64 " %11" PRId64 " %8s %6s %5d", out_of_place->bytes, out_of_place->count, tti_bench_type(b),
-           tti_bench_redop(b), tti_bench_root(b));
-    print_result(out_of_place);
-    print_result(in_place);
-    putchar('\n');
+    if (b->options->async) {
+        print_async(b, out_of_place);
+        if (in_place->measured) {
+            print_async(b, in_place);
+        }
+    } else {
+        print_call(b, out_of_place);
+        print_result(out_of_place);
+        print_result(in_place);
+        putchar('\n');
+    }
     fflush(stdout);
+}
+
+void tti_bench_print_wrong(int64_t wrong)
+{
+    printf("# Out of bounds values : %" PRId64 " %s\n", wrong, wrong == 0 ? "OK" : "FAILED");
 }
 
 void tti_bench_print_footer(int64_t wrong, double bus_bw_sum, int results)
 {
-    printf("# Out of bounds values : %" PRId64 " %s\n", wrong, wrong == 0 ? "OK" : "FAILED");
+    tti_bench_print_wrong(wrong);
     printf("# Avg bus bandwidth    : %.3f\n", results > 0 ? bus_bw_sum / results : 0.0);
     fflush(stdout);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "bench/bench.h"
+#include "bench/overlap.h"
 #include "common/launcher.h"
 #include "common/number.h"
 #include "info/info.h"
@@ -14,7 +15,7 @@
 
 #define SIZE_LIMIT (INT64_C(1) << 40)
 
-enum { OPTION_BACKEND = 256, OPTION_ROOT };
+enum { OPTION_BACKEND = 256, OPTION_ROOT, OPTION_ASYNC };
 
 static const struct argp_option argp_options[] = {
     {"ranks", 'n', "N", 0, "Ranks to start (default: as many as CPUs, 2 at least); not inside a launcher", 0},
@@ -25,6 +26,7 @@ static const struct argp_option argp_options[] = {
     {"op", 'o', "OP", 0, "Reduction: sum, avg, max, ... (default sum)", 0},
     {"root", OPTION_ROOT, "R", 0, "Root of the rooted collectives (default 0)", 0},
     {"iterations", 'i', "I", 0, "Iterations of each row (default: what fits into 0.2 s, 5 to 2000)", 0},
+    {"async", OPTION_ASYNC, NULL, 0, "Measure the asynchronous form, beside the synchronous one", 0},
     {"backend", OPTION_BACKEND, "NAME", 0, "Backend to measure (default auto; `tutti info` lists them)", 0},
     {"json", 'J', "FILE", 0, "Also write the results to FILE, as JSON", 0},
     {0}};
@@ -36,16 +38,22 @@ static const char argp_doc[] =
     "The columns are those of nccl-tests: size is that of the tensor, and the total of all parts where there are "
     "parts; "
     "count is that of the tensor or of one part; algbw is size/time in 1e9 bytes per second, and busbw what that means "
-    "for the bus. Exit code: 0, 1 if a result was wrong or something failed, 2 for a command line that cannot be "
+    "for the bus. With --async, time is that of starting, waiting and releasing, submit that of starting alone, and "
+    "sync that of the synchronous form, measured in turn; diff and ratio compare the two. `tutti bench overlap` "
+    "measures how much of the communication disappears behind a computation. Exit code: 0, 1 if a result was wrong or "
+    "something failed, 2 for a command line that cannot be "
     "understood.\n\n"
     "Examples:\n"
     "  tutti bench\n"
     "  tutti bench all_reduce -n 4 -b 8 -e 64M -f 2\n"
     "  tutti bench reduce_scatter -d bf16 -o avg --backend local\n"
     "  tutti bench barrier -n 8 -i 2000 -J barrier.json\n"
+    "  tutti bench all_reduce -n 2 --async\n"
+    "  tutti bench overlap --help\n"
     "  mpirun -n 4 tutti bench all_to_all";
 
-static int64_t number(struct argp_state *state, const char *option, const char *text, int64_t minimum, int64_t maximum)
+int64_t tti_bench_number(struct argp_state *state, const char *option, const char *text, int64_t minimum,
+                         int64_t maximum)
 {
     int64_t value = minimum;
     if (!tti_parse_integer(text, minimum, maximum, &value)) {
@@ -67,6 +75,9 @@ static int64_t size(struct argp_state *state, const char *option, const char *te
 static const struct tti_bench_collective *collective(struct argp_state *state, const char *name)
 {
     const struct tti_bench_collective *found = tti_bench_find(name);
+    if (strcmp(name, "overlap") == 0) {
+        argp_error(state, "overlap comes first, and has options of its own: tutti bench overlap --help");
+    }
     if (!found && strcmp(name, "all") != 0) {
         char names[256];
         size_t used = 0;
@@ -96,7 +107,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     struct tti_bench_options *options = state->input;
     switch (key) {
     case 'n':
-        options->ranks = (int)number(state, "-n", argument, 1, TTI_BENCH_RANKS);
+        options->ranks = (int)tti_bench_number(state, "-n", argument, 1, TTI_BENCH_RANKS);
         return 0;
     case 'b':
         options->least = size(state, "-b", argument);
@@ -105,7 +116,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         options->most = size(state, "-e", argument);
         return 0;
     case 'f':
-        options->factor = number(state, "-f", argument, 2, 1 << 20);
+        options->factor = tti_bench_number(state, "-f", argument, 2, 1 << 20);
         return 0;
     case 'd':
         if (tutti_dtype_parse(argument, &options->dtype) != TUTTI_OK) {
@@ -118,10 +129,13 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         }
         return 0;
     case OPTION_ROOT:
-        options->root = (int)number(state, "--root", argument, 0, INT32_MAX - 1);
+        options->root = (int)tti_bench_number(state, "--root", argument, 0, INT32_MAX - 1);
         return 0;
     case 'i':
-        options->iterations = (int)number(state, "-i", argument, 1, 1000000);
+        options->iterations = (int)tti_bench_number(state, "-i", argument, 1, 1000000);
+        return 0;
+    case OPTION_ASYNC:
+        options->async = true;
         return 0;
     case OPTION_BACKEND:
         options->backend = argument;
@@ -159,8 +173,34 @@ static bool fits_memory(const struct tti_bench_options *options)
     return false;
 }
 
+int tti_bench_start(struct tti_bench_options *options, char **words)
+{
+    const char *name = options->backend ? options->backend : getenv("TUTTI_BACKEND");
+    if (!tti_backend_usable("tutti bench", name)) {
+        return 1;
+    }
+    if (tti_in_launcher()) {
+        return tti_bench_join(options);
+    }
+    if (options->ranks == 0) {
+        options->ranks = tti_default_ranks();
+    }
+    if (options->root >= options->ranks) {
+        fprintf(stderr, "tutti bench: --root %d: there are only ranks 0 to %d\n", options->root, options->ranks - 1);
+        return TTI_EXIT_USAGE;
+    }
+    if (!fits_memory(options)) {
+        return 1;
+    }
+    return tti_backend_has_threads(name) ? tti_bench_run_threads(options)
+                                         : tti_launch_self("bench", options->ranks, (const char *const *)words);
+}
+
 int tutti_tool_bench(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "overlap") == 0) {
+        return tti_overlap_tool(argc - 1, argv + 1);
+    }
     struct tti_bench_options options = {
         .least = 8, .most = INT64_C(16) << 20, .factor = 8, .dtype = TUTTI_F32, .op = TUTTI_SUM};
     const struct argp argp = {argp_options, parse, "[COLLECTIVE]", argp_doc, NULL, NULL, NULL};
@@ -168,23 +208,5 @@ int tutti_tool_bench(int argc, char **argv)
     if (argp_parse(&argp, argc, argv, 0, NULL, &options) != 0) {
         return TTI_EXIT_USAGE;
     }
-    const char *name = options.backend ? options.backend : getenv("TUTTI_BACKEND");
-    if (!tti_backend_usable("tutti bench", name)) {
-        return 1;
-    }
-    if (tti_in_launcher()) {
-        return tti_bench_join(&options);
-    }
-    if (options.ranks == 0) {
-        options.ranks = tti_default_ranks();
-    }
-    if (options.root >= options.ranks) {
-        fprintf(stderr, "tutti bench: --root %d: there are only ranks 0 to %d\n", options.root, options.ranks - 1);
-        return TTI_EXIT_USAGE;
-    }
-    if (!fits_memory(&options)) {
-        return 1;
-    }
-    return tti_backend_has_threads(name) ? tti_bench_run_threads(&options)
-                                         : tti_launch_self("bench", options.ranks, (const char *const *)argv + 1);
+    return tti_bench_start(&options, argv + 1);
 }

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "check/data.h"
 #include "check/reference.h"
+#include "check/ways.h"
 
 /* ---- plans ---- */
 
@@ -33,6 +33,15 @@ struct tti_check_plan tti_check_plan_1d(tutti_dtype dtype, tutti_reduce_op op, i
     struct tti_check_plan p = {.dtype = dtype, .op = op, .ndim = 1, .shape = {count}};
     p.pattern = op == 0 ? TTI_CHECK_RAW : tti_check_pattern_for(dtype, op);
     return p;
+}
+
+int64_t tti_check_plan_bytes(const struct tti_check_plan *p)
+{
+    int64_t bytes = (int64_t)tutti_dtype_size(p->dtype);
+    for (int d = 0; d < p->ndim; d++) {
+        bytes *= p->shape[d];
+    }
+    return bytes;
 }
 
 double tti_check_scale(int rank, tutti_dtype dtype)
@@ -117,7 +126,9 @@ static void one(struct tti_check *c, const struct tti_check_collective *collecti
     }
     append(name, sizeof(name), "%s%s%s", layouts[p->layout], spreads[p->spread], p->in_place ? "/in-place" : "");
     if (tti_check_begin(c, "%s", name)) {
-        collective->run(c, p);
+        while (tti_check_turn(c, tti_check_plan_bytes(p))) {
+            tti_check_run(c, collective->form, p);
+        }
         tti_check_end(c);
     }
 }
@@ -357,7 +368,8 @@ static void laggards(struct tti_check *c, const struct tti_check_collective *col
                 tti_check_hold_up();
             }
             struct tti_check sub = tti_check_sub(c, c->group, (uint64_t)i);
-            collective->run(&sub, &p);
+            sub.way = tti_check_way_by_chance(&sub, 0, 4);
+            tti_check_run(&sub, collective->form, &p);
             tti_check_merge(c, &sub);
         }
         tti_check_end(c);

@@ -2,35 +2,42 @@
 /* all_reduce; and that its result has the same bits on every rank and in every run, where that is promised. */
 #include <stdlib.h>
 
-#include "check/data.h"
+#include "check/ways.h"
 
-void tti_check_all_reduce_run(struct tti_check *c, const struct tti_check_plan *p)
+static void prepare(struct tti_check_job *job)
 {
-    struct tti_check_tensor input;
-    struct tti_check_tensor output;
-    tti_check_tensor_make(&input, p->dtype, p->ndim, p->shape, p->layout);
-    tti_check_tensor_make(&output, p->dtype, p->ndim, p->shape, p->layout);
-    tti_check_tensor_fill(c, &input, 0, input.count, c->rank, p->pattern, 0);
-    tti_check_tensor_seal(&input);
+    struct tti_check *c = &job->check;
+    const struct tti_check_plan *p = &job->plan;
+    tti_check_tensor_make(&job->input, p->dtype, p->ndim, p->shape, p->layout);
+    tti_check_tensor_make(&job->output, p->dtype, p->ndim, p->shape, p->layout);
+    tti_check_tensor_fill(c, &job->input, 0, job->input.count, c->rank, p->pattern, 0);
+    tti_check_tensor_seal(&job->input);
+    DLTensor *output = p->in_place ? &job->input.t : &job->output.t;
+    job->result = output;
+    job->operation =
+        (struct tti_check_operation){.kind = TTI_CHECK_ALL_REDUCE, .input = &job->input.t, .output = output};
+}
 
-    struct tti_check_tensor *result = p->in_place ? &input : &output;
-    const tutti_status status =
-        tutti_all_reduce(c->group, &input.t, &result->t, p->op,
-                         TUTTI_CALL(.lane = c->lane, .scale = tti_check_factor(c, p), .error = &c->error));
-    if (tti_check_ok(c, "all_reduce", status)) {
+static void judge(struct tti_check_job *job, bool ok)
+{
+    struct tti_check *c = &job->check;
+    const struct tti_check_plan *p = &job->plan;
+    struct tti_check_tensor *result = p->in_place ? &job->input : &job->output;
+    if (ok) {
         tti_check_expect_fold(c, tti_check_tensor_result(c, result), p, 0, result->count, 0);
     }
     if (!p->in_place) {
-        tti_check_tensor_unchanged(c, &input, "the input");
+        tti_check_tensor_unchanged(c, &job->input, "the input");
     }
-    tti_check_tensor_free(&input);
-    tti_check_tensor_free(&output);
 }
 
-/* Runs the plan three times, gathers a hash of each result from every rank, and wants all of them to be one. */
+const struct tti_check_form tti_check_all_reduce_form = {"all_reduce", prepare, judge};
+
+/* Runs the plan four times, synchronously or not, gathers a hash of each result from every rank, and wants all of them to
+ * be one. */
 static void same_bits(struct tti_check *c, const struct tti_check_plan *p)
 {
-    enum { RUNS = 3 };
+    enum { RUNS = 4 };
     int64_t hashes[RUNS] = {0};
     const int64_t runs = RUNS;
     const int64_t all = RUNS * (int64_t)c->size;
@@ -41,9 +48,13 @@ static void same_bits(struct tti_check *c, const struct tti_check_plan *p)
         /* at another alignment each time, which must not matter either */
         struct tti_check_tensor output;
         tti_check_tensor_make(&output, p->dtype, p->ndim, p->shape, i == 1 ? TTI_CHECK_UNALIGNED : TTI_CHECK_COMPACT);
-        tti_check_ok(c, "all_reduce",
-                     tutti_all_reduce(c->group, &input.t, &output.t, p->op,
-                                      TUTTI_CALL(.scale = tti_check_factor(c, p), .error = &c->error)));
+        const struct tti_check_operation o = {.kind = TTI_CHECK_ALL_REDUCE,
+                                              .op = p->op,
+                                              .input = &input.t,
+                                              .output = &output.t,
+                                              .scale = tti_check_factor(c, p)};
+        c->way = i % 2 == 0 ? TTI_CHECK_SYNC : tti_check_way_by_chance(c, (uint64_t)i, 0);
+        tti_check_ok(c, "all_reduce", tti_check_do(c, &o));
         const unsigned char *result = tti_check_tensor_result(c, &output);
         hashes[i] = (int64_t)tti_check_hash(result, output.count * output.item, 0);
         tti_check_tensor_free(&output);

@@ -1,23 +1,48 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* all_to_all, and its form with parts of different length, whose matrix of counts is not symmetric. */
-#include "check/data.h"
+#include "check/ways.h"
 
-static tutti_status call(struct tti_check *c, const struct tti_check_plan *p, bool variable, const DLTensor *input,
-                         DLTensor *output, const struct tti_check_parts *sent, const struct tti_check_parts *received)
+static void prepare(struct tti_check_job *job, enum tti_check_kind kind)
 {
-    const tutti_call *options = TUTTI_CALL(.lane = c->lane, .error = &c->error);
-    if (variable) {
-        return tutti_all_to_all_v(c->group, input, output, p->dim, sent->counts, sent->displaced ? sent->at : NULL,
-                                  received->counts, received->displaced ? received->at : NULL, options);
-    }
-    return tutti_all_to_all(c->group, input, output, p->dim, options);
+    struct tti_check *c = &job->check;
+    const struct tti_check_plan *p = &job->plan;
+    struct tti_check_parts *sent = &job->parts;
+    struct tti_check_parts *received = &job->received;
+    tti_check_parts_make_pairwise(sent, c->size, p, c->rank, true);
+    tti_check_parts_make_pairwise(received, c->size, p, c->rank, false);
+    tti_check_parts_shape(p, sent->rows, job->input_shape);
+    tti_check_parts_shape(p, received->rows, job->output_shape);
+    tti_check_tensor_make(&job->input, p->dtype, p->ndim, job->input_shape, p->layout);
+    tti_check_tensor_make(&job->output, p->dtype, p->ndim, job->output_shape, p->layout);
+    tti_check_tensor_fill(c, &job->input, 0, job->input.count, c->rank, p->pattern, 0);
+    tti_check_tensor_seal(&job->input);
+    job->result = &job->output.t;
+    job->operation = (struct tti_check_operation){.kind = kind,
+                                                  .input = &job->input.t,
+                                                  .output = &job->output.t,
+                                                  .counts = sent->counts,
+                                                  .at = sent->displaced ? sent->at : NULL,
+                                                  .received = received->counts,
+                                                  .received_at = received->displaced ? received->at : NULL};
+}
+
+static void prepare_even(struct tti_check_job *job)
+{
+    prepare(job, TTI_CHECK_ALL_TO_ALL);
+}
+
+static void prepare_variable(struct tti_check_job *job)
+{
+    prepare(job, TTI_CHECK_ALL_TO_ALL_V);
 }
 
 /* What came from every rank is what that rank had for this one. */
-static void expect(struct tti_check *c, const struct tti_check_plan *p, struct tti_check_tensor *output,
-                   const struct tti_check_parts *received)
+static void expect(struct tti_check_job *job)
 {
-    const unsigned char *result = tti_check_tensor_result(c, output);
+    struct tti_check *c = &job->check;
+    const struct tti_check_plan *p = &job->plan;
+    const struct tti_check_parts *received = &job->received;
+    const unsigned char *result = tti_check_tensor_result(c, &job->output);
     for (int s = 0; s < c->size; s++) {
         struct tti_check_parts theirs;
         tti_check_parts_make_pairwise(&theirs, c->size, p, s, true);
@@ -28,42 +53,16 @@ static void expect(struct tti_check *c, const struct tti_check_plan *p, struct t
         }
         tti_check_parts_free(&theirs);
     }
-    tti_check_parts_gaps(c, output, received);
+    tti_check_parts_gaps(c, &job->output, received);
 }
 
-static void run(struct tti_check *c, const struct tti_check_plan *p, bool variable)
+static void judge(struct tti_check_job *job, bool ok)
 {
-    struct tti_check_parts sent;
-    struct tti_check_parts received;
-    tti_check_parts_make_pairwise(&sent, c->size, p, c->rank, true);
-    tti_check_parts_make_pairwise(&received, c->size, p, c->rank, false);
-    int64_t input_shape[3];
-    int64_t output_shape[3];
-    tti_check_parts_shape(p, sent.rows, input_shape);
-    tti_check_parts_shape(p, received.rows, output_shape);
-
-    struct tti_check_tensor input;
-    struct tti_check_tensor output;
-    tti_check_tensor_make(&input, p->dtype, p->ndim, input_shape, p->layout);
-    tti_check_tensor_make(&output, p->dtype, p->ndim, output_shape, p->layout);
-    tti_check_tensor_fill(c, &input, 0, input.count, c->rank, p->pattern, 0);
-    tti_check_tensor_seal(&input);
-    if (tti_check_ok(c, "all_to_all", call(c, p, variable, &input.t, &output.t, &sent, &received))) {
-        expect(c, p, &output, &received);
+    if (ok) {
+        expect(job);
     }
-    tti_check_tensor_unchanged(c, &input, "the input");
-    tti_check_tensor_free(&input);
-    tti_check_tensor_free(&output);
-    tti_check_parts_free(&sent);
-    tti_check_parts_free(&received);
+    tti_check_tensor_unchanged(&job->check, &job->input, "the input");
 }
 
-void tti_check_all_to_all_run(struct tti_check *c, const struct tti_check_plan *p)
-{
-    run(c, p, false);
-}
-
-void tti_check_all_to_all_v_run(struct tti_check *c, const struct tti_check_plan *p)
-{
-    run(c, p, true);
-}
+const struct tti_check_form tti_check_all_to_all_form = {"all_to_all", prepare_even, judge};
+const struct tti_check_form tti_check_all_to_all_v_form = {"all_to_all_v", prepare_variable, judge};

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "check/data.h"
+#include "check/ways.h"
 
 static int64_t now_ns(void)
 {
@@ -41,7 +41,8 @@ static void rounds(struct tti_check *c, int count)
             tti_check_hold_up();
         }
         own.entered = now_ns();
-        tti_check_ok(c, "barrier", tutti_barrier(c->group, TUTTI_CALL(.error = &c->error)));
+        c->way = tti_check_way_by_chance(c, (uint64_t)i, c->way == TTI_CHECK_SYNC ? 8 : 0);
+        tti_check_ok(c, "barrier", tti_check_barrier(c));
         own.left = now_ns();
         const DLTensor input = tutti_tensor_1d(&own, &own_words, TUTTI_I64);
         DLTensor output = tutti_tensor_1d(all, &all_words, TUTTI_I64);
@@ -62,37 +63,46 @@ static void rounds(struct tti_check *c, int count)
     free(all);
 }
 
+/* A barrier is no message: numbers that go around a ring on both sides of it stay in order. */
+static void between_messages(struct tti_check *c)
+{
+    const int64_t one = 1;
+    const int next = (c->rank + 1) % c->size;
+    const int previous = (c->rank + c->size - 1) % c->size;
+    for (int64_t i = 0; i < 20; i++) {
+        int64_t sent = 1000 * i + c->rank;
+        int64_t received = -1;
+        const DLTensor input = tutti_tensor_1d(&sent, &one, TUTTI_I64);
+        DLTensor output = tutti_tensor_1d(&received, &one, TUTTI_I64);
+        tti_check_ok(c, "sendrecv", tti_check_sendrecv(c, &input, next, &output, previous, 5, NULL));
+        tti_check_expect_i64(c, "the number that came", received, 1000 * i + previous);
+        tti_check_ok(c, "barrier", tti_check_barrier(c));
+    }
+}
+
 void tti_check_barrier_more(struct tti_check *c)
 {
     if (tti_check_begin(c, "nobody-leaves-early")) {
-        rounds(c, c->quick ? 2 * c->size : 6 * c->size);
+        while (tti_check_turn(c, 0)) {
+            rounds(c, c->quick ? 2 * c->size : 6 * c->size);
+        }
         tti_check_end(c);
     }
     if (tti_check_begin(c, "back-to-back")) {
-        const int count = c->quick ? 100 : 1000;
-        for (int i = 0; i < count; i++) {
-            if (!tti_check_ok(c, "barrier", tutti_barrier(c->group, TUTTI_CALL(.error = &c->error)))) {
-                break;
+        while (tti_check_turn(c, 0)) {
+            const int count = c->quick ? 100 : 1000;
+            for (int i = 0; i < count; i++) {
+                if (!tti_check_ok(c, "barrier", tti_check_barrier(c))) {
+                    break;
+                }
             }
+            rounds(c, 1);
         }
-        rounds(c, 1);
         tti_check_end(c);
     }
     if (tti_check_begin(c, "between-messages")) {
-        /* a barrier is no message: numbers that go around a ring on both sides of it stay in order */
-        const int64_t one = 1;
-        const int next = (c->rank + 1) % c->size;
-        const int previous = (c->rank + c->size - 1) % c->size;
-        for (int64_t i = 0; i < 20; i++) {
-            int64_t sent = 1000 * i + c->rank;
-            int64_t received = -1;
-            const DLTensor input = tutti_tensor_1d(&sent, &one, TUTTI_I64);
-            DLTensor output = tutti_tensor_1d(&received, &one, TUTTI_I64);
-            tti_check_ok(
-                c, "sendrecv",
-                tutti_sendrecv(c->group, &input, next, 5, &output, previous, 5, TUTTI_CALL(.error = &c->error), NULL));
-            tti_check_expect_i64(c, "the number that came", received, 1000 * i + previous);
-            tti_check_ok(c, "barrier", tutti_barrier(c->group, TUTTI_CALL(.error = &c->error)));
+        while (tti_check_turn(c, 0)) {
+            between_messages(c);
         }
         tti_check_end(c);
     }

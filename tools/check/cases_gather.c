@@ -1,39 +1,38 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* gather. Off the root the output is a tensor that nobody may write to or, in the in-place cases, NULL. */
-#include "check/data.h"
+#include "check/ways.h"
 
-void tti_check_gather_run(struct tti_check *c, const struct tti_check_plan *p)
+static void prepare(struct tti_check_job *job)
 {
+    struct tti_check *c = &job->check;
+    const struct tti_check_plan *p = &job->plan;
     const bool is_root = c->rank == p->root;
-    struct tti_check_parts parts;
-    tti_check_parts_make(&parts, c->size, p);
-    int64_t joined_shape[3];
-    tti_check_parts_shape(p, parts.rows, joined_shape);
-
-    struct tti_check_tensor input;
-    struct tti_check_tensor output;
-    tti_check_tensor_make(&input, p->dtype, p->ndim, p->shape, p->layout);
-    tti_check_tensor_make(&output, p->dtype, p->ndim, joined_shape, p->layout);
-    DLTensor source = input.t;
-    tti_check_tensor_fill(c, &input, 0, input.count, c->rank, p->pattern, 0);
+    tti_check_parts_make(&job->parts, c->size, p);
+    tti_check_parts_shape(p, job->parts.rows, job->output_shape);
+    tti_check_tensor_make(&job->input, p->dtype, p->ndim, p->shape, p->layout);
+    tti_check_tensor_make(&job->output, p->dtype, p->ndim, job->output_shape, p->layout);
+    tti_check_tensor_fill(c, &job->input, 0, job->input.count, c->rank, p->pattern, 0);
+    job->source = job->input.t;
     if (p->in_place && is_root) {
-        const size_t own = tti_check_parts_first(&parts, c->rank, 0);
-        tti_check_tensor_fill(c, &output, own, input.count, c->rank, p->pattern, 0);
-        source = tti_check_tensor_view(&output, own, p->ndim, p->shape);
+        const size_t own = tti_check_parts_first(&job->parts, c->rank, 0);
+        tti_check_tensor_fill(c, &job->output, own, job->input.count, c->rank, p->pattern, 0);
+        job->source = tti_check_tensor_view(&job->output, own, p->ndim, p->shape);
     }
-    tti_check_tensor_seal(&input);
-
-    const tutti_status status = tutti_gather(c->group, &source, is_root || !p->in_place ? &output.t : NULL, p->dim,
-                                             p->root, TUTTI_CALL(.lane = c->lane, .error = &c->error));
-    if (tti_check_ok(c, "gather", status)) {
-        if (is_root) {
-            tti_check_parts_gathered(c, &output, &parts, p);
-        } else {
-            tti_check_tensor_untouched(c, &output, 0, output.count);
-        }
-    }
-    tti_check_tensor_unchanged(c, &input, "the input");
-    tti_check_tensor_free(&input);
-    tti_check_tensor_free(&output);
-    tti_check_parts_free(&parts);
+    tti_check_tensor_seal(&job->input);
+    job->result = is_root ? &job->output.t : NULL;
+    job->operation = (struct tti_check_operation){
+        .kind = TTI_CHECK_GATHER, .input = &job->source, .output = is_root || !p->in_place ? &job->output.t : NULL};
 }
+
+static void judge(struct tti_check_job *job, bool ok)
+{
+    struct tti_check *c = &job->check;
+    if (ok && c->rank == job->plan.root) {
+        tti_check_parts_gathered(c, &job->output, &job->parts, &job->plan);
+    } else if (ok) {
+        tti_check_tensor_untouched(c, &job->output, 0, job->output.count);
+    }
+    tti_check_tensor_unchanged(c, &job->input, "the input");
+}
+
+const struct tti_check_form tti_check_gather_form = {"gather", prepare, judge};

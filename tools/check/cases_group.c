@@ -3,22 +3,24 @@
  * sub-groups run different numbers of them at the same time. */
 #include <stdlib.h>
 
-#include "check/data.h"
+#include "check/ways.h"
 
 /* Every collective once small and once not, seen from a member. */
 static void run_all(struct tti_check *c, int64_t count)
 {
     for (size_t i = 0; i < tti_check_collectives_count; i++) {
         const struct tti_check_collective *collective = &tti_check_collectives[i];
-        if (collective->run) {
+        if (collective->form) {
             const tutti_reduce_op op = collective->traits & TTI_CHECK_REDUCES ? TUTTI_SUM : 0;
             struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, op, count);
             p.root = c->size - 1;
             p.spread = collective->traits & TTI_CHECK_SPREADS ? TTI_CHECK_UNEVEN : TTI_CHECK_EVEN;
-            collective->run(c, &p);
+            c->way = tti_check_way_by_chance(c, i, 4);
+            tti_check_run(c, collective->form, &p);
         }
     }
-    tti_check_ok(c, "barrier", tutti_barrier(c->group, TUTTI_CALL(.error = &c->error)));
+    c->way = tti_check_way_by_chance(c, tti_check_collectives_count, 4);
+    tti_check_ok(c, "barrier", tti_check_barrier(c));
 }
 
 static void destroy(struct tti_check *c, tutti_group *group)
@@ -134,7 +136,8 @@ static void different_numbers(struct tti_check *c, int32_t *ranks)
     for (int i = 0; i < (colour == 0 ? 40 : 7); i++) {
         struct tti_check sub = tti_check_sub(c, group, 500 + 2 * (uint64_t)i + colour);
         const struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, TUTTI_SUM, 13 * i);
-        tti_check_all_reduce_run(&sub, &p);
+        sub.way = tti_check_way_by_chance(&sub, 0, 4);
+        tti_check_run(&sub, &tti_check_all_reduce_form, &p);
         tti_check_merge(c, &sub);
         if (i % 5 == 0 && i < 7) {
             struct tti_check whole = tti_check_sub(c, c->group, 600 + (uint64_t)i);
@@ -173,7 +176,8 @@ static void many(struct tti_check *c, int32_t *ranks)
         }
         struct tti_check sub = tti_check_sub(c, group, 800 + (uint64_t)i);
         const struct tti_check_plan p = tti_check_plan_1d(TUTTI_I32, TUTTI_SUM, 100);
-        tti_check_all_reduce_run(&sub, &p);
+        sub.way = tti_check_way_by_chance(&sub, 0, 4);
+        tti_check_run(&sub, &tti_check_all_reduce_form, &p);
         tti_check_merge(c, &sub);
         destroy(c, group);
     }

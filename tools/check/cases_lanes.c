@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Lanes: two threads of every rank run different sequences on the same group at once, one per lane; and messages pass
- * beside them, since they lie outside the order of lanes. */
+ * beside them, since they lie outside the order of lanes. Half of the operations are asynchronous. */
 #include <pthread.h>
 
-#include "check/data.h"
+#include "check/ways.h"
 
 enum { LANES = 2 };
 
@@ -23,9 +23,7 @@ static void ring(struct tti_check *c, int64_t number)
     int64_t received = -1;
     const DLTensor input = tutti_tensor_1d(&sent, &one, TUTTI_I64);
     DLTensor output = tutti_tensor_1d(&received, &one, TUTTI_I64);
-    tti_check_ok(
-        c, "sendrecv",
-        tutti_sendrecv(c->group, &input, next, tag, &output, previous, tag, TUTTI_CALL(.error = &c->error), NULL));
+    tti_check_ok(c, "sendrecv", tti_check_sendrecv(c, &input, next, &output, previous, tag, NULL));
     tti_check_expect_i64(c, "the number that came", received, number * 1000 + previous);
 }
 
@@ -37,9 +35,10 @@ static void *work(void *argument)
         const struct tti_check_collective *collective = &tti_check_collectives[draw % tti_check_collectives_count];
         struct tti_check sub = tti_check_sub(&w->check, w->check.group, (uint64_t)i);
         tti_check_label(&sub, " lane %d #%d %s", sub.lane, i, collective->name);
-        if (collective->run) {
+        sub.way = tti_check_way_by_chance(&sub, 0, 4);
+        if (collective->form) {
             const struct tti_check_plan p = tti_check_plan_random(&sub, collective->traits, draw, 40000);
-            collective->run(&sub, &p);
+            tti_check_run(&sub, collective->form, &p);
         } else if (w->messages) {
             ring(&sub, i);
         }
@@ -86,8 +85,9 @@ void tti_check_lanes_more(struct tti_check *c)
         for (int i = 0; i < (c->quick ? 20 : 100); i++) {
             struct tti_check sub = tti_check_sub(c, c->group, (uint64_t)i);
             sub.lane = (int)(tti_check_mix(c->key, (uint64_t)i) % LANES);
+            sub.way = tti_check_way_by_chance(&sub, 0, 4);
             const struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, TUTTI_SUM, 1 + 40 * i);
-            tti_check_all_reduce_run(&sub, &p);
+            tti_check_run(&sub, &tti_check_all_reduce_form, &p);
             tti_check_merge(c, &sub);
         }
         tti_check_end(c);

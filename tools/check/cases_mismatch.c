@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "check/data.h"
+#include "check/ways.h"
 
 /* The tensors of a variant: more room than any of them needs. */
 struct room {
@@ -25,7 +25,9 @@ static tutti_status all_reduce_as(struct tti_check *c, const struct room *room, 
 {
     const DLTensor input = tutti_tensor_1d(room->input, &n, dtype);
     DLTensor output = tutti_tensor_1d(room->output, &n, dtype);
-    return tutti_all_reduce(c->group, &input, &output, op, TUTTI_CALL(.tag = tag, .error = &c->error));
+    return tti_check_do(
+        c, &(struct tti_check_operation){
+               .kind = TTI_CHECK_ALL_REDUCE, .op = op, .input = &input, .output = &output, .user_tag = tag});
 }
 
 static tutti_status plain(struct tti_check *c, const struct room *room)
@@ -65,7 +67,7 @@ static tutti_status other_tag(struct tti_check *c, const struct room *room, bool
 
 static tutti_status barrier_instead(struct tti_check *c, const struct room *room, bool odd)
 {
-    return odd ? tutti_barrier(c->group, TUTTI_CALL(.error = &c->error)) : plain(c, room);
+    return odd ? tti_check_barrier(c) : plain(c, room);
 }
 
 static tutti_status reduce_scatter_instead(struct tti_check *c, const struct room *room, bool odd)
@@ -76,7 +78,8 @@ static tutti_status reduce_scatter_instead(struct tti_check *c, const struct roo
     const int64_t part = room->n / c->size;
     const DLTensor input = tutti_tensor_1d(room->input, &room->n, TUTTI_F32);
     DLTensor output = tutti_tensor_1d(room->output, &part, TUTTI_F32);
-    return tutti_reduce_scatter(c->group, &input, &output, TUTTI_SUM, 0, TUTTI_CALL(.error = &c->error));
+    return tti_check_do(c, &(struct tti_check_operation){
+                               .kind = TTI_CHECK_REDUCE_SCATTER, .op = TUTTI_SUM, .input = &input, .output = &output});
 }
 
 static tutti_status gather_along(struct tti_check *c, const struct room *room, int64_t rows, int64_t columns, int dim)
@@ -85,7 +88,8 @@ static tutti_status gather_along(struct tti_check *c, const struct room *room, i
     const int64_t joined[2] = {dim == 0 ? rows * c->size : rows, dim == 1 ? columns * c->size : columns};
     const DLTensor input = tutti_tensor_nd(room->input, 2, shape, TUTTI_F32);
     DLTensor output = tutti_tensor_nd(room->output, 2, joined, TUTTI_F32);
-    return tutti_all_gather(c->group, &input, &output, dim, TUTTI_CALL(.error = &c->error));
+    return tti_check_do(
+        c, &(struct tti_check_operation){.kind = TTI_CHECK_ALL_GATHER, .dim = dim, .input = &input, .output = &output});
 }
 
 static tutti_status all_gather_instead(struct tti_check *c, const struct room *room, bool odd)
@@ -107,7 +111,8 @@ static tutti_status all_to_all_other_dtype(struct tti_check *c, const struct roo
 {
     const DLTensor input = tutti_tensor_1d(room->input, &room->n, odd ? TUTTI_U32 : TUTTI_F32);
     DLTensor output = tutti_tensor_1d(room->output, &room->n, odd ? TUTTI_U32 : TUTTI_F32);
-    return tutti_all_to_all(c->group, &input, &output, 0, TUTTI_CALL(.error = &c->error));
+    return tti_check_do(
+        c, &(struct tti_check_operation){.kind = TTI_CHECK_ALL_TO_ALL, .input = &input, .output = &output});
 }
 
 /* The deviating rank believes that everybody contributes one row more. */
@@ -122,7 +127,8 @@ static tutti_status all_gather_v_other_counts(struct tti_check *c, const struct 
     const DLTensor input = tutti_tensor_1d(room->input, &rows, TUTTI_F32);
     DLTensor output = tutti_tensor_1d(room->output, &joined, TUTTI_F32);
     const tutti_status status =
-        tutti_all_gather_v(c->group, &input, &output, 0, counts, NULL, TUTTI_CALL(.error = &c->error));
+        tti_check_do(c, &(struct tti_check_operation){
+                            .kind = TTI_CHECK_ALL_GATHER_V, .input = &input, .output = &output, .counts = counts});
     free(counts);
     return status;
 }
@@ -141,8 +147,10 @@ static tutti_status all_to_all_v_other_counts(struct tti_check *c, const struct 
     }
     const DLTensor input = tutti_tensor_1d(room->input, &rows, TUTTI_F32);
     DLTensor output = tutti_tensor_1d(room->output, &room->n, TUTTI_F32);
-    const tutti_status status =
-        tutti_all_to_all_v(c->group, &input, &output, 0, sent, NULL, received, NULL, TUTTI_CALL(.error = &c->error));
+    const tutti_status status = tti_check_do(
+        c,
+        &(struct tti_check_operation){
+            .kind = TTI_CHECK_ALL_TO_ALL_V, .input = &input, .output = &output, .counts = sent, .received = received});
     free(sent);
     free(received);
     return status;
@@ -151,7 +159,7 @@ static tutti_status all_to_all_v_other_counts(struct tti_check *c, const struct 
 static tutti_status broadcast_from(struct tti_check *c, const struct room *room, int root, int64_t n)
 {
     DLTensor x = tutti_tensor_1d(room->input, &n, TUTTI_F32);
-    return tutti_broadcast(c->group, &x, root, TUTTI_CALL(.error = &c->error));
+    return tti_check_do(c, &(struct tti_check_operation){.kind = TTI_CHECK_BROADCAST, .root = root, .output = &x});
 }
 
 static tutti_status broadcast_other_root(struct tti_check *c, const struct room *room, bool odd)
@@ -168,7 +176,8 @@ static tutti_status reduce_to(struct tti_check *c, const struct room *room, int 
 {
     const DLTensor input = tutti_tensor_1d(room->input, &room->n, TUTTI_F32);
     DLTensor output = tutti_tensor_1d(room->output, &room->n, TUTTI_F32);
-    return tutti_reduce(c->group, &input, &output, op, root, TUTTI_CALL(.error = &c->error));
+    return tti_check_do(c, &(struct tti_check_operation){
+                               .kind = TTI_CHECK_REDUCE, .op = op, .root = root, .input = &input, .output = &output});
 }
 
 static tutti_status reduce_other_root(struct tti_check *c, const struct room *room, bool odd)
@@ -186,7 +195,8 @@ static tutti_status gather_other_root(struct tti_check *c, const struct room *ro
     const int64_t part = room->n / c->size;
     const DLTensor input = tutti_tensor_1d(room->input, &part, TUTTI_F32);
     DLTensor output = tutti_tensor_1d(room->output, &room->n, TUTTI_F32);
-    return tutti_gather(c->group, &input, &output, 0, odd ? 1 : 0, TUTTI_CALL(.error = &c->error));
+    return tti_check_do(c, &(struct tti_check_operation){
+                               .kind = TTI_CHECK_GATHER, .root = odd ? 1 : 0, .input = &input, .output = &output});
 }
 
 /* Two rows of half a part each: as many elements along either dimension. */
@@ -197,7 +207,8 @@ static tutti_status gather_other_dimension(struct tti_check *c, const struct roo
     const int64_t joined[2] = {odd ? 2 : 2 * c->size, odd ? half * c->size : half};
     const DLTensor input = tutti_tensor_nd(room->input, 2, shape, TUTTI_F32);
     DLTensor output = tutti_tensor_nd(room->output, 2, joined, TUTTI_F32);
-    return tutti_gather(c->group, &input, &output, odd ? 1 : 0, 0, TUTTI_CALL(.error = &c->error));
+    return tti_check_do(c, &(struct tti_check_operation){
+                               .kind = TTI_CHECK_GATHER, .dim = odd ? 1 : 0, .input = &input, .output = &output});
 }
 
 static tutti_status scatter_other_dimension(struct tti_check *c, const struct room *room, bool odd)
@@ -207,7 +218,8 @@ static tutti_status scatter_other_dimension(struct tti_check *c, const struct ro
     const int64_t joined[2] = {odd ? 2 : 2 * c->size, odd ? half * c->size : half};
     const DLTensor input = tutti_tensor_nd(room->input, 2, joined, TUTTI_F32);
     DLTensor output = tutti_tensor_nd(room->output, 2, shape, TUTTI_F32);
-    return tutti_scatter(c->group, &input, &output, odd ? 1 : 0, 0, TUTTI_CALL(.error = &c->error));
+    return tti_check_do(c, &(struct tti_check_operation){
+                               .kind = TTI_CHECK_SCATTER, .dim = odd ? 1 : 0, .input = &input, .output = &output});
 }
 
 static tutti_status scatter_other_root(struct tti_check *c, const struct room *room, bool odd)
@@ -215,12 +227,13 @@ static tutti_status scatter_other_root(struct tti_check *c, const struct room *r
     const int64_t part = room->n / c->size;
     const DLTensor input = tutti_tensor_1d(room->input, &room->n, TUTTI_F32);
     DLTensor output = tutti_tensor_1d(room->output, &part, TUTTI_F32);
-    return tutti_scatter(c->group, &input, &output, 0, odd ? 1 : 0, TUTTI_CALL(.error = &c->error));
+    return tti_check_do(c, &(struct tti_check_operation){
+                               .kind = TTI_CHECK_SCATTER, .root = odd ? 1 : 0, .input = &input, .output = &output});
 }
 
 static tutti_status barrier_instead_of_broadcast(struct tti_check *c, const struct room *room, bool odd)
 {
-    return odd ? tutti_barrier(c->group, TUTTI_CALL(.error = &c->error)) : broadcast_from(c, room, 0, room->n);
+    return odd ? tti_check_barrier(c) : broadcast_from(c, room, 0, room->n);
 }
 
 struct variant {
@@ -265,8 +278,7 @@ static void all_notice(struct tti_check *c, const struct room *room, const struc
         tti_check_expect_i64(c, "rank in the error", c->error.rank, c->rank);
         tti_check_expect_i64(c, "the error has a sentence", c->error.message[0] != '\0', 1);
     }
-    const struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, TUTTI_SUM, 3000);
-    tti_check_all_reduce_run(c, &p);
+    tti_check_group_works(c);
 }
 
 /* No rank waits for ever or for its deadline, and behind the next barrier all know. */
@@ -283,7 +295,7 @@ static void all_know_later(struct tti_check *c, const struct room *room, const s
         if (status != TUTTI_OK && status != TUTTI_REVOKED) {
             tti_check_status(&sub, "the call", status, TUTTI_MISMATCH);
         }
-        status = tutti_barrier(group, TUTTI_CALL(.error = &sub.error));
+        status = tti_check_barrier(&sub);
         if (status != TUTTI_REVOKED) {
             tti_check_status(&sub, "the barrier behind it", status, TUTTI_MISMATCH);
         }
@@ -311,7 +323,7 @@ static void chapter(struct tti_check *c, struct room *room, const char *size)
         const char *who = which == 0 ? "last" : "first";
         for (size_t i = 0; i < sizeof(waiting) / sizeof(waiting[0]); i++) {
             if (tti_check_begin(c, "%s/%s/%s", waiting[i].name, size, who)) {
-                if (applies(c)) {
+                while (applies(c) && tti_check_turn(c, 0)) {
                     all_notice(c, room, &waiting[i], deviant);
                 }
                 tti_check_end(c);
@@ -319,7 +331,7 @@ static void chapter(struct tti_check *c, struct room *room, const char *size)
         }
         for (size_t i = 0; i < sizeof(rooted) / sizeof(rooted[0]); i++) {
             if (tti_check_begin(c, "%s/%s/%s", rooted[i].name, size, who)) {
-                if (applies(c)) {
+                while (applies(c) && tti_check_turn(c, 0)) {
                     all_know_later(c, room, &rooted[i], deviant);
                 }
                 tti_check_end(c);

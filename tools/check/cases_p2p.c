@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "check/data.h"
+#include "check/ways.h"
 
 static uint64_t first_of(int number)
 {
@@ -39,6 +39,13 @@ static void expect_message(struct tti_check *c, const tutti_message *m, int sour
     tti_check_expect_i64(c, "bytes of the message", m->bytes, (int64_t)(count * tutti_dtype_size(dtype)));
 }
 
+/* The turns of a case. The messages of one are gone before the next one's come: some take what comes from anybody. */
+static bool turn(struct tti_check *c, int64_t bytes)
+{
+    tti_check_ok(c, "barrier", tutti_barrier(c->group, TUTTI_CALL(.error = &c->error)));
+    return tti_check_turn(c, bytes);
+}
+
 static int next_of(const struct tti_check *c, int distance)
 {
     return (c->rank + distance) % c->size;
@@ -60,9 +67,7 @@ static void ring(struct tti_check *c, tutti_dtype dtype, int ndim, const int64_t
     outgoing(c, &out, dtype, ndim, shape, sent, 1);
     tti_check_tensor_make(&in, dtype, ndim, shape, received);
     tutti_message m = TUTTI_MESSAGE_INIT;
-    if (tti_check_ok(
-            c, "sendrecv",
-            tutti_sendrecv(c->group, &out.t, destination, 3, &in.t, source, 3, TUTTI_CALL(.error = &c->error), &m))) {
+    if (tti_check_ok(c, "sendrecv", tti_check_sendrecv(c, &out.t, destination, &in.t, source, 3, &m))) {
         expect_message(c, &m, source, 3, dtype, in.count);
         incoming(c, &in, in.count, source, 1);
     }
@@ -80,22 +85,30 @@ static void rings(struct tti_check *c)
             break;
         }
         if (tti_check_begin(c, "sendrecv/ring/%lld", (long long)bytes[i])) {
-            ring(c, TUTTI_U8, 1, &bytes[i], TTI_CHECK_COMPACT, TTI_CHECK_COMPACT, 1);
+            while (turn(c, bytes[i])) {
+                ring(c, TUTTI_U8, 1, &bytes[i], TTI_CHECK_COMPACT, TTI_CHECK_COMPACT, 1);
+            }
             tti_check_end(c);
         }
         if (tti_check_begin(c, "sendrecv/self/%lld", (long long)bytes[i])) {
-            ring(c, TUTTI_U8, 1, &bytes[i], TTI_CHECK_COMPACT, TTI_CHECK_UNALIGNED, 0);
+            while (turn(c, bytes[i])) {
+                ring(c, TUTTI_U8, 1, &bytes[i], TTI_CHECK_COMPACT, TTI_CHECK_UNALIGNED, 0);
+            }
             tti_check_end(c);
         }
     }
     for (tutti_dtype dtype = 1; dtype < TUTTI_DTYPE_COUNT; dtype++) {
         const int64_t shape[3] = {5, 3, 41};
         if (tti_check_begin(c, "sendrecv/types/%s", tutti_dtype_name(dtype))) {
-            ring(c, dtype, 3, shape, TTI_CHECK_COMPACT, TTI_CHECK_COMPACT, c->size - 1);
+            while (turn(c, 0)) {
+                ring(c, dtype, 3, shape, TTI_CHECK_COMPACT, TTI_CHECK_COMPACT, c->size - 1);
+            }
             tti_check_end(c);
         }
         if (tti_check_begin(c, "sendrecv/strided/%s", tutti_dtype_name(dtype))) {
-            ring(c, dtype, 3, shape, TTI_CHECK_TRANSPOSED, TTI_CHECK_STRIDED, 1);
+            while (turn(c, 0)) {
+                ring(c, dtype, 3, shape, TTI_CHECK_TRANSPOSED, TTI_CHECK_STRIDED, 1);
+            }
             tti_check_end(c);
         }
     }
@@ -116,12 +129,11 @@ static void ping_pong(struct tti_check *c, int64_t count, int rounds)
         for (int turn = 0; turn < 2; turn++) {
             if (c->rank % 2 == turn) {
                 outgoing(c, &x, TUTTI_F32, 1, &count, TTI_CHECK_COMPACT, i);
-                tti_check_ok(c, "send", tutti_send(c->group, &x.t, partner, i, TUTTI_CALL(.error = &c->error)));
+                tti_check_ok(c, "send", tti_check_send(c, &x.t, partner, i));
                 tti_check_tensor_unchanged(c, &x, "the message that was sent");
             } else {
                 tti_check_tensor_make(&x, TUTTI_F32, 1, &count, TTI_CHECK_COMPACT);
-                if (tti_check_ok(c, "recv",
-                                 tutti_recv(c->group, &x.t, partner, i, TUTTI_CALL(.error = &c->error), NULL))) {
+                if (tti_check_ok(c, "recv", tti_check_recv(c, &x.t, partner, i, NULL))) {
                     incoming(c, &x, x.count, partner, i);
                 }
             }
@@ -156,7 +168,8 @@ static void batch_all(struct tti_check *c, int64_t count, bool receive_first)
             }
         }
     }
-    const bool ok = tti_check_ok(c, "batch_end", tutti_batch_end(c->group, TUTTI_CALL(.error = &c->error)));
+    const bool ok =
+        tti_check_ok(c, "batch_end", tti_check_do(c, &(struct tti_check_operation){.kind = TTI_CHECK_BATCH_END}));
     for (int r = 0; r < c->size; r++) {
         if (ok) {
             expect_message(c, &messages[r], r, 9, TUTTI_F32, in[r].count);
@@ -190,7 +203,8 @@ static void several(struct tti_check *c, bool one_tag, int64_t count)
         tti_check_ok(c, "recv in a batch",
                      tutti_recv(c->group, &in[number].t, source, one_tag ? 4 : 100 + number, NULL, NULL));
     }
-    const bool ok = tti_check_ok(c, "batch_end", tutti_batch_end(c->group, TUTTI_CALL(.error = &c->error)));
+    const bool ok =
+        tti_check_ok(c, "batch_end", tti_check_do(c, &(struct tti_check_operation){.kind = TTI_CHECK_BATCH_END}));
     for (int i = 0; i < MESSAGES; i++) {
         if (ok) {
             incoming(c, &in[i], in[i].count, source, i);
@@ -209,7 +223,7 @@ static void any_source(struct tti_check *c, int64_t count, bool allocate)
             struct tti_check_tensor x;
             const int64_t length = count + i;
             outgoing(c, &x, TUTTI_F64, 1, &length, TTI_CHECK_COMPACT, i);
-            tti_check_ok(c, "send", tutti_send(c->group, &x.t, 0, 20 + i, TUTTI_CALL(.error = &c->error)));
+            tti_check_ok(c, "send", tti_check_send(c, &x.t, 0, 20 + i));
             tti_check_tensor_free(&x);
         }
         return;
@@ -221,11 +235,13 @@ static void any_source(struct tti_check *c, int64_t count, bool allocate)
         DLManagedTensorVersioned *managed = NULL;
         const int64_t longest = count + EACH;
         tti_check_tensor_make(&x, TUTTI_F64, 1, &longest, TTI_CHECK_COMPACT);
-        const tutti_call *options = TUTTI_CALL(.error = &c->error);
-        const tutti_status status =
-            allocate ? tutti_recv_alloc(c->group, TUTTI_ANY_SOURCE, TUTTI_ANY_TAG, options, &managed, &m)
-                     : tutti_recv(c->group, &x.t, TUTTI_ANY_SOURCE, TUTTI_ANY_TAG, options, &m);
-        if (tti_check_ok(c, "recv from anybody", status) && m.source > 0 && m.source < c->size) {
+        const struct tti_check_operation o = {.kind = allocate ? TTI_CHECK_RECV_ALLOC : TTI_CHECK_RECV,
+                                              .output = &x.t,
+                                              .source = TUTTI_ANY_SOURCE,
+                                              .tag = TUTTI_ANY_TAG,
+                                              .message = &m,
+                                              .managed = &managed};
+        if (tti_check_ok(c, "recv from anybody", tti_check_do(c, &o)) && m.source > 0 && m.source < c->size) {
             /* messages of one sender do not overtake one another, even if nobody asked for a tag */
             const int number = seen[m.source]++;
             expect_message(c, &m, m.source, 20 + number, TUTTI_F64, (size_t)(count + number));
@@ -286,7 +302,7 @@ static void probing(struct tti_check *c, int64_t count)
     struct tti_check_tensor x;
     if (c->rank % 2 == 0) {
         outgoing(c, &x, TUTTI_U16, 1, &count, TTI_CHECK_COMPACT, 2);
-        tti_check_ok(c, "send", tutti_send(c->group, &x.t, partner, 31, TUTTI_CALL(.error = &c->error)));
+        tti_check_ok(c, "send", tti_check_send(c, &x.t, partner, 31));
     } else {
         tti_check_tensor_make(&x, TUTTI_U16, 1, &count, TTI_CHECK_COMPACT);
         for (int i = 0; i < 2; i++) { /* twice: looking takes nothing away */
@@ -295,7 +311,7 @@ static void probing(struct tti_check *c, int64_t count)
                 expect_message(c, &m, partner, 31, TUTTI_U16, x.count);
             }
         }
-        if (tti_check_ok(c, "recv", tutti_recv(c->group, &x.t, partner, 31, TUTTI_CALL(.error = &c->error), NULL))) {
+        if (tti_check_ok(c, "recv", tti_check_recv(c, &x.t, partner, 31, NULL))) {
             incoming(c, &x, x.count, partner, 2);
         }
         found = 1;
@@ -315,14 +331,15 @@ static void unknown_shape(struct tti_check *c, tutti_dtype dtype, int ndim, cons
     if (c->rank % 2 == 0) {
         struct tti_check_tensor x;
         outgoing(c, &x, dtype, ndim, shape, TTI_CHECK_COMPACT, 3);
-        tti_check_ok(c, "send", tutti_send(c->group, &x.t, partner, 0, TUTTI_CALL(.error = &c->error)));
+        tti_check_ok(c, "send", tti_check_send(c, &x.t, partner, 0));
         tti_check_tensor_free(&x);
         return;
     }
     DLManagedTensorVersioned *managed = NULL;
     tutti_message m = TUTTI_MESSAGE_INIT;
-    if (!tti_check_ok(c, "recv_alloc",
-                      tutti_recv_alloc(c->group, partner, 0, TUTTI_CALL(.error = &c->error), &managed, &m))) {
+    const struct tti_check_operation o = {
+        .kind = TTI_CHECK_RECV_ALLOC, .source = partner, .message = &m, .managed = &managed};
+    if (!tti_check_ok(c, "recv_alloc", tti_check_do(c, &o))) {
         return;
     }
     const DLTensor *t = &managed->dl_tensor;
@@ -353,7 +370,7 @@ static void unfit(struct tti_check *c, int64_t count)
     struct tti_check_tensor x;
     if (c->rank % 2 == 0) {
         outgoing(c, &x, TUTTI_F32, 1, &count, TTI_CHECK_COMPACT, 4);
-        tti_check_ok(c, "send", tutti_send(c->group, &x.t, partner, 6, TUTTI_CALL(.error = &c->error)));
+        tti_check_ok(c, "send", tti_check_send(c, &x.t, partner, 6));
         tti_check_tensor_free(&x);
         return;
     }
@@ -362,7 +379,7 @@ static void unfit(struct tti_check *c, int64_t count)
     const int64_t *const counts[3] = {&less, &count, &count};
     for (int i = 0; i < 3; i++) {
         tti_check_tensor_make(&x, dtypes[i], 1, counts[i], TTI_CHECK_COMPACT);
-        const tutti_status status = tutti_recv(c->group, &x.t, partner, 6, TUTTI_CALL(.error = &c->error), NULL);
+        const tutti_status status = tti_check_recv(c, &x.t, partner, 6, NULL);
         if (i < 2) {
             tti_check_status(c, i == 0 ? "recv into a shorter tensor" : "recv as another dtype", status,
                              TUTTI_MISMATCH);
@@ -379,30 +396,42 @@ static void pair_cases(struct tti_check *c)
     static const int64_t shape[3] = {4, 5, 600};
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
         if (tti_check_begin(c, "send-recv/%lld", (long long)counts[i])) {
-            ping_pong(c, counts[i], c->quick ? 3 : 20);
+            while (turn(c, 4 * counts[i])) {
+                ping_pong(c, counts[i], c->quick ? 3 : 20);
+            }
             tti_check_end(c);
         }
         if (tti_check_begin(c, "probe/%lld", (long long)counts[i])) {
-            c->size > 1 ? probing(c, counts[i]) : tti_check_skip(c);
+            while (turn(c, 4 * counts[i])) {
+                c->size > 1 ? probing(c, counts[i]) : tti_check_skip(c);
+            }
             tti_check_end(c);
         }
         if (tti_check_begin(c, "any-source/%lld", (long long)counts[i])) {
-            c->size > 1 ? any_source(c, counts[i], false) : tti_check_skip(c);
+            while (turn(c, 4 * counts[i])) {
+                c->size > 1 ? any_source(c, counts[i], false) : tti_check_skip(c);
+            }
             tti_check_end(c);
         }
         if (tti_check_begin(c, "any-source-alloc/%lld", (long long)counts[i])) {
-            c->size > 1 ? any_source(c, counts[i], true) : tti_check_skip(c);
+            while (turn(c, 4 * counts[i])) {
+                c->size > 1 ? any_source(c, counts[i], true) : tti_check_skip(c);
+            }
             tti_check_end(c);
         }
         if (counts[i] > 0 && tti_check_begin(c, "unfit/%lld", (long long)counts[i])) {
-            const bool promised = (c->capabilities & TUTTI_CAP_CHECKS_CALLS) != 0;
-            c->size > 1 && promised ? unfit(c, counts[i]) : tti_check_skip(c);
+            while (turn(c, 4 * counts[i])) {
+                const bool promised = (c->capabilities & TUTTI_CAP_CHECKS_CALLS) != 0;
+                c->size > 1 && promised ? unfit(c, counts[i]) : tti_check_skip(c);
+            }
             tti_check_end(c);
         }
     }
     for (int ndim = 0; ndim <= 3; ndim++) {
         if (tti_check_begin(c, "recv-alloc/%dd", ndim)) {
-            c->size > 1 ? unknown_shape(c, ndim % 2 == 0 ? TUTTI_F16 : TUTTI_I64, ndim, shape) : tti_check_skip(c);
+            while (turn(c, 0)) {
+                c->size > 1 ? unknown_shape(c, ndim % 2 == 0 ? TUTTI_F16 : TUTTI_I64, ndim, shape) : tti_check_skip(c);
+            }
             tti_check_end(c);
         }
     }
@@ -415,28 +444,38 @@ void tti_check_p2p_more(struct tti_check *c)
     pair_cases(c);
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
         if (tti_check_begin(c, "batch/receive-first/%lld", (long long)counts[i])) {
-            batch_all(c, counts[i], true);
+            while (turn(c, 4 * counts[i])) {
+                batch_all(c, counts[i], true);
+            }
             tti_check_end(c);
         }
         if (tti_check_begin(c, "batch/send-first/%lld", (long long)counts[i])) {
-            batch_all(c, counts[i], false);
+            while (turn(c, 4 * counts[i])) {
+                batch_all(c, counts[i], false);
+            }
             tti_check_end(c);
         }
         if (tti_check_begin(c, "batch/tags/%lld", (long long)counts[i])) {
-            several(c, false, counts[i]);
+            while (turn(c, 4 * counts[i])) {
+                several(c, false, counts[i]);
+            }
             tti_check_end(c);
         }
         if (tti_check_begin(c, "batch/order/%lld", (long long)counts[i])) {
-            several(c, true, counts[i]);
+            while (turn(c, 4 * counts[i])) {
+                several(c, true, counts[i]);
+            }
             tti_check_end(c);
         }
     }
     if (tti_check_begin(c, "sendrecv/many")) {
-        const int64_t count = 3;
-        for (int i = 0; i < (c->quick ? 50 : 300); i++) {
-            struct tti_check sub = tti_check_sub(c, c->group, (uint64_t)i);
-            ring(&sub, TUTTI_I32, 1, &count, TTI_CHECK_COMPACT, TTI_CHECK_COMPACT, 1 + i);
-            tti_check_merge(c, &sub);
+        while (turn(c, 0)) {
+            const int64_t count = 3;
+            for (int i = 0; i < (c->quick ? 50 : 300); i++) {
+                struct tti_check sub = tti_check_sub(c, c->group, (uint64_t)i);
+                ring(&sub, TUTTI_I32, 1, &count, TTI_CHECK_COMPACT, TTI_CHECK_COMPACT, 1 + i);
+                tti_check_merge(c, &sub);
+            }
         }
         tti_check_end(c);
     }

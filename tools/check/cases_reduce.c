@@ -1,31 +1,36 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* reduce. Off the root the output is a tensor that nobody may write to or, in the in-place cases, NULL. */
-#include "check/data.h"
+#include "check/ways.h"
 
-void tti_check_reduce_run(struct tti_check *c, const struct tti_check_plan *p)
+static void prepare(struct tti_check_job *job)
 {
+    struct tti_check *c = &job->check;
+    const struct tti_check_plan *p = &job->plan;
     const bool is_root = c->rank == p->root;
-    struct tti_check_tensor input;
-    struct tti_check_tensor output;
-    tti_check_tensor_make(&input, p->dtype, p->ndim, p->shape, p->layout);
-    tti_check_tensor_make(&output, p->dtype, p->ndim, p->shape, p->layout);
-    tti_check_tensor_fill(c, &input, 0, input.count, c->rank, p->pattern, 0);
-    tti_check_tensor_seal(&input);
+    tti_check_tensor_make(&job->input, p->dtype, p->ndim, p->shape, p->layout);
+    tti_check_tensor_make(&job->output, p->dtype, p->ndim, p->shape, p->layout);
+    tti_check_tensor_fill(c, &job->input, 0, job->input.count, c->rank, p->pattern, 0);
+    tti_check_tensor_seal(&job->input);
+    DLTensor *output = p->in_place ? &job->input.t : &job->output.t;
+    job->result = is_root ? output : NULL;
+    job->operation = (struct tti_check_operation){
+        .kind = TTI_CHECK_REDUCE, .input = &job->input.t, .output = is_root || !p->in_place ? output : NULL};
+}
 
-    struct tti_check_tensor *result = p->in_place ? &input : &output;
-    const tutti_status status =
-        tutti_reduce(c->group, &input.t, is_root || !p->in_place ? &result->t : NULL, p->op, p->root,
-                     TUTTI_CALL(.lane = c->lane, .scale = tti_check_factor(c, p), .error = &c->error));
-    if (tti_check_ok(c, "reduce", status)) {
-        if (is_root) {
-            tti_check_expect_fold(c, tti_check_tensor_result(c, result), p, 0, result->count, 0);
-        } else {
-            tti_check_tensor_untouched(c, &output, 0, output.count);
-        }
+static void judge(struct tti_check_job *job, bool ok)
+{
+    struct tti_check *c = &job->check;
+    const struct tti_check_plan *p = &job->plan;
+    const bool is_root = c->rank == p->root;
+    struct tti_check_tensor *result = p->in_place ? &job->input : &job->output;
+    if (ok && is_root) {
+        tti_check_expect_fold(c, tti_check_tensor_result(c, result), p, 0, result->count, 0);
+    } else if (ok) {
+        tti_check_tensor_untouched(c, &job->output, 0, job->output.count);
     }
     if (!is_root || !p->in_place) {
-        tti_check_tensor_unchanged(c, &input, "the input");
+        tti_check_tensor_unchanged(c, &job->input, "the input");
     }
-    tti_check_tensor_free(&input);
-    tti_check_tensor_free(&output);
 }
+
+const struct tti_check_form tti_check_reduce_form = {"reduce", prepare, judge};

@@ -3,7 +3,7 @@
  * Long sequences by chance: what goes wrong only when a slot, a window or a ring comes round again, or when one kind of
  * operation follows another. Every operation has data of its own, so a result that belongs to an earlier one is seen.
  */
-#include "check/data.h"
+#include "check/ways.h"
 
 static void sequence(struct tti_check *c, int operations, size_t max_bytes)
 {
@@ -12,11 +12,12 @@ static void sequence(struct tti_check *c, int operations, size_t max_bytes)
         const struct tti_check_collective *collective = &tti_check_collectives[draw % tti_check_collectives_count];
         struct tti_check sub = tti_check_sub(c, c->group, (uint64_t)i);
         tti_check_label(&sub, "#%d %s", i, collective->name);
-        if (collective->run) {
+        sub.way = tti_check_way_by_chance(&sub, 0, 4);
+        if (collective->form) {
             const struct tti_check_plan p = tti_check_plan_random(&sub, collective->traits, draw, max_bytes);
-            collective->run(&sub, &p);
+            tti_check_run(&sub, collective->form, &p);
         } else if (draw % 2 == 0) {
-            tti_check_ok(&sub, "barrier", tutti_barrier(sub.group, TUTTI_CALL(.error = &sub.error)));
+            tti_check_ok(&sub, "barrier", tti_check_barrier(&sub));
         }
         tti_check_merge(c, &sub);
     }

@@ -14,12 +14,25 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "check/data.h"
+#include "check/ways.h"
 
-enum { LANES = 2, LOST_AT_MOST = 3, TOLD_AT_MOST = 10 };
+enum { LOST_AT_MOST = 3, TOLD_AT_MOST = 10 };
+
+enum { SYNCHRONOUS_TURN = 1, ASYNCHRONOUS_TURN = 2 };
+
+/* Beyond this nearly all time goes into data and reference, so that a case has one turn only. */
+enum { LIGHT_BYTES = 16 << 10 };
 
 /* A rank's clock for the case; rank 0's is the one that is shown. */
 static _Thread_local int64_t case_started_ns;
+
+/* Outside of turns everything is as simple as it can be. */
+static void come_down(struct tti_check *c)
+{
+    c->way = TTI_CHECK_SYNC;
+    c->formation = TTI_CHECK_ALONE;
+    c->lane = 0;
+}
 
 bool tti_check_begin(struct tti_check *c, const char *format, ...)
 {
@@ -43,7 +56,32 @@ bool tti_check_begin(struct tti_check *c, const char *format, ...)
     c->key = tti_check_hash(full, strlen(full), c->options->seed);
     c->failed = false;
     c->skipped = false;
+    c->turns = SYNCHRONOUS_TURN | ASYNCHRONOUS_TURN;
+    come_down(c);
     case_started_ns = tti_now_ns();
+    return true;
+}
+
+bool tti_check_turn(struct tti_check *c, int64_t bytes)
+{
+    const unsigned both = SYNCHRONOUS_TURN | ASYNCHRONOUS_TURN;
+    come_down(c);
+    if (c->turns == both && bytes > LIGHT_BYTES) {
+        c->turns = (c->key + (uint64_t)c->size) % 2 == 0 ? SYNCHRONOUS_TURN : ASYNCHRONOUS_TURN;
+    }
+    if (c->turns & SYNCHRONOUS_TURN) {
+        c->turns &= ~SYNCHRONOUS_TURN;
+        return true;
+    }
+    if (c->turns == 0) {
+        return false;
+    }
+    c->turns = 0;
+    c->key = tti_check_mix(c->key, 1);
+    const uint64_t draw = tti_check_mix(c->key, 2);
+    c->way = tti_check_way_by_chance(c, 3, 0);
+    c->lane = (int)(draw % TTI_CHECK_LANE_COUNT);
+    c->formation = draw >> 8 & 1 ? TTI_CHECK_ALONE : draw >> 9 & 1 ? TTI_CHECK_ROW : TTI_CHECK_FRONT;
     return true;
 }
 
@@ -60,7 +98,7 @@ void tti_check_fail(struct tti_check *c, const char *format, ...)
         va_start(args, format);
         vsnprintf(text, sizeof(text), format, args);
         va_end(args);
-        fprintf(stderr, "tutti check: rank %d: %s/%s: %s\n", c->rank, c->collective, c->name,
+        fprintf(stderr, "tutti check: rank %d: %s/%s%s: %s\n", c->rank, c->collective, c->name, tti_check_way_name(c),
                 c->told < TOLD_AT_MOST ? text : "failed too; further failures of this rank are counted, not told");
         c->told++;
     }
@@ -90,6 +128,10 @@ struct tti_check tti_check_sub(const struct tti_check *c, tutti_group *group, ui
     sub.size = tutti_group_size(group);
     sub.key = tti_check_mix(c->key, salt + 1);
     sub.failed = false;
+    if (group != c->group) {
+        sub.formation = TTI_CHECK_ALONE;
+        sub.lane = 0; /* it may have no other */
+    }
     return sub;
 }
 
@@ -129,15 +171,31 @@ static bool group_has_failed(struct tti_check *c)
     return tutti_group_error(c->group, &error) != TUTTI_OK || error.status != TUTTI_OK;
 }
 
+/* Whether messages have an asynchronous form here: one from this rank to itself says so. */
+static bool has_messages(struct tti_check *c)
+{
+    const int64_t none = 0;
+    tutti_work *work = NULL;
+    const DLTensor out = tutti_tensor_1d(NULL, &none, TUTTI_U8);
+    DLTensor in = tutti_tensor_1d(NULL, &none, TUTTI_U8);
+    const tutti_status status =
+        tutti_sendrecv_async(c->group, &out, c->rank, 0, &in, c->rank, 0, TUTTI_CALL(.error = &c->error), NULL, &work);
+    if (status == TUTTI_OK) {
+        tutti_work_wait(work, TUTTI_FOREVER);
+        tutti_work_release(work);
+    }
+    return status != TUTTI_UNSUPPORTED;
+}
+
 static bool make_group(struct tti_check *c)
 {
     int32_t *ranks = tti_check_memory((size_t)c->size * sizeof(int32_t));
     for (int i = 0; i < c->size; i++) {
         ranks[i] = i;
     }
-    const tutti_status status =
-        tutti_group_create(c->world, ranks, c->size, TUTTI_CONFIG(.lanes = LANES, .timeout_ms = c->options->timeout_ms),
-                           &c->group, &c->error);
+    const tutti_status status = tutti_group_create(
+        c->world, ranks, c->size, TUTTI_CONFIG(.lanes = TTI_CHECK_LANE_COUNT, .timeout_ms = c->options->timeout_ms),
+        &c->group, &c->error);
     free(ranks);
     if (status != TUTTI_OK) {
         c->group = NULL;
@@ -145,6 +203,7 @@ static bool make_group(struct tti_check *c)
         return false;
     }
     c->capabilities = tutti_group_capabilities(c->group);
+    c->messages = has_messages(c);
     return true;
 }
 
@@ -185,7 +244,7 @@ static void all_cases(struct tti_check *c)
     for (size_t i = 0; i < tti_check_collectives_count; i++) {
         const struct tti_check_collective *collective = &tti_check_collectives[i];
         c->collective = collective->name;
-        if (collective->run) {
+        if (collective->form) {
             tti_check_regular_cases(c, collective);
         }
         if (collective->more) {
@@ -202,7 +261,8 @@ static void print_promises(uint32_t capabilities)
     } promises[] = {{TUTTI_CAP_RANK_ORDER, "rank-order"},
                     {TUTTI_CAP_ROUND_ONCE, "round-once"},
                     {TUTTI_CAP_SAME_BITS, "same-bits"},
-                    {TUTTI_CAP_CHECKS_CALLS, "checks-calls"}};
+                    {TUTTI_CAP_CHECKS_CALLS, "checks-calls"},
+                    {TUTTI_CAP_CANCEL, "cancel"}};
     printf("promised: ");
     const char *separator = "";
     for (size_t i = 0; i < sizeof(promises) / sizeof(promises[0]); i++) {

@@ -33,6 +33,25 @@ struct tti_check_options {
 
 struct tti_check_report;
 
+enum { TTI_CHECK_LANE_COUNT = 4 }; /* of the group under test */
+
+/* How an operation is brought to its end. */
+enum tti_check_way {
+    TTI_CHECK_SYNC,    /* the synchronous form                                */
+    TTI_CHECK_WAIT,    /* the asynchronous one, and a wait without a limit    */
+    TTI_CHECK_TEST,    /* ... looking again and again                         */
+    TTI_CHECK_LIMITS,  /* ... waits with limits, again and again              */
+    TTI_CHECK_EVENTFD, /* ... poll on its descriptor                          */
+    TTI_CHECK_CALLBACK /* ... being called back                               */
+};
+
+/* How many of a kind are under way at once. */
+enum tti_check_formation {
+    TTI_CHECK_ALONE,
+    TTI_CHECK_ROW,  /* four on one lane, waited for in reverse order */
+    TTI_CHECK_FRONT /* one on every lane                             */
+};
+
 /* One rank's view of the run; a copy of it serves a sub-group or a second thread (tti_check_sub). */
 struct tti_check {
     const struct tti_check_options *options;
@@ -43,6 +62,10 @@ struct tti_check {
     int rank;
     int size;
     int lane;
+    enum tti_check_way way;
+    enum tti_check_formation formation;
+    unsigned turns; /* of the case, still to come: see tti_check_turn */
+    bool messages;  /* the backend has asynchronous messages */
     bool quick;
     bool stopped; /* too much has gone wrong: the rest is not run */
     int lost;     /* groups that had to be replaced */
@@ -60,6 +83,11 @@ struct tti_check {
 /* Starts a case of c->collective. False: it is not wanted (and there must be no tti_check_end). */
 bool tti_check_begin(struct tti_check *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void tti_check_end(struct tti_check *c);
+
+/* The turns of a case: first synchronous, then in an asynchronous way and formation by chance, with other data and on any
+ * lane. False behind the last one. Where `bytes` are many there is one of the two only, and with one rank more the other.
+ * All is the same on all ranks but for the way, which may be each rank's own. */
+bool tti_check_turn(struct tti_check *c, int64_t bytes);
 
 /* The case says nothing here (all ranks must come to the same conclusion). */
 void tti_check_skip(struct tti_check *c);
@@ -166,11 +194,12 @@ enum {
     TTI_CHECK_HUGE = 64     /* is worth a run with tens of MiB  */
 };
 
+struct tti_check_form; /* ways.h */
+
 struct tti_check_collective {
     const char *name;
     unsigned traits;
-    /* Runs one plan and compares: tensors, call, guards, elements. NULL for irregular ones. */
-    void (*run)(struct tti_check *c, const struct tti_check_plan *plan);
+    const struct tti_check_form *form; /* NULL for irregular ones */
     void (*more)(struct tti_check *c); /* cases of its own, or NULL */
 };
 
@@ -180,6 +209,7 @@ extern const size_t tti_check_collectives_count;
 
 /* A plan for `count` elements of a 1-d tensor (or part), out of place, data as the op wants them. */
 struct tti_check_plan tti_check_plan_1d(tutti_dtype dtype, tutti_reduce_op op, int64_t count);
+int64_t tti_check_plan_bytes(const struct tti_check_plan *p);
 /* Data under which the op on the dtype tells right from wrong. */
 enum tti_check_pattern tti_check_pattern_for(tutti_dtype dtype, tutti_reduce_op op);
 /* A valid plan of at most max_bytes, by chance: the same on all ranks for the same `draw`. */
@@ -199,23 +229,18 @@ void tti_check_regular_cases(struct tti_check *c, const struct tti_check_collect
 
 /* ---- one file per collective (cases_*.c) ---- */
 
-void tti_check_all_reduce_run(struct tti_check *c, const struct tti_check_plan *p);
 void tti_check_all_reduce_more(struct tti_check *c);
-void tti_check_reduce_run(struct tti_check *c, const struct tti_check_plan *p);
-void tti_check_broadcast_run(struct tti_check *c, const struct tti_check_plan *p);
-void tti_check_all_gather_run(struct tti_check *c, const struct tti_check_plan *p);
-void tti_check_all_gather_v_run(struct tti_check *c, const struct tti_check_plan *p);
-void tti_check_gather_run(struct tti_check *c, const struct tti_check_plan *p);
-void tti_check_scatter_run(struct tti_check *c, const struct tti_check_plan *p);
-void tti_check_reduce_scatter_run(struct tti_check *c, const struct tti_check_plan *p);
-void tti_check_reduce_scatter_v_run(struct tti_check *c, const struct tti_check_plan *p);
-void tti_check_all_to_all_run(struct tti_check *c, const struct tti_check_plan *p);
-void tti_check_all_to_all_v_run(struct tti_check *c, const struct tti_check_plan *p);
 void tti_check_barrier_more(struct tti_check *c);
 void tti_check_p2p_more(struct tti_check *c);
 void tti_check_group_more(struct tti_check *c);
 void tti_check_mismatch_more(struct tti_check *c);
 void tti_check_lanes_more(struct tti_check *c);
 void tti_check_soak_more(struct tti_check *c);
+void tti_check_async_more(struct tti_check *c);
+void tti_check_async_order(struct tti_check *c); /* more cases of async */
+void tti_check_cancel_more(struct tti_check *c);
+void tti_check_cancel_messages(struct tti_check *c); /* more cases of cancel */
+bool tti_check_can_cancel(struct tti_check *c);      /* else the case is skipped */
+void tti_check_async_soak_more(struct tti_check *c);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of contents of the suite. */
-#include "check/check.h"
+#include "check/ways.h"
 
 enum {
     REDUCES = TTI_CHECK_REDUCES,
@@ -13,22 +13,25 @@ enum {
 };
 
 const struct tti_check_collective tti_check_collectives[] = {
-    {"all_reduce", REDUCES | IN_PLACE | SCALARS | HUGE_ONES, tti_check_all_reduce_run, tti_check_all_reduce_more},
-    {"reduce", REDUCES | ROOTED | IN_PLACE | SCALARS, tti_check_reduce_run, NULL},
-    {"broadcast", ROOTED | SCALARS | HUGE_ONES, tti_check_broadcast_run, NULL},
-    {"all_gather", JOINS | IN_PLACE | SCALARS | HUGE_ONES, tti_check_all_gather_run, NULL},
-    {"all_gather_v", JOINS | IN_PLACE | SPREADS, tti_check_all_gather_v_run, NULL},
-    {"gather", JOINS | ROOTED | IN_PLACE, tti_check_gather_run, NULL},
-    {"scatter", JOINS | ROOTED | IN_PLACE, tti_check_scatter_run, NULL},
-    {"reduce_scatter", REDUCES | JOINS | IN_PLACE, tti_check_reduce_scatter_run, NULL},
-    {"reduce_scatter_v", REDUCES | JOINS | IN_PLACE | SPREADS, tti_check_reduce_scatter_v_run, NULL},
-    {"all_to_all", JOINS | HUGE_ONES, tti_check_all_to_all_run, NULL},
-    {"all_to_all_v", JOINS | SPREADS, tti_check_all_to_all_v_run, NULL},
+    {"all_reduce", REDUCES | IN_PLACE | SCALARS | HUGE_ONES, &tti_check_all_reduce_form, tti_check_all_reduce_more},
+    {"reduce", REDUCES | ROOTED | IN_PLACE | SCALARS, &tti_check_reduce_form, NULL},
+    {"broadcast", ROOTED | SCALARS | HUGE_ONES, &tti_check_broadcast_form, NULL},
+    {"all_gather", JOINS | IN_PLACE | SCALARS | HUGE_ONES, &tti_check_all_gather_form, NULL},
+    {"all_gather_v", JOINS | IN_PLACE | SPREADS, &tti_check_all_gather_v_form, NULL},
+    {"gather", JOINS | ROOTED | IN_PLACE, &tti_check_gather_form, NULL},
+    {"scatter", JOINS | ROOTED | IN_PLACE, &tti_check_scatter_form, NULL},
+    {"reduce_scatter", REDUCES | JOINS | IN_PLACE, &tti_check_reduce_scatter_form, NULL},
+    {"reduce_scatter_v", REDUCES | JOINS | IN_PLACE | SPREADS, &tti_check_reduce_scatter_v_form, NULL},
+    {"all_to_all", JOINS | HUGE_ONES, &tti_check_all_to_all_form, NULL},
+    {"all_to_all_v", JOINS | SPREADS, &tti_check_all_to_all_v_form, NULL},
     {"barrier", 0, NULL, tti_check_barrier_more},
     {"p2p", 0, NULL, tti_check_p2p_more},
     {"group", 0, NULL, tti_check_group_more},
     {"mismatch", 0, NULL, tti_check_mismatch_more},
     {"lanes", 0, NULL, tti_check_lanes_more},
     {"soak", 0, NULL, tti_check_soak_more},
+    {"async", 0, NULL, tti_check_async_more},
+    {"cancel", 0, NULL, tti_check_cancel_more},
+    {"async_soak", 0, NULL, tti_check_async_soak_more},
 };
 const size_t tti_check_collectives_count = sizeof(tti_check_collectives) / sizeof(tti_check_collectives[0]);

@@ -1,0 +1,620 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The timer: order, setting again, stopping, the end of its thread, fork. How long a ring takes is not asserted, only
+ * that it comes, and not before its time.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "core/timer.h"
+
+#define HOUR     INT64_C(3600000000000)
+#define PATIENCE (60 * INT64_C(1000000000)) /* for what must happen; a test that needs it all has failed */
+#define THREADS  4
+#define OWN      8 /* timers of each thread */
+#define ROUNDS   3000
+
+/* A timer that counts its rings, and may wait in one. */
+struct bell {
+    struct tti_timer timer;
+    atomic_int rings;
+    atomic_int entered;
+    atomic_int *gate; /* its ring waits until this is not 0 */
+    int64_t rang_ns;
+    int *order; /* the number of the ring among all goes here */
+    int unguarded;
+};
+
+static atomic_int all_rings;
+
+static void wait_for(atomic_int *value, int least)
+{
+    int64_t until = tti_now_ns() + PATIENCE;
+    while (atomic_load(value) < least) {
+        if (tti_now_ns() > until) {
+            abort();
+        }
+        sched_yield();
+    }
+}
+
+static void ring(struct tti_timer *timer)
+{
+    struct bell *bell = (struct bell *)timer;
+    atomic_fetch_add(&bell->entered, 1);
+    if (bell->gate) {
+        wait_for(bell->gate, 1);
+    }
+    bell->rang_ns = tti_now_ns();
+    bell->unguarded++;
+    int number = atomic_fetch_add(&all_rings, 1);
+    if (bell->order) {
+        *bell->order = number;
+    }
+    atomic_fetch_add(&bell->rings, 1);
+}
+
+static void rings_once_in_time(void **state)
+{
+    (void)state;
+    tutti_error e;
+    struct bell bell = {.timer = {.ring = ring}};
+    int64_t due = tti_now_ns() + 20000000;
+    assert_int_equal(tti_timer_set(&bell.timer, due, &e), TUTTI_OK);
+    wait_for(&bell.rings, 1);
+    assert_true(bell.rang_ns >= due);
+    assert_int_equal(tti_timer_set(&bell.timer, 0, &e), TUTTI_OK); /* long past */
+    wait_for(&bell.rings, 2);
+    assert_int_equal(tti_timer_set(&bell.timer, INT64_MIN, &e), TUTTI_OK);
+    wait_for(&bell.rings, 3);
+    tti_timer_stop(&bell.timer);
+    assert_int_equal(atomic_load(&bell.rings), 3);
+}
+
+/* While one ring is held up, others are set out of order; equal times ring in the order in which they were set. */
+static void rings_in_order(void **state)
+{
+    (void)state;
+    atomic_int gate = 0;
+    struct bell first = {.timer = {.ring = ring}};
+    struct bell bells[6] = {0};
+    const int times[6] = {300, 100, 200, 100, 400, 50};
+    const int places[6] = {4, 1, 3, 2, 5, 0};
+    int order[6];
+    first.gate = &gate;
+    tti_timer_set(&first.timer, 1, NULL);
+    wait_for(&first.entered, 1);
+    for (int i = 0; i < 6; i++) {
+        bells[i].timer.ring = ring;
+        bells[i].order = &order[i];
+        tti_timer_set(&bells[i].timer, times[i], NULL);
+    }
+    int before = atomic_load(&all_rings);
+    atomic_store(&gate, 1);
+    for (int i = 0; i < 6; i++) {
+        wait_for(&bells[i].rings, 1);
+    }
+    for (int i = 0; i < 6; i++) {
+        assert_int_equal(order[i] - before - 1, places[i]);
+    }
+    tti_timer_stop(&first.timer);
+}
+
+static void setting_again(void **state)
+{
+    (void)state;
+    atomic_int gate = 0;
+    struct bell first = {.timer = {.ring = ring}};
+    struct bell moved_away = {.timer = {.ring = ring}};
+    struct bell moved_near = {.timer = {.ring = ring}};
+    struct bell never = {.timer = {.ring = ring}};
+    struct bell last = {.timer = {.ring = ring}};
+    first.gate = &gate;
+    tti_timer_set(&first.timer, 1, NULL);
+    wait_for(&first.entered, 1);
+    tti_timer_set(&moved_away.timer, 2, NULL);
+    tti_timer_set(&moved_near.timer, tti_now_ns() + HOUR, NULL);
+    tti_timer_set(&never.timer, 2, NULL);
+    tti_timer_set(&moved_away.timer, tti_now_ns() + HOUR, NULL);
+    tti_timer_set(&moved_near.timer, 2, NULL);
+    tti_timer_set(&never.timer, TTI_NEVER, NULL);
+    tti_timer_set(&last.timer, 3, NULL);
+    atomic_store(&gate, 1);
+    wait_for(&last.rings, 1);
+    assert_int_equal(atomic_load(&moved_away.rings), 0);
+    assert_int_equal(atomic_load(&moved_near.rings), 1);
+    assert_int_equal(atomic_load(&never.rings), 0);
+    tti_timer_set(&moved_away.timer, 1, NULL);
+    wait_for(&moved_away.rings, 1);
+    tti_timer_stop(&moved_away.timer);
+    tti_timer_stop(&moved_near.timer);
+    tti_timer_stop(&last.timer);
+}
+
+static void setting_earlier(void **state)
+{
+    (void)state;
+    struct bell bell = {.timer = {.ring = ring}};
+    int64_t now = tti_now_ns();
+    assert_int_equal(tti_timer_set_earlier(&bell.timer, TTI_NEVER, NULL), TUTTI_OK);
+    assert_int_equal(atomic_load(&bell.timer.due_ns), 0);
+    assert_int_equal(tti_timer_set_earlier(&bell.timer, now + HOUR, NULL), TUTTI_OK); /* was not set */
+    assert_true(atomic_load(&bell.timer.due_ns) == now + HOUR);
+    assert_int_equal(tti_timer_set_earlier(&bell.timer, now + 2 * HOUR, NULL), TUTTI_OK);
+    assert_true(atomic_load(&bell.timer.due_ns) == now + HOUR);
+    assert_int_equal(tti_timer_set_earlier(&bell.timer, now + HOUR / 2, NULL), TUTTI_OK);
+    assert_true(atomic_load(&bell.timer.due_ns) == now + HOUR / 2);
+    assert_int_equal(tti_timer_set_earlier(&bell.timer, 5, NULL), TUTTI_OK);
+    wait_for(&bell.rings, 1);
+    tti_timer_stop(&bell.timer);
+    assert_int_equal(atomic_load(&bell.rings), 1);
+    assert_int_equal(tti_timer_set_earlier(&bell.timer, 5, NULL), TUTTI_OK); /* not set any more: sets it */
+    wait_for(&bell.rings, 2);
+    tti_timer_stop(&bell.timer);
+}
+
+static void stopped_ones_do_not_ring(void **state)
+{
+    (void)state;
+    atomic_int gate = 0;
+    struct bell first = {.timer = {.ring = ring}};
+    struct bell stopped = {.timer = {.ring = ring}};
+    struct bell fresh = {.timer = {.ring = ring}};
+    struct bell last = {.timer = {.ring = ring}};
+    first.gate = &gate;
+    tti_timer_stop(&fresh.timer);
+    tti_timer_set(&first.timer, 1, NULL);
+    wait_for(&first.entered, 1);
+    tti_timer_set(&stopped.timer, 2, NULL);
+    tti_timer_set(&last.timer, 3, NULL);
+    tti_timer_stop(&stopped.timer);
+    tti_timer_stop(&stopped.timer);
+    atomic_store(&gate, 1);
+    wait_for(&last.rings, 1);
+    assert_int_equal(atomic_load(&stopped.rings), 0);
+    tti_timer_stop(&first.timer);
+    tti_timer_stop(&last.timer);
+}
+
+struct stopper {
+    struct bell *bell;
+    atomic_int begins;
+    int seen;
+};
+
+static void *stop(void *argument)
+{
+    struct stopper *s = argument;
+    atomic_store(&s->begins, 1);
+    tti_timer_stop(&s->bell->timer);
+    s->seen = s->bell->unguarded; /* a race, unless stop waits for the ring */
+    return NULL;
+}
+
+/* Another thread stops it while it rings; returns what that thread saw after the stop. */
+static int stop_in_a_ring(struct bell *bell)
+{
+    struct stopper stopper = {.bell = bell};
+    pthread_t thread;
+    tti_timer_set(&bell->timer, 1, NULL);
+    wait_for(&bell->entered, 1);
+    assert_int_equal(pthread_create(&thread, NULL, stop, &stopper), 0);
+    wait_for(&stopper.begins, 1);
+    for (int i = 0; i < 20; i++) {
+        sched_yield();
+    }
+    atomic_store(bell->gate, 1);
+    pthread_join(thread, NULL);
+    return stopper.seen;
+}
+
+static void stop_waits_for_a_ring(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 50; round++) {
+        atomic_int gate = 0;
+        struct bell bell = {.timer = {.ring = ring}, .gate = &gate};
+        assert_int_equal(stop_in_a_ring(&bell), 1);
+    }
+}
+
+/* From inside a ring: stop the timer itself and another one, set both again, look at the mask of signals. */
+struct inner {
+    struct tti_timer timer;
+    struct tti_timer other;
+    atomic_int rings;
+    atomic_int other_rings;
+    atomic_int blocked;
+};
+
+static void ring_other(struct tti_timer *timer)
+{
+    struct inner *i = (struct inner *)((char *)timer - offsetof(struct inner, other));
+    atomic_fetch_add(&i->other_rings, 1);
+}
+
+static void ring_inner(struct tti_timer *timer)
+{
+    struct inner *i = (struct inner *)timer;
+    sigset_t mask;
+    pthread_sigmask(SIG_SETMASK, NULL, &mask);
+    atomic_store(&i->blocked, sigismember(&mask, SIGTERM) && sigismember(&mask, SIGINT) && sigismember(&mask, SIGUSR1));
+    tti_timer_stop(timer);
+    tti_timer_set(&i->other, 1, NULL);
+    tti_timer_stop(&i->other);
+    if (atomic_fetch_add(&i->rings, 1) + 1 < 5) {
+        tti_timer_set(timer, tti_now_ns() + 1000, NULL);
+    } else {
+        tti_timer_set(&i->other, 1, NULL);
+    }
+}
+
+static void from_inside(void **state)
+{
+    (void)state;
+    struct inner i = {.timer = {.ring = ring_inner}, .other = {.ring = ring_other}};
+    tti_timer_set(&i.timer, 1, NULL);
+    wait_for(&i.rings, 5);
+    wait_for(&i.other_rings, 1);
+    tti_timer_stop(&i.timer);
+    tti_timer_stop(&i.other);
+    assert_int_equal(atomic_load(&i.rings), 5);
+    assert_int_equal(atomic_load(&i.other_rings), 1);
+    assert_int_equal(atomic_load(&i.blocked), 1);
+}
+
+/* One that sets itself again while it is being stopped. */
+static void ring_again(struct tti_timer *timer)
+{
+    ring(timer);
+    tti_timer_set(timer, tti_now_ns() + HOUR, NULL);
+}
+
+static void a_persistent_one(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 50; round++) {
+        atomic_int gate = 0;
+        struct bell bell = {.timer = {.ring = ring_again}, .gate = &gate};
+        assert_int_equal(stop_in_a_ring(&bell), 1);
+        assert_int_equal(atomic_load(&bell.timer.due_ns), 0);
+    }
+}
+
+/* Its memory may go while it rings. */
+static void free_itself(struct tti_timer *timer)
+{
+    struct bell *bell = (struct bell *)timer;
+    atomic_int *gate = bell->gate;
+    free(bell);
+    atomic_store(gate, 1);
+}
+
+static void freed_inside(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        atomic_int gone = 0;
+        struct bell *bell = calloc(1, sizeof(*bell));
+        assert_non_null(bell);
+        bell->timer.ring = free_itself;
+        bell->gate = &gone;
+        tti_timer_set(&bell->timer, 1, NULL);
+        wait_for(&gone, 1);
+    }
+}
+
+static void shut_down(void **state)
+{
+    (void)state;
+    struct bell far = {.timer = {.ring = ring}};
+    struct bell near = {.timer = {.ring = ring}};
+    tti_timer_set(&far.timer, tti_now_ns() + HOUR, NULL);
+    tti_timer_shutdown(); /* does nothing: a timer is set */
+    tti_timer_set(&near.timer, 1, NULL);
+    wait_for(&near.rings, 1);
+    tti_timer_stop(&far.timer);
+    for (int i = 2; i < 20; i++) {
+        tti_timer_shutdown();
+        tti_timer_shutdown();
+        tti_timer_set(&near.timer, 1, NULL); /* starts another thread */
+        wait_for(&near.rings, i);
+    }
+    tti_timer_shutdown();
+    tti_timer_stop(&near.timer);
+}
+
+static int threads(void)
+{
+    char line[256];
+    int count = -1;
+    FILE *file = fopen("/proc/self/status", "r");
+    while (file && fgets(line, sizeof(line), file)) {
+        if (strncmp(line, "Threads:", 8) == 0) {
+            count = atoi(line + 8);
+        }
+    }
+    if (file) {
+        fclose(file);
+    }
+    return count;
+}
+
+/* The kernel counts a joined thread for a moment longer. */
+static void expect_threads(int count)
+{
+    int64_t until = tti_now_ns() + PATIENCE;
+    while (threads() != count && tti_now_ns() < until) {
+        sched_yield();
+    }
+    assert_int_equal(threads(), count);
+}
+
+static void shutdown_ends_the_thread(void **state)
+{
+    (void)state;
+    struct bell bell = {.timer = {.ring = ring}};
+    tti_timer_shutdown();
+    int alone = threads();
+    for (int i = 0; i < 1000; i++) {
+        sched_yield();
+        int count = threads();
+        alone = count < alone ? count : alone;
+    }
+    tti_timer_set(&bell.timer, tti_now_ns() + HOUR, NULL);
+    expect_threads(alone + 1);
+    tti_timer_shutdown();
+    assert_int_equal(threads(), alone + 1);
+    tti_timer_stop(&bell.timer);
+    tti_timer_shutdown();
+    expect_threads(alone);
+}
+
+/* ---- fork ------------------------------------------------------------------------------------------------------------ */
+
+static int in_child(int (*function)(struct bell *), struct bell *bell)
+{
+    int status = -1;
+    pid_t pid = fork();
+    if (pid == 0) {
+        alarm(60);
+        _exit(function(bell));
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return status;
+}
+
+static int nothing_is_set(struct bell *bell)
+{
+    if (atomic_load(&bell->timer.due_ns) != 0) {
+        return 1;
+    }
+    tti_timer_stop(&bell->timer);
+#ifndef __SANITIZE_THREAD__ /* it cannot start threads in the child of a process that has threads */
+    int before = atomic_load(&bell->rings);
+    if (tti_timer_set_earlier(&bell->timer, 1, NULL) != TUTTI_OK) {
+        return 2;
+    }
+    wait_for(&bell->rings, before + 1);
+    tti_timer_stop(&bell->timer);
+#endif
+    tti_timer_shutdown();
+    return 0;
+}
+
+/* While the thread sleeps, and while it rings: the child has no timers, the parent's go on. */
+static void forked(void **state)
+{
+    (void)state;
+    atomic_int gate = 0;
+    struct bell far = {.timer = {.ring = ring}};
+    struct bell held = {.timer = {.ring = ring}};
+    tti_timer_set(&far.timer, tti_now_ns() + HOUR, NULL);
+    assert_int_equal(in_child(nothing_is_set, &far), 0);
+    held.gate = &gate;
+    tti_timer_set(&held.timer, 1, NULL);
+    wait_for(&held.entered, 1);
+    assert_int_equal(in_child(nothing_is_set, &far), 0);
+    assert_true(atomic_load(&far.timer.due_ns) != 0);
+    atomic_store(&gate, 1);
+    tti_timer_set(&far.timer, 1, NULL);
+    wait_for(&far.rings, 1);
+    tti_timer_stop(&held.timer);
+    tti_timer_stop(&far.timer);
+}
+
+/* The default stack of new threads is made larger than the address space, so none can be started. */
+static int no_thread(struct bell *bell)
+{
+    tutti_error e;
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    if (pthread_attr_setstacksize(&attributes, (size_t)1 << 62) != 0 || pthread_setattr_default_np(&attributes) != 0) {
+        return 1;
+    }
+    if (tti_timer_set(&bell->timer, 1, &e) != TUTTI_NO_RESOURCE || e.status != TUTTI_NO_RESOURCE ||
+        !strstr(e.message, "thread")) {
+        return 2;
+    }
+    if (atomic_load(&bell->timer.due_ns) != 0 || tti_timer_set_earlier(&bell->timer, 1, NULL) != TUTTI_NO_RESOURCE) {
+        return 3;
+    }
+    tti_timer_stop(&bell->timer);
+    tti_timer_shutdown();
+    return 0;
+}
+
+static void without_a_thread(void **state)
+{
+    (void)state;
+    struct bell bell = {.timer = {.ring = ring}};
+    assert_int_equal(in_child(no_thread, &bell), 0);
+}
+
+/* ---- many threads ---------------------------------------------------------------------------------------------------- */
+
+/* A timer that belongs to one thread, which knows when it may ring. */
+struct owned {
+    struct tti_timer timer;
+    atomic_bool allowed;
+    int rings; /* no atomic: after a stop the owner reads it without a race */
+};
+
+static atomic_int forbidden;
+
+static void ring_owned(struct tti_timer *timer)
+{
+    struct owned *o = (struct owned *)timer;
+    if (!atomic_load(&o->allowed)) {
+        atomic_fetch_add(&forbidden, 1);
+    }
+    o->rings++;
+    if (o->rings % 7 == 0) {
+        tti_timer_set_earlier(timer, tti_now_ns() + 1000, NULL);
+    }
+}
+
+static void *churn(void *seed)
+{
+    unsigned random = (unsigned)(uintptr_t)seed;
+    struct owned timers[OWN] = {0};
+    for (int i = 0; i < OWN; i++) {
+        timers[i].timer.ring = ring_owned;
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        random = random * 1664525u + 1013904223u;
+        struct owned *o = &timers[(random >> 10) % OWN];
+        int64_t due = tti_now_ns() + (int64_t)((random >> 16) % 100000) - 20000;
+        switch ((random >> 24) % 4) {
+        case 0:
+            atomic_store(&o->allowed, true);
+            tti_timer_set(&o->timer, due, NULL);
+            break;
+        case 1:
+            atomic_store(&o->allowed, true);
+            tti_timer_set_earlier(&o->timer, due, NULL);
+            break;
+        case 2:
+            sched_yield();
+            break;
+        default:
+            tti_timer_stop(&o->timer);
+            atomic_store(&o->allowed, false);
+            o->rings++;
+        }
+    }
+    for (int i = 0; i < OWN; i++) {
+        tti_timer_stop(&timers[i].timer);
+    }
+    return NULL;
+}
+
+static void *shut_down_again_and_again(void *stop_flag)
+{
+    while (!atomic_load((atomic_int *)stop_flag)) {
+        tti_timer_shutdown();
+        sched_yield();
+    }
+    return NULL;
+}
+
+static void many_threads(void **state)
+{
+    (void)state;
+    pthread_t others[THREADS];
+    pthread_t shutter;
+    atomic_int stop_flag = 0;
+    assert_int_equal(pthread_create(&shutter, NULL, shut_down_again_and_again, &stop_flag), 0);
+    for (uintptr_t i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_create(&others[i], NULL, churn, (void *)(i + 1)), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(others[i], NULL);
+    }
+    atomic_store(&stop_flag, 1);
+    pthread_join(shutter, NULL);
+    assert_int_equal(atomic_load(&forbidden), 0);
+}
+
+/* What a caller adds under a lock before tti_timer_set_earlier is found by the ring, or by a later one: none is left. */
+struct inbox {
+    struct tti_timer timer;
+    pthread_mutex_t lock;
+    int waiting;
+    atomic_int taken;
+};
+
+static void empty(struct tti_timer *timer)
+{
+    struct inbox *box = (struct inbox *)timer;
+    pthread_mutex_lock(&box->lock);
+    atomic_fetch_add(&box->taken, box->waiting);
+    box->waiting = 0;
+    pthread_mutex_unlock(&box->lock);
+}
+
+static void *fill(void *argument)
+{
+    struct inbox *box = argument;
+    for (int i = 0; i < ROUNDS; i++) {
+        pthread_mutex_lock(&box->lock);
+        box->waiting++;
+        pthread_mutex_unlock(&box->lock);
+        tti_timer_set_earlier(&box->timer, 1, NULL);
+        if (i % 16 == 0) {
+            sched_yield();
+        }
+    }
+    return NULL;
+}
+
+static void nothing_is_missed(void **state)
+{
+    (void)state;
+    struct inbox box = {.timer = {.ring = empty}, .lock = PTHREAD_MUTEX_INITIALIZER};
+    pthread_t others[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_create(&others[i], NULL, fill, &box), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(others[i], NULL);
+    }
+    wait_for(&box.taken, THREADS * ROUNDS);
+    tti_timer_stop(&box.timer);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_a_thread), /* first: a child of a process without threads */
+        cmocka_unit_test(rings_once_in_time),
+        cmocka_unit_test(rings_in_order),
+        cmocka_unit_test(setting_again),
+        cmocka_unit_test(setting_earlier),
+        cmocka_unit_test(stopped_ones_do_not_ring),
+        cmocka_unit_test(stop_waits_for_a_ring),
+        cmocka_unit_test(from_inside),
+        cmocka_unit_test(a_persistent_one),
+        cmocka_unit_test(freed_inside),
+        cmocka_unit_test(shut_down),
+        cmocka_unit_test(shutdown_ends_the_thread),
+        cmocka_unit_test(forked),
+        cmocka_unit_test(many_threads),
+        cmocka_unit_test(nothing_is_missed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A computation that takes as long as it is told to: multiply-adds over an array that stays in the first-level cache,
+ * so that it needs a CPU and nothing else, and the memory traffic of the communication does not slow it down. Real
+ * work, not a loop that watches the clock: a thread that loses its CPU has to make up for it.
+ */
+#include <time.h>
+
+#include "bench/overlap.h"
+
+#define TRIALS   8 /* the fastest counts: whatever disturbs one makes it slower */
+#define TRIAL_NS INT64_C(20000000)
+#define CHUNK    64 /* passes between two looks at the clock */
+
+static void compute(struct tti_compute *c, int64_t passes)
+{
+    for (int64_t pass = 0; pass < passes; pass++) {
+        for (int i = 0; i < TTI_COMPUTE_VALUES; i++) {
+            c->values[i] = c->values[i] * c->factor + c->summand;
+        }
+    }
+}
+
+/* What this thread has had of a CPU: who else has one meanwhile does not count. */
+static int64_t cpu_time_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Passes in step_ns, from one trial. */
+static int64_t measure(struct tti_compute *c, int64_t step_ns)
+{
+    const int64_t start = cpu_time_ns();
+    int64_t passes = 0;
+    int64_t elapsed = 0;
+    while (elapsed < TRIAL_NS) {
+        compute(c, CHUNK);
+        passes += CHUNK;
+        elapsed = cpu_time_ns() - start;
+    }
+    return (int64_t)((double)passes * (double)step_ns / (double)elapsed);
+}
+
+tutti_status tti_compute_calibrate(struct tti_compute *c, struct tti_bench *b, int64_t step_ns)
+{
+    c->passes = 1;
+    /* values tend to 1, wherever they begin: no trial meets slow numbers */
+    c->factor = 0.75f;
+    c->summand = 0.25f;
+    for (int i = 0; i < TRIALS; i++) {
+        int64_t together;
+        const tutti_status status = tti_bench_meet(b, &together);
+        if (status != TUTTI_OK) {
+            return status;
+        }
+        const int64_t passes = measure(c, step_ns);
+        c->passes = passes > c->passes ? passes : c->passes;
+    }
+    return TUTTI_OK;
+}
+
+void tti_compute_run(struct tti_compute *c, int part, int parts)
+{
+    compute(c, c->passes * (part + 1) / parts - c->passes * part / parts);
+}
