@@ -123,17 +123,22 @@ static tutti_status place_bucket(const struct tti_checker *k, const struct tti_b
     return TUTTI_OK;
 }
 
-/* FNV-1a over what all ranks must agree on. */
+/* Takes one more number into a hash: an odd factor loses nothing, the shift brings high bits down. */
+static uint64_t mix(uint64_t hash, uint64_t number)
+{
+    hash = (hash ^ number) * 0x9e3779b97f4a7c15u;
+    return hash ^ hash >> 32;
+}
+
+/* A hash of what all ranks must agree on. */
 static uint32_t digest(const struct tti_bucketer *b)
 {
-    uint64_t hash = 0xcbf29ce484222325u;
+    uint64_t hash = 0;
     for (size_t i = 0; i < b->count; i++) {
-        const uint64_t facts[] = {b->gradient[i].count, (uint64_t)b->gradient[i].dtype, b->gradient[i].bucket};
-        for (size_t byte = 0; byte < sizeof(facts); byte++) {
-            hash = (hash ^ ((const unsigned char *)facts)[byte]) * 0x100000001b3u;
-        }
+        const struct tti_gradient *g = &b->gradient[i];
+        hash = mix(mix(mix(hash, g->count + 1), (uint64_t)g->dtype), g->bucket);
     }
-    return (uint32_t)(hash ^ hash >> 32);
+    return (uint32_t)hash;
 }
 
 tutti_status tti_bucketer_divide(const struct tti_checker *k, struct tti_bucketer *b, const DLTensor *const *gradients,

@@ -157,11 +157,15 @@ static tutti_status check_operations(const tutti_start *operations, size_t count
     return TUTTI_OK;
 }
 
-/* An end that says more than `first` does: the first error in the order of the operations. What was cancelled here only
- * follows from the start that failed. */
+/* Whether this end is the one to return, so far: the first error in the order of the operations. Two kinds only follow
+ * from another one: what was cancelled here because a start failed, and what was revoked because the group had failed, as
+ * happens to an operation at its deadline if the next one's in the same lane is noticed a moment earlier. */
 static bool is_first_error(const struct running *r, tutti_status first)
 {
-    return first == TUTTI_OK && r->status != TUTTI_OK && !(r->withdrawn && r->status == TUTTI_CANCELLED);
+    if (r->status == TUTTI_OK || (r->withdrawn && r->status == TUTTI_CANCELLED)) {
+        return false;
+    }
+    return first == TUTTI_OK || (first == TUTTI_REVOKED && r->status != TUTTI_REVOKED);
 }
 
 static tutti_status run_all(const struct run *run, const tutti_start *operations, size_t count, struct running *running,

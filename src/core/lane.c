@@ -126,15 +126,15 @@ static bool take_or_queue(struct tti_lane_queue *q, struct tti_turn *turn, bool 
 /* ---- running works ------------------------------------------------------------------------------------------------- */
 
 /* Puts the work that this thread holds, BUSY, in the open. It may be over before this returns. A thread that wants to sleep
- * until its end flags that, then looks for an open work once more; this opens it, then looks for the flag: all seq_cst, so
- * that one of them sees the other. */
+ * until its end, or has rung for the worker, flags that, then looks for an open work once more (or the worker does); this
+ * opens it, then looks for the flags: all seq_cst, so that one of them sees the other. */
 static void put_open(struct tti_lane_queue *q, struct tti_work *w)
 {
     uintptr_t address = address_of(w);
     uintptr_t busy = BUSY;
     if (atomic_compare_exchange_strong_explicit(&q->state, &busy, address, memory_order_seq_cst,
                                                 memory_order_relaxed)) {
-        if (atomic_load_explicit(&w->state, memory_order_seq_cst) & TTI_FLAG_SLEEPER) {
+        if (atomic_load_explicit(&w->state, memory_order_seq_cst) & (TTI_FLAG_SLEEPER | TTI_FLAG_PUSHED)) {
             tti_lane_push(q);
         }
         return;
@@ -169,13 +169,23 @@ static void end_work(struct tti_lane_queue *q, struct tti_work *w, tutti_status 
     tti_work_publish(w);
 }
 
+/* Why the group has failed says whom to look at. */
+static void blame(const struct tti_group *g, tutti_error *error)
+{
+    tutti_error cause;
+    if (g->backend->ops->failure && g->backend->ops->failure(g->state, &cause) != TUTTI_OK) {
+        error->suspect = cause.suspect;
+        error->scope = TUTTI_SCOPE_GROUP;
+    }
+}
+
 static tutti_status overdue(const struct tti_lane_queue *q, struct tti_work *w)
 {
     struct tti_call *c = &w->task.call;
     tti_error_set(c->error, TUTTI_TIMEOUT, "%s waited %lld ms for its turn on lane %d; the group has failed",
                   w->task.function, (long long)((tti_now_ns() - w->task.op.begun_ns) / 1000000), q->index);
-    c->error->scope = TUTTI_SCOPE_GROUP;
     c->error->elapsed_ms = (tti_now_ns() - w->task.op.begun_ns) / 1000000;
+    blame(q->group, c->error);
     return TUTTI_TIMEOUT;
 }
 
@@ -222,13 +232,14 @@ bool tti_lane_run_open(struct tti_lane_queue *q, int64_t until_ns)
 
 bool tti_lane_try_finish(struct tti_lane_queue *q, struct tti_work *work)
 {
+    if (tti_stage(atomic_load_explicit(&work->state, memory_order_relaxed)) != TTI_STAGE_ARRIVED) {
+        return false; /* running, or the worker's to run: it must not find it claimed */
+    }
     struct tti_work *w = claim(q, work, false);
     if (!w) {
         return false;
     }
-    const tutti_backend_ops *ops = q->group->backend->ops;
-    if (tti_stage(atomic_load_explicit(&w->state, memory_order_relaxed)) == TTI_STAGE_ARRIVED &&
-        ops->poll(q->group->state, &w->task.op)) {
+    if (q->group->backend->ops->poll(q->group->state, &w->task.op)) {
         end_work(q, w, perform(q, w, false), false);
         return true;
     }
@@ -302,8 +313,8 @@ static tutti_status give_up(struct tti_lane_queue *q, int64_t begun_ns, int64_t 
     error->elapsed_ms = elapsed;
     error->deadline_ms = timeout_ms;
     if (g->backend->ops->abort) {
-        error->scope = TUTTI_SCOPE_GROUP;
         g->backend->ops->abort(g->state, q->index, error);
+        blame(g, error);
     }
     return TUTTI_TIMEOUT;
 }
@@ -381,6 +392,8 @@ static bool mark_overdue(struct tti_lane_queue *q, int64_t now, int64_t *next)
     if (!(state & BUSY) && open_work(state)) {
         int64_t due = atomic_load_explicit(&open_work(state)->deadline_ns, memory_order_relaxed);
         if (due <= now) {
+            atomic_fetch_or_explicit(&open_work(state)->state, TTI_FLAG_PUSHED,
+                                     memory_order_seq_cst); /* see put_open */
             tti_lane_push(q); /* arrived, but nobody waits for it: the backend will see that it is late */
         } else if (due < *next) {
             *next = due;

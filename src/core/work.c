@@ -204,6 +204,13 @@ void tti_work_sleep(struct tti_work *w, uint32_t seen, int64_t until_ns)
             FUTEX_BITSET_MATCH_ANY);
 }
 
+static void push(struct tti_work *w, struct tti_worker *worker)
+{
+    /* seq_cst: pairs with put_open in lane.c; whoever holds the work just now will ring again */
+    atomic_fetch_or_explicit(&w->state, TTI_FLAG_PUSHED, memory_order_seq_cst);
+    tti_worker_ring(worker);
+}
+
 /* A waiter with a limit must not run the operation itself. It looks for a while, then has the lane's thread run it. */
 static bool look_for_a_while(struct tti_lane_queue *q, struct tti_work *w)
 {
@@ -218,7 +225,7 @@ static bool look_for_a_while(struct tti_lane_queue *q, struct tti_work *w)
             sched_yield();
         }
     }
-    tti_lane_push(q);
+    push(w, &q->worker);
     return false;
 }
 
@@ -283,7 +290,7 @@ void tti_work_push(struct tti_work *w)
     tutti_status why;
     struct tti_group *g = tti_work_ended(w) ? NULL : tti_group_acquire(w->group, &why);
     if (g) {
-        tti_worker_ring(w->is_messages ? &g->messages.worker : &g->lane_queues[w->task.call.options.lane].worker);
+        push(w, w->is_messages ? &g->messages.worker : &g->lane_queues[w->task.call.options.lane].worker);
         tti_group_release(g);
     }
 }

@@ -40,7 +40,8 @@ enum {
     TTI_FLAG_TOO_LATE = 1 << 7, /* messages: the answer to that                                      */
     TTI_FLAG_ENQUEUED = 1 << 8, /* a tutti_queue owns the handle                                     */
     TTI_FLAG_EVENTFD = 1 << 9,  /* `descriptor` is there                                             */
-    TTI_FLAG_OVERDUE = 1 << 10  /* its deadline passed while it was in the queue                     */
+    TTI_FLAG_OVERDUE = 1 << 10, /* its deadline passed while it was in the queue                     */
+    TTI_FLAG_PUSHED = 1 << 11   /* the worker has been rung for it */
 };
 
 /* A tensor whose shape and strides live as long as the work. */

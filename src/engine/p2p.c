@@ -277,8 +277,11 @@ void tti_engine_wake_p2p(struct tti_engine *e)
 int32_t tti_engine_cancel_p2p(struct tti_engine *e, void *batch)
 {
     struct tti_posting *p = batch;
+    if (p->over) {
+        return p->status == TUTTI_CANCELLED;
+    }
     pthread_mutex_lock(&e->p2p->lock);
-    bool begun = p->over;
+    bool begun = false;
     for (size_t i = 0; i < p->count; i++) {
         const struct tti_request *r = &p->requests[i];
         begun = begun || r->posted || r->came.size != 0 || atomic_load_explicit(&r->done, memory_order_relaxed);

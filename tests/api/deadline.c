@@ -283,9 +283,11 @@ static void deadlines(tutti_group *g)
         }
         return;
     }
-    EXPECT_ERROR(&e, TUTTI_TIMEOUT, "run_all_with_deadline: operations[0]: all_reduce: ",
-                 tutti_run_all_with_deadline(g, operations, 2, 50, NULL, &e));
-    EXPECT(e.suspect == 1 && e.deadline_ms == 50 && e.elapsed_ms > 0);
+    /* which of the two deadlines is noticed first is open; the other operation is REVOKED */
+    EXPECT_ERROR(&e, TUTTI_TIMEOUT, "]: all_reduce: ", tutti_run_all_with_deadline(g, operations, 2, 50, NULL, &e));
+    EXPECT(e.suspect == 1 || !fprintf(stderr,"%d %s\n",e.suspect,e.message));
+    EXPECT(e.deadline_ms == 50);
+    EXPECT(e.elapsed_ms > 0);
     EXPECT_ERROR(&e, TUTTI_REVOKED,
                  "run_with_deadline: barrier: ", tutti_run_with_deadline(g, start_barrier, NULL, 0, NULL, &e));
     atomic_store(&deadline_over, 1);

@@ -233,6 +233,8 @@ static void fails_the_group(tutti_group *world)
     expect_told(__LINE__, status, &e, 1);
     if (rank == 1) {
         test_status(__FILE__, __LINE__, "rank 1", status, TUTTI_TIMEOUT, &e, "rule 1 of fault.rules (match 3)");
+    } else {
+        EXPECT(!strstr(e.message, "messages"));
     }
     status = tutti_barrier(g, TUTTI_CALL(.timeout_ms = -1, .error = &e));
     expect_told(__LINE__, status, &e, 1);
@@ -260,12 +262,15 @@ static void messages_fail(tutti_group *world)
         EXPECT_OK(tutti_barrier(world, NULL)); /* nobody is in an earlier call when the group fails */
         EXPECT_ERROR(&e, TUTTI_SYSTEM, "rule 2", tutti_send(g, &t, 1, 0, TUTTI_CALL(.error = &e, .timeout_ms = -1)));
         EXPECT(e.scope == TUTTI_SCOPE_GROUP);
+        EXPECT(tutti_group_error(g, &e) == TUTTI_OK && e.status == TUTTI_SYSTEM);
     } else if (rank == 1) {
         EXPECT_OK(tutti_recv(g, &t, 0, 0, TUTTI_CALL(.error = &e, .timeout_ms = -1), NULL));
         EXPECT(value == 8); /* nothing of the first one was sent */
         EXPECT_OK(tutti_barrier(world, NULL));
         tutti_status status = tutti_recv(g, &t, 0, 0, TUTTI_CALL(.error = &e, .timeout_ms = -1), NULL);
         expect_told(__LINE__, status, &e, 0);
+        EXPECT(strstr(e.message, "messages"));
+        EXPECT(tutti_group_error(g, &e) == TUTTI_OK && e.status == TUTTI_REVOKED);
     } else {
         EXPECT_OK(tutti_barrier(world, NULL));
     }
@@ -293,7 +298,7 @@ static void messages_fail(tutti_group *world)
 static void drops(tutti_group *world)
 {
     const int32_t rank = tutti_group_rank(world);
-    tutti_group *g = make(world, "fault", "all_reduce:drop@2,rank=2");
+    tutti_group *g = make(world, "fault", "all_reduce:drop@2,rank=2;all_reduce:drop@4,error=SYSTEM@3,delay=80000s@3");
     tutti_error e;
     EXPECT_OK(sum(g, -1, &e));
     EXPECT_OK(tutti_barrier(world, NULL));
@@ -302,6 +307,7 @@ static void drops(tutti_group *world)
     EXPECT(rank == 1 || status == TUTTI_TIMEOUT);
     EXPECT(rank != 2 || strstr(e.message, "did not take part, by rule 1 of fault.rules (match 2)"));
     EXPECT(sum(g, -1, &e) == TUTTI_REVOKED);
+    EXPECT(sum(g, -1, &e) == TUTTI_REVOKED);
     end(world, g);
 
     /* the other way round: it gives up by its own deadline, and tells them */
@@ -309,7 +315,7 @@ static void drops(tutti_group *world)
     int64_t begun = now_ns();
     status = sum(g, rank == 2 ? 50 : -1, &e);
     expect_told(__LINE__, status, &e, 2);
-    EXPECT(rank != 2 || (status == TUTTI_TIMEOUT && now_ns() - begun >= 50 * MS));
+    EXPECT(rank != 2 || (status == TUTTI_TIMEOUT && now_ns() - begun >= (50 + 250) * MS));
     end(world, g);
 
     /* messages */
@@ -323,6 +329,7 @@ static void drops(tutti_group *world)
     } else if (rank == 1) {
         status = tutti_recv(g, &t, 0, 0, TUTTI_CALL(.error = &e, .timeout_ms = -1), NULL);
         expect_told(__LINE__, status, &e, 0);
+        EXPECT(tutti_send(g, &t, 0, 0, TUTTI_CALL(.timeout_ms = -1)) == TUTTI_REVOKED);
     }
     end(world, g);
 }
@@ -402,6 +409,33 @@ static void asynchronous(tutti_group *world)
     end(world, g);
 }
 
+/* A call that has been cancelled is not failed by a rule instead. */
+static void cancelled_first(tutti_group *world)
+{
+    const int32_t rank = tutti_group_rank(world);
+    tutti_group *g = make(world, "fault", "all_reduce:delay=100ms@1;all_reduce:error=NO_MEMORY@2,rank=1");
+    const int64_t one = 1;
+    int32_t values[2] = {1, 1};
+    DLTensor t[2] = {tutti_tensor_1d(&values[0], &one, TUTTI_I32), tutti_tensor_1d(&values[1], &one, TUTTI_I32)};
+    tutti_work *works[2];
+    for (int i = 0; i < 2; i++) {
+        EXPECT_OK(tutti_all_reduce_async(g, &t[i], &t[i], TUTTI_SUM, NULL, &works[i]));
+    }
+    tutti_status cancelled = rank == 1 ? tutti_work_cancel(works[1], NULL) : TUTTI_OK;
+    EXPECT_OK(tutti_work_wait(works[0], TUTTI_FOREVER));
+    tutti_status status = tutti_work_wait(works[1], TUTTI_FOREVER);
+    EXPECT(cancelled == TUTTI_OK || cancelled == TUTTI_TOO_LATE);
+    if (rank == 1) {
+        EXPECT(status == (cancelled == TUTTI_OK ? TUTTI_CANCELLED : TUTTI_NO_MEMORY));
+    } else {
+        EXPECT(status == TUTTI_CANCELLED || status == TUTTI_MISMATCH);
+    }
+    EXPECT_OK(tutti_work_release(works[0]));
+    EXPECT_OK(tutti_work_release(works[1]));
+    EXPECT_USABLE(g);
+    end(world, g);
+}
+
 /* A failure of the group ends what waits in it asynchronously too. */
 static void asynchronous_failure(tutti_group *world)
 {
@@ -443,6 +477,7 @@ static tutti_status all_cases(tutti_group *world, void *user)
     drops(world);
     delays_end(world);
     asynchronous(world);
+    cancelled_first(world);
     asynchronous_failure(world);
     return TUTTI_OK;
 }

@@ -245,7 +245,8 @@ tutti_status tti_inject_run(struct tti_faulty *s, tutti_op *op, tutti_error *err
         return status;
     }
     struct tti_verdict v = tti_rules_judge(&s->rules, s->rank, op->kind);
-    if (v.delay_ns == 0 && v.bandwidth == 0 && v.rule == 0) {
+    bool nothing = v.delay_ns == 0 && v.bandwidth == 0 && v.rule == 0;
+    if (nothing || tti_faulty_failure(s, NULL) != TUTTI_OK) { /* a group that has failed is not failed once more */
         return s->backend->ops->run(s->inner, op, error);
     }
     op->begun_ns = op->begun_ns != 0 ? op->begun_ns : tti_now_ns(); /* the delay is part of the operation's time */
@@ -283,7 +284,8 @@ static tutti_status delay_messages(struct tti_faulty *s, tutti_op *const *ops, s
             failing = ops[i];
         }
     }
-    if (delay_ns == 0 && transfers_ns == 0 && !failing) {
+    bool nothing = delay_ns == 0 && transfers_ns == 0 && !failing;
+    if (nothing || tti_faulty_failure(s, NULL) != TUTTI_OK) {
         return TUTTI_OK;
     }
     int64_t now = tti_now_ns();
