@@ -161,7 +161,8 @@ typedef struct tutti_backend_ops {
     /** Waits until the batch has ended (NULL: until any message may have moved, or wake_p2p) or until that time. */
     void (*attend_p2p)(void *state, void *batch, int64_t until_ns);
     void (*wake_p2p)(void *state);
-    /** 1: none of the messages had begun, and all are withdrawn: the batch has ended CANCELLED. 0: too late. */
+    /** 1: none of the messages had begun, and all are withdrawn, so the batch ends CANCELLED; or that was so before. 0:
+     *  too late. Also while another thread attends to the batch, which then looks again. */
     int32_t (*cancel_p2p)(void *state, void *batch);
     /** The status of a batch that has ended; frees it. */
     tutti_status (*end_p2p)(void *state, void *batch, tutti_error *error);

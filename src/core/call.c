@@ -20,10 +20,20 @@ bool tti_in_callback(const struct tti_group *group)
     return false;
 }
 
-void tti_callbacks_begin(struct tti_callback_frame *frame, struct tti_group *group)
+bool tti_in_callback_of(const void *subject)
+{
+    for (const struct tti_callback_frame *f = callbacks; f; f = f->outer) {
+        if (f->subject == subject) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void tti_callbacks_begin(struct tti_callback_frame *frame, struct tti_group *group, const void *subject)
 {
     pthread_mutex_lock(&group->callback_lock);
-    *frame = (struct tti_callback_frame){.group = group, .outer = callbacks};
+    *frame = (struct tti_callback_frame){.group = group, .subject = subject, .outer = callbacks};
     callbacks = frame;
 }
 
@@ -188,7 +198,7 @@ tutti_status tti_call_end(struct tti_call *c, tutti_status status)
     }
     if (c->options.callback) {
         struct tti_callback_frame frame;
-        tti_callbacks_begin(&frame, g);
+        tti_callbacks_begin(&frame, g, NULL);
         c->options.callback(status, c->error, c->options.user);
         tti_callbacks_end(&frame, g);
     }

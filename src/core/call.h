@@ -41,13 +41,15 @@ tutti_status tti_call_begin_plain(struct tti_call *c, tutti_group *group, tutti_
 
 /* True inside a callback of this group, on its thread: waiting for the group there could never end. */
 bool tti_in_callback(const struct tti_group *group);
+bool tti_in_callback_of(const void *subject);
 
 /* While callbacks run: one at a time in a group, and the thread knows that it is in one. */
 struct tti_callback_frame {
     const struct tti_group *group;
+    const void *subject; /* what has ended, NULL for a synchronous call */
     const struct tti_callback_frame *outer;
 };
-void tti_callbacks_begin(struct tti_callback_frame *frame, struct tti_group *group);
+void tti_callbacks_begin(struct tti_callback_frame *frame, struct tti_group *group, const void *subject);
 void tti_callbacks_end(const struct tti_callback_frame *frame, struct tti_group *group);
 
 /* Starts sends and receives together and waits for all of them; one op is a plain send or receive. */

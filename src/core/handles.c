@@ -97,6 +97,11 @@ void *tti_handles_acquire(struct tti_handle_table *table, const void *handle, tu
     return slot->object;
 }
 
+void tti_handles_retain(struct tti_handle_table *table, const void *handle)
+{
+    atomic_fetch_add_explicit(&table->slots[index_of(handle)].word, 1, memory_order_relaxed);
+}
+
 void tti_handles_release(struct tti_handle_table *table, const void *handle)
 {
     /* release: pairs with the acquire in tti_handles_retire; whatever this user did comes before the end */

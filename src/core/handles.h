@@ -40,6 +40,8 @@ tutti_status tti_handles_insert(struct tti_handle_table *table, void *object, vo
 
 /* The object, with the caller counted as its user; or NULL and why: INVALID_ARGUMENT (NULL), BAD_STATE, FORKED. */
 void *tti_handles_acquire(struct tti_handle_table *table, const void *handle, tutti_status *why);
+/* One more user, by one who is one. */
+void tti_handles_retain(struct tti_handle_table *table, const void *handle);
 void tti_handles_release(struct tti_handle_table *table, const void *handle);
 
 /* Makes the handle stale if the caller is its only user: then the object is the caller's alone. Else BUSY. */

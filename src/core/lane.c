@@ -125,6 +125,14 @@ static bool take_or_queue(struct tti_lane_queue *q, struct tti_turn *turn, bool 
 
 /* ---- running works ------------------------------------------------------------------------------------------------- */
 
+/* After the work has its place, where the timer finds it. Without a timer, whoever runs the lane still looks at deadlines. */
+static void watch_deadline(struct tti_lane_queue *q, int64_t deadline)
+{
+    if (deadline != TTI_NEVER) {
+        tti_timer_set_earlier(&q->timer, deadline, NULL);
+    }
+}
+
 /* Puts the work that this thread holds, BUSY, in the open. It may be over before this returns. A thread that wants to sleep
  * until its end, or has rung for the worker, flags that, then looks for an open work once more (or the worker does); this
  * opens it, then looks for the flags: all seq_cst, so that one of them sees the other. */
@@ -132,17 +140,19 @@ static void put_open(struct tti_lane_queue *q, struct tti_work *w)
 {
     uintptr_t address = address_of(w);
     uintptr_t busy = BUSY;
+    int64_t deadline = atomic_load_explicit(&w->deadline_ns, memory_order_relaxed);
     if (atomic_compare_exchange_strong_explicit(&q->state, &busy, address, memory_order_seq_cst,
                                                 memory_order_relaxed)) {
         if (atomic_load_explicit(&w->state, memory_order_seq_cst) & (TTI_FLAG_SLEEPER | TTI_FLAG_PUSHED)) {
             tti_lane_push(q);
         }
-        return;
+    } else {
+        pthread_mutex_lock(&q->lock);
+        atomic_store_explicit(&q->state, address | WAITING, memory_order_release);
+        pthread_mutex_unlock(&q->lock);
+        tti_lane_push(q); /* somebody waits behind it */
     }
-    pthread_mutex_lock(&q->lock);
-    atomic_store_explicit(&q->state, address | WAITING, memory_order_release);
-    pthread_mutex_unlock(&q->lock);
-    tti_lane_push(q); /* somebody waits behind it */
+    watch_deadline(q, deadline);
 }
 
 /* Whatever is open becomes this thread's; NULL if nothing is, or nothing for this thread. */
@@ -174,17 +184,22 @@ static void blame(const struct tti_group *g, tutti_error *error)
 {
     tutti_error cause;
     if (g->backend->ops->failure && g->backend->ops->failure(g->state, &cause) != TUTTI_OK) {
+        tutti_error own = *error;
+        tti_error_set(error, own.status, "%.180s (%.240s)", own.message, cause.message);
+        error->elapsed_ms = own.elapsed_ms;
         error->suspect = cause.suspect;
         error->scope = TUTTI_SCOPE_GROUP;
     }
 }
 
+/* It was too late when its turn came, and the group has failed for that reason. */
 static tutti_status overdue(const struct tti_lane_queue *q, struct tti_work *w)
 {
     struct tti_call *c = &w->task.call;
-    tti_error_set(c->error, TUTTI_TIMEOUT, "%s waited %lld ms for its turn on lane %d; the group has failed",
-                  w->task.function, (long long)((tti_now_ns() - w->task.op.begun_ns) / 1000000), q->index);
-    c->error->elapsed_ms = (tti_now_ns() - w->task.op.begun_ns) / 1000000;
+    int64_t elapsed = (tti_now_ns() - w->task.op.begun_ns) / 1000000;
+    tti_error_set(c->error, TUTTI_TIMEOUT, "%s waited %lld ms for its turn on lane %d of rank %d", w->task.function,
+                  (long long)elapsed, q->index, q->group->rank);
+    c->error->elapsed_ms = elapsed;
     blame(q->group, c->error);
     return TUTTI_TIMEOUT;
 }
@@ -204,19 +219,28 @@ static tutti_status perform(struct tti_lane_queue *q, struct tti_work *w, bool o
     if (!tti_work_move(w, TTI_STAGE_QUEUED, TTI_STAGE_RUNNING, TTI_FLAG_CANCEL)) {
         tti_work_move(w, TTI_STAGE_QUEUED, TTI_STAGE_RUNNING, 0);
         t->op.failed = TUTTI_CANCELLED;
-    } else if (state & TTI_FLAG_OVERDUE) {
-        return overdue(q, w);
     }
-    return tti_task_perform(t);
+    tutti_status status =
+        tti_task_perform(t); /* a late one too: all have perhaps arrived, and this rank stays in step */
+    return status == TUTTI_REVOKED && (state & TTI_FLAG_OVERDUE) ? overdue(q, w) : status;
 }
 
-static bool run_open(struct tti_lane_queue *q, int64_t until_ns, bool on_worker)
+/* Whether the lane has come to this work, or beyond it. */
+static bool has_begun(const struct tti_work *w)
+{
+    uint32_t stage = tti_stage(atomic_load_explicit(&w->state, memory_order_acquire));
+    return stage != TTI_STAGE_QUEUED && stage != TTI_STAGE_ARRIVED;
+}
+
+static bool run_open(struct tti_lane_queue *q, const struct tti_work *awaited, int64_t until_ns, bool on_worker)
 {
     struct tti_work *w = claim(q, NULL, on_worker);
     if (!w) {
         return false;
     }
-    if (atomic_load_explicit(&w->deadline_ns, memory_order_relaxed) > until_ns) {
+    bool beyond =
+        awaited && has_begun(awaited); /* then this one comes behind it, and may depend on the waiting thread */
+    if (beyond || atomic_load_explicit(&w->deadline_ns, memory_order_relaxed) > until_ns) {
         put_open(q, w);
         tti_lane_push(q);
         return false;
@@ -225,9 +249,9 @@ static bool run_open(struct tti_lane_queue *q, int64_t until_ns, bool on_worker)
     return true;
 }
 
-bool tti_lane_run_open(struct tti_lane_queue *q, int64_t until_ns)
+bool tti_lane_run_open(struct tti_lane_queue *q, const struct tti_work *awaited)
 {
-    return run_open(q, until_ns, false);
+    return !has_begun(awaited) && run_open(q, awaited, TTI_NEVER, false);
 }
 
 bool tti_lane_try_finish(struct tti_lane_queue *q, struct tti_work *work)
@@ -250,7 +274,7 @@ bool tti_lane_try_finish(struct tti_lane_queue *q, struct tti_work *work)
 static void serve(struct tti_worker *worker)
 {
     struct tti_lane_queue *q = (struct tti_lane_queue *)((char *)worker - offsetof(struct tti_lane_queue, worker));
-    while (run_open(q, TTI_NEVER, true)) {
+    while (run_open(q, NULL, TTI_NEVER, true)) {
     }
 }
 
@@ -280,10 +304,6 @@ void tti_lane_submit(struct tti_lane_queue *q, struct tti_work *w)
 {
     int64_t deadline = tti_deadline_ns(w->task.op.begun_ns, w->task.op.timeout_ms);
     atomic_store_explicit(&w->deadline_ns, deadline, memory_order_relaxed);
-    if (deadline != TTI_NEVER) {
-        tti_timer_set_earlier(&q->timer, deadline,
-                              NULL); /* without a timer, whoever runs the lane still looks at deadlines */
-    }
     tti_work_move(w, TTI_STAGE_MADE, TTI_STAGE_QUEUED, 0);
     uintptr_t idle = 0;
     if (atomic_compare_exchange_strong_explicit(&q->state, &idle, BUSY, memory_order_acquire, memory_order_relaxed)) {
@@ -297,7 +317,10 @@ void tti_lane_submit(struct tti_lane_queue *q, struct tti_work *w)
     pthread_mutex_unlock(&q->lock);
     if (mine) {
         begin(q, w);
-    } else if (open) {
+        return;
+    }
+    watch_deadline(q, deadline);
+    if (open) {
         tti_lane_push(q); /* the one before may lie open and arrived, with nobody to end it */
     }
 }
@@ -351,7 +374,7 @@ static tutti_status enter_slow(struct tti_lane_queue *q, int64_t timeout_ms, int
             bool withdrawn = withdraw(q, &turn);
             pthread_mutex_unlock(&q->lock);
             return withdrawn ? give_up(q, *begun_ns, timeout_ms, error) : TUTTI_OK;
-        } else if (!run_open(q, until, false)) {
+        } else if (!run_open(q, NULL, until, false)) {
             sleep_until_granted(&turn, until);
         }
     }

@@ -58,9 +58,9 @@ void tti_lane_leave(struct tti_lane_queue *q);
 /* Gives the work its place in the lane. From now on it belongs to whoever runs it. */
 void tti_lane_submit(struct tti_lane_queue *q, struct tti_work *work);
 
-/* Claims the open work, runs it to its end and leaves the lane; false if there is none to claim. Works with callbacks, and
- * those whose deadline is later than until_ns, are left to the worker. */
-bool tti_lane_run_open(struct tti_lane_queue *q, int64_t until_ns);
+/* Claims the open work, if that is `awaited` or comes before it, runs it to its end and leaves the lane; false if there
+ * is none to claim. Works with callbacks are left to the worker. */
+bool tti_lane_run_open(struct tti_lane_queue *q, const struct tti_work *awaited);
 
 /* Ends the open work if that is `work` and needs no waiting; true if it has. */
 bool tti_lane_try_finish(struct tti_lane_queue *q, struct tti_work *work);

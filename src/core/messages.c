@@ -8,8 +8,7 @@
 #include "core/group.h"
 #include "core/work_state.h"
 
-#define SMALL  128u /* bytes: smaller messages arrive without anybody's help */
-#define CLAIMS 32   /* works that the worker looks at between two waits */
+#define SMALL 128u /* bytes: smaller messages arrive without anybody's help */
 
 static const tutti_backend_ops *ops_of(const struct tti_messages *m)
 {
@@ -19,15 +18,9 @@ static const tutti_backend_ops *ops_of(const struct tti_messages *m)
 static void unlink_work(struct tti_messages *m, struct tti_work *w)
 {
     pthread_mutex_lock(&m->lock);
-    struct tti_work *before = NULL;
-    for (struct tti_work *i = m->posted; i && i != w; i = i->next_posted) {
-        before = i;
-    }
-    if (before) {
-        before->next_posted = w->next_posted;
-    } else {
-        m->posted = w->next_posted;
-    }
+    w->is_posted = false;
+    *(w->previous_posted ? &w->previous_posted->next_posted : &m->posted) = w->next_posted;
+    *(w->next_posted ? &w->next_posted->previous_posted : &m->newest) = w->previous_posted;
     pthread_mutex_unlock(&m->lock);
 }
 
@@ -53,28 +46,10 @@ static bool has_ended(struct tti_messages *m, struct tti_work *w)
     return !w->posted || ops_of(m)->test_p2p(m->group->state, w->posted);
 }
 
-/* Gives a claimed work back, after answering who has asked meanwhile to cancel it. True if it has ended by that. */
-static bool give_back(struct tti_messages *m, struct tti_work *w)
+static void give_back(struct tti_messages *m, struct tti_work *w)
 {
-    for (;;) {
-        uint32_t state = atomic_load_explicit(&w->state, memory_order_acquire);
-        if ((state & TTI_FLAG_CANCEL) && !(state & TTI_FLAG_TOO_LATE)) {
-            if (ops_of(m)->cancel_p2p(m->group->state, w->posted)) {
-                finish(m, w);
-                return true;
-            }
-            atomic_fetch_or_explicit(&w->state, TTI_FLAG_TOO_LATE, memory_order_release);
-            continue;
-        }
-        uint32_t next = (state & ~(uint32_t)(TTI_STAGE_MASK | TTI_FLAG_SLEEPER)) | TTI_STAGE_POSTED;
-        /* acq_rel: pairs with the claim; seq_cst is not needed, a question that comes later finds the work POSTED */
-        if (atomic_compare_exchange_weak_explicit(&w->state, &state, next, memory_order_acq_rel,
-                                                  memory_order_relaxed)) {
-            if (state & TTI_FLAG_SLEEPER) {
-                tti_work_wake(w);
-            }
-            return false;
-        }
+    if (tti_work_give_back(w, TTI_STAGE_POSTED) & TTI_FLAG_PUSHED) {
+        tti_worker_ring(&m->worker); /* it may have passed over the work while this thread held it */
     }
 }
 
@@ -89,7 +64,8 @@ static bool try_claimed(struct tti_messages *m, struct tti_work *w)
         finish(m, w);
         return true;
     }
-    return give_back(m, w);
+    give_back(m, w);
+    return false;
 }
 
 bool tti_messages_try_finish(struct tti_messages *m, struct tti_work *w)
@@ -100,24 +76,15 @@ bool tti_messages_try_finish(struct tti_messages *m, struct tti_work *w)
 /* Waits with the work claimed. False at until_ns, with the work given back. */
 static bool attend(struct tti_messages *m, struct tti_work *w, int64_t until_ns)
 {
-    for (;;) {
-        if (has_ended(m, w)) {
-            finish(m, w);
-            return true;
-        }
-        uint32_t state = atomic_load_explicit(&w->state, memory_order_acquire);
-        bool asked = (state & TTI_FLAG_CANCEL) && !(state & TTI_FLAG_TOO_LATE);
-        if (asked || tti_now_ns() >= until_ns) {
-            if (give_back(m, w)) {
-                return true;
-            }
-            if (!asked || !claim(w)) {
-                return false;
-            }
-            continue;
+    while (!has_ended(m, w)) {
+        if (until_ns != TTI_NEVER && tti_now_ns() >= until_ns) {
+            give_back(m, w);
+            return false;
         }
         ops_of(m)->attend_p2p(m->group->state, w->posted, until_ns);
     }
+    finish(m, w);
+    return true;
 }
 
 bool tti_messages_wait(struct tti_messages *m, struct tti_work *w, int64_t until_ns)
@@ -180,6 +147,19 @@ static tutti_status post(struct tti_messages *m, struct tti_work *w, size_t *byt
     return status;
 }
 
+static void link_work(struct tti_messages *m, struct tti_work *w)
+{
+    pthread_mutex_lock(&m->lock);
+    w->is_posted = true;
+    w->withdrawn = false;
+    w->posted_number = ++m->numbers;
+    w->next_posted = NULL;
+    w->previous_posted = m->newest;
+    *(m->newest ? &m->newest->next_posted : &m->posted) = w;
+    m->newest = w;
+    pthread_mutex_unlock(&m->lock);
+}
+
 tutti_status tti_messages_post(struct tti_messages *m, struct tti_work *w, tutti_error *error)
 {
     size_t bytes = 0;
@@ -190,95 +170,65 @@ tutti_status tti_messages_post(struct tti_messages *m, struct tti_work *w, tutti
     bool worker_only = w->worker_only;
     int64_t deadline = tti_deadline_ns(w->task.op.begun_ns, w->task.call.options.timeout_ms);
     atomic_store_explicit(&w->deadline_ns, deadline, memory_order_relaxed);
-    if (deadline != TTI_NEVER) {
-        tti_timer_set_earlier(&m->timer, deadline, NULL);
-    }
-    pthread_mutex_lock(&m->lock);
-    w->next_posted = m->posted;
-    m->posted = w;
-    pthread_mutex_unlock(&m->lock);
+    bool help = worker_only || bytes > SMALL; /* before anybody else may end it */
     tti_work_move(w, TTI_STAGE_MADE, TTI_STAGE_RUNNING, 0);
+    if (help) {
+        atomic_fetch_or_explicit(&w->state, TTI_FLAG_PUSHED, memory_order_relaxed);
+    }
+    link_work(m, w);
     if (worker_only) {
-        tti_work_give_back(w, TTI_STAGE_POSTED);
+        give_back(m, w);
     } else if (try_claimed(m, w)) {
         return TUTTI_OK;
     }
-    if (worker_only || bytes > SMALL) {
-        tti_worker_ring(&m->worker);
+    if (deadline != TTI_NEVER) { /* after it can be found */
+        tti_timer_set_earlier(&m->timer, deadline, NULL);
     }
     return TUTTI_OK;
 }
 
 /* ---- cancelling ---------------------------------------------------------------------------------------------------- */
 
-bool tti_messages_ask_cancel(struct tti_messages *m, struct tti_work *w)
-{
-    uint32_t before = atomic_fetch_or_explicit(&w->state, TTI_FLAG_CANCEL, memory_order_acq_rel);
-    if (tti_stage(before) == TTI_STAGE_ENDED || (before & TTI_FLAG_TOO_LATE)) {
-        return false;
-    }
-    tti_worker_ring(&m->worker);
-    ops_of(m)->wake_p2p(m->group->state);
-    return true;
-}
-
 bool tti_messages_cancel(struct tti_messages *m, struct tti_work *w)
 {
-    bool asked = false;
-    for (;;) {
-        uint32_t state = atomic_load_explicit(&w->state, memory_order_seq_cst);
-        if (tti_work_ended(w)) {
-            return w->status == TUTTI_CANCELLED;
-        }
-        if (state & TTI_FLAG_TOO_LATE) {
-            return false;
-        }
-        if (claim(w)) {
-            bool withdrawn = w->posted && ops_of(m)->cancel_p2p(m->group->state, w->posted);
-            if (withdrawn && !w->worker_only) {
-                finish(m, w);
-                return true;
-            }
-            tti_work_give_back(w, TTI_STAGE_POSTED); /* its callback is the worker's to call */
-            tti_worker_ring(&m->worker);
-            return withdrawn;
-        }
-        if (!asked) {
-            asked = tti_messages_ask_cancel(m, w);
-        } else {
-            tti_work_sleep(w, state, TTI_NEVER); /* whoever attends to it answers at once */
-        }
+    pthread_mutex_lock(&m->lock); /* what is in the list is not taken apart meanwhile */
+    if (!w->withdrawn && w->is_posted && w->posted) {
+        w->withdrawn = ops_of(m)->cancel_p2p(m->group->state, w->posted) == 1;
     }
+    bool withdrawn = w->withdrawn;
+    pthread_mutex_unlock(&m->lock);
+    if (withdrawn) {
+        tti_worker_ring(&m->worker); /* nobody may be waiting for its end */
+    }
+    return withdrawn;
 }
 
 /* ---- the worker ---------------------------------------------------------------------------------------------------- */
 
-/* Claims up to CLAIMS works that nobody attends to. Only who has claimed a work takes it out of the list, so those that this
- * thread has claimed stay. */
-static int claim_some(struct tti_messages *m, struct tti_work **claimed)
+/* The oldest work behind number `after` that nobody attends to, claimed; NULL if there is none. One at a time: a callback
+ * may need any of the others. */
+static struct tti_work *claim_next(struct tti_messages *m, uint64_t after)
 {
-    int count = 0;
     pthread_mutex_lock(&m->lock);
-    for (struct tti_work *w = m->posted; w && count < CLAIMS; w = w->next_posted) {
-        if (claim(w)) {
-            claimed[count++] = w;
-        }
+    struct tti_work *w = m->posted;
+    while (w && (w->posted_number <= after || !claim(w))) {
+        w = w->next_posted;
     }
     pthread_mutex_unlock(&m->lock);
-    return count;
+    return w;
 }
 
 static void serve(struct tti_worker *worker)
 {
     struct tti_messages *m = (struct tti_messages *)((char *)worker - offsetof(struct tti_messages, worker));
-    struct tti_work *claimed[CLAIMS];
     for (;;) {
-        int count = claim_some(m, claimed);
         int64_t until = TTI_NEVER;
         bool left = false;
-        for (int i = 0; i < count; i++) {
-            int64_t due = atomic_load_explicit(&claimed[i]->deadline_ns, memory_order_relaxed);
-            if (!try_claimed(m, claimed[i])) {
+        struct tti_work *w;
+        for (uint64_t after = 0; (w = claim_next(m, after)) != NULL;) {
+            int64_t due = atomic_load_explicit(&w->deadline_ns, memory_order_relaxed);
+            after = w->posted_number;
+            if (!try_claimed(m, w)) {
                 until = due < until ? due : until;
                 left = true;
             }
@@ -316,6 +266,8 @@ void tti_messages_init(struct tti_messages *m, struct tti_group *group)
 {
     m->group = group;
     m->posted = NULL;
+    m->newest = NULL;
+    m->numbers = 0;
     m->timer = (struct tti_timer){.ring = ring};
     pthread_mutex_init(&m->lock, NULL);
     tti_worker_init(&m->worker, serve);

@@ -19,7 +19,9 @@ struct tti_work;
 struct tti_messages {
     struct tti_group *group;
     pthread_mutex_t lock;
-    struct tti_work *posted; /* posted and not ended; under the lock */
+    struct tti_work *posted; /* posted and not ended, oldest first; under the lock */
+    struct tti_work *newest;
+    uint64_t numbers; /* of works posted so far */
     struct tti_worker worker;
     struct tti_timer timer; /* deadlines of works that nobody waits for */
 };
@@ -36,10 +38,7 @@ bool tti_messages_wait(struct tti_messages *m, struct tti_work *w, int64_t until
 /* Moves what can be moved; true if the work has ended. */
 bool tti_messages_try_finish(struct tti_messages *m, struct tti_work *w);
 
-/* Withdraws the messages of the work; false if any has begun. */
+/* Withdraws the messages of the work; false if any has begun. Waits for nothing. */
 bool tti_messages_cancel(struct tti_messages *m, struct tti_work *w);
-
-/* The same without waiting for the answer; false if the answer is known to be no. */
-bool tti_messages_ask_cancel(struct tti_messages *m, struct tti_work *w);
 
 #endif

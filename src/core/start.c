@@ -165,7 +165,11 @@ tutti_status tti_start_collective(struct tti_work *w, tutti_callback callback, t
     }
     keep_tensors(w);
     commit(w, callback, work);
+    struct tti_group *g = c->group;
+    tti_handles_retain(&tti_groups,
+                       g->handle); /* the work may end, and the group be destroyed, before submit returns */
     tti_lane_submit(lane, w);
+    tti_group_release(g);
     return TUTTI_OK;
 }
 
@@ -190,8 +194,11 @@ tutti_status tti_start_messages(struct tti_work *w, struct tti_transfer *first, 
         }
         tutti_error *wanted = c->options.error;
         tutti_work *before = *work;
+        struct tti_group *g = c->group;
         commit(w, callback, work);
-        status = tti_messages_post(&c->group->messages, w, error);
+        tti_handles_retain(&tti_groups, g->handle);
+        status = tti_messages_post(&g->messages, w, error);
+        tti_group_release(g);
         if (status == TUTTI_OK) {
             return TUTTI_OK;
         }

@@ -233,6 +233,10 @@ static tutti_status copy_all(struct tti_call *c, struct tti_transfer *first, tut
 
 tutti_status tti_transfers_conclude(struct tti_call *c, struct tti_transfer *first, tutti_status status)
 {
+    if (status == TUTTI_CANCELLED) { /* all of it */
+        tti_transfers_drop(first);
+        return status;
+    }
     status = copy_all(c, first, status);
     for (struct tti_transfer *t = first; t; t = t->next) {
         if (t->op.status == TUTTI_OK) {

@@ -40,7 +40,7 @@ bool tti_work_ended(const struct tti_work *w)
 {
     /* acquire: pairs with the release in tti_work_publish; status and error are there */
     uint32_t stage = tti_stage(atomic_load_explicit(&w->state, memory_order_acquire));
-    return stage == TTI_STAGE_ENDED || (stage == TTI_STAGE_FINISHED && tti_in_callback(tti_work_group(w)));
+    return stage == TTI_STAGE_ENDED || (stage == TTI_STAGE_FINISHED && tti_in_callback_of(w));
 }
 
 tutti_status tti_work_status(const struct tti_work *w)
@@ -89,7 +89,7 @@ static void tell_callbacks(struct tti_work *w, tutti_status status)
 {
     struct tti_call *c = &w->task.call;
     struct tti_callback_frame frame;
-    tti_callbacks_begin(&frame, c->group);
+    tti_callbacks_begin(&frame, c->group, w);
     if (c->options.callback) {
         c->options.callback(status, c->error, c->options.user);
     }
@@ -177,7 +177,7 @@ void tti_work_publish(struct tti_work *w)
     tti_work_drop(w);
 }
 
-void tti_work_give_back(struct tti_work *w, uint32_t stage)
+uint32_t tti_work_give_back(struct tti_work *w, uint32_t stage)
 {
     uint32_t state = atomic_load_explicit(&w->state, memory_order_relaxed);
     while (!atomic_compare_exchange_weak_explicit(&w->state, &state,
@@ -187,6 +187,7 @@ void tti_work_give_back(struct tti_work *w, uint32_t stage)
     if (state & TTI_FLAG_SLEEPER) {
         tti_work_wake(w); /* one of them may claim it now */
     }
+    return state;
 }
 
 /* ---- waiting ------------------------------------------------------------------------------------------------------- */
@@ -239,7 +240,7 @@ static bool wait_in_lane(struct tti_work *w, struct tti_lane_queue *q, int64_t u
         if (tti_work_ended(w)) {
             return true;
         }
-        if (until_ns == TTI_NEVER && tti_lane_run_open(q, TTI_NEVER)) {
+        if (until_ns == TTI_NEVER && tti_lane_run_open(q, w)) {
             continue;
         }
         if (until_ns != TTI_NEVER && tti_now_ns() >= until_ns) {
@@ -403,7 +404,7 @@ bool tti_work_fired(struct tti_token_link *link)
 {
     struct tti_work *w = (struct tti_work *)((char *)link - offsetof(struct tti_work, token));
     if (w->is_messages) {
-        return !tti_messages_ask_cancel(&tti_work_group(w)->messages, w);
+        return !tti_messages_cancel(&tti_work_group(w)->messages, w);
     }
     return !is_cancellable(w) || !tti_work_mark_cancelled(w);
 }

@@ -36,8 +36,7 @@ enum {
     TTI_STAGE_MASK = 15,
     TTI_FLAG_SLEEPER = 1 << 4,  /* somebody sleeps on the word                                       */
     TTI_FLAG_WATCHED = 1 << 5,  /* there are watches                                                 */
-    TTI_FLAG_CANCEL = 1 << 6,   /* to be cancelled when its turn comes; messages: somebody asks      */
-    TTI_FLAG_TOO_LATE = 1 << 7, /* messages: the answer to that                                      */
+    TTI_FLAG_CANCEL = 1 << 6,   /* of a lane: to be cancelled when its turn comes */
     TTI_FLAG_ENQUEUED = 1 << 8, /* a tutti_queue owns the handle                                     */
     TTI_FLAG_EVENTFD = 1 << 9,  /* `descriptor` is there                                             */
     TTI_FLAG_OVERDUE = 1 << 10, /* its deadline passed while it was in the queue                     */
@@ -78,9 +77,13 @@ struct tti_work {
     /* messages */
     struct tti_transfer transfers[2];
     struct tti_transfer *first;
-    struct tti_batch *batch; /* owns the transfers, if it is one */
-    void *posted;            /* the backend's */
-    struct tti_work *next_posted;
+    struct tti_batch *batch;      /* owns the transfers, if it is one */
+    void *posted;                 /* the backend's */
+    struct tti_work *next_posted; /* these under the lock of the messages */
+    struct tti_work *previous_posted;
+    uint64_t posted_number;
+    bool is_posted;
+    bool withdrawn;
 };
 
 /* ---- work_pool.c ------------------------------------------------------------------------------------------------------------ */
@@ -111,8 +114,8 @@ void tti_work_publish(struct tti_work *w);
 /* Wakes who sleeps on the state. */
 void tti_work_wake(struct tti_work *w);
 
-/* From RUNNING back to a stage in which it can be claimed. */
-void tti_work_give_back(struct tti_work *w, uint32_t stage);
+/* From RUNNING back to a stage in which it can be claimed; returns the state as it was. */
+uint32_t tti_work_give_back(struct tti_work *w, uint32_t stage);
 
 /* True if it will be cancelled when its turn comes. */
 bool tti_work_mark_cancelled(struct tti_work *w);

@@ -68,6 +68,21 @@ bool tti_arrivals_complete(const struct tti_lane *lane, const tutti_op *op)
     }
 }
 
+bool tti_laggard_left(const struct tti_lane *lane, const tutti_op *op)
+{
+    const struct tti_engine *e = lane->engine;
+    bool from_root = op->kind == TUTTI_OP_BROADCAST || op->kind == TUTTI_OP_SCATTER;
+    for (int r = 0; r < e->size; r++) {
+        /* acquire: a departure counts only if it was seen before the arrival was looked for */
+        if (r != e->rank && (!from_root || r == op->root) &&
+            atomic_load_explicit(&tti_header(e, r)->left, memory_order_acquire) != 0 &&
+            atomic_load_explicit(&tti_arrival_of(lane, r, lane->call)->sequence, memory_order_acquire) < lane->call) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Everybody has ended the call whose slot the current one takes. */
 static tutti_status await_credit(struct tti_lane *lane)
 {

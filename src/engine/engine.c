@@ -191,7 +191,6 @@ static tutti_status look_for_failure(struct tti_lane *lane, tutti_error *error)
             alarm == lane->alarm_seen && atomic_load_explicit(&e->failed, memory_order_acquire) == TUTTI_OK, 1)) {
         return TUTTI_OK;
     }
-    lane->op = NULL;
     tutti_status status = tti_fault_check(e, NULL, -1, error);
     if (status == TUTTI_OK) {
         lane->alarm_seen = alarm;
@@ -278,9 +277,8 @@ int32_t tti_engine_start(struct tti_engine *e, tutti_op *op)
 {
     struct tti_lane *lane = &e->lanes[op->lane];
     tutti_error unused;
-    if (op->failed != TUTTI_OK || !runner(op->kind) || !tti_is_inline(lane, op) ||
-        needs_agreement(lane, op) || !tti_has_credit(lane, lane->call + 1) ||
-        look_for_failure(lane, &unused) != TUTTI_OK) {
+    if (op->failed != TUTTI_OK || !runner(op->kind) || !tti_is_inline(lane, op) || needs_agreement(lane, op) ||
+        !tti_has_credit(lane, lane->call + 1) || look_for_failure(lane, &unused) != TUTTI_OK) {
         return 0;
     }
     lane->error = &unused; /* nothing that can fail happens before the first wait */
@@ -298,9 +296,12 @@ int32_t tti_engine_start(struct tti_engine *e, tutti_op *op)
 int32_t tti_engine_poll(struct tti_engine *e, const tutti_op *op)
 {
     struct tti_lane *lane = &e->lanes[op->lane];
-    /* acquire: pairs with tti_ring_alarm; finish will say what it means */
-    return tti_arrivals_complete(lane, op) ||
-           atomic_load_explicit(tti_alarm(e), memory_order_acquire) != lane->alarm_seen ||
+    if (e->size == 1 || tti_arrivals_complete(lane, op)) {
+        return 1;
+    }
+    /* finish will say what has happened; it must not be called for a departure that means nothing here */
+    tutti_error unused;
+    return look_for_failure(lane, &unused) != TUTTI_OK || tti_laggard_left(lane, op) ||
            (lane->deadline_ns != 0 && tti_now_ns() >= lane->deadline_ns);
 }
 

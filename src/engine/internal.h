@@ -187,6 +187,9 @@ bool tti_has_credit(struct tti_lane *lane, uint64_t call);
 /* Whether the current call will not have to wait for an arrival. */
 bool tti_arrivals_complete(const struct tti_lane *lane, const tutti_op *op);
 
+/* Whether a rank that the current call waits for has left without arriving. */
+bool tti_laggard_left(const struct tti_lane *lane, const tutti_op *op);
+
 /* For rooted calls that may be cancelled: a round in which everybody hears whether somebody does not want to. */
 tutti_status tti_agree(struct tti_lane *lane, const tutti_op *op);
 

@@ -151,6 +151,8 @@ static tutti_status first_failure(struct tti_posting *p)
                 "stays receivable",
                 what, r->came.source, (long long)r->came.count, tutti_dtype_name(r->came.dtype), r->op->count,
                 tutti_dtype_name(r->op->dtype));
+        } else if (r->status == TUTTI_CANCELLED) {
+            tti_error_set(&p->error, TUTTI_CANCELLED, "%s: cancelled by rank %d before it began", what, p->e->rank);
         } else if (r->status == TUTTI_PEER_LEFT) {
             tti_error_set(&p->error, TUTTI_PEER_LEFT, "%s: the other side has destroyed its group or ended", what);
         } else if (r->status != TUTTI_OK) {
@@ -277,26 +279,24 @@ void tti_engine_wake_p2p(struct tti_engine *e)
 int32_t tti_engine_cancel_p2p(struct tti_engine *e, void *batch)
 {
     struct tti_posting *p = batch;
-    if (p->over) {
-        return p->status == TUTTI_CANCELLED;
-    }
-    pthread_mutex_lock(&e->p2p->lock);
+    bool before = true; /* cancelled before */
     bool begun = false;
+    pthread_mutex_lock(&e->p2p->lock);
     for (size_t i = 0; i < p->count; i++) {
         const struct tti_request *r = &p->requests[i];
-        begun = begun || r->posted || r->came.size != 0 || atomic_load_explicit(&r->done, memory_order_relaxed);
+        bool done = atomic_load_explicit(&r->done, memory_order_relaxed);
+        before = before && done && r->status == TUTTI_CANCELLED;
+        begun = begun || done || r->posted || r->came.size != 0;
     }
     for (size_t i = 0; !begun && i < p->count; i++) {
         tti_p2p_withdraw(e, &p->requests[i], TUTTI_CANCELLED);
     }
     pthread_mutex_unlock(&e->p2p->lock);
-    if (!begun) {
-        char what[96];
-        tti_p2p_describe(p->requests[0].op, what, sizeof(what));
-        p->status = tti_error_set(&p->error, TUTTI_CANCELLED, "%s: cancelled on this rank before it began", what);
-        p->over = true;
+    if (!begun) { /* whoever attends to it looks again */
+        atomic_fetch_add_explicit(&e->p2p->completed, 1, memory_order_release);
+        tti_wake_own(e, &e->p2p->completed);
     }
-    return !begun;
+    return !begun || before;
 }
 
 tutti_status tti_engine_end_p2p(struct tti_engine *e, void *batch, tutti_error *error)

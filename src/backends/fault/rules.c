@@ -186,7 +186,7 @@ static tutti_status parse_rank_or_seed(struct parser *p, struct tti_rule *rule, 
     return TUTTI_OK;
 }
 
-/* What an operation without a payload of this rank's own is not slowed down by. */
+/* A barrier has no payload, and that of a message counts where it is sent. */
 static bool has_bandwidth(tutti_operation operation)
 {
     return operation != TUTTI_OP_BARRIER && operation != TUTTI_OP_RECV;
