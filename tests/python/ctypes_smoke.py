@@ -45,6 +45,8 @@ class Call(ctypes.Structure):
         ("error", POINTER(Error)),
         ("callback", CALLBACK),
         ("user", c_void_p),
+        ("token", c_void_p),
+        ("operation_id", c_int64),
     ]
 
 
@@ -120,6 +122,9 @@ def load():
     lib.tutti_tensor_1d.argtypes = [c_void_p, POINTER(c_int64), c_int32]
     lib.tutti_tensor_1d.restype = Tensor
     lib.tutti_all_reduce.argtypes = [c_void_p, POINTER(Tensor), POINTER(Tensor), c_int32, POINTER(Call)]
+    lib.tutti_all_reduce_async.argtypes = lib.tutti_all_reduce.argtypes + [POINTER(c_void_p)]
+    lib.tutti_work_wait.argtypes = [c_void_p, c_int64]
+    lib.tutti_work_release.argtypes = [c_void_p]
     lib.tutti_barrier.argtypes = [c_void_p, POINTER(Call)]
     lib.tutti_send.argtypes = [c_void_p, POINTER(Tensor), c_int32, c_int32, POINTER(Call)]
     lib.tutti_recv.argtypes = [c_void_p, POINTER(Tensor), c_int32, c_int32, POINTER(Call), POINTER(Message)]
@@ -131,7 +136,7 @@ def load():
 
 def layouts():
     """The sizes that the headers assert; an offset that moved shows in the calls below."""
-    for struct, size in ((Error, 512), (Call, 64), (Config, 80), (Tensor, 48), (Message, 32)):
+    for struct, size in ((Error, 512), (Call, 80), (Config, 80), (Tensor, 48), (Message, 32)):
         expect(ctypes.sizeof(struct) == size, f"sizeof({struct.__name__}) is {ctypes.sizeof(struct)}, not {size}")
 
 
@@ -201,6 +206,12 @@ def two_threads(lib):
         expect(lib.tutti_all_reduce(group, byref(both), byref(both), SUM, byref(options)) == OK, "all_reduce of two")
         expect(list(value) == [3, 30], f"rank {me}: 1 + 2 and 10 + 20, got {list(value)}")
 
+        # the same asynchronously
+        work = c_void_p()
+        expect(lib.tutti_all_reduce_async(group, byref(both), byref(both), SUM, None, byref(work)) == OK, "started")
+        expect(lib.tutti_work_wait(work, -1) == OK and list(value) == [6, 60], f"twice the sum, got {list(value)}")
+        expect(lib.tutti_work_release(work) == OK, "released")
+
         # ranks that disagree are told so, and go on
         odd = tensor(lib, (c_int64 * (2 + me))(), 2 + me, I64)
         expect(lib.tutti_all_reduce(group, byref(odd), byref(odd), SUM, byref(options)) == MISMATCH, "different counts")
@@ -212,7 +223,7 @@ def two_threads(lib):
             message, got = Message(size=ctypes.sizeof(Message)), (c_int64 * 2)()
             into = tensor(lib, got, 2, I64)
             status = lib.tutti_recv(group, byref(into), -1, -1, byref(options), byref(message))
-            expect(status == OK and list(got) == [3, 30], f"recv: {error.message!r}")
+            expect(status == OK and list(got) == [6, 60], f"recv: {error.message!r}")
             expect((message.source, message.tag, message.count, message.dtype) == (0, 5, 2, I64), "what came")
         ended[me] = True
         return OK
