@@ -59,7 +59,8 @@ TUTTI_API tutti_status tutti_events_start(tutti_events *events, int64_t operatio
                                           void *start_user, const tutti_call *call, tutti_event_handler handler,
                                           void *user, tutti_work **work, tutti_error *error);
 
-/** Takes a listener or handler away. NOT_FOUND if it is not there (any more). */
+/** Takes a listener or handler away. NOT_FOUND if it is not there (any more). WOULD_DEADLOCK, and nothing has changed, if
+ *  handlers of several groups wait for one another in a circle like this; so does destroy. */
 TUTTI_API tutti_status tutti_events_remove(tutti_events *events, int64_t listener, tutti_error *error);
 
 /** Takes all of them away and forgets the group. BAD_STATE the second time. Operations go on. */

@@ -29,7 +29,7 @@ typedef struct tutti_group tutti_group;
 TUTTI_API tutti_status tutti_init(const tutti_config *config, tutti_group **group, tutti_error *error);
 
 /**
- * Ends this process's use of Tutti: destroys every group that is left and stops the rendezvous threads. Local; legal
+ * Ends this process's use of Tutti: destroys every events object and group that is left and stops the rendezvous threads. Local; legal
  * without tutti_init and more than once; tutti_init may follow. No other thread may be inside Tutti (BUSY if one is).
  */
 TUTTI_API tutti_status tutti_finalize(tutti_error *error);

@@ -58,7 +58,7 @@ static tutti_status open_run(struct run *run, tutti_error *error)
     return status;
 }
 
-/* Puts in front of the cause's sentence where it came from; its other fields stay. `place` is "" or "operations[3]: ". */
+/* Puts in front of the cause's sentence where it came from; its other fields stay. `place`: "" or "operations[3]: ". */
 static void tell_where(const struct run *run, const char *place, const tutti_error *cause, tutti_error *error)
 {
     if (!error) {
@@ -158,8 +158,8 @@ static tutti_status check_operations(const tutti_start *operations, size_t count
 }
 
 /* Whether this end is the one to return, so far: the first error in the order of the operations. Two kinds only follow
- * from another one: what was cancelled here because a start failed, and what was revoked because the group had failed, as
- * happens to an operation at its deadline if the next one's in the same lane is noticed a moment earlier. */
+ * from another one: what was cancelled here because a start failed, and what was revoked because the group had failed,
+ * as happens to an operation at its deadline if the next one's in the same lane is noticed a moment earlier. */
 static bool is_first_error(const struct running *r, tutti_status first)
 {
     if (r->status == TUTTI_OK || (r->withdrawn && r->status == TUTTI_CANCELLED)) {

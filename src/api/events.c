@@ -119,7 +119,8 @@ tutti_status tutti_events_on_operation(tutti_events *events, int64_t operation_i
     return add(events, "events_on_operation", &interest, listener, error);
 }
 
-/* What a user's start function answered, made whole: it may have failed without filling the error, or forgotten the work. */
+/* What a user's start function answered, made whole: it may have failed without filling the error, or forgotten the
+ * work. */
 static tutti_status started(tutti_status status, const tutti_work *work, tutti_error *error)
 {
     if (status != TUTTI_OK && error->status != status) {

@@ -9,6 +9,7 @@
 #include "backends/null/null.h"
 #include "base/error.h"
 #include "core/call.h"
+#include "core/events.h"
 #include "core/group.h"
 #include "core/join.h"
 #include "core/registry.h"
@@ -202,6 +203,7 @@ static void destroy_if_idle(void *handle, void *user)
 tutti_status tutti_finalize(tutti_error *error)
 {
     tutti_status status = TUTTI_OK;
+    tti_events_destroy_all();
     tti_handles_each(&tti_groups, destroy_if_idle, &status);
     if (status != TUTTI_OK) {
         return tti_error_set(error, status, "finalize: a group is in use by another thread; let its calls end first");

@@ -42,7 +42,7 @@ static void watch_forks(void)
     tti_fork_protect(&waits_lock);
 }
 
-/* ---- the list ------------------------------------------------------------------------------------------------------ */
+/* ---- the list ---------------------------------------------------------------------------------------------------- */
 
 static struct tti_listener *entry_of(struct tti_events_link *link)
 {
@@ -98,7 +98,7 @@ void tti_events_list_free(struct tti_events_list *list)
     pthread_mutex_destroy(&list->lock);
 }
 
-/* ---- telling ------------------------------------------------------------------------------------------------------- */
+/* ---- telling ----------------------------------------------------------------------------------------------------- */
 
 bool tti_events_watching(struct tti_group *group)
 {
@@ -159,7 +159,7 @@ void tti_events_tell(struct tti_group *group, const tutti_event *event)
     frames = frame.outer;
 }
 
-/* ---- waiting for a handler ----------------------------------------------------------------------------------------- */
+/* ---- waiting for a handler --------------------------------------------------------------------------------------- */
 
 static bool inside(const struct tti_events_list *list)
 {
@@ -210,7 +210,7 @@ static void waited(void)
     }
 }
 
-/* ---- objects ------------------------------------------------------------------------------------------------------- */
+/* ---- objects ----------------------------------------------------------------------------------------------------- */
 
 tutti_status tti_events_create(struct tti_group *group, tutti_events **handle, tutti_error *error)
 {

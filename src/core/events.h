@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who is told when asynchronous operations end: the listeners and handlers of a group, kept in the group, and the objects
- * by which the application adds and removes them.
+ * Who is told when asynchronous operations end: the listeners and handlers of a group, kept in the group, and the
+ * objects by which the application adds and removes them.
  *
  * A group calls one handler at a time (its callback lock), and a handler runs without any lock of this file: it may add
  * and remove. Entries stand in the order in which they were added; one that is being called stays in its place until it
@@ -72,8 +72,8 @@ struct tti_interest {
 /* OK, BAD_STATE or NO_MEMORY. `listener` may be NULL. */
 tutti_status tti_events_add(struct tti_events *events, const struct tti_interest *interest, int64_t *listener);
 
-/* OK, NOT_FOUND, BAD_STATE; in all these cases it is not running on another thread. WOULD_DEADLOCK, and nothing has changed:
- * it is running, and waits, through a chain of such calls, for a handler that this thread is in. */
+/* OK, NOT_FOUND, BAD_STATE; in all these cases it is not running on another thread. WOULD_DEADLOCK, and nothing has
+ * changed: it is running, and waits, through a chain of such calls, for a handler that this thread is in. */
 tutti_status tti_events_remove(struct tti_events *events, int64_t listener);
 
 /* OK, BAD_STATE (destroyed before), or WOULD_DEADLOCK as above. */

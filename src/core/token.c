@@ -68,9 +68,9 @@ static void put_in(struct tti_token *token, struct tti_token_link *link)
     token->links = link;
 }
 
-static void take_out(struct tti_token_link *link)
+static void take_out(struct tti_token *token, struct tti_token_link *link)
 {
-    *(link->previous ? &link->previous->next : &link->token->links) = link->next;
+    *(link->previous ? &link->previous->next : &token->links) = link->next;
     if (link->next) {
         link->next->previous = link->previous;
     }
@@ -103,7 +103,7 @@ void tti_token_unlink(struct tti_token_link *link)
     }
     pthread_mutex_lock(link->lock);
     if (link->token) {
-        take_out(link);
+        take_out(link->token, link);
     }
     pthread_mutex_unlock(link->lock);
     link->lock = NULL;
@@ -138,7 +138,7 @@ static void fire(struct tti_token *top)
     for (struct tti_token *token = mark_tree(top); token; token = token->next_fired) {
         while (token->links) {
             struct tti_token_link *link = token->links;
-            take_out(link);
+            take_out(token, link);
             token->too_late += link->fired(link);
         }
         if (token != top) {
@@ -202,7 +202,7 @@ static void end(struct tti_token *token)
     tti_timer_stop(&token->timer);
     pthread_mutex_lock(token->lock);
     while (token->links) {
-        take_out(token->links);
+        take_out(token, token->links);
     }
     for (struct tti_token *child = token->children; child; child = child->next) {
         child->parent = NULL;

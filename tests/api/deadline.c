@@ -164,8 +164,8 @@ static void wait_until_cancelled(struct shown *s)
     EXPECT(cancelled == 1);
 }
 
-/* Rank 0 cannot start its third operation while the first two wait for their lane: they are taken back, and rank 1 hears
- * of it when it has come so far. */
+/* Rank 0 cannot start its third operation while the first two wait for their lane: they are taken back, and rank 1
+ * hears of it when it has come so far. */
 static void one_cannot_start(tutti_group *g)
 {
     static struct shown shown[2];
@@ -283,19 +283,38 @@ static void deadlines(tutti_group *g)
         }
         return;
     }
-    /* which of the two deadlines is noticed first is open; the other operation is REVOKED */
+    /* The first one names who is missing. On a busy machine the second one's deadline may be noticed before: then the
+     * first is REVOKED, which only follows from it. */
     EXPECT_ERROR(&e, TUTTI_TIMEOUT, "]: all_reduce: ", tutti_run_all_with_deadline(g, operations, 2, 50, NULL, &e));
-    EXPECT(e.suspect == 1 || !fprintf(stderr,"%d %s\n",e.suspect,e.message));
-    EXPECT(e.deadline_ms == 50);
-    EXPECT(e.elapsed_ms > 0);
+    EXPECT(e.deadline_ms == 50 && e.elapsed_ms > 0 && (e.suspect == 1 || strstr(e.message, "operations[1]: ")));
     EXPECT_ERROR(&e, TUTTI_REVOKED,
                  "run_with_deadline: barrier: ", tutti_run_with_deadline(g, start_barrier, NULL, 0, NULL, &e));
     atomic_store(&deadline_over, 1);
 }
 
+static tutti_status start_elsewhere(tutti_group *g, const tutti_call *call, void *user, tutti_work **work)
+{
+    (void)g;
+    static int32_t values[RANKS];
+    return start_mismatch(user, call, &values[tutti_group_rank(user)], work);
+}
+
+/* What an operation failed of tells more than that an earlier one was revoked. `g` has failed, `other` has not. */
+static void revoked_comes_last(tutti_group *g, tutti_group *other)
+{
+    tutti_error e;
+    tutti_start operations[] = {{start_barrier, NULL}, {start_elsewhere, other}, {start_barrier, NULL}};
+    EXPECT_ERROR(&e, TUTTI_MISMATCH, "operations[1]: ", tutti_run_all_with_deadline(g, operations, 3, 0, NULL, &e));
+    EXPECT_ERROR(&e, TUTTI_REVOKED, "operations[0]: ", tutti_run_all_with_deadline(g, operations, 1, 0, NULL, &e));
+    EXPECT_USABLE(other);
+}
+
 static tutti_status rank(tutti_group *g, void *user)
 {
     (void)user;
+    tutti_error e;
+    tutti_group *other = NULL;
+    EXPECT_OK(tutti_group_create(g, (const int32_t[]){0, 1}, RANKS, NULL, &other, &e));
     results(g);
     causes(g);
     for (int i = 0; i < 20; i++) {
@@ -304,6 +323,8 @@ static tutti_status rank(tutti_group *g, void *user)
         tokens(g);
     }
     deadlines(g);
+    revoked_comes_last(g, other);
+    EXPECT_OK(tutti_group_destroy(other, &e));
     return TUTTI_OK;
 }
 

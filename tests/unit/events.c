@@ -122,7 +122,7 @@ static void the_event_is_handed_on(void **state)
     expect_calls("hl");
 }
 
-/* ---- handlers that change the list --------------------------------------------------------------------------------- */
+/* ---- handlers that change the list ------------------------------------------------------------------------------- */
 
 /* A handler that removes another one and notes whether it was there. */
 struct removal {
@@ -231,7 +231,7 @@ static void a_handler_may_destroy_its_object(void **state)
     assert_false(tti_events_watching(group));
 }
 
-/* ---- objects ------------------------------------------------------------------------------------------------------- */
+/* ---- objects ----------------------------------------------------------------------------------------------------- */
 
 static void objects_have_limits_and_ends(void **state)
 {
@@ -292,7 +292,7 @@ static void all_are_destroyed_at_the_end(void **state)
     assert_int_equal(group_free(second), TUTTI_OK);
 }
 
-/* ---- events_start -------------------------------------------------------------------------------------------------- */
+/* ---- events_start ------------------------------------------------------------------------------------------------ */
 
 static tutti_status fail_to_start(tutti_group *g, const tutti_call *call, void *user, tutti_work **work)
 {

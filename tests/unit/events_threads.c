@@ -22,7 +22,7 @@ static bool wait_flag(const _Atomic int *flag, int64_t ms)
     return true;
 }
 
-/* ---- waiting for one handler --------------------------------------------------------------------------------------- */
+/* ---- waiting for one handler ------------------------------------------------------------------------------------- */
 
 struct scene {
     struct tti_group *group;
@@ -137,7 +137,7 @@ static void others_change_without_waiting(void **state)
     assert_int_equal(group_free(s.group), TUTTI_OK);
 }
 
-/* ---- handlers that wait for one another ---------------------------------------------------------------------------- */
+/* ---- handlers that wait for one another -------------------------------------------------------------------------- */
 
 #define CORNERS 3
 
@@ -216,7 +216,7 @@ static void circles_are_refused(void **state)
     }
 }
 
-/* ---- all at once --------------------------------------------------------------------------------------------------- */
+/* ---- all at once ------------------------------------------------------------------------------------------------- */
 
 #define WORKERS 3
 #define TELLERS 2
