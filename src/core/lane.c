@@ -335,10 +335,8 @@ static tutti_status give_up(struct tti_lane_queue *q, int64_t begun_ns, int64_t 
                   (long long)elapsed, q->index, g->rank);
     error->elapsed_ms = elapsed;
     error->deadline_ms = timeout_ms;
-    if (g->backend->ops->abort) {
-        g->backend->ops->abort(g->state, q->index, error);
-        blame(g, error);
-    }
+    g->backend->ops->abort(g->state, q->index, error);
+    blame(g, error);
     return TUTTI_TIMEOUT;
 }
 
@@ -369,13 +367,13 @@ static tutti_status enter_slow(struct tti_lane_queue *q, int64_t timeout_ms, int
         }
         if (i < YIELDS) {
             sched_yield();
-        } else if (until != TTI_NEVER && tti_now_ns() >= until) {
+        } else if (until != TTI_NEVER && tti_now_ns() >= until && q->group->backend->ops->abort) {
             pthread_mutex_lock(&q->lock);
             bool withdrawn = withdraw(q, &turn);
             pthread_mutex_unlock(&q->lock);
             return withdrawn ? give_up(q, *begun_ns, timeout_ms, error) : TUTTI_OK;
         } else if (!run_open(q, NULL, until, false)) {
-            sleep_until_granted(&turn, until);
+            sleep_until_granted(&turn, q->group->backend->ops->abort ? until : TTI_NEVER);
         }
     }
 }

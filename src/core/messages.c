@@ -8,11 +8,26 @@
 #include "core/group.h"
 #include "core/work_state.h"
 
-#define SMALL 128u /* bytes: smaller messages arrive without anybody's help */
+#define SMALL   128u    /* bytes: larger messages need help to move while nobody waits */
+#define HELP_NS 1000000 /* smaller ones as well, when they have not ended by then: a ring may be full */
 
 static const tutti_backend_ops *ops_of(const struct tti_messages *m)
 {
     return m->group->backend->ops;
+}
+
+/* Makes the worker look at everything; a work that another thread holds just now must have its flag PUSHED before. */
+static void call_worker(struct tti_messages *m)
+{
+    tti_worker_ring(&m->worker);
+    ops_of(m)->wake_p2p(m->group->state); /* it may be attending */
+}
+
+void tti_messages_push(struct tti_messages *m, struct tti_work *w)
+{
+    /* seq_cst: whoever holds the work will ring again when it is given back */
+    atomic_fetch_or_explicit(&w->state, TTI_FLAG_PUSHED, memory_order_seq_cst);
+    call_worker(m);
 }
 
 static void unlink_work(struct tti_messages *m, struct tti_work *w)
@@ -135,6 +150,7 @@ static tutti_status post(struct tti_messages *m, struct tti_work *w, size_t *byt
             op->user_tag = c->options.tag;
             op->timeout_ms = c->options.timeout_ms;
             op->begun_ns = w->task.op.begun_ns;
+            op->status = TTI_NOT_RUN;
             all[count++] = op;
             *bytes += op->allocate ? SIZE_MAX / 2 : op->count * tutti_dtype_size(op->dtype);
         }
@@ -151,7 +167,6 @@ static void link_work(struct tti_messages *m, struct tti_work *w)
 {
     pthread_mutex_lock(&m->lock);
     w->is_posted = true;
-    w->withdrawn = false;
     w->posted_number = ++m->numbers;
     w->next_posted = NULL;
     w->previous_posted = m->newest;
@@ -168,6 +183,7 @@ tutti_status tti_messages_post(struct tti_messages *m, struct tti_work *w, tutti
         return status;
     }
     bool worker_only = w->worker_only;
+    int64_t begun = w->task.op.begun_ns;
     int64_t deadline = tti_deadline_ns(w->task.op.begun_ns, w->task.call.options.timeout_ms);
     atomic_store_explicit(&w->deadline_ns, deadline, memory_order_relaxed);
     bool help = worker_only || bytes > SMALL; /* before anybody else may end it */
@@ -178,11 +194,13 @@ tutti_status tti_messages_post(struct tti_messages *m, struct tti_work *w, tutti
     link_work(m, w);
     if (worker_only) {
         give_back(m, w);
+        call_worker(m);
     } else if (try_claimed(m, w)) {
         return TUTTI_OK;
     }
-    if (deadline != TTI_NEVER) { /* after it can be found */
-        tti_timer_set_earlier(&m->timer, deadline, NULL);
+    int64_t look = help || deadline < begun + HELP_NS ? deadline : begun + HELP_NS;
+    if (look != TTI_NEVER) { /* after it can be found */
+        tti_timer_set_earlier(&m->timer, look, NULL);
     }
     return TUTTI_OK;
 }
@@ -192,15 +210,14 @@ tutti_status tti_messages_post(struct tti_messages *m, struct tti_work *w, tutti
 bool tti_messages_cancel(struct tti_messages *m, struct tti_work *w)
 {
     pthread_mutex_lock(&m->lock); /* what is in the list is not taken apart meanwhile */
-    if (!w->withdrawn && w->is_posted && w->posted) {
-        w->withdrawn = ops_of(m)->cancel_p2p(m->group->state, w->posted) == 1;
+    bool withdrawn = (atomic_load_explicit(&w->state, memory_order_relaxed) & TTI_FLAG_CANCEL) != 0;
+    bool now = !withdrawn && w->is_posted && w->posted && ops_of(m)->cancel_p2p(m->group->state, w->posted);
+    if (now) {
+        atomic_fetch_or_explicit(&w->state, TTI_FLAG_CANCEL, memory_order_relaxed);
+        tti_messages_push(m, w); /* nobody may be waiting for its end */
     }
-    bool withdrawn = w->withdrawn;
     pthread_mutex_unlock(&m->lock);
-    if (withdrawn) {
-        tti_worker_ring(&m->worker); /* nobody may be waiting for its end */
-    }
-    return withdrawn;
+    return withdrawn || now;
 }
 
 /* ---- the worker ---------------------------------------------------------------------------------------------------- */
@@ -240,22 +257,35 @@ static void serve(struct tti_worker *worker)
     }
 }
 
+/* Whether the worker has to see to this work now; if not, *next gets when. */
+static bool needs_help(struct tti_work *w, int64_t now, int64_t *next)
+{
+    bool helped = (atomic_load_explicit(&w->state, memory_order_relaxed) & TTI_FLAG_PUSHED) != 0;
+    int64_t due = atomic_load_explicit(&w->deadline_ns, memory_order_relaxed);
+    int64_t look = w->task.op.begun_ns + HELP_NS;
+    due = !helped && look < due ? look : due;
+    *next = due > now && due < *next ? due : *next;
+    return due <= now;
+}
+
 static void ring(struct tti_timer *timer)
 {
     struct tti_messages *m = (struct tti_messages *)((char *)timer - offsetof(struct tti_messages, timer));
     int64_t now = tti_now_ns();
     int64_t next = TTI_NEVER;
-    bool late = false;
+    bool any = false;
     pthread_mutex_lock(&m->lock);
     for (struct tti_work *w = m->posted; w; w = w->next_posted) {
-        int64_t due = atomic_load_explicit(&w->deadline_ns, memory_order_relaxed);
-        late = late || due <= now;
-        next = due > now && due < next ? due : next;
+        if (needs_help(w, now, &next)) {
+            int64_t due = atomic_load_explicit(&w->deadline_ns, memory_order_relaxed);
+            next = due > now && due < next ? due : next;
+            atomic_fetch_or_explicit(&w->state, TTI_FLAG_PUSHED, memory_order_seq_cst); /* as in tti_messages_push */
+            any = true;
+        }
     }
     pthread_mutex_unlock(&m->lock);
-    if (late) {
-        tti_worker_ring(&m->worker);
-        ops_of(m)->wake_p2p(m->group->state);
+    if (any) {
+        call_worker(m);
     }
     if (next != TTI_NEVER) {
         tti_timer_set_earlier(timer, next, NULL);

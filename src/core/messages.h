@@ -2,7 +2,8 @@
 /*
  * Asynchronous messages of a group. They are posted on the caller's thread, all at once, and end in any order. Who waits
  * for one attends to it (claims it) and moves messages meanwhile; what nobody waits for is moved by a worker thread, which
- * is rung for large messages, callbacks and descriptors.
+ * is called for large messages, callbacks and descriptors, and for all others when they have not ended after a moment: a
+ * full ring of small ones must not wait for a thread that is busy with something else.
  */
 #ifndef TTI_CORE_MESSAGES_H
 #define TTI_CORE_MESSAGES_H
@@ -37,6 +38,9 @@ bool tti_messages_wait(struct tti_messages *m, struct tti_work *w, int64_t until
 
 /* Moves what can be moved; true if the work has ended. */
 bool tti_messages_try_finish(struct tti_messages *m, struct tti_work *w);
+
+/* Makes the worker see to it that the work ends. */
+void tti_messages_push(struct tti_messages *m, struct tti_work *w);
 
 /* Withdraws the messages of the work; false if any has begun. Waits for nothing. */
 bool tti_messages_cancel(struct tti_messages *m, struct tti_work *w);

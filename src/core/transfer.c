@@ -186,29 +186,20 @@ static tutti_status copy_to_self(struct tti_call *c, const tutti_op *from, struc
     return TUTTI_OK;
 }
 
-/* What a backend has not set keeps this, so that nothing is delivered that never ran. */
-#define NOT_RUN (-1)
-
 /* Runs everything between two ranks; `ops` has room for all. Afterwards each op tells how it ended. */
 static tutti_status run_with_peers(struct tti_call *c, struct tti_transfer *first, tutti_op **ops)
 {
     size_t count = 0;
     for (struct tti_transfer *t = first; t; t = t->next) {
         if (!t->partner) {
-            t->op.status = NOT_RUN;
+            t->op.status = TTI_NOT_RUN;
             ops[count++] = &t->op;
         }
     }
     if (count == 0) {
         return TUTTI_OK;
     }
-    tutti_status status = tti_call_run_p2p(c, ops, count);
-    for (size_t i = 0; i < count; i++) {
-        if (status == TUTTI_OK || ops[i]->status == NOT_RUN) {
-            ops[i]->status = status;
-        }
-    }
-    return status;
+    return tti_call_run_p2p(c, ops, count);
 }
 
 /* Copies between transfers of this rank. Their first failure decides only if it comes first in the list. */
@@ -236,6 +227,11 @@ tutti_status tti_transfers_conclude(struct tti_call *c, struct tti_transfer *fir
     if (status == TUTTI_CANCELLED) { /* all of it */
         tti_transfers_drop(first);
         return status;
+    }
+    for (struct tti_transfer *t = first; t; t = t->next) {
+        if (!t->partner && (status == TUTTI_OK || t->op.status == TTI_NOT_RUN)) {
+            t->op.status = status;
+        }
     }
     status = copy_all(c, first, status);
     for (struct tti_transfer *t = first; t; t = t->next) {

@@ -8,6 +8,9 @@
 
 #include "core/call.h"
 
+/* The status of an op before it runs. What a backend does not set keeps it, so that nothing is delivered that never ran. */
+#define TTI_NOT_RUN (-1)
+
 struct tti_transfer {
     struct tti_transfer *next; /* in the order of posting */
     tutti_op op;

@@ -205,11 +205,11 @@ void tti_work_sleep(struct tti_work *w, uint32_t seen, int64_t until_ns)
             FUTEX_BITSET_MATCH_ANY);
 }
 
-static void push(struct tti_work *w, struct tti_worker *worker)
+static void push(struct tti_work *w, struct tti_lane_queue *q)
 {
     /* seq_cst: pairs with put_open in lane.c; whoever holds the work just now will ring again */
     atomic_fetch_or_explicit(&w->state, TTI_FLAG_PUSHED, memory_order_seq_cst);
-    tti_worker_ring(worker);
+    tti_lane_push(q);
 }
 
 /* A waiter with a limit must not run the operation itself. It looks for a while, then has the lane's thread run it. */
@@ -226,7 +226,7 @@ static bool look_for_a_while(struct tti_lane_queue *q, struct tti_work *w)
             sched_yield();
         }
     }
-    push(w, &q->worker);
+    push(w, q);
     return false;
 }
 
@@ -290,8 +290,12 @@ void tti_work_push(struct tti_work *w)
 {
     tutti_status why;
     struct tti_group *g = tti_work_ended(w) ? NULL : tti_group_acquire(w->group, &why);
+    if (g && w->is_messages) {
+        tti_messages_push(&g->messages, w);
+    } else if (g) {
+        push(w, &g->lane_queues[w->task.call.options.lane]);
+    }
     if (g) {
-        push(w, w->is_messages ? &g->messages.worker : &g->lane_queues[w->task.call.options.lane].worker);
         tti_group_release(g);
     }
 }
@@ -440,5 +444,5 @@ bool tti_work_is_cancelled(const struct tti_work *w)
     if (tti_work_ended(w)) {
         return w->status == TUTTI_CANCELLED;
     }
-    return !w->is_messages && (atomic_load_explicit(&w->state, memory_order_relaxed) & TTI_FLAG_CANCEL);
+    return (atomic_load_explicit(&w->state, memory_order_relaxed) & TTI_FLAG_CANCEL) != 0;
 }

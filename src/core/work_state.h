@@ -83,7 +83,6 @@ struct tti_work {
     struct tti_work *previous_posted;
     uint64_t posted_number;
     bool is_posted;
-    bool withdrawn;
 };
 
 /* ---- work_pool.c ------------------------------------------------------------------------------------------------------------ */

@@ -188,7 +188,7 @@ tutti_status tti_engine_run_p2p(struct tti_engine *e, tutti_op *const *ops, size
     }
     tutti_status status = begin(&p, ops, timeout_ms);
     if (status == TUTTI_OK) {
-        while (!tti_p2p_attend(&p, TTI_NEVER)) {
+        while (!tti_p2p_attend(&p, TTI_NEVER) && !tti_p2p_test(&p)) {
         }
         status = result(&p, error);
     } else {

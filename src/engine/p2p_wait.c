@@ -253,7 +253,7 @@ static tutti_status wait_for_news(struct vigil *v, int64_t until_ns)
         }
     }
     int64_t now = tti_now_ns();
-    uint32_t alarm = atomic_load_explicit(tti_alarm(e), memory_order_acquire);
+    uint32_t alarm = e->p2p->worker_alarm_seen;
     int64_t deadline = until_ns;
     if (v->p) {
         tutti_status status = watch(v->p, now);
@@ -324,8 +324,10 @@ void tti_p2p_attend_any(struct tti_engine *e, int64_t until_ns)
     v.yield_until = 0;
     tutti_error error;
     uint32_t wakes = atomic_load_explicit(&e->p2p->wakes, memory_order_acquire);
-    bool stale = wakes != e->p2p->worker_wakes_seen;
+    uint32_t alarm = atomic_load_explicit(tti_alarm(e), memory_order_acquire);
+    bool stale = wakes != e->p2p->worker_wakes_seen || alarm != e->p2p->worker_alarm_seen;
     e->p2p->worker_wakes_seen = wakes;
+    e->p2p->worker_alarm_seen = alarm;
     look(&v);
     if (stale || tti_p2p_move(e, &error) != TUTTI_OK || something_new(&v)) {
         return; /* whoever attends to a posting will see a failure */
