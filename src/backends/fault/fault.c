@@ -46,7 +46,7 @@ static tutti_status open_group(const tutti_open_info *info, void **state, tutti_
     struct tti_faulty *s = calloc(1, sizeof(*s));
     tutti_status status = s ? prepare(info, s, &details) : tti_error_set(&details, TUTTI_NO_MEMORY, "no memory");
     status = tti_inner_agree(info, s ? s->backend : NULL, status, &details);
-    if (status == TUTTI_OK) {
+    if (s && status == TUTTI_OK) {
         status = s->backend->ops->open(info, &s->inner, &details);
     }
     if (status != TUTTI_OK) {
