@@ -49,7 +49,7 @@ static tutti_status open_group(const tutti_open_info *info, void **state, tutti_
     if (s && status == TUTTI_OK) {
         status = s->backend->ops->open(info, &s->inner, &details);
     }
-    if (status != TUTTI_OK) {
+    if (!s || status != TUTTI_OK) {
         if (error) {
             *error = details;
         }
