@@ -7,11 +7,13 @@
 #ifndef LEDGER_SUPPORT_H
 #define LEDGER_SUPPORT_H
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <tutti/backend.h>
 #include <tutti/tutti.h>
 
@@ -58,6 +60,28 @@ static inline void ledger_on_threads(int32_t ranks, tutti_rank_function function
     }
     EXPECT(status == TUTTI_OK);
     EXPECT(atomic_load(&ledger_ranks_run) == ranks);
+}
+
+/* Waits until another thread has set *flag; the end of patience is a failure, not a hang. */
+static inline bool ledger_await(atomic_int *flag)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    time_t end = now.tv_sec + LEDGER_TIMEOUT_MS / 1000;
+    while (!atomic_load(flag) && now.tv_sec < end) {
+        sched_yield();
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    }
+    return atomic_load(flag) != 0;
+}
+
+/* Waits for an operation, gives its handle back, and forgets it: a start that does nothing leaves NULL for the next. */
+static inline tutti_status ledger_end(tutti_work **work)
+{
+    tutti_status status = tutti_work_wait(*work, TUTTI_FOREVER);
+    EXPECT(tutti_work_release(*work) == TUTTI_OK);
+    *work = NULL;
+    return status;
 }
 
 static inline int ledger_result(void)

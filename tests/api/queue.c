@@ -15,27 +15,43 @@
 #define COMMAND    1000 /* tag of the messages that rank 1 obeys */
 #define STOP       -1
 #define JOIN       -2 /* take part in a barrier */
+#define JOIN_CHILD -3 /* make a group; at the next JOIN, take part in its barrier */
 #define LONG_MS    60000
-#define PATIENCE_S 60
+#define PATIENCE_S 30
 #define MANY       1000
 
 static const int64_t one = 1;
 
+static tutti_group *make_child(tutti_group *g)
+{
+    tutti_group *child = NULL;
+    EXPECT_OK(tutti_group_create(g, (const int32_t[]){0, 1}, 2, NULL, &child, NULL));
+    return child;
+}
+
+static int32_t next_command(tutti_group *g)
+{
+    int32_t what = STOP;
+    DLTensor t = tutti_tensor_1d(&what, &one, TUTTI_I32);
+    EXPECT_OK(tutti_recv(g, &t, 0, COMMAND, TUTTI_CALL(.timeout_ms = 2 * LONG_MS), NULL));
+    return what;
+}
+
 static void obey(tutti_group *g)
 {
-    for (;;) {
-        int32_t tag = STOP;
-        DLTensor t = tutti_tensor_1d(&tag, &one, TUTTI_I32);
-        EXPECT_OK(tutti_recv(g, &t, 0, COMMAND, TUTTI_CALL(.timeout_ms = 2 * LONG_MS), NULL));
-        if (tag == STOP) {
-            return;
-        }
-        if (tag == JOIN) {
+    int32_t what;
+    while ((what = next_command(g)) != STOP) {
+        if (what == JOIN) {
             EXPECT_OK(tutti_barrier(g, NULL));
+        } else if (what == JOIN_CHILD) {
+            tutti_group *child = make_child(g);
+            EXPECT(next_command(g) == JOIN);
+            EXPECT_OK(tutti_barrier(child, NULL));
+            EXPECT_OK(tutti_group_destroy(child, NULL));
         } else {
-            int32_t value = tag * 10;
+            int32_t value = what * 10;
             DLTensor answer = tutti_tensor_1d(&value, &one, TUTTI_I32);
-            EXPECT_OK(tutti_send(g, &answer, 0, tag, TUTTI_CALL(.timeout_ms = LONG_MS)));
+            EXPECT_OK(tutti_send(g, &answer, 0, what, TUTTI_CALL(.timeout_ms = LONG_MS)));
         }
     }
 }
@@ -321,6 +337,19 @@ static void destroying(tutti_group *g)
     EXPECT_OK(tutti_queue_wait_all(queue, TUTTI_FOREVER, NULL));
     EXPECT(got[0] == -1 && got[1] == 10);
     destroy(queue);
+    /* nothing else happens on this group, and nobody waits: the barrier must end all the same */
+    queue = make();
+    command(g, JOIN_CHILD);
+    tutti_group *child = make_child(g);
+    EXPECT_OK(tutti_barrier_async(child, NULL, &barrier));
+    add(queue, barrier);
+    destroy(queue);
+    command(g, JOIN);
+    tutti_status status = TUTTI_BUSY;
+    for (time_t until = time(NULL) + PATIENCE_S; status == TUTTI_BUSY && time(NULL) < until; sched_yield()) {
+        status = tutti_group_destroy(child, NULL);
+    }
+    EXPECT_OK(status);
 }
 
 /* ---- in a callback --------------------------------------------------------------------------------------------------- */

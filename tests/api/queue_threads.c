@@ -14,11 +14,13 @@
 
 #define COMMAND    1000 /* tag of the messages that rank 1 obeys */
 #define STOP       -1
+#define JOIN       -2 /* take part in a barrier on lane 1 */
 #define LONG_MS    60000
-#define PATIENCE_S 60
+#define PATIENCE_S 30
 #define LANES      3
 #define EACH       300 /* operations of each producer */
 #define ROUNDS     40
+#define HANDOFFS   4000
 
 static const int64_t one = 1;
 
@@ -31,8 +33,12 @@ static void obey(tutti_group *g)
         if (tag == STOP) {
             return;
         }
-        DLTensor answer = tutti_tensor_1d(&tag, &one, TUTTI_I32);
-        EXPECT_OK(tutti_send(g, &answer, 0, tag, TUTTI_CALL(.timeout_ms = LONG_MS)));
+        if (tag == JOIN) {
+            EXPECT_OK(tutti_barrier(g, TUTTI_CALL(.lane = 1)));
+        } else {
+            DLTensor answer = tutti_tensor_1d(&tag, &one, TUTTI_I32);
+            EXPECT_OK(tutti_send(g, &answer, 0, tag, TUTTI_CALL(.timeout_ms = LONG_MS)));
+        }
     }
 }
 
@@ -175,6 +181,69 @@ static void added_while_waiting_for_any(tutti_group *g, tutti_queue *queue)
     EXPECT_OK(tutti_queue_wait_any(queue, TUTTI_FOREVER, &index, NULL));
     EXPECT(index == 0);
     EXPECT_OK(tutti_queue_clear_completed(queue, NULL));
+}
+
+/* One that has arrived and would end as soon as anybody looked; who waits for any has it run all the same. */
+static void pushed_while_waiting_for_any(tutti_group *g, tutti_queue *queue)
+{
+    struct waiter w;
+    tutti_work *barrier = NULL;
+    post(g, queue, 0);
+    start(&w, queue, false, TUTTI_FOREVER);
+    EXPECT_OK(tutti_barrier_async(g, TUTTI_CALL(.lane = 1), &barrier));
+    EXPECT_OK(tutti_queue_enqueue(queue, barrier, NULL));
+    until_asleep(&w);
+    command(g, JOIN);
+    join(&w);
+    EXPECT(w.index == 1);
+    command(g, 0);
+    EXPECT_OK(tutti_queue_wait_all(queue, TUTTI_FOREVER, NULL));
+    EXPECT_OK(tutti_queue_clear_completed(queue, NULL));
+}
+
+/* Members come one at a time, at the moment when the waiter is about to sleep: none goes unnoticed. */
+struct handoff {
+    tutti_queue *queue;
+    _Atomic int taken;
+};
+
+static void *take(void *argument)
+{
+    struct handoff *h = argument;
+    for (int i = 0; i < HANDOFFS; i++) {
+        int64_t index = -7;
+        int64_t n = 0;
+        EXPECT_OK(tutti_queue_wait_any(h->queue, TUTTI_FOREVER, &index, NULL));
+        EXPECT_OK(tutti_queue_clear_completed(h->queue, &n));
+        EXPECT(index == 1 && n == 1);
+        atomic_store(&h->taken, i + 1);
+    }
+    return NULL;
+}
+
+static void hand_over(tutti_group *g, tutti_queue *queue)
+{
+    struct handoff h = {.queue = queue};
+    tutti_group *alone = NULL; /* its operations end at once */
+    pthread_t thread;
+    EXPECT_OK(tutti_group_create(g, &(const int32_t){0}, 1, NULL, &alone, NULL));
+    post(g, queue, 0);
+    if (pthread_create(&thread, NULL, take, &h) != 0) {
+        abort();
+    }
+    for (int i = 0; i < HANDOFFS; i++) {
+        tutti_work *work = NULL;
+        EXPECT_OK(tutti_barrier_async(alone, NULL, &work));
+        while (atomic_load(&h.taken) < i) {
+            sched_yield();
+        }
+        EXPECT_OK(tutti_queue_enqueue(queue, work, NULL));
+    }
+    pthread_join(thread, NULL);
+    command(g, 0);
+    EXPECT_OK(tutti_queue_wait_all(queue, TUTTI_FOREVER, NULL));
+    EXPECT_OK(tutti_queue_clear_completed(queue, NULL));
+    EXPECT_OK(tutti_group_destroy(alone, NULL));
 }
 
 /* Many wait, in both ways; the members are cleared under them; nobody may destroy the queue meanwhile. */
@@ -398,6 +467,8 @@ static tutti_status rank(tutti_group *world, void *user)
         EXPECT_OK(tutti_queue_create(&queue, NULL));
         added_while_waiting_for_all(g, queue);
         added_while_waiting_for_any(g, queue);
+        pushed_while_waiting_for_any(g, queue);
+        hand_over(g, queue);
         cancelled_while_waiting(g, queue);
         EXPECT_OK(tutti_queue_destroy(queue, NULL));
         many_waiters(g);

@@ -53,7 +53,7 @@ caught() {
 
 regular="all_reduce reduce broadcast all_gather all_gather_v gather scatter reduce_scatter reduce_scatter_v all_to_all
     all_to_all_v"
-chapters="barrier p2p group mismatch lanes soak"
+chapters="barrier p2p group mismatch lanes soak async cancel async_soak"
 
 # The list here and the table in the program must not drift apart.
 listed=$("$tutti" check --list --quick -n 2 | cut -d/ -f1 | sort -u | tr '\n' ' ')
@@ -69,7 +69,7 @@ for collective in $regular; do
     if [ "$status" -ne 0 ]; then
         fail "$collective fails without being spoilt"
     fi
-    for what in result guard status; do
+    for what in result async guard status; do
         caught "$collective" "$what" "$collective/layouts/f32"
     done
     # only a root's tensor is an input of broadcast, and the spoilt rank has to be the root
@@ -83,7 +83,7 @@ for collective in $chapters; do
     if [ "$status" -ne 0 ]; then
         fail "$collective fails without being spoilt"
     fi
-    for what in result status; do
+    for what in result async status; do
         # the sequences by chance run other collectives under their own name
         caught "$collective" "$what" "$collective/"
     done

@@ -148,6 +148,36 @@ static void release_while_running(struct tti_check *c, int64_t count)
     tti_check_held_end(c, &held);
 }
 
+static void *wait_beside(void *user)
+{
+    struct tti_check_job *job = user;
+    const tutti_status status = tutti_work_wait(job->flight.work, TUTTI_FOREVER);
+    return status == TUTTI_OK ? NULL : user;
+}
+
+/* Several threads wait for one work. */
+static void many_waiters(struct tti_check *c, int64_t count)
+{
+    enum { WAITERS = 4 };
+    const int holder = c->size - 1;
+    pthread_t threads[WAITERS];
+    int started = 0;
+    struct tti_check_job held;
+    tti_check_hold(c, &held, holder, count);
+    while (c->rank != holder && started < WAITERS && pthread_create(&threads[started], NULL, wait_beside, &held) == 0) {
+        started++;
+    }
+    tti_check_expect_i64(c, "threads that could be started", started, c->rank == holder ? 0 : WAITERS);
+    tti_check_let_go(c, &held, holder);
+    tti_check_ok(c, "the wait beside them", tutti_work_wait(held.flight.work, TUTTI_FOREVER));
+    for (int i = 0; i < started; i++) {
+        void *failed = NULL;
+        pthread_join(threads[i], &failed);
+        tti_check_expect_i64(c, "a thread's wait has failed", failed != NULL, 0);
+    }
+    tti_check_held_end(c, &held);
+}
+
 /* ---- errors ---- */
 
 static void error_details(struct tti_check *c, int64_t count)
@@ -324,6 +354,7 @@ void tti_check_async_more(struct tti_check *c)
     }
     sized(c, "handles/before-the-end", before_the_end, several);
     sized(c, "handles/release-while-running", release_while_running, several);
+    sized(c, "handles/many-waiters", many_waiters, several);
     sized(c, "errors/mismatch", error_details, several && (c->capabilities & TUTTI_CAP_CHECKS_CALLS));
     sized(c, "callbacks/start-the-next", callback_starts, true);
     if (tti_check_begin(c, "deadlines/queued")) {

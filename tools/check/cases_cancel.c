@@ -305,7 +305,7 @@ static void for_collective(struct tti_check *c, const struct tti_check_collectiv
 
 void tti_check_cancel_more(struct tti_check *c)
 {
-    static const int64_t counts[] = {3, 5000, 100003};
+    static const int64_t counts[] = {3, 5000, 40003};
     for (size_t k = 0; k < tti_check_collectives_count; k++) {
         if (tti_check_collectives[k].form) {
             for (size_t i = 0; i < (c->quick ? 2u : 3u); i++) {

@@ -236,6 +236,25 @@ static tutti_status barrier_instead_of_broadcast(struct tti_check *c, const stru
     return odd ? tti_check_barrier(c) : broadcast_from(c, room, 0, room->n);
 }
 
+/* One rank alone wants to be able to cancel. */
+static tutti_status broadcast_other_flag(struct tti_check *c, const struct room *room, bool odd)
+{
+    DLTensor x = tutti_tensor_1d(room->input, &room->n, TUTTI_F32);
+    return tti_check_do(c, &(struct tti_check_operation){
+                               .kind = TTI_CHECK_BROADCAST, .output = &x, .flags = odd ? TUTTI_CANCELLABLE : 0});
+}
+
+static tutti_status reduce_other_flag(struct tti_check *c, const struct room *room, bool odd)
+{
+    const DLTensor input = tutti_tensor_1d(room->input, &room->n, TUTTI_F32);
+    DLTensor output = tutti_tensor_1d(room->output, &room->n, TUTTI_F32);
+    return tti_check_do(c, &(struct tti_check_operation){.kind = TTI_CHECK_REDUCE,
+                                                         .op = TUTTI_SUM,
+                                                         .input = &input,
+                                                         .output = &output,
+                                                         .flags = odd ? 0 : TUTTI_CANCELLABLE});
+}
+
 struct variant {
     const char *name;
     variant_function call;
@@ -268,6 +287,11 @@ static const struct variant rooted[] = {
     {"gather/dimension", gather_other_dimension},
     {"scatter/root", scatter_other_root},
     {"scatter/dimension", scatter_other_dimension},
+};
+
+static const struct variant flagged[] = {
+    {"broadcast/flag", broadcast_other_flag},
+    {"reduce/flag", reduce_other_flag},
 };
 
 /* Every rank gets MISMATCH, and the group works on. */
@@ -307,32 +331,38 @@ static void all_know_later(struct tti_check *c, const struct room *room, const s
     free(ranks);
 }
 
-static bool applies(struct tti_check *c)
+static bool applies(struct tti_check *c, uint32_t promises)
 {
-    if (c->size > 1 && (c->capabilities & TUTTI_CAP_CHECKS_CALLS)) {
+    if (c->size > 1 && (c->capabilities & promises) == promises) {
         return true;
     }
     tti_check_skip(c);
     return false;
 }
 
-static void chapter(struct tti_check *c, struct room *room, const char *size)
+struct table {
+    const struct variant *variants;
+    size_t count;
+    uint32_t promises; /* that a backend must have made */
+    void (*judge)(struct tti_check *c, const struct room *room, const struct variant *v, int deviant);
+};
+
+static void chapter(struct tti_check *c, const struct room *room, const char *size)
 {
+    static const struct table tables[] = {
+        {waiting, sizeof(waiting) / sizeof(waiting[0]), TUTTI_CAP_CHECKS_CALLS, all_notice},
+        {rooted, sizeof(rooted) / sizeof(rooted[0]), TUTTI_CAP_CHECKS_CALLS, all_know_later},
+        {flagged, sizeof(flagged) / sizeof(flagged[0]), TUTTI_CAP_CHECKS_CALLS | TUTTI_CAP_CANCEL, all_know_later},
+    };
     for (int which = 0; which < 2; which++) {
         const int deviant = which == 0 ? c->size - 1 : 0;
-        const char *who = which == 0 ? "last" : "first";
-        for (size_t i = 0; i < sizeof(waiting) / sizeof(waiting[0]); i++) {
-            if (tti_check_begin(c, "%s/%s/%s", waiting[i].name, size, who)) {
-                while (applies(c) && tti_check_turn(c, 0)) {
-                    all_notice(c, room, &waiting[i], deviant);
+        for (const struct table *t = tables; t < tables + sizeof(tables) / sizeof(tables[0]); t++) {
+            for (size_t i = 0; i < t->count; i++) {
+                if (!tti_check_begin(c, "%s/%s/%s", t->variants[i].name, size, which == 0 ? "last" : "first")) {
+                    continue;
                 }
-                tti_check_end(c);
-            }
-        }
-        for (size_t i = 0; i < sizeof(rooted) / sizeof(rooted[0]); i++) {
-            if (tti_check_begin(c, "%s/%s/%s", rooted[i].name, size, who)) {
-                while (applies(c) && tti_check_turn(c, 0)) {
-                    all_know_later(c, room, &rooted[i], deviant);
+                while (applies(c, t->promises) && tti_check_turn(c, 0)) {
+                    t->judge(c, room, &t->variants[i], deviant);
                 }
                 tti_check_end(c);
             }

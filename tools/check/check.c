@@ -21,7 +21,7 @@ enum { LOST_AT_MOST = 3, TOLD_AT_MOST = 10 };
 enum { SYNCHRONOUS_TURN = 1, ASYNCHRONOUS_TURN = 2 };
 
 /* Beyond this nearly all time goes into data and reference, so that a case has one turn only. */
-enum { LIGHT_BYTES = 16 << 10 };
+enum { LIGHT_BYTES = 8 << 10 };
 
 /* A rank's clock for the case; rank 0's is the one that is shown. */
 static _Thread_local int64_t case_started_ns;

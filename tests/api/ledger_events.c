@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Being told of ends: listeners for good and bad ones, handlers by number, on the lane's thread, once each. */
+#include "ledger_support.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+static const int64_t one = 1;
+
+/* What a handler has heard; written before the wait for the operation returns. */
+struct heard {
+    int calls;
+    tutti_event event;
+    pthread_t thread;
+};
+
+static void hear(const tutti_event *event, void *user)
+{
+    struct heard *h = user;
+    h->calls++;
+    h->event = *event;
+    h->thread = pthread_self();
+    EXPECT(event->error && event->error->status == event->status);
+}
+
+static tutti_status start_sum(tutti_group *g, const tutti_call *call, void *user, tutti_work **work)
+{
+    DLTensor t = ledger_tensor(user, &one, TUTTI_I32);
+    return tutti_all_reduce_async(g, &t, &t, TUTTI_SUM, call, work);
+}
+
+static tutti_status start_nothing(tutti_group *g, const tutti_call *call, void *user, tutti_work **work)
+{
+    (void)g;
+    (void)call;
+    (void)user;
+    (void)work;
+    return TUTTI_NO_RESOURCE;
+}
+
+static void completions(tutti_group *g, tutti_events *events, struct heard *complete, int64_t listener)
+{
+    int32_t value = 1;
+    tutti_error e;
+    struct heard first = {.calls = 0};
+    struct heard second = {.calls = 0};
+    tutti_work *work = NULL;
+    EXPECT(tutti_events_on_operation(events, 42, hear, &first, NULL, &e) == TUTTI_OK);
+    EXPECT(tutti_events_start(events, 42, start_sum, &value, NULL, hear, &second, &work, &e) == TUTTI_OK);
+    EXPECT(tutti_work_wait(work, TUTTI_FOREVER) == TUTTI_OK && value == 2);
+    EXPECT(first.calls == 1 && second.calls == 1 && complete->calls == 1);
+    EXPECT(second.event.operation_id == 42 && second.event.operation == TUTTI_OP_ALL_REDUCE);
+    EXPECT(second.event.work == work && complete->event.work == work && complete->event.status == TUTTI_OK);
+    EXPECT(second.calls == 1 && !pthread_equal(second.thread, pthread_self()));
+    EXPECT(ledger_end(&work) == TUTTI_OK);
+    EXPECT(tutti_events_start(events, 43, start_nothing, NULL, NULL, hear, &second, &work, &e) == TUTTI_NO_RESOURCE);
+    EXPECT(tutti_barrier_async(g, TUTTI_CALL(.operation_id = 43), &work) == TUTTI_OK);
+    EXPECT(ledger_end(&work) == TUTTI_OK && second.calls == 1 && complete->calls == 2);
+    /* taken away, it hears no more */
+    EXPECT(tutti_events_remove(events, listener, &e) == TUTTI_OK);
+    EXPECT(tutti_events_remove(events, listener, &e) == TUTTI_NOT_FOUND);
+    EXPECT(tutti_barrier_async(g, NULL, &work) == TUTTI_OK);
+    EXPECT(ledger_end(&work) == TUTTI_OK && complete->calls == 2);
+}
+
+static tutti_status two_ranks(tutti_group *g, void *user)
+{
+    (void)user;
+    ledger_ran();
+    int32_t value = 0;
+    int64_t listener = -1;
+    tutti_error e;
+    struct heard complete = {.calls = 0};
+    struct heard failed = {.calls = 0};
+    tutti_events *events = NULL;
+    tutti_work *work = NULL;
+    DLTensor t = ledger_tensor(&value, &one, tutti_group_rank(g) == 0 ? TUTTI_I32 : TUTTI_F32);
+    EXPECT(tutti_events_create(NULL, &events, &e) == TUTTI_INVALID_ARGUMENT);
+    EXPECT(tutti_events_create(g, &events, &e) == TUTTI_OK);
+    EXPECT(tutti_events_on_complete(events, hear, &complete, &listener, &e) == TUTTI_OK);
+    EXPECT(tutti_events_on_error(events, hear, &failed, NULL, &e) == TUTTI_OK);
+    completions(g, events, &complete, listener);
+    EXPECT(failed.calls == 0);
+    EXPECT(tutti_all_reduce_async(g, &t, &t, TUTTI_SUM, NULL, &work) == TUTTI_OK);
+    EXPECT(ledger_end(&work) == TUTTI_MISMATCH);
+    EXPECT(failed.calls == 1 && failed.event.status == TUTTI_MISMATCH && complete.calls == 2);
+    /* forgotten, and only once */
+    EXPECT(tutti_events_destroy(events, &e) == TUTTI_OK);
+    EXPECT(tutti_events_destroy(events, &e) == TUTTI_BAD_STATE);
+    EXPECT(tutti_all_reduce_async(g, &t, &t, TUTTI_SUM, NULL, &work) == TUTTI_OK);
+    EXPECT(ledger_end(&work) == TUTTI_MISMATCH && failed.calls == 1);
+    return TUTTI_OK;
+}
+
+int main(void)
+{
+    setenv("TUTTI_TIMEOUT_MS", "8000", 1);
+    ledger_on_threads(2, two_ranks, NULL);
+    return ledger_result();
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Cancelling asynchronous messages: from callbacks, while others look at them, in a batch, and what can be seen of it.
+ *
+ * tutti-test: timeout=240
+ */
+#include "messages_async.h"
+
+struct receive {
+    struct receive *other;
+    tutti_work *work;
+    struct told told;
+    tutti_status cancel; /* of the other one */
+};
+
+static void cancel_other(tutti_status status, const tutti_error *error, void *user)
+{
+    struct receive *r = user;
+    if (status == TUTTI_OK) {
+        r->cancel = tutti_work_cancel(r->other->work, NULL);
+    }
+    note(status, error, &r->told);
+}
+
+/* The callback of one receive cancels another: the one that was posted later, then the one that was posted before. */
+static tutti_status cancelled_by_a_message(tutti_group *g, void *user)
+{
+    (void)user;
+    for (int32_t comes = 0; comes < 2; comes++) {
+        if (tutti_group_rank(g) == 1) {
+            EXPECT_OK(tutti_barrier(g, NULL));
+            EXPECT_OK(send_value(g, 5, 0, comes));
+            continue;
+        }
+        int32_t values[2] = {-1, -1};
+        struct receive r[2] = {{.other = &r[1], .cancel = TUTTI_INTERNAL}, {.other = &r[0], .cancel = TUTTI_INTERNAL}};
+        for (int32_t i = 0; i < 2; i++) {
+            start_receive(g, &values[i], i, TUTTI_CALL(.callback = cancel_other, .user = &r[i]), &r[i].work);
+        }
+        EXPECT_OK(tutti_barrier(g, NULL));
+        land(r[comes].work, TUTTI_OK);
+        land(r[1 - comes].work, TUTTI_CANCELLED);
+        EXPECT(r[comes].cancel == TUTTI_OK && values[comes] == 5 && values[1 - comes] == -1);
+        EXPECT(r[1 - comes].told.status == TUTTI_CANCELLED && r[1 - comes].cancel == TUTTI_INTERNAL);
+        EXPECT(atomic_load(&r[0].told.calls) == 1 && atomic_load(&r[1].told.calls) == 1);
+    }
+    EXPECT_USABLE(g);
+    return TUTTI_OK;
+}
+
+/* The callback of a collective operation cancels a receive, which has a callback too. */
+static tutti_status cancelled_by_a_lane(tutti_group *g, void *user)
+{
+    (void)user;
+    static _Atomic int posted;
+    if (tutti_group_rank(g) == 1) {
+        EXPECT(reaches(&posted, 1));
+        EXPECT_OK(tutti_barrier(g, NULL));
+        EXPECT_USABLE(g); /* rank 1 must not leave before the cancel */
+        return TUTTI_OK;
+    }
+    int32_t value = -1;
+    struct receive r = {.work = NULL};
+    struct receive barrier = {.other = &r, .cancel = TUTTI_INTERNAL};
+    start_receive(g, &value, NEVER, TUTTI_CALL(.callback = note, .user = &r.told), &r.work);
+    EXPECT_OK(tutti_barrier_async(g, TUTTI_CALL(.callback = cancel_other, .user = &barrier), &barrier.work));
+    reach(&posted);
+    land(barrier.work, TUTTI_OK);
+    EXPECT_OK(barrier.cancel);
+    land(r.work, TUTTI_CANCELLED);
+    EXPECT(atomic_load(&r.told.calls) == 1 && r.told.status == TUTTI_CANCELLED);
+    EXPECT_USABLE(g);
+    return TUTTI_OK;
+}
+
+/* What a cancel has promised can be seen at once; a second one is OK, before the end and after it. */
+static tutti_status cancelled_at_once(tutti_group *g, void *user)
+{
+    (void)user;
+    for (int i = 0; tutti_group_rank(g) == 0 && i < 200; i++) {
+        int32_t value = -1;
+        int32_t cancelled[2] = {-1, -1};
+        tutti_work *work;
+        start_receive(g, &value, NEVER, NULL, &work);
+        EXPECT_OK(tutti_work_cancel(work, NULL));
+        EXPECT_OK(tutti_work_cancelled(work, &cancelled[0]));
+        EXPECT_OK(tutti_work_cancel(work, NULL));
+        EXPECT(tutti_work_wait(work, TUTTI_FOREVER) == TUTTI_CANCELLED);
+        EXPECT_OK(tutti_work_cancel(work, NULL));
+        EXPECT_OK(tutti_work_cancelled(work, &cancelled[1]));
+        EXPECT(cancelled[0] == 1 && cancelled[1] == 1 && value == -1);
+        EXPECT_OK(tutti_work_release(work));
+    }
+    EXPECT_USABLE(g);
+    return TUTTI_OK;
+}
+
+/* Sends are withdrawn, the newest first, as long as they have not been announced: exactly those never arrive. */
+static tutti_status withdrawn_sends(tutti_group *g, void *user)
+{
+    (void)user;
+    static int32_t values[MANY];
+    static _Atomic int left; /* and one more */
+    tutti_work *works[MANY];
+    if (tutti_group_rank(g) == 1) {
+        EXPECT(reaches(&left, 1));
+        for (int32_t i = 0; i < atomic_load(&left) - 1; i++) {
+            int32_t value = -1;
+            DLTensor t = tutti_tensor_1d(&value, &one, TUTTI_I32);
+            EXPECT_OK(tutti_recv(g, &t, 0, 0, TUTTI_CALL(.timeout_ms = LONG_MS), NULL));
+            EXPECT(value == i);
+        }
+        EXPECT_USABLE(g);
+        int32_t found = 1;
+        EXPECT_OK(tutti_probe(g, 0, TUTTI_ANY_TAG, &found, NULL, NULL));
+        EXPECT(found == 0);
+        return TUTTI_OK;
+    }
+    for (int32_t i = 0; i < MANY; i++) {
+        values[i] = i;
+        DLTensor t = tutti_tensor_1d(&values[i], &one, TUTTI_I32);
+        EXPECT_OK(tutti_send_async(g, &t, 1, 0, NULL, &works[i]));
+    }
+    int sent = MANY;
+    tutti_status status = TUTTI_OK;
+    while (sent > 0 && (status = tutti_work_cancel(works[sent - 1], NULL)) == TUTTI_OK) {
+        sent--;
+    }
+    EXPECT(sent == 0 || status == TUTTI_TOO_LATE);
+    atomic_store_explicit(&left, sent + 1, memory_order_release);
+    for (int i = 0; i < MANY; i++) {
+        land(works[i], i < sent ? TUTTI_OK : TUTTI_CANCELLED);
+    }
+    EXPECT_USABLE(g);
+    return TUTTI_OK;
+}
+
+struct poller {
+    tutti_work *_Atomic work; /* what to poll; perhaps already stale */
+    _Atomic int stop;
+};
+
+static void *poll_works(void *argument)
+{
+    struct poller *p = argument;
+    while (!atomic_load_explicit(&p->stop, memory_order_relaxed)) {
+        int32_t ended;
+        tutti_work *work = atomic_load(&p->work);
+        if (work) {
+            tutti_work_test(work, &ended);
+        }
+    }
+    return NULL;
+}
+
+static bool ends_unattended(tutti_work *work)
+{
+    const struct timespec moment = {.tv_nsec = 50000};
+    tutti_error e;
+    for (int looks = 0; looks < 400000; looks++) {
+        if (tutti_work_error(work, &e) == TUTTI_OK) { /* which moves nothing */
+            return e.status == TUTTI_CANCELLED;
+        }
+        nanosleep(&moment, NULL);
+    }
+    return false;
+}
+
+/* A receive is cancelled while another thread polls it, which then stops: it ends although nobody asks any more. */
+static tutti_status cancelled_while_polled(tutti_group *g, void *user)
+{
+    (void)user;
+    enum { ROUNDS = 2500 };
+    struct poller p = {.work = NULL};
+    pthread_t thread;
+    if (tutti_group_rank(g) == 0) {
+        EXPECT(pthread_create(&thread, NULL, poll_works, &p) == 0);
+        bool all = true;
+        for (int i = 0; i < ROUNDS && all; i++) {
+            int32_t value;
+            tutti_work *work;
+            start_receive(g, &value, NEVER, NULL, &work);
+            atomic_store(&p.work, work);
+            for (volatile int turns = 0; turns < (i * 37) % 2000; turns++) {
+            }
+            atomic_store(&p.work, NULL);
+            EXPECT_OK(tutti_work_cancel(work, NULL));
+            all = ends_unattended(work);
+            EXPECT_OK(tutti_work_release(work));
+        }
+        EXPECT(all);
+        atomic_store(&p.stop, 1);
+        pthread_join(thread, NULL);
+    }
+    EXPECT_USABLE(g);
+    return TUTTI_OK;
+}
+
+/* A batch that is cancelled delivers nothing, not even what this rank sends to itself. */
+static tutti_status cancelled_batch(tutti_group *g, void *user)
+{
+    (void)user;
+    int32_t me = tutti_group_rank(g);
+    int32_t values[3] = {5, -1, -1};
+    DLTensor own = tutti_tensor_1d(&values[0], &one, TUTTI_I32);
+    DLTensor from_self = tutti_tensor_1d(&values[1], &one, TUTTI_I32);
+    DLTensor from_peer = tutti_tensor_1d(&values[2], &one, TUTTI_I32);
+    DLManagedTensorVersioned *managed = NULL;
+    tutti_message message = TUTTI_MESSAGE_INIT;
+    tutti_work *work;
+    EXPECT_OK(tutti_batch_begin(g, NULL));
+    EXPECT_OK(tutti_send(g, &own, me, 1, NULL));
+    EXPECT_OK(tutti_send(g, &own, me, 2, NULL));
+    EXPECT_OK(tutti_recv(g, &from_self, me, 1, NULL, &message));
+    EXPECT_OK(tutti_recv_alloc(g, me, 2, NULL, &managed, NULL));
+    EXPECT_OK(tutti_recv(g, &from_peer, 1 - me, NEVER, NULL, NULL));
+    EXPECT_OK(tutti_batch_end_async(g, NULL, &work));
+    EXPECT_OK(tutti_work_cancel(work, NULL));
+    land(work, TUTTI_CANCELLED);
+    EXPECT(values[1] == -1 && values[2] == -1 && message.count == 0 && managed == NULL);
+    EXPECT_USABLE(g);
+    return TUTTI_OK;
+}
+
+int main(void)
+{
+    test_ranks(2, cancelled_by_a_message);
+    test_ranks(2, cancelled_by_a_lane);
+    test_ranks(2, cancelled_at_once);
+    test_ranks(2, withdrawn_sends);
+    test_ranks(2, cancelled_while_polled);
+    test_ranks(2, cancelled_batch);
+    return test_result();
+}
