@@ -172,6 +172,10 @@ static void link_work(struct tti_messages *m, struct tti_work *w)
     w->previous_posted = m->newest;
     *(m->newest ? &m->newest->next_posted : &m->posted) = w;
     m->newest = w;
+    w->was_posted = true;
+    if (w->cancel_early && w->posted && ops_of(m)->cancel_p2p(m->group->state, w->posted)) {
+        atomic_fetch_or_explicit(&w->state, TTI_FLAG_CANCEL, memory_order_relaxed);
+    }
     pthread_mutex_unlock(&m->lock);
 }
 
@@ -212,12 +216,14 @@ bool tti_messages_cancel(struct tti_messages *m, struct tti_work *w)
     pthread_mutex_lock(&m->lock); /* what is in the list is not taken apart meanwhile */
     bool withdrawn = (atomic_load_explicit(&w->state, memory_order_relaxed) & TTI_FLAG_CANCEL) != 0;
     bool now = !withdrawn && w->is_posted && w->posted && ops_of(m)->cancel_p2p(m->group->state, w->posted);
+    bool early = !w->was_posted; /* a token fires while the messages are being posted: link_work sees to it */
+    w->cancel_early = early;
     if (now) {
         atomic_fetch_or_explicit(&w->state, TTI_FLAG_CANCEL, memory_order_relaxed);
         tti_messages_push(m, w); /* nobody may be waiting for its end */
     }
     pthread_mutex_unlock(&m->lock);
-    return withdrawn || now;
+    return withdrawn || now || early;
 }
 
 /* ---- the worker ---------------------------------------------------------------------------------------------------- */

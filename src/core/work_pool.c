@@ -108,6 +108,8 @@ struct tti_work *tti_work_make(void)
     w->batch = NULL;
     w->posted = NULL;
     w->is_posted = false;
+    w->was_posted = false;
+    w->cancel_early = false;
     w->task.side_count = 0;
     w->turn.work = w;
     atomic_store_explicit(&w->state, TTI_STAGE_MADE, memory_order_relaxed);

@@ -83,6 +83,8 @@ struct tti_work {
     struct tti_work *previous_posted;
     uint64_t posted_number;
     bool is_posted;
+    bool was_posted;
+    bool cancel_early;
 };
 
 /* ---- work_pool.c ------------------------------------------------------------------------------------------------------------ */

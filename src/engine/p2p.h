@@ -90,8 +90,9 @@ struct tti_p2p {
     _Atomic uint32_t alarm_clean; /* relaxed: the last value of the alarm word that meant no harm */
     _Atomic uint32_t completed;   /* bumped when a request of another thread has ended: what that thread sleeps on */
     _Atomic uint32_t wakes;       /* bumped to make those who attend return */
-    uint32_t worker_wakes_seen;   /* by tti_p2p_attend_any, which one thread calls; and the alarm */
+    uint32_t worker_wakes_seen;   /* by tti_p2p_attend_any, which one thread calls; and what it saw of the rest */
     uint32_t worker_alarm_seen;
+    uint32_t worker_completed_seen;
     struct tti_posting *idle; /* for the next asynchronous messages */
     struct tti_peer *peers;
 };

@@ -325,8 +325,11 @@ void tti_p2p_attend_any(struct tti_engine *e, int64_t until_ns)
     tutti_error error;
     uint32_t wakes = atomic_load_explicit(&e->p2p->wakes, memory_order_acquire);
     uint32_t alarm = atomic_load_explicit(tti_alarm(e), memory_order_acquire);
-    bool stale = wakes != e->p2p->worker_wakes_seen || alarm != e->p2p->worker_alarm_seen;
+    uint32_t completed = atomic_load_explicit(&e->p2p->completed, memory_order_acquire);
+    bool stale = wakes != e->p2p->worker_wakes_seen || alarm != e->p2p->worker_alarm_seen ||
+                 completed != e->p2p->worker_completed_seen;
     e->p2p->worker_wakes_seen = wakes;
+    e->p2p->worker_completed_seen = completed;
     e->p2p->worker_alarm_seen = alarm;
     look(&v);
     if (stale || tti_p2p_move(e, &error) != TUTTI_OK || something_new(&v)) {

@@ -1,132 +1,474 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The ticket lane of src/core/lane.c.
+ * Lanes: src/core/lane.c, with the ring and the sleep of worker.c and the waiting of work.c.
  *
- * Modelled: three threads that enter and leave one lane twice each. Tickets are counted modulo 4, so that they wrap
- * around as the 32-bit counters do. tti_lane_enter takes a ticket, reads `served` and sleeps until it may have changed;
- * tti_lane_leave stores `served`, looks at `next`, and wakes all sleepers if somebody has a ticket.
+ * Modelled: a thread that submits operation A and then B, and three others that begin once A has been submitted or,
+ * for the last, at any time: one that waits for A (without a limit, with one that does not pass, with one that may
+ * pass at any time), one that tests A and then perhaps pushes it, one with a synchronous call; and the lane's worker.
+ * Each of A and B is SMALL (it arrives when it is begun, and lies open with nobody rung), LARGE, or has a CALLBACK, so
+ * that only the worker may run it. The names are those of the C code.
  *
- * Abstracted: the yields before the first sleep (a yield is a step that does nothing). The fetch_add is relaxed in C,
- * but a full barrier here: between it and the kernel's comparison lies at least one system call, which is one. Memory
- * is x86's: a plain store waits in the thread's store buffer of one entry, a read-modify-write does not.
+ * Abstracted: what is done under the lock of the queue is one step. An operation that is run ends, whoever runs it;
+ * `poll` may say anything. The deadline of the synchronous call is earlier than that of the operation in front, or
+ * not. The counter `bell` is compared with one value only, so whether it has changed is one bit. Where the order of
+ * two accesses counts, the first is a read-modify-write, which no store buffer holds back. The kernel compares and
+ * sleeps in one step.
  *
- * Proved: one owner at a time; owners in the order of their tickets; nobody sleeps for ever (no invalid end state);
- * what an owner wrote with plain stores is there for the next one.
+ * Proved: each operation runs once, in the order in which they took their places; one owner at a time; callbacks come
+ * on the worker; a waiter does not run what comes behind its own; nobody sleeps for ever (no invalid end state); when
+ * everything is quiet, nothing is left open but a SMALL operation that nobody has asked for and nobody waits behind.
  *
- * ends: no run loops for ever
- * mutant PLAIN_STORE end: tti_lane_leave stores `served` with release order, not by exchange
- * mutant WAKE_ONE end: one sleeper is woken, which need not be the next one
- * mutant LOOK_FIRST end: `next` is read before `served` is stored
- * mutant NO_TICKET assertion: who finds the lane free enters without looking at its ticket
+ * config WAITER=1 SECOND=1
+ * config WAITER=1 SYNC=1
+ * config WAITER=1 TESTER=1
+ * config SYNC=1 SECOND=1
+ * config SYNC=1 TESTER=1
+ * config SECOND=1 TESTER=1
+ * mutant NO_PUSHED TESTER=1 WAITER=1 end: who puts a work back does not ring again for whom the worker was rung
+ * mutant CLAIM_QUEUED TESTER=1 assertion: who looks whether a work has ended claims one that only the worker will run
+ * mutant BEYOND WAITER=1 SECOND=1 assertion: a waiter runs what lies behind the work that it waits for
+ * mutant NO_SLEEPER WAITER=1 TESTER=1 end: who puts a work back does not look for the flag of a sleeper
+ * mutant NO_SECOND_LOOK WAITER=1 TESTER=1 end: a waiter sets its flag and sleeps, without looking once more
+ * mutant NO_RING_BEHIND SECOND=1 assertion: a work that queues up behind an open one does not ring
+ * mutant NO_WITHDRAW SYNC=1 assertion: a call that gives up stays in the queue
+ * mutant BLIND_LEAVE WAITER=1 SYNC=1 end: who leaves stores 0 without looking at WAITING
+ * mutant LOSE_WAITING SYNC=1 SECOND=1 assertion: a claim clears WAITING
+ * mutant RING_LATE WAITER=1 TESTER=1 end: the ringer looks whether the worker sleeps before it bumps the bell
+ * mutant TWO_STEPS WAITER=1 assertion: a claim is a load and a store
+ * mutant OVERTAKE SYNC=1 assertion: a lane that is not BUSY is taken, though a work is open
+ * mutant OPEN_TO_ALL WAITER=1 assertion: a work with a callback is claimed by anybody
  */
-#define THREADS 3
-#define ROUNDS  2
-#define WRAP    4 /* more than THREADS */
+#define A      0
+#define B      1
+#define CALL   2 /* the synchronous one */
+#define NOBODY 3
 
-byte next, served;      /* struct tti_lane_queue */
-bool buffered[THREADS]; /* store buffers: of `served` only, nothing else is stored plainly */
-byte buffer[THREADS];
-bool asleep[THREADS];
-byte owners; /* what is to be proved */
-byte turn;
-byte state; /* of the lane, written by its owner */
+/* The state of the lane: `head` and the bit `waiting` are one word. The bit WORKER follows from `kind`. */
+#define IDLE    0
+#define BUSY    1
+#define OPEN(w) (2 + (w))
+byte head;
+bool waiting;
+chan queue = [3] of { byte };
+bool granted;
 
-inline drain()
+#define SMALL    0
+#define LARGE    1
+#define CALLBACK 2
+byte kind[2];
+
+/* The state of a work. */
+#define QUEUED    1
+#define ARRIVED   2
+#define RUNNING   3
+#define ENDED     4
+#define SLEEPER   8
+#define PUSHED    16
+#define STAGE(s)  ((s) % SLEEPER)
+#define FLAGS(s)  ((s) - STAGE(s))
+#define SLEEPS(s) ((s) % PUSHED >= SLEEPER)
+byte state[2];
+bool handed; /* others know the handle of A */
+bool asleep; /* the waiter, in the kernel's queue of A's state */
+
+/* The worker. */
+bool news;   /* the bell differs from what the worker has seen */
+bool dozing; /* `asleep` in worker.h */
+bool resting;
+
+/* To be proved. */
+byte owners, places, last;
+byte place[3];
+bool ran[3];
+bool due[2]; /* must run, even if nobody waits for it */
+
+#define NEVER 0
+#define LONG  1
+#define SHORT 2
+
+inline tti_worker_ring()
 {
-    if :: buffered[me] -> served = buffer[me]; buffered[me] = false :: else fi
+#ifdef RING_LATE
+    wake = dozing;
+    news = true;
+#else
+    news = true;
+    wake = dozing;
+#endif
+    if :: wake -> resting = false :: else fi
 }
 
-proctype Buffer(byte me)
+inline move(w, stage) { atomic { state[w] = FLAGS(state[w]) + stage } }
+
+/* In one step with what makes the lane this thread's. */
+inline own() { owners++; assert(owners == 1) }
+inline take_place(who) { places++; place[who] = places }
+
+inline perform(who)
 {
-end:
-    do
-    :: atomic { buffered[me] -> served = buffer[me]; buffered[me] = false }
-    od
+    assert(!ran[who] && place[who] > last);
+    ran[who] = true;
+    last = place[who]
 }
 
-inline read_served()
+inline leave(on_worker)
 {
     atomic {
         if
-        :: buffered[me] -> seen = buffer[me] /* a CPU sees its own stores */
-        :: else -> seen = served
+#ifdef BLIND_LEAVE
+        :: true ->
+#else
+        :: !waiting ->
+#endif
+            head = IDLE; owners--; slow = false
+        :: waiting -> slow = true
         fi
-    }
+    };
+    if
+    :: slow ->
+        atomic { /* leave_slow, under the lock */
+            owners--;
+            if
+            :: queue ? turn
+            :: empty(queue) -> turn = NOBODY
+            fi;
+            waiting = nempty(queue);
+            if
+            :: turn == NOBODY -> head = IDLE
+            :: turn == CALL -> head = BUSY; granted = true
+            :: else -> head = OPEN(turn)
+            fi
+        };
+        if :: turn < CALL && !on_worker -> tti_worker_ring() :: else fi
+    :: else
+    fi
 }
 
-inline wake()
+inline put_open(w)
 {
     atomic {
-        drain();
-#ifdef WAKE_ONE
         if
-        :: asleep[0] -> asleep[0] = false
-        :: asleep[1] -> asleep[1] = false
-        :: asleep[2] -> asleep[2] = false
-        :: !asleep[0] && !asleep[1] && !asleep[2]
+        :: !waiting -> head = OPEN(w); owners--; slow = false
+        :: else -> slow = true
         fi
-#else
-        asleep[0] = false; asleep[1] = false; asleep[2] = false
+    };
+    if
+    :: slow ->
+        atomic { head = OPEN(w); waiting = true; owners-- };
+        tti_worker_ring()
+    :: else ->
+        if
+#ifndef NO_SLEEPER
+        :: SLEEPS(state[w]) -> tti_worker_ring()
 #endif
+#ifndef NO_PUSHED
+        :: state[w] >= PUSHED -> tti_worker_ring()
+#endif
+        :: else
+        fi
+    fi
+}
+
+#ifdef OPEN_TO_ALL
+#define FOR_WORKER(w) false
+#else
+#define FOR_WORKER(w) (kind[w] == CALLBACK)
+#endif
+#define CAN_CLAIM(only, on_worker) \
+    (head >= OPEN(A) && (only == NOBODY || head == OPEN(only)) && (on_worker || !FOR_WORKER(head - OPEN(A))))
+
+/* mine: what this thread has claimed, or NOBODY. */
+inline claim(only, on_worker)
+{
+#ifdef TWO_STEPS
+    atomic { if :: CAN_CLAIM(only, on_worker) -> mine = head - OPEN(A) :: else -> mine = NOBODY fi };
+    if :: mine != NOBODY -> atomic { head = BUSY; own() } :: else fi
+#else
+    atomic {
+        if
+        :: CAN_CLAIM(only, on_worker) ->
+            mine = head - OPEN(A);
+            head = BUSY;
+#ifdef LOSE_WAITING
+            waiting = false;
+#endif
+            own()
+        :: else -> mine = NOBODY
+        fi
     }
+#endif
 }
 
-inline tti_lane_enter()
+inline publish(w)
 {
-    atomic { drain(); ticket = next; next = (next + 1) % WRAP };
-    do
-    :: read_served();
-#ifdef NO_TICKET
-       if :: owners == 0 -> break :: else fi;
-#endif
-       if :: seen == ticket -> break :: else fi;
-       atomic { /* the kernel: FUTEX_WAIT compares and sleeps in one step */
-           drain();
-           if :: served == seen -> asleep[me] = true :: else fi };
-       !asleep[me]
-    od
+    atomic { slow = SLEEPS(state[w]); state[w] = ENDED };
+    if :: slow && w == A -> asleep = false :: else fi
 }
 
-inline tti_lane_leave()
+inline end_work(w, on_worker)
 {
-    read_served();
-    seen = (seen + 1) % WRAP;
-#ifdef LOOK_FIRST
-    tail = next;
-#endif
-#ifdef PLAIN_STORE
-    atomic { !buffered[me] -> buffer[me] = seen; buffered[me] = true };
+    assert(on_worker || kind[w] != CALLBACK);
+    move(w, RUNNING);
+    atomic { perform(w) };
+    leave(on_worker);
+    publish(w)
+}
+
+#define HAS_BEGUN(w) (STAGE(state[w]) != QUEUED && STAGE(state[w]) != ARRIVED)
+
+/* For the worker or a synchronous call; `later`: the deadline of what is open is later than that of the call. */
+inline run_open(on_worker, later)
+{
+    claim(NOBODY, on_worker);
+    if
+    :: mine == NOBODY -> done = false
+    :: mine != NOBODY && later -> put_open(mine); tti_worker_ring(); done = false
+    :: mine != NOBODY && !later -> end_work(mine, on_worker); done = true
+    fi
+}
+
+/* For who waits for `awaited`, without a limit. */
+inline tti_lane_run_open(awaited)
+{
+    done = false;
+    if
+    :: HAS_BEGUN(awaited)
+    :: !HAS_BEGUN(awaited) ->
+        claim(NOBODY, false);
+        if
+        :: mine == NOBODY
+#ifndef BEYOND
+        :: mine != NOBODY && HAS_BEGUN(awaited) -> put_open(mine); tti_worker_ring()
+        :: mine != NOBODY && !HAS_BEGUN(awaited) ->
 #else
-    atomic { drain(); served = seen }; /* exchange, seq_cst */
+        :: mine != NOBODY ->
 #endif
-#ifndef LOOK_FIRST
-    tail = next;
-#endif
-    if :: tail != seen -> wake() :: else fi
+            assert(mine == awaited || !ran[awaited]);
+            end_work(mine, false);
+            done = true
+        fi
+    fi
 }
 
-proctype Thread(byte me)
+inline tti_lane_try_finish(w)
 {
-    byte ticket, seen, tail, before;
-    byte round = 0;
+    if
+#ifdef CLAIM_QUEUED
+    :: true ->
+#else
+    :: STAGE(state[w]) == ARRIVED ->
+#endif
+        claim(w, false);
+        if
+        :: mine == NOBODY
+        :: mine != NOBODY && STAGE(state[w]) == ARRIVED -> end_work(w, false)
+        :: mine != NOBODY -> put_open(w)
+        fi
+    :: else
+    fi
+}
+
+inline push(w)
+{
+    due[w] = true;
+    atomic { if :: state[w] < PUSHED -> state[w] = state[w] + PUSHED :: else fi };
+    tti_worker_ring()
+}
+
+/* The fast way, or take_or_queue; `open`: it lies behind an open one. */
+inline enter(who)
+{
+    atomic {
+        open = false;
+#ifdef OVERTAKE
+        entered = (head != BUSY);
+#else
+        entered = (head == IDLE);
+#endif
+        if :: entered -> head = BUSY; own(); take_place(who) :: else fi
+    };
+    if
+    :: !entered ->
+        atomic { /* under the lock */
+            take_place(who);
+            if
+            :: head == IDLE -> head = BUSY; own(); entered = true
+            :: else -> queue ! who; waiting = true; open = (head != BUSY)
+            fi
+        }
+    :: else
+    fi
+}
+
+inline begin(w)
+{
+    done = false;
+    if
+    :: kind[w] != LARGE ->
+        move(w, RUNNING);
+        move(w, ARRIVED);
+        if
+        :: kind[w] == SMALL -> end_work(w, false); done = true
+        :: true
+        fi
+    :: else
+    fi;
+    if
+    :: !done -> put_open(w); if :: kind[w] != SMALL -> tti_worker_ring() :: else fi
+    :: else
+    fi
+}
+
+inline tti_lane_submit(w)
+{
+    state[w] = QUEUED;
+    due[w] = (kind[w] != SMALL);
+    enter(w);
+    if
+    :: entered -> begin(w)
+    :: !entered ->
+        due[w] = true;
+        if :: w == B -> due[A] = true :: else fi;
+#ifndef NO_RING_BEHIND
+        if :: open -> tti_worker_ring() :: else fi
+#endif
+    fi
+}
+
+proctype Submitter()
+{
+    byte mine, turn;
+    bool slow, wake, done, entered, open;
+    tti_lane_submit(A);
+    handed = true;
+#ifdef SECOND
+    tti_lane_submit(B)
+#endif
+}
+
+proctype Worker()
+{
+    byte mine, turn;
+    bool slow, wake, done;
     do
-    :: round < ROUNDS ->
-        tti_lane_enter();
-        owners++;
-        assert(owners == 1);
-        assert(turn == ticket); /* first come, first served */
-        before = state;
-        state = before + 1;
-        turn = (turn + 1) % WRAP;
-        owners--;
-        tti_lane_leave();
-        round++
-    :: else -> break
+    :: news = false;
+       do
+       :: run_open(true, false);
+          if :: done :: else -> break fi
+       od;
+       dozing = true;
+       if
+       :: !news ->
+           atomic { if :: !news -> resting = true :: else fi };
+end:       !resting
+       :: else
+       fi;
+       dozing = false
     od
+}
+
+proctype Waiter(byte limit)
+{
+    byte mine, turn, seen;
+    bool slow, wake, done;
+    handed;
+    if
+    :: limit != NEVER -> /* look_for_a_while */
+        if
+        :: tti_lane_try_finish(A)
+        :: true
+        fi;
+        push(A)
+    :: else
+    fi;
+    do
+    :: seen = state[A];
+       done = false;
+       if
+       :: STAGE(seen) == ENDED -> break
+       :: STAGE(seen) != ENDED && limit == NEVER -> tti_lane_run_open(A)
+       :: STAGE(seen) != ENDED && limit == SHORT -> break
+       :: STAGE(seen) != ENDED && limit != NEVER
+       fi;
+       if
+       :: done
+       :: !done && !SLEEPS(seen) ->
+           atomic { if :: state[A] == seen -> state[A] = seen + SLEEPER :: else fi };
+#ifdef NO_SECOND_LOOK
+           atomic { if :: state[A] == seen + SLEEPER -> asleep = true :: else fi };
+           !asleep
+#endif
+       :: !done && SLEEPS(seen) ->
+           atomic { if :: state[A] == seen -> asleep = true :: else fi };
+           if
+           :: !asleep
+           :: limit == SHORT -> break
+           fi
+       fi
+    od
+}
+
+proctype Caller(bool later; bool limited)
+{
+    byte mine, turn;
+    bool slow, wake, done, entered, open;
+    enter(CALL);
+    if
+    :: !entered ->
+        do
+        :: granted -> break
+        :: !granted ->
+            run_open(false, later);
+            if
+            :: done
+            :: !done ->
+                if
+                :: granted -> break
+                :: limited ->
+#ifdef NO_WITHDRAW
+                    goto gone;
+#endif
+                    atomic { if :: queue ?? [CALL] -> queue ?? CALL; entered = true :: else fi };
+                    if :: entered -> goto gone :: else -> granted; break fi
+                fi
+            fi
+        od;
+        atomic { own() }
+    :: else
+    fi;
+    atomic { perform(CALL) };
+    leave(false);
+gone: skip
+}
+
+proctype Tester()
+{
+    byte mine, turn;
+    bool slow, wake, done;
+    handed;
+    tti_lane_try_finish(A);
+    if :: push(A) :: true fi /* it may ask for an eventfd, or release A */
 }
 
 init {
-    atomic { run Buffer(0); run Buffer(1); run Buffer(2); run Thread(0); run Thread(1); run Thread(2) };
-    _nr_pr == 4 && !buffered[0] && !buffered[1] && !buffered[2]; /* only the buffers are left */
-    assert(state == THREADS * ROUNDS)
+    atomic {
+        if :: kind[A] = SMALL :: kind[A] = LARGE :: kind[A] = CALLBACK fi;
+        run Worker();
+        run Submitter();
+#ifdef SECOND
+        if :: kind[B] = SMALL :: kind[B] = LARGE :: kind[B] = CALLBACK fi;
+#endif
+#ifdef WAITER
+        if :: run Waiter(NEVER) :: run Waiter(LONG) :: run Waiter(SHORT) fi;
+#endif
+#ifdef SYNC
+        if :: run Caller(false, false) :: run Caller(false, true) :: run Caller(true, true) fi;
+#endif
+#ifdef TESTER
+        run Tester()
+#endif
+    };
+    _nr_pr == 2 && resting; /* only the worker is left */
+    assert((ran[A] || !due[A]) && (ran[B] || !due[B]));
+    assert(owners == 0 && head != BUSY && empty(queue))
 }

@@ -1,85 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Cancellation tokens, by their public functions and by the links that operations have on them: who is told, how often,
- * and what a race between linking, unlinking, firing and destroying may end in.
+ * and what becomes of them in a forked child.
  */
+#include "token_support.h"
+
 #include <pthread.h>
-#include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-#include "base/clock.h"
-#include "core/timer.h"
-#include "core/token.h"
-
-#define HOUR_MS  3600000
-#define PATIENCE (30 * INT64_C(1000000000)) /* for what must happen; a test that needs it all has failed */
-#define DEPTH    3000
-#define THREADS  4
-#define ROUNDS   4000
-
-/* A link as an operation has it. */
-struct listener {
-    struct tti_token_link link;
-    int told; /* no atomic: after an unlink it is read without a race */
-    bool late;
-};
-
-static bool told(struct tti_token_link *link)
-{
-    struct listener *l = (struct listener *)link;
-    l->told++;
-    return l->late;
-}
-
-static struct listener listener(bool late)
-{
-    return (struct listener){.link = {.fired = told}, .late = late};
-}
-
-static tutti_cancel_token *make(tutti_cancel_token *parent, int64_t limit_ms)
-{
-    tutti_error e;
-    tutti_cancel_token *token = NULL;
-    assert_int_equal(tutti_cancel_token_create(parent, limit_ms, &token, &e), TUTTI_OK);
-    assert_int_equal(e.status, TUTTI_OK);
-    assert_non_null(token);
-    return token;
-}
-
-static bool fired(tutti_cancel_token *token)
-{
-    int32_t answer = -1;
-    assert_int_equal(tutti_cancel_token_fired(token, &answer), TUTTI_OK);
-    assert_true(answer == 0 || answer == 1);
-    return answer == 1;
-}
-
-static int64_t cancel(tutti_cancel_token *token)
-{
-    tutti_error e;
-    int64_t began = -1;
-    assert_int_equal(tutti_cancel_token_cancel(token, &began, &e), TUTTI_OK);
-    assert_int_equal(e.status, TUTTI_OK);
-    return began;
-}
-
-static void destroy(tutti_cancel_token *token)
-{
-    tutti_error e;
-    assert_int_equal(tutti_cancel_token_destroy(token, &e), TUTTI_OK);
-    assert_int_equal(e.status, TUTTI_OK);
-}
+#define DEPTH 3000
 
 static void wait_until_fired(tutti_cancel_token *token)
 {
@@ -334,159 +265,6 @@ static void too_many(void **state)
     destroy(parent);
 }
 
-/* ---- many threads ---------------------------------------------------------------------------------------------------- */
-
-/* Each thread has links of its own on tokens that all of them fire, destroy and make again. */
-struct field {
-    pthread_mutex_t lock; /* the handles */
-    tutti_cancel_token *root;
-    tutti_cancel_token *tokens[3]; /* below the root, below that one, apart */
-    atomic_int links;
-    atomic_int told;
-    atomic_int wrong;
-};
-
-static struct field field = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-static tutti_cancel_token *pick(unsigned which)
-{
-    pthread_mutex_lock(&field.lock);
-    tutti_cancel_token *token = which % 4 < 3 ? field.tokens[which % 4] : field.root;
-    pthread_mutex_unlock(&field.lock);
-    return token;
-}
-
-/* Replaces a token by a fresh one. BUSY while another thread is in a call on it: then it stays. */
-static void renew(unsigned which)
-{
-    pthread_mutex_lock(&field.lock);
-    tutti_cancel_token **place = which % 4 < 3 ? &field.tokens[which % 4] : &field.root;
-    tutti_status status = tutti_cancel_token_destroy(*place, NULL);
-    if (status == TUTTI_OK) {
-        tutti_cancel_token *parent = which % 4 == 0 ? field.root : which % 4 == 1 ? field.tokens[0] : NULL;
-        status = tutti_cancel_token_create(parent, which % 5 == 0 ? 1 : -1, place, NULL);
-    }
-    if (status != TUTTI_OK && status != TUTTI_BUSY) {
-        atomic_fetch_add(&field.wrong, 1);
-    }
-    pthread_mutex_unlock(&field.lock);
-}
-
-static void expect_at_most_once(struct listener *l)
-{
-    tti_token_unlink(&l->link);
-    if (l->told > 1) {
-        atomic_fetch_add(&field.wrong, 1);
-    }
-    atomic_fetch_add(&field.told, l->told);
-    l->told = 0; /* a race, if it is being told */
-}
-
-static void *trample(void *seed)
-{
-    unsigned random = (unsigned)(uintptr_t)seed;
-    struct listener own[4] = {listener(true), listener(true), listener(false), listener(false)};
-    for (int round = 0; round < ROUNDS; round++) {
-        random = random * 1664525u + 1013904223u;
-        struct listener *l = &own[(random >> 8) % 4];
-        unsigned which = random >> 12;
-        int64_t began;
-        switch ((random >> 24) % 16) {
-        case 0:
-            renew(which);
-            break;
-        case 1:
-            tutti_cancel_token_cancel(pick(which), &began, NULL);
-            break;
-        case 2:
-        case 3:
-            sched_yield();
-            break;
-        default:
-            expect_at_most_once(l);
-            if (tti_token_link(pick(which), &l->link) == TUTTI_OK) {
-                atomic_fetch_add(&field.links, 1);
-            }
-        }
-    }
-    for (int i = 0; i < 4; i++) {
-        expect_at_most_once(&own[i]);
-    }
-    return NULL;
-}
-
-static void many_threads(void **state)
-{
-    (void)state;
-    pthread_t threads[THREADS];
-    field.root = make(NULL, -1);
-    field.tokens[0] = make(field.root, -1);
-    field.tokens[1] = make(field.tokens[0], -1);
-    field.tokens[2] = make(NULL, -1);
-    for (uintptr_t i = 0; i < THREADS; i++) {
-        assert_int_equal(pthread_create(&threads[i], NULL, trample, (void *)(i + 1)), 0);
-    }
-    for (int i = 0; i < THREADS; i++) {
-        pthread_join(threads[i], NULL);
-    }
-    assert_int_equal(atomic_load(&field.wrong), 0);
-    assert_true(atomic_load(&field.told) > 0 && atomic_load(&field.told) <= atomic_load(&field.links));
-    for (int i = 0; i < 3; i++) {
-        destroy(field.tokens[i]);
-    }
-    destroy(field.root);
-}
-
-/* All threads fire the same token at once: together they tell each link once, and all get the same count. */
-struct volley {
-    tutti_cancel_token *token;
-    atomic_int ready;
-    atomic_int wrong;
-};
-
-static void *shoot(void *argument)
-{
-    struct volley *v = argument;
-    int64_t began = -1;
-    atomic_fetch_add(&v->ready, 1);
-    while (atomic_load(&v->ready) < THREADS) {
-        sched_yield();
-    }
-    if (tutti_cancel_token_cancel(v->token, &began, NULL) != TUTTI_OK || began != 5) {
-        atomic_fetch_add(&v->wrong, 1);
-    }
-    return NULL;
-}
-
-static void fired_by_many(void **state)
-{
-    (void)state;
-    for (int round = 0; round < 100; round++) {
-        struct listener l[10];
-        pthread_t threads[THREADS];
-        tutti_cancel_token *child;
-        struct volley v = {.token = make(NULL, -1)};
-        child = make(v.token, -1);
-        for (int i = 0; i < 10; i++) {
-            l[i] = listener(i % 2);
-            assert_int_equal(tti_token_link(i < 5 ? v.token : child, &l[i].link), TUTTI_OK);
-        }
-        for (int i = 0; i < THREADS; i++) {
-            assert_int_equal(pthread_create(&threads[i], NULL, shoot, &v), 0);
-        }
-        for (int i = 0; i < THREADS; i++) {
-            pthread_join(threads[i], NULL);
-        }
-        assert_int_equal(atomic_load(&v.wrong), 0);
-        for (int i = 0; i < 10; i++) {
-            tti_token_unlink(&l[i].link);
-            assert_int_equal(l[i].told, 1);
-        }
-        destroy(child);
-        destroy(v.token);
-    }
-}
-
 /* ---- fork ------------------------------------------------------------------------------------------------------------ */
 
 static int in_child(int (*function)(tutti_cancel_token *), tutti_cancel_token *token)
@@ -574,13 +352,6 @@ static void forked(void **state)
     destroy(firing);
 }
 
-static int stop_timer(void **state)
-{
-    (void)state;
-    tti_timer_shutdown();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -593,8 +364,6 @@ int main(void)
         cmocka_unit_test(busy),
         cmocka_unit_test(deep),
         cmocka_unit_test(too_many),
-        cmocka_unit_test(many_threads),
-        cmocka_unit_test(fired_by_many),
         cmocka_unit_test(forked),
     };
     return cmocka_run_group_tests(tests, NULL, stop_timer);
