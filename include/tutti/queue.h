@@ -47,7 +47,8 @@ TUTTI_API tutti_status tutti_queue_wait_all(tutti_queue *queue, int64_t limit_ms
 
 /**
  * Waits until any member has ended and gives the index of the first such one in *index; its status is
- * tutti_queue_status's. At the limit, or if the queue is empty, *index is -1. Returns OK in all these cases.
+ * tutti_queue_status's. At the limit, or if the queue is empty, *index is -1. Returns OK in all these cases. WOULD_DEADLOCK as in
+ * tutti_queue_wait_all, unless limit_ms is 0.
  */
 TUTTI_API tutti_status tutti_queue_wait_any(tutti_queue *queue, int64_t limit_ms, int64_t *index, tutti_error *error);
 

@@ -253,7 +253,7 @@ static tutti_status wait_for_news(struct vigil *v, int64_t until_ns)
         }
     }
     int64_t now = tti_now_ns();
-    uint32_t alarm = e->p2p->worker_alarm_seen;
+    uint32_t alarm = v->p ? 0 : e->p2p->worker_alarm_seen; /* the worker's alone */
     int64_t deadline = until_ns;
     if (v->p) {
         tutti_status status = watch(v->p, now);

@@ -207,43 +207,52 @@ static void wait_for_it(tutti_work *work)
     EXPECT_OK(tutti_work_wait(work, TUTTI_FOREVER));
 }
 
-/* Two threads wait for the first of two operations. Neither may be caught in the second one, which rank 1 joins only when
- * both have returned. */
+/* Several threads wait for the first of two operations. None may be caught in the second one, which rank 1 joins only when
+ * all have returned. */
 static tutti_status nothing_behind(tutti_group *g, void *user)
 {
     (void)user;
+    enum { HELPERS = 3 };
     static _Atomic int turn;
     static _Atomic int returned;
     float x = 1;
     float sums[2];
     if (tutti_group_rank(g) == 1) {
         for (int round = 1; comes(&turn, round); round++) {
-            pass_time(round, 7919, 20000);
+            pass_time(round, 7919, 60000);
             EXPECT_OK(add(g, &x, &sums[0], LONG_MS));
             EXPECT(reaches(&returned, round));
             EXPECT_OK(add(g, &x, &sums[1], LONG_MS));
         }
         return TUTTI_OK;
     }
-    struct second helper = {.given = 0};
-    begin(&helper, wait_for_it);
+    struct second helpers[HELPERS] = {{.given = 0}};
+    for (int i = 0; i < HELPERS; i++) {
+        begin(&helpers[i], wait_for_it);
+    }
     int64_t begun_ms = now_ms();
     for (int round = 1; wants_another(round, 20000, begun_ms); round++) {
         tutti_work *works[2];
         EXPECT_OK(start_add(g, &x, &sums[0], LONG_MS, &works[0]));
         EXPECT_OK(start_add(g, &x, &sums[1], LONG_MS, &works[1]));
-        give(&helper, works[0], round);
+        for (int i = 0; i < HELPERS; i++) {
+            give(&helpers[i], works[0], round);
+        }
         reach(&turn, round);
-        pass_time(round, 104729, 20000);
+        pass_time(round, 104729, 60000);
         wait_for_it(works[0]);
-        EXPECT(reaches(&helper.done, round));
+        for (int i = 0; i < HELPERS; i++) {
+            EXPECT(reaches(&helpers[i].done, round));
+        }
         reach(&returned, round);
         wait_for_it(works[1]);
         EXPECT_OK(tutti_work_release(works[0]));
         EXPECT_OK(tutti_work_release(works[1]));
     }
     reach(&turn, STOP);
-    end(&helper);
+    for (int i = 0; i < HELPERS; i++) {
+        end(&helpers[i]);
+    }
     return TUTTI_OK;
 }
 
