@@ -7,7 +7,7 @@
  */
 #include "messages_async.h"
 
-/* ---- nobody waits -------------------------------------------------------------------------------------------------- */
+/* ---- nobody waits ------------------------------------------------------------------------------------------------ */
 
 /* Small sends go on while their rank is in a barrier: the other rank comes there only when it has received them all. */
 static void sends_then_barrier(tutti_group *g, int round)
@@ -105,7 +105,7 @@ static tutti_status one_callback_after_another(tutti_group *g, void *user)
     return TUTTI_OK;
 }
 
-/* ---- late ---------------------------------------------------------------------------------------------------------- */
+/* ---- late -------------------------------------------------------------------------------------------------------- */
 
 static void no_message_comes(tutti_group *g)
 {
@@ -114,7 +114,7 @@ static void no_message_comes(tutti_group *g)
     EXPECT(tutti_recv(g, &t, 0, NEVER, TUTTI_CALL(.timeout_ms = 2 * LONG_MS), NULL) == TUTTI_REVOKED);
 }
 
-/* A thread for messages that has just been started helps with what it finds. Afterwards it sleeps until it is asked to. */
+/* A thread for messages that has just been started helps with what it finds. Afterwards it sleeps until it is asked. */
 static void wake_messages(tutti_group *g)
 {
     struct told told = {.calls = 0};
@@ -183,7 +183,7 @@ static tutti_status late_before_synchronous(tutti_group *g, void *user)
     return TUTTI_OK;
 }
 
-/* ---- forms of messages --------------------------------------------------------------------------------------------- */
+/* ---- forms of messages ------------------------------------------------------------------------------------------- */
 
 /* recv_alloc goes on without its handle: what it delivers is the caller's, what is withdrawn leaves nothing. */
 static tutti_status released_while_running(tutti_group *g, void *user)

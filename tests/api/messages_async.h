@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the tests of asynchronous messages share. The ranks are threads of one process and tell one another by atomics how
- * far they are. A defect shows as an expectation that fails when a deadline or the patience below ends, or as the timeout
- * of the test.
+ * What the tests of asynchronous messages share. The ranks are threads of one process and tell one another by atomics
+ * how far they are. A defect shows as an expectation that fails when a deadline or the patience below ends, or as the
+ * timeout of the test.
  */
 #ifndef TESTS_API_MESSAGES_ASYNC_H
 #define TESTS_API_MESSAGES_ASYNC_H

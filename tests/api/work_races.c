@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Works in the hands of several threads, and operations that become late in the queue: who may run what, and that nothing
- * is forgotten. The ranks are threads of this process and tell one another by atomics how far they are. A defect shows as
- * an expectation that fails when a deadline or the patience below ends, or as the timeout of the test. Where only chance
- * brings two threads together, there are many rounds.
+ * Works in the hands of several threads, and operations that become late in the queue: who may run what, and that
+ * nothing is forgotten. Ranks are threads of this process and tell one another by atomics how far they are. A defect
+ * shows as an expectation that fails when a deadline or the patience below ends, or as the timeout of the test. Where
+ * only chance brings two threads together, there are many rounds.
  *
  * tutti-test: timeout=240
  */
@@ -52,12 +52,12 @@ static void reach(_Atomic int *counter, int value)
 
 /* ---- rounds ---- */
 
-enum { BUDGET_MS = 300, STOP = INT_MAX };
+enum { STOP = INT_MAX };
 
-/* Rank 0 says in `turn` which round it is in, and goes on as long as it likes. */
-static bool wants_another(int round, int rounds, int64_t begun_ms)
+/* Rank 0 says in `turn` which round it is in, and goes on until it has had enough of either. */
+static bool wants_another(int round, int rounds, int64_t begun_ms, int64_t budget_ms)
 {
-    return round <= rounds && now_ms() - begun_ms < BUDGET_MS;
+    return round <= rounds && now_ms() - begun_ms < budget_ms;
 }
 
 /* Rank 1: whether this round comes. */
@@ -98,7 +98,7 @@ static void count(tutti_status status, const tutti_error *error, void *user)
     atomic_fetch_add((_Atomic int *)user, 1);
 }
 
-/* ---- late in the queue --------------------------------------------------------------------------------------------- */
+/* ---- late in the queue ------------------------------------------------------------------------------------------- */
 
 enum { CHAIN = 4, LATE = 1 };
 
@@ -155,7 +155,7 @@ static tutti_status late_in_step(tutti_group *world, void *user)
     return TUTTI_OK;
 }
 
-/* ---- two threads, one work ----------------------------------------------------------------------------------------- */
+/* ---- two threads, one work --------------------------------------------------------------------------------------- */
 
 /* A thread that does the same with every work it is given, once. */
 struct second {
@@ -207,8 +207,8 @@ static void wait_for_it(tutti_work *work)
     EXPECT_OK(tutti_work_wait(work, TUTTI_FOREVER));
 }
 
-/* Several threads wait for the first of two operations. None may be caught in the second one, which rank 1 joins only when
- * all have returned. */
+/* Several threads wait for the first of two operations. None may be caught in the second one, which rank 1 joins only
+ * when all have returned. */
 static tutti_status nothing_behind(tutti_group *g, void *user)
 {
     (void)user;
@@ -231,7 +231,7 @@ static tutti_status nothing_behind(tutti_group *g, void *user)
         begin(&helpers[i], wait_for_it);
     }
     int64_t begun_ms = now_ms();
-    for (int round = 1; wants_another(round, 20000, begun_ms); round++) {
+    for (int round = 1; wants_another(round, 20000, begun_ms, 700); round++) {
         tutti_work *works[2];
         EXPECT_OK(start_add(g, &x, &sums[0], LONG_MS, &works[0]));
         EXPECT_OK(start_add(g, &x, &sums[1], LONG_MS, &works[1]));
@@ -256,7 +256,7 @@ static tutti_status nothing_behind(tutti_group *g, void *user)
     return TUTTI_OK;
 }
 
-/* ---- pushes -------------------------------------------------------------------------------------------------------- */
+/* ---- pushes ------------------------------------------------------------------------------------------------------ */
 
 enum { LIMIT, TOKEN, DESCRIPTOR, WAYS };
 
@@ -302,7 +302,7 @@ static void push(tutti_group *g, bool message, int way, _Atomic int *turn)
     EXPECT_OK(tutti_cancel_token_create(NULL, TUTTI_FOREVER, &token, NULL));
     begin(&looker, look_a_while);
     int64_t begun_ms = now_ms();
-    for (int round = 1; wants_another(round, 5000, begun_ms); round++) {
+    for (int round = 1; wants_another(round, 5000, begun_ms, 200); round++) {
         tutti_work *work;
         EXPECT_OK(message ? tutti_recv_async(g, &out, 1, 5, TUTTI_CALL(.timeout_ms = LONG_MS), NULL, &work)
                           : start_add(g, &x, &y, LONG_MS, &work));
@@ -329,7 +329,7 @@ static tutti_status pushes(tutti_group *g, void *user)
     return TUTTI_OK;
 }
 
-/* ---- looks --------------------------------------------------------------------------------------------------------- */
+/* ---- looks ------------------------------------------------------------------------------------------------------- */
 
 /* A lane's thread that has just been started runs what it finds. Afterwards it does so only when it is asked to. */
 static void wake_lane(tutti_group *g)
@@ -392,7 +392,7 @@ static tutti_status looks_never_wait(tutti_group *world, void *user)
     return TUTTI_OK;
 }
 
-/* ---- waits in callbacks -------------------------------------------------------------------------------------------- */
+/* ---- waits in callbacks ------------------------------------------------------------------------------------------ */
 
 struct visit {
     tutti_work *ended;
