@@ -13,7 +13,7 @@
 
 TUTTI_BEGIN_DECLS
 
-#define TUTTI_BACKEND_ABI 2u
+#define TUTTI_BACKEND_ABI 3u
 
 /** Capabilities: promises that `tutti check` asserts. */
 enum {
@@ -22,6 +22,7 @@ enum {
     TUTTI_CAP_SAME_BITS = 1 << 2,    /* the same bits on every rank and in every run                      */
     TUTTI_CAP_CHECKS_CALLS = 1 << 3, /* differing calls give MISMATCH instead of a hang or a wrong result */
     TUTTI_CAP_CANCEL = 1 << 4,       /* an operation that has not begun can be cancelled on all ranks together */
+    TUTTI_CAP_HEAP = 1 << 5,         /* a fact: memory of tutti_alloc and tutti_register spares it copies */
     TUTTI_CAP_ONE_PROCESS = 1 << 8,  /* a fact, not a promise: all ranks must be threads of one process  */
     TUTTI_CAP_ONE_HOST = 1 << 9      /* likewise: all ranks must be on one host                           */
 };
@@ -110,7 +111,19 @@ typedef struct tutti_open_info {
     /* The value of a setting ("shm.window") after struct, environment and default; NULL if there is no such key. */
     const char *(*setting)(const void *settings, const char *key);
     const void *settings;
+    /* What open returned for the group that this one is made from, if the same backend runs both; else NULL. It may be
+     * closed first. */
+    void *parent_state;
 } tutti_open_info;
+
+/** How the ranks of a group agree while they run a collective of the heap: hands `bytes` bytes of every rank to all, in
+ *  rank order; `all` has room for all of them. A failure is the group's. At most 1024 bytes. */
+typedef struct tutti_exchange {
+    uint32_t size;
+    uint32_t reserved;
+    void *self;
+    tutti_status (*gather)(void *self, const void *mine, size_t bytes, void *all, tutti_error *error);
+} tutti_exchange;
 
 /** The functions of a backend. Optional ones may be NULL. `state` is what open returned. `error` is never NULL in run,
  *  run_p2p and probe; elsewhere it may be. */
@@ -166,6 +179,16 @@ typedef struct tutti_backend_ops {
     int32_t (*cancel_p2p)(void *state, void *batch);
     /** The status of a batch that has ended; frees it. */
     tutti_status (*end_p2p)(void *state, void *batch, tutti_error *error);
+
+    /* Optional, all or none: the heap (tutti/memory.h). Called only if the group's capabilities have TUTTI_CAP_HEAP;
+     * without it the core gives ordinary memory. `bytes` may be 0; `memory` (of register: unless bytes is 0) and `error`
+     * are not NULL. */
+
+    tutti_status (*alloc)(void *state, size_t bytes, const tutti_exchange *exchange, void **memory, tutti_error *error);
+    tutti_status (*release)(void *state, void *memory, tutti_error *error);
+    tutti_status (*register_memory)(void *state, void *memory, size_t bytes, const tutti_exchange *exchange,
+                                    tutti_error *error);
+    tutti_status (*unregister_memory)(void *state, void *memory, const tutti_exchange *exchange, tutti_error *error);
 } tutti_backend_ops;
 
 /** A backend. All of it is constant and lives as long as the process. */

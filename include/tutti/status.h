@@ -100,7 +100,11 @@ enum {
     X(INIT, 14, "init")                                                                                                \
     X(CREATE, 15, "group_create")                                                                                      \
     X(SPLIT, 16, "group_split")                                                                                        \
-    X(DESTROY, 17, "group_destroy")
+    X(DESTROY, 17, "group_destroy")                                                                                    \
+    X(ALLOC, 18, "alloc")                                                                                              \
+    X(FREE, 19, "free")                                                                                                \
+    X(REGISTER, 20, "register")                                                                                        \
+    X(UNREGISTER, 21, "unregister")
 
 typedef int32_t tutti_operation;
 enum {

@@ -19,6 +19,7 @@
 #include <tutti/config.h>
 #include <tutti/events.h>
 #include <tutti/group.h>
+#include <tutti/memory.h>
 #include <tutti/overlap.h>
 #include <tutti/p2p.h>
 #include <tutti/queue.h>

@@ -97,13 +97,13 @@ static int64_t number(const tutti_open_info *info, const char *key)
     return text ? strtoll(text, NULL, 10) : -1;
 }
 
-struct tti_layout tti_ops_layout(const tutti_open_info *info)
+void tti_ops_tuning(const tutti_open_info *info, struct tti_tuning *tuning)
 {
-    size_t window = (size_t)number(info, "engine.window");
-    size_t least = (size_t)info->world_size * 128; /* scatter and all_to_all give each rank a slot of a window */
-    window = window < least ? least : window;
-    window = (window + TTI_PAGE - 1) / TTI_PAGE * TTI_PAGE;
-    return tti_layout_make(info->world_size, info->lanes, window);
+    const struct tti_tuning_wishes wishes = {.stage = number(info, "engine.stage"),
+                                             .window = number(info, "engine.window"),
+                                             .one_shot = number(info, "engine.one_shot"),
+                                             .zero_copy = number(info, "engine.zero_copy_bytes")};
+    tti_tuning_make(info->world_size, &wishes, tuning);
 }
 
 void tti_ops_options(const tutti_open_info *info, struct tti_engine_options *options)

@@ -42,8 +42,8 @@ tutti_status tti_ops_failure(void *state, tutti_error *error);
     (TUTTI_CAP_RANK_ORDER | TUTTI_CAP_ROUND_ONCE | TUTTI_CAP_SAME_BITS | TUTTI_CAP_CHECKS_CALLS | TUTTI_CAP_CANCEL |   \
      TUTTI_CAP_ONE_HOST)
 
-/* The layout of a group from its size and the "engine.*" settings, and what these say of the options. */
-struct tti_layout tti_ops_layout(const tutti_open_info *info);
+/* The numbers for a group from its size and the "engine.*" settings, and what these say of the options. */
+void tti_ops_tuning(const tutti_open_info *info, struct tti_tuning *tuning);
 void tti_ops_options(const tutti_open_info *info, struct tti_engine_options *options);
 
 #endif

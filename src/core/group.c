@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "core/memory.h"
 #include "core/registry.h"
 
 #define HELLO_MAGIC       0x74757475u
@@ -37,6 +38,7 @@ struct hello {
     char backend[40];
     char window[24];
     char zero_copy[8];
+    char heap[8];
     char available[400]; /* names of the backends that can be used here, each followed by a blank */
 };
 
@@ -82,6 +84,7 @@ static void fill_hello(const struct tti_group_plan *plan, const char *backend, s
     snprintf(h->backend, sizeof(h->backend), "%s", backend);
     snprintf(h->window, sizeof(h->window), "%.20s", tti_setting(&plan->settings, TTI_SET_ENGINE_WINDOW));
     snprintf(h->zero_copy, sizeof(h->zero_copy), "%.7s", tti_setting(&plan->settings, TTI_SET_ENGINE_ZERO_COPY));
+    snprintf(h->heap, sizeof(h->heap), "%.7s", tti_setting(&plan->settings, TTI_SET_ENGINE_HEAP));
     for (size_t i = 0; tutti_backend_at(i); i++) {
         char why[200];
         size_t used = strlen(h->available);
@@ -160,6 +163,7 @@ static tutti_status look_at_hello(const struct tti_group_plan *plan, void *recor
     h->backend[sizeof(h->backend) - 1] = '\0';
     h->window[sizeof(h->window) - 1] = '\0';
     h->zero_copy[sizeof(h->zero_copy) - 1] = '\0';
+    h->heap[sizeof(h->heap) - 1] = '\0';
     h->available[sizeof(h->available) - 1] = '\0';
     tutti_status status = tti_registry_choice(tti_setting(&plan->settings, TTI_SET_BACKEND), wish, sizeof(wish), error);
     if (status != TUTTI_OK) {
@@ -185,6 +189,10 @@ static tutti_status look_at_hello(const struct tti_group_plan *plan, void *recor
     if (strcmp(h->zero_copy, tti_setting(&plan->settings, TTI_SET_ENGINE_ZERO_COPY)) != 0) {
         return tti_error_set(error, TUTTI_MISMATCH, "rank %d has engine.zero_copy %s, but rank %d has not", r,
                              h->zero_copy, plan->rank);
+    }
+    if (strcmp(h->heap, tti_setting(&plan->settings, TTI_SET_ENGINE_HEAP)) != 0) {
+        return tti_error_set(error, TUTTI_MISMATCH, "rank %d has engine.heap %s, but rank %d has not", r, h->heap,
+                             plan->rank);
     }
     return TUTTI_OK;
 }
@@ -281,7 +289,9 @@ static tutti_status open_backend(struct tti_group *g, const struct tti_group_pla
                             .native_communicator = plan->native_communicator,
                             .global_ranks = g->global_ranks,
                             .setting = tti_setting_by_key,
-                            .settings = &g->settings};
+                            .settings = &g->settings,
+                            .parent_state =
+                                plan->parent && plan->parent->backend == g->backend ? plan->parent->state : NULL};
     return status != TUTTI_OK ? status : g->backend->ops->open(&info, &g->state, error);
 }
 
@@ -402,7 +412,9 @@ static tutti_status prepare(const struct tti_group_plan *plan, struct tti_group 
                              tti_setting(&plan->settings, TTI_SET_DEVICE));
     }
     struct tti_group *g = calloc(1, sizeof(*g));
-    if (!g || !(g->global_ranks = calloc((size_t)plan->size, sizeof(*g->global_ranks)))) {
+    struct tti_pool *pool = plan->parent ? tti_pool_retain(plan->parent->pool) : tti_pool_create();
+    if (!g || !pool || !(g->global_ranks = calloc((size_t)plan->size, sizeof(*g->global_ranks)))) {
+        tti_pool_release(pool);
         free(g);
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group of %d ranks", plan->size);
     }
@@ -423,6 +435,7 @@ static tutti_status prepare(const struct tti_group_plan *plan, struct tti_group 
     tti_events_list_init(&g->events);
     pthread_mutex_init(&g->names_lock, NULL);
     tti_rendezvous_open(&g->rendezvous, plan->store, plan->name);
+    g->pool = pool;
     *group = g;
     return TUTTI_OK;
 }
@@ -447,6 +460,7 @@ void tti_group_free(struct tti_group *g)
         free(g->lists);
         g->lists = next;
     }
+    tti_pool_release(g->pool);
     tti_rendezvous_close(&g->rendezvous);
     tti_events_list_free(&g->events);
     pthread_mutex_destroy(&g->callback_lock);

@@ -31,6 +31,7 @@ struct tti_group {
     int32_t *global_ranks; /* size entries: ranks in the world */
     const tutti_backend *backend;
     void *state;
+    struct tti_pool *pool; /* memory of tutti_alloc, if the backend has no heap */
     struct tti_settings settings;
     struct tti_rendezvous rendezvous; /* private keys of this group; keeps the store */
     struct tti_lane_queue lane_queues[TUTTI_MAX_LANES];
@@ -48,6 +49,7 @@ struct tti_group_plan {
     int32_t size;
     const int32_t *global_ranks; /* NULL: 0, 1, 2, ... */
     tutti_operation operation;   /* INIT, CREATE or SPLIT, for messages */
+    struct tti_group *parent;    /* NULL for INIT */
     void *native_communicator;
     struct tti_settings settings;
     struct tti_store *store;

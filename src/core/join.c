@@ -174,6 +174,7 @@ tutti_status tti_join_list(struct tti_group *parent, const int32_t *ranks, int32
     struct tti_group_plan plan = {.rank = own,
                                   .size = count,
                                   .operation = TUTTI_OP_CREATE,
+                                  .parent = parent,
                                   .store = parent->rendezvous.store,
                                   .native_communicator = config ? config->native_communicator : NULL};
     tutti_status status = tti_settings_resolve(config, &parent->settings, &plan.settings, error);

@@ -29,12 +29,31 @@ static const tutti_config_key_info table[TTI_SETTINGS] = {
          "where the ranks meet: unix:NAME, tcp://HOST:PORT, file:PATH, memory:NAME; empty = by the launcher", 0, 0},
     [TTI_SET_TIMEOUT_MS] = {0, TUTTI_CONFIG_INT, "timeout_ms", "TUTTI_TIMEOUT_MS", "300000", "",
                             "deadline of every call in milliseconds; -1 = for ever", -1, 365 * DAY_MS},
+    [TTI_SET_ENGINE_HEAP] = {0, TUTTI_CONFIG_BOOL, "engine.heap", "TUTTI_ENGINE_HEAP", "1", "",
+                             "memory of tutti_alloc and tutti_register is shared by the ranks; no = it is ordinary "
+                             "memory",
+                             0, 1},
+    [TTI_SET_ENGINE_HEAP_CAPACITY] = {0, TUTTI_CONFIG_BYTES, "engine.heap_capacity", "TUTTI_ENGINE_HEAP_CAPACITY", "0",
+                                      "",
+                                      "most that tutti_alloc gives a rank, in bytes of address space; 0 = as much as "
+                                      "the machine has memory",
+                                      0, INT64_C(1) << 40},
+    [TTI_SET_ENGINE_ONE_SHOT] = {0, TUTTI_CONFIG_INT, "engine.one_shot", "TUTTI_ENGINE_ONE_SHOT", "-1", "",
+                                 "all_reduce: up to so many bytes every rank folds everything; -1 = by this machine",
+                                 -1, 64 * KIB *KIB},
     [TTI_SET_ENGINE_SPIN_US] = {0, TUTTI_CONFIG_INT, "engine.spin_us", "TUTTI_ENGINE_SPIN_US", "-1", "",
                                 "microseconds of spinning before a waiting rank yields; -1 = by ranks per CPU", -1,
                                 1000000},
-    [TTI_SET_ENGINE_WINDOW] = {0, TUTTI_CONFIG_BYTES, "engine.window", "TUTTI_ENGINE_WINDOW", "262144", "",
-                               "bytes of one staging window; larger messages are pipelined through four of them",
-                               16 * KIB, 64 * KIB *KIB},
+    [TTI_SET_ENGINE_STAGE] =
+        {0, TUTTI_CONFIG_BYTES, "engine.stage", "TUTTI_ENGINE_STAGE", "0", "",
+         "bytes of the ring through which a rank passes private tensors, for each lane; 0 = by this "
+         "machine",
+         256 * KIB, 1024 * KIB *KIB},
+    [TTI_SET_ENGINE_WINDOW] =
+        {0, TUTTI_CONFIG_BYTES, "engine.window", "TUTTI_ENGINE_WINDOW", "0", "",
+         "bytes of a tensor that are staged in one step, at most a sixteenth of the stage; 0 = by "
+         "this machine",
+         16 * KIB, 64 * KIB *KIB},
     [TTI_SET_ENGINE_YIELD_US] = {0, TUTTI_CONFIG_INT, "engine.yield_us", "TUTTI_ENGINE_YIELD_US", "-1", "",
                                  "microseconds of yielding before a waiting rank sleeps; -1 = by ranks per CPU", -1,
                                  1000000},
@@ -42,6 +61,11 @@ static const tutti_config_key_info table[TTI_SETTINGS] = {
                                   "read and write the tensors of other ranks where they lie, if they can be reached "
                                   "(threads)",
                                   0, 1},
+    [TTI_SET_ENGINE_ZERO_COPY_BYTES] = {0, TUTTI_CONFIG_INT, "engine.zero_copy_bytes", "TUTTI_ENGINE_ZERO_COPY_BYTES",
+                                        "-1", "",
+                                        "from so many bytes on tensors in the heap are read and written where they lie; "
+                                        "-1 = by this machine",
+                                        -1, 64 * KIB *KIB},
     [TTI_SET_FAULT_BACKEND] = {0, TUTTI_CONFIG_STRING, "fault.backend", "TUTTI_FAULT_BACKEND", "shm", "",
                                "the backend that backend fault wraps", 0, 0},
     [TTI_SET_FAULT_RULES] =

@@ -1,57 +1,38 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * all_gather, plain and with parts of different length: everybody stages its part window by window and copies the
- * others' windows to their places. Bytes a rank: 2m in, 2(n - m) out, 2m for the own part (m the part, n all parts); one
- * epoch a window. Window k+1 is staged before the others' window k is copied.
- *
- * Phases: k when window k is there (the arrival says 0). Window k has been read by all when they publish k + 2, which
- * they do after copying it.
+ * all_gather, plain and with parts of different length: an exchange in which everybody stages its part, and copies the
+ * others' parts to their places. Bytes a rank: 2n + m (n all parts, m the own one; 2n in place), the least that copying in
+ * and out allows.
  */
 #include "engine/internal.h"
 
-static tutti_status copy_in(struct tti_lane *lane, const tutti_op *op, size_t bytes, size_t windows, size_t k)
+#define PIECE 65536u /* of the own part, in a step */
+
+static void pack(struct tti_lane *lane, const struct tti_exchange *x, size_t k, unsigned char *span)
 {
-    size_t window = lane->engine->layout.window;
-    unsigned char *staging;
-    tutti_status status = tti_stage_acquire(lane, (uint32_t)k, &staging);
-    if (status == TUTTI_OK) {
-        size_t n = tti_cut(bytes, window, k);
-        tti_copy(staging, n ? (const unsigned char *)op->src + k * window : NULL, n);
-        tti_stage_stamp(lane, (uint32_t)k, k + 2 < windows ? k + 2 : TTI_PHASE_FINAL, -1);
-    }
-    return status;
+    size_t n = tti_cut(tti_part_bytes(&x->op->recv_parts, lane->engine->rank), x->piece, k);
+    tti_move(lane, span, n ? (const unsigned char *)x->op->src + k * x->piece : NULL, n);
+}
+
+static void take(struct tti_lane *lane, const struct tti_exchange *x, size_t k, int peer)
+{
+    const tutti_parts *parts = &x->op->recv_parts;
+    size_t n = tti_cut(tti_part_bytes(parts, peer), x->piece, k);
+    tti_part_write(lane, x->op->dst, parts, peer, k * x->piece, tti_stage_peer(lane, peer, k), n);
 }
 
 static tutti_status staged(struct tti_lane *lane, const tutti_op *op, size_t most)
 {
-    struct tti_engine *e = lane->engine;
-    size_t window = e->layout.window;
-    size_t windows = (most + window - 1) / window;
-    size_t own = tti_part_bytes(&op->recv_parts, e->rank);
-    tutti_status ready = tti_stage_commit(lane);
-    tutti_status status = ready == TUTTI_OK ? copy_in(lane, op, own, windows, 0) : TUTTI_OK;
-    if (status != TUTTI_OK || (status = tti_arrive_staged(lane, (uint32_t)ready)) != TUTTI_OK ||
-        (status = tti_await_all(lane)) != TUTTI_OK || (status = tti_attributes_all(lane)) != TUTTI_OK) {
-        return status;
+    size_t own = tti_part_bytes(&op->recv_parts, lane->engine->rank);
+    size_t piece = most < PIECE ? most : PIECE;
+    piece = piece < lane->engine->tuning.window ? piece : lane->engine->tuning.window;
+    const struct tti_exchange x = {
+        .op = op, .stride = piece, .steps = (most + piece - 1) / piece, .piece = piece, .pack = pack, .take = take};
+    tutti_status status = tti_exchange_run(lane, &x);
+    if (status == TUTTI_OK) {
+        tti_part_write(lane, op->dst, &op->recv_parts, lane->engine->rank, 0, op->src, own);
     }
-    for (size_t k = 0; k < windows; k++) {
-        if (k + 1 < windows) {
-            if ((status = copy_in(lane, op, own, windows, k + 1)) != TUTTI_OK) {
-                return status;
-            }
-            tti_advance(lane, k + 1);
-        }
-        for (int i = 1; i < e->size; i++) {
-            int peer = (e->rank + i) % e->size;
-            if (k > 0 && (status = tti_wait_phase(lane, peer, k)) != TUTTI_OK) {
-                return status;
-            }
-            size_t n = tti_cut(tti_part_bytes(&op->recv_parts, peer), window, k);
-            tti_part_write(op->dst, &op->recv_parts, peer, k * window, tti_stage_peer(lane, peer, (uint32_t)k), n);
-        }
-    }
-    tti_part_write(op->dst, &op->recv_parts, e->rank, 0, op->src, own);
-    return TUTTI_OK;
+    return status;
 }
 
 tutti_status tti_run_all_gather(struct tti_lane *lane, const tutti_op *op)
@@ -65,7 +46,7 @@ tutti_status tti_run_all_gather(struct tti_lane *lane, const tutti_op *op)
         return status;
     }
     for (int r = 0; r < e->size; r++) {
-        tti_part_write(op->dst, &op->recv_parts, r, 0, tti_payload(lane, r), tti_part_bytes(&op->recv_parts, r));
+        tti_part_write(lane, op->dst, &op->recv_parts, r, 0, tti_payload(lane, r), tti_part_bytes(&op->recv_parts, r));
     }
     return TUTTI_OK;
 }

@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * all_reduce.
+ * all_reduce, by size and number of ranks:
  *
- * Inline (up to 100 bytes): everybody reads every line and folds everything. One epoch.
- *
+ * Inline: everybody reads every line and folds everything. One epoch.
+ * One-shot: everybody stages the vector, and folds everything. One epoch; bytes loaded and stored a rank: (P + 3)n.
  * Two-shot (up to a window) and pipelined (above): the vector is cut into windows, a window into one slice per rank.
- *   1. copy the window into staging, all but the own slice              publish I(k)
- *   2. when all have, fold the own slice from everybody's staging        publish R(k)
+ *   1. stage the window, all but the own slice                             publish I(k)
+ *   2. when all have, fold the own slice from everybody's stage            publish R(k)
  *   3. when all have, copy the others' slices of the result out
- * The copy-in of window k+1 comes before step 2 of window k, so that the others find it ready. Bytes loaded and stored a
- * rank: 5n - 2n/P, the least that copying in and out allows (the own slice is read where it lies); two epochs a window.
+ * Bytes: 5n - 2n/P, the least that copying in and out allows (the own slice is read where it lies); two epochs a window,
+ * but nobody waits for them as long as all go on at the same speed: step 2 of a window comes after step 1 of the next one,
+ * and step 3 after step 2 of the next one.
+ *
  * The fold takes all P sources at once and in rank order, so every rank gets the same bits, whatever the class.
  * Movement-avoiding reductions: Peng et al., SC'23; the slices: Rabenseifner 2004.
  *
- * Phases of window k: I(k) = 2k, R(k) = 2k + 3, published in the order I0 (the arrival) I1 R0 I2 R1 ... FINAL. Window
- * numbers: in(0) = 0, in(k) = 2k - 1, out(k) = 2k + 2. in(k) has been read by all at R(k), out(k) at I(k + 2).
+ * Zero-copy: direct.c. Who exposes its tensors stages window 0 only when it knows that others do not.
+ *
+ * Phases of window k: I(k) = 2k + 1, R(k) = 2k + 4, published in the order I0 (the arrival) I1 R0 I2 R1 ... A span holds the
+ * window and behind it the own slice of the result. It has been read by all when they publish I(k + 3).
  */
 #include "engine/internal.h"
-#include "kernels/kernels.h"
 
 struct plan {
     size_t element;
@@ -31,77 +34,79 @@ struct slice {
     size_t bytes;
 };
 
-static struct slice slice_of(const struct plan *p, size_t window_bytes, int size, int rank)
+static size_t window_bytes(const struct plan *p, size_t k)
 {
-    /* multiples of a cache line, so that two ranks never write one line of the result */
-    size_t each = (window_bytes / p->element + (size_t)size - 1) / (size_t)size * p->element;
-    each = (each + 63) / 64 * 64;
+    return tti_cut(p->bytes, p->window, k);
+}
+
+/* Multiples of a cache line, so that two ranks never write one line of the result. */
+static size_t slice_bytes(const struct plan *p, size_t bytes, int size)
+{
+    size_t each = (bytes / p->element + (size_t)size - 1) / (size_t)size * p->element;
+    return (each + 63) / 64 * 64;
+}
+
+static struct slice slice_of(const struct plan *p, size_t k, int size, int rank)
+{
+    size_t bytes = window_bytes(p, k);
+    size_t each = slice_bytes(p, bytes, size);
     size_t from = each * (size_t)rank;
-    from = from < window_bytes ? from : window_bytes;
-    size_t left = window_bytes - from;
+    from = from < bytes ? from : bytes;
+    size_t left = bytes - from;
     return (struct slice){.from = from, .bytes = each < left ? each : left};
 }
 
-static size_t window_bytes(const struct plan *p, size_t k)
+static uint64_t staged_phase(size_t k)
 {
-    size_t left = p->bytes - k * p->window;
-    return left < p->window ? left : p->window;
+    return 2 * k + 1;
 }
 
-static uint32_t in_window(size_t k)
+static uint64_t reduced_phase(size_t k)
 {
-    return (uint32_t)(k == 0 ? 0 : 2 * k - 1);
+    return 2 * k + 4;
 }
 
-static uint32_t out_window(size_t k)
+static size_t result_at(const struct plan *p)
 {
-    return (uint32_t)(2 * k + 2);
+    return (p->window + 63) / 64 * 64;
 }
 
-static uint64_t read_by_all(const struct plan *p, size_t k)
+static tutti_status stage(struct tti_lane *lane, const tutti_op *op, const struct plan *p, size_t k,
+                          unsigned char **span)
 {
-    return k + 2 < p->windows ? 2 * (k + 2) : TTI_PHASE_FINAL;
-}
-
-static tutti_status copy_in(struct tti_lane *lane, const tutti_op *op, const struct plan *p, size_t k)
-{
-    unsigned char *window;
-    tutti_status status = tti_stage_acquire(lane, in_window(k), &window);
+    tutti_status status = tti_stage_acquire(lane, k, span);
     if (status != TUTTI_OK) {
         return status;
     }
     const unsigned char *src = (const unsigned char *)op->src + k * p->window;
-    size_t bytes = window_bytes(p, k);
-    struct slice own = slice_of(p, bytes, lane->engine->size, lane->engine->rank);
-    tti_copy(window, src, own.from);
+    struct slice own = slice_of(p, k, lane->engine->size, lane->engine->rank);
     size_t behind = own.from + own.bytes;
-    tti_copy(window + behind, src + behind, bytes - behind);
-    tti_stage_stamp(lane, in_window(k), 2 * k + 3, -1);
+    tti_move(lane, *span, src, own.from);
+    tti_move(lane, *span + behind, src + behind, window_bytes(p, k) - behind);
+    tti_stage_stamp(lane, k + 3 < p->windows ? staged_phase(k + 3) : TTI_PHASE_NEXT, -1);
     return TUTTI_OK;
 }
 
-static tutti_status reduce_own(struct tti_lane *lane, const tutti_op *op, const struct plan *p, size_t k)
+static tutti_status fold_own(struct tti_lane *lane, const tutti_op *op, const struct plan *p, size_t k,
+                             unsigned char *span)
 {
     struct tti_engine *e = lane->engine;
-    unsigned char *window;
-    tutti_status status = tti_stage_acquire(lane, out_window(k), &window);
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    struct slice own = slice_of(p, window_bytes(p, k), e->size, e->rank);
-    if (own.bytes > 0) {
-        size_t at = k * p->window + own.from;
-        for (int r = 0; r < e->size; r++) {
-            lane->sources[r] = tti_stage_peer(lane, r, in_window(k)) + own.from;
+    struct slice own = slice_of(p, k, e->size, e->rank);
+    size_t at = k * p->window + own.from;
+    unsigned char *result = (unsigned char *)op->dst + at;
+    for (int r = 0; r < e->size; r++) {
+        if (r != e->rank) {
+            tutti_status status = tti_await_span(lane, r, k, staged_phase(k));
+            if (status != TUTTI_OK) {
+                return status;
+            }
         }
-        lane->sources[e->rank] = (const unsigned char *)op->src + at;
-        struct tti_fold fold = {
-            .dtype = op->dtype, .op = op->redop, .scales = op->redop == TUTTI_PREMUL_SUM ? lane->scales : NULL};
-        unsigned char *result = (unsigned char *)op->dst + at;
-        tti_fold(result, lane->sources, (size_t)e->size, own.bytes / p->element, &fold);
-        tti_copy(window + own.from, result, own.bytes);
+        lane->sources[r] = tti_stage_peer(lane, r, k) + own.from;
     }
-    tti_stage_stamp(lane, out_window(k), read_by_all(p, k), -1);
+    lane->sources[e->rank] = (const unsigned char *)op->src + at;
+    tti_reduce(lane, result, own.bytes);
+    tti_move(lane, span + result_at(p), result, own.bytes);
+    tti_advance(lane, reduced_phase(k));
     return TUTTI_OK;
 }
 
@@ -111,56 +116,80 @@ static tutti_status copy_out(struct tti_lane *lane, const tutti_op *op, const st
     unsigned char *dst = (unsigned char *)op->dst + k * p->window;
     for (int i = 1; i < e->size; i++) {
         int peer = (e->rank + i) % e->size; /* everybody starts elsewhere */
-        tutti_status status = tti_wait_phase(lane, peer, 2 * k + 3);
+        tutti_status status = tti_wait_phase(lane, peer, reduced_phase(k));
         if (status != TUTTI_OK) {
             return status;
         }
-        struct slice s = slice_of(p, window_bytes(p, k), e->size, peer);
-        tti_copy(dst + s.from, tti_stage_peer(lane, peer, out_window(k)) + s.from, s.bytes);
+        struct slice s = slice_of(p, k, e->size, peer);
+        tti_move(lane, dst + s.from, tti_stage_peer(lane, peer, k) + result_at(p), s.bytes);
     }
     return TUTTI_OK;
 }
 
-static tutti_status pipelined(struct tti_lane *lane, const tutti_op *op, const struct plan *p)
+static tutti_status sliced(struct tti_lane *lane, const tutti_op *op, const struct plan *p)
 {
-    tutti_status ready = tti_stage_commit(lane);
-    tutti_status status = ready == TUTTI_OK ? copy_in(lane, op, p, 0) : TUTTI_OK;
+    unsigned char *spans[2] = {NULL, NULL}; /* of this window and the next */
+    tutti_status ready = tti_stage_begin(lane, result_at(p) + slice_bytes(p, p->window, lane->engine->size));
+    tutti_status status = ready == TUTTI_OK && !lane->exposed ? stage(lane, op, p, 0, &spans[0]) : TUTTI_OK;
     if (status != TUTTI_OK || (status = tti_arrive_staged(lane, (uint32_t)ready)) != TUTTI_OK ||
         (status = tti_await_all(lane)) != TUTTI_OK || (status = tti_attributes_all(lane)) != TUTTI_OK) {
         return status;
     }
-    for (size_t k = 0; k < p->windows; k++) {
-        if (k + 1 < p->windows) {
-            if ((status = copy_in(lane, op, p, k + 1)) != TUTTI_OK) {
+    if (tti_all_expose(lane)) {
+        return tti_run_direct(lane, op);
+    }
+    for (size_t k = lane->exposed ? 0 : 1; k < p->windows + 2; k++) {
+        if (k < p->windows) {
+            if ((status = stage(lane, op, p, k, &spans[k % 2])) != TUTTI_OK) {
                 return status;
             }
-            tti_advance(lane, 2 * (k + 1));
+            tti_advance(lane, staged_phase(k));
         }
-        if (k > 0 && (status = tti_wait_phase_all(lane, 2 * k)) != TUTTI_OK) {
+        if (k >= 1 && k - 1 < p->windows &&
+            (status = fold_own(lane, op, p, k - 1, spans[(k - 1) % 2])) != TUTTI_OK) {
             return status;
         }
-        if ((status = reduce_own(lane, op, p, k)) != TUTTI_OK) {
-            return status;
-        }
-        tti_advance(lane, 2 * k + 3);
-        if ((status = copy_out(lane, op, p, k)) != TUTTI_OK) {
+        if (k >= 2 && (status = copy_out(lane, op, p, k - 2)) != TUTTI_OK) {
             return status;
         }
     }
     return TUTTI_OK;
 }
 
+static void pack_all(struct tti_lane *lane, const struct tti_exchange *x, size_t k, unsigned char *span)
+{
+    (void)k;
+    tti_move(lane, span, x->op->src, x->piece);
+}
+
+static void fold_all(struct tti_lane *lane, const struct tti_exchange *x, size_t k)
+{
+    struct tti_engine *e = lane->engine;
+    for (int r = 0; r < e->size; r++) {
+        lane->sources[r] = tti_stage_peer(lane, r, k);
+    }
+    lane->sources[e->rank] = x->op->src;
+    tti_reduce(lane, x->op->dst, x->piece);
+}
+
 tutti_status tti_run_all_reduce(struct tti_lane *lane, const tutti_op *op)
 {
-    struct plan p = {.element = tutti_dtype_size(op->dtype), .window = lane->engine->layout.window};
+    const struct tti_tuning *tuning = &lane->engine->tuning;
+    struct plan p = {.element = tutti_dtype_size(op->dtype)};
     p.bytes = op->count * p.element;
+    if (tti_is_inline(lane, op)) {
+        tutti_status status = tti_inline_arrive(lane, op->src, p.bytes);
+        if (status == TUTTI_OK && (status = tti_await_all(lane)) == TUTTI_OK) {
+            tti_inline_fold(lane, op->dst, 0, op->count);
+        }
+        return status;
+    }
+    if (p.bytes <= tuning->one_shot) {
+        const struct tti_exchange x = {
+            .op = op, .stride = p.bytes, .steps = 1, .piece = p.bytes, .pack = pack_all, .take_all = fold_all};
+        return tti_exchange_run(lane, &x);
+    }
+    p.window = p.bytes < tuning->window ? p.bytes : tuning->window;
     p.windows = (p.bytes + p.window - 1) / p.window;
-    if (!tti_is_inline(lane, op)) {
-        return pipelined(lane, op, &p);
-    }
-    tutti_status status = tti_inline_arrive(lane, op->src, p.bytes);
-    if (status == TUTTI_OK && (status = tti_await_all(lane)) == TUTTI_OK) {
-        tti_inline_fold(lane, op->dst, 0, op->count);
-    }
-    return status;
+    return sliced(lane, op, &p);
 }

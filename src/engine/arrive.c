@@ -128,13 +128,12 @@ tutti_status tti_arrive(struct tti_lane *lane, const void *payload, size_t bytes
 
 tutti_status tti_arrive_staged(struct tti_lane *lane, uint32_t mark)
 {
-    lane->staged = true;
     struct tti_attributes a = {.mark = mark,
-                               .start = lane->cursor,
+                               .start = (uint32_t)(lane->stage.first % lane->engine->layout.stage / 64),
                                .scale = lane->op->scale,
-                               .input = (uintptr_t)lane->op->src,
-                               .output = (uintptr_t)lane->op->dst};
-    static_assert(sizeof(a) <= TTI_PAYLOAD, "attributes travel in the arrival line");
+                               .input = lane->input,
+                               .output = lane->output};
+    static_assert(offsetof(struct tti_arrival, payload) + sizeof(a) <= 64, "they travel in the sequence's cache line");
     return tti_arrive(lane, &a, sizeof(a));
 }
 
@@ -280,18 +279,17 @@ tutti_status tti_attributes_one(struct tti_lane *lane, int peer)
     struct tti_attributes a;
     memcpy(&a, tti_payload(lane, peer), sizeof(a));
     if (a.mark != TUTTI_OK) {
-        tti_error_set(lane->error, TUTTI_NO_MEMORY, "rank %d has no memory for its staging windows (%zu bytes)", peer,
-                      (size_t)TTI_WINDOWS * lane->engine->layout.window);
+        tti_error_set(lane->error, TUTTI_NO_MEMORY, "rank %d has no memory for its stage (%zu bytes)", peer,
+                      lane->engine->layout.stage);
         lane->error->suspect = peer;
         return TUTTI_NO_MEMORY;
     }
-    lane->starts[peer] = a.start % TTI_WINDOWS;
-    lane->scales[peer] = a.scale;
-    if (lane->engine->direct) { /* threads of this process: as trustworthy as this rank itself */
-        lane->inputs[peer] = (unsigned char *)(uintptr_t)a.input;
-        lane->outputs[peer] = (unsigned char *)(uintptr_t)a.output;
+    lane->starts[peer] = (uint64_t)a.start * 64;
+    if (lane->starts[peer] + lane->stage.stride > lane->engine->layout.stage) { /* never trust what a peer wrote */
+        lane->starts[peer] = 0;
     }
-    return TUTTI_OK;
+    lane->scales[peer] = a.scale;
+    return tti_locate(lane, peer, a.input, a.output);
 }
 
 tutti_status tti_attributes_all(struct tti_lane *lane)

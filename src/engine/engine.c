@@ -23,7 +23,7 @@ void tti_engine_segment_init(unsigned char *segment, const struct tti_layout *la
     h->size = (uint32_t)layout->size;
     h->lanes = (uint32_t)layout->lanes;
     h->pid = (uint32_t)getpid();
-    h->window = layout->window;
+    h->stage = layout->stage;
     h->cpu_limit = tti_cpu_quota();
     static_assert(sizeof(h->cpus) == TTI_CPU_WORDS * sizeof(uint64_t), "one mask");
     tti_cpu_mask(h->cpus);
@@ -42,7 +42,7 @@ tutti_status tti_engine_segment_check(const unsigned char *segment, const struct
                              TTI_LAYOUT_ABI);
     }
     if (h->nonce != nonce || h->rank != (uint32_t)rank || h->size != (uint32_t)layout->size ||
-        h->lanes != (uint32_t)layout->lanes || h->window != layout->window || h->bytes != layout->segment_bytes) {
+        h->lanes != (uint32_t)layout->lanes || h->stage != layout->stage || h->bytes != layout->segment_bytes) {
         return tti_error_set(error, TUTTI_PROTOCOL, "the segment of rank %d belongs to another group", rank);
     }
     return TUTTI_OK;
@@ -93,7 +93,9 @@ tutti_status tti_engine_create(const struct tti_engine_options *options, struct 
     e->rank = options->rank;
     e->size = options->layout.size;
     e->layout = options->layout;
+    e->tuning = options->tuning;
     e->bell = options->bell;
+    e->heap = options->heap;
     e->futex_private = options->threads ? FUTEX_PRIVATE_FLAG : 0;
     e->direct = options->threads && options->direct;
     e->commit = options->commit;
@@ -205,21 +207,20 @@ static void begin_call(struct tti_lane *lane, tutti_op *op)
     lane->started_ns = op->begun_ns;
     lane->deadline_ns = op->begun_ns != 0 ? tti_deadline_ns(op->begun_ns, op->timeout_ms) : 0;
     lane->awaited_call = ++lane->call;
-    lane->staged = false;
+    lane->announces = !tti_kind_waits_for_all(op->kind);
     tti_wait_begin(lane);
     tti_descriptor_make(op, lane->engine->size, lane->descriptor);
 }
 
-static tutti_status end_call(struct tti_lane *lane, const tutti_op *op, tutti_status status)
+static tutti_status end_call(struct tti_lane *lane, tutti_status status)
 {
     /* Nobody may wait for this rank's phases of this call any more: see stage.c. But a rank that has failed with the
-     * group announces nothing: its windows are not what the others' waits would take them for. They see the alarm
-     * instead. Rooted calls announce it even when they used no window: the others may have called something else, with
-     * windows, and returned without noticing. */
+     * group announces nothing: its spans are not what the others' waits would take them for. They see the alarm instead.
+     * Rooted calls announce it even when they used no span: the others may have called something else, with spans, and
+     * returned without noticing. */
     bool failed = status != TUTTI_OK && atomic_load_explicit(&lane->engine->failed, memory_order_acquire) != TUTTI_OK;
-    if (!failed && (lane->staged || status != TUTTI_OK || !tti_kind_waits_for_all(op->kind))) {
+    if (!failed && (lane->announces || status != TUTTI_OK)) {
         tti_advance(lane, TTI_PHASE_FINAL);
-        lane->cursor = (lane->cursor + 1) % TTI_WINDOWS;
     }
     lane->op = NULL;
     return status;
@@ -261,14 +262,20 @@ tutti_status tti_engine_run(struct tti_engine *e, tutti_op *op, tutti_error *err
         status = tti_agree(lane, op);
         if (status != TUTTI_OK) {
             bool own = op->failed != TUTTI_OK && op->failed != TUTTI_CANCELLED && status == TUTTI_MISMATCH;
-            return end_call(lane, op, own ? op->failed : status);
+            return end_call(lane, own ? op->failed : status);
         }
         begin_call(lane, op);
     }
     if (op->failed != TUTTI_OK) {
-        return end_call(lane, op, run_failed(lane, op));
+        return end_call(lane, run_failed(lane, op));
     }
-    return end_call(lane, op, tti_is_direct(lane, op) ? tti_run_direct(lane, op) : run(lane, op));
+    tti_expose(lane, op);
+    status = run(lane, op);
+    if (status != TUTTI_OK && status != TUTTI_MISMATCH && lane->exposed) {
+        tti_ring_alarm(e); /* whoever failed first may not have come to it yet */
+        tti_await_intents(lane);
+    }
+    return end_call(lane, status);
 }
 
 /* ---- small calls in two steps ---------------------------------------------------------------------------------------- */
@@ -316,7 +323,7 @@ tutti_status tti_engine_finish(struct tti_engine *e, tutti_op *op, tutti_error *
     tti_wait_begin(lane); /* perhaps on another thread */
     tutti_status status = runner(op->kind)(lane, op);
     lane->arrived = false;
-    return end_call(lane, op, status);
+    return end_call(lane, status);
 }
 
 void tti_engine_abort(struct tti_engine *e, int32_t lane, const tutti_error *cause)
@@ -328,9 +335,10 @@ size_t tti_engine_describe(struct tti_engine *e, char *text, size_t capacity)
 {
     int n = snprintf(text, capacity,
                      "  engine: shared memory, %s; %.2f ranks per CPU, %u polls then %lld us of yielding before sleep\n"
-                     "  classes: inline up to %u bytes, %s up to %zu, %s above; rank-ordered folds\n",
+                     "  classes: inline up to %u bytes, %s%llu, %s up to %llu, %s above; rank-ordered folds\n",
                      e->futex_private ? "threads" : "processes", e->ranks_per_cpu, e->spin_polls,
-                     (long long)(e->yield_ns / 1000), TTI_PAYLOAD, e->direct ? "zero-copy" : "two-shot",
-                     e->layout.window, e->direct ? "zero-copy" : "pipelined");
+                     (long long)(e->yield_ns / 1000), TTI_PAYLOAD, e->direct ? "zero-copy above " : "one-shot up to ",
+                     (unsigned long long)e->tuning.one_shot, e->direct ? "zero-copy" : "two-shot",
+                     (unsigned long long)e->tuning.window, e->direct ? "zero-copy" : "pipelined");
     return n > 0 ? (size_t)n : 0;
 }

@@ -10,8 +10,10 @@
 #include <tutti/backend.h>
 
 #include "engine/layout.h"
+#include "engine/tuning.h"
 
 struct tti_engine;
+struct tti_heap;
 
 /* Makes a range of the own segment usable without a later SIGBUS. NO_MEMORY if it cannot be had. NULL = always usable. */
 typedef tutti_status (*tti_commit_function)(void *user, size_t offset, size_t bytes);
@@ -19,6 +21,7 @@ typedef tutti_status (*tti_commit_function)(void *user, size_t offset, size_t by
 struct tti_engine_options {
     int rank;
     struct tti_layout layout;
+    struct tti_tuning tuning;
     unsigned char *const *segments; /* size bases; the own one writable. Copied. */
     unsigned char *bell;
     bool threads; /* ranks are threads of one process: private futexes                              */
@@ -28,6 +31,7 @@ struct tti_engine_options {
     int64_t spin_ns;  /* -1 = by the number of ranks per CPU */
     int64_t yield_ns; /* -1 = likewise                       */
     int64_t sleep_ns; /* bound of one sleep; 0 = 5 ms. Longer ones let a test see a lost wake-up as a hang */
+    struct tti_heap *heap; /* of this group: its members are the ranks (heap.h); NULL = there is none. Not copied. */
 };
 
 /* Fills the header of the own segment, before the others look at it. */

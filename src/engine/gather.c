@@ -1,49 +1,51 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * gather: the leaves stage their parts, the root copies them to their places. A leaf returns as soon as its last window
- * is staged. Bytes: 2m at a leaf, 2n at the root; one epoch a window. Phases as in reduce.
+ * gather: streams from the leaves, whose parts the root copies to their places. A leaf returns as soon as its last span is
+ * staged. Bytes: 2m at a leaf, 2n at the root; one epoch a span.
  */
 #include "engine/internal.h"
 
-static tutti_status as_root(struct tti_lane *lane, const tutti_op *op, size_t bytes)
+static void pack(struct tti_lane *lane, const struct tti_stream *s, size_t k, unsigned char *span)
 {
-    struct tti_engine *e = lane->engine;
-    size_t window = e->layout.window;
-    bool leaves_wait = bytes > TTI_WINDOWS * window;
-    tutti_status status = tti_arrive_staged(lane, TUTTI_OK);
-    if (status != TUTTI_OK || (status = tti_await_all_as_root(lane, leaves_wait)) != TUTTI_OK ||
-        (status = tti_attributes_as_root(lane, leaves_wait)) != TUTTI_OK) {
-        return status;
+    tti_move(lane, span, (const unsigned char *)s->op->src + k * s->piece, tti_cut(s->bytes, s->piece, k));
+}
+
+static void take(struct tti_lane *lane, const struct tti_stream *s, size_t k, int peer)
+{
+    tti_part_write(lane, s->op->dst, &s->op->recv_parts, peer, k * s->piece, tti_stage_peer(lane, peer, k),
+                   tti_cut(s->bytes, s->piece, k));
+}
+
+static tutti_status pull(struct tti_lane *lane, const struct tti_stream *s, int peer)
+{
+    return tti_pull(lane, s->op->dst, &s->op->recv_parts, peer, lane->inputs[peer], NULL, 0, s->bytes);
+}
+
+static tutti_status staged(struct tti_lane *lane, const tutti_op *op, size_t bytes)
+{
+    struct tti_stream s = {.op = op, .pack = pack, .take = take, .pull = pull};
+    tti_stream_cut(lane, &s, bytes, 1);
+    if (lane->engine->rank != op->root) {
+        return tti_stream_write(lane, &s, op->root);
     }
-    for (size_t k = 0; k * window < bytes; k++) {
-        size_t n = bytes - k * window < window ? bytes - k * window : window;
-        for (int i = 1; i < e->size; i++) {
-            int peer = (e->rank + i) % e->size;
-            if (k > 0 && (status = tti_wait_phase(lane, peer, k)) != TUTTI_OK) {
-                return status;
-            }
-            tti_part_write(op->dst, &op->recv_parts, peer, k * window, tti_stage_peer(lane, peer, (uint32_t)k), n);
-        }
-        if (n == window) {
-            tti_advance(lane, k + 1);
-        }
+    tutti_status status = tti_stream_read_leaves(lane, &s);
+    if (status == TUTTI_OK) {
+        tti_part_write(lane, op->dst, &op->recv_parts, op->root, 0, op->src, bytes);
     }
-    tti_part_write(op->dst, &op->recv_parts, e->rank, 0, op->src, bytes);
-    return TUTTI_OK;
+    return status;
 }
 
 tutti_status tti_run_gather(struct tti_lane *lane, const tutti_op *op)
 {
     struct tti_engine *e = lane->engine;
     size_t bytes = op->count * tutti_dtype_size(op->dtype);
-    bool root = e->rank == op->root;
     if (!tti_is_inline(lane, op)) {
-        return root ? as_root(lane, op, bytes) : tti_stage_for_root(lane, op, bytes);
+        return staged(lane, op, bytes);
     }
     tutti_status status = tti_arrive(lane, op->src, bytes);
-    if (status == TUTTI_OK && root && (status = tti_await_all_as_root(lane, false)) == TUTTI_OK) {
+    if (status == TUTTI_OK && e->rank == op->root && (status = tti_await_all_as_root(lane, false)) == TUTTI_OK) {
         for (int r = 0; r < e->size; r++) {
-            tti_part_write(op->dst, &op->recv_parts, r, 0, tti_payload(lane, r), bytes);
+            tti_part_write(lane, op->dst, &op->recv_parts, r, 0, tti_payload(lane, r), bytes);
         }
     }
     return status;

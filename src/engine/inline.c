@@ -5,13 +5,32 @@
  * 2 lines each above 36 bytes.
  */
 #include "engine/internal.h"
-#include "kernels/kernels.h"
 
 #define SCALE_AT (TTI_PAYLOAD - sizeof(double))
 
 size_t tti_inline_limit(const tutti_op *op)
 {
     return op->redop == TUTTI_PREMUL_SUM ? SCALE_AT : TTI_PAYLOAD;
+}
+
+size_t tti_call_bytes(const struct tti_lane *lane, const tutti_op *op)
+{
+    size_t size = (size_t)lane->engine->size;
+    size_t bytes = op->count * tutti_dtype_size(op->dtype);
+    switch (op->kind) {
+    case TUTTI_OP_BARRIER:
+        return 0;
+    case TUTTI_OP_GATHER:
+    case TUTTI_OP_SCATTER:
+        return bytes * size;
+    case TUTTI_OP_ALL_GATHER:
+        return tti_part_bytes_max(&op->recv_parts, (int)size) * size;
+    case TUTTI_OP_REDUCE_SCATTER:
+    case TUTTI_OP_ALL_TO_ALL:
+        return tti_part_bytes_max(&op->send_parts, (int)size) * size;
+    default:
+        return bytes;
+    }
 }
 
 bool tti_is_inline(const struct tti_lane *lane, const tutti_op *op)

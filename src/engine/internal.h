@@ -9,11 +9,29 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/engine.h"
+#include "engine/heap.h"
+#include "kernels/kernels.h"
 
-/* Who still has to read a staging window, and how far they must have come before it may be written again. */
+/* Who still has to read a span of the stage, and how far they must have come before it may be written again. */
 struct tti_stamp {
-    uint64_t position; /* 0: free */
-    int reader;        /* -1: all peers */
+    uint64_t end; /* position behind the span */
+    uint64_t call;
+    uint64_t phase; /* of that call, or TTI_PHASE_NEXT */
+    int reader;     /* -1: all peers */
+};
+#define TTI_STAMPS 64u
+
+/* A rank's ring of bytes for what its peers shall read. Positions count bytes from the beginning of time, gaps included:
+ * position % layout.stage is the place. */
+struct tti_stage {
+    bool committed;  /* may be written */
+    uint64_t head;   /* position of the first span of the next call, before it is made to fit */
+    uint64_t freed;  /* everything before has been read by all */
+    uint64_t first;  /* of the current call: position of span 0 ... */
+    uint64_t stride; /* ... and bytes of each span */
+    uint32_t stamps_first;
+    uint32_t stamps_count;
+    struct tti_stamp stamps[TTI_STAMPS];
 };
 
 struct tti_lane {
@@ -21,20 +39,22 @@ struct tti_lane {
     int index;
     uint32_t digest;     /* rolling, over the descriptors of all earlier calls */
     uint32_t alarm_seen; /* value of the alarm word when it was last looked into */
-    uint32_t cursor;     /* where the next call starts in the ring of windows */
-    bool committed;      /* the windows may be written */
-    bool staged;         /* this call uses windows, its own or others' */
+    bool exposed;        /* what others need of this rank's tensors they can reach where it lies */
+    bool announces;      /* this call has to end by announcing TTI_PHASE_FINAL */
     bool arriving;       /* only its arrival is wanted now: the first wait returns BUSY */
     bool arrived;        /* that has been done: its arrival is there already */
     unsigned spin_polls; /* how the current call waits, see tti_wait_begin */
     int64_t yield_ns;
     uint64_t call;   /* number of the current call, from 1 */
     uint64_t credit; /* every peer has arrived at this call */
-    struct tti_stamp stamps[TTI_WINDOWS];
+    uint64_t moved;  /* bytes loaded and stored by copies and folds, so far */
+    struct tti_stage stage;
+    uint64_t input;  /* names of the exposed tensors, or with threads their addresses; 0 = private */
+    uint64_t output;
     const void **sources;   /* size entries, for folds */
     double *scales;         /* size entries */
-    uint32_t *starts;       /* size entries: first window of each rank in this call */
-    unsigned char **inputs; /* size entries: every rank's buffers, in the zero-copy class */
+    uint64_t *starts;       /* size entries: place of each rank's span 0 in this call */
+    unsigned char **inputs; /* size entries: every rank's exposed tensors as this rank sees them, or NULL */
     unsigned char **outputs;
     /* the current call */
     uint64_t awaited_call; /* the arrivals it waits for: usually its own number; an earlier one while it needs credit */
@@ -52,10 +72,12 @@ struct tti_engine {
     int rank;
     int size;
     struct tti_layout layout;
+    struct tti_tuning tuning;
     unsigned char **segments;
+    struct tti_heap *heap; /* NULL: none */
     unsigned char *bell;
     int futex_private; /* FUTEX_PRIVATE_FLAG or 0 */
-    bool direct;       /* every rank can reach every buffer */
+    bool direct;       /* ranks are threads: every rank can reach every tensor */
     tti_commit_function commit;
     void *commit_user;
     unsigned spin_polls;       /* polls with a pause before yielding      */
@@ -100,13 +122,6 @@ static inline struct tti_progress *tti_progress_of(const struct tti_lane *lane, 
 static inline _Atomic uint64_t *tti_position_of(const struct tti_lane *lane, int rank)
 {
     return &tti_progress_of(lane, rank)->position;
-}
-
-static inline unsigned char *tti_window_of(const struct tti_lane *lane, int rank, uint32_t window)
-{
-    const struct tti_engine *e = lane->engine;
-    return e->segments[rank] + e->layout.windows +
-           ((size_t)lane->index * TTI_WINDOWS + window % TTI_WINDOWS) * e->layout.window;
 }
 
 static inline uint64_t tti_at(const struct tti_lane *lane, uint64_t phase)
@@ -168,12 +183,12 @@ tutti_status tti_fault_timeout(struct tti_lane *lane, int publisher);
 
 /* ---- arrive.c: the arrival ring --------------------------------------------------------------------------------------- */
 
-/* What a staged call tells beside its descriptor. */
+/* What a call that is not inline tells beside its descriptor: all of it fits the cache line of the sequence. */
 struct tti_attributes {
     uint32_t mark;  /* tutti_status: this rank cannot take part */
-    uint32_t start; /* its first window in this call */
+    uint32_t start; /* place of its first span in its stage, in units of 64 bytes */
     double scale;
-    uint64_t input; /* zero-copy class: where its buffers lie */
+    uint64_t input; /* of the tensors that it exposes: see direct.c */
     uint64_t output;
 };
 
@@ -208,39 +223,94 @@ tutti_status tti_attributes_one(struct tti_lane *lane, int peer);
 tutti_status tti_attributes_all(struct tti_lane *lane);
 tutti_status tti_attributes_as_root(struct tti_lane *lane, bool others_wait);
 
-/* ---- stage.c: staging windows ------------------------------------------------------------------------------------------- */
+/* ---- stage.c: what peers shall read -------------------------------------------------------------------------------------- */
 
-/* Makes the windows usable; on failure the call goes on with this status as its mark. */
-tutti_status tti_stage_commit(struct tti_lane *lane);
+/* Says how large the spans of this call are; before it arrives. Makes the stage usable: on failure the call goes on with
+ * this status as its mark. */
+tutti_status tti_stage_begin(struct tti_lane *lane, size_t stride);
 
-/* Window number `index` of this call, free for writing. */
-tutti_status tti_stage_acquire(struct tti_lane *lane, uint32_t index, unsigned char **window);
+/* The same for a rank that only reads. */
+void tti_stage_shape(struct tti_lane *lane, size_t stride);
 
-/* `reader` (-1 = every peer) will have read it when its position reaches `phase` of this call. */
-void tti_stage_stamp(struct tti_lane *lane, uint32_t index, uint64_t phase, int reader);
+/* Span number `index` of this call, free for writing. Spans are taken in order. */
+tutti_status tti_stage_acquire(struct tti_lane *lane, size_t index, unsigned char **span);
 
-/* The same window of a peer, to read. */
-static inline const unsigned char *tti_stage_peer(const struct tti_lane *lane, int peer, uint32_t index)
-{
-    return tti_window_of(lane, peer, lane->starts[peer] + index);
-}
+/* The span acquired last will have been read by `reader` (-1 = every peer) when its position reaches `phase` of this call,
+ * or TTI_PHASE_NEXT: when it has arrived at the next call. Said again, it replaces what was said before. */
+void tti_stage_stamp(struct tti_lane *lane, uint64_t phase, int reader);
+
+/* The same span of a peer, to read; after tti_attributes. */
+const unsigned char *tti_stage_peer(const struct tti_lane *lane, int peer, size_t index);
+
+/* Waits until the peer has published `phase`: its span `index` is there. Its arrival has said so of span 0, unless it exposes
+ * its tensors: then it did not know yet whether it has to stage at all. */
+tutti_status tti_await_span(struct tti_lane *lane, int peer, size_t index, uint64_t phase);
+
+/* Spans that a call surely can acquire without waiting for others in the same call. */
+size_t tti_stage_room(const struct tti_lane *lane);
 
 /* Tells the others how far this rank has come in the call / waits until peers have come that far. */
 void tti_advance(struct tti_lane *lane, uint64_t phase);
 tutti_status tti_wait_phase(struct tti_lane *lane, int peer, uint64_t phase);
 tutti_status tti_wait_phase_all(struct tti_lane *lane, uint64_t phase);
 
-/* A leaf's whole part in reduce and gather: stages `bytes` of its input window by window, phase k when window k is there,
- * and waits for the root (phase k + 1 when it has read window k) only to reuse a window. Arrives by itself. */
-tutti_status tti_stage_for_root(struct tti_lane *lane, const tutti_op *op, size_t bytes);
+/* ---- exchange.c: all stage, all read, step by step -------------------------------------------------------------------------- */
+
+struct tti_exchange {
+    const tutti_op *op;
+    size_t stride; /* bytes of a span: what a rank stages in a step */
+    size_t steps;
+    size_t piece; /* for the callbacks: bytes of whatever they cut */
+    /* Puts what belongs to step k into the own span. */
+    void (*pack)(struct tti_lane *lane, const struct tti_exchange *x, size_t k, unsigned char *span);
+    /* Takes what belongs to step k out of one peer's span; or, if NULL ... */
+    void (*take)(struct tti_lane *lane, const struct tti_exchange *x, size_t k, int peer);
+    /* ... out of all, together. */
+    void (*take_all)(struct tti_lane *lane, const struct tti_exchange *x, size_t k);
+};
+
+tutti_status tti_exchange_run(struct tti_lane *lane, const struct tti_exchange *x);
+/* The same in two pieces: arrives with step 0 and learns the others' attributes; then the rest. In between the number of
+ * steps may still change, alike on all ranks. */
+tutti_status tti_exchange_arrive(struct tti_lane *lane, const struct tti_exchange *x);
+tutti_status tti_exchange_finish(struct tti_lane *lane, const struct tti_exchange *x);
+
+/* ---- rooted.c: one rank's data to or from all others, in a stream of spans -------------------------------------------------- */
+
+/* A rooted call in spans of `stride` bytes, each holding `piece` bytes of the call's data (for scatter: of every part). */
+struct tti_stream {
+    const tutti_op *op;
+    size_t bytes;  /* of the data */
+    size_t piece;
+    size_t stride;
+    size_t steps;
+    size_t report; /* a reader tells how far it has come at least once in so many spans */
+    void (*pack)(struct tti_lane *lane, const struct tti_stream *s, size_t k, unsigned char *span);
+    void (*take)(struct tti_lane *lane, const struct tti_stream *s, size_t k, int peer);
+    void (*take_all)(struct tti_lane *lane, const struct tti_stream *s, size_t k); /* instead of `take` */
+    /* Takes the whole of a peer's exposed tensor at once; NULL if tti_run_direct does that. */
+    tutti_status (*pull)(struct tti_lane *lane, const struct tti_stream *s, int peer);
+};
+
+/* Sets piece, stride, steps and report for `bytes` bytes, and `slots` slots in each span. */
+void tti_stream_cut(const struct tti_lane *lane, struct tti_stream *s, size_t bytes, size_t slots);
+
+/* The part of a rank that writes, and whose data `reader` (-1: all others) take; arrives by itself. It returns as soon as
+ * its last span is staged, and waits for readers only to use a span again. */
+tutti_status tti_stream_write(struct tti_lane *lane, const struct tti_stream *s, int reader);
+/* The part of the leaf of a root that writes / of the root of leaves that write. */
+tutti_status tti_stream_read_root(struct tti_lane *lane, const struct tti_stream *s);
+tutti_status tti_stream_read_leaves(struct tti_lane *lane, const struct tti_stream *s);
 
 /* ---- parts.c: joined tensors ---------------------------------------------------------------------------------------------- */
 
 size_t tti_part_bytes(const tutti_parts *parts, int rank); /* of the whole part */
 size_t tti_part_bytes_max(const tutti_parts *parts, int size);
 /* Copies bytes [from, from + n) of a part, counted in its compact form, out of / into the joined tensor. */
-void tti_part_read(void *dst, const void *joined, const tutti_parts *parts, int rank, size_t from, size_t n);
-void tti_part_write(void *joined, const tutti_parts *parts, int rank, size_t from, const void *src, size_t n);
+void tti_part_read(struct tti_lane *lane, void *dst, const void *joined, const tutti_parts *parts, int rank,
+                   size_t from, size_t n);
+void tti_part_write(struct tti_lane *lane, void *joined, const tutti_parts *parts, int rank, size_t from,
+                    const void *src, size_t n);
 /* The piece of a part that begins at byte `from` of its compact form: at most n bytes that lie together. */
 unsigned char *tti_part_piece(const void *joined, const tutti_parts *parts, int rank, size_t from, size_t *n);
 /* Where the part starts if it is compact inside the joined tensor (outer == 1), else NULL. */
@@ -253,17 +323,39 @@ static inline size_t tti_cut(size_t bytes, size_t piece, size_t k)
     return from >= bytes ? 0 : (bytes - from < piece ? bytes - from : piece);
 }
 
-/* A rank's share of a window that holds something for everybody; whole cache lines. */
-static inline size_t tti_slot_bytes(const struct tti_engine *e)
-{
-    return e->layout.window / (size_t)e->size / 64 * 64;
-}
-
 static inline void tti_copy(void *dst, const void *src, size_t n)
 {
     if (n != 0 && dst != src) {
         memcpy(dst, src, n);
     }
+}
+
+/* Copies and folds, counted. */
+static inline void tti_move(struct tti_lane *lane, void *dst, const void *src, size_t n)
+{
+    if (n != 0 && dst != src) {
+        memcpy(dst, src, n);
+        lane->moved += 2 * n;
+    }
+}
+
+/* What a step stages of each rank's part, in a span that holds something for everybody: at most `most`, whole cache
+ * lines. */
+static inline size_t tti_slot_bytes(const struct tti_lane *lane, size_t most)
+{
+    size_t share = lane->engine->tuning.window / (size_t)lane->engine->size / 64 * 64;
+    most = (most + 63) / 64 * 64;
+    return most < share ? most : share;
+}
+
+/* Folds lane->sources, `bytes` of each, by the call's operation. */
+static inline void tti_reduce(struct tti_lane *lane, void *dst, size_t bytes)
+{
+    const tutti_op *op = lane->op;
+    struct tti_fold fold = {
+        .dtype = op->dtype, .op = op->redop, .scales = op->redop == TUTTI_PREMUL_SUM ? lane->scales : NULL};
+    tti_fold(dst, lane->sources, (size_t)lane->engine->size, bytes / tutti_dtype_size(op->dtype), &fold);
+    lane->moved += ((size_t)lane->engine->size + 1) * bytes;
 }
 
 /* ---- inline.c: small calls, whose data travel in the arrival line ------------------------------------------------------ */
@@ -273,6 +365,8 @@ size_t tti_inline_limit(const tutti_op *op);
 /* Whether the call is of this class: a function of the call and the group's size only. Such a call does nothing before it
  * has arrived that could not be done again. */
 bool tti_is_inline(const struct tti_lane *lane, const tutti_op *op);
+/* What its class depends on: the bytes of the larger of a rank's two tensors, of the largest rank. */
+size_t tti_call_bytes(const struct tti_lane *lane, const tutti_op *op);
 tutti_status tti_inline_arrive(struct tti_lane *lane, const void *data, size_t bytes);
 /* Folds `count` elements from byte `from` of every rank's payload into dst. */
 void tti_inline_fold(struct tti_lane *lane, void *dst, size_t from, size_t count);
@@ -292,9 +386,35 @@ tutti_status tti_run_all_to_all(struct tti_lane *lane, const tutti_op *op);
 
 /* ---- direct.c: the zero-copy class ---------------------------------------------------------------------------------------- */
 
-/* Whether this call goes without staging: a function of call, bytes and group only, so that all ranks decide alike. */
+/* Whether this call may go without staging: a function of call, bytes and group only, so that all ranks decide alike. */
 bool tti_is_direct(const struct tti_lane *lane, const tutti_op *op);
+
+/* Before the arrival: finds out whether what others need of this rank's tensors can be reached (lane->exposed), and how
+ * they are told (lane->input, lane->output). */
+void tti_expose(struct tti_lane *lane, const tutti_op *op);
+
+/* After it: what a peer told (fills lane->inputs and lane->outputs); whether that suffices, from one / from all. */
+tutti_status tti_locate(struct tti_lane *lane, int peer, uint64_t input, uint64_t output);
+bool tti_exposes(const struct tti_lane *lane, int rank);
+bool tti_all_expose(const struct tti_lane *lane);
+
+/* When all expose: this rank's share of the work, and the end that all wait for. Not for broadcast, gather and scatter. */
 tutti_status tti_run_direct(struct tti_lane *lane, const tutti_op *op);
+
+/* Copies a part between two joined or compact places, of which others' may be among; NULL parts mean compact. */
+tutti_status tti_pull(struct tti_lane *lane, void *dst, const tutti_parts *dst_parts, int dst_rank, const void *src,
+                      const tutti_parts *src_parts, int src_rank, size_t bytes);
+
+/* ---- intent.c: touching another rank's tensor ------------------------------------------------------------------------------ */
+
+#define TTI_INTENT_BYTES 65536u /* at most so much is touched between tti_intend and tti_intent_done */
+
+/* Around each chunk. Fails if the group has failed. */
+tutti_status tti_intend(struct tti_lane *lane);
+void tti_intent_done(struct tti_lane *lane);
+
+/* Before a call returns an error, after the alarm has been rung: from now on nobody touches this rank's tensors. */
+void tti_await_intents(struct tti_lane *lane);
 
 /* ---- descriptor.c ----------------------------------------------------------------------------------------------------------- */
 

@@ -3,16 +3,16 @@
  * The memory that ranks share. Every rank owns one segment, which only it writes and the others read; the bell is the one
  * piece that all members write, and it holds hints only: corrupting it costs time, never a result.
  *
- *   segment   header page | fault page | lane controls | pair controls | lane 0 windows, ... | pair 0 rings, ...
+ *   segment   header page | fault page | lane controls | pair controls | lane 0 stage, ... | pair 0 rings, ...
  *   lane      control: arrival ring (32 lines of 128 bytes) and, on a page of its own, a progress line
- *             windows: TTI_WINDOWS staging windows of `window` bytes
+ *             stage: a ring of bytes, from which each call takes what it needs (stage.c)
  *   pair      control: one line with what the owner has to say to one peer about messages
  *             rings: envelopes, data chunks
  *   bell      alarm line | for each (publisher, channel) one line: a bit for each rank that sleeps on that publisher
  *
  * Lines of a ring start at rank * 128 mod 4096, so that scanning many ranks' segments, which start on page boundaries, does
- * not fall into one cache set. All that lies before the windows is committed when the segment is made; a lane's windows and
- * a pair's rings are sparse until their first use.
+ * not fall into one cache set. All that lies before the stages is committed when the segment is made; a lane's stage and a
+ * pair's rings are sparse until their first use.
  */
 #ifndef TTI_ENGINE_LAYOUT_H
 #define TTI_ENGINE_LAYOUT_H
@@ -27,13 +27,13 @@
 #define TTI_PAGE         4096u
 #define TTI_RING         32u /* arrival lines a lane; a power of two */
 #define TTI_PAYLOAD      100u
-#define TTI_WINDOWS      4u
 #define TTI_ENVELOPES    16u /* envelopes in flight from one rank to another */
 #define TTI_ENVELOPE     256u
 #define TTI_CHUNKS       4u
 #define TTI_CHUNK        32768u
 #define TTI_LAYOUT_MAGIC 0x69747475u /* "utti" */
-#define TTI_LAYOUT_ABI   1u
+#define TTI_LAYOUT_ABI   2u
+#define TTI_STAGE_SPANS  5u /* a stage holds at least so many of the largest spans that a call takes: see stage.c */
 
 /* One call of one rank. `sequence` is stored last and says that the rest is there. */
 struct tti_arrival {
@@ -56,6 +56,7 @@ struct tti_progress {
 static_assert(sizeof(struct tti_progress) == TTI_LINE, "two cache lines");
 #define TTI_PHASE_BITS  24
 #define TTI_PHASE_FINAL ((1u << TTI_PHASE_BITS) - 1)
+#define TTI_PHASE_NEXT  (1u << TTI_PHASE_BITS) /* never published: see stage.c */
 
 struct tti_lane_control {
     unsigned char ring[TTI_RING * TTI_LINE];
@@ -83,7 +84,7 @@ struct tti_segment_header {
     uint32_t size;
     uint32_t lanes;
     uint32_t pid;
-    uint64_t window;
+    uint64_t stage;
     uint32_t cpu_limit; /* whole CPUs that the cgroup grants, rounded up; 0 = no limit */
     uint32_t reserved;
     uint64_t cpus[16]; /* the owner's affinity mask */
@@ -119,25 +120,25 @@ static_assert(sizeof(struct tti_envelope) == TTI_ENVELOPE, "an envelope is four 
 struct tti_layout {
     int size;
     int lanes;
-    size_t window;
-    size_t fault;   /* offsets in a segment */
-    size_t lane;    /* first lane control   */
-    size_t pairs;   /* first pair control   */
-    size_t windows; /* first lane's windows */
-    size_t rings;   /* first pair's rings   */
+    size_t stage; /* bytes of a lane's stage */
+    size_t fault; /* offsets in a segment */
+    size_t lane;   /* first lane control */
+    size_t pairs;  /* first pair control */
+    size_t stages; /* first lane's stage */
+    size_t rings;  /* first pair's rings */
     size_t ring_stride;
     size_t segment_bytes;
     size_t bell_bytes;
 };
 
-static inline struct tti_layout tti_layout_make(int size, int lanes, size_t window)
+static inline struct tti_layout tti_layout_make(int size, int lanes, size_t stage)
 {
-    struct tti_layout l = {.size = size, .lanes = lanes, .window = window};
+    struct tti_layout l = {.size = size, .lanes = lanes, .stage = (stage + TTI_PAGE - 1) / TTI_PAGE * TTI_PAGE};
     l.fault = TTI_PAGE;
     l.lane = 2 * TTI_PAGE;
     l.pairs = l.lane + (size_t)lanes * sizeof(struct tti_lane_control);
-    l.windows = (l.pairs + (size_t)size * TTI_LINE + TTI_PAGE - 1) / TTI_PAGE * TTI_PAGE;
-    l.rings = l.windows + (size_t)lanes * TTI_WINDOWS * window;
+    l.stages = (l.pairs + (size_t)size * TTI_LINE + TTI_PAGE - 1) / TTI_PAGE * TTI_PAGE;
+    l.rings = l.stages + (size_t)lanes * l.stage;
     l.ring_stride = TTI_ENVELOPES * TTI_ENVELOPE + TTI_CHUNKS * TTI_CHUNK;
     l.segment_bytes = l.rings + (size_t)size * l.ring_stride;
     l.bell_bytes = (TTI_LINE + (size_t)size * (size_t)(lanes + 1) * TTI_LINE + TTI_PAGE - 1) / TTI_PAGE * TTI_PAGE;

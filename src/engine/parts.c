@@ -57,24 +57,24 @@ unsigned char *tti_part_piece(const void *joined, const tutti_parts *parts, int 
     return (unsigned char *)joined + row_offset(parts, rank) + from / width * parts->pitch + in_row;
 }
 
-void tti_part_read(void *dst, const void *joined, const tutti_parts *parts, int rank, size_t from, size_t n)
+void tti_part_read(struct tti_lane *lane, void *dst, const void *joined, const tutti_parts *parts, int rank, size_t from, size_t n)
 {
     for (unsigned char *to = dst; n > 0;) {
         size_t piece = n;
         const unsigned char *at = tti_part_piece(joined, parts, rank, from, &piece);
-        tti_copy(to, at, piece);
+        tti_move(lane, to, at, piece);
         to += piece;
         from += piece;
         n -= piece;
     }
 }
 
-void tti_part_write(void *joined, const tutti_parts *parts, int rank, size_t from, const void *src, size_t n)
+void tti_part_write(struct tti_lane *lane, void *joined, const tutti_parts *parts, int rank, size_t from, const void *src, size_t n)
 {
     for (const unsigned char *in = src; n > 0;) {
         size_t piece = n;
         unsigned char *at = tti_part_piece(joined, parts, rank, from, &piece);
-        tti_copy(at, in, piece);
+        tti_move(lane, at, in, piece);
         in += piece;
         from += piece;
         n -= piece;

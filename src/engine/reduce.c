@@ -1,42 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * reduce: the leaves put their windows into staging, the root folds all of them, its own vector where it lies, straight
- * into the output. A leaf returns as soon as its last window is staged. Bytes: 2n at a leaf, (P + 1)n at the root; one
- * epoch a window.
- *
- * Phases: a leaf publishes k when window k is there (the arrival says 0); the root k + 1 when it has folded window k.
+ * reduce: streams from the leaves, which the root folds, its own vector where it lies, straight into the output. A leaf
+ * returns as soon as its last span is staged. Bytes: 2n at a leaf, (P + 1)n at the root; one epoch a span.
  */
 #include "engine/internal.h"
-#include "kernels/kernels.h"
 
-static tutti_status as_root(struct tti_lane *lane, const tutti_op *op, size_t bytes)
+static void pack(struct tti_lane *lane, const struct tti_stream *s, size_t k, unsigned char *span)
+{
+    tti_move(lane, span, (const unsigned char *)s->op->src + k * s->piece, tti_cut(s->bytes, s->piece, k));
+}
+
+static void fold_all(struct tti_lane *lane, const struct tti_stream *s, size_t k)
 {
     struct tti_engine *e = lane->engine;
-    size_t window = e->layout.window;
-    size_t element = tutti_dtype_size(op->dtype);
-    bool leaves_wait = bytes > TTI_WINDOWS * window;
-    struct tti_fold fold = {
-        .dtype = op->dtype, .op = op->redop, .scales = op->redop == TUTTI_PREMUL_SUM ? lane->scales : NULL};
-    tutti_status status = tti_arrive_staged(lane, TUTTI_OK);
-    if (status != TUTTI_OK || (status = tti_await_all_as_root(lane, leaves_wait)) != TUTTI_OK ||
-        (status = tti_attributes_as_root(lane, leaves_wait)) != TUTTI_OK) {
-        return status;
+    for (int r = 0; r < e->size; r++) {
+        lane->sources[r] = tti_stage_peer(lane, r, k);
     }
-    for (size_t k = 0; k * window < bytes; k++) {
-        if (k > 0 && (status = tti_wait_phase_all(lane, k)) != TUTTI_OK) {
-            return status;
-        }
-        for (int r = 0; r < e->size; r++) {
-            lane->sources[r] = tti_stage_peer(lane, r, (uint32_t)k);
-        }
-        lane->sources[e->rank] = (const unsigned char *)op->src + k * window;
-        size_t n = bytes - k * window < window ? bytes - k * window : window;
-        tti_fold((unsigned char *)op->dst + k * window, lane->sources, (size_t)e->size, n / element, &fold);
-        if (n == window) {
-            tti_advance(lane, k + 1);
-        }
-    }
-    return TUTTI_OK;
+    lane->sources[e->rank] = (const unsigned char *)s->op->src + k * s->piece;
+    tti_reduce(lane, (unsigned char *)s->op->dst + k * s->piece, tti_cut(s->bytes, s->piece, k));
 }
 
 tutti_status tti_run_reduce(struct tti_lane *lane, const tutti_op *op)
@@ -44,7 +25,9 @@ tutti_status tti_run_reduce(struct tti_lane *lane, const tutti_op *op)
     size_t bytes = op->count * tutti_dtype_size(op->dtype);
     bool root = lane->engine->rank == op->root;
     if (!tti_is_inline(lane, op)) {
-        return root ? as_root(lane, op, bytes) : tti_stage_for_root(lane, op, bytes);
+        struct tti_stream s = {.op = op, .pack = pack, .take_all = fold_all};
+        tti_stream_cut(lane, &s, bytes, 1);
+        return root ? tti_stream_read_leaves(lane, &s) : tti_stream_write(lane, &s, op->root);
     }
     tutti_status status = tti_inline_arrive(lane, op->src, bytes);
     if (status == TUTTI_OK && root && (status = tti_await_all_as_root(lane, false)) == TUTTI_OK) {

@@ -1,68 +1,46 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * scatter: the root stages a window that holds a piece of everybody's part, rank after rank; each leaf copies its own
- * piece out. The root returns as soon as its last window is staged. Bytes: 2n at the root, 2m at a leaf; one epoch a
- * window. Phases as in broadcast.
+ * scatter: a stream from the root, whose spans hold a piece of everybody's part, rank after rank; each leaf copies its own
+ * piece out. Bytes: 2n at the root, 2m at a leaf; one epoch a span.
  */
 #include "engine/internal.h"
 
-static tutti_status as_root(struct tti_lane *lane, const tutti_op *op, size_t bytes)
+static void pack(struct tti_lane *lane, const struct tti_stream *s, size_t k, unsigned char *span)
 {
     struct tti_engine *e = lane->engine;
-    size_t slot = tti_slot_bytes(lane->engine);
-    tutti_status status = tti_stage_commit(lane);
-    if (status != TUTTI_OK) {
-        tutti_status arrived = tti_arrive_staged(lane, (uint32_t)status);
-        return arrived != TUTTI_OK ? arrived : tti_attributes_one(lane, e->rank);
-    }
-    for (size_t k = 0; k * slot < bytes; k++) {
-        unsigned char *staging;
-        if (k == TTI_WINDOWS && (status = tti_await_all_as_root(lane, true)) != TUTTI_OK) {
-            return status; /* from here on this call waits for leaves: are they in the same one? */
-        }
-        if ((status = tti_stage_acquire(lane, (uint32_t)k, &staging)) != TUTTI_OK) {
-            return status;
-        }
-        size_t n = bytes - k * slot < slot ? bytes - k * slot : slot;
-        for (int r = 0; r < e->size; r++) {
-            if (r != e->rank) {
-                tti_part_read(staging + (size_t)r * slot, op->src, &op->send_parts, r, k * slot, n);
-            }
-        }
-        tti_stage_stamp(lane, (uint32_t)k, k + 1, -1);
-        if (k > 0) {
-            tti_advance(lane, k);
-        } else if ((status = tti_arrive_staged(lane, TUTTI_OK)) != TUTTI_OK) {
-            return status;
+    size_t n = tti_cut(s->bytes, s->piece, k);
+    for (int r = 0; r < e->size; r++) {
+        if (r != e->rank) {
+            tti_part_read(lane, span + (size_t)r * s->piece, s->op->src, &s->op->send_parts, r, k * s->piece, n);
         }
     }
-    const unsigned char *direct = tti_part_direct(op->src, &op->send_parts, e->rank);
-    if (direct != op->dst) {
-        tti_part_read(op->dst, op->src, &op->send_parts, e->rank, 0, bytes);
-    }
-    return TUTTI_OK;
 }
 
-static tutti_status as_leaf(struct tti_lane *lane, const tutti_op *op, size_t bytes)
+static void take(struct tti_lane *lane, const struct tti_stream *s, size_t k, int peer)
 {
-    size_t slot = tti_slot_bytes(lane->engine);
-    tutti_status status = tti_arrive_staged(lane, TUTTI_OK);
-    if (status != TUTTI_OK || (status = tti_await_one(lane, op->root)) != TUTTI_OK ||
-        (status = tti_attributes_one(lane, op->root)) != TUTTI_OK) {
-        return status;
+    const unsigned char *piece = tti_stage_peer(lane, peer, k) + (size_t)lane->engine->rank * s->piece;
+    tti_move(lane, (unsigned char *)s->op->dst + k * s->piece, piece, tti_cut(s->bytes, s->piece, k));
+}
+
+static tutti_status pull(struct tti_lane *lane, const struct tti_stream *s, int peer)
+{
+    const unsigned char *part = lane->inputs[peer] + (size_t)lane->engine->rank * s->bytes;
+    return tti_pull(lane, s->op->dst, NULL, 0, part, NULL, 0, s->bytes);
+}
+
+static tutti_status staged(struct tti_lane *lane, const tutti_op *op, size_t bytes)
+{
+    struct tti_engine *e = lane->engine;
+    struct tti_stream s = {.op = op, .pack = pack, .take = take, .pull = pull};
+    tti_stream_cut(lane, &s, bytes, (size_t)e->size);
+    if (e->rank != op->root) {
+        return tti_stream_read_root(lane, &s);
     }
-    for (size_t k = 0; k * slot < bytes; k++) {
-        if (k > 0 && (status = tti_wait_phase(lane, op->root, k)) != TUTTI_OK) {
-            return status;
-        }
-        size_t n = bytes - k * slot < slot ? bytes - k * slot : slot;
-        const unsigned char *staging = tti_stage_peer(lane, op->root, (uint32_t)k);
-        tti_copy((unsigned char *)op->dst + k * slot, staging + (size_t)lane->engine->rank * slot, n);
-        if (n == slot) {
-            tti_advance(lane, k + 1);
-        }
+    tutti_status status = tti_stream_write(lane, &s, -1);
+    if (status == TUTTI_OK && tti_part_direct(op->src, &op->send_parts, e->rank) != op->dst) {
+        tti_part_read(lane, op->dst, op->src, &op->send_parts, e->rank, 0, bytes);
     }
-    return TUTTI_OK;
+    return status;
 }
 
 static tutti_status inlined(struct tti_lane *lane, const tutti_op *op, size_t bytes)
@@ -71,17 +49,17 @@ static tutti_status inlined(struct tti_lane *lane, const tutti_op *op, size_t by
     if (e->rank == op->root) {
         unsigned char payload[TTI_PAYLOAD];
         for (int r = 0; r < e->size; r++) {
-            tti_part_read(payload + (size_t)r * bytes, op->src, &op->send_parts, r, 0, bytes);
+            tti_part_read(lane, payload + (size_t)r * bytes, op->src, &op->send_parts, r, 0, bytes);
         }
         tutti_status status = tti_arrive(lane, payload, (size_t)e->size * bytes);
         if (status == TUTTI_OK) {
-            tti_copy(op->dst, payload + (size_t)e->rank * bytes, bytes);
+            tti_move(lane, op->dst, payload + (size_t)e->rank * bytes, bytes);
         }
         return status;
     }
     tutti_status status = tti_arrive(lane, NULL, 0);
     if (status == TUTTI_OK && (status = tti_await_one(lane, op->root)) == TUTTI_OK) {
-        tti_copy(op->dst, tti_payload(lane, op->root) + (size_t)e->rank * bytes, bytes);
+        tti_move(lane, op->dst, tti_payload(lane, op->root) + (size_t)e->rank * bytes, bytes);
     }
     return status;
 }
@@ -89,8 +67,5 @@ static tutti_status inlined(struct tti_lane *lane, const tutti_op *op, size_t by
 tutti_status tti_run_scatter(struct tti_lane *lane, const tutti_op *op)
 {
     size_t bytes = op->count * tutti_dtype_size(op->dtype);
-    if (tti_is_inline(lane, op)) {
-        return inlined(lane, op, bytes);
-    }
-    return lane->engine->rank == op->root ? as_root(lane, op, bytes) : as_leaf(lane, op, bytes);
+    return tti_is_inline(lane, op) ? inlined(lane, op, bytes) : staged(lane, op, bytes);
 }

@@ -11,11 +11,11 @@ tutti_status tti_run_solo(struct tti_lane *lane, const tutti_op *op)
         return TUTTI_OK;
     }
     if (op->kind == TUTTI_OP_ALL_GATHER || op->kind == TUTTI_OP_GATHER) {
-        tti_part_write(op->dst, &op->recv_parts, 0, 0, op->src, tti_part_bytes(&op->recv_parts, 0));
+        tti_part_write(lane, op->dst, &op->recv_parts, 0, 0, op->src, tti_part_bytes(&op->recv_parts, 0));
         return TUTTI_OK;
     }
     if (op->kind == TUTTI_OP_SCATTER) {
-        tti_part_read(op->dst, op->src, &op->send_parts, 0, 0, bytes);
+        tti_part_read(lane, op->dst, op->src, &op->send_parts, 0, 0, bytes);
         return TUTTI_OK;
     }
     if (op->kind == TUTTI_OP_ALL_TO_ALL) {
@@ -31,8 +31,8 @@ tutti_status tti_run_solo(struct tti_lane *lane, const tutti_op *op)
             unsigned char block[1024];
             for (size_t at = 0; at < width; at += sizeof(block)) {
                 size_t n = width - at < sizeof(block) ? width - at : sizeof(block);
-                tti_part_read(block, op->src, &op->send_parts, 0, row * width + at, n);
-                tti_part_write(op->dst, &op->recv_parts, 0, row * width + at, block, n);
+                tti_part_read(lane, block, op->src, &op->send_parts, 0, row * width + at, n);
+                tti_part_write(lane, op->dst, &op->recv_parts, 0, row * width + at, block, n);
             }
         }
         return TUTTI_OK;

@@ -1,24 +1,68 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Staging windows: where a rank puts what its peers shall read. Each window carries a stamp: who must have come how far
- * before it may be overwritten. A position says call and phase, so a stamp of an earlier call is passed by itself when
- * the reader goes on. Every call that uses windows ends by announcing TTI_PHASE_FINAL, also when it ends in an error
- * after which the group stays usable; otherwise a stamp could wait for ever.
+ * The stage: a ring of bytes in a rank's segment, where it puts what its peers shall read. A call takes spans of one size
+ * from it, one after the other; a span never wraps, so a gap may stay at the end of the ring. Peers compute where a span
+ * lies from the place of the call's first one, which travels with the arrival, and from the size, which follows from the
+ * call.
+ *
+ * Why a ring and not a few windows: a line that is written again should have left its reader's private cache meanwhile.
+ * Else the writer has to take it away from another core, which costs more than the copy.
+ *
+ * Each span carries a stamp: who must have come how far before it may be written again. Stamps are asked in the order of
+ * the spans. A peer that has arrived at a later call has ended the stamp's call, so calls in which all wait for all free
+ * their spans by themselves: they use TTI_PHASE_NEXT, and end without a word. Calls with a root end by announcing
+ * TTI_PHASE_FINAL, as does every call that ends in an error after which the group stays usable.
+ *
+ * Nobody waits for ever: before its own arrival a rank acquires span 0 only, and a stage holds TTI_STAGE_SPANS of the
+ * largest spans. The last three spans of the call before, all that may be stamped TTI_PHASE_NEXT and not be free yet, are
+ * never in the way of that one.
  */
 #include "engine/internal.h"
 
-tutti_status tti_stage_commit(struct tti_lane *lane)
+static uint64_t fitted(const struct tti_lane *lane, uint64_t position)
+{
+    uint64_t ring = lane->engine->layout.stage;
+    uint64_t place = position % ring;
+    return place + lane->stage.stride <= ring ? position : position - place + ring;
+}
+
+/* From the position of a call's first span to that of span `index`. Only differences of `ring` are added to what is left
+ * of the place, so this serves positions and places alike. */
+static uint64_t position_of(const struct tti_lane *lane, uint64_t first, size_t index)
+{
+    uint64_t ring = lane->engine->layout.stage;
+    uint64_t stride = lane->stage.stride;
+    uint64_t place = first % ring;
+    uint64_t before_gap = (ring - place) / stride;
+    if (index < before_gap) {
+        return first + index * stride;
+    }
+    uint64_t each = ring / stride;
+    uint64_t behind = index - before_gap;
+    return first - place + ring + behind / each * ring + behind % each * stride;
+}
+
+tutti_status tti_stage_begin(struct tti_lane *lane, size_t stride)
 {
     struct tti_engine *e = lane->engine;
-    if (!lane->committed && e->commit) {
-        size_t bytes = (size_t)TTI_WINDOWS * e->layout.window;
-        tutti_status status = e->commit(e->commit_user, e->layout.windows + (size_t)lane->index * bytes, bytes);
+    struct tti_stage *s = &lane->stage;
+    s->stride = (stride + 63) / 64 * 64;
+    s->first = fitted(lane, s->head);
+    if (!s->committed && e->commit) {
+        size_t offset = e->layout.stages + (size_t)lane->index * e->layout.stage;
+        tutti_status status = e->commit(e->commit_user, offset, e->layout.stage);
         if (status != TUTTI_OK) {
             return status;
         }
     }
-    lane->committed = true;
+    s->committed = true;
     return TUTTI_OK;
+}
+
+void tti_stage_shape(struct tti_lane *lane, size_t stride)
+{
+    lane->stage.stride = (stride + 63) / 64 * 64;
+    lane->stage.first = 0;
 }
 
 static tutti_status wait_position(struct tti_lane *lane, int peer, uint64_t position)
@@ -26,31 +70,83 @@ static tutti_status wait_position(struct tti_lane *lane, int peer, uint64_t posi
     return tti_lane_wait(lane, tti_position_of(lane, peer), position, peer);
 }
 
-tutti_status tti_stage_acquire(struct tti_lane *lane, uint32_t index, unsigned char **window)
+static tutti_status await_stamp(struct tti_lane *lane, const struct tti_stamp *stamp)
 {
-    struct tti_engine *e = lane->engine;
-    uint32_t slot = (lane->cursor + index) % TTI_WINDOWS;
-    struct tti_stamp *stamp = &lane->stamps[slot];
-    if (stamp->position != 0) {
-        for (int r = 0; r < e->size; r++) {
-            if (r == e->rank || (stamp->reader >= 0 && stamp->reader != r)) {
-                continue;
-            }
-            tutti_status status = wait_position(lane, r, stamp->position);
-            if (status != TUTTI_OK) {
-                return status;
-            }
-        }
-        stamp->position = 0;
+    if (lane->credit > stamp->call) {
+        return TUTTI_OK;
     }
-    *window = tti_window_of(lane, e->rank, slot);
+    for (int r = 0; r < lane->engine->size; r++) {
+        if (r == lane->engine->rank || (stamp->reader >= 0 && stamp->reader != r)) {
+            continue;
+        }
+        tutti_status status =
+            stamp->phase == TTI_PHASE_NEXT
+                ? tti_lane_wait(lane, &tti_arrival_of(lane, r, stamp->call + 1)->sequence, stamp->call + 1, r)
+                : wait_position(lane, r, stamp->call << TTI_PHASE_BITS | stamp->phase);
+        if (status != TUTTI_OK) {
+            return status;
+        }
+    }
     return TUTTI_OK;
 }
 
-void tti_stage_stamp(struct tti_lane *lane, uint32_t index, uint64_t phase, int reader)
+static tutti_status free_oldest(struct tti_lane *lane)
 {
-    lane->stamps[(lane->cursor + index) % TTI_WINDOWS] =
-        (struct tti_stamp){.position = tti_at(lane, phase), .reader = reader};
+    struct tti_stage *s = &lane->stage;
+    const struct tti_stamp *oldest = &s->stamps[s->stamps_first % TTI_STAMPS];
+    tutti_status status = await_stamp(lane, oldest);
+    if (status == TUTTI_OK) {
+        s->freed = oldest->end;
+        s->stamps_first++;
+        s->stamps_count--;
+    }
+    return status;
+}
+
+tutti_status tti_stage_acquire(struct tti_lane *lane, size_t index, unsigned char **span)
+{
+    struct tti_engine *e = lane->engine;
+    struct tti_stage *s = &lane->stage;
+    uint64_t position = position_of(lane, s->first, index);
+    uint64_t end = position + s->stride;
+    while (s->stamps_count > 0 && (end > s->freed + e->layout.stage || s->stamps_count == TTI_STAMPS)) {
+        tutti_status status = free_oldest(lane);
+        if (status != TUTTI_OK) {
+            return status;
+        }
+    }
+    s->head = end;
+    *span = e->segments[e->rank] + e->layout.stages + (size_t)lane->index * e->layout.stage + position % e->layout.stage;
+    return TUTTI_OK;
+}
+
+void tti_stage_stamp(struct tti_lane *lane, uint64_t phase, int reader)
+{
+    struct tti_stage *s = &lane->stage;
+    const struct tti_stamp stamp = {.end = s->head, .call = lane->call, .phase = phase, .reader = reader};
+    struct tti_stamp *newest = &s->stamps[(s->stamps_first + s->stamps_count - 1) % TTI_STAMPS];
+    if (s->stamps_count > 0 && newest->end == s->head) {
+        *newest = stamp;
+    } else {
+        s->stamps[(s->stamps_first + s->stamps_count++) % TTI_STAMPS] = stamp;
+    }
+}
+
+const unsigned char *tti_stage_peer(const struct tti_lane *lane, int peer, size_t index)
+{
+    const struct tti_engine *e = lane->engine;
+    uint64_t place = position_of(lane, lane->starts[peer], index) % e->layout.stage;
+    return e->segments[peer] + e->layout.stages + (size_t)lane->index * e->layout.stage + place;
+}
+
+tutti_status tti_await_span(struct tti_lane *lane, int peer, size_t index, uint64_t phase)
+{
+    return index > 0 || tti_exposes(lane, peer) ? tti_wait_phase(lane, peer, phase) : TUTTI_OK;
+}
+
+size_t tti_stage_room(const struct tti_lane *lane)
+{
+    return (size_t)(lane->engine->layout.stage / lane->stage.stride / 2);
 }
 
 void tti_advance(struct tti_lane *lane, uint64_t phase)
@@ -71,34 +167,6 @@ tutti_status tti_wait_phase_all(struct tti_lane *lane, uint64_t phase)
             if (status != TUTTI_OK) {
                 return status;
             }
-        }
-    }
-    return TUTTI_OK;
-}
-
-tutti_status tti_stage_for_root(struct tti_lane *lane, const tutti_op *op, size_t bytes)
-{
-    size_t window = lane->engine->layout.window;
-    tutti_status status = tti_stage_commit(lane);
-    if (status != TUTTI_OK) {
-        tutti_status arrived = tti_arrive_staged(lane, (uint32_t)status);
-        return arrived != TUTTI_OK ? arrived : tti_attributes_one(lane, lane->engine->rank);
-    }
-    for (size_t k = 0; k * window < bytes; k++) {
-        unsigned char *staging;
-        if (k == TTI_WINDOWS && (status = tti_await_one(lane, op->root)) != TUTTI_OK) {
-            return status; /* from here on this call waits for the root: is it in the same one? */
-        }
-        if ((status = tti_stage_acquire(lane, (uint32_t)k, &staging)) != TUTTI_OK) {
-            return status;
-        }
-        size_t n = bytes - k * window < window ? bytes - k * window : window;
-        tti_copy(staging, (const unsigned char *)op->src + k * window, n);
-        tti_stage_stamp(lane, (uint32_t)k, k + 1, op->root);
-        if (k > 0) {
-            tti_advance(lane, k);
-        } else if ((status = tti_arrive_staged(lane, TUTTI_OK)) != TUTTI_OK) {
-            return status;
         }
     }
     return TUTTI_OK;

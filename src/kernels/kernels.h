@@ -21,6 +21,17 @@ struct tti_fold {
  */
 void tti_fold(void *dst, const void *const *src, size_t n, size_t count, const struct tti_fold *fold);
 
+/* The same, and the result goes to every one of `outputs` >= 1 destinations in one pass. Each may be exactly one or several
+ * of the sources, but no two of them the same memory. */
+void tti_fold_push(void *const *dst, size_t outputs, const void *const *src, size_t n, size_t count,
+                   const struct tti_fold *fold);
+
+/* tti_fold and memcpy that write past the caches where the processor can: for outputs larger than the caches which nobody
+ * reads soon. dst may be no source here and overlaps none. What other threads are told after the return, they are told
+ * after the data has arrived. */
+void tti_fold_stream(void *dst, const void *const *src, size_t n, size_t count, const struct tti_fold *fold);
+void tti_copy_stream(void *dst, const void *src, size_t n);
+
 /* The instruction set in use: "base", "avx2", "avx512" ("base" on aarch64 is NEON). TUTTI_ISA in the environment (read
  * once) picks a lower one, for tests. */
 const char *tti_kernels_isa(void);

@@ -41,6 +41,7 @@ for r in data["results"]:
     assert r["root"] == (1 if name in ("reduce", "broadcast", "gather", "scatter") else -1), r
     assert r["size"] == r["count"] * 4 * (ranks if name in parts else 1), r
     assert r["batch"] == (20 if r["size"] < 4096 else 1), r
+    assert r["contender"] == "tutti" and r["placement"] == "private" and "versus" not in r and "hop_ns" not in r, r
     t = r["time_us"]
     assert 0 < t["min"] <= t["p50"] <= t["p99"] <= t["max"], r
     assert abs(r["alg_bw"] - r["size"] / t["p50"] / 1000) <= 1e-9 * r["alg_bw"], r
@@ -131,6 +132,9 @@ refused "^tutti bench: --root takes a number from 0 to [0-9]+, not '-1'\$" --roo
 refused '^tutti bench: --root 2: there are only ranks 0 to 1$' -n 2 --root 2
 refused "^tutti bench: -i takes a number from 1 to 1000000, not '0'\$" --iterations 0
 refused "unrecognized option '--warmup'" --warmup 3
+refused "^tutti bench: --placement takes private or heap, not 'stack'\$" --placement stack
+refused "^tutti bench: --beside takes one peer; 'gloo' is one too many" --beside tutti --beside gloo
+refused "^tutti bench: --beside measures synchronous calls; leave out --async\$" --beside tutti --async
 
 run_tutti bench --backend nothing
 check_status 1 "an unknown backend"

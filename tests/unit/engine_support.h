@@ -39,7 +39,10 @@ static inline size_t pages(size_t bytes)
 static inline int cluster_open(struct cluster *c, int size, int lanes, size_t window, struct waiting waiting)
 {
     memset(c, 0, sizeof(*c));
-    c->layout = tti_layout_make(size, lanes, window);
+    const struct tti_tuning_wishes wishes = {.window = (int64_t)window, .one_shot = -1};
+    struct tti_tuning tuning;
+    tti_tuning_make(size, &wishes, &tuning);
+    c->layout = tti_layout_make(size, lanes, tuning.stage);
     c->bytes = pages(c->layout.bell_bytes) + (size_t)size * pages(c->layout.segment_bytes);
     c->memory = mmap(NULL, c->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (c->memory == MAP_FAILED) {
@@ -53,6 +56,7 @@ static inline int cluster_open(struct cluster *c, int size, int lanes, size_t wi
     for (int r = 0; r < size; r++) {
         struct tti_engine_options o = {.rank = r,
                                        .layout = c->layout,
+                                       .tuning = tuning,
                                        .segments = c->segments,
                                        .bell = c->bell,
                                        .threads = true,

@@ -25,6 +25,9 @@ struct tti_bench_collective;
 struct tti_bench_options {
     bool overlap;                                  /* `tutti bench overlap` instead of a collective */
     bool async;                                    /* the asynchronous form beside the synchronous one */
+    const char *beside;                            /* NAME[:SETTINGS] of who is measured in turn with Tutti, or NULL */
+    bool roofline;                                 /* measure what the machine allows, too */
+    bool heap;                                     /* Tutti's buffers lie in the group's heap */
     const struct tti_bench_collective *collective; /* NULL = each in turn */
     int ranks;                                     /* 0 = not said */
     int64_t least;                                 /* sizes in bytes */
@@ -84,6 +87,7 @@ struct tti_bench_tensors {
 
 struct tti_bench_collective {
     const char *name;
+    tutti_operation kind; /* SEND: to the next rank, and receive from the one before */
     unsigned traits;
     enum tti_bench_bus bus;
     tutti_status (*call)(const struct tti_bench *b, struct tti_bench_tensors *t, const tutti_call *call);
@@ -118,6 +122,9 @@ int64_t tti_bench_wrong(const struct tti_bench_data *data, const void *got, int 
 
 /* ---- ranks.c: the whole run ---- */
 
+struct tti_beside;
+struct tti_roofline;
+
 /* One rank's view of the run. */
 struct tti_bench {
     const struct tti_bench_options *options;
@@ -132,14 +139,19 @@ struct tti_bench {
     int64_t *samples;    /* sets of them, one behind the other */
     int sample_capacity; /* of a set */
     struct tti_bench_data *data;
-    uint64_t number; /* of the next call: gives every call its own data */
-    int64_t lead_ns; /* how far ahead the ranks set a common start; 0 = they have no common clock */
-    bool shares_cpu; /* there are more ranks than CPUs */
+    uint64_t number;               /* of the next call: gives every call its own data */
+    int64_t lead_ns;               /* how far ahead the ranks set a common start; 0 = they have no common clock */
+    bool shares_cpu;               /* there are more ranks than CPUs */
+    struct tti_beside *beside;     /* NULL = Tutti is alone */
+    struct tti_roofline *roofline; /* NULL = not wanted */
     tutti_error error;
 };
 
 int tti_bench_run_threads(const struct tti_bench_options *options);
 int tti_bench_join(const struct tti_bench_options *options);
+/* The two memories of b->capacity bytes, in the group's heap or of the rank's own; false after saying why. Collective. */
+bool tti_bench_open_memory(struct tti_bench *b, bool heap);
+void tti_bench_close_memory(struct tti_bench *b, bool heap);
 /* Says on standard error what went wrong, and returns false. */
 bool tti_bench_complain(const struct tti_bench *b, const char *doing, const char *why);
 
@@ -158,7 +170,11 @@ tutti_status tti_bench_agree(struct tti_bench *b, int64_t *values, int64_t count
 tutti_status tti_bench_meet(struct tti_bench *b, int64_t *start);
 /* The samples of set number `set`, in nanoseconds. */
 int64_t *tti_bench_samples(const struct tti_bench *b, int set);
-/* Gives each sample, of `batch` calls, the value of the slowest rank, and sums them up. The same on every rank. */
+/* Gives each sample the value of the slowest rank. */
+tutti_status tti_bench_slowest(struct tti_bench *b, int set, int count);
+/* Sums up samples of `batch` calls each, and sorts them. */
+void tti_bench_sum_up(struct tti_bench *b, int set, int count, int batch, struct tti_bench_times *times);
+/* Both together. The same on every rank. */
 tutti_status tti_bench_times_of(struct tti_bench *b, int set, int count, int batch, struct tti_bench_times *times);
 
 /* ---- measure.c: one row ---- */
@@ -166,9 +182,28 @@ tutti_status tti_bench_times_of(struct tti_bench *b, int set, int count, int bat
 /* What is called in an iteration: the sets of samples. */
 enum tti_bench_form {
     TTI_BENCH_SYNC,
+    TTI_BENCH_PEER, /* what is measured beside Tutti */
     TTI_BENCH_ASYNC,
     TTI_BENCH_SUBMIT, /* as ASYNC, and one call's start is timed instead of the whole */
     TTI_BENCH_FORMS
+};
+
+/* Tutti against the one beside it. */
+struct tti_bench_ratio {
+    double median; /* Tutti's median over the other's: below 1 Tutti is faster */
+    double low;    /* the interval that holds 95 % of what resampling gives */
+    double high;
+};
+
+/* What the one beside Tutti did in the same row. */
+struct tti_bench_versus {
+    bool measured; /* false: it has no native call for this */
+    int batch;
+    struct tti_bench_times time;
+    double alg_bw;
+    double bus_bw;
+    int64_t wrong;
+    struct tti_bench_ratio ratio;
 };
 
 /* A form of a row: the result of many iterations. */
@@ -185,7 +220,11 @@ struct tti_bench_result {
     struct tti_bench_times sync;
     double alg_bw; /* 1e9 bytes per second */
     double bus_bw;
-    int64_t wrong; /* elements, of all ranks */
+    int64_t wrong;                  /* elements, of all ranks */
+    struct tti_bench_versus versus; /* only with b->beside */
+    double hop_ns[2];               /* only with b->roofline: before and after; 0 = unknown */
+    double bound_us;                /* likewise; 0 = there is none */
+    const char *algorithm;          /* what the engine chose; NULL while no engine tells */
 };
 
 /* Bytes of each of a rank's two memories that these options need. */

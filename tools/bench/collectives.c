@@ -130,19 +130,24 @@ static tutti_status start_barrier(const struct tti_bench *b, struct tti_bench_te
 }
 
 const struct tti_bench_collective tti_bench_collectives[] = {
-    {"all_reduce", TTI_BENCH_REDUCES | TTI_BENCH_IN_PLACE, TTI_BENCH_BUS_TWICE, all_reduce, start_all_reduce},
-    {"reduce", TTI_BENCH_REDUCES | TTI_BENCH_ROOT_OUTPUT | TTI_BENCH_IN_PLACE, TTI_BENCH_BUS_ONE, reduce, start_reduce},
-    {"broadcast", TTI_BENCH_ROOT_INPUT | TTI_BENCH_ONE_TENSOR, TTI_BENCH_BUS_ONE, broadcast, start_broadcast},
-    {"all_gather", TTI_BENCH_WHOLE_OUTPUT | TTI_BENCH_IN_PLACE, TTI_BENCH_BUS_OTHERS, all_gather, start_all_gather},
-    {"gather", TTI_BENCH_WHOLE_OUTPUT | TTI_BENCH_ROOT_OUTPUT | TTI_BENCH_IN_PLACE, TTI_BENCH_BUS_OTHERS, gather,
-     start_gather},
-    {"scatter", TTI_BENCH_WHOLE_INPUT | TTI_BENCH_ROOT_INPUT | TTI_BENCH_IN_PLACE, TTI_BENCH_BUS_OTHERS, scatter,
-     start_scatter},
-    {"reduce_scatter", TTI_BENCH_REDUCES | TTI_BENCH_WHOLE_INPUT | TTI_BENCH_IN_PLACE, TTI_BENCH_BUS_OTHERS,
-     reduce_scatter, start_reduce_scatter},
-    {"all_to_all", TTI_BENCH_WHOLE_INPUT | TTI_BENCH_WHOLE_OUTPUT, TTI_BENCH_BUS_OTHERS, all_to_all, start_all_to_all},
-    {"sendrecv", TTI_BENCH_NEIGHBOUR, TTI_BENCH_BUS_ONE, sendrecv, start_sendrecv},
-    {"barrier", TTI_BENCH_EMPTY, TTI_BENCH_BUS_ONE, barrier, start_barrier},
+    {"all_reduce", TUTTI_OP_ALL_REDUCE, TTI_BENCH_REDUCES | TTI_BENCH_IN_PLACE, TTI_BENCH_BUS_TWICE, all_reduce,
+     start_all_reduce},
+    {"reduce", TUTTI_OP_REDUCE, TTI_BENCH_REDUCES | TTI_BENCH_ROOT_OUTPUT | TTI_BENCH_IN_PLACE, TTI_BENCH_BUS_ONE,
+     reduce, start_reduce},
+    {"broadcast", TUTTI_OP_BROADCAST, TTI_BENCH_ROOT_INPUT | TTI_BENCH_ONE_TENSOR, TTI_BENCH_BUS_ONE, broadcast,
+     start_broadcast},
+    {"all_gather", TUTTI_OP_ALL_GATHER, TTI_BENCH_WHOLE_OUTPUT | TTI_BENCH_IN_PLACE, TTI_BENCH_BUS_OTHERS, all_gather,
+     start_all_gather},
+    {"gather", TUTTI_OP_GATHER, TTI_BENCH_WHOLE_OUTPUT | TTI_BENCH_ROOT_OUTPUT | TTI_BENCH_IN_PLACE,
+     TTI_BENCH_BUS_OTHERS, gather, start_gather},
+    {"scatter", TUTTI_OP_SCATTER, TTI_BENCH_WHOLE_INPUT | TTI_BENCH_ROOT_INPUT | TTI_BENCH_IN_PLACE,
+     TTI_BENCH_BUS_OTHERS, scatter, start_scatter},
+    {"reduce_scatter", TUTTI_OP_REDUCE_SCATTER, TTI_BENCH_REDUCES | TTI_BENCH_WHOLE_INPUT | TTI_BENCH_IN_PLACE,
+     TTI_BENCH_BUS_OTHERS, reduce_scatter, start_reduce_scatter},
+    {"all_to_all", TUTTI_OP_ALL_TO_ALL, TTI_BENCH_WHOLE_INPUT | TTI_BENCH_WHOLE_OUTPUT, TTI_BENCH_BUS_OTHERS,
+     all_to_all, start_all_to_all},
+    {"sendrecv", TUTTI_OP_SEND, TTI_BENCH_NEIGHBOUR, TTI_BENCH_BUS_ONE, sendrecv, start_sendrecv},
+    {"barrier", TUTTI_OP_BARRIER, TTI_BENCH_EMPTY, TTI_BENCH_BUS_ONE, barrier, start_barrier},
 };
 
 const size_t tti_bench_collectives_count = sizeof(tti_bench_collectives) / sizeof(tti_bench_collectives[0]);

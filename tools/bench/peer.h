@@ -1,47 +1,67 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A peer: another library, or another setting of Tutti, that `tutti bench` calls beside Tutti in the same processes, call
- * by call in turn, with the same loop. So both see the same buffers, the same placement on CPUs and the same state of the
- * machine, and their ratio means something where absolute times do not.
+ * A peer: another library that `tutti bench --beside` calls beside Tutti in the same processes, call by call in turn,
+ * with the same loop. So both see the same data, the same placement on CPUs and the same state of the machine, and their
+ * ratio means something where absolute times do not.
  *
- * A library's peer is a plug-in file, since no program can be linked with two MPI libraries:
- * lib/tutti/bench/NAME.so exports `const struct tti_bench_peer tti_bench_peer`.
+ * A peer is a plug-in file, since no program can be linked with two MPI libraries: lib/tutti/bench/NAME.so exports
+ * `const struct tti_bench_peer tti_bench_peer`. It needs no function of Tutti.
  */
 #ifndef TTI_BENCH_PEER_H
 #define TTI_BENCH_PEER_H
 
 #include <stddef.h>
 #include <stdint.h>
-#include <tutti/backend.h>
 #include <tutti/tutti.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 #define TTI_BENCH_PEER_ABI    1u
 #define TTI_BENCH_PEER_SYMBOL "tti_bench_peer"
 
-/* One call. Buffers as Tutti takes them: in place they are equal, or the rank's own part of the joined one. */
+/* The ranks that are there already. */
+struct tti_bench_peer_job {
+    int rank;
+    int size;
+    int threads; /* whether the ranks are threads of one process */
+    void *user;
+    /* Collective: all[r] becomes rank r's `bytes` bytes, on every rank. 0, or 1 if the job has failed. */
+    int (*all_gather)(const struct tti_bench_peer_job *job, const void *mine, void *all, size_t bytes);
+};
+
+/* One call. Buffers as Tutti takes them: in place they are equal, or one is the rank's own part of the other. Only the
+ * output of a reduce_scatter in place is the start of the input, as MPI has it. */
 struct tti_bench_peer_call {
-    tutti_operation kind; /* a collective, or TUTTI_OP_SENDRECV: to the next rank, from the one before */
+    tutti_operation kind; /* a collective; TUTTI_OP_SEND: to the next rank, and receive from the one before */
     tutti_dtype dtype;
-    tutti_reduce_op redop;
+    tutti_reduce_op redop; /* 0 where nothing is reduced */
     int root;
-    const void *in; /* NULL where this rank has none */
+    const void *in; /* NULL where this rank has none. The broadcast's only tensor is `out`. */
     void *out;
     int64_t count; /* elements of the tensor, or of one part */
+    int in_place;
 };
 
 struct tti_bench_peer {
     uint32_t abi;
-    uint32_t size;
+    uint32_t size; /* of this struct */
     const char *name;
-    /* Joins the job whose ranks `group` has, with the same numbers; `version` gets what people should read. 0, or 1 and
-     * the reason in `why`. The group may be used to tell addresses. */
-    int (*open)(tutti_group *group, const char *settings, char *version, size_t version_capacity, char *why,
-                size_t why_capacity);
-    /* 1 if the library has a native call for this. The same on every rank. */
-    int (*supports)(const struct tti_bench_peer_call *call);
+    /* Joins the ranks of `job`, which lives until `close`, with the same numbers. `settings` (never NULL) is what the user
+     * wrote behind the name; `version` gets what people should read. 0, or 1 and the reason in `why`; then there is no
+     * `close`. Collective, like `call`. */
+    int (*open)(const struct tti_bench_peer_job *job, const char *settings, void **session, char *version,
+                size_t version_capacity, char *why, size_t why_capacity);
+    /* 1 if the library has a native call for this; buffers are NULL. The same on every rank. */
+    int (*supports)(void *session, const struct tti_bench_peer_call *call);
     /* Runs it to its end. 0, or 1 and the reason. */
-    int (*call)(const struct tti_bench_peer_call *call, char *why, size_t capacity);
-    void (*close)(void);
+    int (*call)(void *session, const struct tti_bench_peer_call *call, char *why, size_t capacity);
+    void (*close)(void *session);
 };
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -9,9 +9,11 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tutti/memory.h>
 
-#include "bench/bench.h"
+#include "bench/beside.h"
 #include "bench/overlap.h"
+#include "bench/roofline.h"
 
 /* Longer than it takes to wake a rank, for each rank on a CPU. */
 #define LEAD_NS INT64_C(100000)
@@ -28,29 +30,48 @@ bool tti_bench_complain(const struct tti_bench *b, const char *doing, const char
     return false;
 }
 
-/* Memory that is there: untouched pages would be measured along. */
-static unsigned char *touched(size_t bytes)
+bool tti_bench_open_memory(struct tti_bench *b, bool heap)
 {
-    void *memory = NULL;
-    if (posix_memalign(&memory, 4096, bytes) != 0) {
-        return NULL;
+    unsigned char **const memories[] = {&b->left, &b->right};
+    for (int i = 0; i < 2; i++) {
+        void *memory = NULL;
+        if (heap && tutti_alloc(b->group, b->capacity, &memory, &b->error) != TUTTI_OK) {
+            return tti_bench_complain(b, "the heap", b->error.message);
+        }
+        if (!heap && posix_memalign(&memory, 4096, b->capacity) != 0) {
+            fprintf(stderr, "tutti bench: rank %d: no memory for two buffers of %zu bytes: choose a smaller -e\n",
+                    b->rank, b->capacity);
+            return false;
+        }
+        /* untouched pages would be measured along */
+        *memories[i] = memset(memory, 0, b->capacity);
     }
-    return memset(memory, 0, bytes);
+    return true;
+}
+
+void tti_bench_close_memory(struct tti_bench *b, bool heap)
+{
+    if (heap) {
+        tutti_free(b->group, b->left, NULL);
+        tutti_free(b->group, b->right, NULL);
+    } else {
+        free(b->left);
+        free(b->right);
+    }
 }
 
 static bool prepare(struct tti_bench *b, struct output *output)
 {
     const struct tti_bench_options *options = b->options;
     b->capacity = (size_t)tti_bench_capacity(options, b->size);
-    b->left = touched(b->capacity);
-    b->right = touched(b->capacity);
-    b->sample_capacity = options->iterations > 0 ? options->iterations : TTI_BENCH_ITERATIONS;
-    const size_t sets = options->overlap ? TTI_OVERLAP_FORMS : options->async ? TTI_BENCH_FORMS : 1;
-    b->samples = calloc(sets * (size_t)b->sample_capacity, sizeof(*b->samples));
-    if (!b->left || !b->right || !b->samples) {
-        fprintf(stderr, "tutti bench: rank %d: no memory for two buffers of %zu bytes: choose a smaller -e\n", b->rank,
-                b->capacity);
+    if (!tti_bench_open_memory(b, options->heap)) {
         return false;
+    }
+    b->sample_capacity = options->iterations > 0 ? options->iterations : TTI_BENCH_ITERATIONS;
+    const size_t sets = options->overlap ? TTI_OVERLAP_FORMS : options->async ? TTI_BENCH_FORMS : TTI_BENCH_PEER + 1;
+    b->samples = calloc(sets * (size_t)b->sample_capacity, sizeof(*b->samples));
+    if (!b->samples) {
+        return tti_bench_complain(b, "start", "no memory for the samples");
     }
     if (options->json && b->rank == 0) {
         output->file = fopen(options->json, "we");
@@ -131,7 +152,11 @@ static bool run_collective(struct tti_bench *b, struct output *output, int64_t *
     if (!b->data) {
         return tti_bench_complain(b, b->collective->name, "no memory for the data");
     }
-    const bool done = run_sizes(b, output, wrong);
+    bool done = !b->beside || tti_beside_turn(b) || tti_bench_complain(b, b->options->beside, "no memory for the data");
+    done = done && run_sizes(b, output, wrong);
+    if (b->beside) {
+        tti_beside_leave(b);
+    }
     tti_bench_data_destroy(b->data);
     b->data = NULL;
     return done;
@@ -168,6 +193,31 @@ static bool finish(struct tti_bench *b, struct output *output)
     return good;
 }
 
+/* What is measured along with Tutti. */
+static bool open_company(struct tti_bench *b)
+{
+    if ((b->options->roofline || b->options->beside) && tti_roofline_open(b) != TUTTI_OK) {
+        return tti_bench_complain(b, "the roofline", b->error.message);
+    }
+    return !b->options->beside || tti_beside_open(b);
+}
+
+/* The header, the rows, and what follows them. */
+static bool run_measured(struct tti_bench *b, const struct tti_bench_machine *machine, struct output *output)
+{
+    if (b->rank == 0) {
+        tti_bench_print_header(b, machine);
+    }
+    if (output->file) {
+        output->json = tti_bench_json_create(b, machine);
+        if (!output->json) {
+            return tti_bench_complain(b, b->options->json, "out of memory");
+        }
+    }
+    const bool right = b->options->overlap ? tti_overlap_run(b, output->json) : run_collectives(b, output);
+    return finish(b, output) && right;
+}
+
 static bool run_prepared(struct tti_bench *b, struct output *output)
 {
     struct tti_bench_machine machine;
@@ -179,18 +229,9 @@ static bool run_prepared(struct tti_bench *b, struct output *output)
     if (tutti_group_capabilities(b->group) & (TUTTI_CAP_ONE_HOST | TUTTI_CAP_ONE_PROCESS)) {
         b->lead_ns = LEAD_NS * ((b->size - 1) / machine.cpus + 1);
     }
-    if (b->rank == 0) {
-        tti_bench_print_header(b, &machine);
-    }
-    if (output->file) {
-        output->json = tti_bench_json_create(b, &machine);
-    }
+    const bool right = open_company(b) && run_measured(b, &machine, output);
     tti_bench_machine_destroy(&machine);
-    if (output->file && !output->json) {
-        return tti_bench_complain(b, b->options->json, "out of memory");
-    }
-    const bool right = b->options->overlap ? tti_overlap_run(b, output->json) : run_collectives(b, output);
-    return finish(b, output) && right;
+    return right;
 }
 
 /* True if everything was measured and nothing was wrong. */
@@ -211,12 +252,13 @@ static bool run_rank(const struct tti_bench_options *options, tutti_group *group
             failed = 1;
         }
     }
+    tti_beside_close(&b);
+    tti_roofline_close(&b);
     tti_bench_json_destroy(output.json);
     if (output.file) {
         fclose(output.file);
     }
-    free(b.left);
-    free(b.right);
+    tti_bench_close_memory(&b, options->heap);
     free(b.samples);
     return !failed;
 }

@@ -3,7 +3,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "bench/bench.h"
+#include "bench/beside.h"
+#include "bench/roofline.h"
 
 const char *tti_bench_type(const struct tti_bench *b)
 {
@@ -34,6 +35,20 @@ static void print_description(const char *text)
     }
 }
 
+static void print_company(const struct tti_bench *b)
+{
+    if (b->beside) {
+        printf("# %s: %s%s%s; in turn with Tutti, call by call, in buffers of its own\n"
+               "#   ratio: Tutti's median over its median, and the interval that holds 95 %% of 1000 resamples\n",
+               b->beside->name, b->beside->version, b->beside->settings[0] != '\0' ? ", " : "", b->beside->settings);
+    }
+    if (b->roofline) {
+        printf("# bound: the bytes that have to move, at the bandwidth of plain loops over as much memory, or a hop;\n"
+               "#   /bound: time over it; hop: a cache line between ranks 0 and 1, near = less than %d ns\n",
+               TTI_ROOFLINE_NEAR_NS);
+    }
+}
+
 void tti_bench_print_header(const struct tti_bench *b, const struct tti_bench_machine *machine)
 {
     printf("# tutti bench %s: %d rank%s on %d CPU%s (%.2f ranks per CPU), backend %s\n", tutti_version_string(),
@@ -55,6 +70,7 @@ void tti_bench_print_header(const struct tti_bench *b, const struct tti_bench_ma
                "#   in the class inline (above) it wakes nobody, in the others it may have to wake the lane's thread\n",
                machine->clock_ns);
     }
+    print_company(b);
 }
 
 static void print_async_title(void)
@@ -65,11 +81,26 @@ static void print_async_title(void)
            "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(us)", "(us)", "(us)", "");
 }
 
+static void print_roofline_title(const struct tti_bench *b)
+{
+    printf("#%11s %11s %8s %6s %5s %5s %9s %7s %7s %6s %9s %6s %4s", "size", "count", "type", "redop", "root", "place",
+           "time", "algbw", "busbw", "#wrong", "bound", "/bound", "hop");
+    if (b->beside) {
+        printf(" %9s %7s %7s %7s %6s", b->beside->name, "ratio", "low", "high", "#wrong");
+    }
+    printf("\n#%11s %11s %8s %6s %5s %5s %9s %7s %7s %6s %9s %6s %4s%s\n", "(B)", "(elements)", "", "", "", "", "(us)",
+           "(GB/s)", "(GB/s)", "", "(us)", "", "", b->beside ? "      (us)" : "");
+}
+
 void tti_bench_print_title(const struct tti_bench *b)
 {
     printf("#\n# %s%s\n", b->collective->name, b->options->async ? ", asynchronous" : "");
-    if (b->options->async) {
-        print_async_title();
+    if (b->options->async || b->roofline) {
+        if (b->options->async) {
+            print_async_title();
+        } else {
+            print_roofline_title(b);
+        }
         fflush(stdout);
         return;
     }
@@ -109,13 +140,44 @@ static void print_async(const struct tti_bench *b, const struct tti_bench_result
            sync > 0 ? time / sync : 0);
 }
 
+static void print_versus(const struct tti_bench_versus *versus)
+{
+    const struct tti_bench_ratio *ratio = &versus->ratio;
+    if (versus->measured) {
+        printf(" %9.2f %7.3f %7.3f %7.3f %6" PRId64, versus->time.p50_us, ratio->median, ratio->low, ratio->high,
+               versus->wrong);
+    } else {
+        printf(" %9s %7s %7s %7s %6s", "N/A", "N/A", "N/A", "N/A", "N/A");
+    }
+}
+
+/* Likewise. */
+static void print_roofline(const struct tti_bench *b, const struct tti_bench_result *result)
+{
+    print_call(b, result);
+    printf(" %5s", result->in_place ? "in" : "out");
+    print_result(result);
+    if (result->bound_us > 0) {
+        printf(" %9.2f %6.2f", result->bound_us, result->time.p50_us / result->bound_us);
+    } else {
+        printf(" %9s %6s", "-", "-");
+    }
+    printf(" %4s", tti_roofline_mark(result->hop_ns));
+    if (b->beside) {
+        print_versus(&result->versus);
+    }
+    putchar('\n');
+}
+
 void tti_bench_print_row(const struct tti_bench *b, const struct tti_bench_result *out_of_place,
                          const struct tti_bench_result *in_place)
 {
-    if (b->options->async) {
-        print_async(b, out_of_place);
+    if (b->options->async || b->roofline) {
+        void (*print)(const struct tti_bench *, const struct tti_bench_result *) =
+            b->options->async ? print_async : print_roofline;
+        print(b, out_of_place);
         if (in_place->measured) {
-            print_async(b, in_place);
+            print(b, in_place);
         }
     } else {
         print_call(b, out_of_place);

@@ -59,17 +59,26 @@ static double percentile_us(const int64_t *sorted, int count, int percent, int b
     return (double)sorted[rank > 0 ? rank - 1 : 0] / batch / 1000;
 }
 
-tutti_status tti_bench_times_of(struct tti_bench *b, int set, int count, int batch, struct tti_bench_times *times)
+tutti_status tti_bench_slowest(struct tti_bench *b, int set, int count)
+{
+    return tti_bench_agree(b, tti_bench_samples(b, set), count, TUTTI_MAX);
+}
+
+void tti_bench_sum_up(struct tti_bench *b, int set, int count, int batch, struct tti_bench_times *times)
 {
     int64_t *samples = tti_bench_samples(b, set);
-    const tutti_status status = tti_bench_agree(b, samples, count, TUTTI_MAX);
-    if (status != TUTTI_OK) {
-        return status;
-    }
     qsort(samples, (size_t)count, sizeof(*samples), compare);
     times->p50_us = percentile_us(samples, count, 50, batch);
     times->p99_us = percentile_us(samples, count, 99, batch);
     times->min_us = percentile_us(samples, count, 0, batch);
     times->max_us = percentile_us(samples, count, 100, batch);
-    return TUTTI_OK;
+}
+
+tutti_status tti_bench_times_of(struct tti_bench *b, int set, int count, int batch, struct tti_bench_times *times)
+{
+    const tutti_status status = tti_bench_slowest(b, set, count);
+    if (status == TUTTI_OK) {
+        tti_bench_sum_up(b, set, count, batch, times);
+    }
+    return status;
 }

@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/bench.h"
+#include "bench/beside.h"
+#include "bench/compare.h"
+#include "bench/kernels.h"
 #include "bench/overlap.h"
 #include "common/launcher.h"
 #include "common/number.h"
@@ -15,7 +17,21 @@
 
 #define SIZE_LIMIT (INT64_C(1) << 40)
 
-enum { OPTION_BACKEND = 256, OPTION_ROOT, OPTION_ASYNC };
+enum {
+    OPTION_BACKEND = 256,
+    OPTION_ROOT,
+    OPTION_ASYNC,
+    OPTION_BESIDE,
+    OPTION_ROOFLINE,
+    OPTION_PLACEMENT,
+    OPTION_VS,
+    OPTION_PLOT,
+    OPTION_MARKDOWN,
+    OPTION_REPEAT,
+    OPTION_PROFILE,
+    OPTION_LIMIT,
+    OPTION_HEAP_FROM
+};
 
 static const struct argp_option argp_options[] = {
     {"ranks", 'n', "N", 0, "Ranks to start (default: as many as CPUs, 2 at least); not inside a launcher", 0},
@@ -27,8 +43,23 @@ static const struct argp_option argp_options[] = {
     {"root", OPTION_ROOT, "R", 0, "Root of the rooted collectives (default 0)", 0},
     {"iterations", 'i', "I", 0, "Iterations of each row (default: what fits into 0.2 s, 5 to 2000)", 0},
     {"async", OPTION_ASYNC, NULL, 0, "Measure the asynchronous form, beside the synchronous one", 0},
+    {"beside", OPTION_BESIDE, "PEER[:SETTINGS]", 0,
+     "Measure another library in turn with Tutti, or `tutti` with other settings (key=value,...)", 0},
+    {"roofline", OPTION_ROOFLINE, NULL, 0, "Measure what the machine allows, too (part of --beside)", 0},
+    {"placement", OPTION_PLACEMENT, "private|heap", 0,
+     "Where Tutti's buffers lie: in memory of each rank's own (default), or of tutti_alloc", 0},
     {"backend", OPTION_BACKEND, "NAME", 0, "Backend to measure (default auto; `tutti info` lists them)", 0},
     {"json", 'J', "FILE", 0, "Also write the results to FILE, as JSON", 0},
+    {"vs", OPTION_VS, "CONTENDER,...", 0,
+     "Compare with openmpi, mpich, gloo, torch (each with all its settings, or with one, as in openmpi/t), exec:PATH, "
+     "tutti:KEY=VALUE,...",
+     1},
+    {"repeat", OPTION_REPEAT, "R", 0, "Repetitions of each contender (default 3)", 1},
+    {"profile", OPTION_PROFILE, "NAME", 0, "Settings of contenders that are named without: all, defaults, tuned", 1},
+    {"limit", OPTION_LIMIT, "TIME", 0, "A job that takes longer is ended (as in 90, 5m; default by its rows)", 1},
+    {"heap-from", OPTION_HEAP_FROM, "SIZE", 0, "From this size on, compare with Tutti's buffers in the heap, too", 1},
+    {"plot", OPTION_PLOT, "FILE.svg", 0, "Write latency against size to FILE.svg", 1},
+    {"markdown", OPTION_MARKDOWN, "FILE.md", 0, "Write the comparison to FILE.md", 1},
     {0}};
 
 static const char argp_doc[] =
@@ -39,7 +70,9 @@ static const char argp_doc[] =
     "parts; "
     "count is that of the tensor or of one part; algbw is size/time in 1e9 bytes per second, and busbw what that means "
     "for the bus. With --async, time is that of starting, waiting and releasing, submit that of starting alone, and "
-    "sync that of the synchronous form, measured in turn; diff and ratio compare the two. `tutti bench overlap` "
+    "sync that of the synchronous form, measured in turn; diff and ratio compare the two. With --beside, every call of "
+    "Tutti's has one of the peer's beside it in the same processes, and ratio is Tutti's median over the peer's, with "
+    "its 95 % interval; bound is what the bytes and hops take that no algorithm can do without. `tutti bench overlap` "
     "measures how much of the communication disappears behind a computation. Exit code: 0, 1 if a result was wrong or "
     "something failed, 2 for a command line that cannot be "
     "understood.\n\n"
@@ -49,6 +82,9 @@ static const char argp_doc[] =
     "  tutti bench reduce_scatter -d bf16 -o avg --backend local\n"
     "  tutti bench barrier -n 8 -i 2000 -J barrier.json\n"
     "  tutti bench all_reduce -n 2 --async\n"
+    "  tutti bench all_reduce -n 2 --beside tutti:engine.window=256K\n"
+    "  mpirun.openmpi -n 2 tutti bench --beside openmpi\n"
+    "  tutti bench all_reduce -n 2 --vs openmpi,mpich,gloo --plot all_reduce.svg\n"
     "  tutti bench overlap --help\n"
     "  mpirun -n 4 tutti bench all_to_all";
 
@@ -90,7 +126,60 @@ static const struct tti_bench_collective *collective(struct argp_state *state, c
     return found;
 }
 
+/* What the command line says. */
+struct words {
+    struct tti_bench_options bench;
+    struct tti_compare_options compare;
+};
+
+/* The options of a comparison. */
+static error_t parse_compare(int key, char *argument, struct argp_state *state, struct tti_compare_options *compare)
+{
+    switch (key) {
+    case OPTION_VS:
+        compare->vs = argument;
+        return 0;
+    case OPTION_PLOT:
+        compare->plot = argument;
+        return 0;
+    case OPTION_MARKDOWN:
+        compare->markdown = argument;
+        return 0;
+    case OPTION_REPEAT:
+        compare->repeat = (int)tti_bench_number(state, "--repeat", argument, 1, TTI_COMPARE_REPEAT);
+        return 0;
+    case OPTION_PROFILE:
+        if (!tti_compare_profile_parse(argument, &compare->profile)) {
+            argp_error(state, "--profile takes all, defaults or tuned, not '%s'", argument);
+        }
+        return 0;
+    case OPTION_HEAP_FROM:
+        compare->heap_from = size(state, "--heap-from", argument);
+        return 0;
+    case OPTION_LIMIT:
+        if (!tti_parse_duration(argument, &compare->limit_ms) || compare->limit_ms == 0) {
+            argp_error(state, "--limit takes a time (as in 90, 1.5m, 2h), not '%s'", argument);
+        }
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
 /* What only all options together can tell. */
+static void judge_compare(struct argp_state *state, const struct words *words)
+{
+    if (!words->compare.vs && (words->compare.plot || words->compare.markdown || words->compare.limit_ms > 0 ||
+                               words->compare.heap_from > 0)) {
+        argp_error(state, "--plot, --markdown, --limit and --heap-from belong to a comparison: say with whom, by --vs");
+    }
+    if (words->compare.vs && (words->bench.async || words->bench.beside || words->bench.heap)) {
+        argp_error(state,
+                   "--vs compares synchronous calls, and starts with private buffers; leave out --async, --beside "
+                   "and --placement");
+    }
+}
+
 static void judge(struct argp_state *state, const struct tti_bench_options *options)
 {
     if (options->least > options->most) {
@@ -100,11 +189,15 @@ static void judge(struct argp_state *state, const struct tti_bench_options *opti
         argp_error(state, "%s is not defined on %s", tutti_reduce_op_name(options->op),
                    tutti_dtype_name(options->dtype));
     }
+    if (options->beside && options->async) {
+        argp_error(state, "--beside measures synchronous calls; leave out --async");
+    }
 }
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
-    struct tti_bench_options *options = state->input;
+    struct words *words = state->input;
+    struct tti_bench_options *options = &words->bench;
     switch (key) {
     case 'n':
         options->ranks = (int)tti_bench_number(state, "-n", argument, 1, TTI_BENCH_RANKS);
@@ -137,6 +230,21 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case OPTION_ASYNC:
         options->async = true;
         return 0;
+    case OPTION_BESIDE:
+        if (options->beside) {
+            argp_error(state, "--beside takes one peer; '%s' is one too many", argument);
+        }
+        options->beside = argument;
+        return 0;
+    case OPTION_PLACEMENT:
+        if (strcmp(argument, "private") != 0 && strcmp(argument, "heap") != 0) {
+            argp_error(state, "--placement takes private or heap, not '%s'", argument);
+        }
+        options->heap = strcmp(argument, "heap") == 0;
+        return 0;
+    case OPTION_ROOFLINE:
+        options->roofline = true;
+        return 0;
     case OPTION_BACKEND:
         options->backend = argument;
         return 0;
@@ -151,9 +259,10 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         return 0;
     case ARGP_KEY_SUCCESS:
         judge(state, options);
+        judge_compare(state, words);
         return 0;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return parse_compare(key, argument, state, &words->compare);
     }
 }
 
@@ -162,14 +271,24 @@ static bool fits_memory(const struct tti_bench_options *options)
 {
     struct tti_system_info system;
     tti_info_system(&system);
-    const int64_t each = 2 * tti_bench_capacity(options, options->ranks);
+    const int buffers = options->beside ? 4 : 2;
+    const int64_t each = buffers * tti_bench_capacity(options, options->ranks);
     if (system.memory_available <= 0 || each <= system.memory_available / options->ranks) {
         return true;
     }
     fprintf(stderr,
-            "tutti bench: %d ranks with two buffers of %" PRId64 " bytes do not fit into the %" PRId64
+            "tutti bench: %d ranks with %s buffers of %" PRId64 " bytes do not fit into the %" PRId64
             " bytes of memory that are available: choose a smaller -e or fewer ranks\n",
-            options->ranks, each / 2, system.memory_available);
+            options->ranks, options->beside ? "four" : "two", each / buffers, system.memory_available);
+    return false;
+}
+
+static bool fits_ranks(const struct tti_bench_options *options)
+{
+    if (options->root < options->ranks) {
+        return true;
+    }
+    fprintf(stderr, "tutti bench: --root %d: there are only ranks 0 to %d\n", options->root, options->ranks - 1);
     return false;
 }
 
@@ -179,14 +298,16 @@ int tti_bench_start(struct tti_bench_options *options, char **words)
     if (!tti_backend_usable("tutti bench", name)) {
         return 1;
     }
+    if (options->beside && !tti_beside_exists(options->beside)) {
+        return 1;
+    }
     if (tti_in_launcher()) {
         return tti_bench_join(options);
     }
     if (options->ranks == 0) {
         options->ranks = tti_default_ranks();
     }
-    if (options->root >= options->ranks) {
-        fprintf(stderr, "tutti bench: --root %d: there are only ranks 0 to %d\n", options->root, options->ranks - 1);
+    if (!fits_ranks(options)) {
         return TTI_EXIT_USAGE;
     }
     if (!fits_memory(options)) {
@@ -196,17 +317,33 @@ int tti_bench_start(struct tti_bench_options *options, char **words)
                                          : tti_launch_self("bench", options->ranks, (const char *const *)words);
 }
 
+/* The ranks of a comparison are of its own starting. */
+static int compare(struct words *words)
+{
+    struct tti_bench_options *options = &words->bench;
+    if (options->ranks == 0) {
+        options->ranks = tti_default_ranks();
+    }
+    struct tti_bench_options children = *options;
+    children.beside = words->compare.vs;
+    return fits_ranks(options) && fits_memory(&children) ? tti_compare_start(options, &words->compare) : TTI_EXIT_USAGE;
+}
+
 int tutti_tool_bench(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "overlap") == 0) {
         return tti_overlap_tool(argc - 1, argv + 1);
     }
-    struct tti_bench_options options = {
-        .least = 8, .most = INT64_C(16) << 20, .factor = 8, .dtype = TUTTI_F32, .op = TUTTI_SUM};
+    if (argc > 1 && strcmp(argv[1], "kernels") == 0) {
+        return tti_kernels_tool(argc - 1, argv + 1);
+    }
+    struct words words = {
+        .bench = {.least = 8, .most = INT64_C(16) << 20, .factor = 8, .dtype = TUTTI_F32, .op = TUTTI_SUM},
+        .compare = {.repeat = 3}};
     const struct argp argp = {argp_options, parse, "[COLLECTIVE]", argp_doc, NULL, NULL, NULL};
     argp_err_exit_status = TTI_EXIT_USAGE;
-    if (argp_parse(&argp, argc, argv, 0, NULL, &options) != 0) {
+    if (argp_parse(&argp, argc, argv, 0, NULL, &words) != 0) {
         return TTI_EXIT_USAGE;
     }
-    return tti_bench_start(&options, argv + 1);
+    return words.compare.vs ? compare(&words) : tti_bench_start(&words.bench, argv + 1);
 }

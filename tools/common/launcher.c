@@ -66,13 +66,20 @@ bool tti_backend_has_threads(const char *name)
     return backend && (backend->capabilities & TUTTI_CAP_ONE_PROCESS) != 0;
 }
 
-int tti_launch_self(const char *command, int ranks, const char *const *arguments)
+const char *tti_self_path(void)
 {
     static char self[PATH_MAX];
     const ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    self[length > 0 ? length : 0] = '\0';
     if (length < 0 || access(self, X_OK) != 0) {
         snprintf(self, sizeof(self), "/proc/self/exe"); /* replaced while it runs: start the old one */
     }
+    return self;
+}
+
+int tti_launch_self(const char *command, int ranks, const char *const *arguments)
+{
+    const char *const self = tti_self_path();
     char number[16];
     snprintf(number, sizeof(number), "%d", ranks);
     const char *const first[] = {self, "run", "-n", number, "--no-prefix", "--", self, command};

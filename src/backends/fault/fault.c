@@ -47,7 +47,10 @@ static tutti_status open_group(const tutti_open_info *info, void **state, tutti_
     tutti_status status = s ? prepare(info, s, &details) : tti_error_set(&details, TUTTI_NO_MEMORY, "no memory");
     status = tti_inner_agree(info, s ? s->backend : NULL, status, &details);
     if (s && status == TUTTI_OK) {
-        status = s->backend->ops->open(info, &s->inner, &details);
+        const struct tti_faulty *parent = info->parent_state;
+        tutti_open_info inner = *info;
+        inner.parent_state = parent && parent->backend == s->backend ? parent->inner : NULL;
+        status = s->backend->ops->open(&inner, &s->inner, &details);
     }
     if (!s || status != TUTTI_OK) {
         if (error) {
@@ -181,6 +184,34 @@ static tutti_status end_p2p(void *state, void *batch, tutti_error *error)
     return s->backend->ops->end_p2p(s->inner, batch, error);
 }
 
+/* ---- the heap: the core asks the capabilities first, which are the inner backend's --------------------------------- */
+
+static tutti_status alloc_memory(void *state, size_t bytes, const tutti_exchange *exchange, void **memory,
+                                 tutti_error *error)
+{
+    struct tti_faulty *s = state;
+    return s->backend->ops->alloc(s->inner, bytes, exchange, memory, error);
+}
+
+static tutti_status release_memory(void *state, void *memory, tutti_error *error)
+{
+    struct tti_faulty *s = state;
+    return s->backend->ops->release(s->inner, memory, error);
+}
+
+static tutti_status register_memory(void *state, void *memory, size_t bytes, const tutti_exchange *exchange,
+                                    tutti_error *error)
+{
+    struct tti_faulty *s = state;
+    return s->backend->ops->register_memory(s->inner, memory, bytes, exchange, error);
+}
+
+static tutti_status unregister_memory(void *state, void *memory, const tutti_exchange *exchange, tutti_error *error)
+{
+    struct tti_faulty *s = state;
+    return s->backend->ops->unregister_memory(s->inner, memory, exchange, error);
+}
+
 static const tutti_backend_ops ops = {
     .size = sizeof(tutti_backend_ops),
     .available = available,
@@ -200,6 +231,10 @@ static const tutti_backend_ops ops = {
     .wake_p2p = wake_p2p,
     .cancel_p2p = cancel_p2p,
     .end_p2p = end_p2p,
+    .alloc = alloc_memory,
+    .release = release_memory,
+    .register_memory = register_memory,
+    .unregister_memory = unregister_memory,
 };
 
 /* No static capabilities: what a group promises and where its ranks may be depends on the inner backend. The first is

@@ -28,6 +28,7 @@ struct region {
     unsigned char *memory;
     size_t bytes;
     struct tti_layout layout;
+    struct tti_tuning tuning;
 };
 
 /* What rank 0 tells the others through the rendezvous. */
@@ -109,13 +110,15 @@ static unsigned char *segment_of(const struct region *r, int rank)
     return r->memory + page_up(r->layout.bell_bytes) + (size_t)rank * page_up(r->layout.segment_bytes);
 }
 
-static tutti_status region_create(const struct tti_layout *layout, struct region **region, tutti_error *error)
+static tutti_status region_create(const struct tti_layout *layout, const struct tti_tuning *tuning,
+                                  struct region **region, tutti_error *error)
 {
     struct region *r = calloc(1, sizeof(*r));
     if (!r) {
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group of %d threads", layout->size);
     }
     r->layout = *layout;
+    r->tuning = *tuning;
     r->references = 1;
     r->bytes = page_up(layout->bell_bytes) + (size_t)layout->size * page_up(layout->segment_bytes);
     /* NORESERVE: sparse until used, like the sealed segments of processes */
@@ -175,8 +178,10 @@ static tutti_status meet(const tutti_open_info *info, struct region **region, tu
     const tutti_rendezvous *rv = info->rendezvous;
     struct announcement a = {.pid = getpid()};
     if (info->rank == 0) {
-        struct tti_layout layout = tti_ops_layout(info);
-        tutti_status status = region_create(&layout, region, error);
+        struct tti_tuning tuning;
+        tti_ops_tuning(info, &tuning);
+        struct tti_layout layout = tti_layout_make(info->world_size, info->lanes, tuning.stage);
+        tutti_status status = region_create(&layout, &tuning, region, error);
         if (status != TUTTI_OK) {
             return status;
         }
@@ -219,6 +224,7 @@ static tutti_status open_group(const tutti_open_info *info, void **state, tutti_
         }
         struct tti_engine_options options = {.rank = info->rank,
                                              .layout = s->region->layout,
+                                             .tuning = s->region->tuning,
                                              .segments = segments,
                                              .bell = s->region->memory,
                                              .threads = true};

@@ -32,21 +32,34 @@ static tutti_status map(struct tti_mapping *m, int protection, tutti_error *erro
     return TUTTI_OK;
 }
 
+tutti_status tti_memory_file(const char *what, size_t bytes, int *fd, tutti_error *error)
+{
+    unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+    int file = memfd_create(what, flags | MFD_NOEXEC_SEAL);
+    if (file < 0 && errno == EINVAL) { /* kernels before 6.3 do not know the flag */
+        file = memfd_create(what, flags);
+    }
+    if (file < 0) {
+        return tti_error_system(error, errno, "cannot create a memory file for %s", what);
+    }
+    if (ftruncate(file, (off_t)bytes) != 0) {
+        int cause = errno;
+        close(file);
+        return tti_error_system(error, cause, "cannot size a memory file to %zu bytes", bytes);
+    }
+    *fd = file;
+    return TUTTI_OK;
+}
+
 tutti_status tti_mapping_create(const char *what, size_t bytes, size_t committed, struct tti_mapping *mapping,
                                 tutti_error *error)
 {
-    unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-    struct tti_mapping m = {.fd = memfd_create(what, flags | MFD_NOEXEC_SEAL), .bytes = bytes};
-    if (m.fd < 0 && errno == EINVAL) { /* kernels before 6.3 do not know the flag */
-        m.fd = memfd_create(what, flags);
+    struct tti_mapping m = {.fd = -1, .bytes = bytes};
+    tutti_status status = tti_memory_file(what, bytes, &m.fd, error);
+    if (status != TUTTI_OK) {
+        return status;
     }
-    if (m.fd < 0) {
-        return tti_error_system(error, errno, "cannot create a memory file for %s", what);
-    }
-    tutti_status status = TUTTI_OK;
-    if (ftruncate(m.fd, (off_t)bytes) != 0) {
-        status = tti_error_system(error, errno, "cannot size a memory file to %zu bytes", bytes);
-    } else if (tti_mapping_commit(&m, 0, committed) != TUTTI_OK) {
+    if (tti_mapping_commit(&m, 0, committed) != TUTTI_OK) {
         status = tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %s: %zu bytes are needed", what, committed);
     } else {
         status = map(&m, PROT_READ | PROT_WRITE, error);

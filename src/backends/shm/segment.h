@@ -13,6 +13,9 @@ struct tti_mapping {
     size_t bytes;
 };
 
+/* A new memory file of `bytes`, sparse, that can be sealed. */
+tutti_status tti_memory_file(const char *what, size_t bytes, int *fd, tutti_error *error);
+
 /* A new memory file of `bytes`, sparse, with its first `committed` bytes backed by memory, mapped read-write. */
 tutti_status tti_mapping_create(const char *what, size_t bytes, size_t committed, struct tti_mapping *mapping,
                                 tutti_error *error);

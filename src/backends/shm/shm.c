@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "backends/engine_ops.h"
+#include "backends/shm/heap.h"
 #include "backends/shm/segment.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -25,6 +26,7 @@ struct shm_state {
     int rank;
     struct tti_mapping bell;
     struct tti_mapping *segments;
+    struct tti_heap_view *heap; /* NULL: engine.heap is off */
 };
 
 /* Where descriptors go: the rendezvous itself, or a store of our own. */
@@ -90,7 +92,7 @@ static tutti_status offer(const tutti_open_info *info, const struct passage *p, 
 {
     char key[32];
     struct tti_mapping *own = &s->segments[info->rank];
-    tutti_status status = tti_mapping_create("tutti-segment", layout->segment_bytes, layout->windows, own, error);
+    tutti_status status = tti_mapping_create("tutti-segment", layout->segment_bytes, layout->stages, own, error);
     if (status != TUTTI_OK) {
         return status;
     }
@@ -141,20 +143,26 @@ static tutti_status collect(const tutti_open_info *info, const struct passage *p
     return status;
 }
 
-/* A number that only the members of this group know: it proves that a mapping is the one that was meant. */
-static tutti_status agree_nonce(const tutti_open_info *info, uint64_t *nonce, tutti_error *error)
+/* What rank 0 decides for all. */
+struct terms {
+    uint64_t nonce; /* a number that only the members know: it proves that a mapping is the one that was meant */
+    struct tti_tuning tuning;
+};
+
+static tutti_status agree(const tutti_open_info *info, struct terms *terms, tutti_error *error)
 {
     const tutti_rendezvous *rv = info->rendezvous;
     size_t length = 0;
     if (info->rank == 0) {
-        if (getrandom(nonce, sizeof(*nonce), 0) != sizeof(*nonce)) {
+        if (getrandom(&terms->nonce, sizeof(terms->nonce), 0) != sizeof(terms->nonce)) {
             return tti_error_system(error, errno, "no random number for the group");
         }
-        return rv->set(rv->self, "nonce", nonce, sizeof(*nonce), error);
+        tti_ops_tuning(info, &terms->tuning);
+        return rv->set(rv->self, "terms", terms, sizeof(*terms), error);
     }
-    tutti_status status = rv->get(rv->self, "nonce", nonce, sizeof(*nonce), &length, info->timeout_ms, error);
-    return status == TUTTI_OK && length != sizeof(*nonce)
-               ? tti_error_set(error, TUTTI_PROTOCOL, "rank 0 announced no usable nonce")
+    tutti_status status = rv->get(rv->self, "terms", terms, sizeof(*terms), &length, info->timeout_ms, error);
+    return status == TUTTI_OK && length != sizeof(*terms)
+               ? tti_error_set(error, TUTTI_PROTOCOL, "rank 0 announced no usable terms for the group")
                : status;
 }
 
@@ -164,8 +172,8 @@ static tutti_status commit(void *user, size_t offset, size_t bytes)
     return tti_mapping_commit(&s->segments[s->rank], offset, bytes);
 }
 
-static tutti_status start_engine(const tutti_open_info *info, const struct tti_layout *layout, struct shm_state *s,
-                                 tutti_error *error)
+static tutti_status start_engine(const tutti_open_info *info, const struct tti_layout *layout,
+                                 const struct tti_tuning *tuning, struct shm_state *s, tutti_error *error)
 {
     unsigned char **bases = calloc((size_t)s->size, sizeof(*bases));
     if (!bases) {
@@ -176,10 +184,12 @@ static tutti_status start_engine(const tutti_open_info *info, const struct tti_l
     }
     struct tti_engine_options options = {.rank = info->rank,
                                          .layout = *layout,
+                                         .tuning = *tuning,
                                          .segments = bases,
                                          .bell = s->bell.base,
                                          .commit = commit,
-                                         .commit_user = s};
+                                         .commit_user = s,
+                                         .heap = s->heap ? tti_heap_view_table(s->heap) : NULL};
     tti_ops_options(info, &options);
     tutti_status status = tti_engine_create(&options, &s->common.engine, error);
     free(bases);
@@ -192,8 +202,20 @@ static void state_free(struct shm_state *s)
         tti_mapping_close(&s->segments[r]);
     }
     tti_mapping_close(&s->bell);
+    tti_heap_view_close(s->heap);
     free(s->segments);
     free(s);
+}
+
+/* The heap of this rank, or the one that it shares with the group that this one is made from. */
+static tutti_status open_heap(const tutti_open_info *info, struct shm_state *s, tutti_error *error)
+{
+    const struct shm_state *parent = info->parent_state;
+    const char *wanted = info->setting(info->settings, "engine.heap");
+    if (!wanted || strcmp(wanted, "1") != 0) {
+        return TUTTI_OK;
+    }
+    return tti_heap_view_open(info, parent ? parent->heap : NULL, &s->heap, error);
 }
 
 static tutti_status open_group(const tutti_open_info *info, void **state, tutti_error *error)
@@ -213,14 +235,16 @@ static tutti_status open_group(const tutti_open_info *info, void **state, tutti_
     for (int r = 0; r < s->size; r++) {
         s->segments[r].fd = -1;
     }
-    struct tti_layout layout = tti_ops_layout(info);
+    struct tti_layout layout = {0};
     struct passage p = {0};
-    uint64_t nonce = 0;
-    tutti_status status = agree_nonce(info, &nonce, error);
+    struct terms terms = {0};
+    tutti_status status = agree(info, &terms, error);
+    layout = tti_layout_make(info->world_size, info->lanes, terms.tuning.stage);
     if (status == TUTTI_OK && (status = passage_open(info, &p, error)) == TUTTI_OK &&
-        (status = offer(info, &p, &layout, nonce, s, error)) == TUTTI_OK &&
-        (status = collect(info, &p, &layout, nonce, s, error)) == TUTTI_OK) {
-        status = start_engine(info, &layout, s, error);
+        (status = offer(info, &p, &layout, terms.nonce, s, error)) == TUTTI_OK &&
+        (status = collect(info, &p, &layout, terms.nonce, s, error)) == TUTTI_OK &&
+        (status = open_heap(info, s, error)) == TUTTI_OK) {
+        status = start_engine(info, &layout, &terms.tuning, s, error);
     }
     if (p.store) {
         tti_store_release(p.store);
@@ -244,11 +268,44 @@ static void close_group(void *state)
     state_free(s);
 }
 
+static uint32_t capabilities(void *state)
+{
+    const struct shm_state *s = state;
+    return TTI_ENGINE_CAPABILITIES | (s->heap ? (uint32_t)TUTTI_CAP_HEAP : 0u);
+}
+
+static tutti_status alloc_memory(void *state, size_t bytes, const tutti_exchange *exchange, void **memory,
+                                 tutti_error *error)
+{
+    return tti_heap_alloc(((struct shm_state *)state)->heap, bytes, exchange, memory, error);
+}
+
+static tutti_status release_memory(void *state, void *memory, tutti_error *error)
+{
+    return tti_heap_release(((struct shm_state *)state)->heap, memory, error);
+}
+
+static tutti_status register_memory(void *state, void *memory, size_t bytes, const tutti_exchange *exchange,
+                                    tutti_error *error)
+{
+    return tti_heap_register(((struct shm_state *)state)->heap, memory, bytes, exchange, error);
+}
+
+static tutti_status unregister_memory(void *state, void *memory, const tutti_exchange *exchange, tutti_error *error)
+{
+    return tti_heap_unregister(((struct shm_state *)state)->heap, memory, exchange, error);
+}
+
 static const tutti_backend_ops ops = {
     TTI_ENGINE_OPS,
     .available = available,
     .open = open_group,
     .close = close_group,
+    .capabilities = capabilities,
+    .alloc = alloc_memory,
+    .release = release_memory,
+    .register_memory = register_memory,
+    .unregister_memory = unregister_memory,
 };
 
 const tutti_backend tti_backend_shm = {

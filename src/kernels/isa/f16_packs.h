@@ -1,80 +1,100 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Packs of f16 for CPUs with F16C, in the terms of fold_loops.h: an element is 8 or 16 halves in memory, its value a
- * vector of as many floats, and one step of a fold works on all of them. The steps are those of float_ops.h, in vector
- * form: comparisons give all bits set for true.
+ * Packs of f16 and of f32, converted by the instructions of F16C, AVX-512 or NEON, which the compiler does not use in
+ * loops. They keep subnormals whatever the floating-point environment says.
  */
 #ifndef TTI_KERNELS_ISA_F16_PACKS_H
 #define TTI_KERNELS_ISA_F16_PACKS_H
 
-#include <immintrin.h>
+#include "kernels/isa/packs.h"
 
-#include "kernels/isa/float_ops.h"
-
-#if defined(__AVX512F__)
-#define F16_PACK 16
-#else
-#define F16_PACK 8
+#if defined(__F16C__)
+#define TTI_F16_PACKS
+#define TTI_F8_PACKS
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#define TTI_F16_PACKS
 #endif
 
-typedef float f32_pack __attribute__((vector_size(F16_PACK * 4)));
-typedef int32_t mask_pack __attribute__((vector_size(F16_PACK * 4)));
+#if defined(__F16C__)
 
-typedef struct {
-    uint16_t code[F16_PACK];
-} __attribute__((packed, may_alias)) f16_pack;
-
-TTI_INLINE f32_pack select_pack(mask_pack mask, f32_pack yes, f32_pack no)
-{
-    return (f32_pack)((mask & (mask_pack)yes) | (~mask & (mask_pack)no));
-}
-
-TTI_INLINE f32_pack factor_pack(double factor)
-{
-    return (f32_pack){0} + (float)factor;
-}
-
-TTI_INLINE f32_pack f32_pack_of_f16(f16_pack pack)
-{
-#if F16_PACK == 16
-    __m256i codes;
-    memcpy(&codes, &pack, sizeof(codes));
-    return (f32_pack)_mm512_cvtph_ps(codes);
+#if TTI_PACK == 64
+#define HALF_PACK             __m256i
+#define HALF_LOW(pack)        _mm512_castsi512_si256(pack)
+#define HALF_HIGH(pack)       _mm512_extracti64x4_epi64(pack, 1)
+#define HALF_JOIN(low, high)  _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1)
+#define HALF_WIDEN(half)      _mm512_cvtph_ps(half)
+#define HALF_NARROW(f32, how) _mm512_cvtps_ph(f32, how)
+typedef __m512i int_register;
+typedef __m512 f32_register;
 #else
-    __m128i codes;
-    memcpy(&codes, &pack, sizeof(codes));
-    return (f32_pack)_mm256_cvtph_ps(codes);
+#define HALF_PACK             __m128i
+#define HALF_LOW(pack)        _mm256_castsi256_si128(pack)
+#define HALF_HIGH(pack)       _mm256_extracti128_si256(pack, 1)
+#define HALF_JOIN(low, high)  _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1)
+#define HALF_WIDEN(half)      _mm256_cvtph_ps(half)
+#define HALF_NARROW(f32, how) _mm256_cvtps_ph(f32, how)
+typedef __m256i int_register;
+typedef __m256 f32_register;
+#endif
+
+TTI_INLINE struct f32_pair widen_halves(u16_pack codes)
+{
+    const int_register pack = (int_register)codes;
+    return (struct f32_pair){(f32_pack)HALF_WIDEN(HALF_LOW(pack)), (f32_pack)HALF_WIDEN(HALF_HIGH(pack))};
+}
+
+/* To nearest even. */
+TTI_INLINE u16_pack narrow_halves(struct f32_pair value)
+{
+    const HALF_PACK low = HALF_NARROW((f32_register)value.a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    const HALF_PACK high = HALF_NARROW((f32_register)value.b, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    return (u16_pack)HALF_JOIN(low, high);
+}
+
+/* Toward zero. */
+TTI_INLINE u16_pack truncate_halves(struct f32_pair value)
+{
+    const HALF_PACK low = HALF_NARROW((f32_register)value.a, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
+    const HALF_PACK high = HALF_NARROW((f32_register)value.b, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
+    return (u16_pack)HALF_JOIN(low, high);
+}
+
+/*
+ * What to add to `codes`, which are `value` truncated, so that the bits from `shift` on are `value` rounded to nearest
+ * even: half of their last place if that place is odd or the truncation lost something, else one less.
+ */
+TTI_INLINE u16_pack rounding_of(u16_pack codes, struct f32_pair value, const int shift)
+{
+    const struct f32_pair back = widen_halves(codes);
+    const uint16_t half = (uint16_t)(1u << (shift - 1));
+#if TTI_PACK == 64
+    const __mmask16 low = _mm512_cmp_ps_mask((__m512)back.a, (__m512)value.a, _CMP_NEQ_UQ);
+    const __mmask16 high = _mm512_cmp_ps_mask((__m512)back.b, (__m512)value.b, _CMP_NEQ_UQ);
+    const __mmask32 odd = _mm512_test_epi16_mask((__m512i)codes, (__m512i)fill_u16((uint16_t)(2 * half)));
+    const __mmask32 up = _kor_mask32(_mm512_kunpackw(high, low), odd);
+    return (u16_pack)_mm512_mask_mov_epi16((__m512i)fill_u16((uint16_t)(half - 1)), up, (__m512i)fill_u16(half));
+#else
+    const __m256i lost = _mm256_packs_epi32((__m256i)(back.a != value.a), (__m256i)(back.b != value.b));
+    const u16_pack odd = (u16_pack)((i16_pack)(codes << (15 - shift)) >> 15);
+    return (uint16_t)(half - 1) - ((u16_pack)_mm256_permute4x64_epi64(lost, 0xd8) | odd);
 #endif
 }
 
-TTI_INLINE f16_pack f16_pack_of_f32(f32_pack value)
+#elif defined(__aarch64__)
+
+TTI_INLINE struct f32_pair widen_halves(u16_pack codes)
 {
-    const f32_pack nan = factor_pack(0.0) + f32_of_bits(0x7fc00000u);
-    const f32_pack clean = select_pack(value != value, nan, value);
-    f16_pack pack;
-#if F16_PACK == 16
-    __m256i codes = _mm512_cvtps_ph((__m512)clean, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-#else
-    __m128i codes = _mm256_cvtps_ph((__m256)clean, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-#endif
-    memcpy(&pack, &codes, sizeof(pack));
-    return pack;
+    const float16x8_t halves = (float16x8_t)codes;
+    return (struct f32_pair){(f32_pack)vcvt_f32_f16(vget_low_f16(halves)), (f32_pack)vcvt_high_f32_f16(halves)};
 }
 
-TTI_INLINE f32_pack combine_pack(const tutti_reduce_op op, f32_pack a, f32_pack x)
+/* To nearest even: folds run under the default environment. */
+TTI_INLINE u16_pack narrow_halves(struct f32_pair value)
 {
-    const mask_pack p = (mask_pack)a;
-    const mask_pack q = (mask_pack)x;
-    switch (op) {
-    case TUTTI_PRODUCT:
-        return a * x;
-    case TUTTI_MIN:
-        return (f32_pack)((mask_pack)select_pack(a == x, (f32_pack)(p | q), select_pack(a < x, a, x)) | (a != a));
-    case TUTTI_MAX:
-        return (f32_pack)((mask_pack)select_pack(a == x, (f32_pack)(p & q), select_pack(a > x, a, x)) | (a != a));
-    default:
-        return a + x;
-    }
+    return (u16_pack)vcvt_high_f16_f32(vcvt_f16_f32((float32x4_t)value.a), (float32x4_t)value.b);
 }
+
+#endif
 
 #endif

@@ -1,12 +1,40 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Folds of f16: in f32, rounded once, to nearest even. AVG divides before that rounding.
- *
- * x86 converts f16 in hardware (F16C), but the compiler does not use that in loops. So where it exists, a pack of 8 or
- * 16 elements goes through the loops of fold_loops.h as one element whose value is a vector. The rest, shorter than a
- * pack, and CPUs without F16C use the integer conversion, which gives the same bits.
+ * Folds of f16: in f32, rounded once, to nearest even. AVG divides before that rounding. Where the processor converts,
+ * by packs; else (x86 without F16C) with the integer conversion, which gives the same bits.
  */
+#include "kernels/isa/f16_packs.h"
+#include "kernels/isa/order_packs.h"
 #include "kernels/isa/staged.h"
+
+#if defined(TTI_F16_PACKS)
+
+TTI_INLINE struct f32_pair load_f16(const tutti_reduce_op op, u8_pack pack)
+{
+    (void)op;
+    return widen_halves((u16_pack)pack);
+}
+
+TTI_INLINE u8_pack store_f16(const tutti_reduce_op op, struct f32_pair value)
+{
+    (void)op;
+    const u16_pack codes = narrow_halves(value);
+    return (u8_pack)where_above_u16(codes, TTI_F16_LIMIT, TTI_F16_NAN, codes);
+}
+
+#define PACK_TYPE    f16
+#define PACK_SIZE    2
+#define PACK_VALUE   struct f32_pair
+#define PACK_LOAD    load_f16
+#define PACK_STORE   store_f16
+#define PACK_COMBINE combine_pair
+#define PACK_FACTOR  factor_pair
+#define PACK_DIVIDE  divide_pair
+#define PACK_OPS     TTI_ARITHMETIC_OPS
+#define PACK_GROUP   4
+#include "kernels/isa/pack_loops.h"
+
+#else
 
 typedef uint16_t any_u16 __attribute__((aligned(1), may_alias));
 
@@ -28,60 +56,38 @@ static void narrow_f16(void *dst, const float *tile, size_t count)
 
 static const struct staged_format format_f16 = {.size = 2, .widen = widen_f16, .narrow = narrow_f16};
 
-#if defined(__F16C__)
-
-#include "kernels/isa/f16_packs.h"
-
-#define FOLD_TYPE    f16_packs
-#define FOLD_ELEMENT f16_pack
-#define FOLD_VALUE   f32_pack
-#define FOLD_LOAD    f32_pack_of_f16
-#define FOLD_STORE   f16_pack_of_f32
-#define FOLD_COMBINE combine_pack
-#define FOLD_FACTOR  factor_pack
-#define FOLD_OPS     TTI_FLOAT_OPS
-#include "kernels/isa/fold_loops.h"
-
-/* Folds what fits packs; returns the number of elements done. `fold` is one of f16_packs_SUM, ... A rest shorter than a
- * pack is copied into one, unless there are too many sources for that to pay. */
-TTI_INLINE size_t f16_by_packs(tti_fold_function *fold, void *dst, const void *const *src, size_t n, size_t count,
-                               const double *scales)
-{
-    enum { SOURCES = 8 };
-    const size_t packs = count / F16_PACK;
-    const size_t done = packs * F16_PACK;
-    const size_t rest = 2 * (count - done);
-    if (packs > 0) {
-        fold(dst, src, n, packs, scales);
-    }
-    if (rest == 0 || n > SOURCES) {
-        return done;
-    }
-    f16_pack padded[SOURCES];
-    const void *from[SOURCES];
-    for (size_t k = 0; k < n; k++) {
-        padded[k] = (f16_pack){{0}};
-        memcpy(&padded[k], (const char *)src[k] + 2 * done, rest);
-        from[k] = &padded[k];
-    }
-    fold(padded, from, n, 1, scales);
-    memcpy((char *)dst + 2 * done, padded, rest);
-    return count;
-}
-
-#define F16_DONE(op) f16_by_packs(f16_packs_##op, dst, src, n, count, scales)
-#else
-#define F16_DONE(op) 0
-#endif
-
 #define F16_FUNCTION(op)                                                                                               \
     static void f16_##op(void *dst, const void *const *src, size_t n, size_t count, const double *scales)              \
     {                                                                                                                  \
-        const size_t done = F16_DONE(op);                                                                              \
-        staged_run(dst, src, n, done, count, TUTTI_##op, scales, &format_f16);                                         \
+        staged_run(dst, src, n, count, TUTTI_##op, scales, &format_f16);                                               \
     }
-TTI_FLOAT_OPS(F16_FUNCTION)
+TTI_ARITHMETIC_OPS(F16_FUNCTION)
 
-#define ENTRY_F16(op) [TUTTI_##op] = f16_##op,
+#endif
 
-tti_fold_ops TTI_ISA_NAME(tti_fold_f16) = {TTI_FLOAT_OPS(ENTRY_F16)};
+TTI_INLINE i16_pack order_f16(const tutti_reduce_op op, u8_pack pack)
+{
+    return order_of_u16(op, pack, TTI_F16_LIMIT);
+}
+
+TTI_INLINE u8_pack code_f16(const tutti_reduce_op op, i16_pack order)
+{
+    return code_of_i16(op, order, TTI_F16_LIMIT, TTI_F16_NAN);
+}
+
+#define PACK_TYPE    f16_order
+#define PACK_SIZE    2
+#define PACK_VALUE   i16_pack
+#define PACK_LOAD    order_f16
+#define PACK_STORE   code_f16
+#define PACK_COMBINE choose_i16
+#define PACK_FACTOR  factor_i16
+#define PACK_DIVIDE  divide_i16
+#define PACK_OPS     TTI_ORDER_OPS
+#define PACK_GROUP   4
+#include "kernels/isa/pack_loops.h"
+
+#define ENTRY_F16(op)       [TUTTI_##op] = f16_##op,
+#define ENTRY_F16_ORDER(op) [TUTTI_##op] = f16_order_##op,
+
+tti_fold_ops TTI_ISA_NAME(tti_fold_f16) = {TTI_ARITHMETIC_OPS(ENTRY_F16) TTI_ORDER_OPS(ENTRY_F16_ORDER)};

@@ -1,6 +1,39 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Folds of both kinds of fp8: in f32, rounded once, to nearest even. AVG divides before that rounding. */
+/*
+ * Folds of both kinds of fp8: in f32, rounded once, to nearest even. AVG divides before that rounding. With F16C by
+ * packs, else with the integer conversion, which gives the same bits.
+ */
+#include "kernels/isa/f8_packs.h"
+#include "kernels/isa/order_packs.h"
 #include "kernels/isa/staged.h"
+
+#if defined(TTI_F8_PACKS)
+
+#define PACK_TYPE    f8_e4m3
+#define PACK_SIZE    1
+#define PACK_VALUE   struct f32_quad
+#define PACK_LOAD    load_f8_e4m3
+#define PACK_STORE   store_f8_e4m3
+#define PACK_COMBINE combine_quad
+#define PACK_FACTOR  factor_quad
+#define PACK_DIVIDE  divide_quad
+#define PACK_OPS     TTI_ARITHMETIC_OPS
+#define PACK_GROUP   2
+#include "kernels/isa/pack_loops.h"
+
+#define PACK_TYPE    f8_e5m2
+#define PACK_SIZE    1
+#define PACK_VALUE   struct f32_quad
+#define PACK_LOAD    load_f8_e5m2
+#define PACK_STORE   store_f8_e5m2
+#define PACK_COMBINE combine_quad
+#define PACK_FACTOR  factor_quad
+#define PACK_DIVIDE  divide_quad
+#define PACK_OPS     TTI_ARITHMETIC_OPS
+#define PACK_GROUP   2
+#include "kernels/isa/pack_loops.h"
+
+#else
 
 static void widen_f8_e4m3(float *tile, const void *src, size_t count)
 {
@@ -40,16 +73,64 @@ static const struct staged_format format_f8_e5m2 = {.size = 1, .widen = widen_f8
 #define F8_FUNCTIONS(op)                                                                                               \
     static void f8_e4m3_##op(void *dst, const void *const *src, size_t n, size_t count, const double *scales)          \
     {                                                                                                                  \
-        staged_run(dst, src, n, 0, count, TUTTI_##op, scales, &format_f8_e4m3);                                        \
+        staged_run(dst, src, n, count, TUTTI_##op, scales, &format_f8_e4m3);                                           \
     }                                                                                                                  \
     static void f8_e5m2_##op(void *dst, const void *const *src, size_t n, size_t count, const double *scales)          \
     {                                                                                                                  \
-        staged_run(dst, src, n, 0, count, TUTTI_##op, scales, &format_f8_e5m2);                                        \
+        staged_run(dst, src, n, count, TUTTI_##op, scales, &format_f8_e5m2);                                           \
     }
-TTI_FLOAT_OPS(F8_FUNCTIONS)
+TTI_ARITHMETIC_OPS(F8_FUNCTIONS)
 
-#define ENTRY_F8_E4M3(op) [TUTTI_##op] = f8_e4m3_##op,
-#define ENTRY_F8_E5M2(op) [TUTTI_##op] = f8_e5m2_##op,
+#endif
 
-tti_fold_ops TTI_ISA_NAME(tti_fold_f8_e4m3) = {TTI_FLOAT_OPS(ENTRY_F8_E4M3)};
-tti_fold_ops TTI_ISA_NAME(tti_fold_f8_e5m2) = {TTI_FLOAT_OPS(ENTRY_F8_E5M2)};
+TTI_INLINE i8_pack order_f8_e4m3(const tutti_reduce_op op, u8_pack pack)
+{
+    return order_of_u8(op, pack, TTI_F8_E4M3_LIMIT - 1);
+}
+
+TTI_INLINE u8_pack code_f8_e4m3(const tutti_reduce_op op, i8_pack order)
+{
+    return code_of_i8(op, order, TTI_F8_E4M3_LIMIT - 1, TTI_F8_E4M3_NAN);
+}
+
+TTI_INLINE i8_pack order_f8_e5m2(const tutti_reduce_op op, u8_pack pack)
+{
+    return order_of_u8(op, pack, TTI_F8_E5M2_LIMIT);
+}
+
+TTI_INLINE u8_pack code_f8_e5m2(const tutti_reduce_op op, i8_pack order)
+{
+    return code_of_i8(op, order, TTI_F8_E5M2_LIMIT, TTI_F8_E5M2_NAN);
+}
+
+#define PACK_TYPE    f8_e4m3_order
+#define PACK_SIZE    1
+#define PACK_VALUE   i8_pack
+#define PACK_LOAD    order_f8_e4m3
+#define PACK_STORE   code_f8_e4m3
+#define PACK_COMBINE choose_i8
+#define PACK_FACTOR  factor_i8
+#define PACK_DIVIDE  divide_i8
+#define PACK_OPS     TTI_ORDER_OPS
+#define PACK_GROUP   4
+#include "kernels/isa/pack_loops.h"
+
+#define PACK_TYPE    f8_e5m2_order
+#define PACK_SIZE    1
+#define PACK_VALUE   i8_pack
+#define PACK_LOAD    order_f8_e5m2
+#define PACK_STORE   code_f8_e5m2
+#define PACK_COMBINE choose_i8
+#define PACK_FACTOR  factor_i8
+#define PACK_DIVIDE  divide_i8
+#define PACK_OPS     TTI_ORDER_OPS
+#define PACK_GROUP   4
+#include "kernels/isa/pack_loops.h"
+
+#define ENTRY_F8_E4M3(op)       [TUTTI_##op] = f8_e4m3_##op,
+#define ENTRY_F8_E5M2(op)       [TUTTI_##op] = f8_e5m2_##op,
+#define ENTRY_F8_E4M3_ORDER(op) [TUTTI_##op] = f8_e4m3_order_##op,
+#define ENTRY_F8_E5M2_ORDER(op) [TUTTI_##op] = f8_e5m2_order_##op,
+
+tti_fold_ops TTI_ISA_NAME(tti_fold_f8_e4m3) = {TTI_ARITHMETIC_OPS(ENTRY_F8_E4M3) TTI_ORDER_OPS(ENTRY_F8_E4M3_ORDER)};
+tti_fold_ops TTI_ISA_NAME(tti_fold_f8_e5m2) = {TTI_ARITHMETIC_OPS(ENTRY_F8_E5M2) TTI_ORDER_OPS(ENTRY_F8_E5M2_ORDER)};

@@ -1,49 +1,69 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Folds of f64 and f32: they accumulate in their own type, whose every step rounds to nearest even. */
-#include "kernels/isa/float_ops.h"
+#include "kernels/isa/packs.h"
 
-typedef double any_f64 __attribute__((aligned(1), may_alias));
-typedef float any_f32 __attribute__((aligned(1), may_alias));
-
-TTI_INLINE double load_f64(double element)
+TTI_INLINE f64_pack load_f64(const tutti_reduce_op op, u8_pack pack)
 {
-    return element;
+    (void)op;
+    return (f64_pack)pack;
 }
 
-TTI_INLINE double store_f64(double value)
+TTI_INLINE u8_pack store_f64(const tutti_reduce_op op, f64_pack value)
 {
-    return value != value ? f64_of_bits(0x7ff8000000000000u) : value;
+    (void)op;
+    return (u8_pack)canonical_f64(value);
 }
 
-TTI_INLINE float load_f32(float element)
+TTI_INLINE f64_pack divide_f64(f64_pack value, size_t n)
 {
-    return element;
+    return value / (double)n;
 }
 
-TTI_INLINE float store_f32(float value)
+TTI_INLINE f32_pack load_f32(const tutti_reduce_op op, u8_pack pack)
 {
-    return value != value ? f32_of_bits(0x7fc00000u) : value;
+    (void)op;
+    return (f32_pack)pack;
 }
 
-#define FOLD_TYPE    f64
-#define FOLD_ELEMENT any_f64
-#define FOLD_VALUE   double
-#define FOLD_LOAD    load_f64
-#define FOLD_STORE   store_f64
-#define FOLD_COMBINE combine_f64
-#define FOLD_FACTOR  factor_f64
-#define FOLD_OPS     TTI_FLOAT_OPS
-#include "kernels/isa/fold_loops.h"
+TTI_INLINE u8_pack store_f32(const tutti_reduce_op op, f32_pack value)
+{
+    (void)op;
+    return (u8_pack)canonical_f32(value);
+}
 
-#define FOLD_TYPE    f32
-#define FOLD_ELEMENT any_f32
-#define FOLD_VALUE   float
-#define FOLD_LOAD    load_f32
-#define FOLD_STORE   store_f32
-#define FOLD_COMBINE combine_f32
-#define FOLD_FACTOR  factor_f32
-#define FOLD_OPS     TTI_FLOAT_OPS
-#include "kernels/isa/fold_loops.h"
+TTI_INLINE f32_pack divide_f32(f32_pack value, size_t n)
+{
+    return value / (float)n;
+}
+
+TTI_INLINE f32_pack factor_f32(double factor)
+{
+    return fill_f32((float)factor);
+}
+
+#define PACK_TYPE    f64
+#define PACK_SIZE    8
+#define PACK_VALUE   f64_pack
+#define PACK_LOAD    load_f64
+#define PACK_STORE   store_f64
+#define PACK_COMBINE combine_pack_f64
+#define PACK_FACTOR  fill_f64
+#define PACK_DIVIDE  divide_f64
+#define PACK_OPS     TTI_FLOAT_OPS
+#define PACK_GROUP   4
+#include "kernels/isa/pack_loops.h"
+
+#define PACK_TYPE    f32
+#define PACK_SIZE    4
+#define PACK_VALUE   f32_pack
+#define PACK_LOAD    load_f32
+#define PACK_STORE   store_f32
+#define PACK_COMBINE combine_pack_f32
+#define PACK_FACTOR  factor_f32
+#define PACK_DIVIDE  divide_f32
+#define PACK_OPS     TTI_FLOAT_OPS
+#define PACK_GROUP   4
+#include "kernels/isa/pack_loops.h"
 
 #define ENTRY_F64(op) [TUTTI_##op] = f64_##op,
 #define ENTRY_F32(op) [TUTTI_##op] = f32_##op,

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The loops of every fold, written once. A template: a file includes it once per dtype with these names defined
+ * The loops of folds of integers, written once; those of floats are in pack_loops.h. A template: a file includes it once
+ * per dtype with these names defined
  *
- *     FOLD_TYPE                  prefix of what is defined here, e.g. bf16
+ *     FOLD_TYPE                  prefix of what is defined here, e.g. u8
  *     FOLD_ELEMENT               type of one element in memory; any alignment, may alias anything
  *     FOLD_VALUE                 type that accumulates
- *     FOLD_LOAD(element)         element -> value, exact
- *     FOLD_STORE(value)          value -> element: the one rounding, canonical NaN
+ *     FOLD_LOAD(element)         element -> value
+ *     FOLD_STORE(value)          value -> element
  *     FOLD_COMBINE(op, a, x)     one step of the left fold
  *     FOLD_FACTOR(double)        a factor of PREMUL_SUM, or the divisor of AVG, as a value
- *     FOLD_OPS(X)                the reduce ops to define functions for: X(SUM) X(MIN) ...; may be left out
+ *     FOLD_OPS(X)                the reduce ops to define functions for: X(SUM) X(MIN) ...
  *
- * It defines bf16_run(), which folds elements first..count-1 by a constant op, and bf16_SUM(), ... of type
- * tti_fold_function for each of FOLD_OPS; and undefines the names.
+ * It defines u8_SUM(), ... of type tti_fold_function for each of FOLD_OPS, and undefines the names.
  *
- * Up to four sources are folded in registers: memory is read once and written once. More go through a tile of
- * accumulators that stays in the first-level cache, so memory is still read once, and code size does not grow with the
- * number of ranks. All loops are vectorised by the compiler. TTI_INDEPENDENT is true because dst may be a source, but
- * only exactly: element i of dst is written after element i of every source was read, and no iteration reads another's.
+ * Up to four sources are folded in registers: memory is read once and written once. More go, four at a time, through a
+ * tile of accumulators that stays in the first-level cache, so memory is still read once, and code size does not grow
+ * with the number of ranks. All loops are vectorised by the compiler. TTI_INDEPENDENT is true because dst may be a
+ * source, but only exactly: element i of dst is written after element i of every source was read, and no iteration reads
+ * another's.
  */
 #define FOLD_NAME(name) TTI_JOIN(FOLD_TYPE, name)
 
@@ -41,8 +42,8 @@ TTI_INLINE FOLD_ELEMENT FOLD_NAME(finish)(const tutti_reduce_op op, FOLD_VALUE v
     return FOLD_STORE(value);
 }
 
-/* Elements first..count-1 of n <= 4 sources; n is a constant. */
-TTI_INLINE void FOLD_NAME(direct)(FOLD_ELEMENT *dst, const void *const *src, const size_t n, size_t first, size_t count,
+/* All elements of n <= 4 sources; n is a constant. */
+TTI_INLINE void FOLD_NAME(direct)(FOLD_ELEMENT *dst, const void *const *src, const size_t n, size_t count,
                                   const tutti_reduce_op op, const double *scales)
 {
     const FOLD_ELEMENT *from[4];
@@ -52,7 +53,7 @@ TTI_INLINE void FOLD_NAME(direct)(FOLD_ELEMENT *dst, const void *const *src, con
         scale[k] = FOLD_NAME(source_factor)(op, scales, k);
     }
     TTI_INDEPENDENT
-    for (size_t i = first; i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         FOLD_VALUE value = FOLD_NAME(fetch)(&from[0][i], op, scale[0]);
         for (size_t k = 1; k < n; k++) {
             value = FOLD_COMBINE(op, value, FOLD_NAME(fetch)(&from[k][i], op, scale[k]));
@@ -61,30 +62,59 @@ TTI_INLINE void FOLD_NAME(direct)(FOLD_ELEMENT *dst, const void *const *src, con
     }
 }
 
-/* Elements first..count-1 of any number of sources. */
-TTI_INLINE void FOLD_NAME(tiled)(FOLD_ELEMENT *dst, const void *const *src, size_t n, size_t first, size_t count,
+/* tile[i] = the fold of itself, unless k is 0, and `step` sources from source k on; step is a constant. */
+TTI_INLINE void FOLD_NAME(onto_tile)(FOLD_VALUE *tile, const void *const *src, size_t k, const size_t step, size_t from,
+                                     size_t count, const tutti_reduce_op op, const double *scales)
+{
+    const FOLD_ELEMENT *source[4];
+    FOLD_VALUE scale[4];
+    for (size_t j = 0; j < step; j++) {
+        source[j] = (const FOLD_ELEMENT *)src[k + j] + from;
+        /* Emits nothing, but hides where the pointer comes from: GCC would else fuse the loops of two calls
+         * (unroll-and-jam) into one that it does not vectorise, which is five times slower. */
+        __asm__ volatile("" : "+r"(source[j]));
+        scale[j] = FOLD_NAME(source_factor)(op, scales, k + j);
+    }
+    if (k == 0) {
+        TTI_INDEPENDENT
+        for (size_t i = 0; i < count; i++) {
+            FOLD_VALUE value = FOLD_NAME(fetch)(&source[0][i], op, scale[0]);
+            for (size_t j = 1; j < step; j++) {
+                value = FOLD_COMBINE(op, value, FOLD_NAME(fetch)(&source[j][i], op, scale[j]));
+            }
+            tile[i] = value;
+        }
+    } else {
+        TTI_INDEPENDENT
+        for (size_t i = 0; i < count; i++) {
+            FOLD_VALUE value = tile[i];
+            for (size_t j = 0; j < step; j++) {
+                value = FOLD_COMBINE(op, value, FOLD_NAME(fetch)(&source[j][i], op, scale[j]));
+            }
+            tile[i] = value;
+        }
+    }
+}
+
+/* All elements of n > 4 sources, or of one. */
+TTI_INLINE void FOLD_NAME(tiled)(FOLD_ELEMENT *dst, const void *const *src, size_t n, size_t count,
                                  const tutti_reduce_op op, const double *scales)
 {
     FOLD_VALUE tile[4096 / sizeof(FOLD_VALUE)];
     const size_t size = sizeof(tile) / sizeof(tile[0]);
-    for (size_t done = first; done < count; done += size) {
+    for (size_t done = 0; done < count; done += size) {
         const size_t part = count - done < size ? count - done : size;
-        const FOLD_ELEMENT *from = (const FOLD_ELEMENT *)src[0] + done;
-        FOLD_VALUE scale = FOLD_NAME(source_factor)(op, scales, 0);
-        TTI_INDEPENDENT
-        for (size_t i = 0; i < part; i++) {
-            tile[i] = FOLD_NAME(fetch)(&from[i], op, scale);
+        size_t k = n < 4 ? 1 : 4;
+        if (n < 4) {
+            FOLD_NAME(onto_tile)(tile, src, 0, 1, done, part, op, scales);
+        } else {
+            FOLD_NAME(onto_tile)(tile, src, 0, 4, done, part, op, scales);
         }
-        for (size_t k = 1; k < n; k++) {
-            from = (const FOLD_ELEMENT *)src[k] + done;
-            /* Emits nothing, but hides where `from` comes from: GCC would else fuse the loops of two sources
-             * (unroll-and-jam) into one that it does not vectorise, which is five times slower. */
-            __asm__ volatile("" : "+r"(from));
-            scale = FOLD_NAME(source_factor)(op, scales, k);
-            TTI_INDEPENDENT
-            for (size_t i = 0; i < part; i++) {
-                tile[i] = FOLD_COMBINE(op, tile[i], FOLD_NAME(fetch)(&from[i], op, scale));
-            }
+        for (; k + 4 <= n; k += 4) {
+            FOLD_NAME(onto_tile)(tile, src, k, 4, done, part, op, scales);
+        }
+        for (; k < n; k++) {
+            FOLD_NAME(onto_tile)(tile, src, k, 1, done, part, op, scales);
         }
         TTI_INDEPENDENT
         for (size_t i = 0; i < part; i++) {
@@ -93,34 +123,32 @@ TTI_INLINE void FOLD_NAME(tiled)(FOLD_ELEMENT *dst, const void *const *src, size
     }
 }
 
-TTI_INLINE void FOLD_NAME(run)(void *dst, const void *const *src, size_t n, size_t first, size_t count,
-                               const tutti_reduce_op op, const double *scales)
+TTI_INLINE void FOLD_NAME(run)(void *dst, const void *const *src, size_t n, size_t count, const tutti_reduce_op op,
+                               const double *scales)
 {
     switch (n) {
     case 2:
-        FOLD_NAME(direct)(dst, src, 2, first, count, op, scales);
+        FOLD_NAME(direct)(dst, src, 2, count, op, scales);
         break;
     case 3:
-        FOLD_NAME(direct)(dst, src, 3, first, count, op, scales);
+        FOLD_NAME(direct)(dst, src, 3, count, op, scales);
         break;
     case 4:
-        FOLD_NAME(direct)(dst, src, 4, first, count, op, scales);
+        FOLD_NAME(direct)(dst, src, 4, count, op, scales);
         break;
     default:
-        FOLD_NAME(tiled)(dst, src, n, first, count, op, scales);
+        FOLD_NAME(tiled)(dst, src, n, count, op, scales);
     }
 }
 
-#ifdef FOLD_OPS
 #define FOLD_FUNCTION(op)                                                                                              \
     static void FOLD_NAME(op)(void *dst, const void *const *src, size_t n, size_t count, const double *scales)         \
     {                                                                                                                  \
-        FOLD_NAME(run)(dst, src, n, 0, count, TUTTI_##op, scales);                                                     \
+        FOLD_NAME(run)(dst, src, n, count, TUTTI_##op, scales);                                                        \
     }
 FOLD_OPS(FOLD_FUNCTION)
 #undef FOLD_FUNCTION
 #undef FOLD_OPS
-#endif
 
 #undef FOLD_NAME
 #undef FOLD_TYPE

@@ -15,10 +15,9 @@ struct staged_format {
     void (*narrow)(void *dst, const float *tile, size_t count);
 };
 
-/* Elements first..count-1. */
-__attribute__((noinline)) static void staged_run(void *dst, const void *const *src, size_t n, size_t first,
-                                                 size_t count, tutti_reduce_op op, const double *scales,
-                                                 const struct staged_format *format)
+__attribute__((noinline, unused)) static void staged_run(void *dst, const void *const *src, size_t n, size_t count,
+                                                         tutti_reduce_op op, const double *scales,
+                                                         const struct staged_format *format)
 {
     enum { TILE = 512 };
     float total[TILE];
@@ -27,7 +26,7 @@ __attribute__((noinline)) static void staged_run(void *dst, const void *const *s
     tti_fold_function *const *f32 = TTI_ISA_NAME(tti_fold_f32);
     tti_fold_function *const combine = f32[op == TUTTI_AVG || op == TUTTI_PREMUL_SUM ? TUTTI_SUM : op];
 
-    for (size_t done = first; done < count; done += TILE) {
+    for (size_t done = 0; done < count; done += TILE) {
         const size_t part = count - done < TILE ? count - done : TILE;
         for (size_t k = 0; k < n; k++) {
             float *const tile = k == 0 ? total : next;

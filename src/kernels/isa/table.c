@@ -22,4 +22,7 @@ const struct tti_fold_table TTI_ISA_NAME(tti_fold_table) = {
             [TUTTI_U64] = TTI_ISA_NAME(tti_fold_u64),
             [TUTTI_BOOL] = TTI_ISA_NAME(tti_fold_bool),
         },
+#if defined(__x86_64__)
+    .stream = TTI_ISA_NAME(tti_stream),
+#endif
 };

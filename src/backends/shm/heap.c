@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "backends/shm/heap.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "backends/shm/heap_ranges.h"
+#include "backends/shm/heap_register.h"
+#include "backends/shm/heap_state.h"
+#include "base/error.h"
+
+#define ADDRESS_SPACE (UINT64_C(1) << 46) /* for the arenas of all members together; a process has 2^47 */
+
+static size_t capacity_of(const tutti_open_info *info, int members)
+{
+    const char *text = info->setting(info->settings, "engine.heap_capacity");
+    uint64_t capacity = text ? strtoull(text, NULL, 10) : 0;
+    struct rlimit files;
+    if (capacity == 0) {
+        capacity = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    }
+    uint64_t most = TTI_HEAP_MAX_BYTES;
+    most = ADDRESS_SPACE / (uint64_t)members < most ? ADDRESS_SPACE / (uint64_t)members : most;
+    if (getrlimit(RLIMIT_FSIZE, &files) == 0 && files.rlim_cur < most) { /* beyond it, growing a file is a signal */
+        most = files.rlim_cur;
+    }
+    capacity = capacity < most ? capacity : most;
+    capacity = capacity / TTI_ARENA_HUGE * TTI_ARENA_HUGE;
+    return capacity < TTI_ARENA_HUGE ? TTI_ARENA_HUGE : (size_t)capacity;
+}
+
+static void shared_free(struct tti_heap_shared *h)
+{
+    for (unsigned i = 0; i < TTI_HEAP_REGIONS; i++) {
+        free(h->regions[i].mapped);
+    }
+    if (h->maps >= 0) {
+        close(h->maps);
+    }
+    tti_arena_destroy(h->arena);
+    pthread_mutex_destroy(&h->lock);
+    free(h->table);
+    free(h->globals);
+    free(h);
+}
+
+static struct tti_heap_shared *shared_create(const tutti_open_info *info)
+{
+    struct tti_heap_shared *h = calloc(1, sizeof(*h));
+    if (!h) {
+        return NULL;
+    }
+    pthread_mutex_init(&h->lock, NULL);
+    h->references = 1;
+    h->members = info->world_size;
+    h->own = info->rank;
+    h->capacity = capacity_of(info, h->members);
+    h->maps = -1;
+    h->table = calloc((size_t)h->members, sizeof(*h->table));
+    h->globals = calloc((size_t)h->members, sizeof(*h->globals));
+    if (!h->table || !h->globals) {
+        shared_free(h);
+        return NULL;
+    }
+    memcpy(h->globals, info->global_ranks, (size_t)h->members * sizeof(*h->globals));
+    for (unsigned i = 0; i < TTI_HEAP_REGIONS; i++) {
+        h->regions[i].fd = -1;
+    }
+    return h;
+}
+
+static uint64_t mapped_word(const struct tti_heap_shared *h, int member, unsigned region)
+{
+    return atomic_load_explicit(&h->table[member].regions[region], memory_order_relaxed); /* written under the lock */
+}
+
+void tti_heap_replace(struct tti_heap_shared *h, int member, unsigned region, uint64_t word)
+{
+    uint64_t old = mapped_word(h, member, region);
+    /* release: pairs with the acquire in tti_heap_address */
+    atomic_store_explicit(&h->table[member].regions[region], word, memory_order_release);
+    if (old != 0 && member != h->own) {
+        munmap((void *)tti_heap_begin(old), tti_heap_bytes(old));
+    }
+}
+
+void tti_heap_publish(struct tti_heap_shared *h)
+{
+    for (struct tti_heap_view *v = h->views; v; v = v->next) {
+        for (unsigned i = 0; i < TTI_HEAP_REGIONS; i++) {
+            const struct tti_heap_region *region = &h->regions[i];
+            bool by_all = region->taken && region->fd >= 0 && region->mapped;
+            for (int r = 0; r < v->size && by_all; r++) {
+                by_all = region->mapped[v->member_of[r]];
+            }
+            tti_heap_own(&v->table, i, by_all ? mapped_word(h, h->own, i) : 0);
+        }
+    }
+}
+
+void tti_heap_mark_mapped(struct tti_heap_view *v, unsigned region)
+{
+    for (int r = 0; r < v->size; r++) {
+        v->shared->regions[region].mapped[v->member_of[r]] = true;
+    }
+    tti_heap_publish(v->shared);
+}
+
+unsigned tti_heap_take_region(struct tti_heap_shared *h)
+{
+    for (unsigned i = TTI_HEAP_ARENA + 1; i < TTI_HEAP_REGIONS; i++) {
+        struct tti_heap_region *region = &h->regions[i];
+        if (!region->taken) {
+            bool *mapped = calloc((size_t)h->members, sizeof(*mapped));
+            if (mapped) {
+                *region = (struct tti_heap_region){.taken = true, .fd = -1, .mapped = mapped};
+            }
+            return mapped ? i : 0;
+        }
+    }
+    return 0;
+}
+
+void tti_heap_drop_region(struct tti_heap_shared *h, unsigned index)
+{
+    struct tti_heap_region *region = &h->regions[index];
+    free(region->mapped);
+    *region = (struct tti_heap_region){.fd = -1};
+    tti_heap_replace(h, h->own, index, 0);
+    tti_heap_publish(h);
+}
+
+/* Called by the engine, in a call that has failed: the memory file keeps its pages, this rank gets others. */
+static void orphan(void *user, unsigned region, void *memory, size_t bytes)
+{
+    (void)user;
+    (void)region;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    uintptr_t first = ((uintptr_t)memory + page - 1) / page * page;
+    uintptr_t last = ((uintptr_t)memory + bytes) / page * page;
+    if (first < last) {
+        mmap((void *)first, last - first, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    }
+}
+
+static bool still_mapped(void *user, unsigned region, const void *memory, size_t bytes)
+{
+    const struct tti_heap_shared *h = user;
+    return tti_heap_still_mapped(h->maps, &h->regions[region], memory, bytes);
+}
+
+static tutti_status view_fill(struct tti_heap_view *v, const tutti_open_info *info)
+{
+    struct tti_heap_shared *h = v->shared;
+    v->rank = info->rank;
+    v->size = info->world_size;
+    v->timeout_ms = info->timeout_ms;
+    v->member_of = calloc((size_t)v->size, sizeof(*v->member_of));
+    v->table.members = calloc((size_t)v->size, sizeof(struct tti_heap_member *));
+    if (!v->member_of || !v->table.members) {
+        return TUTTI_NO_MEMORY;
+    }
+    for (int r = 0; r < v->size; r++) {
+        int m = 0;
+        while (m < h->members && h->globals[m] != info->global_ranks[r]) {
+            m++;
+        }
+        if (m == h->members) {
+            return TUTTI_INTERNAL;
+        }
+        v->member_of[r] = m;
+        v->table.members[r] = &h->table[m];
+    }
+    v->table.ranks = v->size;
+    v->table.orphans = &h->orphans;
+    v->table.user = h;
+    v->table.still_mapped = still_mapped;
+    v->table.orphan = orphan;
+    return TUTTI_OK;
+}
+
+tutti_status tti_heap_view_open(const tutti_open_info *info, struct tti_heap_view *parent, struct tti_heap_view **view,
+                                tutti_error *error)
+{
+    struct tti_heap_view *v = calloc(1, sizeof(*v));
+    struct tti_heap_shared *h = parent ? parent->shared : shared_create(info);
+    if (!v || !h) {
+        free(v);
+        if (h && !parent) {
+            shared_free(h);
+        }
+        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for the heap of a group of %d processes",
+                             info->world_size);
+    }
+    v->shared = h;
+    pthread_mutex_lock(&h->lock);
+    h->references += parent != NULL;
+    pthread_mutex_unlock(&h->lock);
+    tutti_status status = view_fill(v, info);
+    if (status != TUTTI_OK) {
+        tti_heap_view_close(v);
+        return tti_error_set(error, status, "cannot share the heap of the parent group");
+    }
+    pthread_mutex_lock(&h->lock);
+    v->next = h->views;
+    h->views = v;
+    tti_heap_publish(h);
+    pthread_mutex_unlock(&h->lock);
+    *view = v;
+    return TUTTI_OK;
+}
+
+struct tti_heap *tti_heap_view_table(struct tti_heap_view *view)
+{
+    return &view->table;
+}
+
+static void shared_close(struct tti_heap_shared *h)
+{
+    for (unsigned i = 0; i < TTI_HEAP_REGIONS; i++) {
+        if (h->regions[i].taken && i != TTI_HEAP_ARENA) {
+            tutti_error ignored;
+            tti_heap_end_region(h, i, &ignored);
+        }
+        for (int m = 0; m < h->members; m++) {
+            tti_heap_replace(h, m, i, 0);
+        }
+    }
+    struct tti_heap_region *arena = &h->regions[TTI_HEAP_ARENA];
+    if (arena->taken) {
+        tti_heap_unclaim(arena);
+        munmap(arena->base, arena->bytes);
+        close(arena->fd);
+    }
+    shared_free(h);
+}
+
+void tti_heap_view_close(struct tti_heap_view *view)
+{
+    if (!view) {
+        return;
+    }
+    struct tti_heap_shared *h = view->shared;
+    pthread_mutex_lock(&h->lock);
+    for (struct tti_heap_view **link = &h->views; *link; link = &(*link)->next) {
+        if (*link == view) {
+            *link = view->next;
+            break;
+        }
+    }
+    int left = --h->references;
+    pthread_mutex_unlock(&h->lock);
+    if (left == 0) {
+        shared_close(h);
+    }
+    free(view->member_of);
+    free(view->table.members);
+    free(view);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Who has which part of an arena: offsets only, kept outside the memory that others can write. No lock of its own. */
+#ifndef TTI_BACKENDS_SHM_HEAP_ARENA_H
+#define TTI_BACKENDS_SHM_HEAP_ARENA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <tutti/status.h>
+
+#define TTI_ARENA_PAGE ((size_t)4096)
+#define TTI_ARENA_HUGE ((size_t)2 << 20)
+
+struct tti_arena;
+
+/* NULL without memory. capacity is a multiple of TTI_ARENA_PAGE. */
+struct tti_arena *tti_arena_create(size_t capacity);
+void tti_arena_destroy(struct tti_arena *arena);
+
+/* The first place where so many bytes fit, aligned to 64 bytes, a page, or 2 MiB by their number. NO_MEMORY. */
+tutti_status tti_arena_take(struct tti_arena *arena, size_t bytes, size_t *offset);
+
+/* The bytes of the block that begins there, rounded up as they were taken; 0 if there is none. */
+size_t tti_arena_bytes(const struct tti_arena *arena, size_t offset);
+
+/* Gives a block back; not `reusable`: nobody gets its place again. */
+void tti_arena_give(struct tti_arena *arena, size_t offset, bool reusable);
+
+#endif

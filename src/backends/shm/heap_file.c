@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "backends/shm/heap_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "backends/shm/heap_arena.h"
+#include "backends/shm/segment.h"
+#include "base/error.h"
+#include "engine/heap.h"
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define STEP  ((size_t)16 << 20) /* a signal undoes one step of fallocate, not all of it */
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+tutti_status tti_heap_file_create(const char *what, size_t bytes, int *fd, tutti_error *error)
+{
+    int file = -1;
+    tutti_status status = tti_memory_file(what, bytes, &file, error);
+    if (status == TUTTI_OK && fcntl(file, F_ADD_SEALS, SEALS) != 0) {
+        status = tti_error_system(error, errno, "cannot seal the size of a memory file");
+        close(file);
+    }
+    if (status == TUTTI_OK) {
+        *fd = file;
+    }
+    return status;
+}
+
+tutti_status tti_heap_file_check(int fd, int rank, size_t *bytes, tutti_error *error)
+{
+    struct stat st;
+    int seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || (seals & (SEALS | F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) != SEALS) {
+        return tti_error_set(error, TUTTI_PROTOCOL, "the heap of rank %d is not sealed as it must be (seals 0x%x)",
+                             rank, (unsigned)seals);
+    }
+    if (fstat(fd, &st) != 0 || st.st_size <= 0 || (uint64_t)st.st_size > TTI_HEAP_MAX_BYTES ||
+        st.st_size % TTI_HEAP_PAGE != 0) {
+        return tti_error_set(error, TUTTI_PROTOCOL, "the heap of rank %d has a size that cannot be", rank);
+    }
+    *bytes = (size_t)st.st_size;
+    return TUTTI_OK;
+}
+
+tutti_status tti_heap_file_map(int fd, size_t bytes, bool own, unsigned char **base, tutti_error *error)
+{
+    /* Room with slack first, to find an aligned place in it; then the file over that place, and the slack goes. */
+    size_t slack = bytes >= TTI_ARENA_HUGE ? TTI_ARENA_HUGE : 0;
+    unsigned char *room = mmap(NULL, bytes + slack, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room == MAP_FAILED) {
+        return tti_error_system(error, errno, "cannot find %zu bytes of address space for the heap", bytes);
+    }
+    size_t front = slack > 0 ? (TTI_ARENA_HUGE - (uintptr_t)room % TTI_ARENA_HUGE) % TTI_ARENA_HUGE : 0;
+    unsigned char *place = room + front;
+    if (mmap(place, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
+        int cause = errno;
+        munmap(room, bytes + slack);
+        return tti_error_system(error, cause, "cannot map %zu bytes of the heap", bytes);
+    }
+    if (front > 0) {
+        munmap(room, front);
+    }
+    if (slack > front) {
+        munmap(place + bytes, slack - front);
+    }
+    madvise(place, bytes, MADV_HUGEPAGE); /* advice: what is not to be had is not needed */
+    if (!own) {
+        madvise(place, bytes, MADV_DONTFORK);
+        madvise(place, bytes, MADV_DONTDUMP);
+    }
+    *base = place;
+    return TUTTI_OK;
+}
+
+void tti_heap_file_populate(void *memory, size_t bytes)
+{
+    uintptr_t first = (uintptr_t)memory / TTI_ARENA_PAGE * TTI_ARENA_PAGE;
+    uintptr_t last = ((uintptr_t)memory + bytes + TTI_ARENA_PAGE - 1) / TTI_ARENA_PAGE * TTI_ARENA_PAGE;
+    madvise((void *)first, last - first, MADV_POPULATE_WRITE);
+}
+
+/* By touching, which honours the advice for huge pages; by fallocate where the kernel (before 5.14) cannot touch. */
+static int fill(int fd, unsigned char *base, size_t offset, size_t bytes)
+{
+    int result = madvise(base + offset, bytes, MADV_POPULATE_WRITE);
+    while (result != 0 && (errno == EINTR || errno == EAGAIN)) {
+        result = madvise(base + offset, bytes, MADV_POPULATE_WRITE);
+    }
+    if (result == 0 || errno != EINVAL) {
+        return result;
+    }
+    do {
+        result = fallocate(fd, 0, (off_t)offset, (off_t)bytes);
+    } while (result != 0 && errno == EINTR);
+    return result;
+}
+
+tutti_status tti_heap_file_commit(int fd, unsigned char *base, size_t offset, size_t bytes, tutti_error *error)
+{
+    for (size_t done = 0; done < bytes;) {
+        size_t step = bytes - done < STEP ? bytes - done : STEP;
+        if (fill(fd, base, offset + done, step) != 0) {
+            return tti_error_set(error, TUTTI_NO_MEMORY, "no memory: %zu bytes are needed, there were %zu", bytes,
+                                 done);
+        }
+        done += step;
+    }
+    return TUTTI_OK;
+}
+
+void tti_heap_file_discard(int fd, size_t offset, size_t bytes)
+{
+    int result;
+    do {
+        result = fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes);
+    } while (result != 0 && errno == EINTR);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The memory files of the heap: unlike segments they are mapped by all for writing, and filled piece by piece. */
+#ifndef TTI_BACKENDS_SHM_HEAP_FILE_H
+#define TTI_BACKENDS_SHM_HEAP_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <tutti/status.h>
+
+/* A sealed file without memory yet. */
+tutti_status tti_heap_file_create(const char *what, size_t bytes, int *fd, tutti_error *error);
+
+/* The size of a file of another rank, after checking its seals: PROTOCOL if it is not as promised. */
+tutti_status tti_heap_file_check(int fd, int rank, size_t *bytes, tutti_error *error);
+
+/* Maps the file at an address that suits huge pages. One of another rank is kept from forked children and core dumps. */
+tutti_status tti_heap_file_map(int fd, size_t bytes, bool own, unsigned char **base, tutti_error *error);
+
+/* Gives a part of the file memory, near the calling thread, and maps its pages: NO_MEMORY now instead of SIGBUS later. All
+ * is aligned to pages. */
+tutti_status tti_heap_file_commit(int fd, unsigned char *base, size_t offset, size_t bytes, tutti_error *error);
+
+/* Gives the memory of a part back to the system. */
+void tti_heap_file_discard(int fd, size_t offset, size_t bytes);
+
+/* Maps the pages that are there already, so that the first use does not have to. A hint. */
+void tti_heap_file_populate(void *memory, size_t bytes);
+
+#endif

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tutti_register: three rounds. First all say what they bring, and whether it can be registered; then each makes its file,
+ * hands it over and maps the others'; then, and only if that went well everywhere, each copies its content and lays the file
+ * over the range. What is laid over can be undone as well, so the last round may still fail.
+ */
+#include "backends/shm/heap_register.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "backends/shm/heap_file.h"
+#include "backends/shm/heap_ranges.h"
+#include "backends/shm/heap_room.h"
+#include "base/error.h"
+
+/* One call as one rank goes through it. */
+struct registration {
+    struct tti_heap_view *view;
+    unsigned index; /* of the own region */
+    struct tti_heap_record mine;
+    struct tti_heap_record *all;
+    struct tti_store *passage;
+    unsigned char *alias; /* the file, mapped beside the range */
+};
+
+static struct tti_heap_region *region_of(const struct registration *x)
+{
+    return &x->view->shared->regions[x->index];
+}
+
+static tutti_status restore_part(const struct tti_heap_region *r, const struct tti_heap_part *part, tutti_error *error)
+{
+    unsigned char *copy = mmap(NULL, part->bytes, PROT_READ, MAP_SHARED, r->fd, part->begin - r->base);
+    if (copy == MAP_FAILED) {
+        return tti_error_system(error, errno, "cannot map %zu bytes of registered memory beside it", part->bytes);
+    }
+    tutti_status status = TUTTI_OK;
+    if (mmap(part->begin, part->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
+        MAP_FAILED) {
+        status = tti_error_system(error, errno, "cannot make %zu bytes private again", part->bytes);
+    } else {
+        if (r->huge) {
+            madvise(part->begin, part->bytes, MADV_HUGEPAGE);
+        }
+        memcpy(part->begin, copy, part->bytes);
+    }
+    munmap(copy, part->bytes);
+    return status;
+}
+
+static tutti_status restore(const struct tti_heap_region *r, tutti_error *error)
+{
+    struct tti_heap_part *parts = NULL;
+    size_t count = 0;
+    tutti_status status = tti_heap_parts(r, &parts, &count, error);
+    for (size_t i = 0; i < count && status == TUTTI_OK; i++) {
+        status = restore_part(r, &parts[i], error);
+    }
+    free(parts);
+    return status;
+}
+
+tutti_status tti_heap_end_region(struct tti_heap_shared *h, unsigned index, tutti_error *error)
+{
+    struct tti_heap_region *r = &h->regions[index];
+    tutti_status status = TUTTI_OK;
+    pthread_mutex_lock(&h->lock); /* no view names it any more */
+    memset(r->mapped, 0, (size_t)h->members * sizeof(*r->mapped));
+    tti_heap_publish(h);
+    pthread_mutex_unlock(&h->lock);
+    if (r->laid) {
+        status = restore(r, error);
+    }
+    if (r->bytes > 0) {
+        tti_heap_unclaim(r);
+        tti_heap_forget_orphans(&h->orphans, r->base, r->bytes);
+    }
+    if (r->fd >= 0) {
+        close(r->fd);
+    }
+    pthread_mutex_lock(&h->lock);
+    tti_heap_drop_region(h, index);
+    pthread_mutex_unlock(&h->lock);
+    return status;
+}
+
+/* ---- tutti_register --------------------------------------------------------------------------------------------------------- */
+
+/* The whole pages of the range, claimed and looked at. */
+static tutti_status claim(struct registration *x, void *memory, size_t bytes, tutti_error *error)
+{
+    struct tti_heap_shared *h = x->view->shared;
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t first = ((uintptr_t)memory + page - 1) / page * page;
+    uintptr_t last = ((uintptr_t)memory + bytes) / page * page;
+    size_t size = last > first && (uintptr_t)memory <= first ? last - first : 0;
+    if (size > TTI_HEAP_MAX_BYTES || last > TTI_HEAP_MAX_BEGIN) {
+        return tti_error_set(error, TUTTI_UNSUPPORTED, "%zu bytes at %p are too many, or too high up, to be registered",
+                             bytes, memory);
+    }
+    pthread_mutex_lock(&h->lock);
+    x->index = tti_heap_take_region(h);
+    if (x->index > 0) {
+        struct tti_heap_region *r = region_of(x);
+        r->registered = memory;
+        r->base = size > 0 ? (unsigned char *)first : NULL;
+        h->maps = h->maps < 0 ? tti_heap_maps_open() : h->maps;
+    }
+    pthread_mutex_unlock(&h->lock);
+    if (x->index == 0) {
+        return tti_error_set(error, TUTTI_NO_RESOURCE, "%u ranges are registered already; unregister some",
+                             TTI_HEAP_REGIONS - 1);
+    }
+    if (size == 0) {
+        return TUTTI_OK;
+    }
+    struct tti_heap_region *r = region_of(x);
+    r->bytes = size;
+    if (!tti_heap_claim(r)) {
+        r->bytes = 0;
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                             "a part of the %zu bytes at %p is registered or allocated by Tutti already", bytes,
+                             memory);
+    }
+    return tti_heap_check_range(r->base, size, &r->huge, error);
+}
+
+static tutti_status make_file(struct registration *x, tutti_error *error)
+{
+    struct tti_heap_region *r = region_of(x);
+    int fd = -1;
+    tutti_status status = tti_heap_file_create("tutti-registered", r->bytes, &fd, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    status = tti_heap_claim_file(r, fd, error);
+    if (status != TUTTI_OK) {
+        close(fd);
+        return status;
+    }
+    status = tti_heap_file_map(fd, r->bytes, false, &x->alias, error);
+    return status != TUTTI_OK ? status : tti_heap_file_commit(fd, x->alias, 0, r->bytes, error);
+}
+
+/* The second round: the file of this rank, and everybody's mapped. */
+static tutti_status share(struct registration *x, tutti_error *error)
+{
+    struct tti_heap_view *v = x->view;
+    struct tti_heap_region *r = region_of(x);
+    bool *wanted = calloc((size_t)v->size, sizeof(*wanted));
+    tutti_status status = wanted ? tti_heap_check_room(v, x->all, error)
+                                 : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a list of %d ranks", v->size);
+    bool any = false;
+    for (int i = 0; i < v->size && status == TUTTI_OK; i++) {
+        wanted[i] = x->all[i].bytes > 0;
+        any = any || wanted[i];
+    }
+    if (status == TUTTI_OK && r->bytes > 0) {
+        status = make_file(x, error);
+    }
+    if (status == TUTTI_OK && any && v->size > 1) {
+        status = tti_heap_pass(v, x->all, wanted, r->fd, &x->passage, error);
+    }
+    free(wanted);
+    return status;
+}
+
+/* The third round: the content goes into the file, and the file over the range. */
+static tutti_status lay_over(struct registration *x, tutti_error *error)
+{
+    struct tti_heap_region *r = region_of(x);
+    if (r->bytes == 0) {
+        return TUTTI_OK;
+    }
+    memcpy(x->alias, r->base, r->bytes);
+    if (mmap(r->base, r->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, r->fd, 0) == MAP_FAILED) {
+        return tti_error_system(error, errno, "cannot lay shared memory over %zu bytes at %p", r->bytes,
+                                (void *)r->base);
+    }
+    tti_heap_claim_laid(r);
+    madvise(r->base, r->bytes, MADV_HUGEPAGE);
+    tti_heap_file_populate(r->base, r->bytes);
+    return TUTTI_OK;
+}
+
+static void undo(struct registration *x)
+{
+    struct tti_heap_shared *h = x->view->shared;
+    tutti_error ignored;
+    if (x->index > 0) {
+        tti_heap_end_region(h, x->index, &ignored);
+    }
+    pthread_mutex_lock(&h->lock);
+    for (int r = 0; r < x->view->size; r++) {
+        if (r != x->view->rank && x->all[r].region > 0 && x->all[r].region < TTI_HEAP_REGIONS) {
+            tti_heap_replace(h, x->view->member_of[r], x->all[r].region, 0);
+        }
+    }
+    pthread_mutex_unlock(&h->lock);
+}
+
+static void publish(struct registration *x)
+{
+    struct tti_heap_shared *h = x->view->shared;
+    const struct tti_heap_region *r = region_of(x);
+    pthread_mutex_lock(&h->lock);
+    if (r->bytes > 0) {
+        tti_heap_replace(h, h->own, x->index, tti_heap_word(r->base, r->bytes));
+        tti_heap_mark_mapped(x->view, x->index);
+    }
+    pthread_mutex_unlock(&h->lock);
+}
+
+static tutti_status rounds(struct registration *x, void *memory, size_t bytes, const tutti_exchange *exchange,
+                           tutti_error *error)
+{
+    x->mine.status = claim(x, memory, bytes, error);
+    x->mine.region = x->index;
+    x->mine.bytes = x->index > 0 ? region_of(x)->bytes : 0;
+    x->mine.cgroup = tti_room_look().cgroup;
+    if (x->mine.status == TUTTI_OK && getrandom(x->mine.random, sizeof(x->mine.random), 0) != sizeof(x->mine.random)) {
+        x->mine.status = tti_error_system(error, errno, "no random name for the passage of descriptors");
+    }
+    tutti_status status = tti_heap_agree(x->view, exchange, "register", &x->mine, x->all, error);
+    if (status == TUTTI_OK) {
+        x->mine.status = share(x, error);
+        status = tti_heap_agree(x->view, exchange, "register", &x->mine, x->all, error);
+    }
+    if (status == TUTTI_OK) {
+        x->mine.status = lay_over(x, error);
+        status = tti_heap_agree(x->view, exchange, "register", &x->mine, x->all, error);
+    }
+    return status;
+}
+
+tutti_status tti_heap_register(struct tti_heap_view *v, void *memory, size_t bytes, const tutti_exchange *exchange,
+                               tutti_error *error)
+{
+    struct registration x = {.view = v, .all = calloc((size_t)v->size, sizeof(struct tti_heap_record))};
+    if (!x.all) {
+        return tti_error_set(error, TUTTI_NO_MEMORY, "register: no memory");
+    }
+    tutti_status status = rounds(&x, memory, bytes, exchange, error);
+    if (status == TUTTI_OK) {
+        publish(&x);
+    }
+    if (x.alias) {
+        munmap(x.alias, region_of(&x)->bytes);
+    }
+    if (status != TUTTI_OK) {
+        undo(&x);
+    }
+    if (x.passage) {
+        tti_store_release(x.passage);
+    }
+    free(x.all);
+    return status;
+}
+
+/* ---- tutti_unregister ------------------------------------------------------------------------------------------------------- */
+
+static unsigned find(struct tti_heap_shared *h, const void *memory)
+{
+    unsigned found = 0;
+    pthread_mutex_lock(&h->lock);
+    for (unsigned i = TTI_HEAP_ARENA + 1; i < TTI_HEAP_REGIONS && found == 0; i++) {
+        found = h->regions[i].taken && h->regions[i].registered == memory ? i : 0;
+    }
+    pthread_mutex_unlock(&h->lock);
+    return found;
+}
+
+static void unmap_others(struct tti_heap_view *v, const struct tti_heap_record *all)
+{
+    pthread_mutex_lock(&v->shared->lock);
+    for (int r = 0; r < v->size; r++) {
+        if (r != v->rank && all[r].region > TTI_HEAP_ARENA && all[r].region < TTI_HEAP_REGIONS) {
+            tti_heap_replace(v->shared, v->member_of[r], all[r].region, 0);
+        }
+    }
+    pthread_mutex_unlock(&v->shared->lock);
+}
+
+tutti_status tti_heap_unregister(struct tti_heap_view *v, void *memory, const tutti_exchange *exchange,
+                                 tutti_error *error)
+{
+    struct tti_heap_record mine = {.region = find(v->shared, memory)};
+    struct tti_heap_record *all = calloc((size_t)v->size, sizeof(*all));
+    if (!all) {
+        return tti_error_set(error, TUTTI_NO_MEMORY, "unregister: no memory");
+    }
+    if (mine.region == 0) {
+        mine.status = tti_error_set(error, TUTTI_INVALID_ARGUMENT, "%p is not registered", memory);
+    }
+    tutti_status status = tti_heap_agree(v, exchange, "unregister", &mine, all, error);
+    if (status == TUTTI_OK) {
+        unmap_others(v, all);
+        mine.status = tti_heap_end_region(v->shared, mine.region, error);
+        status = tti_heap_agree(v, exchange, "unregister", &mine, all, error);
+    } else if (status != TUTTI_INVALID_ARGUMENT &&
+               mine.region > 0) { /* nobody can be told, but the range must be ours */
+        tutti_error ignored;
+        tti_heap_end_region(v->shared, mine.region, &ignored);
+    }
+    free(all);
+    return status;
+}

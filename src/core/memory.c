@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/memory.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "base/error.h"
+
+#define LINE ((size_t)64)
+#define PAGE ((size_t)4096)
+#define HUGE ((size_t)2 << 20)
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+struct block {
+    struct block *next;
+    void *memory;
+};
+
+struct tti_pool {
+    pthread_mutex_t lock;
+    int references;
+    struct block *blocks;
+};
+
+struct tti_pool *tti_pool_create(void)
+{
+    struct tti_pool *pool = calloc(1, sizeof(*pool));
+    if (pool) {
+        pthread_mutex_init(&pool->lock, NULL);
+        pool->references = 1;
+    }
+    return pool;
+}
+
+struct tti_pool *tti_pool_retain(struct tti_pool *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    pool->references++;
+    pthread_mutex_unlock(&pool->lock);
+    return pool;
+}
+
+void tti_pool_release(struct tti_pool *pool)
+{
+    if (!pool) {
+        return;
+    }
+    pthread_mutex_lock(&pool->lock);
+    int left = --pool->references;
+    pthread_mutex_unlock(&pool->lock);
+    if (left > 0) {
+        return;
+    }
+    while (pool->blocks) {
+        struct block *next = pool->blocks->next;
+        free(pool->blocks->memory);
+        free(pool->blocks);
+        pool->blocks = next;
+    }
+    pthread_mutex_destroy(&pool->lock);
+    free(pool);
+}
+
+tutti_status tti_pool_alloc(struct tti_pool *pool, size_t bytes, void **memory, tutti_error *error)
+{
+    size_t alignment = bytes >= HUGE ? HUGE : bytes >= PAGE ? PAGE : LINE;
+    struct block *b = malloc(sizeof(*b));
+    if (!b || posix_memalign(&b->memory, alignment, bytes) != 0) {
+        free(b);
+        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory: %zu bytes are needed", bytes);
+    }
+    if (alignment == HUGE) { /* both are advice: without them pages are small, or come when they are touched */
+        madvise(b->memory, bytes, MADV_HUGEPAGE);
+        madvise(b->memory, bytes / PAGE * PAGE, MADV_POPULATE_WRITE);
+    }
+    pthread_mutex_lock(&pool->lock);
+    b->next = pool->blocks;
+    pool->blocks = b;
+    pthread_mutex_unlock(&pool->lock);
+    *memory = b->memory;
+    return TUTTI_OK;
+}
+
+bool tti_pool_free(struct tti_pool *pool, void *memory)
+{
+    struct block *found = NULL;
+    pthread_mutex_lock(&pool->lock);
+    for (struct block **link = &pool->blocks; *link; link = &(*link)->next) {
+        if ((*link)->memory == memory) {
+            found = *link;
+            *link = found->next;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&pool->lock);
+    if (found) {
+        free(found->memory);
+        free(found);
+    }
+    return found != NULL;
+}

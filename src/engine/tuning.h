@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Where one class of algorithms ends and the next begins. All ranks of a group use the same numbers: those of rank 0. */
+#ifndef TTI_ENGINE_TUNING_H
+#define TTI_ENGINE_TUNING_H
+
+#include <stdint.h>
+
+struct tti_tuning {
+    uint64_t stage;     /* bytes of a lane's stage                                                    */
+    uint64_t window;    /* of a call's data, at most so many are staged in one step; a stage holds 8   */
+    uint64_t one_shot;  /* all_reduce: up to so many bytes everybody folds everything                  */
+    uint64_t zero_copy; /* from so many bytes on tensors in the heap are not staged                    */
+};
+
+/* What a user wants; 0 = no wish, except one_shot and zero_copy: -1. */
+struct tti_tuning_wishes {
+    int64_t stage;
+    int64_t window;
+    int64_t one_shot;
+    int64_t zero_copy;
+};
+
+/* The numbers for a group of `size` ranks on this machine. */
+void tti_tuning_make(int size, const struct tti_tuning_wishes *wishes, struct tti_tuning *tuning);
+
+#endif

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the engine is told of heap memory, without an engine: names that all ranks of a group understand, in every group
+ * that may use them and in no other; what registering does to memory, to the ranks beside it, and to a range that is gone.
+ */
+#include "heap_support.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define PAGE ((size_t)4096)
+#define MIB  ((size_t)1 << 20)
+
+static unsigned char *pages(size_t bytes)
+{
+    return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
+static unsigned char *take(struct rank *x, size_t bytes)
+{
+    void *memory = NULL;
+    EXPECT_E(tti_heap_alloc(x->view, bytes, &x->exchange, &memory, &x->error) == TUTTI_OK);
+    return memory;
+}
+
+static void give(struct rank *x, void *memory)
+{
+    EXPECT_E(tti_heap_release(x->view, memory, &x->error) == TUTTI_OK);
+}
+
+static void allocated_on(struct rank *x)
+{
+    static const size_t sizes[] = {64, PAGE, 3 * PAGE + 10, 2 * MIB, 5 * MIB + 1};
+    for (int round = 0; round < 2; round++) {
+        for (size_t i = 0; i < 5; i++) {
+            unsigned char *memory = take(x, sizes[i]);
+            CHECK_SHARED(x, memory, sizes[i]);
+            if (i != 3 || round) {
+                give(x, memory);
+            }
+        }
+    }
+}
+
+static void allocated(void **state)
+{
+    (void)state;
+    for (int size = 1; size <= MOST_RANKS; size++) {
+        assert_int_equal(run_ranks(size, allocated_on), 0);
+    }
+}
+
+/* Ranks 0-1 and 1-2 allocate in pairs first: no name leaves a group whose members cannot all use it. */
+static struct meeting low_meeting;
+static struct meeting high_meeting;
+
+static void overlapping_on(struct rank *x)
+{
+    static const int32_t low_ranks[] = {0, 1};
+    static const int32_t high_ranks[] = {1, 2};
+    struct rank low = {0};
+    struct rank high = {0};
+    unsigned char *of_low = NULL;
+    unsigned char *of_high = NULL;
+    struct tti_heap *world = tti_heap_view_table(x->view);
+    if (x->rank <= 1) {
+        rank_open(&low, &low_meeting, x->rank, low_ranks, x->view);
+        of_low = take(&low, 3 * PAGE);
+        CHECK_SHARED(&low, of_low, 3 * PAGE);
+        EXPECT(tti_heap_name(world, of_low, 1) == 0);
+    }
+    if (x->rank >= 1) {
+        rank_open(&high, &high_meeting, x->rank - 1, high_ranks, x->view);
+        EXPECT(!of_low || tti_heap_name(tti_heap_view_table(high.view), of_low, 1) == 0);
+        of_high = take(&high, 2 * MIB);
+        CHECK_SHARED(&high, of_high, 2 * MIB);
+    }
+    meet(x);
+    /* both neighbours of rank 1 have mapped its arena now, but not one another's */
+    EXPECT((tti_heap_name(world, of_low ? of_low : of_high, 1) != 0) == (x->rank == 1));
+    if (x->rank == 1) {
+        EXPECT(tti_heap_name(tti_heap_view_table(low.view), of_high, 2 * MIB) != 0);
+    }
+    meet(x);
+    give(x, take(x, 100)); /* the world maps all */
+    CHECK_SHARED(x, of_low ? of_low : of_high, 3 * PAGE);
+    if (of_low) {
+        tti_heap_view_close(low.view);
+        give(x, of_low);
+    }
+    if (of_high) {
+        CHECK_SHARED(&high, of_high, MIB);
+        give(x, of_high);
+        tti_heap_view_close(high.view);
+    }
+}
+
+static void overlapping(void **state)
+{
+    (void)state;
+    meeting_init(&low_meeting, 2);
+    meeting_init(&high_meeting, 2);
+    assert_int_equal(run_ranks(3, overlapping_on), 0);
+    pthread_barrier_destroy(&low_meeting.barrier);
+    pthread_barrier_destroy(&high_meeting.barrier);
+}
+
+/* Ragged on both sides, of different sizes, less than a page on rank 2 and nothing on rank 3. */
+static void registered_on(struct rank *x)
+{
+    size_t bytes = x->rank < 2 ? (size_t)(5 + 600 * x->rank) * PAGE + 100 : x->rank == 2 ? 900 : 0;
+    unsigned char *all = pages(bytes + 3 * PAGE);
+    unsigned char *memory = bytes ? all + 50 : NULL;
+    struct tti_heap *heap = tti_heap_view_table(x->view);
+    for (size_t i = 0; i < bytes + 2 * PAGE; i++) {
+        all[i] = (unsigned char)(i * 7 + (size_t)x->rank);
+    }
+    for (int round = 0; round < 3; round++) {
+        EXPECT_E(tti_heap_register(x->view, memory, bytes, &x->exchange, &x->error) == TUTTI_OK);
+        size_t wrong = 0;
+        for (size_t i = 0; i < bytes + 2 * PAGE; i++) {
+            wrong += all[i] != (unsigned char)(i * 7 + (size_t)x->rank);
+        }
+        EXPECT(wrong == 0);
+        EXPECT(!memory || tti_heap_name(heap, memory, 100) == 0); /* the ragged edge */
+        EXPECT(bytes < PAGE || tti_heap_name(heap, all + PAGE, bytes / PAGE * PAGE - PAGE) != 0);
+        EXPECT(bytes < PAGE || tti_heap_name(heap, all + PAGE, bytes / PAGE * PAGE + 1) == 0);
+        uint64_t names[MOST_RANKS];
+        tell(x, all + PAGE, 2 * PAGE, names);
+        for (int r = 0; r < x->meeting->size; r++) {
+            EXPECT((names[r] != 0) == (r < 2));
+            unsigned char *seen = names[r] ? address(x, r, names[r], 2 * PAGE) : NULL;
+            EXPECT(!names[r] || (seen && seen[5] == (unsigned char)((PAGE + 5) * 7 + (size_t)r)));
+        }
+        meet(x);
+        if (x->rank == 3) { /* into the others' memory, for the time after */
+            address(x, 0, names[0], 2 * PAGE)[6] = (unsigned char)(200 + round);
+            address(x, 1, names[1], 2 * PAGE)[6] = (unsigned char)(100 + round);
+        }
+        EXPECT_E(tti_heap_unregister(x->view, memory, &x->exchange, &x->error) == TUTTI_OK);
+        EXPECT(tti_heap_name(heap, all + PAGE, 1) == 0);
+        if (x->rank < 2) {
+            EXPECT(all[PAGE + 6] == 200 - 100 * x->rank + round);
+            all[PAGE + 6] = (unsigned char)((PAGE + 6) * 7 + (size_t)x->rank);
+        }
+        wrong = 0;
+        for (size_t i = 0; i < bytes + 2 * PAGE; i++) {
+            wrong += all[i] != (unsigned char)(i * 7 + (size_t)x->rank);
+        }
+        EXPECT(wrong == 0);
+    }
+    munmap(all, bytes + 3 * PAGE);
+}
+
+static void registered(void **state)
+{
+    (void)state;
+    assert_int_equal(run_ranks(4, registered_on), 0);
+}
+
+/* The address is used again for something else: large calls notice, and unregistering leaves the new content alone. */
+static void reused_on(struct rank *x)
+{
+    unsigned char *memory = pages(4 * MIB);
+    struct tti_heap *heap = tti_heap_view_table(x->view);
+    memset(memory, 1, 4 * MIB);
+    EXPECT_E(tti_heap_register(x->view, memory, 4 * MIB, &x->exchange, &x->error) == TUTTI_OK);
+    EXPECT(tti_heap_name(heap, memory, 4 * MIB) != 0);
+    EXPECT(mmap(memory + MIB, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
+           memory + MIB);
+    memory[MIB] = 77;
+    bool noticed = tti_heap_name(heap, memory, 4 * MIB) == 0;
+    bool can_tell = access("/proc/self/maps", R_OK) == 0;
+    EXPECT(noticed || !can_tell || !x->view);
+    EXPECT(tti_heap_name(heap, memory, MIB) != 0);
+    EXPECT(tti_heap_name(heap, memory + 2 * MIB, 2 * MIB) != 0);
+    EXPECT_E(tti_heap_unregister(x->view, memory, &x->exchange, &x->error) == TUTTI_OK);
+    EXPECT(memory[MIB - 1] == 1 && memory[MIB] == 77 && memory[MIB + 1] == 0 && memory[2 * MIB] == 1);
+    munmap(memory, 4 * MIB);
+}
+
+static void reused(void **state)
+{
+    (void)state;
+    assert_int_equal(run_ranks(2, reused_on), 0);
+}
+
+/* A failed call has taken pages away: the others keep writing to the old ones, nobody names the range any more. */
+static void orphaned_on(struct rank *x)
+{
+    uint64_t names[MOST_RANKS];
+    struct tti_heap *heap = tti_heap_view_table(x->view);
+    unsigned char *block = take(x, 8 * PAGE);
+    unsigned char *plain = pages(8 * PAGE);
+    unsigned char *beside = take(x, 8 * PAGE);
+    EXPECT_E(tti_heap_register(x->view, plain, 8 * PAGE, &x->exchange, &x->error) == TUTTI_OK);
+    for (int i = 0; i < 2; i++) {
+        unsigned char *memory = i ? plain : block;
+        memset(memory, 1, 8 * PAGE);
+        tell(x, memory, 8 * PAGE, names);
+        int next = (x->rank + 1) % x->meeting->size;
+        unsigned char *other = address(x, next, names[next], 8 * PAGE);
+        tti_heap_orphan(heap, memory + PAGE + 1, 3 * PAGE); /* pages 2 and 3 */
+        meet(x);
+        memset(other, 2, 8 * PAGE); /* too late */
+        meet(x);
+        EXPECT(memory[2 * PAGE - 1] == 2 && memory[2 * PAGE] != 2 && memory[4 * PAGE - 1] != 2 &&
+               memory[4 * PAGE] == 2);
+        EXPECT(tti_heap_name(heap, memory, 3 * PAGE) == 0);
+        EXPECT(tti_heap_name(heap, memory + 4 * PAGE, 4 * PAGE) != 0);
+        memory[2 * PAGE] = 9;
+    }
+    give(x, block);
+    unsigned char *again = take(x, 8 * PAGE);
+    EXPECT(again >= block + 8 * PAGE || again + 8 * PAGE <= block); /* a late rank may still write there */
+    CHECK_SHARED(x, again, 8 * PAGE);
+    CHECK_SHARED(x, beside, 8 * PAGE);
+    EXPECT_E(tti_heap_unregister(x->view, plain, &x->exchange, &x->error) == TUTTI_OK);
+    EXPECT(plain[0] == 2 && plain[2 * PAGE] == 9 && plain[4 * PAGE] == 2);
+    EXPECT_E(tti_heap_register(x->view, plain, 8 * PAGE, &x->exchange, &x->error) == TUTTI_OK);
+    CHECK_SHARED(x, plain, 8 * PAGE);
+    munmap(plain, 8 * PAGE); /* without a word */
+}
+
+static void orphaned(void **state)
+{
+    (void)state;
+    assert_int_equal(run_ranks(2, orphaned_on), 0);
+}
+
+/* What is registered when the group goes is private memory again. */
+static void left_registered_on(struct rank *x)
+{
+    static unsigned char *kept[2];
+    if (!kept[x->rank]) {
+        kept[x->rank] = pages(3 * PAGE);
+        memset(kept[x->rank], 5, 3 * PAGE);
+    }
+    EXPECT(kept[x->rank][0] == 5 && kept[x->rank][3 * PAGE - 1] == 5);
+    EXPECT_E(tti_heap_register(x->view, kept[x->rank], 3 * PAGE, &x->exchange, &x->error) == TUTTI_OK);
+    CHECK_SHARED(x, kept[x->rank], 3 * PAGE);
+    memset(kept[x->rank], 5, 3 * PAGE);
+}
+
+static void left_registered(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(run_ranks(2, left_registered_on), 0);
+    }
+}
+
+/* One too many: 63 ranges beside the arena. */
+static void too_many_on(struct rank *x)
+{
+    unsigned char *all = pages(200 * PAGE);
+    for (unsigned i = 0; i < TTI_HEAP_REGIONS - 1; i++) {
+        EXPECT_E(tti_heap_register(x->view, all + 2 * i * PAGE, PAGE, &x->exchange, &x->error) == TUTTI_OK);
+    }
+    EXPECT(tti_heap_register(x->view, all + 150 * PAGE, PAGE, &x->exchange, &x->error) == TUTTI_NO_RESOURCE);
+    CHECK_SHARED(x, all + 124 * PAGE, PAGE);
+    EXPECT_E(tti_heap_unregister(x->view, all, &x->exchange, &x->error) == TUTTI_OK);
+    EXPECT_E(tti_heap_register(x->view, all + 150 * PAGE, PAGE, &x->exchange, &x->error) == TUTTI_OK);
+    CHECK_SHARED(x, all + 150 * PAGE, PAGE);
+}
+
+static void too_many(void **state)
+{
+    (void)state;
+    assert_int_equal(run_ranks(2, too_many_on), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(allocated), cmocka_unit_test(overlapping), cmocka_unit_test(registered),
+        cmocka_unit_test(reused),    cmocka_unit_test(orphaned),    cmocka_unit_test(left_registered),
+        cmocka_unit_test(too_many),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who is measured beside Tutti: another library from a plug-in file (peer.h), or a second group of Tutti's in the same
+ * job with settings of its own.
+ */
+#ifndef TTI_BENCH_BESIDE_H
+#define TTI_BENCH_BESIDE_H
+
+#include "bench/bench.h"
+#include "bench/peer.h"
+
+#define TTI_BESIDE_OWN "tutti" /* the name of the second group */
+
+struct tti_beside {
+    char name[64];
+    char label[256];      /* of its rows: the name; for a group of Tutti's with a colon and the settings */
+    const char *settings; /* "" = none */
+    char version[192];
+    struct tti_bench view; /* the run, with the memory, data and group that this one uses */
+    bool is_tutti;         /* view.group is its own, and there is no peer */
+    bool is_open;
+    bool heap;                         /* its buffers lie in the heap */
+    const struct tti_bench_peer *peer; /* of the plug-in file */
+    struct tti_bench_peer_job job;     /* what the plug-in sees */
+    void *session;
+    bool slow_barrier; /* it takes too long to be run before each call */
+};
+
+/* ---- beside.c ---- */
+
+/* Opens who b->options->beside names, as b->beside. Collective. False on every rank if that fails on one, after
+ * that one has said why. */
+bool tti_beside_open(struct tti_bench *b);
+/* Closes b->beside, if there is one. Collective. */
+void tti_beside_close(struct tti_bench *b);
+/* Turns to b->collective: makes the data. False when memory is exhausted. */
+bool tti_beside_turn(struct tti_bench *b);
+/* Gives the data back. */
+void tti_beside_leave(struct tti_bench *b);
+/* Whether it has a native call for b->collective with so many elements. The same on every rank. */
+bool tti_beside_supports(const struct tti_beside *beside, int64_t count, bool in_place);
+/* On failure beside->view.error tells, here and below. */
+tutti_status tti_beside_call(struct tti_beside *beside, struct tti_bench_tensors *t, int64_t count, bool in_place,
+                             const tutti_call *call);
+tutti_status tti_beside_barrier(struct tti_beside *beside);
+
+/* ---- plugin.c ---- */
+
+/* Whether there is what `beside` (NAME[:SETTINGS]) names; else says on standard error what there is. */
+bool tti_beside_exists(const char *beside);
+/* The path of the plug-in file of this name; false if there is none. */
+bool tti_beside_find(const char *name, char *path, size_t capacity);
+/* The peer of this name, or NULL and the reason. It stays loaded: its library may have threads. */
+const struct tti_bench_peer *tti_beside_load(const char *name, char *why, size_t capacity);
+
+/* ---- ratio.c ---- */
+
+/* Compares the samples of two sets, which must be the slowest rank's and still in the order of the iterations. False when
+ * memory is exhausted. */
+bool tti_bench_ratio_of(const int64_t *tutti, int tutti_batch, const int64_t *other, int other_batch, int count,
+                        struct tti_bench_ratio *ratio);
+
+#endif

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the repetitions say together. Two virtual CPUs may be near each other in one minute and far in the next, which
+ * changes times by factors; so of a cell only the repetitions count that saw the hop class that most of its repetitions
+ * saw, and times of different classes are never mixed. Samples during which the hop changed are used only if there are
+ * no others.
+ *
+ * Of these repetitions: time and ratio are the medians of theirs, and the interval reaches from the lowest low to the
+ * highest high of theirs. That is wider than an interval of 95 % would have to be. Each repetition is a job of its own,
+ * with other pages and perhaps other CPUs, so repetitions differ more than calls within one do; three of them are too
+ * few to tell how much, and an interval that holds each of theirs cannot be too narrow on that account.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/compare.h"
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a;
+    const double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, int count)
+{
+    qsort(values, (size_t)count, sizeof(*values), by_value);
+    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
+static void count_hops(const struct tti_compare_entry *entry, int counts[TTI_COMPARE_HOPS])
+{
+    for (int i = 0; i < entry->count; i++) {
+        counts[entry->samples[i].hop]++;
+    }
+}
+
+/* The class of most samples; near goes before far where they are equally many, far before same. */
+static enum tti_compare_hop choose_hop(const struct tti_comparison *c, const struct tti_compare_cell *cell)
+{
+    int counts[TTI_COMPARE_HOPS] = {0};
+    count_hops(&cell->tutti, counts);
+    for (int i = 0; i < c->contender_count; i++) {
+        count_hops(&cell->peers[i], counts);
+    }
+    enum tti_compare_hop most = TTI_COMPARE_NEAR;
+    most = counts[TTI_COMPARE_FAR] > counts[most] ? TTI_COMPARE_FAR : most;
+    most = counts[TTI_COMPARE_SAME] > counts[most] ? TTI_COMPARE_SAME : most;
+    if (counts[most] > 0) {
+        return most;
+    }
+    return counts[TTI_COMPARE_MOVED] > 0 ? TTI_COMPARE_MOVED : TTI_COMPARE_UNKNOWN;
+}
+
+static double middle(const struct tti_compare_entry *entry, enum tti_compare_hop hop, size_t member, double *values)
+{
+    int count = 0;
+    for (int i = 0; i < entry->count; i++) {
+        if (entry->samples[i].hop == hop) {
+            memcpy(&values[count++], (const char *)&entry->samples[i] + member, sizeof(*values));
+        }
+    }
+    return count > 0 ? median(values, count) : 0;
+}
+
+static void combine(struct tti_compare_entry *entry, enum tti_compare_hop hop)
+{
+    double *values = calloc((size_t)entry->count + 1, sizeof(*values));
+    if (!values) {
+        return;
+    }
+    entry->p50 = middle(entry, hop, offsetof(struct tti_compare_sample, p50), values);
+    entry->p99 = middle(entry, hop, offsetof(struct tti_compare_sample, p99), values);
+    entry->ratio = middle(entry, hop, offsetof(struct tti_compare_sample, ratio), values);
+    entry->used = 0;
+    for (int i = 0; i < entry->count; i++) {
+        const struct tti_compare_sample *s = &entry->samples[i];
+        if (s->hop != hop) {
+            continue;
+        }
+        entry->low = entry->used == 0 || s->low < entry->low ? s->low : entry->low;
+        entry->high = entry->used == 0 || s->high > entry->high ? s->high : entry->high;
+        entry->min = entry->used == 0 || s->min < entry->min ? s->min : entry->min;
+        entry->max = entry->used == 0 || s->max > entry->max ? s->max : entry->max;
+        entry->used++;
+    }
+    free(values);
+}
+
+static bool compared(const struct tti_compare_entry *entry)
+{
+    return entry->used > 0 && entry->ratio > 0;
+}
+
+/* The best peer is the one that makes the ratio largest, not the one whose time is least: the times of two contenders
+ * come from different jobs, while each ratio comes from one. One that wins for certain goes before one that may. */
+static int best_of(const struct tti_comparison *c, const struct tti_compare_cell *cell, bool own)
+{
+    int best = -1;
+    for (int i = 0; i < c->contender_count; i++) {
+        const struct tti_compare_entry *entry = &cell->peers[i];
+        if (!compared(entry) || c->contenders[i].own != own) {
+            continue;
+        }
+        const struct tti_compare_entry *other = best < 0 ? NULL : &cell->peers[best];
+        const bool wins = entry->low > 1;
+        if (!other || (wins == (other->low > 1) ? entry->ratio > other->ratio : wins)) {
+            best = i;
+        }
+    }
+    return best;
+}
+
+/* Another setting of Tutti is no peer, unless there are only such. */
+static bool only_own(const struct tti_comparison *c)
+{
+    for (int i = 0; i < c->contender_count; i++) {
+        if (!c->contenders[i].own) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct tti_compare_cell *x = a;
+    const struct tti_compare_cell *y = b;
+    if (x->order != y->order) {
+        return x->order < y->order ? -1 : 1;
+    }
+    if (x->heap != y->heap) {
+        return x->heap ? 1 : -1;
+    }
+    if (x->in_place != y->in_place) {
+        return x->in_place ? 1 : -1;
+    }
+    return (x->size > y->size) - (x->size < y->size);
+}
+
+static void count_cell(double ratio, bool lost, struct tti_compare_mean *mean)
+{
+    mean->log_sum += log(ratio);
+    mean->cells++;
+    mean->lost += lost;
+}
+
+void tti_compare_judge(struct tti_comparison *c)
+{
+    const bool own = only_own(c);
+    if (c->cell_count > 0) {
+        qsort(c->cells, c->cell_count, sizeof(*c->cells), by_place);
+    }
+    for (size_t i = 0; i < c->cell_count; i++) {
+        struct tti_compare_cell *cell = &c->cells[i];
+        cell->hop = choose_hop(c, cell);
+        combine(&cell->tutti, cell->hop);
+        for (int j = 0; j < c->contender_count; j++) {
+            combine(&cell->peers[j], cell->hop);
+        }
+        cell->best = best_of(c, cell, own);
+        cell->lost = cell->best >= 0 && cell->peers[cell->best].low > 1;
+    }
+    c->all = tti_compare_mean_of(c, NULL, -1);
+}
+
+struct tti_compare_mean tti_compare_mean_of(const struct tti_comparison *c, const char *collective, int heap)
+{
+    struct tti_compare_mean mean = {0};
+    for (size_t i = 0; i < c->cell_count; i++) {
+        const struct tti_compare_cell *cell = &c->cells[i];
+        if (cell->best >= 0 && (!collective || strcmp(collective, cell->collective) == 0) &&
+            (heap < 0 || (heap != 0) == cell->heap)) {
+            count_cell(cell->peers[cell->best].ratio, cell->lost, &mean);
+        }
+    }
+    return mean;
+}
+
+struct tti_compare_mean tti_compare_mean_to(const struct tti_comparison *c, int contender)
+{
+    struct tti_compare_mean mean = {0};
+    for (size_t i = 0; i < c->cell_count; i++) {
+        const struct tti_compare_entry *entry = &c->cells[i].peers[contender];
+        if (compared(entry)) {
+            count_cell(entry->ratio, entry->low > 1, &mean);
+        }
+    }
+    return mean;
+}
+
+double tti_compare_mean_value(const struct tti_compare_mean *mean)
+{
+    return mean->cells > 0 ? exp(mean->log_sum / mean->cells) : 0;
+}
+
+int tti_compare_elsewhere(const struct tti_comparison *c, int contender)
+{
+    int count = 0;
+    for (size_t i = 0; i < c->cell_count; i++) {
+        const struct tti_compare_entry *entry = &c->cells[i].peers[contender];
+        count += entry->count > 0 && entry->used == 0;
+    }
+    return count;
+}
