@@ -21,8 +21,10 @@ check:
 	@scripts/setup check
 	@scripts/check
 
-bench: all
-	@build/tutti bench
+bench:
+	@scripts/setup bench
+	@scripts/build release
+	@scripts/bench build
 
 bench-async: all
 	@scripts/bench_async.py build
@@ -48,7 +50,7 @@ help:
 	@echo "make             build the library, the program \`tutti\` and the examples in build/"
 	@echo "make demo        train a network on Fashion-MNIST with one rank per CPU"
 	@echo "make check       run every test, also under sanitizers, and every lint"
-	@echo "make bench       measure the collectives"
+	@echo "make bench       compare with other libraries, into bench/results/ (most of an hour; BENCH_QUICK=1: minutes)"
 	@echo "make bench-async measure the asynchronous operations, into bench/results/"
 	@echo "make lint        check format, layers, headers and clang-tidy's rules"
 	@echo "make format      format all C sources"

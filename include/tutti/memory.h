@@ -54,14 +54,14 @@ TUTTI_API tutti_status tutti_free(tutti_group *group, void *memory, tutti_error 
  *
  * The rules:
  * - During this call and during tutti_unregister nobody touches the range: no thread, no device, no write of the kernel
- *   that is under way (O_DIRECT, io_uring, RDMA). What is written meanwhile is lost.
+ *   that is under way (O_DIRECT, io_uring, RDMA), and no thread forks. What is written meanwhile is lost.
  * - Nothing may hold the pages themselves, before or after: memory that a device has pinned stays what it was for the
  *   device, while the program sees another one.
  * - tutti_unregister comes before free, munmap or realloc of the range. If that is forgotten, the address may be used
  *   again for something else: calls of 1 MiB and more notice it where the system can tell (Linux 6.11), smaller ones do
  *   not, and their results are lost.
- * - madvise(MADV_DONTNEED) no longer empties the pages; mlock, mprotect and mremap of a part work, but end in what the
- *   rule above says. Huge pages are used for shared memory if the system is set so (docs/heap.md).
+ * - madvise(MADV_DONTNEED) no longer empties the pages; mprotect binds this rank only; mremap counts as munmap; mlock
+ *   works. Huge pages are those of shared memory, if the system is set to give them (docs/heap.md).
  * - In a forked child the range is a private copy: what the child writes stays in the child. Pages that the child has not
  *   written may still show what the parent and its peers write later. The child of a bare clone() shares the range.
  * - The range must be writable, private, anonymous memory of ordinary pages.

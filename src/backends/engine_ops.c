@@ -101,6 +101,7 @@ void tti_ops_tuning(const tutti_open_info *info, struct tti_tuning *tuning)
 {
     const struct tti_tuning_wishes wishes = {.stage = number(info, "engine.stage"),
                                              .window = number(info, "engine.window"),
+                                             .packets = number(info, "engine.packets"),
                                              .one_shot = number(info, "engine.one_shot"),
                                              .zero_copy = number(info, "engine.zero_copy_bytes")};
     tti_tuning_make(info->world_size, &wishes, tuning);

@@ -41,6 +41,9 @@ static const tutti_config_key_info table[TTI_SETTINGS] = {
     [TTI_SET_ENGINE_ONE_SHOT] = {0, TUTTI_CONFIG_INT, "engine.one_shot", "TUTTI_ENGINE_ONE_SHOT", "-1", "",
                                  "all_reduce: up to so many bytes every rank folds everything; -1 = by this machine",
                                  -1, 64 * KIB *KIB},
+    [TTI_SET_ENGINE_PACKETS] = {0, TUTTI_CONFIG_INT, "engine.packets", "TUTTI_ENGINE_PACKETS", "-1", "",
+                                "up to so many bytes travel with the announcement of a call; -1 = by this machine", -1,
+                                1792},
     [TTI_SET_ENGINE_SPIN_US] = {0, TUTTI_CONFIG_INT, "engine.spin_us", "TUTTI_ENGINE_SPIN_US", "-1", "",
                                 "microseconds of spinning before a waiting rank yields; -1 = by ranks per CPU", -1,
                                 1000000},
@@ -61,11 +64,11 @@ static const tutti_config_key_info table[TTI_SETTINGS] = {
                                   "read and write the tensors of other ranks where they lie, if they can be reached "
                                   "(threads)",
                                   0, 1},
-    [TTI_SET_ENGINE_ZERO_COPY_BYTES] = {0, TUTTI_CONFIG_INT, "engine.zero_copy_bytes", "TUTTI_ENGINE_ZERO_COPY_BYTES",
-                                        "-1", "",
-                                        "from so many bytes on tensors in the heap are read and written where they lie; "
-                                        "-1 = by this machine",
-                                        -1, 64 * KIB *KIB},
+    [TTI_SET_ENGINE_ZERO_COPY_BYTES] =
+        {0, TUTTI_CONFIG_INT, "engine.zero_copy_bytes", "TUTTI_ENGINE_ZERO_COPY_BYTES", "-1", "",
+         "from so many bytes on tensors in the heap are read and written where they lie; "
+         "-1 = by this machine",
+         -1, 64 * KIB *KIB},
     [TTI_SET_FAULT_BACKEND] = {0, TUTTI_CONFIG_STRING, "fault.backend", "TUTTI_FAULT_BACKEND", "shm", "",
                                "the backend that backend fault wraps", 0, 0},
     [TTI_SET_FAULT_RULES] =

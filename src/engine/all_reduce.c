@@ -145,8 +145,7 @@ static tutti_status sliced(struct tti_lane *lane, const tutti_op *op, const stru
             }
             tti_advance(lane, staged_phase(k));
         }
-        if (k >= 1 && k - 1 < p->windows &&
-            (status = fold_own(lane, op, p, k - 1, spans[(k - 1) % 2])) != TUTTI_OK) {
+        if (k >= 1 && k - 1 < p->windows && (status = fold_own(lane, op, p, k - 1, spans[(k - 1) % 2])) != TUTTI_OK) {
             return status;
         }
         if (k >= 2 && (status = copy_out(lane, op, p, k - 2)) != TUTTI_OK) {
@@ -177,7 +176,7 @@ tutti_status tti_run_all_reduce(struct tti_lane *lane, const tutti_op *op)
     const struct tti_tuning *tuning = &lane->engine->tuning;
     struct plan p = {.element = tutti_dtype_size(op->dtype)};
     p.bytes = op->count * p.element;
-    if (tti_is_inline(lane, op)) {
+    if (lane->inlined) {
         tutti_status status = tti_inline_arrive(lane, op->src, p.bytes);
         if (status == TUTTI_OK && (status = tti_await_all(lane)) == TUTTI_OK) {
             tti_inline_fold(lane, op->dst, 0, op->count);

@@ -111,7 +111,7 @@ static tutti_status compare_rows(struct tti_lane *lane, struct tti_exchange *x)
 static tutti_status inlined(struct tti_lane *lane, const tutti_op *op, size_t bytes)
 {
     struct tti_engine *e = lane->engine;
-    unsigned char payload[TTI_PAYLOAD];
+    unsigned char payload[TTI_INLINE_MOST];
     for (int r = 0; r < e->size; r++) {
         tti_part_read(lane, payload + (size_t)r * bytes, op->src, &op->send_parts, r, 0, bytes);
     }
@@ -128,7 +128,7 @@ static tutti_status inlined(struct tti_lane *lane, const tutti_op *op, size_t by
 
 tutti_status tti_run_all_to_all(struct tti_lane *lane, const tutti_op *op)
 {
-    if (tti_is_inline(lane, op)) {
+    if (lane->inlined) {
         return inlined(lane, op, tti_part_bytes(&op->send_parts, 0));
     }
     bool variable = op->send_parts.counts != NULL;

@@ -28,6 +28,14 @@ static tutti_status await_arrival(struct tti_lane *lane, int peer, uint64_t call
     return tti_lane_wait(lane, &tti_arrival_of(lane, peer, call)->sequence, call, peer);
 }
 
+/* The arrival at the current call, and with it all data that travel along. */
+static tutti_status await_line(struct tti_lane *lane, int peer)
+{
+    return lane->inlined && tti_inline_bytes(lane, lane->op, peer) > TTI_PAYLOAD
+               ? tti_packets_await(lane, peer)
+               : await_arrival(lane, peer, lane->call);
+}
+
 static bool all_arrived(const struct tti_lane *lane, uint64_t call)
 {
     for (int r = 0; r < lane->engine->size; r++) {
@@ -120,7 +128,11 @@ tutti_status tti_arrive(struct tti_lane *lane, const void *payload, size_t bytes
     line->descriptor[0] = lane->descriptor[0];
     line->descriptor[1] = lane->descriptor[1];
     line->digest = lane->digest;
-    tti_copy(line->payload, payload, bytes);
+    if (__builtin_expect(bytes <= TTI_PAYLOAD, 1)) {
+        tti_copy(line->payload, payload, bytes);
+    } else {
+        tti_packets_write(lane, payload, bytes);
+    }
     tti_publish(e, lane->index, &line->sequence, lane->call);
     lane->digest = digest_next(lane->digest, lane->descriptor);
     return TUTTI_OK;
@@ -154,7 +166,7 @@ tutti_status tti_await_one(struct tti_lane *lane, int peer)
     if (lane->arriving) {
         return TUTTI_BUSY;
     }
-    tutti_status status = await_arrival(lane, peer, lane->call);
+    tutti_status status = await_line(lane, peer);
     if (status != TUTTI_OK) {
         return status;
     }
@@ -197,7 +209,7 @@ tutti_status tti_await_all(struct tti_lane *lane)
             marked = own_mark && marked < 0 ? r : marked;
             continue;
         }
-        tutti_status status = await_arrival(lane, r, lane->call);
+        tutti_status status = await_line(lane, r);
         if (status != TUTTI_OK) {
             return status;
         }
@@ -242,6 +254,7 @@ tutti_status tti_await_all(struct tti_lane *lane)
 
 tutti_status tti_agree(struct tti_lane *lane, const tutti_op *op)
 {
+    lane->inlined = false;
     tti_descriptor_agree(lane->descriptor);
     if (op->failed == TUTTI_CANCELLED) {
         tti_descriptor_cancel(lane->descriptor);
@@ -271,13 +284,14 @@ tutti_status tti_await_all_as_root(struct tti_lane *lane, bool others_wait)
 
 const unsigned char *tti_payload(const struct tti_lane *lane, int peer)
 {
-    return tti_arrival_of(lane, peer, lane->call)->payload;
+    return tti_inline_bytes(lane, lane->op, peer) > TTI_PAYLOAD ? tti_unpacked(lane, peer)
+                                                                : tti_arrival_of(lane, peer, lane->call)->payload;
 }
 
 tutti_status tti_attributes_one(struct tti_lane *lane, int peer)
 {
     struct tti_attributes a;
-    memcpy(&a, tti_payload(lane, peer), sizeof(a));
+    memcpy(&a, tti_arrival_of(lane, peer, lane->call)->payload, sizeof(a));
     if (a.mark != TUTTI_OK) {
         tti_error_set(lane->error, TUTTI_NO_MEMORY, "rank %d has no memory for its stage (%zu bytes)", peer,
                       lane->engine->layout.stage);

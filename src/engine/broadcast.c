@@ -25,7 +25,7 @@ tutti_status tti_run_broadcast(struct tti_lane *lane, const tutti_op *op)
 {
     size_t bytes = op->count * tutti_dtype_size(op->dtype);
     bool root = lane->engine->rank == op->root;
-    if (!tti_is_inline(lane, op)) {
+    if (!lane->inlined) {
         struct tti_stream s = {.op = op, .pack = pack, .take = take, .pull = pull};
         tti_stream_cut(lane, &s, bytes, 1);
         return root ? tti_stream_write(lane, &s, -1) : tti_stream_read_root(lane, &s);

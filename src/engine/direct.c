@@ -20,7 +20,7 @@ bool tti_is_direct(const struct tti_lane *lane, const tutti_op *op)
 {
     const struct tti_engine *e = lane->engine;
     const bool variable = op->kind == TUTTI_OP_ALL_TO_ALL && op->send_parts.counts;
-    if (variable || (!e->direct && !e->heap) || tti_is_inline(lane, op)) {
+    if (variable || (!e->direct && !e->heap) || lane->inlined) {
         return false; /* with different lengths no rank knows where the others' parts of an all_to_all lie */
     }
     return e->direct || tti_call_bytes(lane, op) >= e->tuning.zero_copy;
@@ -93,8 +93,8 @@ static tutti_status locate(struct tti_lane *lane, int peer, uint64_t name, size_
     if (name != 0 && !*address) {
         uint64_t suspects[TTI_MAX_RANKS / 64] = {0};
         suspects[peer / 64] |= UINT64_C(1) << (peer % 64);
-        tti_error_set(lane->error, TUTTI_PROTOCOL, "rank %d names memory that it does not share (0x%llx, %zu bytes)", peer,
-                      (unsigned long long)name, bytes);
+        tti_error_set(lane->error, TUTTI_PROTOCOL, "rank %d names memory that it does not share (0x%llx, %zu bytes)",
+                      peer, (unsigned long long)name, bytes);
         return tti_fault_raise(e, lane, suspects, lane->error);
     }
     return TUTTI_OK;

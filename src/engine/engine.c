@@ -60,7 +60,9 @@ static tutti_status lanes_create(struct tti_engine *e, tutti_error *error)
         lane->starts = calloc((size_t)e->size, sizeof(*lane->starts));
         lane->inputs = calloc((size_t)e->size, sizeof(*lane->inputs));
         lane->outputs = calloc((size_t)e->size, sizeof(*lane->outputs));
-        if (!lane->sources || !lane->scales || !lane->starts || !lane->inputs || !lane->outputs) {
+        lane->unpacked = e->tuning.packets > TTI_PAYLOAD ? calloc((size_t)e->size, TTI_INLINE_MOST) : NULL;
+        if ((!lane->unpacked && e->tuning.packets > TTI_PAYLOAD) || !lane->sources || !lane->scales || !lane->starts ||
+            !lane->inputs || !lane->outputs) {
             return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for the lanes of a group of %d ranks", e->size);
         }
     }
@@ -76,6 +78,7 @@ static void engine_free(struct tti_engine *e)
         free(e->lanes[i].starts);
         free(e->lanes[i].inputs);
         free(e->lanes[i].outputs);
+        free(e->lanes[i].unpacked);
     }
     free(e->lanes);
     free(e->segments);
@@ -165,6 +168,7 @@ static run_function runner(tutti_operation kind)
 static tutti_status run_failed(struct tti_lane *lane, const tutti_op *op)
 {
     bool cancelled = op->failed == TUTTI_CANCELLED;
+    lane->inlined = false; /* nobody's data are wanted */
     if (cancelled) {
         tti_descriptor_cancel(lane->descriptor);
     } else {
@@ -207,6 +211,7 @@ static void begin_call(struct tti_lane *lane, tutti_op *op)
     lane->started_ns = op->begun_ns;
     lane->deadline_ns = op->begun_ns != 0 ? tti_deadline_ns(op->begun_ns, op->timeout_ms) : 0;
     lane->awaited_call = ++lane->call;
+    lane->inlined = tti_is_inline(lane, op);
     lane->announces = !tti_kind_waits_for_all(op->kind);
     tti_wait_begin(lane);
     tti_descriptor_make(op, lane->engine->size, lane->descriptor);
@@ -335,10 +340,12 @@ size_t tti_engine_describe(struct tti_engine *e, char *text, size_t capacity)
 {
     int n = snprintf(text, capacity,
                      "  engine: shared memory, %s; %.2f ranks per CPU, %u polls then %lld us of yielding before sleep\n"
-                     "  classes: inline up to %u bytes, %s%llu, %s up to %llu, %s above; rank-ordered folds\n",
+                     "  classes: inline up to %llu bytes, %s%llu, %s up to %llu, %s above; rank-ordered folds\n",
                      e->futex_private ? "threads" : "processes", e->ranks_per_cpu, e->spin_polls,
-                     (long long)(e->yield_ns / 1000), TTI_PAYLOAD, e->direct ? "zero-copy above " : "one-shot up to ",
-                     (unsigned long long)e->tuning.one_shot, e->direct ? "zero-copy" : "two-shot",
-                     (unsigned long long)e->tuning.window, e->direct ? "zero-copy" : "pipelined");
+                     (long long)(e->yield_ns / 1000),
+                     (unsigned long long)(e->tuning.packets > TTI_PAYLOAD ? e->tuning.packets : TTI_PAYLOAD),
+                     e->direct ? "zero-copy above " : "one-shot up to ", (unsigned long long)e->tuning.one_shot,
+                     e->direct ? "zero-copy" : "two-shot", (unsigned long long)e->tuning.window,
+                     e->direct ? "zero-copy" : "pipelined");
     return n > 0 ? (size_t)n : 0;
 }

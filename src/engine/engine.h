@@ -28,9 +28,9 @@ struct tti_engine_options {
     bool direct;  /* and their buffers are read and written where they lie, without staging windows */
     tti_commit_function commit;
     void *commit_user;
-    int64_t spin_ns;  /* -1 = by the number of ranks per CPU */
-    int64_t yield_ns; /* -1 = likewise                       */
-    int64_t sleep_ns; /* bound of one sleep; 0 = 5 ms. Longer ones let a test see a lost wake-up as a hang */
+    int64_t spin_ns;       /* -1 = by the number of ranks per CPU */
+    int64_t yield_ns;      /* -1 = likewise                       */
+    int64_t sleep_ns;      /* bound of one sleep; 0 = 5 ms. Longer ones let a test see a lost wake-up as a hang */
     struct tti_heap *heap; /* of this group: its members are the ranks (heap.h); NULL = there is none. Not copied. */
 };
 

@@ -39,7 +39,7 @@ tutti_status tti_run_gather(struct tti_lane *lane, const tutti_op *op)
 {
     struct tti_engine *e = lane->engine;
     size_t bytes = op->count * tutti_dtype_size(op->dtype);
-    if (!tti_is_inline(lane, op)) {
+    if (!lane->inlined) {
         return staged(lane, op, bytes);
     }
     tutti_status status = tti_arrive(lane, op->src, bytes);

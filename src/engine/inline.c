@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The inline class: the data travel in the arrival line, behind the sequence number. One epoch and one cache-line hop per
- * peer, all of them overlapping; everybody reads what it needs and folds in rank order. Cost: (P - 1) line reads a rank,
- * 2 lines each above 36 bytes.
+ * The inline class: small data travel with the arrival, in the arrival line itself or in the packets beside it (packets.c).
+ * One epoch; everybody reads what it needs and folds in rank order. Cost: one cache-line hop, the misses of all lines of all
+ * peers overlapping.
  */
 #include "engine/internal.h"
 
-#define SCALE_AT (TTI_PAYLOAD - sizeof(double))
-
-size_t tti_inline_limit(const tutti_op *op)
+static size_t inline_limit(const struct tti_lane *lane)
 {
-    return op->redop == TUTTI_PREMUL_SUM ? SCALE_AT : TTI_PAYLOAD;
+    size_t packets = (size_t)lane->engine->tuning.packets;
+    return packets > TTI_PAYLOAD ? packets : TTI_PAYLOAD;
+}
+
+/* A reduction with factors also carries this rank's, behind the data. */
+static size_t scale_bytes(const tutti_op *op)
+{
+    return op->redop == TUTTI_PREMUL_SUM ? sizeof(double) : 0;
 }
 
 size_t tti_call_bytes(const struct tti_lane *lane, const tutti_op *op)
@@ -33,34 +38,83 @@ size_t tti_call_bytes(const struct tti_lane *lane, const tutti_op *op)
     }
 }
 
+/* Bytes of all parts before part `rank`. */
+static size_t parts_before(const tutti_parts *parts, int rank)
+{
+    size_t total = 0;
+    for (int r = 0; parts->counts && r < rank; r++) {
+        total += tti_part_bytes(parts, r);
+    }
+    return parts->counts ? total : (size_t)rank * tti_part_bytes(parts, 0);
+}
+
+size_t tti_inline_bytes(const struct tti_lane *lane, const tutti_op *op, int rank)
+{
+    size_t bytes = op->count * tutti_dtype_size(op->dtype);
+    switch (op->kind) {
+    case TUTTI_OP_ALL_REDUCE:
+    case TUTTI_OP_REDUCE:
+        return bytes + scale_bytes(op);
+    case TUTTI_OP_GATHER:
+        return bytes;
+    case TUTTI_OP_BROADCAST:
+        return rank == op->root ? bytes : 0;
+    case TUTTI_OP_SCATTER:
+        return rank == op->root ? bytes * (size_t)lane->engine->size : 0;
+    case TUTTI_OP_ALL_GATHER:
+        return tti_part_bytes(&op->recv_parts, rank);
+    case TUTTI_OP_REDUCE_SCATTER:
+    case TUTTI_OP_ALL_TO_ALL:
+        return parts_before(&op->send_parts, lane->engine->size) + scale_bytes(op);
+    default:
+        return 0;
+    }
+}
+
 bool tti_is_inline(const struct tti_lane *lane, const tutti_op *op)
 {
+    size_t limit = inline_limit(lane);
     size_t size = (size_t)lane->engine->size;
     size_t bytes = op->count * tutti_dtype_size(op->dtype);
-    size_t total = 0;
     switch (op->kind) {
     case TUTTI_OP_BARRIER:
         return true;
     case TUTTI_OP_ALL_REDUCE:
     case TUTTI_OP_REDUCE:
-        return bytes <= tti_inline_limit(op);
+        return bytes + scale_bytes(op) <= limit;
     case TUTTI_OP_BROADCAST:
     case TUTTI_OP_GATHER:
-        return bytes <= TTI_PAYLOAD;
+        return bytes <= limit;
     case TUTTI_OP_SCATTER:
-        return bytes <= TTI_PAYLOAD / size;
+        return bytes <= limit / size;
     case TUTTI_OP_ALL_GATHER:
-        return tti_part_bytes_max(&op->recv_parts, (int)size) <= TTI_PAYLOAD;
+        return tti_part_bytes_max(&op->recv_parts, (int)size) <= limit;
     case TUTTI_OP_ALL_TO_ALL:
-        return !op->send_parts.counts && tti_part_bytes(&op->send_parts, 0) <= TTI_PAYLOAD / size;
+        return !op->send_parts.counts && tti_part_bytes(&op->send_parts, 0) <= limit / size;
     case TUTTI_OP_REDUCE_SCATTER:
-        for (size_t r = 0; r < size && total <= TTI_PAYLOAD; r++) {
-            total += tti_part_bytes(&op->send_parts, (int)r);
-        }
-        return total <= tti_inline_limit(op);
+        return tti_part_bytes_max(&op->send_parts, (int)size) <= limit &&
+               parts_before(&op->send_parts, (int)size) + scale_bytes(op) <= limit;
     default:
         return false;
     }
+}
+
+struct tti_range tti_inline_range(const struct tti_lane *lane, const tutti_op *op, int rank)
+{
+    struct tti_range all = {.from = 0, .end = tti_inline_bytes(lane, op, rank)};
+    int me = lane->engine->rank;
+    if (all.end == 0 || scale_bytes(op) != 0) {
+        return all;
+    }
+    if (op->kind == TUTTI_OP_SCATTER) {
+        size_t each = all.end / (size_t)lane->engine->size;
+        return (struct tti_range){.from = each * (size_t)me, .end = each * (size_t)(me + 1)};
+    }
+    if (op->kind == TUTTI_OP_REDUCE_SCATTER || op->kind == TUTTI_OP_ALL_TO_ALL) {
+        size_t from = parts_before(&op->send_parts, me);
+        return (struct tti_range){.from = from, .end = from + tti_part_bytes(&op->send_parts, me)};
+    }
+    return all;
 }
 
 tutti_status tti_inline_arrive(struct tti_lane *lane, const void *data, size_t bytes)
@@ -68,26 +122,26 @@ tutti_status tti_inline_arrive(struct tti_lane *lane, const void *data, size_t b
     if (lane->op->redop != TUTTI_PREMUL_SUM) {
         return tti_arrive(lane, data, bytes);
     }
-    unsigned char payload[TTI_PAYLOAD] = {0};
+    unsigned char payload[TTI_INLINE_MOST];
     tti_copy(payload, data, bytes);
-    memcpy(payload + SCALE_AT, &lane->op->scale, sizeof(double));
-    return tti_arrive(lane, payload, sizeof(payload));
+    memcpy(payload + bytes, &lane->op->scale, sizeof(double));
+    return tti_arrive(lane, payload, bytes + sizeof(double));
 }
 
 void tti_inline_fold(struct tti_lane *lane, void *dst, size_t from, size_t count)
 {
-    int size = lane->engine->size;
-    bool scaled = lane->op->redop == TUTTI_PREMUL_SUM;
+    const struct tti_engine *e = lane->engine;
+    size_t bytes = count * tutti_dtype_size(lane->op->dtype);
     if (count == 0) {
         return;
     }
-    for (int r = 0; r < size; r++) {
+    for (int r = 0; r < e->size; r++) {
         const unsigned char *payload = tti_payload(lane, r);
         lane->sources[r] = payload + from;
-        if (scaled) {
-            memcpy(&lane->scales[r], payload + SCALE_AT, sizeof(double));
+        if (lane->op->redop == TUTTI_PREMUL_SUM) {
+            size_t end = tti_inline_bytes(lane, lane->op, r);
+            memcpy(&lane->scales[r], payload + end - sizeof(double), sizeof(double));
         }
     }
-    struct tti_fold fold = {.dtype = lane->op->dtype, .op = lane->op->redop, .scales = scaled ? lane->scales : NULL};
-    tti_fold(dst, lane->sources, (size_t)size, count, &fold);
+    tti_reduce(lane, dst, bytes);
 }

@@ -39,6 +39,7 @@ struct tti_lane {
     int index;
     uint32_t digest;     /* rolling, over the descriptors of all earlier calls */
     uint32_t alarm_seen; /* value of the alarm word when it was last looked into */
+    bool inlined;        /* this call is of the class inline */
     bool exposed;        /* what others need of this rank's tensors they can reach where it lies */
     bool announces;      /* this call has to end by announcing TTI_PHASE_FINAL */
     bool arriving;       /* only its arrival is wanted now: the first wait returns BUSY */
@@ -49,12 +50,13 @@ struct tti_lane {
     uint64_t credit; /* every peer has arrived at this call */
     uint64_t moved;  /* bytes loaded and stored by copies and folds, so far */
     struct tti_stage stage;
-    uint64_t input;  /* names of the exposed tensors, or with threads their addresses; 0 = private */
+    uint64_t input; /* names of the exposed tensors, or with threads their addresses; 0 = private */
     uint64_t output;
-    const void **sources;   /* size entries, for folds */
-    double *scales;         /* size entries */
-    uint64_t *starts;       /* size entries: place of each rank's span 0 in this call */
-    unsigned char **inputs; /* size entries: every rank's exposed tensors as this rank sees them, or NULL */
+    unsigned char *unpacked; /* TTI_INLINE_MOST bytes for each rank; NULL if no call uses packets */
+    const void **sources;    /* size entries, for folds */
+    double *scales;          /* size entries */
+    uint64_t *starts;        /* size entries: place of each rank's span 0 in this call */
+    unsigned char **inputs;  /* size entries: every rank's exposed tensors as this rank sees them, or NULL */
     unsigned char **outputs;
     /* the current call */
     uint64_t awaited_call; /* the arrivals it waits for: usually its own number; an earlier one while it needs credit */
@@ -280,7 +282,7 @@ tutti_status tti_exchange_finish(struct tti_lane *lane, const struct tti_exchang
 /* A rooted call in spans of `stride` bytes, each holding `piece` bytes of the call's data (for scatter: of every part). */
 struct tti_stream {
     const tutti_op *op;
-    size_t bytes;  /* of the data */
+    size_t bytes; /* of the data */
     size_t piece;
     size_t stride;
     size_t steps;
@@ -358,18 +360,35 @@ static inline void tti_reduce(struct tti_lane *lane, void *dst, size_t bytes)
     lane->moved += ((size_t)lane->engine->size + 1) * bytes;
 }
 
-/* ---- inline.c: small calls, whose data travel in the arrival line ------------------------------------------------------ */
+/* ---- inline.c, packets.c: small calls, whose data travel with the arrival --------------------------------------------------- */
 
-/* Bytes of input that fit, for this op. */
-size_t tti_inline_limit(const tutti_op *op);
 /* Whether the call is of this class: a function of the call and the group's size only. Such a call does nothing before it
- * has arrived that could not be done again. */
+ * has arrived that could not be done again. begin_call keeps the answer in lane->inlined. */
 bool tti_is_inline(const struct tti_lane *lane, const tutti_op *op);
-/* What its class depends on: the bytes of the larger of a rank's two tensors, of the largest rank. */
+/* What classes depend on: the bytes of the larger of a rank's two tensors, of the largest rank. */
 size_t tti_call_bytes(const struct tti_lane *lane, const tutti_op *op);
+/* Bytes that a rank sends with its arrival. */
+size_t tti_inline_bytes(const struct tti_lane *lane, const tutti_op *op, int rank);
+/* Those of them that this rank has to read. */
+struct tti_range {
+    size_t from;
+    size_t end;
+};
+struct tti_range tti_inline_range(const struct tti_lane *lane, const tutti_op *op, int rank);
 tutti_status tti_inline_arrive(struct tti_lane *lane, const void *data, size_t bytes);
 /* Folds `count` elements from byte `from` of every rank's payload into dst. */
 void tti_inline_fold(struct tti_lane *lane, void *dst, size_t from, size_t count);
+
+/* Before the arrival is stored. */
+void tti_packets_write(struct tti_lane *lane, const void *data, size_t bytes);
+/* Waits for a peer's arrival and packets, and unpacks them. */
+tutti_status tti_packets_await(struct tti_lane *lane, int peer);
+
+/* A peer's data out of its packets, in memory of this rank. */
+static inline unsigned char *tti_unpacked(const struct tti_lane *lane, int rank)
+{
+    return lane->unpacked + (size_t)rank * TTI_INLINE_MOST;
+}
 
 /* ---- one file per collective ------------------------------------------------------------------------------------------------ */
 

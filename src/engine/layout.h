@@ -4,7 +4,7 @@
  * piece that all members write, and it holds hints only: corrupting it costs time, never a result.
  *
  *   segment   header page | fault page | lane controls | pair controls | lane 0 stage, ... | pair 0 rings, ...
- *   lane      control: arrival ring (32 lines of 128 bytes) and, on a page of its own, a progress line
+ *   lane      control: arrival ring (32 lines of 128 bytes), on a page of its own a progress line, packets for each slot
  *             stage: a ring of bytes, from which each call takes what it needs (stage.c)
  *   pair      control: one line with what the owner has to say to one peer about messages
  *             rings: envelopes, data chunks
@@ -58,9 +58,20 @@ static_assert(sizeof(struct tti_progress) == TTI_LINE, "two cache lines");
 #define TTI_PHASE_FINAL ((1u << TTI_PHASE_BITS) - 1)
 #define TTI_PHASE_NEXT  (1u << TTI_PHASE_BITS) /* never published: see stage.c */
 
+/* Data of an inline call that do not fit its arrival: each line says itself that it is there. */
+struct tti_packet {
+    unsigned char data[56];
+    _Atomic uint64_t sequence; /* the call's number, stored last */
+};
+static_assert(sizeof(struct tti_packet) == 64, "one cache line");
+#define TTI_PACKETS     32u /* of a call */
+#define TTI_PACKET_DATA 56u
+#define TTI_INLINE_MOST (TTI_PACKETS * TTI_PACKET_DATA)
+
 struct tti_lane_control {
     unsigned char ring[TTI_RING * TTI_LINE];
     unsigned char progress[TTI_PAGE];
+    struct tti_packet packets[TTI_RING * TTI_PACKETS];
 };
 static_assert(TTI_RING * TTI_LINE == TTI_PAGE, "the ring fills a page, so that rotation by rank stays inside it");
 
@@ -120,8 +131,8 @@ static_assert(sizeof(struct tti_envelope) == TTI_ENVELOPE, "an envelope is four 
 struct tti_layout {
     int size;
     int lanes;
-    size_t stage; /* bytes of a lane's stage */
-    size_t fault; /* offsets in a segment */
+    size_t stage;  /* bytes of a lane's stage */
+    size_t fault;  /* offsets in a segment */
     size_t lane;   /* first lane control */
     size_t pairs;  /* first pair control */
     size_t stages; /* first lane's stage */

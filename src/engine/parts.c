@@ -57,7 +57,8 @@ unsigned char *tti_part_piece(const void *joined, const tutti_parts *parts, int 
     return (unsigned char *)joined + row_offset(parts, rank) + from / width * parts->pitch + in_row;
 }
 
-void tti_part_read(struct tti_lane *lane, void *dst, const void *joined, const tutti_parts *parts, int rank, size_t from, size_t n)
+void tti_part_read(struct tti_lane *lane, void *dst, const void *joined, const tutti_parts *parts, int rank,
+                   size_t from, size_t n)
 {
     for (unsigned char *to = dst; n > 0;) {
         size_t piece = n;
@@ -69,7 +70,8 @@ void tti_part_read(struct tti_lane *lane, void *dst, const void *joined, const t
     }
 }
 
-void tti_part_write(struct tti_lane *lane, void *joined, const tutti_parts *parts, int rank, size_t from, const void *src, size_t n)
+void tti_part_write(struct tti_lane *lane, void *joined, const tutti_parts *parts, int rank, size_t from,
+                    const void *src, size_t n)
 {
     for (const unsigned char *in = src; n > 0;) {
         size_t piece = n;

@@ -24,7 +24,7 @@ tutti_status tti_run_reduce(struct tti_lane *lane, const tutti_op *op)
 {
     size_t bytes = op->count * tutti_dtype_size(op->dtype);
     bool root = lane->engine->rank == op->root;
-    if (!tti_is_inline(lane, op)) {
+    if (!lane->inlined) {
         struct tti_stream s = {.op = op, .pack = pack, .take_all = fold_all};
         tti_stream_cut(lane, &s, bytes, 1);
         return root ? tti_stream_read_leaves(lane, &s) : tti_stream_write(lane, &s, op->root);

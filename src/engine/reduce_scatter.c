@@ -53,10 +53,10 @@ static tutti_status staged(struct tti_lane *lane, const tutti_op *op)
 tutti_status tti_run_reduce_scatter(struct tti_lane *lane, const tutti_op *op)
 {
     struct tti_engine *e = lane->engine;
-    if (!tti_is_inline(lane, op)) {
+    if (!lane->inlined) {
         return staged(lane, op);
     }
-    unsigned char payload[TTI_PAYLOAD];
+    unsigned char payload[TTI_INLINE_MOST];
     size_t total = 0;
     size_t before = 0;
     for (int r = 0; r < e->size; r++) {

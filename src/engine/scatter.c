@@ -47,7 +47,7 @@ static tutti_status inlined(struct tti_lane *lane, const tutti_op *op, size_t by
 {
     struct tti_engine *e = lane->engine;
     if (e->rank == op->root) {
-        unsigned char payload[TTI_PAYLOAD];
+        unsigned char payload[TTI_INLINE_MOST];
         for (int r = 0; r < e->size; r++) {
             tti_part_read(lane, payload + (size_t)r * bytes, op->src, &op->send_parts, r, 0, bytes);
         }
@@ -67,5 +67,5 @@ static tutti_status inlined(struct tti_lane *lane, const tutti_op *op, size_t by
 tutti_status tti_run_scatter(struct tti_lane *lane, const tutti_op *op)
 {
     size_t bytes = op->count * tutti_dtype_size(op->dtype);
-    return tti_is_inline(lane, op) ? inlined(lane, op, bytes) : staged(lane, op, bytes);
+    return lane->inlined ? inlined(lane, op, bytes) : staged(lane, op, bytes);
 }

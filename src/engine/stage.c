@@ -116,7 +116,8 @@ tutti_status tti_stage_acquire(struct tti_lane *lane, size_t index, unsigned cha
         }
     }
     s->head = end;
-    *span = e->segments[e->rank] + e->layout.stages + (size_t)lane->index * e->layout.stage + position % e->layout.stage;
+    *span =
+        e->segments[e->rank] + e->layout.stages + (size_t)lane->index * e->layout.stage + position % e->layout.stage;
     return TUTTI_OK;
 }
 

@@ -3,6 +3,8 @@
 
 #include <stddef.h>
 
+#include "engine/layout.h"
+
 #define KIB UINT64_C(1024)
 
 #define WINDOWS    8   /* of a stage: see TTI_STAGE_SPANS */
@@ -17,6 +19,12 @@
 static uint64_t stage_for(int size)
 {
     return size <= 8 ? 2048 * KIB : 1024 * KIB;
+}
+
+/* Measured with two ranks: packets win up to three lines, and lose beyond to a stage whose lines no other core holds. */
+static uint64_t packets_for(int size)
+{
+    return size <= 64 ? 3 * TTI_PACKET_DATA : 0;
 }
 
 static uint64_t one_shot_for(int size)
@@ -34,9 +42,11 @@ void tti_tuning_make(int size, const struct tti_tuning_wishes *wishes, struct tt
     if (stage < WINDOWS * window || (wishes->window > 0 && wishes->stage <= 0)) {
         stage = WINDOWS * window;
     }
+    uint64_t packets = wishes->packets >= 0 ? (uint64_t)wishes->packets : packets_for(size);
     uint64_t one_shot = wishes->one_shot >= 0 ? (uint64_t)wishes->one_shot : one_shot_for(size);
     *tuning = (struct tti_tuning){.stage = stage,
                                   .window = window,
+                                  .packets = packets < TTI_INLINE_MOST ? packets : TTI_INLINE_MOST,
                                   .one_shot = one_shot < window ? one_shot : window,
                                   .zero_copy = wishes->zero_copy >= 0 ? (uint64_t)wishes->zero_copy : 4 * KIB};
 }

@@ -185,7 +185,7 @@ void tti_fold_push(void *const *dst, size_t outputs, const void *const *src, siz
     if (outputs == 1 || n > SOURCES || bytes <= PUSH_TILE) {
         tti_fold(dst[0], src, n, count, fold);
         for (size_t k = 1; k < outputs; k++) {
-            memcpy(dst[k], dst[0], bytes);
+            tti_copy_cached(dst[k], dst[0], bytes);
         }
         return;
     }
@@ -194,7 +194,7 @@ void tti_fold_push(void *const *dst, size_t outputs, const void *const *src, siz
         const size_t part = bytes - done < PUSH_TILE ? bytes - done : PUSH_TILE;
         fold_tile((char *)dst[0] + done, src, n, done, part, fold);
         for (size_t k = 1; k < outputs; k++) {
-            memcpy((char *)dst[k] + done, (char *)dst[0] + done, part);
+            tti_copy_cached((char *)dst[k] + done, (char *)dst[0] + done, part);
         }
     }
     environment_leave(before);

@@ -39,7 +39,7 @@ static inline size_t pages(size_t bytes)
 static inline int cluster_open(struct cluster *c, int size, int lanes, size_t window, struct waiting waiting)
 {
     memset(c, 0, sizeof(*c));
-    const struct tti_tuning_wishes wishes = {.window = (int64_t)window, .one_shot = -1};
+    const struct tti_tuning_wishes wishes = {.window = (int64_t)window, .packets = -1, .one_shot = -1, .zero_copy = -1};
     struct tti_tuning tuning;
     tti_tuning_make(size, &wishes, &tuning);
     c->layout = tti_layout_make(size, lanes, tuning.stage);

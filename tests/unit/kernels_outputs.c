@@ -169,17 +169,42 @@ static void test_many_sources(void **unused)
     expect(outputs[0], 0, BYTES / 4 * 4, "stream", &fold);
 }
 
-static void test_copy_stream(void **unused)
+static void check_copy(void (*copy)(void *dst, const void *src, size_t n), const char *what)
 {
-    (void)unused;
     fill(TUTTI_U64);
     for (size_t offset = 0; offset < 64; offset++) {
         for (size_t i = 0; i < LENGTHS; i++) {
             const unsigned char *const from = inputs[0] + offset * 7 % 64;
             memset(outputs[0], 0xa5, sizeof(outputs[0]));
             memcpy(wanted, from, lengths[i]);
-            tti_copy_stream(outputs[0] + GUARD + offset, from, lengths[i]);
-            expect(outputs[0], offset, lengths[i], "copy", NULL);
+            copy(outputs[0] + GUARD + offset, from, lengths[i]);
+            expect(outputs[0], offset, lengths[i], what, NULL);
+        }
+    }
+}
+
+static void test_copy_stream(void **unused)
+{
+    (void)unused;
+    check_copy(tti_copy_stream, "copy_stream");
+}
+
+/* Also with the destination a few bytes ahead of the source within the page, where it goes by pieces. */
+static void test_copy_cached(void **unused)
+{
+    (void)unused;
+    static _Alignas(4096) unsigned char pages[2 * 4096 * 5];
+    unsigned char *const to = pages + sizeof(pages) / 2;
+    check_copy(tti_copy_cached, "copy_cached");
+    for (size_t ahead = 0; ahead < 70; ahead++) {
+        for (size_t i = 0; i < LENGTHS; i++) {
+            memset(pages, 0xa5, sizeof(pages));
+            memcpy(pages, inputs[0], lengths[i]);
+            memcpy(wanted, inputs[0], lengths[i]);
+            tti_copy_cached(to + ahead, pages, lengths[i]);
+            assert_memory_equal(to + ahead, wanted, lengths[i]);
+            assert_int_equal(to[ahead + lengths[i]], 0xa5);
+            assert_true(ahead == 0 || to[ahead - 1] == 0xa5);
         }
     }
 }
@@ -187,10 +212,8 @@ static void test_copy_stream(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stream),
-        cmocka_unit_test(test_push),
-        cmocka_unit_test(test_many_sources),
-        cmocka_unit_test(test_copy_stream),
+        cmocka_unit_test(test_stream),      cmocka_unit_test(test_push),        cmocka_unit_test(test_many_sources),
+        cmocka_unit_test(test_copy_stream), cmocka_unit_test(test_copy_cached),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -72,22 +72,29 @@ static bool open_group(struct tti_bench *b, struct tti_beside *beside)
     return true;
 }
 
+/* Enters the library, if every rank has found it: nobody goes on alone into one that waits for all. */
+static bool enter(struct tti_bench *b, struct tti_beside *beside, const struct tti_bench_peer *peer, char *why,
+                  size_t capacity)
+{
+    int64_t missing = !peer;
+    if (tti_bench_agree(b, &missing, 1, TUTTI_MAX) != TUTTI_OK || missing || !peer) {
+        return false;
+    }
+    const bool threads = (tutti_group_capabilities(b->group) & TUTTI_CAP_ONE_PROCESS) != 0;
+    beside->job = (struct tti_bench_peer_job){
+        .rank = b->rank, .size = b->size, .threads = threads, .user = b, .all_gather = gather_for_peer};
+    beside->peer = peer;
+    return peer->open(&beside->job, beside->settings, &beside->session, beside->version, sizeof(beside->version), why,
+                      capacity) == 0;
+}
+
 static bool open_peer(struct tti_bench *b, struct tti_beside *beside)
 {
     char why[256] = "";
-    beside->peer = tti_beside_load(beside->name, why, sizeof(why));
-    beside->job =
-        (struct tti_bench_peer_job){.rank = b->rank,
-                                    .size = b->size,
-                                    .threads = (tutti_group_capabilities(b->group) & TUTTI_CAP_ONE_PROCESS) != 0,
-                                    .user = b,
-                                    .all_gather = gather_for_peer};
-    /* nobody goes on alone into a library that waits for all */
-    int64_t missing = !beside->peer;
-    beside->is_open = tti_bench_agree(b, &missing, 1, TUTTI_MAX) == TUTTI_OK && !missing &&
-                      beside->peer->open(&beside->job, beside->settings, &beside->session, beside->version,
-                                         sizeof(beside->version), why, sizeof(why)) == 0;
-    return beside->is_open || tti_bench_complain(b, b->options->beside, why[0] != '\0' ? why : "cannot be opened");
+    const struct tti_bench_peer *peer = tti_beside_load(beside->name, why, sizeof(why));
+    beside->is_open = enter(b, beside, peer, why, sizeof(why));
+    return beside->is_open ||
+           tti_bench_complain(b, b->options->beside, why[0] != '\0' ? why : "another rank cannot open it");
 }
 
 /* Who the words behind --beside name, without anything of its own yet. */
@@ -180,16 +187,17 @@ bool tti_beside_supports(const struct tti_beside *beside, int64_t count, bool in
     return beside->is_tutti || beside->peer->supports(beside->session, &call);
 }
 
-static tutti_status call_peer(struct tti_beside *beside, const struct tti_bench_peer_call *call)
+static tutti_status call_peer(const struct tti_beside *beside, const struct tti_bench_peer_call *call,
+                              tutti_error *error)
 {
     char why[256] = "";
     if (beside->peer->call(beside->session, call, why, sizeof(why)) == 0) {
         return TUTTI_OK;
     }
-    return tti_error_set(&beside->view.error, TUTTI_BACKEND, "%s failed: %s", beside->name, why);
+    return tti_error_set(error, TUTTI_BACKEND, "%s failed: %s", beside->name, why);
 }
 
-tutti_status tti_beside_call(struct tti_beside *beside, struct tti_bench_tensors *t, int64_t count, bool in_place,
+tutti_status tti_beside_call(const struct tti_beside *beside, struct tti_bench_tensors *t, int64_t count, bool in_place,
                              const tutti_call *call)
 {
     if (beside->is_tutti) {
@@ -198,14 +206,14 @@ tutti_status tti_beside_call(struct tti_beside *beside, struct tti_bench_tensors
     struct tti_bench_peer_call native = call_of(beside, count, in_place);
     native.in = t->in ? t->in->data : NULL;
     native.out = t->out ? t->out->data : NULL;
-    return call_peer(beside, &native);
+    return call_peer(beside, &native, call->error);
 }
 
-tutti_status tti_beside_barrier(struct tti_beside *beside)
+tutti_status tti_beside_barrier(const struct tti_beside *beside, tutti_error *error)
 {
     if (beside->is_tutti) {
-        return tutti_barrier(beside->view.group, TUTTI_CALL(.error = &beside->view.error));
+        return tutti_barrier(beside->view.group, TUTTI_CALL(.error = error));
     }
     const struct tti_bench_peer_call native = {.kind = TUTTI_OP_BARRIER, .dtype = TUTTI_U8};
-    return call_peer(beside, &native);
+    return call_peer(beside, &native, error);
 }

@@ -39,10 +39,10 @@ bool tti_beside_turn(struct tti_bench *b);
 void tti_beside_leave(struct tti_bench *b);
 /* Whether it has a native call for b->collective with so many elements. The same on every rank. */
 bool tti_beside_supports(const struct tti_beside *beside, int64_t count, bool in_place);
-/* On failure beside->view.error tells, here and below. */
-tutti_status tti_beside_call(struct tti_beside *beside, struct tti_bench_tensors *t, int64_t count, bool in_place,
+/* On failure call->error, or error, tells. */
+tutti_status tti_beside_call(const struct tti_beside *beside, struct tti_bench_tensors *t, int64_t count, bool in_place,
                              const tutti_call *call);
-tutti_status tti_beside_barrier(struct tti_beside *beside);
+tutti_status tti_beside_barrier(const struct tti_beside *beside, tutti_error *error);
 
 /* ---- plugin.c ---- */
 

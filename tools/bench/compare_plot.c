@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The comparison as a plot. The lines are those of private buffers out of place, which everybody has; and where there
- * are measurements in the heap, Tutti has a second line.
+ * The comparison as a plot. The lines are those of private buffers, out of place unless a contender has only the other
+ * form; and where there are measurements in the heap, Tutti has a second line.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -32,19 +32,26 @@ static void choose_styles(const struct tti_comparison *c, struct tti_plot_style 
 }
 
 /* The points of one line in one collective; returns how many. */
-static int collect(const struct tti_comparison *c, const char *collective, int line, struct tti_plot_point *points)
+static int collect_form(const struct tti_comparison *c, const char *collective, int line, bool in_place,
+                        struct tti_plot_point *points)
 {
     int count = 0;
     for (size_t i = 0; i < c->cell_count; i++) {
         const struct tti_compare_cell *cell = &c->cells[i];
         const struct tti_compare_entry *entry =
             line < FIRST_CONTENDER ? &cell->tutti : &cell->peers[line - FIRST_CONTENDER];
-        if (strcmp(cell->collective, collective) == 0 && !cell->in_place && cell->heap == (line == TUTTI_HEAP) &&
-            entry->used > 0 && entry->p50 > 0) {
+        if (strcmp(cell->collective, collective) == 0 && cell->in_place == in_place &&
+            cell->heap == (line == TUTTI_HEAP) && entry->used > 0 && entry->p50 > 0) {
             points[count++] = (struct tti_plot_point){cell->size, entry->p50};
         }
     }
     return count;
+}
+
+static int collect(const struct tti_comparison *c, const char *collective, int line, struct tti_plot_point *points)
+{
+    const int count = collect_form(c, collective, line, false, points);
+    return count > 0 ? count : collect_form(c, collective, line, true, points);
 }
 
 /* What a plot is made of, in one piece. */

@@ -15,8 +15,9 @@
 
 enum { SAMPLES = 21, SAMPLES_LEAST = 5 };
 
-#define SAMPLE_NS 20000.0    /* of one sample, about: the clock is read twice */
-#define CELL_NS   40000000.0 /* of a cell, about */
+#define MEMORY    ((size_t)256 << 20) /* more than any cache: of all arrays together */
+#define SAMPLE_NS 20000.0             /* of one sample, about: the clock is read twice */
+#define CELL_NS   40000000.0          /* of a cell, about */
 
 size_t tti_kernels_tables(const struct tti_fold_table *tables[TTI_KERNELS_TABLES])
 {
@@ -33,10 +34,11 @@ size_t tti_kernels_tables(const struct tti_fold_table *tables[TTI_KERNELS_TABLES
     return count;
 }
 
-static size_t cache_bytes(int name, size_t otherwise)
+/* What the C library says of a cache; within bounds, for on some virtual machines that is far from the truth. */
+static size_t cache_bytes(int name, size_t least, size_t most)
 {
     const long bytes = sysconf(name);
-    return bytes > 0 ? (size_t)bytes : otherwise;
+    return bytes < (long)least ? least : bytes > (long)most ? most : (size_t)bytes;
 }
 
 size_t tti_kernels_sizes(const struct tti_kernels_options *options, size_t sources, size_t sizes[TTI_KERNELS_SIZES])
@@ -48,9 +50,9 @@ size_t tti_kernels_sizes(const struct tti_kernels_options *options, size_t sourc
         }
         return count;
     }
-    const size_t third = cache_bytes(_SC_LEVEL3_CACHE_SIZE, (size_t)16 << 20);
-    const size_t all[] = {cache_bytes(_SC_LEVEL1_DCACHE_SIZE, (size_t)32 << 10) / 2,
-                          cache_bytes(_SC_LEVEL2_CACHE_SIZE, (size_t)1 << 20) / 2, third / 2, third * 4};
+    const size_t all[] = {cache_bytes(_SC_LEVEL1_DCACHE_SIZE, 16 << 10, 128 << 10) / 2,
+                          cache_bytes(_SC_LEVEL2_CACHE_SIZE, 256 << 10, 2 << 20) / 2,
+                          cache_bytes(_SC_LEVEL3_CACHE_SIZE, 4 << 20, 32 << 20) / 2, MEMORY};
     for (; count < sizeof(all) / sizeof(all[0]); count++) {
         sizes[count] = all[count] / (sources + 1) / 64 * 64;
     }

@@ -56,7 +56,7 @@ struct tti_kernels_memory {
 
 /* The sets that this CPU has and TUTTI_ISA allows, the best one first. */
 size_t tti_kernels_tables(const struct tti_fold_table *tables[TTI_KERNELS_TABLES]);
-/* Sizes of one array: by the options, or such that all arrays of a row fill half of a cache, and much more than all. */
+/* Sizes of one array: by the options, or such that all arrays of a row fill half of each cache, and more than all. */
 size_t tti_kernels_sizes(const struct tti_kernels_options *options, size_t sources, size_t sizes[TTI_KERNELS_SIZES]);
 /* Bytes that the arrays of a row need. */
 size_t tti_kernels_room(size_t sources, size_t bytes);

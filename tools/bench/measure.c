@@ -164,7 +164,7 @@ static tutti_status warm(struct row *row, enum tti_bench_form form)
         return TUTTI_OK;
     }
     const int64_t start = tti_now_ns();
-    const tutti_status status = tti_beside_barrier(b->beside);
+    const tutti_status status = tti_beside_barrier(b->beside, &b->error);
     const int64_t took = tti_now_ns() - start;
     row->barrier_ns = took < row->barrier_ns ? took : row->barrier_ns;
     return status;
@@ -189,7 +189,7 @@ static tutti_status iterate(struct row *row, enum tti_bench_form form, int itera
     struct tti_bench *b = row->b;
     struct side *side = form == TTI_BENCH_PEER ? &row->peer : &row->own;
     const double scale = b->options->op == TUTTI_PREMUL_SUM ? tti_check_scale(b->rank, b->options->dtype) : 0;
-    const tutti_call *call = TUTTI_CALL(.scale = scale, .error = &side->b->error);
+    const tutti_call *call = TUTTI_CALL(.scale = scale, .error = &b->error);
     const int timed = form == TTI_BENCH_SUBMIT ? iteration % side->batch : -1;
     int64_t submit_ns = 0;
     int64_t start = 0;
@@ -202,9 +202,6 @@ static tutti_status iterate(struct row *row, enum tti_bench_form form, int itera
         status = call_once(row, form, &side->tensors[slot], call, slot == timed ? &submit_ns : NULL);
     }
     *sample_ns = form == TTI_BENCH_SUBMIT ? submit_ns : tti_now_ns() - start;
-    if (status != TUTTI_OK && b->error.status == TUTTI_OK) {
-        b->error = side->b->error;
-    }
     return status;
 }
 
@@ -384,20 +381,19 @@ tutti_status tti_bench_measure(struct tti_bench *b, int64_t count, bool in_place
     const int64_t bytes = row.whole * (int64_t)b->item;
     row.barrier_ns = INT64_MAX;
     row.own.batch = bytes < TTI_BENCH_SMALL ? TTI_BENCH_BATCH : 1;
+    row.peer.b = b->beside ? &b->beside->view : b;
+    row.peer.batch = 1; /* until it is known how long its calls take */
     if (b->beside) {
-        row.peer.b = &b->beside->view;
-        b->beside->slow_barrier = false; /* until it is known how long it takes */
+        b->beside->slow_barrier = false; /* likewise */
     }
-    row.peer.batch = 1; /* likewise */
     choose_forms(&row);
     for (int slot = 0; slot < row.own.batch; slot++) {
         place(&row, &row.own, slot);
-        if (row.peer.b) {
+        if (b->beside) {
             place(&row, &row.peer, slot);
         }
     }
     *result = (struct tti_bench_result){.in_place = in_place, .bytes = bytes, .count = count, .batch = row.own.batch};
-    tti_error_clear(&b->error);
     const tutti_status status = run_row(&row, result);
     if (status != TUTTI_OK) {
         return status;

@@ -354,6 +354,7 @@ bool tti_plot_write(const struct tti_plot *plot, FILE *file)
             put_axes(file, &area);
             put_lines(file, &area, panel);
         } else if (isfinite(area.y.low)) {
+            area.y.low -= 0.5; /* the shortest bar is one, too */
             put_bars(file, &area, panel, left + panel_width - LEFT);
         }
     }

@@ -37,6 +37,10 @@ static tutti_status receive(struct tti_heap_view *v, int rank, unsigned region, 
     unsigned char *base = NULL;
     snprintf(key, sizeof(key), "heap/%d", rank);
     tutti_status status = tti_store_get_fd(passage, key, &fd, tti_remaining_ms(deadline), error);
+    if (status == TUTTI_TIMEOUT) {
+        tti_error_set(error, status, "rank %d did not hand over its memory within %lld ms", rank,
+                      (long long)v->timeout_ms);
+    }
     if (status != TUTTI_OK) {
         return status;
     }

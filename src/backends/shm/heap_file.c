@@ -60,11 +60,14 @@ tutti_status tti_heap_file_map(int fd, size_t bytes, bool own, unsigned char **b
     size_t slack = bytes >= TTI_ARENA_HUGE ? TTI_ARENA_HUGE : 0;
     unsigned char *room = mmap(NULL, bytes + slack, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (room == MAP_FAILED) {
-        return tti_error_system(error, errno, "cannot find %zu bytes of address space for the heap", bytes);
+        return tti_error_system(error, errno,
+                                "cannot find %zu bytes of address space for the heap (engine.heap_capacity)", bytes);
     }
     size_t front = slack > 0 ? (TTI_ARENA_HUGE - (uintptr_t)room % TTI_ARENA_HUGE) % TTI_ARENA_HUGE : 0;
     unsigned char *place = room + front;
-    if (mmap(place, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
+    /* Not accessible at first: after mlockall(MCL_FUTURE) the kernel would fill all of it. */
+    if (mmap(place, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED || munlock(place, bytes) != 0 ||
+        mprotect(place, bytes, PROT_READ | PROT_WRITE) != 0) {
         int cause = errno;
         munmap(room, bytes + slack);
         return tti_error_system(error, cause, "cannot map %zu bytes of the heap", bytes);
@@ -76,9 +79,9 @@ tutti_status tti_heap_file_map(int fd, size_t bytes, bool own, unsigned char **b
         munmap(place + bytes, slack - front);
     }
     madvise(place, bytes, MADV_HUGEPAGE); /* advice: what is not to be had is not needed */
+    madvise(place, bytes, MADV_DONTDUMP); /* a core dump reads the holes too, and that fills them with memory */
     if (!own) {
         madvise(place, bytes, MADV_DONTFORK);
-        madvise(place, bytes, MADV_DONTDUMP);
     }
     *base = place;
     return TUTTI_OK;

@@ -13,7 +13,8 @@ tutti_status tti_heap_file_create(const char *what, size_t bytes, int *fd, tutti
 /* The size of a file of another rank, after checking its seals: PROTOCOL if it is not as promised. */
 tutti_status tti_heap_file_check(int fd, int rank, size_t *bytes, tutti_error *error);
 
-/* Maps the file at an address that suits huge pages. One of another rank is kept from forked children and core dumps. */
+/* Maps the file at an address that suits huge pages, and keeps it from core dumps; one of another rank from forked
+ * children too. */
 tutti_status tti_heap_file_map(int fd, size_t bytes, bool own, unsigned char **base, tutti_error *error);
 
 /* Gives a part of the file memory, near the calling thread, and maps its pages: NO_MEMORY now instead of SIGBUS later. All

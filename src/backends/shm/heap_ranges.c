@@ -161,8 +161,8 @@ bool tti_heap_still_mapped(int maps, const struct tti_heap_region *region, const
 /* ---- forked children -------------------------------------------------------------------------------------------------------- */
 
 /*
- * Runs in the child, which has one thread and may only make system calls. The parts that are the region's file still become
- * private copies of it, read-only if memory is accounted so strictly that there is no room for them.
+ * Run in the child, which has one thread. The parts that are the region's file still become private copies of it, read-only
+ * if memory is accounted so strictly that there is no room for them.
  */
 static void make_copy(const struct tti_heap_region *r, unsigned char *begin, size_t bytes)
 {
@@ -173,24 +173,34 @@ static void make_copy(const struct tti_heap_region *r, unsigned char *begin, siz
     }
 }
 
+static void copy_region(int maps, const struct tti_heap_region *r)
+{
+    unsigned char *at = r->base;
+    unsigned char *end = r->base + r->bytes;
+    struct procmap_query q;
+    while (maps >= 0 && at < end && query(maps, at, &q) && q.vma_start < (uintptr_t)end) {
+        if (is_queried_part(r, &q)) {
+            make_copy(r, (unsigned char *)(uintptr_t)q.vma_start, (size_t)(q.vma_end - q.vma_start));
+        }
+        at = (unsigned char *)(uintptr_t)q.vma_end;
+    }
+    if (maps < 0) { /* glibc keeps allocation and files usable in a child */
+        struct tti_heap_part *parts = NULL;
+        size_t count = 0;
+        tti_heap_parts(r, &parts, &count, NULL);
+        for (size_t i = 0; i < count; i++) {
+            make_copy(r, parts[i].begin, parts[i].bytes);
+        }
+        free(parts);
+    }
+}
+
 static void in_child(void)
 {
     int maps = claimed ? tti_heap_maps_open() : -1;
     for (struct tti_heap_region *r = claimed; r; r = r->next_claimed) {
-        if (!r->laid) {
-            continue;
-        }
-        unsigned char *end = r->base + r->bytes;
-        struct procmap_query q;
-        if (maps < 0) {
-            make_copy(r, r->base, r->bytes);
-            continue;
-        }
-        for (unsigned char *at = r->base; at < end && query(maps, at, &q) && q.vma_start < (uintptr_t)end;
-             at = (unsigned char *)(uintptr_t)q.vma_end) {
-            if (is_queried_part(r, &q)) {
-                make_copy(r, (unsigned char *)(uintptr_t)q.vma_start, (size_t)(q.vma_end - q.vma_start));
-            }
+        if (r->laid) {
+            copy_region(maps, r);
         }
     }
     if (maps >= 0) {
@@ -249,6 +259,7 @@ tutti_status tti_heap_parts(const struct tti_heap_region *region, struct tti_hea
     if (status != TUTTI_OK) {
         free(*parts);
         *parts = NULL;
+        *count = 0;
     }
     return status;
 }
@@ -301,7 +312,11 @@ tutti_status tti_heap_check_range(const unsigned char *begin, size_t bytes, bool
     uintptr_t next = (uintptr_t)begin; /* all in front of it has been found mapped */
     uintptr_t end = next + bytes;
     bool inside = false;
+    bool own_stack = (uintptr_t)line >= next && (uintptr_t)line < end; /* those of threads are marked in no list */
     const char *reason = NULL;
+    if (own_stack) {
+        return tti_error_set(error, TUTTI_UNSUPPORTED, "the memory at %p is a stack", (const void *)begin);
+    }
     FILE *f = fopen("/proc/self/smaps", "re");
     if (!f) {
         return tti_error_system(error, errno, "cannot read /proc/self/smaps, which says what can be registered");

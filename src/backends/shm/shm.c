@@ -313,6 +313,6 @@ const tutti_backend tti_backend_shm = {
     .size = sizeof(tutti_backend),
     .name = "shm",
     .priority = 80,
-    .capabilities = TTI_ENGINE_CAPABILITIES,
+    .capabilities = TTI_ENGINE_CAPABILITIES | TUTTI_CAP_HEAP,
     .ops = &ops,
 };

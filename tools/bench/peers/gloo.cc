@@ -143,15 +143,11 @@ Fold fold_for(tutti_dtype dtype, tutti_reduce_op op)
 
 size_t item_of(tutti_dtype dtype)
 {
-    switch (dtype) {
-#define ITEM(name, value, text, bytes, code)                                                                           \
-    case TUTTI_##name:                                                                                                 \
-        return bytes;
-        TUTTI_DTYPE_LIST(ITEM)
+#define ITEM(name, value, text, bytes, code) bytes,
+    static const size_t items[] = {0, TUTTI_DTYPE_LIST(ITEM)}; /* by value, which are without gaps */
 #undef ITEM
-    default:
-        return 1;
-    }
+    static_assert(sizeof(items) / sizeof(items[0]) == TUTTI_DTYPE_COUNT, "an element type for each value");
+    return items[dtype];
 }
 
 /* Gloo takes the size of an element from a pointer's type, so reductions are called by type, and the rest in bytes. */
@@ -244,6 +240,7 @@ void scatter(const Session &s, const tti_bench_peer_call &c, size_t part)
     options.setRoot(c.root);
     if (s.mesh->rank == c.root) {
         std::vector<char *> parts;
+        parts.reserve(static_cast<size_t>(s.mesh->size));
         for (int r = 0; r < s.mesh->size; r++) {
             parts.push_back(static_cast<char *>(const_cast<void *>(c.in)) + static_cast<size_t>(r) * part);
         }
