@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Sums up the comparisons of scripts/bench: bench_summary.py RESULTS SECONDS
 
-Reads 2-ranks.json, 4-ranks.json and 8-ranks.json in RESULTS, prints one table of all three and every cell that is lost,
-and writes both to RESULTS/comparison.md.
+Reads the JSON of each comparison in RESULTS, prints one table of all and every cell that is lost, and writes both to
+RESULTS/comparison.md.
 """
 import json
 import sys
@@ -26,6 +26,8 @@ def size_text(size):
 def summary_rows(runs):
     for run in runs:
         ranks = run["config"]["ranks"]
+        if run["config"]["min_bytes"] == run["config"]["max_bytes"]:
+            ranks = f"{ranks}, {size_text(run['config']['min_bytes'])}"
         for row in run["summary"]:
             yield [ranks, row["collective"], row["placement"], f"{row['geometric_mean']:.3f}",
                    f"{1 / row['geometric_mean']:.2f}", row["lost"], row["cells"]]
@@ -49,14 +51,15 @@ def missing(runs):
 
 def main():
     folder, seconds = Path(sys.argv[1]), int(sys.argv[2])
-    files = [folder / f"{ranks}-ranks.json" for ranks in (2, 4, 8)]
-    runs = [json.loads(file.read_text(encoding="utf-8")) for file in files if file.is_file()]
+    files = [folder / f"{name}.json" for name in ("2-ranks", "2-ranks-large", "4-ranks", "8-ranks")]
+    files = [file for file in files if file.is_file()]
+    runs = [json.loads(file.read_text(encoding="utf-8")) for file in files]
     if not runs:
         print(f"bench_summary: nothing was measured: no comparison in {folder}", file=sys.stderr)
         return 1
     lost = list(lost_rows(runs))
     lines = ["# Tutti against others", "", "Written by `make bench`; docs/bench.md says how it is measured. Details: "
-             + ", ".join(f"[{run['config']['ranks']} ranks]({run['config']['ranks']}-ranks.md)" for run in runs) + ".",
+             + ", ".join(f"[{file.stem}]({file.stem}.md)" for file in files) + ".",
              "", f"{runs[0]['config'].get('cpu', 'unknown CPU')}, {runs[0]['config'].get('cpus', '?')} CPUs; "
              f"{seconds // 60} minutes in all.", "",
              "Ratio: geometric mean of Tutti's time over that of the best peer of each cell; below 1 Tutti is faster.",

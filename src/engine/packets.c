@@ -54,7 +54,7 @@ tutti_status tti_packets_await(struct tti_lane *lane, int peer)
     _Atomic uint64_t *arrival = &tti_arrival_of(lane, peer, lane->call)->sequence;
     size_t first = range.from / TTI_PACKET_DATA;
     size_t end = (range.end + TTI_PACKET_DATA - 1) / TTI_PACKET_DATA;
-    for (unsigned i = 0; i < lane->spin_polls && !all_there(packets, first, end, lane->call); i++) {
+    for (unsigned i = 0; i < lane->spin_polls && !all_there(packets, end - 1, end, lane->call); i++) {
         tti_pause();
     }
     /* The arrival is stored after the packets: when it is there, they are, unless the peer has called something else. */

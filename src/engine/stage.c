@@ -19,6 +19,14 @@
  */
 #include "engine/internal.h"
 
+/* Larger spans begin at pages, where hardware prefetching of the one before ends: it would fetch lines of the next span into
+ * the reader's cache while the writer is about to write them. For small ones that costs less than one more page. */
+static uint64_t rounded(size_t stride)
+{
+    size_t unit = stride < TTI_PAGE / 2 ? 64 : TTI_PAGE;
+    return (stride + unit - 1) / unit * unit;
+}
+
 static uint64_t fitted(const struct tti_lane *lane, uint64_t position)
 {
     uint64_t ring = lane->engine->layout.stage;
@@ -46,7 +54,7 @@ tutti_status tti_stage_begin(struct tti_lane *lane, size_t stride)
 {
     struct tti_engine *e = lane->engine;
     struct tti_stage *s = &lane->stage;
-    s->stride = (stride + 63) / 64 * 64;
+    s->stride = rounded(stride);
     s->first = fitted(lane, s->head);
     if (!s->committed && e->commit) {
         size_t offset = e->layout.stages + (size_t)lane->index * e->layout.stage;
@@ -61,7 +69,7 @@ tutti_status tti_stage_begin(struct tti_lane *lane, size_t stride)
 
 void tti_stage_shape(struct tti_lane *lane, size_t stride)
 {
-    lane->stage.stride = (stride + 63) / 64 * 64;
+    lane->stage.stride = rounded(stride);
     lane->stage.first = 0;
 }
 
