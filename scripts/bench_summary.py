@@ -52,7 +52,7 @@ def missing(runs):
 def main():
     folder, seconds = Path(sys.argv[1]), int(sys.argv[2])
     files = [folder / f"{name}.json" for name in ("2-ranks", "2-ranks-large", "4-ranks", "8-ranks")]
-    files = [file for file in files if file.is_file()]
+    files = [file for file in files if file.is_file() and file.stat().st_size > 0]
     runs = [json.loads(file.read_text(encoding="utf-8")) for file in files]
     if not runs:
         print(f"bench_summary: nothing was measured: no comparison in {folder}", file=sys.stderr)

@@ -303,6 +303,9 @@ tutti_status tti_attributes_one(struct tti_lane *lane, int peer)
         lane->starts[peer] = 0;
     }
     lane->scales[peer] = a.scale;
+    if (!lane->populated[peer]) {
+        tti_stage_populate(lane, peer);
+    }
     return tti_locate(lane, peer, a.input, a.output);
 }
 

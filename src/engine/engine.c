@@ -58,11 +58,12 @@ static tutti_status lanes_create(struct tti_engine *e, tutti_error *error)
         lane->sources = calloc((size_t)e->size, sizeof(*lane->sources));
         lane->scales = calloc((size_t)e->size, sizeof(*lane->scales));
         lane->starts = calloc((size_t)e->size, sizeof(*lane->starts));
+        lane->populated = calloc((size_t)e->size, sizeof(*lane->populated));
         lane->inputs = calloc((size_t)e->size, sizeof(*lane->inputs));
         lane->outputs = calloc((size_t)e->size, sizeof(*lane->outputs));
         lane->unpacked = e->tuning.packets > TTI_PAYLOAD ? calloc((size_t)e->size, TTI_INLINE_MOST) : NULL;
         if ((!lane->unpacked && e->tuning.packets > TTI_PAYLOAD) || !lane->sources || !lane->scales || !lane->starts ||
-            !lane->inputs || !lane->outputs) {
+            !lane->populated || !lane->inputs || !lane->outputs) {
             return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for the lanes of a group of %d ranks", e->size);
         }
     }
@@ -76,6 +77,7 @@ static void engine_free(struct tti_engine *e)
         free(e->lanes[i].sources);
         free(e->lanes[i].scales);
         free(e->lanes[i].starts);
+        free(e->lanes[i].populated);
         free(e->lanes[i].inputs);
         free(e->lanes[i].outputs);
         free(e->lanes[i].unpacked);
@@ -102,6 +104,7 @@ tutti_status tti_engine_create(const struct tti_engine_options *options, struct 
     e->futex_private = options->threads ? FUTEX_PRIVATE_FLAG : 0;
     e->direct = options->threads && options->direct;
     e->commit = options->commit;
+    e->populate = options->populate;
     e->commit_user = options->commit_user;
     e->sleep_ns = options->sleep_ns > 0 ? options->sleep_ns : SLEEP_NS;
     pthread_mutex_init(&e->failure_lock, NULL);

@@ -18,6 +18,9 @@ struct tti_heap;
 /* Makes a range of the own segment usable without a later SIGBUS. NO_MEMORY if it cannot be had. NULL = always usable. */
 typedef tutti_status (*tti_commit_function)(void *user, size_t offset, size_t bytes);
 
+/* Gets page tables ready for reading a range of a peer's segment, so that the first use does not fault page by page. */
+typedef void (*tti_populate_function)(void *user, int rank, size_t offset, size_t bytes);
+
 struct tti_engine_options {
     int rank;
     struct tti_layout layout;
@@ -27,9 +30,10 @@ struct tti_engine_options {
     bool threads; /* ranks are threads of one process: private futexes                              */
     bool direct;  /* and their buffers are read and written where they lie, without staging windows */
     tti_commit_function commit;
-    void *commit_user;
-    int64_t spin_ns;       /* -1 = by the number of ranks per CPU */
-    int64_t yield_ns;      /* -1 = likewise                       */
+    tti_populate_function populate; /* may be NULL */
+    void *commit_user;              /* of both */
+    int64_t spin_ns;                /* -1 = by the number of ranks per CPU */
+    int64_t yield_ns;               /* -1 = likewise                       */
     int64_t sleep_ns;      /* bound of one sleep; 0 = 5 ms. Longer ones let a test see a lost wake-up as a hang */
     struct tti_heap *heap; /* of this group: its members are the ranks (heap.h); NULL = there is none. Not copied. */
 };

@@ -56,6 +56,7 @@ struct tti_lane {
     const void **sources;    /* size entries, for folds */
     double *scales;          /* size entries */
     uint64_t *starts;        /* size entries: place of each rank's span 0 in this call */
+    bool *populated;         /* size entries: this stage is mapped for reading */
     unsigned char **inputs;  /* size entries: every rank's exposed tensors as this rank sees them, or NULL */
     unsigned char **outputs;
     /* the current call */
@@ -81,6 +82,7 @@ struct tti_engine {
     int futex_private; /* FUTEX_PRIVATE_FLAG or 0 */
     bool direct;       /* ranks are threads: every rank can reach every tensor */
     tti_commit_function commit;
+    tti_populate_function populate;
     void *commit_user;
     unsigned spin_polls;       /* polls with a pause before yielding      */
     unsigned background_polls; /* the same beside the application's threads */
@@ -231,7 +233,10 @@ tutti_status tti_attributes_as_root(struct tti_lane *lane, bool others_wait);
  * this status as its mark. */
 tutti_status tti_stage_begin(struct tti_lane *lane, size_t stride);
 
-/* The same for a rank that only reads. */
+/* Once a peer and lane, before its stage is read. */
+void tti_stage_populate(struct tti_lane *lane, int peer);
+
+/* tti_stage_begin for a rank that only reads. */
 void tti_stage_shape(struct tti_lane *lane, size_t stride);
 
 /* Span number `index` of this call, free for writing. Spans are taken in order. */

@@ -67,6 +67,15 @@ tutti_status tti_stage_begin(struct tti_lane *lane, size_t stride)
     return TUTTI_OK;
 }
 
+void tti_stage_populate(struct tti_lane *lane, int peer)
+{
+    struct tti_engine *e = lane->engine;
+    if (e->populate && peer != e->rank) {
+        e->populate(e->commit_user, peer, e->layout.stages + (size_t)lane->index * e->layout.stage, e->layout.stage);
+    }
+    lane->populated[peer] = true;
+}
+
 void tti_stage_shape(struct tti_lane *lane, size_t stride)
 {
     lane->stage.stride = rounded(stride);

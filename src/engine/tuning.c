@@ -39,7 +39,8 @@ void tti_tuning_make(int size, const struct tti_tuning_wishes *wishes, struct tt
     uint64_t window = wishes->window > 0 ? (uint64_t)wishes->window : stage / WINDOWS;
     uint64_t least = (uint64_t)size * LEAST_SLOT;
     window = window < least ? least : window;
-    window = (window + 63) / 64 * 64;
+    window =
+        (window + 8 * KIB - 1) / (8 * KIB) * (8 * KIB); /* so that TTI_STAGE_SPANS hold of window and slice, in pages */
     if (stage < WINDOWS * window || (wishes->window > 0 && wishes->stage <= 0)) {
         stage = WINDOWS * window;
     }

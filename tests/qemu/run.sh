@@ -43,7 +43,7 @@ compile_set()
 link()
 {
     "$1" -std=gnu17 -O2 -static -I"$root/src" -I"$root/include" -I"$root/tests/unit" -o "$work/$2/bits" \
-        "$root/src/kernels/fold.c" "$root/src/tensor/dtype.c" "$root/src/tensor/reduce_op.c" \
+        "$root"/src/kernels/*.c "$root/src/tensor/dtype.c" "$root/src/tensor/reduce_op.c" \
         "$root/tests/unit/kernels_bits.c" "$work/$2"/*.o
 }
 

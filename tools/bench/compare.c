@@ -327,7 +327,8 @@ static int measure(struct session *s)
     return result;
 }
 
-/* The files are opened before anything is measured: a mistake in a path should not cost an hour. */
+/* The files are opened before anything is measured: a mistake in a path should not cost an hour. What they held stays
+ * until there is something new to write. */
 struct outputs {
     const char *paths[3];
     FILE *files[3];
@@ -338,7 +339,7 @@ static bool open_outputs(struct outputs *outputs)
 {
     bool good = true;
     for (size_t i = 0; i < 3 && good; i++) {
-        outputs->files[i] = outputs->paths[i] ? fopen(outputs->paths[i], "we") : NULL;
+        outputs->files[i] = outputs->paths[i] ? fopen(outputs->paths[i], "ae") : NULL;
         good = !outputs->paths[i] || outputs->files[i];
         if (!good) {
             fprintf(stderr, "tutti bench: %s: %s\n", outputs->paths[i], strerror(errno));
@@ -353,6 +354,9 @@ static bool write_outputs(struct outputs *outputs, const struct tti_comparison *
     for (size_t i = 0; i < 3; i++) {
         FILE *file = outputs->files[i];
         outputs->files[i] = NULL;
+        if (file) {
+            (void)!ftruncate(fileno(file), 0); /* a device has no length */
+        }
         if (file && !outputs->write[i](c, file)) {
             fprintf(stderr, "tutti bench: %s: cannot be written\n", outputs->paths[i]);
             good = false;

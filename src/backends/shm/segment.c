@@ -17,6 +17,11 @@
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_READ  22
+#define MADV_POPULATE_WRITE 23
+#endif
+
 #define SIZE_SEALS    (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define SEGMENT_SEALS (SIZE_SEALS | F_SEAL_FUTURE_WRITE)
 
@@ -120,7 +125,15 @@ tutti_status tti_mapping_commit(const struct tti_mapping *mapping, size_t offset
     do {
         result = fallocate(mapping->fd, 0, (off_t)offset, (off_t)bytes);
     } while (result != 0 && errno == EINTR);
+    if (result == 0 && mapping->base) { /* a help only: kernels before 5.14 do not know it */
+        madvise(mapping->base + offset, bytes, MADV_POPULATE_WRITE);
+    }
     return result == 0 || bytes == 0 ? TUTTI_OK : TUTTI_NO_MEMORY;
+}
+
+void tti_mapping_populate(const struct tti_mapping *mapping, size_t offset, size_t bytes)
+{
+    madvise(mapping->base + offset, bytes, MADV_POPULATE_READ);
 }
 
 void tti_mapping_close(struct tti_mapping *mapping)

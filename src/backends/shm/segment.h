@@ -30,8 +30,11 @@ tutti_status tti_mapping_seal_size(struct tti_mapping *mapping, tutti_error *err
 tutti_status tti_mapping_adopt(int fd, size_t bytes, int writable, int rank, struct tti_mapping *mapping,
                                tutti_error *error);
 
-/* Backs a range with memory: NO_MEMORY now instead of SIGBUS later. */
+/* Backs a range with memory, page tables included: NO_MEMORY now instead of SIGBUS later, and no faults one by one. */
 tutti_status tti_mapping_commit(const struct tti_mapping *mapping, size_t offset, size_t bytes);
+
+/* Fills the page tables for reading a range that is backed with memory. */
+void tti_mapping_populate(const struct tti_mapping *mapping, size_t offset, size_t bytes);
 
 void tti_mapping_close(struct tti_mapping *mapping);
 

@@ -172,6 +172,12 @@ static tutti_status commit(void *user, size_t offset, size_t bytes)
     return tti_mapping_commit(&s->segments[s->rank], offset, bytes);
 }
 
+static void populate(void *user, int rank, size_t offset, size_t bytes)
+{
+    const struct shm_state *s = user;
+    tti_mapping_populate(&s->segments[rank], offset, bytes);
+}
+
 static tutti_status start_engine(const tutti_open_info *info, const struct tti_layout *layout,
                                  const struct tti_tuning *tuning, struct shm_state *s, tutti_error *error)
 {
@@ -188,6 +194,7 @@ static tutti_status start_engine(const tutti_open_info *info, const struct tti_l
                                          .segments = bases,
                                          .bell = s->bell.base,
                                          .commit = commit,
+                                         .populate = populate,
                                          .commit_user = s,
                                          .heap = s->heap ? tti_heap_view_table(s->heap) : NULL};
     tti_ops_options(info, &options);
