@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/error.h"
 
@@ -68,7 +69,9 @@ void tti_pool_release(struct tti_pool *pool)
 tutti_status tti_pool_alloc(struct tti_pool *pool, size_t bytes, void **memory, tutti_error *error)
 {
     size_t alignment = bytes >= HUGE ? HUGE : bytes >= PAGE ? PAGE : LINE;
-    struct block *b = malloc(sizeof(*b));
+    /* it has to be there, not only promised: what the machine does not have is refused before an allocator is asked */
+    bool possible = bytes / PAGE <= (size_t)sysconf(_SC_PHYS_PAGES) * ((size_t)sysconf(_SC_PAGESIZE) / PAGE);
+    struct block *b = possible ? malloc(sizeof(*b)) : NULL;
     if (!b || posix_memalign(&b->memory, alignment, bytes) != 0) {
         free(b);
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory: %zu bytes are needed", bytes);
