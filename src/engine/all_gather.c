@@ -38,7 +38,7 @@ static tutti_status staged(struct tti_lane *lane, const tutti_op *op, size_t mos
 tutti_status tti_run_all_gather(struct tti_lane *lane, const tutti_op *op)
 {
     struct tti_engine *e = lane->engine;
-    if (!lane->inlined) {
+    if (lane->class == TTI_CLASS_LARGE) {
         return staged(lane, op, tti_part_bytes_max(&op->recv_parts, e->size));
     }
     tutti_status status = tti_arrive(lane, op->src, tti_part_bytes(&op->recv_parts, e->rank));

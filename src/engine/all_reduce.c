@@ -174,9 +174,9 @@ static void fold_all(struct tti_lane *lane, const struct tti_exchange *x, size_t
 tutti_status tti_run_all_reduce(struct tti_lane *lane, const tutti_op *op)
 {
     const struct tti_tuning *tuning = &lane->engine->tuning;
-    struct plan p = {.element = tutti_dtype_size(op->dtype)};
+    struct plan p = {.element = tti_dtype_size(op->dtype)};
     p.bytes = op->count * p.element;
-    if (lane->inlined) {
+    if (lane->class != TTI_CLASS_LARGE) {
         tutti_status status = tti_inline_arrive(lane, op->src, p.bytes);
         if (status == TUTTI_OK && (status = tti_await_all(lane)) == TUTTI_OK) {
             tti_inline_fold(lane, op->dst, 0, op->count);

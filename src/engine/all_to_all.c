@@ -128,7 +128,7 @@ static tutti_status inlined(struct tti_lane *lane, const tutti_op *op, size_t by
 
 tutti_status tti_run_all_to_all(struct tti_lane *lane, const tutti_op *op)
 {
-    if (lane->inlined) {
+    if (lane->class != TTI_CLASS_LARGE) {
         return inlined(lane, op, tti_part_bytes(&op->send_parts, 0));
     }
     bool variable = op->send_parts.counts != NULL;

@@ -31,7 +31,7 @@ static tutti_status await_arrival(struct tti_lane *lane, int peer, uint64_t call
 /* The arrival at the current call, and with it all data that travel along. */
 static tutti_status await_line(struct tti_lane *lane, int peer)
 {
-    return lane->inlined && tti_inline_bytes(lane, lane->op, peer) > TTI_PAYLOAD
+    return lane->class == TTI_CLASS_PACKETS && tti_inline_bytes(lane, lane->op, peer) > TTI_PAYLOAD
                ? tti_packets_await(lane, peer)
                : await_arrival(lane, peer, lane->call);
 }
@@ -190,12 +190,46 @@ static tutti_status cancelled(struct tti_lane *lane, int by, const uint64_t own[
     return TUTTI_CANCELLED;
 }
 
+/* Everybody is there, has called the same, and so far. */
+static bool all_agree(struct tti_lane *lane)
+{
+    const struct tti_engine *e = lane->engine;
+    const uint32_t before = tti_arrival_of(lane, e->rank, lane->call)->digest;
+    uint64_t differences = 0;
+    for (int r = 0; r < e->size; r++) {
+        const struct tti_arrival *line = tti_arrival_of(lane, r, lane->call);
+        differences |= line->descriptor[0] ^ lane->descriptor[0];
+        differences |= line->descriptor[1] ^ lane->descriptor[1];
+        differences |= line->digest ^ before;
+    }
+    return differences == 0;
+}
+
+static tutti_status find_difference(struct tti_lane *lane);
+
 tutti_status tti_await_all(struct tti_lane *lane)
 {
     struct tti_engine *e = lane->engine;
     if (lane->arriving) {
         return TUTTI_BUSY;
     }
+    for (int r = 0; r < e->size; r++) {
+        if (r != e->rank) {
+            tutti_status status = await_line(lane, r);
+            if (status != TUTTI_OK) {
+                return status;
+            }
+        }
+    }
+    lane->credit = lane->call;
+    return __builtin_expect(all_agree(lane), 1) && !tti_descriptor_marked(lane->descriptor) ? TUTTI_OK
+                                                                                            : find_difference(lane);
+}
+
+/* Somebody has called something else, now or before, or has cancelled. */
+static tutti_status find_difference(struct tti_lane *lane)
+{
+    struct tti_engine *e = lane->engine;
     int different = -1;
     int diverged = -1;
     int marked = -1; /* the lowest rank that has cancelled */
@@ -208,10 +242,6 @@ tutti_status tti_await_all(struct tti_lane *lane)
         if (r == e->rank) {
             marked = own_mark && marked < 0 ? r : marked;
             continue;
-        }
-        tutti_status status = await_line(lane, r);
-        if (status != TUTTI_OK) {
-            return status;
         }
         const struct tti_arrival *line = tti_arrival_of(lane, r, lane->call);
         uint64_t d[2] = {line->descriptor[0], line->descriptor[1]};
@@ -227,10 +257,6 @@ tutti_status tti_await_all(struct tti_lane *lane)
         if (line->digest != before && diverged < 0) {
             diverged = r;
         }
-    }
-    lane->credit = lane->call;
-    if (__builtin_expect(different < 0 && diverged < 0 && marked < 0, 1)) {
-        return TUTTI_OK;
     }
     if (diverged >= 0 && tti_kind_waits_for_all(lane->op->kind)) {
         uint64_t suspects[TTI_MAX_RANKS / 64] = {0};
@@ -254,7 +280,7 @@ tutti_status tti_await_all(struct tti_lane *lane)
 
 tutti_status tti_agree(struct tti_lane *lane, const tutti_op *op)
 {
-    lane->inlined = false;
+    lane->class = TTI_CLASS_LINE;
     tti_descriptor_agree(lane->descriptor);
     if (op->failed == TUTTI_CANCELLED) {
         tti_descriptor_cancel(lane->descriptor);
@@ -280,12 +306,6 @@ static tutti_status fail_as_root(struct tti_lane *lane, tutti_status status, boo
 tutti_status tti_await_all_as_root(struct tti_lane *lane, bool others_wait)
 {
     return fail_as_root(lane, tti_await_all(lane), others_wait);
-}
-
-const unsigned char *tti_payload(const struct tti_lane *lane, int peer)
-{
-    return tti_inline_bytes(lane, lane->op, peer) > TTI_PAYLOAD ? tti_unpacked(lane, peer)
-                                                                : tti_arrival_of(lane, peer, lane->call)->payload;
 }
 
 tutti_status tti_attributes_one(struct tti_lane *lane, int peer)

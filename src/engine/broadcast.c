@@ -23,9 +23,9 @@ static tutti_status pull(struct tti_lane *lane, const struct tti_stream *s, int 
 
 tutti_status tti_run_broadcast(struct tti_lane *lane, const tutti_op *op)
 {
-    size_t bytes = op->count * tutti_dtype_size(op->dtype);
+    size_t bytes = op->count * tti_dtype_size(op->dtype);
     bool root = lane->engine->rank == op->root;
-    if (!lane->inlined) {
+    if (lane->class == TTI_CLASS_LARGE) {
         struct tti_stream s = {.op = op, .pack = pack, .take = take, .pull = pull};
         tti_stream_cut(lane, &s, bytes, 1);
         return root ? tti_stream_write(lane, &s, -1) : tti_stream_read_root(lane, &s);

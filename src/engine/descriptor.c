@@ -67,7 +67,7 @@ void tti_descriptor_make(const tutti_op *op, int size, uint64_t descriptor[2])
 #define KIND_FAILED_ALL    31
 #define KIND_FAILED_ROOTED 28
 #define AGREES             8
-#define CANCELLED          16
+#define CANCELLED          16 /* tti_descriptor_marked knows it; the first two have it, too */
 
 static bool is_failed(tutti_operation kind)
 {

@@ -20,7 +20,7 @@ bool tti_is_direct(const struct tti_lane *lane, const tutti_op *op)
 {
     const struct tti_engine *e = lane->engine;
     const bool variable = op->kind == TUTTI_OP_ALL_TO_ALL && op->send_parts.counts;
-    if (variable || (!e->direct && !e->heap) || lane->inlined) {
+    if (variable || (!e->direct && !e->heap) || lane->class != TTI_CLASS_LARGE) {
         return false; /* with different lengths no rank knows where the others' parts of an all_to_all lie */
     }
     return e->direct || tti_call_bytes(lane, op) >= e->tuning.zero_copy;
@@ -41,7 +41,7 @@ static bool shows_output(const tutti_op *op, int rank)
 /* Bytes from the beginning of the tensor to its end. Only the root of a scatter knows how its parts are joined. */
 static size_t input_extent(const struct tti_lane *lane, const tutti_op *op)
 {
-    size_t bytes = op->count * tutti_dtype_size(op->dtype);
+    size_t bytes = op->count * tti_dtype_size(op->dtype);
     if (op->kind == TUTTI_OP_REDUCE_SCATTER || op->kind == TUTTI_OP_ALL_TO_ALL) {
         return op->send_parts.outer * op->send_parts.pitch;
     }
@@ -56,7 +56,7 @@ static bool can_be_found(const struct tti_lane *lane, const tutti_op *op)
 
 static size_t output_extent(const tutti_op *op)
 {
-    return op->count * tutti_dtype_size(op->dtype);
+    return op->count * tti_dtype_size(op->dtype);
 }
 
 void tti_expose(struct tti_lane *lane, const tutti_op *op)
@@ -136,7 +136,7 @@ bool tti_all_expose(const struct tti_lane *lane)
 static tutti_status reduce_slices(struct tti_lane *lane, const tutti_op *op, int push)
 {
     struct tti_engine *e = lane->engine;
-    size_t bytes = op->count * tutti_dtype_size(op->dtype);
+    size_t bytes = op->count * tti_dtype_size(op->dtype);
     size_t each = (bytes / (size_t)e->size / 64 + 1) * 64;
     size_t from = each * (size_t)e->rank < bytes ? each * (size_t)e->rank : bytes;
     size_t end = bytes - from < each ? bytes : from + each;

@@ -171,7 +171,7 @@ static run_function runner(tutti_operation kind)
 static tutti_status run_failed(struct tti_lane *lane, const tutti_op *op)
 {
     bool cancelled = op->failed == TUTTI_CANCELLED;
-    lane->inlined = false; /* nobody's data are wanted */
+    lane->class = TTI_CLASS_LINE; /* nobody's data are wanted */
     if (cancelled) {
         tti_descriptor_cancel(lane->descriptor);
     } else {
@@ -214,7 +214,7 @@ static void begin_call(struct tti_lane *lane, tutti_op *op)
     lane->started_ns = op->begun_ns;
     lane->deadline_ns = op->begun_ns != 0 ? tti_deadline_ns(op->begun_ns, op->timeout_ms) : 0;
     lane->awaited_call = ++lane->call;
-    lane->inlined = tti_is_inline(lane, op);
+    lane->class = tti_classify(lane, op);
     lane->announces = !tti_kind_waits_for_all(op->kind);
     tti_wait_begin(lane);
     tti_descriptor_make(op, lane->engine->size, lane->descriptor);
@@ -292,8 +292,9 @@ int32_t tti_engine_start(struct tti_engine *e, tutti_op *op)
 {
     struct tti_lane *lane = &e->lanes[op->lane];
     tutti_error unused;
-    if (op->failed != TUTTI_OK || !runner(op->kind) || !tti_is_inline(lane, op) || needs_agreement(lane, op) ||
-        !tti_has_credit(lane, lane->call + 1) || look_for_failure(lane, &unused) != TUTTI_OK) {
+    if (op->failed != TUTTI_OK || !runner(op->kind) || tti_classify(lane, op) == TTI_CLASS_LARGE ||
+        needs_agreement(lane, op) || !tti_has_credit(lane, lane->call + 1) ||
+        look_for_failure(lane, &unused) != TUTTI_OK) {
         return 0;
     }
     lane->error = &unused; /* nothing that can fail happens before the first wait */

@@ -38,8 +38,8 @@ static tutti_status staged(struct tti_lane *lane, const tutti_op *op, size_t byt
 tutti_status tti_run_gather(struct tti_lane *lane, const tutti_op *op)
 {
     struct tti_engine *e = lane->engine;
-    size_t bytes = op->count * tutti_dtype_size(op->dtype);
-    if (!lane->inlined) {
+    size_t bytes = op->count * tti_dtype_size(op->dtype);
+    if (lane->class == TTI_CLASS_LARGE) {
         return staged(lane, op, bytes);
     }
     tutti_status status = tti_arrive(lane, op->src, bytes);

@@ -21,7 +21,7 @@ static size_t scale_bytes(const tutti_op *op)
 size_t tti_call_bytes(const struct tti_lane *lane, const tutti_op *op)
 {
     size_t size = (size_t)lane->engine->size;
-    size_t bytes = op->count * tutti_dtype_size(op->dtype);
+    size_t bytes = op->count * tti_dtype_size(op->dtype);
     switch (op->kind) {
     case TUTTI_OP_BARRIER:
         return 0;
@@ -50,7 +50,7 @@ static size_t parts_before(const tutti_parts *parts, int rank)
 
 size_t tti_inline_bytes(const struct tti_lane *lane, const tutti_op *op, int rank)
 {
-    size_t bytes = op->count * tutti_dtype_size(op->dtype);
+    size_t bytes = op->count * tti_dtype_size(op->dtype);
     switch (op->kind) {
     case TUTTI_OP_ALL_REDUCE:
     case TUTTI_OP_REDUCE:
@@ -71,32 +71,42 @@ size_t tti_inline_bytes(const struct tti_lane *lane, const tutti_op *op, int ran
     }
 }
 
-bool tti_is_inline(const struct tti_lane *lane, const tutti_op *op)
+/* The most that any rank sends, or more than the limit. */
+static size_t most_bytes(const struct tti_lane *lane, const tutti_op *op, size_t limit)
 {
-    size_t limit = inline_limit(lane);
-    size_t size = (size_t)lane->engine->size;
-    size_t bytes = op->count * tutti_dtype_size(op->dtype);
+    int size = lane->engine->size;
+    size_t bytes = op->count * tti_dtype_size(op->dtype);
+    size_t most;
     switch (op->kind) {
-    case TUTTI_OP_BARRIER:
-        return true;
     case TUTTI_OP_ALL_REDUCE:
     case TUTTI_OP_REDUCE:
-        return bytes + scale_bytes(op) <= limit;
+        return bytes + scale_bytes(op);
     case TUTTI_OP_BROADCAST:
     case TUTTI_OP_GATHER:
-        return bytes <= limit;
+        return bytes;
+    case TUTTI_OP_BARRIER:
+        return 0;
     case TUTTI_OP_SCATTER:
-        return bytes <= limit / size;
+        return bytes > limit ? bytes : bytes * (size_t)size;
     case TUTTI_OP_ALL_GATHER:
-        return tti_part_bytes_max(&op->recv_parts, (int)size) <= limit;
+        return tti_part_bytes_max(&op->recv_parts, size);
     case TUTTI_OP_ALL_TO_ALL:
-        return !op->send_parts.counts && tti_part_bytes(&op->send_parts, 0) <= limit / size;
     case TUTTI_OP_REDUCE_SCATTER:
-        return tti_part_bytes_max(&op->send_parts, (int)size) <= limit &&
-               parts_before(&op->send_parts, (int)size) + scale_bytes(op) <= limit;
+        if (op->kind == TUTTI_OP_ALL_TO_ALL && op->send_parts.counts) {
+            return SIZE_MAX;
+        }
+        most = tti_part_bytes_max(&op->send_parts, size);
+        return most > limit ? most : parts_before(&op->send_parts, size) + scale_bytes(op);
     default:
-        return false;
+        return SIZE_MAX;
     }
+}
+
+enum tti_class tti_classify(const struct tti_lane *lane, const tutti_op *op)
+{
+    size_t limit = inline_limit(lane);
+    size_t most = most_bytes(lane, op, limit);
+    return most <= TTI_PAYLOAD ? TTI_CLASS_LINE : most <= limit ? TTI_CLASS_PACKETS : TTI_CLASS_LARGE;
 }
 
 struct tti_range tti_inline_range(const struct tti_lane *lane, const tutti_op *op, int rank)
@@ -131,17 +141,16 @@ tutti_status tti_inline_arrive(struct tti_lane *lane, const void *data, size_t b
 void tti_inline_fold(struct tti_lane *lane, void *dst, size_t from, size_t count)
 {
     const struct tti_engine *e = lane->engine;
-    size_t bytes = count * tutti_dtype_size(lane->op->dtype);
+    size_t bytes = count * tti_dtype_size(lane->op->dtype);
     if (count == 0) {
         return;
     }
     for (int r = 0; r < e->size; r++) {
-        const unsigned char *payload = tti_payload(lane, r);
-        lane->sources[r] = payload + from;
-        if (lane->op->redop == TUTTI_PREMUL_SUM) {
-            size_t end = tti_inline_bytes(lane, lane->op, r);
-            memcpy(&lane->scales[r], payload + end - sizeof(double), sizeof(double));
-        }
+        lane->sources[r] = tti_payload(lane, r) + from;
+    }
+    for (int r = 0; lane->op->redop == TUTTI_PREMUL_SUM && r < e->size; r++) {
+        size_t end = tti_inline_bytes(lane, lane->op, r);
+        memcpy(&lane->scales[r], tti_payload(lane, r) + end - sizeof(double), sizeof(double));
     }
     tti_reduce(lane, dst, bytes);
 }

@@ -57,7 +57,7 @@ void tti_await_intents(struct tti_lane *lane)
     for (int r = 0; r < e->size; r++) {
         while (r != e->rank && atomic_load_explicit(&tti_progress_of(lane, r)->intent, memory_order_seq_cst) != 0) {
             if (!e->direct && tti_now_ns() >= until) {
-                tti_heap_orphan(e->heap, op->dst, op->count * tutti_dtype_size(op->dtype));
+                tti_heap_orphan(e->heap, op->dst, op->count * tti_dtype_size(op->dtype));
                 return;
             }
             sched_yield();

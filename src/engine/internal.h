@@ -11,6 +11,7 @@
 #include "engine/engine.h"
 #include "engine/heap.h"
 #include "kernels/kernels.h"
+#include "tensor/dtype.h"
 
 /* Who still has to read a span of the stage, and how far they must have come before it may be written again. */
 struct tti_stamp {
@@ -34,17 +35,24 @@ struct tti_stage {
     struct tti_stamp stamps[TTI_STAMPS];
 };
 
+/* How a call's data travel. */
+enum tti_class {
+    TTI_CLASS_LINE,    /* in the arrival lines of all ranks                       */
+    TTI_CLASS_PACKETS, /* likewise, or in the packets beside, of those that need it */
+    TTI_CLASS_LARGE    /* through stages, or not at all                           */
+};
+
 struct tti_lane {
     struct tti_engine *engine;
     int index;
-    uint32_t digest;     /* rolling, over the descriptors of all earlier calls */
-    uint32_t alarm_seen; /* value of the alarm word when it was last looked into */
-    bool inlined;        /* this call is of the class inline */
-    bool exposed;        /* what others need of this rank's tensors they can reach where it lies */
-    bool announces;      /* this call has to end by announcing TTI_PHASE_FINAL */
-    bool arriving;       /* only its arrival is wanted now: the first wait returns BUSY */
-    bool arrived;        /* that has been done: its arrival is there already */
-    unsigned spin_polls; /* how the current call waits, see tti_wait_begin */
+    uint32_t digest;      /* rolling, over the descriptors of all earlier calls */
+    uint32_t alarm_seen;  /* value of the alarm word when it was last looked into */
+    enum tti_class class; /* of this call */
+    bool exposed;         /* what others need of this rank's tensors they can reach where it lies */
+    bool announces;       /* this call has to end by announcing TTI_PHASE_FINAL */
+    bool arriving;        /* only its arrival is wanted now: the first wait returns BUSY */
+    bool arrived;         /* that has been done: its arrival is there already */
+    unsigned spin_polls;  /* how the current call waits, see tti_wait_begin */
     int64_t yield_ns;
     uint64_t call;   /* number of the current call, from 1 */
     uint64_t credit; /* every peer has arrived at this call */
@@ -221,8 +229,7 @@ tutti_status tti_await_all(struct tti_lane *lane);
  * (`others_wait`), the whole group is failed, so that nobody waits for ever. */
 tutti_status tti_await_all_as_root(struct tti_lane *lane, bool others_wait);
 
-/* After await: the peer's payload / attributes (checked; fills lane->starts and lane->scales). */
-const unsigned char *tti_payload(const struct tti_lane *lane, int peer);
+/* After await: the peer's attributes (checked; fills lane->starts and lane->scales). */
 tutti_status tti_attributes_one(struct tti_lane *lane, int peer);
 tutti_status tti_attributes_all(struct tti_lane *lane);
 tutti_status tti_attributes_as_root(struct tti_lane *lane, bool others_wait);
@@ -361,15 +368,15 @@ static inline void tti_reduce(struct tti_lane *lane, void *dst, size_t bytes)
     const tutti_op *op = lane->op;
     struct tti_fold fold = {
         .dtype = op->dtype, .op = op->redop, .scales = op->redop == TUTTI_PREMUL_SUM ? lane->scales : NULL};
-    tti_fold(dst, lane->sources, (size_t)lane->engine->size, bytes / tutti_dtype_size(op->dtype), &fold);
+    tti_fold(dst, lane->sources, (size_t)lane->engine->size, bytes >> tti_dtype_shift(op->dtype), &fold);
     lane->moved += ((size_t)lane->engine->size + 1) * bytes;
 }
 
 /* ---- inline.c, packets.c: small calls, whose data travel with the arrival --------------------------------------------------- */
 
-/* Whether the call is of this class: a function of the call and the group's size only. Such a call does nothing before it
- * has arrived that could not be done again. begin_call keeps the answer in lane->inlined. */
-bool tti_is_inline(const struct tti_lane *lane, const tutti_op *op);
+/* The class of a call: a function of the call and the group's size only. One that is not large does nothing before it has
+ * arrived that could not be done again. begin_call keeps the answer in lane->class. */
+enum tti_class tti_classify(const struct tti_lane *lane, const tutti_op *op);
 /* What classes depend on: the bytes of the larger of a rank's two tensors, of the largest rank. */
 size_t tti_call_bytes(const struct tti_lane *lane, const tutti_op *op);
 /* Bytes that a rank sends with its arrival. */
@@ -380,6 +387,19 @@ struct tti_range {
     size_t end;
 };
 struct tti_range tti_inline_range(const struct tti_lane *lane, const tutti_op *op, int rank);
+/* A peer's data out of its packets, in memory of this rank. */
+static inline unsigned char *tti_unpacked(const struct tti_lane *lane, int rank)
+{
+    return lane->unpacked + (size_t)rank * TTI_INLINE_MOST;
+}
+
+/* After await: what a rank has sent. */
+static inline const unsigned char *tti_payload(const struct tti_lane *lane, int rank)
+{
+    return lane->class == TTI_CLASS_LINE || tti_inline_bytes(lane, lane->op, rank) <= TTI_PAYLOAD
+               ? tti_arrival_of(lane, rank, lane->call)->payload
+               : tti_unpacked(lane, rank);
+}
 tutti_status tti_inline_arrive(struct tti_lane *lane, const void *data, size_t bytes);
 /* Folds `count` elements from byte `from` of every rank's payload into dst. */
 void tti_inline_fold(struct tti_lane *lane, void *dst, size_t from, size_t count);
@@ -388,12 +408,6 @@ void tti_inline_fold(struct tti_lane *lane, void *dst, size_t from, size_t count
 void tti_packets_write(struct tti_lane *lane, const void *data, size_t bytes);
 /* Waits for a peer's arrival and packets, and unpacks them. */
 tutti_status tti_packets_await(struct tti_lane *lane, int peer);
-
-/* A peer's data out of its packets, in memory of this rank. */
-static inline unsigned char *tti_unpacked(const struct tti_lane *lane, int rank)
-{
-    return lane->unpacked + (size_t)rank * TTI_INLINE_MOST;
-}
 
 /* ---- one file per collective ------------------------------------------------------------------------------------------------ */
 
@@ -450,7 +464,12 @@ bool tti_kind_waits_for_all(tutti_operation kind);
 void tti_descriptor_fail(uint64_t descriptor[2]);
 /* ... of a rank that has cancelled the call. */
 void tti_descriptor_cancel(uint64_t descriptor[2]);
-/* Takes that mark off; true if it was there. */
+/* Cancelled or failed: one bit says so. */
+static inline bool tti_descriptor_marked(const uint64_t descriptor[2])
+{
+    return (descriptor[0] & 16) != 0;
+}
+/* Takes the mark of a cancelled call off; true if it was there. */
 bool tti_descriptor_uncancel(uint64_t descriptor[2]);
 /* Turns the descriptor of a rooted call into that of the round before it, see tti_agree. */
 void tti_descriptor_agree(uint64_t descriptor[2]);

@@ -22,9 +22,9 @@ static void fold_all(struct tti_lane *lane, const struct tti_stream *s, size_t k
 
 tutti_status tti_run_reduce(struct tti_lane *lane, const tutti_op *op)
 {
-    size_t bytes = op->count * tutti_dtype_size(op->dtype);
+    size_t bytes = op->count * tti_dtype_size(op->dtype);
     bool root = lane->engine->rank == op->root;
-    if (!lane->inlined) {
+    if (lane->class == TTI_CLASS_LARGE) {
         struct tti_stream s = {.op = op, .pack = pack, .take_all = fold_all};
         tti_stream_cut(lane, &s, bytes, 1);
         return root ? tti_stream_read_leaves(lane, &s) : tti_stream_write(lane, &s, op->root);

@@ -53,7 +53,7 @@ static tutti_status staged(struct tti_lane *lane, const tutti_op *op)
 tutti_status tti_run_reduce_scatter(struct tti_lane *lane, const tutti_op *op)
 {
     struct tti_engine *e = lane->engine;
-    if (!lane->inlined) {
+    if (lane->class == TTI_CLASS_LARGE) {
         return staged(lane, op);
     }
     unsigned char payload[TTI_INLINE_MOST];
@@ -68,7 +68,7 @@ tutti_status tti_run_reduce_scatter(struct tti_lane *lane, const tutti_op *op)
     tutti_status status = tti_inline_arrive(lane, payload, total);
     if (status == TUTTI_OK && (status = tti_await_all(lane)) == TUTTI_OK) {
         size_t own = tti_part_bytes(&op->send_parts, e->rank);
-        tti_inline_fold(lane, op->dst, before, own / tutti_dtype_size(op->dtype));
+        tti_inline_fold(lane, op->dst, before, own / tti_dtype_size(op->dtype));
     }
     return status;
 }

@@ -66,6 +66,6 @@ static tutti_status inlined(struct tti_lane *lane, const tutti_op *op, size_t by
 
 tutti_status tti_run_scatter(struct tti_lane *lane, const tutti_op *op)
 {
-    size_t bytes = op->count * tutti_dtype_size(op->dtype);
-    return lane->inlined ? inlined(lane, op, bytes) : staged(lane, op, bytes);
+    size_t bytes = op->count * tti_dtype_size(op->dtype);
+    return lane->class != TTI_CLASS_LARGE ? inlined(lane, op, bytes) : staged(lane, op, bytes);
 }

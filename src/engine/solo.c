@@ -6,7 +6,7 @@
 
 tutti_status tti_run_solo(struct tti_lane *lane, const tutti_op *op)
 {
-    size_t bytes = op->count * tutti_dtype_size(op->dtype);
+    size_t bytes = op->count * tti_dtype_size(op->dtype);
     if (op->kind == TUTTI_OP_BARRIER || op->kind == TUTTI_OP_BROADCAST) {
         return TUTTI_OK;
     }

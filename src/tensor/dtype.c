@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of element types: sizes, names, and their counterparts in DLPack. */
-#include <tutti/tensor.h>
+#include "tensor/dtype.h"
 
 #include "tensor/name.h"
 
@@ -14,6 +14,18 @@ static const struct dtype_row rows[TUTTI_DTYPE_COUNT] = {
 #define ROW(name, value, text, bytes, code) [TUTTI_##name] = {text, bytes, code},
     TUTTI_DTYPE_LIST(ROW)
 #undef ROW
+};
+
+const uint8_t tti_dtype_bytes[TUTTI_DTYPE_COUNT] = {
+#define BYTES(name, value, text, bytes, code) [value] = (bytes),
+    TUTTI_DTYPE_LIST(BYTES)
+#undef BYTES
+};
+
+const uint8_t tti_dtype_by_code[TTI_DLPACK_CODES][9] = {
+#define BY_CODE(name, value, text, bytes, code) [code][bytes] = (value),
+    TUTTI_DTYPE_LIST(BY_CODE)
+#undef BY_CODE
 };
 
 /* What torch, NumPy and C call them. */
@@ -105,10 +117,5 @@ DLDataType tutti_dtype_to_dlpack(tutti_dtype dtype)
 
 tutti_dtype tutti_dtype_from_dlpack(DLDataType type)
 {
-    for (tutti_dtype d = 1; d < TUTTI_DTYPE_COUNT; d++) {
-        if (type.lanes == 1 && type.code == rows[d].code && type.bits == 8 * rows[d].size) {
-            return d;
-        }
-    }
-    return 0;
+    return tti_dtype_of(type);
 }

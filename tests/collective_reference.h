@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What collectives have to give, computed the slow way and without the library: made-up inputs of every rank, and from them
+ * the output of one. All values are small whole numbers, so that sums are exact in every dtype that is used here.
+ */
+#ifndef TESTS_COLLECTIVE_REFERENCE_H
+#define TESTS_COLLECTIVE_REFERENCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tutti/backend.h>
+#include <tutti/tutti.h>
+
+#define REFERENCE_RANKS 8
+#define GUARD           64u
+#define GUARD_BYTE      0xa5
+#define JUNK_BYTE       0x5c
+
+struct reference_call {
+    tutti_operation kind;
+    tutti_dtype dtype; /* F32, BF16, I8 or I32 */
+    int size;
+    int root;
+    size_t rows;   /* the parts of a joined tensor lie in so many rows */
+    size_t count;  /* elements of a tensor, or of one rank's part in one row; uneven parts have up to so many */
+    bool in_place; /* where the operation knows that */
+    bool uneven;   /* all_gather_v, reduce_scatter_v, all_to_all_v */
+    uint32_t seed;
+};
+
+/* A joined tensor: part r has counts[r] elements in each row. */
+struct reference_joined {
+    size_t rows;
+    int64_t counts[REFERENCE_RANKS];
+};
+
+static inline size_t reference_width(const struct reference_joined *j, int parts)
+{
+    size_t width = 0;
+    for (int r = 0; r < parts; r++) {
+        width += (size_t)j->counts[r];
+    }
+    return width;
+}
+
+static inline size_t reference_part(const struct reference_joined *j, int r)
+{
+    return j->rows * (size_t)j->counts[r];
+}
+
+/* Where element i of part r lies. */
+static inline size_t reference_place(const struct reference_joined *j, int parts, int r, size_t i)
+{
+    size_t own = (size_t)j->counts[r];
+    return i / own * reference_width(j, parts) + reference_width(j, r) + i % own;
+}
+
+/* Some parts are empty. */
+static inline int64_t reference_uneven(const struct reference_call *c, int from, int to)
+{
+    size_t n = (size_t)c->size;
+    size_t step = ((size_t)from * 2 + (size_t)to * 3 + c->seed) % (n + 1);
+    return (int64_t)(c->count * step / n);
+}
+
+/* How `rank` sees the joined tensor: its input in all_to_all, scatter and reduce_scatter. */
+static inline struct reference_joined reference_sent(const struct reference_call *c, int rank)
+{
+    struct reference_joined j = {.rows = c->rows};
+    for (int r = 0; r < c->size; r++) {
+        int from = c->kind == TUTTI_OP_ALL_TO_ALL ? rank : 0;
+        j.counts[r] = c->uneven ? reference_uneven(c, from, r) : (int64_t)c->count;
+    }
+    return j;
+}
+
+/* ... and its output in all_to_all, gather and all_gather. */
+static inline struct reference_joined reference_received(const struct reference_call *c, int rank)
+{
+    struct reference_joined j = {.rows = c->rows};
+    for (int r = 0; r < c->size; r++) {
+        int to = c->kind == TUTTI_OP_ALL_TO_ALL ? rank : 0;
+        j.counts[r] = c->uneven ? reference_uneven(c, r, to) : (int64_t)c->count;
+    }
+    return j;
+}
+
+static inline bool reference_is_rooted(tutti_operation kind)
+{
+    return kind == TUTTI_OP_REDUCE || kind == TUTTI_OP_BROADCAST || kind == TUTTI_OP_GATHER || kind == TUTTI_OP_SCATTER;
+}
+
+/* Elements of a rank's input. */
+static inline size_t reference_input(const struct reference_call *c, int rank)
+{
+    const struct reference_joined sent = reference_sent(c, rank);
+    const struct reference_joined received = reference_received(c, rank);
+    switch (c->kind) {
+    case TUTTI_OP_ALL_REDUCE:
+    case TUTTI_OP_REDUCE:
+        return c->rows * c->count;
+    case TUTTI_OP_BROADCAST:
+        return rank == c->root ? c->rows * c->count : 0;
+    case TUTTI_OP_ALL_GATHER:
+    case TUTTI_OP_GATHER:
+        return reference_part(&received, rank);
+    case TUTTI_OP_SCATTER:
+        return rank == c->root ? c->rows * reference_width(&sent, c->size) : 0;
+    default:
+        return c->rows * reference_width(&sent, c->size);
+    }
+}
+
+/* ... and of its output. */
+static inline size_t reference_output(const struct reference_call *c, int rank)
+{
+    const struct reference_joined sent = reference_sent(c, rank);
+    const struct reference_joined received = reference_received(c, rank);
+    switch (c->kind) {
+    case TUTTI_OP_REDUCE:
+        return rank == c->root ? c->rows * c->count : 0;
+    case TUTTI_OP_GATHER:
+        return rank == c->root ? c->rows * reference_width(&received, c->size) : 0;
+    case TUTTI_OP_SCATTER:
+    case TUTTI_OP_REDUCE_SCATTER:
+        return reference_part(&sent, rank);
+    case TUTTI_OP_ALL_GATHER:
+    case TUTTI_OP_ALL_TO_ALL:
+        return c->rows * reference_width(&received, c->size);
+    default:
+        return c->rows * c->count;
+    }
+}
+
+/* Element i of a rank's input. */
+static inline uint32_t reference_value(const struct reference_call *c, int rank, size_t i)
+{
+    uint64_t h = ((uint64_t)c->seed << 32 | (uint32_t)rank) * UINT64_C(0x9e3779b97f4a7c15) + i;
+    h = (h ^ h >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    uint32_t v = (uint32_t)(h >> 33);
+    return c->dtype == TUTTI_F32 ? v % 4096 : c->dtype == TUTTI_BF16 ? v % 32 : v;
+}
+
+static inline void reference_store(tutti_dtype dtype, unsigned char *to, size_t i, uint32_t value)
+{
+    if (dtype == TUTTI_I8) {
+        to[i] = (unsigned char)value;
+    } else if (dtype == TUTTI_I32) {
+        memcpy(to + 4 * i, &value, 4);
+    } else {
+        float f = (float)value;
+        if (dtype == TUTTI_F32) {
+            memcpy(to + 4 * i, &f, 4);
+        } else { /* the upper half: exact for whole numbers below 256 */
+            uint32_t bits;
+            memcpy(&bits, &f, sizeof(bits));
+            uint16_t half = (uint16_t)(bits >> 16);
+            memcpy(to + 2 * i, &half, 2);
+        }
+    }
+}
+
+static inline void reference_fill(const struct reference_call *c, int rank, unsigned char *input)
+{
+    size_t n = reference_input(c, rank);
+    for (size_t i = 0; i < n; i++) {
+        reference_store(c->dtype, input, i, reference_value(c, rank, i));
+    }
+}
+
+static inline uint32_t reference_sum(const struct reference_call *c, size_t i)
+{
+    uint32_t sum = 0;
+    for (int r = 0; r < c->size; r++) {
+        sum += reference_value(c, r, i);
+    }
+    return sum;
+}
+
+/* What the output of `rank` must be. */
+static inline void reference_result(const struct reference_call *c, int rank, unsigned char *output)
+{
+    const struct reference_joined sent = reference_sent(c, rank);
+    const struct reference_joined received = reference_received(c, rank);
+    bool joins = c->kind == TUTTI_OP_ALL_GATHER || c->kind == TUTTI_OP_GATHER || c->kind == TUTTI_OP_ALL_TO_ALL;
+    size_t n = joins ? 0 : reference_output(c, rank);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t v = c->kind == TUTTI_OP_BROADCAST ? reference_value(c, c->root, i)
+                     : c->kind == TUTTI_OP_SCATTER
+                         ? reference_value(c, c->root, reference_place(&sent, c->size, rank, i))
+                     : c->kind == TUTTI_OP_REDUCE_SCATTER
+                         ? reference_sum(c, reference_place(&sent, c->size, rank, i))
+                         : reference_sum(c, i);
+        reference_store(c->dtype, output, i, v);
+    }
+    if (!joins || reference_output(c, rank) == 0) {
+        return;
+    }
+    for (int r = 0; r < c->size; r++) {
+        const struct reference_joined theirs = reference_sent(c, r);
+        size_t part = reference_part(&received, r);
+        for (size_t i = 0; i < part; i++) {
+            size_t from = c->kind == TUTTI_OP_ALL_TO_ALL ? reference_place(&theirs, c->size, rank, i) : i;
+            reference_store(c->dtype, output, reference_place(&received, c->size, r, i), reference_value(c, r, from));
+        }
+    }
+}
+
+/* Whether, and at which element of the larger tensor, the smaller one lies in it. */
+static inline bool reference_alias(const struct reference_call *c, int rank, size_t *at)
+{
+    const struct reference_joined sent = reference_sent(c, rank);
+    const struct reference_joined received = reference_received(c, rank);
+    *at = 0;
+    switch (c->kind) {
+    case TUTTI_OP_BROADCAST:
+        return true;
+    case TUTTI_OP_ALL_REDUCE:
+        return c->in_place;
+    case TUTTI_OP_REDUCE:
+        return c->in_place && rank == c->root;
+    case TUTTI_OP_ALL_GATHER:
+        *at = reference_width(&received, rank);
+        return c->in_place && c->rows == 1;
+    case TUTTI_OP_GATHER:
+        *at = reference_width(&received, rank);
+        return c->in_place && c->rows == 1 && rank == c->root;
+    case TUTTI_OP_REDUCE_SCATTER:
+        *at = reference_width(&sent, rank);
+        return c->in_place && c->rows == 1;
+    case TUTTI_OP_SCATTER:
+        *at = reference_width(&sent, rank);
+        return c->in_place && c->rows == 1 && rank == c->root;
+    default:
+        return false;
+    }
+}
+
+/* ---- the tensors of one rank -------------------------------------------------------------------------------------------- */
+
+struct reference_tensors {
+    unsigned char *in;
+    unsigned char *out;
+    unsigned char *expected;
+    unsigned char *blocks[2]; /* the memory around in and out, guards included */
+    size_t bytes[2];
+    size_t in_bytes;
+    size_t out_bytes;
+};
+
+/* Bytes that blocks[i] takes at most, guards included. */
+static inline size_t reference_block(const struct reference_call *c, int rank)
+{
+    size_t most = reference_input(c, rank);
+    most = most > reference_output(c, rank) ? most : reference_output(c, rank);
+    return most * tutti_dtype_size(c->dtype) + 2 * GUARD;
+}
+
+/* Lays the tensors into two blocks of reference_block bytes, only the first of which is used in place; fills them. */
+static inline void reference_begin(const struct reference_call *c, int rank, unsigned char *blocks[2],
+                                   struct reference_tensors *t)
+{
+    size_t element = tutti_dtype_size(c->dtype);
+    size_t at;
+    *t = (struct reference_tensors){.in_bytes = reference_input(c, rank) * element,
+                                    .out_bytes = reference_output(c, rank) * element};
+    bool alias = reference_alias(c, rank, &at);
+    for (int i = 0; i < (alias ? 1 : 2); i++) {
+        t->blocks[i] = blocks[i];
+        t->bytes[i] = (i == 0 ? t->in_bytes : t->out_bytes) + 2 * GUARD;
+    }
+    if (alias && t->out_bytes > t->in_bytes) {
+        t->bytes[0] = t->out_bytes + 2 * GUARD;
+    }
+    for (int i = 0; i < 2 && t->blocks[i]; i++) {
+        memset(t->blocks[i], JUNK_BYTE, t->bytes[i]);
+        memset(t->blocks[i], GUARD_BYTE, GUARD);
+        memset(t->blocks[i] + t->bytes[i] - GUARD, GUARD_BYTE, GUARD);
+    }
+    t->in = t->blocks[0] + GUARD;
+    t->out = alias ? t->in : t->blocks[1] + GUARD;
+    if (alias) {
+        *(t->out_bytes > t->in_bytes ? &t->in : &t->out) += at * element;
+    }
+    reference_fill(c, rank, t->in);
+    t->expected = malloc(t->out_bytes + 1);
+    if (!t->expected) {
+        abort();
+    }
+    reference_result(c, rank, t->expected);
+}
+
+/* Says what is wrong; 1 if something is. */
+static inline int reference_end(const struct reference_call *c, int rank, struct reference_tensors *t,
+                                tutti_status status, const tutti_error *error)
+{
+    size_t wrong = 0;
+    for (; status == TUTTI_OK && wrong < t->out_bytes && t->out[wrong] == t->expected[wrong]; wrong++) {
+    }
+    bool touched = false;
+    for (int i = 0; i < 2 && t->blocks[i]; i++) {
+        for (size_t k = 0; k < GUARD; k++) {
+            touched |= t->blocks[i][k] != GUARD_BYTE || t->blocks[i][t->bytes[i] - 1 - k] != GUARD_BYTE;
+        }
+    }
+    for (size_t i = 0; t->blocks[1] && i < reference_input(c, rank); i++) {
+        unsigned char was[4];
+        size_t element = tutti_dtype_size(c->dtype);
+        reference_store(c->dtype, was, 0, reference_value(c, rank, i));
+        touched |= memcmp(was, t->in + i * element, element) != 0;
+    }
+    free(t->expected);
+    if (status == TUTTI_OK && wrong == t->out_bytes && !touched) {
+        return 0;
+    }
+    fprintf(stderr, "rank %d of %d: %s of %zu rows of %zu %s%s%s, root %d, seed %u: %s, byte %zu of %zu%s\n", rank,
+            c->size, tutti_operation_name(c->kind), c->rows, c->count, tutti_dtype_name(c->dtype),
+            c->uneven ? " uneven" : "", c->in_place ? " in place" : "", c->root, c->seed,
+            status == TUTTI_OK ? "wrong" : error->message, wrong, t->out_bytes,
+            touched ? "; touched what is not the output" : "");
+    return 1;
+}
+
+#endif

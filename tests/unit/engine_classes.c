@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-test: timeout=240 */
+/*
+ * Every collective at the boundaries of every class: one element less, exactly, and one more than what fits the arrival
+ * line, packets, the one-shot class, a window, a whole stage; in place and not, with every root, with parts in rows and
+ * parts of different length. The results are compared with a reference that knows no classes.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "unit/engine_calls.h"
+
+#define WINDOW 16384u /* gives a stage of 128 KiB */
+
+static const tutti_operation kinds[] = {TUTTI_OP_ALL_REDUCE, TUTTI_OP_REDUCE,         TUTTI_OP_BROADCAST,
+                                        TUTTI_OP_ALL_GATHER, TUTTI_OP_GATHER,         TUTTI_OP_SCATTER,
+                                        TUTTI_OP_ALL_TO_ALL, TUTTI_OP_REDUCE_SCATTER, TUTTI_OP_BARRIER};
+#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
+
+static const tutti_dtype dtypes[] = {TUTTI_F32, TUTTI_I8, TUTTI_BF16};
+
+/* Bytes of a whole tensor around which a class ends, by any of the measures that classes go by. */
+static size_t boundaries(const struct tti_engine *e, size_t *bytes)
+{
+    const size_t all[] = {0,
+                          1,
+                          36,
+                          TTI_PAYLOAD,
+                          (size_t)e->tuning.packets,
+                          TTI_INLINE_MOST,
+                          (size_t)e->tuning.one_shot,
+                          (size_t)e->tuning.window / (size_t)e->size,
+                          (size_t)e->tuning.window,
+                          (size_t)e->layout.stage,
+                          (size_t)e->layout.stage * 2 + e->tuning.window / 2};
+    memcpy(bytes, all, sizeof(all));
+    return sizeof(all) / sizeof(all[0]);
+}
+
+static bool has_variable_form(tutti_operation kind)
+{
+    return kind == TUTTI_OP_ALL_GATHER || kind == TUTTI_OP_REDUCE_SCATTER || kind == TUTTI_OP_ALL_TO_ALL;
+}
+
+/* One tensor size, one operation: dtypes and forms take turns, so that all pairs come about without all combinations. */
+static int around(struct tti_engine *e, tutti_operation kind, size_t bytes, int turn)
+{
+    int failures = 0;
+    tutti_dtype dtype = dtypes[turn % 3];
+    size_t element = tutti_dtype_size(dtype);
+    for (size_t more = 0; more < 3; more++) { /* one element less, exactly, one more */
+        size_t count = bytes / element + more;
+        if (count == 0) {
+            continue;
+        }
+        struct reference_call c = {.kind = kind,
+                                   .dtype = dtype,
+                                   .size = e->size,
+                                   .root = (turn + (int)more) % e->size,
+                                   .rows = 1,
+                                   .count = count - 1,
+                                   .seed = (uint32_t)turn * 4 + (uint32_t)more};
+        for (int form = 0; form < 4; form++) {
+            c.in_place = form == 1;
+            c.rows = form == 2 ? 3 : 1;
+            c.uneven = form == 3;
+            if ((form == 3 && !has_variable_form(kind)) ||
+                (form == 2 && !sends_joined(kind) && !receives_joined(kind))) {
+                continue;
+            }
+            failures += run_call(e, 0, &c, NULL);
+        }
+    }
+    return failures;
+}
+
+static int all_boundaries(struct cluster *c, int rank)
+{
+    struct tti_engine *e = c->engines[rank];
+    size_t bytes[16];
+    size_t n = boundaries(e, bytes);
+    int failures = 0;
+    int turn = 0;
+    for (size_t k = 0; k < KINDS; k++) {
+        bool joined = sends_joined(kinds[k]) || receives_joined(kinds[k]);
+        for (size_t i = 0; i < n; i++) {
+            failures += around(e, kinds[k], bytes[i], turn++);
+            if (joined) { /* the limit may be that of all parts together */
+                failures += around(e, kinds[k], bytes[i] / (size_t)e->size, turn++);
+            }
+        }
+    }
+    return failures;
+}
+
+static void run_all(int packets, int one_shot, bool direct)
+{
+    static const int sizes[] = {2, 3, 5};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        struct cluster c;
+        assert_int_equal(cluster_open(&c, sizes[i], 1, WINDOW, (struct waiting){1000, 20000, 0}), 0);
+        for (int r = 0; r < sizes[i]; r++) {
+            struct tti_engine *e = c.engines[r];
+            e->direct = direct;
+            e->tuning.one_shot = one_shot >= 0 ? (uint64_t)one_shot : e->tuning.one_shot;
+            if (packets >= 0) {
+                e->tuning.packets = (uint64_t)packets;
+                free(e->lanes[0].unpacked);
+                e->lanes[0].unpacked = calloc((size_t)e->size, TTI_INLINE_MOST);
+            }
+        }
+        assert_int_equal(cluster_run(&c, all_boundaries), 0);
+        cluster_close(&c);
+    }
+}
+
+static void staged(void **state)
+{
+    (void)state;
+    run_all(-1, -1, false);
+}
+
+static void staged_with_all_packets(void **state)
+{
+    (void)state;
+    run_all(TTI_INLINE_MOST, 4096, false);
+}
+
+static void staged_without_packets_and_one_shot(void **state)
+{
+    (void)state;
+    run_all(0, 0, false);
+}
+
+static void zero_copy(void **state)
+{
+    (void)state;
+    run_all(-1, -1, true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(staged),
+        cmocka_unit_test(staged_with_all_packets),
+        cmocka_unit_test(staged_without_packets_and_one_shot),
+        cmocka_unit_test(zero_copy),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
