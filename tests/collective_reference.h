@@ -104,6 +104,8 @@ static inline size_t reference_input(const struct reference_call *c, int rank)
         return c->rows * c->count;
     case TUTTI_OP_BROADCAST:
         return rank == c->root ? c->rows * c->count : 0;
+    case TUTTI_OP_BARRIER:
+        return 0;
     case TUTTI_OP_ALL_GATHER:
     case TUTTI_OP_GATHER:
         return reference_part(&received, rank);
@@ -120,6 +122,8 @@ static inline size_t reference_output(const struct reference_call *c, int rank)
     const struct reference_joined sent = reference_sent(c, rank);
     const struct reference_joined received = reference_received(c, rank);
     switch (c->kind) {
+    case TUTTI_OP_BARRIER:
+        return 0;
     case TUTTI_OP_REDUCE:
         return rank == c->root ? c->rows * c->count : 0;
     case TUTTI_OP_GATHER:
@@ -191,9 +195,8 @@ static inline void reference_result(const struct reference_call *c, int rank, un
         uint32_t v = c->kind == TUTTI_OP_BROADCAST ? reference_value(c, c->root, i)
                      : c->kind == TUTTI_OP_SCATTER
                          ? reference_value(c, c->root, reference_place(&sent, c->size, rank, i))
-                     : c->kind == TUTTI_OP_REDUCE_SCATTER
-                         ? reference_sum(c, reference_place(&sent, c->size, rank, i))
-                         : reference_sum(c, i);
+                     : c->kind == TUTTI_OP_REDUCE_SCATTER ? reference_sum(c, reference_place(&sent, c->size, rank, i))
+                                                          : reference_sum(c, i);
         reference_store(c->dtype, output, i, v);
     }
     if (!joins || reference_output(c, rank) == 0) {

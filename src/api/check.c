@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "core/batch.h"
@@ -243,6 +244,29 @@ static inline bool view_vector(const struct tti_checker *k, const DLTensor *t, c
     return true;
 }
 
+/* A vector that differs from one that has passed in its memory only. */
+static inline bool view_alike(const DLTensor *t, const char *name, const struct tti_view *like, struct tti_view *v)
+{
+    if (!t || t->ndim != 1 || like->ndim != 1 || !like->compact || like->count == 0 || !t->shape ||
+        t->shape[0] != like->shape[0] || (t->strides && t->strides[0] != 1) ||
+        memcmp(&t->dtype, &like->tensor->dtype, sizeof(t->dtype)) != 0 ||
+        memcmp(&t->device, &like->tensor->device, sizeof(t->device)) != 0) {
+        return false;
+    }
+    const uintptr_t begin = (uintptr_t)t->data + t->byte_offset;
+    if (!t->data || begin < t->byte_offset || begin % like->element != 0 || begin + like->bytes < begin) {
+        return false;
+    }
+    *v = *like;
+    v->tensor = t;
+    v->name = name;
+    v->shape = t->shape;
+    v->data = (unsigned char *)begin;
+    v->begin = begin;
+    v->end = begin + like->bytes;
+    return true;
+}
+
 static tutti_status check_closely(const struct tti_checker *k, const DLTensor *tensor, const char *name,
                                   struct tti_view *view)
 {
@@ -291,6 +315,26 @@ tutti_status tti_check_tensor(const struct tti_checker *k, const DLTensor *tenso
     return view_vector(k, tensor, name, view) ? TUTTI_OK : check_closely(k, tensor, name, view);
 }
 
+tutti_status tti_check_pair(const struct tti_checker *k, const DLTensor *input, const DLTensor *output,
+                            struct tti_view *in, struct tti_view *out, bool *in_place)
+{
+    tutti_status status = tti_check_tensor(k, input, "input", in);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (output == input) {
+        *out = *in;
+        *in_place = true;
+        return TUTTI_OK;
+    }
+    if (!view_alike(output, "output", in, out) && ((status = tti_check_tensor(k, output, "output", out)) != TUTTI_OK ||
+                                                   (status = tti_check_same_shape(k, in, out)) != TUTTI_OK)) {
+        return status;
+    }
+    *in_place = in->data == out->data && tti_views_alias(in, out);
+    return *in_place ? TUTTI_OK : tti_check_in_place(k, in, out);
+}
+
 tutti_status tti_check_same_dtype(const struct tti_checker *k, const struct tti_view *a, const struct tti_view *b)
 {
     if (a->dtype == b->dtype) {
@@ -302,9 +346,6 @@ tutti_status tti_check_same_dtype(const struct tti_checker *k, const struct tti_
 
 tutti_status tti_check_same_shape(const struct tti_checker *k, const struct tti_view *a, const struct tti_view *b)
 {
-    if (a->dtype == b->dtype && a->ndim == 1 && b->ndim == 1 && a->shape[0] == b->shape[0]) {
-        return TUTTI_OK;
-    }
     tutti_status status = tti_check_same_dtype(k, a, b);
     if (status != TUTTI_OK) {
         return status;

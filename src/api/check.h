@@ -65,6 +65,10 @@ void *tti_collective_memory(const struct tti_checker *k, const struct tti_view *
 tutti_status tti_check_tensor(const struct tti_checker *k, const DLTensor *tensor, const char *name,
                               struct tti_view *view);
 
+/* Both tensors of an operation that keeps the shape: equal shapes, and no overlap but exact alias (in_place). */
+tutti_status tti_check_pair(const struct tti_checker *k, const DLTensor *input, const DLTensor *output,
+                            struct tti_view *in, struct tti_view *out, bool *in_place);
+
 tutti_status tti_check_same_dtype(const struct tti_checker *k, const struct tti_view *a, const struct tti_view *b);
 tutti_status tti_check_same_shape(const struct tti_checker *k, const struct tti_view *a, const struct tti_view *b);
 

@@ -18,24 +18,17 @@ void tutti_call_init(tutti_call *call)
 }
 
 static tutti_status check_reduction(const struct tti_checker *k, const DLTensor *input, const DLTensor *output,
-                                    tutti_reduce_op op, struct tti_view *in, struct tti_view *out)
+                                    tutti_reduce_op op, struct tti_view *in, struct tti_view *out, bool *in_place)
 {
-    tutti_status status;
-    if ((status = tti_check_tensor(k, input, "input", in)) != TUTTI_OK ||
-        (status = tti_check_tensor(k, output, "output", out)) != TUTTI_OK ||
-        (status = tti_check_same_shape(k, in, out)) != TUTTI_OK ||
-        (status = tti_check_reduce_op(k, op, in->dtype)) != TUTTI_OK) {
-        return status;
-    }
-    return tti_check_in_place(k, in, out);
+    tutti_status status = tti_check_pair(k, input, output, in, out, in_place);
+    return status == TUTTI_OK ? tti_check_reduce_op(k, op, in->dtype) : status;
 }
 
 /* A reduction whose two tensors have the same shape; out NULL: the result is not for this rank. */
 static void describe_reduction(const struct tti_checker *k, const struct tti_view *in, const struct tti_view *out,
-                               tutti_reduce_op redop, int32_t root)
+                               bool in_place, tutti_reduce_op redop, int32_t root)
 {
     tutti_op *op = &k->task->op;
-    bool in_place = out && tti_views_alias(in, out);
     *op = (tutti_op){.dtype = in->dtype, .redop = redop, .root = root, .count = in->count};
     op->src = tti_collective_memory(k, in, in_place ? TTI_PACK | TTI_UNPACK : TTI_PACK);
     if (in_place) {
@@ -51,9 +44,10 @@ static tutti_status all_reduce(const struct tti_checker *k, const DLTensor *inpu
 {
     struct tti_view in;
     struct tti_view out;
-    tutti_status status = check_reduction(k, input, output, redop, &in, &out);
+    bool in_place;
+    tutti_status status = check_reduction(k, input, output, redop, &in, &out, &in_place);
     if (status == TUTTI_OK) {
-        describe_reduction(k, &in, &out, redop, 0);
+        describe_reduction(k, &in, &out, in_place, redop, 0);
     }
     return status;
 }
@@ -81,14 +75,15 @@ static tutti_status reduce(const struct tti_checker *k, const DLTensor *input, c
     struct tti_view in;
     struct tti_view out;
     bool on_root = k->c->rank == root;
+    bool in_place = false;
     tutti_status status = tti_check_root(k, root);
     if (status == TUTTI_OK && on_root) {
-        status = check_reduction(k, input, output, redop, &in, &out);
+        status = check_reduction(k, input, output, redop, &in, &out, &in_place);
     } else if (status == TUTTI_OK && (status = tti_check_tensor(k, input, "input", &in)) == TUTTI_OK) {
         status = tti_check_reduce_op(k, redop, in.dtype);
     }
     if (status == TUTTI_OK) {
-        describe_reduction(k, &in, on_root ? &out : NULL, redop, root);
+        describe_reduction(k, &in, on_root ? &out : NULL, in_place, redop, root);
     }
     return status;
 }

@@ -78,10 +78,18 @@ static tutti_status read_options(struct tti_call *c, const tutti_call *options)
     return TUTTI_OK;
 }
 
+/* What stands for NULL, or a field of 0. */
+static void fill_options(struct tti_call *c)
+{
+    tutti_call *o = &c->options;
+    o->timeout_ms = o->timeout_ms == 0 ? c->group->timeout_ms : o->timeout_ms;
+    o->scale = o->scale == 0 ? 1 : o->scale;
+}
+
 static tutti_status check_options(struct tti_call *c)
 {
     const struct tti_group *g = c->group;
-    tutti_call *o = &c->options;
+    const tutti_call *o = &c->options;
     if ((o->flags & ~(uint32_t)TUTTI_CANCELLABLE) != 0) {
         return tti_error_set(c->error, TUTTI_INVALID_ARGUMENT, "%s: call.flags 0x%x has bits that are not defined",
                              tutti_operation_name(c->operation), o->flags);
@@ -104,12 +112,10 @@ static tutti_status check_options(struct tti_call *c)
         return tti_error_set(c->error, TUTTI_INVALID_ARGUMENT, "%s: call.stream is set, but the group works on the CPU",
                              tutti_operation_name(c->operation));
     }
-    o->timeout_ms = o->timeout_ms == 0 ? g->timeout_ms : o->timeout_ms;
-    o->scale = o->scale == 0 ? 1 : o->scale;
     return TUTTI_OK;
 }
 
-static tutti_status begin(struct tti_call *c, tutti_group *handle)
+static tutti_status begin(struct tti_call *c, tutti_group *handle, bool has_options)
 {
     tutti_status why = TUTTI_OK;
     c->sequence = 0;
@@ -120,7 +126,8 @@ static tutti_status begin(struct tti_call *c, tutti_group *handle)
     c->rank = c->group->rank;
     c->group_size = c->group->size;
     c->device = c->group->device;
-    tutti_status status = check_options(c);
+    tutti_status status = has_options ? check_options(c) : TUTTI_OK;
+    fill_options(c);
     if (status == TUTTI_OK && !c->async && tti_in_callback(c->group)) {
         status = tti_error_set(c->error, TUTTI_WOULD_DEADLOCK, "%s: called from a callback of the same group",
                                tutti_operation_name(c->operation));
@@ -143,7 +150,7 @@ tutti_status tti_call_begin(struct tti_call *c, tutti_group *group, tutti_operat
     if (status == TUTTI_OK && c->options.error) {
         c->error = c->options.error;
     }
-    return status == TUTTI_OK ? begin(c, group) : status;
+    return status == TUTTI_OK ? begin(c, group, options != NULL) : status;
 }
 
 tutti_status tti_call_begin_plain(struct tti_call *c, tutti_group *group, tutti_operation operation, tutti_error *error)
@@ -155,7 +162,7 @@ tutti_status tti_call_begin_plain(struct tti_call *c, tutti_group *group, tutti_
     c->options.size = sizeof(c->options);
     c->options.error = error;
     c->error = error ? error : &c->own_error;
-    return begin(c, group);
+    return begin(c, group, false);
 }
 
 tutti_status tti_call_run_p2p(struct tti_call *c, tutti_op *const *ops, size_t count)

@@ -55,6 +55,7 @@ static tutti_status lanes_create(struct tti_engine *e, tutti_error *error)
         struct tti_lane *lane = &e->lanes[i];
         lane->engine = e;
         lane->index = i;
+        lane->controls = calloc((size_t)e->size, sizeof(*lane->controls));
         lane->sources = calloc((size_t)e->size, sizeof(*lane->sources));
         lane->scales = calloc((size_t)e->size, sizeof(*lane->scales));
         lane->starts = calloc((size_t)e->size, sizeof(*lane->starts));
@@ -62,18 +63,28 @@ static tutti_status lanes_create(struct tti_engine *e, tutti_error *error)
         lane->inputs = calloc((size_t)e->size, sizeof(*lane->inputs));
         lane->outputs = calloc((size_t)e->size, sizeof(*lane->outputs));
         lane->unpacked = e->tuning.packets > TTI_PAYLOAD ? calloc((size_t)e->size, TTI_INLINE_MOST) : NULL;
-        if ((!lane->unpacked && e->tuning.packets > TTI_PAYLOAD) || !lane->sources || !lane->scales || !lane->starts ||
-            !lane->populated || !lane->inputs || !lane->outputs) {
+        if ((!lane->unpacked && e->tuning.packets > TTI_PAYLOAD) || !lane->controls || !lane->sources ||
+            !lane->scales || !lane->starts || !lane->populated || !lane->inputs || !lane->outputs) {
             return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for the lanes of a group of %d ranks", e->size);
         }
     }
     return e->lanes ? TUTTI_OK : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %d lanes", e->layout.lanes);
 }
 
+static void find_controls(struct tti_engine *e)
+{
+    for (int i = 0; i < e->layout.lanes; i++) {
+        for (int r = 0; r < e->size; r++) {
+            e->lanes[i].controls[r] = e->segments[r] + e->layout.lane + (size_t)i * sizeof(struct tti_lane_control);
+        }
+    }
+}
+
 static void engine_free(struct tti_engine *e)
 {
     tti_p2p_destroy(e);
     for (int i = 0; e->lanes && i < e->layout.lanes; i++) {
+        free(e->lanes[i].controls);
         free(e->lanes[i].sources);
         free(e->lanes[i].scales);
         free(e->lanes[i].starts);
@@ -114,6 +125,7 @@ tutti_status tti_engine_create(const struct tti_engine_options *options, struct 
                                       : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %d segments", e->size);
     if (status == TUTTI_OK) {
         memcpy(e->segments, options->segments, (size_t)e->size * sizeof(*e->segments));
+        find_controls(e);
         status = tti_p2p_create(e, error);
     }
     if (status != TUTTI_OK) {
@@ -277,8 +289,14 @@ tutti_status tti_engine_run(struct tti_engine *e, tutti_op *op, tutti_error *err
     if (op->failed != TUTTI_OK) {
         return end_call(lane, run_failed(lane, op));
     }
-    tti_expose(lane, op);
+    lane->exposed = false;
+    if (lane->class == TTI_CLASS_LARGE) {
+        tti_expose(lane, op);
+    }
     status = run(lane, op);
+    if (__builtin_expect(status == TUTTI_OK, 1)) {
+        return end_call(lane, status);
+    }
     if (status != TUTTI_OK && status != TUTTI_MISMATCH && lane->exposed) {
         tti_ring_alarm(e); /* whoever failed first may not have come to it yet */
         tti_await_intents(lane);

@@ -45,14 +45,15 @@ enum tti_class {
 struct tti_lane {
     struct tti_engine *engine;
     int index;
-    uint32_t digest;      /* rolling, over the descriptors of all earlier calls */
-    uint32_t alarm_seen;  /* value of the alarm word when it was last looked into */
-    enum tti_class class; /* of this call */
-    bool exposed;         /* what others need of this rank's tensors they can reach where it lies */
-    bool announces;       /* this call has to end by announcing TTI_PHASE_FINAL */
-    bool arriving;        /* only its arrival is wanted now: the first wait returns BUSY */
-    bool arrived;         /* that has been done: its arrival is there already */
-    unsigned spin_polls;  /* how the current call waits, see tti_wait_begin */
+    unsigned char **controls; /* size entries: each rank's tti_lane_control of this lane */
+    uint32_t digest;          /* rolling, over the descriptors of all earlier calls */
+    uint32_t alarm_seen;      /* value of the alarm word when it was last looked into */
+    enum tti_class class;     /* of this call */
+    bool exposed;             /* what others need of this rank's tensors they can reach where it lies */
+    bool announces;           /* this call has to end by announcing TTI_PHASE_FINAL */
+    bool arriving;            /* only its arrival is wanted now: the first wait returns BUSY */
+    bool arrived;             /* that has been done: its arrival is there already */
+    unsigned spin_polls;      /* how the current call waits, see tti_wait_begin */
     int64_t yield_ns;
     uint64_t call;   /* number of the current call, from 1 */
     uint64_t credit; /* every peer has arrived at this call */
@@ -118,16 +119,12 @@ static inline struct tti_fault *tti_fault_of(const struct tti_engine *e, int ran
 
 static inline struct tti_arrival *tti_arrival_of(const struct tti_lane *lane, int rank, uint64_t call)
 {
-    const struct tti_engine *e = lane->engine;
-    unsigned char *control = e->segments[rank] + e->layout.lane + (size_t)lane->index * sizeof(struct tti_lane_control);
-    return (struct tti_arrival *)(control + (((size_t)call + (size_t)rank) % TTI_RING) * TTI_LINE);
+    return (struct tti_arrival *)(lane->controls[rank] + (((size_t)call + (size_t)rank) % TTI_RING) * TTI_LINE);
 }
 
 static inline struct tti_progress *tti_progress_of(const struct tti_lane *lane, int rank)
 {
-    const struct tti_engine *e = lane->engine;
-    unsigned char *control = e->segments[rank] + e->layout.lane + (size_t)lane->index * sizeof(struct tti_lane_control);
-    unsigned char *page = control + offsetof(struct tti_lane_control, progress);
+    unsigned char *page = lane->controls[rank] + offsetof(struct tti_lane_control, progress);
     return (struct tti_progress *)(page + ((size_t)rank * TTI_LINE) % TTI_PAGE);
 }
 

@@ -12,10 +12,9 @@
 
 static struct tti_packet *packets_of(const struct tti_lane *lane, int rank)
 {
-    const struct tti_engine *e = lane->engine;
-    unsigned char *control = e->segments[rank] + e->layout.lane + (size_t)lane->index * sizeof(struct tti_lane_control);
     size_t slot = ((size_t)lane->call + (size_t)rank) % TTI_RING;
-    return (struct tti_packet *)(control + offsetof(struct tti_lane_control, packets)) + slot * TTI_PACKETS;
+    return (struct tti_packet *)(lane->controls[rank] + offsetof(struct tti_lane_control, packets)) +
+           slot * TTI_PACKETS;
 }
 
 void tti_packets_write(struct tti_lane *lane, const void *data, size_t bytes)
