@@ -31,20 +31,13 @@ struct reference_call {
     uint32_t seed;
 };
 
-/* A joined tensor: part r has counts[r] elements in each row. */
+/* A joined tensor: part r has counts[r] elements in each row of `width`, behind before[r] others. */
 struct reference_joined {
     size_t rows;
+    size_t width;
     int64_t counts[REFERENCE_RANKS];
+    size_t before[REFERENCE_RANKS];
 };
-
-static inline size_t reference_width(const struct reference_joined *j, int parts)
-{
-    size_t width = 0;
-    for (int r = 0; r < parts; r++) {
-        width += (size_t)j->counts[r];
-    }
-    return width;
-}
 
 static inline size_t reference_part(const struct reference_joined *j, int r)
 {
@@ -52,10 +45,10 @@ static inline size_t reference_part(const struct reference_joined *j, int r)
 }
 
 /* Where element i of part r lies. */
-static inline size_t reference_place(const struct reference_joined *j, int parts, int r, size_t i)
+static inline size_t reference_place(const struct reference_joined *j, int r, size_t i)
 {
     size_t own = (size_t)j->counts[r];
-    return i / own * reference_width(j, parts) + reference_width(j, r) + i % own;
+    return j->rows == 1 ? j->before[r] + i : i / own * j->width + j->before[r] + i % own;
 }
 
 /* Some parts are empty. */
@@ -66,13 +59,20 @@ static inline int64_t reference_uneven(const struct reference_call *c, int from,
     return (int64_t)(c->count * step / n);
 }
 
+static inline void reference_append(struct reference_joined *j, int r, int64_t count)
+{
+    j->counts[r] = count;
+    j->before[r] = j->width;
+    j->width += (size_t)count;
+}
+
 /* How `rank` sees the joined tensor: its input in all_to_all, scatter and reduce_scatter. */
 static inline struct reference_joined reference_sent(const struct reference_call *c, int rank)
 {
     struct reference_joined j = {.rows = c->rows};
+    int from = c->kind == TUTTI_OP_ALL_TO_ALL ? rank : 0;
     for (int r = 0; r < c->size; r++) {
-        int from = c->kind == TUTTI_OP_ALL_TO_ALL ? rank : 0;
-        j.counts[r] = c->uneven ? reference_uneven(c, from, r) : (int64_t)c->count;
+        reference_append(&j, r, c->uneven ? reference_uneven(c, from, r) : (int64_t)c->count);
     }
     return j;
 }
@@ -81,9 +81,9 @@ static inline struct reference_joined reference_sent(const struct reference_call
 static inline struct reference_joined reference_received(const struct reference_call *c, int rank)
 {
     struct reference_joined j = {.rows = c->rows};
+    int to = c->kind == TUTTI_OP_ALL_TO_ALL ? rank : 0;
     for (int r = 0; r < c->size; r++) {
-        int to = c->kind == TUTTI_OP_ALL_TO_ALL ? rank : 0;
-        j.counts[r] = c->uneven ? reference_uneven(c, r, to) : (int64_t)c->count;
+        reference_append(&j, r, c->uneven ? reference_uneven(c, r, to) : (int64_t)c->count);
     }
     return j;
 }
@@ -110,9 +110,9 @@ static inline size_t reference_input(const struct reference_call *c, int rank)
     case TUTTI_OP_GATHER:
         return reference_part(&received, rank);
     case TUTTI_OP_SCATTER:
-        return rank == c->root ? c->rows * reference_width(&sent, c->size) : 0;
+        return rank == c->root ? c->rows * sent.width : 0;
     default:
-        return c->rows * reference_width(&sent, c->size);
+        return c->rows * sent.width;
     }
 }
 
@@ -127,13 +127,13 @@ static inline size_t reference_output(const struct reference_call *c, int rank)
     case TUTTI_OP_REDUCE:
         return rank == c->root ? c->rows * c->count : 0;
     case TUTTI_OP_GATHER:
-        return rank == c->root ? c->rows * reference_width(&received, c->size) : 0;
+        return rank == c->root ? c->rows * received.width : 0;
     case TUTTI_OP_SCATTER:
     case TUTTI_OP_REDUCE_SCATTER:
         return reference_part(&sent, rank);
     case TUTTI_OP_ALL_GATHER:
     case TUTTI_OP_ALL_TO_ALL:
-        return c->rows * reference_width(&received, c->size);
+        return c->rows * received.width;
     default:
         return c->rows * c->count;
     }
@@ -142,9 +142,9 @@ static inline size_t reference_output(const struct reference_call *c, int rank)
 /* Element i of a rank's input. */
 static inline uint32_t reference_value(const struct reference_call *c, int rank, size_t i)
 {
-    uint64_t h = ((uint64_t)c->seed << 32 | (uint32_t)rank) * UINT64_C(0x9e3779b97f4a7c15) + i;
-    h = (h ^ h >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    uint32_t v = (uint32_t)(h >> 33);
+    uint32_t h = (uint32_t)i * 0x9e3779b1u + (c->seed * 31 + (uint32_t)rank) * 0x85ebca77u;
+    h = (h ^ h >> 15) * 0xc2b2ae3du;
+    uint32_t v = h >> 8;
     return c->dtype == TUTTI_F32 ? v % 4096 : c->dtype == TUTTI_BF16 ? v % 32 : v;
 }
 
@@ -192,10 +192,9 @@ static inline void reference_result(const struct reference_call *c, int rank, un
     bool joins = c->kind == TUTTI_OP_ALL_GATHER || c->kind == TUTTI_OP_GATHER || c->kind == TUTTI_OP_ALL_TO_ALL;
     size_t n = joins ? 0 : reference_output(c, rank);
     for (size_t i = 0; i < n; i++) {
-        uint32_t v = c->kind == TUTTI_OP_BROADCAST ? reference_value(c, c->root, i)
-                     : c->kind == TUTTI_OP_SCATTER
-                         ? reference_value(c, c->root, reference_place(&sent, c->size, rank, i))
-                     : c->kind == TUTTI_OP_REDUCE_SCATTER ? reference_sum(c, reference_place(&sent, c->size, rank, i))
+        uint32_t v = c->kind == TUTTI_OP_BROADCAST        ? reference_value(c, c->root, i)
+                     : c->kind == TUTTI_OP_SCATTER        ? reference_value(c, c->root, reference_place(&sent, rank, i))
+                     : c->kind == TUTTI_OP_REDUCE_SCATTER ? reference_sum(c, reference_place(&sent, rank, i))
                                                           : reference_sum(c, i);
         reference_store(c->dtype, output, i, v);
     }
@@ -206,8 +205,8 @@ static inline void reference_result(const struct reference_call *c, int rank, un
         const struct reference_joined theirs = reference_sent(c, r);
         size_t part = reference_part(&received, r);
         for (size_t i = 0; i < part; i++) {
-            size_t from = c->kind == TUTTI_OP_ALL_TO_ALL ? reference_place(&theirs, c->size, rank, i) : i;
-            reference_store(c->dtype, output, reference_place(&received, c->size, r, i), reference_value(c, r, from));
+            size_t from = c->kind == TUTTI_OP_ALL_TO_ALL ? reference_place(&theirs, rank, i) : i;
+            reference_store(c->dtype, output, reference_place(&received, r, i), reference_value(c, r, from));
         }
     }
 }
@@ -226,16 +225,16 @@ static inline bool reference_alias(const struct reference_call *c, int rank, siz
     case TUTTI_OP_REDUCE:
         return c->in_place && rank == c->root;
     case TUTTI_OP_ALL_GATHER:
-        *at = reference_width(&received, rank);
+        *at = received.before[rank];
         return c->in_place && c->rows == 1;
     case TUTTI_OP_GATHER:
-        *at = reference_width(&received, rank);
+        *at = received.before[rank];
         return c->in_place && c->rows == 1 && rank == c->root;
     case TUTTI_OP_REDUCE_SCATTER:
-        *at = reference_width(&sent, rank);
+        *at = sent.before[rank];
         return c->in_place && c->rows == 1;
     case TUTTI_OP_SCATTER:
-        *at = reference_width(&sent, rank);
+        *at = sent.before[rank];
         return c->in_place && c->rows == 1 && rank == c->root;
     default:
         return false;
@@ -309,9 +308,9 @@ static inline int reference_end(const struct reference_call *c, int rank, struct
             touched |= t->blocks[i][k] != GUARD_BYTE || t->blocks[i][t->bytes[i] - 1 - k] != GUARD_BYTE;
         }
     }
-    for (size_t i = 0; t->blocks[1] && i < reference_input(c, rank); i++) {
+    size_t element = tutti_dtype_size(c->dtype);
+    for (size_t i = 0; t->blocks[1] && i < t->in_bytes / element; i++) {
         unsigned char was[4];
-        size_t element = tutti_dtype_size(c->dtype);
         reference_store(c->dtype, was, 0, reference_value(c, rank, i));
         touched |= memcmp(was, t->in + i * element, element) != 0;
     }

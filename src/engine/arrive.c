@@ -133,7 +133,7 @@ tutti_status tti_arrive(struct tti_lane *lane, const void *payload, size_t bytes
     } else {
         tti_packets_write(lane, payload, bytes);
     }
-    tti_publish(e, lane->index, &line->sequence, lane->call);
+    tti_lane_publish(lane, &line->sequence, lane->call);
     lane->digest = digest_next(lane->digest, lane->descriptor);
     return TUTTI_OK;
 }
@@ -141,7 +141,7 @@ tutti_status tti_arrive(struct tti_lane *lane, const void *payload, size_t bytes
 tutti_status tti_arrive_staged(struct tti_lane *lane, uint32_t mark)
 {
     struct tti_attributes a = {.mark = mark,
-                               .start = (uint32_t)(lane->stage.first % lane->engine->layout.stage / 64),
+                               .start = (uint32_t)(tti_stage_place(lane) / 64),
                                .scale = lane->op->scale,
                                .input = lane->input,
                                .output = lane->output};
@@ -318,14 +318,8 @@ tutti_status tti_attributes_one(struct tti_lane *lane, int peer)
         lane->error->suspect = peer;
         return TUTTI_NO_MEMORY;
     }
-    lane->starts[peer] = (uint64_t)a.start * 64;
-    if (lane->starts[peer] + lane->stage.stride > lane->engine->layout.stage) { /* never trust what a peer wrote */
-        lane->starts[peer] = 0;
-    }
+    tti_stage_start(lane, peer, (uint64_t)a.start * 64);
     lane->scales[peer] = a.scale;
-    if (!lane->populated[peer]) {
-        tti_stage_populate(lane, peer);
-    }
     return tti_locate(lane, peer, a.input, a.output);
 }
 

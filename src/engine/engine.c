@@ -24,6 +24,7 @@ void tti_engine_segment_init(unsigned char *segment, const struct tti_layout *la
     h->lanes = (uint32_t)layout->lanes;
     h->pid = (uint32_t)getpid();
     h->stage = layout->stage;
+    h->far = layout->far;
     h->cpu_limit = tti_cpu_quota();
     static_assert(sizeof(h->cpus) == TTI_CPU_WORDS * sizeof(uint64_t), "one mask");
     tti_cpu_mask(h->cpus);
@@ -42,7 +43,8 @@ tutti_status tti_engine_segment_check(const unsigned char *segment, const struct
                              TTI_LAYOUT_ABI);
     }
     if (h->nonce != nonce || h->rank != (uint32_t)rank || h->size != (uint32_t)layout->size ||
-        h->lanes != (uint32_t)layout->lanes || h->stage != layout->stage || h->bytes != layout->segment_bytes) {
+        h->lanes != (uint32_t)layout->lanes || h->stage != layout->stage || h->far != layout->far ||
+        h->bytes != layout->segment_bytes) {
         return tti_error_set(error, TUTTI_PROTOCOL, "the segment of rank %d belongs to another group", rank);
     }
     return TUTTI_OK;
@@ -71,9 +73,10 @@ static tutti_status lanes_create(struct tti_engine *e, tutti_error *error)
     return e->lanes ? TUTTI_OK : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %d lanes", e->layout.lanes);
 }
 
-static void find_controls(struct tti_engine *e)
+static void find_memory(struct tti_engine *e)
 {
     for (int i = 0; i < e->layout.lanes; i++) {
+        tti_stage_prepare(&e->lanes[i]);
         for (int r = 0; r < e->size; r++) {
             e->lanes[i].controls[r] = e->segments[r] + e->layout.lane + (size_t)i * sizeof(struct tti_lane_control);
         }
@@ -125,7 +128,7 @@ tutti_status tti_engine_create(const struct tti_engine_options *options, struct 
                                       : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %d segments", e->size);
     if (status == TUTTI_OK) {
         memcpy(e->segments, options->segments, (size_t)e->size * sizeof(*e->segments));
-        find_controls(e);
+        find_memory(e);
         status = tti_p2p_create(e, error);
     }
     if (status != TUTTI_OK) {

@@ -23,8 +23,10 @@ struct tti_stamp {
 #define TTI_STAMPS 64u
 
 /* A rank's ring of bytes for what its peers shall read. Positions count bytes from the beginning of time, gaps included:
- * position % layout.stage is the place. */
+ * position % ring is the place. */
 struct tti_stage {
+    uint64_t base;   /* of the ring, in the lane's memory */
+    uint64_t ring;   /* its bytes */
     bool committed;  /* may be written */
     uint64_t head;   /* position of the first span of the next call, before it is made to fit */
     uint64_t freed;  /* everything before has been read by all */
@@ -55,18 +57,21 @@ struct tti_lane {
     bool arrived;             /* that has been done: its arrival is there already */
     unsigned spin_polls;      /* how the current call waits, see tti_wait_begin */
     int64_t yield_ns;
-    uint64_t call;   /* number of the current call, from 1 */
-    uint64_t credit; /* every peer has arrived at this call */
-    uint64_t moved;  /* bytes loaded and stored by copies and folds, so far */
-    struct tti_stage stage;
-    uint64_t input; /* names of the exposed tensors, or with threads their addresses; 0 = private */
+    uint64_t call;          /* number of the current call, from 1 */
+    uint64_t credit;        /* every peer has arrived at this call */
+    uint64_t moved;         /* bytes loaded and stored by copies and folds, so far */
+    struct tti_stage stage; /* the ring in use ... */
+    struct tti_stage spare; /* ... and the other one */
+    uint32_t publications;  /* of large calls */
+    double publish_ticks;   /* what it takes to change a line that another rank has read: a running average */
+    uint64_t input;         /* names of the exposed tensors, or with threads their addresses; 0 = private */
     uint64_t output;
-    unsigned char *unpacked; /* TTI_INLINE_MOST bytes for each rank; NULL if no call uses packets */
-    const void **sources;    /* size entries, for folds */
-    double *scales;          /* size entries */
-    uint64_t *starts;        /* size entries: place of each rank's span 0 in this call */
-    bool *populated;         /* size entries: this stage is mapped for reading */
-    unsigned char **inputs;  /* size entries: every rank's exposed tensors as this rank sees them, or NULL */
+    unsigned char *unpacked;  /* TTI_INLINE_MOST bytes for each rank; NULL if no call uses packets */
+    const void **sources;     /* size entries, for folds */
+    double *scales;           /* size entries */
+    uint64_t *starts;         /* size entries: place of each rank's span 0 in this call */
+    unsigned char *populated; /* size entries: which rings are mapped for reading, a bit for each */
+    unsigned char **inputs;   /* size entries: every rank's exposed tensors as this rank sees them, or NULL */
     unsigned char **outputs;
     /* the current call */
     uint64_t awaited_call; /* the arrivals it waits for: usually its own number; an earlier one while it needs credit */
@@ -93,6 +98,7 @@ struct tti_engine {
     tti_commit_function commit;
     tti_populate_function populate;
     void *commit_user;
+    double ticks_per_ns;
     unsigned spin_polls;       /* polls with a pause before yielding      */
     unsigned background_polls; /* the same beside the application's threads */
     int64_t yield_ns;          /* yielding before sleeping                */
@@ -150,6 +156,8 @@ _Atomic uint32_t *tti_alarm(const struct tti_engine *e);
 
 /* Stores a value that others may wait for, and wakes those who sleep on it. */
 void tti_publish(const struct tti_engine *e, int channel, _Atomic uint64_t *word, uint64_t value);
+/* The same in a collective; in large calls it also finds out how far away the readers are (lane->publish_ticks). */
+void tti_lane_publish(struct tti_lane *lane, _Atomic uint64_t *word, uint64_t value);
 
 /* Waits in a collective until *word >= target: spin, yield, sleep; deadline, alarm and departures are watched. */
 tutti_status tti_lane_wait_slow(struct tti_lane *lane, _Atomic uint64_t *word, uint64_t target, int publisher);
@@ -237,8 +245,16 @@ tutti_status tti_attributes_as_root(struct tti_lane *lane, bool others_wait);
  * this status as its mark. */
 tutti_status tti_stage_begin(struct tti_lane *lane, size_t stride);
 
-/* Once a peer and lane, before its stage is read. */
-void tti_stage_populate(struct tti_lane *lane, int peer);
+void tti_stage_prepare(struct tti_lane *lane);
+
+/* Takes the place of a peer's first span from its arrival: lane->starts. */
+void tti_stage_start(struct tti_lane *lane, int peer, uint64_t place);
+
+/* The place of this rank's own first span. */
+static inline uint64_t tti_stage_place(const struct tti_lane *lane)
+{
+    return lane->stage.base + lane->stage.first % lane->stage.ring;
+}
 
 /* tti_stage_begin for a rank that only reads. */
 void tti_stage_shape(struct tti_lane *lane, size_t stride);

@@ -5,9 +5,9 @@
  *
  *   segment   header page | fault page | lane controls | pair controls | lane 0 stage, ... | pair 0 rings, ...
  *   lane      control: arrival ring (32 lines of 128 bytes), on a page of its own a progress line, packets for each slot
- *             stage: a ring of bytes, from which each call takes what it needs (stage.c)
+ *             stage: two rings of bytes, from one of which each call takes what it needs (stage.c)
  *   pair      control: one line with what the owner has to say to one peer about messages
- *             rings: envelopes, data chunks
+ *             rings: slots, each of which holds a small message or names a piece of a larger one; a ring of bytes for those
  *   bell      alarm line | for each (publisher, channel) one line: a bit for each rank that sleeps on that publisher
  *
  * Lines of a ring start at rank * 128 mod 4096, so that scanning many ranks' segments, which start on page boundaries, does
@@ -27,12 +27,10 @@
 #define TTI_PAGE         4096u
 #define TTI_RING         32u /* arrival lines a lane; a power of two */
 #define TTI_PAYLOAD      100u
-#define TTI_ENVELOPES    16u /* envelopes in flight from one rank to another */
-#define TTI_ENVELOPE     256u
-#define TTI_CHUNKS       4u
-#define TTI_CHUNK        32768u
+#define TTI_SLOTS        256u /* records in flight from one rank to another; a power of two */
+#define TTI_SLOT_BODY    96u
 #define TTI_LAYOUT_MAGIC 0x69747475u /* "utti" */
-#define TTI_LAYOUT_ABI   2u
+#define TTI_LAYOUT_ABI   3u
 #define TTI_STAGE_SPANS  5u /* a stage holds at least so many of the largest spans that a call takes: see stage.c */
 
 /* One call of one rank. `sequence` is stored last and says that the rest is there. */
@@ -96,6 +94,7 @@ struct tti_segment_header {
     uint32_t lanes;
     uint32_t pid;
     uint64_t stage;
+    uint64_t far;
     uint32_t cpu_limit; /* whole CPUs that the cgroup grants, rounded up; 0 = no limit */
     uint32_t reserved;
     uint64_t cpus[16]; /* the owner's affinity mask */
@@ -103,54 +102,80 @@ struct tti_segment_header {
 };
 static_assert(sizeof(struct tti_segment_header) <= TTI_PAGE, "the header fits its page");
 
-/* What the owner tells one peer about messages in both directions. All counters are monotone. */
+/* What the owner tells one peer about messages, beside the records themselves. It changes seldom. */
 struct tti_pair_control {
-    _Atomic uint64_t activity; /* bumped after each change of the others: what the peer sleeps on */
-    _Atomic uint64_t posted;   /* envelopes that the owner has put into the ring                  */
-    _Atomic uint64_t taken;    /* envelopes of the peer that the owner has copied out             */
-    _Atomic uint64_t granted;  /* transfers that the owner has asked the peer for                 */
-    _Atomic uint64_t grant_id; /* envelope number of the newest of them                           */
-    _Atomic uint64_t sent;     /* chunks that the owner has put into the data ring                */
-    _Atomic uint64_t pulled;   /* chunks of the peer that the owner has copied out                */
-    unsigned char pad[TTI_LINE - 56];
+    _Atomic uint64_t activity; /* bumped after each change of the others: what the peer sleeps on  */
+    _Atomic uint64_t opened;   /* 1: the rings towards the peer are there                          */
+    _Atomic uint64_t taken;    /* records of the peer that the owner has used up, told from time to time */
+    _Atomic uint64_t granted;  /* the message, by its first record, whose rest the owner wants now */
+    unsigned char pad[TTI_LINE - 32];
 };
 static_assert(sizeof(struct tti_pair_control) == TTI_LINE, "one line");
 
-/* A message as announced; small ones carry their data behind the shape. */
-struct tti_envelope {
-    uint64_t number; /* from 1, in order of posting */
-    uint64_t bytes;
+/* A piece of a message. The first one of a message begins with the dimensions, unless there is just one. */
+struct tti_record {
+    uint64_t bytes; /* of the whole message */
+    uint32_t place; /* where the piece lies in the ring of bytes, or TTI_IN_SLOT */
+    uint32_t here;  /* bytes of the piece, dimensions included */
     int32_t tag;
     int16_t dtype;
     int8_t ndim;
-    int8_t eager;                          /* 1: the data follow */
-    unsigned char body[TTI_ENVELOPE - 24]; /* ndim int64 dimensions, then the data */
+    uint8_t kind; /* TTI_RECORD_* */
 };
-static_assert(sizeof(struct tti_envelope) == TTI_ENVELOPE, "an envelope is four cache lines");
+static_assert(sizeof(struct tti_record) == 24, "no padding");
+enum { TTI_RECORD_FIRST = 1, TTI_RECORD_NEXT = 2, TTI_RECORD_GRANTED = 3 };
+#define TTI_IN_SLOT UINT32_MAX
+
+/* Says itself that it is there: `number`, from 1, is stored last. */
+struct tti_slot {
+    _Atomic uint64_t number;
+    struct tti_record record;
+    unsigned char body[TTI_SLOT_BODY];
+};
+static_assert(sizeof(struct tti_slot) == TTI_LINE, "two cache lines, the data of the smallest messages in the first");
 
 struct tti_layout {
     int size;
     int lanes;
-    size_t stage;  /* bytes of a lane's stage */
-    size_t fault;  /* offsets in a segment */
-    size_t lane;   /* first lane control */
-    size_t pairs;  /* first pair control */
-    size_t stages; /* first lane's stage */
-    size_t rings;  /* first pair's rings */
+    size_t stage;      /* bytes of a lane's first ring */
+    size_t far;        /* and of its second one, which lies behind; 0 = there is none: see stage.c */
+    size_t fault;      /* offsets in a segment */
+    size_t lane;       /* first lane control */
+    size_t pairs;      /* first pair control */
+    size_t stages;     /* first lane's stage */
+    size_t rings;      /* first pair's rings */
+    size_t ring_bytes; /* of a pair's ring of bytes: a power of two */
     size_t ring_stride;
     size_t segment_bytes;
     size_t bell_bytes;
 };
 
-static inline struct tti_layout tti_layout_make(int size, int lanes, size_t stage)
+static inline size_t tti_whole_pages(size_t bytes)
 {
-    struct tti_layout l = {.size = size, .lanes = lanes, .stage = (stage + TTI_PAGE - 1) / TTI_PAGE * TTI_PAGE};
+    return (bytes + TTI_PAGE - 1) / TTI_PAGE * TTI_PAGE;
+}
+
+/* A ring larger than the second-level caches lets lines leave the reader's before they are written again (see stage.c); but
+ * there is one for each peer. */
+static inline size_t tti_pair_ring_bytes(int size)
+{
+    size_t bytes = (size_t)2 << 20;
+    while (bytes > 131072u && bytes * (size_t)(size - 1) > (size_t)4 << 20) {
+        bytes /= 2;
+    }
+    return bytes;
+}
+
+static inline struct tti_layout tti_layout_make(int size, int lanes, size_t stage, size_t far)
+{
+    struct tti_layout l = {.size = size, .lanes = lanes, .stage = tti_whole_pages(stage), .far = tti_whole_pages(far)};
     l.fault = TTI_PAGE;
     l.lane = 2 * TTI_PAGE;
     l.pairs = l.lane + (size_t)lanes * sizeof(struct tti_lane_control);
     l.stages = (l.pairs + (size_t)size * TTI_LINE + TTI_PAGE - 1) / TTI_PAGE * TTI_PAGE;
-    l.rings = l.stages + (size_t)lanes * l.stage;
-    l.ring_stride = TTI_ENVELOPES * TTI_ENVELOPE + TTI_CHUNKS * TTI_CHUNK;
+    l.rings = l.stages + (size_t)lanes * (l.stage + l.far);
+    l.ring_bytes = tti_pair_ring_bytes(size);
+    l.ring_stride = TTI_SLOTS * sizeof(struct tti_slot) + l.ring_bytes;
     l.segment_bytes = l.rings + (size_t)size * l.ring_stride;
     l.bell_bytes = (TTI_LINE + (size_t)size * (size_t)(lanes + 1) * TTI_LINE + TTI_PAGE - 1) / TTI_PAGE * TTI_PAGE;
     return l;

@@ -32,6 +32,7 @@ void tti_p2p_destroy(struct tti_engine *e)
             free(m);
             m = next;
         }
+        free(e->p2p->peers[r].ends);
     }
     while (e->p2p->idle) {
         struct tti_posting *next = e->p2p->idle->next_idle;
@@ -41,60 +42,6 @@ void tti_p2p_destroy(struct tti_engine *e)
     pthread_mutex_destroy(&e->p2p->lock);
     free(e->p2p->peers);
     free(e->p2p);
-}
-
-static void post(struct tti_engine *e, struct tti_request *r)
-{
-    struct tti_request **head = &e->p2p->recvs;
-    struct tti_request **tail = &e->p2p->recvs_tail;
-    if (r->op->kind == TUTTI_OP_SEND) {
-        head = &e->p2p->peers[r->op->root].sends;
-        tail = &e->p2p->peers[r->op->root].sends_tail;
-        r->bytes = r->op->count * tutti_dtype_size(r->op->dtype);
-    }
-    if (*tail) {
-        (*tail)->next = r;
-    } else {
-        *head = r;
-    }
-    *tail = r;
-}
-
-static void unlink_from(struct tti_request **head, struct tti_request **tail, const struct tti_request *r)
-{
-    struct tti_request *before = NULL;
-    for (struct tti_request **link = head; *link; before = *link, link = &(*link)->next) {
-        if (*link == r) {
-            *link = r->next;
-            if (*tail == r) {
-                *tail = before;
-            }
-            return;
-        }
-    }
-}
-
-/* Takes an unfinished request out of everything that points to it, before its memory goes. */
-void tti_p2p_withdraw(struct tti_engine *e, struct tti_request *r, tutti_status status)
-{
-    unlink_from(&e->p2p->recvs, &e->p2p->recvs_tail, r);
-    for (int peer = 0; peer < e->size; peer++) {
-        struct tti_peer *p = &e->p2p->peers[peer];
-        unlink_from(&p->sends, &p->sends_tail, r);
-        if (p->streaming == r) {
-            p->streaming = NULL;
-        }
-        for (struct tti_incoming *m = p->messages; m; m = m->next) {
-            if (m->request == r) {
-                m->request = NULL;
-            }
-        }
-        if (p->transfer && !p->transfer->request) {
-            p->transfer = NULL; /* half received: only after the group has failed, or the peer left */
-        }
-    }
-    r->status = status;
-    atomic_store_explicit(&r->done, true, memory_order_release);
 }
 
 /* OK, or why nothing can be posted any more. */
@@ -112,28 +59,39 @@ static tutti_status look_for_failure(struct tti_posting *p)
     return status;
 }
 
+/* Posts, and moves what can be moved at once. */
 static tutti_status begin(struct tti_posting *p, tutti_op *const *ops, int64_t timeout_ms)
 {
     struct tti_engine *e = p->e;
+    struct tti_p2p *p2p = e->p2p;
     p->timeout_ms = timeout_ms;
     p->started_ns = ops[0]->begun_ns;
     p->deadline_ns = p->started_ns != 0 ? tti_deadline_ns(p->started_ns, timeout_ms) : 0;
     p->over = false;
     p->status = TUTTI_OK;
-    for (size_t i = 0; i < p->count; i++) {
-        p->requests[i] = (struct tti_request){.op = ops[i]};
-    }
     tutti_status status = look_for_failure(p);
     if (status != TUTTI_OK) {
         return status;
     }
-    pthread_mutex_lock(&e->p2p->lock);
-    p->wakes_seen = atomic_load_explicit(&e->p2p->wakes, memory_order_relaxed);
+    pthread_mutex_lock(&p2p->lock);
+    uint32_t before = atomic_load_explicit(&p2p->completed, memory_order_relaxed);
+    p->wakes_seen = atomic_load_explicit(&p2p->wakes, memory_order_relaxed);
     for (size_t i = 0; i < p->count; i++) {
-        p->requests[i].op->sequence = ++e->p2p->sequence;
-        post(e, &p->requests[i]);
+        struct tti_request *r = &p->requests[i];
+        *r = (struct tti_request){.op = ops[i]};
+        r->op->sequence = ++p2p->sequence;
+        if (r->op->kind == TUTTI_OP_SEND) {
+            tti_p2p_post_send(e, r);
+        } else {
+            tti_p2p_post_recv(e, r);
+        }
     }
-    pthread_mutex_unlock(&e->p2p->lock);
+    tti_p2p_progress(e, false, p, &p->error, &status); /* whoever attends comes upon a failure again */
+    uint32_t after = atomic_load_explicit(&p2p->completed, memory_order_relaxed);
+    pthread_mutex_unlock(&p2p->lock);
+    if (after != before) {
+        tti_p2p_wake(e);
+    }
     return TUTTI_OK;
 }
 
@@ -142,6 +100,9 @@ static tutti_status first_failure(struct tti_posting *p)
 {
     for (size_t i = 0; i < p->count; i++) {
         const struct tti_request *r = &p->requests[i];
+        if (r->status == TUTTI_OK) {
+            continue;
+        }
         char what[96];
         tti_p2p_describe(r->op, what, sizeof(what));
         if (r->status == TUTTI_MISMATCH) {
@@ -155,10 +116,8 @@ static tutti_status first_failure(struct tti_posting *p)
             tti_error_set(&p->error, TUTTI_CANCELLED, "%s: cancelled by rank %d before it began", what, p->e->rank);
         } else if (r->status == TUTTI_PEER_LEFT) {
             tti_error_set(&p->error, TUTTI_PEER_LEFT, "%s: the other side has destroyed its group or ended", what);
-        } else if (r->status != TUTTI_OK) {
-            tti_error_set(&p->error, r->status, "%s: %s", what, tutti_status_string(r->status));
         } else {
-            continue;
+            tti_error_set(&p->error, r->status, "%s: %s", what, tutti_status_string(r->status));
         }
         p->error.suspect = r->came.size ? r->came.source : r->op->root;
         return r->status;
@@ -182,13 +141,16 @@ static tutti_status result(struct tti_posting *p, tutti_error *error)
 tutti_status tti_engine_run_p2p(struct tti_engine *e, tutti_op *const *ops, size_t count, int64_t timeout_ms,
                                 tutti_error *error)
 {
-    struct tti_posting p = {.e = e, .requests = p.few, .count = count};
+    struct tti_posting p; /* begin fills the rest, as far as it is used */
+    p.e = e;
+    p.requests = p.few;
+    p.count = count;
     if (count > TTI_POSTING_FEW && !(p.requests = malloc(count * sizeof(*p.requests)))) {
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a batch of %zu messages", count);
     }
     tutti_status status = begin(&p, ops, timeout_ms);
     if (status == TUTTI_OK) {
-        while (!tti_p2p_attend(&p, TTI_NEVER) && !tti_p2p_test(&p)) {
+        while (!tti_p2p_all_done(&p) && !tti_p2p_attend(&p, TTI_NEVER) && !tti_p2p_test(&p)) {
         }
         status = result(&p, error);
     } else {
@@ -270,10 +232,10 @@ void tti_engine_attend_p2p(struct tti_engine *e, void *batch, int64_t until_ns)
 
 void tti_engine_wake_p2p(struct tti_engine *e)
 {
-    /* release: pairs with the acquire of those who attend; `completed` is what they sleep on */
+    /* release: pairs with the acquire of those who attend; `completed` is what they sleep on, see tti_p2p_wake */
     atomic_fetch_add_explicit(&e->p2p->wakes, 1, memory_order_release);
-    atomic_fetch_add_explicit(&e->p2p->completed, 1, memory_order_release);
-    tti_wake_own(e, &e->p2p->completed);
+    atomic_fetch_add_explicit(&e->p2p->completed, 1, memory_order_seq_cst);
+    tti_p2p_wake(e);
 }
 
 int32_t tti_engine_cancel_p2p(struct tti_engine *e, void *batch)
@@ -293,8 +255,8 @@ int32_t tti_engine_cancel_p2p(struct tti_engine *e, void *batch)
     }
     pthread_mutex_unlock(&e->p2p->lock);
     if (!begun) { /* whoever attends to it looks again */
-        atomic_fetch_add_explicit(&e->p2p->completed, 1, memory_order_release);
-        tti_wake_own(e, &e->p2p->completed);
+        atomic_fetch_add_explicit(&e->p2p->completed, 1, memory_order_seq_cst);
+        tti_p2p_wake(e);
     }
     return !begun || before;
 }
@@ -315,7 +277,7 @@ tutti_status tti_engine_probe(struct tti_engine *e, int32_t peer, int32_t tag, i
     if (status != TUTTI_OK) {
         return status;
     }
-    if ((status = tti_p2p_move(e, error)) != TUTTI_OK) {
+    if ((status = tti_p2p_move(e, true, error)) != TUTTI_OK) {
         return status;
     }
     pthread_mutex_lock(&e->p2p->lock);

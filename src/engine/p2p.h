@@ -2,32 +2,42 @@
 /*
  * Messages between ranks, private to p2p*.c.
  *
- * For every ordered pair the sender's segment has a ring of envelopes and a ring of data chunks. A small message travels
- * inside its envelope. A large one is announced; the receiver matches it and grants the transfer (one at a time and pair);
- * the sender then streams chunks, the receiver copies them out. Each side writes only its own segment and bumps one
- * activity word per peer, on which that peer sleeps.
+ * For every ordered pair the sender's segment has a ring of slots and a ring of bytes. A record is a slot that says by its
+ * number that it is there: the first record of a message describes it. A piece of up to 96 bytes travels in the slot, a
+ * larger one in the ring of bytes, where the slot says. The reader tells what it has used up a quarter of a ring at a time,
+ * so a small message costs one hop of a line, and one exchange.
  *
- * Receivers copy envelopes out as soon as they look, into lists of unexpected messages, so that a full ring never keeps
- * a message with another tag from being seen. Cost of a small message: one line of hops; of a large one: 4n bytes (copied
- * in, copied out) and two more hops for the grant.
+ * The first TTI_EAGER bytes of a message are sent at once, and a message that has no more is sent then. The rest of a larger
+ * one is written when the receiver has granted it, which it does as soon as it has matched the message: usually long
+ * before the sender has come to it. One message of a pair is granted at a time.
+ *
+ * A piece for which a receive has been posted is copied from the ring to its tensor. Other pieces go to memory of their
+ * own as soon as somebody has to look behind them, so that no message keeps one with another tag from being seen. Cost of a
+ * large message: 4n bytes (copied in, copied out), and a hop for each chunk.
+ *
+ * Only peers are visited on which an open request depends; who waits for long looks at all of them from time to time, so
+ * that a full ring elsewhere does not keep others waiting for ever.
  */
 #ifndef TTI_ENGINE_P2P_H
 #define TTI_ENGINE_P2P_H
 
 #include "engine/internal.h"
 
+#define TTI_EAGER 32768u /* bytes of a message that are sent without being asked for            */
+#define TTI_CHUNK 16384u /* bytes of a piece; at most an eighth of the smallest ring: see p2p_send.c */
+
 /* One send or recv that this rank has posted; part of a posting. */
 struct tti_request {
     struct tti_request *next;
     tutti_op *op;
     tutti_status status;
-    _Atomic bool done;  /* release by whoever ends it, acquire by the thread that waits; then status is valid */
-    bool posted;        /* send: its envelope is out    */
-    uint64_t number;    /* send: of its envelope        */
-    uint64_t bytes;     /* of the message               */
-    uint64_t moved;     /* bytes copied so far          */
+    _Atomic bool done;  /* release by whoever ends it, acquire by the thread that waits; nobody touches it after that */
+    bool posted;        /* send: its first record is out */
     bool orphan;        /* its peer had left before the last round began */
-    tutti_message came; /* recv: what was matched     */
+    uint64_t number;    /* send: of that record     */
+    uint64_t bytes;     /* of the message           */
+    uint64_t moved;     /* send: bytes written so far */
+    tutti_message came; /* recv: what was matched; size 0 before */
 };
 
 #define TTI_POSTING_FEW 4
@@ -45,52 +55,65 @@ struct tti_posting {
     uint32_t wakes_seen;
     bool over; /* with this status, if it is not OK, and else each request's own */
     tutti_status status;
-    tutti_error error;
     struct tti_request few[TTI_POSTING_FEW];
+    tutti_error error; /* valid if the status is not OK */
 };
 
-/* A message that has arrived or been announced, and is not received yet. */
+/* A message of which something has arrived, and that is not received yet. */
 struct tti_incoming {
     struct tti_incoming *next;
-    uint64_t number;
+    uint64_t number; /* of its first record */
     uint64_t bytes;
-    int64_t order; /* of becoming known, over all peers: ANY_SOURCE takes the oldest */
+    uint64_t arrived;            /* of them: in the tensor of `request`, or in `data` */
+    int64_t order;               /* of becoming known, over all peers: ANY_SOURCE takes the oldest */
+    struct tti_request *request; /* the recv that has taken it and waits for the rest */
+    bool dropped;                /* that recv has gone: what still comes is for nobody */
     int32_t tag;
     tutti_dtype dtype;
     int32_t ndim;
-    bool eager;
-    struct tti_request *request; /* the recv that has taken it and waits for the transfer */
     int64_t shape[TUTTI_MAX_NDIM];
-    unsigned char data[TTI_ENVELOPE];
+    unsigned char data[];
 };
 
 struct tti_peer {
+    /* sending to it */
     struct tti_request *sends; /* in order of posting; removed when done */
     struct tti_request *sends_tail;
+    struct tti_request *staging;   /* the first of them whose eager part is not out */
+    struct tti_request *streaming; /* the one that the peer has granted */
+    uint64_t *ends;                /* position of the byte ring behind each record in flight; NULL: not opened yet */
+    uint64_t posted;               /* records */
+    uint64_t taken;                /* of them, as last seen in the peer's control */
+    uint64_t head;                 /* of the byte ring: positions count from the beginning of time, gaps included */
+    uint64_t grant_seen;
+    /* receiving from it */
+    uint32_t open_recvs;           /* that name it or have matched one of its messages, and are not done */
+    bool opened;                   /* its rings are there */
+    uint64_t read;                 /* records used up */
+    uint64_t told;                 /* of them, as published */
+    uint64_t untold;               /* bytes of the byte ring in those that are not, gaps included */
+    uint64_t behind;               /* place in the byte ring behind the newest piece */
     struct tti_incoming *messages; /* in order of sending */
     struct tti_incoming *messages_tail;
+    struct tti_incoming *arriving; /* the newest, if its eager part is not complete */
     struct tti_incoming *transfer; /* granted, being received */
-    bool committed;                /* the rings towards this peer may be written */
-    /* own counters towards the peer, as published */
-    uint64_t posted;
-    uint64_t taken;
-    uint64_t granted;
-    uint64_t sent;
-    uint64_t pulled;
-    uint64_t grants_seen;          /* of the peer's grants */
-    struct tti_request *streaming; /* the send that the peer has granted */
 };
 
 struct tti_p2p {
-    pthread_mutex_t lock;      /* everything below; never held while waiting */
-    struct tti_request *recvs; /* posted and not matched, in order of posting */
+    pthread_mutex_t lock;      /* everything below that is not atomic; never held while waiting */
+    struct tti_request *recvs; /* posted and not matched, in order of posting. None of them fits an unmatched message */
     struct tti_request *recvs_tail;
+    uint32_t open_any; /* those of them that take messages from anybody */
+    bool starved;      /* the last round would have sent more if there had been room */
     int64_t order;
     int64_t sequence;
-    _Atomic uint32_t alarm_clean; /* relaxed: the last value of the alarm word that meant no harm */
-    _Atomic uint32_t completed;   /* bumped when a request of another thread has ended: what that thread sleeps on */
-    _Atomic uint32_t wakes;       /* bumped to make those who attend return */
-    uint32_t worker_wakes_seen;   /* by tti_p2p_attend_any, which one thread calls; and what it saw of the rest */
+    uint64_t active[TTI_MAX_RANKS / 64]; /* peers on which an open request depends */
+    _Atomic uint32_t alarm_clean;        /* relaxed: the last value of the alarm word that meant no harm */
+    _Atomic uint32_t completed; /* bumped when a request has ended: what threads sleep on beside their peers' words */
+    _Atomic uint32_t sleepers;  /* threads that do */
+    _Atomic uint32_t tests;     /* relaxed: how often somebody has tested a posting */
+    _Atomic uint32_t wakes;     /* bumped to make those who attend return */
+    uint32_t worker_wakes_seen; /* by tti_p2p_attend_any, which one thread calls; and what it saw of the rest */
     uint32_t worker_alarm_seen;
     uint32_t worker_completed_seen;
     struct tti_posting *idle; /* for the next asynchronous messages */
@@ -108,45 +131,93 @@ static inline unsigned char *tti_rings(const struct tti_engine *e, int owner, in
     return e->segments[owner] + e->layout.rings + (size_t)peer * e->layout.ring_stride;
 }
 
-static inline struct tti_envelope *tti_envelope(const struct tti_engine *e, int owner, int peer, uint64_t number)
+/* Turned by rank, so that the slots that somebody looks at in many segments lie in different cache sets. */
+static inline struct tti_slot *tti_slot(const struct tti_engine *e, int owner, int peer, uint64_t number)
 {
-    return (struct tti_envelope *)(tti_rings(e, owner, peer) + (size_t)(number % TTI_ENVELOPES) * TTI_ENVELOPE);
+    return (struct tti_slot *)tti_rings(e, owner, peer) + (number + (uint64_t)owner) % TTI_SLOTS;
 }
 
-static inline unsigned char *tti_chunk(const struct tti_engine *e, int owner, int peer, uint64_t number)
+static inline unsigned char *tti_ring(const struct tti_engine *e, int owner, int peer)
 {
-    return tti_rings(e, owner, peer) + TTI_ENVELOPES * TTI_ENVELOPE + (size_t)(number % TTI_CHUNKS) * TTI_CHUNK;
+    return tti_rings(e, owner, peer) + TTI_SLOTS * sizeof(struct tti_slot);
+}
+
+static inline uint64_t tti_eager(uint64_t bytes)
+{
+    return bytes < TTI_EAGER ? bytes : TTI_EAGER;
+}
+
+/* Whom a request depends on; under the lock. A receive from anybody that has matched waits for that sender. */
+static inline int tti_p2p_peer_of(const struct tti_request *r)
+{
+    return r->came.size != 0 ? r->came.source : r->op->root;
+}
+
+static inline bool tti_p2p_is_done(const struct tti_request *r)
+{
+    /* acquire: pairs with tti_p2p_finish, which another thread's round may have called */
+    return atomic_load_explicit(&r->done, memory_order_acquire);
 }
 
 /* p2p_match.c, with the lock held */
 
-/* Copies new envelopes of a peer into its list. PEER_CORRUPT for impossible ones. */
-tutti_status tti_p2p_drain(struct tti_engine *e, int peer, tutti_error *error);
+/* The first posted receive that takes this message, out of the list; NULL if there is none. Receives that it does not fit
+ * fail on the way. */
+struct tti_request *tti_p2p_claim(struct tti_engine *e, int peer, const struct tti_incoming *m);
+/* Puts a receive into the list, or gives it a message that is there already. */
+void tti_p2p_post_recv(struct tti_engine *e, struct tti_request *r);
 /* The oldest unmatched message for (source, tag); NULL if there is none. *peer gets its sender. */
 struct tti_incoming *tti_p2p_find(struct tti_engine *e, int32_t source, int32_t tag, int *peer);
-/* Pairs posted receives with messages, in order; starts transfers. True if anything moved. */
-bool tti_p2p_match(struct tti_engine *e);
-/* Removes a message that has been received. */
-void tti_p2p_forget(struct tti_peer *p, struct tti_incoming *m);
+void tti_p2p_keep(struct tti_peer *p, struct tti_incoming *m);
+/* Ends a message all of whose bytes are there, if somebody has taken it. */
+void tti_p2p_conclude(struct tti_engine *e, int peer, struct tti_incoming *m);
 void tti_p2p_fill(const struct tti_incoming *m, int peer, tutti_message *message);
-void tti_p2p_finish(struct tti_p2p *p, struct tti_request *request, tutti_status status);
-
-/* p2p_move.c, with the lock held: one round over all peers. True if anything moved. */
-bool tti_p2p_progress(struct tti_engine *e, tutti_error *error, tutti_status *status);
-
-/* p2p.c: takes an unfinished request out of everything that points to it; with the lock held */
+/* Nobody may touch the request after this: no list holds it any more. */
+void tti_p2p_finish(struct tti_engine *e, struct tti_request *request, tutti_status status);
+/* Takes an unfinished request out of everything that points to it. */
 void tti_p2p_withdraw(struct tti_engine *e, struct tti_request *request, tutti_status status);
+void tti_p2p_unlink(struct tti_request **head, struct tti_request **tail, const struct tti_request *r);
+/* After requests of a peer have come or gone. */
+void tti_p2p_mark(struct tti_engine *e, int peer);
+
+/* p2p_send.c, with the lock held */
+
+void tti_p2p_post_send(struct tti_engine *e, struct tti_request *r);
+/* Writes what can be written now. True if anything moved. */
+bool tti_p2p_push(struct tti_engine *e, int peer);
+/* Whether the peer has told something since that lets more be written. */
+bool tti_p2p_can_push(const struct tti_engine *e, int peer);
+/* An unfinished send does not exist any more. */
+void tti_p2p_forget_send(struct tti_engine *e, struct tti_request *r);
+
+/* p2p_recv.c, with the lock held */
+
+/* Reads records of the peer while an open receive may want them, or (`drain`) all that are there; a bounded number in any
+ * case. True if anything moved; a failure means PEER_CORRUPT or NO_MEMORY, with the peer as the suspect. */
+bool tti_p2p_pull(struct tti_engine *e, int peer, bool drain, tutti_error *error, tutti_status *status);
+/* Asks for the rest of the next matched message, if there is one and none is being received. */
+void tti_p2p_grant(struct tti_engine *e, int peer);
 
 /* p2p_wait.c */
 
-/* Moves everybody's messages as far as they go. An error has failed the group. */
-tutti_status tti_p2p_move(struct tti_engine *e, tutti_error *error);
-/* The same, then looks whether the posting is over. */
+/* Visits peers until nothing moves, the posting is over (NULL: none), or a bound: those that open requests depend on, or
+ * (`all`) everybody, and then reads all that is there. With the lock held. */
+bool tti_p2p_progress(struct tti_engine *e, bool all, const struct tti_posting *p, tutti_error *error,
+                      tutti_status *status);
+/* The same, takes the lock. An error has failed the group. */
+tutti_status tti_p2p_move(struct tti_engine *e, bool all, tutti_error *error);
+/* Moves messages, then looks whether the posting is over. */
 bool tti_p2p_test(struct tti_posting *p);
 /* Waits until it is over: true; false at until_ns or when tti_engine_wake_p2p was called since the last test. */
 bool tti_p2p_attend(struct tti_posting *p, int64_t until_ns);
 /* Waits until any message may have moved. */
 void tti_p2p_attend_any(struct tti_engine *e, int64_t until_ns);
+/* Wakes the threads that sleep on `completed`, after it was bumped. */
+void tti_p2p_wake(struct tti_engine *e);
+bool tti_p2p_all_done(const struct tti_posting *p);
+/* A peer's ring cannot be read any more, by nobody here: fails the group. */
+tutti_status tti_p2p_give_up(struct tti_engine *e, tutti_error *error);
+
 /* "recv from rank 1, tag 7" */
 void tti_p2p_describe(const tutti_op *op, char *text, size_t capacity);
 

@@ -1,71 +1,187 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Waiting for messages: whoever waits runs rounds that move everybody's, watches deadline, failures and departures, and
- * sleeps when nothing moves. */
+/*
+ * Moving messages and waiting for them. Whoever waits runs rounds that move everybody's, then looks without a lock at the
+ * words that would say that there is more: the next slot of a peer that somebody receives from, the activity of one that
+ * somebody sends to. When nothing changes it watches deadline, failures and departures, yields, and sleeps on these words.
+ */
 #include "engine/p2p.h"
 
 #include <sched.h>
 #include <stdio.h>
 
-#define ROUNDS_PER_LOOK 64 /* rounds that moved something, for one look at the clock */
+#define ROUNDS           16 /* at most, under one hold of the lock                      */
+#define LOOKS_PER_WATCH  16 /* of these holds that moved something, for one look at the clock */
+#define YIELDS_PER_DRAIN 8
+#define TESTS_PER_DRAIN  16
 
 /* What a waiting thread looks at. */
 struct vigil {
     struct tti_engine *e;
     struct tti_posting *p; /* NULL: any message */
-    struct tti_awaited awaited[TTI_MAX_RANKS];
-    uint64_t seen[TTI_MAX_RANKS];
-    int peers;
+    bool ready;            /* there is more to be moved already */
+    int count;
     uint32_t completed_seen;
+    uint32_t yields;
     int64_t yield_until;
+    uint64_t seen[TTI_MAX_RANKS];
+    struct tti_awaited awaited[TTI_MAX_RANKS];
 };
 
-static bool is_done(const struct tti_request *r)
-{
-    /* acquire: pairs with tti_p2p_finish, which another thread's round may have called */
-    return atomic_load_explicit(&r->done, memory_order_acquire);
-}
-
-static bool all_done(const struct tti_posting *p)
+bool tti_p2p_all_done(const struct tti_posting *p)
 {
     for (size_t i = 0; i < p->count; i++) {
-        if (!is_done(&p->requests[i])) {
+        if (!tti_p2p_is_done(&p->requests[i])) {
             return false;
         }
     }
     return true;
 }
 
-/* Every peer that any unfinished request depends on, with its activity as of now. */
-static void look(struct vigil *v)
+/* ---- moving --------------------------------------------------------------------------------------------------------- */
+
+static bool visit(struct tti_engine *e, int peer, bool drain, tutti_error *error, tutti_status *status)
+{
+    bool moved = e->p2p->peers[peer].sends && tti_p2p_push(e, peer);
+    return tti_p2p_pull(e, peer, drain, error, status) || moved;
+}
+
+/* One round. */
+static bool visit_peers(struct tti_engine *e, bool all, tutti_error *error, tutti_status *status)
+{
+    struct tti_p2p *p2p = e->p2p;
+    bool moved = false;
+    p2p->starved = false;
+    if (all || p2p->open_any > 0) {
+        for (int peer = 0; peer < e->size && *status == TUTTI_OK; peer++) {
+            moved = (peer != e->rank && visit(e, peer, all, error, status)) || moved;
+        }
+        return moved;
+    }
+    for (int word = 0; word * 64 < e->size; word++) {
+        for (uint64_t rest = p2p->active[word]; rest != 0 && *status == TUTTI_OK; rest &= rest - 1) {
+            moved = visit(e, word * 64 + __builtin_ctzll(rest), false, error, status) || moved;
+        }
+    }
+    return moved;
+}
+
+bool tti_p2p_progress(struct tti_engine *e, bool all, const struct tti_posting *p, tutti_error *error,
+                      tutti_status *status)
+{
+    bool moved = true;
+    for (int i = 0; i < ROUNDS && moved && *status == TUTTI_OK && !(p && tti_p2p_all_done(p)); i++) {
+        moved = visit_peers(e, all, error, status);
+    }
+    return moved;
+}
+
+void tti_p2p_wake(struct tti_engine *e)
+{
+    /* seq_cst: comes after the bump of `completed`; pairs with the count in wait_for_news before the kernel compares */
+    if (atomic_load_explicit(&e->p2p->sleepers, memory_order_seq_cst) > 0) {
+        tti_wake_own(e, &e->p2p->completed);
+    }
+}
+
+tutti_status tti_p2p_give_up(struct tti_engine *e, tutti_error *error)
+{
+    uint64_t suspects[TTI_MAX_RANKS / 64] = {0};
+    int peer = error->suspect;
+    if (peer >= 0) {
+        suspects[peer / 64] |= UINT64_C(1) << (peer % 64);
+    }
+    return tti_fault_raise(e, NULL, suspects, error);
+}
+
+/* Adds the words by which the peer can make requests here move. With the lock held: they are those of the next step. */
+static void watch_peer(struct vigil *v, int peer)
 {
     struct tti_engine *e = v->e;
-    uint64_t wanted[TTI_MAX_RANKS / 64] = {0};
+    const struct tti_peer *p = &e->p2p->peers[peer];
+    struct tti_pair_control *theirs = tti_pair(e, peer, e->rank);
+    struct tti_awaited on[2];
+    uint64_t seen[2];
+    int count = 0;
+    bool receiving = p->open_recvs > 0 || e->p2p->open_any > 0;
+    if (p->sends || (receiving && !p->opened)) {
+        /* acquire, before what it tells of: that changes no more without the word changing again */
+        seen[count] = atomic_load_explicit(&theirs->activity, memory_order_acquire);
+        on[count++] = (struct tti_awaited){.word = &theirs->activity, .publisher = peer};
+        v->ready = v->ready || tti_p2p_can_push(e, peer) ||
+                   (receiving && !p->opened && atomic_load_explicit(&theirs->opened, memory_order_acquire) != 0);
+    }
+    if (receiving && p->opened) {
+        _Atomic uint64_t *word = &tti_slot(e, peer, e->rank, p->read + 1)->number;
+        seen[count] = atomic_load_explicit(word, memory_order_acquire);
+        v->ready = v->ready || seen[count] == p->read + 1;
+        on[count++] = (struct tti_awaited){.word = word, .publisher = peer};
+    }
+    for (int i = 0; i < count && v->count < TTI_MAX_RANKS; i++) { /* those beyond are looked at when a sleep ends */
+        v->awaited[v->count] = on[i];
+        v->seen[v->count++] = seen[i];
+    }
+}
+
+/* Every peer that any unfinished request of the posting, or (no posting) of anybody depends on. */
+static void watch_peers(struct vigil *v)
+{
+    struct tti_engine *e = v->e;
+    uint64_t wanted[TTI_MAX_RANKS / 64];
+    size_t words = (size_t)(e->size + 63) / 64;
+    bool all = !v->p && e->p2p->open_any > 0;
+    for (size_t i = 0; i < words; i++) {
+        wanted[i] = v->p ? 0 : e->p2p->active[i];
+    }
     for (size_t i = 0; v->p && i < v->p->count; i++) {
-        int peer = v->p->requests[i].op->root;
-        if (is_done(&v->p->requests[i])) {
-            continue;
-        }
-        if (peer == TUTTI_ANY_SOURCE) {
-            memset(wanted, 0xff, sizeof(wanted));
-            break;
-        }
-        wanted[peer / 64] |= UINT64_C(1) << (peer % 64);
+        const struct tti_request *r = &v->p->requests[i];
+        int peer = tti_p2p_is_done(r) ? e->rank : tti_p2p_peer_of(r);
+        all = all || peer == TUTTI_ANY_SOURCE;
+        wanted[all ? 0 : peer / 64] |= UINT64_C(1) << (all ? 0 : peer % 64);
     }
-    v->peers = 0;
-    for (int r = 0; r < e->size; r++) {
-        if (r != e->rank && (!v->p || wanted[r / 64] >> (r % 64) & 1)) {
-            _Atomic uint64_t *word = &tti_pair(e, r, e->rank)->activity;
-            v->awaited[v->peers] = (struct tti_awaited){.word = word, .publisher = r};
-            /* acquire: what the peer changed before bumping it will be seen by the round that follows */
-            v->seen[v->peers++] = atomic_load_explicit(word, memory_order_acquire);
+    v->count = 0;
+    for (int peer = 0; peer < e->size; peer++) {
+        if (!all && peer % 64 == 0 && wanted[peer / 64] == 0) {
+            peer += 63;
+        } else if (peer != e->rank && (all || wanted[peer / 64] >> (peer % 64) & 1)) {
+            watch_peer(v, peer);
         }
     }
-    v->completed_seen = atomic_load_explicit(&e->p2p->completed, memory_order_acquire);
+}
+
+/* Moves messages; then, if there is a vigil whose posting is not over, prepares to wait for more. */
+static tutti_status move(struct tti_engine *e, bool all, struct vigil *v, tutti_error *error)
+{
+    struct tti_p2p *p2p = e->p2p;
+    const struct tti_posting *p = v ? v->p : NULL;
+    tutti_status status = TUTTI_OK;
+    pthread_mutex_lock(&p2p->lock);
+    uint32_t before = atomic_load_explicit(&p2p->completed, memory_order_relaxed);
+    bool moved = tti_p2p_progress(e, all, p, error, &status);
+    uint32_t after = atomic_load_explicit(&p2p->completed, memory_order_relaxed);
+    if (v && status == TUTTI_OK && !(p && tti_p2p_all_done(p))) {
+        v->ready = moved;
+        v->completed_seen = p ? after : v->completed_seen;
+        watch_peers(v);
+    }
+    pthread_mutex_unlock(&p2p->lock);
+    if (after != before) {
+        tti_p2p_wake(e);
+    }
+    return status == TUTTI_OK ? TUTTI_OK : tti_p2p_give_up(e, error);
+}
+
+tutti_status tti_p2p_move(struct tti_engine *e, bool all, tutti_error *error)
+{
+    return move(e, all, NULL, error);
 }
 
 static bool something_new(const struct vigil *v)
 {
-    for (int i = 0; i < v->peers; i++) {
+    if (v->ready) {
+        return true;
+    }
+    for (int i = 0; i < v->count; i++) {
+        /* acquire: pairs with the publisher's exchange */
         if (atomic_load_explicit(v->awaited[i].word, memory_order_acquire) != v->seen[i]) {
             return true;
         }
@@ -73,39 +189,7 @@ static bool something_new(const struct vigil *v)
     return atomic_load_explicit(&v->e->p2p->completed, memory_order_acquire) != v->completed_seen;
 }
 
-tutti_status tti_p2p_move(struct tti_engine *e, tutti_error *error)
-{
-    struct tti_p2p *p2p = e->p2p;
-    tutti_status status = TUTTI_OK;
-    pthread_mutex_lock(&p2p->lock);
-    uint32_t before = atomic_load_explicit(&p2p->completed, memory_order_relaxed);
-    bool moved = true;
-    while (moved && status == TUTTI_OK) {
-        moved = tti_p2p_progress(e, error, &status);
-        moved = tti_p2p_match(e) || moved;
-    }
-    bool others = atomic_load_explicit(&p2p->completed, memory_order_relaxed) != before;
-    pthread_mutex_unlock(&p2p->lock);
-    if (others) {
-        tti_wake_own(e, &p2p->completed);
-    }
-    if (status != TUTTI_OK) {
-        /* A peer's ring cannot be read any more, by nobody here: nothing that it sends could arrive. */
-        uint64_t suspects[TTI_MAX_RANKS / 64] = {0};
-        int peer = error->suspect;
-        if (peer >= 0) {
-            suspects[peer / 64] |= UINT64_C(1) << (peer % 64);
-        }
-        status = tti_fault_raise(e, NULL, suspects, error);
-    }
-    return status;
-}
-
-/* Whom a request depends on; under the lock. A receive from anybody that has matched waits for that sender. */
-static int peer_of(const struct tti_request *r)
-{
-    return r->came.size != 0 ? r->came.source : r->op->root;
-}
+/* ---- watching ------------------------------------------------------------------------------------------------------- */
 
 static bool peer_left(const struct tti_engine *e, int peer)
 {
@@ -128,17 +212,17 @@ static tutti_status drop_orphans(struct tti_posting *p)
     pthread_mutex_lock(&e->p2p->lock);
     for (size_t i = 0; i < p->count; i++) {
         struct tti_request *r = &p->requests[i];
-        r->orphan = !is_done(r) && peer_left(e, peer_of(r));
+        r->orphan = !tti_p2p_is_done(r) && peer_left(e, tti_p2p_peer_of(r));
         any = any || r->orphan;
     }
     pthread_mutex_unlock(&e->p2p->lock);
     if (!any) {
         return TUTTI_OK;
     }
-    tutti_status status = tti_p2p_move(e, &p->error); /* whatever it published before it left */
+    tutti_status status = tti_p2p_move(e, true, &p->error); /* whatever it published before it left */
     pthread_mutex_lock(&e->p2p->lock);
     for (size_t i = 0; i < p->count; i++) {
-        if (!is_done(&p->requests[i]) && p->requests[i].orphan) {
+        if (!tti_p2p_is_done(&p->requests[i]) && p->requests[i].orphan) {
             tti_p2p_withdraw(e, &p->requests[i], TUTTI_PEER_LEFT);
         }
     }
@@ -168,13 +252,13 @@ static tutti_status timed_out(struct tti_posting *p, int64_t now)
     pthread_mutex_lock(&p->e->p2p->lock);
     for (size_t i = 0; i < p->count; i++) {
         const tutti_op *op = p->requests[i].op;
-        if (is_done(&p->requests[i])) {
+        if (tti_p2p_is_done(&p->requests[i])) {
             continue;
         }
         if (open++ == 0) {
             tti_p2p_describe(op, first, sizeof(first));
         }
-        int peer = peer_of(&p->requests[i]);
+        int peer = tti_p2p_peer_of(&p->requests[i]);
         if (peer != TUTTI_ANY_SOURCE) {
             suspects[peer / 64] |= UINT64_C(1) << (peer % 64);
         }
@@ -211,17 +295,20 @@ static tutti_status watch(struct tti_posting *p, int64_t now)
 /* Ends the posting, if it has ended or something has gone wrong. True if it is over. */
 static bool settle(struct tti_posting *p, tutti_status status)
 {
-    if (status == TUTTI_OK && !all_done(p)) {
+    bool done = tti_p2p_all_done(p);
+    if (status == TUTTI_OK && !done) {
         return false;
     }
     struct tti_engine *e = p->e;
-    pthread_mutex_lock(&e->p2p->lock); /* a request may be in the hands of another thread's round */
-    for (size_t i = 0; i < p->count; i++) {
-        if (!is_done(&p->requests[i])) {
-            tti_p2p_withdraw(e, &p->requests[i], status);
+    if (!done) {
+        pthread_mutex_lock(&e->p2p->lock); /* a request may be in the hands of another thread's round */
+        for (size_t i = 0; i < p->count; i++) {
+            if (!tti_p2p_is_done(&p->requests[i])) {
+                tti_p2p_withdraw(e, &p->requests[i], status);
+            }
         }
+        pthread_mutex_unlock(&e->p2p->lock);
     }
-    pthread_mutex_unlock(&e->p2p->lock);
     p->status = status;
     p->over = true;
     return true;
@@ -229,24 +316,56 @@ static bool settle(struct tti_posting *p, tutti_status status)
 
 bool tti_p2p_test(struct tti_posting *p)
 {
+    struct tti_engine *e = p->e;
     /* acquire: pairs with tti_engine_wake_p2p; a wake that comes after this ends the next attendance at once */
-    p->wakes_seen = atomic_load_explicit(&p->e->p2p->wakes, memory_order_acquire);
-    if (p->over || settle(p, TUTTI_OK) || settle(p, tti_p2p_move(p->e, &p->error))) {
+    p->wakes_seen = atomic_load_explicit(&e->p2p->wakes, memory_order_acquire);
+    if (p->over || settle(p, TUTTI_OK)) {
+        return true;
+    }
+    /* relaxed: who only ever tests has to look at everybody from time to time as well */
+    uint32_t tests = atomic_fetch_add_explicit(&e->p2p->tests, 1, memory_order_relaxed);
+    if (settle(p, tti_p2p_move(e, tests % TESTS_PER_DRAIN == TESTS_PER_DRAIN - 1, &p->error))) {
         return true;
     }
     int64_t now = tti_now_ns();
     tutti_status status = watch(p, now);
-    if (status == TUTTI_OK && now >= p->deadline_ns && !all_done(p)) {
+    if (status == TUTTI_OK && now >= p->deadline_ns && !tti_p2p_all_done(p)) {
         status = timed_out(p, now);
     }
     return settle(p, status);
+}
+
+/* Lets others run, or sleeps; not without having looked at everybody. */
+static tutti_status give_way(struct vigil *v, int64_t now, uint32_t alarm, int64_t deadline)
+{
+    struct tti_engine *e = v->e;
+    bool sleeps = now >= v->yield_until;
+    if (sleeps || v->yields++ % YIELDS_PER_DRAIN == 0) {
+        tutti_error error;
+        tutti_status status = tti_p2p_move(e, true, v->p ? &v->p->error : &error);
+        if (status != TUTTI_OK || something_new(v)) {
+            return status;
+        }
+    }
+    if (!sleeps) {
+        sched_yield();
+        return TUTTI_OK;
+    }
+    /* seq_cst: pairs with tti_p2p_wake */
+    atomic_fetch_add_explicit(&e->p2p->sleepers, 1, memory_order_seq_cst);
+    tti_sleep(e, e->layout.lanes, v->awaited, v->seen, v->count, alarm, &e->p2p->completed, v->completed_seen,
+              deadline);
+    /* relaxed: one wake too many does no harm */
+    atomic_fetch_sub_explicit(&e->p2p->sleepers, 1, memory_order_relaxed);
+    return TUTTI_OK;
 }
 
 /* Waits until something may have changed, until_ns, or the deadline. */
 static tutti_status wait_for_news(struct vigil *v, int64_t until_ns)
 {
     struct tti_engine *e = v->e;
-    for (unsigned i = 0; i < e->spin_polls / 4 && v->yield_until == 0; i++) {
+    unsigned polls = v->yield_until != 0 ? 0 : v->p && v->count <= 2 ? e->spin_polls : e->spin_polls / 4;
+    for (unsigned i = 0; i < polls; i++) {
         tti_pause();
         if (something_new(v)) {
             return TUTTI_OK;
@@ -264,19 +383,13 @@ static tutti_status wait_for_news(struct vigil *v, int64_t until_ns)
         deadline = v->p->deadline_ns < until_ns ? v->p->deadline_ns : until_ns;
     }
     v->yield_until = v->yield_until == 0 ? now + (v->p ? e->yield_ns : 0) : v->yield_until;
-    if (something_new(v) || (v->p && all_done(v->p))) {
+    if (something_new(v) || (v->p && tti_p2p_all_done(v->p))) {
         return TUTTI_OK;
     }
     if (v->p && now >= v->p->deadline_ns) {
         return timed_out(v->p, now);
     }
-    if (now < v->yield_until) {
-        sched_yield();
-    } else {
-        tti_sleep(e, e->layout.lanes, v->awaited, v->seen, v->peers, alarm, &e->p2p->completed, v->completed_seen,
-                  deadline);
-    }
-    return TUTTI_OK;
+    return give_way(v, now, alarm, deadline);
 }
 
 static bool woken(const struct tti_posting *p)
@@ -290,14 +403,11 @@ bool tti_p2p_attend(struct tti_posting *p, int64_t until_ns)
     struct vigil v; /* large, and filled as far as it is used */
     v.e = p->e;
     v.p = p;
+    v.yields = 0;
     v.yield_until = 0;
     tutti_status status = TUTTI_OK;
-    for (unsigned round = 1;; round++) {
-        if (p->over) {
-            return true;
-        }
-        look(&v);
-        if (settle(p, tti_p2p_move(p->e, &p->error))) {
+    for (unsigned look = 1;; look++) {
+        if (p->over || settle(p, move(p->e, false, &v, &p->error))) {
             return true;
         }
         if (woken(p) || (until_ns != TTI_NEVER && tti_now_ns() >= until_ns)) {
@@ -305,7 +415,7 @@ bool tti_p2p_attend(struct tti_posting *p, int64_t until_ns)
         }
         if (!something_new(&v)) {
             status = wait_for_news(&v, until_ns);
-        } else if (round % ROUNDS_PER_LOOK == 0) { /* a busy peer must not hold back the deadline */
+        } else if (look % LOOKS_PER_WATCH == 0) { /* a busy peer must not hold back the deadline */
             int64_t now = tti_now_ns();
             status = watch(p, now);
             status = status == TUTTI_OK && now >= p->deadline_ns ? timed_out(p, now) : status;
@@ -321,6 +431,7 @@ void tti_p2p_attend_any(struct tti_engine *e, int64_t until_ns)
     struct vigil v;
     v.e = e;
     v.p = NULL;
+    v.yields = 0;
     v.yield_until = 0;
     tutti_error error;
     uint32_t wakes = atomic_load_explicit(&e->p2p->wakes, memory_order_acquire);
@@ -331,8 +442,8 @@ void tti_p2p_attend_any(struct tti_engine *e, int64_t until_ns)
     e->p2p->worker_wakes_seen = wakes;
     e->p2p->worker_completed_seen = completed;
     e->p2p->worker_alarm_seen = alarm;
-    look(&v);
-    if (stale || tti_p2p_move(e, &error) != TUTTI_OK || something_new(&v)) {
+    v.completed_seen = completed; /* from before the round: what it ends is news */
+    if (stale || move(e, false, &v, &error) != TUTTI_OK || something_new(&v)) {
         return; /* whoever attends to a posting will see a failure */
     }
     wait_for_news(&v, until_ns);

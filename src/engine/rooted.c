@@ -29,7 +29,7 @@ void tti_stream_cut(const struct tti_lane *lane, struct tti_stream *s, size_t by
     s->piece = bytes < piece ? bytes : piece;
     s->stride = (s->piece + 63) / 64 * 64 * slots;
     s->steps = (bytes + s->piece - 1) / s->piece;
-    s->report = lane->engine->layout.stage / s->stride / 4;
+    s->report = lane->engine->layout.stage / s->stride / 4; /* of the smaller ring: any writer's is at least that */
 }
 
 /* Whether the writer comes to use a span again, so that it has to look at what its readers say. */

@@ -5,8 +5,10 @@
  * lies from the place of the call's first one, which travels with the arrival, and from the size, which follows from the
  * call.
  *
- * Why a ring and not a few windows: a line that is written again should have left its reader's private cache meanwhile.
- * Else the writer has to take it away from another core, which costs more than the copy.
+ * Why a ring and not a few windows: a line that is written again should have left its reader's caches meanwhile. Else the
+ * writer has to take it away from another core, which costs more than the copy. There are two rings: one larger than the
+ * second-level caches, for readers that share a third-level cache with this rank, and one four times as large for others.
+ * Virtual CPUs move, so how far the readers are is measured all the time, by what it takes to publish (wait.c).
  *
  * Each span carries a stamp: who must have come how far before it may be written again. Stamps are asked in the order of
  * the spans. A peer that has arrived at a later call has ended the stamp's call, so calls in which all wait for all free
@@ -19,6 +21,9 @@
  */
 #include "engine/internal.h"
 
+#define FAR_NS     100.0 /* publishing takes longer: the readers have another third-level cache */
+#define HYSTERESIS 1.2
+
 /* Larger spans begin at pages, where hardware prefetching of the one before ends: it would fetch lines of the next span into
  * the reader's cache while the writer is about to write them. For small ones that costs less than one more page. */
 static uint64_t rounded(size_t stride)
@@ -27,19 +32,16 @@ static uint64_t rounded(size_t stride)
     return (stride + unit - 1) / unit * unit;
 }
 
-static uint64_t fitted(const struct tti_lane *lane, uint64_t position)
+static uint64_t fitted(const struct tti_stage *s, uint64_t position)
 {
-    uint64_t ring = lane->engine->layout.stage;
-    uint64_t place = position % ring;
-    return place + lane->stage.stride <= ring ? position : position - place + ring;
+    uint64_t place = position % s->ring;
+    return place + s->stride <= s->ring ? position : position - place + s->ring;
 }
 
 /* From the position of a call's first span to that of span `index`. Only differences of `ring` are added to what is left
  * of the place, so this serves positions and places alike. */
-static uint64_t position_of(const struct tti_lane *lane, uint64_t first, size_t index)
+static uint64_t position_of(uint64_t ring, uint64_t stride, uint64_t first, size_t index)
 {
-    uint64_t ring = lane->engine->layout.stage;
-    uint64_t stride = lane->stage.stride;
     uint64_t place = first % ring;
     uint64_t before_gap = (ring - place) / stride;
     if (index < before_gap) {
@@ -50,15 +52,25 @@ static uint64_t position_of(const struct tti_lane *lane, uint64_t first, size_t 
     return first - place + ring + behind / each * ring + behind % each * stride;
 }
 
-tutti_status tti_stage_begin(struct tti_lane *lane, size_t stride)
+static size_t offset_of(const struct tti_lane *lane, uint64_t place)
+{
+    const struct tti_layout *l = &lane->engine->layout;
+    return l->stages + (size_t)lane->index * (l->stage + l->far) + place;
+}
+
+void tti_stage_prepare(struct tti_lane *lane)
+{
+    const struct tti_layout *l = &lane->engine->layout;
+    lane->stage.ring = l->stage;
+    lane->spare.base = l->stage;
+    lane->spare.ring = l->far;
+}
+
+static tutti_status commit(struct tti_lane *lane, struct tti_stage *s)
 {
     struct tti_engine *e = lane->engine;
-    struct tti_stage *s = &lane->stage;
-    s->stride = rounded(stride);
-    s->first = fitted(lane, s->head);
     if (!s->committed && e->commit) {
-        size_t offset = e->layout.stages + (size_t)lane->index * e->layout.stage;
-        tutti_status status = e->commit(e->commit_user, offset, e->layout.stage);
+        tutti_status status = e->commit(e->commit_user, offset_of(lane, s->base), s->ring);
         if (status != TUTTI_OK) {
             return status;
         }
@@ -67,13 +79,48 @@ tutti_status tti_stage_begin(struct tti_lane *lane, size_t stride)
     return TUTTI_OK;
 }
 
-void tti_stage_populate(struct tti_lane *lane, int peer)
+/* Takes the ring that suits the distance of the readers. Each keeps its positions and stamps, so nothing has to be waited
+ * for. */
+static void choose_ring(struct tti_lane *lane)
+{
+    const double ns = lane->publish_ticks / lane->engine->ticks_per_ns;
+    const bool is_far = lane->stage.base != 0;
+    if (lane->spare.ring == 0 || ns == 0 || (is_far ? ns > FAR_NS / HYSTERESIS : ns < FAR_NS * HYSTERESIS) ||
+        commit(lane, &lane->spare) != TUTTI_OK) {
+        return;
+    }
+    const struct tti_stage before = lane->stage;
+    lane->stage = lane->spare;
+    lane->spare = before;
+}
+
+tutti_status tti_stage_begin(struct tti_lane *lane, size_t stride)
+{
+    choose_ring(lane);
+    struct tti_stage *s = &lane->stage;
+    s->stride = rounded(stride);
+    s->first = fitted(s, s->head);
+    return commit(lane, s);
+}
+
+void tti_stage_start(struct tti_lane *lane, int peer, uint64_t place)
 {
     struct tti_engine *e = lane->engine;
-    if (e->populate && peer != e->rank) {
-        e->populate(e->commit_user, peer, e->layout.stages + (size_t)lane->index * e->layout.stage, e->layout.stage);
+    const struct tti_layout *l = &e->layout;
+    const bool is_far = place >= l->stage;
+    const uint64_t base = is_far ? l->stage : 0;
+    const uint64_t ring = is_far ? l->far : l->stage;
+    lane->starts[peer] = place;
+    if (place - base + lane->stage.stride > ring) { /* never trust what a peer wrote */
+        lane->starts[peer] = 0;
     }
-    lane->populated[peer] = true;
+    const unsigned char bit = is_far ? 2 : 1;
+    if (!(lane->populated[peer] & bit)) { /* before it is read for the first time */
+        if (e->populate && peer != e->rank) {
+            e->populate(e->commit_user, peer, offset_of(lane, base), ring);
+        }
+        lane->populated[peer] |= bit;
+    }
 }
 
 void tti_stage_shape(struct tti_lane *lane, size_t stride)
@@ -124,17 +171,16 @@ tutti_status tti_stage_acquire(struct tti_lane *lane, size_t index, unsigned cha
 {
     struct tti_engine *e = lane->engine;
     struct tti_stage *s = &lane->stage;
-    uint64_t position = position_of(lane, s->first, index);
+    uint64_t position = position_of(s->ring, s->stride, s->first, index);
     uint64_t end = position + s->stride;
-    while (s->stamps_count > 0 && (end > s->freed + e->layout.stage || s->stamps_count == TTI_STAMPS)) {
+    while (s->stamps_count > 0 && (end > s->freed + s->ring || s->stamps_count == TTI_STAMPS)) {
         tutti_status status = free_oldest(lane);
         if (status != TUTTI_OK) {
             return status;
         }
     }
     s->head = end;
-    *span =
-        e->segments[e->rank] + e->layout.stages + (size_t)lane->index * e->layout.stage + position % e->layout.stage;
+    *span = e->segments[e->rank] + offset_of(lane, s->base + position % s->ring);
     return TUTTI_OK;
 }
 
@@ -153,8 +199,11 @@ void tti_stage_stamp(struct tti_lane *lane, uint64_t phase, int reader)
 const unsigned char *tti_stage_peer(const struct tti_lane *lane, int peer, size_t index)
 {
     const struct tti_engine *e = lane->engine;
-    uint64_t place = position_of(lane, lane->starts[peer], index) % e->layout.stage;
-    return e->segments[peer] + e->layout.stages + (size_t)lane->index * e->layout.stage + place;
+    const uint64_t start = lane->starts[peer];
+    const uint64_t base = start >= e->layout.stage ? e->layout.stage : 0;
+    const uint64_t ring = base != 0 ? e->layout.far : e->layout.stage;
+    const uint64_t position = position_of(ring, lane->stage.stride, start - base, index);
+    return e->segments[peer] + offset_of(lane, base + position % ring);
 }
 
 tutti_status tti_await_span(struct tti_lane *lane, int peer, size_t index, uint64_t phase)
@@ -169,7 +218,7 @@ size_t tti_stage_room(const struct tti_lane *lane)
 
 void tti_advance(struct tti_lane *lane, uint64_t phase)
 {
-    tti_publish(lane->engine, lane->index, tti_position_of(lane, lane->engine->rank), tti_at(lane, phase));
+    tti_lane_publish(lane, tti_position_of(lane, lane->engine->rank), tti_at(lane, phase));
 }
 
 tutti_status tti_wait_phase(struct tti_lane *lane, int peer, uint64_t phase)

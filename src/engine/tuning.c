@@ -44,9 +44,11 @@ void tti_tuning_make(int size, const struct tti_tuning_wishes *wishes, struct tt
     if (stage < WINDOWS * window || (wishes->window > 0 && wishes->stage <= 0)) {
         stage = WINDOWS * window;
     }
+    uint64_t far = wishes->stage > 0 || wishes->window > 0 ? 0 : 4 * stage;
     uint64_t packets = wishes->packets >= 0 ? (uint64_t)wishes->packets : packets_for(size);
     uint64_t one_shot = wishes->one_shot >= 0 ? (uint64_t)wishes->one_shot : one_shot_for(size);
     *tuning = (struct tti_tuning){.stage = stage,
+                                  .far = far,
                                   .window = window,
                                   .packets = packets < TTI_INLINE_MOST ? packets : TTI_INLINE_MOST,
                                   .one_shot = one_shot < window ? one_shot : window,

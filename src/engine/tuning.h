@@ -7,6 +7,7 @@
 
 struct tti_tuning {
     uint64_t stage;     /* bytes of a lane's stage                                                    */
+    uint64_t far;       /* and of its second ring, for readers far away; 0 = none                     */
     uint64_t window;    /* of a call's data, at most so many are staged in one step; a stage holds 8   */
     uint64_t packets;   /* up to so many bytes travel with the arrival; 0 = what fits its line         */
     uint64_t one_shot;  /* all_reduce: up to so many bytes everybody folds everything                  */

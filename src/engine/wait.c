@@ -20,6 +20,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/ticks.h"
 #include "engine/internal.h"
 
 #ifndef SYS_futex_waitv
@@ -76,10 +77,9 @@ void tti_wake_own(const struct tti_engine *e, _Atomic uint32_t *word)
     futex_wake_all(e, word);
 }
 
-void tti_publish(const struct tti_engine *e, int channel, _Atomic uint64_t *word, uint64_t value)
+/* Wakes those who sleep on a word that has just been exchanged. */
+static void wake_sleepers(const struct tti_engine *e, int channel, _Atomic uint64_t *word)
 {
-    /* seq_cst, and thereby release: pairs with the waiter's acquire loads, and with its fetch_or (see above) */
-    atomic_exchange_explicit(word, value, memory_order_seq_cst);
     const _Atomic uint64_t *mask = sleepers(e, e->rank, channel);
     for (int i = 0; i * 64 < e->size; i++) {
         if (atomic_load_explicit(&mask[i], memory_order_seq_cst) != 0) {
@@ -87,6 +87,39 @@ void tti_publish(const struct tti_engine *e, int channel, _Atomic uint64_t *word
             return;
         }
     }
+}
+
+void tti_publish(const struct tti_engine *e, int channel, _Atomic uint64_t *word, uint64_t value)
+{
+    /* seq_cst, and thereby release: pairs with the waiter's acquire loads, and with its fetch_or (see above) */
+    atomic_exchange_explicit(word, value, memory_order_seq_cst);
+    wake_sleepers(e, channel, word);
+}
+
+#define SAMPLE_FROM   16384 /* bytes of a span: smaller calls would feel what sampling costs, and gain nothing */
+#define SAMPLE_EVERY  4
+#define SAMPLE_WEIGHT 0.125
+#define SAMPLE_MOST   4.0 /* times the average: the rest of it was something else, an interrupt perhaps */
+
+/* The exchange has to take the line away from the readers that polled it, so its time tells how far away they are. */
+static void sample(struct tti_lane *lane, double ticks)
+{
+    const double before = lane->publish_ticks;
+    const double most = before * SAMPLE_MOST;
+    lane->publish_ticks = before == 0 ? ticks : before + SAMPLE_WEIGHT * ((ticks < most ? ticks : most) - before);
+}
+
+void tti_lane_publish(struct tti_lane *lane, _Atomic uint64_t *word, uint64_t value)
+{
+    if (lane->class != TTI_CLASS_LARGE || lane->spare.ring == 0 || lane->stage.stride < SAMPLE_FROM ||
+        lane->publications++ % SAMPLE_EVERY != 0) {
+        tti_publish(lane->engine, lane->index, word, value);
+        return;
+    }
+    const uint64_t before = tti_ticks_after_stores();            /* the exchange would wait for them anyway */
+    atomic_exchange_explicit(word, value, memory_order_seq_cst); /* as in tti_publish */
+    sample(lane, (double)(tti_ticks() - before));
+    wake_sleepers(lane->engine, lane->index, word);
 }
 
 void tti_ring_alarm(const struct tti_engine *e)
@@ -251,10 +284,12 @@ tutti_status tti_lane_wait_slow(struct tti_lane *lane, _Atomic uint64_t *word, u
     }
 }
 
-/* Nanoseconds of one pause: it ranges from 5 to 60 between CPUs, so it is measured. */
-static double pause_ns(void)
+/* Nanoseconds of one pause: it ranges from 5 to 60 between CPUs, so it is measured. Ticks are measured on the way. */
+static double pause_ns(struct tti_engine *e)
 {
     int64_t best = INT64_MAX;
+    const int64_t begun_ns = tti_now_ns();
+    const uint64_t begun = tti_ticks();
     for (int round = 0; round < 4; round++) {
         int64_t start = tti_now_ns();
         for (int i = 0; i < 256; i++) {
@@ -263,6 +298,8 @@ static double pause_ns(void)
         int64_t took = tti_now_ns() - start;
         best = took < best ? took : best;
     }
+    const int64_t all = tti_now_ns() - begun_ns;
+    e->ticks_per_ns = all > 0 ? (double)(tti_ticks() - begun) / (double)all : 1;
     return best > 0 ? (double)best / 256 : 1;
 }
 
@@ -289,7 +326,7 @@ void tti_wait_policy(struct tti_engine *e, int64_t spin_ns, int64_t yield_ns)
     if (yield_ns < 0) {
         yield_ns = e->ranks_per_cpu <= 1 ? 20000 : 1000000;
     }
-    double pause = pause_ns();
+    double pause = pause_ns(e);
     double polls = (double)spin_ns / pause;
     e->spin_polls = polls > 1e9 ? 1000000000u : (unsigned)polls;
     e->background_polls = e->ranks_per_cpu <= 0.5 ? e->spin_polls : (unsigned)(BACKGROUND_SPIN_NS / pause);

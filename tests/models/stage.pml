@@ -1,142 +1,373 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Staging windows: src/engine/stage.c, `pipelined` of all_reduce.c, and broadcast.c.
+ * The stage: src/engine/stage.c, with what runs over it: exchange.c, `sliced` of all_reduce.c, rooted.c.
  *
- * Modelled: two ranks that run all_reduce, all_reduce, broadcast (root 0), all_reduce, broadcast on one lane,
- * all_reduce of WINDOWS windows, broadcast of one more than there are, so that it reuses its own. The formulas of in,
- * out, I, R, the stamps, the cursors and the order of all steps are those of the C code. A copy or a fold takes two
- * steps for each window that it touches, so that it can be caught half way. With FAULTS a rank may give up at any wait,
- * be it for its deadline or for the alarm, unless what it waits for is there: then it goes on.
+ * Modelled: two ranks that run CALLS calls on one lane, in every order of these: all_reduce of one, three or five windows,
+ * an exchange of one small or four large steps, a stream from rank 0 of one small or one, two or seven large spans, a
+ * stream to rank 0 of one small or seven large ones; some of these only with MORE; with SHORT only streams of one span. A
+ * rank's ring is RING cells; large spans take two, small ones one, so that gaps come about. The place of a span, the head,
+ * the stamps and what they wait for, the phases, the order of all steps, the writer's first look at its reader and the
+ * reader's reports are those of the C code. Writing or reading a span takes two steps, so that it can be caught half way.
+ * With EXPOSES a rank's tensors may lie where the other can reach them, call by call: then it stages later or never. With
+ * FAULTS a rank may give up at any wait, be it for its deadline or for the alarm, unless what it waits for is there: then
+ * it goes on.
  *
- * Abstracted: a window's content is its name (call, in or out, number); slices are not told apart; the ring does not
- * wrap (ring.pml has proved it); waiting is a guard (sleep.pml). Stores take effect in program order, which seq_cst
- * exchanges and acquire loads give. No MISMATCH.
+ * Abstracted: the content of a span is its name (call, data or result, number); slices are not told apart; the arrival ring
+ * does not wrap (ring.pml has proved it); waiting is a guard (sleep.pml); what is done to tensors where they lie
+ * (intent.pml). Stores take effect in program order, which seq_cst exchanges and acquire loads give. No MISMATCH.
  *
- * Proved: each window that is read holds the expected content from the first to the last byte, so none is overwritten
- * before its reader is through, and a call that returns OK beside ranks that gave up has read no leftovers; no deadlock
- * (no invalid end state).
+ * Proved: each span that is read holds the expected content from the first to the last byte, so none is overwritten before
+ * its reader is through, and a call that returns OK beside ranks that gave up has read no leftovers; no deadlock (no
+ * invalid end state). Before its own arrival a rank never waits for a span of the call directly before that is stamped
+ * TTI_PHASE_NEXT, if the ring holds TTI_STAGE_SPANS = 5 of the largest spans; with four, both ranks may wait like this for
+ * one another's arrival. Four stamps suffice, three do not.
  *
  * ends: no run loops for ever
- * config WINDOWS=1
- * config WINDOWS=3
- * config WINDOWS=4
- * config WINDOWS=3 FAULTS=1
- * mutant OUT_EARLY assertion: out(k) is taken for read when its reader has published R(k)
- * mutant NO_STAMPS assertion: windows are reused without asking
- * mutant NO_FINAL end: calls do not end by announcing TTI_PHASE_FINAL
+ * config MORE=1
+ * config CALLS=3
+ * config CALLS=7 SHORT=1
+ * config RING=11 STAMPS=4
+ * config FAULTS=1
+ * config EXPOSES=1
+ * mutant SMALL_RING MORE=1 end: the ring holds four of the largest spans
+ * mutant FEW_STAMPS end: three stamps, as many as may wait for the next arrival
+ * mutant NEXT_EARLY CALLS=3 assertion: the last spans of a call are free when their reader has arrived at this very call
+ * mutant SPAN_EARLY assertion: a stream's span is taken for read when its reader has come to it
+ * mutant NO_STAMPS assertion: spans are reused without asking
+ * mutant NO_GAP MORE=1 assertion: the reader does not know of the gap at the end of the ring
+ * mutant NO_FINAL CALLS=7 SHORT=1 end: calls with a root do not end by announcing TTI_PHASE_FINAL
  * mutant R_EARLY assertion: R(k) is published before the fold
+ * mutant EXPOSED_STAGED EXPOSES=1 assertion: span 0 is looked for at the arrival of a rank that exposes its tensors
  * mutant FINAL_AFTER_FAILURE assertion: a rank that gave up announces TTI_PHASE_FINAL as if it were through
  */
-#ifndef WINDOWS
-#define WINDOWS 3
+#ifndef CALLS
+#define CALLS 2
 #endif
-#define TTI_WINDOWS     4
-#define TTI_PHASE_FINAL 15
-#define CALLS           5
-#define OUT(k)             (2 * (k) + 2)
-#define IN(k)              (2 * (k) - ((k) > 0))
-#define I(k)               (2 * (k))
-#define R(k)               (2 * (k) + 3)
-#define tti_at(phase)      (call * 16 + (phase))
-#define NAME(is_out, k)    (tti_at((is_out) * 8 + (k) + 1)) /* of a content; 0: being written */
-#define SLOT(rank, window) ((rank) * TTI_WINDOWS + (window) % TTI_WINDOWS)
-#define START(rank)        start[(rank) * (CALLS + 1) + call]
+#ifdef SMALL_RING
+#define RING 8
+#endif
+#ifdef FEW_STAMPS
+#define STAMPS 3
+#endif
+#ifndef RING
+#define RING 10
+#endif
+#ifndef STAMPS
+#define STAMPS 8
+#endif
+#ifdef SPAN_EARLY
+#define TAKEN(k) (k)
+#else
+#define TAKEN(k) ((k) + 1)
+#endif
+#ifdef FINAL_AFTER_FAILURE
+#define FAULTS 1
+#endif
+
+#define TTI_PHASE_FINAL 31
+#define TTI_PHASE_NEXT  32
+#define SMALL           1
+#define LARGE           2
+#define ALL_REDUCE      0
+#define EXCHANGE        1
+#define FROM_ROOT       2
+#define TO_ROOT         3 /* rank 0 */
+#define I(k)               (2 * (k) + 1)
+#define R(k)               (2 * (k) + 4)
+#define tti_at(c, phase)   ((c) * 32 + (phase))
+#define NAME(is_result, k) (tti_at(call, 2 * (k) + (is_result) + 1)) /* of a content; 0: being written */
 #define PEER               (1 - me)
+#define OF(rank)           ((rank) * (CALLS + 1) + call)
 
-byte staging[2 * TTI_WINDOWS];
+/* position_of */
+#define PLACE(first)      ((first) % RING)
+#define BEFORE_GAP(first) ((RING - PLACE(first)) / stride[call])
+#define EACH              (RING / stride[call])
+#define BEHIND(first, k)  ((k) - BEFORE_GAP(first))
+#ifdef NO_GAP
+#define PEERS(first, k) ((first) + (k) * stride[call])
+#else
+#define PEERS(first, k) POSITION(first, k)
+#endif
+#define POSITION(first, k)                                                                                             \
+    ((k) < BEFORE_GAP(first) -> (first) + (k) * stride[call]                                                           \
+                             : (first) - PLACE(first) + RING + BEHIND(first, k) / EACH * RING +                        \
+                                   BEHIND(first, k) % EACH * stride[call])
+
+#define stage_room (RING / stride[call] / 2)
+#define report     (RING / stride[call] / 4)
+
+byte kind[CALLS + 1], stride[CALLS + 1], steps[CALLS + 1];
+byte cell[2 * RING];
 byte position[2]; /* of tti_progress */
-byte arrived[2];  /* the arrival ring: sequence, and each call's first window */
+byte arrived[2];  /* the arrival ring: sequence, and what travels along */
 byte start[2 * (CALLS + 1)];
+bool exposed[2 * (CALLS + 1)];
 
-/* Goes on if the peer has come so far; else this rank may give up. */
+/* Goes on if what it waits for is there; else this rank may give up. */
 inline await(condition)
 {
-#if defined(FAULTS) || defined(FINAL_AFTER_FAILURE)
+#ifdef FAULTS
     if :: condition :: !(condition) -> goto failed fi
 #else
     condition
 #endif
 }
 
-inline wait_phase(phase) { await(position[PEER] >= tti_at(phase)) }
-inline advance(phase) { position[me] = tti_at(phase) }
-inline arrive() { START(me) = cursor; arrived[me] = call }
+inline advance(p) { position[me] = tti_at(call, p) }
+inline wait_phase(p) { await(position[PEER] >= tti_at(call, p)) }
+inline await_one() { await(arrived[PEER] >= call) }
+inline await_all() { await_one(); credit = call }
 
-/* Acquires the window, fills it, stamps it. */
-inline fill(window, is_out, nr, phase)
+inline arrive() { atomic { start[OF(me)] = PLACE(first); exposed[OF(me)] = exposes; arrived[me] = call } }
+
+inline stage_begin()
 {
-    slot = (cursor + window) % TTI_WINDOWS;
-    await(position[PEER] >= stamps[slot]);
-    staging[SLOT(me, slot)] = 0;
-    staging[SLOT(me, slot)] = NAME(is_out, nr);
+    atomic { first = (PLACE(head) + stride[call] <= RING -> head : head - PLACE(head) + RING) }
+}
+
+inline await_stamp()
+{
+    if
+    :: credit > stamp_call[0]
+    :: else ->
+        if
+        :: stamp_phase[0] == TTI_PHASE_NEXT ->
+#if !defined(SMALL_RING) && !defined(FEW_STAMPS)
+            assert(arrived[me] == call || stamp_call[0] + 1 < call);
+#endif
+#ifdef NEXT_EARLY
+            await(arrived[PEER] >= stamp_call[0])
+#else
+            await(arrived[PEER] > stamp_call[0])
+#endif
+        :: else -> await(position[PEER] >= tti_at(stamp_call[0], stamp_phase[0]))
+        fi
+    fi
+}
+
+/* Takes the span k, and puts `content` into it. */
+inline acquire(nr, content)
+{
+    atomic { at = POSITION(first, nr); i = 0 };
 #ifndef NO_STAMPS
-    stamps[slot] = tti_at(phase)
+    do
+    :: stamps > 0 && (at + stride[call] > freed + RING || stamps == STAMPS) ->
+        await_stamp();
+        d_step {
+            freed = stamp_end[0];
+            stamps--;
+            for (i : 0 .. STAMPS - 2) {
+                stamp_end[i] = stamp_end[i + 1];
+                stamp_call[i] = stamp_call[i + 1];
+                stamp_phase[i] = stamp_phase[i + 1]
+            }
+            stamp_end[STAMPS - 1] = 0;
+            stamp_call[STAMPS - 1] = 0;
+            stamp_phase[STAMPS - 1] = 0
+        }
+    :: else -> break
+    od;
 #endif
+    head = at + stride[call];
+    d_step {
+        for (i : 0 .. stride[call] - 1) { cell[me * RING + PLACE(at) + i] = 0 }
+    };
+    d_step { for (i : 0 .. stride[call] - 1) { cell[me * RING + PLACE(at) + i] = content }; i = 0; at = 0 }
 }
 
-inline read(window, is_out, nr)
+/* The reader has read it when it publishes `phase`, with its span `other`; without that, at its next call. */
+inline stamp(other, phase)
 {
-    slot = SLOT(PEER, START(PEER) + window);
-    assert(staging[slot] == NAME(is_out, nr));
-    assert(staging[slot] == NAME(is_out, nr))
-}
-
-inline reduce_own()
-{
-    until = (k + 2 < WINDOWS -> I(k + 2) : TTI_PHASE_FINAL); /* read_by_all */
-#ifdef OUT_EARLY
-    until = R(k);
-#endif
-    read(IN(k), 0, k);
-    fill(OUT(k), 1, k, until)
-}
-
-inline all_reduce()
-{
-    fill(0, 0, 0, R(0));
-    arrive();
-    await(arrived[PEER] >= call);
-    for (k : 0 .. WINDOWS - 1) {
-        if :: k + 1 < WINDOWS -> fill(IN(k + 1), 0, k + 1, R(k + 1)); advance(I(k + 1)) :: else fi;
-        await(k == 0 || position[PEER] >= tti_at(I(k)));
-#ifdef R_EARLY
-        advance(R(k));
-#endif
-        reduce_own();
-        advance(R(k));
-        wait_phase(R(k));
-        read(OUT(k), 1, k)
+    d_step {
+        stamp_end[stamps] = head;
+        stamp_call[stamps] = call;
+        stamp_phase[stamps] = (other < steps[call] -> phase : TTI_PHASE_NEXT);
+        stamps++
     }
 }
 
-inline broadcast()
+inline look(n, name)
 {
-    k = 0;
+    d_step {
+        at = PEERS(start[OF(PEER)], n);
+        for (i : 0 .. stride[call] - 1) { assert(cell[PEER * RING + PLACE(at + i)] == name) }
+        i = 0;
+        at = 0
+    }
+}
+
+inline read(nr, content) { look(nr, content); look(nr, content) }
+
+inline await_span(nr, phase)
+{
+    if
+#ifdef EXPOSED_STAGED
+    :: nr > 0 -> wait_phase(phase)
+#else
+    :: nr > 0 || exposed[OF(PEER)] -> wait_phase(phase)
+#endif
+    :: else
+    fi
+}
+
+/* ---- all_reduce: a span's second cell is the result ------------------------------------------------------------------------- */
+
+#define CELL(rank, of, k, n) cell[(rank) * RING + PLACE(POSITION(of, k) + (n))]
+
+inline stage(w)
+{
+    acquire(w, NAME(0, w));
+    stamp(w + 3, I(w + 3))
+}
+
+inline fold_own(w)
+{
+    await_span(w, I(w));
+#ifdef R_EARLY
+    advance(R(w));
+#endif
+    assert(CELL(PEER, start[OF(PEER)], w, 0) == NAME(0, w));
+    assert(CELL(PEER, start[OF(PEER)], w, 0) == NAME(0, w));
+    CELL(me, first, w, 1) = NAME(1, w);
+    advance(R(w))
+}
+
+inline copy_out(w)
+{
+    wait_phase(R(w));
+    assert(CELL(PEER, start[OF(PEER)], w, 1) == NAME(1, w));
+    assert(CELL(PEER, start[OF(PEER)], w, 1) == NAME(1, w))
+}
+
+inline sliced()
+{
+    k = (exposes -> 0 : 1);
     do
-    :: me == 0 && k <= TTI_WINDOWS ->
-        await(k < TTI_WINDOWS || arrived[PEER] >= call);
-        fill(k, 0, k, k + 1);
-        if :: k == 0 -> arrive() :: else -> advance(k) fi;
+    :: k < steps[call] + 2 ->
+        if :: k < steps[call] -> stage(k); advance(I(k)) :: else fi;
+        if :: k >= 1 && k - 1 < steps[call] -> fold_own(k - 1) :: else fi;
+        if :: k >= 2 -> copy_out(k - 2) :: else fi;
         k++
-    :: me != 0 && k <= TTI_WINDOWS ->
-        if :: k == 0 -> arrive(); await(arrived[PEER] >= call) :: else -> wait_phase(k) fi;
-        read(k, 0, k);
-        k++;
-        if :: k <= TTI_WINDOWS -> advance(k) :: else fi /* the last one is not full: TTI_PHASE_FINAL speaks for it */
-    :: k > TTI_WINDOWS -> break
+    :: else -> break
     od
 }
 
-proctype Rank(byte me; byte cursor)
+/* ---- exchange ---------------------------------------------------------------------------------------------------------------- */
+
+inline pack(w)
 {
-    byte call, k, slot, until;
-    byte stamps[TTI_WINDOWS];
+    acquire(w, NAME(0, w));
+    stamp(w + 2, w + 3)
+}
+
+inline exchange_finish()
+{
+    k = (exposes -> 0 : 1);
+    do
+    :: k <= steps[call] ->
+        if :: k < steps[call] -> pack(k); advance(k + 1) :: else fi;
+        if :: k > 0 -> await_span(k - 1, k); read(k - 1, NAME(0, k - 1)) :: else fi;
+        k++
+    :: else -> break
+    od
+}
+
+inline run_direct()
+{
+    advance(TTI_PHASE_FINAL);
+    wait_phase(TTI_PHASE_FINAL)
+}
+
+inline all_to_all_ranks()
+{
+    stage_begin();
+    if
+    :: !exposes && kind[call] == ALL_REDUCE -> stage(0)
+    :: !exposes && kind[call] == EXCHANGE -> pack(0)
+    :: else
+    fi;
+    arrive();
+    await_all();
+    if
+    :: exposes && exposed[OF(PEER)] -> run_direct()
+    :: else -> if :: kind[call] == ALL_REDUCE -> sliced() :: else -> exchange_finish() fi
+    fi
+}
+
+/* ---- streams; that from the root can be pulled ------------------------------------------------------------------------------- */
+
+inline write_spans()
+{
+    k = 0;
+    do
+    :: k < steps[call] ->
+        if :: k == stage_room -> await_all() :: else fi;
+        acquire(k, NAME(0, k));
+        stamp(0, TAKEN(k));
+        if :: k > 0 || exposes -> advance(k + 1) :: else -> arrive() fi;
+        k++
+    :: else -> break
+    od
+}
+
+inline stream_write()
+{
+    stage_begin();
+    if
+    :: exposes -> /* write_nothing */
+        arrive();
+        await_all();
+        if
+        :: kind[call] == FROM_ROOT -> wait_phase(TTI_PHASE_FINAL)
+        :: kind[call] == TO_ROOT && exposed[OF(PEER)] -> run_direct()
+        :: else -> write_spans()
+        fi
+    :: else -> write_spans()
+    fi
+}
+
+inline stream_read()
+{
+    first = 0; /* tti_stage_shape */
+    arrive();
+    await_one();
+    if
+    :: exposed[OF(PEER)] && kind[call] == FROM_ROOT /* pull */
+    :: exposed[OF(PEER)] && kind[call] == TO_ROOT && exposes -> run_direct()
+    :: else ->
+        k = 0;
+        do
+        :: k < steps[call] ->
+            await_span(k, k + 1);
+            read(k, NAME(0, k));
+            k++;
+            if :: k % report == 0 && k < steps[call] -> advance(k) :: else fi
+        :: else -> break
+        od
+    fi
+}
+
+proctype Rank(byte me; byte head)
+{
+    byte call, k, i, at;
+    byte first, credit;
+    byte freed = head;
+    byte stamps, stamp_end[STAMPS], stamp_call[STAMPS], stamp_phase[STAMPS];
+    bool exposes;
     for (call : 1 .. CALLS) {
-        if :: call == 3 || call == 5 -> broadcast() :: else -> all_reduce() fi;
-#ifndef NO_FINAL
-        advance(TTI_PHASE_FINAL);
+#ifdef EXPOSES
+        if :: exposes = false :: exposes = true fi;
 #endif
-        cursor = (cursor + 1) % TTI_WINDOWS
+        if
+        :: kind[call] < FROM_ROOT -> all_to_all_ranks()
+        :: kind[call] == FROM_ROOT + me -> stream_write()
+        :: else -> stream_read()
+        fi;
+#ifndef NO_FINAL
+        if :: kind[call] >= FROM_ROOT -> advance(TTI_PHASE_FINAL) :: else fi;
+#endif
+        k = 0
     }
     goto gone;
 failed:
@@ -146,4 +377,34 @@ failed:
 gone: skip
 }
 
-init { atomic { run Rank(0, 0); run Rank(1, 1) } } /* calls that failed may have moved the cursors apart */
+init
+{
+    byte c;
+    atomic {
+        for (c : 1 .. CALLS) {
+            if
+            :: kind[c] = FROM_ROOT; stride[c] = LARGE; steps[c] = 1
+            :: kind[c] = FROM_ROOT; stride[c] = SMALL; steps[c] = 1
+#ifndef SHORT
+            :: kind[c] = FROM_ROOT; stride[c] = LARGE; steps[c] = 2
+            :: kind[c] = EXCHANGE; stride[c] = LARGE; steps[c] = 4
+            :: kind[c] = TO_ROOT; stride[c] = LARGE; steps[c] = 7
+            :: kind[c] = ALL_REDUCE; stride[c] = LARGE; steps[c] = 3
+#ifdef MORE
+            :: kind[c] = TO_ROOT; stride[c] = SMALL; steps[c] = 1
+            :: kind[c] = ALL_REDUCE; stride[c] = LARGE; steps[c] = 1
+            :: kind[c] = ALL_REDUCE; stride[c] = LARGE; steps[c] = 5
+            :: kind[c] = EXCHANGE; stride[c] = SMALL; steps[c] = 1
+            :: kind[c] = FROM_ROOT; stride[c] = LARGE; steps[c] = 7
+#endif
+#endif
+            fi
+        }
+        c = 0;
+#ifdef MORE
+        if :: c = 0 :: c = 1 fi; /* the ring has been used before */
+#endif
+        run Rank(0, c);
+        run Rank(1, 0)
+    }
+}

@@ -6,10 +6,10 @@
 #include "collective_reference.h"
 #include "unit/engine_support.h"
 
-static inline tutti_parts parts_of(const struct reference_joined *j, int size, bool uneven, size_t element)
+static inline tutti_parts parts_of(const struct reference_joined *j, bool uneven, size_t element)
 {
     return (tutti_parts){.outer = j->rows,
-                         .pitch = reference_width(j, size) * element,
+                         .pitch = j->width * element,
                          .unit = element,
                          .each = uneven ? 0 : j->counts[0],
                          .counts = uneven ? j->counts : NULL};
@@ -57,10 +57,10 @@ static inline int run_call(struct tti_engine *e, int lane, const struct referenc
     op.lane = lane;
     op.dtype = c->dtype;
     if (sends_joined(c->kind)) {
-        op.send_parts = parts_of(&sent, c->size, c->uneven, element);
+        op.send_parts = parts_of(&sent, c->uneven, element);
     }
     if (receives_joined(c->kind)) {
-        op.recv_parts = parts_of(&received, c->size, c->uneven, element);
+        op.recv_parts = parts_of(&received, c->uneven, element);
     }
     tutti_error error;
     uint64_t before = e->lanes[lane].moved;

@@ -273,9 +273,9 @@ static void run_random(int size, size_t window, int calls)
 static void random_calls(void **state)
 {
     (void)state;
-    run_random(2, 16384, 1000);
-    run_random(3, 24576, 300);
-    run_random(4, 8192, 300);
+    run_random(2, 16384, 3000);
+    run_random(3, 24576, 1500);
+    run_random(5, 8192, 1000);
 }
 
 int main(void)

@@ -42,7 +42,7 @@ static inline int cluster_open(struct cluster *c, int size, int lanes, size_t wi
     const struct tti_tuning_wishes wishes = {.window = (int64_t)window, .packets = -1, .one_shot = -1, .zero_copy = -1};
     struct tti_tuning tuning;
     tti_tuning_make(size, &wishes, &tuning);
-    c->layout = tti_layout_make(size, lanes, tuning.stage);
+    c->layout = tti_layout_make(size, lanes, tuning.stage, tuning.far);
     c->bytes = pages(c->layout.bell_bytes) + (size_t)size * pages(c->layout.segment_bytes);
     c->memory = mmap(NULL, c->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (c->memory == MAP_FAILED) {

@@ -246,7 +246,7 @@ static tutti_status open_group(const tutti_open_info *info, void **state, tutti_
     struct passage p = {0};
     struct terms terms = {0};
     tutti_status status = agree(info, &terms, error);
-    layout = tti_layout_make(info->world_size, info->lanes, terms.tuning.stage);
+    layout = tti_layout_make(info->world_size, info->lanes, terms.tuning.stage, terms.tuning.far);
     if (status == TUTTI_OK && (status = passage_open(info, &p, error)) == TUTTI_OK &&
         (status = offer(info, &p, &layout, terms.nonce, s, error)) == TUTTI_OK &&
         (status = collect(info, &p, &layout, terms.nonce, s, error)) == TUTTI_OK &&

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The CPU's own clock: cheap enough to time a single memory access. What a tick is has to be measured. */
+#ifndef TTI_BASE_TICKS_H
+#define TTI_BASE_TICKS_H
+
+#include <stdint.h>
+
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
+
+/* All earlier instructions have been executed, so the difference of two readings is what lies between them. */
+static inline uint64_t tti_ticks(void)
+{
+#if defined(__x86_64__)
+    _mm_lfence();
+    return __rdtsc();
+#else
+    uint64_t ticks;
+    __asm__ volatile("isb\n\tmrs %0, cntvct_el0" : "=r"(ticks) : : "memory");
+    return ticks;
+#endif
+}
+
+/* All earlier stores have also reached the cache: what follows does not wait for them. */
+static inline uint64_t tti_ticks_after_stores(void)
+{
+#if defined(__x86_64__)
+    _mm_mfence();
+#else
+    __asm__ volatile("dmb ish" : : : "memory");
+#endif
+    return tti_ticks();
+}
+
+#endif

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Receiving: reads a peer's records in their order. A first record looks for its receive at once; if there is one, what it
+ * brings is copied to where it belongs, and a message that is complete leaves no trace here.
+ *
+ * Each record is read once and checked before anything depends on it: the peer may write anything into its segment.
+ */
+#include <stdlib.h>
+
+#include "engine/p2p.h"
+
+#define RECORDS_PER_VISIT 8  /* then the other direction gets its turn */
+#define TOLD_PER_RING     4u /* see p2p_send.c */
+
+static tutti_status impossible(int peer, uint64_t number, tutti_error *error)
+{
+    tti_error_set(error, TUTTI_PEER_CORRUPT, "record %llu of the messages from rank %d has impossible values",
+                  (unsigned long long)number, peer);
+    error->suspect = peer;
+    return TUTTI_PEER_CORRUPT;
+}
+
+/* Whether dimensions and bytes fit together. */
+static bool shape_valid(const struct tti_incoming *m, size_t element)
+{
+    bool empty = false; /* then the other dimensions may be anything */
+    for (int i = 0; i < m->ndim; i++) {
+        if (m->shape[i] < 0) {
+            return false;
+        }
+        empty = empty || m->shape[i] == 0;
+    }
+    uint64_t count = empty ? 0 : 1;
+    for (int i = 0; !empty && i < m->ndim; i++) {
+        if (__builtin_mul_overflow(count, (uint64_t)m->shape[i], &count)) {
+            return false;
+        }
+    }
+    return !__builtin_mul_overflow(count, element, &count) && count == m->bytes;
+}
+
+/* Reads what a first record says into *m; the bytes of its dimensions, which lie at `from`, or SIZE_MAX if it is
+ * impossible. */
+static size_t describe(const struct tti_record *r, uint64_t number, const unsigned char *from, struct tti_incoming *m)
+{
+    size_t element = tutti_dtype_size(r->dtype);
+    if (element == 0 || r->ndim < 0 || r->ndim > TUTTI_MAX_NDIM || r->tag < 0 || r->bytes % element != 0) {
+        return SIZE_MAX;
+    }
+    size_t shape = r->ndim == 1 ? 0 : (size_t)r->ndim * sizeof(int64_t);
+    if (r->here < shape || r->here - shape > tti_eager(r->bytes) || (r->here == shape && r->bytes != 0)) {
+        return SIZE_MAX;
+    }
+    m->number = number;
+    m->bytes = r->bytes;
+    m->arrived = 0;
+    m->request = NULL;
+    m->dropped = false;
+    m->tag = r->tag;
+    m->dtype = r->dtype;
+    m->ndim = r->ndim;
+    m->shape[0] = (int64_t)(r->bytes / element);
+    tti_copy(m->shape, from, shape);
+    return r->ndim == 1 || shape_valid(m, element) ? shape : SIZE_MAX;
+}
+
+/* Where the next bytes of a message belong. */
+static unsigned char *target(struct tti_incoming *m)
+{
+    return (m->request ? (unsigned char *)m->request->op->dst : m->data) + m->arrived;
+}
+
+/* Keeps a message that is not complete, or that nobody wants yet, with its first n bytes. */
+static tutti_status keep(struct tti_engine *e, int peer, const struct tti_incoming *came, struct tti_request *r,
+                         const unsigned char *from, size_t n, tutti_error *error)
+{
+    struct tti_peer *p = &e->p2p->peers[peer];
+    struct tti_incoming *m = malloc(sizeof(*m) + (r ? 0 : (size_t)tti_eager(came->bytes)));
+    if (!m) {
+        if (r) {
+            tti_p2p_finish(e, r, TUTTI_NO_MEMORY);
+        }
+        tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a message from rank %d", peer);
+        error->suspect = peer;
+        return TUTTI_NO_MEMORY;
+    }
+    *m = *came;
+    m->request = r;
+    m->order = e->p2p->order++;
+    tti_copy(target(m), from, n);
+    m->arrived = n;
+    tti_p2p_keep(p, m);
+    if (n < tti_eager(m->bytes)) {
+        p->arriving = m;
+    }
+    tti_p2p_grant(e, peer);
+    return TUTTI_OK;
+}
+
+static tutti_status take_first(struct tti_engine *e, int peer, const struct tti_record *record,
+                               const unsigned char *from, tutti_error *error)
+{
+    struct tti_peer *p = &e->p2p->peers[peer];
+    struct tti_incoming m; /* filled by describe */
+    size_t shape = p->arriving ? SIZE_MAX : describe(record, p->read + 1, from, &m);
+    if (shape == SIZE_MAX) {
+        return impossible(peer, p->read + 1, error);
+    }
+    from += shape;
+    size_t n = record->here - shape;
+    struct tti_request *r = tti_p2p_claim(e, peer, &m);
+    if (!r || n < m.bytes) {
+        return keep(e, peer, &m, r, from, n, error);
+    }
+    tti_copy(r->op->dst, from, n);
+    tti_p2p_finish(e, r, TUTTI_OK);
+    return TUTTI_OK;
+}
+
+/* A later piece: of the newest message's eager part, or of the granted one. */
+static tutti_status take_more(struct tti_engine *e, int peer, const struct tti_record *record,
+                              const unsigned char *from, tutti_error *error)
+{
+    struct tti_peer *p = &e->p2p->peers[peer];
+    bool next = record->kind == TTI_RECORD_NEXT;
+    struct tti_incoming *m = next ? p->arriving : p->transfer;
+    uint64_t eager = m ? tti_eager(m->bytes) : 0;
+    if (!m || m == (next ? NULL : p->arriving) || record->here == 0 ||
+        record->here > (next ? eager : m->bytes) - m->arrived) {
+        return impossible(peer, p->read + 1, error);
+    }
+    if (!m->dropped) {
+        tti_copy(target(m), from, record->here);
+    }
+    m->arrived += record->here;
+    if (next && m->arrived == eager) {
+        p->arriving = NULL;
+    }
+    tti_p2p_conclude(e, peer, m);
+    return TUTTI_OK;
+}
+
+static tutti_status take(struct tti_engine *e, int peer, const struct tti_slot *slot, tutti_error *error)
+{
+    struct tti_peer *p = &e->p2p->peers[peer];
+    const struct tti_record record = slot->record;
+    const unsigned char *from = slot->body;
+    bool outside = record.here > TTI_SLOT_BODY;
+    if (record.place != TTI_IN_SLOT) {
+        from = tti_ring(e, peer, e->rank) + record.place;
+        outside = record.place > e->layout.ring_bytes || record.here > e->layout.ring_bytes - record.place;
+    }
+    if (outside || record.kind < TTI_RECORD_FIRST || record.kind > TTI_RECORD_GRANTED) {
+        return impossible(peer, p->read + 1, error);
+    }
+    if (record.place != TTI_IN_SLOT) {
+        uint64_t behind = record.place + record.here;
+        p->untold += (behind - p->behind) % e->layout.ring_bytes;
+        p->behind = behind;
+    }
+    return record.kind == TTI_RECORD_FIRST ? take_first(e, peer, &record, from, error)
+                                           : take_more(e, peer, &record, from, error);
+}
+
+/* The rings of the peer; NULL as long as it has sent nothing. */
+static bool is_open(struct tti_engine *e, int peer)
+{
+    struct tti_peer *p = &e->p2p->peers[peer];
+    /* acquire: pairs with the release in open_rings of the peer */
+    if (!p->opened && atomic_load_explicit(&tti_pair(e, peer, e->rank)->opened, memory_order_acquire) != 0) {
+        p->opened = true;
+        if (e->populate) {
+            e->populate(e->commit_user, peer, e->layout.rings + (size_t)e->rank * e->layout.ring_stride,
+                        e->layout.ring_stride);
+        }
+    }
+    return p->opened;
+}
+
+static void tell(struct tti_engine *e, int peer)
+{
+    struct tti_peer *p = &e->p2p->peers[peer];
+    struct tti_pair_control *own = tti_pair(e, e->rank, peer);
+    p->told = p->read;
+    p->untold = 0;
+    /* release: pairs with the acquire in has_room of the peer, which may write there again */
+    atomic_store_explicit(&own->taken, p->read, memory_order_release);
+    tti_publish(e, e->layout.lanes, &own->activity, atomic_load_explicit(&own->activity, memory_order_relaxed) + 1);
+}
+
+bool tti_p2p_pull(struct tti_engine *e, int peer, bool drain, tutti_error *error, tutti_status *status)
+{
+    struct tti_peer *p = &e->p2p->peers[peer];
+    unsigned records = 0;
+    while (records < RECORDS_PER_VISIT && (drain || p->open_recvs > 0 || e->p2p->open_any > 0) && is_open(e, peer)) {
+        struct tti_slot *slot = tti_slot(e, peer, e->rank, p->read + 1);
+        /* acquire: pairs with the exchange in put() of the peer; the record and its bytes are there */
+        uint64_t number = atomic_load_explicit(&slot->number, memory_order_acquire);
+        if (number != p->read + 1) {
+            uint64_t before = p->read + 1 > TTI_SLOTS ? p->read + 1 - TTI_SLOTS : 0;
+            if (number != before) {
+                *status = impossible(peer, p->read + 1, error);
+            }
+            break;
+        }
+        if ((*status = take(e, peer, slot, error)) != TUTTI_OK) {
+            break;
+        }
+        records++;
+        p->read++;
+        if (p->read - p->told >= TTI_SLOTS / TOLD_PER_RING || p->untold >= e->layout.ring_bytes / TOLD_PER_RING) {
+            tell(e, peer);
+        }
+    }
+    return records > 0;
+}
+
+void tti_p2p_grant(struct tti_engine *e, int peer)
+{
+    struct tti_peer *p = &e->p2p->peers[peer];
+    struct tti_incoming *m = p->transfer ? NULL : p->messages;
+    while (m && (!m->request || m->bytes <= TTI_EAGER)) {
+        m = m->next;
+    }
+    if (!m) {
+        return;
+    }
+    struct tti_pair_control *own = tti_pair(e, e->rank, peer);
+    p->transfer = m;
+    /* release: pairs with the acquire in find_granted of the peer */
+    atomic_store_explicit(&own->granted, m->number, memory_order_release);
+    /* the sender may be asleep: it waits for this very word to change */
+    tti_publish(e, e->layout.lanes, &own->activity, atomic_load_explicit(&own->activity, memory_order_relaxed) + 1);
+}

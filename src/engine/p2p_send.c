@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sending: new messages in the order of posting, as far as their eager part goes, then the rest of the one that the peer has
+ * granted, while there is room.
+ *
+ * Room is known without asking: the peer tells seldom what it has used up, and its control is read only when what it told
+ * last does not suffice. It tells at least once in a quarter of the slots or of the bytes, and a piece with the gap before it
+ * takes at most half of the bytes. So when the peer has read everything, there is room for the next one: nobody waits for
+ * ever, although nobody asks.
+ */
+#include <stdlib.h>
+
+#include "engine/p2p.h"
+
+#define PIECES_PER_VISIT 8 /* then the other direction gets its turn */
+
+static_assert(4 * TTI_CHUNK <= 131072u / 2, "a piece with its gap takes at most half of the smallest ring");
+
+void tti_p2p_post_send(struct tti_engine *e, struct tti_request *r)
+{
+    struct tti_peer *p = &e->p2p->peers[r->op->root];
+    r->bytes = r->op->count * tutti_dtype_size(r->op->dtype);
+    if (p->sends_tail) {
+        p->sends_tail->next = r;
+    } else {
+        p->sends = r;
+    }
+    p->sends_tail = r;
+    if (!p->staging) {
+        p->staging = r;
+    }
+    tti_p2p_mark(e, r->op->root);
+}
+
+void tti_p2p_forget_send(struct tti_engine *e, struct tti_request *r)
+{
+    struct tti_peer *p = &e->p2p->peers[r->op->root];
+    if (p->staging == r) {
+        p->staging = r->next;
+    }
+    if (p->streaming == r) {
+        p->streaming = NULL;
+    }
+    tti_p2p_unlink(&p->sends, &p->sends_tail, r);
+    tti_p2p_mark(e, r->op->root);
+}
+
+static void end(struct tti_engine *e, struct tti_request *r, tutti_status status)
+{
+    tti_p2p_forget_send(e, r);
+    tti_p2p_finish(e, r, status);
+}
+
+static tutti_status open_rings(struct tti_engine *e, int peer)
+{
+    struct tti_peer *p = &e->p2p->peers[peer];
+    struct tti_pair_control *own = tti_pair(e, e->rank, peer);
+    uint64_t *ends = calloc(TTI_SLOTS, sizeof(*ends));
+    if (!ends) {
+        return TUTTI_NO_MEMORY;
+    }
+    if (e->commit) {
+        size_t offset = e->layout.rings + (size_t)peer * e->layout.ring_stride;
+        tutti_status status = e->commit(e->commit_user, offset, e->layout.ring_stride);
+        if (status != TUTTI_OK) {
+            free(ends);
+            return status;
+        }
+    }
+    p->ends = ends;
+    /* release: pairs with the peer's acquire in tti_p2p_pull and where it looks before it waits */
+    atomic_store_explicit(&own->opened, 1, memory_order_release);
+    tti_publish(e, e->layout.lanes, &own->activity, atomic_load_explicit(&own->activity, memory_order_relaxed) + 1);
+    return TUTTI_OK;
+}
+
+/* Where `bytes` can be written: a position, at a cache line or, if they are many, at a page (see stage.c). */
+static uint64_t position_for(const struct tti_engine *e, const struct tti_peer *p, size_t bytes)
+{
+    uint64_t unit = bytes < TTI_PAGE / 2 ? 64 : TTI_PAGE;
+    uint64_t position = (p->head + unit - 1) / unit * unit;
+    uint64_t place = position % e->layout.ring_bytes;
+    return place + bytes <= e->layout.ring_bytes ? position : position - place + e->layout.ring_bytes;
+}
+
+static bool fits(const struct tti_engine *e, const struct tti_peer *p, uint64_t end)
+{
+    uint64_t freed = p->taken > 0 ? p->ends[(p->taken - 1) % TTI_SLOTS] : 0;
+    return p->posted - p->taken < TTI_SLOTS && end - freed <= e->layout.ring_bytes;
+}
+
+/* What the peer has used up; nothing new if what it tells cannot be. */
+static uint64_t taken_now(const struct tti_engine *e, int peer)
+{
+    const struct tti_peer *p = &e->p2p->peers[peer];
+    /* acquire: pairs with the release in tell() of the peer; it has copied those pieces */
+    uint64_t taken = atomic_load_explicit(&tti_pair(e, peer, e->rank)->taken, memory_order_acquire);
+    return taken > p->taken && taken <= p->posted ? taken : p->taken;
+}
+
+/* True if there is room for a record and the bytes up to this position of the ring. */
+static bool has_room(struct tti_engine *e, int peer, uint64_t end)
+{
+    struct tti_peer *p = &e->p2p->peers[peer];
+    if (fits(e, p, end)) {
+        return true;
+    }
+    p->taken = taken_now(e, peer);
+    return fits(e, p, end);
+}
+
+/* Writes the next piece of a message, `limit` being what may be written of it. False if there is no room. */
+static bool put(struct tti_engine *e, int peer, struct tti_request *r, uint8_t kind, uint64_t limit)
+{
+    struct tti_peer *p = &e->p2p->peers[peer];
+    const tutti_op *op = r->op;
+    size_t shape = kind == TTI_RECORD_FIRST && op->ndim != 1 ? (size_t)op->ndim * sizeof(int64_t) : 0;
+    uint64_t left = limit - r->moved;
+    size_t data = left < TTI_CHUNK ? (size_t)left : TTI_CHUNK;
+    size_t here = shape + data;
+    uint64_t position = here <= TTI_SLOT_BODY ? p->head : position_for(e, p, here);
+    uint64_t behind = here <= TTI_SLOT_BODY ? p->head : position + here;
+    if (!has_room(e, peer, behind)) {
+        return false;
+    }
+    uint64_t number = p->posted + 1;
+    struct tti_slot *slot = tti_slot(e, e->rank, peer, number);
+    unsigned char *to = slot->body;
+    slot->record = (struct tti_record){.bytes = r->bytes,
+                                       .place = TTI_IN_SLOT,
+                                       .here = (uint32_t)here,
+                                       .tag = op->p2p_tag,
+                                       .dtype = (int16_t)op->dtype,
+                                       .ndim = (int8_t)op->ndim,
+                                       .kind = kind};
+    if (here > TTI_SLOT_BODY) {
+        slot->record.place = (uint32_t)(position % e->layout.ring_bytes);
+        to = tti_ring(e, e->rank, peer) + slot->record.place;
+    }
+    tti_copy(to, op->shape, shape);
+    tti_copy(to + shape, (const unsigned char *)op->src + r->moved, data);
+    r->moved += data;
+    p->head = behind;
+    p->ends[(number - 1) % TTI_SLOTS] = behind;
+    p->posted = number;
+    /* its exchange is a release: pairs with the peer's acquire in tti_p2p_pull */
+    tti_publish(e, e->layout.lanes, &slot->number, number);
+    return true;
+}
+
+/* One piece of the next message that is not sent as far as possible. */
+static bool stage_one(struct tti_engine *e, int peer)
+{
+    struct tti_peer *p = &e->p2p->peers[peer];
+    struct tti_request *r = p->staging;
+    if (!p->ends) {
+        tutti_status status = open_rings(e, peer);
+        if (status != TUTTI_OK) { /* this send fails, and nobody else's */
+            end(e, r, status);
+            return true;
+        }
+    }
+    uint64_t eager = tti_eager(r->bytes);
+    if (!put(e, peer, r, r->posted ? TTI_RECORD_NEXT : TTI_RECORD_FIRST, eager)) {
+        e->p2p->starved = true;
+        return false;
+    }
+    if (!r->posted) {
+        r->posted = true;
+        r->number = p->posted;
+    }
+    if (r->moved == eager) {
+        p->staging = r->next;
+        if (r->moved == r->bytes) {
+            end(e, r, TUTTI_OK);
+        }
+    }
+    return true;
+}
+
+static uint64_t granted_now(const struct tti_engine *e, int peer)
+{
+    /* acquire: pairs with the peer's release in tti_p2p_grant */
+    return atomic_load_explicit(&tti_pair(e, peer, e->rank)->granted, memory_order_acquire);
+}
+
+/* A send whose eager part is out, or going out, may have been granted. */
+static bool awaits_grant(const struct tti_peer *p)
+{
+    return p->sends && p->sends != p->staging && !p->streaming;
+}
+
+/* True if there is something to be streamed. */
+static bool find_granted(struct tti_engine *e, int peer)
+{
+    struct tti_peer *p = &e->p2p->peers[peer];
+    uint64_t granted = awaits_grant(p) ? granted_now(e, peer) : p->grant_seen;
+    if (granted != p->grant_seen) {
+        p->grant_seen = granted;
+        for (struct tti_request *r = p->sends; r && r->posted; r = r->next) {
+            if (r->number == granted) {
+                p->streaming = r; /* a number that is not ours moves nothing */
+            }
+        }
+    }
+    return p->streaming != NULL && p->streaming != p->staging; /* its eager part comes first */
+}
+
+bool tti_p2p_can_push(const struct tti_engine *e, int peer)
+{
+    const struct tti_peer *p = &e->p2p->peers[peer];
+    return (awaits_grant(p) && granted_now(e, peer) != p->grant_seen) ||
+           ((p->staging || p->streaming) && taken_now(e, peer) != p->taken);
+}
+
+static bool stream_one(struct tti_engine *e, int peer)
+{
+    struct tti_request *r = e->p2p->peers[peer].streaming;
+    if (!put(e, peer, r, TTI_RECORD_GRANTED, r->bytes)) {
+        e->p2p->starved = true;
+        return false;
+    }
+    if (r->moved == r->bytes) {
+        end(e, r, TUTTI_OK);
+    }
+    return true;
+}
+
+bool tti_p2p_push(struct tti_engine *e, int peer)
+{
+    struct tti_peer *p = &e->p2p->peers[peer];
+    bool moved = false;
+    unsigned pieces = 0;
+    while (p->staging && pieces++ < PIECES_PER_VISIT && stage_one(e, peer)) {
+        moved = true;
+    }
+    while (find_granted(e, peer) && pieces++ < PIECES_PER_VISIT && stream_one(e, peer)) {
+        moved = true;
+    }
+    return moved;
+}

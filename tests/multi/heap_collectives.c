@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-test: ranks=2,3,5 timeout=180 */
+/*
+ * Every collective between processes whose tensors lie in the heap, in registered memory, in private memory, or partly here
+ * and partly there: the way is another one each time, the result is not. Then a rank that gives up in the middle of a
+ * large call and uses its memory again at once: nobody writes there any more.
+ */
+#include "collective_reference.h"
+#include "heap_support.h"
+
+#define MOST ((size_t)3 << 20)
+#define ROOM (MOST + 65536)
+#define PAGE ((size_t)4096)
+
+/* Where a rank's two tensors lie. */
+enum place { HEAP, REGISTERED, RAGGED, PRIVATE, PLACES };
+
+struct memory {
+    unsigned char *blocks[PLACES][2];
+    unsigned char *registered[2]; /* as malloc has given them */
+};
+
+static void memory_open(tutti_group *g, struct memory *m)
+{
+    for (int i = 0; i < 2; i++) {
+        EXPECT_OK(tutti_alloc(g, ROOM, (void **)&m->blocks[HEAP][i], &err));
+        m->registered[i] = malloc(ROOM + 2 * PAGE);
+        m->blocks[PRIVATE][i] = malloc(ROOM);
+        if (!m->registered[i] || !m->blocks[PRIVATE][i]) {
+            abort();
+        }
+        EXPECT_OK(tutti_register(g, m->registered[i], ROOM + 2 * PAGE, &err));
+        /* whole pages, so shared; and in front of them, so half private */
+        m->blocks[REGISTERED][i] = m->registered[i] + (PAGE - (uintptr_t)m->registered[i] % PAGE) % PAGE;
+        m->blocks[RAGGED][i] = m->registered[i];
+    }
+}
+
+static void memory_close(tutti_group *g, struct memory *m)
+{
+    for (int i = 0; i < 2; i++) {
+        EXPECT_OK(tutti_unregister(g, m->registered[i], &err));
+        EXPECT_OK(tutti_free(g, m->blocks[HEAP][i], &err));
+        free(m->registered[i]);
+        free(m->blocks[PRIVATE][i]);
+    }
+}
+
+static tutti_status call_operation(tutti_group *g, const struct reference_call *c, const struct reference_tensors *t)
+{
+    int32_t rank = tutti_group_rank(g);
+    int32_t dim = c->rows > 1;
+    const tutti_call *call = TUTTI_CALL(.error = &err);
+    const struct reference_joined sent = reference_sent(c, rank);
+    const struct reference_joined received = reference_received(c, rank);
+    int64_t in_shape[2] = {(int64_t)c->rows, (int64_t)(reference_input(c, rank) / c->rows)};
+    int64_t out_shape[2] = {(int64_t)c->rows, (int64_t)(reference_output(c, rank) / c->rows)};
+    DLTensor in = tutti_tensor_nd(t->in, 1 + dim, in_shape + !dim, c->dtype);
+    DLTensor out = tutti_tensor_nd(t->out, 1 + dim, out_shape + !dim, c->dtype);
+    switch (c->kind) {
+    case TUTTI_OP_ALL_REDUCE:
+        return tutti_all_reduce(g, &in, &out, TUTTI_SUM, call);
+    case TUTTI_OP_REDUCE:
+        return tutti_reduce(g, &in, rank == c->root ? &out : NULL, TUTTI_SUM, c->root, call);
+    case TUTTI_OP_BROADCAST:
+        return tutti_broadcast(g, &out, c->root, call);
+    case TUTTI_OP_GATHER:
+        return tutti_gather(g, &in, rank == c->root ? &out : NULL, dim, c->root, call);
+    case TUTTI_OP_SCATTER:
+        return tutti_scatter(g, rank == c->root ? &in : NULL, &out, dim, c->root, call);
+    case TUTTI_OP_ALL_GATHER:
+        return c->uneven ? tutti_all_gather_v(g, &in, &out, dim, received.counts, NULL, call)
+                         : tutti_all_gather(g, &in, &out, dim, call);
+    case TUTTI_OP_REDUCE_SCATTER:
+        return c->uneven ? tutti_reduce_scatter_v(g, &in, &out, TUTTI_SUM, dim, sent.counts, call)
+                         : tutti_reduce_scatter(g, &in, &out, TUTTI_SUM, dim, call);
+    default:
+        return c->uneven ? tutti_all_to_all_v(g, &in, &out, dim, sent.counts, NULL, received.counts, NULL, call)
+                         : tutti_all_to_all(g, &in, &out, dim, call);
+    }
+}
+
+static void run_call(tutti_group *g, const struct reference_call *c, unsigned char *in, unsigned char *out)
+{
+    struct reference_tensors t;
+    unsigned char *blocks[2] = {in, out};
+    int32_t rank = tutti_group_rank(g);
+    EXPECT(reference_block(c, rank) <= ROOM);
+    reference_begin(c, rank, blocks, &t);
+    tutti_status status = call_operation(g, c, &t);
+    failures += reference_end(c, rank, &t, status, &err);
+}
+
+/* Where the tensors of `rank` lie in the pattern: the same place on all ranks, or one that differs. */
+#define PATTERNS 9
+static enum place place_of(int pattern, int rank, int size, int which)
+{
+    switch (pattern) {
+    case 0:
+        return HEAP;
+    case 1:
+        return REGISTERED;
+    case 2: /* one rank cannot be reached */
+        return rank == size - 1 ? PRIVATE : HEAP;
+    case 3: /* one rank alone can */
+        return rank == 0 ? HEAP : PRIVATE;
+    case 4:
+        return which == 0 ? HEAP : PRIVATE;
+    case 5:
+        return which == 0 ? PRIVATE : HEAP;
+    case 6:
+        return rank % 2 ? REGISTERED : HEAP;
+    case 7:
+        return RAGGED;
+    default: /* each of its own */
+        return (enum place)((rank * 3 + which * 2 + 1) % PLACES);
+    }
+}
+
+static const tutti_operation kinds[] = {TUTTI_OP_ALL_REDUCE, TUTTI_OP_REDUCE,        TUTTI_OP_BROADCAST,
+                                        TUTTI_OP_ALL_GATHER, TUTTI_OP_GATHER,        TUTTI_OP_SCATTER,
+                                        TUTTI_OP_ALL_TO_ALL, TUTTI_OP_REDUCE_SCATTER};
+#define KINDS (int)(sizeof(kinds) / sizeof(kinds[0]))
+
+/* Each kind with each pattern once; dtype, root and form take turns. */
+static void all_patterns(tutti_group *g, struct memory *m, size_t bytes, int turn)
+{
+    int32_t rank = tutti_group_rank(g);
+    int32_t size = tutti_group_size(g);
+    for (int k = 0; k < KINDS; k++) {
+        bool plain = kinds[k] == TUTTI_OP_ALL_REDUCE || kinds[k] == TUTTI_OP_REDUCE || kinds[k] == TUTTI_OP_BROADCAST;
+        bool variable =
+            kinds[k] == TUTTI_OP_ALL_GATHER || kinds[k] == TUTTI_OP_REDUCE_SCATTER || kinds[k] == TUTTI_OP_ALL_TO_ALL;
+        for (int pattern = 0; pattern < PATTERNS; pattern++, turn++) {
+            struct reference_call c = {.kind = kinds[k],
+                                       .dtype = turn % 2 ? TUTTI_BF16 : TUTTI_F32,
+                                       .size = size,
+                                       .root = turn % size,
+                                       .rows = turn % 5 == 4 ? 2 : 1,
+                                       .uneven = turn % 7 == 6 && variable,
+                                       .seed = (uint32_t)turn};
+            c.count = bytes / tutti_dtype_size(c.dtype) / c.rows / (plain ? 1 : (size_t)size);
+            for (int in_place = 0; in_place < 2; in_place++) {
+                c.in_place = in_place;
+                run_call(g, &c, m->blocks[place_of(pattern, rank, size, 0)][0],
+                         m->blocks[place_of(pattern, rank, size, 1)][1]);
+            }
+        }
+    }
+}
+
+static void world_and_sub_groups(tutti_group *world)
+{
+    static const size_t sizes[] = {4096 - 8, 4096, 4096 + 20, 70000, MOST - 4};
+    static const size_t few[] = {4096, 200000};
+    struct memory m;
+    int32_t rank = tutti_group_rank(world);
+    tutti_group *half = NULL;
+    memory_open(world, &m);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        all_patterns(world, &m, sizes[i], (int)i * 1000);
+    }
+    EXPECT_OK(tutti_group_split(world, rank % 2, -rank, NULL, &half, &err)); /* the other way round */
+    if (tutti_group_size(half) > 1) {
+        for (size_t i = 0; i < sizeof(few) / sizeof(few[0]); i++) {
+            all_patterns(half, &m, few[i], (int)i * 1000 + 7);
+        }
+    }
+    EXPECT_OK(tutti_group_destroy(half, &err));
+    memory_close(world, &m);
+}
+
+/* Whatever is not inline goes without staging. */
+static void from_the_first_byte(void)
+{
+    static const size_t sizes[] = {120, 1000, 3000, 5000};
+    static const char *const settings[] = {"engine.zero_copy_bytes=0", "engine.packets=0", NULL};
+    tutti_group *g = NULL;
+    struct memory m;
+    EXPECT_OK(tutti_init(TUTTI_CONFIG(.timeout_ms = 60000, .backend = "shm", .settings = settings), &g, &err));
+    if (!g) {
+        return;
+    }
+    memory_open(g, &m);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        all_patterns(g, &m, sizes[i], (int)i * 1000 + 3);
+    }
+    memory_close(g, &m);
+    EXPECT_OK(tutti_group_destroy(g, &err));
+}
+
+static int is_pattern(const unsigned char *block, size_t bytes, unsigned char pattern)
+{
+    return block[0] == pattern && memcmp(block, block + 1, bytes - 1) == 0;
+}
+
+/* One rank has no patience, call by call another one. Whoever returns an error writes a pattern into its memory, and finds
+ * it there when all have returned. */
+static void one_gives_up(tutti_group *world, bool registered, tutti_operation kind)
+{
+    const size_t bytes = (size_t)64 << 20;
+    const int64_t count = (int64_t)(bytes / sizeof(float));
+    int32_t rank = tutti_group_rank(world);
+    tutti_group *g = NULL;
+    unsigned char *block = NULL;
+    EXPECT_OK(tutti_group_split(world, 0, rank, TUTTI_CONFIG(.timeout_ms = 60000), &g, &err));
+    if (registered) {
+        block = malloc(bytes);
+        EXPECT_OK(tutti_register(g, block, bytes, &err));
+    } else {
+        EXPECT_OK(tutti_alloc(g, bytes, (void **)&block, &err));
+    }
+    DLTensor t = tutti_tensor_1d(block, &count, TUTTI_F32);
+    tutti_status status = TUTTI_OK;
+    /* a call in which that rank happens to be the last to do its share succeeds, and has tested nothing */
+    for (int i = 0; i < 100 && status == TUTTI_OK; i++) {
+        memset(block, 0, bytes);
+        EXPECT_OK(tutti_barrier(world, NULL));
+        int32_t hasty = i % tutti_group_size(g);
+        const tutti_call *call = TUTTI_CALL(.timeout_ms = rank == hasty ? 1 : 60000, .error = &err);
+        status = kind == TUTTI_OP_REDUCE ? tutti_reduce(g, &t, &t, TUTTI_SUM, hasty, call)
+                                         : tutti_all_reduce(g, &t, &t, TUTTI_SUM, call);
+    }
+    EXPECT(status == TUTTI_TIMEOUT || status == TUTTI_REVOKED);
+    memset(block, 0x5a, bytes);
+    EXPECT(is_pattern(block, bytes, 0x5a));
+    EXPECT_OK(tutti_barrier(world, NULL));
+    EXPECT(is_pattern(block, bytes, 0x5a));
+    EXPECT_OK(tutti_group_destroy(g, &err));
+    EXPECT(is_pattern(block, bytes, 0x5a));
+    if (registered) {
+        EXPECT_OK(tutti_unregister(world, block, &err));
+        EXPECT(is_pattern(block, bytes, 0x5a));
+        free(block);
+    } else {
+        EXPECT_OK(tutti_free(world, block, &err));
+    }
+}
+
+int main(void)
+{
+    tutti_group *world = NULL;
+    EXPECT_OK(tutti_init(TUTTI_CONFIG(.timeout_ms = 60000, .backend = "shm"), &world, &err));
+    if (failures == 0) {
+        world_and_sub_groups(world);
+        from_the_first_byte();
+        for (int i = 0; i < 4; i++) {
+            one_gives_up(world, i % 2, i / 2 ? TUTTI_OP_REDUCE : TUTTI_OP_ALL_REDUCE);
+        }
+        world_and_sub_groups(world); /* the heap still is what it was */
+    }
+    EXPECT_OK(tutti_finalize(&err));
+    return failures != 0;
+}
