@@ -243,7 +243,12 @@ static tutti_status end_call(struct tti_lane *lane, tutti_status status)
      * returned without noticing. */
     bool failed = status != TUTTI_OK && atomic_load_explicit(&lane->engine->failed, memory_order_acquire) != TUTTI_OK;
     if (!failed && (lane->announces || status != TUTTI_OK)) {
-        tti_advance(lane, TTI_PHASE_FINAL);
+        if (lane->class == TTI_CLASS_LARGE || status != TUTTI_OK) {
+            tti_advance(lane, TTI_PHASE_FINAL);
+        } else { /* only such a stray rank could wait for it, and nobody hurries for that one; release: as in tti_advance */
+            atomic_store_explicit(tti_position_of(lane, lane->engine->rank), tti_at(lane, TTI_PHASE_FINAL),
+                                  memory_order_release);
+        }
     }
     lane->op = NULL;
     return status;

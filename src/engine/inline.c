@@ -114,7 +114,7 @@ struct tti_range tti_inline_range(const struct tti_lane *lane, const tutti_op *o
     struct tti_range all = {.from = 0, .end = tti_inline_bytes(lane, op, rank)};
     int me = lane->engine->rank;
     if (all.end == 0 || scale_bytes(op) != 0) {
-        return all;
+        return all; /* the factor is at the end */
     }
     if (op->kind == TUTTI_OP_SCATTER) {
         size_t each = all.end / (size_t)lane->engine->size;
@@ -125,6 +125,14 @@ struct tti_range tti_inline_range(const struct tti_lane *lane, const tutti_op *o
         return (struct tti_range){.from = from, .end = from + tti_part_bytes(&op->send_parts, me)};
     }
     return all;
+}
+
+struct tti_range tti_inline_unread(const struct tti_lane *lane, const tutti_op *op)
+{
+    const int me = lane->engine->rank;
+    const bool parts =
+        op->kind == TUTTI_OP_SCATTER || op->kind == TUTTI_OP_REDUCE_SCATTER || op->kind == TUTTI_OP_ALL_TO_ALL;
+    return parts && scale_bytes(op) == 0 ? tti_inline_range(lane, op, me) : (struct tti_range){0};
 }
 
 tutti_status tti_inline_arrive(struct tti_lane *lane, const void *data, size_t bytes)

@@ -413,6 +413,8 @@ static inline const unsigned char *tti_payload(const struct tti_lane *lane, int 
                ? tti_arrival_of(lane, rank, lane->call)->payload
                : tti_unpacked(lane, rank);
 }
+/* Those that only the rank itself needs. */
+struct tti_range tti_inline_unread(const struct tti_lane *lane, const tutti_op *op);
 tutti_status tti_inline_arrive(struct tti_lane *lane, const void *data, size_t bytes);
 /* Folds `count` elements from byte `from` of every rank's payload into dst. */
 void tti_inline_fold(struct tti_lane *lane, void *dst, size_t from, size_t count);

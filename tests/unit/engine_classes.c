@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tutti-test: timeout=240 */
+/* tutti-test: timeout=300 */
 /*
  * Every collective at the boundaries of every class: one element less, exactly, and one more than what fits the arrival
  * line, packets, the one-shot class, a window, a whole stage; in place and not, with every root, with parts in rows and
@@ -13,7 +13,7 @@
 
 #include "unit/engine_calls.h"
 
-#define WINDOW 16384u /* gives a stage of 128 KiB */
+#define WINDOW 8192u /* gives a stage of 64 KiB */
 
 static const tutti_operation kinds[] = {TUTTI_OP_ALL_REDUCE, TUTTI_OP_REDUCE,         TUTTI_OP_BROADCAST,
                                         TUTTI_OP_ALL_GATHER, TUTTI_OP_GATHER,         TUTTI_OP_SCATTER,
