@@ -15,6 +15,8 @@
 
 #include "engine/internal.h"
 
+#define FIRST_LINE (64 - offsetof(struct tti_arrival, payload)) /* of the payload, beside the sequence */
+
 static uint32_t digest_next(uint32_t digest, const uint64_t descriptor[2])
 {
     uint64_t h = (uint64_t)digest << 32 | digest;
@@ -125,14 +127,18 @@ tutti_status tti_arrive(struct tti_lane *lane, const void *payload, size_t bytes
         }
     }
     struct tti_arrival *line = tti_arrival_of(lane, e->rank, lane->call);
+    /* The line of the sequence comes last: readers poll it, and would take it away while the others are still on their way. */
+    if (__builtin_expect(bytes > TTI_PAYLOAD, 0)) {
+        tti_packets_write(lane, payload, bytes);
+    } else if (bytes > FIRST_LINE) {
+        memcpy(line->payload + FIRST_LINE, (const unsigned char *)payload + FIRST_LINE, bytes - FIRST_LINE);
+        memcpy(line->payload, payload, FIRST_LINE);
+    } else {
+        tti_copy(line->payload, payload, bytes);
+    }
     line->descriptor[0] = lane->descriptor[0];
     line->descriptor[1] = lane->descriptor[1];
     line->digest = lane->digest;
-    if (__builtin_expect(bytes <= TTI_PAYLOAD, 1)) {
-        tti_copy(line->payload, payload, bytes);
-    } else {
-        tti_packets_write(lane, payload, bytes);
-    }
     tti_lane_publish(lane, &line->sequence, lane->call);
     lane->digest = digest_next(lane->digest, lane->descriptor);
     return TUTTI_OK;

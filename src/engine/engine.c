@@ -26,6 +26,7 @@ void tti_engine_segment_init(unsigned char *segment, const struct tti_layout *la
     h->stage = layout->stage;
     h->far = layout->far;
     h->cpu_limit = tti_cpu_quota();
+    h->barriers = tti_barrier_register();
     static_assert(sizeof(h->cpus) == TTI_CPU_WORDS * sizeof(uint64_t), "one mask");
     tti_cpu_mask(h->cpus);
 }
@@ -135,6 +136,7 @@ tutti_status tti_engine_create(const struct tti_engine_options *options, struct 
         engine_free(e);
         return status;
     }
+    tti_barrier_find(e);
     tti_wait_policy(e, options->spin_ns, options->yield_ns);
     *engine = e;
     return TUTTI_OK;

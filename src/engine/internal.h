@@ -98,6 +98,7 @@ struct tti_engine {
     tti_commit_function commit;
     tti_populate_function populate;
     void *commit_user;
+    bool barriers; /* sleepers run barriers on publishers' CPUs: see publish.c */
     double ticks_per_ns;
     unsigned spin_polls;       /* polls with a pause before yielding      */
     unsigned background_polls; /* the same beside the application's threads */
@@ -144,7 +145,7 @@ static inline uint64_t tti_at(const struct tti_lane *lane, uint64_t phase)
     return lane->call << TTI_PHASE_BITS | phase;
 }
 
-/* ---- wait.c: publishing and waiting --------------------------------------------------------------------------- */
+/* ---- publish.c, wait.c: publishing and waiting ----------------------------------------------------------------- */
 
 /* One thing to wait for: a word that `publisher` will change. */
 struct tti_awaited {
@@ -153,6 +154,13 @@ struct tti_awaited {
 };
 
 _Atomic uint32_t *tti_alarm(const struct tti_engine *e);
+/* Who sleeps on words of this publisher: a bit for each rank. */
+_Atomic uint64_t *tti_sleepers(const struct tti_engine *e, int publisher, int channel);
+
+/* Whether this process can run barriers on other CPUs, and lets others run them here / whether all ranks can / runs one. */
+bool tti_barrier_register(void);
+void tti_barrier_find(struct tti_engine *e);
+void tti_barrier(const struct tti_engine *e);
 
 /* Stores a value that others may wait for, and wakes those who sleep on it. */
 void tti_publish(const struct tti_engine *e, int channel, _Atomic uint64_t *word, uint64_t value);

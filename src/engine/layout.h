@@ -7,7 +7,8 @@
  *   lane      control: arrival ring (32 lines of 128 bytes), on a page of its own a progress line, packets for each slot
  *             stage: two rings of bytes, from one of which each call takes what it needs (stage.c)
  *   pair      control: one line with what the owner has to say to one peer about messages
- *             rings: slots, each of which holds a small message or names a piece of a larger one; a ring of bytes for those
+ *             rings: slots, each of which holds a small message or names a piece of a larger one; two rings of
+ *             bytes for those
  *   bell      alarm line | for each (publisher, channel) one line: a bit for each rank that sleeps on that publisher
  *
  * Lines of a ring start at rank * 128 mod 4096, so that scanning many ranks' segments, which start on page boundaries, does
@@ -96,8 +97,8 @@ struct tti_segment_header {
     uint64_t stage;
     uint64_t far;
     uint32_t cpu_limit; /* whole CPUs that the cgroup grants, rounded up; 0 = no limit */
-    uint32_t reserved;
-    uint64_t cpus[16]; /* the owner's affinity mask */
+    uint32_t barriers;  /* the owner can take part in barriers on all CPUs: see publish.c */
+    uint64_t cpus[16];  /* the owner's affinity mask */
     _Atomic uint32_t left;
 };
 static_assert(sizeof(struct tti_segment_header) <= TTI_PAGE, "the header fits its page");
@@ -115,7 +116,7 @@ static_assert(sizeof(struct tti_pair_control) == TTI_LINE, "one line");
 /* A piece of a message. The first one of a message begins with the dimensions, unless there is just one. */
 struct tti_record {
     uint64_t bytes; /* of the whole message */
-    uint32_t place; /* where the piece lies in the ring of bytes, or TTI_IN_SLOT */
+    uint32_t place; /* where the piece lies in the rings of bytes, or TTI_IN_SLOT */
     uint32_t here;  /* bytes of the piece, dimensions included */
     int32_t tag;
     int16_t dtype;
@@ -144,7 +145,8 @@ struct tti_layout {
     size_t pairs;      /* first pair control */
     size_t stages;     /* first lane's stage */
     size_t rings;      /* first pair's rings */
-    size_t ring_bytes; /* of a pair's ring of bytes: a power of two */
+    size_t ring_bytes; /* of a pair's two rings of bytes; whole pages */
+    size_t ring_small; /* of the first of them, which is for small pieces */
     size_t ring_stride;
     size_t segment_bytes;
     size_t bell_bytes;
@@ -155,12 +157,12 @@ static inline size_t tti_whole_pages(size_t bytes)
     return (bytes + TTI_PAGE - 1) / TTI_PAGE * TTI_PAGE;
 }
 
-/* A ring larger than the second-level caches lets lines leave the reader's before they are written again (see stage.c); but
- * there is one for each peer. */
+/* As for the stages (stage.c), lines of large pieces should leave the reader's cache before they are written again; more than
+ * that, and they leave the writer's as well. Small pieces had better stay in both. But there are rings for each peer. */
 static inline size_t tti_pair_ring_bytes(int size)
 {
-    size_t bytes = (size_t)2 << 20;
-    while (bytes > 131072u && bytes * (size_t)(size - 1) > (size_t)4 << 20) {
+    size_t bytes = (size_t)3 << 19;
+    while (bytes > 24 * TTI_PAGE && bytes * (size_t)(size - 1) > (size_t)9 << 19) {
         bytes /= 2;
     }
     return bytes;
@@ -175,6 +177,7 @@ static inline struct tti_layout tti_layout_make(int size, int lanes, size_t stag
     l.stages = (l.pairs + (size_t)size * TTI_LINE + TTI_PAGE - 1) / TTI_PAGE * TTI_PAGE;
     l.rings = l.stages + (size_t)lanes * (l.stage + l.far);
     l.ring_bytes = tti_pair_ring_bytes(size);
+    l.ring_small = l.ring_bytes / 12;
     l.ring_stride = TTI_SLOTS * sizeof(struct tti_slot) + l.ring_bytes;
     l.segment_bytes = l.rings + (size_t)size * l.ring_stride;
     l.bell_bytes = (TTI_LINE + (size_t)size * (size_t)(lanes + 1) * TTI_LINE + TTI_PAGE - 1) / TTI_PAGE * TTI_PAGE;

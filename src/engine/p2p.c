@@ -277,7 +277,7 @@ tutti_status tti_engine_probe(struct tti_engine *e, int32_t peer, int32_t tag, i
     if (status != TUTTI_OK) {
         return status;
     }
-    if ((status = tti_p2p_move(e, true, error)) != TUTTI_OK) {
+    if ((status = tti_p2p_drain(e, error)) != TUTTI_OK) {
         return status;
     }
     pthread_mutex_lock(&e->p2p->lock);

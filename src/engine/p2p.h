@@ -2,9 +2,9 @@
 /*
  * Messages between ranks, private to p2p*.c.
  *
- * For every ordered pair the sender's segment has a ring of slots and a ring of bytes. A record is a slot that says by its
+ * For every ordered pair the sender's segment has a ring of slots and two rings of bytes. A record is a slot that says by its
  * number that it is there: the first record of a message describes it. A piece of up to 96 bytes travels in the slot, a
- * larger one in the ring of bytes, where the slot says. The reader tells what it has used up a quarter of a ring at a time,
+ * larger one in one of the rings of bytes, where the slot says. The reader tells what it has used up a quarter of a ring at a time,
  * so a small message costs one hop of a line, and one exchange.
  *
  * The first TTI_EAGER bytes of a message are sent at once, and a message that has no more is sent then. The rest of a larger
@@ -23,8 +23,11 @@
 
 #include "engine/internal.h"
 
-#define TTI_EAGER 32768u /* bytes of a message that are sent without being asked for            */
-#define TTI_CHUNK 16384u /* bytes of a piece; at most an eighth of the smallest ring: see p2p_send.c */
+#define TTI_EAGER 32768u  /* bytes of a message that are sent without being asked for            */
+#define TTI_CHUNK 65536u  /* of a piece, at most: see tti_chunk */
+#define TTI_VISIT 131072u /* the other direction gets its turn when so much has been spent: the bytes of the pieces, */
+#define TTI_VISIT_PIECE                                                                                                \
+    16384u /* and this for each                                                                      */
 
 /* One send or recv that this rank has posted; part of a posting. */
 struct tti_request {
@@ -75,24 +78,30 @@ struct tti_incoming {
     unsigned char data[];
 };
 
+/* How far a ring of bytes is used. Positions count from the beginning of time, gaps included. */
+struct tti_bytes {
+    uint64_t head;
+    uint64_t freed; /* everything before may be written again */
+};
+
 struct tti_peer {
     /* sending to it */
     struct tti_request *sends; /* in order of posting; removed when done */
     struct tti_request *sends_tail;
     struct tti_request *staging;   /* the first of them whose eager part is not out */
     struct tti_request *streaming; /* the one that the peer has granted */
-    uint64_t *ends;                /* position of the byte ring behind each record in flight; NULL: not opened yet */
+    uint64_t *ends;                /* what each record in flight has taken, see end_of; NULL: not opened yet */
     uint64_t posted;               /* records */
     uint64_t taken;                /* of them, as last seen in the peer's control */
-    uint64_t head;                 /* of the byte ring: positions count from the beginning of time, gaps included */
+    struct tti_bytes bytes[2];     /* the rings of bytes */
     uint64_t grant_seen;
     /* receiving from it */
     uint32_t open_recvs;           /* that name it or have matched one of its messages, and are not done */
     bool opened;                   /* its rings are there */
     uint64_t read;                 /* records used up */
     uint64_t told;                 /* of them, as published */
-    uint64_t untold;               /* bytes of the byte ring in those that are not, gaps included */
-    uint64_t behind;               /* place in the byte ring behind the newest piece */
+    uint64_t untold[2];            /* bytes of the two rings in those that are not, gaps included */
+    uint64_t behind[2];            /* places behind their newest pieces */
     struct tti_incoming *messages; /* in order of sending */
     struct tti_incoming *messages_tail;
     struct tti_incoming *arriving; /* the newest, if its eager part is not complete */
@@ -104,7 +113,6 @@ struct tti_p2p {
     struct tti_request *recvs; /* posted and not matched, in order of posting. None of them fits an unmatched message */
     struct tti_request *recvs_tail;
     uint32_t open_any; /* those of them that take messages from anybody */
-    bool starved;      /* the last round would have sent more if there had been room */
     int64_t order;
     int64_t sequence;
     uint64_t active[TTI_MAX_RANKS / 64]; /* peers on which an open request depends */
@@ -140,6 +148,24 @@ static inline struct tti_slot *tti_slot(const struct tti_engine *e, int owner, i
 static inline unsigned char *tti_ring(const struct tti_engine *e, int owner, int peer)
 {
     return tti_rings(e, owner, peer) + TTI_SLOTS * sizeof(struct tti_slot);
+}
+
+/* One of the two rings of bytes: for small pieces, for large ones. */
+static inline size_t tti_ring_base(const struct tti_engine *e, int which)
+{
+    return which == 0 ? 0 : e->layout.ring_small;
+}
+
+static inline size_t tti_ring_size(const struct tti_engine *e, int which)
+{
+    return which == 0 ? e->layout.ring_small : e->layout.ring_bytes - e->layout.ring_small;
+}
+
+/* Bytes of a piece, without dimensions. */
+static inline size_t tti_chunk(const struct tti_engine *e)
+{
+    size_t most = tti_ring_size(e, 1) / 8;
+    return most < TTI_CHUNK ? most : TTI_CHUNK;
 }
 
 static inline uint64_t tti_eager(uint64_t bytes)
@@ -204,8 +230,8 @@ void tti_p2p_grant(struct tti_engine *e, int peer);
  * (`all`) everybody, and then reads all that is there. With the lock held. */
 bool tti_p2p_progress(struct tti_engine *e, bool all, const struct tti_posting *p, tutti_error *error,
                       tutti_status *status);
-/* The same, takes the lock. An error has failed the group. */
-tutti_status tti_p2p_move(struct tti_engine *e, bool all, tutti_error *error);
+/* Takes the lock and reads all that everybody has written by now. An error has failed the group. */
+tutti_status tti_p2p_drain(struct tti_engine *e, tutti_error *error);
 /* Moves messages, then looks whether the posting is over. */
 bool tti_p2p_test(struct tti_posting *p);
 /* Waits until it is over: true; false at until_ns or when tti_engine_wake_p2p was called since the last test. */

@@ -9,8 +9,7 @@
 
 #include "engine/p2p.h"
 
-#define RECORDS_PER_VISIT 8  /* then the other direction gets its turn */
-#define TOLD_PER_RING     4u /* see p2p_send.c */
+#define TOLD_PER_RING 4u /* see p2p_send.c */
 
 static tutti_status impossible(int peer, uint64_t number, tutti_error *error)
 {
@@ -140,7 +139,7 @@ static tutti_status take_more(struct tti_engine *e, int peer, const struct tti_r
     return TUTTI_OK;
 }
 
-static tutti_status take(struct tti_engine *e, int peer, const struct tti_slot *slot, tutti_error *error)
+static tutti_status take(struct tti_engine *e, int peer, const struct tti_slot *slot, size_t *spent, tutti_error *error)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
     const struct tti_record record = slot->record;
@@ -153,10 +152,12 @@ static tutti_status take(struct tti_engine *e, int peer, const struct tti_slot *
     if (outside || record.kind < TTI_RECORD_FIRST || record.kind > TTI_RECORD_GRANTED) {
         return impossible(peer, p->read + 1, error);
     }
+    *spent += TTI_VISIT_PIECE + record.here;
     if (record.place != TTI_IN_SLOT) {
+        int which = record.place >= e->layout.ring_small;
         uint64_t behind = record.place + record.here;
-        p->untold += (behind - p->behind) % e->layout.ring_bytes;
-        p->behind = behind;
+        p->untold[which] += (behind + tti_ring_size(e, which) - p->behind[which]) % tti_ring_size(e, which);
+        p->behind[which] = behind;
     }
     return record.kind == TTI_RECORD_FIRST ? take_first(e, peer, &record, from, error)
                                            : take_more(e, peer, &record, from, error);
@@ -182,17 +183,24 @@ static void tell(struct tti_engine *e, int peer)
     struct tti_peer *p = &e->p2p->peers[peer];
     struct tti_pair_control *own = tti_pair(e, e->rank, peer);
     p->told = p->read;
-    p->untold = 0;
+    p->untold[0] = 0;
+    p->untold[1] = 0;
     /* release: pairs with the acquire in has_room of the peer, which may write there again */
     atomic_store_explicit(&own->taken, p->read, memory_order_release);
     tti_publish(e, e->layout.lanes, &own->activity, atomic_load_explicit(&own->activity, memory_order_relaxed) + 1);
 }
 
+static bool has_much_to_tell(const struct tti_engine *e, const struct tti_peer *p)
+{
+    return p->read - p->told >= TTI_SLOTS / TOLD_PER_RING || p->untold[0] >= tti_ring_size(e, 0) / TOLD_PER_RING ||
+           p->untold[1] >= tti_ring_size(e, 1) / TOLD_PER_RING;
+}
+
 bool tti_p2p_pull(struct tti_engine *e, int peer, bool drain, tutti_error *error, tutti_status *status)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
-    unsigned records = 0;
-    while (records < RECORDS_PER_VISIT && (drain || p->open_recvs > 0 || e->p2p->open_any > 0) && is_open(e, peer)) {
+    size_t spent = 0;
+    while (spent < TTI_VISIT && (drain || p->open_recvs > 0 || e->p2p->open_any > 0) && is_open(e, peer)) {
         struct tti_slot *slot = tti_slot(e, peer, e->rank, p->read + 1);
         /* acquire: pairs with the exchange in put() of the peer; the record and its bytes are there */
         uint64_t number = atomic_load_explicit(&slot->number, memory_order_acquire);
@@ -203,16 +211,15 @@ bool tti_p2p_pull(struct tti_engine *e, int peer, bool drain, tutti_error *error
             }
             break;
         }
-        if ((*status = take(e, peer, slot, error)) != TUTTI_OK) {
+        if ((*status = take(e, peer, slot, &spent, error)) != TUTTI_OK) {
             break;
         }
-        records++;
         p->read++;
-        if (p->read - p->told >= TTI_SLOTS / TOLD_PER_RING || p->untold >= e->layout.ring_bytes / TOLD_PER_RING) {
+        if (has_much_to_tell(e, p)) {
             tell(e, peer);
         }
     }
-    return records > 0;
+    return spent > 0;
 }
 
 void tti_p2p_grant(struct tti_engine *e, int peer)

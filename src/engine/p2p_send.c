@@ -12,9 +12,8 @@
 
 #include "engine/p2p.h"
 
-#define PIECES_PER_VISIT 8 /* then the other direction gets its turn */
-
-static_assert(4 * TTI_CHUNK <= 131072u / 2, "a piece with its gap takes at most half of the smallest ring");
+#define SMALL_PART 16u   /* a piece of up to this part of the small ring goes there */
+#define PAGED      8192u /* bytes of a piece that begins at a page */
 
 void tti_p2p_post_send(struct tti_engine *e, struct tti_request *r)
 {
@@ -75,18 +74,31 @@ static tutti_status open_rings(struct tti_engine *e, int peer)
 }
 
 /* Where `bytes` can be written: a position, at a cache line or, if they are many, at a page (see stage.c). */
-static uint64_t position_for(const struct tti_engine *e, const struct tti_peer *p, size_t bytes)
+static uint64_t position_for(const struct tti_engine *e, const struct tti_peer *p, int which, size_t bytes)
 {
-    uint64_t unit = bytes < TTI_PAGE / 2 ? 64 : TTI_PAGE;
-    uint64_t position = (p->head + unit - 1) / unit * unit;
-    uint64_t place = position % e->layout.ring_bytes;
-    return place + bytes <= e->layout.ring_bytes ? position : position - place + e->layout.ring_bytes;
+    uint64_t unit = bytes < PAGED ? 64 : TTI_PAGE;
+    uint64_t position = (p->bytes[which].head + unit - 1) / unit * unit;
+    uint64_t place = position % tti_ring_size(e, which);
+    return place + bytes <= tti_ring_size(e, which) ? position : position - place + tti_ring_size(e, which);
 }
 
-static bool fits(const struct tti_engine *e, const struct tti_peer *p, uint64_t end)
+/* A record's entry among those in flight: which ring, and the position behind it. */
+static uint64_t end_of(int which, uint64_t position)
 {
-    uint64_t freed = p->taken > 0 ? p->ends[(p->taken - 1) % TTI_SLOTS] : 0;
-    return p->posted - p->taken < TTI_SLOTS && end - freed <= e->layout.ring_bytes;
+    return position << 1 | (uint64_t)which;
+}
+
+static void note_taken(struct tti_peer *p, uint64_t taken)
+{
+    for (; p->taken != taken; p->taken++) {
+        uint64_t end = p->ends[p->taken % TTI_SLOTS];
+        p->bytes[end & 1].freed = end >> 1;
+    }
+}
+
+static bool fits(const struct tti_engine *e, const struct tti_peer *p, int which, uint64_t end)
+{
+    return p->posted - p->taken < TTI_SLOTS && end - p->bytes[which].freed <= tti_ring_size(e, which);
 }
 
 /* What the peer has used up; nothing new if what it tells cannot be. */
@@ -98,15 +110,28 @@ static uint64_t taken_now(const struct tti_engine *e, int peer)
     return taken > p->taken && taken <= p->posted ? taken : p->taken;
 }
 
-/* True if there is room for a record and the bytes up to this position of the ring. */
-static bool has_room(struct tti_engine *e, int peer, uint64_t end)
+/* True if there is room for a record and the bytes up to this position of a ring. */
+static bool has_room(struct tti_engine *e, int peer, int which, uint64_t end)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
-    if (fits(e, p, end)) {
-        return true;
+    if (!fits(e, p, which, end)) {
+        note_taken(p, taken_now(e, peer));
     }
-    p->taken = taken_now(e, peer);
-    return fits(e, p, end);
+    return fits(e, p, which, end);
+}
+
+/* Fetches the lines of the next slot for writing, while there is time: the reader has them since the last round of the ring,
+ * and the exchange would wait until they have been taken away from it. */
+static void prepare_slot(struct tti_slot *slot)
+{
+#if defined(__x86_64__)
+    /* GCC's builtin fetches for reading, unless it may assume more than the oldest x86-64 */
+    __asm__ __volatile__("prefetchw %0" : : "m"(slot->number));
+    __asm__ __volatile__("prefetchw %0" : : "m"(slot->body[64]));
+#else
+    __builtin_prefetch(slot, 1);
+    __builtin_prefetch(&slot->body[64], 1);
+#endif
 }
 
 /* Writes the next piece of a message, `limit` being what may be written of it. False if there is no room. */
@@ -116,11 +141,16 @@ static bool put(struct tti_engine *e, int peer, struct tti_request *r, uint8_t k
     const tutti_op *op = r->op;
     size_t shape = kind == TTI_RECORD_FIRST && op->ndim != 1 ? (size_t)op->ndim * sizeof(int64_t) : 0;
     uint64_t left = limit - r->moved;
-    size_t data = left < TTI_CHUNK ? (size_t)left : TTI_CHUNK;
+    size_t data = left < tti_chunk(e) ? (size_t)left : tti_chunk(e);
     size_t here = shape + data;
-    uint64_t position = here <= TTI_SLOT_BODY ? p->head : position_for(e, p, here);
-    uint64_t behind = here <= TTI_SLOT_BODY ? p->head : position + here;
-    if (!has_room(e, peer, behind)) {
+    int which = here > tti_ring_size(e, 0) / SMALL_PART;
+    uint64_t position = p->bytes[which].head;
+    uint64_t behind = position;
+    if (here > TTI_SLOT_BODY) {
+        position = position_for(e, p, which, here);
+        behind = position + here;
+    }
+    if (!has_room(e, peer, which, behind)) {
         return false;
     }
     uint64_t number = p->posted + 1;
@@ -134,17 +164,18 @@ static bool put(struct tti_engine *e, int peer, struct tti_request *r, uint8_t k
                                        .ndim = (int8_t)op->ndim,
                                        .kind = kind};
     if (here > TTI_SLOT_BODY) {
-        slot->record.place = (uint32_t)(position % e->layout.ring_bytes);
+        slot->record.place = (uint32_t)(tti_ring_base(e, which) + position % tti_ring_size(e, which));
         to = tti_ring(e, e->rank, peer) + slot->record.place;
     }
     tti_copy(to, op->shape, shape);
     tti_copy(to + shape, (const unsigned char *)op->src + r->moved, data);
     r->moved += data;
-    p->head = behind;
-    p->ends[(number - 1) % TTI_SLOTS] = behind;
+    p->bytes[which].head = behind;
+    p->ends[(number - 1) % TTI_SLOTS] = end_of(which, behind);
     p->posted = number;
     /* its exchange is a release: pairs with the peer's acquire in tti_p2p_pull */
     tti_publish(e, e->layout.lanes, &slot->number, number);
+    prepare_slot(tti_slot(e, e->rank, peer, number + 1));
     return true;
 }
 
@@ -162,7 +193,6 @@ static bool stage_one(struct tti_engine *e, int peer)
     }
     uint64_t eager = tti_eager(r->bytes);
     if (!put(e, peer, r, r->posted ? TTI_RECORD_NEXT : TTI_RECORD_FIRST, eager)) {
-        e->p2p->starved = true;
         return false;
     }
     if (!r->posted) {
@@ -217,7 +247,6 @@ static bool stream_one(struct tti_engine *e, int peer)
 {
     struct tti_request *r = e->p2p->peers[peer].streaming;
     if (!put(e, peer, r, TTI_RECORD_GRANTED, r->bytes)) {
-        e->p2p->starved = true;
         return false;
     }
     if (r->moved == r->bytes) {
@@ -229,13 +258,13 @@ static bool stream_one(struct tti_engine *e, int peer)
 bool tti_p2p_push(struct tti_engine *e, int peer)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
-    bool moved = false;
+    const uint64_t *head = &p->bytes[1].head; /* small pieces count by their number */
+    uint64_t first = *head;
     unsigned pieces = 0;
-    while (p->staging && pieces++ < PIECES_PER_VISIT && stage_one(e, peer)) {
-        moved = true;
+    bool moved = true;
+    while (moved && pieces * TTI_VISIT_PIECE + (*head - first) < TTI_VISIT) {
+        moved = (p->staging && stage_one(e, peer)) || (find_granted(e, peer) && stream_one(e, peer));
+        pieces += moved;
     }
-    while (find_granted(e, peer) && pieces++ < PIECES_PER_VISIT && stream_one(e, peer)) {
-        moved = true;
-    }
-    return moved;
+    return pieces > 0;
 }

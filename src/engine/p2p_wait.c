@@ -11,6 +11,7 @@
 
 #define ROUNDS           16 /* at most, under one hold of the lock                      */
 #define LOOKS_PER_WATCH  16 /* of these holds that moved something, for one look at the clock */
+#define DRAIN_ROUNDS     32 /* more than it takes to read everything that lies in a ring */
 #define YIELDS_PER_DRAIN 8
 #define TESTS_PER_DRAIN  16
 
@@ -50,7 +51,6 @@ static bool visit_peers(struct tti_engine *e, bool all, tutti_error *error, tutt
 {
     struct tti_p2p *p2p = e->p2p;
     bool moved = false;
-    p2p->starved = false;
     if (all || p2p->open_any > 0) {
         for (int peer = 0; peer < e->size && *status == TUTTI_OK; peer++) {
             moved = (peer != e->rank && visit(e, peer, all, error, status)) || moved;
@@ -149,17 +149,17 @@ static void watch_peers(struct vigil *v)
 }
 
 /* Moves messages; then, if there is a vigil whose posting is not over, prepares to wait for more. */
-static tutti_status move(struct tti_engine *e, bool all, struct vigil *v, tutti_error *error)
+static tutti_status move(struct tti_engine *e, bool all, struct vigil *v, bool *more, tutti_error *error)
 {
     struct tti_p2p *p2p = e->p2p;
     const struct tti_posting *p = v ? v->p : NULL;
     tutti_status status = TUTTI_OK;
     pthread_mutex_lock(&p2p->lock);
     uint32_t before = atomic_load_explicit(&p2p->completed, memory_order_relaxed);
-    bool moved = tti_p2p_progress(e, all, p, error, &status);
+    *more = tti_p2p_progress(e, all, p, error, &status);
     uint32_t after = atomic_load_explicit(&p2p->completed, memory_order_relaxed);
     if (v && status == TUTTI_OK && !(p && tti_p2p_all_done(p))) {
-        v->ready = moved;
+        v->ready = *more;
         v->completed_seen = p ? after : v->completed_seen;
         watch_peers(v);
     }
@@ -170,9 +170,14 @@ static tutti_status move(struct tti_engine *e, bool all, struct vigil *v, tutti_
     return status == TUTTI_OK ? TUTTI_OK : tti_p2p_give_up(e, error);
 }
 
-tutti_status tti_p2p_move(struct tti_engine *e, bool all, tutti_error *error)
+tutti_status tti_p2p_drain(struct tti_engine *e, tutti_error *error)
 {
-    return move(e, all, NULL, error);
+    tutti_status status = TUTTI_OK;
+    bool more = true;
+    for (int i = 0; i < DRAIN_ROUNDS && more && status == TUTTI_OK; i++) {
+        status = move(e, true, NULL, &more, error);
+    }
+    return status;
 }
 
 static bool something_new(const struct vigil *v)
@@ -219,7 +224,7 @@ static tutti_status drop_orphans(struct tti_posting *p)
     if (!any) {
         return TUTTI_OK;
     }
-    tutti_status status = tti_p2p_move(e, true, &p->error); /* whatever it published before it left */
+    tutti_status status = tti_p2p_drain(e, &p->error); /* whatever it published before it left */
     pthread_mutex_lock(&e->p2p->lock);
     for (size_t i = 0; i < p->count; i++) {
         if (!tti_p2p_is_done(&p->requests[i]) && p->requests[i].orphan) {
@@ -324,7 +329,9 @@ bool tti_p2p_test(struct tti_posting *p)
     }
     /* relaxed: who only ever tests has to look at everybody from time to time as well */
     uint32_t tests = atomic_fetch_add_explicit(&e->p2p->tests, 1, memory_order_relaxed);
-    if (settle(p, tti_p2p_move(e, tests % TESTS_PER_DRAIN == TESTS_PER_DRAIN - 1, &p->error))) {
+    bool all = tests % TESTS_PER_DRAIN == TESTS_PER_DRAIN - 1;
+    bool more;
+    if (settle(p, move(e, all, NULL, &more, &p->error))) {
         return true;
     }
     int64_t now = tti_now_ns();
@@ -342,7 +349,7 @@ static tutti_status give_way(struct vigil *v, int64_t now, uint32_t alarm, int64
     bool sleeps = now >= v->yield_until;
     if (sleeps || v->yields++ % YIELDS_PER_DRAIN == 0) {
         tutti_error error;
-        tutti_status status = tti_p2p_move(e, true, v->p ? &v->p->error : &error);
+        tutti_status status = tti_p2p_drain(e, v->p ? &v->p->error : &error);
         if (status != TUTTI_OK || something_new(v)) {
             return status;
         }
@@ -406,8 +413,9 @@ bool tti_p2p_attend(struct tti_posting *p, int64_t until_ns)
     v.yields = 0;
     v.yield_until = 0;
     tutti_status status = TUTTI_OK;
+    bool more;
     for (unsigned look = 1;; look++) {
-        if (p->over || settle(p, move(p->e, false, &v, &p->error))) {
+        if (p->over || settle(p, move(p->e, false, &v, &more, &p->error))) {
             return true;
         }
         if (woken(p) || (until_ns != TTI_NEVER && tti_now_ns() >= until_ns)) {
@@ -434,6 +442,7 @@ void tti_p2p_attend_any(struct tti_engine *e, int64_t until_ns)
     v.yields = 0;
     v.yield_until = 0;
     tutti_error error;
+    bool more;
     uint32_t wakes = atomic_load_explicit(&e->p2p->wakes, memory_order_acquire);
     uint32_t alarm = atomic_load_explicit(tti_alarm(e), memory_order_acquire);
     uint32_t completed = atomic_load_explicit(&e->p2p->completed, memory_order_acquire);
@@ -443,7 +452,7 @@ void tti_p2p_attend_any(struct tti_engine *e, int64_t until_ns)
     e->p2p->worker_completed_seen = completed;
     e->p2p->worker_alarm_seen = alarm;
     v.completed_seen = completed; /* from before the round: what it ends is news */
-    if (stale || move(e, false, &v, &error) != TUTTI_OK || something_new(&v)) {
+    if (stale || move(e, false, &v, &more, &error) != TUTTI_OK || something_new(&v)) {
         return; /* whoever attends to a posting will see a failure */
     }
     wait_for_news(&v, until_ns);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Publishing and waiting.
+ * Waiting.
  *
  * A waiter spins for a while, then yields, then sleeps, all on words that live in the publisher's segment (read-only
  * mappings accept FUTEX_WAIT). How long depends on ranks per CPU: with a CPU per rank a spin of tens of microseconds is
  * cheaper than any wake-up; with fewer CPUs the peer may need this very CPU, so the waiter soon yields, which costs
  * 0.4 us against 20 us for a wake-up across CPUs. After a few milliseconds everybody sleeps: idle ranks burn no CPU.
  *
- * The sleeping protocol (store buffering decides it, so both sides are seq_cst):
- *   waiter     fetch_or its bit into the publisher's mask; re-read word and alarm; futex_waitv on both, at most 5 ms
- *   publisher  exchange the word; load its mask; wake all if any bit is set
- * In the single total order either the waiter's read comes after the exchange and sees the new value, or the publisher's
- * load comes after the fetch_or and sees the bit. If the wake comes before the waiter is asleep, the kernel finds the
- * word changed and returns. The masks are hints in shared memory: a corrupted one costs at most the 5 ms.
+ * The sleeping protocol (publish.c has the other side, and says why it works):
+ *   waiter     fetch_or its bit into the publisher's mask; barrier on all CPUs; re-read word and alarm; futex_waitv on both,
+ *              at most 5 ms
+ *   publisher  store the word; load its mask; wake all if any bit is set
+ * If the wake comes before the waiter is asleep, the kernel finds the word changed and returns. The masks are hints in
+ * shared memory: a corrupted one costs at most the 5 ms.
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -56,79 +56,6 @@ void tti_pause(void)
 #endif
 }
 
-_Atomic uint32_t *tti_alarm(const struct tti_engine *e)
-{
-    return (_Atomic uint32_t *)e->bell;
-}
-
-static _Atomic uint64_t *sleepers(const struct tti_engine *e, int publisher, int channel)
-{
-    size_t line = 1 + (size_t)publisher * (size_t)(e->layout.lanes + 1) + (size_t)channel;
-    return (_Atomic uint64_t *)(e->bell + line * TTI_LINE);
-}
-
-static void futex_wake_all(const struct tti_engine *e, void *word)
-{
-    syscall(SYS_futex, word, FUTEX_WAKE | e->futex_private, INT32_MAX, NULL, NULL, 0);
-}
-
-void tti_wake_own(const struct tti_engine *e, _Atomic uint32_t *word)
-{
-    futex_wake_all(e, word);
-}
-
-/* Wakes those who sleep on a word that has just been exchanged. */
-static void wake_sleepers(const struct tti_engine *e, int channel, _Atomic uint64_t *word)
-{
-    const _Atomic uint64_t *mask = sleepers(e, e->rank, channel);
-    for (int i = 0; i * 64 < e->size; i++) {
-        if (atomic_load_explicit(&mask[i], memory_order_seq_cst) != 0) {
-            futex_wake_all(e, word);
-            return;
-        }
-    }
-}
-
-void tti_publish(const struct tti_engine *e, int channel, _Atomic uint64_t *word, uint64_t value)
-{
-    /* seq_cst, and thereby release: pairs with the waiter's acquire loads, and with its fetch_or (see above) */
-    atomic_exchange_explicit(word, value, memory_order_seq_cst);
-    wake_sleepers(e, channel, word);
-}
-
-#define SAMPLE_FROM   16384 /* bytes of a span: smaller calls would feel what sampling costs, and gain nothing */
-#define SAMPLE_EVERY  4
-#define SAMPLE_WEIGHT 0.125
-#define SAMPLE_MOST   4.0 /* times the average: the rest of it was something else, an interrupt perhaps */
-
-/* The exchange has to take the line away from the readers that polled it, so its time tells how far away they are. */
-static void sample(struct tti_lane *lane, double ticks)
-{
-    const double before = lane->publish_ticks;
-    const double most = before * SAMPLE_MOST;
-    lane->publish_ticks = before == 0 ? ticks : before + SAMPLE_WEIGHT * ((ticks < most ? ticks : most) - before);
-}
-
-void tti_lane_publish(struct tti_lane *lane, _Atomic uint64_t *word, uint64_t value)
-{
-    if (lane->class != TTI_CLASS_LARGE || lane->spare.ring == 0 || lane->stage.stride < SAMPLE_FROM ||
-        lane->publications++ % SAMPLE_EVERY != 0) {
-        tti_publish(lane->engine, lane->index, word, value);
-        return;
-    }
-    const uint64_t before = tti_ticks_after_stores();            /* the exchange would wait for them anyway */
-    atomic_exchange_explicit(word, value, memory_order_seq_cst); /* as in tti_publish */
-    sample(lane, (double)(tti_ticks() - before));
-    wake_sleepers(lane->engine, lane->index, word);
-}
-
-void tti_ring_alarm(const struct tti_engine *e)
-{
-    /* seq_cst: pairs with the sleepers' load between their fetch_or and the wait, and with every acquire look */
-    atomic_fetch_add_explicit(tti_alarm(e), 1, memory_order_seq_cst);
-    futex_wake_all(e, tti_alarm(e));
-}
-
 static void sleep_on(const struct tti_engine *e, struct waitv_entry *entries, unsigned count, int64_t until_ns)
 {
     static _Atomic int no_waitv; /* relaxed: a fact about the kernel, found out at most once per thread */
@@ -161,7 +88,7 @@ static void raise_bits(struct tti_engine *e, int channel, const struct tti_await
     }
     for (int i = 0; i < count; i++) {
         /* seq_cst: see the protocol above */
-        atomic_fetch_or_explicit(&sleepers(e, awaited[i].publisher, channel)[e->rank / 64],
+        atomic_fetch_or_explicit(&tti_sleepers(e, awaited[i].publisher, channel)[e->rank / 64],
                                  UINT64_C(1) << (e->rank % 64), memory_order_seq_cst);
     }
     if (shared) {
@@ -180,7 +107,7 @@ static void clear_bits(struct tti_engine *e, int channel, const struct tti_await
     }
     for (int i = 0; last && i < count; i++) {
         /* relaxed: a stale bit costs the publisher one needless wake */
-        atomic_fetch_and_explicit(&sleepers(e, shared ? i : awaited[i].publisher, channel)[e->rank / 64],
+        atomic_fetch_and_explicit(&tti_sleepers(e, shared ? i : awaited[i].publisher, channel)[e->rank / 64],
                                   ~(UINT64_C(1) << (e->rank % 64)), memory_order_relaxed);
     }
     if (shared) {
@@ -196,6 +123,7 @@ void tti_sleep(struct tti_engine *e, int channel, const struct tti_awaited *awai
     uint32_t flags = 2u /* FUTEX2_SIZE_U32 */ | (uint32_t)e->futex_private;
     bool changed = false;
     raise_bits(e, channel, awaited, count);
+    tti_barrier(e);
     for (int i = 0; i < count; i++) {
         uint64_t now = atomic_load_explicit(awaited[i].word, memory_order_seq_cst);
         changed = changed || now != seen[i];

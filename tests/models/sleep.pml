@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The sleeping protocol of src/engine/wait.c.
+ * The sleeping protocol of src/engine/publish.c and wait.c.
  *
  * Modelled: two waiters in tti_lane_wait_slow, past spinning and yielding; a publisher that calls tti_publish for its
  * values 1 and 2; somebody who calls tti_ring_alarm. Either all is well: then both values come, and the alarm may ring
@@ -9,12 +9,15 @@
  *
  * Abstracted: the 5 ms bound of a sleep is left out, so that a lost wake-up is a deadlock instead of a delay; so are
  * the deadline, the fault records (`fails` stands for them) and channels. Memory is x86's: a plain store waits in a
- * store buffer of one entry while later loads go ahead, a read-modify-write does not.
+ * store buffer of one entry while later loads go ahead, a read-modify-write does not. The sleeper's barrier on all CPUs
+ * drains the publisher's buffer. With EXCHANGE there is no such barrier, and the publisher exchanges.
  *
  * Proved: nobody sleeps for ever (no invalid end state); a waiter that gives up has a reason.
  *
  * ends: no run loops for ever
- * mutant PLAIN_STORE end: the publisher stores the word with release order, not by exchange
+ * config BARRIERS=1
+ * config EXCHANGE=1
+ * mutant NO_BARRIER end: the sleeper runs no barrier, and the publisher does not exchange
  * mutant LOAD_FIRST end: the publisher looks at the mask before it stores the word
  * mutant NO_CHECK end: the kernel does not compare the words again
  * mutant NO_ALARM end: the sleeper does not list the alarm among its words
@@ -57,10 +60,10 @@ inline tti_publish(value)
     any = mask[0] || mask[1];
     word = value;
 #else
-#ifdef PLAIN_STORE
-    atomic { !buffered -> buffer = value; buffered = true };
-#else
+#ifdef EXCHANGE
     atomic { drain(); word = value }; /* exchange, seq_cst */
+#else
+    atomic { !buffered -> buffer = value; buffered = true }; /* store, release */
 #endif
     atomic { any = mask[0] || mask[1] };
 #endif
@@ -107,6 +110,9 @@ proctype Waiter(byte me; byte target)
        fi;
        /* tti_sleep */
        atomic { mask[BIT(me)] = true }; /* fetch_or, seq_cst */
+#if !defined(EXCHANGE) && !defined(NO_BARRIER)
+       atomic { drain() }; /* tti_barrier */
+#endif
        now = word;
        look = alarm;
        if

@@ -5,7 +5,7 @@
  * Modelled: two ranks that run CALLS calls on one lane, in every order of these: all_reduce of one, three or five windows,
  * an exchange of one small or four large steps, a stream from rank 0 of one small or one, two or seven large spans, a
  * stream to rank 0 of one small or seven large ones; some of these only with MORE; with SHORT only streams of one span. A
- * rank's ring is RING cells; large spans take two, small ones one, so that gaps come about. The place of a span, the head,
+ * rank has RINGS rings of RING cells, and takes either in any call; large spans take two, small ones one, so that gaps come about. The place of a span, the head,
  * the stamps and what they wait for, the phases, the order of all steps, the writer's first look at its reader and the
  * reader's reports are those of the C code. Writing or reading a span takes two steps, so that it can be caught half way.
  * With EXPOSES a rank's tensors may lie where the other can reach them, call by call: then it stages later or never. With
@@ -27,6 +27,7 @@
  * config CALLS=3
  * config CALLS=7 SHORT=1
  * config RING=11 STAMPS=4
+ * config RINGS=2
  * config FAULTS=1
  * config EXPOSES=1
  * mutant SMALL_RING MORE=1 end: the ring holds four of the largest spans
@@ -51,6 +52,9 @@
 #endif
 #ifndef RING
 #define RING 10
+#endif
+#ifndef RINGS
+#define RINGS 1
 #endif
 #ifndef STAMPS
 #define STAMPS 8
@@ -94,11 +98,14 @@
                              : (first) - PLACE(first) + RING + BEHIND(first, k) / EACH * RING +                        \
                                    BEHIND(first, k) % EACH * stride[call])
 
+#define BASE(rank, ring) (((rank) * RINGS + (ring)) * RING)
+#define PEERS_BASE       BASE(PEER, start[OF(PEER)] / RING)
+#define OLDEST           (ring * STAMPS)
 #define stage_room (RING / stride[call] / 2)
 #define report     (RING / stride[call] / 4)
 
 byte kind[CALLS + 1], stride[CALLS + 1], steps[CALLS + 1];
-byte cell[2 * RING];
+byte cell[2 * RINGS * RING];
 byte position[2]; /* of tti_progress */
 byte arrived[2];  /* the arrival ring: sequence, and what travels along */
 byte start[2 * (CALLS + 1)];
@@ -119,29 +126,32 @@ inline wait_phase(p) { await(position[PEER] >= tti_at(call, p)) }
 inline await_one() { await(arrived[PEER] >= call) }
 inline await_all() { await_one(); credit = call }
 
-inline arrive() { atomic { start[OF(me)] = PLACE(first); exposed[OF(me)] = exposes; arrived[me] = call } }
+inline arrive() { atomic { start[OF(me)] = ring * RING + PLACE(first); exposed[OF(me)] = exposes; arrived[me] = call } }
 
 inline stage_begin()
 {
-    atomic { first = (PLACE(head) + stride[call] <= RING -> head : head - PLACE(head) + RING) }
+#if RINGS > 1
+    if :: ring = 0 :: ring = 1 fi; /* choose_ring */
+#endif
+    atomic { first = (PLACE(head[ring]) + stride[call] <= RING -> head[ring] : head[ring] - PLACE(head[ring]) + RING) }
 }
 
 inline await_stamp()
 {
     if
-    :: credit > stamp_call[0]
+    :: credit > stamp_call[OLDEST]
     :: else ->
         if
-        :: stamp_phase[0] == TTI_PHASE_NEXT ->
+        :: stamp_phase[OLDEST] == TTI_PHASE_NEXT ->
 #if !defined(SMALL_RING) && !defined(FEW_STAMPS)
-            assert(arrived[me] == call || stamp_call[0] + 1 < call);
+            assert(arrived[me] == call || stamp_call[OLDEST] + 1 < call);
 #endif
 #ifdef NEXT_EARLY
-            await(arrived[PEER] >= stamp_call[0])
+            await(arrived[PEER] >= stamp_call[OLDEST])
 #else
-            await(arrived[PEER] > stamp_call[0])
+            await(arrived[PEER] > stamp_call[OLDEST])
 #endif
-        :: else -> await(position[PEER] >= tti_at(stamp_call[0], stamp_phase[0]))
+        :: else -> await(position[PEER] >= tti_at(stamp_call[OLDEST], stamp_phase[OLDEST]))
         fi
     fi
 }
@@ -152,38 +162,38 @@ inline acquire(nr, content)
     atomic { at = POSITION(first, nr); i = 0 };
 #ifndef NO_STAMPS
     do
-    :: stamps > 0 && (at + stride[call] > freed + RING || stamps == STAMPS) ->
+    :: stamps[ring] > 0 && (at + stride[call] > freed[ring] + RING || stamps[ring] == STAMPS) ->
         await_stamp();
         d_step {
-            freed = stamp_end[0];
-            stamps--;
+            freed[ring] = stamp_end[OLDEST];
+            stamps[ring]--;
             for (i : 0 .. STAMPS - 2) {
-                stamp_end[i] = stamp_end[i + 1];
-                stamp_call[i] = stamp_call[i + 1];
-                stamp_phase[i] = stamp_phase[i + 1]
+                stamp_end[OLDEST + i] = stamp_end[OLDEST + i + 1];
+                stamp_call[OLDEST + i] = stamp_call[OLDEST + i + 1];
+                stamp_phase[OLDEST + i] = stamp_phase[OLDEST + i + 1]
             }
-            stamp_end[STAMPS - 1] = 0;
-            stamp_call[STAMPS - 1] = 0;
-            stamp_phase[STAMPS - 1] = 0
+            stamp_end[OLDEST + STAMPS - 1] = 0;
+            stamp_call[OLDEST + STAMPS - 1] = 0;
+            stamp_phase[OLDEST + STAMPS - 1] = 0
         }
     :: else -> break
     od;
 #endif
-    head = at + stride[call];
+    head[ring] = at + stride[call];
     d_step {
-        for (i : 0 .. stride[call] - 1) { cell[me * RING + PLACE(at) + i] = 0 }
+        for (i : 0 .. stride[call] - 1) { cell[BASE(me, ring) + PLACE(at) + i] = 0 }
     };
-    d_step { for (i : 0 .. stride[call] - 1) { cell[me * RING + PLACE(at) + i] = content }; i = 0; at = 0 }
+    d_step { for (i : 0 .. stride[call] - 1) { cell[BASE(me, ring) + PLACE(at) + i] = content }; i = 0; at = 0 }
 }
 
 /* The reader has read it when it publishes `phase`, with its span `other`; without that, at its next call. */
 inline stamp(other, phase)
 {
     d_step {
-        stamp_end[stamps] = head;
-        stamp_call[stamps] = call;
-        stamp_phase[stamps] = (other < steps[call] -> phase : TTI_PHASE_NEXT);
-        stamps++
+        stamp_end[OLDEST + stamps[ring]] = head[ring];
+        stamp_call[OLDEST + stamps[ring]] = call;
+        stamp_phase[OLDEST + stamps[ring]] = (other < steps[call] -> phase : TTI_PHASE_NEXT);
+        stamps[ring]++
     }
 }
 
@@ -191,7 +201,7 @@ inline look(n, name)
 {
     d_step {
         at = PEERS(start[OF(PEER)], n);
-        for (i : 0 .. stride[call] - 1) { assert(cell[PEER * RING + PLACE(at + i)] == name) }
+        for (i : 0 .. stride[call] - 1) { assert(cell[PEERS_BASE + PLACE(at + i)] == name) }
         i = 0;
         at = 0
     }
@@ -213,7 +223,7 @@ inline await_span(nr, phase)
 
 /* ---- all_reduce: a span's second cell is the result ------------------------------------------------------------------------- */
 
-#define CELL(rank, of, k, n) cell[(rank) * RING + PLACE(POSITION(of, k) + (n))]
+#define CELL(base, of, k, n) cell[(base) + PLACE(POSITION(of, k) + (n))]
 
 inline stage(w)
 {
@@ -227,17 +237,17 @@ inline fold_own(w)
 #ifdef R_EARLY
     advance(R(w));
 #endif
-    assert(CELL(PEER, start[OF(PEER)], w, 0) == NAME(0, w));
-    assert(CELL(PEER, start[OF(PEER)], w, 0) == NAME(0, w));
-    CELL(me, first, w, 1) = NAME(1, w);
+    assert(CELL(PEERS_BASE, start[OF(PEER)], w, 0) == NAME(0, w));
+    assert(CELL(PEERS_BASE, start[OF(PEER)], w, 0) == NAME(0, w));
+    CELL(BASE(me, ring), first, w, 1) = NAME(1, w);
     advance(R(w))
 }
 
 inline copy_out(w)
 {
     wait_phase(R(w));
-    assert(CELL(PEER, start[OF(PEER)], w, 1) == NAME(1, w));
-    assert(CELL(PEER, start[OF(PEER)], w, 1) == NAME(1, w))
+    assert(CELL(PEERS_BASE, start[OF(PEER)], w, 1) == NAME(1, w));
+    assert(CELL(PEERS_BASE, start[OF(PEER)], w, 1) == NAME(1, w))
 }
 
 inline sliced()
@@ -348,13 +358,15 @@ inline stream_read()
     fi
 }
 
-proctype Rank(byte me; byte head)
+proctype Rank(byte me; byte used)
 {
     byte call, k, i, at;
-    byte first, credit;
-    byte freed = head;
-    byte stamps, stamp_end[STAMPS], stamp_call[STAMPS], stamp_phase[STAMPS];
+    byte ring, first, credit;
+    byte head[RINGS], freed[RINGS];
+    byte stamps[RINGS], stamp_end[RINGS * STAMPS], stamp_call[RINGS * STAMPS], stamp_phase[RINGS * STAMPS];
     bool exposes;
+    head[0] = used;
+    freed[0] = used;
     for (call : 1 .. CALLS) {
 #ifdef EXPOSES
         if :: exposes = false :: exposes = true fi;

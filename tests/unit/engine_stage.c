@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: timeout=240 */
 /*
- * The stage as a ring of bytes. Owner and reader, played by one thread, compute the same places for spans of any size and
- * any beginning; a span is not handed out again before its stamp is due, and not later than that. Then calls of all kinds
- * and sizes in random order, over several lanes at once.
+ * The stage as two rings of bytes. Owner and reader, played by one thread, compute the same places for spans of any size
+ * and any beginning, in both rings in turns; a span is not handed out again before its stamp is due, and not later than
+ * that. Then calls of all kinds and sizes in random order, over several lanes at once, each rank in either ring.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,9 +28,25 @@ struct pair {
     tutti_op op;
 };
 
-static void pair_open(struct pair *p, size_t window)
+/* A cluster with a second ring `times` as large as the first. */
+static int rings_open(struct cluster *c, int size, int lanes, size_t window, size_t times)
 {
-    assert_int_equal(cluster_open(&p->cluster, 2, 1, window, (struct waiting){0, 0, 0}), 0);
+    const struct tti_tuning_wishes wishes = {.window = (int64_t)window, .packets = -1, .one_shot = -1, .zero_copy = -1};
+    struct tti_tuning tuning;
+    tti_tuning_make(size, &wishes, &tuning);
+    tuning.far = times * tuning.stage;
+    return cluster_open_tuned(c, size, lanes, tuning, (struct waiting){500, 20000, 0});
+}
+
+/* Readers seem to be far away, or near: decides which ring the next call takes. */
+static void seem_far(struct tti_lane *lane, bool far)
+{
+    lane->publish_ticks = (far ? 1e6 : 1e-6) * lane->engine->ticks_per_ns;
+}
+
+static void pair_open(struct pair *p, size_t window, size_t times)
+{
+    assert_int_equal(rings_open(&p->cluster, 2, 1, window, times), 0);
     p->op = op_of(TUTTI_OP_BROADCAST, NULL, NULL, 0, 0);
     p->owner = &p->cluster.engines[0]->lanes[0];
     p->reader = &p->cluster.engines[1]->lanes[0];
@@ -48,7 +64,7 @@ static void next_call(struct pair *p, size_t stride)
     p->reader->call++;
     assert_int_equal(tti_stage_begin(p->owner, stride), TUTTI_OK);
     tti_stage_shape(p->reader, stride);
-    p->reader->starts[0] = p->owner->stage.first % p->cluster.layout.stage;
+    tti_stage_start(p->reader, 0, tti_stage_place(p->owner));
 }
 
 /* A span that the owner must be able to have at once. */
@@ -57,8 +73,8 @@ static unsigned char *acquire(struct pair *p, size_t index)
     unsigned char *span = NULL;
     assert_int_equal(tti_stage_acquire(p->owner, index, &span), TUTTI_OK);
     assert_ptr_equal(span, tti_stage_peer(p->reader, 0, index));
-    const unsigned char *stage = p->cluster.segments[0] + p->cluster.layout.stages;
-    assert_true(span >= stage && span + p->owner->stage.stride <= stage + p->cluster.layout.stage);
+    const unsigned char *stage = p->cluster.segments[0] + p->cluster.layout.stages + p->owner->stage.base;
+    assert_true(span >= stage && span + p->owner->stage.stride <= stage + p->owner->stage.ring);
     assert_int_equal((size_t)(span - stage) % 64, 0);
     return span;
 }
@@ -91,14 +107,17 @@ static size_t largest(const struct pair *p)
     return window + window / 2;
 }
 
-static void places(size_t window, uint64_t seed)
+static void places(size_t window, size_t times, uint64_t seed)
 {
     struct pair p = {0};
-    pair_open(&p, window);
+    pair_open(&p, window, times);
     struct live live[LIVE];
     size_t count = 0;
     assert_true(p.cluster.layout.stage >= TTI_STAGE_SPANS * largest(&p));
     for (int call = 0; call < 3000; call++) {
+        if (random_number(&seed) % 8 == 0) {
+            seem_far(p.owner, random_number(&seed) % 2);
+        }
         /* as many small ones as large ones */
         size_t most = largest(&p) >> random_number(&seed) % 11;
         next_call(&p, 1 + random_number(&seed) % most);
@@ -129,17 +148,17 @@ static void places(size_t window, uint64_t seed)
 static void owner_and_reader_agree(void **state)
 {
     (void)state;
-    places(16384, 1);
-    places(8192, 2);
-    places(24576, 3); /* the ring is no power of two */
-    places(57344, 4);
+    places(16384, 0, 1);
+    places(8192, 4, 2);
+    places(24576, 1, 3); /* the ring is no power of two */
+    places(57344, 4, 4);
 }
 
 /* A ring that is full of spans hands out no more; each that the reader has taken makes room for one. */
 static void full_ring(size_t window, size_t stride)
 {
     struct pair p = {0};
-    pair_open(&p, window);
+    pair_open(&p, window, 0);
     next_call(&p, stride);
     size_t each = p.cluster.layout.stage / p.owner->stage.stride;
     each = each < TTI_STAMPS ? each : TTI_STAMPS;
@@ -177,7 +196,7 @@ static void arrival_at_the_next_call(void **state)
 {
     (void)state;
     struct pair p = {0};
-    pair_open(&p, 16384);
+    pair_open(&p, 16384, 0);
     size_t stride = p.cluster.layout.stage / 2;
     next_call(&p, stride);
     acquire(&p, 0);
@@ -239,6 +258,7 @@ struct lane_start {
     int lane;
     int calls;
     int failures;
+    uint64_t state; /* of random numbers that differ by rank */
 };
 
 static void *lane_main(void *argument)
@@ -246,20 +266,25 @@ static void *lane_main(void *argument)
     struct lane_start *s = argument;
     for (int i = 0; i < s->calls && s->failures == 0; i++) {
         struct reference_call c = random_call(s->cluster->layout.size, s->lane, i);
-        s->failures += run_call(s->cluster->engines[s->rank], s->lane, &c, NULL);
+        struct tti_engine *e = s->cluster->engines[s->rank];
+        if (random_number(&s->state) % 4 == 0) {
+            seem_far(&e->lanes[s->lane], random_number(&s->state) % 2);
+        }
+        s->failures += run_call(e, s->lane, &c, NULL);
     }
     return NULL;
 }
 
-static void run_random(int size, size_t window, int calls)
+static void run_random(int size, size_t window, size_t times, int calls)
 {
     struct cluster c;
-    assert_int_equal(cluster_open(&c, size, LANES, window, (struct waiting){500, 20000, 0}), 0);
+    assert_int_equal(rings_open(&c, size, LANES, window, times), 0);
     pthread_t threads[RANKS_MAX * LANES];
     struct lane_start starts[RANKS_MAX * LANES];
     int failures = 0;
     for (int i = 0; i < size * LANES; i++) {
-        starts[i] = (struct lane_start){.cluster = &c, .rank = i / LANES, .lane = i % LANES, .calls = calls};
+        starts[i] = (struct lane_start){
+            .cluster = &c, .rank = i / LANES, .lane = i % LANES, .calls = calls, .state = (uint64_t)i};
         assert_int_equal(pthread_create(&threads[i], NULL, lane_main, &starts[i]), 0);
     }
     for (int i = 0; i < size * LANES; i++) {
@@ -273,9 +298,9 @@ static void run_random(int size, size_t window, int calls)
 static void random_calls(void **state)
 {
     (void)state;
-    run_random(2, 16384, 3000);
-    run_random(3, 24576, 1500);
-    run_random(5, 8192, 1000);
+    run_random(2, 16384, 4, 3000);
+    run_random(3, 24576, 1, 1500);
+    run_random(5, 8192, 0, 1000);
 }
 
 int main(void)

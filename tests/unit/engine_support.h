@@ -36,12 +36,10 @@ static inline size_t pages(size_t bytes)
 }
 
 /* Returns 0 on success. */
-static inline int cluster_open(struct cluster *c, int size, int lanes, size_t window, struct waiting waiting)
+static inline int cluster_open_tuned(struct cluster *c, int size, int lanes, struct tti_tuning tuning,
+                                     struct waiting waiting)
 {
     memset(c, 0, sizeof(*c));
-    const struct tti_tuning_wishes wishes = {.window = (int64_t)window, .packets = -1, .one_shot = -1, .zero_copy = -1};
-    struct tti_tuning tuning;
-    tti_tuning_make(size, &wishes, &tuning);
     c->layout = tti_layout_make(size, lanes, tuning.stage, tuning.far);
     c->bytes = pages(c->layout.bell_bytes) + (size_t)size * pages(c->layout.segment_bytes);
     c->memory = mmap(NULL, c->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -69,6 +67,14 @@ static inline int cluster_open(struct cluster *c, int size, int lanes, size_t wi
         }
     }
     return 0;
+}
+
+static inline int cluster_open(struct cluster *c, int size, int lanes, size_t window, struct waiting waiting)
+{
+    const struct tti_tuning_wishes wishes = {.window = (int64_t)window, .packets = -1, .one_shot = -1, .zero_copy = -1};
+    struct tti_tuning tuning;
+    tti_tuning_make(size, &wishes, &tuning);
+    return cluster_open_tuned(c, size, lanes, tuning, waiting);
 }
 
 static inline void cluster_close(struct cluster *c)

@@ -11,13 +11,14 @@
 #include "engine/p2p.h"
 #include "unit/engine_support.h"
 
+#define PIECE 16384
 #define COUNT 20000 /* elements of the large message: more than is sent without being asked for */
 
 static const struct tti_record small = {
     .bytes = 16, .place = TTI_IN_SLOT, .here = 16, .dtype = TUTTI_I32, .ndim = 1, .kind = TTI_RECORD_FIRST};
 static const struct tti_record large = {.bytes = COUNT * sizeof(int32_t),
                                         .place = 0,
-                                        .here = TTI_CHUNK,
+                                        .here = PIECE,
                                         .dtype = TUTTI_I32,
                                         .ndim = 1,
                                         .kind = TTI_RECORD_FIRST};
@@ -130,7 +131,7 @@ static void later_records_are_checked(void **state)
     r.kind = TTI_RECORD_GRANTED;
     expect_corrupt(large, r); /* the rest before it */
     r.kind = TTI_RECORD_NEXT;
-    r.here = TTI_EAGER - TTI_CHUNK + 4; /* more than the eager part */
+    r.here = TTI_EAGER - PIECE + 4; /* more than the eager part */
     expect_corrupt(large, r);
     r.here = 0;
     expect_corrupt(large, r);
@@ -184,7 +185,7 @@ static void claims_of_a_reader_move_nothing(void **state)
     atomic_store(&control->granted, 77);
     atomic_store(&control->taken, UINT64_C(1) << 40);
     assert_int_equal(tti_engine_test_p2p(c.engines[0], batch), 0);
-    assert_int_equal(c.engines[0]->p2p->peers[1].posted, TTI_EAGER / TTI_CHUNK);
+    assert_int_equal(c.engines[0]->p2p->peers[1].posted, 1);
     atomic_store(&control->granted, 1);
     assert_int_equal(tti_engine_test_p2p(c.engines[0], batch), 1);
     assert_int_equal(tti_engine_end_p2p(c.engines[0], batch, &e), TUTTI_OK);

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Publishing: storing a word that others wait for, and waking those who sleep on it.
+ *
+ * The publisher stores the word and then looks whether anybody sleeps; the sleeper says that it sleeps and then looks at
+ * the word once more. One of them must see the other, which takes a full barrier between store and load on both sides. On
+ * the publisher's side that would be an exchange, for which every earlier store has to be finished: it waits until all
+ * lines of the data and the word's own have been taken away from their readers, 30 to 300 ns in each step of each call.
+ *
+ * Publishing is frequent and sleeping is rare, so the sleeper pays for both: before its last look it lets the kernel run a
+ * barrier on every CPU that runs a rank (membarrier). If the publisher's look came before that barrier, its store, which
+ * comes before in program order, is visible after; if it came later, it finds the sleeper. That works if every rank could
+ * register for it, which the segments' headers tell; else publishers exchange.
+ */
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/ticks.h"
+#include "engine/internal.h"
+
+_Atomic uint32_t *tti_alarm(const struct tti_engine *e)
+{
+    return (_Atomic uint32_t *)e->bell;
+}
+
+_Atomic uint64_t *tti_sleepers(const struct tti_engine *e, int publisher, int channel)
+{
+    size_t line = 1 + (size_t)publisher * (size_t)(e->layout.lanes + 1) + (size_t)channel;
+    return (_Atomic uint64_t *)(e->bell + line * TTI_LINE);
+}
+
+static long membarrier(int command)
+{
+    return syscall(SYS_membarrier, command, 0, 0);
+}
+
+bool tti_barrier_register(void)
+{
+    return membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0 &&
+           membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED) == 0;
+}
+
+void tti_barrier_find(struct tti_engine *e)
+{
+    e->barriers = true;
+    for (int r = 0; r < e->size; r++) {
+        e->barriers = e->barriers && tti_header(e, r)->barriers != 0;
+    }
+}
+
+void tti_barrier(const struct tti_engine *e)
+{
+    if (e->barriers) { /* it has worked when this rank registered */
+        membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
+    }
+}
+
+static void futex_wake_all(const struct tti_engine *e, void *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE | e->futex_private, INT32_MAX, NULL, NULL, 0);
+}
+
+void tti_wake_own(const struct tti_engine *e, _Atomic uint32_t *word)
+{
+    futex_wake_all(e, word);
+}
+
+/* After the word has been stored. */
+static inline void wake_sleepers(const struct tti_engine *e, int channel, _Atomic uint64_t *word)
+{
+    const _Atomic uint64_t *mask = tti_sleepers(e, e->rank, channel);
+    for (int i = 0; i * 64 < e->size; i++) {
+        /* seq_cst: pairs with the fetch_or in tti_sleep, through the exchange or the sleeper's barrier */
+        if (__builtin_expect(atomic_load_explicit(&mask[i], memory_order_seq_cst) != 0, 0)) {
+            futex_wake_all(e, word);
+            return;
+        }
+    }
+}
+
+void tti_publish(const struct tti_engine *e, int channel, _Atomic uint64_t *word, uint64_t value)
+{
+    if (__builtin_expect(e->barriers, 1)) {
+        /* release: pairs with the waiters' acquire loads */
+        atomic_store_explicit(word, value, memory_order_release);
+        atomic_signal_fence(memory_order_seq_cst); /* the compiler keeps the order; the CPU is the sleeper's business */
+    } else {
+        /* seq_cst, and thereby release: pairs with the waiters' acquire loads, and with the fetch_or in tti_sleep */
+        atomic_exchange_explicit(word, value, memory_order_seq_cst);
+    }
+    wake_sleepers(e, channel, word);
+}
+
+#define SAMPLE_FROM   16384 /* bytes of a span: smaller calls would feel what sampling costs, and gain nothing */
+#define SAMPLE_EVERY  4
+#define SAMPLE_WEIGHT 0.125
+#define SAMPLE_MOST   4.0 /* times the average: the rest of it was something else, an interrupt perhaps */
+
+/* The exchange has to take the line away from the readers that polled it, so its time tells how far away they are. */
+static void sample(struct tti_lane *lane, double ticks)
+{
+    const double before = lane->publish_ticks;
+    const double most = before * SAMPLE_MOST;
+    lane->publish_ticks = before == 0 ? ticks : before + SAMPLE_WEIGHT * ((ticks < most ? ticks : most) - before);
+}
+
+void tti_lane_publish(struct tti_lane *lane, _Atomic uint64_t *word, uint64_t value)
+{
+    if (lane->class != TTI_CLASS_LARGE || lane->spare.ring == 0 || lane->stage.stride < SAMPLE_FROM ||
+        lane->publications++ % SAMPLE_EVERY != 0) {
+        tti_publish(lane->engine, lane->index, word, value);
+        return;
+    }
+    const uint64_t before = tti_ticks_after_stores();
+    atomic_exchange_explicit(word, value, memory_order_seq_cst); /* as in tti_publish */
+    sample(lane, (double)(tti_ticks() - before));
+    wake_sleepers(lane->engine, lane->index, word);
+}
+
+void tti_ring_alarm(const struct tti_engine *e)
+{
+    /* seq_cst: pairs with the sleepers' load between their fetch_or and the wait, and with every acquire look */
+    atomic_fetch_add_explicit(tti_alarm(e), 1, memory_order_seq_cst);
+    futex_wake_all(e, tti_alarm(e));
+}
