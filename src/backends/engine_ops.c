@@ -103,6 +103,7 @@ void tti_ops_tuning(const tutti_open_info *info, struct tti_tuning *tuning)
                                              .window = number(info, "engine.window"),
                                              .packets = number(info, "engine.packets"),
                                              .one_shot = number(info, "engine.one_shot"),
+                                             .stream = number(info, "engine.stream_bytes"),
                                              .zero_copy = number(info, "engine.zero_copy_bytes")};
     tti_tuning_make(info->world_size, &wishes, tuning);
 }

@@ -52,6 +52,10 @@ static const tutti_config_key_info table[TTI_SETTINGS] = {
          "bytes of the ring through which a rank passes private tensors, for each lane; 0 = by this "
          "machine",
          256 * KIB, 1024 * KIB *KIB},
+    [TTI_SET_ENGINE_STREAM_BYTES] = {0, TUTTI_CONFIG_INT, "engine.stream_bytes", "TUTTI_ENGINE_STREAM_BYTES", "-1", "",
+                                     "results are written past the caches if those of all ranks are at least so many "
+                                     "bytes; -1 = the last-level cache",
+                                     -1, INT64_C(1) << 60},
     [TTI_SET_ENGINE_WINDOW] =
         {0, TUTTI_CONFIG_BYTES, "engine.window", "TUTTI_ENGINE_WINDOW", "0", "",
          "bytes of a tensor that are staged in one step, at most a sixteenth of the stage; 0 = by "

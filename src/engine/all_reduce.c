@@ -104,8 +104,13 @@ static tutti_status fold_own(struct tti_lane *lane, const tutti_op *op, const st
         lane->sources[r] = tti_stage_peer(lane, r, k) + own.from;
     }
     lane->sources[e->rank] = (const unsigned char *)op->src + at;
-    tti_reduce(lane, result, own.bytes);
-    tti_move(lane, span + result_at(p), result, own.bytes);
+    if (lane->streams) { /* what others read next stays in the caches */
+        tti_reduce(lane, span + result_at(p), own.bytes);
+        tti_move_out(lane, result, span + result_at(p), own.bytes);
+    } else {
+        tti_reduce(lane, result, own.bytes);
+        tti_move(lane, span + result_at(p), result, own.bytes);
+    }
     tti_advance(lane, reduced_phase(k));
     return TUTTI_OK;
 }
@@ -121,7 +126,7 @@ static tutti_status copy_out(struct tti_lane *lane, const tutti_op *op, const st
             return status;
         }
         struct slice s = slice_of(p, k, e->size, peer);
-        tti_move(lane, dst + s.from, tti_stage_peer(lane, peer, k) + result_at(p), s.bytes);
+        tti_move_out(lane, dst + s.from, tti_stage_peer(lane, peer, k) + result_at(p), s.bytes);
     }
     return TUTTI_OK;
 }

@@ -13,7 +13,7 @@ static void pack(struct tti_lane *lane, const struct tti_stream *s, size_t k, un
 static void take(struct tti_lane *lane, const struct tti_stream *s, size_t k, int peer)
 {
     unsigned char *dst = (unsigned char *)s->op->dst + k * s->piece;
-    tti_move(lane, dst, tti_stage_peer(lane, peer, k), tti_cut(s->bytes, s->piece, k));
+    tti_move_out(lane, dst, tti_stage_peer(lane, peer, k), tti_cut(s->bytes, s->piece, k));
 }
 
 static tutti_status pull(struct tti_lane *lane, const struct tti_stream *s, int peer)

@@ -14,7 +14,7 @@
  */
 #include "engine/internal.h"
 
-#define PIECE 8192u /* of a result, on its way from the fold to all outputs: stays in the first-level cache */
+#define PIECE 4096u /* of a result, on its way from the fold to all outputs: stays in the first-level cache */
 
 bool tti_is_direct(const struct tti_lane *lane, const tutti_op *op)
 {
@@ -132,32 +132,53 @@ bool tti_all_expose(const struct tti_lane *lane)
     return true;
 }
 
-/* Folds the same range of all inputs; `push` says which outputs get it (-1: all). */
-static tutti_status reduce_slices(struct tti_lane *lane, const tutti_op *op, int push)
+/* Folds bytes [from, from + n) of all inputs into those of lane->targets. */
+static void push(struct tti_lane *lane, size_t outputs, size_t from, size_t n)
+{
+    struct tti_engine *e = lane->engine;
+    const struct tti_fold fold = tti_fold_of(lane);
+    for (int r = 0; r < e->size; r++) {
+        lane->sources[r] = lane->inputs[r] + from;
+    }
+    if (!lane->streams) {
+        tti_fold_push(lane->targets, outputs, lane->sources, (size_t)e->size, n >> tti_dtype_shift(fold.dtype), &fold);
+        lane->moved += ((size_t)e->size + outputs) * n;
+        return;
+    }
+    unsigned char piece[PIECE] __attribute__((aligned(64)));
+    for (size_t at = 0; at < n; at += PIECE) {
+        const size_t bytes = tti_cut(n - at, PIECE, 0);
+        tti_fold(piece, lane->sources, (size_t)e->size, bytes >> tti_dtype_shift(fold.dtype), &fold);
+        for (size_t i = 0; i < outputs; i++) {
+            tti_copy_stream((unsigned char *)lane->targets[i] + at, piece, bytes);
+        }
+        for (int r = 0; r < e->size; r++) {
+            lane->sources[r] = (const unsigned char *)lane->sources[r] + bytes;
+        }
+        lane->moved += ((size_t)e->size + outputs) * bytes;
+    }
+}
+
+/* Folds the own slice of all inputs; `only` says which output gets it (-1: all). */
+static tutti_status reduce_slices(struct tti_lane *lane, const tutti_op *op, int only)
 {
     struct tti_engine *e = lane->engine;
     size_t bytes = op->count * tti_dtype_size(op->dtype);
     size_t each = (bytes / (size_t)e->size / 64 + 1) * 64;
     size_t from = each * (size_t)e->rank < bytes ? each * (size_t)e->rank : bytes;
     size_t end = bytes - from < each ? bytes : from + each;
-    int first = push >= 0 ? push : e->rank;
+    size_t outputs = only < 0 ? (size_t)e->size : 1;
     for (size_t n; from < end; from += n) {
         n = tti_cut(end - from, TTI_INTENT_BYTES, 0);
         tutti_status status = tti_intend(lane);
         if (status != TUTTI_OK) {
             return status;
         }
-        for (size_t at = from; at < from + n; at += PIECE) {
-            size_t piece = tti_cut(from + n - at, PIECE, 0);
-            for (int r = 0; r < e->size; r++) {
-                lane->sources[r] = lane->inputs[r] + at;
-            }
-            tti_reduce(lane, lane->outputs[first] + at, piece);
-            for (int i = 1; push < 0 && i < e->size; i++) {
-                int peer = (e->rank + i) % e->size;
-                tti_move(lane, lane->outputs[peer] + at, lane->outputs[first] + at, piece);
-            }
+        for (size_t i = 0; i < outputs; i++) {
+            int rank = only < 0 ? (e->rank + (int)i) % e->size : only;
+            lane->targets[i] = lane->outputs[rank] + from;
         }
+        push(lane, outputs, from, n);
         tti_intent_done(lane);
     }
     return TUTTI_OK;
@@ -176,7 +197,7 @@ static tutti_status reduce_part(struct tti_lane *lane, const tutti_op *op)
         for (int r = 0; r < e->size; r++) {
             lane->sources[r] = tti_part_piece(lane->inputs[r], &op->send_parts, e->rank, from, &n);
         }
-        tti_reduce(lane, (unsigned char *)op->dst + from, n);
+        tti_reduce_out(lane, (unsigned char *)op->dst + from, n);
         tti_intent_done(lane);
     }
     return TUTTI_OK;
@@ -196,7 +217,7 @@ tutti_status tti_pull(struct tti_lane *lane, void *dst, const tutti_parts *dst_p
         if (dst_parts) {
             tti_part_write(lane, dst, dst_parts, dst_rank, from, in, n);
         } else {
-            tti_move(lane, (unsigned char *)dst + from, in, n);
+            tti_move_out(lane, (unsigned char *)dst + from, in, n);
         }
         tti_intent_done(lane);
     }

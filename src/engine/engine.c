@@ -59,6 +59,7 @@ static tutti_status lanes_create(struct tti_engine *e, tutti_error *error)
         lane->engine = e;
         lane->index = i;
         lane->controls = calloc((size_t)e->size, sizeof(*lane->controls));
+        lane->targets = calloc((size_t)e->size, sizeof(*lane->targets));
         lane->sources = calloc((size_t)e->size, sizeof(*lane->sources));
         lane->scales = calloc((size_t)e->size, sizeof(*lane->scales));
         lane->starts = calloc((size_t)e->size, sizeof(*lane->starts));
@@ -66,8 +67,8 @@ static tutti_status lanes_create(struct tti_engine *e, tutti_error *error)
         lane->inputs = calloc((size_t)e->size, sizeof(*lane->inputs));
         lane->outputs = calloc((size_t)e->size, sizeof(*lane->outputs));
         lane->unpacked = e->tuning.packets > TTI_PAYLOAD ? calloc((size_t)e->size, TTI_INLINE_MOST) : NULL;
-        if ((!lane->unpacked && e->tuning.packets > TTI_PAYLOAD) || !lane->controls || !lane->sources ||
-            !lane->scales || !lane->starts || !lane->populated || !lane->inputs || !lane->outputs) {
+        if ((!lane->unpacked && e->tuning.packets > TTI_PAYLOAD) || !lane->controls || !lane->targets ||
+            !lane->sources || !lane->scales || !lane->starts || !lane->populated || !lane->inputs || !lane->outputs) {
             return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for the lanes of a group of %d ranks", e->size);
         }
     }
@@ -89,6 +90,7 @@ static void engine_free(struct tti_engine *e)
     tti_p2p_destroy(e);
     for (int i = 0; e->lanes && i < e->layout.lanes; i++) {
         free(e->lanes[i].controls);
+        free(e->lanes[i].targets);
         free(e->lanes[i].sources);
         free(e->lanes[i].scales);
         free(e->lanes[i].starts);
@@ -271,6 +273,14 @@ static tutti_status run_solo(struct tti_lane *lane, const tutti_op *op)
     return op->failed != TUTTI_OK ? op->failed : tti_run_solo(lane, op);
 }
 
+/* Whether the outputs of all ranks are more than the last-level cache holds, and none is an input that is in there. */
+static bool exceeds_caches(const struct tti_lane *lane, const tutti_op *op)
+{
+    const struct tti_engine *e = lane->engine;
+    const bool in_place = op->src == op->dst && op->kind != TUTTI_OP_BROADCAST;
+    return !in_place && tti_call_bytes(lane, op) >= e->tuning.stream / (size_t)e->size;
+}
+
 tutti_status tti_engine_run(struct tti_engine *e, tutti_op *op, tutti_error *error)
 {
     struct tti_lane *lane = &e->lanes[op->lane];
@@ -301,6 +311,7 @@ tutti_status tti_engine_run(struct tti_engine *e, tutti_op *op, tutti_error *err
     }
     lane->exposed = false;
     if (lane->class == TTI_CLASS_LARGE) {
+        lane->streams = exceeds_caches(lane, op);
         tti_expose(lane, op);
     }
     status = run(lane, op);

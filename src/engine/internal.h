@@ -52,6 +52,7 @@ struct tti_lane {
     uint32_t alarm_seen;      /* value of the alarm word when it was last looked into */
     enum tti_class class;     /* of this call */
     bool exposed;             /* what others need of this rank's tensors they can reach where it lies */
+    bool streams;             /* the output of this call goes past the caches */
     bool announces;           /* this call has to end by announcing TTI_PHASE_FINAL */
     bool arriving;            /* only its arrival is wanted now: the first wait returns BUSY */
     bool arrived;             /* that has been done: its arrival is there already */
@@ -67,6 +68,7 @@ struct tti_lane {
     uint64_t input;         /* names of the exposed tensors, or with threads their addresses; 0 = private */
     uint64_t output;
     unsigned char *unpacked;  /* TTI_INLINE_MOST bytes for each rank; NULL if no call uses packets */
+    void **targets;           /* size entries, for folds with several results */
     const void **sources;     /* size entries, for folds */
     double *scales;           /* size entries */
     uint64_t *starts;         /* size entries: place of each rank's span 0 in this call */
@@ -368,9 +370,25 @@ static inline void tti_copy(void *dst, const void *src, size_t n)
 /* Copies and folds, counted. */
 static inline void tti_move(struct tti_lane *lane, void *dst, const void *src, size_t n)
 {
-    if (n != 0 && dst != src) {
+    if (n == 0 || dst == src) {
+        return;
+    }
+    if (n < TTI_PAGE / 2) {
         memcpy(dst, src, n);
+    } else {
+        tti_copy_cached(dst, src, n);
+    }
+    lane->moved += 2 * n;
+}
+
+/* The same into a tensor of the caller, which goes past the caches if it is larger than they are. */
+static inline void tti_move_out(struct tti_lane *lane, void *dst, const void *src, size_t n)
+{
+    if (lane->streams && n >= TTI_PAGE && dst != src) {
+        tti_copy_stream(dst, src, n);
         lane->moved += 2 * n;
+    } else {
+        tti_move(lane, dst, src, n);
     }
 }
 
@@ -383,13 +401,30 @@ static inline size_t tti_slot_bytes(const struct tti_lane *lane, size_t most)
     return most < share ? most : share;
 }
 
+static inline struct tti_fold tti_fold_of(const struct tti_lane *lane)
+{
+    const tutti_op *op = lane->op;
+    return (struct tti_fold){
+        .dtype = op->dtype, .op = op->redop, .scales = op->redop == TUTTI_PREMUL_SUM ? lane->scales : NULL};
+}
+
 /* Folds lane->sources, `bytes` of each, by the call's operation. */
 static inline void tti_reduce(struct tti_lane *lane, void *dst, size_t bytes)
 {
-    const tutti_op *op = lane->op;
-    struct tti_fold fold = {
-        .dtype = op->dtype, .op = op->redop, .scales = op->redop == TUTTI_PREMUL_SUM ? lane->scales : NULL};
-    tti_fold(dst, lane->sources, (size_t)lane->engine->size, bytes >> tti_dtype_shift(op->dtype), &fold);
+    const struct tti_fold fold = tti_fold_of(lane);
+    tti_fold(dst, lane->sources, (size_t)lane->engine->size, bytes >> tti_dtype_shift(fold.dtype), &fold);
+    lane->moved += ((size_t)lane->engine->size + 1) * bytes;
+}
+
+/* The same into a tensor of the caller that is none of the sources. */
+static inline void tti_reduce_out(struct tti_lane *lane, void *dst, size_t bytes)
+{
+    if (!lane->streams || bytes < TTI_PAGE) {
+        tti_reduce(lane, dst, bytes);
+        return;
+    }
+    const struct tti_fold fold = tti_fold_of(lane);
+    tti_fold_stream(dst, lane->sources, (size_t)lane->engine->size, bytes >> tti_dtype_shift(fold.dtype), &fold);
     lane->moved += ((size_t)lane->engine->size + 1) * bytes;
 }
 

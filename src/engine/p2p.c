@@ -59,8 +59,8 @@ static tutti_status look_for_failure(struct tti_posting *p)
     return status;
 }
 
-/* Posts, and moves what can be moved at once. */
-static tutti_status begin(struct tti_posting *p, tutti_op *const *ops, int64_t timeout_ms)
+/* Posts, and moves what can be moved at once. The vigil, if any, is ready for waiting then. */
+static tutti_status begin(struct tti_posting *p, tutti_op *const *ops, int64_t timeout_ms, struct tti_vigil *v)
 {
     struct tti_engine *e = p->e;
     struct tti_p2p *p2p = e->p2p;
@@ -86,7 +86,7 @@ static tutti_status begin(struct tti_posting *p, tutti_op *const *ops, int64_t t
             tti_p2p_post_recv(e, r);
         }
     }
-    tti_p2p_progress(e, false, p, &p->error, &status); /* whoever attends comes upon a failure again */
+    tti_p2p_progress(e, false, v, &p->error); /* whoever attends comes upon a failure again */
     uint32_t after = atomic_load_explicit(&p2p->completed, memory_order_relaxed);
     pthread_mutex_unlock(&p2p->lock);
     if (after != before) {
@@ -141,6 +141,7 @@ static tutti_status result(struct tti_posting *p, tutti_error *error)
 tutti_status tti_engine_run_p2p(struct tti_engine *e, tutti_op *const *ops, size_t count, int64_t timeout_ms,
                                 tutti_error *error)
 {
+    struct tti_vigil v;
     struct tti_posting p; /* begin fills the rest, as far as it is used */
     p.e = e;
     p.requests = p.few;
@@ -148,9 +149,10 @@ tutti_status tti_engine_run_p2p(struct tti_engine *e, tutti_op *const *ops, size
     if (count > TTI_POSTING_FEW && !(p.requests = malloc(count * sizeof(*p.requests)))) {
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a batch of %zu messages", count);
     }
-    tutti_status status = begin(&p, ops, timeout_ms);
+    tti_p2p_vigil(&v, e, &p);
+    tutti_status status = begin(&p, ops, timeout_ms, &v);
     if (status == TUTTI_OK) {
-        while (!tti_p2p_all_done(&p) && !tti_p2p_attend(&p, TTI_NEVER) && !tti_p2p_test(&p)) {
+        while (!tti_p2p_all_done(&p) && !tti_p2p_attend(&v, TTI_NEVER) && !tti_p2p_test(&p)) {
         }
         status = result(&p, error);
     } else {
@@ -204,7 +206,7 @@ tutti_status tti_engine_post_p2p(struct tti_engine *e, tutti_op *const *ops, siz
     if (!p) {
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %zu messages", count);
     }
-    tutti_status status = begin(p, ops, timeout_ms);
+    tutti_status status = begin(p, ops, timeout_ms, NULL);
     if (status != TUTTI_OK) {
         *error = p->error;
         give_posting(p);
@@ -224,7 +226,9 @@ int32_t tti_engine_test_p2p(struct tti_engine *e, void *batch)
 void tti_engine_attend_p2p(struct tti_engine *e, void *batch, int64_t until_ns)
 {
     if (batch) {
-        tti_p2p_attend(batch, until_ns);
+        struct tti_vigil v;
+        tti_p2p_vigil(&v, e, batch);
+        tti_p2p_attend(&v, until_ns);
     } else {
         tti_p2p_attend_any(e, until_ns);
     }

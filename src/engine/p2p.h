@@ -67,7 +67,8 @@ struct tti_incoming {
     struct tti_incoming *next;
     uint64_t number; /* of its first record */
     uint64_t bytes;
-    uint64_t arrived;            /* of them: in the tensor of `request`, or in `data` */
+    uint64_t count;              /* elements */
+    uint64_t arrived;            /* of the bytes: in the tensor of `request`, or in `data` */
     int64_t order;               /* of becoming known, over all peers: ANY_SOURCE takes the oldest */
     struct tti_request *request; /* the recv that has taken it and waits for the rest */
     bool dropped;                /* that recv has gone: what still comes is for nobody */
@@ -203,13 +204,14 @@ void tti_p2p_finish(struct tti_engine *e, struct tti_request *request, tutti_sta
 /* Takes an unfinished request out of everything that points to it. */
 void tti_p2p_withdraw(struct tti_engine *e, struct tti_request *request, tutti_status status);
 void tti_p2p_unlink(struct tti_request **head, struct tti_request **tail, const struct tti_request *r);
-/* After requests of a peer have come or gone. */
+/* After a request of the peer has come / has gone. */
 void tti_p2p_mark(struct tti_engine *e, int peer);
+void tti_p2p_unmark(struct tti_engine *e, int peer);
 
 /* p2p_send.c, with the lock held */
 
 void tti_p2p_post_send(struct tti_engine *e, struct tti_request *r);
-/* Writes what can be written now. True if anything moved. */
+/* Writes what can be written now, or a bounded part of it: then true. */
 bool tti_p2p_push(struct tti_engine *e, int peer);
 /* Whether the peer has told something since that lets more be written. */
 bool tti_p2p_can_push(const struct tti_engine *e, int peer);
@@ -218,24 +220,38 @@ void tti_p2p_forget_send(struct tti_engine *e, struct tti_request *r);
 
 /* p2p_recv.c, with the lock held */
 
-/* Reads records of the peer while an open receive may want them, or (`drain`) all that are there; a bounded number in any
- * case. True if anything moved; a failure means PEER_CORRUPT or NO_MEMORY, with the peer as the suspect. */
+/* Reads records of the peer while an open receive may want them, or (`drain`) all that are there; or a bounded part of it:
+ * then true. A failure means PEER_CORRUPT or NO_MEMORY, with the peer as the suspect. */
 bool tti_p2p_pull(struct tti_engine *e, int peer, bool drain, tutti_error *error, tutti_status *status);
 /* Asks for the rest of the next matched message, if there is one and none is being received. */
 void tti_p2p_grant(struct tti_engine *e, int peer);
 
 /* p2p_wait.c */
 
-/* Visits peers until nothing moves, the posting is over (NULL: none), or a bound: those that open requests depend on, or
- * (`all`) everybody, and then reads all that is there. With the lock held. */
-bool tti_p2p_progress(struct tti_engine *e, bool all, const struct tti_posting *p, tutti_error *error,
-                      tutti_status *status);
+/* What a waiting thread looks at. Large, and filled as far as it is used. */
+struct tti_vigil {
+    struct tti_engine *e;
+    struct tti_posting *p; /* NULL: any message */
+    bool fresh;            /* the rest has just been filled in */
+    bool ready;            /* there is more to be moved already */
+    int count;
+    uint32_t completed_seen;
+    uint32_t yields;
+    int64_t yield_until;
+    uint64_t seen[TTI_MAX_RANKS];
+    struct tti_awaited awaited[TTI_MAX_RANKS];
+};
+
+void tti_p2p_vigil(struct tti_vigil *v, struct tti_engine *e, struct tti_posting *p);
+/* Moves messages; then, if there is a vigil whose posting is not over, prepares to wait for more. With the lock held. */
+tutti_status tti_p2p_progress(struct tti_engine *e, bool all, struct tti_vigil *v, tutti_error *error);
 /* Takes the lock and reads all that everybody has written by now. An error has failed the group. */
 tutti_status tti_p2p_drain(struct tti_engine *e, tutti_error *error);
 /* Moves messages, then looks whether the posting is over. */
 bool tti_p2p_test(struct tti_posting *p);
-/* Waits until it is over: true; false at until_ns or when tti_engine_wake_p2p was called since the last test. */
-bool tti_p2p_attend(struct tti_posting *p, int64_t until_ns);
+/* Waits until the vigil's posting is over: true; false at until_ns or when tti_engine_wake_p2p was called since the last
+ * test. */
+bool tti_p2p_attend(struct tti_vigil *v, int64_t until_ns);
 /* Waits until any message may have moved. */
 void tti_p2p_attend_any(struct tti_engine *e, int64_t until_ns);
 /* Wakes the threads that sleep on `completed`, after it was bumped. */

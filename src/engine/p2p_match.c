@@ -27,23 +27,35 @@ void tti_p2p_unlink(struct tti_request **head, struct tti_request **tail, const 
 
 void tti_p2p_mark(struct tti_engine *e, int peer)
 {
+    e->p2p->active[peer / 64] |= UINT64_C(1) << (peer % 64);
+}
+
+void tti_p2p_unmark(struct tti_engine *e, int peer)
+{
     const struct tti_peer *p = &e->p2p->peers[peer];
-    uint64_t bit = UINT64_C(1) << (peer % 64);
-    if (p->open_recvs > 0 || p->sends) {
-        e->p2p->active[peer / 64] |= bit;
-    } else {
-        e->p2p->active[peer / 64] &= ~bit;
+    if (p->open_recvs == 0 && !p->sends) {
+        e->p2p->active[peer / 64] &= ~(UINT64_C(1) << (peer % 64));
     }
 }
 
-/* One request more (+1) or less that depends on the peer, ANY_SOURCE being everybody. */
-static void count_recv(struct tti_engine *e, int peer, int change)
+/* One receive more that depends on the peer, ANY_SOURCE being everybody; one less. */
+static void count_recv(struct tti_engine *e, int peer)
 {
     if (peer == TUTTI_ANY_SOURCE) {
-        e->p2p->open_any += (uint32_t)change;
+        e->p2p->open_any++;
     } else {
-        e->p2p->peers[peer].open_recvs += (uint32_t)change;
+        e->p2p->peers[peer].open_recvs++;
         tti_p2p_mark(e, peer);
+    }
+}
+
+static void uncount_recv(struct tti_engine *e, int peer)
+{
+    if (peer == TUTTI_ANY_SOURCE) {
+        e->p2p->open_any--;
+    } else {
+        e->p2p->peers[peer].open_recvs--;
+        tti_p2p_unmark(e, peer);
     }
 }
 
@@ -57,7 +69,7 @@ static void become_done(struct tti_request *r, tutti_status status)
 void tti_p2p_finish(struct tti_engine *e, struct tti_request *r, tutti_status status)
 {
     if (r->op->kind != TUTTI_OP_SEND) {
-        count_recv(e, tti_p2p_peer_of(r), -1);
+        uncount_recv(e, tti_p2p_peer_of(r));
     }
     become_done(r, status);
     /* seq_cst: pairs with a thread that counts itself among the sleepers and then has the kernel compare this word */
@@ -70,7 +82,7 @@ void tti_p2p_fill(const struct tti_incoming *m, int peer, tutti_message *message
     message->source = peer;
     message->tag = m->tag;
     message->bytes = (int64_t)m->bytes;
-    message->count = (int64_t)(m->bytes / tutti_dtype_size(m->dtype));
+    message->count = (int64_t)m->count;
 }
 
 static bool takes(const struct tti_request *r, int peer, int32_t tag)
@@ -83,8 +95,10 @@ static bool takes(const struct tti_request *r, int peer, int32_t tag)
 static bool accept(struct tti_engine *e, const struct tti_incoming *m, int peer, struct tti_request *r)
 {
     tutti_op *op = r->op;
-    count_recv(e, op->root, -1);
-    count_recv(e, peer, 1);
+    if (op->root != peer) {
+        uncount_recv(e, op->root);
+        count_recv(e, peer);
+    }
     r->came = (tutti_message)TUTTI_MESSAGE_INIT;
     tti_p2p_fill(m, peer, &r->came);
     tutti_status status = TUTTI_OK;
@@ -98,7 +112,7 @@ static bool accept(struct tti_engine *e, const struct tti_incoming *m, int peer,
         return false;
     }
     if (op->message) {
-        tti_p2p_fill(m, peer, op->message);
+        *op->message = r->came;
     }
     return true;
 }
@@ -194,7 +208,7 @@ void tti_p2p_post_recv(struct tti_engine *e, struct tti_request *r)
     struct tti_p2p *p2p = e->p2p;
     int peer = -1;
     struct tti_incoming *m = tti_p2p_find(e, r->op->root, r->op->p2p_tag, &peer);
-    count_recv(e, r->op->root, 1);
+    count_recv(e, r->op->root);
     if (!m) {
         *(p2p->recvs_tail ? &p2p->recvs_tail->next : &p2p->recvs) = r;
         p2p->recvs_tail = r;
@@ -210,7 +224,7 @@ static void forget_recv(struct tti_engine *e, struct tti_request *r)
 {
     int peer = tti_p2p_peer_of(r);
     tti_p2p_unlink(&e->p2p->recvs, &e->p2p->recvs_tail, r);
-    count_recv(e, peer, -1);
+    uncount_recv(e, peer);
     for (struct tti_incoming *m = r->came.size != 0 ? e->p2p->peers[peer].messages : NULL; m; m = m->next) {
         if (m->request == r) { /* half received: only after the group has failed, or the peer has left */
             m->request = NULL;

@@ -19,8 +19,8 @@ static tutti_status impossible(int peer, uint64_t number, tutti_error *error)
     return TUTTI_PEER_CORRUPT;
 }
 
-/* Whether dimensions and bytes fit together. */
-static bool shape_valid(const struct tti_incoming *m, size_t element)
+/* Whether dimensions and number of elements fit together. */
+static bool shape_valid(const struct tti_incoming *m)
 {
     bool empty = false; /* then the other dimensions may be anything */
     for (int i = 0; i < m->ndim; i++) {
@@ -35,7 +35,7 @@ static bool shape_valid(const struct tti_incoming *m, size_t element)
             return false;
         }
     }
-    return !__builtin_mul_overflow(count, element, &count) && count == m->bytes;
+    return count == m->count;
 }
 
 /* Reads what a first record says into *m; the bytes of its dimensions, which lie at `from`, or SIZE_MAX if it is
@@ -43,7 +43,8 @@ static bool shape_valid(const struct tti_incoming *m, size_t element)
 static size_t describe(const struct tti_record *r, uint64_t number, const unsigned char *from, struct tti_incoming *m)
 {
     size_t element = tutti_dtype_size(r->dtype);
-    if (element == 0 || r->ndim < 0 || r->ndim > TUTTI_MAX_NDIM || r->tag < 0 || r->bytes % element != 0) {
+    uint64_t count = element != 0 ? r->bytes / element : 0;
+    if (element == 0 || r->ndim < 0 || r->ndim > TUTTI_MAX_NDIM || r->tag < 0 || count * element != r->bytes) {
         return SIZE_MAX;
     }
     size_t shape = r->ndim == 1 ? 0 : (size_t)r->ndim * sizeof(int64_t);
@@ -52,15 +53,16 @@ static size_t describe(const struct tti_record *r, uint64_t number, const unsign
     }
     m->number = number;
     m->bytes = r->bytes;
+    m->count = count;
     m->arrived = 0;
     m->request = NULL;
     m->dropped = false;
     m->tag = r->tag;
     m->dtype = r->dtype;
     m->ndim = r->ndim;
-    m->shape[0] = (int64_t)(r->bytes / element);
+    m->shape[0] = (int64_t)count;
     tti_copy(m->shape, from, shape);
-    return r->ndim == 1 || shape_valid(m, element) ? shape : SIZE_MAX;
+    return r->ndim == 1 || shape_valid(m) ? shape : SIZE_MAX;
 }
 
 /* Where the next bytes of a message belong. */
@@ -219,7 +221,7 @@ bool tti_p2p_pull(struct tti_engine *e, int peer, bool drain, tutti_error *error
             tell(e, peer);
         }
     }
-    return spent > 0;
+    return spent >= TTI_VISIT;
 }
 
 void tti_p2p_grant(struct tti_engine *e, int peer)

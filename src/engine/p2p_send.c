@@ -41,7 +41,7 @@ void tti_p2p_forget_send(struct tti_engine *e, struct tti_request *r)
         p->streaming = NULL;
     }
     tti_p2p_unlink(&p->sends, &p->sends_tail, r);
-    tti_p2p_mark(e, r->op->root);
+    tti_p2p_unmark(e, r->op->root);
 }
 
 static void end(struct tti_engine *e, struct tti_request *r, tutti_status status)
@@ -260,11 +260,10 @@ bool tti_p2p_push(struct tti_engine *e, int peer)
     struct tti_peer *p = &e->p2p->peers[peer];
     const uint64_t *head = &p->bytes[1].head; /* small pieces count by their number */
     uint64_t first = *head;
-    unsigned pieces = 0;
-    bool moved = true;
-    while (moved && pieces * TTI_VISIT_PIECE + (*head - first) < TTI_VISIT) {
-        moved = (p->staging && stage_one(e, peer)) || (find_granted(e, peer) && stream_one(e, peer));
-        pieces += moved;
+    for (size_t pieces = 0; pieces * TTI_VISIT_PIECE + (*head - first) < TTI_VISIT; pieces++) {
+        if (!(p->staging && stage_one(e, peer)) && !(find_granted(e, peer) && stream_one(e, peer))) {
+            return false;
+        }
     }
-    return pieces > 0;
+    return true;
 }

@@ -12,21 +12,18 @@
 #define ROUNDS           16 /* at most, under one hold of the lock                      */
 #define LOOKS_PER_WATCH  16 /* of these holds that moved something, for one look at the clock */
 #define DRAIN_ROUNDS     32 /* more than it takes to read everything that lies in a ring */
+#define EAGER_POLLS      64 /* without a pause */
 #define YIELDS_PER_DRAIN 8
 #define TESTS_PER_DRAIN  16
 
-/* What a waiting thread looks at. */
-struct vigil {
-    struct tti_engine *e;
-    struct tti_posting *p; /* NULL: any message */
-    bool ready;            /* there is more to be moved already */
-    int count;
-    uint32_t completed_seen;
-    uint32_t yields;
-    int64_t yield_until;
-    uint64_t seen[TTI_MAX_RANKS];
-    struct tti_awaited awaited[TTI_MAX_RANKS];
-};
+void tti_p2p_vigil(struct tti_vigil *v, struct tti_engine *e, struct tti_posting *p)
+{
+    v->e = e;
+    v->p = p;
+    v->fresh = false;
+    v->yields = 0;
+    v->yield_until = 0;
+}
 
 bool tti_p2p_all_done(const struct tti_posting *p)
 {
@@ -40,39 +37,30 @@ bool tti_p2p_all_done(const struct tti_posting *p)
 
 /* ---- moving --------------------------------------------------------------------------------------------------------- */
 
+/* True if there is more to do. */
 static bool visit(struct tti_engine *e, int peer, bool drain, tutti_error *error, tutti_status *status)
 {
-    bool moved = e->p2p->peers[peer].sends && tti_p2p_push(e, peer);
-    return tti_p2p_pull(e, peer, drain, error, status) || moved;
+    bool more = e->p2p->peers[peer].sends && tti_p2p_push(e, peer);
+    return tti_p2p_pull(e, peer, drain, error, status) || more;
 }
 
-/* One round. */
+/* One round: the peers that open requests depend on, or (`all`) everybody, and then all that is there. */
 static bool visit_peers(struct tti_engine *e, bool all, tutti_error *error, tutti_status *status)
 {
     struct tti_p2p *p2p = e->p2p;
-    bool moved = false;
+    bool more = false;
     if (all || p2p->open_any > 0) {
         for (int peer = 0; peer < e->size && *status == TUTTI_OK; peer++) {
-            moved = (peer != e->rank && visit(e, peer, all, error, status)) || moved;
+            more = (peer != e->rank && visit(e, peer, all, error, status)) || more;
         }
-        return moved;
+        return more;
     }
     for (int word = 0; word * 64 < e->size; word++) {
         for (uint64_t rest = p2p->active[word]; rest != 0 && *status == TUTTI_OK; rest &= rest - 1) {
-            moved = visit(e, word * 64 + __builtin_ctzll(rest), false, error, status) || moved;
+            more = visit(e, word * 64 + __builtin_ctzll(rest), false, error, status) || more;
         }
     }
-    return moved;
-}
-
-bool tti_p2p_progress(struct tti_engine *e, bool all, const struct tti_posting *p, tutti_error *error,
-                      tutti_status *status)
-{
-    bool moved = true;
-    for (int i = 0; i < ROUNDS && moved && *status == TUTTI_OK && !(p && tti_p2p_all_done(p)); i++) {
-        moved = visit_peers(e, all, error, status);
-    }
-    return moved;
+    return more;
 }
 
 void tti_p2p_wake(struct tti_engine *e)
@@ -94,7 +82,7 @@ tutti_status tti_p2p_give_up(struct tti_engine *e, tutti_error *error)
 }
 
 /* Adds the words by which the peer can make requests here move. With the lock held: they are those of the next step. */
-static void watch_peer(struct vigil *v, int peer)
+static void watch_peer(struct tti_vigil *v, int peer)
 {
     struct tti_engine *e = v->e;
     const struct tti_peer *p = &e->p2p->peers[peer];
@@ -123,7 +111,7 @@ static void watch_peer(struct vigil *v, int peer)
 }
 
 /* Every peer that any unfinished request of the posting, or (no posting) of anybody depends on. */
-static void watch_peers(struct vigil *v)
+static void watch_peers(struct tti_vigil *v)
 {
     struct tti_engine *e = v->e;
     uint64_t wanted[TTI_MAX_RANKS / 64];
@@ -148,21 +136,40 @@ static void watch_peers(struct vigil *v)
     }
 }
 
-/* Moves messages; then, if there is a vigil whose posting is not over, prepares to wait for more. */
-static tutti_status move(struct tti_engine *e, bool all, struct vigil *v, bool *more, tutti_error *error)
+/* With the lock held. True in *more if the bound of rounds has ended it. */
+static tutti_status progress(struct tti_engine *e, bool all, struct tti_vigil *v, bool *more, tutti_error *error)
 {
-    struct tti_p2p *p2p = e->p2p;
     const struct tti_posting *p = v ? v->p : NULL;
     tutti_status status = TUTTI_OK;
+    bool over = false;
+    *more = true;
+    for (int i = 0; i < ROUNDS && *more && !over && status == TUTTI_OK; i++) {
+        *more = visit_peers(e, all, error, &status);
+        over = p && tti_p2p_all_done(p);
+    }
+    if (v && !over && status == TUTTI_OK) {
+        v->ready = *more;
+        v->completed_seen = p ? atomic_load_explicit(&e->p2p->completed, memory_order_relaxed) : v->completed_seen;
+        watch_peers(v);
+        v->fresh = true;
+    }
+    return status;
+}
+
+tutti_status tti_p2p_progress(struct tti_engine *e, bool all, struct tti_vigil *v, tutti_error *error)
+{
+    bool more;
+    return progress(e, all, v, &more, error);
+}
+
+/* Takes the lock; an error fails the group. */
+static tutti_status move(struct tti_engine *e, bool all, struct tti_vigil *v, bool *more, tutti_error *error)
+{
+    struct tti_p2p *p2p = e->p2p;
     pthread_mutex_lock(&p2p->lock);
     uint32_t before = atomic_load_explicit(&p2p->completed, memory_order_relaxed);
-    *more = tti_p2p_progress(e, all, p, error, &status);
+    tutti_status status = progress(e, all, v, more, error);
     uint32_t after = atomic_load_explicit(&p2p->completed, memory_order_relaxed);
-    if (v && status == TUTTI_OK && !(p && tti_p2p_all_done(p))) {
-        v->ready = *more;
-        v->completed_seen = p ? after : v->completed_seen;
-        watch_peers(v);
-    }
     pthread_mutex_unlock(&p2p->lock);
     if (after != before) {
         tti_p2p_wake(e);
@@ -180,7 +187,7 @@ tutti_status tti_p2p_drain(struct tti_engine *e, tutti_error *error)
     return status;
 }
 
-static bool something_new(const struct vigil *v)
+static bool something_new(const struct tti_vigil *v)
 {
     if (v->ready) {
         return true;
@@ -343,7 +350,7 @@ bool tti_p2p_test(struct tti_posting *p)
 }
 
 /* Lets others run, or sleeps; not without having looked at everybody. */
-static tutti_status give_way(struct vigil *v, int64_t now, uint32_t alarm, int64_t deadline)
+static tutti_status give_way(struct tti_vigil *v, int64_t now, uint32_t alarm, int64_t deadline)
 {
     struct tti_engine *e = v->e;
     bool sleeps = now >= v->yield_until;
@@ -368,12 +375,14 @@ static tutti_status give_way(struct vigil *v, int64_t now, uint32_t alarm, int64
 }
 
 /* Waits until something may have changed, until_ns, or the deadline. */
-static tutti_status wait_for_news(struct vigil *v, int64_t until_ns)
+static tutti_status wait_for_news(struct tti_vigil *v, int64_t until_ns)
 {
     struct tti_engine *e = v->e;
     unsigned polls = v->yield_until != 0 ? 0 : v->p && v->count <= 2 ? e->spin_polls : e->spin_polls / 4;
     for (unsigned i = 0; i < polls; i++) {
-        tti_pause();
+        if (i >= EAGER_POLLS) {
+            tti_pause();
+        }
         if (something_new(v)) {
             return TUTTI_OK;
         }
@@ -405,24 +414,21 @@ static bool woken(const struct tti_posting *p)
     return atomic_load_explicit(&p->e->p2p->wakes, memory_order_acquire) != p->wakes_seen;
 }
 
-bool tti_p2p_attend(struct tti_posting *p, int64_t until_ns)
+bool tti_p2p_attend(struct tti_vigil *v, int64_t until_ns)
 {
-    struct vigil v; /* large, and filled as far as it is used */
-    v.e = p->e;
-    v.p = p;
-    v.yields = 0;
-    v.yield_until = 0;
+    struct tti_posting *p = v->p;
     tutti_status status = TUTTI_OK;
     bool more;
     for (unsigned look = 1;; look++) {
-        if (p->over || settle(p, move(p->e, false, &v, &more, &p->error))) {
+        if (p->over || settle(p, v->fresh ? TUTTI_OK : move(p->e, false, v, &more, &p->error))) {
             return true;
         }
+        v->fresh = false;
         if (woken(p) || (until_ns != TTI_NEVER && tti_now_ns() >= until_ns)) {
             return false;
         }
-        if (!something_new(&v)) {
-            status = wait_for_news(&v, until_ns);
+        if (!something_new(v)) {
+            status = wait_for_news(v, until_ns);
         } else if (look % LOOKS_PER_WATCH == 0) { /* a busy peer must not hold back the deadline */
             int64_t now = tti_now_ns();
             status = watch(p, now);
@@ -436,11 +442,8 @@ bool tti_p2p_attend(struct tti_posting *p, int64_t until_ns)
 
 void tti_p2p_attend_any(struct tti_engine *e, int64_t until_ns)
 {
-    struct vigil v;
-    v.e = e;
-    v.p = NULL;
-    v.yields = 0;
-    v.yield_until = 0;
+    struct tti_vigil v;
+    tti_p2p_vigil(&v, e, NULL);
     tutti_error error;
     bool more;
     uint32_t wakes = atomic_load_explicit(&e->p2p->wakes, memory_order_acquire);

@@ -76,7 +76,7 @@ void tti_part_write(struct tti_lane *lane, void *joined, const tutti_parts *part
     for (const unsigned char *in = src; n > 0;) {
         size_t piece = n;
         unsigned char *at = tti_part_piece(joined, parts, rank, from, &piece);
-        tti_move(lane, at, in, piece);
+        tti_move_out(lane, at, in, piece);
         in += piece;
         from += piece;
         n -= piece;

@@ -17,7 +17,7 @@ static void fold_all(struct tti_lane *lane, const struct tti_stream *s, size_t k
         lane->sources[r] = tti_stage_peer(lane, r, k);
     }
     lane->sources[e->rank] = (const unsigned char *)s->op->src + k * s->piece;
-    tti_reduce(lane, (unsigned char *)s->op->dst + k * s->piece, tti_cut(s->bytes, s->piece, k));
+    tti_reduce_out(lane, (unsigned char *)s->op->dst + k * s->piece, tti_cut(s->bytes, s->piece, k));
 }
 
 tutti_status tti_run_reduce(struct tti_lane *lane, const tutti_op *op)

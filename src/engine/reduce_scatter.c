@@ -33,7 +33,7 @@ static void fold_own(struct tti_lane *lane, const struct tti_exchange *x, size_t
     if (direct) {
         lane->sources[e->rank] = direct + k * x->piece;
     }
-    tti_reduce(lane, (unsigned char *)op->dst + k * x->piece, n);
+    tti_reduce_out(lane, (unsigned char *)op->dst + k * x->piece, n);
 }
 
 static tutti_status staged(struct tti_lane *lane, const tutti_op *op)

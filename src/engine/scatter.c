@@ -19,7 +19,7 @@ static void pack(struct tti_lane *lane, const struct tti_stream *s, size_t k, un
 static void take(struct tti_lane *lane, const struct tti_stream *s, size_t k, int peer)
 {
     const unsigned char *piece = tti_stage_peer(lane, peer, k) + (size_t)lane->engine->rank * s->piece;
-    tti_move(lane, (unsigned char *)s->op->dst + k * s->piece, piece, tti_cut(s->bytes, s->piece, k));
+    tti_move_out(lane, (unsigned char *)s->op->dst + k * s->piece, piece, tti_cut(s->bytes, s->piece, k));
 }
 
 static tutti_status pull(struct tti_lane *lane, const struct tti_stream *s, int peer)

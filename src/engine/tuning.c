@@ -2,6 +2,7 @@
 #include "engine/tuning.h"
 
 #include <stddef.h>
+#include <unistd.h>
 
 #include "engine/layout.h"
 
@@ -33,6 +34,13 @@ static uint64_t one_shot_for(int size)
     return size <= 3 ? 32 * KIB : size <= 8 ? 4 * KIB : 512;
 }
 
+/* The last-level cache, which the C library knows of x86 only. */
+static uint64_t cache_bytes(void)
+{
+    const long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    return bytes > 0 ? (uint64_t)bytes : 32 * KIB * KIB;
+}
+
 void tti_tuning_make(int size, const struct tti_tuning_wishes *wishes, struct tti_tuning *tuning)
 {
     uint64_t stage = wishes->stage > 0 ? (uint64_t)wishes->stage : stage_for(size);
@@ -52,5 +60,6 @@ void tti_tuning_make(int size, const struct tti_tuning_wishes *wishes, struct tt
                                   .window = window,
                                   .packets = packets < TTI_INLINE_MOST ? packets : TTI_INLINE_MOST,
                                   .one_shot = one_shot < window ? one_shot : window,
+                                  .stream = wishes->stream >= 0 ? (uint64_t)wishes->stream : cache_bytes(),
                                   .zero_copy = wishes->zero_copy >= 0 ? (uint64_t)wishes->zero_copy : 4 * KIB};
 }

@@ -11,15 +11,17 @@ struct tti_tuning {
     uint64_t window;    /* of a call's data, at most so many are staged in one step; a stage holds 8   */
     uint64_t packets;   /* up to so many bytes travel with the arrival; 0 = what fits its line         */
     uint64_t one_shot;  /* all_reduce: up to so many bytes everybody folds everything                  */
+    uint64_t stream;    /* outputs go past the caches if those of all ranks are at least so many bytes */
     uint64_t zero_copy; /* from so many bytes on tensors in the heap are not staged                    */
 };
 
-/* What a user wants; 0 = no wish, except packets, one_shot and zero_copy: -1. */
+/* What a user wants; 0 = no wish, except packets, one_shot, stream and zero_copy: -1. */
 struct tti_tuning_wishes {
     int64_t stage;
     int64_t window;
     int64_t packets;
     int64_t one_shot;
+    int64_t stream;
     int64_t zero_copy;
 };
 

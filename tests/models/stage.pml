@@ -5,12 +5,12 @@
  * Modelled: two ranks that run CALLS calls on one lane, in every order of these: all_reduce of one, three or five windows,
  * an exchange of one small or four large steps, a stream from rank 0 of one small or one, two or seven large spans, a
  * stream to rank 0 of one small or seven large ones; some of these only with MORE; with SHORT only streams of one span. A
- * rank has RINGS rings of RING cells, and takes either in any call; large spans take two, small ones one, so that gaps come about. The place of a span, the head,
- * the stamps and what they wait for, the phases, the order of all steps, the writer's first look at its reader and the
- * reader's reports are those of the C code. Writing or reading a span takes two steps, so that it can be caught half way.
- * With EXPOSES a rank's tensors may lie where the other can reach them, call by call: then it stages later or never. With
- * FAULTS a rank may give up at any wait, be it for its deadline or for the alarm, unless what it waits for is there: then
- * it goes on.
+ * rank has RINGS rings of RING cells, and takes any of them for a call; large spans take two cells, small ones one, so that
+ * gaps come about. The place of a span, the head, the stamps and what they wait for, the phases, the order of all steps,
+ * the writer's first look at its reader and the reader's reports are those of the C code. Writing or reading a span takes
+ * two steps, so that it can be caught half way. With EXPOSES a rank's tensors may lie where the other can reach them, call
+ * by call: then it stages later or never. With FAULTS a rank may give up at any wait, be it for its deadline or for the
+ * alarm, unless what it waits for is there: then it goes on.
  *
  * Abstracted: the content of a span is its name (call, data or result, number); slices are not told apart; the arrival ring
  * does not wrap (ring.pml has proved it); waiting is a guard (sleep.pml); what is done to tensors where they lie
@@ -25,7 +25,7 @@
  * ends: no run loops for ever
  * config MORE=1
  * config CALLS=3
- * config CALLS=7 SHORT=1
+ * config CALLS=6 SHORT=1
  * config RING=11 STAMPS=4
  * config RINGS=2
  * config FAULTS=1
@@ -36,7 +36,8 @@
  * mutant SPAN_EARLY assertion: a stream's span is taken for read when its reader has come to it
  * mutant NO_STAMPS assertion: spans are reused without asking
  * mutant NO_GAP MORE=1 assertion: the reader does not know of the gap at the end of the ring
- * mutant NO_FINAL CALLS=7 SHORT=1 end: calls with a root do not end by announcing TTI_PHASE_FINAL
+ * mutant NEAR_RING RINGS=2 assertion: the reader looks into the first ring always
+ * mutant NO_FINAL CALLS=6 SHORT=1 end: calls with a root do not end by announcing TTI_PHASE_FINAL
  * mutant R_EARLY assertion: R(k) is published before the fold
  * mutant EXPOSED_STAGED EXPOSES=1 assertion: span 0 is looked for at the arrival of a rank that exposes its tensors
  * mutant FINAL_AFTER_FAILURE assertion: a rank that gave up announces TTI_PHASE_FINAL as if it were through
@@ -99,8 +100,12 @@
                                    BEHIND(first, k) % EACH * stride[call])
 
 #define BASE(rank, ring) (((rank) * RINGS + (ring)) * RING)
-#define PEERS_BASE       BASE(PEER, start[OF(PEER)] / RING)
-#define OLDEST           (ring * STAMPS)
+#ifdef NEAR_RING
+#define PEERS_BASE BASE(PEER, 0)
+#else
+#define PEERS_BASE BASE(PEER, start[OF(PEER)] / RING)
+#endif
+#define OLDEST     (ring * STAMPS)
 #define stage_room (RING / stride[call] / 2)
 #define report     (RING / stride[call] / 4)
 
