@@ -71,29 +71,29 @@ static size_t result_at(const struct plan *p)
     return (p->window + 63) / 64 * 64;
 }
 
-static tutti_status stage(struct tti_lane *lane, const tutti_op *op, const struct plan *p, size_t k,
-                          unsigned char **span)
+static tutti_status stage(struct tti_lane *lane, const tutti_op *op, const struct plan *p, size_t k)
 {
-    tutti_status status = tti_stage_acquire(lane, k, span);
+    unsigned char *span;
+    tutti_status status = tti_stage_acquire(lane, k, &span);
     if (status != TUTTI_OK) {
         return status;
     }
     const unsigned char *src = (const unsigned char *)op->src + k * p->window;
     struct slice own = slice_of(p, k, lane->engine->size, lane->engine->rank);
     size_t behind = own.from + own.bytes;
-    tti_move(lane, *span, src, own.from);
-    tti_move(lane, *span + behind, src + behind, window_bytes(p, k) - behind);
+    tti_move(lane, span, src, own.from);
+    tti_move(lane, span + behind, src + behind, window_bytes(p, k) - behind);
     tti_stage_stamp(lane, k + 3 < p->windows ? staged_phase(k + 3) : TTI_PHASE_NEXT, -1);
     return TUTTI_OK;
 }
 
-static tutti_status fold_own(struct tti_lane *lane, const tutti_op *op, const struct plan *p, size_t k,
-                             unsigned char *span)
+static tutti_status fold_own(struct tti_lane *lane, const tutti_op *op, const struct plan *p, size_t k)
 {
     struct tti_engine *e = lane->engine;
     struct slice own = slice_of(p, k, e->size, e->rank);
     size_t at = k * p->window + own.from;
     unsigned char *result = (unsigned char *)op->dst + at;
+    unsigned char *shown = tti_stage_own(lane, k) + result_at(p); /* to the others */
     for (int r = 0; r < e->size; r++) {
         if (r != e->rank) {
             tutti_status status = tti_await_span(lane, r, k, staged_phase(k));
@@ -105,11 +105,11 @@ static tutti_status fold_own(struct tti_lane *lane, const tutti_op *op, const st
     }
     lane->sources[e->rank] = (const unsigned char *)op->src + at;
     if (lane->streams) { /* what others read next stays in the caches */
-        tti_reduce(lane, span + result_at(p), own.bytes);
-        tti_move_out(lane, result, span + result_at(p), own.bytes);
+        tti_reduce(lane, shown, own.bytes);
+        tti_move_out(lane, result, shown, own.bytes);
     } else {
         tti_reduce(lane, result, own.bytes);
-        tti_move(lane, span + result_at(p), result, own.bytes);
+        tti_move(lane, shown, result, own.bytes);
     }
     tti_advance(lane, reduced_phase(k));
     return TUTTI_OK;
@@ -133,9 +133,8 @@ static tutti_status copy_out(struct tti_lane *lane, const tutti_op *op, const st
 
 static tutti_status sliced(struct tti_lane *lane, const tutti_op *op, const struct plan *p)
 {
-    unsigned char *spans[2] = {NULL, NULL}; /* of this window and the next */
     tutti_status ready = tti_stage_begin(lane, result_at(p) + slice_bytes(p, p->window, lane->engine->size));
-    tutti_status status = ready == TUTTI_OK && !lane->exposed ? stage(lane, op, p, 0, &spans[0]) : TUTTI_OK;
+    tutti_status status = ready == TUTTI_OK && !lane->exposed ? stage(lane, op, p, 0) : TUTTI_OK;
     if (status != TUTTI_OK || (status = tti_arrive_staged(lane, (uint32_t)ready)) != TUTTI_OK ||
         (status = tti_await_all(lane)) != TUTTI_OK || (status = tti_attributes_all(lane)) != TUTTI_OK) {
         return status;
@@ -145,12 +144,12 @@ static tutti_status sliced(struct tti_lane *lane, const tutti_op *op, const stru
     }
     for (size_t k = lane->exposed ? 0 : 1; k < p->windows + 2; k++) {
         if (k < p->windows) {
-            if ((status = stage(lane, op, p, k, &spans[k % 2])) != TUTTI_OK) {
+            if ((status = stage(lane, op, p, k)) != TUTTI_OK) {
                 return status;
             }
             tti_advance(lane, staged_phase(k));
         }
-        if (k >= 1 && k - 1 < p->windows && (status = fold_own(lane, op, p, k - 1, spans[(k - 1) % 2])) != TUTTI_OK) {
+        if (k >= 1 && k - 1 < p->windows && (status = fold_own(lane, op, p, k - 1)) != TUTTI_OK) {
             return status;
         }
         if (k >= 2 && (status = copy_out(lane, op, p, k - 2)) != TUTTI_OK) {

@@ -272,6 +272,9 @@ void tti_stage_shape(struct tti_lane *lane, size_t stride);
 /* Span number `index` of this call, free for writing. Spans are taken in order. */
 tutti_status tti_stage_acquire(struct tti_lane *lane, size_t index, unsigned char **span);
 
+/* A span of this call that has been acquired. */
+unsigned char *tti_stage_own(const struct tti_lane *lane, size_t index);
+
 /* The span acquired last will have been read by `reader` (-1 = every peer) when its position reaches `phase` of this call,
  * or TTI_PHASE_NEXT: when it has arrived at the next call. Said again, it replaces what was said before. */
 void tti_stage_stamp(struct tti_lane *lane, uint64_t phase, int reader);

@@ -28,8 +28,8 @@
 #define TTI_PAGE         4096u
 #define TTI_RING         32u /* arrival lines a lane; a power of two */
 #define TTI_PAYLOAD      100u
-#define TTI_SLOTS        256u /* records in flight from one rank to another; a power of two */
-#define TTI_SLOT_BODY    96u
+#define TTI_SLOTS        128u /* records in flight from one rank to another; a power of two */
+#define TTI_SLOT_BODY    224u
 #define TTI_LAYOUT_MAGIC 0x69747475u /* "utti" */
 #define TTI_LAYOUT_ABI   3u
 #define TTI_STAGE_SPANS  5u /* a stage holds at least so many of the largest spans that a call takes: see stage.c */
@@ -133,7 +133,8 @@ struct tti_slot {
     struct tti_record record;
     unsigned char body[TTI_SLOT_BODY];
 };
-static_assert(sizeof(struct tti_slot) == TTI_LINE, "two cache lines, the data of the smallest messages in the first");
+static_assert(sizeof(struct tti_slot) == 2 * TTI_LINE,
+              "the data of the smallest messages share the line of the number");
 
 struct tti_layout {
     int size;
@@ -157,8 +158,9 @@ static inline size_t tti_whole_pages(size_t bytes)
     return (bytes + TTI_PAGE - 1) / TTI_PAGE * TTI_PAGE;
 }
 
-/* As for the stages (stage.c), lines of large pieces should leave the reader's cache before they are written again; more than
- * that, and they leave the writer's as well. Small pieces had better stay in both. But there are rings for each peer. */
+/* As for the stages (stage.c), lines of large pieces should leave the reader's cache before they are written again;
+ * more than that, and they leave the writer's as well. Small pieces had better stay in both. But there are rings for
+ * each peer. */
 static inline size_t tti_pair_ring_bytes(int size)
 {
     size_t bytes = (size_t)3 << 19;

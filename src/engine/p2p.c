@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Posting messages. A posting is a set of requests that are started together and end one by one; it lies on the stack of a
- * synchronous call, or comes from a list for an asynchronous one. Any thread that waits moves everybody's messages
- * (p2p_wait.c), and a posting has ended when its own requests have.
+ * Posting messages. A posting is a set of requests that are started together and end one by one; it lies on the
+ * stack of a synchronous call, or comes from a list for an asynchronous one. Any thread that waits moves everybody's
+ * messages (p2p_wait.c), and a posting has ended when its own requests have.
  */
 #include "engine/p2p.h"
 
@@ -164,7 +164,7 @@ tutti_status tti_engine_run_p2p(struct tti_engine *e, tutti_op *const *ops, size
     return status;
 }
 
-/* ---- postings of asynchronous messages ------------------------------------------------------------------------------- */
+/* ---- postings of asynchronous messages -------------------------------------------------------------------------*/
 
 static struct tti_posting *take_posting(struct tti_engine *e, size_t count)
 {

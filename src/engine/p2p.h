@@ -2,32 +2,33 @@
 /*
  * Messages between ranks, private to p2p*.c.
  *
- * For every ordered pair the sender's segment has a ring of slots and two rings of bytes. A record is a slot that says by its
- * number that it is there: the first record of a message describes it. A piece of up to 96 bytes travels in the slot, a
- * larger one in one of the rings of bytes, where the slot says. The reader tells what it has used up a quarter of a ring at a time,
- * so a small message costs one hop of a line, and one exchange.
+ * For every ordered pair the sender's segment has a ring of slots and two rings of bytes, for small and for large
+ * pieces. A record is a slot that says by its number that it is there; the first record of a message describes it. A
+ * piece of up to 224 bytes travels in the slot, a larger one in a ring of bytes, where the slot says. The reader
+ * tells what it has used up a quarter of a ring at a time, so a small message costs one hop and one exchange.
  *
- * The first TTI_EAGER bytes of a message are sent at once, and a message that has no more is sent then. The rest of a larger
- * one is written when the receiver has granted it, which it does as soon as it has matched the message: usually long
- * before the sender has come to it. One message of a pair is granted at a time.
+ * The first TTI_EAGER bytes of a message are sent at once, and a message that has no more is sent then. The rest of
+ * a larger one is written when the receiver has granted it, which it does as soon as it has matched the message:
+ * usually long before the sender has come to it. One message of a pair is granted at a time.
  *
- * A piece for which a receive has been posted is copied from the ring to its tensor. Other pieces go to memory of their
- * own as soon as somebody has to look behind them, so that no message keeps one with another tag from being seen. Cost of a
- * large message: 4n bytes (copied in, copied out), and a hop for each chunk.
+ * A piece for which a receive has been posted is copied from the ring to its tensor. Other pieces go to memory of
+ * their own as soon as somebody has to look behind them, so that no message keeps one with another tag from being
+ * seen. Cost of a large message: 4n bytes (copied in, copied out), and a hop for each chunk.
  *
- * Only peers are visited on which an open request depends; who waits for long looks at all of them from time to time, so
- * that a full ring elsewhere does not keep others waiting for ever.
+ * Only peers are visited on which an open request depends; who waits for long looks at all of them from time to
+ * time, so that a full ring elsewhere does not keep others waiting for ever.
  */
 #ifndef TTI_ENGINE_P2P_H
 #define TTI_ENGINE_P2P_H
 
 #include "engine/internal.h"
 
-#define TTI_EAGER 32768u  /* bytes of a message that are sent without being asked for            */
-#define TTI_CHUNK 65536u  /* of a piece, at most: see tti_chunk */
-#define TTI_VISIT 131072u /* the other direction gets its turn when so much has been spent: the bytes of the pieces, */
-#define TTI_VISIT_PIECE                                                                                                \
-    16384u /* and this for each                                                                      */
+#define TTI_EAGER 32768u /* bytes of a message that are sent without being asked for */
+#define TTI_CHUNK 65536u /* bytes of a piece, at most: see tti_chunk */
+
+/* The other direction gets its turn when so much has been spent: the bytes of large pieces, and something for each. */
+#define TTI_VISIT       131072u
+#define TTI_VISIT_PIECE 16384u
 
 /* One send or recv that this rank has posted; part of a posting. */
 struct tti_request {
@@ -188,8 +189,8 @@ static inline bool tti_p2p_is_done(const struct tti_request *r)
 
 /* p2p_match.c, with the lock held */
 
-/* The first posted receive that takes this message, out of the list; NULL if there is none. Receives that it does not fit
- * fail on the way. */
+/* The first posted receive that takes this message, out of the list; NULL if there is none. Receives that it does
+ * not fit fail on the way. */
 struct tti_request *tti_p2p_claim(struct tti_engine *e, int peer, const struct tti_incoming *m);
 /* Puts a receive into the list, or gives it a message that is there already. */
 void tti_p2p_post_recv(struct tti_engine *e, struct tti_request *r);
@@ -220,8 +221,8 @@ void tti_p2p_forget_send(struct tti_engine *e, struct tti_request *r);
 
 /* p2p_recv.c, with the lock held */
 
-/* Reads records of the peer while an open receive may want them, or (`drain`) all that are there; or a bounded part of it:
- * then true. A failure means PEER_CORRUPT or NO_MEMORY, with the peer as the suspect. */
+/* Reads records of the peer while an open receive may want them, or (`drain`) all that are there; or a bounded part
+ * of it: then true. A failure means PEER_CORRUPT or NO_MEMORY, with the peer as the suspect. */
 bool tti_p2p_pull(struct tti_engine *e, int peer, bool drain, tutti_error *error, tutti_status *status);
 /* Asks for the rest of the next matched message, if there is one and none is being received. */
 void tti_p2p_grant(struct tti_engine *e, int peer);
@@ -243,14 +244,15 @@ struct tti_vigil {
 };
 
 void tti_p2p_vigil(struct tti_vigil *v, struct tti_engine *e, struct tti_posting *p);
-/* Moves messages; then, if there is a vigil whose posting is not over, prepares to wait for more. With the lock held. */
+/* Moves messages; then, if there is a vigil whose posting is not over, prepares to wait for more. With the lock
+ * held. */
 tutti_status tti_p2p_progress(struct tti_engine *e, bool all, struct tti_vigil *v, tutti_error *error);
 /* Takes the lock and reads all that everybody has written by now. An error has failed the group. */
 tutti_status tti_p2p_drain(struct tti_engine *e, tutti_error *error);
 /* Moves messages, then looks whether the posting is over. */
 bool tti_p2p_test(struct tti_posting *p);
-/* Waits until the vigil's posting is over: true; false at until_ns or when tti_engine_wake_p2p was called since the last
- * test. */
+/* Waits until the vigil's posting is over: true; false at until_ns or when tti_engine_wake_p2p was called since the
+ * last test. */
 bool tti_p2p_attend(struct tti_vigil *v, int64_t until_ns);
 /* Waits until any message may have moved. */
 void tti_p2p_attend_any(struct tti_engine *e, int64_t until_ns);

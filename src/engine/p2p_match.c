@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Matching: which message goes into which receive. Messages of a pair are looked at in the order they were sent, receives in
- * the order they were posted, so nothing overtakes within a pair and tag. A receive that does not fit its message fails and
- * leaves the message where it is.
+ * Matching: which message goes into which receive. Messages of a pair are looked at in the order they were sent,
+ * receives in the order they were posted, so nothing overtakes within a pair and tag. A receive that does not fit
+ * its message fails and leaves the message where it is.
  *
- * No posted receive fits a message that is kept: a new message is offered to the receives, a new receive looks among the
- * messages. So each meets its partner once.
+ * No posted receive fits a message that is kept: a new message is offered to the receives, a new receive looks among
+ * the messages. So each meets its partner once.
  */
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Receiving: reads a peer's records in their order. A first record looks for its receive at once; if there is one, what it
- * brings is copied to where it belongs, and a message that is complete leaves no trace here.
+ * Receiving: reads a peer's records in their order. A first record looks for its receive at once; if there is one,
+ * what it brings is copied to where it belongs, and a message that is complete leaves no trace here.
  *
  * Each record is read once and checked before anything depends on it: the peer may write anything into its segment.
  */

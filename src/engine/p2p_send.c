@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sending: new messages in the order of posting, as far as their eager part goes, then the rest of the one that the peer has
- * granted, while there is room.
+ * Sending: new messages in the order of posting, as far as their eager part goes, then the rest of the one that the
+ * peer has granted, while there is room.
  *
- * Room is known without asking: the peer tells seldom what it has used up, and its control is read only when what it told
- * last does not suffice. It tells at least once in a quarter of the slots or of the bytes, and a piece with the gap before it
- * takes at most half of the bytes. So when the peer has read everything, there is room for the next one: nobody waits for
- * ever, although nobody asks.
+ * Room is known without asking: the peer tells seldom what it has used up, and its control is read only when what it
+ * told last does not suffice. It tells at least once in a quarter of the slots or of the bytes, and a piece with the
+ * gap before it takes at most half of the bytes. So when the peer has read everything, there is room for the next
+ * one: nobody waits for ever, although nobody asks.
  */
 #include <stdlib.h>
 
@@ -120,20 +120,6 @@ static bool has_room(struct tti_engine *e, int peer, int which, uint64_t end)
     return fits(e, p, which, end);
 }
 
-/* Fetches the lines of the next slot for writing, while there is time: the reader has them since the last round of the ring,
- * and the exchange would wait until they have been taken away from it. */
-static void prepare_slot(struct tti_slot *slot)
-{
-#if defined(__x86_64__)
-    /* GCC's builtin fetches for reading, unless it may assume more than the oldest x86-64 */
-    __asm__ __volatile__("prefetchw %0" : : "m"(slot->number));
-    __asm__ __volatile__("prefetchw %0" : : "m"(slot->body[64]));
-#else
-    __builtin_prefetch(slot, 1);
-    __builtin_prefetch(&slot->body[64], 1);
-#endif
-}
-
 /* Writes the next piece of a message, `limit` being what may be written of it. False if there is no room. */
 static bool put(struct tti_engine *e, int peer, struct tti_request *r, uint8_t kind, uint64_t limit)
 {
@@ -175,7 +161,6 @@ static bool put(struct tti_engine *e, int peer, struct tti_request *r, uint8_t k
     p->posted = number;
     /* its exchange is a release: pairs with the peer's acquire in tti_p2p_pull */
     tti_publish(e, e->layout.lanes, &slot->number, number);
-    prepare_slot(tti_slot(e, e->rank, peer, number + 1));
     return true;
 }
 

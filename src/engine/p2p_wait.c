@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Moving messages and waiting for them. Whoever waits runs rounds that move everybody's, then looks without a lock at the
- * words that would say that there is more: the next slot of a peer that somebody receives from, the activity of one that
- * somebody sends to. When nothing changes it watches deadline, failures and departures, yields, and sleeps on these words.
+ * Moving messages and waiting for them. Whoever waits runs rounds that move everybody's, then looks without a lock
+ * at the words that would say that there is more: the next slot of a peer that somebody receives from, the activity
+ * of one that somebody sends to. When nothing changes it watches deadline, failures and departures, yields, and
+ * sleeps on these words.
  */
 #include "engine/p2p.h"
 
@@ -35,7 +36,7 @@ bool tti_p2p_all_done(const struct tti_posting *p)
     return true;
 }
 
-/* ---- moving --------------------------------------------------------------------------------------------------------- */
+/* ---- moving ---------------------------------------------------------------------------------------------------*/
 
 /* True if there is more to do. */
 static bool visit(struct tti_engine *e, int peer, bool drain, tutti_error *error, tutti_status *status)
@@ -201,7 +202,7 @@ static bool something_new(const struct tti_vigil *v)
     return atomic_load_explicit(&v->e->p2p->completed, memory_order_acquire) != v->completed_seen;
 }
 
-/* ---- watching ------------------------------------------------------------------------------------------------------- */
+/* ---- watching -------------------------------------------------------------------------------------------------*/
 
 static bool peer_left(const struct tti_engine *e, int peer)
 {

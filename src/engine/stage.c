@@ -167,12 +167,18 @@ static tutti_status free_oldest(struct tti_lane *lane)
     return status;
 }
 
+unsigned char *tti_stage_own(const struct tti_lane *lane, size_t index)
+{
+    const struct tti_engine *e = lane->engine;
+    const struct tti_stage *s = &lane->stage;
+    const uint64_t position = position_of(s->ring, s->stride, s->first, index);
+    return e->segments[e->rank] + offset_of(lane, s->base + position % s->ring);
+}
+
 tutti_status tti_stage_acquire(struct tti_lane *lane, size_t index, unsigned char **span)
 {
-    struct tti_engine *e = lane->engine;
     struct tti_stage *s = &lane->stage;
-    uint64_t position = position_of(s->ring, s->stride, s->first, index);
-    uint64_t end = position + s->stride;
+    const uint64_t end = position_of(s->ring, s->stride, s->first, index) + s->stride;
     while (s->stamps_count > 0 && (end > s->freed + s->ring || s->stamps_count == TTI_STAMPS)) {
         tutti_status status = free_oldest(lane);
         if (status != TUTTI_OK) {
@@ -180,7 +186,7 @@ tutti_status tti_stage_acquire(struct tti_lane *lane, size_t index, unsigned cha
         }
     }
     s->head = end;
-    *span = e->segments[e->rank] + offset_of(lane, s->base + position % s->ring);
+    *span = tti_stage_own(lane, index);
     return TUTTI_OK;
 }
 
@@ -200,8 +206,9 @@ const unsigned char *tti_stage_peer(const struct tti_lane *lane, int peer, size_
 {
     const struct tti_engine *e = lane->engine;
     const uint64_t start = lane->starts[peer];
-    const uint64_t base = start >= e->layout.stage ? e->layout.stage : 0;
-    const uint64_t ring = base != 0 ? e->layout.far : e->layout.stage;
+    const bool is_far = start >= e->layout.stage;
+    const uint64_t base = is_far ? e->layout.stage : 0;
+    const uint64_t ring = is_far ? e->layout.far : e->layout.stage;
     const uint64_t position = position_of(ring, lane->stage.stride, start - base, index);
     return e->segments[peer] + offset_of(lane, base + position % ring);
 }

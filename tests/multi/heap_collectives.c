@@ -206,6 +206,15 @@ static int is_marked(const unsigned char *block, size_t bytes)
     return wrong == 0;
 }
 
+static bool one_of_all(tutti_group *g, bool here)
+{
+    const int64_t one = 1;
+    int32_t value = here;
+    DLTensor t = tutti_tensor_1d(&value, &one, TUTTI_I32);
+    EXPECT_OK(tutti_all_reduce(g, &t, &t, TUTTI_MAX, NULL));
+    return value != 0;
+}
+
 /* One rank has no patience, call by call another one. Whoever returns an error marks its memory, and finds the marks
  * when all have returned. */
 static void one_gives_up(tutti_group *world, bool registered, tutti_operation kind)
@@ -224,19 +233,30 @@ static void one_gives_up(tutti_group *world, bool registered, tutti_operation ki
     }
     DLTensor t = tutti_tensor_1d(block, &count, TUTTI_F32);
     tutti_status status = TUTTI_OK;
-    /* a call in which that rank happens to be the last to do its share succeeds, and has tested nothing */
-    for (int i = 0; i < 100 && status == TUTTI_OK; i++) {
-        memset(block, 0, bytes);
-        EXPECT_OK(tutti_barrier(world, NULL));
+    bool anybody = false;
+    /* A call in which that rank need not wait succeeds, and has tested nothing. After some of them it comes early. */
+    for (int i = 0; i < 100 && !anybody; i++) {
         int32_t hasty = i % tutti_group_size(g);
+        if (i < 20 || rank == hasty) {
+            memset(block, 0, bytes);
+        }
+        EXPECT_OK(tutti_barrier(world, NULL));
+        if (i >= 20 && rank != hasty) {
+            memset(block, 0, bytes);
+        }
         const tutti_call *call = TUTTI_CALL(.timeout_ms = rank == hasty ? 1 : 60000, .error = &err);
         status = kind == TUTTI_OP_REDUCE ? tutti_reduce(g, &t, &t, TUTTI_SUM, hasty, call)
                                          : tutti_all_reduce(g, &t, &t, TUTTI_SUM, call);
+        EXPECT(status == TUTTI_OK || status == TUTTI_TIMEOUT || status == TUTTI_REVOKED);
+        if (status != TUTTI_OK) {
+            mark(block, bytes);
+        }
+        anybody = one_of_all(world, status != TUTTI_OK);
     }
-    EXPECT(status == TUTTI_TIMEOUT || status == TUTTI_REVOKED);
-    mark(block, bytes);
-    EXPECT(is_marked(block, bytes));
-    EXPECT_OK(tutti_barrier(world, NULL));
+    EXPECT(anybody);
+    if (status == TUTTI_OK) { /* all had done their shares for it before one gave up */
+        mark(block, bytes);
+    }
     EXPECT(is_marked(block, bytes));
     EXPECT_OK(tutti_group_destroy(g, &err));
     EXPECT(is_marked(block, bytes));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: timeout=60 */
-/* A peer of the same user may write anything into its rings: what depends on it is checked, and it is named. Here the test
- * plays rank 1, which sends to rank 0. */
+/* A peer of the same user may write anything into its rings: what depends on it is checked, and it is named. Here
+ * the test plays rank 1, which sends to rank 0. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -168,7 +168,8 @@ static void numbers_are_checked(void **state)
     cluster_close(&c);
 }
 
-/* What the reader of this rank's messages claims: a grant that nobody asked for and room that cannot be move nothing. */
+/* What the reader of this rank's messages claims: a grant that nobody asked for and room that cannot be move
+ * nothing. */
 static void claims_of_a_reader_move_nothing(void **state)
 {
     (void)state;

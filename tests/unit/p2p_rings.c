@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: timeout=120 */
 /*
- * The rings of messages under stress: full ones, sizes at each boundary, messages of two threads of a rank, sleeping with a
- * bound so long that a lost wake-up is a hang, which the test runner ends.
+ * The rings of messages under stress: full ones, sizes at each boundary, messages of two threads of a rank, sleeping
+ * with a bound so long that a lost wake-up is a hang, which the test runner ends.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -230,12 +230,62 @@ static void threads_of_a_rank_share_the_rings(void **state)
     cluster_close(&c);
 }
 
+/* One thread plays both ranks: more is posted than a ring of bytes holds, before anything is read. */
+static void expect_kept(int64_t count)
+{
+    enum { SENDS = 64 };
+    struct cluster c;
+    tutti_error e;
+    tutti_op own[SENDS];
+    tutti_op *ops[SENDS];
+    void *batch = NULL;
+    int32_t *data = malloc(SENDS * (size_t)count * sizeof(*data));
+    int32_t *in = malloc((size_t)count * sizeof(*in));
+    assert_true(data && in);
+    assert_int_equal(cluster_open(&c, 2, 1, 16384, (struct waiting){0, 0, 0}), 0);
+    for (int i = 0; i < SENDS; i++) {
+        for (int64_t k = 0; k < count; k++) {
+            data[i * count + k] = value(0, i, (size_t)k);
+        }
+        own[i] = send_op(&data[i * count], &count, 1, i);
+        ops[i] = &own[i];
+    }
+    assert_int_equal(tti_engine_post_p2p(c.engines[0], ops, SENDS, 60000, &batch, &e), TUTTI_OK);
+    assert_int_equal(tti_engine_test_p2p(c.engines[0], batch), 0);
+    assert_true(c.engines[0]->p2p->peers[1].posted < SENDS);
+    for (int i = 0; i < SENDS; i++) {
+        tutti_op recv = recv_op(in, (size_t)count, 0, i);
+        tutti_op *one[] = {&recv};
+        void *receive = NULL;
+        assert_int_equal(tti_engine_post_p2p(c.engines[1], one, 1, 60000, &receive, &e), TUTTI_OK);
+        while (!tti_engine_test_p2p(c.engines[1], receive)) {
+            tti_engine_test_p2p(c.engines[0], batch);
+        }
+        assert_int_equal(tti_engine_end_p2p(c.engines[1], receive, &e), TUTTI_OK);
+        assert_memory_equal(in, &data[i * count], (size_t)count * sizeof(*in));
+    }
+    assert_int_equal(tti_engine_test_p2p(c.engines[0], batch), 1);
+    assert_int_equal(tti_engine_end_p2p(c.engines[0], batch, &e), TUTTI_OK);
+    cluster_close(&c);
+    free(data);
+    free(in);
+}
+
+static void nothing_is_overwritten(void **state)
+{
+    (void)state;
+    expect_kept(2000); /* small pieces */
+    expect_kept(8192); /* large ones, sent without being asked for */
+    expect_kept(50000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_sizes_go_around),
         cmocka_unit_test(order_of_receiving_is_free),
         cmocka_unit_test(full_rings_are_emptied),
+        cmocka_unit_test(nothing_is_overwritten),
         cmocka_unit_test(threads_of_a_rank_share_the_rings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

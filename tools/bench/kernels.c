@@ -81,7 +81,8 @@ static int compare(const void *left, const void *right)
 static double median(int64_t *samples, int count)
 {
     qsort(samples, (size_t)count, sizeof(*samples), compare);
-    return (double)samples[count / 2];
+    const int64_t middle = samples[count / 2];
+    return (double)middle;
 }
 
 /* One row's fold and copy over the arrays. */

@@ -345,8 +345,9 @@ bool tti_plot_write(const struct tti_plot *plot, FILE *file)
     for (int i = 0; i < plot->panel_count; i++) {
         const struct tti_plot_panel *panel = &plot->panels[i];
         const double left = MARGIN + i % columns * panel_width;
+        const int row = i / columns;
         struct area area = {.left = left + LEFT,
-                            .top = head + i / columns * panel_height + TOP,
+                            .top = head + row * panel_height + TOP,
                             .width = panel_width - LEFT - names_width(plot) - 8,
                             .height = panel_height - TOP - BOTTOM};
         put_label(file, area.left, area.top - 9, " class=\"panel\"", panel->title);

@@ -143,7 +143,7 @@ static void orphan(void *user, unsigned region, void *memory, size_t bytes)
     uintptr_t first = ((uintptr_t)memory + page - 1) / page * page;
     uintptr_t last = ((uintptr_t)memory + bytes) / page * page;
     if (first < last) {
-        mmap((void *)first, last - first, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        (void)mmap((void *)first, last - first, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     }
 }
 

@@ -129,7 +129,7 @@ static void give(struct tti_heap_shared *h, size_t offset)
         /* A rank that was stopped in the middle of a failed call may still write to the file here, so nobody gets this part
          * again. */
         if (bytes >= TTI_ARENA_PAGE) {
-            mmap(memory, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+            (void)mmap(memory, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
         }
         tti_heap_forget_orphans(&h->orphans, memory, bytes);
     }

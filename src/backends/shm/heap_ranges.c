@@ -169,7 +169,7 @@ static void make_copy(const struct tti_heap_region *r, unsigned char *begin, siz
     off_t offset = begin - r->base;
     if (mmap(begin, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, r->fd, offset) ==
         MAP_FAILED) {
-        mmap(begin, bytes, PROT_READ, MAP_PRIVATE | MAP_FIXED, r->fd, offset);
+        (void)mmap(begin, bytes, PROT_READ, MAP_PRIVATE | MAP_FIXED, r->fd, offset);
     }
 }
 

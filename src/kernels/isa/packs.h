@@ -160,7 +160,8 @@ TTI_INLINE f32_pack canonical_f32(f32_pack value)
 #elif TTI_PACK == 32
     return (f32_pack)_mm256_blendv_ps((__m256)value, (__m256)nan, (__m256)(value != value));
 #else
-    const u32_pack is_nan = (u32_pack)(value != value);
+    const f32_pack same = value;
+    const u32_pack is_nan = (u32_pack)(value != same);
     return (f32_pack)((is_nan & (u32_pack)nan) | (~is_nan & (u32_pack)value));
 #endif
 }
@@ -174,7 +175,8 @@ TTI_INLINE f64_pack canonical_f64(f64_pack value)
 #elif TTI_PACK == 32
     return (f64_pack)_mm256_blendv_pd((__m256d)value, (__m256d)nan, (__m256d)(value != value));
 #else
-    const u64_pack is_nan = (u64_pack)(value != value);
+    const f64_pack same = value;
+    const u64_pack is_nan = (u64_pack)(value != same);
     return (f64_pack)((is_nan & (u64_pack)nan) | (~is_nan & (u64_pack)value));
 #endif
 }
