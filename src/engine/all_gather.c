@@ -2,16 +2,29 @@
 /*
  * all_gather, plain and with parts of different length: an exchange in which everybody stages its part, and copies the
  * others' parts to their places. Bytes a rank: 2n + m (n all parts, m the own one; 2n in place), the least that copying in
- * and out allows.
+ * and out allows; and the own part's first step once more, since no output is written before all agree on the call.
  */
 #include "engine/internal.h"
 
 #define PIECE 65536u /* of the own part, in a step */
 
+/* The own part also goes to its place, piece by piece, while it is in the first-level cache; but not before all agree. */
 static void pack(struct tti_lane *lane, const struct tti_exchange *x, size_t k, unsigned char *span)
 {
-    size_t n = tti_cut(tti_part_bytes(&x->op->recv_parts, lane->engine->rank), x->piece, k);
-    tti_move(lane, span, n ? (const unsigned char *)x->op->src + k * x->piece : NULL, n);
+    const tutti_op *op = x->op;
+    const int rank = lane->engine->rank;
+    const size_t from = k * x->piece;
+    const size_t n = tti_cut(tti_part_bytes(&op->recv_parts, rank), x->piece, k);
+    const bool both = (k > 0 || lane->exposed) && tti_part_direct(op->dst, &op->recv_parts, rank) != op->src;
+    for (size_t at = 0; at < n; at += TTI_PAGE) {
+        const unsigned char *src = (const unsigned char *)op->src + from + at;
+        const size_t bytes = tti_cut(n - at, TTI_PAGE, 0);
+        tti_move(lane, span + at, src, bytes);
+        if (both) {
+            tti_part_write(lane, op->dst, &op->recv_parts, rank, from + at, src, bytes);
+            lane->moved -= bytes; /* not loaded again */
+        }
+    }
 }
 
 static void take(struct tti_lane *lane, const struct tti_exchange *x, size_t k, int peer)
@@ -23,16 +36,22 @@ static void take(struct tti_lane *lane, const struct tti_exchange *x, size_t k, 
 
 static tutti_status staged(struct tti_lane *lane, const tutti_op *op, size_t most)
 {
-    size_t own = tti_part_bytes(&op->recv_parts, lane->engine->rank);
     size_t piece = most < PIECE ? most : PIECE;
     piece = piece < lane->engine->tuning.window ? piece : lane->engine->tuning.window;
     const struct tti_exchange x = {
         .op = op, .stride = piece, .steps = (most + piece - 1) / piece, .piece = piece, .pack = pack, .take = take};
-    tutti_status status = tti_exchange_run(lane, &x);
-    if (status == TUTTI_OK) {
-        tti_part_write(lane, op->dst, &op->recv_parts, lane->engine->rank, 0, op->src, own);
+    tutti_status status = tti_exchange_arrive(lane, &x);
+    if (status != TUTTI_OK) {
+        return status;
     }
-    return status;
+    if (tti_all_expose(lane)) {
+        return tti_run_direct(lane, op);
+    }
+    if (!lane->exposed) { /* step 0, which is staged already */
+        size_t own = tti_part_bytes(&op->recv_parts, lane->engine->rank);
+        tti_part_write(lane, op->dst, &op->recv_parts, lane->engine->rank, 0, op->src, tti_cut(own, piece, 0));
+    }
+    return tti_exchange_finish(lane, &x);
 }
 
 tutti_status tti_run_all_gather(struct tti_lane *lane, const tutti_op *op)

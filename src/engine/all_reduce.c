@@ -108,8 +108,9 @@ static tutti_status fold_own(struct tti_lane *lane, const tutti_op *op, const st
         tti_reduce(lane, shown, own.bytes);
         tti_move_out(lane, result, shown, own.bytes);
     } else {
-        tti_reduce(lane, result, own.bytes);
-        tti_move(lane, shown, result, own.bytes);
+        lane->targets[0] = result;
+        lane->targets[1] = shown;
+        tti_reduce_push(lane, 2, own.bytes);
     }
     tti_advance(lane, reduced_phase(k));
     return TUTTI_OK;

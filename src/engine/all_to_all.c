@@ -140,8 +140,11 @@ tutti_status tti_run_all_to_all(struct tti_lane *lane, const tutti_op *op)
     if (status != TUTTI_OK || (variable && (status = compare_rows(lane, &x)) != TUTTI_OK)) {
         return status;
     }
-    if (x.steps > 2) { /* now it is known when step 0 has been read; this very call may come to use its span again */
-        tti_stage_stamp(lane, 2, -1);
+    if (tti_all_expose(lane)) {
+        return tti_run_direct(lane, op);
+    }
+    if (variable && x.steps > 2) { /* known only now: this very call may come to use the span of the rows again */
+        tti_stage_stamp(lane, 3, -1);
     }
     status = tti_exchange_finish(lane, &x);
     if (status == TUTTI_OK) {

@@ -136,15 +136,14 @@ bool tti_all_expose(const struct tti_lane *lane)
 static void push(struct tti_lane *lane, size_t outputs, size_t from, size_t n)
 {
     struct tti_engine *e = lane->engine;
-    const struct tti_fold fold = tti_fold_of(lane);
     for (int r = 0; r < e->size; r++) {
         lane->sources[r] = lane->inputs[r] + from;
     }
     if (!lane->streams) {
-        tti_fold_push(lane->targets, outputs, lane->sources, (size_t)e->size, n >> tti_dtype_shift(fold.dtype), &fold);
-        lane->moved += ((size_t)e->size + outputs) * n;
+        tti_reduce_push(lane, outputs, n);
         return;
     }
+    const struct tti_fold fold = tti_fold_of(lane);
     unsigned char piece[PIECE] __attribute__((aligned(64)));
     for (size_t at = 0; at < n; at += PIECE) {
         const size_t bytes = tti_cut(n - at, PIECE, 0);

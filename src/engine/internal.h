@@ -419,6 +419,15 @@ static inline void tti_reduce(struct tti_lane *lane, void *dst, size_t bytes)
     lane->moved += ((size_t)lane->engine->size + 1) * bytes;
 }
 
+/* The same into lane->targets. */
+static inline void tti_reduce_push(struct tti_lane *lane, size_t outputs, size_t bytes)
+{
+    const struct tti_fold fold = tti_fold_of(lane);
+    const size_t size = (size_t)lane->engine->size;
+    tti_fold_push(lane->targets, outputs, lane->sources, size, bytes >> tti_dtype_shift(fold.dtype), &fold);
+    lane->moved += (size + outputs) * bytes;
+}
+
 /* The same into a tensor of the caller that is none of the sources. */
 static inline void tti_reduce_out(struct tti_lane *lane, void *dst, size_t bytes)
 {

@@ -9,7 +9,7 @@
  *   all_reduce       5n - 2m; one-shot (P + 3)n     2Pm = 2n
  *   reduce           leaf 2n, root (P + 1)n         (P + 1)m
  *   broadcast        2n                             root 0, leaf 2n
- *   all_gather       2n + m, in place 2n            2n, in place 2(n - m)
+ *   all_gather       2n + m + step, in place 2n     2n, in place 2(n - m)
  *   gather           leaf 2m, root 2n               leaf 0, root 2n; in place 2(n - m)
  *   scatter          root 2n, leaf 2m               root 2m, leaf 2m; in place 0
  *   reduce_scatter   3n - m                         n + m
@@ -46,6 +46,12 @@ static uint64_t direct_slice(const struct tti_engine *e, uint64_t n)
     return each < n - from ? each : n - from;
 }
 
+/* Of an all_gather's parts. */
+static uint64_t first_step(const struct tti_engine *e)
+{
+    return e->tuning.window < 65536 ? e->tuning.window : 65536;
+}
+
 static uint64_t staged_bound(const struct tti_engine *e, const struct reference_call *c, uint64_t n, uint64_t m)
 {
     uint64_t ranks = (uint64_t)e->size;
@@ -63,7 +69,8 @@ static uint64_t staged_bound(const struct tti_engine *e, const struct reference_
     case TUTTI_OP_BROADCAST:
         return 2 * n;
     case TUTTI_OP_ALL_GATHER:
-        return c->in_place ? 2 * n : 2 * n + m; /* one load, and two stores of the own part */
+        /* one load and two stores of the own part; its first step is loaded again, since all have to agree before */
+        return c->in_place ? 2 * n : 2 * n + m + (m < first_step(e) ? m : first_step(e));
     case TUTTI_OP_GATHER:
         return root ? 2 * (n - m) + own : 2 * m;
     case TUTTI_OP_SCATTER:
