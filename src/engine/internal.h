@@ -23,10 +23,10 @@ struct tti_stamp {
 #define TTI_STAMPS 64u
 
 /* A rank's ring of bytes for what its peers shall read. Positions count bytes from the beginning of time, gaps included:
- * position % ring is the place. */
+ * position modulo ring is the place. */
 struct tti_stage {
     uint64_t base;   /* of the ring, in the lane's memory */
-    uint64_t ring;   /* its bytes */
+    uint64_t ring;   /* its bytes, a power of two */
     bool committed;  /* may be written */
     uint64_t head;   /* position of the first span of the next call, before it is made to fit */
     uint64_t freed;  /* everything before has been read by all */
@@ -263,7 +263,7 @@ void tti_stage_start(struct tti_lane *lane, int peer, uint64_t place);
 /* The place of this rank's own first span. */
 static inline uint64_t tti_stage_place(const struct tti_lane *lane)
 {
-    return lane->stage.base + lane->stage.first % lane->stage.ring;
+    return lane->stage.base + (lane->stage.first & (lane->stage.ring - 1));
 }
 
 /* tti_stage_begin for a rank that only reads. */

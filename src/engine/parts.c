@@ -51,6 +51,9 @@ const unsigned char *tti_part_direct(const void *joined, const tutti_parts *part
 
 unsigned char *tti_part_piece(const void *joined, const tutti_parts *parts, int rank, size_t from, size_t *n)
 {
+    if (parts->outer <= 1) { /* the usual case, without divisions */
+        return (unsigned char *)joined + row_offset(parts, rank) + from;
+    }
     size_t width = row_bytes(parts, rank);
     size_t in_row = from % width;
     *n = width - in_row < *n ? width - in_row : *n;

@@ -34,7 +34,7 @@ static uint64_t rounded(size_t stride)
 
 static uint64_t fitted(const struct tti_stage *s, uint64_t position)
 {
-    uint64_t place = position % s->ring;
+    uint64_t place = position & (s->ring - 1);
     return place + s->stride <= s->ring ? position : position - place + s->ring;
 }
 
@@ -42,11 +42,11 @@ static uint64_t fitted(const struct tti_stage *s, uint64_t position)
  * of the place, so this serves positions and places alike. */
 static uint64_t position_of(uint64_t ring, uint64_t stride, uint64_t first, size_t index)
 {
-    uint64_t place = first % ring;
-    uint64_t before_gap = (ring - place) / stride;
-    if (index < before_gap) {
+    uint64_t place = first & (ring - 1);
+    if (place + (index + 1) * stride <= ring) {
         return first + index * stride;
     }
+    uint64_t before_gap = (ring - place) / stride;
     uint64_t each = ring / stride;
     uint64_t behind = index - before_gap;
     return first - place + ring + behind / each * ring + behind % each * stride;
@@ -172,7 +172,7 @@ unsigned char *tti_stage_own(const struct tti_lane *lane, size_t index)
     const struct tti_engine *e = lane->engine;
     const struct tti_stage *s = &lane->stage;
     const uint64_t position = position_of(s->ring, s->stride, s->first, index);
-    return e->segments[e->rank] + offset_of(lane, s->base + position % s->ring);
+    return e->segments[e->rank] + offset_of(lane, s->base + (position & (s->ring - 1)));
 }
 
 tutti_status tti_stage_acquire(struct tti_lane *lane, size_t index, unsigned char **span)
@@ -210,7 +210,7 @@ const unsigned char *tti_stage_peer(const struct tti_lane *lane, int peer, size_
     const uint64_t base = is_far ? e->layout.stage : 0;
     const uint64_t ring = is_far ? e->layout.far : e->layout.stage;
     const uint64_t position = position_of(ring, lane->stage.stride, start - base, index);
-    return e->segments[peer] + offset_of(lane, base + position % ring);
+    return e->segments[peer] + offset_of(lane, base + (position & (ring - 1)));
 }
 
 tutti_status tti_await_span(struct tti_lane *lane, int peer, size_t index, uint64_t phase)

@@ -24,6 +24,15 @@ static uint64_t stage_for(int size)
 
 /* Measured with two ranks: packets win up to five lines wherever the two run, and up to a KiB if these share a
  * third-level cache; beyond they lose to a stage whose lines no other core holds. */
+static uint64_t power_of_two(uint64_t least)
+{
+    uint64_t power = 1;
+    while (power < least) {
+        power *= 2;
+    }
+    return power;
+}
+
 static uint64_t packets_for(int size)
 {
     return size <= 64 ? 5 * TTI_PACKET_DATA : 0;
@@ -52,6 +61,7 @@ void tti_tuning_make(int size, const struct tti_tuning_wishes *wishes, struct tt
     if (stage < WINDOWS * window || (wishes->window > 0 && wishes->stage <= 0)) {
         stage = WINDOWS * window;
     }
+    stage = power_of_two(stage);
     uint64_t far = wishes->stage > 0 || wishes->window > 0 ? 0 : 4 * stage;
     uint64_t packets = wishes->packets >= 0 ? (uint64_t)wishes->packets : packets_for(size);
     uint64_t one_shot = wishes->one_shot >= 0 ? (uint64_t)wishes->one_shot : one_shot_for(size);
