@@ -43,7 +43,7 @@ static const tutti_config_key_info table[TTI_SETTINGS] = {
                                  -1, 64 * KIB *KIB},
     [TTI_SET_ENGINE_PACKETS] = {0, TUTTI_CONFIG_INT, "engine.packets", "TUTTI_ENGINE_PACKETS", "-1", "",
                                 "up to so many bytes travel with the announcement of a call; -1 = by this machine", -1,
-                                1792},
+                                1892},
     [TTI_SET_ENGINE_SPIN_US] = {0, TUTTI_CONFIG_INT, "engine.spin_us", "TUTTI_ENGINE_SPIN_US", "-1", "",
                                 "microseconds of spinning before a waiting rank yields; -1 = by ranks per CPU", -1,
                                 1000000},

@@ -128,10 +128,12 @@ tutti_status tti_arrive(struct tti_lane *lane, const void *payload, size_t bytes
     }
     struct tti_arrival *line = tti_arrival_of(lane, e->rank, lane->call);
     /* The line of the sequence comes last: readers poll it, and would take it away while the others are still on their way. */
-    if (__builtin_expect(bytes > TTI_PAYLOAD, 0)) {
-        tti_packets_write(lane, payload, bytes);
-    } else if (bytes > FIRST_LINE) {
-        memcpy(line->payload + FIRST_LINE, (const unsigned char *)payload + FIRST_LINE, bytes - FIRST_LINE);
+    if (bytes > FIRST_LINE) {
+        size_t n = bytes < TTI_PAYLOAD ? bytes : TTI_PAYLOAD;
+        if (bytes > TTI_PAYLOAD) {
+            tti_packets_write(lane, payload, bytes);
+        }
+        memcpy(line->payload + FIRST_LINE, (const unsigned char *)payload + FIRST_LINE, n - FIRST_LINE);
         memcpy(line->payload, payload, FIRST_LINE);
     } else {
         tti_copy(line->payload, payload, bytes);

@@ -65,7 +65,7 @@ struct tti_packet {
 static_assert(sizeof(struct tti_packet) == 64, "one cache line");
 #define TTI_PACKETS     32u /* of a call */
 #define TTI_PACKET_DATA 56u
-#define TTI_INLINE_MOST (TTI_PACKETS * TTI_PACKET_DATA)
+#define TTI_INLINE_MOST (TTI_PAYLOAD + TTI_PACKETS * TTI_PACKET_DATA)
 
 struct tti_lane_control {
     unsigned char ring[TTI_RING * TTI_LINE];

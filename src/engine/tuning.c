@@ -22,8 +22,6 @@ static uint64_t stage_for(int size)
     return size <= 8 ? 2048 * KIB : 1024 * KIB;
 }
 
-/* Measured with two ranks: packets win up to five lines wherever the two run, and up to a KiB if these share a
- * third-level cache; beyond they lose to a stage whose lines no other core holds. */
 static uint64_t power_of_two(uint64_t least)
 {
     uint64_t power = 1;
@@ -33,9 +31,11 @@ static uint64_t power_of_two(uint64_t least)
     return power;
 }
 
+/* Measured with two ranks: packets win up to some six lines in all wherever the two run, and up to a KiB if these share a
+ * third-level cache; beyond they lose to a stage whose lines no other core holds. */
 static uint64_t packets_for(int size)
 {
-    return size <= 64 ? 5 * TTI_PACKET_DATA : 0;
+    return size <= 64 ? TTI_PAYLOAD + 4 * TTI_PACKET_DATA : 0;
 }
 
 static uint64_t one_shot_for(int size)

@@ -188,9 +188,9 @@ static int packets(struct cluster *c, int rank)
             .kind = TUTTI_OP_ALL_REDUCE, .dtype = TUTTI_F32, .size = e->size, .rows = 1, .count = count};
         uint64_t moved = 0;
         uint64_t n = count * sizeof(float);
-        uint64_t lines = (n + TTI_PACKET_DATA - 1) / TTI_PACKET_DATA;
+        uint64_t lines = (n - TTI_PAYLOAD + TTI_PACKET_DATA - 1) / TTI_PACKET_DATA;
         failures += run_call(e, 0, &call, &moved);
-        failures += moved != 4 * n + (ranks - 1) * 2 * lines * TTI_PACKET_DATA + (ranks + 1) * n;
+        failures += moved != 4 * n + (ranks - 1) * 2 * (TTI_PAYLOAD + lines * TTI_PACKET_DATA) + (ranks + 1) * n;
     }
     return failures;
 }
