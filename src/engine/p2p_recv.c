@@ -61,7 +61,7 @@ static size_t describe(const struct tti_record *r, uint64_t number, const unsign
     m->dtype = r->dtype;
     m->ndim = r->ndim;
     m->shape[0] = (int64_t)count;
-    tti_copy(m->shape, from, shape);
+    memcpy(m->shape, from, shape);
     return r->ndim == 1 || shape_valid(m) ? shape : SIZE_MAX;
 }
 
