@@ -6,8 +6,6 @@
  */
 #include "engine/internal.h"
 
-#define PIECE 65536u /* of the own part, in a step */
-
 /* The own part also goes to its place, piece by piece, while it is in the first-level cache; but not before all agree. */
 static void pack(struct tti_lane *lane, const struct tti_exchange *x, size_t k, unsigned char *span)
 {
@@ -36,8 +34,7 @@ static void take(struct tti_lane *lane, const struct tti_exchange *x, size_t k, 
 
 static tutti_status staged(struct tti_lane *lane, const tutti_op *op, size_t most)
 {
-    size_t piece = most < PIECE ? most : PIECE;
-    piece = piece < lane->engine->tuning.window ? piece : lane->engine->tuning.window;
+    size_t piece = most < lane->engine->tuning.window ? most : lane->engine->tuning.window;
     const struct tti_exchange x = {
         .op = op, .stride = piece, .steps = (most + piece - 1) / piece, .piece = piece, .pack = pack, .take = take};
     tutti_status status = tti_exchange_arrive(lane, &x);

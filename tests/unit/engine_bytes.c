@@ -46,12 +46,6 @@ static uint64_t direct_slice(const struct tti_engine *e, uint64_t n)
     return each < n - from ? each : n - from;
 }
 
-/* Of an all_gather's parts. */
-static uint64_t first_step(const struct tti_engine *e)
-{
-    return e->tuning.window < 65536 ? e->tuning.window : 65536;
-}
-
 static uint64_t staged_bound(const struct tti_engine *e, const struct reference_call *c, uint64_t n, uint64_t m)
 {
     uint64_t ranks = (uint64_t)e->size;
@@ -70,7 +64,7 @@ static uint64_t staged_bound(const struct tti_engine *e, const struct reference_
         return 2 * n;
     case TUTTI_OP_ALL_GATHER:
         /* one load and two stores of the own part; its first step is loaded again, since all have to agree before */
-        return c->in_place ? 2 * n : 2 * n + m + (m < first_step(e) ? m : first_step(e));
+        return c->in_place ? 2 * n : 2 * n + m + (m < e->tuning.window ? m : e->tuning.window);
     case TUTTI_OP_GATHER:
         return root ? 2 * (n - m) + own : 2 * m;
     case TUTTI_OP_SCATTER:
