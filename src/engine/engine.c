@@ -310,6 +310,7 @@ tutti_status tti_engine_run(struct tti_engine *e, tutti_op *op, tutti_error *err
         return end_call(lane, run_failed(lane, op));
     }
     lane->exposed = false;
+    lane->streams = false;
     if (lane->class == TTI_CLASS_LARGE) {
         lane->streams = exceeds_caches(lane, op);
         tti_expose(lane, op);
@@ -318,7 +319,7 @@ tutti_status tti_engine_run(struct tti_engine *e, tutti_op *op, tutti_error *err
     if (__builtin_expect(status == TUTTI_OK, 1)) {
         return end_call(lane, status);
     }
-    if (status != TUTTI_OK && status != TUTTI_MISMATCH && lane->exposed) {
+    if (status != TUTTI_MISMATCH && lane->exposed) {
         tti_ring_alarm(e); /* whoever failed first may not have come to it yet */
         tti_await_intents(lane);
     }
@@ -381,14 +382,19 @@ void tti_engine_abort(struct tti_engine *e, int32_t lane, const tutti_error *cau
 
 size_t tti_engine_describe(struct tti_engine *e, char *text, size_t capacity)
 {
+    const struct tti_tuning *t = &e->tuning;
+    char large[128];
+    if (e->direct) {
+        snprintf(large, sizeof(large), "zero-copy above");
+    } else {
+        snprintf(large, sizeof(large), "one-shot up to %llu, two-shot up to %llu, pipelined above",
+                 (unsigned long long)t->one_shot, (unsigned long long)t->window);
+    }
     int n = snprintf(text, capacity,
                      "  engine: shared memory, %s; %.2f ranks per CPU, %u polls then %lld us of yielding before sleep\n"
-                     "  classes: inline up to %llu bytes, %s%llu, %s up to %llu, %s above; rank-ordered folds\n",
+                     "  classes: inline up to %llu bytes, %s; rank-ordered folds\n",
                      e->futex_private ? "threads" : "processes", e->ranks_per_cpu, e->spin_polls,
                      (long long)(e->yield_ns / 1000),
-                     (unsigned long long)(e->tuning.packets > TTI_PAYLOAD ? e->tuning.packets : TTI_PAYLOAD),
-                     e->direct ? "zero-copy above " : "one-shot up to ", (unsigned long long)e->tuning.one_shot,
-                     e->direct ? "zero-copy" : "two-shot", (unsigned long long)e->tuning.window,
-                     e->direct ? "zero-copy" : "pipelined");
+                     (unsigned long long)(t->packets > TTI_PAYLOAD ? t->packets : TTI_PAYLOAD), large);
     return n > 0 ? (size_t)n : 0;
 }

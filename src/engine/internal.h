@@ -174,7 +174,7 @@ tutti_status tti_lane_wait_slow(struct tti_lane *lane, _Atomic uint64_t *word, u
 
 static inline tutti_status tti_lane_wait(struct tti_lane *lane, _Atomic uint64_t *word, uint64_t target, int publisher)
 {
-    /* acquire: pairs with the publisher's seq_cst exchange; what it wrote before is visible after */
+    /* acquire: pairs with the release in tti_publish; what the publisher wrote before is visible after */
     if (__builtin_expect(atomic_load_explicit(word, memory_order_acquire) >= target, 1)) {
         return TUTTI_OK;
     }
@@ -251,11 +251,12 @@ tutti_status tti_attributes_as_root(struct tti_lane *lane, bool others_wait);
 
 /* ---- stage.c: what peers shall read -------------------------------------------------------------------------------------- */
 
+/* Divides the lane's memory into its two rings, once. */
+void tti_stage_prepare(struct tti_lane *lane);
+
 /* Says how large the spans of this call are; before it arrives. Makes the stage usable: on failure the call goes on with
  * this status as its mark. */
 tutti_status tti_stage_begin(struct tti_lane *lane, size_t stride);
-
-void tti_stage_prepare(struct tti_lane *lane);
 
 /* Takes the place of a peer's first span from its arrival: lane->starts. */
 void tti_stage_start(struct tti_lane *lane, int peer, uint64_t place);
@@ -455,6 +456,9 @@ struct tti_range {
     size_t end;
 };
 struct tti_range tti_inline_range(const struct tti_lane *lane, const tutti_op *op, int rank);
+/* Those of its own that only this rank needs. */
+struct tti_range tti_inline_unread(const struct tti_lane *lane, const tutti_op *op);
+
 /* A peer's data out of its packets, in memory of this rank. */
 static inline unsigned char *tti_unpacked(const struct tti_lane *lane, int rank)
 {
@@ -468,8 +472,8 @@ static inline const unsigned char *tti_payload(const struct tti_lane *lane, int 
                ? tti_arrival_of(lane, rank, lane->call)->payload
                : tti_unpacked(lane, rank);
 }
-/* Those that only the rank itself needs. */
-struct tti_range tti_inline_unread(const struct tti_lane *lane, const tutti_op *op);
+
+/* The arrival with its data. */
 tutti_status tti_inline_arrive(struct tti_lane *lane, const void *data, size_t bytes);
 /* Folds `count` elements from byte `from` of every rank's payload into dst. */
 void tti_inline_fold(struct tti_lane *lane, void *dst, size_t from, size_t count);

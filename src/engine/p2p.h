@@ -5,7 +5,7 @@
  * For every ordered pair the sender's segment has a ring of slots and two rings of bytes, for small and for large
  * pieces. A record is a slot that says by its number that it is there; the first record of a message describes it. A
  * piece of up to 224 bytes travels in the slot, a larger one in a ring of bytes, where the slot says. The reader
- * tells what it has used up a quarter of a ring at a time, so a small message costs one hop and one exchange.
+ * tells what it has used up a quarter of a ring at a time, so a small message costs one hop.
  *
  * The first TTI_EAGER bytes of a message are sent at once, and a message that has no more is sent then. The rest of
  * a larger one is written when the receiver has granted it, which it does as soon as it has matched the message:

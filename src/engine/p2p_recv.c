@@ -204,7 +204,7 @@ bool tti_p2p_pull(struct tti_engine *e, int peer, bool drain, tutti_error *error
     size_t spent = 0;
     while (spent < TTI_VISIT && (drain || p->open_recvs > 0 || e->p2p->open_any > 0) && is_open(e, peer)) {
         struct tti_slot *slot = tti_slot(e, peer, e->rank, p->read + 1);
-        /* acquire: pairs with the exchange in put() of the peer; the record and its bytes are there */
+        /* acquire: pairs with the release of tti_publish in put() of the peer; the record and its bytes are there */
         uint64_t number = atomic_load_explicit(&slot->number, memory_order_acquire);
         if (number != p->read + 1) {
             uint64_t before = p->read + 1 > TTI_SLOTS ? p->read + 1 - TTI_SLOTS : 0;

@@ -159,7 +159,7 @@ static bool put(struct tti_engine *e, int peer, struct tti_request *r, uint8_t k
     p->bytes[which].head = behind;
     p->ends[(number - 1) % TTI_SLOTS] = end_of(which, behind);
     p->posted = number;
-    /* its exchange is a release: pairs with the peer's acquire in tti_p2p_pull */
+    /* it stores with release: pairs with the peer's acquire in tti_p2p_pull */
     tti_publish(e, e->layout.lanes, &slot->number, number);
     return true;
 }

@@ -194,7 +194,7 @@ static bool something_new(const struct tti_vigil *v)
         return true;
     }
     for (int i = 0; i < v->count; i++) {
-        /* acquire: pairs with the publisher's exchange */
+        /* acquire: pairs with the release in tti_publish */
         if (atomic_load_explicit(v->awaited[i].word, memory_order_acquire) != v->seen[i]) {
             return true;
         }
