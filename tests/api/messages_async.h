@@ -13,28 +13,12 @@
 #include <time.h>
 
 #include "check.h"
+#include "reaches.h"
 
 #define LONG_MS 60000
 #define NEVER   99 /* a tag that nobody sends */
 
 static const int64_t one = 1;
-
-/* Whether the counter gets there before the patience ends. */
-static inline bool reaches(const _Atomic int *counter, int value)
-{
-    const struct timespec moment = {.tv_nsec = 100000};
-    for (int looks = 0; looks < 400000; looks++) {
-        if (atomic_load_explicit(counter, memory_order_acquire) >= value) {
-            return true;
-        }
-        if (looks < 1000) {
-            sched_yield();
-        } else {
-            nanosleep(&moment, NULL);
-        }
-    }
-    return false;
-}
 
 static inline void reach(_Atomic int *counter)
 {

@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "check.h"
+#include "reaches.h"
 
 #define LONG_MS  60000
 #define GUARD_MS 30000 /* of a wait that ends at once unless it was forgotten */
@@ -26,23 +27,6 @@ static int64_t now_ms(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
-/* Whether the counter gets there before the patience ends. */
-static bool reaches(const _Atomic int *counter, int value)
-{
-    const struct timespec moment = {.tv_nsec = 100000};
-    for (int looks = 0; looks < 400000; looks++) {
-        if (atomic_load_explicit(counter, memory_order_acquire) >= value) {
-            return true;
-        }
-        if (looks < 1000) {
-            sched_yield();
-        } else {
-            nanosleep(&moment, NULL);
-        }
-    }
-    return false;
 }
 
 static void reach(_Atomic int *counter, int value)
