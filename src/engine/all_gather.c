@@ -32,23 +32,28 @@ static void take(struct tti_lane *lane, const struct tti_exchange *x, size_t k, 
     tti_part_write(lane, x->op->dst, parts, peer, k * x->piece, tti_stage_peer(lane, peer, k), n);
 }
 
+/* The own part of step 0, which is staged already. */
+static tutti_status write_own(struct tti_lane *lane, struct tti_exchange *x)
+{
+    const tutti_parts *parts = &x->op->recv_parts;
+    const int rank = lane->engine->rank;
+    if (!lane->exposed) {
+        tti_part_write(lane, x->op->dst, parts, rank, 0, x->op->src, tti_cut(tti_part_bytes(parts, rank), x->piece, 0));
+    }
+    return TUTTI_OK;
+}
+
 static tutti_status staged(struct tti_lane *lane, const tutti_op *op, size_t most)
 {
     size_t piece = most < lane->engine->tuning.window ? most : lane->engine->tuning.window;
-    const struct tti_exchange x = {
-        .op = op, .stride = piece, .steps = (most + piece - 1) / piece, .piece = piece, .pack = pack, .take = take};
-    tutti_status status = tti_exchange_arrive(lane, &x);
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    if (tti_all_expose(lane)) {
-        return tti_run_direct(lane, op);
-    }
-    if (!lane->exposed) { /* step 0, which is staged already */
-        size_t own = tti_part_bytes(&op->recv_parts, lane->engine->rank);
-        tti_part_write(lane, op->dst, &op->recv_parts, lane->engine->rank, 0, op->src, tti_cut(own, piece, 0));
-    }
-    return tti_exchange_finish(lane, &x);
+    struct tti_exchange x = {.op = op,
+                             .stride = piece,
+                             .steps = (most + piece - 1) / piece,
+                             .piece = piece,
+                             .pack = pack,
+                             .take = take,
+                             .agreed = write_own};
+    return tti_exchange_run(lane, &x);
 }
 
 tutti_status tti_run_all_gather(struct tti_lane *lane, const tutti_op *op)

@@ -189,7 +189,7 @@ tutti_status tti_run_all_reduce(struct tti_lane *lane, const tutti_op *op)
         return status;
     }
     if (p.bytes <= tuning->one_shot) {
-        const struct tti_exchange x = {
+        struct tti_exchange x = {
             .op = op, .stride = p.bytes, .steps = 1, .piece = p.bytes, .pack = pack_all, .take_all = fold_all};
         return tti_exchange_run(lane, &x);
     }

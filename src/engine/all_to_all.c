@@ -126,6 +126,20 @@ static tutti_status inlined(struct tti_lane *lane, const tutti_op *op, size_t by
     return TUTTI_OK;
 }
 
+static tutti_status agreed(struct tti_lane *lane, struct tti_exchange *x)
+{
+    tutti_status status = rows_steps(x) > 0 ? compare_rows(lane, x) : TUTTI_OK;
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (rows_steps(x) > 0 &&
+        x->steps > 2) { /* known only now: this very call may come to use the span of the rows again */
+        tti_stage_stamp(lane, 3, -1);
+    }
+    copy_own(lane, x->op);
+    return TUTTI_OK;
+}
+
 tutti_status tti_run_all_to_all(struct tti_lane *lane, const tutti_op *op)
 {
     if (lane->class != TTI_CLASS_LARGE) {
@@ -133,22 +147,9 @@ tutti_status tti_run_all_to_all(struct tti_lane *lane, const tutti_op *op)
     }
     bool variable = op->send_parts.counts != NULL;
     size_t most = variable ? lane->engine->tuning.window : tti_part_bytes(&op->send_parts, 0);
-    struct tti_exchange x = {.op = op, .piece = tti_slot_bytes(lane, most), .pack = pack, .take = take};
+    struct tti_exchange x = {
+        .op = op, .piece = tti_slot_bytes(lane, most), .pack = pack, .take = take, .agreed = agreed};
     x.stride = x.piece * (size_t)lane->engine->size;
     x.steps = variable ? 1 : (most + x.piece - 1) / x.piece;
-    tutti_status status = tti_exchange_arrive(lane, &x);
-    if (status != TUTTI_OK || (variable && (status = compare_rows(lane, &x)) != TUTTI_OK)) {
-        return status;
-    }
-    if (tti_all_expose(lane)) {
-        return tti_run_direct(lane, op);
-    }
-    if (variable && x.steps > 2) { /* known only now: this very call may come to use the span of the rows again */
-        tti_stage_stamp(lane, 3, -1);
-    }
-    status = tti_exchange_finish(lane, &x);
-    if (status == TUTTI_OK) {
-        copy_own(lane, op);
-    }
-    return status;
+    return tti_exchange_run(lane, &x);
 }

@@ -25,7 +25,7 @@ static tutti_status pack(struct tti_lane *lane, const struct tti_exchange *x, si
     return status;
 }
 
-tutti_status tti_exchange_arrive(struct tti_lane *lane, const struct tti_exchange *x)
+static tutti_status arrive(struct tti_lane *lane, const struct tti_exchange *x)
 {
     tutti_status ready = tti_stage_begin(lane, x->stride);
     tutti_status status = ready == TUTTI_OK && !lane->exposed ? pack(lane, x, 0) : TUTTI_OK;
@@ -55,7 +55,7 @@ static tutti_status take(struct tti_lane *lane, const struct tti_exchange *x, si
     return TUTTI_OK;
 }
 
-tutti_status tti_exchange_finish(struct tti_lane *lane, const struct tti_exchange *x)
+static tutti_status run_steps(struct tti_lane *lane, const struct tti_exchange *x)
 {
     tutti_status status = TUTTI_OK;
     for (size_t k = lane->exposed ? 0 : 1; k <= x->steps && status == TUTTI_OK; k++) {
@@ -72,11 +72,17 @@ tutti_status tti_exchange_finish(struct tti_lane *lane, const struct tti_exchang
     return status;
 }
 
-tutti_status tti_exchange_run(struct tti_lane *lane, const struct tti_exchange *x)
+tutti_status tti_exchange_run(struct tti_lane *lane, struct tti_exchange *x)
 {
-    tutti_status status = tti_exchange_arrive(lane, x);
+    tutti_status status = arrive(lane, x);
     if (status != TUTTI_OK) {
         return status;
     }
-    return tti_all_expose(lane) ? tti_run_direct(lane, x->op) : tti_exchange_finish(lane, x);
+    if (tti_all_expose(lane)) {
+        return tti_run_direct(lane, x->op);
+    }
+    if (x->agreed && (status = x->agreed(lane, x)) != TUTTI_OK) {
+        return status;
+    }
+    return run_steps(lane, x);
 }

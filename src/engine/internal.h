@@ -308,13 +308,12 @@ struct tti_exchange {
     void (*take)(struct tti_lane *lane, const struct tti_exchange *x, size_t k, int peer);
     /* ... out of all, together. */
     void (*take_all)(struct tti_lane *lane, const struct tti_exchange *x, size_t k);
+    /* When all have arrived, agree on the call, and have to stage: may write outputs, and change `steps`, alike on all
+     * ranks. NULL: nothing. */
+    tutti_status (*agreed)(struct tti_lane *lane, struct tti_exchange *x);
 };
 
-tutti_status tti_exchange_run(struct tti_lane *lane, const struct tti_exchange *x);
-/* The same in two pieces: arrives with step 0 and learns the others' attributes; then the rest. In between the number of
- * steps may still change, alike on all ranks. */
-tutti_status tti_exchange_arrive(struct tti_lane *lane, const struct tti_exchange *x);
-tutti_status tti_exchange_finish(struct tti_lane *lane, const struct tti_exchange *x);
+tutti_status tti_exchange_run(struct tti_lane *lane, struct tti_exchange *x);
 
 /* ---- rooted.c: one rank's data to or from all others, in a stream of spans -------------------------------------------------- */
 

@@ -41,12 +41,12 @@ static tutti_status staged(struct tti_lane *lane, const tutti_op *op)
     size_t size = (size_t)lane->engine->size;
     size_t most = tti_part_bytes_max(&op->send_parts, (int)size);
     size_t piece = tti_slot_bytes(lane, most);
-    const struct tti_exchange x = {.op = op,
-                                   .stride = piece * size,
-                                   .steps = (most + piece - 1) / piece,
-                                   .piece = piece,
-                                   .pack = pack,
-                                   .take_all = fold_own};
+    struct tti_exchange x = {.op = op,
+                             .stride = piece * size,
+                             .steps = (most + piece - 1) / piece,
+                             .piece = piece,
+                             .pack = pack,
+                             .take_all = fold_own};
     return tti_exchange_run(lane, &x);
 }
 
