@@ -6,6 +6,7 @@
 file(GLOB_RECURSE library_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.c)
 file(GLOB isa_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/kernels/isa/*.c)
 list(FILTER library_sources EXCLUDE REGEX "/src/kernels/isa/")
+list(FILTER library_sources EXCLUDE REGEX "/src/backends/[a-z]+/plugin/") # a plug-in file each
 
 # Compiles `sources` into an object library with the settings that both libraries share.
 function(tutti_add_objects target)
@@ -17,6 +18,8 @@ function(tutti_add_objects target)
 endfunction()
 
 tutti_add_objects(tutti_objects ${library_sources})
+set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/backends/plugin.c APPEND PROPERTY COMPILE_DEFINITIONS
+    TTI_LIBRARY_FOLDER="${CMAKE_INSTALL_LIBDIR}")
 
 # The kernels: the same files once per instruction set, chosen between at run time. No contraction to fused
 # multiply-add, and no assumption about traps or rounding that would let a set give other bits than another.

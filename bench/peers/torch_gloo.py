@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Measures torch.distributed over Gloo with the loop of `tutti bench`, and prints the same JSON.
 
-    torch_gloo.py [COLLECTIVE] [-n RANKS] [-b MIN] [-e MAX] [-f FACTOR] [-d DTYPE] [-o OP]
+    torch_gloo.py [COLLECTIVE,...] [-n RANKS] [-b MIN] [-e MAX] [-f FACTOR] [-d DTYPE] [-o OP]
 
 `tutti bench --vs torch` runs it in turn with `tutti bench`. As there, every call has new data, the ranks start together
 by the clock, a time lasts until the slowest rank is done, results are checked after each iteration, and calls below
@@ -248,12 +248,21 @@ def counts(name, options):
     return found
 
 
+def collectives(text):
+    """The names in a list with commas."""
+    names = text.split(",")
+    for name in names:
+        if name not in COLLECTIVES + ["all"]:
+            raise argparse.ArgumentTypeError(f"there is no collective {name!r}")
+    return [name for name in COLLECTIVES if name in names or "all" in names]
+
+
 def run_rank(rank, options, store, meeting, pipe):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method="file://" + store, rank=rank, world_size=options.ranks)
     data = Data(options.ranks, DTYPES[options.dtype], options.op)
     rows = []
-    for name in COLLECTIVES if options.collective == "all" else [options.collective]:
+    for name in options.collective:
         for count in counts(name, options):
             row = Row(rank, options, name, count, data, meeting)
             rows.append(describe(row, options, row.measure()))
@@ -289,7 +298,7 @@ def run(options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("collective", nargs="?", default="all", choices=[*COLLECTIVES, "all"])
+    parser.add_argument("collective", nargs="?", default="all", type=collectives)
     parser.add_argument("-n", dest="ranks", type=int, default=2)
     parser.add_argument("-b", dest="least", type=int, default=8)
     parser.add_argument("-e", dest="most", type=int, default=16 << 20)

@@ -13,7 +13,7 @@
 
 TUTTI_BEGIN_DECLS
 
-#define TUTTI_BACKEND_ABI 3u
+#define TUTTI_BACKEND_ABI 4u
 
 /** Capabilities: promises that `tutti check` asserts. */
 enum {
@@ -82,6 +82,9 @@ typedef struct tutti_op {
                             others, and return it */
     uint32_t flags;      /* those of the call */
     int32_t background;  /* 1: runs beside the application's own threads, which may need this CPU */
+    /* The backend's: 0 in a new op. The core may run an op again that differs in src, dst and timeout_ms only; then it finds
+     * here what it has left, and need not derive it anew. */
+    uint64_t prepared[4];
 } tutti_op;
 
 /** The rendezvous as a backend sees it: keys are private to the group that is being opened. */
@@ -189,6 +192,9 @@ typedef struct tutti_backend_ops {
     tutti_status (*register_memory)(void *state, void *memory, size_t bytes, const tutti_exchange *exchange,
                                     tutti_error *error);
     tutti_status (*unregister_memory)(void *state, void *memory, const tutti_exchange *exchange, tutti_error *error);
+
+    /** Optional: how this rank's last collective on `lane` (valid) ran, in a word; static. NULL: none has. */
+    const char *(*algorithm)(void *state, int32_t lane);
 } tutti_backend_ops;
 
 /** A backend. All of it is constant and lives as long as the process. */

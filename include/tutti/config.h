@@ -63,7 +63,7 @@ TUTTI_API void tutti_config_init(tutti_config *config);
 /** How the value of a setting is written. */
 typedef int32_t tutti_config_type;
 enum {
-    TUTTI_CONFIG_INT = 0,    /* decimal, within minimum..maximum    */
+    TUTTI_CONFIG_INT = 0,    /* decimal, within minimum..maximum; or one of `choices`, if there are any */
     TUTTI_CONFIG_BYTES = 1,  /* the same with an optional K, M or G */
     TUTTI_CONFIG_BOOL = 2,   /* yes/no, on/off, true/false, 1/0     */
     TUTTI_CONFIG_CHOICE = 3, /* one of `choices`, separated by '|'  */
@@ -77,7 +77,7 @@ typedef struct tutti_config_key_info {
     const char *key;         /* "shm.window"                                   */
     const char *environment; /* "TUTTI_SHM_WINDOW"                             */
     const char *default_value;
-    const char *choices; /* for CHOICE, else ""                            */
+    const char *choices; /* for CHOICE; for numbers the words that may stand instead ("auto"); else "" */
     const char *help;
     int64_t minimum;
     int64_t maximum;

@@ -63,16 +63,15 @@ tutti_status tti_checker_begin_async(struct tti_checker *k, tutti_group *group, 
     return TUTTI_OK;
 }
 
-static tutti_status check_no_batch(const struct tti_checker *k, tutti_group *group)
+static tutti_status check_no_batch(const struct tti_checker *k, const tutti_group *group)
 {
-    if (!tti_batch_open(group)) {
-        return TUTTI_OK;
-    }
-    return tti_error_set(
-        k->c->error, TUTTI_BAD_STATE,
-        "%s: a batch of messages is open on this group in this thread, and collectives are not part of "
-        "a batch; call tutti_batch_end first",
-        k->function);
+    return !tti_batch_open(group)
+               ? TUTTI_OK
+               : tti_error_set(
+                     k->c->error, TUTTI_BAD_STATE,
+                     "%s: a batch of messages is open on this group in this thread, and collectives are not part of "
+                     "a batch; call tutti_batch_end first",
+                     k->function);
 }
 
 tutti_status tti_collective_begin(struct tti_checker *k, struct tti_task *task, tutti_group *group,

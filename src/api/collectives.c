@@ -8,6 +8,7 @@
 #include <tutti/work.h>
 
 #include "api/parts.h"
+#include "core/recall.h"
 
 void tutti_call_init(tutti_call *call)
 {
@@ -15,6 +16,15 @@ void tutti_call_init(tutti_call *call)
         memset(call, 0, sizeof(*call));
         call->size = (uint32_t)sizeof(*call);
     }
+}
+
+static tutti_status begin(struct tti_checker *k, struct tti_task *task, tutti_group *group,
+                          const struct tti_signature *signature, const char *function, const tutti_call *call)
+{
+    tutti_status status =
+        tti_collective_begin(k, task, group, (tutti_operation)(signature->what >> 32), function, call);
+    task->signature = signature;
+    return status;
 }
 
 static tutti_status check_reduction(const struct tti_checker *k, const DLTensor *input, const DLTensor *output,
@@ -55,9 +65,14 @@ static tutti_status all_reduce(const struct tti_checker *k, const DLTensor *inpu
 tutti_status tutti_all_reduce(tutti_group *group, const DLTensor *input, DLTensor *output, tutti_reduce_op op,
                               const tutti_call *call)
 {
+    const struct tti_signature s = tti_signature_of(TUTTI_OP_ALL_REDUCE, op, 0, 0, input, output);
+    tutti_status status;
+    if (tti_recall(group, &s, call, &status)) {
+        return status;
+    }
     struct tti_task task;
     struct tti_checker k;
-    tutti_status status = tti_collective_begin(&k, &task, group, TUTTI_OP_ALL_REDUCE, "all_reduce", call);
+    status = begin(&k, &task, group, &s, "all_reduce", call);
     return status == TUTTI_OK ? tti_collective_run(&k, all_reduce(&k, input, output, op)) : status;
 }
 
@@ -91,9 +106,14 @@ static tutti_status reduce(const struct tti_checker *k, const DLTensor *input, c
 tutti_status tutti_reduce(tutti_group *group, const DLTensor *input, DLTensor *output, tutti_reduce_op op, int32_t root,
                           const tutti_call *call)
 {
+    const struct tti_signature s = tti_signature_of(TUTTI_OP_REDUCE, op, 0, root, input, output);
+    tutti_status status;
+    if (tti_recall(group, &s, call, &status)) {
+        return status;
+    }
     struct tti_task task;
     struct tti_checker k;
-    tutti_status status = tti_collective_begin(&k, &task, group, TUTTI_OP_REDUCE, "reduce", call);
+    status = begin(&k, &task, group, &s, "reduce", call);
     return status == TUTTI_OK ? tti_collective_run(&k, reduce(&k, input, output, op, root)) : status;
 }
 
@@ -121,9 +141,14 @@ static tutti_status broadcast(const struct tti_checker *k, const DLTensor *tenso
 
 tutti_status tutti_broadcast(tutti_group *group, DLTensor *tensor, int32_t root, const tutti_call *call)
 {
+    const struct tti_signature s = tti_signature_of(TUTTI_OP_BROADCAST, 0, 0, root, NULL, tensor);
+    tutti_status status;
+    if (tti_recall(group, &s, call, &status)) {
+        return status;
+    }
     struct tti_task task;
     struct tti_checker k;
-    tutti_status status = tti_collective_begin(&k, &task, group, TUTTI_OP_BROADCAST, "broadcast", call);
+    status = begin(&k, &task, group, &s, "broadcast", call);
     return status == TUTTI_OK ? tti_collective_run(&k, broadcast(&k, tensor, root)) : status;
 }
 
@@ -177,9 +202,14 @@ static tutti_status all_gather(const struct tti_checker *k, const DLTensor *inpu
 tutti_status tutti_all_gather(tutti_group *group, const DLTensor *input, DLTensor *output, int32_t dim,
                               const tutti_call *call)
 {
+    const struct tti_signature s = tti_signature_of(TUTTI_OP_ALL_GATHER, 0, dim, 0, input, output);
+    tutti_status status;
+    if (tti_recall(group, &s, call, &status)) {
+        return status;
+    }
     struct tti_task task;
     struct tti_checker k;
-    tutti_status status = tti_collective_begin(&k, &task, group, TUTTI_OP_ALL_GATHER, "all_gather", call);
+    status = begin(&k, &task, group, &s, "all_gather", call);
     return status == TUTTI_OK ? tti_collective_run(&k, all_gather(&k, input, output, dim)) : status;
 }
 
@@ -201,9 +231,14 @@ static tutti_status gather(const struct tti_checker *k, const DLTensor *input, c
 tutti_status tutti_gather(tutti_group *group, const DLTensor *input, DLTensor *output, int32_t dim, int32_t root,
                           const tutti_call *call)
 {
+    const struct tti_signature s = tti_signature_of(TUTTI_OP_GATHER, 0, dim, root, input, output);
+    tutti_status status;
+    if (tti_recall(group, &s, call, &status)) {
+        return status;
+    }
     struct tti_task task;
     struct tti_checker k;
-    tutti_status status = tti_collective_begin(&k, &task, group, TUTTI_OP_GATHER, "gather", call);
+    status = begin(&k, &task, group, &s, "gather", call);
     return status == TUTTI_OK ? tti_collective_run(&k, gather(&k, input, output, dim, root)) : status;
 }
 
@@ -243,9 +278,14 @@ static tutti_status scatter(const struct tti_checker *k, const DLTensor *input, 
 tutti_status tutti_scatter(tutti_group *group, const DLTensor *input, DLTensor *output, int32_t dim, int32_t root,
                            const tutti_call *call)
 {
+    const struct tti_signature s = tti_signature_of(TUTTI_OP_SCATTER, 0, dim, root, input, output);
+    tutti_status status;
+    if (tti_recall(group, &s, call, &status)) {
+        return status;
+    }
     struct tti_task task;
     struct tti_checker k;
-    tutti_status status = tti_collective_begin(&k, &task, group, TUTTI_OP_SCATTER, "scatter", call);
+    status = begin(&k, &task, group, &s, "scatter", call);
     return status == TUTTI_OK ? tti_collective_run(&k, scatter(&k, input, output, dim, root)) : status;
 }
 
@@ -281,9 +321,14 @@ static tutti_status reduce_scatter(const struct tti_checker *k, const DLTensor *
 tutti_status tutti_reduce_scatter(tutti_group *group, const DLTensor *input, DLTensor *output, tutti_reduce_op op,
                                   int32_t dim, const tutti_call *call)
 {
+    const struct tti_signature s = tti_signature_of(TUTTI_OP_REDUCE_SCATTER, op, dim, 0, input, output);
+    tutti_status status;
+    if (tti_recall(group, &s, call, &status)) {
+        return status;
+    }
     struct tti_task task;
     struct tti_checker k;
-    tutti_status status = tti_collective_begin(&k, &task, group, TUTTI_OP_REDUCE_SCATTER, "reduce_scatter", call);
+    status = begin(&k, &task, group, &s, "reduce_scatter", call);
     return status == TUTTI_OK ? tti_collective_run(&k, reduce_scatter(&k, input, output, op, dim)) : status;
 }
 
@@ -322,9 +367,14 @@ static tutti_status all_to_all(const struct tti_checker *k, const DLTensor *inpu
 tutti_status tutti_all_to_all(tutti_group *group, const DLTensor *input, DLTensor *output, int32_t dim,
                               const tutti_call *call)
 {
+    const struct tti_signature s = tti_signature_of(TUTTI_OP_ALL_TO_ALL, 0, dim, 0, input, output);
+    tutti_status status;
+    if (tti_recall(group, &s, call, &status)) {
+        return status;
+    }
     struct tti_task task;
     struct tti_checker k;
-    tutti_status status = tti_collective_begin(&k, &task, group, TUTTI_OP_ALL_TO_ALL, "all_to_all", call);
+    status = begin(&k, &task, group, &s, "all_to_all", call);
     return status == TUTTI_OK ? tti_collective_run(&k, all_to_all(&k, input, output, dim)) : status;
 }
 
@@ -344,9 +394,14 @@ static tutti_status barrier(const struct tti_checker *k)
 
 tutti_status tutti_barrier(tutti_group *group, const tutti_call *call)
 {
+    const struct tti_signature s = tti_signature_of(TUTTI_OP_BARRIER, 0, 0, 0, NULL, NULL);
+    tutti_status status;
+    if (tti_recall(group, &s, call, &status)) {
+        return status;
+    }
     struct tti_task task;
     struct tti_checker k;
-    tutti_status status = tti_collective_begin(&k, &task, group, TUTTI_OP_BARRIER, "barrier", call);
+    status = begin(&k, &task, group, &s, "barrier", call);
     return status == TUTTI_OK ? tti_collective_run(&k, barrier(&k)) : status;
 }
 

@@ -308,6 +308,19 @@ const char *tutti_group_backend(tutti_group *group)
     return name;
 }
 
+const char *tutti_group_algorithm(tutti_group *group, int32_t lane)
+{
+    tutti_status status;
+    struct tti_group *g = tti_group_acquire(group, &status);
+    if (!g) {
+        return NULL;
+    }
+    const bool told = lane >= 0 && lane < g->lanes && g->backend->ops->algorithm;
+    const char *name = told ? g->backend->ops->algorithm(g->state, lane) : NULL;
+    tti_group_release(g);
+    return name;
+}
+
 DLDevice tutti_group_device(tutti_group *group)
 {
     tutti_status status;

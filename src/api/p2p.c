@@ -46,6 +46,8 @@ static void set_shape(struct tti_transfer *t, const struct tti_view *view)
 {
     for (int32_t d = 0; d < view->ndim; d++) {
         t->shape[d] = view->shape[d];
+    }
+    for (int32_t d = 0; d < view->ndim && !view->compact; d++) {
         t->strides[d] = tti_view_stride(view, d);
     }
     t->op.shape = t->shape;
@@ -64,10 +66,23 @@ static tutti_status take_scratch(const struct tti_checker *k, const struct tti_v
     return TUTTI_OK;
 }
 
+/* All but shape and strides, which are long and only used as far as they are filled, and the tensor. */
+static void blank(const struct tti_checker *k, tutti_message *message, struct tti_transfer *t)
+{
+    t->next = NULL;
+    t->partner = NULL;
+    t->function = k->function;
+    t->scratch = NULL;
+    t->message = (tutti_message)TUTTI_MESSAGE_INIT;
+    t->message_out = message;
+    t->managed = NULL;
+    t->managed_out = NULL;
+}
+
 static tutti_status make_send(const struct tti_checker *k, const struct tti_view *view, int32_t peer, int32_t tag,
                               struct tti_transfer *t)
 {
-    *t = (struct tti_transfer){.function = k->function};
+    blank(k, NULL, t);
     t->op = (tutti_op){.size = (uint32_t)sizeof(tutti_op),
                        .kind = TUTTI_OP_SEND,
                        .dtype = view->dtype,
@@ -90,7 +105,7 @@ static tutti_status make_send(const struct tti_checker *k, const struct tti_view
 static tutti_status make_recv(const struct tti_checker *k, const struct tti_view *view, int32_t peer, int32_t tag,
                               tutti_message *message, struct tti_transfer *t)
 {
-    *t = (struct tti_transfer){.function = k->function, .message = TUTTI_MESSAGE_INIT, .message_out = message};
+    blank(k, message, t);
     t->op = (tutti_op){.size = (uint32_t)sizeof(tutti_op),
                        .kind = TUTTI_OP_RECV,
                        .dtype = view->dtype,

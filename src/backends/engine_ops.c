@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "backends/engine_ops.h"
 
+#include <sched.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cpu.h"
+#include "engine/calibrate.h"
 
 static struct tti_engine *engine_of(void *state)
 {
@@ -85,34 +91,81 @@ size_t tti_ops_describe(void *state, char *text, size_t capacity)
     return tti_engine_describe(engine_of(state), text, capacity);
 }
 
+const char *tti_ops_algorithm(void *state, int32_t lane)
+{
+    return tti_engine_algorithm(engine_of(state), lane);
+}
+
 tutti_status tti_ops_failure(void *state, tutti_error *error)
 {
     return tti_engine_failure(engine_of(state), error);
 }
 
-/* The core has checked type and bounds; a key that it does not know would be a defect of ours. */
-static int64_t number(const tutti_open_info *info, const char *key)
+/* -1 for "auto". The core has checked type and bounds; a key that it does not know would be a defect of ours. */
+static int64_t number(tti_setting_function setting, const void *settings, const char *key)
 {
-    const char *text = info->setting(info->settings, key);
-    return text ? strtoll(text, NULL, 10) : -1;
+    const char *text = setting(settings, key);
+    return text && strcmp(text, "auto") != 0 ? strtoll(text, NULL, 10) : -1;
 }
 
-void tti_ops_tuning(const tutti_open_info *info, struct tti_tuning *tuning)
+void tti_ops_wishes(tti_setting_function setting, const void *settings, struct tti_tuning_wishes *wishes)
 {
-    const struct tti_tuning_wishes wishes = {.stage = number(info, "engine.stage"),
-                                             .window = number(info, "engine.window"),
-                                             .packets = number(info, "engine.packets"),
-                                             .one_shot = number(info, "engine.one_shot"),
-                                             .stream = number(info, "engine.stream_bytes"),
-                                             .zero_copy = number(info, "engine.zero_copy_bytes")};
-    tti_tuning_make(info->world_size, &wishes, tuning);
+    *wishes = (struct tti_tuning_wishes){.stage = number(setting, settings, "engine.stage"),
+                                         .window = number(setting, settings, "engine.window"),
+                                         .packets = number(setting, settings, "engine.packets"),
+                                         .one_shot = number(setting, settings, "engine.one_shot"),
+                                         .stream = number(setting, settings, "engine.stream_bytes"),
+                                         .zero_copy = number(setting, settings, "engine.zero_copy_bytes")};
+}
+
+static void add_mask_of(pid_t process, cpu_set_t *all)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (sched_getaffinity(process, sizeof(set), &set) == 0) {
+        CPU_OR(all, all, &set);
+    }
+}
+
+/*
+ * CPUs that the ranks of a group have, as far as rank 0 can tell before it has met the others. A launcher may have bound it
+ * to one CPU, and its peers to others; the launcher itself, which is its parent, has all of them. A thread may have bound
+ * itself: then the process's first one tells. An error is no harm: thresholds do not depend much on it.
+ */
+static int cpus_of_group(const tutti_open_info *info, bool threads)
+{
+    cpu_set_t own;
+    CPU_ZERO(&own);
+    add_mask_of(0, &own);
+    cpu_set_t all = own;
+    add_mask_of(getpid(), &all);
+    if (!threads) {
+        add_mask_of(getppid(), &all);
+    }
+    int count = CPU_COUNT(&all);
+    const int own_count = CPU_COUNT(&own) > 0 ? CPU_COUNT(&own) : 1;
+    if (!threads && count / info->world_size > own_count) { /* the parent has more than its ranks */
+        count = own_count * info->world_size;
+    }
+    const int quota = (int)tti_cpu_quota_whole();
+    count = quota > 0 && quota < count ? quota : count;
+    return count > 0 ? count : 1;
+}
+
+void tti_ops_tuning(const tutti_open_info *info, bool threads, struct tti_tuning *tuning)
+{
+    struct tti_tuning_wishes wishes;
+    struct tti_calibration calibration;
+    tti_ops_wishes(info->setting, info->settings, &wishes);
+    tti_calibrate(tti_calibrate_mode(info->setting(info->settings, "engine.calibrate")), &calibration);
+    tti_tuning_fit(info->world_size, cpus_of_group(info, threads), &calibration.profile, &wishes, tuning);
 }
 
 void tti_ops_options(const tutti_open_info *info, struct tti_engine_options *options)
 {
-    int64_t spin_us = number(info, "engine.spin_us");
-    int64_t yield_us = number(info, "engine.yield_us");
-    options->direct = options->threads && number(info, "engine.zero_copy") == 1;
+    int64_t spin_us = number(info->setting, info->settings, "engine.spin_us");
+    int64_t yield_us = number(info->setting, info->settings, "engine.yield_us");
+    options->direct = options->threads && number(info->setting, info->settings, "engine.zero_copy") == 1;
     options->spin_ns = spin_us < 0 ? -1 : spin_us * 1000;
     options->yield_ns = yield_us < 0 ? -1 : yield_us * 1000;
 }

@@ -27,6 +27,7 @@ tutti_status tti_ops_end_p2p(void *state, void *batch, tutti_error *error);
 tutti_status tti_ops_probe(void *state, int32_t peer, int32_t tag, int32_t *found, tutti_message *message,
                            tutti_error *error);
 size_t tti_ops_describe(void *state, char *text, size_t capacity);
+const char *tti_ops_algorithm(void *state, int32_t lane);
 tutti_status tti_ops_failure(void *state, tutti_error *error);
 
 /* The entries of the table that are the same for both. */
@@ -35,15 +36,22 @@ tutti_status tti_ops_failure(void *state, tutti_error *error);
     .probe = tti_ops_probe, .describe = tti_ops_describe, .failure = tti_ops_failure, .abort = tti_ops_abort,          \
     .start = tti_ops_start, .poll = tti_ops_poll, .finish = tti_ops_finish, .post_p2p = tti_ops_post_p2p,              \
     .test_p2p = tti_ops_test_p2p, .attend_p2p = tti_ops_attend_p2p, .wake_p2p = tti_ops_wake_p2p,                      \
-    .cancel_p2p = tti_ops_cancel_p2p, .end_p2p = tti_ops_end_p2p
+    .cancel_p2p = tti_ops_cancel_p2p, .end_p2p = tti_ops_end_p2p, .algorithm = tti_ops_algorithm
 
 /* What the engine promises. */
 #define TTI_ENGINE_CAPABILITIES                                                                                        \
     (TUTTI_CAP_RANK_ORDER | TUTTI_CAP_ROUND_ONCE | TUTTI_CAP_SAME_BITS | TUTTI_CAP_CHECKS_CALLS | TUTTI_CAP_CANCEL |   \
      TUTTI_CAP_ONE_HOST)
 
-/* The numbers for a group from its size and the "engine.*" settings, and what these say of the options. */
-void tti_ops_tuning(const tutti_open_info *info, struct tti_tuning *tuning);
+/* The value of a setting by its key, or NULL: as in tutti_open_info. */
+typedef const char *(*tti_setting_function)(const void *settings, const char *key);
+
+/* What the "engine.*" settings say of the thresholds. */
+void tti_ops_wishes(tti_setting_function setting, const void *settings, struct tti_tuning_wishes *wishes);
+
+/* The numbers for a group from its size, the settings and the profile of this machine, and what the settings say of the
+ * options. Only rank 0 asks for the numbers; it may take some milliseconds once in a process. */
+void tti_ops_tuning(const tutti_open_info *info, bool threads, struct tti_tuning *tuning);
 void tti_ops_options(const tutti_open_info *info, struct tti_engine_options *options);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How many CPUs this thread may use: the affinity mask and the cgroup's quota. */
+/* How many CPUs this thread may use: the affinity mask and the control groups' quota. */
 #ifndef TTI_BASE_CPU_H
 #define TTI_BASE_CPU_H
 
@@ -10,10 +10,13 @@
 /* The calling thread's affinity mask; all zero if the kernel does not tell. */
 void tti_cpu_mask(uint64_t mask[TTI_CPU_WORDS]);
 
-/* Whole CPUs that the cgroup's cpu.max grants, rounded up; 0 = no limit. The tightest limit on the way to the root. */
-unsigned tti_cpu_quota(void);
+/* CPUs' worth of time that the control groups grant, 1.5 perhaps; 0 = no limit. */
+double tti_cpu_quota(void);
 
-/* CPUs that may be used at once: the mask's count, cut by the quota; at least 1. */
+/* The same in whole CPUs, rounded up. */
+unsigned tti_cpu_quota_whole(void);
+
+/* CPUs that may be used at once: the mask's count, cut by the quota, rounded up; at least 1. */
 unsigned tti_cpu_count(void);
 
 #endif

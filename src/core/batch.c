@@ -37,6 +37,7 @@ void tti_batch_free(struct tti_batch *b)
 static void drop_at_thread_end(void *batch)
 {
     open_batch = NULL;
+    tti_engagements--;
     tti_batch_free(batch);
 }
 
@@ -52,6 +53,7 @@ struct tti_batch *tti_batch_take(tutti_group *group)
         return NULL;
     }
     open_batch = NULL;
+    tti_engagements--;
     pthread_setspecific(at_thread_end, NULL);
     return b;
 }
@@ -61,7 +63,7 @@ struct tti_transfer *tti_batch_first(struct tti_batch *batch)
     return batch->first;
 }
 
-bool tti_batch_open(tutti_group *group)
+bool tti_batch_is_open(const tutti_group *group)
 {
     return open_batch && open_batch->group == group;
 }
@@ -133,5 +135,6 @@ tutti_status tti_batch_begin(struct tti_call *c, tutti_group *group)
     *b = (struct tti_batch){.group = group};
     b->end = &b->first;
     open_batch = b;
+    tti_engagements++;
     return TUTTI_OK;
 }

@@ -17,7 +17,12 @@
 struct tti_batch;
 
 /* Whether this thread has a batch open on the group. */
-bool tti_batch_open(tutti_group *group);
+bool tti_batch_is_open(const tutti_group *group);
+
+static inline bool tti_batch_open(const tutti_group *group)
+{
+    return tti_engagements != 0 && tti_batch_is_open(group);
+}
 
 /* BAD_STATE if this thread has one open already. */
 tutti_status tti_batch_begin(struct tti_call *c, tutti_group *group);

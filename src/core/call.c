@@ -9,6 +9,7 @@
 
 /* The groups whose callbacks this thread is in, innermost first: waiting for any of them could never end. */
 static _Thread_local const struct tti_callback_frame *callbacks;
+_Thread_local unsigned tti_engagements;
 
 bool tti_in_callback(const struct tti_group *group)
 {
@@ -35,11 +36,13 @@ void tti_callbacks_begin(struct tti_callback_frame *frame, struct tti_group *gro
     pthread_mutex_lock(&group->callback_lock);
     *frame = (struct tti_callback_frame){.group = group, .subject = subject, .outer = callbacks};
     callbacks = frame;
+    tti_engagements++;
 }
 
 void tti_callbacks_end(const struct tti_callback_frame *frame, struct tti_group *group)
 {
     callbacks = frame->outer;
+    tti_engagements--;
     pthread_mutex_unlock(&group->callback_lock);
 }
 
@@ -63,27 +66,24 @@ static tutti_status stale(struct tti_call *c, tutti_status why)
     }
 }
 
-/* A struct of an older or newer header: what it has is read, what it lacks stays zero. */
+static const tutti_call defaults = {.size = sizeof(tutti_call), .scale = 1};
+
+/* A struct of an older or newer header: what it has is read, what it lacks is as by default. */
 static tutti_status read_options(struct tti_call *c, const tutti_call *options)
 {
-    memset(&c->options, 0, sizeof(c->options));
-    if (options) {
-        if (options->size < sizeof(uint64_t) || options->size > 4096) {
-            return not_started(c, TUTTI_INVALID_ARGUMENT,
-                               "call.size is not the size of a tutti_call; use TUTTI_CALL or tutti_call_init");
-        }
-        memcpy(&c->options, options, options->size < sizeof(c->options) ? options->size : sizeof(c->options));
-    }
-    c->options.size = sizeof(c->options);
-    return TUTTI_OK;
-}
-
-/* What stands for NULL, or a field of 0. */
-static void fill_options(struct tti_call *c)
-{
     tutti_call *o = &c->options;
-    o->timeout_ms = o->timeout_ms == 0 ? c->group->timeout_ms : o->timeout_ms;
+    if (options->size == sizeof(*o)) {
+        *o = *options;
+    } else if (options->size < sizeof(uint64_t) || options->size > 4096) {
+        return not_started(c, TUTTI_INVALID_ARGUMENT,
+                           "call.size is not the size of a tutti_call; use TUTTI_CALL or tutti_call_init");
+    } else {
+        memcpy(o, options, options->size < sizeof(*o) ? options->size : sizeof(*o));
+        o->size = sizeof(*o);
+    }
     o->scale = o->scale == 0 ? 1 : o->scale;
+    c->error = o->error ? o->error : c->error;
+    return TUTTI_OK;
 }
 
 static tutti_status check_options(struct tti_call *c)
@@ -115,51 +115,61 @@ static tutti_status check_options(struct tti_call *c)
     return TUTTI_OK;
 }
 
-static tutti_status begin(struct tti_call *c, tutti_group *handle, bool has_options)
+/* Nothing has been started: no callback, and whatever is held is given back. */
+static tutti_status refuse(struct tti_call *c, tutti_status status)
 {
-    tutti_status why = TUTTI_OK;
-    c->sequence = 0;
-    c->group = tti_group_acquire(handle, &why);
-    if (!c->group) {
-        return stale(c, why);
-    }
-    c->rank = c->group->rank;
-    c->group_size = c->group->size;
-    c->device = c->group->device;
-    tutti_status status = has_options ? check_options(c) : TUTTI_OK;
-    fill_options(c);
-    if (status == TUTTI_OK && !c->async && tti_in_callback(c->group)) {
-        status = tti_error_set(c->error, TUTTI_WOULD_DEADLOCK, "%s: called from a callback of the same group",
+    c->options.callback = NULL;
+    return tti_call_end(c, status);
+}
+
+static tutti_status check_callbacks(struct tti_call *c)
+{
+    return !tti_in_callback(c->group)
+               ? TUTTI_OK
+               : tti_error_set(c->error, TUTTI_WOULD_DEADLOCK, "%s: called from a callback of the same group",
                                tutti_operation_name(c->operation));
+}
+
+static inline tutti_status begin(struct tti_call *c, tutti_group *handle, bool has_options)
+{
+    tutti_status status = TUTTI_OK;
+    struct tti_group *g = tti_group_acquire(handle, &status);
+    c->group = g;
+    if (__builtin_expect(!g, 0)) {
+        return stale(c, status);
     }
-    if (status != TUTTI_OK) {
-        c->options.callback = NULL; /* an error before the start means: no callback */
-        return tti_call_end(c, status);
+    c->rank = g->rank;
+    c->group_size = g->size;
+    c->device = g->device;
+    c->options.timeout_ms = c->options.timeout_ms == 0 ? g->timeout_ms : c->options.timeout_ms;
+    if ((has_options && (status = check_options(c)) != TUTTI_OK) ||
+        (tti_engagements != 0 && !c->async && (status = check_callbacks(c)) != TUTTI_OK)) {
+        return refuse(c, status);
     }
     return TUTTI_OK;
+}
+
+static inline void reset(struct tti_call *c, tutti_operation operation, bool async)
+{
+    c->group = NULL;
+    c->error = &c->own_error;
+    c->operation = operation;
+    c->async = async;
+    c->sequence = 0;
+    c->options = defaults;
 }
 
 tutti_status tti_call_begin(struct tti_call *c, tutti_group *group, tutti_operation operation, bool async,
                             const tutti_call *options)
 {
-    c->operation = operation;
-    c->async = async;
-    c->group = NULL;
-    c->error = &c->own_error;
-    tutti_status status = read_options(c, options);
-    if (status == TUTTI_OK && c->options.error) {
-        c->error = c->options.error;
-    }
+    reset(c, operation, async);
+    tutti_status status = options ? read_options(c, options) : TUTTI_OK;
     return status == TUTTI_OK ? begin(c, group, options != NULL) : status;
 }
 
 tutti_status tti_call_begin_plain(struct tti_call *c, tutti_group *group, tutti_operation operation, tutti_error *error)
 {
-    c->operation = operation;
-    c->async = false;
-    c->group = NULL;
-    memset(&c->options, 0, sizeof(c->options));
-    c->options.size = sizeof(c->options);
+    reset(c, operation, false);
     c->options.error = error;
     c->error = error ? error : &c->own_error;
     return begin(c, group, false);
@@ -183,32 +193,42 @@ tutti_status tti_call_run_p2p(struct tti_call *c, tutti_op *const *ops, size_t c
     return status;
 }
 
+void tti_call_describe(tutti_error *error, const struct tti_group *group, const tutti_op *op)
+{
+    error->operation = op->kind;
+    error->rank = group->rank;
+    error->sequence = op->sequence;
+    error->deadline_ms = op->timeout_ms;
+    if (group->backend) {
+        strncpy(error->backend, group->backend->name, sizeof(error->backend) - 1); /* names are shorter */
+    }
+}
+
 void tti_call_complete_error(struct tti_call *c)
 {
-    c->error->operation = c->operation;
-    c->error->rank = c->rank;
-    c->error->sequence = c->sequence;
-    c->error->deadline_ms = c->options.timeout_ms;
-    if (c->group->backend) {
-        strncpy(c->error->backend, c->group->backend->name, sizeof(c->error->backend) - 1); /* names are shorter */
-    }
+    const tutti_op op = {.kind = c->operation, .sequence = c->sequence, .timeout_ms = c->options.timeout_ms};
+    tti_call_describe(c->error, c->group, &op);
+}
+
+static void call_back(struct tti_call *c, tutti_status status)
+{
+    struct tti_callback_frame frame;
+    tti_callbacks_begin(&frame, c->group, NULL);
+    c->options.callback(status, c->error, c->options.user);
+    tti_callbacks_end(&frame, c->group);
 }
 
 tutti_status tti_call_end(struct tti_call *c, tutti_status status)
 {
-    struct tti_group *g = c->group;
-    if (status == TUTTI_OK && (c->options.error || c->options.callback)) {
-        tti_error_clear(c->error);
-    }
     if (status != TUTTI_OK || c->options.error || c->options.callback) {
+        if (status == TUTTI_OK) {
+            tti_error_clear(c->error);
+        }
         tti_call_complete_error(c);
+        if (c->options.callback) {
+            call_back(c, status);
+        }
     }
-    if (c->options.callback) {
-        struct tti_callback_frame frame;
-        tti_callbacks_begin(&frame, g, NULL);
-        c->options.callback(status, c->error, c->options.user);
-        tti_callbacks_end(&frame, g);
-    }
-    tti_group_release(g);
+    tti_group_release(c->group);
     return status;
 }

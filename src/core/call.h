@@ -39,6 +39,9 @@ tutti_status tti_call_begin(struct tti_call *c, tutti_group *group, tutti_operat
 tutti_status tti_call_begin_plain(struct tti_call *c, tutti_group *group, tutti_operation operation,
                                   tutti_error *error);
 
+/* In how many callbacks and batches this thread is: in none, nearly always, and then nothing of that kind can be wrong. */
+extern _Thread_local unsigned tti_engagements;
+
 /* True inside a callback of this group, on its thread: waiting for the group there could never end. */
 bool tti_in_callback(const struct tti_group *group);
 bool tti_in_callback_of(const void *subject);
@@ -57,6 +60,7 @@ tutti_status tti_call_run_p2p(struct tti_call *c, tutti_op *const *ops, size_t c
 
 /* Fills in who was asked for what. */
 void tti_call_complete_error(struct tti_call *c);
+void tti_call_describe(tutti_error *error, const struct tti_group *group, const tutti_op *op);
 
 /* Completes the error (operation, rank, backend, sequence, deadline), calls the callback, drops the reference. */
 tutti_status tti_call_end(struct tti_call *c, tutti_status status);

@@ -2,21 +2,19 @@
 #include "core/handles.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
-#include <stddef.h>
 
 #include "base/error.h"
 #include "base/fork.h"
 
-#define ALIVE (UINT64_C(1) << 31)
+#define ALIVE TTI_HANDLE_ALIVE
 #define USERS (ALIVE - 1)
 
 static pthread_mutex_t creation_lock = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic uint32_t fork_epoch; /* relaxed: changes only in a child, before it has other threads */
+_Atomic uint32_t tti_fork_count;
 
 static void count_fork(void)
 {
-    atomic_fetch_add_explicit(&fork_epoch, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&tti_fork_count, 1, memory_order_relaxed);
 }
 
 static void watch_forks(void)
@@ -29,12 +27,7 @@ uint32_t tti_fork_epoch(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, watch_forks);
-    return atomic_load_explicit(&fork_epoch, memory_order_relaxed);
-}
-
-static uint32_t index_of(const void *handle)
-{
-    return (uint32_t)((uintptr_t)handle >> 4) & (TTI_HANDLES - 1);
+    return atomic_load_explicit(&tti_fork_count, memory_order_relaxed);
 }
 
 static uint64_t generation_of(const void *handle)
@@ -73,46 +66,11 @@ tutti_status tti_handles_insert(struct tti_handle_table *table, void *object, vo
                          table->name);
 }
 
-void *tti_handles_acquire(struct tti_handle_table *table, const void *handle, tutti_status *why)
-{
-    if (!handle) {
-        *why = TUTTI_INVALID_ARGUMENT;
-        return NULL;
-    }
-    struct tti_handle_slot *slot = &table->slots[index_of(handle)];
-    uint64_t word = atomic_load_explicit(&slot->word, memory_order_relaxed);
-    do {
-        if (!(word & ALIVE) || word >> 32 != generation_of(handle) || ((uintptr_t)handle & 15) != table->kind) {
-            *why = TUTTI_BAD_STATE;
-            return NULL;
-        }
-        /* acquire: pairs with the release of tti_handles_insert */
-    } while (!atomic_compare_exchange_weak_explicit(&slot->word, &word, word + 1, memory_order_acquire,
-                                                    memory_order_relaxed));
-    if (slot->epoch != atomic_load_explicit(&fork_epoch, memory_order_relaxed)) {
-        tti_handles_release(table, handle);
-        *why = TUTTI_FORKED;
-        return NULL;
-    }
-    return slot->object;
-}
-
-void tti_handles_retain(struct tti_handle_table *table, const void *handle)
-{
-    atomic_fetch_add_explicit(&table->slots[index_of(handle)].word, 1, memory_order_relaxed);
-}
-
-void tti_handles_release(struct tti_handle_table *table, const void *handle)
-{
-    /* release: pairs with the acquire in tti_handles_retire; whatever this user did comes before the end */
-    atomic_fetch_sub_explicit(&table->slots[index_of(handle)].word, 1, memory_order_release);
-}
-
 tutti_status tti_handles_retire(struct tti_handle_table *table, const void *handle)
 {
     uint64_t alone = generation_of(handle) << 32 | ALIVE | 1;
     uint64_t gone = generation_of(handle) << 32;
-    return atomic_compare_exchange_strong_explicit(&table->slots[index_of(handle)].word, &alone, gone,
+    return atomic_compare_exchange_strong_explicit(&tti_handle_slot_of(table, handle)->word, &alone, gone,
                                                    memory_order_acquire, memory_order_relaxed)
                ? TUTTI_OK
                : TUTTI_BUSY;

@@ -7,10 +7,13 @@
 #ifndef TTI_CORE_HANDLES_H
 #define TTI_CORE_HANDLES_H
 
+#include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <tutti/status.h>
 
-#define TTI_HANDLES 4096u
+#define TTI_HANDLES      4096u
+#define TTI_HANDLE_ALIVE (UINT64_C(1) << 31)
 
 struct tti_handle_slot {
     _Atomic uint64_t word;
@@ -38,11 +41,47 @@ enum {
 /* NO_RESOURCE if the table is full. */
 tutti_status tti_handles_insert(struct tti_handle_table *table, void *object, void **handle, tutti_error *error);
 
-/* The object, with the caller counted as its user; or NULL and why: INVALID_ARGUMENT (NULL), BAD_STATE, FORKED. */
-void *tti_handles_acquire(struct tti_handle_table *table, const void *handle, tutti_status *why);
+/* relaxed: changes only in a child, before it has other threads; see tti_fork_epoch */
+extern _Atomic uint32_t tti_fork_count;
+
+static inline struct tti_handle_slot *tti_handle_slot_of(struct tti_handle_table *table, const void *handle)
+{
+    return &table->slots[((uintptr_t)handle >> 4) & (TTI_HANDLES - 1)];
+}
+
 /* One more user, by one who is one. */
-void tti_handles_retain(struct tti_handle_table *table, const void *handle);
-void tti_handles_release(struct tti_handle_table *table, const void *handle);
+static inline void tti_handles_retain(struct tti_handle_table *table, const void *handle)
+{
+    atomic_fetch_add_explicit(&tti_handle_slot_of(table, handle)->word, 1, memory_order_relaxed);
+}
+
+static inline void tti_handles_release(struct tti_handle_table *table, const void *handle)
+{
+    /* release: pairs with the acquire in tti_handles_retire; whatever this user did comes before the end */
+    atomic_fetch_sub_explicit(&tti_handle_slot_of(table, handle)->word, 1, memory_order_release);
+}
+
+/* The object, with the caller counted as its user; or NULL and why: INVALID_ARGUMENT (NULL), BAD_STATE, FORKED. */
+static inline void *tti_handles_acquire(struct tti_handle_table *table, const void *handle, tutti_status *why)
+{
+    struct tti_handle_slot *slot = tti_handle_slot_of(table, handle);
+    uint64_t word = atomic_load_explicit(&slot->word, memory_order_relaxed);
+    do {
+        if (!(word & TTI_HANDLE_ALIVE) || word >> 32 != (uintptr_t)handle >> 32 ||
+            ((uintptr_t)handle & 15) != table->kind) {
+            *why = handle ? TUTTI_BAD_STATE : TUTTI_INVALID_ARGUMENT;
+            return NULL;
+        }
+        /* acquire: pairs with the release of tti_handles_insert */
+    } while (!atomic_compare_exchange_weak_explicit(&slot->word, &word, word + 1, memory_order_acquire,
+                                                    memory_order_relaxed));
+    if (slot->epoch != atomic_load_explicit(&tti_fork_count, memory_order_relaxed)) {
+        tti_handles_release(table, handle);
+        *why = TUTTI_FORKED;
+        return NULL;
+    }
+    return slot->object;
+}
 
 /* Makes the handle stale if the caller is its only user: then the object is the caller's alone. Else BUSY. */
 tutti_status tti_handles_retire(struct tti_handle_table *table, const void *handle);

@@ -14,7 +14,7 @@
 #include "core/group.h"
 #include "core/work_state.h"
 
-#define BUSY    ((uintptr_t)1)
+#define BUSY    TTI_LANE_BUSY
 #define WAITING ((uintptr_t)2)
 #define WORKER  ((uintptr_t)4) /* of an open work: only the worker may run it */
 #define BITS    ((uintptr_t)15)
@@ -98,9 +98,9 @@ static void leave(struct tti_lane_queue *q, bool on_worker)
     }
 }
 
-void tti_lane_leave(struct tti_lane_queue *q)
+void tti_lane_leave_waited(struct tti_lane_queue *q)
 {
-    leave(q, false);
+    leave_slow(q, false);
 }
 
 /* With the lock held and the turn at the end of the queue: true if the lane was idle and is this thread's now. `open`
@@ -400,14 +400,7 @@ static tutti_status enter_slow(struct tti_lane_queue *q, int64_t timeout_ms, int
 
 tutti_status tti_lane_enter(struct tti_lane_queue *q, int64_t timeout_ms, int64_t *begun_ns, tutti_error *error)
 {
-    uintptr_t idle = 0;
-    /* acquire: pairs with the release in leave(); the lane is as its last owner left it */
-    if (__builtin_expect(
-            atomic_compare_exchange_strong_explicit(&q->state, &idle, BUSY, memory_order_acquire, memory_order_relaxed),
-            1)) {
-        return TUTTI_OK;
-    }
-    return enter_slow(q, timeout_ms, begun_ns, error);
+    return tti_lane_try_enter(q) ? TUTTI_OK : enter_slow(q, timeout_ms, begun_ns, error);
 }
 
 /* ---- deadlines of works that nobody runs --------------------------------------------------------------------------- */

@@ -17,8 +17,10 @@
 #ifndef TTI_CORE_LANE_H
 #define TTI_CORE_LANE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <tutti/status.h>
 
 #include "core/timer.h"
 #include "core/worker.h"
@@ -45,6 +47,8 @@ struct tti_lane_queue {
     struct tti_timer timer; /* deadlines of works that nobody runs */
 };
 
+#define TTI_LANE_BUSY ((uintptr_t)1)
+
 void tti_lane_init(struct tti_lane_queue *q, struct tti_group *group, int32_t index);
 
 /* Nothing is pending any more: ends the worker and the timer. */
@@ -53,7 +57,28 @@ void tti_lane_close(struct tti_lane_queue *q);
 /* For a synchronous call: returns when the lane is this thread's. *begun_ns is set if it had to wait. TIMEOUT at the deadline: the
  * group has failed. */
 tutti_status tti_lane_enter(struct tti_lane_queue *q, int64_t timeout_ms, int64_t *begun_ns, tutti_error *error);
-void tti_lane_leave(struct tti_lane_queue *q);
+void tti_lane_leave_waited(struct tti_lane_queue *q);
+
+/* Takes an idle lane. */
+static inline bool tti_lane_try_enter(struct tti_lane_queue *q)
+{
+    uintptr_t idle = 0;
+    /* acquire: pairs with the release in tti_lane_leave; the lane is as its last owner left it */
+    return __builtin_expect(atomic_compare_exchange_strong_explicit(&q->state, &idle, TTI_LANE_BUSY,
+                                                                    memory_order_acquire, memory_order_relaxed),
+                            1);
+}
+
+static inline void tti_lane_leave(struct tti_lane_queue *q)
+{
+    uintptr_t busy = TTI_LANE_BUSY;
+    /* release: pairs with the acquire of whoever takes the idle lane */
+    if (__builtin_expect(
+            !atomic_compare_exchange_strong_explicit(&q->state, &busy, 0, memory_order_release, memory_order_relaxed),
+            0)) {
+        tti_lane_leave_waited(q);
+    }
+}
 
 /* Gives the work its place in the lane. From now on it belongs to whoever runs it. */
 void tti_lane_submit(struct tti_lane_queue *q, struct tti_work *work);

@@ -34,6 +34,7 @@ static void unlink_work(struct tti_messages *m, struct tti_work *w)
 {
     pthread_mutex_lock(&m->lock);
     w->is_posted = false;
+    m->looked_at = m->looked_at == w ? w->previous_posted : m->looked_at;
     *(w->previous_posted ? &w->previous_posted->next_posted : &m->posted) = w->next_posted;
     *(w->next_posted ? &w->next_posted->previous_posted : &m->newest) = w->previous_posted;
     pthread_mutex_unlock(&m->lock);
@@ -167,7 +168,6 @@ static void link_work(struct tti_messages *m, struct tti_work *w)
 {
     pthread_mutex_lock(&m->lock);
     w->is_posted = true;
-    w->posted_number = ++m->numbers;
     w->next_posted = NULL;
     w->previous_posted = m->newest;
     *(m->newest ? &m->newest->next_posted : &m->posted) = w;
@@ -228,15 +228,18 @@ bool tti_messages_cancel(struct tti_messages *m, struct tti_work *w)
 
 /* ---- the worker ---------------------------------------------------------------------------------------------------- */
 
-/* The oldest work behind number `after` that nobody attends to, claimed; NULL if there is none. One at a time: a callback
- * may need any of the others. */
-static struct tti_work *claim_next(struct tti_messages *m, uint64_t after)
+/* The oldest work that nobody attends to, from the first one or else behind those that were looked at, claimed; NULL if
+ * there is none. One at a time: a callback may need any of the others. */
+static struct tti_work *claim_next(struct tti_messages *m, bool from_first)
 {
     pthread_mutex_lock(&m->lock);
-    struct tti_work *w = m->posted;
-    while (w && (w->posted_number <= after || !claim(w))) {
+    m->looked_at = from_first ? NULL : m->looked_at;
+    struct tti_work *w = m->looked_at ? m->looked_at->next_posted : m->posted;
+    while (w && !claim(w)) {
+        m->looked_at = w;
         w = w->next_posted;
     }
+    m->looked_at = w ? w : m->looked_at;
     pthread_mutex_unlock(&m->lock);
     return w;
 }
@@ -248,9 +251,8 @@ static void serve(struct tti_worker *worker)
         int64_t until = TTI_NEVER;
         bool left = false;
         struct tti_work *w;
-        for (uint64_t after = 0; (w = claim_next(m, after)) != NULL;) {
+        for (bool first = true; (w = claim_next(m, first)) != NULL; first = false) {
             int64_t due = atomic_load_explicit(&w->deadline_ns, memory_order_relaxed);
-            after = w->posted_number;
             if (!try_claimed(m, w)) {
                 until = due < until ? due : until;
                 left = true;
@@ -303,7 +305,7 @@ void tti_messages_init(struct tti_messages *m, struct tti_group *group)
     m->group = group;
     m->posted = NULL;
     m->newest = NULL;
-    m->numbers = 0;
+    m->looked_at = NULL;
     m->timer = (struct tti_timer){.ring = ring};
     pthread_mutex_init(&m->lock, NULL);
     tti_worker_init(&m->worker, serve);

@@ -11,6 +11,7 @@
 
 #include "backends/fault/fault.h"
 #include "backends/local/local.h"
+#include "backends/mpi/mpi.h"
 #include "backends/null/null.h"
 #include "backends/shm/shm.h"
 #include "base/error.h"
@@ -19,10 +20,10 @@
 #define BACKENDS 32
 
 /* In order of priority, highest first; equal ones in order of registration. */
-static const tutti_backend *backends[BACKENDS] = {&tti_backend_shm, &tti_backend_local, &tti_backend_null,
-                                                  &tti_backend_fault};
+static const tutti_backend *backends[BACKENDS] = {&tti_backend_shm, &tti_backend_local, &tti_backend_mpi,
+                                                  &tti_backend_null, &tti_backend_fault};
 static bool started[BACKENDS];
-static size_t count = 4;
+static size_t count = 5;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void protect(void)

@@ -29,6 +29,11 @@ static const tutti_config_key_info table[TTI_SETTINGS] = {
          "where the ranks meet: unix:NAME, tcp://HOST:PORT, file:PATH, memory:NAME; empty = by the launcher", 0, 0},
     [TTI_SET_TIMEOUT_MS] = {0, TUTTI_CONFIG_INT, "timeout_ms", "TUTTI_TIMEOUT_MS", "300000", "",
                             "deadline of every call in milliseconds; -1 = for ever", -1, 365 * DAY_MS},
+    [TTI_SET_ENGINE_CALIBRATE] = {0, TUTTI_CONFIG_CHOICE, "engine.calibrate", "TUTTI_ENGINE_CALIBRATE", "auto",
+                                  "auto|off|again",
+                                  "where thresholds that are auto come from: auto = a measurement of this machine, kept "
+                                  "in a file; off = built-in figures; again = measure anew",
+                                  0, 0},
     [TTI_SET_ENGINE_HEAP] = {0, TUTTI_CONFIG_BOOL, "engine.heap", "TUTTI_ENGINE_HEAP", "1", "",
                              "memory of tutti_alloc and tutti_register is shared by the ranks; no = it is ordinary "
                              "memory",
@@ -38,28 +43,27 @@ static const tutti_config_key_info table[TTI_SETTINGS] = {
                                       "most that tutti_alloc gives a rank, in bytes of address space; 0 = as much as "
                                       "the machine has memory",
                                       0, INT64_C(1) << 40},
-    [TTI_SET_ENGINE_ONE_SHOT] = {0, TUTTI_CONFIG_INT, "engine.one_shot", "TUTTI_ENGINE_ONE_SHOT", "-1", "",
-                                 "all_reduce: up to so many bytes every rank folds everything; -1 = by this machine",
-                                 -1, 64 * KIB *KIB},
-    [TTI_SET_ENGINE_PACKETS] = {0, TUTTI_CONFIG_INT, "engine.packets", "TUTTI_ENGINE_PACKETS", "-1", "",
-                                "up to so many bytes travel with the announcement of a call; -1 = by this machine", -1,
+    [TTI_SET_ENGINE_ONE_SHOT] = {0, TUTTI_CONFIG_BYTES, "engine.one_shot", "TUTTI_ENGINE_ONE_SHOT", "auto", "auto",
+                                 "all_reduce: up to so many bytes every rank folds everything; auto = by this machine",
+                                 0, 64 * KIB *KIB},
+    [TTI_SET_ENGINE_PACKETS] = {0, TUTTI_CONFIG_BYTES, "engine.packets", "TUTTI_ENGINE_PACKETS", "auto", "auto",
+                                "up to so many bytes travel with the announcement of a call; auto = by this machine", 0,
                                 1892},
     [TTI_SET_ENGINE_SPIN_US] = {0, TUTTI_CONFIG_INT, "engine.spin_us", "TUTTI_ENGINE_SPIN_US", "-1", "",
                                 "microseconds of spinning before a waiting rank yields; -1 = by ranks per CPU", -1,
                                 1000000},
     [TTI_SET_ENGINE_STAGE] =
-        {0, TUTTI_CONFIG_BYTES, "engine.stage", "TUTTI_ENGINE_STAGE", "0", "",
-         "bytes of the ring through which a rank passes private tensors, for each lane; 0 = by this "
-         "machine",
+        {0, TUTTI_CONFIG_BYTES, "engine.stage", "TUTTI_ENGINE_STAGE", "auto", "auto",
+         "bytes of the ring through which a rank passes private tensors, for each lane; auto = by this machine",
          256 * KIB, 1024 * KIB *KIB},
-    [TTI_SET_ENGINE_STREAM_BYTES] = {0, TUTTI_CONFIG_INT, "engine.stream_bytes", "TUTTI_ENGINE_STREAM_BYTES", "-1", "",
-                                     "results are written past the caches if those of all ranks are at least so many "
-                                     "bytes; -1 = the last-level cache",
-                                     -1, INT64_C(1) << 60},
+    [TTI_SET_ENGINE_STREAM_BYTES] =
+        {0, TUTTI_CONFIG_BYTES, "engine.stream_bytes", "TUTTI_ENGINE_STREAM_BYTES", "auto", "auto",
+         "results are written past the caches if those of all ranks are at least so many bytes; auto = the last-level "
+         "cache",
+         0, INT64_C(1) << 60},
     [TTI_SET_ENGINE_WINDOW] =
-        {0, TUTTI_CONFIG_BYTES, "engine.window", "TUTTI_ENGINE_WINDOW", "0", "",
-         "bytes of a tensor that are staged in one step, at most a sixteenth of the stage; 0 = by "
-         "this machine",
+        {0, TUTTI_CONFIG_BYTES, "engine.window", "TUTTI_ENGINE_WINDOW", "auto", "auto",
+         "bytes of a tensor that are staged in one step, at most a sixteenth of the stage; auto = by this machine",
          16 * KIB, 64 * KIB *KIB},
     [TTI_SET_ENGINE_YIELD_US] = {0, TUTTI_CONFIG_INT, "engine.yield_us", "TUTTI_ENGINE_YIELD_US", "-1", "",
                                  "microseconds of yielding before a waiting rank sleeps; -1 = by ranks per CPU", -1,
@@ -69,10 +73,9 @@ static const tutti_config_key_info table[TTI_SETTINGS] = {
                                   "(threads)",
                                   0, 1},
     [TTI_SET_ENGINE_ZERO_COPY_BYTES] =
-        {0, TUTTI_CONFIG_INT, "engine.zero_copy_bytes", "TUTTI_ENGINE_ZERO_COPY_BYTES", "-1", "",
-         "from so many bytes on tensors in the heap are read and written where they lie; "
-         "-1 = by this machine",
-         -1, 64 * KIB *KIB},
+        {0, TUTTI_CONFIG_BYTES, "engine.zero_copy_bytes", "TUTTI_ENGINE_ZERO_COPY_BYTES", "auto", "auto",
+         "from so many bytes on tensors in the heap are read and written where they lie; auto = by this machine", 0,
+         64 * KIB *KIB},
     [TTI_SET_FAULT_BACKEND] = {0, TUTTI_CONFIG_STRING, "fault.backend", "TUTTI_FAULT_BACKEND", "shm", "",
                                "the backend that backend fault wraps", 0, 0},
     [TTI_SET_FAULT_RULES] =
@@ -157,11 +160,14 @@ static tutti_status store(struct tti_settings *settings, int which, const char *
     switch (row->type) {
     case TUTTI_CONFIG_INT:
     case TUTTI_CONFIG_BYTES:
+        if (is_choice(row->choices, text)) {
+            break; /* a word instead of a number */
+        }
         if (!parse_number(row, text, &number)) {
-            return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
-                                 "%s is \"%.60s\"; it must be a number from %lld to %lld%s", origin, text,
-                                 (long long)row->minimum, (long long)row->maximum,
-                                 row->type == TUTTI_CONFIG_BYTES ? ", K, M and G allowed" : "");
+            return tti_error_set(
+                error, TUTTI_INVALID_ARGUMENT, "%s is \"%.60s\"; it must be %s%sa number from %lld to %lld%s", origin,
+                text, row->choices, *row->choices ? " or " : "", (long long)row->minimum, (long long)row->maximum,
+                row->type == TUTTI_CONFIG_BYTES ? ", K, M and G allowed" : "");
         }
         snprintf(value, TTI_SETTING_MAX, "%lld", (long long)number);
         return TUTTI_OK;

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "core/group.h"
+#include "core/recall.h"
 #include "tensor/strided.h"
 
 void tti_task_reset(struct tti_task *t, const char *function)
@@ -12,6 +13,7 @@ void tti_task_reset(struct tti_task *t, const char *function)
     t->function = function;
     t->side_count = 0;
     t->result = NULL;
+    t->signature = NULL;
 }
 
 void *tti_task_stand_in(struct tti_task *t, const DLTensor *tensor, const char *name, size_t bytes, unsigned what)
@@ -101,6 +103,9 @@ tutti_status tti_task_run(struct tti_task *t)
             status = tti_task_perform(t);
             tti_lane_leave(lane);
         }
+    }
+    if (status == TUTTI_OK && t->signature) {
+        tti_recall_note(t);
     }
     tti_task_drop(t);
     return tti_call_end(&t->call, status);

@@ -29,7 +29,8 @@ struct tti_task {
     const char *function; /* for sentences: "all_reduce" */
     struct tti_side sides[2];
     int32_t side_count;
-    const DLTensor *result; /* this rank's output; NULL if it has none */
+    const DLTensor *result;                /* this rank's output; NULL if it has none */
+    const struct tti_signature *signature; /* for whoever makes the same call again: see recall.h; NULL: nobody can */
 };
 
 enum { TTI_PACK = 1, TTI_UNPACK = 2 };

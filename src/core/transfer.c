@@ -61,10 +61,12 @@ tutti_status tti_transfer_allocate(tutti_op *op, const tutti_message *message, i
 
 void tti_transfer_drop(struct tti_transfer *t)
 {
-    free(t->scratch);
-    free_managed(t->managed);
-    t->scratch = NULL;
-    t->managed = NULL;
+    if (t->scratch || t->managed) {
+        free(t->scratch);
+        free_managed(t->managed);
+        t->scratch = NULL;
+        t->managed = NULL;
+    }
 }
 
 /* The first `count` elements of a strided tensor, in row-major order: whole rows, then the same within the next row. */
@@ -250,8 +252,37 @@ void tti_transfers_drop(struct tti_transfer *first)
     }
 }
 
+static bool is_with_peer(const struct tti_call *c, const struct tti_transfer *t)
+{
+    return t->op.root != c->rank && c->group_size > 1;
+}
+
+/* One or two messages, none of them with this rank itself: no pairs to be found, nothing to be counted. */
+static tutti_status run_plain(struct tti_call *c, struct tti_transfer *first)
+{
+    tutti_op *ops[2] = {&first->op, first->next ? &first->next->op : NULL};
+    first->op.status = TTI_NOT_RUN;
+    if (first->next) {
+        first->next->op.status = TTI_NOT_RUN;
+    }
+    tutti_status status = tti_call_run_p2p(c, ops, first->next ? 2 : 1);
+    if (status != TUTTI_OK) {
+        return tti_transfers_conclude(c, first, status);
+    }
+    for (struct tti_transfer *t = first; t; t = t->next) {
+        deliver(t);
+        tti_transfer_drop(t);
+    }
+    return TUTTI_OK;
+}
+
 tutti_status tti_transfers_run(struct tti_call *c, struct tti_transfer *first)
 {
+    const struct tti_transfer *second = first->next;
+    if (is_with_peer(c, first) && !first->partner &&
+        (!second || (!second->next && !second->partner && is_with_peer(c, second)))) {
+        return run_plain(c, first);
+    }
     tutti_op *few[4];
     tutti_op **ops = few;
     size_t count = 0;

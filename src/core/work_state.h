@@ -81,7 +81,6 @@ struct tti_work {
     void *posted;                 /* the backend's */
     struct tti_work *next_posted; /* these under the lock of the messages */
     struct tti_work *previous_posted;
-    uint64_t posted_number;
     bool is_posted;
     bool was_posted;
     bool cancel_early;

@@ -143,6 +143,7 @@ static tutti_status sliced(struct tti_lane *lane, const tutti_op *op, const stru
     if (tti_all_expose(lane)) {
         return tti_run_direct(lane, op);
     }
+    lane->way = p->windows > 1 ? TTI_WAY_PIPELINED : TTI_WAY_TWO_SHOT;
     for (size_t k = lane->exposed ? 0 : 1; k < p->windows + 2; k++) {
         if (k < p->windows) {
             if ((status = stage(lane, op, p, k)) != TUTTI_OK) {
@@ -176,18 +177,11 @@ static void fold_all(struct tti_lane *lane, const struct tti_exchange *x, size_t
     tti_reduce(lane, x->op->dst, x->piece);
 }
 
-tutti_status tti_run_all_reduce(struct tti_lane *lane, const tutti_op *op)
+static tutti_status staged(struct tti_lane *lane, const tutti_op *op)
 {
     const struct tti_tuning *tuning = &lane->engine->tuning;
     struct plan p = {.element = tti_dtype_size(op->dtype)};
     p.bytes = op->count * p.element;
-    if (lane->class != TTI_CLASS_LARGE) {
-        tutti_status status = tti_inline_arrive(lane, op->src, p.bytes);
-        if (status == TUTTI_OK && (status = tti_await_all(lane)) == TUTTI_OK) {
-            tti_inline_fold(lane, op->dst, 0, op->count);
-        }
-        return status;
-    }
     if (p.bytes <= tuning->one_shot) {
         struct tti_exchange x = {
             .op = op, .stride = p.bytes, .steps = 1, .piece = p.bytes, .pack = pack_all, .take_all = fold_all};
@@ -196,4 +190,16 @@ tutti_status tti_run_all_reduce(struct tti_lane *lane, const tutti_op *op)
     p.window = p.bytes < tuning->window ? p.bytes : tuning->window;
     p.windows = (p.bytes + p.window - 1) / p.window;
     return sliced(lane, op, &p);
+}
+
+tutti_status tti_run_all_reduce(struct tti_lane *lane, const tutti_op *op)
+{
+    if (lane->class == TTI_CLASS_LARGE) {
+        return staged(lane, op);
+    }
+    tutti_status status = tti_inline_arrive(lane, op->src, op->count << tti_dtype_shift(op->dtype));
+    if (status == TUTTI_OK && (status = tti_await_all(lane)) == TUTTI_OK) {
+        tti_inline_fold(lane, op->dst, 0, op->count);
+    }
+    return status;
 }

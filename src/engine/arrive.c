@@ -25,7 +25,7 @@ static uint32_t digest_next(uint32_t digest, const uint64_t descriptor[2])
     return (uint32_t)(h >> 32);
 }
 
-static tutti_status await_arrival(struct tti_lane *lane, int peer, uint64_t call)
+static inline tutti_status await_arrival(struct tti_lane *lane, int peer, uint64_t call)
 {
     return tti_lane_wait(lane, &tti_arrival_of(lane, peer, call)->sequence, call, peer);
 }
@@ -114,34 +114,41 @@ static tutti_status await_credit(struct tti_lane *lane)
     return TUTTI_OK;
 }
 
+/* The line of the sequence comes last: readers poll it, and would take it away while the others are still on their way. */
+static void write_lines(struct tti_lane *lane, struct tti_arrival *line, const unsigned char *payload, size_t bytes)
+{
+    const size_t n = bytes < TTI_PAYLOAD ? bytes : TTI_PAYLOAD;
+    if (bytes > TTI_PAYLOAD) {
+        tti_packets_write(lane, payload, bytes);
+    }
+    memcpy(line->payload + FIRST_LINE, payload + FIRST_LINE, n - FIRST_LINE);
+    memcpy(line->payload, payload, FIRST_LINE);
+}
+
 tutti_status tti_arrive(struct tti_lane *lane, const void *payload, size_t bytes)
 {
-    struct tti_engine *e = lane->engine;
     if (lane->arrived) {
         return TUTTI_OK;
     }
-    if (lane->call >= TTI_RING && lane->credit < lane->call - TTI_RING + 1) {
+    if (__builtin_expect(lane->credit + TTI_RING <= lane->call, 0)) {
         tutti_status status = await_credit(lane);
         if (status != TUTTI_OK) {
             return status;
         }
     }
-    struct tti_arrival *line = tti_arrival_of(lane, e->rank, lane->call);
-    /* The line of the sequence comes last: readers poll it, and would take it away while the others are still on their way. */
-    if (bytes > FIRST_LINE) {
-        size_t n = bytes < TTI_PAYLOAD ? bytes : TTI_PAYLOAD;
-        if (bytes > TTI_PAYLOAD) {
-            tti_packets_write(lane, payload, bytes);
-        }
-        memcpy(line->payload + FIRST_LINE, (const unsigned char *)payload + FIRST_LINE, n - FIRST_LINE);
-        memcpy(line->payload, payload, FIRST_LINE);
-    } else {
+    struct tti_arrival *line = tti_arrival_of(lane, lane->engine->rank, lane->call);
+    if (bytes == sizeof(uint64_t)) { /* one number, or two: what is latency-bound most often */
+        memcpy(line->payload, payload, sizeof(uint64_t));
+    } else if (bytes <= FIRST_LINE) {
         tti_copy(line->payload, payload, bytes);
+    } else {
+        write_lines(lane, line, payload, bytes);
     }
     line->descriptor[0] = lane->descriptor[0];
     line->descriptor[1] = lane->descriptor[1];
     line->digest = lane->digest;
     tti_lane_publish(lane, &line->sequence, lane->call);
+    lane->digest_before = lane->digest;
     lane->digest = digest_next(lane->digest, lane->descriptor);
     return TUTTI_OK;
 }
@@ -198,40 +205,35 @@ static tutti_status cancelled(struct tti_lane *lane, int by, const uint64_t own[
     return TUTTI_CANCELLED;
 }
 
-/* Everybody is there, has called the same, and so far. */
-static bool all_agree(struct tti_lane *lane)
-{
-    const struct tti_engine *e = lane->engine;
-    const uint32_t before = tti_arrival_of(lane, e->rank, lane->call)->digest;
-    uint64_t differences = 0;
-    for (int r = 0; r < e->size; r++) {
-        const struct tti_arrival *line = tti_arrival_of(lane, r, lane->call);
-        differences |= line->descriptor[0] ^ lane->descriptor[0];
-        differences |= line->descriptor[1] ^ lane->descriptor[1];
-        differences |= line->digest ^ before;
-    }
-    return differences == 0;
-}
-
 static tutti_status find_difference(struct tti_lane *lane);
 
 tutti_status tti_await_all(struct tti_lane *lane)
 {
-    struct tti_engine *e = lane->engine;
+    const int rank = lane->engine->rank;
+    const int size = lane->engine->size;
     if (lane->arriving) {
         return TUTTI_BUSY;
     }
-    for (int r = 0; r < e->size; r++) {
-        if (r != e->rank) {
-            tutti_status status = await_line(lane, r);
-            if (status != TUTTI_OK) {
-                return status;
-            }
+    const uint64_t call = lane->call;
+    uint64_t differences = 0;
+    for (int r = 0; r < size; r++) {
+        if (r == rank) {
+            continue;
         }
+        struct tti_arrival *line = tti_arrival_of(lane, r, call);
+        tutti_status status =
+            lane->class == TTI_CLASS_PACKETS ? await_line(lane, r) : tti_lane_wait(lane, &line->sequence, call, r);
+        if (status != TUTTI_OK) {
+            return status;
+        }
+        /* its call and all before it were the same as here */
+        differences |= line->descriptor[0] ^ lane->descriptor[0];
+        differences |= line->descriptor[1] ^ lane->descriptor[1];
+        differences |= line->digest ^ lane->digest_before;
     }
     lane->credit = lane->call;
-    return __builtin_expect(all_agree(lane), 1) && !tti_descriptor_marked(lane->descriptor) ? TUTTI_OK
-                                                                                            : find_difference(lane);
+    const bool agree = differences == 0 && !tti_descriptor_marked(lane->descriptor);
+    return __builtin_expect(agree, 1) ? TUTTI_OK : find_difference(lane);
 }
 
 /* Somebody has called something else, now or before, or has cancelled. */
@@ -244,7 +246,7 @@ static tutti_status find_difference(struct tti_lane *lane)
     bool everybody_waits = true;
     uint64_t theirs[2] = {0, 0};
     uint64_t own[2] = {lane->descriptor[0], lane->descriptor[1]};
-    uint32_t before = tti_arrival_of(lane, e->rank, lane->call)->digest;
+    const uint32_t before = lane->digest_before;
     bool own_mark = tti_descriptor_uncancel(own);
     for (int r = 0; r < e->size; r++) {
         if (r == e->rank) {

@@ -248,6 +248,7 @@ static tutti_status share(struct tti_lane *lane, const tutti_op *op)
 
 tutti_status tti_run_direct(struct tti_lane *lane, const tutti_op *op)
 {
+    lane->way = TTI_WAY_ZERO_COPY;
     tutti_status status = share(lane, op);
     if (status == TUTTI_OK) {
         tti_advance(lane, TTI_PHASE_FINAL);

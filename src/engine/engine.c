@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/cgroup.h"
 #include "base/cpu.h"
 #include "engine/internal.h"
 
@@ -25,9 +26,10 @@ void tti_engine_segment_init(unsigned char *segment, const struct tti_layout *la
     h->pid = (uint32_t)getpid();
     h->stage = layout->stage;
     h->far = layout->far;
-    h->cpu_limit = tti_cpu_quota();
+    const struct tti_cgroup_cpus granted = tti_cgroup_cpus("");
+    h->cpu_limit = granted.thousandths;
+    h->cpu_group = granted.group;
     h->barriers = tti_barrier_register();
-    static_assert(sizeof(h->cpus) == TTI_CPU_WORDS * sizeof(uint64_t), "one mask");
     tti_cpu_mask(h->cpus);
 }
 
@@ -82,6 +84,8 @@ static void find_memory(struct tti_engine *e)
         for (int r = 0; r < e->size; r++) {
             e->lanes[i].controls[r] = e->segments[r] + e->layout.lane + (size_t)i * sizeof(struct tti_lane_control);
         }
+        e->lanes[i].sleepers = tti_sleepers(e, e->rank, i);
+        e->lanes[i].background = -1; /* no call has been waited for */
     }
 }
 
@@ -157,32 +161,22 @@ void tti_engine_destroy(struct tti_engine *e)
     engine_free(e);
 }
 
+/* Out of the way of what every small call runs through. */
+#define TTI_RARE __attribute__((noinline))
+
 typedef tutti_status (*run_function)(struct tti_lane *lane, const tutti_op *op);
 
-static run_function runner(tutti_operation kind)
+static const run_function runners[] = {
+    [TUTTI_OP_ALL_REDUCE] = tti_run_all_reduce, [TUTTI_OP_REDUCE] = tti_run_reduce,
+    [TUTTI_OP_BROADCAST] = tti_run_broadcast,   [TUTTI_OP_ALL_GATHER] = tti_run_all_gather,
+    [TUTTI_OP_GATHER] = tti_run_gather,         [TUTTI_OP_SCATTER] = tti_run_scatter,
+    [TUTTI_OP_ALL_TO_ALL] = tti_run_all_to_all, [TUTTI_OP_REDUCE_SCATTER] = tti_run_reduce_scatter,
+    [TUTTI_OP_BARRIER] = tti_run_barrier};
+
+/* NULL: not a collective. */
+static inline run_function runner(tutti_operation kind)
 {
-    switch (kind) {
-    case TUTTI_OP_ALL_REDUCE:
-        return tti_run_all_reduce;
-    case TUTTI_OP_REDUCE:
-        return tti_run_reduce;
-    case TUTTI_OP_BROADCAST:
-        return tti_run_broadcast;
-    case TUTTI_OP_ALL_GATHER:
-        return tti_run_all_gather;
-    case TUTTI_OP_GATHER:
-        return tti_run_gather;
-    case TUTTI_OP_SCATTER:
-        return tti_run_scatter;
-    case TUTTI_OP_REDUCE_SCATTER:
-        return tti_run_reduce_scatter;
-    case TUTTI_OP_ALL_TO_ALL:
-        return tti_run_all_to_all;
-    case TUTTI_OP_BARRIER:
-        return tti_run_barrier;
-    default:
-        return NULL;
-    }
+    return (size_t)kind < sizeof(runners) / sizeof(runners[0]) ? runners[kind] : NULL;
 }
 
 /* This rank cannot take part (its scratch memory could not be had), but the others can: it arrives all the same, as one
@@ -209,53 +203,79 @@ const char *tti_engine_supports(const struct tti_engine *e, const tutti_op *op)
     return runner(op->kind) || op->kind == TUTTI_OP_SEND || op->kind == TUTTI_OP_RECV ? "native" : NULL;
 }
 
-/* A rank that comes late to a call that others gave up is told before it starts. */
-static tutti_status look_for_failure(struct tti_lane *lane, tutti_error *error)
+TTI_RARE static tutti_status look_closely(struct tti_lane *lane, uint32_t alarm, tutti_error *error)
 {
-    struct tti_engine *e = lane->engine;
-    /* acquire: pairs with tti_ring_alarm, and with remember() in fault.c */
-    uint32_t alarm = atomic_load_explicit(tti_alarm(e), memory_order_acquire);
-    if (__builtin_expect(
-            alarm == lane->alarm_seen && atomic_load_explicit(&e->failed, memory_order_acquire) == TUTTI_OK, 1)) {
-        return TUTTI_OK;
-    }
-    tutti_status status = tti_fault_check(e, NULL, -1, error);
+    tutti_status status = tti_fault_check(lane->engine, NULL, -1, error);
     if (status == TUTTI_OK) {
         lane->alarm_seen = alarm;
     }
     return status;
 }
 
-static void begin_call(struct tti_lane *lane, tutti_op *op)
+/* A rank that comes late to a call that others gave up is told before it starts. */
+static inline tutti_status look_for_failure(struct tti_lane *lane, tutti_error *error)
 {
+    const struct tti_engine *e = lane->engine;
+    /* acquire: pairs with tti_ring_alarm, and with remember() in fault.c */
+    const uint32_t alarm = atomic_load_explicit(tti_alarm(e), memory_order_acquire);
+    const bool quiet = alarm == lane->alarm_seen && atomic_load_explicit(&e->failed, memory_order_acquire) == TUTTI_OK;
+    return __builtin_expect(quiet, 1) ? TUTTI_OK : look_closely(lane, alarm, error);
+}
+
+/* What follows from the operation and the group alone, and is kept with an operation that is run again. */
+enum { PREPARED_CLASS = 2, PREPARED_ANNOUNCES = 3 };
+
+TTI_RARE static void prepare(const struct tti_lane *lane, tutti_op *op)
+{
+    tti_descriptor_make(op, lane->engine->size, op->prepared); /* never 0: it holds the kind */
+    op->prepared[PREPARED_CLASS] = tti_classify(lane, op);
+    op->prepared[PREPARED_ANNOUNCES] = !tti_kind_waits_for_all(op->kind);
+}
+
+static inline void begin_call(struct tti_lane *lane, tutti_op *op)
+{
+    if (op->prepared[0] == 0) {
+        prepare(lane, op);
+    }
     lane->op = op;
     lane->timeout_ms = op->timeout_ms;
     lane->started_ns = op->begun_ns;
-    lane->deadline_ns = op->begun_ns != 0 ? tti_deadline_ns(op->begun_ns, op->timeout_ms) : 0;
+    lane->deadline_ns = 0; /* counted from the first look at the clock */
+    if (op->begun_ns != 0) {
+        lane->deadline_ns = tti_deadline_ns(op->begun_ns, op->timeout_ms);
+    }
     lane->awaited_call = ++lane->call;
-    lane->class = tti_classify(lane, op);
-    lane->announces = !tti_kind_waits_for_all(op->kind);
-    tti_wait_begin(lane);
-    tti_descriptor_make(op, lane->engine->size, lane->descriptor);
+    lane->descriptor[0] = op->prepared[0];
+    lane->descriptor[1] = op->prepared[1];
+    lane->class = (enum tti_class)op->prepared[PREPARED_CLASS];
+    lane->announces = op->prepared[PREPARED_ANNOUNCES] != 0;
+    if (op->background != lane->background) {
+        tti_wait_begin(lane);
+    }
 }
 
-static tutti_status end_call(struct tti_lane *lane, tutti_status status)
+/* Nobody may wait for this rank's phases of this call any more: see stage.c. But a rank that has failed with the group
+ * announces nothing: its spans are not what the others' waits would take them for. They see the alarm instead. Rooted calls
+ * announce it even when they used no span: the others may have called something else, with spans, and returned without
+ * noticing. */
+TTI_RARE static tutti_status announce_end(struct tti_lane *lane, tutti_status status)
 {
-    /* Nobody may wait for this rank's phases of this call any more: see stage.c. But a rank that has failed with the
-     * group announces nothing: its spans are not what the others' waits would take them for. They see the alarm instead.
-     * Rooted calls announce it even when they used no span: the others may have called something else, with spans, and
-     * returned without noticing. */
-    bool failed = status != TUTTI_OK && atomic_load_explicit(&lane->engine->failed, memory_order_acquire) != TUTTI_OK;
-    if (!failed && (lane->announces || status != TUTTI_OK)) {
-        if (lane->class == TTI_CLASS_LARGE || status != TUTTI_OK) {
-            tti_advance(lane, TTI_PHASE_FINAL);
-        } else { /* only such a stray rank could wait for it, and nobody hurries for that one; release: as in tti_advance */
-            atomic_store_explicit(tti_position_of(lane, lane->engine->rank), tti_at(lane, TTI_PHASE_FINAL),
-                                  memory_order_release);
-        }
+    if (status != TUTTI_OK && atomic_load_explicit(&lane->engine->failed, memory_order_acquire) != TUTTI_OK) {
+        return status;
     }
-    lane->op = NULL;
+    if (lane->class == TTI_CLASS_LARGE || status != TUTTI_OK) {
+        tti_advance(lane, TTI_PHASE_FINAL);
+    } else { /* only such a stray rank could wait for it, and nobody hurries for that one; release: as in tti_advance */
+        atomic_store_explicit(tti_position_of(lane, lane->engine->rank), tti_at(lane, TTI_PHASE_FINAL),
+                              memory_order_release);
+    }
     return status;
+}
+
+static inline tutti_status end_call(struct tti_lane *lane, tutti_status status)
+{
+    lane->op = NULL;
+    return __builtin_expect(status == TUTTI_OK && !lane->announces, 1) ? status : announce_end(lane, status);
 }
 
 static bool needs_agreement(const struct tti_lane *lane, const tutti_op *op)
@@ -263,7 +283,7 @@ static bool needs_agreement(const struct tti_lane *lane, const tutti_op *op)
     return (op->flags & TUTTI_CANCELLABLE) && lane->engine->size > 1 && !tti_kind_waits_for_all(op->kind);
 }
 
-static tutti_status run_solo(struct tti_lane *lane, const tutti_op *op)
+TTI_RARE static tutti_status run_solo(struct tti_lane *lane, const tutti_op *op)
 {
     lane->op = NULL;
     if (op->failed == TUTTI_CANCELLED) {
@@ -278,14 +298,48 @@ static bool exceeds_caches(const struct tti_lane *lane, const tutti_op *op)
 {
     const struct tti_engine *e = lane->engine;
     const bool in_place = op->src == op->dst && op->kind != TUTTI_OP_BROADCAST;
-    return !in_place && tti_call_bytes(lane, op) >= e->tuning.stream / (size_t)e->size;
+    const bool folds =
+        op->kind == TUTTI_OP_ALL_REDUCE || op->kind == TUTTI_OP_REDUCE || op->kind == TUTTI_OP_REDUCE_SCATTER;
+    const uint64_t limit = lane->exposed && !folds ? e->tuning.stream_direct : e->tuning.stream;
+    return !in_place && tti_call_bytes(lane, op) >= limit / (size_t)e->size;
+}
+
+TTI_RARE static tutti_status run_large(struct tti_lane *lane, const tutti_op *op)
+{
+    lane->way = TTI_WAY_UNDECIDED;
+    tti_expose(lane, op);
+    lane->streams = exceeds_caches(lane, op);
+    tutti_status status = runners[op->kind](lane, op);
+    if (status != TUTTI_OK && status != TUTTI_MISMATCH && lane->exposed) {
+        tti_ring_alarm(lane->engine); /* whoever failed first may not have come to it yet */
+        tti_await_intents(lane);
+    }
+    return status;
+}
+
+static inline tutti_status run_call(struct tti_lane *lane, const tutti_op *op)
+{
+    return end_call(lane, lane->class == TTI_CLASS_LARGE ? run_large(lane, op) : runners[op->kind](lane, op));
+}
+
+/* A call that this rank cannot or will not take part in, or that may be cancelled. */
+TTI_RARE static tutti_status run_unusual(struct tti_lane *lane, tutti_op *op)
+{
+    if (needs_agreement(lane, op)) {
+        tutti_status status = tti_agree(lane, op);
+        if (status != TUTTI_OK) {
+            bool own = op->failed != TUTTI_OK && op->failed != TUTTI_CANCELLED && status == TUTTI_MISMATCH;
+            return end_call(lane, own ? op->failed : status);
+        }
+        begin_call(lane, op);
+    }
+    return op->failed != TUTTI_OK ? end_call(lane, run_failed(lane, op)) : run_call(lane, op);
 }
 
 tutti_status tti_engine_run(struct tti_engine *e, tutti_op *op, tutti_error *error)
 {
     struct tti_lane *lane = &e->lanes[op->lane];
-    run_function run = runner(op->kind);
-    if (!run) {
+    if (!runner(op->kind)) {
         return tti_error_set(error, TUTTI_UNSUPPORTED, "the shared-memory engine has no operation %d", op->kind);
     }
     tutti_status status = look_for_failure(lane, error);
@@ -298,32 +352,7 @@ tutti_status tti_engine_run(struct tti_engine *e, tutti_op *op, tutti_error *err
     if (e->size == 1) {
         return run_solo(lane, op);
     }
-    if (needs_agreement(lane, op)) {
-        status = tti_agree(lane, op);
-        if (status != TUTTI_OK) {
-            bool own = op->failed != TUTTI_OK && op->failed != TUTTI_CANCELLED && status == TUTTI_MISMATCH;
-            return end_call(lane, own ? op->failed : status);
-        }
-        begin_call(lane, op);
-    }
-    if (op->failed != TUTTI_OK) {
-        return end_call(lane, run_failed(lane, op));
-    }
-    lane->exposed = false;
-    lane->streams = false;
-    if (lane->class == TTI_CLASS_LARGE) {
-        lane->streams = exceeds_caches(lane, op);
-        tti_expose(lane, op);
-    }
-    status = run(lane, op);
-    if (__builtin_expect(status == TUTTI_OK, 1)) {
-        return end_call(lane, status);
-    }
-    if (status != TUTTI_MISMATCH && lane->exposed) {
-        tti_ring_alarm(e); /* whoever failed first may not have come to it yet */
-        tti_await_intents(lane);
-    }
-    return end_call(lane, status);
+    return (op->flags | (uint32_t)op->failed) == 0 ? run_call(lane, op) : run_unusual(lane, op);
 }
 
 /* ---- small calls in two steps ---------------------------------------------------------------------------------------- */
@@ -332,9 +361,14 @@ int32_t tti_engine_start(struct tti_engine *e, tutti_op *op)
 {
     struct tti_lane *lane = &e->lanes[op->lane];
     tutti_error unused;
-    if (op->failed != TUTTI_OK || !runner(op->kind) || tti_classify(lane, op) == TTI_CLASS_LARGE ||
-        needs_agreement(lane, op) || !tti_has_credit(lane, lane->call + 1) ||
-        look_for_failure(lane, &unused) != TUTTI_OK) {
+    if (op->failed != TUTTI_OK || !runner(op->kind)) {
+        return 0;
+    }
+    if (op->prepared[0] == 0) {
+        prepare(lane, op);
+    }
+    if (op->prepared[PREPARED_CLASS] == TTI_CLASS_LARGE || needs_agreement(lane, op) ||
+        !tti_has_credit(lane, lane->call + 1) || look_for_failure(lane, &unused) != TUTTI_OK) {
         return 0;
     }
     lane->error = &unused; /* nothing that can fail happens before the first wait */
@@ -378,6 +412,21 @@ tutti_status tti_engine_finish(struct tti_engine *e, tutti_op *op, tutti_error *
 void tti_engine_abort(struct tti_engine *e, int32_t lane, const tutti_error *cause)
 {
     tti_fault_abort(e, lane, cause);
+}
+
+const char *tti_engine_algorithm(const struct tti_engine *e, int32_t lane)
+{
+    static const char *const ways[] = {
+        [TTI_WAY_UNDECIDED] = NULL,  [TTI_WAY_ONE_SHOT] = "one_shot",   [TTI_WAY_TWO_SHOT] = "two_shot",
+        [TTI_WAY_STAGED] = "staged", [TTI_WAY_PIPELINED] = "pipelined", [TTI_WAY_ZERO_COPY] = "zero_copy"};
+    const struct tti_lane *l = &e->lanes[lane];
+    if (l->call == 0) {
+        return NULL;
+    }
+    if (e->size == 1) {
+        return "solo";
+    }
+    return l->class == TTI_CLASS_LARGE ? ways[l->way] : l->class == TTI_CLASS_PACKETS ? "packets" : "inline";
 }
 
 size_t tti_engine_describe(struct tti_engine *e, char *text, size_t capacity)

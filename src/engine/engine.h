@@ -73,6 +73,7 @@ tutti_status tti_engine_run_p2p(struct tti_engine *engine, tutti_op *const *ops,
 tutti_status tti_engine_probe(struct tti_engine *engine, int32_t peer, int32_t tag, int32_t *found,
                               tutti_message *message, tutti_error *error);
 size_t tti_engine_describe(struct tti_engine *engine, char *text, size_t capacity);
+const char *tti_engine_algorithm(const struct tti_engine *engine, int32_t lane);
 tutti_status tti_engine_failure(struct tti_engine *engine, tutti_error *error);
 
 #endif

@@ -84,5 +84,6 @@ tutti_status tti_exchange_run(struct tti_lane *lane, struct tti_exchange *x)
     if (x->agreed && (status = x->agreed(lane, x)) != TUTTI_OK) {
         return status;
     }
+    lane->way = x->op->kind == TUTTI_OP_ALL_REDUCE ? TTI_WAY_ONE_SHOT : tti_way_of_steps(x->steps);
     return run_steps(lane, x);
 }

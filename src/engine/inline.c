@@ -135,30 +135,37 @@ struct tti_range tti_inline_unread(const struct tti_lane *lane, const tutti_op *
     return parts && scale_bytes(op) == 0 ? tti_inline_range(lane, op, me) : (struct tti_range){0};
 }
 
-tutti_status tti_inline_arrive(struct tti_lane *lane, const void *data, size_t bytes)
+tutti_status tti_inline_arrive_scaled(struct tti_lane *lane, const void *data, size_t bytes)
 {
-    if (lane->op->redop != TUTTI_PREMUL_SUM) {
-        return tti_arrive(lane, data, bytes);
-    }
     unsigned char payload[TTI_INLINE_MOST];
     tti_copy(payload, data, bytes);
     memcpy(payload + bytes, &lane->op->scale, sizeof(double));
     return tti_arrive(lane, payload, bytes + sizeof(double));
 }
 
-void tti_inline_fold(struct tti_lane *lane, void *dst, size_t from, size_t count)
+static void take_scales(struct tti_lane *lane)
 {
-    const struct tti_engine *e = lane->engine;
-    size_t bytes = count * tti_dtype_size(lane->op->dtype);
-    if (count == 0) {
-        return;
-    }
-    for (int r = 0; r < e->size; r++) {
-        lane->sources[r] = tti_payload(lane, r) + from;
-    }
-    for (int r = 0; lane->op->redop == TUTTI_PREMUL_SUM && r < e->size; r++) {
+    for (int r = 0; r < lane->engine->size; r++) {
         size_t end = tti_inline_bytes(lane, lane->op, r);
         memcpy(&lane->scales[r], tti_payload(lane, r) + end - sizeof(double), sizeof(double));
     }
-    tti_reduce(lane, dst, bytes);
+}
+
+void tti_inline_fold(struct tti_lane *lane, void *dst, size_t from, size_t count)
+{
+    const int size = lane->engine->size;
+    const void **sources = lane->sources;
+    if (lane->class == TTI_CLASS_LINE) {
+        for (int r = 0; r < size; r++) {
+            sources[r] = tti_arrival_of(lane, r, lane->call)->payload + from;
+        }
+    } else {
+        for (int r = 0; r < size; r++) {
+            sources[r] = tti_payload(lane, r) + from;
+        }
+    }
+    if (lane->op->redop == TUTTI_PREMUL_SUM) {
+        take_scales(lane);
+    }
+    tti_reduce(lane, dst, count << tti_dtype_shift(lane->op->dtype));
 }

@@ -44,19 +44,35 @@ enum tti_class {
     TTI_CLASS_LARGE    /* through stages, or not at all                           */
 };
 
+/* How a large call ran: what tti_engine_algorithm says of it. */
+enum tti_way {
+    TTI_WAY_UNDECIDED,
+    TTI_WAY_ONE_SHOT,  /* everybody folds everything                         */
+    TTI_WAY_TWO_SHOT,  /* everybody folds a slice and copies the others' out */
+    TTI_WAY_STAGED,    /* through the stages, in one step                    */
+    TTI_WAY_PIPELINED, /* the same or in two shots, in several steps         */
+    TTI_WAY_ZERO_COPY  /* where the tensors lie                              */
+};
+
 struct tti_lane {
     struct tti_engine *engine;
     int index;
-    unsigned char **controls; /* size entries: each rank's tti_lane_control of this lane */
-    uint32_t digest;          /* rolling, over the descriptors of all earlier calls */
-    uint32_t alarm_seen;      /* value of the alarm word when it was last looked into */
-    enum tti_class class;     /* of this call */
-    bool exposed;             /* what others need of this rank's tensors they can reach where it lies */
-    bool streams;             /* the output of this call goes past the caches */
-    bool announces;           /* this call has to end by announcing TTI_PHASE_FINAL */
-    bool arriving;            /* only its arrival is wanted now: the first wait returns BUSY */
-    bool arrived;             /* that has been done: its arrival is there already */
-    unsigned spin_polls;      /* how the current call waits, see tti_wait_begin */
+    unsigned char **controls;         /* size entries: each rank's tti_lane_control of this lane */
+    const _Atomic uint64_t *sleepers; /* who sleeps on this rank's words of this lane */
+    uint32_t digest;                  /* rolling, over the descriptors of all calls that have arrived ... */
+    uint32_t digest_before;           /* ... and of those before the last of them */
+    uint32_t alarm_seen;              /* value of the alarm word when it was last looked into */
+    enum tti_class class;             /* of this call */
+    enum tti_way way;                 /* of this call, if it is large */
+    bool exposed;                     /* what others need of this rank's tensors they can reach where it lies */
+    bool streams;                     /* the output of this call goes past the caches */
+    bool announces;                   /* this call has to end by announcing TTI_PHASE_FINAL */
+    bool arriving;                    /* only its arrival is wanted now: the first wait returns BUSY */
+    bool arrived;                     /* that has been done: its arrival is there already */
+    int32_t background;  /* of the call for which spin_polls and yield_ns have been set: see tti_wait_begin */
+    unsigned spin_polls; /* how the current call waits */
+    unsigned slow_waits; /* so far: some of them are trials, see wait.c */
+    uint8_t halvings[TTI_MAX_RANKS]; /* of spin_polls, for each publisher: 0 = it is worth to spin for it */
     int64_t yield_ns;
     uint64_t call;          /* number of the current call, from 1 */
     uint64_t credit;        /* every peer has arrived at this call */
@@ -142,6 +158,11 @@ static inline _Atomic uint64_t *tti_position_of(const struct tti_lane *lane, int
     return &tti_progress_of(lane, rank)->position;
 }
 
+static inline enum tti_way tti_way_of_steps(size_t steps)
+{
+    return steps > 1 ? TTI_WAY_PIPELINED : TTI_WAY_STAGED;
+}
+
 static inline uint64_t tti_at(const struct tti_lane *lane, uint64_t phase)
 {
     return lane->call << TTI_PHASE_BITS | phase;
@@ -155,7 +176,11 @@ struct tti_awaited {
     int publisher;
 };
 
-_Atomic uint32_t *tti_alarm(const struct tti_engine *e);
+static inline _Atomic uint32_t *tti_alarm(const struct tti_engine *e)
+{
+    return (_Atomic uint32_t *)e->bell;
+}
+
 /* Who sleeps on words of this publisher: a bit for each rank. */
 _Atomic uint64_t *tti_sleepers(const struct tti_engine *e, int publisher, int channel);
 
@@ -164,10 +189,39 @@ bool tti_barrier_register(void);
 void tti_barrier_find(struct tti_engine *e);
 void tti_barrier(const struct tti_engine *e);
 
-/* Stores a value that others may wait for, and wakes those who sleep on it. */
+/* Looks at a mask of sleepers after `word` has been stored, and wakes them. */
+void tti_wake_sleepers(const struct tti_engine *e, const _Atomic uint64_t *sleepers, _Atomic uint64_t *word);
+
+/* Stores a value that others may wait for, and wakes those who sleep on it: publish.c says why this suffices. */
+static inline void tti_publish_for(const struct tti_engine *e, const _Atomic uint64_t *sleepers, _Atomic uint64_t *word,
+                                   uint64_t value)
+{
+    if (__builtin_expect(e->barriers, 1)) {
+        /* release: pairs with the waiters' acquire loads */
+        atomic_store_explicit(word, value, memory_order_release);
+        atomic_signal_fence(memory_order_seq_cst); /* the compiler keeps the order; the CPU is the sleeper's business */
+    } else {
+        /* seq_cst, and thereby release: pairs with the waiters' acquire loads, and with the fetch_or in tti_sleep */
+        atomic_exchange_explicit(word, value, memory_order_seq_cst);
+    }
+    /* seq_cst: pairs with the fetch_or in tti_sleep, through the exchange or the sleeper's barrier */
+    if (__builtin_expect(e->size > 64 || atomic_load_explicit(sleepers, memory_order_seq_cst) != 0, 0)) {
+        tti_wake_sleepers(e, sleepers, word);
+    }
+}
 void tti_publish(const struct tti_engine *e, int channel, _Atomic uint64_t *word, uint64_t value);
+
 /* The same in a collective; in large calls it also finds out how far away the readers are (lane->publish_ticks). */
-void tti_lane_publish(struct tti_lane *lane, _Atomic uint64_t *word, uint64_t value);
+void tti_lane_publish_large(struct tti_lane *lane, _Atomic uint64_t *word, uint64_t value);
+
+static inline void tti_lane_publish(struct tti_lane *lane, _Atomic uint64_t *word, uint64_t value)
+{
+    if (lane->class == TTI_CLASS_LARGE) {
+        tti_lane_publish_large(lane, word, value);
+    } else {
+        tti_publish_for(lane->engine, lane->sleepers, word, value);
+    }
+}
 
 /* Waits in a collective until *word >= target: spin, yield, sleep; deadline, alarm and departures are watched. */
 tutti_status tti_lane_wait_slow(struct tti_lane *lane, _Atomic uint64_t *word, uint64_t target, int publisher);
@@ -189,6 +243,16 @@ void tti_sleep(struct tti_engine *e, int channel, const struct tti_awaited *awai
 void tti_ring_alarm(const struct tti_engine *e);
 void tti_wake_own(const struct tti_engine *e, _Atomic uint32_t *word);
 void tti_pause(void);
+
+/* Polls with a pause that are worth while for a word of this publisher. */
+static inline unsigned tti_spin_polls(const struct tti_lane *lane, int publisher)
+{
+    return lane->spin_polls >> lane->halvings[publisher];
+}
+
+/* ---- policy.c: how long to spin and to yield ------------------------------------------------------------------------ */
+
+/* Decides for the group, from what the segments' headers say and, where not negative, from the settings. */
 void tti_wait_policy(struct tti_engine *e, int64_t spin_ns, int64_t yield_ns);
 
 /* How the lane's call is going to wait: a call beside the application's own threads must not keep a CPU from them. */
@@ -473,7 +537,13 @@ static inline const unsigned char *tti_payload(const struct tti_lane *lane, int 
 }
 
 /* The arrival with its data. */
-tutti_status tti_inline_arrive(struct tti_lane *lane, const void *data, size_t bytes);
+tutti_status tti_inline_arrive_scaled(struct tti_lane *lane, const void *data, size_t bytes);
+
+static inline tutti_status tti_inline_arrive(struct tti_lane *lane, const void *data, size_t bytes)
+{
+    return lane->op->redop == TUTTI_PREMUL_SUM ? tti_inline_arrive_scaled(lane, data, bytes)
+                                               : tti_arrive(lane, data, bytes);
+}
 /* Folds `count` elements from byte `from` of every rank's payload into dst. */
 void tti_inline_fold(struct tti_lane *lane, void *dst, size_t from, size_t count);
 

@@ -23,6 +23,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/cpu.h"
+
 #define TTI_MAX_RANKS    1024
 #define TTI_LINE         128u
 #define TTI_PAGE         4096u
@@ -30,8 +32,9 @@
 #define TTI_PAYLOAD      100u
 #define TTI_SLOTS        128u /* records in flight from one rank to another; a power of two */
 #define TTI_SLOT_BODY    224u
+#define TTI_OFFERS       8u /* open ones from one rank to another: see p2p_reach.c */
 #define TTI_LAYOUT_MAGIC 0x69747475u /* "utti" */
-#define TTI_LAYOUT_ABI   3u
+#define TTI_LAYOUT_ABI   4u
 #define TTI_STAGE_SPANS  5u /* a stage holds at least so many of the largest spans that a call takes: see stage.c */
 
 /* One call of one rank. `sequence` is stored last and says that the rest is there. */
@@ -96,9 +99,10 @@ struct tti_segment_header {
     uint32_t pid;
     uint64_t stage;
     uint64_t far;
-    uint32_t cpu_limit; /* whole CPUs that the cgroup grants, rounded up; 0 = no limit */
-    uint32_t barriers;  /* the owner can take part in barriers on all CPUs: see publish.c */
-    uint64_t cpus[16];  /* the owner's affinity mask */
+    uint32_t cpu_limit;           /* thousandths of a CPU that control groups grant; 0 = no limit */
+    uint32_t barriers;            /* the owner can take part in barriers on all CPUs: see publish.c */
+    uint64_t cpu_group;           /* who shares that */
+    uint64_t cpus[TTI_CPU_WORDS]; /* the owner's affinity mask */
     _Atomic uint32_t left;
 };
 static_assert(sizeof(struct tti_segment_header) <= TTI_PAGE, "the header fits its page");
@@ -109,9 +113,13 @@ struct tti_pair_control {
     _Atomic uint64_t opened;   /* 1: the rings towards the peer are there                          */
     _Atomic uint64_t taken;    /* records of the peer that the owner has used up, told from time to time */
     _Atomic uint64_t granted;  /* the message, by its first record, whose rest the owner wants now */
-    unsigned char pad[TTI_LINE - 32];
+    _Atomic uint64_t target;   /* where it wants that: the name of its tensor (p2p_reach.c); 0 = in the ring */
+    _Atomic uint64_t intent;   /* towards itself only: 1 + the rank whose memory the owner is touching; 0 = none */
+    unsigned char pad[16];
+    _Atomic uint64_t fetched[TTI_OFFERS]; /* offers that the owner has taken, by their first records, in turn */
 };
 static_assert(sizeof(struct tti_pair_control) == TTI_LINE, "one line");
+static_assert(offsetof(struct tti_pair_control, fetched) == 64, "a cache line of their own");
 
 /* A piece of a message. The first one of a message begins with the dimensions, unless there is just one. */
 struct tti_record {
@@ -124,7 +132,13 @@ struct tti_record {
     uint8_t kind; /* TTI_RECORD_* */
 };
 static_assert(sizeof(struct tti_record) == 24, "no padding");
-enum { TTI_RECORD_FIRST = 1, TTI_RECORD_NEXT = 2, TTI_RECORD_GRANTED = 3 };
+enum {
+    TTI_RECORD_FIRST = 1,
+    TTI_RECORD_NEXT = 2,
+    TTI_RECORD_GRANTED = 3,
+    TTI_RECORD_OFFER = 4,  /* a first one; its piece is not data, but where they lie */
+    TTI_RECORD_WRITTEN = 5 /* without a piece: the rest of the granted message is where it was wanted */
+};
 #define TTI_IN_SLOT UINT32_MAX
 
 /* Says itself that it is there: `number`, from 1, is stored last. */

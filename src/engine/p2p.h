@@ -11,6 +11,8 @@
  * a larger one is written when the receiver has granted it, which it does as soon as it has matched the message:
  * usually long before the sender has come to it. One message of a pair is granted at a time.
  *
+ * Where one rank can reach the tensor of the other, a large message is copied once instead: see p2p_reach.c.
+ *
  * A piece for which a receive has been posted is copied from the ring to its tensor. Other pieces go to memory of
  * their own as soon as somebody has to look behind them, so that no message keeps one with another tag from being
  * seen. Cost of a large message: 4n bytes (copied in, copied out), and a hop for each chunk.
@@ -41,6 +43,8 @@ struct tti_request {
     uint64_t number;    /* send: of that record     */
     uint64_t bytes;     /* of the message           */
     uint64_t moved;     /* send: bytes written so far */
+    uint64_t name;      /* send: of its tensor, if that was offered; else 0 */
+    bool reaching;      /* send: granted, and written to where the peer wants it */
     tutti_message came; /* recv: what was matched; size 0 before */
 };
 
@@ -72,6 +76,8 @@ struct tti_incoming {
     uint64_t arrived;            /* of the bytes: in the tensor of `request`, or in `data` */
     int64_t order;               /* of becoming known, over all peers: ANY_SOURCE takes the oldest */
     struct tti_request *request; /* the recv that has taken it and waits for the rest */
+    uint64_t name;               /* offered: where it lies; else 0 */
+    bool reached;                /* granted: the sender was told where to write the rest */
     bool dropped;                /* that recv has gone: what still comes is for nobody */
     int32_t tag;
     tutti_dtype dtype;
@@ -97,6 +103,10 @@ struct tti_peer {
     uint64_t taken;                /* of them, as last seen in the peer's control */
     struct tti_bytes bytes[2];     /* the rings of bytes */
     uint64_t grant_seen;
+    uint32_t open_sends;          /* in the list */
+    uint32_t offers;              /* of them, offered */
+    uint64_t fetches;             /* acknowledgements seen ... */
+    uint64_t fetched[TTI_OFFERS]; /* ... the last ones */
     /* receiving from it */
     uint32_t open_recvs;           /* that name it or have matched one of its messages, and are not done */
     bool opened;                   /* its rings are there */
@@ -108,6 +118,8 @@ struct tti_peer {
     struct tti_incoming *messages_tail;
     struct tti_incoming *arriving; /* the newest, if its eager part is not complete */
     struct tti_incoming *transfer; /* granted, being received */
+    struct tti_incoming *fetching; /* offered and matched, being fetched */
+    uint64_t acknowledged;         /* offered messages */
 };
 
 struct tti_p2p {
@@ -118,6 +130,8 @@ struct tti_p2p {
     int64_t order;
     int64_t sequence;
     uint64_t active[TTI_MAX_RANKS / 64]; /* peers on which an open request depends */
+    uint64_t moved;                      /* bytes loaded and stored by copies, so far */
+    uint32_t alarm_touching;             /* the alarm word when a peer's memory was last touched */
     _Atomic uint32_t alarm_clean;        /* relaxed: the last value of the alarm word that meant no harm */
     _Atomic uint32_t completed; /* bumped when a request has ended: what threads sleep on beside their peers' words */
     _Atomic uint32_t sleepers;  /* threads that do */
@@ -216,6 +230,8 @@ void tti_p2p_post_send(struct tti_engine *e, struct tti_request *r);
 bool tti_p2p_push(struct tti_engine *e, int peer);
 /* Whether the peer has told something since that lets more be written. */
 bool tti_p2p_can_push(const struct tti_engine *e, int peer);
+/* A small message at once, without a request, if nothing is before it. */
+bool tti_p2p_send_now(struct tti_engine *e, const tutti_op *op);
 /* An unfinished send does not exist any more. */
 void tti_p2p_forget_send(struct tti_engine *e, struct tti_request *r);
 
@@ -224,8 +240,36 @@ void tti_p2p_forget_send(struct tti_engine *e, struct tti_request *r);
 /* Reads records of the peer while an open receive may want them, or (`drain`) all that are there; or a bounded part
  * of it: then true. A failure means PEER_CORRUPT or NO_MEMORY, with the peer as the suspect. */
 bool tti_p2p_pull(struct tti_engine *e, int peer, bool drain, tutti_error *error, tutti_status *status);
+/* The next message of a named peer at once, without a request, if it is a small one, for this receive, and no other receive
+ * could want it. Whatever else: false, and the long way deals with it. */
+bool tti_p2p_recv_now(struct tti_engine *e, const tutti_op *op);
 /* Asks for the rest of the next matched message, if there is one and none is being received. */
 void tti_p2p_grant(struct tti_engine *e, int peer);
+
+/* p2p_reach.c, with the lock held */
+
+/* What this rank's memory is called if the others can reach it, and if that pays; 0: not. */
+uint64_t tti_p2p_name(const struct tti_engine *e, const void *memory, uint64_t bytes);
+/* Where this rank sees what the peer calls so; NULL if that is not `bytes` bytes that it shares. */
+unsigned char *tti_p2p_address(const struct tti_engine *e, int peer, uint64_t name, uint64_t bytes);
+/* Moves the next piece of an offered message to its receive: OK. BUSY: its owner may be about to go on; whoever waits will
+ * find out why. PEER_CORRUPT: it is not there any more. */
+tutti_status tti_p2p_fetch(struct tti_engine *e, int peer, struct tti_incoming *m);
+/* Tells the peer that its message has been fetched. */
+void tti_p2p_acknowledge(struct tti_engine *e, int peer, uint64_t number);
+/* The next message that the peer has fetched; 0 if there is none. */
+uint64_t tti_p2p_fetched_now(const struct tti_engine *e, int peer);
+/* Writes the next piece of a granted message to where the peer wants it. False if that is not possible now. */
+bool tti_p2p_write(struct tti_engine *e, int peer, struct tti_request *r);
+/* When this returns the peer does not touch memory any more that this rank has offered it, or told it to write to: then
+ * `written`, which is orphaned if the peer does not react. */
+void tti_p2p_reclaim(struct tti_engine *e, int peer, void *written, uint64_t bytes);
+
+/* What the next acknowledgement of the peer changes. */
+static inline _Atomic uint64_t *tti_p2p_fetched_word(const struct tti_engine *e, int peer)
+{
+    return &tti_pair(e, peer, e->rank)->fetched[e->p2p->peers[peer].fetches % TTI_OFFERS];
+}
 
 /* p2p_wait.c */
 
@@ -243,6 +287,8 @@ struct tti_vigil {
     struct tti_awaited awaited[TTI_MAX_RANKS];
 };
 
+/* Spins for a while until this record of the peer is there; without the lock. */
+bool tti_p2p_await_record(const struct tti_engine *e, int peer, uint64_t number);
 void tti_p2p_vigil(struct tti_vigil *v, struct tti_engine *e, struct tti_posting *p);
 /* Moves messages; then, if there is a vigil whose posting is not over, prepares to wait for more. With the lock
  * held. */

@@ -170,6 +170,9 @@ void tti_p2p_conclude(struct tti_engine *e, int peer, struct tti_incoming *m)
     if (p->transfer == m) {
         p->transfer = NULL;
     }
+    if (p->fetching == m) {
+        p->fetching = NULL;
+    }
     forget(p, m);
     if (r) {
         tti_p2p_finish(e, r, TUTTI_OK);
@@ -214,6 +217,7 @@ void tti_p2p_post_recv(struct tti_engine *e, struct tti_request *r)
         p2p->recvs_tail = r;
     } else if (accept(e, m, peer, r)) {
         tti_copy(r->op->dst, m->data, (size_t)m->arrived);
+        e->p2p->moved += 2 * m->arrived;
         m->request = r;
         tti_p2p_grant(e, peer);
         tti_p2p_conclude(e, peer, m);
@@ -229,6 +233,10 @@ static void forget_recv(struct tti_engine *e, struct tti_request *r)
         if (m->request == r) { /* half received: only after the group has failed, or the peer has left */
             m->request = NULL;
             m->dropped = true;
+            e->p2p->peers[peer].fetching = e->p2p->peers[peer].fetching == m ? NULL : e->p2p->peers[peer].fetching;
+            if (m->reached) {
+                tti_p2p_reclaim(e, peer, r->op->dst, m->bytes);
+            }
         }
     }
 }
@@ -237,6 +245,9 @@ void tti_p2p_withdraw(struct tti_engine *e, struct tti_request *r, tutti_status 
 {
     if (r->op->kind == TUTTI_OP_SEND) {
         tti_p2p_forget_send(e, r);
+        if (r->name != 0) {
+            tti_p2p_reclaim(e, r->op->root, NULL, 0);
+        }
     } else {
         forget_recv(e, r);
     }

@@ -48,8 +48,18 @@ static size_t describe(const struct tti_record *r, uint64_t number, const unsign
         return SIZE_MAX;
     }
     size_t shape = r->ndim == 1 ? 0 : (size_t)r->ndim * sizeof(int64_t);
-    if (r->here < shape || r->here - shape > tti_eager(r->bytes) || (r->here == shape && r->bytes != 0)) {
+    bool offered = r->kind == TTI_RECORD_OFFER;
+    if (r->here < shape || (offered && (r->here != shape + sizeof(m->name) || r->bytes == 0)) ||
+        (!offered && (r->here - shape > tti_eager(r->bytes) || (r->here == shape && r->bytes != 0)))) {
         return SIZE_MAX;
+    }
+    m->name = 0;
+    m->reached = false;
+    if (offered) {
+        memcpy(&m->name, from + shape, sizeof(m->name));
+        if (m->name == 0) {
+            return SIZE_MAX;
+        }
     }
     m->number = number;
     m->bytes = r->bytes;
@@ -76,7 +86,8 @@ static tutti_status keep(struct tti_engine *e, int peer, const struct tti_incomi
                          const unsigned char *from, size_t n, tutti_error *error)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
-    struct tti_incoming *m = malloc(sizeof(*m) + (r ? 0 : (size_t)tti_eager(came->bytes)));
+    const uint64_t eager = came->name != 0 ? 0 : tti_eager(came->bytes);
+    struct tti_incoming *m = malloc(sizeof(*m) + (r ? 0 : (size_t)eager));
     if (!m) {
         if (r) {
             tti_p2p_finish(e, r, TUTTI_NO_MEMORY);
@@ -88,14 +99,38 @@ static tutti_status keep(struct tti_engine *e, int peer, const struct tti_incomi
     *m = *came;
     m->request = r;
     m->order = e->p2p->order++;
-    tti_copy(target(m), from, n);
-    m->arrived = n;
+    if (came->name == 0) {
+        tti_copy(target(m), from, n);
+        m->arrived = n;
+        e->p2p->moved += 2 * n;
+    }
     tti_p2p_keep(p, m);
-    if (n < tti_eager(m->bytes)) {
+    if (n < eager) {
         p->arriving = m;
     }
     tti_p2p_grant(e, peer);
     return TUTTI_OK;
+}
+
+static tutti_status fetch(struct tti_engine *e, int peer, struct tti_incoming *m, tutti_error *error)
+{
+    tutti_status status = tti_p2p_fetch(e, peer, m);
+    return status == TUTTI_PEER_CORRUPT ? impossible(peer, m->number, error) : status;
+}
+
+/* The first piece of a message that has just been offered and matched; if that is all of it, it leaves no trace here. */
+static tutti_status take_offer(struct tti_engine *e, int peer, struct tti_incoming *m, struct tti_request *r,
+                               tutti_error *error)
+{
+    m->request = r;
+    tutti_status status = e->p2p->peers[peer].fetching ? TUTTI_BUSY : fetch(e, peer, m, error);
+    if (status == TUTTI_OK && m->arrived == m->bytes) {
+        tti_p2p_acknowledge(e, peer, m->number);
+        tti_p2p_finish(e, r, TUTTI_OK);
+        return TUTTI_OK;
+    }
+    tutti_status kept = keep(e, peer, m, r, NULL, 0, error);
+    return status == TUTTI_PEER_CORRUPT ? status : kept;
 }
 
 static tutti_status take_first(struct tti_engine *e, int peer, const struct tti_record *record,
@@ -109,11 +144,18 @@ static tutti_status take_first(struct tti_engine *e, int peer, const struct tti_
     }
     from += shape;
     size_t n = record->here - shape;
+    if (m.name != 0 && !tti_p2p_address(e, peer, m.name, m.bytes)) {
+        return impossible(peer, p->read + 1, error);
+    }
     struct tti_request *r = tti_p2p_claim(e, peer, &m);
+    if (r && m.name != 0) {
+        return take_offer(e, peer, &m, r, error);
+    }
     if (!r || n < m.bytes) {
         return keep(e, peer, &m, r, from, n, error);
     }
     tti_copy(r->op->dst, from, n);
+    e->p2p->moved += 2 * n;
     tti_p2p_finish(e, r, TUTTI_OK);
     return TUTTI_OK;
 }
@@ -124,16 +166,18 @@ static tutti_status take_more(struct tti_engine *e, int peer, const struct tti_r
 {
     struct tti_peer *p = &e->p2p->peers[peer];
     bool next = record->kind == TTI_RECORD_NEXT;
+    bool written = record->kind == TTI_RECORD_WRITTEN;
     struct tti_incoming *m = next ? p->arriving : p->transfer;
     uint64_t eager = m ? tti_eager(m->bytes) : 0;
-    if (!m || m == (next ? NULL : p->arriving) || record->here == 0 ||
+    if (!m || m == (next ? NULL : p->arriving) || (record->here == 0) != written || (written && !m->reached) ||
         record->here > (next ? eager : m->bytes) - m->arrived) {
         return impossible(peer, p->read + 1, error);
     }
-    if (!m->dropped) {
+    if (!m->dropped && !written) {
         tti_copy(target(m), from, record->here);
+        e->p2p->moved += 2 * (uint64_t)record->here;
     }
-    m->arrived += record->here;
+    m->arrived = written ? m->bytes : m->arrived + record->here;
     if (next && m->arrived == eager) {
         p->arriving = NULL;
     }
@@ -141,28 +185,40 @@ static tutti_status take_more(struct tti_engine *e, int peer, const struct tti_r
     return TUTTI_OK;
 }
 
+/* Where a record's piece lies; NULL if that cannot be. */
+static const unsigned char *piece_of(const struct tti_engine *e, int peer, const struct tti_slot *slot,
+                                     const struct tti_record *record)
+{
+    if (record->place == TTI_IN_SLOT) {
+        return record->here <= TTI_SLOT_BODY ? slot->body : NULL;
+    }
+    const bool inside = record->place <= e->layout.ring_bytes && record->here <= e->layout.ring_bytes - record->place;
+    return inside ? tti_ring(e, peer, e->rank) + record->place : NULL;
+}
+
+/* Counts what a piece takes of its ring. */
+static inline void note_piece(const struct tti_engine *e, struct tti_peer *p, const struct tti_record *record)
+{
+    if (record->place != TTI_IN_SLOT) {
+        int which = record->place >= e->layout.ring_small;
+        uint64_t behind = record->place + record->here;
+        p->untold[which] += (behind + tti_ring_size(e, which) - p->behind[which]) % tti_ring_size(e, which);
+        p->behind[which] = behind;
+    }
+}
+
 static tutti_status take(struct tti_engine *e, int peer, const struct tti_slot *slot, size_t *spent, tutti_error *error)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
     const struct tti_record record = slot->record;
-    const unsigned char *from = slot->body;
-    bool outside = record.here > TTI_SLOT_BODY;
-    if (record.place != TTI_IN_SLOT) {
-        from = tti_ring(e, peer, e->rank) + record.place;
-        outside = record.place > e->layout.ring_bytes || record.here > e->layout.ring_bytes - record.place;
-    }
-    if (outside || record.kind < TTI_RECORD_FIRST || record.kind > TTI_RECORD_GRANTED) {
+    const unsigned char *from = piece_of(e, peer, slot, &record);
+    bool first = record.kind == TTI_RECORD_FIRST || record.kind == TTI_RECORD_OFFER;
+    if (!from || record.kind < TTI_RECORD_FIRST || record.kind > TTI_RECORD_WRITTEN) {
         return impossible(peer, p->read + 1, error);
     }
     *spent += TTI_VISIT_PIECE + record.here;
-    if (record.place != TTI_IN_SLOT) {
-        int which = record.place >= e->layout.ring_small;
-        uint64_t behind = record.place + record.here;
-        p->untold[which] += (behind + tti_ring_size(e, which) - p->behind[which]) % tti_ring_size(e, which);
-        p->behind[which] = behind;
-    }
-    return record.kind == TTI_RECORD_FIRST ? take_first(e, peer, &record, from, error)
-                                           : take_more(e, peer, &record, from, error);
+    note_piece(e, p, &record);
+    return first ? take_first(e, peer, &record, from, error) : take_more(e, peer, &record, from, error);
 }
 
 /* The rings of the peer; NULL as long as it has sent nothing. */
@@ -198,11 +254,70 @@ static bool has_much_to_tell(const struct tti_engine *e, const struct tti_peer *
            p->untold[1] >= tti_ring_size(e, 1) / TOLD_PER_RING;
 }
 
-bool tti_p2p_pull(struct tti_engine *e, int peer, bool drain, tutti_error *error, tutti_status *status)
+bool tti_p2p_recv_now(struct tti_engine *e, const tutti_op *op)
+{
+    const int peer = op->root;
+    struct tti_peer *p = &e->p2p->peers[peer];
+    struct tti_slot *slot = tti_slot(e, peer, e->rank, p->read + 1);
+    /* acquire: as in tti_p2p_pull */
+    if (e->p2p->recvs || p->messages || !p->opened ||
+        atomic_load_explicit(&slot->number, memory_order_acquire) != p->read + 1) {
+        return false;
+    }
+    const struct tti_record record = slot->record; /* read once */
+    const uint64_t count = record.bytes >> tti_dtype_shift(op->dtype);
+    const unsigned char *from = piece_of(e, peer, slot, &record);
+    if (!from || record.kind != TTI_RECORD_FIRST || record.here != record.bytes || record.ndim != 1 || record.tag < 0 ||
+        record.dtype != op->dtype || count > op->count || count << tti_dtype_shift(op->dtype) != record.bytes ||
+        (op->p2p_tag != TUTTI_ANY_TAG && op->p2p_tag != record.tag)) {
+        return false;
+    }
+    note_piece(e, p, &record);
+    tti_copy(op->dst, from, record.here);
+    e->p2p->moved += 2 * (uint64_t)record.here;
+    if (op->message) {
+        *op->message = (tutti_message){.size = (uint32_t)sizeof(tutti_message),
+                                       .dtype = op->dtype,
+                                       .source = peer,
+                                       .tag = record.tag,
+                                       .count = (int64_t)count,
+                                       .bytes = (int64_t)record.bytes};
+    }
+    p->read++;
+    if (has_much_to_tell(e, p)) {
+        tell(e, peer);
+    }
+    return true;
+}
+
+/* Fetches what has been offered and matched, as far as a visit goes. */
+static size_t fetch_some(struct tti_engine *e, int peer, tutti_error *error, tutti_status *status)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
     size_t spent = 0;
-    while (spent < TTI_VISIT && (drain || p->open_recvs > 0 || e->p2p->open_any > 0) && is_open(e, peer)) {
+    while (p->fetching && spent < TTI_VISIT) {
+        struct tti_incoming *m = p->fetching;
+        uint64_t before = m->arrived;
+        tutti_status fetched = fetch(e, peer, m, error);
+        if (fetched != TUTTI_OK) {
+            *status = fetched == TUTTI_BUSY ? *status : fetched;
+            break;
+        }
+        spent += TTI_VISIT_PIECE + (size_t)(m->arrived - before);
+        if (m->arrived == m->bytes) {
+            tti_p2p_acknowledge(e, peer, m->number);
+            tti_p2p_conclude(e, peer, m);
+        }
+    }
+    return spent;
+}
+
+bool tti_p2p_pull(struct tti_engine *e, int peer, bool drain, tutti_error *error, tutti_status *status)
+{
+    struct tti_peer *p = &e->p2p->peers[peer];
+    size_t spent = fetch_some(e, peer, error, status);
+    while (*status == TUTTI_OK && spent < TTI_VISIT && (drain || p->open_recvs > 0 || e->p2p->open_any > 0) &&
+           is_open(e, peer)) {
         struct tti_slot *slot = tti_slot(e, peer, e->rank, p->read + 1);
         /* acquire: pairs with the release of tti_publish in put() of the peer; the record and its bytes are there */
         uint64_t number = atomic_load_explicit(&slot->number, memory_order_acquire);
@@ -227,15 +342,25 @@ bool tti_p2p_pull(struct tti_engine *e, int peer, bool drain, tutti_error *error
 void tti_p2p_grant(struct tti_engine *e, int peer)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
-    struct tti_incoming *m = p->transfer ? NULL : p->messages;
-    while (m && (!m->request || m->bytes <= TTI_EAGER)) {
-        m = m->next;
+    struct tti_incoming *m = p->transfer && p->fetching ? NULL : p->messages;
+    struct tti_incoming *granted = NULL;
+    for (; m && !(p->fetching && (granted || p->transfer)); m = m->next) {
+        if (m->request && m->name != 0) {
+            p->fetching = p->fetching ? p->fetching : m;
+        } else if (m->request && m->bytes > TTI_EAGER && !p->transfer) {
+            granted = granted ? granted : m;
+        }
     }
-    if (!m) {
+    if (!granted) {
         return;
     }
+    m = granted;
     struct tti_pair_control *own = tti_pair(e, e->rank, peer);
     p->transfer = m;
+    uint64_t name = tti_p2p_name(e, m->request->op->dst, m->bytes);
+    m->reached = name != 0;
+    /* relaxed: the grant comes after, with release; the peer reads it while that message is the granted one */
+    atomic_store_explicit(&own->target, name, memory_order_relaxed);
     /* release: pairs with the acquire in find_granted of the peer */
     atomic_store_explicit(&own->granted, m->number, memory_order_release);
     /* the sender may be asleep: it waits for this very word to change */

@@ -25,6 +25,7 @@ void tti_p2p_post_send(struct tti_engine *e, struct tti_request *r)
         p->sends = r;
     }
     p->sends_tail = r;
+    p->open_sends++;
     if (!p->staging) {
         p->staging = r;
     }
@@ -41,6 +42,8 @@ void tti_p2p_forget_send(struct tti_engine *e, struct tti_request *r)
         p->streaming = NULL;
     }
     tti_p2p_unlink(&p->sends, &p->sends_tail, r);
+    p->open_sends--;
+    p->offers -= r->name != 0;
     tti_p2p_unmark(e, r->op->root);
 }
 
@@ -125,9 +128,14 @@ static bool put(struct tti_engine *e, int peer, struct tti_request *r, uint8_t k
 {
     struct tti_peer *p = &e->p2p->peers[peer];
     const tutti_op *op = r->op;
-    size_t shape = kind == TTI_RECORD_FIRST && op->ndim != 1 ? (size_t)op->ndim * sizeof(int64_t) : 0;
+    size_t shape = !r->posted && op->ndim != 1 ? (size_t)op->ndim * sizeof(int64_t) : 0;
+    const void *from = (const unsigned char *)op->src + r->moved;
     uint64_t left = limit - r->moved;
     size_t data = left < tti_chunk(e) ? (size_t)left : tti_chunk(e);
+    if (kind == TTI_RECORD_OFFER) {
+        from = &r->name;
+        data = sizeof(r->name);
+    }
     size_t here = shape + data;
     int which = here > tti_ring_size(e, 0) / SMALL_PART;
     uint64_t position = p->bytes[which].head;
@@ -154,13 +162,64 @@ static bool put(struct tti_engine *e, int peer, struct tti_request *r, uint8_t k
         to = tti_ring(e, e->rank, peer) + slot->record.place;
     }
     tti_copy(to, op->shape, shape);
-    tti_copy(to + shape, (const unsigned char *)op->src + r->moved, data);
-    r->moved += data;
+    tti_copy(to + shape, from, data);
+    if (kind != TTI_RECORD_OFFER) {
+        r->moved += data;
+        e->p2p->moved += 2 * data;
+    }
     p->bytes[which].head = behind;
     p->ends[(number - 1) % TTI_SLOTS] = end_of(which, behind);
     p->posted = number;
     /* it stores with release: pairs with the peer's acquire in tti_p2p_pull */
     tti_publish(e, e->layout.lanes, &slot->number, number);
+    return true;
+}
+
+bool tti_p2p_send_now(struct tti_engine *e, const tutti_op *op)
+{
+    const int peer = op->root;
+    struct tti_peer *p = &e->p2p->peers[peer];
+    const size_t bytes = op->count << tti_dtype_shift(op->dtype);
+    const bool outside = bytes > TTI_SLOT_BODY;
+    if (op->ndim != 1 || bytes > tti_ring_size(e, 0) / SMALL_PART || !p->ends || p->staging) {
+        return false;
+    }
+    const uint64_t position = outside ? position_for(e, p, 0, bytes) : p->bytes[0].head;
+    const uint64_t behind = outside ? position + bytes : position;
+    if (!fits(e, p, 0, behind) && !has_room(e, peer, 0, behind)) {
+        return false;
+    }
+    const uint64_t number = ++p->posted;
+    struct tti_slot *slot = tti_slot(e, e->rank, peer, number);
+    const uint32_t place = outside ? (uint32_t)(position % tti_ring_size(e, 0)) : TTI_IN_SLOT;
+    slot->record = (struct tti_record){.bytes = bytes,
+                                       .place = place,
+                                       .here = (uint32_t)bytes,
+                                       .tag = op->p2p_tag,
+                                       .dtype = (int16_t)op->dtype,
+                                       .ndim = 1,
+                                       .kind = TTI_RECORD_FIRST};
+    tti_copy(outside ? tti_ring(e, e->rank, peer) + place : slot->body, op->src, bytes);
+    p->bytes[0].head = behind;
+    p->ends[(number - 1) % TTI_SLOTS] = end_of(0, behind);
+    e->p2p->moved += 2 * bytes;
+    /* it stores with release: pairs with the peer's acquire in tti_p2p_pull and tti_p2p_recv_now */
+    tti_publish(e, e->layout.lanes, &slot->number, number);
+    return true;
+}
+
+/* The first record of the next message, if its tensor can be read where it lies. */
+static bool offer(struct tti_engine *e, int peer, struct tti_request *r)
+{
+    struct tti_peer *p = &e->p2p->peers[peer];
+    if (r->posted || p->offers == TTI_OFFERS || (r->name = tti_p2p_name(e, r->op->src, r->bytes)) == 0) {
+        return false;
+    }
+    if (!put(e, peer, r, TTI_RECORD_OFFER, 0)) {
+        r->name = 0;
+        return false;
+    }
+    p->offers++;
     return true;
 }
 
@@ -177,20 +236,38 @@ static bool stage_one(struct tti_engine *e, int peer)
         }
     }
     uint64_t eager = tti_eager(r->bytes);
-    if (!put(e, peer, r, r->posted ? TTI_RECORD_NEXT : TTI_RECORD_FIRST, eager)) {
+    bool offered = offer(e, peer, r);
+    if (!offered && !put(e, peer, r, r->posted ? TTI_RECORD_NEXT : TTI_RECORD_FIRST, eager)) {
         return false;
     }
     if (!r->posted) {
         r->posted = true;
         r->number = p->posted;
     }
-    if (r->moved == eager) {
+    if (offered || r->moved == eager) {
         p->staging = r->next;
-        if (r->moved == r->bytes) {
+        if (!offered && r->moved == r->bytes) {
             end(e, r, TUTTI_OK);
         }
     }
     return true;
+}
+
+/* Ends offered messages that the peer has fetched. */
+static void end_fetched(struct tti_engine *e, int peer)
+{
+    struct tti_peer *p = &e->p2p->peers[peer];
+    uint64_t number;
+    while (p->offers > 0 && (number = tti_p2p_fetched_now(e, peer)) != 0) {
+        p->fetched[p->fetches++ % TTI_OFFERS] = number;
+        struct tti_request *r = p->sends;
+        while (r && (r->name == 0 || r->number != number)) { /* a number that is not ours ends nothing */
+            r = r->next;
+        }
+        if (r) {
+            end(e, r, TUTTI_OK);
+        }
+    }
 }
 
 static uint64_t granted_now(const struct tti_engine *e, int peer)
@@ -202,7 +279,7 @@ static uint64_t granted_now(const struct tti_engine *e, int peer)
 /* A send whose eager part is out, or going out, may have been granted. */
 static bool awaits_grant(const struct tti_peer *p)
 {
-    return p->sends && p->sends != p->staging && !p->streaming;
+    return p->open_sends > p->offers && p->sends != p->staging && !p->streaming;
 }
 
 /* True if there is something to be streamed. */
@@ -213,7 +290,7 @@ static bool find_granted(struct tti_engine *e, int peer)
     if (granted != p->grant_seen) {
         p->grant_seen = granted;
         for (struct tti_request *r = p->sends; r && r->posted; r = r->next) {
-            if (r->number == granted) {
+            if (r->number == granted && r->name == 0) {
                 p->streaming = r; /* a number that is not ours moves nothing */
             }
         }
@@ -224,14 +301,20 @@ static bool find_granted(struct tti_engine *e, int peer)
 bool tti_p2p_can_push(const struct tti_engine *e, int peer)
 {
     const struct tti_peer *p = &e->p2p->peers[peer];
-    return (awaits_grant(p) && granted_now(e, peer) != p->grant_seen) ||
+    return (p->offers > 0 && tti_p2p_fetched_now(e, peer) != 0) ||
+           (awaits_grant(p) && granted_now(e, peer) != p->grant_seen) ||
            ((p->staging || p->streaming) && taken_now(e, peer) != p->taken);
 }
 
 static bool stream_one(struct tti_engine *e, int peer)
 {
     struct tti_request *r = e->p2p->peers[peer].streaming;
-    if (!put(e, peer, r, TTI_RECORD_GRANTED, r->bytes)) {
+    if (r->moved < r->bytes && tti_p2p_write(e, peer, r)) {
+        r->reaching = true;
+        return true;
+    }
+    uint8_t kind = r->moved == r->bytes ? TTI_RECORD_WRITTEN : TTI_RECORD_GRANTED;
+    if ((kind == TTI_RECORD_GRANTED && r->reaching) || !put(e, peer, r, kind, r->bytes)) {
         return false;
     }
     if (r->moved == r->bytes) {
@@ -243,9 +326,9 @@ static bool stream_one(struct tti_engine *e, int peer)
 bool tti_p2p_push(struct tti_engine *e, int peer)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
-    const uint64_t *head = &p->bytes[1].head; /* small pieces count by their number */
-    uint64_t first = *head;
-    for (size_t pieces = 0; pieces * TTI_VISIT_PIECE + (*head - first) < TTI_VISIT; pieces++) {
+    end_fetched(e, peer);
+    const uint64_t first = e->p2p->moved; /* small pieces count by their number */
+    for (size_t pieces = 0; pieces * TTI_VISIT_PIECE + (e->p2p->moved - first) / 2 < TTI_VISIT; pieces++) {
         if (!(p->staging && stage_one(e, peer)) && !(find_granted(e, peer) && stream_one(e, peer))) {
             return false;
         }

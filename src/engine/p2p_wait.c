@@ -82,17 +82,37 @@ tutti_status tti_p2p_give_up(struct tti_engine *e, tutti_error *error)
     return tti_fault_raise(e, NULL, suspects, error);
 }
 
+bool tti_p2p_await_record(const struct tti_engine *e, int peer, uint64_t number)
+{
+    const _Atomic uint64_t *word = &tti_slot(e, peer, e->rank, number)->number;
+    for (unsigned i = 0; i < EAGER_POLLS + e->spin_polls / 2; i++) {
+        /* acquire: pairs with the release of tti_publish in the peer's sending */
+        if (atomic_load_explicit(word, memory_order_acquire) == number) {
+            return true;
+        }
+        if (i >= EAGER_POLLS) {
+            tti_pause();
+        }
+    }
+    return false;
+}
+
 /* Adds the words by which the peer can make requests here move. With the lock held: they are those of the next step. */
 static void watch_peer(struct tti_vigil *v, int peer)
 {
     struct tti_engine *e = v->e;
     const struct tti_peer *p = &e->p2p->peers[peer];
     struct tti_pair_control *theirs = tti_pair(e, peer, e->rank);
-    struct tti_awaited on[2];
-    uint64_t seen[2];
+    struct tti_awaited on[3];
+    uint64_t seen[3];
     int count = 0;
     bool receiving = p->open_recvs > 0 || e->p2p->open_any > 0;
-    if (p->sends || (receiving && !p->opened)) {
+    if (p->offers > 0) {
+        _Atomic uint64_t *word = tti_p2p_fetched_word(e, peer);
+        seen[count] = p->fetched[p->fetches % TTI_OFFERS];
+        on[count++] = (struct tti_awaited){.word = word, .publisher = peer};
+    }
+    if (p->open_sends > p->offers || (receiving && !p->opened)) {
         /* acquire, before what it tells of: that changes no more without the word changing again */
         seen[count] = atomic_load_explicit(&theirs->activity, memory_order_acquire);
         on[count++] = (struct tti_awaited){.word = &theirs->activity, .publisher = peer};

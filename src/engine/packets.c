@@ -76,7 +76,8 @@ tutti_status tti_packets_await(struct tti_lane *lane, int peer)
     struct tti_arrival *line = tti_arrival_of(lane, peer, lane->call);
     const size_t first = packet_at(range.from);
     const size_t end = packet_at(range.end + TTI_PACKET_DATA - 1);
-    for (unsigned i = 0; first < end && i < lane->spin_polls && !is_there(&packets[end - 1], lane->call); i++) {
+    for (unsigned i = 0; first < end && i < tti_spin_polls(lane, peer) && !is_there(&packets[end - 1], lane->call);
+         i++) {
         tti_pause();
     }
     /* The arrival is stored after the packets: when it is there, they are, unless the peer has called something else. */

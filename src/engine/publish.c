@@ -20,11 +20,6 @@
 #include "base/ticks.h"
 #include "engine/internal.h"
 
-_Atomic uint32_t *tti_alarm(const struct tti_engine *e)
-{
-    return (_Atomic uint32_t *)e->bell;
-}
-
 _Atomic uint64_t *tti_sleepers(const struct tti_engine *e, int publisher, int channel)
 {
     size_t line = 1 + (size_t)publisher * (size_t)(e->layout.lanes + 1) + (size_t)channel;
@@ -67,13 +62,11 @@ void tti_wake_own(const struct tti_engine *e, _Atomic uint32_t *word)
     futex_wake_all(e, word);
 }
 
-/* After the word has been stored. */
-static inline void wake_sleepers(const struct tti_engine *e, int channel, _Atomic uint64_t *word)
+void tti_wake_sleepers(const struct tti_engine *e, const _Atomic uint64_t *sleepers, _Atomic uint64_t *word)
 {
-    const _Atomic uint64_t *mask = tti_sleepers(e, e->rank, channel);
     for (int i = 0; i * 64 < e->size; i++) {
-        /* seq_cst: pairs with the fetch_or in tti_sleep, through the exchange or the sleeper's barrier */
-        if (__builtin_expect(atomic_load_explicit(&mask[i], memory_order_seq_cst) != 0, 0)) {
+        /* seq_cst: as in tti_publish_for */
+        if (atomic_load_explicit(&sleepers[i], memory_order_seq_cst) != 0) {
             futex_wake_all(e, word);
             return;
         }
@@ -82,15 +75,7 @@ static inline void wake_sleepers(const struct tti_engine *e, int channel, _Atomi
 
 void tti_publish(const struct tti_engine *e, int channel, _Atomic uint64_t *word, uint64_t value)
 {
-    if (__builtin_expect(e->barriers, 1)) {
-        /* release: pairs with the waiters' acquire loads */
-        atomic_store_explicit(word, value, memory_order_release);
-        atomic_signal_fence(memory_order_seq_cst); /* the compiler keeps the order; the CPU is the sleeper's business */
-    } else {
-        /* seq_cst, and thereby release: pairs with the waiters' acquire loads, and with the fetch_or in tti_sleep */
-        atomic_exchange_explicit(word, value, memory_order_seq_cst);
-    }
-    wake_sleepers(e, channel, word);
+    tti_publish_for(e, tti_sleepers(e, e->rank, channel), word, value);
 }
 
 #define SAMPLE_FROM   16384 /* bytes of a span: smaller calls would feel what sampling costs, and gain nothing */
@@ -106,17 +91,16 @@ static void sample(struct tti_lane *lane, double ticks)
     lane->publish_ticks = before == 0 ? ticks : before + SAMPLE_WEIGHT * ((ticks < most ? ticks : most) - before);
 }
 
-void tti_lane_publish(struct tti_lane *lane, _Atomic uint64_t *word, uint64_t value)
+void tti_lane_publish_large(struct tti_lane *lane, _Atomic uint64_t *word, uint64_t value)
 {
-    if (lane->class != TTI_CLASS_LARGE || lane->spare.ring == 0 || lane->stage.stride < SAMPLE_FROM ||
-        lane->publications++ % SAMPLE_EVERY != 0) {
-        tti_publish(lane->engine, lane->index, word, value);
+    if (lane->spare.ring == 0 || lane->stage.stride < SAMPLE_FROM || lane->publications++ % SAMPLE_EVERY != 0) {
+        tti_publish_for(lane->engine, lane->sleepers, word, value);
         return;
     }
     const uint64_t before = tti_ticks_after_stores();
-    atomic_exchange_explicit(word, value, memory_order_seq_cst); /* as in tti_publish */
+    atomic_exchange_explicit(word, value, memory_order_seq_cst); /* as in tti_publish_for */
     sample(lane, (double)(tti_ticks() - before));
-    wake_sleepers(lane->engine, lane->index, word);
+    tti_wake_sleepers(lane->engine, lane->sleepers, word);
 }
 
 void tti_ring_alarm(const struct tti_engine *e)

@@ -41,6 +41,7 @@ static bool writer_waits(const struct tti_lane *lane, const struct tti_stream *s
 static tutti_status write_spans(struct tti_lane *lane, const struct tti_stream *s, int reader)
 {
     tutti_status status = TUTTI_OK;
+    lane->way = tti_way_of_steps(s->steps);
     for (size_t k = 0; k < s->steps; k++) {
         unsigned char *span;
         if (k == tti_stage_room(lane)) { /* from here on this call waits for readers: are they in the same one? */
@@ -73,6 +74,7 @@ static tutti_status write_nothing(struct tti_lane *lane, const struct tti_stream
         }
         return tti_all_expose(lane) ? tti_run_direct(lane, s->op) : write_spans(lane, s, reader);
     }
+    lane->way = TTI_WAY_ZERO_COPY;
     if (reader >= 0) {
         status = tti_await_one(lane, reader);
         return status == TUTTI_OK ? tti_wait_phase(lane, reader, TTI_PHASE_FINAL) : status;
@@ -107,7 +109,8 @@ tutti_status tti_stream_read_root(struct tti_lane *lane, const struct tti_stream
         (status = tti_attributes_one(lane, root)) != TUTTI_OK) {
         return status;
     }
-    if (tti_exposes(lane, root)) {
+    lane->way = tti_exposes(lane, root) ? TTI_WAY_ZERO_COPY : tti_way_of_steps(s->steps);
+    if (lane->way == TTI_WAY_ZERO_COPY) {
         return s->pull(lane, s, root);
     }
     for (size_t k = 0; k < s->steps; k++) {
@@ -143,6 +146,17 @@ static tutti_status read_step(struct tti_lane *lane, const struct tti_stream *s,
     return TUTTI_OK;
 }
 
+/* The root copies nothing twice if it can pull from every leaf. */
+static enum tti_way way_of_root(const struct tti_lane *lane, const struct tti_stream *s)
+{
+    for (int r = 0; r < lane->engine->size; r++) {
+        if (r != lane->engine->rank && (!s->pull || !tti_exposes(lane, r))) {
+            return tti_way_of_steps(s->steps);
+        }
+    }
+    return TTI_WAY_ZERO_COPY;
+}
+
 tutti_status tti_stream_read_leaves(struct tti_lane *lane, const struct tti_stream *s)
 {
     struct tti_engine *e = lane->engine;
@@ -156,6 +170,7 @@ tutti_status tti_stream_read_leaves(struct tti_lane *lane, const struct tti_stre
     if (!s->pull && tti_all_expose(lane)) {
         return tti_run_direct(lane, s->op);
     }
+    lane->way = way_of_root(lane, s);
     for (size_t k = 0; k < s->steps && status == TUTTI_OK; k++) {
         if ((status = read_step(lane, s, k)) == TUTTI_OK) {
             report(lane, s, k);

@@ -5,15 +5,24 @@
 
 #include <stdint.h>
 
+#include "engine/profile.h"
+
 struct tti_tuning {
     uint64_t stage;     /* bytes of a lane's stage                                                    */
     uint64_t far;       /* and of its second ring, for readers far away; 0 = none                     */
     uint64_t window;    /* of a call's data, at most so many are staged in one step; a stage holds 8   */
     uint64_t packets;   /* up to so many bytes travel with the arrival; 0 = what fits its line         */
     uint64_t one_shot;  /* all_reduce: up to so many bytes everybody folds everything                  */
-    uint64_t stream;    /* outputs go past the caches if those of all ranks are at least so many bytes */
     uint64_t zero_copy; /* from so many bytes on tensors in the heap are not staged                    */
+    /* outputs go past the caches if those of all ranks are at least so many bytes: */
+    uint64_t stream_direct; /* copied from tensor to tensor                                            */
+    uint64_t stream;        /* folded, or taken out of a stage                                         */
+    uint64_t yield_ns;      /* what waiting costs: those of the profile                                */
+    uint64_t switch_ns;
+    uint64_t wake_ns;
 };
+
+#define TTI_STREAM_NEVER (UINT64_C(1) << 62)
 
 /* What a user wants; 0 = no wish, except packets, one_shot, stream and zero_copy: -1. */
 struct tti_tuning_wishes {
@@ -25,7 +34,11 @@ struct tti_tuning_wishes {
     int64_t zero_copy;
 };
 
-/* The numbers for a group of `size` ranks on this machine. */
+/* The numbers for a group of `size` ranks that run on `cpus` CPUs of the profile's machine. */
+void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const struct tti_tuning_wishes *wishes,
+                    struct tti_tuning *tuning);
+
+/* The same on the built-in machine, with a CPU for each rank. */
 void tti_tuning_make(int size, const struct tti_tuning_wishes *wishes, struct tti_tuning *tuning);
 
 #endif

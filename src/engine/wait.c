@@ -3,9 +3,12 @@
  * Waiting.
  *
  * A waiter spins for a while, then yields, then sleeps, all on words that live in the publisher's segment (read-only
- * mappings accept FUTEX_WAIT). How long depends on ranks per CPU: with a CPU per rank a spin of tens of microseconds is
- * cheaper than any wake-up; with fewer CPUs the peer may need this very CPU, so the waiter soon yields, which costs
- * 0.4 us against 20 us for a wake-up across CPUs. After a few milliseconds everybody sleeps: idle ranks burn no CPU.
+ * mappings accept FUTEX_WAIT). How long, policy.c says. After a few milliseconds everybody sleeps: idle ranks burn no CPU.
+ *
+ * Spinning is in vain if the publisher needs this very CPU, which no count of CPUs can tell: the scheduler may put two
+ * ranks on one CPU while another is busy with something else, or leave them there for a while. So each lane learns for
+ * each publisher: when spinning did not help but one of the next few yields did, the next spin is half as long; when it
+ * did, twice as long. From time to time the full spin is tried, since a short one may fail for another reason.
  *
  * The sleeping protocol (publish.c has the other side, and says why it works):
  *   waiter     fetch_or its bit into the publisher's mask; barrier on all CPUs; re-read word and alarm; futex_waitv on both,
@@ -20,20 +23,19 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/ticks.h"
 #include "engine/internal.h"
 
 #ifndef SYS_futex_waitv
 #define SYS_futex_waitv 449
 #endif
 
-#define SLEEP_BLIND_NS      500000 /* the same without futex_waitv, for the alarm    */
-#define WAITV_MAX           128    /* FUTEX_WAITV_MAX of the kernel                             */
-#define POLLS_PER_LOOK      64     /* polls of the word for one look at the alarm               */
-#define BACKGROUND_SPIN_NS  500
-#define BACKGROUND_YIELD_NS 20000
-
-#define YIELDS_PER_LOOK 8 /* yields for one look at the clock                          */
+#define SLEEP_BLIND_NS  500000 /* the same without futex_waitv, for the alarm    */
+#define WAITV_MAX       128    /* FUTEX_WAITV_MAX of the kernel                             */
+#define POLLS_PER_LOOK  64     /* polls of the word for one look at the alarm               */
+#define YIELDS_PER_LOOK 8      /* yields for one look at the clock                          */
+#define QUICK_YIELDS    4      /* these many can let the publisher run on this CPU */
+#define HALVINGS_MOST   8
+#define TRIAL_EVERY     64 /* slow waits for one with the full spin */
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a futex sits on the low half of a 64-bit word");
 
@@ -170,9 +172,13 @@ tutti_status tti_lane_wait_slow(struct tti_lane *lane, _Atomic uint64_t *word, u
 {
     struct tti_engine *e = lane->engine;
     tutti_status status;
-    for (unsigned i = 1; i <= lane->spin_polls; i++) {
+    uint8_t *halvings = &lane->halvings[publisher];
+    const bool trial = ++lane->slow_waits % TRIAL_EVERY == 0;
+    const unsigned polls = trial ? lane->spin_polls : tti_spin_polls(lane, publisher);
+    for (unsigned i = 1; i <= polls; i++) {
         tti_pause();
         if (atomic_load_explicit(word, memory_order_acquire) >= target) {
+            *halvings = trial || *halvings == 0 ? 0 : (uint8_t)(*halvings - 1);
             return TUTTI_OK;
         }
         if (i % POLLS_PER_LOOK == 0 && (status = look_around(lane, word, target, publisher)) != TUTTI_OK) {
@@ -188,6 +194,9 @@ tutti_status tti_lane_wait_slow(struct tti_lane *lane, _Atomic uint64_t *word, u
     for (unsigned i = 1;; i++) {
         uint64_t seen = atomic_load_explicit(word, memory_order_acquire);
         if (seen >= target) {
+            if (i > 1 && i <= 1 + QUICK_YIELDS && *halvings < HALVINGS_MOST) {
+                ++*halvings;
+            }
             return TUTTI_OK;
         }
         if (now < yield_until) {
@@ -210,61 +219,4 @@ tutti_status tti_lane_wait_slow(struct tti_lane *lane, _Atomic uint64_t *word, u
             return tti_fault_timeout(lane, publisher);
         }
     }
-}
-
-/* Nanoseconds of one pause: it ranges from 5 to 60 between CPUs, so it is measured. Ticks are measured on the way. */
-static double pause_ns(struct tti_engine *e)
-{
-    int64_t best = INT64_MAX;
-    const int64_t begun_ns = tti_now_ns();
-    const uint64_t begun = tti_ticks();
-    for (int round = 0; round < 4; round++) {
-        int64_t start = tti_now_ns();
-        for (int i = 0; i < 256; i++) {
-            tti_pause();
-        }
-        int64_t took = tti_now_ns() - start;
-        best = took < best ? took : best;
-    }
-    const int64_t all = tti_now_ns() - begun_ns;
-    e->ticks_per_ns = all > 0 ? (double)(tti_ticks() - begun) / (double)all : 1;
-    return best > 0 ? (double)best / 256 : 1;
-}
-
-void tti_wait_policy(struct tti_engine *e, int64_t spin_ns, int64_t yield_ns)
-{
-    uint64_t cpus[16] = {0};
-    unsigned limit = 0;
-    for (int r = 0; r < e->size; r++) {
-        const struct tti_segment_header *h = tti_header(e, r);
-        for (int i = 0; i < 16; i++) {
-            cpus[i] |= h->cpus[i];
-        }
-        limit = h->cpu_limit > limit ? h->cpu_limit : limit;
-    }
-    unsigned count = 0;
-    for (int i = 0; i < 16; i++) {
-        count += (unsigned)__builtin_popcountll(cpus[i]);
-    }
-    count = limit != 0 && limit < count ? limit : count;
-    e->ranks_per_cpu = (double)e->size / (count > 0 ? count : 1);
-    if (spin_ns < 0) {
-        spin_ns = e->ranks_per_cpu <= 1 ? 40000 : 500;
-    }
-    if (yield_ns < 0) {
-        yield_ns = e->ranks_per_cpu <= 1 ? 20000 : 1000000;
-    }
-    double pause = pause_ns(e);
-    double polls = (double)spin_ns / pause;
-    e->spin_polls = polls > 1e9 ? 1000000000u : (unsigned)polls;
-    e->background_polls = e->ranks_per_cpu <= 0.5 ? e->spin_polls : (unsigned)(BACKGROUND_SPIN_NS / pause);
-    e->yield_ns = yield_ns;
-}
-
-void tti_wait_begin(struct tti_lane *lane)
-{
-    const struct tti_engine *e = lane->engine;
-    bool background = lane->op->background != 0;
-    lane->spin_polls = background ? e->background_polls : e->spin_polls;
-    lane->yield_ns = background && e->yield_ns > BACKGROUND_YIELD_NS ? BACKGROUND_YIELD_NS : e->yield_ns;
 }

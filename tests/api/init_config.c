@@ -122,6 +122,19 @@ static void settings(void)
         {"engine.window=1KB", "engine.window"},
         {"engine.window=9223372036854775807G", "engine.window"},
         {"engine.window=8G", "engine.window"},
+        {"engine.window=0", "it must be auto or a number from 16384 to 67108864, K, M and G allowed"},
+        {"engine.stage=0", "engine.stage is \"0\"; it must be auto or a number"},
+        {"engine.stage=aut", "engine.stage"},
+        {"engine.stage=Auto", "engine.stage"},
+        {"engine.one_shot=-1", "engine.one_shot is \"-1\"; it must be auto or a number from 0"},
+        {"engine.one_shot=65M", "engine.one_shot"},
+        {"engine.one_shot=auto|auto", "engine.one_shot"},
+        {"engine.packets=2K", "engine.packets"},
+        {"engine.packets=", "engine.packets"},
+        {"engine.stream_bytes=1T", "engine.stream_bytes"},
+        {"engine.zero_copy_bytes=-4K", "engine.zero_copy_bytes"},
+        {"engine.heap_capacity=auto", "engine.heap_capacity is \"auto\"; it must be a number"},
+        {"lanes=auto", "lanes is \"auto\"; it must be a number from 1"},
         {"engine.zero_copy=maybe", "engine.zero_copy"},
         {"engine.zero_copy=2", "engine.zero_copy"},
         {"engine.zero_copy=", "engine.zero_copy"},
@@ -141,6 +154,13 @@ static void settings(void)
         }
     }
     const char *const fine[] = {"lanes=3", "timeout_ms=-1", "engine.window=64k", "engine.zero_copy=OFF", NULL};
+    const char *const sizes[] = {"engine.one_shot=64K",        "engine.packets=1k",  "engine.stream_bytes=1G",
+                                 "engine.zero_copy_bytes=64k", "engine.stage=256K",  "engine.window=16K",
+                                 "engine.one_shot=0",          "engine.packets=0",   "engine.stream_bytes=0",
+                                 "engine.zero_copy_bytes=0",   "engine.stage=512K", NULL};
+    const char *const automatic[] = {
+        "engine.one_shot=64K",      "engine.one_shot=auto", "engine.packets=auto",         "engine.stage=auto",
+        "engine.stream_bytes=auto", "engine.window=auto",   "engine.zero_copy_bytes=auto", NULL};
     const char *const none[] = {NULL};
     tutti_group *g = NULL;
     EXPECT_OK(tutti_init(TUTTI_CONFIG(.world_size = 1, .settings = fine), &g, NULL));
@@ -148,6 +168,8 @@ static void settings(void)
     EXPECT_USABLE(g);
     EXPECT_OK(tutti_group_destroy(g, NULL));
     GOOD(TUTTI_CONFIG(.world_size = 1, .settings = none));
+    GOOD(TUTTI_CONFIG(.world_size = 1, .settings = sizes));
+    GOOD(TUTTI_CONFIG(.world_size = 1, .settings = automatic));
 }
 
 /* One variable at a time: the message names it, and what the program asks for itself counts more. */
@@ -164,6 +186,8 @@ static void variables(void)
         {"TUTTI_TIMEOUT_MS", "1s"},
         {"TUTTI_ENGINE_WINDOW", "1"},
         {"TUTTI_ENGINE_WINDOW", "1Q"},
+        {"TUTTI_ENGINE_ONE_SHOT", "-1"},
+        {"TUTTI_ENGINE_STAGE", "0"},
         {"TUTTI_ENGINE_SPIN_US", "x"},
         {"TUTTI_ENGINE_ZERO_COPY", "si"},
         {"TUTTI_DEVICE", "fpga"},

@@ -66,6 +66,11 @@ static void accessors(tutti_group *world, int32_t rank)
     EXPECT(tutti_group_lanes(world) == 1);
     const char *backend = tutti_group_backend(world);
     EXPECT(backend && strcmp(backend, "local") == 0);
+    EXPECT(tutti_group_algorithm(world, 0) == NULL); /* nothing has run */
+    EXPECT(tutti_barrier(world, NULL) == TUTTI_OK);
+    EXPECT(tutti_group_algorithm(world, -1) == NULL && tutti_group_algorithm(world, 1) == NULL);
+    const char *algorithm = tutti_group_algorithm(world, 0);
+    EXPECT(algorithm && strcmp(algorithm, "inline") == 0);
     EXPECT(tutti_group_device(world).device_type == kDLCPU);
     EXPECT(tutti_group_capabilities(world) & TUTTI_CAP_RANK_ORDER);
     EXPECT(tutti_group_describe(world, text, sizeof(text), &needed, &error) == TUTTI_OK);
@@ -93,6 +98,7 @@ static tutti_status three_ranks(tutti_group *world, void *user)
     EXPECT(tutti_group_size(world) == -1);
     EXPECT(tutti_group_lanes(world) == -1);
     EXPECT(tutti_group_backend(world) == NULL);
+    EXPECT(tutti_group_algorithm(world, 0) == NULL);
     EXPECT(tutti_barrier(world, NULL) == TUTTI_BAD_STATE);
     return TUTTI_OK;
 }
@@ -117,6 +123,7 @@ static void group_logic_alone(void)
     DLTensor tensor = ledger_tensor(values, &three, TUTTI_I32);
     EXPECT(tutti_all_reduce(group, &tensor, &tensor, TUTTI_MAX, NULL) == TUTTI_OK);
     EXPECT(tutti_broadcast(group, &tensor, 6, NULL) == TUTTI_OK);
+    EXPECT(tutti_group_algorithm(group, 0) == NULL); /* this backend does not tell */
     tutti_null_record record = {.size = sizeof(record)};
     EXPECT(tutti_null_recorded(group, 0, &record, &error) == TUTTI_OK);
     EXPECT(record.operation == TUTTI_OP_ALL_REDUCE && record.reduce_op == TUTTI_MAX && record.dtype == TUTTI_I32);

@@ -12,6 +12,8 @@
 #define ROOM (MOST + 65536)
 #define PAGE ((size_t)4096)
 
+static const char *const from_4k[] = {"engine.zero_copy_bytes=4096", NULL}; /* wherever the machine would begin */
+
 /* Where a rank's two tensors lie. */
 enum place { HEAP, REGISTERED, RAGGED, PRIVATE, PLACES };
 
@@ -122,8 +124,22 @@ static const tutti_operation kinds[] = {TUTTI_OP_ALL_REDUCE, TUTTI_OP_REDUCE,   
                                         TUTTI_OP_ALL_TO_ALL, TUTTI_OP_REDUCE_SCATTER};
 #define KINDS (int)(sizeof(kinds) / sizeof(kinds[0]))
 
+/* Whether a call whose tensors all lie in shared memory had to go without staging, and did. */
+static void check_way(tutti_group *g, const struct reference_call *c, bool plain)
+{
+    const size_t bytes = c->count * c->rows * tutti_dtype_size(c->dtype) * (plain ? 1 : (size_t)c->size);
+    const bool hidden = c->kind == TUTTI_OP_SCATTER && c->rows > 1; /* leaves could not find their parts */
+    const char *algorithm = tutti_group_algorithm(g, 0);
+    bool shared = algorithm && strcmp(algorithm, "zero_copy") == 0;
+    if (shared != (bytes >= 4096 && !hidden)) {
+        fprintf(stderr, "rank %d of %d: %s of %zu bytes, %zu rows, root %d ran %s\n", tutti_group_rank(g), c->size,
+                tutti_operation_name(c->kind), bytes, c->rows, c->root, algorithm ? algorithm : "untold");
+        failures++;
+    }
+}
+
 /* Each kind with each pattern once; dtype, root and form take turns. */
-static void all_patterns(tutti_group *g, struct memory *m, size_t bytes, int turn)
+static void all_patterns(tutti_group *g, struct memory *m, size_t bytes, int turn, bool from_threshold)
 {
     int32_t rank = tutti_group_rank(g);
     int32_t size = tutti_group_size(g);
@@ -144,6 +160,9 @@ static void all_patterns(tutti_group *g, struct memory *m, size_t bytes, int tur
                 c.in_place = in_place;
                 run_call(g, &c, m->blocks[place_of(pattern, rank, size, 0)][0],
                          m->blocks[place_of(pattern, rank, size, 1)][1]);
+                if (pattern < 2 && from_threshold && !c.uneven) {
+                    check_way(g, &c, plain);
+                }
             }
         }
     }
@@ -158,12 +177,12 @@ static void world_and_sub_groups(tutti_group *world, size_t sizes_used)
     tutti_group *half = NULL;
     memory_open(world, &m);
     for (size_t i = 0; i < sizes_used && i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        all_patterns(world, &m, sizes[i], (int)i * 1000);
+        all_patterns(world, &m, sizes[i], (int)i * 1000, true);
     }
     EXPECT_OK(tutti_group_split(world, rank % 2, -rank, NULL, &half, &err)); /* the other way round */
     if (tutti_group_size(half) > 1) {
         for (size_t i = 0; i < sizeof(few) / sizeof(few[0]); i++) {
-            all_patterns(half, &m, few[i], (int)i * 1000 + 7);
+            all_patterns(half, &m, few[i], (int)i * 1000 + 7, true);
         }
     }
     EXPECT_OK(tutti_group_destroy(half, &err));
@@ -183,7 +202,7 @@ static void from_the_first_byte(void)
     }
     memory_open(g, &m);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        all_patterns(g, &m, sizes[i], (int)i * 1000 + 3);
+        all_patterns(g, &m, sizes[i], (int)i * 1000 + 3, false);
     }
     memory_close(g, &m);
     EXPECT_OK(tutti_group_destroy(g, &err));
@@ -272,7 +291,7 @@ static void one_gives_up(tutti_group *world, bool registered, tutti_operation ki
 int main(void)
 {
     tutti_group *world = NULL;
-    EXPECT_OK(tutti_init(TUTTI_CONFIG(.timeout_ms = 60000, .backend = "shm"), &world, &err));
+    EXPECT_OK(tutti_init(TUTTI_CONFIG(.timeout_ms = 60000, .backend = "shm", .settings = from_4k), &world, &err));
     if (failures == 0) {
         world_and_sub_groups(world, 5);
         from_the_first_byte();

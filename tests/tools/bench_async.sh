@@ -8,7 +8,7 @@ unset LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT TUTTI_LOCAL_RANK TUTTI
 
 number='[0-9]+\.[0-9]{2}'
 time=" +$number +$number +$number +0"
-rest=" +$number +$number +$number +-?$number +$number"
+rest=" +$number +$number +$number +-?$number +$number +(-|[a-z_]+)"
 
 # ---- the asynchronous form beside the synchronous one ----
 
@@ -39,7 +39,7 @@ END
 for backend in shm local; do
     run_tutti bench --async --backend "$backend" -n 3 -b 8 -e 64K -f 90 -i 2 --root 1 -J "$work/$backend.json"
     check_status 0 "$backend"
-    columns='size +count +type +redop +root +place +time +algbw +busbw +#wrong +submit +p99 +sync +diff +ratio'
+    columns='size +count +type +redop +root +place +time +algbw +busbw +#wrong +submit +p99 +sync +diff +ratio +algo'
     check_count out "^# +$columns\$" 10 "$backend: columns"
     check_line out '^# all_reduce, asynchronous$' "$backend: title"
     check_count out '^# submit: how long the start alone takes' 1 "$backend: what submit means"

@@ -34,12 +34,12 @@ check_equal "$(head -6 "$work/state/order" | tr '\n' ' ')" "openmpi openmpi/t op
 check_equal "$(sed -n 7,12p "$work/state/order")" "$(head -6 "$work/state/order")" "the second repetition"
 check_equal "$(wc -l <"$work/state/order")" 18 "jobs"
 check_count out '^# (all_reduce|all_gather|barrier)$' 3 "a table for each collective"
-check_line out '^ +8 +out +private +near +1\.03 +1\.71 +0\.60 ' "times and ratios"
-check_line out '^ +512 +out +private +near +1\.54 .* +1\.23 +1\.25! .* openmpi/t: 1\.25 \[1\.19, 1\.31\] !$' "a lost cell"
-check_line out '^# all_gather +private .*; 1 of 3 cells lost$' "cells of a collective"
+check_line out '^ +8 +out +private +near +two_shot +1\.03 +1\.71 +0\.60 ' "times and ratios"
+check_line out '^ +512 +out +private +near +two_shot +1\.54 .* +1\.23 +1\.25! .* openmpi/t: 1\.25 \[1\.19, 1\.31\] !$' "a lost cell"
+check_line out '^# all_gather +private .*; 2 of 6 cells lost$' "cells of a collective"
 check_line out '^# gloo/bcube +missing: ' "missing contenders are named in the table"
-check_line out '^# Cells: 19, lost: 2, geometric mean of the ratios to the best peer: 0\.[0-9]{3}$' "the last line"
-check_line all.md '^\| 512 \| out \| private \| near \| 1\.54 \| .*\| \*\*1\.25\*\* \| 1\.19 to 1\.31 \| openmpi/t \|$' \
+check_line out '^# Cells: 38, lost: 4, geometric mean of the ratios to the best peer: 0\.[0-9]{3}$' "the last line"
+check_line all.md '^\| 512 \| out \| private \| near \| two\\_shot \| 1\.54 \| .*\| \*\*1\.25\*\* \| 1\.19 to 1\.31 \| openmpi/t \|$' \
     "Markdown: a lost cell"
 check_line all.md '^\| openmpi \| fake \\<1\.0\\> & more \| 0\.' "Markdown: versions"
 check_line all.md '^!\[Latency against size\]\(all\.svg\)$' "Markdown: the plot"
@@ -65,13 +65,17 @@ factors = {"openmpi": 1.6, "openmpi/t": 1.25, "openmpi/tm": 1.3, "mpich": 2.0, "
 near = lambda a, b: abs(a - b) <= 1e-9 * max(abs(a), abs(b))
 logs, lost, cells = [], 0, 0
 def key(r):
-    return r["collective"], r["size"], r["inplace"], r["placement"]
+    return r["collective"], r["size"], r["inplace"], r["placement"], r["hop"]
 rows = {(r["contender"], *key(r)): r for r in data["results"]}
 assert len(rows) == len(data["results"])
 for cell in data["comparison"]:
     collective, size = cell["collective"], cell["size"]
-    assert cell["hop"] == "near" and cell["ranks"] == 2, cell
-    assert near(cell["tutti_us"], (1 + size / 1000) * statistics.median([1.01, 1.03])), cell
+    jobs, slower = ((1, 3), 1) if cell["hop"] == "near" else ((2,), 100)  # the second one saw CPUs far from each other
+    own = [(1 + size / 1000) * (slower if slower > 1 else 1 + 0.01 * job) for job in jobs]
+    assert cell["hop"] in ("near", "far") and cell["counted"] and cell["ranks"] == 2 and cell["algorithm"] == "two_shot", cell
+    assert rows["tutti", *key(cell)]["algorithm"] == "two_shot", cell
+    assert near(cell["bound_us"], cell["tutti_us"] / 2), cell
+    assert near(cell["tutti_us"], statistics.median(own)), cell
     best = None
     for name, factor in factors.items():
         if name.startswith("mpich") and collective == "all_gather":
@@ -79,14 +83,14 @@ for cell in data["comparison"]:
             continue
         of = lambda job: 0.8 if collective == "all_gather" and size == 512 and name == "openmpi/t" else \
             factor * (1 + 0.02 * job)
-        ratios = [1 / of(1), 1 / of(3)]
+        ratios = [1 / of(job) for job in jobs]
         expected = statistics.median(ratios), min(ratios) * 0.95, max(ratios) * 1.05
         row = rows[name, *key(cell)]
-        assert row["used"] == 2 and len(row["repetitions"]) == 3, row
-        assert [r["hop"] for r in row["repetitions"]] == ["near", "far", "near"], row
+        assert row["used"] == len(jobs) and [r["repetition"] for r in row["repetitions"]] == [*jobs], row
+        assert {r["hop"] for r in row["repetitions"]} == {cell["hop"]}, row
         for got, want in zip((row["versus"][k] for k in ("ratio", "low", "high")), expected):
             assert near(got, want), (row, expected)
-        times = [(1 + size / 1000) * (1 + 0.01 * job) * of(job) for job in (1, 3)]
+        times = [time * of(job) for time, job in zip(own, jobs)]
         assert near(row["time_us"]["p50"], statistics.median(times)), row
         assert near(row["time_us"]["min"], min(times) / 2) and near(row["time_us"]["max"], max(times) * 3), row
         if best is None or expected[0] > best[1]:
@@ -97,10 +101,10 @@ for cell in data["comparison"]:
     logs.append(math.log(best[1]))
     lost += best[2] > 1
     cells += 1
-assert cells == data["cells"] == 19 and lost == data["lost"] == 2
+assert cells == data["cells"] == 38 and lost == data["lost"] == 4
 assert near(data["geometric_mean"], math.exp(statistics.fmean(logs))), data["geometric_mean"]
 summary = {(s["collective"], s["placement"]): s for s in data["summary"]}
-assert summary["all_gather", "heap"]["lost"] == 1 and summary["all_reduce", "private"]["cells"] == 6, summary
+assert summary["all_gather", "heap"]["lost"] == 2 and summary["all_reduce", "private"]["cells"] == 12, summary
 END
 
 check_svg() { # FILE WHAT
@@ -137,12 +141,49 @@ check_no_line out 'gloo/bcube' "--profile defaults"
 run_vs all_reduce -n 2 -b 8 -e 512 -f 64 --repeat 1 --profile tuned --vs openmpi,mpich
 check_equal "$(tr '\n' ' ' <"$work/state/order")" "openmpi/t openmpi/tm mpich/t mpich/tm " "--profile tuned"
 
+run_vs reduce,barrier -n 2 -b 8 -e 8 --repeat 1 --vs gloo
+check_line err '^tutti bench: gloo/bcube is missing: its settings are about all_reduce alone' "settings of one collective"
+
+# What one contender saw alone is shown, and not counted: the best one may be missing there.
+FAKE_FAR=mpich run_vs -n 2 -b 8 -e 512 -f 64 --repeat 2 --vs openmpi/t,mpich -J "$work/far.json"
+check_status 0 "another class for one contender"
+check_line out '^ +8 +out +private +near .* elsewhere .* openmpi/t: ' "the class of the others"
+check_line out '^ +8 +out +private +far +.* elsewhere .* mpich: ' "its class"
+checks=$((checks + 1))
+python3 - "$work/far.json" >"$work/err" 2>&1 <<'END' || fail "cells that count"
+import json, sys
+data = json.load(open(sys.argv[1]))
+near = [c for c in data["comparison"] if c["hop"] == "near"]
+far = [c for c in data["comparison"] if c["hop"] == "far"]
+assert near and far and all(c["counted"] for c in near) and not any(c["counted"] for c in far), (near, far)
+assert data["cells"] == len(near), data["cells"]
+END
+
+# What a comparison has measured is kept: the same one goes on, another one does not.
+FAKE_MODE=fail run_vs barrier -n 2 --repeat 2 --vs mpich/t,mpich/tm --keep "$work/kept"
+check_status 1 "a comparison that is not complete"
+check_equal "$(ls "$work/kept")" "$(printf 'mpich-tm.private.%s.json\n' 1 2)" "what is kept"
+run_vs barrier -n 2 --repeat 2 --vs mpich/t,mpich/tm --keep "$work/kept" -J "$work/kept.json"
+check_status 0 "it goes on"
+check_equal "$(cat "$work/state/order")" "$(printf 'mpich/t\nmpich/t')" "it runs what is missing"
+check_line err '^tutti bench: 2 of 4 blocks were kept in .*/kept, and not run again$' "it says so"
+check_count kept.json '"blocks": 2,' 2 "it has all"
+check_count kept.json '"failed": 0,' 2 "it has all"
+run_vs barrier -n 2 --repeat 2 --vs mpich/t,mpich/tm --keep "$work/kept" -i 7
+check_equal "$(wc -l <"$work/state/order")" 4 "another comparison"
+echo "no JSON" >"$work/kept/mpich-t.private.2.json"
+run_vs barrier -n 2 --repeat 2 --vs mpich/t,mpich/tm --keep "$work/kept" -i 7
+check_equal "$(cat "$work/state/order")" "mpich/t" "a broken file"
+run_vs barrier -n 2 --vs mpich/t --keep "$work/kept.json"
+check_status 1 "a folder that is a file"
+check_line err '^tutti bench: --keep .*/kept.json: there is a file of that name$' "a folder that is a file"
+
 # A contender that fails costs its own cells.
 for mode in fail garbage empty; do
     FAKE_MODE=$mode run_vs all_reduce -n 2 -b 8 -e 512 -f 64 --repeat 2 --vs mpich -J "$work/fail.json"
     check_status 1 "$mode"
     check_count err "^tutti bench: mpich/t, repetition [12] failed: it" 2 "$mode"
-    check_line out '^ +8 +out +private +(near|far) +[0-9.]+ +[0-9.]+ +[0-9.]+ +failed +[0-9.]+ +[0-9.]+ +mpich: ' \
+    check_line out '^ +8 +out +private +(near|far) +two_shot +[0-9.]+ +[0-9.]+ +[0-9.]+ +failed +[0-9.]+ +[0-9.]+ +mpich: ' \
         "$mode: cells"
     check_line out '2 of 2 blocks failed, the last because it' "$mode: summary"
     check_line fail.json '"failed": 2' "$mode: JSON"
@@ -168,14 +209,14 @@ started = subprocess.Popen(sys.argv[2:], start_new_session=True)
 with open(sys.argv[1], "w") as file:
     file.write(str(started.pid))
 sys.exit(started.wait() & 255)' "$work/pid" "$tutti" bench all_reduce -n 2 -e 512 -f 64 --vs mpich/t \
-        -J "$work/none.json" >"$work/out" 2>"$work/err" </dev/null &
+        -J "$work/none.json" --keep "$work/ended" >"$work/out" 2>"$work/err" </dev/null &
     checks=$((checks + 1))
     eventually test -e "$work/state/hangs" || fail "SIG$signal: the job never ran"
     kill "-$signal" "$(cat "$work/pid")"
     wait $!
     status=$?
     check_status $((128 + $(kill -l "$signal"))) "SIG$signal"
-    check_line err 'the comparison was ended, nothing is written$' "SIG$signal"
+    check_line err 'was ended, nothing is written; 0 of 3 blocks are kept in .*/ended for the same command$' "SIG$signal"
     check_nothing_left "SIG$signal"
 done
 
@@ -188,11 +229,15 @@ python3 - "$work/own.json" >"$work/err" 2>&1 <<'END' || fail "the ratios to a pr
 import json, statistics, sys
 data = json.load(open(sys.argv[1]))
 assert data["config"]["contenders"][0]["version"] == "my own"
-by = {(r["contender"] == "tutti", r["size"]): r for r in data["results"] if not r["inplace"]}
-assert len(data["comparison"]) == 2
+by = {}
+for r in data["results"]: # on a busy machine the hop changes, so the repetitions may be in several cells
+    if not r["inplace"]:
+        by.setdefault((r["contender"] == "tutti", r["size"]), []).extend(r["repetitions"])
+assert len(by) == 4 and data["comparison"], by
 for cell in data["comparison"]:
-    tutti, own = (sorted(by[who, cell["size"]]["repetitions"], key=lambda r: r["repetition"]) for who in (True, False))
+    tutti, own = (sorted(by[who, cell["size"]], key=lambda r: r["repetition"]) for who in (True, False))
     assert [r["p50"] for r in own] == [1000, 2000, 3000], own
+    assert [r["hop"] for r in own] == [r["hop"] for r in tutti], (own, tutti)
     pairs = [(a["p50"], b["p50"]) for a, b in zip(tutti, own) if a["hop"] == cell["hop"]]
     ratios = [a / b for a, b in pairs]
     for got, want in zip((cell["ratio"], cell["low"], cell["high"]),
@@ -230,7 +275,7 @@ refused "^tutti bench: --vs tutti:x: tutti: takes settings" --vs tutti:x
 refused "^tutti bench: --repeat takes a number from 1 to 99, not '0'$" --vs mpich --repeat 0
 refused "^tutti bench: --profile takes all, defaults or tuned, not 'best'$" --vs mpich --profile best
 refused "^tutti bench: --limit takes a time .*, not '0'$" --vs mpich --limit 0
-refused "^tutti bench: --plot, --markdown, --limit and --heap-from belong to a comparison" --plot "$work/x.svg"
+refused "^tutti bench: --plot, --markdown, --limit, --heap-from and --keep belong to a comparison" --plot "$work/x.svg"
 refused "^tutti bench: --vs compares synchronous calls, .*leave out --async" --vs mpich --async
 refused '^tutti bench: --root 2: there are only ranks 0 to 1$' -n 2 --root 2 --vs mpich
 TUTTI_RANK=0 TUTTI_WORLD_SIZE=1 run_tutti bench --vs mpich

@@ -3,7 +3,8 @@
 """Stands in for mpirun and for the ranks of `tutti bench --beside` that it would start: writes their JSON with times that
 bench_compare.sh knows. Called as a program of the user's own (exec:PATH), it prints times of its own to stdout.
 
-Environment: FAKE_STATE, a folder that counts the jobs of each contender; FAKE_MODE, what else may happen.
+Environment: FAKE_STATE, a folder that counts the jobs of each contender; FAKE_MODE, what else may happen; FAKE_FAR, the
+contender whose CPUs always are far from each other, and no others'.
 """
 import json
 import os
@@ -50,7 +51,7 @@ def times(p50):
 
 
 def rows(name, words, ranks, job):
-    far = job == MOVED
+    far = name == os.environ["FAKE_FAR"] if "FAKE_FAR" in os.environ else job == MOVED
     hop = [260.0, 270.0] if far else [80.0, 90.0]
     for collective in "all_reduce", "all_gather", "barrier":
         for size in sizes(words) if collective != "barrier" else [0]:
@@ -63,7 +64,8 @@ def rows(name, words, ranks, job):
                     row = {"collective": collective, "backend": "shm", "ranks": ranks, "size": size, "count": size // 4,
                            "type": "f32", "redop": "sum" if collective == "all_reduce" else "none", "root": -1,
                            "inplace": place, "placement": placement, "wrong": 0, "hop_ns": hop}
-                    yield {**row, "contender": "tutti", "time_us": times(tutti), "bound_us": tutti / 2}
+                    yield {**row, "contender": "tutti", "time_us": times(tutti), "bound_us": tutti / 2,
+                           "algorithm": "two_shot"}
                     if name.startswith("mpich") and collective == "all_gather":
                         nothing = {key: None for key in ("p50", "p99", "min", "max")}
                         yield {**row, "contender": name.split("/", maxsplit=1)[0], "time_us": nothing, "versus": None}

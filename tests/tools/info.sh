@@ -24,6 +24,10 @@ run_tutti info --config
 check_status 0 "info --config"
 check_line out '^  lanes = 1$' "a setting"
 check_line out '^      TUTTI_LANES: .+ \(int from 1 to 16\)$' "its variable and bounds"
+check_line out '^  engine\.stage = auto$' "a setting that the machine decides"
+check_line out '^      TUTTI_ENGINE_STAGE: .+ \(auto or bytes from 262144 to 1073741824\)$' "a word instead of a number"
+TUTTI_ENGINE_ONE_SHOT=64K run_tutti info --config
+check_line out '^  engine\.one_shot = 65536 \(default auto\)$' "a size with a unit"
 TUTTI_LANES=3 run_tutti info --config
 check_line out '^  lanes = 3 \(default 1\)$' "a setting from the environment"
 TUTTI_LANES=99 run_tutti info --config
@@ -38,6 +42,38 @@ check_line out '^  store +unix:run-' "inside tutti run"
 TUTTI_RANK=1 run_tutti info
 check_status 0 "half a world"
 check_line out '^  error .*TUTTI_WORLD_SIZE' "half a world names the variable"
+
+# The profile: built in, measured and kept, read again, overridden. How fast this machine is does not matter here, nor
+# whether it was too busy to be measured: then nothing is kept, and the output says so.
+export TUTTI_CACHE_DIR=$work/cache
+TUTTI_ENGINE_CALIBRATE=off run_tutti info
+check_status 0 "calibrate=off"
+check_line out '^  source +built in$' "calibrate=off"
+check_line out '^  file +none$' "calibrate=off"
+check_line out '^ +8( +[0-9]+[KMG]?){6} +([0-9]+[KMG]?|never)$' "thresholds of 8 ranks"
+check_equal "$(ls -A "$work/cache" 2>/dev/null)" "" "calibrate=off leaves no file"
+TUTTI_ENGINE_CALIBRATE=off TUTTI_ENGINE_ONE_SHOT=3K TUTTI_ENGINE_STREAM_BYTES=5M run_tutti info
+check_line out '^ +8 +[0-9]+ +3K .* 5M$' "settings go before the machine"
+TUTTI_ENGINE_CALIBRATE=auto run_tutti info --calibrate
+check_status 0 "info --calibrate"
+check_line out '^  source +measured now$' "info --calibrate"
+if ls "$work"/cache/machine-* >/dev/null 2>&1; then
+    check_line out "^  file +$work/cache/machine-[0-9a-f]{16}\$" "info --calibrate"
+    TUTTI_ENGINE_CALIBRATE=auto run_tutti info
+    check_line out '^  source +from a file$' "the second time"
+else
+    check_line out '^  note +not kept: ' "a busy machine"
+fi
+kept=$(echo "$work"/cache/machine-*)
+[ -f "$kept" ] && echo damaged >"$kept"
+TUTTI_ENGINE_CALIBRATE=auto run_tutti info
+check_line out '^  source +measured now$' "a damaged file is as good as none"
+TUTTI_ENGINE_CALIBRATE=auto TUTTI_CACHE_DIR=/dev/null/cache run_tutti info
+check_status 0 "no place for a file"
+check_line out '^  note +.' "no place for a file"
+TUTTI_ENGINE_CALIBRATE=never run_tutti info
+check_line out '^  error +TUTTI_ENGINE_CALIBRATE is "never"' "a bad word"
+export TUTTI_ENGINE_CALIBRATE=off
 
 run_tutti info --what
 check_status 2 "unknown option"
@@ -74,6 +110,11 @@ assert info["world"]["size"] == 1 and info["world"]["launcher"] == "none"
 assert info["system"]["page_size"] >= 4096 and isinstance(info["system"]["futex_waitv"]["works"], bool)
 settings = {s["key"]: s for s in info["settings"]}
 assert settings["lanes"]["value"] == "3" and settings["lanes"]["default"] == "1", settings["lanes"]
+assert info["profile"]["source"] == "built in" and info["profile"]["file"] is None, info["profile"]
+assert info["profile"]["wake_ns"] > 0 and info["profile"]["near_ns"] > 0, info["profile"]
+assert [t["ranks"] for t in info["thresholds"]] == [2, 4, 8, 16, 32, 64], info["thresholds"]
+assert all(t["one_shot"] <= t["window"] <= t["stage"] for t in info["thresholds"]), info["thresholds"]
+assert "heap" in backends["shm"]["capabilities"].split() and "cancel" in backends["shm"]["capabilities"].split()
 assert settings["lanes"]["environment"] == "TUTTI_LANES" and settings["lanes"]["maximum"] == 16
 END
 fi

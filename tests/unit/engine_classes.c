@@ -3,7 +3,8 @@
 /*
  * Every collective at the boundaries of every class: one element less, exactly, and one more than what fits the arrival
  * line, packets, the one-shot class, a window, a whole stage; in place and not, with every root, with parts in rows and
- * parts of different length. The results are compared with a reference that knows no classes.
+ * parts of different length. The results are compared with a reference that knows no classes, and what the engine says of
+ * how the call ran with the table of docs/performance.md, which is written down here once more.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,6 +23,102 @@ static const tutti_operation kinds[] = {TUTTI_OP_ALL_REDUCE, TUTTI_OP_REDUCE,   
 
 static const tutti_dtype dtypes[] = {TUTTI_F32, TUTTI_I8, TUTTI_BF16};
 
+/* What each rank has of a step in which all ranks have a slot: whole cache lines. */
+static size_t slot_bytes(const struct tti_engine *e, size_t step)
+{
+    return step / (size_t)e->size / 64 * 64;
+}
+
+/* Elements of all parts together in one row, and of the largest one; empty ones are counted, too. */
+struct lengths {
+    size_t all;
+    size_t most;
+    int empty;
+};
+
+static struct lengths lengths_of(const struct reference_call *c)
+{
+    const struct reference_joined parts =
+        c->kind == TUTTI_OP_ALL_GATHER ? reference_received(c, 0) : reference_sent(c, 0);
+    struct lengths l = {0};
+    for (int r = 0; r < c->size; r++) {
+        const size_t n = (size_t)parts.counts[r];
+        l.all += n;
+        l.most = n > l.most ? n : l.most;
+        l.empty += n == 0;
+    }
+    return l;
+}
+
+/* Beyond what travels with the arrival: `bytes` of data, of which one step takes up to `step`. */
+static const char *by_steps(size_t bytes, size_t step)
+{
+    return bytes <= step ? "staged" : "pipelined";
+}
+
+static const char *large(const struct tti_engine *e, const struct reference_call *c, size_t part)
+{
+    const size_t window = (size_t)e->tuning.window;
+    switch (c->kind) {
+    case TUTTI_OP_ALL_REDUCE:
+        return part <= e->tuning.one_shot ? "one_shot" : part <= window ? "two_shot" : "pipelined";
+    case TUTTI_OP_ALL_GATHER:
+        return by_steps(part, window);
+    case TUTTI_OP_REDUCE_SCATTER:
+    case TUTTI_OP_ALL_TO_ALL:
+        return by_steps(part, slot_bytes(e, window));
+    case TUTTI_OP_SCATTER: /* 8 KiB is the least piece of a stream */
+        return by_steps(part, slot_bytes(e, window) < 8192 ? slot_bytes(e, window) : 8192);
+    default:
+        return by_steps(part, window < 8192 ? window : 8192);
+    }
+}
+
+static bool goes_where_it_lies(const struct tti_engine *e, const struct reference_call *c, const struct lengths *parts)
+{
+    const bool hidden = c->kind == TUTTI_OP_SCATTER && c->rows > 1; /* leaves could not find their parts */
+    return e->direct && !hidden && !(c->uneven && c->kind == TUTTI_OP_ALL_GATHER && parts->empty > 0);
+}
+
+/* How the call has to run. */
+static const char *expected(const struct tti_engine *e, const struct reference_call *c)
+{
+    const size_t row = c->rows * tutti_dtype_size(c->dtype);
+    const bool parts =
+        c->kind == TUTTI_OP_SCATTER || c->kind == TUTTI_OP_REDUCE_SCATTER || c->kind == TUTTI_OP_ALL_TO_ALL;
+    const struct lengths l = lengths_of(c);
+    const size_t arrival = c->kind == TUTTI_OP_BARRIER ? 0 : (parts ? l.all : l.most) * row;
+    if (c->uneven && c->kind == TUTTI_OP_ALL_TO_ALL) { /* the lengths first, then the data */
+        size_t sent = 0;
+        for (int from = 0; from < c->size; from++) {
+            for (int to = 0; to < c->size; to++) {
+                sent += from != to ? (size_t)reference_uneven(c, from, to) : 0;
+            }
+        }
+        return sent == 0 ? "staged" : "pipelined";
+    }
+    if (arrival <= TTI_PAYLOAD) {
+        return "inline";
+    }
+    if (arrival <= e->tuning.packets) {
+        return "packets";
+    }
+    return goes_where_it_lies(e, c, &l) ? "zero_copy" : large(e, c, l.most * row);
+}
+
+static int check_way(struct tti_engine *e, const struct reference_call *c)
+{
+    const char *want = expected(e, c);
+    const char *got = tti_engine_algorithm(e, 0);
+    if (got && strcmp(got, want) == 0) {
+        return 0;
+    }
+    fprintf(stderr, "rank %d of %d, root %d: %s of %zu rows of %zu %s%s ran %s, not %s\n", e->rank, e->size, c->root,
+            tutti_operation_name(c->kind), c->rows, c->count, tutti_dtype_name(c->dtype), c->uneven ? ", uneven" : "",
+            got ? got : "in a way that is not told", want);
+    return 1;
+}
+
 /* Bytes of a whole tensor around which a class ends, by any of the measures that classes go by. */
 static size_t boundaries(const struct tti_engine *e, size_t *bytes)
 {
@@ -33,6 +130,7 @@ static size_t boundaries(const struct tti_engine *e, size_t *bytes)
                           TTI_INLINE_MOST,
                           (size_t)e->tuning.one_shot,
                           (size_t)e->tuning.window / (size_t)e->size,
+                          slot_bytes(e, e->tuning.window) * (size_t)e->size,
                           (size_t)e->tuning.window,
                           (size_t)e->layout.stage,
                           (size_t)e->layout.stage * 2 + e->tuning.window / 2};
@@ -72,6 +170,7 @@ static int around(struct tti_engine *e, tutti_operation kind, size_t bytes, int 
                 continue;
             }
             failures += run_call(e, 0, &c, NULL);
+            failures += check_way(e, &c);
         }
     }
     return failures;
@@ -143,6 +242,22 @@ static void zero_copy(void **state)
     run_all(-1, -1, true);
 }
 
+static void nothing_told_before_the_first_call(void **state)
+{
+    (void)state;
+    struct cluster c;
+    assert_int_equal(cluster_open(&c, 1, 2, WINDOW, (struct waiting){1000, 20000, 0}), 0);
+    int32_t value = 1;
+    tutti_op op = op_of(TUTTI_OP_ALL_REDUCE, &value, &value, 1, 0);
+    tutti_error error;
+    assert_null(tti_engine_algorithm(c.engines[0], 0));
+    op.lane = 1;
+    assert_int_equal(tti_engine_run(c.engines[0], &op, &error), TUTTI_OK);
+    assert_null(tti_engine_algorithm(c.engines[0], 0));
+    assert_string_equal(tti_engine_algorithm(c.engines[0], 1), "solo");
+    cluster_close(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -150,6 +265,7 @@ int main(void)
         cmocka_unit_test(staged_with_all_packets),
         cmocka_unit_test(staged_without_packets_and_one_shot),
         cmocka_unit_test(zero_copy),
+        cmocka_unit_test(nothing_told_before_the_first_call),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,14 +23,14 @@
 struct tti_bench_collective;
 
 struct tti_bench_options {
-    bool overlap;                                  /* `tutti bench overlap` instead of a collective */
-    bool async;                                    /* the asynchronous form beside the synchronous one */
-    const char *beside;                            /* NAME[:SETTINGS] of who is measured in turn with Tutti, or NULL */
-    bool roofline;                                 /* measure what the machine allows, too */
-    bool heap;                                     /* Tutti's buffers lie in the group's heap */
-    const struct tti_bench_collective *collective; /* NULL = each in turn */
-    int ranks;                                     /* 0 = not said */
-    int64_t least;                                 /* sizes in bytes */
+    bool overlap;       /* `tutti bench overlap` instead of a collective */
+    bool async;         /* the asynchronous form beside the synchronous one */
+    const char *beside; /* NAME[:SETTINGS] of who is measured in turn with Tutti, or NULL */
+    bool roofline;      /* measure what the machine allows, too */
+    bool heap;          /* Tutti's buffers lie in the group's heap */
+    uint32_t chosen;    /* collectives: a bit for each; 0 = each in turn */
+    int ranks;          /* 0 = not said */
+    int64_t least;      /* sizes in bytes */
     int64_t most;
     int64_t factor;
     tutti_dtype dtype;
@@ -98,6 +98,11 @@ struct tti_bench_collective {
 extern const struct tti_bench_collective tti_bench_collectives[];
 extern const size_t tti_bench_collectives_count;
 
+/* Whether the options want it. */
+bool tti_bench_chosen(const struct tti_bench_options *options, const struct tti_bench_collective *collective);
+/* The names of those that they want, with commas between them; "all" for all. Returns `text`. */
+#define TTI_BENCH_NAMES 160
+const char *tti_bench_chosen_names(const struct tti_bench_options *options, char text[TTI_BENCH_NAMES]);
 /* By name, in any case, with or without '_' and '-' (allreduce, all-reduce); NULL if there is none. */
 const struct tti_bench_collective *tti_bench_find(const char *name);
 double tti_bench_bus_factor(enum tti_bench_bus bus, int ranks);
@@ -224,7 +229,8 @@ struct tti_bench_result {
     struct tti_bench_versus versus; /* only with b->beside */
     double hop_ns[2];               /* only with b->roofline: before and after; 0 = unknown */
     double bound_us;                /* likewise; 0 = there is none */
-    const char *algorithm;          /* what the engine chose; NULL while no engine tells */
+    double chain_us;                /* likewise: a round of sleeping ranks; 0 = each has a CPU, or unknown */
+    const char *algorithm;          /* how the last call ran here, as the engine says; NULL = unknown */
 };
 
 /* Bytes of each of a rank's two memories that these options need. */

@@ -34,23 +34,25 @@ struct session {
     char json_path[64];
     int blocks; /* in all, and done */
     int done;
+    int recalled; /* of these, those that were not run, and how long they took when they were */
+    double recalled_seconds;
     int64_t start_ns;
     bool terminal;
 };
 
 /* ---- progress ---- */
 
-/* The rest, estimated by what the same contenders took before; those that have not run yet count like the others. */
+/* The rest, estimated by what blocks have taken so far. */
 static double estimate(const struct session *s, double elapsed)
 {
-    return s->done > 0 ? elapsed / s->done * (s->blocks - s->done) : 0;
+    return (elapsed + s->recalled_seconds) / s->done * (s->blocks - s->done);
 }
 
 static void tell_progress(const struct session *s, const struct tti_compare_contender *who, int repetition, bool heap)
 {
     const double elapsed = (double)(tti_now_ns() - s->start_ns) / 1e9;
     const int seconds = (int)elapsed;
-    const int rest = (int)estimate(s, elapsed);
+    const int rest = s->done > 0 ? (int)estimate(s, elapsed) : 0;
     fprintf(stderr, "%stutti bench: block %d of %d: %s%s, repetition %d of %d; %d:%02d elapsed",
             s->terminal ? "\r" : "", s->done + 1, s->blocks, who->name, heap ? " (heap)" : "", repetition + 1,
             s->c->compare->repeat, seconds / 60, seconds % 60);
@@ -104,8 +106,11 @@ static int64_t limit_of(const struct tti_comparison *c)
     for (int64_t bytes = c->options->least; bytes <= c->options->most; bytes *= c->options->factor) {
         rows++;
     }
-    rows *= c->options->collective ? 1 : (int64_t)tti_bench_collectives_count;
-    return FIXED_LIMIT_MS + 4 * rows * ROW_LIMIT_MS; /* out of place and in place, private and heap */
+    int64_t collectives = 0;
+    for (size_t i = 0; i < tti_bench_collectives_count; i++) {
+        collectives += tti_bench_chosen(c->options, &tti_bench_collectives[i]);
+    }
+    return FIXED_LIMIT_MS + 4 * rows * collectives * ROW_LIMIT_MS; /* out of place and in place, private and heap */
 }
 
 /* Like tti_compare_run, with empty files for the output. */
@@ -158,38 +163,69 @@ static int run_and_load(struct session *s, const struct tti_compare_contender *w
     return *document ? 0 : -1;
 }
 
-static int run_beside(struct session *s, int index, int repetition, bool heap, char *why)
+/* The documents of a block's jobs, added to an array: those of Tutti beside the contender ... */
+static int run_beside(struct session *s, const struct tti_compare_block *block, json_t *documents, char *why)
 {
     struct tti_compare_command command;
     json_t *document = NULL;
-    const struct tti_compare_contender *who = &s->c->contenders[index];
-    tti_compare_command_beside(s->c, who, heap, s->json_path, &command);
-    int result = run_and_load(s, who, &command, s->json, &document, why);
-    if (result == 0 && !tti_compare_take_block(s->c, index, repetition, document, why, WHY)) {
-        result = -1;
-    }
-    json_decref(document);
+    const struct tti_compare_contender *who = &s->c->contenders[block->contender];
+    tti_compare_command_beside(s->c, who, block->heap, s->json_path, &command);
+    const int result = run_and_load(s, who, &command, s->json, &document, why);
+    json_array_append_new(documents, document);
     return result;
 }
 
-/* Tutti alone, then the program. */
-static int run_pair(struct session *s, int index, int repetition, bool heap, char *why)
+/* ... or of Tutti alone and then of the program. */
+static int run_pair(struct session *s, const struct tti_compare_block *block, json_t *documents, char *why)
 {
     struct tti_compare_command command;
-    json_t *alone = NULL;
-    json_t *program = NULL;
-    const struct tti_compare_contender *who = &s->c->contenders[index];
-    tti_compare_command_alone(s->c, heap, s->json_path, &command);
-    int result = run_and_load(s, who, &command, s->json, &alone, why);
+    json_t *document = NULL;
+    const struct tti_compare_contender *who = &s->c->contenders[block->contender];
+    tti_compare_command_alone(s->c, block->heap, s->json_path, &command);
+    int result = run_and_load(s, who, &command, s->json, &document, why);
+    json_array_append_new(documents, document);
     if (result == 0) {
-        tti_compare_command_program(s->c, who, heap, &command);
-        result = run_and_load(s, who, &command, s->out, &program, why);
+        tti_compare_command_program(s->c, who, block->heap, &command);
+        result = run_and_load(s, who, &command, s->out, &document, why);
+        json_array_append_new(documents, document);
     }
-    if (result == 0 && !tti_compare_take_pair(s->c, index, repetition, alone, program, why, WHY)) {
+    return result;
+}
+
+static bool take(struct session *s, const struct tti_compare_block *block, json_t *documents, char *why)
+{
+    json_t *first = json_array_get(documents, 0);
+    return s->c->contenders[block->contender].beside
+               ? tti_compare_take_block(s->c, block->contender, block->repetition, first, why, WHY)
+               : tti_compare_take_pair(s->c, block->contender, block->repetition, first, json_array_get(documents, 1),
+                                       why, WHY);
+}
+
+/* Runs the block, unless what it has to say was kept. 0, the signal that asked to end, or -1 and the reason. */
+static int run_or_recall(struct session *s, const struct tti_compare_block *block, char *why, double *seconds)
+{
+    const int64_t start = tti_now_ns();
+    const struct tti_compare_contender *who = &s->c->contenders[block->contender];
+    json_t *documents = tti_compare_recall(s->c, block, seconds);
+    const bool recalled = documents != NULL;
+    int result = 0;
+    if (recalled) {
+        s->recalled++;
+        s->recalled_seconds += *seconds;
+    } else {
+        documents = json_array();
+        tell_progress(s, who, block->repetition, block->heap);
+        result = who->beside ? run_beside(s, block, documents, why) : run_pair(s, block, documents, why);
+        end_progress(s);
+        *seconds = (double)(tti_now_ns() - start) / 1e9;
+    }
+    if (result == 0 && !take(s, block, documents, why)) {
         result = -1;
     }
-    json_decref(alone);
-    json_decref(program);
+    if (result == 0 && !recalled && !tti_compare_keep(s->c, block, documents, *seconds, why, WHY)) {
+        result = -1;
+    }
+    json_decref(documents);
     return result;
 }
 
@@ -197,16 +233,14 @@ static int run_pair(struct session *s, int index, int repetition, bool heap, cha
 static int run_block(struct session *s, int index, int repetition, bool heap)
 {
     char why[WHY] = "";
+    double seconds = 0;
+    const struct tti_compare_block block = {.contender = index, .repetition = repetition, .heap = heap};
     struct tti_compare_contender *who = &s->c->contenders[index];
-    const int64_t start = tti_now_ns();
-    tell_progress(s, who, repetition, heap);
-    const int result =
-        who->beside ? run_beside(s, index, repetition, heap, why) : run_pair(s, index, repetition, heap, why);
-    end_progress(s);
+    const int result = run_or_recall(s, &block, why, &seconds);
     if (result > 0) {
         return result;
     }
-    who->seconds += (double)(tti_now_ns() - start) / 1e9;
+    who->seconds += seconds;
     who->blocks++;
     s->done++;
     if (result < 0) {
@@ -323,7 +357,11 @@ static int measure(struct session *s)
     name_missing(c);
     s->blocks = count_present(c) * c->compare->repeat * (tti_compare_heap_from(c) > 0 ? 2 : 1);
     const int result = asked != 0 ? asked : run_blocks(s);
-    c->seconds = (double)(tti_now_ns() - s->start_ns) / 1e9;
+    c->seconds = (double)(tti_now_ns() - s->start_ns) / 1e9 + s->recalled_seconds;
+    if (s->recalled > 0) {
+        fprintf(stderr, "tutti bench: %d of %d blocks were kept in %s, and not run again\n", s->recalled, s->blocks,
+                c->compare->keep);
+    }
     return result;
 }
 
@@ -389,7 +427,12 @@ static int compare(struct session *s, struct outputs *outputs)
     const int asked = measure(s);
     tti_compare_signals_close(&s->signals);
     if (asked != 0) {
-        fprintf(stderr, "tutti bench: %s: the comparison was ended, nothing is written\n", strsignal(asked));
+        fprintf(stderr, "tutti bench: %s: the comparison was ended, nothing is written", strsignal(asked));
+        if (s->c->compare->keep) {
+            fprintf(stderr, "; %d of %d blocks are kept in %s for the same command", s->done, s->blocks,
+                    s->c->compare->keep);
+        }
+        fputc('\n', stderr);
         return TTI_EXIT_SIGNAL + asked;
     }
     return report(outputs, s->c) ? 0 : 1;
@@ -405,7 +448,7 @@ int tti_compare_start(const struct tti_bench_options *options, const struct tti_
     if (tti_in_launcher()) {
         fprintf(stderr, "tutti bench: --vs starts jobs of its own, and cannot be a rank of one: start it alone\n");
     } else if (tti_compare_contenders(&c)) {
-        code = open_outputs(&outputs) ? compare(&session, &outputs) : 1;
+        code = tti_compare_keep_open(&c) && open_outputs(&outputs) ? compare(&session, &outputs) : 1;
     }
     for (size_t i = 0; i < 3; i++) {
         if (outputs.files[i]) {

@@ -5,7 +5,7 @@
  * A contender is a library with certain settings. A block is one job of one contender: its ranks run `tutti bench
  * --beside`, which calls Tutti and the contender in turn, so that a block holds pairs. The blocks of all contenders
  * follow one another, and then again, as often as there are repetitions. What came out of all blocks for one
- * collective, size, form and placement is a cell.
+ * collective, size, form, placement and class of hop is a cell.
  */
 #ifndef TTI_BENCH_COMPARE_H
 #define TTI_BENCH_COMPARE_H
@@ -35,6 +35,7 @@ struct tti_compare_options {
     int repeat;
     int64_t limit_ms;  /* of a block; 0 = by the number of its rows */
     int64_t heap_from; /* also with Tutti's buffers in the heap, from this size on; 0 = not */
+    const char *keep;  /* folder for what blocks have measured, or NULL */
 };
 
 /* ---- compare.c ---- */
@@ -55,6 +56,7 @@ struct tti_compare_contender {
     char *script;                   /* what that program is to run, or NULL */
     const char *const *launch;      /* words between launcher and number of ranks, closed by NULL; or NULL */
     const char *const *environment; /* variables on top, closed by NULL; or NULL */
+    const char *only;               /* the one collective in which its settings make a difference, or NULL */
     bool own;                       /* Tutti with other settings: no peer */
     char *missing;                  /* why it cannot take part, and what to install; or NULL */
     char version[160];
@@ -77,7 +79,8 @@ void tti_compare_contender_free(struct tti_compare_contender *contender);
 struct tti_compare_command {
     const char *words[TTI_COMPARE_WORDS];
     int count;
-    char numbers[9][24]; /* memory for words that are numbers */
+    char names[TTI_BENCH_NAMES]; /* memory for the list of collectives, and for words that are numbers */
+    char numbers[9][24];
     int numbers_used;
 };
 
@@ -124,7 +127,7 @@ int tti_compare_run(const struct tti_compare_job *job, const struct tti_compare_
 /* ---- compare_cells.c: from a block's JSON to cells ---- */
 
 /* Two ranks are on CPUs near each other or far, or on the same one, as the hop of a cache line between them says that
- * was measured before and after; MOVED: it was not of the same class. */
+ * was measured before and after; MOVED: it was not of the same class. With more ranks than CPUs it is always SAME. */
 enum tti_compare_hop {
     TTI_COMPARE_UNKNOWN,
     TTI_COMPARE_NEAR,
@@ -137,19 +140,21 @@ enum tti_compare_hop {
 /* A row of one block. */
 struct tti_compare_sample {
     enum tti_compare_hop hop;
+    int contender; /* in whose block it was taken */
     int repetition;
     double hop_ns[2]; /* 0: not known */
     double p50, p99, min, max;
     double ratio, low, high; /* Tutti's time over this; 0 on Tutti's own rows */
+    double bound_us;         /* lower bound of the time, 0 = not known */
 };
 
 /* The samples of Tutti, or of one contender, in one cell; and what they say together. */
 struct tti_compare_entry {
     struct tti_compare_sample *samples;
     int count;
-    int used; /* that are of the cell's hop class; 0 = nothing follows */
     double p50, p99, min, max;
     double ratio, low, high;
+    double bound_us; /* 0 = not known */
 };
 
 struct tti_compare_cell {
@@ -162,12 +167,16 @@ struct tti_compare_cell {
     int root;
     bool in_place;
     bool heap;
-    double bound_us; /* lower bound of the time, 0 = not known */
+    char algorithm[16]; /* how Tutti's call ran in the last block; "" = unknown */
     enum tti_compare_hop hop;
     struct tti_compare_entry tutti;
     struct tti_compare_entry *peers; /* one for each contender */
     int best;                        /* contender, -1 = none to compare with */
     bool lost;                       /* the interval of its ratio lies wholly above 1 */
+    bool main;                       /* of the cells that differ in their hop class only, the one with most samples */
+    bool partial;                    /* a contender was measured in another class only */
+    bool told;                       /* in tables */
+    bool counted;                    /* in means and numbers of cells */
 };
 
 /* Geometric mean of ratios, and of how many. */
@@ -201,9 +210,26 @@ bool tti_compare_take_pair(struct tti_comparison *c, int contender, int repetiti
                            struct json_t *program, char *why, size_t capacity);
 void tti_compare_cells_free(struct tti_comparison *c);
 
+/* ---- compare_keep.c: blocks that outlive an interruption ---- */
+
+struct tti_compare_block {
+    int contender;
+    int repetition;
+    bool heap;
+};
+
+/* Makes the folder if need be; false after saying why not. Nothing to do, here and below, without one. */
+bool tti_compare_keep_open(const struct tti_comparison *c);
+/* The documents of a block that the same program has run before, in an array; NULL if there are none. */
+struct json_t *tti_compare_recall(const struct tti_comparison *c, const struct tti_compare_block *block,
+                                  double *seconds);
+/* Keeps them. False and the reason if they cannot be written. */
+bool tti_compare_keep(const struct tti_comparison *c, const struct tti_compare_block *block, struct json_t *documents,
+                      double seconds, char *why, size_t capacity);
+
 /* ---- compare_judge.c: what the cells say ---- */
 
-/* Combines the repetitions of each cell, finds the best peers, and sorts the cells. */
+/* Combines the repetitions of each cell, finds the best peers, drops what cannot be judged, and sorts the cells. */
 void tti_compare_judge(struct tti_comparison *c);
 /* The mean over all cells of a collective (NULL = all) and placement (-1 = both). */
 struct tti_compare_mean tti_compare_mean_of(const struct tti_comparison *c, const char *collective, int heap);
@@ -211,7 +237,9 @@ struct tti_compare_mean tti_compare_mean_of(const struct tti_comparison *c, cons
 struct tti_compare_mean tti_compare_mean_to(const struct tti_comparison *c, int contender);
 /* 0 if there are no cells. */
 double tti_compare_mean_value(const struct tti_compare_mean *mean);
-/* Cells in which a contender was measured, but not in the cell's hop class. */
+/* Whether a contender was measured in a cell that differs in the hop class only. */
+bool tti_compare_measured_elsewhere(const struct tti_comparison *c, const struct tti_compare_cell *cell, int contender);
+/* Main cells in which a contender was measured, but not in the cell's hop class. */
 int tti_compare_elsewhere(const struct tti_comparison *c, int contender);
 
 /* ---- compare_table.c, compare_markdown.c, compare_json.c, compare_plot.c: what is told ---- */

@@ -56,6 +56,7 @@ static bool read_sample(const json_t *row, int repetition, struct tti_compare_sa
     sample->p99 = number_or(json_object_get(time, "p99"), sample->p50);
     sample->min = number_or(json_object_get(time, "min"), sample->p50);
     sample->max = number_or(json_object_get(time, "max"), sample->p50);
+    sample->bound_us = number_or(json_object_get(row, "bound_us"), 0);
     sample->ratio = number_or(json_object_get(versus, "ratio"), 0);
     sample->low = number_or(json_object_get(versus, "low"), sample->ratio);
     sample->high = number_or(json_object_get(versus, "high"), sample->ratio);
@@ -79,8 +80,13 @@ static const char *placement_of(const json_t *document)
     return text_or(json_object_get(json_object_get(document, "config"), "placement"), NULL);
 }
 
+static int cpus_of(const json_t *document, int otherwise)
+{
+    return (int)number_or(json_object_get(json_object_get(document, "config"), "cpus"), otherwise);
+}
+
 /* What tells one cell from another. */
-static bool read_key(const struct tti_comparison *c, const json_t *row, const char *placement,
+static bool read_key(const struct tti_comparison *c, const json_t *row, const char *placement, enum tti_compare_hop hop,
                      struct tti_compare_cell *key)
 {
     const struct tti_bench_collective *collective = tti_bench_find(text_or(json_object_get(row, "collective"), ""));
@@ -93,6 +99,7 @@ static bool read_key(const struct tti_comparison *c, const json_t *row, const ch
                                      .order = (int)(collective - tti_bench_collectives),
                                      .size = json_integer_value(size),
                                      .in_place = json_is_true(json_object_get(row, "inplace")),
+                                     .hop = hop,
                                      .best = -1};
     key->heap = strcmp(placement ? placement : text_or(json_object_get(row, "placement"), "private"), "heap") == 0;
     key->count = (int64_t)json_integer_value(json_object_get(row, "count"));
@@ -108,7 +115,7 @@ static struct tti_compare_cell *find(const struct tti_comparison *c, const struc
     for (size_t i = 0; i < c->cell_count; i++) {
         struct tti_compare_cell *cell = &c->cells[i];
         if (cell->order == key->order && cell->size == key->size && cell->in_place == key->in_place &&
-            cell->heap == key->heap) {
+            cell->heap == key->heap && cell->hop == key->hop) {
             return cell;
         }
     }
@@ -116,10 +123,11 @@ static struct tti_compare_cell *find(const struct tti_comparison *c, const struc
 }
 
 /* The cell of a row, a new one if need be; NULL if the row is none, or when memory is exhausted (*full). */
-static struct tti_compare_cell *cell_of(struct tti_comparison *c, const json_t *row, const char *placement, bool *full)
+static struct tti_compare_cell *cell_of(struct tti_comparison *c, const json_t *row, const char *placement,
+                                        enum tti_compare_hop hop, bool *full)
 {
     struct tti_compare_cell key;
-    if (!read_key(c, row, placement, &key)) {
+    if (!read_key(c, row, placement, hop, &key)) {
         return NULL;
     }
     struct tti_compare_cell *cell = find(c, &key);
@@ -188,30 +196,47 @@ bool tti_compare_take_block(struct tti_comparison *c, int contender, int repetit
     int taken = 0;
     size_t i = 0;
     const json_t *row = NULL;
+    const bool crowded = c->options->ranks > cpus_of(document, c->options->ranks);
     read_config(c, &c->contenders[contender], document, document);
     json_array_foreach(json_object_get(document, "results"), i, row)
     {
         struct tti_compare_sample sample;
         const bool tutti = strcmp(text_or(json_object_get(row, "contender"), "tutti"), "tutti") == 0;
-        struct tti_compare_cell *cell = cell_of(c, row, placement_of(document), &full);
         *(tutti ? &c->wrong : &c->contenders[contender].wrong) += wrong_of(row);
-        if (!cell || !read_sample(row, repetition, &sample) || (wrong_of(row) > 0 && !tutti)) {
+        if (!read_sample(row, repetition, &sample) || (wrong_of(row) > 0 && !tutti)) {
             continue;
         }
-        cell->bound_us = tutti ? number_or(json_object_get(row, "bound_us"), cell->bound_us) : cell->bound_us;
+        sample.hop = crowded ? TTI_COMPARE_SAME : sample.hop;
+        struct tti_compare_cell *cell = cell_of(c, row, placement_of(document), sample.hop, &full);
+        if (!cell) {
+            continue;
+        }
+        const char *algorithm = text_or(json_object_get(row, "algorithm"), NULL);
+        if (tutti && algorithm) {
+            snprintf(cell->algorithm, sizeof(cell->algorithm), "%s", algorithm);
+        }
+        sample.contender = contender;
         full = !add_sample(tutti ? &cell->tutti : &cell->peers[contender], &sample) || full;
         taken++;
     }
     return (taken > 0 && !full) || refuse(full, why, capacity);
 }
 
-/* The sample that Tutti alone has just left in the cell of `row`. */
+/* The sample that Tutti alone has just left in a cell of `row`: whose class, only that sample tells. */
 static const struct tti_compare_sample *counterpart(const struct tti_comparison *c, const json_t *row,
-                                                    const char *placement, struct tti_compare_cell **cell)
+                                                    const char *placement, int contender, int repetition,
+                                                    struct tti_compare_cell **cell)
 {
-    struct tti_compare_cell key;
-    *cell = read_key(c, row, placement, &key) ? find(c, &key) : NULL;
-    return *cell && (*cell)->tutti.count > 0 ? &(*cell)->tutti.samples[(*cell)->tutti.count - 1] : NULL;
+    for (int hop = 0; hop < TTI_COMPARE_HOPS; hop++) {
+        struct tti_compare_cell key;
+        *cell = read_key(c, row, placement, (enum tti_compare_hop)hop, &key) ? find(c, &key) : NULL;
+        const int count = *cell ? (*cell)->tutti.count : 0;
+        const struct tti_compare_sample *last = count > 0 ? &(*cell)->tutti.samples[count - 1] : NULL;
+        if (last && last->contender == contender && last->repetition == repetition) {
+            return last;
+        }
+    }
+    return NULL;
 }
 
 bool tti_compare_take_pair(struct tti_comparison *c, int contender, int repetition, json_t *alone, json_t *program,
@@ -229,7 +254,7 @@ bool tti_compare_take_pair(struct tti_comparison *c, int contender, int repetiti
     {
         struct tti_compare_cell *cell = NULL;
         struct tti_compare_sample sample;
-        const struct tti_compare_sample *tutti = counterpart(c, row, placement_of(alone), &cell);
+        const struct tti_compare_sample *tutti = counterpart(c, row, placement_of(alone), contender, repetition, &cell);
         c->contenders[contender].wrong += wrong_of(row);
         if (!tutti || wrong_of(row) > 0 || !read_sample(row, repetition, &sample)) {
             continue;

@@ -42,7 +42,12 @@ int64_t tti_compare_heap_from(const struct tti_comparison *c)
 {
     const struct tti_bench_options *o = c->options;
     int64_t size = o->least;
-    if (c->compare->heap_from == 0 || (o->collective && (o->collective->traits & TTI_BENCH_EMPTY))) {
+    bool buffers = false;
+    for (size_t i = 0; i < tti_bench_collectives_count; i++) {
+        const struct tti_bench_collective *collective = &tti_bench_collectives[i];
+        buffers = buffers || (tti_bench_chosen(o, collective) && !(collective->traits & TTI_BENCH_EMPTY));
+    }
+    if (c->compare->heap_from == 0 || !buffers) {
         return 0;
     }
     while (size < c->compare->heap_from && size <= o->most) {
@@ -52,10 +57,11 @@ int64_t tti_compare_heap_from(const struct tti_comparison *c)
 }
 
 /* What both `tutti bench` and a program of the user's own understand. */
-static void add_rows(const struct tti_comparison *c, struct tti_compare_command *command, int ranks, bool heap)
+static void add_rows(const struct tti_comparison *c, const struct tti_compare_contender *who,
+                     struct tti_compare_command *command, int ranks, bool heap)
 {
     const struct tti_bench_options *o = c->options;
-    add(command, o->collective ? o->collective->name : "all");
+    add(command, who && who->only ? who->only : tti_bench_chosen_names(o, command->names));
     if (ranks > 0) {
         add_number(command, "-n", ranks);
     }
@@ -68,13 +74,13 @@ static void add_rows(const struct tti_comparison *c, struct tti_compare_command 
     add(command, tutti_reduce_op_name(o->op));
 }
 
-static void add_bench(const struct tti_comparison *c, struct tti_compare_command *command, int ranks, bool heap,
-                      const char *json)
+static void add_bench(const struct tti_comparison *c, const struct tti_compare_contender *who,
+                      struct tti_compare_command *command, int ranks, bool heap, const char *json)
 {
     const struct tti_bench_options *o = c->options;
     add(command, c->self);
     add(command, "bench");
-    add_rows(c, command, ranks, heap);
+    add_rows(c, who, command, ranks, heap);
     add_number(command, "--root", o->root);
     if (heap) {
         add(command, "--placement");
@@ -119,7 +125,7 @@ void tti_compare_command_beside(const struct tti_comparison *c, const struct tti
     } else {
         add_own_launcher(c, command);
     }
-    add_bench(c, command, contender->launch ? 0 : c->options->ranks, heap, json);
+    add_bench(c, contender, command, contender->launch ? 0 : c->options->ranks, heap, json);
     add(command, "--beside");
     add(command, contender->beside);
 }
@@ -129,7 +135,7 @@ void tti_compare_command_alone(const struct tti_comparison *c, bool heap, const 
 {
     *command = (struct tti_compare_command){.count = 0};
     add_own_launcher(c, command);
-    add_bench(c, command, c->options->ranks, heap, json);
+    add_bench(c, NULL, command, c->options->ranks, heap, json);
     add(command, "--roofline"); /* measures the hop */
 }
 
@@ -141,7 +147,7 @@ void tti_compare_command_program(const struct tti_comparison *c, const struct tt
     if (contender->script) {
         add(command, contender->script);
     }
-    add_rows(c, command, c->options->ranks, heap);
+    add_rows(c, contender, command, c->options->ranks, heap);
 }
 
 /* Programs by their names alone: where they lie is of no interest to who reads it elsewhere. */

@@ -39,18 +39,21 @@ static const struct known {
     const char *beside;
     const char *install; /* packages of Debian: to run it, and to build its plug-in */
     const char *develop;
+    const char *only; /* the one collective that these settings are about; or NULL */
 } known[] = {
     {"openmpi", "default", BY_LAUNCHER, "mpirun.openmpi", openmpi_launch, NULL, "openmpi", "openmpi-bin",
-     "libopenmpi-dev"},
-    {"openmpi", "t", BY_LAUNCHER, "mpirun.openmpi", openmpi_tuned, NULL, "openmpi", "openmpi-bin", "libopenmpi-dev"},
+     "libopenmpi-dev", NULL},
+    {"openmpi", "t", BY_LAUNCHER, "mpirun.openmpi", openmpi_tuned, NULL, "openmpi", "openmpi-bin", "libopenmpi-dev",
+     NULL},
     {"openmpi", "tm", BY_LAUNCHER, "mpirun.openmpi", openmpi_tuned, keep_memory, "openmpi", "openmpi-bin",
-     "libopenmpi-dev"},
-    {"mpich", "default", BY_LAUNCHER, "mpiexec.mpich", mpich_launch, NULL, "mpich", "mpich", "libmpich-dev"},
-    {"mpich", "t", BY_LAUNCHER, "mpiexec.mpich", mpich_launch, mpich_tuned, "mpich", "mpich", "libmpich-dev"},
-    {"mpich", "tm", BY_LAUNCHER, "mpiexec.mpich", mpich_launch, mpich_tuned_memory, "mpich", "mpich", "libmpich-dev"},
-    {"gloo", "ring", BY_TUTTI, NULL, NULL, NULL, "gloo:ring", "libgloo-dev", "libgloo-dev"},
-    {"gloo", "bcube", BY_TUTTI, NULL, NULL, NULL, "gloo:bcube", "libgloo-dev", "libgloo-dev"},
-    {"torch", "default", BY_ITSELF, NULL, NULL, NULL, NULL, "python3-torch", NULL},
+     "libopenmpi-dev", NULL},
+    {"mpich", "default", BY_LAUNCHER, "mpiexec.mpich", mpich_launch, NULL, "mpich", "mpich", "libmpich-dev", NULL},
+    {"mpich", "t", BY_LAUNCHER, "mpiexec.mpich", mpich_launch, mpich_tuned, "mpich", "mpich", "libmpich-dev", NULL},
+    {"mpich", "tm", BY_LAUNCHER, "mpiexec.mpich", mpich_launch, mpich_tuned_memory, "mpich", "mpich", "libmpich-dev",
+     NULL},
+    {"gloo", "ring", BY_TUTTI, NULL, NULL, NULL, "gloo:ring", "libgloo-dev", "libgloo-dev", NULL},
+    {"gloo", "bcube", BY_TUTTI, NULL, NULL, NULL, "gloo:bcube", "libgloo-dev", "libgloo-dev", "all_reduce"},
+    {"torch", "default", BY_ITSELF, NULL, NULL, NULL, NULL, "python3-torch", NULL, NULL},
 };
 
 #define KNOWN (sizeof(known) / sizeof(known[0]))
@@ -107,6 +110,7 @@ static bool add(struct tti_comparison *c, const char *name, const struct known *
     contender->settings = entry ? entry->settings : own ? strchr(own, ':') + 1 : "";
     contender->launch = entry ? entry->launch : NULL;
     contender->environment = entry ? entry->environment : NULL;
+    contender->only = entry ? entry->only : NULL;
     contender->own = own != NULL;
     const char *beside = own ? own : entry ? entry->beside : NULL;
     contender->beside = beside ? strdup(beside) : NULL;
@@ -286,7 +290,9 @@ void tti_compare_look_for(struct tti_comparison *c)
     for (int i = 0; i < c->contender_count; i++) {
         struct tti_compare_contender *contender = &c->contenders[i];
         const struct known *entry = known_of(contender);
-        if (entry && entry->kind == BY_LAUNCHER) {
+        if (contender->only && !tti_bench_chosen(c->options, tti_bench_find(contender->only))) {
+            contender->missing = strdup("its settings are about all_reduce alone, which is not measured");
+        } else if (entry && entry->kind == BY_LAUNCHER) {
             look_for_launcher(contender, entry);
             look_for_plugin(contender, entry);
         } else if (entry && entry->kind == BY_TUTTI) {

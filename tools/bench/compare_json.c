@@ -96,12 +96,12 @@ static json_t *row_json(const struct tti_comparison *c, const struct tti_compare
         "{s:o, s:s, s:i, s:I, s:I, s:s, s:s, s:i, s:b, s:s, s:s, s:i}", "contender", text(contender), "collective",
         cell->collective, "ranks", c->options->ranks, "size", (json_int_t)cell->size, "count", (json_int_t)cell->count,
         "type", cell->type, "redop", cell->redop, "root", cell->root, "inplace", (int)cell->in_place, "placement",
-        cell->heap ? "heap" : "private", "hop", tti_compare_hop_name(cell->hop), "used", entry->used);
+        cell->heap ? "heap" : "private", "hop", tti_compare_hop_name(cell->hop), "used", entry->count);
     json_t *samples = json_array();
     for (int i = 0; i < entry->count; i++) {
         json_array_append_new(samples, sample_json(&entry->samples[i]));
     }
-    if (entry->used > 0) {
+    if (entry->count > 0) {
         const struct tti_bench_times times = {entry->p50, entry->p99, entry->min, entry->max};
         const double alg_bw = (double)cell->size / entry->p50 / 1000;
         const double factor = tti_bench_bus_factor(tti_bench_collectives[cell->order].bus, c->options->ranks);
@@ -111,12 +111,14 @@ static json_t *row_json(const struct tti_comparison *c, const struct tti_compare
     } else {
         json_object_set_new(row, "time_us", json_null());
     }
-    if (entry->used > 0 && entry->ratio > 0) {
+    if (entry->count > 0 && entry->ratio > 0) {
         json_object_set_new(
             row, "versus", json_pack("{s:f, s:f, s:f}", "ratio", entry->ratio, "low", entry->low, "high", entry->high));
     }
-    if (entry == &cell->tutti && cell->bound_us > 0) {
-        json_object_set_new(row, "bound_us", json_real(cell->bound_us));
+    json_object_set_new(row, "algorithm",
+                        entry == &cell->tutti && *cell->algorithm ? json_string(cell->algorithm) : json_null());
+    if (entry == &cell->tutti && cell->tutti.bound_us > 0) {
+        json_object_set_new(row, "bound_us", json_real(cell->tutti.bound_us));
     }
     json_object_set_new(row, "repetitions", samples);
     return row;
@@ -142,17 +144,20 @@ static json_t *comparison_json(const struct tti_comparison *c)
     json_t *comparison = json_array();
     for (size_t i = 0; i < c->cell_count; i++) {
         const struct tti_compare_cell *cell = &c->cells[i];
-        if (cell->best < 0) {
+        if (cell->best < 0 || !cell->told) {
             continue;
         }
         const struct tti_compare_entry *best = &cell->peers[cell->best];
         json_array_append_new(
-            comparison, json_pack("{s:s, s:i, s:I, s:b, s:s, s:s, s:f, s:o, s:f, s:f, s:f, s:f, s:b}", "collective",
-                                  cell->collective, "ranks", c->options->ranks, "size", (json_int_t)cell->size,
-                                  "inplace", (int)cell->in_place, "placement", cell->heap ? "heap" : "private", "hop",
-                                  tti_compare_hop_name(cell->hop), "tutti_us", cell->tutti.p50, "best_peer",
-                                  text(c->contenders[cell->best].name), "best_us", best->p50, "ratio", best->ratio,
-                                  "low", best->low, "high", best->high, "lost", (int)cell->lost));
+            comparison, json_pack("{s:s, s:i, s:I, s:b, s:s, s:s, s:o, s:o, s:f, s:o, s:f, s:f, s:f, s:f, s:b, s:b}",
+                                  "collective", cell->collective, "ranks", c->options->ranks, "size",
+                                  (json_int_t)cell->size, "inplace", (int)cell->in_place, "placement",
+                                  cell->heap ? "heap" : "private", "hop", tti_compare_hop_name(cell->hop), "algorithm",
+                                  *cell->algorithm ? json_string(cell->algorithm) : json_null(), "bound_us",
+                                  cell->tutti.bound_us > 0 ? json_real(cell->tutti.bound_us) : json_null(), "tutti_us",
+                                  cell->tutti.p50, "best_peer", text(c->contenders[cell->best].name), "best_us",
+                                  best->p50, "ratio", best->ratio, "low", best->low, "high", best->high, "lost",
+                                  (int)cell->lost, "counted", (int)cell->counted));
     }
     return comparison;
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the repetitions say together. Two virtual CPUs may be near each other in one minute and far in the next, which
- * changes times by factors; so of a cell only the repetitions count that saw the hop class that most of its repetitions
- * saw, and times of different classes are never mixed. Samples during which the hop changed are used only if there are
- * no others.
+ * changes times by factors; so repetitions of different hop classes are different cells, and never mixed. Of the cells
+ * that differ in nothing else, the main one has most samples. The other one counts, too, if every contender was measured
+ * in it, since else the best one may be missing; or if it is lost. Samples during which the hop changed are used only if
+ * there are no others.
  *
- * Of these repetitions: time and ratio are the medians of theirs, and the interval reaches from the lowest low to the
- * highest high of theirs. That is wider than an interval of 95 % would have to be. Each repetition is a job of its own,
+ * Of the repetitions in a cell: time and ratio are the medians of theirs, and the interval reaches from the lowest low to
+ * the highest high of theirs. That is wider than an interval of 95 % would have to be. Each repetition is a job of its own,
  * with other pages and perhaps other CPUs, so repetitions differ more than calls within one do; three of them are too
  * few to tell how much, and an interval that holds each of theirs cannot be too narrow on that account.
  */
@@ -29,68 +30,82 @@ static double median(double *values, int count)
     return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
-static void count_hops(const struct tti_compare_entry *entry, int counts[TTI_COMPARE_HOPS])
+static bool differ_in_hop_only(const struct tti_compare_cell *a, const struct tti_compare_cell *b)
 {
-    for (int i = 0; i < entry->count; i++) {
-        counts[entry->samples[i].hop]++;
-    }
+    return a != b && a->order == b->order && a->size == b->size && a->in_place == b->in_place && a->heap == b->heap;
 }
 
-/* The class of most samples; near goes before far where they are equally many, far before same. */
-static enum tti_compare_hop choose_hop(const struct tti_comparison *c, const struct tti_compare_cell *cell)
+static int samples_of(const struct tti_comparison *c, const struct tti_compare_cell *cell)
 {
-    int counts[TTI_COMPARE_HOPS] = {0};
-    count_hops(&cell->tutti, counts);
+    int count = cell->tutti.count;
     for (int i = 0; i < c->contender_count; i++) {
-        count_hops(&cell->peers[i], counts);
+        count += cell->peers[i].count;
     }
-    enum tti_compare_hop most = TTI_COMPARE_NEAR;
-    most = counts[TTI_COMPARE_FAR] > counts[most] ? TTI_COMPARE_FAR : most;
-    most = counts[TTI_COMPARE_SAME] > counts[most] ? TTI_COMPARE_SAME : most;
-    if (counts[most] > 0) {
-        return most;
-    }
-    return counts[TTI_COMPARE_MOVED] > 0 ? TTI_COMPARE_MOVED : TTI_COMPARE_UNKNOWN;
+    return count;
 }
 
-static double middle(const struct tti_compare_entry *entry, enum tti_compare_hop hop, size_t member, double *values)
+/* More for a cell that rather is the main one: a class that is known goes before the others, then many samples before
+ * few, and then near before far, far before same. */
+static long weight_of(const struct tti_comparison *c, const struct tti_compare_cell *cell)
 {
-    int count = 0;
-    for (int i = 0; i < entry->count; i++) {
-        if (entry->samples[i].hop == hop) {
-            memcpy(&values[count++], (const char *)&entry->samples[i] + member, sizeof(*values));
+    const bool known = cell->hop == TTI_COMPARE_NEAR || cell->hop == TTI_COMPARE_FAR || cell->hop == TTI_COMPARE_SAME;
+    return ((long)known << 40) + (long)samples_of(c, cell) * TTI_COMPARE_HOPS + (TTI_COMPARE_HOPS - (int)cell->hop);
+}
+
+bool tti_compare_measured_elsewhere(const struct tti_comparison *c, const struct tti_compare_cell *cell, int contender)
+{
+    for (size_t i = 0; i < c->cell_count; i++) {
+        if (differ_in_hop_only(cell, &c->cells[i]) && c->cells[i].peers[contender].count > 0) {
+            return true;
         }
     }
-    return count > 0 ? median(values, count) : 0;
+    return false;
 }
 
-static void combine(struct tti_compare_entry *entry, enum tti_compare_hop hop)
+static void find_place(const struct tti_comparison *c, struct tti_compare_cell *cell)
+{
+    cell->main = true;
+    for (size_t i = 0; i < c->cell_count; i++) {
+        const struct tti_compare_cell *other = &c->cells[i];
+        cell->main = cell->main && (!differ_in_hop_only(cell, other) || weight_of(c, cell) > weight_of(c, other));
+    }
+    cell->partial = false;
+    for (int i = 0; i < c->contender_count; i++) {
+        cell->partial = cell->partial || (cell->peers[i].count == 0 && tti_compare_measured_elsewhere(c, cell, i));
+    }
+}
+
+static double middle(const struct tti_compare_entry *entry, size_t member, double *values)
+{
+    for (int i = 0; i < entry->count; i++) {
+        memcpy(&values[i], (const char *)&entry->samples[i] + member, sizeof(*values));
+    }
+    return entry->count > 0 ? median(values, entry->count) : 0;
+}
+
+static void combine(struct tti_compare_entry *entry)
 {
     double *values = calloc((size_t)entry->count + 1, sizeof(*values));
     if (!values) {
         return;
     }
-    entry->p50 = middle(entry, hop, offsetof(struct tti_compare_sample, p50), values);
-    entry->p99 = middle(entry, hop, offsetof(struct tti_compare_sample, p99), values);
-    entry->ratio = middle(entry, hop, offsetof(struct tti_compare_sample, ratio), values);
-    entry->used = 0;
+    entry->p50 = middle(entry, offsetof(struct tti_compare_sample, p50), values);
+    entry->p99 = middle(entry, offsetof(struct tti_compare_sample, p99), values);
+    entry->ratio = middle(entry, offsetof(struct tti_compare_sample, ratio), values);
+    entry->bound_us = middle(entry, offsetof(struct tti_compare_sample, bound_us), values);
     for (int i = 0; i < entry->count; i++) {
         const struct tti_compare_sample *s = &entry->samples[i];
-        if (s->hop != hop) {
-            continue;
-        }
-        entry->low = entry->used == 0 || s->low < entry->low ? s->low : entry->low;
-        entry->high = entry->used == 0 || s->high > entry->high ? s->high : entry->high;
-        entry->min = entry->used == 0 || s->min < entry->min ? s->min : entry->min;
-        entry->max = entry->used == 0 || s->max > entry->max ? s->max : entry->max;
-        entry->used++;
+        entry->low = i == 0 || s->low < entry->low ? s->low : entry->low;
+        entry->high = i == 0 || s->high > entry->high ? s->high : entry->high;
+        entry->min = i == 0 || s->min < entry->min ? s->min : entry->min;
+        entry->max = i == 0 || s->max > entry->max ? s->max : entry->max;
     }
     free(values);
 }
 
 static bool compared(const struct tti_compare_entry *entry)
 {
-    return entry->used > 0 && entry->ratio > 0;
+    return entry->count > 0 && entry->ratio > 0;
 }
 
 /* The best peer is the one that makes the ratio largest, not the one whose time is least: the times of two contenders
@@ -136,7 +151,7 @@ static int by_place(const void *a, const void *b)
     if (x->in_place != y->in_place) {
         return x->in_place ? 1 : -1;
     }
-    return (x->size > y->size) - (x->size < y->size);
+    return x->size != y->size ? (x->size > y->size) - (x->size < y->size) : (int)x->hop - (int)y->hop;
 }
 
 static void count_cell(double ratio, bool lost, struct tti_compare_mean *mean)
@@ -154,13 +169,16 @@ void tti_compare_judge(struct tti_comparison *c)
     }
     for (size_t i = 0; i < c->cell_count; i++) {
         struct tti_compare_cell *cell = &c->cells[i];
-        cell->hop = choose_hop(c, cell);
-        combine(&cell->tutti, cell->hop);
+        find_place(c, cell);
+        combine(&cell->tutti);
         for (int j = 0; j < c->contender_count; j++) {
-            combine(&cell->peers[j], cell->hop);
+            combine(&cell->peers[j]);
         }
+        const bool settled = cell->hop != TTI_COMPARE_MOVED && cell->hop != TTI_COMPARE_UNKNOWN;
         cell->best = best_of(c, cell, own);
         cell->lost = cell->best >= 0 && cell->peers[cell->best].low > 1;
+        cell->told = cell->main || settled;
+        cell->counted = cell->best >= 0 && (cell->main || (settled && (!cell->partial || cell->lost)));
     }
     c->all = tti_compare_mean_of(c, NULL, -1);
 }
@@ -170,7 +188,7 @@ struct tti_compare_mean tti_compare_mean_of(const struct tti_comparison *c, cons
     struct tti_compare_mean mean = {0};
     for (size_t i = 0; i < c->cell_count; i++) {
         const struct tti_compare_cell *cell = &c->cells[i];
-        if (cell->best >= 0 && (!collective || strcmp(collective, cell->collective) == 0) &&
+        if (cell->counted && (!collective || strcmp(collective, cell->collective) == 0) &&
             (heap < 0 || (heap != 0) == cell->heap)) {
             count_cell(cell->peers[cell->best].ratio, cell->lost, &mean);
         }
@@ -183,7 +201,7 @@ struct tti_compare_mean tti_compare_mean_to(const struct tti_comparison *c, int 
     struct tti_compare_mean mean = {0};
     for (size_t i = 0; i < c->cell_count; i++) {
         const struct tti_compare_entry *entry = &c->cells[i].peers[contender];
-        if (compared(entry)) {
+        if (compared(entry) && c->cells[i].counted) {
             count_cell(entry->ratio, entry->low > 1, &mean);
         }
     }
@@ -199,8 +217,8 @@ int tti_compare_elsewhere(const struct tti_comparison *c, int contender)
 {
     int count = 0;
     for (size_t i = 0; i < c->cell_count; i++) {
-        const struct tti_compare_entry *entry = &c->cells[i].peers[contender];
-        count += entry->count > 0 && entry->used == 0;
+        const struct tti_compare_cell *cell = &c->cells[i];
+        count += cell->main && cell->peers[contender].count == 0 && tti_compare_measured_elsewhere(c, cell, contender);
     }
     return count;
 }

@@ -116,7 +116,7 @@ static bool shown(const struct tti_comparison *c, int contender)
 
 static void put_title(const struct tti_comparison *c, FILE *file, const char *collective)
 {
-    fprintf(file, "\n### %s\n\n| size | place | buffers | hop | Tutti |", collective);
+    fprintf(file, "\n### %s\n\n| size | place | buffers | hop | algo | Tutti |", collective);
     for (int i = 0; i < c->contender_count; i++) {
         if (shown(c, i)) {
             fprintf(file, " ");
@@ -124,7 +124,7 @@ static void put_title(const struct tti_comparison *c, FILE *file, const char *co
             fprintf(file, " |");
         }
     }
-    fprintf(file, " ratio | interval | to |\n|---:|---|---|---|---:|");
+    fprintf(file, " ratio | interval | to |\n|---:|---|---|---|---|---:|");
     for (int i = 0; i < c->contender_count; i++) {
         fprintf(file, shown(c, i) ? "---:|" : "");
     }
@@ -137,14 +137,15 @@ static void put_cell(const struct tti_comparison *c, FILE *file, const struct tt
     char text[TTI_COMPARE_TEXT];
     char low[TTI_COMPARE_TEXT];
     char high[TTI_COMPARE_TEXT];
-    fprintf(file, "| %s | %s | %s | %s | %s |", tti_compare_size(cell->size, size), tti_compare_place_name(cell),
-            cell->heap ? "heap" : "private", tti_compare_hop_name(cell->hop),
-            cell->tutti.used > 0 ? tti_compare_time(cell->tutti.p50, text) : "-");
+    fprintf(file, "| %s | %s | %s | %s | ", tti_compare_size(cell->size, size), tti_compare_place_name(cell),
+            cell->heap ? "heap" : "private", tti_compare_hop_name(cell->hop));
+    put(file, cell->algorithm);
+    fprintf(file, " | %s |", cell->tutti.count > 0 ? tti_compare_time(cell->tutti.p50, text) : "-");
     for (int i = 0; i < c->contender_count; i++) {
         if (shown(c, i)) {
             fprintf(file, " %s |",
-                    cell->peers[i].used > 0 ? tti_compare_time(cell->peers[i].p50, text)
-                                            : tti_compare_absence(c, cell, i));
+                    cell->peers[i].count > 0 ? tti_compare_time(cell->peers[i].p50, text)
+                                             : tti_compare_absence(c, cell, i));
         }
     }
     if (cell->best < 0) {
@@ -175,6 +176,9 @@ bool tti_compare_markdown(const struct tti_comparison *c, FILE *file)
     put_contenders(c, file);
     fprintf(file, "## All cells\n\nTimes in us. In bold: lost.\n");
     for (size_t i = 0; i < c->cell_count; i++) {
+        if (!c->cells[i].told) {
+            continue;
+        }
         if (c->cells[i].collective != last) {
             last = c->cells[i].collective;
             put_title(c, file, last);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The comparison as a plot. The lines are those of private buffers, out of place unless a contender has only the other
- * form; and where there are measurements in the heap, Tutti has a second line.
+ * form; and where there are measurements in the heap, Tutti has a second line. Main cells only.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -40,8 +40,8 @@ static int collect_form(const struct tti_comparison *c, const char *collective, 
         const struct tti_compare_cell *cell = &c->cells[i];
         const struct tti_compare_entry *entry =
             line < FIRST_CONTENDER ? &cell->tutti : &cell->peers[line - FIRST_CONTENDER];
-        if (strcmp(cell->collective, collective) == 0 && cell->in_place == in_place &&
-            cell->heap == (line == TUTTI_HEAP) && entry->used > 0 && entry->p50 > 0) {
+        if (cell->main && strcmp(cell->collective, collective) == 0 && cell->in_place == in_place &&
+            cell->heap == (line == TUTTI_HEAP) && entry->count > 0 && entry->p50 > 0) {
             points[count++] = (struct tti_plot_point){cell->size, entry->p50};
         }
     }

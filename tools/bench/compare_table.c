@@ -56,7 +56,7 @@ const char *tti_compare_absence(const struct tti_comparison *c, const struct tti
     if (who->blocks > 0 && who->failed == who->blocks) {
         return "failed";
     }
-    return cell->peers[contender].count > 0 ? "elsewhere" : "-";
+    return tti_compare_measured_elsewhere(c, cell, contender) ? "elsewhere" : "-";
 }
 
 void tti_compare_verdict(const struct tti_compare_mean *mean, char *text, size_t capacity)
@@ -85,13 +85,13 @@ static int width_of(const struct tti_comparison *c, int contender)
 
 static void print_title(const struct tti_comparison *c, const char *collective)
 {
-    printf("#\n# %s\n#%8s %5s %7s %7s %9s", collective, "size", "place", "where", "hop", "tutti");
+    printf("#\n# %s\n#%8s %5s %7s %7s %9s %9s", collective, "size", "place", "where", "hop", "algo", "tutti");
     for (int i = 0; i < c->contender_count; i++) {
         if (shown(c, i)) {
             printf("  %*s", width_of(c, i), c->contenders[i].name);
         }
     }
-    printf("  best peer: ratio, interval\n#%8s %5s %7s %7s %9s", "(B)", "", "", "", "(us)");
+    printf("  best peer: ratio, interval\n#%8s %5s %7s %7s %9s %9s", "(B)", "", "", "", "", "(us)");
     for (int i = 0; i < c->contender_count; i++) {
         if (shown(c, i)) {
             printf("  %*s", width_of(c, i), "(us)  ratio ");
@@ -106,7 +106,7 @@ static void print_entry(const struct tti_comparison *c, const struct tti_compare
     const int width = width_of(c, contender);
     char time[TTI_COMPARE_TEXT];
     char ratio[TTI_COMPARE_TEXT];
-    if (entry->used == 0) {
+    if (entry->count == 0) {
         printf("  %*s ", width - 1, tti_compare_absence(c, cell, contender));
     } else {
         printf("  %*s %6s%c", width - 8, tti_compare_time(entry->p50, time), tti_compare_ratio(entry->ratio, ratio),
@@ -121,9 +121,9 @@ static void print_cell(const struct tti_comparison *c, const struct tti_compare_
     char ratio[TTI_COMPARE_TEXT];
     char low[TTI_COMPARE_TEXT];
     char high[TTI_COMPARE_TEXT];
-    printf(" %8s %5s %7s %7s %9s", tti_compare_size(cell->size, size), tti_compare_place_name(cell),
-           cell->heap ? "heap" : "private", tti_compare_hop_name(cell->hop),
-           cell->tutti.used > 0 ? tti_compare_time(cell->tutti.p50, time) : "-");
+    printf(" %8s %5s %7s %7s %9s %9s", tti_compare_size(cell->size, size), tti_compare_place_name(cell),
+           cell->heap ? "heap" : "private", tti_compare_hop_name(cell->hop), *cell->algorithm ? cell->algorithm : "-",
+           cell->tutti.count > 0 ? tti_compare_time(cell->tutti.p50, time) : "-");
     for (int i = 0; i < c->contender_count; i++) {
         if (shown(c, i)) {
             print_entry(c, cell, i);
@@ -184,11 +184,13 @@ void tti_compare_print(const struct tti_comparison *c)
     printf(
         "# time: median of the repetitions' medians. ratio: Tutti's time over the contender's, paired within each\n"
         "#   repetition; below 1 Tutti is faster. interval: from the lowest to the highest of the repetitions' 95 %%\n"
-        "#   intervals; '!': it lies wholly above 1, the cell is lost. hop: near below %d ns; only repetitions of\n"
-        "#   the cell's class count\n",
+        "#   intervals; '!': it lies wholly above 1, the cell is lost. hop: near below %d ns; a cell has one class\n",
         TTI_ROOFLINE_NEAR_NS);
     for (size_t i = 0; i < c->cell_count; i++) {
         const struct tti_compare_cell *cell = &c->cells[i];
+        if (!cell->told) {
+            continue;
+        }
         if (cell->collective != last) {
             print_title(c, cell->collective);
             last = cell->collective;

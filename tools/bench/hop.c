@@ -4,18 +4,13 @@
  * all_reduce of two ranks would. What one such exchange takes tells where the two run: virtual CPUs may be threads of one
  * core in one minute and lie far apart in the next, and times of both states must not be compared.
  */
-#include <fcntl.h>
+#include <assert.h>
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "bench/roofline.h"
 
 #define LINE      128 /* two cache lines, which some CPUs fetch together */
-#define PAGE      4096
 #define TRIALS    16
 #define EXCHANGES 32                  /* in a trial */
 #define BUDGET_NS INT64_C(1000000)    /* for all of them: ranks that share a CPU take microseconds for each */
@@ -35,91 +30,10 @@ static uint64_t word_of(uint64_t sequence, bool last)
     return sequence * 2 + last;
 }
 
-static struct tti_hop_page *shared_memory(int *descriptor)
+void tti_hop_open(const struct tti_bench *b, const struct tti_roofline_page *page, struct tti_hop *hop)
 {
-    *descriptor = memfd_create("tutti-bench-hop", MFD_CLOEXEC);
-    if (*descriptor < 0 || ftruncate(*descriptor, PAGE) != 0) {
-        return NULL;
-    }
-    void *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, *descriptor, 0);
-    return page == MAP_FAILED ? NULL : page;
-}
-
-static struct tti_hop_page *memory_of(int64_t process, int64_t descriptor)
-{
-    char path[64];
-    snprintf(path, sizeof(path), "/proc/%lld/fd/%lld", (long long)process, (long long)descriptor);
-    const int file = open(path, O_RDWR | O_CLOEXEC);
-    void *page = file < 0 ? MAP_FAILED : mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    if (file >= 0) {
-        close(file);
-    }
-    return page == MAP_FAILED ? NULL : page;
-}
-
-/* Threads: rank 0 tells the address. */
-static tutti_status open_threads(struct tti_bench *b, struct tti_hop *hop)
-{
-    hop->page = b->rank == 0 ? aligned_alloc(LINE, PAGE) : NULL;
-    for (int i = 0; hop->page && i < 2; i++) {
-        atomic_init(&hop->page->lines[i].word, 0);
-    }
-    int64_t address = (int64_t)(uintptr_t)hop->page;
-    const tutti_status status = tti_bench_agree(b, &address, 1, TUTTI_SUM);
-    hop->page = status == TUTTI_OK || b->rank == 0 ? (struct tti_hop_page *)(uintptr_t)address : NULL;
-    return status;
-}
-
-/* Processes: rank 0 tells how its memory file can be opened, and keeps it open until rank 1 has. */
-static tutti_status open_processes(struct tti_bench *b, struct tti_hop *hop)
-{
-    int file = -1;
-    int64_t where[2] = {0, 0};
-    hop->mapped = true;
-    if (b->rank == 0) {
-        hop->page = shared_memory(&file);
-        where[0] = getpid();
-        where[1] = file;
-    }
-    tutti_status status = tti_bench_agree(b, where, 2, TUTTI_SUM);
-    if (status == TUTTI_OK && b->rank == 1) {
-        hop->page = memory_of(where[0], where[1]);
-    }
-    int64_t opened = 1;
-    if (status == TUTTI_OK) {
-        status = tti_bench_agree(b, &opened, 1, TUTTI_MIN);
-    }
-    if (file >= 0) {
-        close(file);
-    }
-    return status;
-}
-
-tutti_status tti_hop_open(struct tti_bench *b, struct tti_hop *hop)
-{
-    const uint32_t capabilities = tutti_group_capabilities(b->group);
-    *hop = (struct tti_hop){0};
-    if (b->size < 2 || !(capabilities & (TUTTI_CAP_ONE_PROCESS | TUTTI_CAP_ONE_HOST))) {
-        return TUTTI_OK;
-    }
-    tutti_status status = capabilities & TUTTI_CAP_ONE_PROCESS ? open_threads(b, hop) : open_processes(b, hop);
-    int64_t known = hop->page || b->rank > 1;
-    if (status == TUTTI_OK) {
-        status = tti_bench_agree(b, &known, 1, TUTTI_MIN);
-    }
-    hop->known = status == TUTTI_OK && known;
-    return status;
-}
-
-void tti_hop_close(struct tti_bench *b, struct tti_hop *hop)
-{
-    if (hop->page && hop->mapped) {
-        munmap(hop->page, PAGE);
-    } else if (hop->page && b->rank == 0) {
-        free(hop->page);
-    }
-    hop->page = NULL;
-    hop->known = false;
+    *hop = (struct tti_hop){.page = (struct tti_hop_page *)page->memory, .known = page->memory && b->size > 1};
+    static_assert(sizeof(struct tti_hop_page) <= TTI_ROOFLINE_HOP, "it has its part of the page");
 }
 
 /* The other's word, once it has come as far; 0 if it does not come. */

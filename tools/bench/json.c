@@ -105,8 +105,8 @@ static json_t *positive(double value)
 
 static json_t *roofline(const struct tti_bench_result *r)
 {
-    return json_pack("{s:o, s:[o, o]}", "bound_us", positive(r->bound_us), "hop_ns", positive(r->hop_ns[0]),
-                     positive(r->hop_ns[1]));
+    return json_pack("{s:o, s:[o, o], s:o}", "bound_us", positive(r->bound_us), "hop_ns", positive(r->hop_ns[0]),
+                     positive(r->hop_ns[1]), "chain_us", positive(r->chain_us));
 }
 
 static json_t *own_row(const struct tti_bench *b, const struct tti_bench_result *r)
@@ -135,6 +135,7 @@ static json_t *peer_row(const struct tti_bench *b, const struct tti_bench_result
     if (row && !b->beside->is_tutti) {
         json_object_set_new(row, "backend", json_null()); /* was Tutti's */
     }
+    row = merge(row, json_pack("{s:n}", "algorithm"));
     return merge(row, roofline(r));
 }
 

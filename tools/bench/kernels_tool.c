@@ -274,7 +274,10 @@ int tti_kernels_tool(int argc, char **argv)
         json_t *const config = json_pack("{s:s, s:s, s:s, s:s}", "version", tutti_version_string(), "cpu", system.cpu,
                                          "kernel", system.kernel, "isa", tti_kernels_isa());
         json_t *const root = json_pack("{s:o, s:o}", "config", config, "results", run.results);
-        done = tti_bench_json_write(root, file) && done;
+        if (!tti_bench_json_write(root, file)) {
+            fprintf(stderr, "tutti bench kernels: cannot write %s\n", options.json);
+            done = false;
+        }
         tti_bench_json_destroy(root);
     }
     return done && run.wrong == 0 ? 0 : 1;

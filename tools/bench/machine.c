@@ -10,22 +10,26 @@
 #include "kernels/kernels.h"
 
 /* The CPUs that any rank may use, and the smallest quota: ranks may be bound to CPUs of their own. */
-static tutti_status count_cpus(struct tti_bench *b, int *cpus)
+static tutti_status count_cpus(struct tti_bench *b, struct tti_bench_machine *machine)
 {
     uint64_t mask[TTI_CPU_WORDS];
     tti_cpu_mask(mask);
     int64_t words = TTI_CPU_WORDS;
-    int64_t quota = tti_cpu_quota() > 0 ? tti_cpu_quota() : INT32_MAX;
+    const double quota = tti_cpu_quota();
+    int64_t thousandths = quota > 0 ? (int64_t)(quota * 1000) : INT64_MAX;
     DLTensor t = tutti_tensor_1d(mask, &words, TUTTI_U64);
     tutti_status status = tutti_all_reduce(b->group, &t, &t, TUTTI_BOR, TUTTI_CALL(.error = &b->error));
     if (status == TUTTI_OK) {
-        status = tti_bench_agree(b, &quota, 1, TUTTI_MIN);
+        status = tti_bench_agree(b, &thousandths, 1, TUTTI_MIN);
     }
     int count = 0;
     for (int i = 0; i < TTI_CPU_WORDS; i++) {
         count += __builtin_popcountll(mask[i]);
     }
-    *cpus = count > quota ? (int)quota : count > 0 ? count : 1;
+    count = count > 0 ? count : 1;
+    const double usable = (double)thousandths < count * 1000.0 ? (double)thousandths / 1000 : count;
+    machine->cpus = usable < count ? (int)(usable + 0.999) : count;
+    machine->ranks_per_cpu = b->size / usable;
     return status;
 }
 
@@ -47,7 +51,7 @@ tutti_status tti_bench_machine_create(struct tti_bench *b, struct tti_bench_mach
 {
     struct tti_system_info system;
     memset(machine, 0, sizeof(*machine));
-    const tutti_status status = count_cpus(b, &machine->cpus);
+    const tutti_status status = count_cpus(b, machine);
     if (status != TUTTI_OK) {
         return status;
     }
@@ -56,7 +60,6 @@ tutti_status tti_bench_machine_create(struct tti_bench *b, struct tti_bench_mach
     memcpy(machine->kernel, system.kernel, sizeof(machine->kernel));
     machine->isa = tti_kernels_isa();
     machine->clock_ns = tti_bench_clock_ns();
-    machine->ranks_per_cpu = (double)b->size / machine->cpus;
     return describe(b, &machine->description);
 }
 

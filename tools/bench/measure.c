@@ -41,7 +41,8 @@ struct row {
     int64_t whole;                              /* elements of all parts */
     enum tti_bench_form forms[TTI_BENCH_FORMS]; /* kinds of iterations, in turn */
     int form_count;
-    int64_t barrier_ns; /* the shortest of the peer's barriers so far */
+    int64_t barrier_ns;    /* the shortest of the peer's barriers so far */
+    const char *algorithm; /* of Tutti's last call; NULL = unknown */
     struct side own;
     struct side peer;
 };
@@ -202,6 +203,9 @@ static tutti_status iterate(struct row *row, enum tti_bench_form form, int itera
         status = call_once(row, form, &side->tensors[slot], call, slot == timed ? &submit_ns : NULL);
     }
     *sample_ns = form == TTI_BENCH_SUBMIT ? submit_ns : tti_now_ns() - start;
+    if (form != TTI_BENCH_PEER && !has(b, TTI_BENCH_NEIGHBOUR)) { /* no collective */
+        row->algorithm = tutti_group_algorithm(b->group, 0);
+    }
     return status;
 }
 
@@ -361,6 +365,7 @@ static tutti_status run_row(struct row *row, struct tti_bench_result *result)
     tutti_status status = TUTTI_OK;
     if (b->roofline) {
         status = tti_roofline_bound(b, result->bytes, result->in_place, &result->bound_us);
+        status = status == TUTTI_OK ? tti_roofline_chain(b, &result->chain_us) : status;
         status = status == TUTTI_OK ? tti_roofline_hop(b, &result->hop_ns[0]) : status;
     }
     if (status == TUTTI_OK) {
@@ -400,6 +405,7 @@ tutti_status tti_bench_measure(struct tti_bench *b, int64_t count, bool in_place
     }
     result->measured = true;
     result->wrong = row.own.wrong;
+    result->algorithm = row.algorithm;
     bandwidths(b, bytes, result->time.p50_us, &result->alg_bw, &result->bus_bw);
     tti_roofline_lift(b, result);
     return TUTTI_OK;

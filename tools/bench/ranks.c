@@ -168,7 +168,7 @@ static bool run_collectives(struct tti_bench *b, struct output *output)
     for (size_t i = 0; i < tti_bench_collectives_count; i++) {
         int64_t wrong = 0;
         b->collective = &tti_bench_collectives[i];
-        if (b->options->collective && b->options->collective != b->collective) {
+        if (!tti_bench_chosen(b->options, b->collective)) {
             continue;
         }
         if (!run_collective(b, output, &wrong)) {

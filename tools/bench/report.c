@@ -47,6 +47,9 @@ static void print_company(const struct tti_bench *b)
                "#   /bound: time over it; hop: a cache line between ranks 0 and 1, near = less than %d ns\n",
                TTI_ROOFLINE_NEAR_NS);
     }
+    if (b->roofline && b->shares_cpu) {
+        printf("# chain: every rank sleeps until the one before wakes it, a round in which each runs once (us)\n");
+    }
 }
 
 void tti_bench_print_header(const struct tti_bench *b, const struct tti_bench_machine *machine)
@@ -75,21 +78,24 @@ void tti_bench_print_header(const struct tti_bench *b, const struct tti_bench_ma
 
 static void print_async_title(void)
 {
-    printf("#%11s %11s %8s %6s %5s %5s %9s %7s %7s %6s %8s %8s %9s %8s %6s\n", "size", "count", "type", "redop", "root",
-           "place", "time", "algbw", "busbw", "#wrong", "submit", "p99", "sync", "diff", "ratio");
+    printf("#%11s %11s %8s %6s %5s %5s %9s %7s %7s %6s %8s %8s %9s %8s %6s %9s\n", "size", "count", "type", "redop",
+           "root", "place", "time", "algbw", "busbw", "#wrong", "submit", "p99", "sync", "diff", "ratio", "algo");
     printf("#%11s %11s %8s %6s %5s %5s %9s %7s %7s %6s %8s %8s %9s %8s %6s\n", "(B)", "(elements)", "", "", "", "",
            "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(us)", "(us)", "(us)", "");
 }
 
 static void print_roofline_title(const struct tti_bench *b)
 {
-    printf("#%11s %11s %8s %6s %5s %5s %9s %7s %7s %6s %9s %6s %4s", "size", "count", "type", "redop", "root", "place",
-           "time", "algbw", "busbw", "#wrong", "bound", "/bound", "hop");
+    printf("#%11s %11s %8s %6s %5s %5s %9s %7s %7s %6s %9s %6s %4s %9s", "size", "count", "type", "redop", "root",
+           "place", "time", "algbw", "busbw", "#wrong", "bound", "/bound", "hop", "algo");
     if (b->beside) {
         printf(" %9s %7s %7s %7s %6s", b->beside->name, "ratio", "low", "high", "#wrong");
     }
+    if (b->shares_cpu) {
+        printf(" %9s %6s", "chain", "/chain");
+    }
     printf("\n#%11s %11s %8s %6s %5s %5s %9s %7s %7s %6s %9s %6s %4s%s\n", "(B)", "(elements)", "", "", "", "", "(us)",
-           "(GB/s)", "(GB/s)", "", "(us)", "", "", b->beside ? "      (us)" : "");
+           "(GB/s)", "(GB/s)", "", "(us)", "", "", b->beside ? "                (us)" : "");
 }
 
 void tti_bench_print_title(const struct tti_bench *b)
@@ -106,8 +112,8 @@ void tti_bench_print_title(const struct tti_bench *b)
     }
     printf("#                                                            out-of-place                       "
            "in-place\n");
-    printf("#%11s %11s %8s %6s %5s %9s %7s %7s %6s %9s %7s %7s %6s\n", "size", "count", "type", "redop", "root", "time",
-           "algbw", "busbw", "#wrong", "time", "algbw", "busbw", "#wrong");
+    printf("#%11s %11s %8s %6s %5s %9s %7s %7s %6s %9s %7s %7s %6s %9s\n", "size", "count", "type", "redop", "root",
+           "time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw", "#wrong", "algo");
     printf("#%11s %11s %8s %6s %5s %9s %7s %7s %6s %9s %7s %7s %6s\n", "(B)", "(elements)", "", "", "", "(us)",
            "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)", "");
     fflush(stdout);
@@ -128,6 +134,11 @@ static void print_call(const struct tti_bench *b, const struct tti_bench_result 
            tti_bench_redop(b), tti_bench_root(b));
 }
 
+static const char *algorithm_of(const struct tti_bench_result *result)
+{
+    return result->algorithm ? result->algorithm : "-";
+}
+
 /* A line for each form, since a line has no room for both. */
 static void print_async(const struct tti_bench *b, const struct tti_bench_result *result)
 {
@@ -136,8 +147,8 @@ static void print_async(const struct tti_bench *b, const struct tti_bench_result
     print_call(b, result);
     printf(" %5s", result->in_place ? "in" : "out");
     print_result(result);
-    printf(" %8.2f %8.2f %9.2f %8.2f %6.2f\n", result->submit.p50_us, result->submit.p99_us, sync, time - sync,
-           sync > 0 ? time / sync : 0);
+    printf(" %8.2f %8.2f %9.2f %8.2f %6.2f %9s\n", result->submit.p50_us, result->submit.p99_us, sync, time - sync,
+           sync > 0 ? time / sync : 0, algorithm_of(result));
 }
 
 static void print_versus(const struct tti_bench_versus *versus)
@@ -162,11 +173,23 @@ static void print_roofline(const struct tti_bench *b, const struct tti_bench_res
     } else {
         printf(" %9s %6s", "-", "-");
     }
-    printf(" %4s", tti_roofline_mark(result->hop_ns));
+    printf(" %4s %9s", tti_roofline_mark(result->hop_ns), algorithm_of(result));
     if (b->beside) {
         print_versus(&result->versus);
     }
+    if (b->shares_cpu && result->chain_us > 0) {
+        printf(" %9.2f %6.2f", result->chain_us, result->time.p50_us / result->chain_us);
+    } else if (b->shares_cpu) {
+        printf(" %9s %6s", "-", "-");
+    }
     putchar('\n');
+}
+
+/* That of the form in place only if it is another one. */
+static void print_algorithms(const char *out_of_place, const char *in_place)
+{
+    const bool differ = in_place && strcmp(out_of_place, in_place) != 0;
+    printf(" %9s%s%s\n", out_of_place, differ ? "/" : "", differ ? in_place : "");
 }
 
 void tti_bench_print_row(const struct tti_bench *b, const struct tti_bench_result *out_of_place,
@@ -183,7 +206,7 @@ void tti_bench_print_row(const struct tti_bench *b, const struct tti_bench_resul
         print_call(b, out_of_place);
         print_result(out_of_place);
         print_result(in_place);
-        putchar('\n');
+        print_algorithms(algorithm_of(out_of_place), in_place->measured ? algorithm_of(in_place) : NULL);
     }
     fflush(stdout);
 }

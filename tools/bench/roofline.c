@@ -179,18 +179,25 @@ tutti_status tti_roofline_open(struct tti_bench *b)
 {
     b->roofline = calloc(1, sizeof(*b->roofline));
     int64_t failed = !b->roofline;
-    const tutti_status status = tti_bench_agree(b, &failed, 1, TUTTI_MAX);
+    tutti_status status = tti_bench_agree(b, &failed, 1, TUTTI_MAX);
     if (status != TUTTI_OK) {
         return status;
     }
-    return failed ? tti_error_set(&b->error, TUTTI_NO_MEMORY, "no memory for the roofline")
-                  : tti_hop_open(b, &b->roofline->hop);
+    if (failed) {
+        return tti_error_set(&b->error, TUTTI_NO_MEMORY, "no memory for the roofline");
+    }
+    status = tti_roofline_page_open(b, &b->roofline->page);
+    if (status == TUTTI_OK) {
+        tti_hop_open(b, &b->roofline->page, &b->roofline->hop);
+        tti_chain_open(b, &b->roofline->page, &b->roofline->chain);
+    }
+    return status;
 }
 
 void tti_roofline_close(struct tti_bench *b)
 {
     if (b->roofline) {
-        tti_hop_close(b, &b->roofline->hop);
+        tti_roofline_page_close(b, &b->roofline->page);
         free(b->roofline);
         b->roofline = NULL;
     }
@@ -199,6 +206,11 @@ void tti_roofline_close(struct tti_bench *b)
 tutti_status tti_roofline_hop(struct tti_bench *b, double *ns)
 {
     return tti_hop_measure(b, &b->roofline->hop, ns);
+}
+
+tutti_status tti_roofline_chain(struct tti_bench *b, double *us)
+{
+    return tti_chain_measure(b, &b->roofline->chain, us);
 }
 
 const char *tti_roofline_mark(const double hop_ns[2])

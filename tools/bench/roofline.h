@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the machine allows: how long the bytes that a collective has to move take at the bandwidth of plain loops, and
- * how long a cache line takes from one rank to another. */
+ * how long a cache line takes from one rank to another, or, where ranks outnumber CPUs, a round of sleeping ranks. */
 #ifndef TTI_BENCH_ROOFLINE_H
 #define TTI_BENCH_ROOFLINE_H
 
@@ -11,20 +11,43 @@
 #define TTI_ROOFLINE_NEAR_NS 150  /* a hop below this stays within a group of cores */
 #define TTI_ROOFLINE_SAME_NS 1000 /* one above this needs a switch between two ranks on one CPU */
 
+/* ---- roofline_page.c: memory that all ranks see ---- */
+
+#define TTI_ROOFLINE_HOP 4096 /* bytes: the hop's part of the page; the chain's is behind it */
+
+struct tti_roofline_page {
+    unsigned char *memory; /* zero at first; NULL on every rank where there is none for all */
+    bool mapped;           /* else it is memory of the process */
+};
+
+/* That there is none is no failure. Collective, as all here but closing. */
+tutti_status tti_roofline_page_open(struct tti_bench *b, struct tti_roofline_page *page);
+void tti_roofline_page_close(const struct tti_bench *b, struct tti_roofline_page *page);
+
 /* ---- hop.c: a cache line between ranks 0 and 1 ---- */
 
 struct tti_hop {
-    struct tti_hop_page *page; /* NULL on other ranks, and where there is none */
-    bool known;                /* the same on every rank */
-    bool mapped;               /* else it is memory of the process */
-    uint64_t sequence;         /* exchanges so far */
+    struct tti_hop_page *page;
+    bool known;        /* the same on every rank */
+    uint64_t sequence; /* exchanges so far */
 };
 
-/* Makes the memory that both ranks see. That there is none is no failure. Collective, as all here. */
-tutti_status tti_hop_open(struct tti_bench *b, struct tti_hop *hop);
-void tti_hop_close(struct tti_bench *b, struct tti_hop *hop);
+void tti_hop_open(const struct tti_bench *b, const struct tti_roofline_page *page, struct tti_hop *hop);
 /* *ns becomes 0 where the hop cannot be known. */
 tutti_status tti_hop_measure(struct tti_bench *b, struct tti_hop *hop, double *ns);
+
+/* ---- chain.c: ranks that sleep, and wake one another in turn ---- */
+
+struct tti_chain {
+    struct tti_chain_line *lines; /* one for each rank */
+    bool known;                   /* likewise */
+    bool mapped;
+    uint32_t round; /* rounds so far */
+};
+
+void tti_chain_open(const struct tti_bench *b, const struct tti_roofline_page *page, struct tti_chain *chain);
+/* A round in which each rank is woken once; *us becomes 0 where every rank has a CPU, or it cannot be known. */
+tutti_status tti_chain_measure(struct tti_bench *b, struct tti_chain *chain, double *us);
 
 /* ---- roofline.c ---- */
 
@@ -38,7 +61,9 @@ struct tti_bandwidth {
 };
 
 struct tti_roofline {
+    struct tti_roofline_page page;
     struct tti_hop hop;
+    struct tti_chain chain;
     struct tti_bandwidth sizes[TTI_ROOFLINE_SIZES]; /* those measured so far */
     int count;
 };
@@ -47,6 +72,7 @@ struct tti_roofline {
 tutti_status tti_roofline_open(struct tti_bench *b);
 void tti_roofline_close(struct tti_bench *b);
 tutti_status tti_roofline_hop(struct tti_bench *b, double *ns);
+tutti_status tti_roofline_chain(struct tti_bench *b, double *us);
 /* The time that no run of b->collective at this size can beat, by the bytes it has to move; 0 = it moves none. */
 tutti_status tti_roofline_bound(struct tti_bench *b, int64_t bytes, bool in_place, double *us);
 /* Lifts the bound of a result to the hop where every rank has to hear from another one. */

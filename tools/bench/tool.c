@@ -30,7 +30,8 @@ enum {
     OPTION_REPEAT,
     OPTION_PROFILE,
     OPTION_LIMIT,
-    OPTION_HEAP_FROM
+    OPTION_HEAP_FROM,
+    OPTION_KEEP
 };
 
 static const struct argp_option argp_options[] = {
@@ -58,12 +59,15 @@ static const struct argp_option argp_options[] = {
     {"profile", OPTION_PROFILE, "NAME", 0, "Settings of contenders that are named without: all, defaults, tuned", 1},
     {"limit", OPTION_LIMIT, "TIME", 0, "A job that takes longer is ended (as in 90, 5m; default by its rows)", 1},
     {"heap-from", OPTION_HEAP_FROM, "SIZE", 0, "From this size on, compare with Tutti's buffers in the heap, too", 1},
+    {"keep", OPTION_KEEP, "FOLDER", 0,
+     "Keep what each job has measured in FOLDER; the same command goes on there after an interruption", 1},
     {"plot", OPTION_PLOT, "FILE.svg", 0, "Write latency against size to FILE.svg", 1},
     {"markdown", OPTION_MARKDOWN, "FILE.md", 0, "Write the comparison to FILE.md", 1},
     {0}};
 
 static const char argp_doc[] =
-    "Measure a collective, or each in turn (all, the default): all_reduce, reduce, broadcast, all_gather, gather, "
+    "Measure a collective, some, or each in turn (all, the default): all_reduce, reduce, broadcast, all_gather, "
+    "gather, "
     "scatter, reduce_scatter, all_to_all, sendrecv, barrier. Every result is checked.\v"
     "Alone it starts its own ranks; inside a job (tutti run, torchrun, mpirun, srun, ...) every process is one rank. "
     "The columns are those of nccl-tests: size is that of the tensor, and the total of all parts where there are "
@@ -80,7 +84,7 @@ static const char argp_doc[] =
     "  tutti bench\n"
     "  tutti bench all_reduce -n 4 -b 8 -e 64M -f 2\n"
     "  tutti bench reduce_scatter -d bf16 -o avg --backend local\n"
-    "  tutti bench barrier -n 8 -i 2000 -J barrier.json\n"
+    "  tutti bench barrier,broadcast -n 8 -i 2000 -J some.json\n"
     "  tutti bench all_reduce -n 2 --async\n"
     "  tutti bench all_reduce -n 2 --beside tutti:engine.window=256K\n"
     "  mpirun.openmpi -n 2 tutti bench --beside openmpi\n"
@@ -108,7 +112,8 @@ static int64_t size(struct argp_state *state, const char *option, const char *te
     return value;
 }
 
-static const struct tti_bench_collective *collective(struct argp_state *state, const char *name)
+/* The bit of one collective; of all if it is `all`. */
+static uint32_t collective(struct argp_state *state, const char *name)
 {
     const struct tti_bench_collective *found = tti_bench_find(name);
     if (strcmp(name, "overlap") == 0) {
@@ -123,7 +128,18 @@ static const struct tti_bench_collective *collective(struct argp_state *state, c
         }
         argp_error(state, "there is no collective '%s'; there are%s and all", name, names);
     }
-    return found;
+    return found ? UINT32_C(1) << (found - tti_bench_collectives) : (UINT32_C(1) << tti_bench_collectives_count) - 1;
+}
+
+static uint32_t collectives(struct argp_state *state, const char *list)
+{
+    uint32_t chosen = 0;
+    char name[64];
+    for (const char *word = list; word; word = strchr(word, ',') ? strchr(word, ',') + 1 : NULL) {
+        snprintf(name, sizeof(name), "%.*s", (int)strcspn(word, ","), word);
+        chosen |= collective(state, name);
+    }
+    return chosen == (UINT32_C(1) << tti_bench_collectives_count) - 1 ? 0 : chosen;
 }
 
 /* What the command line says. */
@@ -153,6 +169,9 @@ static error_t parse_compare(int key, char *argument, struct argp_state *state, 
             argp_error(state, "--profile takes all, defaults or tuned, not '%s'", argument);
         }
         return 0;
+    case OPTION_KEEP:
+        compare->keep = argument;
+        return 0;
     case OPTION_HEAP_FROM:
         compare->heap_from = size(state, "--heap-from", argument);
         return 0;
@@ -170,8 +189,9 @@ static error_t parse_compare(int key, char *argument, struct argp_state *state, 
 static void judge_compare(struct argp_state *state, const struct words *words)
 {
     if (!words->compare.vs && (words->compare.plot || words->compare.markdown || words->compare.limit_ms > 0 ||
-                               words->compare.heap_from > 0)) {
-        argp_error(state, "--plot, --markdown, --limit and --heap-from belong to a comparison: say with whom, by --vs");
+                               words->compare.heap_from > 0 || words->compare.keep)) {
+        argp_error(state, "--plot, --markdown, --limit, --heap-from and --keep belong to a comparison: say with whom, "
+                          "by --vs");
     }
     if (words->compare.vs && (words->bench.async || words->bench.beside || words->bench.heap)) {
         argp_error(state,
@@ -253,9 +273,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         return 0;
     case ARGP_KEY_ARG:
         if (state->arg_num > 0) {
-            argp_error(state, "one collective, or none for all; '%s' is one too many", argument);
+            argp_error(state, "one collective, a list with commas, or none for all; '%s' is one too many", argument);
         }
-        options->collective = collective(state, argument);
+        options->chosen = collectives(state, argument);
         return 0;
     case ARGP_KEY_SUCCESS:
         judge(state, options);
@@ -340,7 +360,7 @@ int tutti_tool_bench(int argc, char **argv)
     struct words words = {
         .bench = {.least = 8, .most = INT64_C(16) << 20, .factor = 8, .dtype = TUTTI_F32, .op = TUTTI_SUM},
         .compare = {.repeat = 3}};
-    const struct argp argp = {argp_options, parse, "[COLLECTIVE]", argp_doc, NULL, NULL, NULL};
+    const struct argp argp = {argp_options, parse, "[COLLECTIVE,...]", argp_doc, NULL, NULL, NULL};
     argp_err_exit_status = TTI_EXIT_USAGE;
     if (argp_parse(&argp, argc, argv, 0, NULL, &words) != 0) {
         return TTI_EXIT_USAGE;

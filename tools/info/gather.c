@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Asks the library itself: its backends, what "auto" would take, the world in the environment, the settings. */
+/* Asks the library itself: its backends, what "auto" would take, the world in the environment, the settings, and what
+ * the shared-memory engine makes of this machine. */
 #include <stdio.h>
 #include <string.h>
 #include <tutti/backend.h>
 
+#include "backends/engine_ops.h"
+#include "base/cpu.h"
 #include "info.h"
 #include "kernels/kernels.h"
 
@@ -46,7 +49,33 @@ static void choose_auto(struct tti_info *info)
     }
 }
 
-void tti_info_gather(struct tti_info *info)
+/* As rank 0 of a group of this machine does. */
+static void gather_tuning(struct tti_info *info, bool again)
+{
+    const struct tti_settings *settings = &info->settings;
+    if (info->settings_error.status != TUTTI_OK) {
+        return;
+    }
+    if (again) {
+        tti_calibrate_now(&info->calibration);
+    } else {
+        tti_calibrate(tti_calibrate_mode(tti_setting(settings, TTI_SET_ENGINE_CALIBRATE)), &info->calibration);
+    }
+    struct tti_tuning_wishes wishes;
+    tti_ops_wishes(tti_setting_by_key, settings, &wishes);
+    for (int i = 0; i < TTI_INFO_SIZES; i++) {
+        tti_tuning_fit(tti_info_ranks(i), (int)tti_cpu_count(), &info->calibration.profile, &wishes, &info->tunings[i]);
+    }
+}
+
+const char *tti_info_source_name(enum tti_calibrate_source source)
+{
+    return source == TTI_CALIBRATE_FILE       ? "from a file"
+           : source == TTI_CALIBRATE_MEASURED ? "measured now"
+                                              : "built in";
+}
+
+void tti_info_gather(struct tti_info *info, bool again)
 {
     memset(info, 0, sizeof(*info));
     tti_info_system(&info->system);
@@ -55,6 +84,7 @@ void tti_info_gather(struct tti_info *info)
     choose_auto(info);
     info->world_error.status = tti_world_from_environment(&info->world, &info->world_error);
     info->settings_error.status = tti_settings_resolve(NULL, NULL, &info->settings, &info->settings_error);
+    gather_tuning(info, again);
 }
 
 void tti_info_capabilities(uint32_t capabilities, char *text, size_t capacity)
@@ -65,6 +95,7 @@ void tti_info_capabilities(uint32_t capabilities, char *text, size_t capacity)
     } names[] = {
         {TUTTI_CAP_RANK_ORDER, "rank_order"},   {TUTTI_CAP_ROUND_ONCE, "round_once"},
         {TUTTI_CAP_SAME_BITS, "same_bits"},     {TUTTI_CAP_CHECKS_CALLS, "checks_calls"},
+        {TUTTI_CAP_CANCEL, "cancel"},           {TUTTI_CAP_HEAP, "heap"},
         {TUTTI_CAP_ONE_PROCESS, "one_process"}, {TUTTI_CAP_ONE_HOST, "one_host"},
     };
     size_t used = 0;

@@ -8,14 +8,16 @@
 
 #include "../tools.h"
 
-enum { OPTION_JSON = 256, OPTION_CONFIG };
+enum { OPTION_JSON = 256, OPTION_CONFIG, OPTION_CALIBRATE };
 
 struct choices {
     bool json;
     bool config;
+    bool calibrate;
 };
 
 static const struct argp_option argp_options[] = {
+    {"calibrate", OPTION_CALIBRATE, NULL, 0, "Measure anew what this machine costs, and keep that for later groups", 0},
     {"config", OPTION_CONFIG, NULL, 0, "Also show the settings: key, value, environment variable, bounds, meaning", 0},
     {"json", OPTION_JSON, NULL, 0, "Print JSON", 0},
     {0},
@@ -31,6 +33,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case OPTION_CONFIG:
         choices->config = true;
         return 0;
+    case OPTION_CALIBRATE:
+        choices->calibrate = true;
+        return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "'%s' is not an option; tutti info takes no other words", argument);
         return 0;
@@ -42,11 +47,12 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 int tutti_tool_info(int argc, char **argv)
 {
     static const char doc[] = "Show the version, the CPU, every backend with the reason why it can or cannot be used, "
-                              "and the world that a launcher "
-                              "has described in the environment.\v"
+                              "the world that a launcher has described in the environment, and what this machine costs "
+                              "with the thresholds that follow.\v"
                               "Examples:\n"
                               "  tutti info\n"
                               "  tutti info --json | jq -r '.backends[] | select(.available) | .name'\n"
+                              "  tutti info --calibrate\n"
                               "  tutti info --config";
     struct argp argp = {argp_options, parse, NULL, doc, NULL, NULL, NULL};
     struct choices choices = {0};
@@ -59,7 +65,7 @@ int tutti_tool_info(int argc, char **argv)
         fprintf(stderr, "tutti info: out of memory\n");
         return EXIT_FAILURE;
     }
-    tti_info_gather(info);
+    tti_info_gather(info, choices.calibrate);
     bool good = true;
     if (choices.json) {
         good = tti_info_print_json(info, choices.config);

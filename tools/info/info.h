@@ -9,8 +9,11 @@
 
 #include "core/settings.h"
 #include "core/world.h"
+#include "engine/calibrate.h"
+#include "engine/tuning.h"
 
 #define TTI_INFO_BACKENDS 32
+#define TTI_INFO_SIZES    6 /* groups of 2, 4, ... 64 ranks */
 
 struct tti_backend_info {
     const char *name;
@@ -27,7 +30,7 @@ struct tti_system_info {
     char cpu[128];     /* model name, "unknown" if the kernel does not tell */
     char cpus[256];    /* those of the affinity mask, as a list */
     int cpu_count;     /* of them */
-    int cpu_quota;     /* CPUs' worth of time that the cgroup grants, 0 = no limit */
+    double cpu_quota;  /* CPUs' worth of time that the cgroup grants, 0 = no limit */
     int64_t page_size;
     int64_t huge_page_size;   /* 0 = none */
     int64_t memory_available; /* bytes */
@@ -46,11 +49,23 @@ struct tti_info {
     struct tti_world world;
     tutti_error world_error; /* status OK when `world` is valid */
     struct tti_settings settings;
-    tutti_error settings_error; /* status OK when `settings` is valid */
+    tutti_error settings_error;                /* status OK when `settings` is valid */
+    struct tti_calibration calibration;        /* what groups choose their thresholds by */
+    struct tti_tuning tunings[TTI_INFO_SIZES]; /* and what they choose, of 2, 4, ... ranks on the CPUs available */
 };
 
 void tti_info_system(struct tti_system_info *system);
-void tti_info_gather(struct tti_info *info);
+/* `again`: measures the machine anew, and replaces the file. */
+void tti_info_gather(struct tti_info *info, bool again);
+
+/* "built in", "from a file", "measured now". */
+const char *tti_info_source_name(enum tti_calibrate_source source);
+
+/* Ranks of the group that tunings[i] is for. */
+static inline int tti_info_ranks(int i)
+{
+    return 2 << i;
+}
 
 /* The capability bits by name, separated by spaces. */
 void tti_info_capabilities(uint32_t capabilities, char *text, size_t capacity);

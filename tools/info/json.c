@@ -33,7 +33,7 @@ static json_t *pack_machine(const struct tti_info *info)
 static json_t *pack_cpu(const struct tti_info *info)
 {
     const struct tti_system_info *system = &info->system;
-    return json_pack("{s:o, s:s, s:i, s:s, s:i}", "model", text(system->cpu), "isa", info->isa, "available",
+    return json_pack("{s:o, s:s, s:i, s:s, s:f}", "model", text(system->cpu), "isa", info->isa, "available",
                      system->cpu_count, "list", system->cpus, "quota", system->cpu_quota);
 }
 
@@ -72,6 +72,36 @@ static json_t *pack_world(const struct tti_info *info)
                      text(world->store_url));
 }
 
+/* The fields of the profile by the names that its file has; null = not known. */
+static json_t *pack_profile(const struct tti_info *info)
+{
+    const struct tti_calibration *c = &info->calibration;
+    json_t *root =
+        json_pack("{s:s, s:o, s:o}", "source", tti_info_source_name(c->source), "file",
+                  c->path[0] ? text(c->path) : json_null(), "note", c->note[0] ? text(c->note) : json_null());
+    for (int i = 0; root && i < TTI_PROFILE_FIELDS; i++) {
+        const int64_t value = tti_profile_value(&c->profile, i);
+        json_object_set_new(root, tti_profile_fields[i].name, value ? json_integer(value) : json_null());
+    }
+    return root;
+}
+
+/* Bytes; null = never. */
+static json_t *pack_thresholds(const struct tti_info *info)
+{
+    json_t *array = json_array();
+    for (int i = 0; i < TTI_INFO_SIZES && array; i++) {
+        const struct tti_tuning *t = &info->tunings[i];
+        array = append(array, json_pack("{s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "ranks", tti_info_ranks(i),
+                                        "packets", (json_int_t)t->packets, "one_shot", (json_int_t)t->one_shot,
+                                        "window", (json_int_t)t->window, "stage", (json_int_t)t->stage, "far",
+                                        (json_int_t)t->far, "zero_copy", (json_int_t)t->zero_copy, "stream",
+                                        t->stream_direct < TTI_STREAM_NEVER ? json_integer((json_int_t)t->stream_direct)
+                                                                            : json_null()));
+    }
+    return array;
+}
+
 static json_t *pack_settings(const struct tti_info *info)
 {
     bool valid = info->settings_error.status == TUTTI_OK;
@@ -94,6 +124,10 @@ bool tti_info_print_json(const struct tti_info *info, bool settings)
                              pack_backends(info), "auto", "processes", info->auto_processes, "threads",
                              info->auto_threads, "devices", "type", "cpu", "index", 0, "world", pack_world(info));
     bool good = root != NULL;
+    if (good && info->settings_error.status == TUTTI_OK) {
+        good = json_object_set_new(root, "profile", pack_profile(info)) == 0 &&
+               json_object_set_new(root, "thresholds", pack_thresholds(info)) == 0;
+    }
     if (good && settings) {
         good = json_object_set_new(root, "settings", pack_settings(info)) == 0;
         if (good && info->settings_error.status != TUTTI_OK) {

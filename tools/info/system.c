@@ -117,7 +117,7 @@ void tti_info_system(struct tti_system_info *system)
         system->cpu_count = (int)list.count;
     }
     tti_cpu_list_free(&list);
-    system->cpu_quota = (int)tti_cpu_quota();
+    system->cpu_quota = tti_cpu_quota();
     system->page_size = sysconf(_SC_PAGESIZE);
     system->huge_page_size = memory_value("Hugepagesize");
     system->memory_available = memory_value("MemAvailable");

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "info.h"
 
@@ -20,7 +21,7 @@ static void print_machine(const struct tti_info *info)
     fact("kernels", info->isa);
     snprintf(text, sizeof(text), "%d (%s)", system->cpu_count, system->cpus);
     fact("cpus available", text);
-    snprintf(text, sizeof(text), "%d CPUs' worth of time", system->cpu_quota);
+    snprintf(text, sizeof(text), "%g CPUs' worth of time", system->cpu_quota);
     fact("cgroup quota", system->cpu_quota > 0 ? text : "none");
     snprintf(text, sizeof(text), "Linux %s %s", system->kernel, system->machine);
     fact("system", text);
@@ -68,10 +69,84 @@ static void print_world(const struct tti_info *info)
     fact("store", world->store_url[0] ? world->store_url : "none needed");
 }
 
+static void print_hop(const char *name, int64_t ns, int64_t mbs)
+{
+    char text[128];
+    snprintf(text, sizeof(text), "%" PRId64 " ns a hop, %" PRId64 " MB/s", ns, mbs);
+    fact(name, ns > 0 ? text : "not seen");
+}
+
+static void print_profile(const struct tti_info *info)
+{
+    const struct tti_calibration *c = &info->calibration;
+    const struct tti_profile *p = &c->profile;
+    const time_t when = (time_t)p->measured_s;
+    struct tm tm;
+    char text[640];
+    printf("\nProfile of this machine (docs/performance.md)\n");
+    if (info->settings_error.status != TUTTI_OK) {
+        fact("error", info->settings_error.message);
+        return;
+    }
+    fact("source", tti_info_source_name(c->source));
+    if (p->measured_s > 0 && localtime_r(&when, &tm) && strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S %z", &tm) > 0) {
+        fact("measured", text);
+    }
+    fact("file", c->path[0] ? c->path : "none");
+    if (c->note[0]) {
+        fact("note", c->note);
+    }
+    print_hop("near CPUs", p->near_ns, p->near_mbs);
+    print_hop("far CPUs", p->far_ns, p->far_mbs);
+    snprintf(text, sizeof(text), "copy %" PRId64 ", fold %" PRId64 " MB/s", p->copy_mbs, p->fold_mbs);
+    fact("in cache", text);
+    snprintf(text, sizeof(text), "copy %" PRId64 ", past the caches %" PRId64 " MB/s", p->memory_mbs, p->stream_mbs);
+    fact("in memory", text);
+    snprintf(text, sizeof(text), "yield %" PRId64 ", switch %" PRId64 ", wake %" PRId64 " ns", p->yield_ns,
+             p->switch_ns, p->wake_ns);
+    fact("scheduler", text);
+    snprintf(text, sizeof(text), "second level %" PRId64 " KiB; third %" PRId64 " KiB for %" PRId64 " CPUs",
+             p->l2_bytes / 1024, p->l3_bytes / 1024, p->l3_cpus);
+    fact("caches", text);
+}
+
+/* In bytes, or in the largest unit that divides it. */
+static const char *size_text(uint64_t bytes, char text[24])
+{
+    if (bytes >= TTI_STREAM_NEVER) {
+        return "never";
+    }
+    static const char units[] = " KMG";
+    int unit = 0;
+    while (unit < 3 && bytes > 0 && bytes % 1024 == 0) {
+        bytes /= 1024;
+        unit++;
+    }
+    snprintf(text, 24, unit > 0 ? "%" PRIu64 "%c" : "%" PRIu64, bytes, units[unit]);
+    return text;
+}
+
+static void print_thresholds(const struct tti_info *info)
+{
+    if (info->settings_error.status != TUTTI_OK) {
+        return;
+    }
+    printf("\nThresholds on the CPUs available (bytes)\n");
+    printf("  ranks  packets  one_shot   window    stage      far  zero_copy   stream\n");
+    for (int i = 0; i < TTI_INFO_SIZES; i++) {
+        const struct tti_tuning *t = &info->tunings[i];
+        char text[7][24];
+        printf("  %5d %8s %9s %8s %8s %8s %10s %8s\n", tti_info_ranks(i), size_text(t->packets, text[0]),
+               size_text(t->one_shot, text[1]), size_text(t->window, text[2]), size_text(t->stage, text[3]),
+               size_text(t->far, text[4]), size_text(t->zero_copy, text[5]), size_text(t->stream_direct, text[6]));
+    }
+}
+
 static void print_bounds(const tutti_config_key_info *key)
 {
     if (key->type == TUTTI_CONFIG_INT || key->type == TUTTI_CONFIG_BYTES) {
-        printf("%s from %" PRId64 " to %" PRId64, tti_info_type_name(key->type), key->minimum, key->maximum);
+        printf("%s%s%s from %" PRId64 " to %" PRId64, key->choices, *key->choices ? " or " : "",
+               tti_info_type_name(key->type), key->minimum, key->maximum);
     } else if (key->type == TUTTI_CONFIG_CHOICE) {
         printf("one of %s", key->choices);
     } else {
@@ -105,6 +180,8 @@ void tti_info_print_text(const struct tti_info *info, bool settings)
     print_machine(info);
     print_backends(info);
     print_world(info);
+    print_profile(info);
+    print_thresholds(info);
     if (settings) {
         print_settings(info);
     }

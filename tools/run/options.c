@@ -156,7 +156,7 @@ static void complete(struct argp_state *state, const struct parser *parser)
 {
     struct tti_run_options *options = parser->options;
     /* A rank per CPU of the mask would be throttled where the cgroup grants less time than that. */
-    unsigned quota = tti_cpu_quota();
+    unsigned quota = tti_cpu_quota_whole();
     size_t usable = quota > 0 && quota < options->cpus.count ? quota : options->cpus.count;
     options->cpus_usable = (int)usable;
     options->ranks = options->cpus_usable < TTI_MAX_RANKS ? options->cpus_usable : TTI_MAX_RANKS;

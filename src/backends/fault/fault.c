@@ -184,6 +184,12 @@ static tutti_status end_p2p(void *state, void *batch, tutti_error *error)
     return s->backend->ops->end_p2p(s->inner, batch, error);
 }
 
+static const char *algorithm(void *state, int32_t lane)
+{
+    struct tti_faulty *s = state;
+    return s->backend->ops->algorithm ? s->backend->ops->algorithm(s->inner, lane) : NULL;
+}
+
 /* ---- the heap: the core asks the capabilities first, which are the inner backend's --------------------------------- */
 
 static tutti_status alloc_memory(void *state, size_t bytes, const tutti_exchange *exchange, void **memory,
@@ -235,6 +241,7 @@ static const tutti_backend_ops ops = {
     .release = release_memory,
     .register_memory = register_memory,
     .unregister_memory = unregister_memory,
+    .algorithm = algorithm,
 };
 
 /* No static capabilities: what a group promises and where its ranks may be depends on the inner backend. The first is

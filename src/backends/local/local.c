@@ -179,7 +179,7 @@ static tutti_status meet(const tutti_open_info *info, struct region **region, tu
     struct announcement a = {.pid = getpid()};
     if (info->rank == 0) {
         struct tti_tuning tuning;
-        tti_ops_tuning(info, &tuning);
+        tti_ops_tuning(info, true, &tuning);
         struct tti_layout layout = tti_layout_make(info->world_size, info->lanes, tuning.stage, tuning.far);
         tutti_status status = region_create(&layout, &tuning, region, error);
         if (status != TUTTI_OK) {

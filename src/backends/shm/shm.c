@@ -157,7 +157,7 @@ static tutti_status agree(const tutti_open_info *info, struct terms *terms, tutt
         if (getrandom(&terms->nonce, sizeof(terms->nonce), 0) != sizeof(terms->nonce)) {
             return tti_error_system(error, errno, "no random number for the group");
         }
-        tti_ops_tuning(info, &terms->tuning);
+        tti_ops_tuning(info, false, &terms->tuning);
         return rv->set(rv->self, "terms", terms, sizeof(*terms), error);
     }
     tutti_status status = rv->get(rv->self, "terms", terms, sizeof(*terms), &length, info->timeout_ms, error);

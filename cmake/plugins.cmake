@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Plug-in files: backends that need a library which not every machine has, or which exists with several binary interfaces.
+# They bring the kernels and helpers of Tutti that they use along, and export their entry point only. An MPI plug-in does
+# not name its MPI library: the process has that open before (src/backends/mpi/choose.c).
+
+function(tutti_add_plugin name)
+    add_library(plugin_${name} MODULE ${ARGN})
+    set_target_properties(plugin_${name} PROPERTIES PREFIX "" OUTPUT_NAME tutti-${name} C_VISIBILITY_PRESET hidden
+        LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/tutti/plugins
+        LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/plugin.map)
+    target_include_directories(plugin_${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+    target_link_libraries(plugin_${name} PRIVATE tutti_options tutti_static)
+    target_link_options(plugin_${name} PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/plugin.map
+        -Wl,--exclude-libs,ALL -Wl,-z,nodelete -Wl,-z,now -Wl,-z,relro -Wl,--as-needed)
+    install(TARGETS plugin_${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tutti/plugins)
+endfunction()
+
+file(GLOB mpi_plugin_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backends/mpi/plugin/*.c)
+
+# An MPI library by its compiler wrapper, which is asked for folders of headers only.
+function(tutti_add_mpi_plugin flavour)
+    foreach(wrapper IN LISTS ARGN)
+        find_program(TUTTI_${wrapper} ${wrapper})
+        mark_as_advanced(TUTTI_${wrapper})
+        if(TUTTI_${wrapper})
+            execute_process(COMMAND ${TUTTI_${wrapper}} -show OUTPUT_VARIABLE line ERROR_QUIET RESULT_VARIABLE failed)
+            separate_arguments(folders UNIX_COMMAND "${line}")
+            list(FILTER folders INCLUDE REGEX "^-I")
+            list(TRANSFORM folders REPLACE "^-I" "")
+            if(NOT failed AND folders)
+                tutti_add_plugin(mpi-${flavour} ${mpi_plugin_sources})
+                target_include_directories(plugin_mpi-${flavour} SYSTEM PRIVATE ${folders})
+                target_compile_definitions(plugin_mpi-${flavour} PRIVATE TTI_MPI_FLAVOUR="${flavour}")
+                return()
+            endif()
+        endif()
+    endforeach()
+    string(JOIN " or " names ${ARGN})
+    message(STATUS "No plug-in mpi-${flavour}: there is no ${names}")
+endfunction()
+
+tutti_add_mpi_plugin(openmpi mpicc.openmpi)
+tutti_add_mpi_plugin(mpich mpicc.mpich)
+tutti_add_mpi_plugin(abi mpicc_abi)

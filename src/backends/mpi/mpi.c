@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mpi: the core has no MPI in it. When MPI is wanted, the plug-in file that was compiled for the right binary interface is
+ * opened (choose.c), and its functions become this backend's, so that a call costs no more than with a built-in one.
+ */
+#include "backends/mpi/mpi.h"
+
+#include <pthread.h>
+#include <stdio.h>
+
+#include "backends/mpi/choose.h"
+#include "backends/plugin.h"
+#include "base/error.h"
+#include "base/fork.h"
+
+static int32_t available(char *why, size_t capacity);
+static tutti_status open_group(const tutti_open_info *info, void **state, tutti_error *error);
+static const char *supports_nothing(void *state, const tutti_op *op);
+static tutti_status runs_nothing(void *state, tutti_op *op, tutti_error *error);
+static void close_nothing(void *state);
+
+/* available and open stay as they are; the rest is the plug-in's from its loading on, which is before the first group. */
+static tutti_backend_ops ops = {
+    .size = sizeof(tutti_backend_ops),
+    .available = available,
+    .open = open_group,
+    .close = close_nothing,
+    .supports = supports_nothing,
+    .run = runs_nothing,
+};
+
+const tutti_backend tti_backend_mpi = {
+    .abi = TUTTI_BACKEND_ABI,
+    .size = sizeof(tutti_backend),
+    .name = "mpi",
+    .priority = 50,
+    .ops = &ops,
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static const tutti_backend *plugin; /* under the lock; once it is there it stays */
+static struct tti_mpi_choice choice;
+
+static void protect(void)
+{
+    tti_fork_protect(&lock);
+}
+
+static const char *supports_nothing(void *state, const tutti_op *op)
+{
+    (void)state;
+    (void)op;
+    return NULL;
+}
+
+static tutti_status runs_nothing(void *state, tutti_op *op, tutti_error *error)
+{
+    (void)state;
+    (void)op;
+    return tti_error_set(error, TUTTI_INTERNAL, "backend mpi has no plug-in");
+}
+
+static void close_nothing(void *state)
+{
+    (void)state;
+}
+
+static const tutti_backend *load(char *why, size_t capacity)
+{
+    if (!tti_mpi_choose(&choice)) {
+        snprintf(why, capacity, "%s", choice.reason);
+        return NULL;
+    }
+    char name[64];
+    char path[PATH_MAX];
+    char looked[512];
+    snprintf(name, sizeof(name), "tutti-mpi-%s.so", choice.flavour);
+    if (!tti_plugin_find(name, path, sizeof(path), looked, sizeof(looked))) {
+        snprintf(why, capacity, "%s, but there is no file %s in %s", choice.reason, name, looked);
+        return NULL;
+    }
+    if (!tti_mpi_open_library(&choice, why, capacity)) {
+        return NULL;
+    }
+    const tutti_backend *found = tti_plugin_open(path, why, capacity);
+    if (found) {
+        const tutti_backend_ops own = ops;
+        ops = *found->ops;
+        ops.available = own.available;
+        ops.open = own.open;
+    }
+    return found;
+}
+
+/* The plug-in, or NULL with the reason. */
+static const tutti_backend *get(char *why, size_t capacity)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, protect);
+    pthread_mutex_lock(&lock);
+    if (!plugin) {
+        plugin = load(why, capacity);
+    }
+    const tutti_backend *found = plugin;
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+static int32_t available(char *why, size_t capacity)
+{
+    char text[1024] = "";
+    const tutti_backend *found = get(text, sizeof(text));
+    if (!found) {
+        snprintf(why, capacity, "%s", text);
+        return 0;
+    }
+    int32_t yes = found->ops->available(text, sizeof(text));
+    if (yes == 1 && !choice.launched && !tti_mpi_is_running()) {
+        /* to start it could end the process, where the library misses the launcher's daemon */
+        snprintf(why, capacity, "%s, but it is not initialised, and no launcher of MPI jobs has started this process",
+                 choice.reason);
+        return 0;
+    }
+    snprintf(why, capacity, yes == 1 ? "%s; %s" : "%s", text, choice.reason);
+    return yes == 1;
+}
+
+static tutti_status open_group(const tutti_open_info *info, void **state, tutti_error *error)
+{
+    char why[1024] = "";
+    const tutti_backend *found = get(why, sizeof(why));
+    return found ? found->ops->open(info, state, error)
+                 : tti_error_set(error, TUTTI_NOT_AVAILABLE, "backend mpi: %s", why);
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How a group fails. MPI has no word for it, except for ULFM's revoke, so the rank where it happens sends the cause to the others, and
+ * ranks that wait look for such news now and then. Nothing of MPI's own is withdrawn: the communicators of a group that has
+ * failed are left alone, since something may still be under way in them.
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backends/mpi/plugin/plugin.h"
+#include "base/error.h"
+
+/* Writes down the first cause; false if there was one. */
+static bool note(struct tti_mpi_group *g, const tutti_error *cause)
+{
+    pthread_mutex_lock(&g->lock);
+    const bool first = atomic_load_explicit(&g->failed, memory_order_relaxed) == TUTTI_OK;
+    if (first) {
+        g->cause = *cause;
+        g->cause.size = (uint32_t)sizeof(g->cause);
+        /* release: pairs with the acquire of whoever reads the cause */
+        atomic_store_explicit(&g->failed, cause->status != TUTTI_OK ? cause->status : TUTTI_INTERNAL,
+                              memory_order_release);
+    }
+    pthread_mutex_unlock(&g->lock);
+    return first;
+}
+
+static void tell_others(struct tti_mpi_group *g)
+{
+    for (int r = 0; r < g->size; r++) {
+        if (r != g->rank) {
+            tti_mpi_enter();
+            MPI_Isend(&g->cause, (int)sizeof(g->cause), MPI_BYTE, r, TTI_MPI_TAG_NEWS, g->control, &g->news[r]);
+            tti_mpi_leave();
+        }
+    }
+}
+
+void tti_mpi_fail(struct tti_mpi_group *g, const tutti_error *cause)
+{
+    if (note(g, cause)) {
+        tell_others(g);
+        atomic_fetch_add_explicit(&g->messages.changes, 1, memory_order_release);
+    }
+}
+
+static void look_for_news(struct tti_mpi_group *g)
+{
+    int found = 0;
+    MPI_Message message;
+    MPI_Status status;
+    tutti_error cause;
+    tti_mpi_enter();
+    int code = MPI_Improbe(MPI_ANY_SOURCE, TTI_MPI_TAG_NEWS, g->control, &found, &message, &status);
+    if (code == MPI_SUCCESS && found) {
+        code = MPI_Mrecv(&cause, (int)sizeof(cause), MPI_BYTE, &message, MPI_STATUS_IGNORE);
+    }
+    tti_mpi_leave();
+    if (code == MPI_SUCCESS && found) {
+        cause.message[sizeof(cause.message) - 1] = '\0';
+        note(g, &cause);
+    }
+}
+
+tutti_status tti_mpi_check(struct tti_mpi_group *g, bool look, tutti_error *error)
+{
+    if (look && g->size > 1 && atomic_load_explicit(&g->failed, memory_order_acquire) == TUTTI_OK) {
+        look_for_news(g);
+    }
+    /* acquire: pairs with the release in note() */
+    if (atomic_load_explicit(&g->failed, memory_order_acquire) == TUTTI_OK) {
+        return TUTTI_OK;
+    }
+    tti_error_set(error, TUTTI_REVOKED, "the group has failed: %.300s", g->cause.message);
+    error->suspect = g->cause.suspect;
+    error->scope = TUTTI_SCOPE_GROUP;
+    return TUTTI_REVOKED;
+}
+
+tutti_status tti_mpi_failure(void *state, tutti_error *error)
+{
+    struct tti_mpi_group *g = state;
+    const tutti_status failed = atomic_load_explicit(&g->failed, memory_order_acquire);
+    if (failed != TUTTI_OK && error) {
+        *error = g->cause;
+        error->scope = TUTTI_SCOPE_GROUP;
+    }
+    return failed;
+}
+
+/* Makes blocking calls of MPI return, where the library has ULFM. */
+static void revoke(struct tti_mpi_group *g)
+{
+    int (*revoke_function)(MPI_Comm comm);
+    *(void **)&revoke_function = dlsym(RTLD_DEFAULT, "MPIX_Comm_revoke");
+    for (int i = 0; revoke_function && g->blocking && i < g->lanes; i++) {
+        revoke_function(g->lane[i].comm); /* threads are MULTIPLE here */
+    }
+}
+
+void tti_mpi_abort(void *state, int32_t lane, const tutti_error *cause)
+{
+    struct tti_mpi_group *g = state;
+    tutti_error with = *cause;
+    const int32_t awaited = atomic_load_explicit(&g->lane[lane >= 0 ? lane : 0].awaited, memory_order_relaxed);
+    if (awaited >= 0 && with.suspect < 0) {
+        const size_t used = strlen(with.message);
+        with.suspect = awaited;
+        snprintf(with.message + used, sizeof(with.message) - used, "; rank %d has not come to the call before it",
+                 awaited);
+    }
+    tti_mpi_fail(g, &with);
+    revoke(g);
+}

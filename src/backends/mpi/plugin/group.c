@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A group is real communicators of MPI: one for messages and one for each lane, made from the ranks' places in a communicator that all of
+ * them have (the application's, the parent's, or MPI_COMM_WORLD). The ranks tell one another those places through the
+ * rendezvous, so that Tutti's numbers need not be MPI's, and only members take part.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/mpi/plugin/plugin.h"
+#include "base/clock.h"
+#include "base/error.h"
+
+/* What a rank says of itself. Fixed layout: it travels between processes. */
+struct place {
+    int32_t base_rank;
+    int32_t base_size;
+    int32_t blocking; /* this rank could call, and wants to call, the blocking functions */
+    int32_t serial;   /* of groups that were made by this process; rank 0's makes the tag */
+    char version[96];
+};
+
+static int32_t wants_blocking(const tutti_open_info *info)
+{
+    const char *wish = info->setting(info->settings, "mpi.blocking");
+    if (tti_mpi_life.locked) {
+        return 0; /* it would keep the lock, and what the other ranks wait for may be another thread's */
+    }
+    if (wish && strcmp(wish, "auto") != 0) {
+        return strcmp(wish, "always") == 0;
+    }
+    return info->timeout_ms == TUTTI_TIMEOUT_MS || info->timeout_ms < 0;
+}
+
+static tutti_status tell_places(const tutti_open_info *info, MPI_Comm base, struct place *all, tutti_error *error)
+{
+    static _Atomic int32_t serial; /* relaxed: only has to differ */
+    const tutti_rendezvous *rv = info->rendezvous;
+    struct place *own = &all[info->rank];
+    char key[32];
+    int code;
+    tti_mpi_enter();
+    if ((code = MPI_Comm_rank(base, &own->base_rank)) == MPI_SUCCESS) {
+        code = MPI_Comm_size(base, &own->base_size);
+    }
+    tti_mpi_leave();
+    if (code != MPI_SUCCESS) {
+        return tti_mpi_error(error, code, "MPI_Comm_rank");
+    }
+    own->blocking = wants_blocking(info);
+    own->serial = atomic_fetch_add_explicit(&serial, 1, memory_order_relaxed);
+    snprintf(own->version, sizeof(own->version), "%s", tti_mpi_life.version);
+    snprintf(key, sizeof(key), "place/%d", info->rank);
+    tutti_status status = rv->set(rv->self, key, own, sizeof(*own), error);
+    const int64_t deadline = tti_deadline_ns(tti_now_ns(), info->timeout_ms);
+    for (int r = 0; r < info->world_size && status == TUTTI_OK; r++) {
+        size_t length = 0;
+        snprintf(key, sizeof(key), "place/%d", r);
+        status = rv->get(rv->self, key, &all[r], sizeof(all[r]), &length, tti_remaining_ms(deadline), error);
+        if (status == TUTTI_OK && length != sizeof(all[r])) {
+            status = tti_error_set(error, TUTTI_PROTOCOL, "rank %d announced no place in MPI's world", r);
+        }
+    }
+    return status;
+}
+
+static tutti_status compare_places(const tutti_open_info *info, const struct place *all, tutti_error *error)
+{
+    const struct place *own = &all[info->rank];
+    for (int r = 0; r < info->world_size; r++) {
+        if (strncmp(all[r].version, own->version, sizeof(own->version)) != 0) {
+            return tti_error_set(error, TUTTI_NOT_AVAILABLE, "rank %d has %.90s, but rank %d has %.90s", r,
+                                 all[r].version, info->rank, own->version);
+        }
+        for (int s = 0; s < r; s++) {
+            if (all[s].base_rank == all[r].base_rank) {
+                return tti_error_set(error, TUTTI_NOT_AVAILABLE,
+                                     "ranks %d and %d are both rank %d of MPI's world of %d: the job must be started by "
+                                     "the launcher of this MPI (%.60s)",
+                                     s, r, all[r].base_rank, all[r].base_size, own->version);
+            }
+        }
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status make_communicators(const tutti_open_info *info, MPI_Comm base, const struct place *all,
+                                       struct tti_mpi_group *g, tutti_error *error)
+{
+    MPI_Group everybody;
+    MPI_Group members;
+    int *ranks = calloc((size_t)g->size, sizeof(*ranks));
+    if (!ranks) {
+        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group of %d ranks", g->size);
+    }
+    for (int r = 0; r < g->size; r++) {
+        ranks[r] = all[r].base_rank;
+    }
+    /* Groups that a process makes at the same time in several threads are told apart by the tag. */
+    const int tag = (int)(((uint32_t)all[0].base_rank * 251u + (uint32_t)all[0].serial) % 32768u);
+    const char *what = "MPI_Comm_group";
+    tti_mpi_enter();
+    int code = MPI_Comm_group(base, &everybody);
+    if (code == MPI_SUCCESS) {
+        what = "MPI_Comm_create_group";
+        MPI_Group_incl(everybody, g->size, ranks, &members);
+        code = MPI_Comm_create_group(base, members, tag, &g->control);
+        MPI_Group_free(&members);
+        MPI_Group_free(&everybody);
+    }
+    if (code == MPI_SUCCESS) {
+        code = MPI_Comm_set_errhandler(g->control, MPI_ERRORS_RETURN);
+    }
+    for (int i = 0; i < info->lanes && code == MPI_SUCCESS; i++) {
+        what = "MPI_Comm_dup";
+        code = MPI_Comm_dup(g->control, &g->lane[i].comm); /* with the error handler */
+    }
+    tti_mpi_leave();
+    free(ranks);
+    return code == MPI_SUCCESS ? TUTTI_OK : tti_mpi_error(error, code, what);
+}
+
+static void lane_free(struct tti_mpi_lane *lane)
+{
+    free(lane->tickets);
+    free(lane->requests);
+    free(lane->lists);
+    free(lane->types);
+    free(lane->scratch);
+}
+
+static bool lane_make(struct tti_mpi_lane *lane, int size)
+{
+    const size_t n = (size_t)size;
+    atomic_init(&lane->awaited, -1);
+    lane->comm = MPI_COMM_NULL;
+    lane->tickets = calloc(2 * n, sizeof(*lane->tickets));
+    lane->requests = calloc(2 * n, sizeof(*lane->requests));
+    lane->lists = calloc(4 * n, sizeof(*lane->lists));
+    lane->types = calloc(2 * n, sizeof(*lane->types));
+    return lane->tickets && lane->requests && lane->lists && lane->types;
+}
+
+static void group_free(struct tti_mpi_group *g)
+{
+    for (int i = 0; i < g->lanes; i++) {
+        lane_free(&g->lane[i]);
+    }
+    tti_mpi_messages_free(&g->messages);
+    pthread_mutex_destroy(&g->lock);
+    free(g->news);
+    free(g);
+}
+
+static struct tti_mpi_group *group_make(const tutti_open_info *info)
+{
+    struct tti_mpi_group *g = calloc(1, sizeof(*g));
+    if (!g) {
+        return NULL;
+    }
+    g->rank = info->rank;
+    g->size = info->world_size;
+    g->lanes = info->lanes;
+    g->timeout_ms = info->timeout_ms;
+    g->control = MPI_COMM_NULL;
+    pthread_mutex_init(&g->lock, NULL);
+    tti_mpi_messages_init(&g->messages);
+    bool made = (g->news = calloc((size_t)g->size, sizeof(*g->news))) != NULL;
+    for (int i = 0; i < g->lanes; i++) {
+        made = lane_make(&g->lane[i], g->size) && made;
+    }
+    for (int r = 0; made && r < g->size; r++) {
+        g->news[r] = MPI_REQUEST_NULL;
+    }
+    if (!made) {
+        group_free(g);
+        return NULL;
+    }
+    return g;
+}
+
+/* The communicator whose ranks the members are found among. */
+static MPI_Comm base_of(const tutti_open_info *info)
+{
+    const struct tti_mpi_group *parent = info->parent_state;
+    if (info->native_communicator) {
+        return *(const MPI_Comm *)info->native_communicator;
+    }
+    if (parent && atomic_load_explicit(&parent->failed, memory_order_acquire) == TUTTI_OK) {
+        return parent->control;
+    }
+    return MPI_COMM_WORLD;
+}
+
+tutti_status tti_mpi_open(const tutti_open_info *info, void **state, tutti_error *error)
+{
+    tutti_status status = tti_mpi_start(info, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    struct place *all = calloc((size_t)info->world_size, sizeof(*all));
+    struct tti_mpi_group *g = group_make(info);
+    if (!all || !g) {
+        status = tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group of %d ranks", info->world_size);
+    }
+    const MPI_Comm base = base_of(info);
+    if (status == TUTTI_OK && (status = tell_places(info, base, all, error)) == TUTTI_OK &&
+        (status = compare_places(info, all, error)) == TUTTI_OK) {
+        g->blocking = true;
+        for (int r = 0; r < g->size; r++) {
+            g->blocking = g->blocking && all[r].blocking;
+        }
+        status = make_communicators(info, base, all, g, error);
+    }
+    free(all);
+    if (status != TUTTI_OK) {
+        if (g) {
+            group_free(g);
+        }
+        return status;
+    }
+    *state = g;
+    return TUTTI_OK;
+}
+
+void tti_mpi_close(void *state)
+{
+    struct tti_mpi_group *g = state;
+    int finalized = 0;
+    MPI_Finalized(&finalized);
+    if (atomic_load_explicit(&g->failed, memory_order_acquire) != TUTTI_OK) {
+        return; /* MPI may still use any of it */
+    }
+    if (!finalized) {
+        tti_mpi_enter();
+        for (int i = 0; i < g->lanes; i++) {
+            MPI_Comm_free(&g->lane[i].comm);
+        }
+        MPI_Comm_free(&g->control);
+        tti_mpi_leave();
+    }
+    group_free(g);
+}
+
+size_t tti_mpi_describe(void *state, char *text, size_t capacity)
+{
+    static const char *const levels[] = {"single", "funneled", "serialized", "multiple"};
+    const struct tti_mpi_group *g = state;
+    const int values[] = {MPI_THREAD_SINGLE, MPI_THREAD_FUNNELED, MPI_THREAD_SERIALIZED, MPI_THREAD_MULTIPLE};
+    int level = 0;
+    while (level < 3 && values[level] != tti_mpi_life.level) {
+        level++;
+    }
+    const int n = snprintf(text, capacity,
+                           "  mpi: %s, plug-in " TTI_MPI_FLAVOUR ", %s; threads %s%s; device memory: CUDA %s, ROCm %s\n"
+                           "  collectives: %s\n",
+                           tti_mpi_life.version, tti_mpi_life.own ? "started here" : "started by the application",
+                           levels[level], tti_mpi_life.locked ? " (one call at a time)" : "",
+                           tti_mpi_life.cuda_aware ? "yes" : "no", tti_mpi_life.rocm_aware ? "yes" : "no",
+                           g->blocking ? "blocking calls, which no deadline ends"
+                                       : "compared and timed before each call, non-blocking");
+    return n > 0 ? (size_t)n : 0;
+}
+
+void *tti_mpi_native(void *state)
+{
+    return &((struct tti_mpi_group *)state)->control;
+}

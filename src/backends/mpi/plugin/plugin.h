@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files of the MPI plug-in share. They are compiled once for each binary interface of MPI and know nothing of the core:
+ * a group is a few communicators and the messages that are under way.
+ *
+ * Every function of MPI that is called after the start stands between tti_mpi_enter and tti_mpi_leave, which is a lock where
+ * the library does not take calls from several threads at once, and nothing where it does.
+ */
+#ifndef TTI_BACKENDS_MPI_PLUGIN_PLUGIN_H
+#define TTI_BACKENDS_MPI_PLUGIN_PLUGIN_H
+
+#include <mpi.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <tutti/backend.h>
+
+#include "backends/mpi/plugin/messages.h"
+
+/* The most elements or bytes in one call of MPI: counts are int. A multiple of every element size, and of a page. */
+#define TTI_MPI_MOST ((size_t)1 << 30)
+
+/* Tags on the communicator for messages; those from TTI_MPI_TAG_DATA on are for data that follow a letter. And one on those
+ * of lanes. */
+enum { TTI_MPI_TAG_LETTER = 0, TTI_MPI_TAG_NEWS = 1, TTI_MPI_TAG_DATA = 2, TTI_MPI_TAG_GATE = 3 };
+
+/* ---- life.c: MPI itself ---- */
+
+struct tti_mpi_life {
+    int level;       /* MPI_THREAD_* */
+    bool locked;     /* calls are made one at a time */
+    bool own;        /* started here */
+    int tag_most;    /* the largest tag */
+    bool cuda_aware; /* device memory may be handed to MPI */
+    bool rocm_aware;
+    char version[96]; /* the library's name and version */
+};
+
+extern struct tti_mpi_life tti_mpi_life; /* constant after the start */
+
+/* Starts MPI, or uses the application's. */
+tutti_status tti_mpi_start(const tutti_open_info *info, tutti_error *error);
+int32_t tti_mpi_available(char *why, size_t capacity);
+
+void tti_mpi_lock(void);
+void tti_mpi_unlock(void);
+
+static inline void tti_mpi_enter(void)
+{
+    if (tti_mpi_life.locked) {
+        tti_mpi_lock();
+    }
+}
+
+static inline void tti_mpi_leave(void)
+{
+    if (tti_mpi_life.locked) {
+        tti_mpi_unlock();
+    }
+}
+
+/* BACKEND with MPI's class, code and text. `what` names the function of MPI. */
+tutti_status tti_mpi_error(tutti_error *error, int code, const char *what);
+
+/* ---- group.c ---- */
+
+/* What ranks tell one another before a call with a deadline: see gate.c. */
+struct tti_mpi_ticket {
+    uint64_t call;
+    uint64_t descriptor[2];
+    uint64_t bytes; /* all_to_all_v: for the receiver of this ticket */
+    int32_t verdict;
+    int32_t failed;
+};
+
+struct tti_mpi_lane {
+    MPI_Comm comm; /* of its own, so that lanes do not meet */
+    int64_t calls;
+    _Atomic int32_t awaited; /* the lowest rank that a gate waits for, or -1; relaxed: a hint for messages */
+    struct tti_mpi_ticket *tickets; /* 2 per rank: theirs, ours */
+    MPI_Request *requests;          /* 2 per rank, of the tickets */
+    unsigned char *scratch; /* grows, is kept */
+    size_t scratch_bytes;
+    /* what MPI reads until a call has ended: lists of counts, and so on */
+    int *lists;          /* 4 per rank */
+    MPI_Datatype *types; /* 2 per rank */
+};
+
+struct tti_mpi_group {
+    int rank;
+    int size;
+    int lanes;
+    int64_t timeout_ms;
+    bool blocking;    /* calls without a deadline of their own use MPI's blocking functions */
+    MPI_Comm control; /* messages, and news of failures */
+    _Atomic int32_t failed; /* a status; release by whoever has written the cause */
+    pthread_mutex_t lock;   /* the cause */
+    tutti_error cause;
+    bool told;              /* the others have been sent the news; under the lock */
+    MPI_Request *news;      /* of what was sent to them */
+    struct tti_mpi_messages messages;
+    struct tti_mpi_lane lane[TUTTI_MAX_LANES];
+};
+
+tutti_status tti_mpi_open(const tutti_open_info *info, void **state, tutti_error *error);
+void tti_mpi_close(void *state);
+size_t tti_mpi_describe(void *state, char *text, size_t capacity);
+/* Where tutti_config.native_communicator expects it: a pointer to the communicator. */
+void *tti_mpi_native(void *state);
+
+/* ---- fault.c: how a group fails ---- */
+
+/* Fails the group, unless it has, and tells the others. */
+void tti_mpi_fail(struct tti_mpi_group *g, const tutti_error *cause);
+/* OK, or REVOKED with the cause. Looks for news from others if `look`. */
+tutti_status tti_mpi_check(struct tti_mpi_group *g, bool look, tutti_error *error);
+tutti_status tti_mpi_failure(void *state, tutti_error *error);
+void tti_mpi_abort(void *state, int32_t lane, const tutti_error *cause);
+
+/* ---- wait.c ---- */
+
+/* One wait: when to look at what, and when to give way. */
+struct tti_mpi_vigil {
+    struct tti_mpi_group *group;
+    int64_t started_ns;
+    int64_t deadline_ns;
+    int64_t next_look_ns;
+    uint32_t polls;
+    bool background;
+};
+
+void tti_mpi_vigil(struct tti_mpi_vigil *v, struct tti_mpi_group *g, int64_t begun_ns, int64_t timeout_ms,
+                   bool background);
+/* After a look that found nothing: gives way, and says why to give up: OK = go on, TIMEOUT = the deadline has passed (the
+ * caller writes the sentence), else the group has failed and the error is complete. */
+tutti_status tti_mpi_pause(struct tti_mpi_vigil *v, tutti_error *error);
+int64_t tti_mpi_elapsed_ms(const struct tti_mpi_vigil *v);
+
+/* ---- types.c ---- */
+
+tutti_status tti_mpi_types_make(tutti_error *error);
+
+/* How MPI does one reduction. */
+struct tti_mpi_fold {
+    MPI_Datatype type;
+    MPI_Op op;
+    bool scaled;   /* inputs are multiplied by `scale` before: PREMUL_SUM, and AVG of floats */
+    bool averaged; /* AVG of integers: sums of 64 bits, which are divided and cut in the end */
+    double scale;
+};
+void tti_mpi_fold_of(const tutti_op *op, int size, struct tti_mpi_fold *fold);
+/* to[i] = from[i] as 64 bits, and the average of such sums back. */
+void tti_mpi_widen(tutti_dtype dtype, int64_t *to, const void *from, size_t count);
+void tti_mpi_average(tutti_dtype dtype, void *to, const int64_t *from, size_t count, int size);
+
+/* ---- collectives.c ---- */
+
+struct tti_mpi_call {
+    struct tti_mpi_group *group;
+    struct tti_mpi_lane *lane;
+    tutti_op *op;
+    tutti_error *error;
+    bool blocking;
+    struct tti_mpi_vigil vigil;
+};
+
+const char *tti_mpi_supports(void *state, const tutti_op *op);
+tutti_status tti_mpi_run(void *state, tutti_op *op, tutti_error *error);
+/* After a call of MPI that returned `code`; waits for the request unless the call was a blocking one. */
+tutti_status tti_mpi_complete(struct tti_mpi_call *c, int code, MPI_Request *request, const char *what);
+/* At least so many bytes of the lane's scratch memory, or NULL with the error. */
+void *tti_mpi_scratch(struct tti_mpi_call *c, size_t bytes);
+
+tutti_status tti_mpi_run_all_reduce(struct tti_mpi_call *c); /* reductions.c; and reduce */
+tutti_status tti_mpi_run_reduce_scatter(struct tti_mpi_call *c);
+tutti_status tti_mpi_run_move(struct tti_mpi_call *c); /* moves.c: what reduces nothing */
+
+/* ---- gate.c ---- */
+
+/* Waits until all ranks have come to this call and compares what they call. MISMATCH leaves the group usable. */
+tutti_status tti_mpi_gate(struct tti_mpi_call *c);
+
+#endif

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reductions: MPI's own function, on the tensors themselves where MPI reduces as Tutti does. What has to be changed before (a factor,
+ * the division of an average of floats, which comes first so that no sum overflows) is changed on the way into the output or into
+ * scratch memory; averages of integers are 64-bit sums in scratch memory, a window at a time.
+ */
+#include <limits.h>
+#include <string.h>
+
+#include "backends/mpi/plugin/plugin.h"
+#include "base/error.h"
+#include "kernels/kernels.h"
+#include "tensor/dtype.h"
+
+#define WINDOW ((size_t)1 << 17) /* elements of scratch memory for each part */
+
+/* to = from, with the factor of the call. */
+static void scale(const struct tti_mpi_call *c, const struct tti_mpi_fold *fold, void *to, const void *from,
+                  size_t count)
+{
+    const struct tti_fold how = {.dtype = c->op->dtype, .op = TUTTI_PREMUL_SUM, .scales = &fold->scale};
+    if (count > 0) {
+        tti_fold(to, &from, 1, count, &how);
+    }
+}
+
+static const char *at(const void *base, size_t bytes)
+{
+    return base ? (const char *)base + bytes : NULL;
+}
+
+/* One call of MPI for `count` elements. Off the root `out` is not used. */
+static tutti_status reduce(struct tti_mpi_call *c, const struct tti_mpi_fold *fold, const void *in, void *out,
+                           size_t count)
+{
+    MPI_Request request = MPI_REQUEST_NULL;
+    const MPI_Comm comm = c->lane->comm;
+    const int n = (int)count;
+    int code;
+    tti_mpi_enter();
+    if (c->op->kind == TUTTI_OP_ALL_REDUCE) {
+        const void *from = in == out ? MPI_IN_PLACE : in;
+        code = c->blocking ? MPI_Allreduce(from, out, n, fold->type, fold->op, comm)
+                           : MPI_Iallreduce(from, out, n, fold->type, fold->op, comm, &request);
+    } else {
+        const bool here = c->group->rank == c->op->root;
+        const void *from = here && in == out ? MPI_IN_PLACE : in;
+        void *to = here ? out : NULL;
+        code = c->blocking ? MPI_Reduce(from, to, n, fold->type, fold->op, c->op->root, comm)
+                           : MPI_Ireduce(from, to, n, fold->type, fold->op, c->op->root, comm, &request);
+    }
+    tti_mpi_leave();
+    return tti_mpi_complete(c, code, &request, c->op->kind == TUTTI_OP_ALL_REDUCE ? "MPI_Allreduce" : "MPI_Reduce");
+}
+
+static tutti_status averaged(struct tti_mpi_call *c, const struct tti_mpi_fold *fold)
+{
+    tutti_op *op = c->op;
+    const size_t item = tti_dtype_size(op->dtype);
+    const bool all = op->kind == TUTTI_OP_ALL_REDUCE;
+    int64_t *sums = tti_mpi_scratch(c, 2 * WINDOW * sizeof(*sums));
+    int64_t *results = all || !sums ? sums : sums + WINDOW;
+    tutti_status status = sums ? TUTTI_OK : TUTTI_NO_MEMORY;
+    for (size_t i = 0; i < op->count && status == TUTTI_OK; i += WINDOW) {
+        const size_t n = op->count - i < WINDOW ? op->count - i : WINDOW;
+        tti_mpi_widen(op->dtype, sums, at(op->src, i * item), n);
+        status = reduce(c, fold, sums, results, n);
+        if (status == TUTTI_OK && (all || c->group->rank == op->root)) {
+            tti_mpi_average(op->dtype, (char *)op->dst + i * item, results, n, c->group->size);
+        }
+    }
+    return status;
+}
+
+/* Scaled on the way into the output, which every rank of an all_reduce has, or into scratch memory. */
+static tutti_status scaled(struct tti_mpi_call *c, const struct tti_mpi_fold *fold)
+{
+    tutti_op *op = c->op;
+    const size_t item = tti_dtype_size(op->dtype);
+    const bool all = op->kind == TUTTI_OP_ALL_REDUCE;
+    const size_t step = all ? TTI_MPI_MOST : WINDOW;
+    char *scratch = all ? NULL : tti_mpi_scratch(c, WINDOW * item);
+    tutti_status status = all || scratch ? TUTTI_OK : TUTTI_NO_MEMORY;
+    for (size_t i = 0; i < op->count && status == TUTTI_OK; i += step) {
+        const size_t n = op->count - i < step ? op->count - i : step;
+        char *out = (char *)(uintptr_t)at(op->dst, i * item);
+        char *in = all ? out : scratch;
+        scale(c, fold, in, at(op->src, i * item), n);
+        status = reduce(c, fold, in, out, n);
+    }
+    return status;
+}
+
+/* Some versions read from the address MPI_IN_PLACE when the root is not rank 0. */
+static bool root_copies(const tutti_op *op)
+{
+#if defined(MPICH_NUMVERSION) && MPICH_NUMVERSION < 40100000
+    return op->kind == TUTTI_OP_REDUCE && op->src && op->src == op->dst;
+#else
+    (void)op;
+    return false;
+#endif
+}
+
+static tutti_status direct(struct tti_mpi_call *c, const struct tti_mpi_fold *fold)
+{
+    tutti_op *op = c->op;
+    const size_t item = tti_dtype_size(op->dtype);
+    const size_t most = op->count < TTI_MPI_MOST ? op->count : TTI_MPI_MOST;
+    const bool copies = root_copies(op) && c->group->rank == op->root;
+    char *copy = copies ? tti_mpi_scratch(c, most * item) : NULL;
+    tutti_status status = copies && !copy ? TUTTI_NO_MEMORY : TUTTI_OK;
+    size_t i = 0;
+    while (status == TUTTI_OK) {
+        const size_t n = op->count - i < TTI_MPI_MOST ? op->count - i : TTI_MPI_MOST;
+        const char *in = at(op->src, i * item);
+        if (copies && n > 0) {
+            memcpy(copy, in, n * item);
+            in = copy;
+        }
+        status = reduce(c, fold, in, (void *)(uintptr_t)at(op->dst, i * item), n);
+        i += n;
+        if (i >= op->count) {
+            break;
+        }
+    }
+    return status;
+}
+
+/* Nobody to reduce with; but factors count, and results have one form. */
+static tutti_status alone(const struct tti_mpi_call *c, const void *from)
+{
+    const tutti_op *op = c->op;
+    const struct tti_fold how = {
+        .dtype = op->dtype, .op = op->redop, .scales = op->redop == TUTTI_PREMUL_SUM ? &op->scale : NULL};
+    if (op->count > 0) {
+        tti_fold(op->dst, &from, 1, op->count, &how);
+    }
+    return TUTTI_OK;
+}
+
+tutti_status tti_mpi_run_all_reduce(struct tti_mpi_call *c)
+{
+    struct tti_mpi_fold fold;
+    if (c->group->size == 1) {
+        return alone(c, c->op->src);
+    }
+    tti_mpi_fold_of(c->op, c->group->size, &fold);
+    if (fold.averaged) {
+        return averaged(c, &fold);
+    }
+    return fold.scaled ? scaled(c, &fold) : direct(c, &fold);
+}
+
+/* ---- reduce_scatter ---------------------------------------------------------------------------------------------------- */
+
+static size_t part_elements(const struct tti_mpi_call *c, int rank)
+{
+    const tutti_parts *p = &c->op->send_parts;
+    return p->outer * (size_t)(p->counts ? p->counts[rank] : p->each) * p->unit / tti_dtype_size(c->op->dtype);
+}
+
+static size_t part_offset(const tutti_parts *p, int rank)
+{
+    size_t rows = p->counts ? 0 : (size_t)rank * (size_t)p->each;
+    for (int r = 0; p->counts && r < rank; r++) {
+        rows += (size_t)p->counts[r];
+    }
+    return rows * p->unit;
+}
+
+/* Bytes `from` to `from + n` of a part, which may lie in several rows. */
+static void read_part(const tutti_op *op, int rank, size_t from, size_t n, char *to)
+{
+    const tutti_parts *p = &op->send_parts;
+    const size_t width = (size_t)(p->counts ? p->counts[rank] : p->each) * p->unit;
+    const char *base = at(op->src, part_offset(p, rank));
+    while (n > 0) {
+        const size_t in_row = from % width;
+        const size_t piece = width - in_row < n ? width - in_row : n;
+        memcpy(to, base + from / width * p->pitch + in_row, piece);
+        to += piece;
+        from += piece;
+        n -= piece;
+    }
+}
+
+static tutti_status reduce_scatter(struct tti_mpi_call *c, const struct tti_mpi_fold *fold, const void *in, void *out,
+                                   const int *counts)
+{
+    MPI_Request request = MPI_REQUEST_NULL;
+    tti_mpi_enter();
+    const int code =
+        c->blocking ? MPI_Reduce_scatter(in, out, counts, fold->type, fold->op, c->lane->comm)
+                    : MPI_Ireduce_scatter(in, out, counts, fold->type, fold->op, c->lane->comm, &request);
+    tti_mpi_leave();
+    return tti_mpi_complete(c, code, &request, "MPI_Reduce_scatter");
+}
+
+/* The output of this rank is its part of the input. MPI has no such form, and the others may not do so. */
+static bool is_in_place(const struct tti_mpi_call *c)
+{
+    const tutti_op *op = c->op;
+    const char *own = at(op->src, part_offset(&op->send_parts, c->group->rank));
+    return own && own == (const char *)op->dst;
+}
+
+/* All parts are of one length, and lie as MPI wants them. */
+static tutti_status reduce_scatter_block(struct tti_mpi_call *c, const struct tti_mpi_fold *fold)
+{
+    const tutti_op *op = c->op;
+    const int n = (int)op->count;
+    const size_t bytes = op->count * tti_dtype_size(op->dtype);
+    const bool aside = is_in_place(c) && bytes > 0;
+    void *out = aside ? tti_mpi_scratch(c, bytes) : op->dst;
+    if (aside && !out) {
+        return TUTTI_NO_MEMORY;
+    }
+    MPI_Request request = MPI_REQUEST_NULL;
+    tti_mpi_enter();
+    const int code = c->blocking
+                         ? MPI_Reduce_scatter_block(op->src, out, n, fold->type, fold->op, c->lane->comm)
+                         : MPI_Ireduce_scatter_block(op->src, out, n, fold->type, fold->op, c->lane->comm, &request);
+    tti_mpi_leave();
+    const tutti_status status = tti_mpi_complete(c, code, &request, "MPI_Reduce_scatter_block");
+    if (status == TUTTI_OK && aside) {
+        memcpy(op->dst, out, bytes);
+    }
+    return status;
+}
+
+/* Through scratch memory: the same range of every part, prepared, one behind the other. */
+static tutti_status windows(struct tti_mpi_call *c, const struct tti_mpi_fold *fold)
+{
+    const tutti_op *op = c->op;
+    const int size = c->group->size;
+    const size_t item = tti_dtype_size(op->dtype);
+    const size_t wide = fold->averaged ? sizeof(int64_t) : item;
+    const size_t each = WINDOW / (size_t)size + 1;
+    size_t longest = 0;
+    for (int r = 0; r < size; r++) {
+        longest = part_elements(c, r) > longest ? part_elements(c, r) : longest;
+    }
+    const size_t step = each < longest ? each : longest;
+    const size_t all = step * (size_t)size;
+    int *counts = c->lane->lists;
+    /* inputs as MPI takes them, the own result, and one part as it was */
+    char *scratch = tti_mpi_scratch(c, (all + 2 * step) * wide + 64);
+    tutti_status status = scratch ? TUTTI_OK : TUTTI_NO_MEMORY;
+    char *result = scratch ? scratch + all * wide : NULL;
+    char *raw = scratch ? result + step * wide : NULL;
+    for (size_t i = 0; i < longest && status == TUTTI_OK; i += step) {
+        char *to = scratch;
+        for (int r = 0; r < size; r++) {
+            const size_t length = part_elements(c, r);
+            const size_t n = length <= i ? 0 : length - i < step ? length - i : step;
+            counts[r] = (int)n;
+            char *plain = fold->averaged ? raw : to;
+            if (n > 0) {
+                read_part(op, r, i * item, n * item, plain);
+            }
+            if (fold->averaged) {
+                tti_mpi_widen(op->dtype, (int64_t *)(void *)to, raw, n);
+            } else if (fold->scaled) {
+                scale(c, fold, to, to, n);
+            }
+            to += n * wide;
+        }
+        status = reduce_scatter(c, fold, scratch, result, counts);
+        const size_t own = (size_t)counts[c->group->rank];
+        if (status == TUTTI_OK && own > 0) {
+            char *out = (char *)op->dst + i * item;
+            if (fold->averaged) {
+                tti_mpi_average(op->dtype, out, (const int64_t *)(const void *)result, own, size);
+            } else {
+                memcpy(out, result, own * item);
+            }
+        }
+    }
+    return status;
+}
+
+tutti_status tti_mpi_run_reduce_scatter(struct tti_mpi_call *c)
+{
+    const tutti_op *op = c->op;
+    const tutti_parts *p = &op->send_parts;
+    struct tti_mpi_fold fold;
+    if (c->group->size == 1) {
+        return alone(c, op->src);
+    }
+    tti_mpi_fold_of(op, c->group->size, &fold);
+    if (!fold.averaged && !fold.scaled && p->outer <= 1 && !p->counts &&
+        op->count <= INT_MAX / (size_t)c->group->size) {
+        return reduce_scatter_block(c, &fold);
+    }
+    return windows(c, &fold);
+}

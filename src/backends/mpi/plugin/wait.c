@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Waiting. MPI moves data only while somebody calls it, and has nothing to sleep on, so a wait is a loop of tests: some at once,
+ * then each after giving the CPU to whoever wants it, and for what runs beside the application, with a nap in between.
+ */
+#include <sched.h>
+#include <time.h>
+
+#include "backends/mpi/plugin/plugin.h"
+#include "base/clock.h"
+#include "base/error.h"
+
+#define POLLS_BEFORE_YIELD 64u
+#define POLLS_BEFORE_NAP   4096u /* about a millisecond */
+#define NAP_NS             50000
+#define LOOK_NS            1000000 /* between two looks for news from the others, which are rare */
+
+void tti_mpi_vigil(struct tti_mpi_vigil *v, struct tti_mpi_group *g, int64_t begun_ns, int64_t timeout_ms,
+                   bool background)
+{
+    const int64_t start = begun_ns != 0 ? begun_ns : tti_now_ns();
+    *v = (struct tti_mpi_vigil){.group = g,
+                                .started_ns = start,
+                                .deadline_ns = tti_deadline_ns(start, timeout_ms),
+                                .next_look_ns = start + LOOK_NS,
+                                .background = background};
+}
+
+int64_t tti_mpi_elapsed_ms(const struct tti_mpi_vigil *v)
+{
+    return (tti_now_ns() - v->started_ns) / 1000000;
+}
+
+tutti_status tti_mpi_pause(struct tti_mpi_vigil *v, tutti_error *error)
+{
+    if (++v->polls % POLLS_BEFORE_YIELD != 0 && v->polls < POLLS_BEFORE_NAP) {
+        return TUTTI_OK;
+    }
+    /* acquire: pairs with the release in fault.c, the cause is there */
+    if (atomic_load_explicit(&v->group->failed, memory_order_acquire) != TUTTI_OK) {
+        return tti_mpi_check(v->group, false, error);
+    }
+    const int64_t now = tti_now_ns();
+    if (now >= v->next_look_ns) {
+        v->next_look_ns = now + LOOK_NS;
+        const tutti_status status = tti_mpi_check(v->group, true, error);
+        if (status != TUTTI_OK) {
+            return status;
+        }
+    }
+    if (now >= v->deadline_ns) {
+        return TUTTI_TIMEOUT;
+    }
+    if (v->background && v->polls >= POLLS_BEFORE_NAP) {
+        const struct timespec nap = {.tv_nsec = NAP_NS};
+        nanosleep(&nap, NULL);
+    } else {
+        sched_yield();
+    }
+    return TUTTI_OK;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Plug-in files that belong to Tutti: where they are, and how they are opened. */
+#ifndef TTI_BACKENDS_PLUGIN_H
+#define TTI_BACKENDS_PLUGIN_H
+
+#include <stdbool.h>
+#include <tutti/backend.h>
+
+/*
+ * Finds the file `name`: in the folders of TUTTI_PLUGIN_PATH (separated by colons), and if that is not set beside the library or
+ * program that this code is part of: tutti/plugins (installed library), lib/tutti/plugins (build tree) and the folder of
+ * libraries of an installed program. False: `looked` says in which folders it is not.
+ */
+bool tti_plugin_find(const char *name, char *path, size_t capacity, char *looked, size_t looked_capacity);
+
+/* Opens the file, which stays open for the life of the process, and checks that it was built for this interface. NULL with
+ * the reason. */
+const tutti_backend *tti_plugin_open(const char *path, char *why, size_t capacity);
+
+#endif

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A process is in one group of each hierarchy: /proc/self/cgroup says which, as a path inside the hierarchy. Where that
+ * is mounted, and which of its directories is seen there (a container may see only its own part), /proc/self/mountinfo
+ * says. A limit of any group on the way to the root holds for all below.
+ */
+#include "base/cgroup.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define FIELD_ROOT  3 /* of a line of mountinfo, from 0: the directory of the hierarchy that is mounted ... */
+#define FIELD_POINT 4 /* ... and where */
+#define MOST        1000000000u
+
+struct hierarchy {
+    bool unified;         /* version 2 */
+    char group[PATH_MAX]; /* of this process; "" until it is known */
+    char root[PATH_MAX];
+    char point[PATH_MAX]; /* "" until it is known */
+};
+
+/* Whether `word` is one of those in a list with commas. */
+static bool has_word(const char *list, const char *word)
+{
+    const size_t length = strlen(word);
+    for (const char *at = list; at; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (strncmp(at, word, length) == 0 && (at[length] == ',' || at[length] == '\0')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Paths in mountinfo have blanks and the like as three octal digits. */
+static void copy_path(char path[PATH_MAX], const char *text)
+{
+    size_t n = 0;
+    while (*text != '\0' && n < PATH_MAX - 1) {
+        unsigned value;
+        const bool escaped = *text == '\\' && strspn(text + 1, "01234567") >= 3 && sscanf(text + 1, "%3o", &value) == 1;
+        path[n++] = escaped ? (char)value : *text;
+        text += escaped ? 4 : 1;
+    }
+    path[n] = '\0';
+    if (*text != '\0') {
+        path[0] = '\0'; /* too long: better none than another one */
+    }
+}
+
+/* Lines "NUMBER:CONTROLLERS:PATH"; the unified hierarchy has number 0 and no controllers. */
+static void read_group(char *line, struct hierarchy *h)
+{
+    line[strcspn(line, "\n")] = '\0';
+    char *controllers = strchr(line, ':');
+    char *path = controllers ? strchr(controllers + 1, ':') : NULL;
+    if (!path) {
+        return;
+    }
+    *controllers++ = '\0';
+    *path++ = '\0';
+    const bool wanted = h->unified ? strcmp(line, "0") == 0 && controllers[0] == '\0' : has_word(controllers, "cpu");
+    if (wanted && strlen(path) < sizeof(h->group)) {
+        memcpy(h->group, path, strlen(path) + 1);
+    }
+}
+
+/* Lines "ID PARENT DEVICE ROOT POINT OPTIONS [MORE ...] - TYPE SOURCE OPTIONS". The last one counts: it may hide another. */
+static void read_mount(char *line, struct hierarchy *h)
+{
+    line[strcspn(line, "\n")] = '\0';
+    char *behind = strstr(line, " - ");
+    if (!behind) {
+        return;
+    }
+    *behind = '\0';
+    char *rest;
+    const char *type = strtok_r(behind + 3, " ", &rest);
+    const char *options = type && strtok_r(NULL, " ", &rest) ? strtok_r(NULL, " ", &rest) : NULL;
+    if (!options ||
+        (h->unified ? strcmp(type, "cgroup2") != 0 : strcmp(type, "cgroup") != 0 || !has_word(options, "cpu"))) {
+        return;
+    }
+    const char *field = strtok_r(line, " ", &rest);
+    for (int i = 0; field && i <= FIELD_POINT; i++) {
+        if (i >= FIELD_ROOT) {
+            copy_path(i == FIELD_ROOT ? h->root : h->point, field);
+        }
+        field = strtok_r(NULL, " ", &rest);
+    }
+}
+
+static void read_lines(const char *root, const char *name, void (*take)(char *line, struct hierarchy *h),
+                       struct hierarchy *h)
+{
+    char path[PATH_MAX];
+    FILE *file = snprintf(path, sizeof(path), "%s%s", root, name) < PATH_MAX ? fopen(path, "re") : NULL;
+    if (!file) {
+        return;
+    }
+    char *line = NULL;
+    size_t capacity = 0;
+    while (getline(&line, &capacity, file) > 0) {
+        take(line, h);
+    }
+    free(line);
+    fclose(file);
+}
+
+/* The first line of a file in a group's directory. */
+static bool read_value(const char *directory, const char *name, char *text, int capacity)
+{
+    char path[PATH_MAX];
+    FILE *file = snprintf(path, sizeof(path), "%s/%s", directory, name) < PATH_MAX ? fopen(path, "re") : NULL;
+    if (!file) {
+        return false;
+    }
+    const bool good = fgets(text, capacity, file) != NULL;
+    fclose(file);
+    return good;
+}
+
+/* Version 2: "QUOTA PERIOD", or "max PERIOD"; version 1: a file for each, and -1. Microseconds. */
+static uint32_t limit_of(const char *directory, bool unified)
+{
+    char text[64];
+    long long quota = 0;
+    long long period = 0;
+    if (unified) {
+        if (!read_value(directory, "cpu.max", text, sizeof(text)) || sscanf(text, "%lld %lld", &quota, &period) != 2) {
+            return 0;
+        }
+    } else if (!read_value(directory, "cpu.cfs_quota_us", text, sizeof(text)) || sscanf(text, "%lld", &quota) != 1 ||
+               !read_value(directory, "cpu.cfs_period_us", text, sizeof(text)) || sscanf(text, "%lld", &period) != 1) {
+        return 0;
+    }
+    if (quota <= 0 || period <= 0) {
+        return 0;
+    }
+    const double thousandths = 1000.0 * (double)quota / (double)period;
+    return thousandths < 1 ? 1 : thousandths < MOST ? (uint32_t)(thousandths + 0.5) : MOST;
+}
+
+/* The group's path below the mount point: what lies above that cannot be seen from here. */
+static const char *below_mount(const struct hierarchy *h)
+{
+    const size_t length = strcmp(h->root, "/") == 0 ? 0 : strlen(h->root);
+    const bool inside =
+        strncmp(h->group, h->root, length) == 0 && (h->group[length] == '/' || h->group[length] == '\0');
+    return inside && !strstr(h->group, "/..") ? h->group + length : "";
+}
+
+static void take_least(struct tti_cgroup_cpus *least, const char *directory, bool unified)
+{
+    const uint32_t here = limit_of(directory, unified);
+    struct stat status;
+    if (here != 0 && (least->thousandths == 0 || here < least->thousandths)) {
+        least->thousandths = here;
+        /* the number is the group's in its hierarchy, whoever looks; the device is not: containers have their own */
+        least->group = stat(directory, &status) == 0 ? (uint64_t)status.st_ino * 2 + unified : 0;
+    }
+}
+
+static void look_at(const char *root, bool unified, struct tti_cgroup_cpus *least)
+{
+    struct hierarchy h = {.unified = unified};
+    read_lines(root, "/proc/self/cgroup", read_group, &h);
+    read_lines(root, "/proc/self/mountinfo", read_mount, &h);
+    char directory[PATH_MAX];
+    const int n = snprintf(directory, sizeof(directory), "%s%s%s", root, h.point, below_mount(&h));
+    const size_t top = strlen(root) + strlen(h.point);
+    if (h.point[0] == '\0' || h.group[0] == '\0' || n >= PATH_MAX) {
+        return;
+    }
+    for (;;) {
+        take_least(least, directory, unified);
+        char *slash = strrchr(directory, '/');
+        if (strlen(directory) <= top || !slash) {
+            return;
+        }
+        *slash = '\0';
+    }
+}
+
+struct tti_cgroup_cpus tti_cgroup_cpus(const char *root)
+{
+    struct tti_cgroup_cpus least = {0};
+    look_at(root, true, &least);
+    look_at(root, false, &least);
+    return least;
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/recall.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "core/group.h"
+#include "tensor/dtype.h"
+
+#define ENTRIES        16u /* a thread's; a power of two */
+#define DIMS           4   /* tensors of more dimensions are not remembered */
+#define NEVER_IN_PLACE PTRDIFF_MAX
+
+/* A compact tensor with elements. */
+struct recalled_tensor {
+    uint64_t
+        type; /* ndim and dtype, as they lie in a DLTensor; 0: this rank has no tensor here, whatever it was given */
+    uintptr_t unaligned; /* bits that no address has */
+    uintptr_t bytes;
+    uintptr_t last; /* address at which it ends where the address space does */
+    int64_t shape[DIMS];
+    int64_t strides[DIMS];
+};
+
+struct recalled {
+    const tutti_group *group;
+    uint64_t what; /* as in the signature */
+    uint64_t where;
+    ptrdiff_t in_place; /* what the input's address is beyond the output's if they may overlap */
+    struct recalled_tensor input;
+    struct recalled_tensor output;
+    tutti_op op;
+};
+
+static _Thread_local struct recalled *memory; /* ENTRIES of them, or NULL */
+
+static pthread_key_t at_thread_end;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static int key_failed;
+
+/* One group makes calls of several kinds in turn, and several groups make calls of the same kind. */
+static inline struct recalled *entry_of(struct recalled *entries, const tutti_group *group, uint64_t what)
+{
+    return &entries[(((uintptr_t)group >> 4) * 5 + (what >> 32)) % ENTRIES];
+}
+
+static inline uint64_t type_of(const DLTensor *t)
+{
+    uint64_t type;
+    static_assert(offsetof(DLTensor, dtype) == offsetof(DLTensor, ndim) + 4 && sizeof(DLDataType) == 4, "8 bytes");
+    memcpy(&type, &t->ndim, sizeof(type));
+    return type;
+}
+
+/* The remembered tensor in memory that may be another one; *begin is its address. */
+static inline bool is_like(const struct recalled_tensor *r, const DLTensor *t, uintptr_t *begin)
+{
+    if (r->type == 0) {
+        *begin = 0;
+        return true;
+    }
+    if (!t || type_of(t) != r->type || t->device.device_type != kDLCPU || !t->data || (!t->shape && t->ndim > 0)) {
+        return false;
+    }
+    for (int32_t d = 0; d < t->ndim; d++) {
+        if (t->shape[d] != r->shape[d] || (t->strides && t->strides[d] != r->strides[d])) {
+            return false;
+        }
+    }
+    *begin = (uintptr_t)t->data + t->byte_offset;
+    return *begin >= t->byte_offset && (*begin & r->unaligned) == 0 && *begin <= r->last;
+}
+
+static inline bool is_same(struct recalled *r, const tutti_group *group, const struct tti_signature *s)
+{
+    uintptr_t in;
+    uintptr_t out;
+    if (r->group != group || r->what != s->what || r->where != s->where || !is_like(&r->output, s->output, &out)) {
+        return false;
+    }
+    const bool alike = r->output.type == r->input.type && r->output.bytes == r->input.bytes;
+    if (s->input == s->output && alike && r->in_place == 0) {
+        in = out;
+    } else if (!is_like(&r->input, s->input, &in) ||
+               (in < out + r->output.bytes && out < in + r->input.bytes && (ptrdiff_t)(in - out) != r->in_place)) {
+        return false;
+    }
+    r->op.src = (const void *)in;
+    r->op.dst = (void *)out;
+    return true;
+}
+
+/* Options that leave the call what it is. */
+static inline bool are_plain(const struct recalled *r, const tutti_call *o)
+{
+    return o->size == sizeof(*o) && (o->flags | o->tag) == 0 && o->lane == r->op.lane && o->timeout_ms >= -1 &&
+           (o->scale == 0 || o->scale == 1) && !o->callback && !o->stream && !o->token && o->operation_id == 0;
+}
+
+__attribute__((noinline)) static void report(tutti_status status, tutti_error *error, const struct tti_group *g,
+                                             const tutti_op *op)
+{
+    if (status == TUTTI_OK) {
+        tti_error_clear(error);
+    }
+    tti_call_describe(error, g, op);
+}
+
+bool tti_recall(tutti_group *group, const struct tti_signature *signature, const tutti_call *options,
+                tutti_status *status)
+{
+    struct recalled *entries = memory;
+    if (!entries || tti_engagements != 0) {
+        return false;
+    }
+    struct recalled *r = entry_of(entries, group, signature->what);
+    if (!is_same(r, group, signature) || !(options ? are_plain(r, options) : r->op.lane == 0)) {
+        return false;
+    }
+    struct tti_group *g = tti_group_acquire(group, status);
+    if (!g) {
+        return false;
+    }
+    struct tti_lane_queue *lane = &g->lane_queues[r->op.lane];
+    if (!tti_lane_try_enter(lane)) {
+        tti_handles_release(&tti_groups, group);
+        return false;
+    }
+    tutti_error own;
+    tutti_error *error = options && options->error ? options->error : &own;
+    r->op.timeout_ms = options && options->timeout_ms != 0 ? options->timeout_ms : g->timeout_ms;
+    *status = g->backend->ops->run(g->state, &r->op, error);
+    tti_lane_leave(lane);
+    if (__builtin_expect(error != &own || *status != TUTTI_OK, 0)) {
+        report(*status, error, g, &r->op);
+    }
+    tti_handles_release(&tti_groups, group);
+    return true;
+}
+
+/* ---- remembering ----------------------------------------------------------------------------------------------------- */
+
+static void drop_memory(void *entries)
+{
+    memory = NULL;
+    free(entries);
+}
+
+static void make_key(void)
+{
+    key_failed = pthread_key_create(&at_thread_end, drop_memory);
+}
+
+static struct recalled *make_memory(void)
+{
+    pthread_once(&once, make_key);
+    struct recalled *entries = key_failed == 0 ? calloc(ENTRIES, sizeof(*entries)) : NULL;
+    if (entries && pthread_setspecific(at_thread_end, entries) != 0) {
+        free(entries);
+        return NULL;
+    }
+    return entries;
+}
+
+/* `used`: where the descriptor has it; NULL if this rank has no tensor here. */
+static bool note_tensor(struct recalled_tensor *r, const DLTensor *t, const void *used)
+{
+    *r = (struct recalled_tensor){0};
+    if (!used) {
+        return true;
+    }
+    if (t->ndim > DIMS || t->device.device_type != kDLCPU) {
+        return false;
+    }
+    const size_t element = tti_dtype_size(tti_dtype_of(t->dtype));
+    int64_t count = 1;
+    for (int32_t d = t->ndim - 1; d >= 0; d--) {
+        r->shape[d] = t->shape[d];
+        r->strides[d] = count;
+        count *= t->shape[d];
+    }
+    r->type = type_of(t);
+    r->bytes = (uintptr_t)count * element;
+    r->last = UINTPTR_MAX - r->bytes;
+    r->unaligned = element - 1;
+    return true;
+}
+
+/* Where the own part begins in the joined tensor, if it lies there in one piece. */
+static ptrdiff_t own_part(const tutti_parts *parts, int32_t rank)
+{
+    return parts->outer == 1 && !parts->counts ? (ptrdiff_t)parts->each * (ptrdiff_t)parts->unit * rank
+                                               : NEVER_IN_PLACE;
+}
+
+static ptrdiff_t in_place_of(const tutti_op *op, int32_t rank)
+{
+    ptrdiff_t own;
+    switch (op->kind) {
+    case TUTTI_OP_ALL_REDUCE:
+    case TUTTI_OP_REDUCE:
+        return 0;
+    case TUTTI_OP_ALL_GATHER:
+    case TUTTI_OP_GATHER:
+        return own_part(&op->recv_parts, rank);
+    case TUTTI_OP_SCATTER:
+    case TUTTI_OP_REDUCE_SCATTER:
+        own = own_part(&op->send_parts, rank);
+        return own == NEVER_IN_PLACE ? own : -own;
+    default:
+        return NEVER_IN_PLACE;
+    }
+}
+
+/* A tensor without elements has no address, as one that is not there: such a call tells too little. */
+static bool is_worth_noting(const struct tti_task *t)
+{
+    const tutti_call *o = &t->call.options;
+    return (t->op.count > 0 || t->op.kind == TUTTI_OP_BARRIER) && t->side_count == 0 && (o->flags | o->tag) == 0 &&
+           o->scale == 1;
+}
+
+void tti_recall_note(const struct tti_task *t)
+{
+    const struct tti_signature *s = t->signature;
+    if (!is_worth_noting(t) || (!memory && !(memory = make_memory()))) {
+        return; /* nothing is lost but time */
+    }
+    struct recalled *r = entry_of(memory, t->call.group->handle, s->what);
+    r->group = NULL;
+    if (!note_tensor(&r->input, s->input, t->op.src) || !note_tensor(&r->output, s->output, t->op.dst)) {
+        return;
+    }
+    r->group = t->call.group->handle;
+    r->what = s->what;
+    r->where = s->where;
+    r->in_place = in_place_of(&t->op, t->call.rank);
+    r->op = t->op;
+    r->op.begun_ns = 0;
+    memset(r->op.prepared, 0, sizeof(r->op.prepared));
+}

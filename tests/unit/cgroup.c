@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The CPU quota of control groups, read from trees of files as the kernel and containers show them. */
+#include "base/cgroup.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define UNIFIED_MOUNT "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
+#define HYBRID_MOUNTS                                                                                                  \
+    "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755\n"                                                       \
+    "32 31 0:29 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n"                                                \
+    "33 31 0:30 / /sys/fs/cgroup/cpu,cpuacct rw shared:9 - cgroup cgroup rw,cpu,cpuacct\n"                             \
+    "34 31 0:31 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
+
+static char root[64];
+
+static int make_root(void **state)
+{
+    (void)state;
+    strcpy(root, "/tmp/tutti-cgroup-XXXXXX");
+    return mkdtemp(root) ? 0 : -1;
+}
+
+static int delete_entry(const char *path, const struct stat *status, int kind, struct FTW *walk)
+{
+    (void)status;
+    (void)kind;
+    (void)walk;
+    return remove(path);
+}
+
+static int delete_root(void **state)
+{
+    (void)state;
+    return nftw(root, delete_entry, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+/* A file below the root, and the directories that it lies in. */
+static void put(const char *name, const char *text)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s%s", root, name);
+    for (char *slash = strchr(path + strlen(root) + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        assert_true(mkdir(path, 0700) == 0 || errno == EEXIST);
+        *slash = '/';
+    }
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void put_process(const char *groups, const char *mounts)
+{
+    put("/proc/self/cgroup", groups);
+    put("/proc/self/mountinfo", mounts);
+}
+
+/* Version 1: quota and period of a group. */
+static void put_pair(const char *group, const char *quota, const char *period)
+{
+    char name[PATH_MAX];
+    snprintf(name, sizeof(name), "%s/cpu.cfs_quota_us", group);
+    put(name, quota);
+    snprintf(name, sizeof(name), "%s/cpu.cfs_period_us", group);
+    put(name, period);
+}
+
+static uint32_t granted(void)
+{
+    return tti_cgroup_cpus(root).thousandths;
+}
+
+static void nothing_is_no_limit(void **state)
+{
+    (void)state;
+    assert_int_equal(granted(), 0); /* no /proc */
+    put_process("0::/\n", UNIFIED_MOUNT);
+    assert_int_equal(granted(), 0); /* the root group has no cpu.max */
+    put_process("", "");
+    assert_int_equal(granted(), 0);
+    put_process("garbage\n::\n0:\n", "also garbage\n - \n - cgroup2\n1 2 - cgroup2 a rw\n");
+    assert_int_equal(granted(), 0);
+}
+
+static void unified_quota_counts_in_fractions(void **state)
+{
+    static const struct {
+        const char *text;
+        uint32_t thousandths;
+    } cases[] = {{"150000 100000\n", 1500}, {"max 100000\n", 0},
+                 {"100000 100000\n", 1000}, {"1000 100000\n", 10},
+                 {"1 1000000\n", 1},        {"400000 50000\n", 8000},
+                 {"33333 100000\n", 333},   {"", 0},
+                 {"200000\n", 0},           {"-5 100000\n", 0},
+                 {"100000 0\n", 0},         {"9223372036854775807 1\n", 1000000000}};
+    (void)state;
+    put_process("0::/job\n", UNIFIED_MOUNT);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        put("/sys/fs/cgroup/job/cpu.max", cases[i].text);
+        assert_int_equal(granted(), cases[i].thousandths);
+    }
+}
+
+static void smallest_on_the_path_counts(void **state)
+{
+    (void)state;
+    put_process("0::/a/b/c\n", UNIFIED_MOUNT);
+    put("/sys/fs/cgroup/a/cpu.max", "250000 100000\n");
+    put("/sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
+    put("/sys/fs/cgroup/a/b/c/cpu.max", "300000 100000\n");
+    put("/sys/fs/cgroup/other/cpu.max", "1000 100000\n");
+    assert_int_equal(granted(), 2500);
+    put("/sys/fs/cgroup/a/b/cpu.max", "50000 100000\n");
+    assert_int_equal(granted(), 500);
+    put("/sys/fs/cgroup/cpu.max", "20000 100000\n"); /* a container's own root has one */
+    assert_int_equal(granted(), 200);
+}
+
+static void older_version_is_read(void **state)
+{
+    (void)state;
+    put_process("9:cpuset:/other\n3:cpu,cpuacct:/docker/x\n1:name=systemd:/cpu\n0::/elsewhere\n", HYBRID_MOUNTS);
+    put_pair("/sys/fs/cgroup/cpu,cpuacct/docker/x", "150000\n", "100000\n");
+    put_pair("/sys/fs/cgroup/cpu,cpuacct/docker", "-1\n", "100000\n");
+    put_pair("/sys/fs/cgroup/cpu,cpuacct", "-1\n", "100000\n");
+    put_pair("/sys/fs/cgroup/cpuset/other", "1000\n", "100000\n"); /* not the hierarchy of CPU time */
+    assert_int_equal(granted(), 1500);
+    put_pair("/sys/fs/cgroup/cpu,cpuacct/docker", "100000\n", "100000\n");
+    assert_int_equal(granted(), 1000);
+    put("/sys/fs/cgroup/unified/elsewhere/cpu.max", "75000 100000\n"); /* whichever hierarchy has the controller */
+    assert_int_equal(granted(), 750);
+}
+
+/* A container without a namespace of its own: /proc tells the host's path, of which only the end is mounted. */
+static void only_a_part_is_mounted(void **state)
+{
+    (void)state;
+    put_process("4:cpu:/docker/x/inner\n", "33 31 0:30 /docker/x /sys/fs/cgroup/cpu ro - cgroup cgroup rw,cpu\n");
+    put_pair("/sys/fs/cgroup/cpu/inner", "300000\n", "100000\n");
+    put_pair("/sys/fs/cgroup/cpu", "200000\n", "100000\n");
+    put_pair("/sys/fs/cgroup/cpu/docker/x", "1000\n", "100000\n");
+    assert_int_equal(granted(), 2000);
+    /* and a group that lies outside of what is mounted: then the mount's own limit is all that can be known */
+    put_process("4:cpu:/docker/xy\n", "33 31 0:30 /docker/x /sys/fs/cgroup/cpu ro - cgroup cgroup rw,cpu\n");
+    assert_int_equal(granted(), 2000);
+    put_process("0::/../../elsewhere\n", UNIFIED_MOUNT);
+    put("/sys/fs/cgroup/cpu.max", "120000 100000\n");
+    assert_int_equal(granted(), 1200);
+}
+
+static void odd_paths_are_found(void **state)
+{
+    (void)state;
+    put_process("0::/a b:c\n", "30 23 0:26 / /my\\040groups rw - cgroup2 none rw\n");
+    put("/my groups/a b:c/cpu.max", "70000 100000\n");
+    assert_int_equal(granted(), 700);
+    char deep[2 * PATH_MAX];
+    memset(deep, 'x', sizeof(deep) - 1);
+    deep[sizeof(deep) - 1] = '\0';
+    memcpy(deep, "0::/", 4);
+    put_process(deep, UNIFIED_MOUNT);
+    assert_int_equal(granted(), 0);
+}
+
+static void sharers_of_a_limit_are_recognised(void **state)
+{
+    (void)state;
+    put("/sys/fs/cgroup/a/cpu.max", "100000 100000\n");
+    put("/sys/fs/cgroup/b/cpu.max", "100000 100000\n");
+    put("/sys/fs/cgroup/a/inner/cpu.max", "max 100000\n");
+    put_process("0::/a\n", UNIFIED_MOUNT);
+    const struct tti_cgroup_cpus a = tti_cgroup_cpus(root);
+    put_process("0::/a/inner\n", UNIFIED_MOUNT);
+    const struct tti_cgroup_cpus inner = tti_cgroup_cpus(root);
+    put_process("0::/b\n", UNIFIED_MOUNT);
+    const struct tti_cgroup_cpus b = tti_cgroup_cpus(root);
+    assert_true(a.group == inner.group);
+    assert_true(a.group != b.group);
+}
+
+int main(void)
+{
+#define TEST(function) cmocka_unit_test_setup_teardown(function, make_root, delete_root)
+    const struct CMUnitTest tests[] = {
+        TEST(nothing_is_no_limit),
+        TEST(unified_quota_counts_in_fractions),
+        TEST(smallest_on_the_path_counts),
+        TEST(older_version_is_read),
+        TEST(only_a_part_is_mounted),
+        TEST(odd_paths_are_found),
+        TEST(sharers_of_a_limit_are_recognised),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
