@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The machine on which scripts/simulate lets ranks run, and the queue of events.
 
-Ranks run on cores, store and poll cache lines, and copy data. Every line that a rank looks at is a request to whoever has it
-(the writer, or the first in the reader's own cluster that has fetched it), who answers one after another; all data pass
-through the ports of clusters, the links between sockets, and memory, each of which serves requests in the order in which they
-come. docs/scaling.md tells of the model and its assumptions.
+Ranks run on cores, store and poll cache lines, and copy data. Every line that a rank looks at is a request to whoever
+has it (the writer, or the first in the reader's own cluster that has fetched it), who answers one after another; all
+data pass through the ports of clusters, the links between sockets, and memory, each of which serves requests in the
+order in which they come. docs/scaling.md tells of the model and its assumptions.
 
 Times are in nanoseconds, bandwidths in bytes per nanosecond (GB/s), as copied: loaded here and stored at home.
 """
@@ -73,11 +73,12 @@ class Machine:
     def distance(self, a, b):
         return NEAR if a == b else DIE if self.socket_at[a] == self.socket_at[b] else SOCKET
 
-    # src/engine/tuning.c
     def window(self):
+        """Bytes of a vector that are staged in one step."""
         return max((2 << 20 if self.ranks <= 8 else 1 << 20) // 8, up(self.ranks * 128, 8192))
 
     def choice(self, size):
+        """The class of an all_reduce, with round limits: the engine's follow from a profile of the machine."""
         limit = 32768 if self.ranks <= 3 else 4096 if self.ranks <= 8 else 512
         return "inline" if size <= (324 if self.ranks <= 64 else 100) else "one-shot" if size <= limit else "two-shot"
 
@@ -95,15 +96,15 @@ class Server:
 
 
     def pass_by(self, now, count, in_flight):
-        """The delay of a single line: cores hold back the most of what waits, only `in_flight` bytes are ahead of it."""
+        """The delay of a single line: cores hold back most of what waits, only `in_flight` bytes are ahead of it."""
         before = self.free
         self.serve(now, count)
         return min(max(0.0, before - now), in_flight / self.rate)
 
 
 class Line:
-    """A word that one rank stores once and others poll, with `width` cache lines of data. `at` says for each cluster when it
-    can answer the next reader."""
+    """A word that one rank stores once and others poll, with `width` cache lines of data. `at` says for each cluster
+    when it can answer the next reader."""
     __slots__ = ("home", "width", "visible", "free", "at", "waiters")
 
     def __init__(self, home, width=1):
@@ -178,9 +179,9 @@ class Simulation:
         return end if s == d else max(end, self.links_out[s].serve(now, count), self.links_in[d].serve(now, count))
 
     def move(self, rank, parts=(), own=0, memory=0, push=(), shared=None, stored=None):
-        """A rank loads parts, (cluster, bytes) each, and `own` bytes of its own, and stores as much as it loads or `stored`
-        bytes; push: (cluster, bytes) that it stores elsewhere. `shared` names data that others load too: once in a cluster, it
-        is had there. `memory` bytes of all that come from memory or go there."""
+        """A rank loads parts, (cluster, bytes) each, and `own` bytes of its own, and stores as much as it loads or
+        `stored` bytes; push: (cluster, bytes) that it stores elsewhere. `shared` names data that others load too: once
+        in a cluster, it is had there. `memory` bytes of all that come from memory or go there."""
         m, home = self.m, self.m.home[rank]
         core, end, loaded, hop = own / m.copy_own, self.now, own, 0.0
         for cluster, count in parts:
@@ -225,8 +226,8 @@ class Simulation:
             self.at(wish, self.resume, rank)
 
     def look(self, rank, lines, index, ends=()):
-        """Polls the lines in turn: as many misses as a core may have overlap, and `ends` says when the last ones end. At a
-        line that is not there yet the rank waits."""
+        """Polls the lines in turn: as many misses as a core may have overlap, and `ends` says when the last ones end.
+        At a line that is not there yet the rank waits."""
         m, now, ends = self.m, self.now, list(ends)
         self.blocked[rank] = None
         batch = min(index + m.misses, len(lines))

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The closed model of each class of algorithms, beside scripts/simulate: what adding up gives, without queues and order."""
+"""The closed model of each class, beside scripts/simulate: what adding up gives, without queues and order."""
 from simulate_classes import arrival_lines, group_of, in_memory, slices, stream_steps, window_cuts
 from simulate_machine import DIE, LINE, NEAR, SOCKET
 
 
 class Model:
-    """`classes` gives for a class and size the time, with the waiting that can be foreseen, and the bound without any."""
+    """`classes` gives for a class and size the time, with what waiting can be foreseen, and the bound without any."""
 
     def __init__(self, m):
         self.m, self.p, self.k = m, m.ranks, len(m.used)
@@ -13,7 +13,8 @@ class Model:
         self.l = self.p / m.sockets
         self.far_hop = m.hop[m.far] if self.p > 1 else 0.0
         # of all ranks, those in the own cluster, in others of the socket, in other sockets
-        share = [sum(m.members[d] for d in m.used if m.distance(m.used[0], d) == x) / self.p for x in (NEAR, DIE, SOCKET)]
+        ranks = [sum(m.members[d] for d in m.used if m.distance(m.used[0], d) == x) for x in (NEAR, DIE, SOCKET)]
+        share = [count / self.p for count in ranks]
         self.away, self.over = 1 - share[NEAR], share[SOCKET]
         self.hops = sum(s * hop for s, hop in zip(share, m.hop))
         self.all = self.per_byte(share)
@@ -28,7 +29,7 @@ class Model:
         return one, 1 / m.copy_near + (one - 1 / m.copy_near) / self.c
 
     def polls(self, width=1, lines=None):
-        """Looking at lines that are all there. Neighbours look at them at the same time, so each line is far for all."""
+        """Looking at lines that are all there. Neighbours do it at the same time, so each line is far for all."""
         n = (self.p - 1 if lines is None else lines) * width
         return max(n * self.hops / self.m.misses, n * self.m.line_cpu)
 
@@ -129,7 +130,7 @@ class Model:
                       steps * (self.polls() + 2 * self.far_hop))
             port, link = size * (p - self.c) / m.port, size * (p - self.l) / m.link
             least = p * size / m.copy_own
-        # ranks of a core share it: readers of a broadcast do the same, leaves of a reduction stage beside the folding root
+        # ranks of a core share it: readers of a broadcast do the same, leaves of a reduction stage beside the root
         work = m.call_cpu + max(stage, reader) + (m.per_core - 1) * (reader if name == "broadcast" else stage)
         memory = self.memory(size, size) if name == "broadcast" else 0.0
         return max(work, port, link, memory), max(m.call_cpu + least, port, link, memory)

@@ -195,6 +195,8 @@ typedef struct tutti_backend_ops {
 
     /** Optional: how this rank's last collective on `lane` (valid) ran, in a word; static. NULL: none has. */
     const char *(*algorithm)(void *state, int32_t lane);
+    /** Optional: the engine's own communicator, as tutti_config.native_communicator takes one. It is the group's. */
+    void *(*native)(void *state);
 } tutti_backend_ops;
 
 /** A backend. All of it is constant and lives as long as the process. */

@@ -77,6 +77,12 @@ TUTTI_API const char *tutti_group_backend(tutti_group *group);
  */
 TUTTI_API const char *tutti_group_algorithm(tutti_group *group, int32_t lane);
 
+/**
+ * The communicator of the engine behind the group: an `MPI_Comm *` if the backend is mpi, with the group's ranks, which belongs to
+ * the group, and which Tutti uses for messages: duplicate it for your own. NULL for other backends and a stale handle.
+ */
+TUTTI_API void *tutti_group_native_communicator(tutti_group *group);
+
 /** The device the group works on; {0, 0} if the handle is stale. */
 TUTTI_API DLDevice tutti_group_device(tutti_group *group);
 

@@ -308,6 +308,18 @@ const char *tutti_group_backend(tutti_group *group)
     return name;
 }
 
+void *tutti_group_native_communicator(tutti_group *group)
+{
+    tutti_status why;
+    struct tti_group *g = tti_group_acquire(group, &why);
+    if (!g) {
+        return NULL;
+    }
+    void *native = g->backend->ops->native ? g->backend->ops->native(g->state) : NULL;
+    tti_group_release(g);
+    return native;
+}
+
 const char *tutti_group_algorithm(tutti_group *group, int32_t lane)
 {
     tutti_status status;

@@ -29,11 +29,11 @@ static const tutti_config_key_info table[TTI_SETTINGS] = {
          "where the ranks meet: unix:NAME, tcp://HOST:PORT, file:PATH, memory:NAME; empty = by the launcher", 0, 0},
     [TTI_SET_TIMEOUT_MS] = {0, TUTTI_CONFIG_INT, "timeout_ms", "TUTTI_TIMEOUT_MS", "300000", "",
                             "deadline of every call in milliseconds; -1 = for ever", -1, 365 * DAY_MS},
-    [TTI_SET_ENGINE_CALIBRATE] = {0, TUTTI_CONFIG_CHOICE, "engine.calibrate", "TUTTI_ENGINE_CALIBRATE", "auto",
-                                  "auto|off|again",
-                                  "where thresholds that are auto come from: auto = a measurement of this machine, kept "
-                                  "in a file; off = built-in figures; again = measure anew",
-                                  0, 0},
+    [TTI_SET_ENGINE_CALIBRATE] =
+        {0, TUTTI_CONFIG_CHOICE, "engine.calibrate", "TUTTI_ENGINE_CALIBRATE", "auto", "auto|off|again",
+         "where thresholds that are auto come from: auto = a measurement of this machine, kept "
+         "in a file; off = built-in figures; again = measure anew",
+         0, 0},
     [TTI_SET_ENGINE_HEAP] = {0, TUTTI_CONFIG_BOOL, "engine.heap", "TUTTI_ENGINE_HEAP", "1", "",
                              "memory of tutti_alloc and tutti_register is shared by the ranks; no = it is ordinary "
                              "memory",
@@ -81,6 +81,28 @@ static const tutti_config_key_info table[TTI_SETTINGS] = {
     [TTI_SET_FAULT_RULES] =
         {0, TUTTI_CONFIG_STRING, "fault.rules", "TUTTI_FAULT_RULES", "", "",
          "what backend fault does to which operation, as in all_reduce:delay=2ms;send:error=TIMEOUT@3", 0, 0},
+    [TTI_SET_MPI_ALL_REDUCE] = {0, TUTTI_CONFIG_STRING, "mpi.all_reduce", "TUTTI_MPI_ALL_REDUCE", "", "",
+                                "the algorithm of MPI's all_reduce, in the words or numbers of the library; empty = "
+                                "its own choice",
+                                0, 0},
+    [TTI_SET_MPI_BLOCKING] = {0, TUTTI_CONFIG_CHOICE, "mpi.blocking", "TUTTI_MPI_BLOCKING", "auto", "auto|always|never",
+                              "whether collectives use MPI's blocking functions, which no deadline ends; auto = if "
+                              "timeout_ms is the default or -1",
+                              0, 0},
+    [TTI_SET_MPI_CHUNK] = {0, TUTTI_CONFIG_BYTES, "mpi.chunk", "TUTTI_MPI_CHUNK", "1048576", "",
+                           "bytes of scratch memory through which what MPI cannot take as it is passes", 4 * KIB,
+                           1024 * KIB *KIB},
+    [TTI_SET_MPI_CUDA_AWARE] = {0, TUTTI_CONFIG_CHOICE, "mpi.cuda_aware", "TUTTI_MPI_CUDA_AWARE", "auto",
+                                "auto|yes|no", "whether MPI takes device memory; auto = the library is asked", 0, 0},
+    [TTI_SET_MPI_ENV] = {0, TUTTI_CONFIG_STRING, "mpi.env", "TUTTI_MPI_ENV", "", "",
+                         "variables to set before MPI starts: NAME=VALUE;NAME=VALUE. As a setting, mpi.env.NAME=VALUE "
+                         "adds one",
+                         0, 0},
+    [TTI_SET_MPI_THREAD_LEVEL] = {0, TUTTI_CONFIG_CHOICE, "mpi.thread_level", "TUTTI_MPI_THREAD_LEVEL", "multiple",
+                                  "single|funneled|serialized|multiple",
+                                  "what MPI is asked for when Tutti starts it; below multiple its calls are made one at "
+                                  "a time",
+                                  0, 0},
 };
 
 tutti_status tutti_config_key(size_t index, tutti_config_key_info *info)
@@ -212,6 +234,17 @@ static tutti_status from_list(const char *const *list, struct tti_settings *sett
     for (; list && *list; list++) {
         const char *equals = strchr(*list, '=');
         int which = equals ? find(*list, (size_t)(equals - *list)) : -1;
+        const size_t free_form = sizeof("mpi.env.") - 1;
+        if (which < 0 && equals && strncmp(*list, "mpi.env.", free_form) == 0 && equals > *list + free_form) {
+            char more[TTI_SETTING_MAX + 1]; /* one longer than fits is noticed below */
+            const char *before = tti_setting(settings, TTI_SET_MPI_ENV);
+            snprintf(more, sizeof(more), "%s%s%s", before, *before ? ";" : "", *list + free_form);
+            tutti_status added = store(settings, TTI_SET_MPI_ENV, "mpi.env", more, error);
+            if (added != TUTTI_OK) {
+                return added;
+            }
+            continue;
+        }
         if (which < 0) {
             return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
                                  "the setting \"%.60s\" is unknown (`tutti info --config` lists all; the form is "

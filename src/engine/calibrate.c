@@ -24,7 +24,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -33,7 +32,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/cpu.h"
 #include "kernels/kernels.h"
 
 #if defined(__x86_64__)
@@ -57,7 +55,6 @@
 #define WAKES        8
 #define ASLEEP_NS    30000 /* what a thread needs to fall asleep, and its CPU to become idle */
 #define LOOKS        256   /* between two looks at the clock */
-#define CPUS         3     /* thread 0's, a near one, a far one */
 
 /* Where the time of a measurement is written down. */
 struct trials {
@@ -75,7 +72,7 @@ struct meeting {
     int64_t woke_ns[WAKES];                    /* written by thread 1 before an exchange, read by thread 0 after it */
     int64_t copied_ns[PIECES];                 /* likewise */
     int64_t deadline_ns;
-    int cpus[CPUS];
+    int cpus[TTI_CALIBRATE_CPUS];
     int partners; /* 0, 1 or 2 of cpus[1], cpus[2] */
     bool pinned;
     unsigned char *memory;       /* 4 * OUTER */
@@ -459,115 +456,6 @@ static bool run_threads(struct meeting *m)
     return first;
 }
 
-/* ---- the CPUs --------------------------------------------------------------------------------------------------------- */
-
-/* A line of /sys about a CPU: false if the kernel does not tell. */
-static bool read_about(int cpu, const char *what, char *text, size_t capacity)
-{
-    char path[128];
-    snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/%s", cpu, what);
-    FILE *file = fopen(path, "re");
-    if (!file) {
-        return false;
-    }
-    const bool good = fgets(text, (int)capacity, file) != NULL;
-    fclose(file);
-    return good;
-}
-
-/* The kernel's lists, as in 0-3,8: whether `cpu` is in it (-1: none is), and how many are. */
-static bool list_has(const char *list, int cpu, int *count)
-{
-    bool found = false;
-    *count = 0;
-    while (*list >= '0' && *list <= '9') {
-        char *end;
-        const long first = strtol(list, &end, 10);
-        const long last = *end == '-' ? strtol(end + 1, &end, 10) : first;
-        found = found || (cpu >= first && cpu <= last);
-        *count += last >= first && last < INT32_MAX ? (int)(last - first + 1) : 0;
-        list = *end == ',' ? end + 1 : end;
-        if (end == list && *end != ',') {
-            break;
-        }
-    }
-    return found;
-}
-
-static bool shares(int cpu, int other, const char *what)
-{
-    char list[1024];
-    int count;
-    return read_about(cpu, what, list, sizeof(list)) && list_has(list, other, &count);
-}
-
-#define THREADS_OF_CORE "topology/thread_siblings_list"
-#define SHARERS_OF_L3   "cache/index3/shared_cpu_list"
-
-/* The first CPU; the next that is no thread of the same core, and one that has another third-level cache. */
-static void choose_cpus(struct meeting *m)
-{
-    uint64_t mask[TTI_CPU_WORDS];
-    int found = 0;
-    bool near = false;
-    bool far = false;
-    tti_cpu_mask(mask);
-    for (int cpu = 0; cpu < TTI_CPU_WORDS * 64 && !(near && far); cpu++) {
-        if (!(mask[cpu / 64] >> (cpu % 64) & 1)) {
-            continue;
-        }
-        if (found == 0) {
-            m->cpus[found++] = cpu;
-            continue;
-        }
-        char list[1024];
-        int sharers;
-        if (shares(m->cpus[0], cpu, THREADS_OF_CORE)) {
-            continue;
-        }
-        const bool known = read_about(m->cpus[0], SHARERS_OF_L3, list, sizeof(list));
-        const bool is_near = !known || list_has(list, cpu, &sharers);
-        if (is_near ? !near : !far) {
-            m->cpus[found++] = cpu;
-            near = near || is_near;
-            far = far || !is_near;
-        }
-    }
-    m->partners = found > 0 ? found - 1 : 0;
-}
-
-static int64_t cache_bytes(int cpu, int index)
-{
-    char what[64];
-    char text[64];
-    snprintf(what, sizeof(what), "cache/index%d/size", index);
-    if (!read_about(cpu, what, text, sizeof(text))) {
-        return 0;
-    }
-    char *unit;
-    const int64_t number = strtoll(text, &unit, 10);
-    return number < 0 || number > INT32_MAX ? 0 : *unit == 'K' ? number * 1024 : *unit == 'M' ? number << 20 : number;
-}
-
-/* From the system's description. The C library adds up all third-level caches of some processors, so it is asked last. */
-static void find_caches(struct tti_profile *p, int cpu)
-{
-    char list[1024];
-    int count = 0;
-    p->l2_bytes = cache_bytes(cpu, 2);
-    p->l3_bytes = cache_bytes(cpu, 3);
-    if (read_about(cpu, SHARERS_OF_L3, list, sizeof(list))) {
-        list_has(list, cpu, &count);
-        p->l3_cpus = count;
-    }
-    if (p->l2_bytes == 0) {
-        p->l2_bytes = sysconf(_SC_LEVEL2_CACHE_SIZE) > 0 ? sysconf(_SC_LEVEL2_CACHE_SIZE) : 0;
-    }
-    if (p->l3_bytes == 0) {
-        p->l3_bytes = sysconf(_SC_LEVEL3_CACHE_SIZE) > 0 ? sysconf(_SC_LEVEL3_CACHE_SIZE) : 0;
-    }
-}
-
 /* What is out of bounds was disturbed. */
 static void drop_nonsense(struct tti_profile *p)
 {
@@ -587,7 +475,8 @@ bool tti_calibrate_measure(struct tti_profile *profile)
         return false;
     }
     memset(m, 0, sizeof(*m));
-    choose_cpus(m);
+    m->partners = tti_calibrate_cpus(m->cpus) - 1;
+    m->partners = m->partners < 0 ? 0 : m->partners;
     m->profile = profile;
     m->pinned = true;
     m->memory = mmap(NULL, MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -596,7 +485,7 @@ bool tti_calibrate_measure(struct tti_profile *profile)
     if (m->memory != MAP_FAILED) {
         munmap(m->memory, MEMORY);
     }
-    find_caches(profile, m->cpus[0]);
+    tti_calibrate_topology(m->cpus[0], profile);
     free(m);
     profile->measured_s = (int64_t)time(NULL);
     drop_nonsense(profile);

@@ -44,6 +44,16 @@ void tti_calibrate_now(struct tti_calibration *calibration);
  * not be measured is 0. False if nothing could. */
 bool tti_calibrate_measure(struct tti_profile *profile);
 
+/* ---- calibrate_cpus.c ----------------------------------------------------------------------------------------------- */
+
+/* CPUs of the caller's mask to measure with: the first one; the next that is no thread of the same core; and one that has
+ * another third-level cache, if the system says so. How many there are. */
+#define TTI_CALIBRATE_CPUS 3
+int tti_calibrate_cpus(int cpus[TTI_CALIBRATE_CPUS]);
+
+/* The caches of this CPU, and whether it may move; 0 = not known. */
+void tti_calibrate_topology(int cpu, struct tti_profile *profile);
+
 /* ---- calibrate_file.c ------------------------------------------------------------------------------------------------- */
 
 /* What a profile is true of. */

@@ -50,8 +50,8 @@ static void measure(const struct tti_machine *machine, struct tti_calibration *c
     if (tti_profile_load(machine, &before, c->path, sizeof(c->path), c->note, sizeof(c->note))) {
         c->path[0] = '\0';
     }
-    if (!tti_calibrate_measure(&c->profile)) {
-        snprintf(c->note, sizeof(c->note), "%s", "nothing could be measured: no memory, or no threads");
+    if (!tti_calibrate_measure(&c->profile) || c->profile.copy_mbs == 0) {
+        snprintf(c->note, sizeof(c->note), "%s", "nothing could be measured: no memory, no threads, or busy CPUs");
         use_built_in(c);
         return;
     }
@@ -61,7 +61,7 @@ static void measure(const struct tti_machine *machine, struct tti_calibration *c
         tti_profile_save(machine, &c->profile, c->path, sizeof(c->path), c->note, sizeof(c->note));
     } else {
         snprintf(c->note, sizeof(c->note), "%s",
-                 "not kept: it is not complete, because the CPUs were busy or there is one only; the rest is built in");
+                 "not kept, for it is not complete: CPUs were busy, or only one may be used; the rest is built in");
     }
     tti_profile_complete(&c->profile);
 }

@@ -23,7 +23,7 @@ bool tti_is_direct(const struct tti_lane *lane, const tutti_op *op)
     if (variable || (!e->direct && !e->heap) || lane->class != TTI_CLASS_LARGE) {
         return false; /* with different lengths no rank knows where the others' parts of an all_to_all lie */
     }
-    return e->direct || tti_call_bytes(lane, op) >= e->tuning.zero_copy;
+    return tti_call_bytes(lane, op) >= e->tuning.zero_copy; /* below, staging is faster: it takes one epoch */
 }
 
 /* Whether others touch this rank's input, its output. The tensor of a broadcast is its output. */
@@ -63,6 +63,7 @@ void tti_expose(struct tti_lane *lane, const tutti_op *op)
 {
     const struct tti_engine *e = lane->engine;
     lane->exposed = false;
+    lane->named = false;
     lane->input = 0;
     lane->output = 0;
     if (!tti_is_direct(lane, op) || !can_be_found(lane, op)) {
@@ -105,8 +106,9 @@ tutti_status tti_locate(struct tti_lane *lane, int peer, uint64_t input, uint64_
     const tutti_op *op = lane->op;
     lane->inputs[peer] = NULL;
     lane->outputs[peer] = NULL;
+    lane->named = lane->named || (input | output) != 0;
     tutti_status status = TUTTI_OK;
-    if (tti_is_direct(lane, op)) {
+    if ((input | output) != 0 && tti_is_direct(lane, op)) {
         status = locate(lane, peer, shows_input(op, peer) ? input : 0, input_extent(lane, op), &lane->inputs[peer]);
         if (status == TUTTI_OK) {
             status = locate(lane, peer, shows_output(op, peer) ? output : 0, output_extent(op), &lane->outputs[peer]);
@@ -115,7 +117,7 @@ tutti_status tti_locate(struct tti_lane *lane, int peer, uint64_t input, uint64_
     return status;
 }
 
-bool tti_exposes(const struct tti_lane *lane, int rank)
+bool tti_exposes_all_needed(const struct tti_lane *lane, int rank)
 {
     const tutti_op *op = lane->op;
     return (lane->inputs[rank] || !shows_input(op, rank)) && (lane->outputs[rank] || !shows_output(op, rank)) &&
@@ -124,12 +126,12 @@ bool tti_exposes(const struct tti_lane *lane, int rank)
 
 bool tti_all_expose(const struct tti_lane *lane)
 {
-    for (int r = 0; r < lane->engine->size; r++) {
+    for (int r = 0; lane->named && r < lane->engine->size; r++) {
         if (!tti_exposes(lane, r)) {
             return false;
         }
     }
-    return true;
+    return lane->named;
 }
 
 /* Folds bytes [from, from + n) of all inputs into those of lane->targets. */

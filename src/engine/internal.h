@@ -65,6 +65,7 @@ struct tti_lane {
     enum tti_class class;             /* of this call */
     enum tti_way way;                 /* of this call, if it is large */
     bool exposed;                     /* what others need of this rank's tensors they can reach where it lies */
+    bool named;                       /* some rank has named a tensor that it exposes */
     bool streams;                     /* the output of this call goes past the caches */
     bool announces;                   /* this call has to end by announcing TTI_PHASE_FINAL */
     bool arriving;                    /* only its arrival is wanted now: the first wait returns BUSY */
@@ -72,7 +73,6 @@ struct tti_lane {
     int32_t background;  /* of the call for which spin_polls and yield_ns have been set: see tti_wait_begin */
     unsigned spin_polls; /* how the current call waits */
     unsigned slow_waits; /* so far: some of them are trials, see wait.c */
-    uint8_t halvings[TTI_MAX_RANKS]; /* of spin_polls, for each publisher: 0 = it is worth to spin for it */
     int64_t yield_ns;
     uint64_t call;          /* number of the current call, from 1 */
     uint64_t credit;        /* every peer has arrived at this call */
@@ -99,6 +99,7 @@ struct tti_lane {
     int64_t started_ns; /* 0 until the first clock read */
     int64_t deadline_ns;
     int64_t timeout_ms;
+    uint8_t halvings[TTI_MAX_RANKS]; /* of spin_polls, for each publisher: 0 = it is worth to spin for it */
 };
 
 struct tti_p2p;
@@ -427,10 +428,18 @@ static inline size_t tti_cut(size_t bytes, size_t piece, size_t k)
     return from >= bytes ? 0 : (bytes - from < piece ? bytes - from : piece);
 }
 
+/* memcpy, of which GCC does not know how long it may be: else it puts rep movsq in its place, and that takes as long to
+ * begin as the library takes for a kilobyte. */
+static inline void tti_memcpy(void *dst, const void *src, size_t n)
+{
+    __asm__("" : "+r"(n));
+    memcpy(dst, src, n);
+}
+
 static inline void tti_copy(void *dst, const void *src, size_t n)
 {
     if (n != 0 && dst != src) {
-        memcpy(dst, src, n);
+        tti_memcpy(dst, src, n);
     }
 }
 
@@ -441,7 +450,7 @@ static inline void tti_move(struct tti_lane *lane, void *dst, const void *src, s
         return;
     }
     if (n < TTI_PAGE / 2) {
-        memcpy(dst, src, n);
+        tti_memcpy(dst, src, n);
     } else {
         tti_copy_cached(dst, src, n);
     }
@@ -576,7 +585,11 @@ void tti_expose(struct tti_lane *lane, const tutti_op *op);
 
 /* After it: what a peer told (fills lane->inputs and lane->outputs); whether that suffices, from one / from all. */
 tutti_status tti_locate(struct tti_lane *lane, int peer, uint64_t input, uint64_t output);
-bool tti_exposes(const struct tti_lane *lane, int rank);
+bool tti_exposes_all_needed(const struct tti_lane *lane, int rank);
+static inline bool tti_exposes(const struct tti_lane *lane, int rank)
+{
+    return lane->named && tti_exposes_all_needed(lane, rank);
+}
 bool tti_all_expose(const struct tti_lane *lane);
 
 /* When all expose: this rank's share of the work, and the end that all wait for. Not for broadcast, gather and scatter. */

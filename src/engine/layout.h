@@ -32,7 +32,7 @@
 #define TTI_PAYLOAD      100u
 #define TTI_SLOTS        128u /* records in flight from one rank to another; a power of two */
 #define TTI_SLOT_BODY    224u
-#define TTI_OFFERS       8u /* open ones from one rank to another: see p2p_reach.c */
+#define TTI_OFFERS       8u          /* open ones from one rank to another: see p2p_reach.c */
 #define TTI_LAYOUT_MAGIC 0x69747475u /* "utti" */
 #define TTI_LAYOUT_ABI   4u
 #define TTI_STAGE_SPANS  5u /* a stage holds at least so many of the largest spans that a call takes: see stage.c */

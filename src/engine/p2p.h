@@ -287,7 +287,7 @@ struct tti_vigil {
     struct tti_awaited awaited[TTI_MAX_RANKS];
 };
 
-/* Spins for a while until this record of the peer is there; without the lock. */
+/* Spins, or lets others run, for a while until this record of the peer is there; without the lock. */
 bool tti_p2p_await_record(const struct tti_engine *e, int peer, uint64_t number);
 void tti_p2p_vigil(struct tti_vigil *v, struct tti_engine *e, struct tti_posting *p);
 /* Moves messages; then, if there is a vigil whose posting is not over, prepares to wait for more. With the lock

@@ -290,12 +290,11 @@ bool tti_p2p_recv_now(struct tti_engine *e, const tutti_op *op)
     return true;
 }
 
-/* Fetches what has been offered and matched, as far as a visit goes. */
-static size_t fetch_some(struct tti_engine *e, int peer, tutti_error *error, tutti_status *status)
+/* Fetches what has been offered and matched, as far as a visit goes; what that has spent in all. */
+static size_t fetch_some(struct tti_engine *e, int peer, size_t spent, tutti_error *error, tutti_status *status)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
-    size_t spent = 0;
-    while (p->fetching && spent < TTI_VISIT) {
+    while (*status == TUTTI_OK && p->fetching && spent < TTI_VISIT) {
         struct tti_incoming *m = p->fetching;
         uint64_t before = m->arrived;
         tutti_status fetched = fetch(e, peer, m, error);
@@ -315,7 +314,7 @@ static size_t fetch_some(struct tti_engine *e, int peer, tutti_error *error, tut
 bool tti_p2p_pull(struct tti_engine *e, int peer, bool drain, tutti_error *error, tutti_status *status)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
-    size_t spent = fetch_some(e, peer, error, status);
+    size_t spent = fetch_some(e, peer, 0, error, status);
     while (*status == TUTTI_OK && spent < TTI_VISIT && (drain || p->open_recvs > 0 || e->p2p->open_any > 0) &&
            is_open(e, peer)) {
         struct tti_slot *slot = tti_slot(e, peer, e->rank, p->read + 1);
@@ -336,7 +335,7 @@ bool tti_p2p_pull(struct tti_engine *e, int peer, bool drain, tutti_error *error
             tell(e, peer);
         }
     }
-    return spent >= TTI_VISIT;
+    return fetch_some(e, peer, spent, error, status) >= TTI_VISIT; /* what has just come, too */
 }
 
 void tti_p2p_grant(struct tti_engine *e, int peer)

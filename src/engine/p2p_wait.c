@@ -14,6 +14,7 @@
 #define LOOKS_PER_WATCH  16 /* of these holds that moved something, for one look at the clock */
 #define DRAIN_ROUNDS     32 /* more than it takes to read everything that lies in a ring */
 #define EAGER_POLLS      64 /* without a pause */
+#define EAGER_YIELDS     16 /* without a look at anything else */
 #define YIELDS_PER_DRAIN 8
 #define TESTS_PER_DRAIN  16
 
@@ -82,16 +83,28 @@ tutti_status tti_p2p_give_up(struct tti_engine *e, tutti_error *error)
     return tti_fault_raise(e, NULL, suspects, error);
 }
 
+/* acquire: pairs with the release of tti_publish in the peer's sending */
+static bool record_there(const struct tti_engine *e, int peer, uint64_t number)
+{
+    return atomic_load_explicit(&tti_slot(e, peer, e->rank, number)->number, memory_order_acquire) == number;
+}
+
 bool tti_p2p_await_record(const struct tti_engine *e, int peer, uint64_t number)
 {
-    const _Atomic uint64_t *word = &tti_slot(e, peer, e->rank, number)->number;
-    for (unsigned i = 0; i < EAGER_POLLS + e->spin_polls / 2; i++) {
-        /* acquire: pairs with the release of tti_publish in the peer's sending */
-        if (atomic_load_explicit(word, memory_order_acquire) == number) {
+    const bool shared = e->ranks_per_cpu > 1; /* the sender may need this very CPU */
+    const unsigned polls = EAGER_POLLS + (shared ? 0 : e->spin_polls / 2);
+    for (unsigned i = 0; i < polls; i++) {
+        if (record_there(e, peer, number)) {
             return true;
         }
         if (i >= EAGER_POLLS) {
             tti_pause();
+        }
+    }
+    for (unsigned i = 0; shared && i < EAGER_YIELDS; i++) {
+        sched_yield();
+        if (record_there(e, peer, number)) {
+            return true;
         }
     }
     return false;

@@ -25,6 +25,7 @@ const struct tti_profile_field tti_profile_fields[TTI_PROFILE_FIELDS] = {
     FIELD(l2_bytes, 1 << 16, 1 << 28),
     FIELD(l3_bytes, 1 << 18, INT64_C(1) << 36),
     FIELD(l3_cpus, 1, 1 << 16),
+    FIELD(cpus_stay, TTI_CPUS_STAY, TTI_CPUS_MOVE),
 };
 
 const struct tti_profile tti_profile_built_in = {
@@ -42,6 +43,7 @@ const struct tti_profile tti_profile_built_in = {
     .l2_bytes = 1 << 20,
     .l3_bytes = 1 << 25,
     .l3_cpus = 8,
+    .cpus_stay = TTI_CPUS_STAY,
 };
 
 int64_t tti_profile_value(const struct tti_profile *profile, int field)
@@ -85,6 +87,18 @@ void tti_profile_complete(struct tti_profile *profile)
         profile->near_mbs = tti_profile_built_in.near_mbs;
     }
     if (profile->far_ns > 0 && profile->far_mbs == 0) {
+        profile->far_mbs = tti_profile_built_in.far_mbs;
+    }
+}
+
+void tti_profile_assume_hops(struct tti_profile *profile)
+{
+    if (profile->near_ns == 0) {
+        profile->near_ns = tti_profile_built_in.near_ns;
+        profile->near_mbs = tti_profile_built_in.near_mbs;
+    }
+    if (profile->far_ns == 0) {
+        profile->far_ns = tti_profile_built_in.far_ns;
         profile->far_mbs = tti_profile_built_in.far_mbs;
     }
 }

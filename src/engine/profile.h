@@ -27,9 +27,14 @@ struct tti_profile {
     int64_t switch_ns;  /* a yield that hands the CPU to another thread */
     int64_t wake_ns;    /* from futex-waking a thread on another CPU until it runs */
     int64_t l2_bytes;
-    int64_t l3_bytes; /* of one last-level cache ... */
-    int64_t l3_cpus;  /* ... which so many CPUs share */
+    int64_t l3_bytes;  /* of one last-level cache ... */
+    int64_t l3_cpus;   /* ... which so many CPUs share */
+    int64_t cpus_stay; /* TTI_CPUS_* */
 };
+
+/* Virtual CPUs may move between places that are near each other and such that are far. */
+#define TTI_CPUS_STAY 1
+#define TTI_CPUS_MOVE 2
 
 /* A member of the profile: its name in files, and what can be true. */
 struct tti_profile_field {
@@ -38,7 +43,7 @@ struct tti_profile_field {
     int64_t least;
     int64_t most;
 };
-#define TTI_PROFILE_FIELDS 15
+#define TTI_PROFILE_FIELDS 16
 extern const struct tti_profile_field tti_profile_fields[TTI_PROFILE_FIELDS];
 
 int64_t tti_profile_value(const struct tti_profile *profile, int field);
@@ -49,6 +54,9 @@ extern const struct tti_profile tti_profile_built_in;
 
 /* Replaces what is 0 by the built-in figure. Of near and far, one is enough: a machine may have no other. */
 void tti_profile_complete(struct tti_profile *profile);
+
+/* Adds the built-in hop of the kind that has not been seen. */
+void tti_profile_assume_hops(struct tti_profile *profile);
 
 /* Whether all is there and makes sense: worth keeping. What takes two CPUs need not be there without `pairs`. */
 bool tti_profile_plausible(const struct tti_profile *profile, bool pairs);

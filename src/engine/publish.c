@@ -10,7 +10,8 @@
  * Publishing is frequent and sleeping is rare, so the sleeper pays for both: before its last look it lets the kernel run a
  * barrier on every CPU that runs a rank (membarrier). If the publisher's look came before that barrier, its store, which
  * comes before in program order, is visible after; if it came later, it finds the sleeper. That works if every rank could
- * register for it, which the segments' headers tell; else publishers exchange.
+ * register for it, which the segments' headers tell, and is worth its price if every rank has a CPU (docs/decisions/0020); else
+ * publishers exchange.
  */
 #include <linux/futex.h>
 #include <linux/membarrier.h>
@@ -83,7 +84,8 @@ void tti_publish(const struct tti_engine *e, int channel, _Atomic uint64_t *word
 #define SAMPLE_WEIGHT 0.125
 #define SAMPLE_MOST   4.0 /* times the average: the rest of it was something else, an interrupt perhaps */
 
-/* The exchange has to take the line away from the readers that polled it, so its time tells how far away they are. */
+/* The exchange has to take the line away from the readers that polled it, so its time tells how far away they are. That is the
+ * line of the position: that of an arrival was polled 32 calls ago, and is in nobody's cache any more. */
 static void sample(struct tti_lane *lane, double ticks)
 {
     const double before = lane->publish_ticks;
@@ -93,7 +95,9 @@ static void sample(struct tti_lane *lane, double ticks)
 
 void tti_lane_publish_large(struct tti_lane *lane, _Atomic uint64_t *word, uint64_t value)
 {
-    if (lane->spare.ring == 0 || lane->stage.stride < SAMPLE_FROM || lane->publications++ % SAMPLE_EVERY != 0) {
+    const bool position = word == tti_position_of(lane, lane->engine->rank);
+    if (!position || lane->spare.ring == 0 || lane->stage.stride < SAMPLE_FROM ||
+        lane->publications++ % SAMPLE_EVERY != 0) {
         tti_publish_for(lane->engine, lane->sleepers, word, value);
         return;
     }

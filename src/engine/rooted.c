@@ -14,7 +14,8 @@
  */
 #include "engine/internal.h"
 
-#define LEAST_PIECE 8192u
+#define LEAST_PIECE 4096u
+#define GOOD_PIECE  8192u /* more pieces than four had better not be smaller */
 #define MOST_PIECE  65536u
 #define PIECES      8u
 
@@ -23,7 +24,8 @@ void tti_stream_cut(const struct tti_lane *lane, struct tti_stream *s, size_t by
     /* Pieces so small that the readers soon begin, and so large that announcing them costs little. */
     size_t most = (size_t)lane->engine->tuning.window / slots;
     most = most < MOST_PIECE ? most : MOST_PIECE;
-    size_t piece = bytes / PIECES < LEAST_PIECE ? LEAST_PIECE : bytes / PIECES;
+    size_t piece = bytes / PIECES > GOOD_PIECE ? bytes / PIECES : bytes / 4 > GOOD_PIECE ? GOOD_PIECE : bytes / 4;
+    piece = piece < LEAST_PIECE ? LEAST_PIECE : piece;
     piece = (piece < most ? piece : most) / 64 * 64;
     s->bytes = bytes;
     s->piece = bytes < piece ? bytes : piece;

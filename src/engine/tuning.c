@@ -18,8 +18,8 @@
  *
  * zero_copy: against the staged classes, of which one-shot all_reduce stands for all: zero-copy has an epoch more, but fetches
  *   n remote bytes and writes n. What it spares are P own bytes and P - 1 remote: writing to a stage, whose lines have left the
- *   caches, costs as much as fetching from it. With a CPU for each rank it also spares the stage's bookkeeping, which is
- *   as much as STEP. So n = (E or, then, a hop) / (P own + (P - 1) remote).
+ *   caches, costs as much as fetching from it. It also spares the stage's bookkeeping, which is as much as STEP. So
+ *   n = (E - STEP) / (P own + (P - 1) remote).
  *
  * packets: a packet is a cache line that its readers still hold from 32 calls ago: the writer has to take it away from them,
  *   and each reader has to fetch it, both a hop, but several at a time. The stage's lines are nobody's, but their bookkeeping
@@ -38,7 +38,8 @@
  * stream: folds, and copies out of stages, were slower past the caches at every size up to 256 MiB, though the same loops alone
  *   are faster: they wait for other cores' lines, and have fewer stores under way. So never, unless a user wants it.
  *
- * Both near and far were seen: one_shot and zero_copy are the geometric mean of what fits either; that is off by equal
+ * Virtual CPUs may be near each other in one minute and far apart in the next. What has not been seen yet of the two, they are
+ * taken to be as the built-in machine. Both near and far: one_shot and zero_copy are the geometric mean of what fits either; that is off by equal
  * factors in both. Every number has bounds; within them a wrong profile costs time, never a result. docs/performance.md says
  * how far this model is from what was measured.
  */
@@ -109,8 +110,6 @@ static double root(double x)
 /* A group on a machine whose CPUs are near each other, or far. */
 struct setting {
     double ranks;
-    bool turns;    /* ranks take turns on a CPU */
-    double hop;    /* ns */
     double epoch;  /* ns */
     double own;    /* ns a byte */
     double remote; /* ns a byte */
@@ -123,12 +122,12 @@ static bool take_turns(int size, int cpus)
 
 static struct setting setting_of(int size, int cpus, const struct tti_profile *p, double hop_ns, int64_t remote_mbs)
 {
-    struct setting s = {.ranks = size, .turns = take_turns(size, cpus), .hop = hop_ns, .epoch = hop_ns + STEP};
+    struct setting s = {.ranks = size, .epoch = hop_ns + STEP};
     s.own = 1000.0 / (double)(p->fold_mbs < p->copy_mbs ? p->fold_mbs : p->copy_mbs);
     /* a copy loads from the other CPU what it stores into the own caches */
     const double loaded = 2000.0 / (double)remote_mbs - s.own;
     s.remote = loaded > s.own ? loaded : s.own;
-    if (s.turns) {
+    if (take_turns(size, cpus)) {
         s.epoch = (double)p->switch_ns + SPIN + PEER * (s.ranks - 1);
         s.remote = s.own + (s.remote - s.own) * (1 - 1.0 / cpus) * cpus / s.ranks;
     }
@@ -145,7 +144,7 @@ static double one_shot_for(const struct setting *s)
 static double zero_copy_for(const struct setting *s)
 {
     const double a_byte = s->ranks * s->own + (s->ranks - 1) * s->remote;
-    return between((s->turns ? s->epoch : s->hop) / a_byte, ZERO_LEAST, ZERO_MOST);
+    return between((s->epoch - STEP) / a_byte, ZERO_LEAST, ZERO_MOST);
 }
 
 /* The geometric mean over the states that have been seen. */
@@ -214,6 +213,9 @@ void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const
 {
     struct tti_profile p = *profile;
     tti_profile_complete(&p);
+    if (p.cpus_stay == TTI_CPUS_MOVE) {
+        tti_profile_assume_hops(&p);
+    }
     uint64_t stage = wishes->stage > 0 ? (uint64_t)wishes->stage : stage_for(size, cpus, &p);
     uint64_t window = wishes->window > 0 ? (uint64_t)wishes->window : stage / WINDOWS;
     uint64_t least = (uint64_t)size * LEAST_SLOT;

@@ -11,8 +11,8 @@
  * did, twice as long. From time to time the full spin is tried, since a short one may fail for another reason.
  *
  * The sleeping protocol (publish.c has the other side, and says why it works):
- *   waiter     fetch_or its bit into the publisher's mask; barrier on all CPUs; re-read word and alarm; futex_waitv on both,
- *              at most 5 ms
+ *   waiter     fetch_or its bit into the publisher's mask; barrier on all CPUs, or publishers exchange instead of storing;
+ *              re-read word and alarm; futex_waitv on both, at most 5 ms
  *   publisher  store the word; load its mask; wake all if any bit is set
  * If the wake comes before the waiter is asleep, the kernel finds the word changed and returns. The masks are hints in
  * shared memory: a corrupted one costs at most the 5 ms.
@@ -194,7 +194,7 @@ tutti_status tti_lane_wait_slow(struct tti_lane *lane, _Atomic uint64_t *word, u
     for (unsigned i = 1;; i++) {
         uint64_t seen = atomic_load_explicit(word, memory_order_acquire);
         if (seen >= target) {
-            if (i > 1 && i <= 1 + QUICK_YIELDS && *halvings < HALVINGS_MOST) {
+            if (i > 1 && i <= 1 + QUICK_YIELDS && now < yield_until && *halvings < HALVINGS_MOST) {
                 ++*halvings;
             }
             return TUTTI_OK;

@@ -154,9 +154,9 @@ static void settings(void)
         }
     }
     const char *const fine[] = {"lanes=3", "timeout_ms=-1", "engine.window=64k", "engine.zero_copy=OFF", NULL};
-    const char *const sizes[] = {"engine.one_shot=64K",        "engine.packets=1k",  "engine.stream_bytes=1G",
-                                 "engine.zero_copy_bytes=64k", "engine.stage=256K",  "engine.window=16K",
-                                 "engine.one_shot=0",          "engine.packets=0",   "engine.stream_bytes=0",
+    const char *const sizes[] = {"engine.one_shot=64K",        "engine.packets=1k", "engine.stream_bytes=1G",
+                                 "engine.zero_copy_bytes=64k", "engine.stage=256K", "engine.window=16K",
+                                 "engine.one_shot=0",          "engine.packets=0",  "engine.stream_bytes=0",
                                  "engine.zero_copy_bytes=0",   "engine.stage=512K", NULL};
     const char *const automatic[] = {
         "engine.one_shot=64K",      "engine.one_shot=auto", "engine.packets=auto",         "engine.stage=auto",

@@ -142,6 +142,8 @@ run_vs all_reduce -n 2 -b 8 -e 512 -f 64 --repeat 1 --profile tuned --vs openmpi
 check_equal "$(tr '\n' ' ' <"$work/state/order")" "openmpi/t openmpi/tm mpich/t mpich/tm " "--profile tuned"
 
 run_vs reduce,barrier -n 2 -b 8 -e 8 --repeat 1 --vs gloo
+check_no_line err 'bcube' "settings of one collective"
+run_vs reduce,barrier -n 2 -b 8 -e 8 --repeat 1 --vs gloo/bcube
 check_line err '^tutti bench: gloo/bcube is missing: its settings are about all_reduce alone' "settings of one collective"
 
 # What one contender saw alone is shown, and not counted: the best one may be missing there.

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# scripts/simulate: small machines, on which must hold what holds on every machine: the bytes that a class moves, no time
-# below the bound, and nothing gets faster when the same cores are spread over more sockets.
+# scripts/simulate: small machines, on which must hold what holds on every machine: the bytes that a class moves, no
+# time below the bound, and nothing gets faster when the same cores are spread over more sockets.
 # tutti-test: trees=release timeout=300
 set -u
 source=${TUTTI_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
@@ -23,9 +23,10 @@ run spread.json --ranks 1,2,8,16 --sockets 1,2,4 --sizes 0,8,324,4K,64K,1M --set
 run large.json --ranks 2,16 --sizes 64M --set cluster=4 --set memory=20
 run again.json --ranks 16 --sockets 2 --sizes 8,64K --set cluster=4
 run turns.json --ranks 2,4,8 --cores 2 --sizes 0,8,64K
-run alike.json --ranks 16 --sockets 1,4 --sizes 8,64K --classes inline,two-shot,zero-copy --set hop_near=50 --set hop_die=50 \
-    --set hop_socket=50 --set serial_near=5 --set serial_die=5 --set serial_socket=5 --set copy_near=20 --set copy_die=20 \
-    --set copy_socket=20 --set port=1e9 --set link=1e9
+run alike.json --ranks 16 --sockets 1,4 --sizes 8,64K --classes inline,two-shot,zero-copy \
+    --set hop_near=50 --set hop_die=50 --set hop_socket=50 \
+    --set serial_near=5 --set serial_die=5 --set serial_socket=5 \
+    --set copy_near=20 --set copy_die=20 --set copy_socket=20 --set port=1e9 --set link=1e9
 
 python3 - "$work" "$source" <<'END'
 import json
@@ -58,7 +59,8 @@ def near(a, b, part=0.001):
 # What a rank loads and stores, as in docs/performance.md. Slices are whole lines, so some ranks may have none.
 for row in every:
     n, p = row["size"], row["ranks"]
-    moved = {"one-shot": (p + 3) * n, "two-shot": 5 * n - 2 * n / p, "zero-copy": 2 * n, "broadcast": 2 * n}.get(row["class"])
+    moved = {"one-shot": (p + 3) * n, "two-shot": 5 * n - 2 * n / p, "zero-copy": 2 * n, "broadcast": 2 * n}
+    moved = moved.get(row["class"])
     if moved is not None:
         check(near(row["moved"], moved), f"{moved} bytes moved", row)
     if row["class"] == "reduce":

@@ -14,7 +14,8 @@
 
 #include "unit/engine_calls.h"
 
-#define WINDOW 8192u /* gives a stage of 64 KiB */
+#define WINDOW      8192u /* gives a stage of 64 KiB */
+#define LEAST_PIECE 4096u /* of a stream */
 
 static const tutti_operation kinds[] = {TUTTI_OP_ALL_REDUCE, TUTTI_OP_REDUCE,         TUTTI_OP_BROADCAST,
                                         TUTTI_OP_ALL_GATHER, TUTTI_OP_GATHER,         TUTTI_OP_SCATTER,
@@ -67,17 +68,20 @@ static const char *large(const struct tti_engine *e, const struct reference_call
     case TUTTI_OP_REDUCE_SCATTER:
     case TUTTI_OP_ALL_TO_ALL:
         return by_steps(part, slot_bytes(e, window));
-    case TUTTI_OP_SCATTER: /* 8 KiB is the least piece of a stream */
-        return by_steps(part, slot_bytes(e, window) < 8192 ? slot_bytes(e, window) : 8192);
+    case TUTTI_OP_SCATTER:
+        return by_steps(part, slot_bytes(e, window) < LEAST_PIECE ? slot_bytes(e, window) : LEAST_PIECE);
     default:
-        return by_steps(part, window < 8192 ? window : 8192);
+        return by_steps(part, window < LEAST_PIECE ? window : LEAST_PIECE);
     }
 }
 
 static bool goes_where_it_lies(const struct tti_engine *e, const struct reference_call *c, const struct lengths *parts)
 {
     const bool hidden = c->kind == TUTTI_OP_SCATTER && c->rows > 1; /* leaves could not find their parts */
-    return e->direct && !hidden && !(c->uneven && c->kind == TUTTI_OP_ALL_GATHER && parts->empty > 0);
+    const size_t parts_of_all = sends_joined(c->kind) || receives_joined(c->kind) ? (size_t)c->size : 1;
+    const size_t bytes = parts->most * parts_of_all * c->rows * tutti_dtype_size(c->dtype);
+    return e->direct && bytes >= e->tuning.zero_copy && !hidden &&
+           !(c->uneven && c->kind == TUTTI_OP_ALL_GATHER && parts->empty > 0);
 }
 
 /* How the call has to run. */
@@ -129,6 +133,7 @@ static size_t boundaries(const struct tti_engine *e, size_t *bytes)
                           (size_t)e->tuning.packets,
                           TTI_INLINE_MOST,
                           (size_t)e->tuning.one_shot,
+                          LEAST_PIECE,
                           (size_t)e->tuning.window / (size_t)e->size,
                           slot_bytes(e, e->tuning.window) * (size_t)e->size,
                           (size_t)e->tuning.window,

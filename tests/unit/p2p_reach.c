@@ -15,7 +15,7 @@
 #include "unit/engine_support.h"
 
 #define REGION  1u
-#define MOST    ((size_t)1 << 20) /* elements: 4 MiB, which is more than one look moves */
+#define MOST    ((size_t)1 << 22) /* elements: 16 MiB, which is more than a few looks move */
 #define BYTES   (MOST * sizeof(int32_t))
 #define MINUTE  60000
 #define WAITING ((struct waiting){1000, 20000, 0})
@@ -61,6 +61,7 @@ static struct field *field_open(int size, bool threads)
             .orphans = &f->orphans[r], .ranks = size, .members = f->members, .user = f, .orphan = orphan};
         tti_heap_own(&f->heaps[r], REGION, tti_heap_word(f->memory[r][HEAP], BYTES));
         f->c.engines[r]->direct = threads;
+        f->c.engines[r]->ranks_per_cpu = 2; /* whatever the machine has */
         f->c.engines[r]->heap = threads ? NULL : &f->heaps[r];
     }
     return f;
@@ -185,6 +186,22 @@ static void each_byte_is_copied_once(void **state)
             const uint64_t done = pass(f, from, to, counts[i], late);
             assert_true(done == expected || done == expected + kept);
         }
+        field_close(f);
+    }
+}
+
+/* Where each rank has a CPU it pays for smaller ones. */
+static void smaller_ones_with_a_cpu_each(void **state)
+{
+    (void)state;
+    for (int threads = 0; threads < 2; threads++) {
+        struct field *f = field_open(2, threads != 0);
+        f->c.engines[0]->ranks_per_cpu = 1;
+        assert_int_equal(pass(f, HEAP, PRIVATE, 2048, false), 4 * 8192);
+        assert_int_equal(pass(f, HEAP, PRIVATE, 2049, false), 2 * 8196);
+        f->c.engines[0]->tuning.zero_copy = 8200;
+        assert_int_equal(pass(f, HEAP, PRIVATE, 2049, false), 4 * 8196);
+        assert_int_equal(pass(f, HEAP, PRIVATE, 2050, false), 2 * 8200);
         field_close(f);
     }
 }
@@ -530,12 +547,19 @@ static void claims_of_a_reader_end_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_byte_is_copied_once), cmocka_unit_test(offers_hold_nothing_back),
-        cmocka_unit_test(ranks_reach_one_another),  cmocka_unit_test(sender_gives_up),
-        cmocka_unit_test(receiver_gives_up),        cmocka_unit_test(pieces_end_before_their_owner),
-        cmocka_unit_test(pages_are_taken_away),     cmocka_unit_test(memory_of_those_who_left_is_not_read),
-        cmocka_unit_test(deadline_and_cancel),      cmocka_unit_test(offers_are_checked),
-        cmocka_unit_test(endings_are_checked),      cmocka_unit_test(claims_of_a_reader_end_nothing),
+        cmocka_unit_test(each_byte_is_copied_once),
+        cmocka_unit_test(smaller_ones_with_a_cpu_each),
+        cmocka_unit_test(offers_hold_nothing_back),
+        cmocka_unit_test(ranks_reach_one_another),
+        cmocka_unit_test(sender_gives_up),
+        cmocka_unit_test(receiver_gives_up),
+        cmocka_unit_test(pieces_end_before_their_owner),
+        cmocka_unit_test(pages_are_taken_away),
+        cmocka_unit_test(memory_of_those_who_left_is_not_read),
+        cmocka_unit_test(deadline_and_cancel),
+        cmocka_unit_test(offers_are_checked),
+        cmocka_unit_test(endings_are_checked),
+        cmocka_unit_test(claims_of_a_reader_end_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

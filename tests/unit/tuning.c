@@ -144,6 +144,10 @@ static void test_near_and_far(void **state)
     assert_true(n.one_shot < both.one_shot && both.one_shot < f.one_shot);
     assert_true(n.packets > f.packets);
     assert_int_equal(both.packets, f.packets);
+    near.cpus_stay = TTI_CPUS_MOVE; /* then the other kind has to be expected */
+    const struct tti_tuning expected = fit(2, 2, &near);
+    assert_int_equal(expected.packets, both.packets);
+    assert_int_equal(expected.one_shot, both.one_shot);
 }
 
 static void test_caches(void **state)

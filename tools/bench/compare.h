@@ -237,6 +237,9 @@ struct tti_compare_mean tti_compare_mean_of(const struct tti_comparison *c, cons
 struct tti_compare_mean tti_compare_mean_to(const struct tti_comparison *c, int contender);
 /* 0 if there are no cells. */
 double tti_compare_mean_value(const struct tti_compare_mean *mean);
+/* Whether the interval of a contender's ratio lies wholly above 1. One repetition of a program that measures by itself has
+ * no interval. */
+bool tti_compare_wins(const struct tti_comparison *c, const struct tti_compare_cell *cell, int contender);
 /* Whether a contender was measured in a cell that differs in the hop class only. */
 bool tti_compare_measured_elsewhere(const struct tti_comparison *c, const struct tti_compare_cell *cell, int contender);
 /* Main cells in which a contender was measured, but not in the cell's hop class. */

@@ -125,6 +125,9 @@ static bool add(struct tti_comparison *c, const char *name, const struct known *
 
 static bool wanted(const struct tti_comparison *c, const struct known *entry)
 {
+    if (entry->only && !tti_bench_chosen(c->options, tti_bench_find(entry->only))) {
+        return false;
+    }
     const bool first = entry == known || strcmp(entry[-1].library, entry->library) != 0;
     const bool several = entry + 1 < known + KNOWN && strcmp(entry[1].library, entry->library) == 0;
     switch (c->compare->profile) {

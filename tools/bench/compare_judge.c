@@ -108,6 +108,12 @@ static bool compared(const struct tti_compare_entry *entry)
     return entry->count > 0 && entry->ratio > 0;
 }
 
+bool tti_compare_wins(const struct tti_comparison *c, const struct tti_compare_cell *cell, int contender)
+{
+    const struct tti_compare_entry *entry = &cell->peers[contender];
+    return compared(entry) && entry->low > 1 && (c->contenders[contender].beside || entry->count > 1);
+}
+
 /* The best peer is the one that makes the ratio largest, not the one whose time is least: the times of two contenders
  * come from different jobs, while each ratio comes from one. One that wins for certain goes before one that may. */
 static int best_of(const struct tti_comparison *c, const struct tti_compare_cell *cell, bool own)
@@ -119,8 +125,8 @@ static int best_of(const struct tti_comparison *c, const struct tti_compare_cell
             continue;
         }
         const struct tti_compare_entry *other = best < 0 ? NULL : &cell->peers[best];
-        const bool wins = entry->low > 1;
-        if (!other || (wins == (other->low > 1) ? entry->ratio > other->ratio : wins)) {
+        const bool wins = tti_compare_wins(c, cell, i);
+        if (!other || (wins == tti_compare_wins(c, cell, best) ? entry->ratio > other->ratio : wins)) {
             best = i;
         }
     }
@@ -176,7 +182,7 @@ void tti_compare_judge(struct tti_comparison *c)
         }
         const bool settled = cell->hop != TTI_COMPARE_MOVED && cell->hop != TTI_COMPARE_UNKNOWN;
         cell->best = best_of(c, cell, own);
-        cell->lost = cell->best >= 0 && cell->peers[cell->best].low > 1;
+        cell->lost = cell->best >= 0 && tti_compare_wins(c, cell, cell->best);
         cell->told = cell->main || settled;
         cell->counted = cell->best >= 0 && (cell->main || (settled && (!cell->partial || cell->lost)));
     }
@@ -202,7 +208,7 @@ struct tti_compare_mean tti_compare_mean_to(const struct tti_comparison *c, int 
     for (size_t i = 0; i < c->cell_count; i++) {
         const struct tti_compare_entry *entry = &c->cells[i].peers[contender];
         if (compared(entry) && c->cells[i].counted) {
-            count_cell(entry->ratio, entry->low > 1, &mean);
+            count_cell(entry->ratio, tti_compare_wins(c, &c->cells[i], contender), &mean);
         }
     }
     return mean;

@@ -110,7 +110,7 @@ static void print_entry(const struct tti_comparison *c, const struct tti_compare
         printf("  %*s ", width - 1, tti_compare_absence(c, cell, contender));
     } else {
         printf("  %*s %6s%c", width - 8, tti_compare_time(entry->p50, time), tti_compare_ratio(entry->ratio, ratio),
-               entry->low > 1 ? '!' : ' ');
+               tti_compare_wins(c, cell, contender) ? '!' : ' ');
     }
 }
 

@@ -133,6 +133,12 @@ static void add_bounds(struct tti_check_fold *fold, size_t i, double value)
     const long double x = value;
     const long double magnitude = x < 0 ? -x : x;
     if (fold->sources == 0) {
+        fold->most[i] = 1;
+        fold->least[i] = 1;
+    }
+    fold->most[i] *= magnitude > 1 ? magnitude : 1;
+    fold->least[i] *= magnitude < 1 ? magnitude : 1;
+    if (fold->sources == 0) {
         fold->wide[i] = x;
         fold->magnitude[i] = magnitude;
     } else if (fold->op == TUTTI_PRODUCT) {
@@ -276,6 +282,11 @@ bool tti_check_fold_close(const struct tti_check_fold *fold, size_t i, uint64_t 
     const long double n = fold->sources;
     if (2 * magnitude >= largest) {
         return true; /* a partial result may overflow in one order and not in another */
+    }
+    if (fold->op == TUTTI_PRODUCT &&
+        (2 * fold->most[i] >= largest ||
+         fold->least[i] < (long double)tti_check_format_decode(f, (uint64_t)1 << f->mantissa))) {
+        return true; /* likewise, or it loses its digits below the smallest normal number */
     }
     if (fold->op == TUTTI_AVG) {
         wide /= n;

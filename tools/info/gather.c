@@ -23,6 +23,9 @@ static void gather_backends(struct tti_info *info)
         entry->capabilities = backend->capabilities;
         entry->available = tutti_backend_available(backend, entry->reason, sizeof(entry->reason)) == 1;
         if (entry->available) {
+            if (strcmp(backend->name, "mpi") == 0) {
+                memcpy(entry->choice, entry->reason, sizeof(entry->choice));
+            }
             entry->reason[0] = '\0';
         }
     }

@@ -21,6 +21,7 @@ struct tti_backend_info {
     uint32_t capabilities;
     bool available;
     char reason[256]; /* why not; "" when available */
+    char choice[256]; /* mpi: which one was taken, and why */
 };
 
 /* What the shared-memory engine needs of the kernel. */

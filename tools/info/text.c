@@ -43,7 +43,8 @@ static void print_backends(const struct tti_info *info)
         char priority[16];
         snprintf(priority, sizeof(priority), "%d", (int)backend->priority);
         printf("  %-21s %8s  %s%s\n", backend->name, backend->priority < 0 ? "-" : priority,
-               backend->available ? "yes" : "no: ", backend->available ? "" : backend->reason);
+               backend->available ? (*backend->choice ? "yes: " : "yes") : "no: ",
+               backend->available ? backend->choice : backend->reason);
     }
     printf("  auto takes %s for processes of this host, %s for threads\n",
            info->auto_processes ? info->auto_processes : "nothing",
@@ -73,7 +74,7 @@ static void print_hop(const char *name, int64_t ns, int64_t mbs)
 {
     char text[128];
     snprintf(text, sizeof(text), "%" PRId64 " ns a hop, %" PRId64 " MB/s", ns, mbs);
-    fact(name, ns > 0 ? text : "not seen");
+    fact(name, ns > 0 ? text : "not seen yet");
 }
 
 static void print_profile(const struct tti_info *info)
@@ -108,6 +109,7 @@ static void print_profile(const struct tti_info *info)
     snprintf(text, sizeof(text), "second level %" PRId64 " KiB; third %" PRId64 " KiB for %" PRId64 " CPUs",
              p->l2_bytes / 1024, p->l3_bytes / 1024, p->l3_cpus);
     fact("caches", text);
+    fact("virtual CPUs", p->cpus_stay == TTI_CPUS_MOVE ? "yes: near in one minute, far in the next, perhaps" : "no");
 }
 
 /* In bytes, or in the largest unit that divides it. */

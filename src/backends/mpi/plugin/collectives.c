@@ -57,7 +57,7 @@ static tutti_status too_late(struct tti_mpi_call *c, const char *what)
     tti_error_set(c->error, TUTTI_TIMEOUT,
                   "%s: %s of call %lld on lane %d of rank %d has not ended after %lld ms: a rank has died, or the "
                   "deadline is too short for so much data",
-                  tutti_operation_name(c->op->kind), what, (long long)c->lane->calls, c->op->lane, c->group->rank,
+                  tutti_operation_name(c->op->kind), what, (long long)c->op->sequence, c->op->lane, c->group->rank,
                   (long long)elapsed);
     c->error->elapsed_ms = elapsed;
     c->error->scope = TUTTI_SCOPE_GROUP;
@@ -109,14 +109,18 @@ tutti_status tti_mpi_run(void *state, tutti_op *op, tutti_error *error)
     struct tti_mpi_group *g = state;
     struct tti_mpi_lane *lane = &g->lane[op->lane];
     struct tti_mpi_call c = {.group = g, .lane = lane, .op = op, .error = error};
-    op->sequence = ++lane->calls;
+    op->sequence = atomic_load_explicit(&lane->calls, memory_order_relaxed) + 1;
+    atomic_store_explicit(&lane->calls, op->sequence, memory_order_relaxed);
     tutti_status status = tti_mpi_check(g, false, error);
     if (status != TUTTI_OK) {
         return status;
     }
     c.blocking = g->blocking && op->timeout_ms == g->timeout_ms;
     if (__builtin_expect(c.blocking, 1)) {
-        return dispatch(&c);
+        atomic_store_explicit(&lane->inside, op->kind, memory_order_relaxed);
+        status = dispatch(&c);
+        atomic_store_explicit(&lane->inside, 0, memory_order_relaxed);
+        return status;
     }
     tti_mpi_vigil(&c.vigil, g, op->begun_ns, op->timeout_ms, op->background != 0);
     if (g->size > 1 && (status = tti_mpi_gate(&c)) != TUTTI_OK) {

@@ -27,6 +27,7 @@ static const tutti_backend_ops ops = {
     .wake_p2p = tti_mpi_wake_p2p,
     .cancel_p2p = tti_mpi_cancel_p2p,
     .end_p2p = tti_mpi_end_p2p,
+    .native = tti_mpi_native,
 };
 
 static const tutti_backend backend = {

@@ -84,7 +84,7 @@ static tutti_status too_late(struct tti_mpi_call *c)
     const int64_t elapsed = tti_mpi_elapsed_ms(&c->vigil);
     const int first = name_missing(c, missing, sizeof(missing));
     tti_error_set(c->error, TUTTI_TIMEOUT, "%s: rank %d waited %lld ms in call %lld of lane %d for rank %s",
-                  tutti_operation_name(c->op->kind), c->group->rank, (long long)elapsed, (long long)c->lane->calls,
+                  tutti_operation_name(c->op->kind), c->group->rank, (long long)elapsed, (long long)c->op->sequence,
                   c->op->lane, missing);
     c->error->suspect = first;
     c->error->elapsed_ms = elapsed;
@@ -159,7 +159,7 @@ static tutti_status differs(struct tti_mpi_call *c, int peer)
         snprintf(theirs, sizeof(theirs), "the same, but is out of memory");
     }
     tti_error_set(c->error, TUTTI_MISMATCH, "rank %d called %s, but rank %d called %s (call %lld of lane %d)", peer,
-                  theirs, c->group->rank, ours, (long long)c->lane->calls, c->op->lane);
+                  theirs, c->group->rank, ours, (long long)c->op->sequence, c->op->lane);
     c->error->suspect = peer;
     return TUTTI_MISMATCH;
 }
@@ -178,7 +178,8 @@ static tutti_status compare(struct tti_mpi_call *c)
     if (tickets[own].failed) {
         return c->op->failed;
     }
-    for (int r = 0; r < c->group->size; r++) { /* two others may differ from each other only if one differs from this one */
+    for (int r = 0; r < c->group->size;
+         r++) { /* two others may differ from each other only if one differs from this one */
         if (tickets[r].call != tickets[own].call) {
             return differs(c, r);
         }
@@ -220,7 +221,7 @@ static tutti_status compare_pairs(struct tti_mpi_call *c)
 
 tutti_status tti_mpi_gate(struct tti_mpi_call *c)
 {
-    struct tti_mpi_ticket own = {.call = (uint64_t)c->lane->calls, .failed = c->op->failed != TUTTI_OK};
+    struct tti_mpi_ticket own = {.call = (uint64_t)c->op->sequence, .failed = c->op->failed != TUTTI_OK};
     tti_descriptor_make(c->op, c->group->size, own.descriptor);
     tutti_status status = round_of(c, &own);
     if (status == TUTTI_OK) { /* a ticket may be of a rank that has given up since: its news came behind it */

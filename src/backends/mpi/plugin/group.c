@@ -17,6 +17,7 @@ struct place {
     int32_t base_rank;
     int32_t base_size;
     int32_t blocking; /* this rank could call, and wants to call, the blocking functions */
+    int32_t window;   /* elements; rank 0's counts */
     int32_t serial;   /* of groups that were made by this process; rank 0's makes the tag */
     char version[96];
 };
@@ -24,7 +25,7 @@ struct place {
 static int32_t wants_blocking(const tutti_open_info *info)
 {
     const char *wish = info->setting(info->settings, "mpi.blocking");
-    if (tti_mpi_life.locked) {
+    if (tti_mpi_life.level < MPI_THREAD_MULTIPLE) {
         return 0; /* it would keep the lock, and what the other ranks wait for may be another thread's */
     }
     if (wish && strcmp(wish, "auto") != 0) {
@@ -48,7 +49,9 @@ static tutti_status tell_places(const tutti_open_info *info, MPI_Comm base, stru
     if (code != MPI_SUCCESS) {
         return tti_mpi_error(error, code, "MPI_Comm_rank");
     }
+    const char *chunk = info->setting(info->settings, "mpi.chunk");
     own->blocking = wants_blocking(info);
+    own->window = (int32_t)((chunk ? strtoll(chunk, NULL, 10) : 1 << 20) / (int64_t)sizeof(int64_t));
     own->serial = atomic_fetch_add_explicit(&serial, 1, memory_order_relaxed);
     snprintf(own->version, sizeof(own->version), "%s", tti_mpi_life.version);
     snprintf(key, sizeof(key), "place/%d", info->rank);
@@ -75,10 +78,11 @@ static tutti_status compare_places(const tutti_open_info *info, const struct pla
         }
         for (int s = 0; s < r; s++) {
             if (all[s].base_rank == all[r].base_rank) {
-                return tti_error_set(error, TUTTI_NOT_AVAILABLE,
-                                     "ranks %d and %d are both rank %d of MPI's world of %d: the job must be started by "
-                                     "the launcher of this MPI (%.60s)",
-                                     s, r, all[r].base_rank, all[r].base_size, own->version);
+                return tti_error_set(
+                    error, TUTTI_NOT_AVAILABLE,
+                    "ranks %d and %d are both rank %d of MPI's world of %d: the job must be started by "
+                    "the launcher of this MPI (%.60s)",
+                    s, r, all[r].base_rank, all[r].base_size, own->version);
             }
         }
     }
@@ -207,6 +211,7 @@ tutti_status tti_mpi_open(const tutti_open_info *info, void **state, tutti_error
     const MPI_Comm base = base_of(info);
     if (status == TUTTI_OK && (status = tell_places(info, base, all, error)) == TUTTI_OK &&
         (status = compare_places(info, all, error)) == TUTTI_OK) {
+        g->window = (size_t)all[0].window;
         g->blocking = true;
         for (int r = 0; r < g->size; r++) {
             g->blocking = g->blocking && all[r].blocking;
@@ -220,6 +225,9 @@ tutti_status tti_mpi_open(const tutti_open_info *info, void **state, tutti_error
         }
         return status;
     }
+    if (g->blocking && g->size > 1) {
+        tti_mpi_watch(g);
+    }
     *state = g;
     return TUTTI_OK;
 }
@@ -228,6 +236,7 @@ void tti_mpi_close(void *state)
 {
     struct tti_mpi_group *g = state;
     int finalized = 0;
+    tti_mpi_unwatch(g);
     MPI_Finalized(&finalized);
     if (atomic_load_explicit(&g->failed, memory_order_acquire) != TUTTI_OK) {
         return; /* MPI may still use any of it */
@@ -256,7 +265,7 @@ size_t tti_mpi_describe(void *state, char *text, size_t capacity)
                            "  mpi: %s, plug-in " TTI_MPI_FLAVOUR ", %s; threads %s%s; device memory: CUDA %s, ROCm %s\n"
                            "  collectives: %s\n",
                            tti_mpi_life.version, tti_mpi_life.own ? "started here" : "started by the application",
-                           levels[level], tti_mpi_life.locked ? " (one call at a time)" : "",
+                           levels[level], tti_mpi_life.locked ? " (calls that do not block one at a time)" : "",
                            tti_mpi_life.cuda_aware ? "yes" : "no", tti_mpi_life.rocm_aware ? "yes" : "no",
                            g->blocking ? "blocking calls, which no deadline ends"
                                        : "compared and timed before each call, non-blocking");

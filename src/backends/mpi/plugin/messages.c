@@ -128,9 +128,8 @@ static int start_data(struct tti_mpi_group *g, struct tti_mpi_request *r, int pe
     for (size_t i = 0; i < r->piece_count && code == MPI_SUCCESS; i++) {
         const size_t from = i * TTI_MPI_MOST;
         const int n = (int)(bytes - from < TTI_MPI_MOST ? bytes - from : TTI_MPI_MOST);
-        code = sends
-                   ? MPI_Isend((const char *)r->op->src + from, n, MPI_BYTE, peer, tag, g->control, &r->pieces[i])
-                   : MPI_Irecv((char *)r->op->dst + from, n, MPI_BYTE, peer, tag, g->control, &r->pieces[i]);
+        code = sends ? MPI_Isend((const char *)r->op->src + from, n, MPI_BYTE, peer, tag, g->control, &r->pieces[i])
+                     : MPI_Irecv((char *)r->op->dst + from, n, MPI_BYTE, peer, tag, g->control, &r->pieces[i]);
     }
     tti_mpi_leave();
     return code;

@@ -42,7 +42,7 @@ struct tti_mpi_posting;
 struct tti_mpi_request {
     tutti_op *op;
     struct tti_mpi_posting *posting;
-    struct tti_mpi_request *next; /* in the list of receives without a letter, or of those that MPI works on */
+    struct tti_mpi_request *next;  /* in the list of receives without a letter, or of those that MPI works on */
     struct tti_mpi_letter *letter; /* send: what is being sent; recv: what came */
     MPI_Request letter_request;
     MPI_Request *pieces; /* of the data, in pieces that MPI can count; NULL if there are none */

@@ -152,7 +152,7 @@ static tutti_status exchange(struct tti_mpi_call *c)
     const bool joined_in = op->kind != TUTTI_OP_SCATTER;
     const bool stays = own_in_place(c);
     int code = MPI_SUCCESS;
-    tti_mpi_enter();
+    tti_mpi_enter_call(c);
     for (int r = 0; r < n && code == MPI_SUCCESS; r++) {
         const bool here = r == own && stays;
         const bool sent = sends_to(op, own, r) && !here;
@@ -175,12 +175,12 @@ static tutti_status exchange(struct tti_mpi_call *c)
         code = MPI_Ialltoallw(out.base, out.counts, out.displacements, out.types, (void *)(uintptr_t)in.base, in.counts,
                               in.displacements, in.types, c->lane->comm, &request);
     }
-    tti_mpi_leave();
+    tti_mpi_leave_call(c);
     const tutti_status status = tti_mpi_complete(c, code, &request, "MPI_Alltoallw");
-    tti_mpi_enter();
+    tti_mpi_enter_call(c);
     free_types(&out, n);
     free_types(&in, n);
-    tti_mpi_leave();
+    tti_mpi_leave_call(c);
     return status;
 }
 
@@ -193,10 +193,10 @@ static tutti_status broadcast(struct tti_mpi_call *c)
     do {
         const size_t n = bytes < TTI_MPI_MOST ? bytes : TTI_MPI_MOST;
         MPI_Request request = MPI_REQUEST_NULL;
-        tti_mpi_enter();
+        tti_mpi_enter_call(c);
         const int code = c->blocking ? MPI_Bcast(at, (int)n, MPI_BYTE, op->root, c->lane->comm)
                                      : MPI_Ibcast(at, (int)n, MPI_BYTE, op->root, c->lane->comm, &request);
-        tti_mpi_leave();
+        tti_mpi_leave_call(c);
         status = tti_mpi_complete(c, code, &request, "MPI_Bcast");
         at += n;
         bytes -= n;
@@ -210,9 +210,9 @@ static tutti_status barrier(struct tti_mpi_call *c)
     if (!c->blocking && c->group->size > 1) {
         return TUTTI_OK; /* the gate was one */
     }
-    tti_mpi_enter();
+    tti_mpi_enter_call(c);
     const int code = c->blocking ? MPI_Barrier(c->lane->comm) : MPI_Ibarrier(c->lane->comm, &request);
-    tti_mpi_leave();
+    tti_mpi_leave_call(c);
     return tti_mpi_complete(c, code, &request, "MPI_Barrier");
 }
 
@@ -237,11 +237,10 @@ static tutti_status all_gather(struct tti_mpi_call *c)
     const int n = (int)(op->count * tti_dtype_size(op->dtype));
     const void *from = own_in_place(c) ? MPI_IN_PLACE : op->src;
     MPI_Request request = MPI_REQUEST_NULL;
-    tti_mpi_enter();
-    const int code = c->blocking
-                         ? MPI_Allgather(from, n, MPI_BYTE, op->dst, n, MPI_BYTE, c->lane->comm)
-                         : MPI_Iallgather(from, n, MPI_BYTE, op->dst, n, MPI_BYTE, c->lane->comm, &request);
-    tti_mpi_leave();
+    tti_mpi_enter_call(c);
+    const int code = c->blocking ? MPI_Allgather(from, n, MPI_BYTE, op->dst, n, MPI_BYTE, c->lane->comm)
+                                 : MPI_Iallgather(from, n, MPI_BYTE, op->dst, n, MPI_BYTE, c->lane->comm, &request);
+    tti_mpi_leave_call(c);
     return tti_mpi_complete(c, code, &request, "MPI_Allgather");
 }
 
@@ -284,11 +283,11 @@ static tutti_status all_gather_v(struct tti_mpi_call *c)
         }
     }
     MPI_Request request = MPI_REQUEST_NULL;
-    tti_mpi_enter();
+    tti_mpi_enter_call(c);
     const int code = c->blocking
                          ? MPI_Allgatherv(from, n, MPI_BYTE, to, counts, at, MPI_BYTE, c->lane->comm)
                          : MPI_Iallgatherv(from, n, MPI_BYTE, to, counts, at, MPI_BYTE, c->lane->comm, &request);
-    tti_mpi_leave();
+    tti_mpi_leave_call(c);
     const tutti_status status = tti_mpi_complete(c, code, &request, "MPI_Allgatherv");
     for (int r = 0; far && r < size && status == TUTTI_OK; r++) {
         memcpy((char *)op->dst + offset_of(p, r), to + at[r], (size_t)counts[r]);
@@ -303,7 +302,8 @@ static bool is_plain_v(const struct tti_mpi_call *c)
     for (int r = 0; p->counts && r < c->group->size; r++) {
         total += width_of(p, r);
     }
-    return p->counts && p->outer <= 1 && total <= INT_MAX;
+    /* alone, MPICH 4.0 does not look at the displacements */
+    return p->counts && p->outer <= 1 && total <= INT_MAX && c->group->size > 1;
 }
 
 static tutti_status gather(struct tti_mpi_call *c)
@@ -312,11 +312,11 @@ static tutti_status gather(struct tti_mpi_call *c)
     const int n = (int)(op->count * tti_dtype_size(op->dtype));
     const void *from = own_in_place(c) ? MPI_IN_PLACE : op->src;
     MPI_Request request = MPI_REQUEST_NULL;
-    tti_mpi_enter();
-    const int code =
-        c->blocking ? MPI_Gather(from, n, MPI_BYTE, op->dst, n, MPI_BYTE, op->root, c->lane->comm)
-                    : MPI_Igather(from, n, MPI_BYTE, op->dst, n, MPI_BYTE, op->root, c->lane->comm, &request);
-    tti_mpi_leave();
+    tti_mpi_enter_call(c);
+    const int code = c->blocking
+                         ? MPI_Gather(from, n, MPI_BYTE, op->dst, n, MPI_BYTE, op->root, c->lane->comm)
+                         : MPI_Igather(from, n, MPI_BYTE, op->dst, n, MPI_BYTE, op->root, c->lane->comm, &request);
+    tti_mpi_leave_call(c);
     return tti_mpi_complete(c, code, &request, "MPI_Gather");
 }
 
@@ -326,11 +326,11 @@ static tutti_status scatter(struct tti_mpi_call *c)
     const int n = (int)(op->count * tti_dtype_size(op->dtype));
     void *to = own_in_place(c) ? MPI_IN_PLACE : op->dst;
     MPI_Request request = MPI_REQUEST_NULL;
-    tti_mpi_enter();
+    tti_mpi_enter_call(c);
     const int code = c->blocking
                          ? MPI_Scatter(op->src, n, MPI_BYTE, to, n, MPI_BYTE, op->root, c->lane->comm)
                          : MPI_Iscatter(op->src, n, MPI_BYTE, to, n, MPI_BYTE, op->root, c->lane->comm, &request);
-    tti_mpi_leave();
+    tti_mpi_leave_call(c);
     return tti_mpi_complete(c, code, &request, "MPI_Scatter");
 }
 
@@ -339,11 +339,10 @@ static tutti_status all_to_all(struct tti_mpi_call *c)
     const tutti_op *op = c->op;
     const int n = (int)width_of(&op->send_parts, 0);
     MPI_Request request = MPI_REQUEST_NULL;
-    tti_mpi_enter();
-    const int code = c->blocking
-                         ? MPI_Alltoall(op->src, n, MPI_BYTE, op->dst, n, MPI_BYTE, c->lane->comm)
-                         : MPI_Ialltoall(op->src, n, MPI_BYTE, op->dst, n, MPI_BYTE, c->lane->comm, &request);
-    tti_mpi_leave();
+    tti_mpi_enter_call(c);
+    const int code = c->blocking ? MPI_Alltoall(op->src, n, MPI_BYTE, op->dst, n, MPI_BYTE, c->lane->comm)
+                                 : MPI_Ialltoall(op->src, n, MPI_BYTE, op->dst, n, MPI_BYTE, c->lane->comm, &request);
+    tti_mpi_leave_call(c);
     return tti_mpi_complete(c, code, &request, "MPI_Alltoall");
 }
 

@@ -28,7 +28,8 @@ enum { TTI_MPI_TAG_LETTER = 0, TTI_MPI_TAG_NEWS = 1, TTI_MPI_TAG_DATA = 2, TTI_M
 
 struct tti_mpi_life {
     int level;       /* MPI_THREAD_* */
-    bool locked;     /* calls are made one at a time */
+    bool locked;     /* calls that do not block are made one at a time */
+    long cpus;       /* of this host */
     bool own;        /* started here */
     int tag_most;    /* the largest tag */
     bool cuda_aware; /* device memory may be handed to MPI */
@@ -74,12 +75,15 @@ struct tti_mpi_ticket {
 };
 
 struct tti_mpi_lane {
-    MPI_Comm comm; /* of its own, so that lanes do not meet */
-    int64_t calls;
-    _Atomic int32_t awaited; /* the lowest rank that a gate waits for, or -1; relaxed: a hint for messages */
+    MPI_Comm comm;                  /* of its own, so that lanes do not meet */
+    _Atomic int64_t calls;          /* relaxed: the lane's owner counts, the watch looks */
+    _Atomic int32_t inside;         /* the operation whose blocking call is under way, or 0; likewise */
+    int64_t seen_call;              /* by the watch */
+    int ticks;                      /* likewise: for so long */
+    _Atomic int32_t awaited;        /* the lowest rank that a gate waits for, or -1; relaxed: a hint for messages */
     struct tti_mpi_ticket *tickets; /* 2 per rank: theirs, ours */
     MPI_Request *requests;          /* 2 per rank, of the tickets */
-    unsigned char *scratch; /* grows, is kept */
+    unsigned char *scratch;         /* grows, is kept */
     size_t scratch_bytes;
     /* what MPI reads until a call has ended: lists of counts, and so on */
     int *lists;          /* 4 per rank */
@@ -91,13 +95,15 @@ struct tti_mpi_group {
     int size;
     int lanes;
     int64_t timeout_ms;
-    bool blocking;    /* calls without a deadline of their own use MPI's blocking functions */
-    MPI_Comm control; /* messages, and news of failures */
+    size_t window;          /* elements of scratch memory for each part; the same on all ranks */
+    bool blocking;          /* calls without a deadline of their own use MPI's blocking functions */
+    MPI_Comm control;       /* messages, and news of failures */
     _Atomic int32_t failed; /* a status; release by whoever has written the cause */
-    pthread_mutex_t lock;   /* the cause */
+    struct tti_mpi_group *next_watched;
+    pthread_mutex_t lock; /* the cause */
     tutti_error cause;
-    bool told;              /* the others have been sent the news; under the lock */
-    MPI_Request *news;      /* of what was sent to them */
+    bool told;         /* the others have been sent the news; under the lock */
+    MPI_Request *news; /* of what was sent to them */
     struct tti_mpi_messages messages;
     struct tti_mpi_lane lane[TUTTI_MAX_LANES];
 };
@@ -117,6 +123,11 @@ tutti_status tti_mpi_check(struct tti_mpi_group *g, bool look, tutti_error *erro
 tutti_status tti_mpi_failure(void *state, tutti_error *error);
 void tti_mpi_abort(void *state, int32_t lane, const tutti_error *cause);
 
+/* ---- watch.c: over groups with blocking calls ---- */
+
+void tti_mpi_watch(struct tti_mpi_group *g);
+void tti_mpi_unwatch(struct tti_mpi_group *g);
+
 /* ---- wait.c ---- */
 
 /* One wait: when to look at what, and when to give way. */
@@ -126,6 +137,7 @@ struct tti_mpi_vigil {
     int64_t deadline_ns;
     int64_t next_look_ns;
     uint32_t polls;
+    uint32_t patience; /* polls before each yield */
     bool background;
 };
 
@@ -142,16 +154,18 @@ tutti_status tti_mpi_types_make(tutti_error *error);
 
 /* How MPI does one reduction. */
 struct tti_mpi_fold {
+    tutti_dtype dtype;
     MPI_Datatype type;
     MPI_Op op;
-    bool scaled;   /* inputs are multiplied by `scale` before: PREMUL_SUM, and AVG of floats */
-    bool averaged; /* AVG of integers: sums of 64 bits, which are divided and cut in the end */
-    double scale;
+    bool scaled;  /* inputs are multiplied by `scale` before: PREMUL_SUM, and AVG of f64 and f32 */
+    size_t wide;  /* else 0, or: sums are of so many bytes. AVG of integers, and what is scaled of narrow floats */
+    int size;     /* what such sums are divided by */
+    double scale; /* and their inputs multiplied by */
 };
 void tti_mpi_fold_of(const tutti_op *op, int size, struct tti_mpi_fold *fold);
-/* to[i] = from[i] as 64 bits, and the average of such sums back. */
-void tti_mpi_widen(tutti_dtype dtype, int64_t *to, const void *from, size_t count);
-void tti_mpi_average(tutti_dtype dtype, void *to, const int64_t *from, size_t count, int size);
+/* Inputs as wide ones, and wide sums as outputs. */
+void tti_mpi_widen(const struct tti_mpi_fold *fold, void *to, const void *from, size_t count);
+void tti_mpi_narrow(const struct tti_mpi_fold *fold, void *to, const void *from, size_t count);
 
 /* ---- collectives.c ---- */
 
@@ -163,6 +177,21 @@ struct tti_mpi_call {
     bool blocking;
     struct tti_mpi_vigil vigil;
 };
+
+/* A blocking call keeps nobody out: there are none where the library does not take calls from several threads. */
+static inline void tti_mpi_enter_call(const struct tti_mpi_call *c)
+{
+    if (!c->blocking) {
+        tti_mpi_enter();
+    }
+}
+
+static inline void tti_mpi_leave_call(const struct tti_mpi_call *c)
+{
+    if (!c->blocking) {
+        tti_mpi_leave();
+    }
+}
 
 const char *tti_mpi_supports(void *state, const tutti_op *op);
 tutti_status tti_mpi_run(void *state, tutti_op *op, tutti_error *error);

@@ -111,8 +111,8 @@ static tutti_status first_failure(struct tti_mpi_group *g, struct tti_mpi_postin
             tti_error_set(&p->error, TUTTI_MISMATCH,
                           "%s: the message from rank %d has %lld elements of %s, the tensor holds %zu of %s; the "
                           "message stays receivable",
-                          what, r->came.source, (long long)r->came.count, tutti_dtype_name(r->came.dtype),
-                          r->op->count, tutti_dtype_name(r->op->dtype));
+                          what, r->came.source, (long long)r->came.count, tutti_dtype_name(r->came.dtype), r->op->count,
+                          tutti_dtype_name(r->op->dtype));
         } else if (r->status == TUTTI_CANCELLED) {
             tti_error_set(&p->error, TUTTI_CANCELLED, "%s: cancelled by rank %d before it began", what, g->rank);
         } else if (r->status != TUTTI_BACKEND) { /* that has its sentence */
@@ -260,8 +260,7 @@ void tti_mpi_attend_p2p(void *state, void *batch, int64_t until_ns)
             pthread_mutex_unlock(&m->lock);
             changed = atomic_load_explicit(&m->changes, memory_order_acquire) != changes;
         }
-        if (changed || (until_ns != TTI_NEVER && tti_now_ns() >= until_ns) ||
-            tti_mpi_pause(&v, &unused) != TUTTI_OK) {
+        if (changed || (until_ns != TTI_NEVER && tti_now_ns() >= until_ns) || tti_mpi_pause(&v, &unused) != TUTTI_OK) {
             return;
         }
     }

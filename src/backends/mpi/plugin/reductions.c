@@ -2,7 +2,7 @@
 /*
  * Reductions: MPI's own function, on the tensors themselves where MPI reduces as Tutti does. What has to be changed before (a factor,
  * the division of an average of floats, which comes first so that no sum overflows) is changed on the way into the output or into
- * scratch memory; averages of integers are 64-bit sums in scratch memory, a window at a time.
+ * scratch memory; averages of integers are sums of 64 bits in scratch memory, a window at a time, and so are averages and weighted sums of narrow floats, in f32.
  */
 #include <limits.h>
 #include <string.h>
@@ -11,8 +11,6 @@
 #include "base/error.h"
 #include "kernels/kernels.h"
 #include "tensor/dtype.h"
-
-#define WINDOW ((size_t)1 << 17) /* elements of scratch memory for each part */
 
 /* to = from, with the factor of the call. */
 static void scale(const struct tti_mpi_call *c, const struct tti_mpi_fold *fold, void *to, const void *from,
@@ -37,7 +35,7 @@ static tutti_status reduce(struct tti_mpi_call *c, const struct tti_mpi_fold *fo
     const MPI_Comm comm = c->lane->comm;
     const int n = (int)count;
     int code;
-    tti_mpi_enter();
+    tti_mpi_enter_call(c);
     if (c->op->kind == TUTTI_OP_ALL_REDUCE) {
         const void *from = in == out ? MPI_IN_PLACE : in;
         code = c->blocking ? MPI_Allreduce(from, out, n, fold->type, fold->op, comm)
@@ -49,24 +47,26 @@ static tutti_status reduce(struct tti_mpi_call *c, const struct tti_mpi_fold *fo
         code = c->blocking ? MPI_Reduce(from, to, n, fold->type, fold->op, c->op->root, comm)
                            : MPI_Ireduce(from, to, n, fold->type, fold->op, c->op->root, comm, &request);
     }
-    tti_mpi_leave();
+    tti_mpi_leave_call(c);
     return tti_mpi_complete(c, code, &request, c->op->kind == TUTTI_OP_ALL_REDUCE ? "MPI_Allreduce" : "MPI_Reduce");
 }
 
-static tutti_status averaged(struct tti_mpi_call *c, const struct tti_mpi_fold *fold)
+/* Through wide scratch memory. */
+static tutti_status widened(struct tti_mpi_call *c, const struct tti_mpi_fold *fold)
 {
     tutti_op *op = c->op;
     const size_t item = tti_dtype_size(op->dtype);
+    const size_t step = c->group->window;
     const bool all = op->kind == TUTTI_OP_ALL_REDUCE;
-    int64_t *sums = tti_mpi_scratch(c, 2 * WINDOW * sizeof(*sums));
-    int64_t *results = all || !sums ? sums : sums + WINDOW;
+    char *sums = tti_mpi_scratch(c, 2 * step * fold->wide);
+    char *results = all || !sums ? sums : sums + step * fold->wide;
     tutti_status status = sums ? TUTTI_OK : TUTTI_NO_MEMORY;
-    for (size_t i = 0; i < op->count && status == TUTTI_OK; i += WINDOW) {
-        const size_t n = op->count - i < WINDOW ? op->count - i : WINDOW;
-        tti_mpi_widen(op->dtype, sums, at(op->src, i * item), n);
+    for (size_t i = 0; i < op->count && status == TUTTI_OK; i += step) {
+        const size_t n = op->count - i < step ? op->count - i : step;
+        tti_mpi_widen(fold, sums, at(op->src, i * item), n);
         status = reduce(c, fold, sums, results, n);
         if (status == TUTTI_OK && (all || c->group->rank == op->root)) {
-            tti_mpi_average(op->dtype, (char *)op->dst + i * item, results, n, c->group->size);
+            tti_mpi_narrow(fold, (char *)op->dst + i * item, results, n);
         }
     }
     return status;
@@ -78,8 +78,8 @@ static tutti_status scaled(struct tti_mpi_call *c, const struct tti_mpi_fold *fo
     tutti_op *op = c->op;
     const size_t item = tti_dtype_size(op->dtype);
     const bool all = op->kind == TUTTI_OP_ALL_REDUCE;
-    const size_t step = all ? TTI_MPI_MOST : WINDOW;
-    char *scratch = all ? NULL : tti_mpi_scratch(c, WINDOW * item);
+    const size_t step = all ? TTI_MPI_MOST : c->group->window;
+    char *scratch = all ? NULL : tti_mpi_scratch(c, c->group->window * item);
     tutti_status status = all || scratch ? TUTTI_OK : TUTTI_NO_MEMORY;
     for (size_t i = 0; i < op->count && status == TUTTI_OK; i += step) {
         const size_t n = op->count - i < step ? op->count - i : step;
@@ -146,8 +146,8 @@ tutti_status tti_mpi_run_all_reduce(struct tti_mpi_call *c)
         return alone(c, c->op->src);
     }
     tti_mpi_fold_of(c->op, c->group->size, &fold);
-    if (fold.averaged) {
-        return averaged(c, &fold);
+    if (fold.wide) {
+        return widened(c, &fold);
     }
     return fold.scaled ? scaled(c, &fold) : direct(c, &fold);
 }
@@ -189,11 +189,10 @@ static tutti_status reduce_scatter(struct tti_mpi_call *c, const struct tti_mpi_
                                    const int *counts)
 {
     MPI_Request request = MPI_REQUEST_NULL;
-    tti_mpi_enter();
-    const int code =
-        c->blocking ? MPI_Reduce_scatter(in, out, counts, fold->type, fold->op, c->lane->comm)
-                    : MPI_Ireduce_scatter(in, out, counts, fold->type, fold->op, c->lane->comm, &request);
-    tti_mpi_leave();
+    tti_mpi_enter_call(c);
+    const int code = c->blocking ? MPI_Reduce_scatter(in, out, counts, fold->type, fold->op, c->lane->comm)
+                                 : MPI_Ireduce_scatter(in, out, counts, fold->type, fold->op, c->lane->comm, &request);
+    tti_mpi_leave_call(c);
     return tti_mpi_complete(c, code, &request, "MPI_Reduce_scatter");
 }
 
@@ -217,11 +216,11 @@ static tutti_status reduce_scatter_block(struct tti_mpi_call *c, const struct tt
         return TUTTI_NO_MEMORY;
     }
     MPI_Request request = MPI_REQUEST_NULL;
-    tti_mpi_enter();
+    tti_mpi_enter_call(c);
     const int code = c->blocking
                          ? MPI_Reduce_scatter_block(op->src, out, n, fold->type, fold->op, c->lane->comm)
                          : MPI_Ireduce_scatter_block(op->src, out, n, fold->type, fold->op, c->lane->comm, &request);
-    tti_mpi_leave();
+    tti_mpi_leave_call(c);
     const tutti_status status = tti_mpi_complete(c, code, &request, "MPI_Reduce_scatter_block");
     if (status == TUTTI_OK && aside) {
         memcpy(op->dst, out, bytes);
@@ -235,8 +234,8 @@ static tutti_status windows(struct tti_mpi_call *c, const struct tti_mpi_fold *f
     const tutti_op *op = c->op;
     const int size = c->group->size;
     const size_t item = tti_dtype_size(op->dtype);
-    const size_t wide = fold->averaged ? sizeof(int64_t) : item;
-    const size_t each = WINDOW / (size_t)size + 1;
+    const size_t wide = fold->wide ? fold->wide : item;
+    const size_t each = c->group->window / (size_t)size + 1;
     size_t longest = 0;
     for (int r = 0; r < size; r++) {
         longest = part_elements(c, r) > longest ? part_elements(c, r) : longest;
@@ -255,12 +254,12 @@ static tutti_status windows(struct tti_mpi_call *c, const struct tti_mpi_fold *f
             const size_t length = part_elements(c, r);
             const size_t n = length <= i ? 0 : length - i < step ? length - i : step;
             counts[r] = (int)n;
-            char *plain = fold->averaged ? raw : to;
+            char *plain = fold->wide ? raw : to;
             if (n > 0) {
                 read_part(op, r, i * item, n * item, plain);
             }
-            if (fold->averaged) {
-                tti_mpi_widen(op->dtype, (int64_t *)(void *)to, raw, n);
+            if (fold->wide) {
+                tti_mpi_widen(fold, to, raw, n);
             } else if (fold->scaled) {
                 scale(c, fold, to, to, n);
             }
@@ -270,8 +269,8 @@ static tutti_status windows(struct tti_mpi_call *c, const struct tti_mpi_fold *f
         const size_t own = (size_t)counts[c->group->rank];
         if (status == TUTTI_OK && own > 0) {
             char *out = (char *)op->dst + i * item;
-            if (fold->averaged) {
-                tti_mpi_average(op->dtype, out, (const int64_t *)(const void *)result, own, size);
+            if (fold->wide) {
+                tti_mpi_narrow(fold, out, result, own);
             } else {
                 memcpy(out, result, own * item);
             }
@@ -289,8 +288,7 @@ tutti_status tti_mpi_run_reduce_scatter(struct tti_mpi_call *c)
         return alone(c, op->src);
     }
     tti_mpi_fold_of(op, c->group->size, &fold);
-    if (!fold.averaged && !fold.scaled && p->outer <= 1 && !p->counts &&
-        op->count <= INT_MAX / (size_t)c->group->size) {
+    if (!fold.wide && !fold.scaled && p->outer <= 1 && !p->counts && op->count <= INT_MAX / (size_t)c->group->size) {
         return reduce_scatter_block(c, &fold);
     }
     return windows(c, &fold);

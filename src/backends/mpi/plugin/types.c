@@ -165,64 +165,32 @@ static MPI_Op native_op(tutti_reduce_op op)
 void tti_mpi_fold_of(const tutti_op *op, int size, struct tti_mpi_fold *fold)
 {
     const bool average = op->redop == TUTTI_AVG;
+    const bool scaled = op->redop == TUTTI_PREMUL_SUM;
     memset(fold, 0, sizeof(*fold));
-    fold->averaged = average && is_integer(op->dtype);
-    fold->scaled = op->redop == TUTTI_PREMUL_SUM || (average && !fold->averaged);
+    fold->dtype = op->dtype;
+    fold->size = size;
+    fold->scale = op->scale;
+    if (average && is_integer(op->dtype)) {
+        fold->wide = sizeof(int64_t);
+        fold->type = MPI_INT64_T;
+        fold->op = MPI_SUM;
+        return;
+    }
+    if ((average || scaled) && op->dtype >= TUTTI_F16 && op->dtype <= TUTTI_F8_E5M2) {
+        fold->wide = sizeof(float);
+        fold->scale = average ? 1.0 : op->scale;
+        fold->size = average ? size : 1;
+        fold->type = MPI_FLOAT;
+        fold->op = MPI_SUM;
+        return;
+    }
+    fold->scaled = average || scaled;
     fold->scale = average ? 1.0 / size : op->scale;
-    const tutti_reduce_op reduced = average || fold->scaled ? TUTTI_SUM : op->redop;
-    fold->type = fold->averaged ? MPI_INT64_T : native_type(op->dtype);
+    const tutti_reduce_op reduced = fold->scaled ? TUTTI_SUM : op->redop;
+    fold->type = native_type(op->dtype);
     fold->op = fold->type == MPI_DATATYPE_NULL ? MPI_OP_NULL : native_op(reduced);
     if (fold->op == MPI_OP_NULL) {
         fold->type = own_types[op->dtype];
         fold->op = own_ops[reduced];
-    }
-}
-
-static int64_t load(tutti_dtype dtype, const void *from, size_t i)
-{
-    switch (dtype) {
-    case TUTTI_I8:
-        return ((const int8_t *)from)[i];
-    case TUTTI_I16:
-        return ((const int16_t *)from)[i];
-    case TUTTI_I32:
-        return ((const int32_t *)from)[i];
-    case TUTTI_U8:
-        return ((const uint8_t *)from)[i];
-    case TUTTI_U16:
-        return ((const uint16_t *)from)[i];
-    case TUTTI_U32:
-        return ((const uint32_t *)from)[i];
-    default:
-        return ((const int64_t *)from)[i];
-    }
-}
-
-void tti_mpi_widen(tutti_dtype dtype, int64_t *to, const void *from, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        to[i] = load(dtype, from, i);
-    }
-}
-
-void tti_mpi_average(tutti_dtype dtype, void *to, const int64_t *from, size_t count, int size)
-{
-    const bool is_unsigned = dtype >= TUTTI_U8;
-    for (size_t i = 0; i < count; i++) {
-        const int64_t mean = is_unsigned ? (int64_t)((uint64_t)from[i] / (uint64_t)size) : from[i] / size;
-        switch (tti_dtype_size(dtype)) {
-        case 1:
-            ((uint8_t *)to)[i] = (uint8_t)mean;
-            break;
-        case 2:
-            ((uint16_t *)to)[i] = (uint16_t)mean;
-            break;
-        case 4:
-            ((uint32_t *)to)[i] = (uint32_t)mean;
-            break;
-        default:
-            ((int64_t *)to)[i] = mean;
-            break;
-        }
     }
 }

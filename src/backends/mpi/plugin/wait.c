@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-#define POLLS_BEFORE_YIELD 64u
+#define POLLS_BEFORE_YIELD 64u   /* if every rank can have a CPU, else one */
 #define POLLS_BEFORE_NAP   4096u /* about a millisecond */
 #define NAP_NS             50000
 #define LOOK_NS            1000000 /* between two looks for news from the others, which are rare */
@@ -23,6 +23,7 @@ void tti_mpi_vigil(struct tti_mpi_vigil *v, struct tti_mpi_group *g, int64_t beg
                                 .started_ns = start,
                                 .deadline_ns = tti_deadline_ns(start, timeout_ms),
                                 .next_look_ns = start + LOOK_NS,
+                                .patience = g->size > tti_mpi_life.cpus ? 1 : POLLS_BEFORE_YIELD,
                                 .background = background};
 }
 
@@ -33,7 +34,7 @@ int64_t tti_mpi_elapsed_ms(const struct tti_mpi_vigil *v)
 
 tutti_status tti_mpi_pause(struct tti_mpi_vigil *v, tutti_error *error)
 {
-    if (++v->polls % POLLS_BEFORE_YIELD != 0 && v->polls < POLLS_BEFORE_NAP) {
+    if (++v->polls % v->patience != 0 && v->polls < POLLS_BEFORE_NAP) {
         return TUTTI_OK;
     }
     /* acquire: pairs with the release in fault.c, the cause is there */

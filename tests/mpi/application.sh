@@ -1,0 +1,20 @@
+#!/bin/bash
+# tutti-test: timeout=300 trees=release,debug
+# A program that starts MPI itself, gives its own communicator to Tutti, goes on using it, and ends MPI itself.
+. "$TUTTI_SOURCE/tests/mpi/common.inc"
+
+mkdir -p tests/mpi
+for flavour in $(flavours); do
+    "mpicc.$flavour" -std=c17 -Wall -I"$TUTTI_SOURCE/include" "$TUTTI_SOURCE/tests/mpi/application/application.c" \
+        -L. -ltutti -Wl,-rpath,"$PWD" -o "tests/mpi/application.$flavour" || fail "compiling for $flavour"
+    for level in single serialized multiple; do
+        for ranks in 1 2 3; do
+            launch "$flavour" "$ranks" "tests/mpi/application.$flavour" "$level" ||
+                fail "$flavour, $ranks ranks, thread level $level"
+        done
+    done
+done
+# one program that knows nothing of MPI, under both
+for flavour in $(flavours); do
+    launch "$flavour" 2 tests/mpi/late || fail "late under $flavour"
+done

@@ -1,0 +1,18 @@
+#!/bin/bash
+# tutti-test: timeout=1500 serial=1 trees=release
+# The conformance suite over each MPI: compared and timed calls, and blocking ones.
+. "$TUTTI_SOURCE/tests/mpi/common.inc"
+
+for flavour in $(flavours); do
+    for ranks in 1 2 3; do
+        launch "$flavour" "$ranks" ./tutti check --backend mpi --quick || fail "tutti check with $flavour, $ranks ranks"
+    done
+    for collective in all_reduce/types reduce/ broadcast/ gather scatter all_to_all barrier/; do
+        TUTTI_MPI_BLOCKING=always launch "$flavour" 2 ./tutti check --backend mpi --quick --filter "$collective" ||
+            fail "tutti check with blocking calls of $flavour: $collective"
+    done
+    for level in single serialized; do
+        TUTTI_MPI_THREAD_LEVEL=$level launch "$flavour" 2 ./tutti check --backend mpi --quick --filter lanes ||
+            fail "tutti check with thread level $level of $flavour"
+    done
+done

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A rank that does not come: with a deadline, the others say so in time and name it, and the one that comes too late is
+ * told. Afterwards the process ends as usual. Knows nothing of MPI, so one program runs under all of them.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tutti/tutti.h>
+
+static void expect(int holds, const char *what, const tutti_error *error)
+{
+    if (!holds) {
+        fprintf(stderr, "FAILED: %s: %s: %s\n", what, tutti_status_name(error->status), error->message);
+        exit(1);
+    }
+}
+
+int main(void)
+{
+    tutti_group *world = NULL;
+    tutti_group *g = NULL;
+    tutti_error error;
+    const int64_t count = 70000;
+    float *values = calloc((size_t)count, sizeof(*values));
+    tutti_status status = tutti_init(TUTTI_CONFIG(.backend = "mpi", .timeout_ms = 30000), &world, &error);
+    expect(status == TUTTI_OK && values, "init", &error);
+    const int size = tutti_group_size(world);
+    const int rank = tutti_group_rank(world);
+    status = tutti_group_split(world, 0, rank, NULL, &g, &error);
+    expect(status == TUTTI_OK, "split", &error);
+    DLTensor t = tutti_tensor_1d(values, &count, TUTTI_F32);
+    const int late = size - 1;
+    if (rank != late) {
+        status = tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.timeout_ms = 300, .error = &error));
+        expect(status == TUTTI_TIMEOUT || (status == TUTTI_REVOKED && size > 2), "the deadline passes", &error);
+        expect(error.suspect == late && error.scope == TUTTI_SCOPE_GROUP, "the laggard is named", &error);
+        status = tutti_barrier(g, TUTTI_CALL(.error = &error));
+        expect(status == TUTTI_REVOKED, "the group has failed", &error);
+    }
+    status = tutti_barrier(world, TUTTI_CALL(.error = &error));
+    expect(status == TUTTI_OK, "the world has not", &error);
+    if (rank == late && size > 1) {
+        status = tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &error));
+        expect(status == TUTTI_REVOKED, "who comes too late is told", &error);
+    }
+    status = tutti_group_destroy(g, &error);
+    expect(status == TUTTI_OK, "destroy", &error);
+    tutti_group_destroy(world, NULL);
+    free(values);
+    tutti_finalize(NULL);
+    return 0;
+}
