@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -48,7 +49,8 @@ const char *tutti_operation_name(tutti_operation operation)
 tutti_status tti_error_clear(tutti_error *error)
 {
     if (error) {
-        memset(error, 0, sizeof(*error));
+        memset(error, 0,
+               offsetof(tutti_error, message) + 1); /* each call that succeeds comes here: not all of the message */
         error->size = (uint32_t)sizeof(*error);
         error->rank = -1;
         error->suspect = -1;

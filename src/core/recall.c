@@ -26,7 +26,7 @@ struct recalled_tensor {
 };
 
 struct recalled {
-    const tutti_group *group;
+    _Alignas(64) const tutti_group *group;
     uint64_t what; /* as in the signature */
     uint64_t where;
     ptrdiff_t in_place; /* what the input's address is beyond the output's if they may overlap */
@@ -157,12 +157,12 @@ static void make_key(void)
 static struct recalled *make_memory(void)
 {
     pthread_once(&once, make_key);
-    struct recalled *entries = key_failed == 0 ? calloc(ENTRIES, sizeof(*entries)) : NULL;
+    struct recalled *entries = key_failed == 0 ? aligned_alloc(64, ENTRIES * sizeof(*entries)) : NULL;
     if (entries && pthread_setspecific(at_thread_end, entries) != 0) {
         free(entries);
         return NULL;
     }
-    return entries;
+    return entries ? memset(entries, 0, ENTRIES * sizeof(*entries)) : NULL;
 }
 
 /* `used`: where the descriptor has it; NULL if this rank has no tensor here. */

@@ -20,7 +20,7 @@
  * Phases of window k: I(k) = 2k + 1, R(k) = 2k + 4, published in the order I0 (the arrival) I1 R0 I2 R1 ... A span holds the
  * window and behind it the own slice of the result. It has been read by all when they publish I(k + 3).
  */
-#include "engine/internal.h"
+#include "engine/moving.h"
 
 struct plan {
     size_t element;

@@ -10,7 +10,7 @@
  */
 #include <stdio.h>
 
-#include "engine/internal.h"
+#include "engine/moving.h"
 
 /* Steps before the first data. */
 static size_t rows_steps(const struct tti_exchange *x)

@@ -13,7 +13,7 @@
  */
 #include <stdio.h>
 
-#include "engine/internal.h"
+#include "engine/moving.h"
 
 #define FIRST_LINE (64 - offsetof(struct tti_arrival, payload)) /* of the payload, beside the sequence */
 

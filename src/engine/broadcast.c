@@ -3,7 +3,7 @@
  * broadcast: a stream from the root to all. Bytes: 2n at the root and 2n at each leaf; one epoch a span. Inline ones follow
  * one another without a round trip, as many as the arrival ring holds.
  */
-#include "engine/internal.h"
+#include "engine/moving.h"
 
 static void pack(struct tti_lane *lane, const struct tti_stream *s, size_t k, unsigned char *span)
 {

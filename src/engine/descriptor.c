@@ -7,7 +7,7 @@
  */
 #include <stdio.h>
 
-#include "engine/internal.h"
+#include "engine/protocol.h"
 
 #define MASK48 ((UINT64_C(1) << 48) - 1)
 

@@ -12,7 +12,7 @@
  * place is safe because only rank j touches slice j), reduce_scatter n + m, all_gather and all_to_all 2n, broadcast 2n at
  * each leaf and none at the root.
  */
-#include "engine/internal.h"
+#include "engine/moving.h"
 
 #define PIECE 4096u /* of a result, on its way from the fold to all outputs: stays in the first-level cache */
 

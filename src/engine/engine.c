@@ -9,7 +9,8 @@
 
 #include "base/cgroup.h"
 #include "base/cpu.h"
-#include "engine/internal.h"
+#include "engine/moving.h"
+#include "engine/p2p.h"
 
 #define SLEEP_NS 5000000 /* what a hint lost by a corrupt peer may cost */
 
@@ -55,7 +56,11 @@ tutti_status tti_engine_segment_check(const unsigned char *segment, const struct
 
 static tutti_status lanes_create(struct tti_engine *e, tutti_error *error)
 {
-    e->lanes = calloc((size_t)e->layout.lanes, sizeof(*e->lanes));
+    const size_t bytes = (size_t)e->layout.lanes * sizeof(*e->lanes);
+    e->lanes = aligned_alloc(_Alignof(struct tti_lane), bytes);
+    if (e->lanes) {
+        memset(e->lanes, 0, bytes);
+    }
     for (int i = 0; e->lanes && i < e->layout.lanes; i++) {
         struct tti_lane *lane = &e->lanes[i];
         lane->engine = e;

@@ -12,7 +12,7 @@
  * tensors. It takes step k before it publishes k + 3, so then span k may be written again; the last two are free when the
  * reader arrives at its next call.
  */
-#include "engine/internal.h"
+#include "engine/moving.h"
 
 static tutti_status pack(struct tti_lane *lane, const struct tti_exchange *x, size_t k)
 {

@@ -6,7 +6,7 @@
  */
 #include <stdio.h>
 
-#include "engine/internal.h"
+#include "engine/waiting.h"
 
 static void append_ranks(char *text, size_t capacity, const uint64_t *suspects, int size)
 {

@@ -3,7 +3,7 @@
  * gather: streams from the leaves, whose parts the root copies to their places. A leaf returns as soon as its last span is
  * staged. Bytes: 2m at a leaf, 2n at the root; one epoch a span.
  */
-#include "engine/internal.h"
+#include "engine/moving.h"
 
 static void pack(struct tti_lane *lane, const struct tti_stream *s, size_t k, unsigned char *span)
 {

@@ -11,7 +11,7 @@
  */
 #include <sched.h>
 
-#include "engine/internal.h"
+#include "engine/protocol.h"
 
 #define PATIENCE_NS 20000000
 

@@ -23,7 +23,7 @@
 #ifndef TTI_ENGINE_P2P_H
 #define TTI_ENGINE_P2P_H
 
-#include "engine/internal.h"
+#include "engine/moving.h"
 
 #define TTI_EAGER 32768u /* bytes of a message that are sent without being asked for */
 #define TTI_CHUNK 65536u /* bytes of a piece, at most: see tti_chunk */
@@ -310,5 +310,8 @@ tutti_status tti_p2p_give_up(struct tti_engine *e, tutti_error *error);
 
 /* "recv from rank 1, tag 7" */
 void tti_p2p_describe(const tutti_op *op, char *text, size_t capacity);
+
+tutti_status tti_p2p_create(struct tti_engine *e, tutti_error *error);
+void tti_p2p_destroy(struct tti_engine *e);
 
 #endif

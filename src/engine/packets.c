@@ -8,7 +8,7 @@
  * The idea of a flag in every line is that of NCCL's LL128 protocol. It costs copying in pieces of 56 bytes, so it pays up
  * to some hundred bytes. Slots are reused like those of the ring: see arrive.c.
  */
-#include "engine/internal.h"
+#include "engine/moving.h"
 
 static struct tti_packet *packets_of(const struct tti_lane *lane, int rank)
 {

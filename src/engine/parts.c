@@ -4,7 +4,7 @@
  * `outer` pieces, one per row. These functions copy any range of that run, so that algorithms can cut windows where they
  * like.
  */
-#include "engine/internal.h"
+#include "engine/moving.h"
 
 static size_t row_bytes(const tutti_parts *p, int rank)
 {

@@ -10,7 +10,7 @@
  * Control groups may grant less time than the CPUs have. Then waiting must not use up what the awaited rank needs: spinning
  * and yielding are worth as much as a sleep and a wake-up cost, and not much more.
  */
-#include "engine/internal.h"
+#include "engine/waiting.h"
 
 #include "base/ticks.h"
 

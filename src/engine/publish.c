@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "base/ticks.h"
-#include "engine/internal.h"
+#include "engine/waiting.h"
 
 _Atomic uint64_t *tti_sleepers(const struct tti_engine *e, int publisher, int channel)
 {

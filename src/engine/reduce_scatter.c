@@ -4,7 +4,7 @@
  * of every rank's part. Everybody stages all parts but its own, and folds its own from everybody's stage straight into the
  * output. Bytes a rank: 3n - m (m the part, n all parts), the least that copying in allows.
  */
-#include "engine/internal.h"
+#include "engine/moving.h"
 
 static void pack(struct tti_lane *lane, const struct tti_exchange *x, size_t k, unsigned char *span)
 {

@@ -12,7 +12,7 @@
  * Phases: a writer publishes k + 1 when span k is there (the arrival says that span 0 is, see tti_await_span); a reader
  * k + 1 when it has taken span k, but only as often as the writer needs it. All end with TTI_PHASE_FINAL.
  */
-#include "engine/internal.h"
+#include "engine/moving.h"
 
 #define LEAST_PIECE 4096u
 #define GOOD_PIECE  8192u /* more pieces than four had better not be smaller */

@@ -3,7 +3,7 @@
  * scatter: a stream from the root, whose spans hold a piece of everybody's part, rank after rank; each leaf copies its own
  * piece out. Bytes: 2n at the root, 2m at a leaf; one epoch a span.
  */
-#include "engine/internal.h"
+#include "engine/moving.h"
 
 static void pack(struct tti_lane *lane, const struct tti_stream *s, size_t k, unsigned char *span)
 {

@@ -19,7 +19,7 @@
  * largest spans. The last three spans of the call before, all that may be stamped TTI_PHASE_NEXT and not be free yet, are
  * never in the way of that one.
  */
-#include "engine/internal.h"
+#include "engine/protocol.h"
 
 #define FAR_NS     100.0 /* publishing takes longer: the readers have another third-level cache */
 #define HYSTERESIS 1.2

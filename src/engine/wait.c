@@ -23,7 +23,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "engine/internal.h"
+#include "engine/waiting.h"
 
 #ifndef SYS_futex_waitv
 #define SYS_futex_waitv 449

@@ -133,6 +133,7 @@ static size_t boundaries(const struct tti_engine *e, size_t *bytes)
                           (size_t)e->tuning.packets,
                           TTI_INLINE_MOST,
                           (size_t)e->tuning.one_shot,
+                          (size_t)e->tuning.zero_copy,
                           LEAST_PIECE,
                           (size_t)e->tuning.window / (size_t)e->size,
                           slot_bytes(e, e->tuning.window) * (size_t)e->size,

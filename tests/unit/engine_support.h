@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "engine/engine.h"
-#include "engine/internal.h"
+#include "engine/moving.h"
 
 #define RANKS_MAX 8
 #define NONCE     42

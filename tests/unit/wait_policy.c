@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "engine/internal.h"
+#include "engine/moving.h"
 
 #define MOST 64
 

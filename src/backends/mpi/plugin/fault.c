@@ -90,14 +90,18 @@ tutti_status tti_mpi_failure(void *state, tutti_error *error)
     return failed;
 }
 
-/* Makes blocking calls of MPI return, where the library has ULFM. */
+/* Makes blocking calls return, where the library has ULFM. MPICH 4.0 has the function, which ends the process. */
 static void revoke(struct tti_mpi_group *g)
 {
+#if defined(OPEN_MPI)
     int (*revoke_function)(MPI_Comm comm);
     *(void **)&revoke_function = dlsym(RTLD_DEFAULT, "MPIX_Comm_revoke");
     for (int i = 0; revoke_function && g->blocking && i < g->lanes; i++) {
         revoke_function(g->lane[i].comm); /* threads are MULTIPLE here */
     }
+#else
+    (void)g;
+#endif
 }
 
 void tti_mpi_abort(void *state, int32_t lane, const tutti_error *cause)

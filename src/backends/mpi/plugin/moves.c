@@ -271,17 +271,7 @@ static tutti_status all_gather_v(struct tti_mpi_call *c)
             at[r] = sum;
         }
     }
-    const void *from = op->src;
-    if (!far && own_in_place(c)) {
-        from = MPI_IN_PLACE;
-        if (!c->blocking) { /* Open MPI 4.1's non-blocking form sends from the address MPI_IN_PLACE */
-            void *copy = tti_mpi_scratch(c, (size_t)n);
-            if (!copy) {
-                return TUTTI_NO_MEMORY;
-            }
-            from = memcpy(copy, op->src, (size_t)n);
-        }
-    }
+    const void *from = !far && own_in_place(c) ? MPI_IN_PLACE : op->src;
     MPI_Request request = MPI_REQUEST_NULL;
     tti_mpi_enter_call(c);
     const int code = c->blocking

@@ -95,12 +95,12 @@ struct tti_mpi_group {
     int size;
     int lanes;
     int64_t timeout_ms;
-    size_t window;          /* elements of scratch memory for each part; the same on all ranks */
-    bool blocking;          /* calls without a deadline of their own use MPI's blocking functions */
-    MPI_Comm control;       /* messages, and news of failures */
-    _Atomic int32_t failed; /* a status; release by whoever has written the cause */
-    struct tti_mpi_group *next_watched;
-    pthread_mutex_t lock; /* the cause */
+    size_t window;                      /* elements of scratch memory for each part; the same on all ranks */
+    bool blocking;                      /* calls without a deadline of their own use MPI's blocking functions */
+    MPI_Comm control;                   /* messages, and news of failures */
+    _Atomic int32_t failed;             /* a status; release by whoever has written the cause */
+    struct tti_mpi_group *next_watched; /* or buried */
+    pthread_mutex_t lock;               /* the cause */
     tutti_error cause;
     bool told;         /* the others have been sent the news; under the lock */
     MPI_Request *news; /* of what was sent to them */

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The watch over blocking calls, which cannot look at the time themselves. One thread for the process counts the ticks for which
- * a lane has been in the same call; at the group's deadline it says so on stderr, fails the group, and revokes its
- * communicators where the library has ULFM, which makes the call return. It calls nothing else of MPI.
+ * a lane has been in the same call, and says so on stderr each time that the group's deadline has passed again. It does no
+ * more: a rank that gave up while the others did not would leave them in a call that never ends.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <time.h>
 
 #include "backends/mpi/plugin/plugin.h"
-#include "base/error.h"
 
 #define TICK_S 1
 
@@ -18,23 +17,19 @@ static pthread_cond_t opened = PTHREAD_COND_INITIALIZER; /* nobody waits for tim
 static struct tti_mpi_group *groups;                     /* that are watched */
 static bool running;
 
-static void report(struct tti_mpi_group *g, int lane)
+static void report(const struct tti_mpi_group *g, int lane)
 {
-    tutti_error error;
-    tti_error_set(
-        &error, TUTTI_TIMEOUT,
-        "%s: rank %d of %d has been in call %lld of lane %d for %d s; MPI's blocking functions cannot be left "
-        "(mpi.blocking=never can)",
-        tutti_operation_name(atomic_load_explicit(&g->lane[lane].inside, memory_order_relaxed)), g->rank, g->size,
-        (long long)g->lane[lane].seen_call, lane, g->lane[lane].ticks * TICK_S);
-    error.scope = TUTTI_SCOPE_GROUP;
-    fprintf(stderr, "tutti: %s\n", error.message);
-    tti_mpi_abort(g, lane, &error);
+    fprintf(stderr,
+            "tutti: %s: rank %d of %d has been in call %lld of lane %d for %d s; a blocking call of MPI cannot be left "
+            "(mpi.blocking=never: with deadlines, and the names of the ranks that are late)\n",
+            tutti_operation_name(atomic_load_explicit(&g->lane[lane].inside, memory_order_relaxed)), g->rank, g->size,
+            (long long)g->lane[lane].seen_call, lane, g->lane[lane].ticks * TICK_S);
 }
 
 static void look_at(struct tti_mpi_group *g)
 {
-    const int64_t patience = g->timeout_ms < 0 ? TUTTI_TIMEOUT_MS : g->timeout_ms;
+    const int64_t patience_ms = g->timeout_ms < 0 ? TUTTI_TIMEOUT_MS : g->timeout_ms;
+    const int patience = (int)(patience_ms / (1000 * TICK_S)) + 1;
     for (int i = 0; i < g->lanes; i++) {
         struct tti_mpi_lane *lane = &g->lane[i];
         /* relaxed: a guess that is a tick late does no harm */
@@ -42,7 +37,7 @@ static void look_at(struct tti_mpi_group *g)
         const bool same = atomic_load_explicit(&lane->inside, memory_order_relaxed) != 0 && call == lane->seen_call;
         lane->seen_call = call;
         lane->ticks = same ? lane->ticks + 1 : 0;
-        if (same && lane->ticks == (int)(patience / (1000 * TICK_S)) + 1) {
+        if (lane->ticks > 0 && lane->ticks % patience == 0) {
             report(g, i);
         }
     }

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The private state of a rank, its lanes, and access to the segments. */
+#ifndef TTI_ENGINE_LANE_H
+#define TTI_ENGINE_LANE_H
+
+#include <pthread.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "engine/engine.h"
+#include "engine/heap.h"
+#include "kernels/kernels.h"
+#include "tensor/dtype.h"
+
+/* Who still has to read a span of the stage, and how far they must have come before it may be written again. */
+struct tti_stamp {
+    uint64_t end; /* position behind the span */
+    uint64_t call;
+    uint64_t phase; /* of that call, or TTI_PHASE_NEXT */
+    int reader;     /* -1: all peers */
+};
+#define TTI_STAMPS 64u
+
+/* A rank's ring of bytes for what its peers shall read. Positions count bytes from the beginning of time, gaps included:
+ * position modulo ring is the place. */
+struct tti_stage {
+    uint64_t base;   /* of the ring, in the lane's memory */
+    uint64_t ring;   /* its bytes, a power of two */
+    bool committed;  /* may be written */
+    uint64_t head;   /* position of the first span of the next call, before it is made to fit */
+    uint64_t freed;  /* everything before has been read by all */
+    uint64_t first;  /* of the current call: position of span 0 ... */
+    uint64_t stride; /* ... and bytes of each span */
+    uint32_t stamps_first;
+    uint32_t stamps_count;
+    struct tti_stamp stamps[TTI_STAMPS];
+};
+
+/* How a call's data travel. */
+enum tti_class {
+    TTI_CLASS_LINE,    /* in the arrival lines of all ranks                       */
+    TTI_CLASS_PACKETS, /* likewise, or in the packets beside, of those that need it */
+    TTI_CLASS_LARGE    /* through stages, or not at all                           */
+};
+
+/* How a large call ran: what tti_engine_algorithm says of it. */
+enum tti_way {
+    TTI_WAY_UNDECIDED,
+    TTI_WAY_ONE_SHOT,  /* everybody folds everything                         */
+    TTI_WAY_TWO_SHOT,  /* everybody folds a slice and copies the others' out */
+    TTI_WAY_STAGED,    /* through the stages, in one step                    */
+    TTI_WAY_PIPELINED, /* the same or in two shots, in several steps         */
+    TTI_WAY_ZERO_COPY  /* where the tensors lie                              */
+};
+
+struct tti_lane {
+    /* what small calls use comes first */
+    _Alignas(64) struct tti_engine *engine;
+    int index;
+    unsigned char **controls;         /* size entries: each rank's tti_lane_control of this lane */
+    const _Atomic uint64_t *sleepers; /* who sleeps on this rank's words of this lane */
+    uint32_t digest;                  /* rolling, over the descriptors of all calls that have arrived ... */
+    uint32_t digest_before;           /* ... and of those before the last of them */
+    uint32_t alarm_seen;              /* value of the alarm word when it was last looked into */
+    enum tti_class class;             /* of this call */
+    enum tti_way way;                 /* of this call, if it is large */
+    bool exposed;                     /* what others need of this rank's tensors they can reach where it lies */
+    bool named;                       /* some rank has named a tensor that it exposes */
+    bool streams;                     /* the output of this call goes past the caches */
+    bool announces;                   /* this call has to end by announcing TTI_PHASE_FINAL */
+    bool arriving;                    /* only its arrival is wanted now: the first wait returns BUSY */
+    bool arrived;                     /* that has been done: its arrival is there already */
+    int32_t background;  /* of the call for which spin_polls and yield_ns have been set: see tti_wait_begin */
+    unsigned spin_polls; /* how the current call waits */
+    unsigned slow_waits; /* so far: some of them are trials, see wait.c */
+    int64_t yield_ns;
+    uint64_t call;   /* number of the current call, from 1 */
+    uint64_t credit; /* every peer has arrived at this call */
+    uint64_t moved;  /* bytes loaded and stored by copies and folds, so far */
+    uint64_t input;  /* names of the exposed tensors, or with threads their addresses; 0 = private */
+    uint64_t output;
+    unsigned char *unpacked;  /* TTI_INLINE_MOST bytes for each rank; NULL if no call uses packets */
+    void **targets;           /* size entries, for folds with several results */
+    const void **sources;     /* size entries, for folds */
+    double *scales;           /* size entries */
+    uint64_t *starts;         /* size entries: place of each rank's span 0 in this call */
+    unsigned char *populated; /* size entries: which rings are mapped for reading, a bit for each */
+    unsigned char **inputs;   /* size entries: every rank's exposed tensors as this rank sees them, or NULL */
+    unsigned char **outputs;
+    /* the current call */
+    uint64_t awaited_call; /* the arrivals it waits for: usually its own number; an earlier one while it needs credit */
+    const tutti_op *op;
+    tutti_error *error;
+    uint64_t descriptor[2];
+    int64_t started_ns; /* 0 until the first clock read */
+    int64_t deadline_ns;
+    int64_t timeout_ms;
+    /* what only large calls and long waits use */
+    struct tti_stage stage;          /* the ring in use ... */
+    struct tti_stage spare;          /* ... and the other one */
+    uint32_t publications;           /* of large calls */
+    double publish_ticks;            /* what it takes to change a line that another rank has read: a running average */
+    uint8_t halvings[TTI_MAX_RANKS]; /* of spin_polls, for each publisher: 0 = it is worth to spin for it */
+};
+
+struct tti_p2p;
+
+struct tti_engine {
+    int rank;
+    int size;
+    struct tti_layout layout;
+    struct tti_tuning tuning;
+    unsigned char **segments;
+    struct tti_heap *heap; /* NULL: none */
+    unsigned char *bell;
+    int futex_private; /* FUTEX_PRIVATE_FLAG or 0 */
+    bool direct;       /* ranks are threads: every rank can reach every tensor */
+    tti_commit_function commit;
+    tti_populate_function populate;
+    void *commit_user;
+    bool barriers; /* sleepers run barriers on publishers' CPUs: see publish.c */
+    double ticks_per_ns;
+    unsigned spin_polls;       /* polls with a pause before yielding      */
+    unsigned background_polls; /* the same beside the application's threads */
+    int64_t yield_ns;          /* yielding before sleeping                */
+    int64_t sleep_ns;          /* bound of one sleep                      */
+    double ranks_per_cpu;
+    pthread_mutex_t sleep_lock; /* threads that wait for messages share one bit per peer */
+    int message_sleepers;       /* how many do, under the lock */
+    struct tti_lane *lanes;
+    struct tti_p2p *p2p;
+    _Atomic int32_t failed; /* tutti_status; set after `failure` was written, release */
+    pthread_mutex_t failure_lock;
+    tutti_error failure;
+};
+
+static inline struct tti_segment_header *tti_header(const struct tti_engine *e, int rank)
+{
+    return (struct tti_segment_header *)e->segments[rank];
+}
+
+static inline struct tti_fault *tti_fault_of(const struct tti_engine *e, int rank)
+{
+    return (struct tti_fault *)(e->segments[rank] + e->layout.fault);
+}
+
+static inline struct tti_arrival *tti_arrival_of(const struct tti_lane *lane, int rank, uint64_t call)
+{
+    return (struct tti_arrival *)(lane->controls[rank] + (((size_t)call + (size_t)rank) % TTI_RING) * TTI_LINE);
+}
+
+static inline struct tti_progress *tti_progress_of(const struct tti_lane *lane, int rank)
+{
+    unsigned char *page = lane->controls[rank] + offsetof(struct tti_lane_control, progress);
+    return (struct tti_progress *)(page + ((size_t)rank * TTI_LINE) % TTI_PAGE);
+}
+
+static inline _Atomic uint64_t *tti_position_of(const struct tti_lane *lane, int rank)
+{
+    return &tti_progress_of(lane, rank)->position;
+}
+
+static inline enum tti_way tti_way_of_steps(size_t steps)
+{
+    return steps > 1 ? TTI_WAY_PIPELINED : TTI_WAY_STAGED;
+}
+
+static inline uint64_t tti_at(const struct tti_lane *lane, uint64_t phase)
+{
+    return lane->call << TTI_PHASE_BITS | phase;
+}
+
+#endif

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the ranks tell one another in a call: what they called, where their data lie, how far they have come. */
+#ifndef TTI_ENGINE_PROTOCOL_H
+#define TTI_ENGINE_PROTOCOL_H
+
+#include "engine/waiting.h"
+
+/* ---- descriptor.c ----------------------------------------------------------------------------------------------------------- */
+
+void tti_descriptor_make(const tutti_op *op, int size, uint64_t descriptor[2]);
+void tti_descriptor_text(const uint64_t descriptor[2], char *text, size_t capacity);
+tutti_operation tti_descriptor_kind(const uint64_t descriptor[2]);
+bool tti_kind_waits_for_all(tutti_operation kind);
+/* Turns a descriptor into that of a rank that cannot take part in the call: it equals nobody's who can. */
+void tti_descriptor_fail(uint64_t descriptor[2]);
+/* ... of a rank that has cancelled the call. */
+void tti_descriptor_cancel(uint64_t descriptor[2]);
+/* Cancelled or failed: one bit says so. */
+static inline bool tti_descriptor_marked(const uint64_t descriptor[2])
+{
+    return (descriptor[0] & 16) != 0;
+}
+/* Takes the mark of a cancelled call off; true if it was there. */
+bool tti_descriptor_uncancel(uint64_t descriptor[2]);
+/* Turns the descriptor of a rooted call into that of the round before it, see tti_agree. */
+void tti_descriptor_agree(uint64_t descriptor[2]);
+
+/* ---- arrive.c: the arrival ring --------------------------------------------------------------------------------------- */
+
+/* What a call that is not inline tells beside its descriptor: all of it fits the cache line of the sequence. */
+struct tti_attributes {
+    uint32_t mark;  /* tutti_status: this rank cannot take part */
+    uint32_t start; /* place of its first span in its stage, in units of 64 bytes */
+    double scale;
+    uint64_t input; /* of the tensors that it exposes: see direct.c */
+    uint64_t output;
+};
+
+/* Puts the own arrival into the ring, with `bytes` of payload. */
+tutti_status tti_arrive(struct tti_lane *lane, const void *payload, size_t bytes);
+tutti_status tti_arrive_staged(struct tti_lane *lane, uint32_t mark);
+
+/* Whether the current call, or the next one, can put its arrival into the ring without waiting. */
+bool tti_has_credit(struct tti_lane *lane, uint64_t call);
+
+/* Whether the current call will not have to wait for an arrival. */
+bool tti_arrivals_complete(const struct tti_lane *lane, const tutti_op *op);
+
+/* Whether a rank that the current call waits for has left without arriving. */
+bool tti_laggard_left(const struct tti_lane *lane, const tutti_op *op);
+
+/* For rooted calls that may be cancelled: a round in which everybody hears whether somebody does not want to. */
+tutti_status tti_agree(struct tti_lane *lane, const tutti_op *op);
+
+/* Waits for the arrival of one peer / of all, and compares the calls. MISMATCH in tti_await_all leaves the group usable
+ * if every rank's call waits for all. */
+tutti_status tti_await_one(struct tti_lane *lane, int peer);
+tutti_status tti_await_all(struct tti_lane *lane);
+
+/* tti_await_all for the root of a rooted call. When it fails while others may be waiting for this root in the same call
+ * (`others_wait`), the whole group is failed, so that nobody waits for ever. */
+tutti_status tti_await_all_as_root(struct tti_lane *lane, bool others_wait);
+
+/* After await: the peer's attributes (checked; fills lane->starts and lane->scales). */
+tutti_status tti_attributes_one(struct tti_lane *lane, int peer);
+tutti_status tti_attributes_all(struct tti_lane *lane);
+tutti_status tti_attributes_as_root(struct tti_lane *lane, bool others_wait);
+
+/* ---- stage.c: what peers shall read -------------------------------------------------------------------------------------- */
+
+/* Divides the lane's memory into its two rings, once. */
+void tti_stage_prepare(struct tti_lane *lane);
+
+/* Says how large the spans of this call are; before it arrives. Makes the stage usable: on failure the call goes on with
+ * this status as its mark. */
+tutti_status tti_stage_begin(struct tti_lane *lane, size_t stride);
+
+/* Takes the place of a peer's first span from its arrival: lane->starts. */
+void tti_stage_start(struct tti_lane *lane, int peer, uint64_t place);
+
+/* The place of this rank's own first span. */
+static inline uint64_t tti_stage_place(const struct tti_lane *lane)
+{
+    return lane->stage.base + (lane->stage.first & (lane->stage.ring - 1));
+}
+
+/* tti_stage_begin for a rank that only reads. */
+void tti_stage_shape(struct tti_lane *lane, size_t stride);
+
+/* Span number `index` of this call, free for writing. Spans are taken in order. */
+tutti_status tti_stage_acquire(struct tti_lane *lane, size_t index, unsigned char **span);
+
+/* A span of this call that has been acquired. */
+unsigned char *tti_stage_own(const struct tti_lane *lane, size_t index);
+
+/* The span acquired last will have been read by `reader` (-1 = every peer) when its position reaches `phase` of this call,
+ * or TTI_PHASE_NEXT: when it has arrived at the next call. Said again, it replaces what was said before. */
+void tti_stage_stamp(struct tti_lane *lane, uint64_t phase, int reader);
+
+/* The same span of a peer, to read; after tti_attributes. */
+const unsigned char *tti_stage_peer(const struct tti_lane *lane, int peer, size_t index);
+
+/* Waits until the peer has published `phase`: its span `index` is there. Its arrival has said so of span 0, unless it exposes
+ * its tensors: then it did not know yet whether it has to stage at all. */
+tutti_status tti_await_span(struct tti_lane *lane, int peer, size_t index, uint64_t phase);
+
+/* Spans that a call surely can acquire without waiting for others in the same call. */
+size_t tti_stage_room(const struct tti_lane *lane);
+
+/* Tells the others how far this rank has come in the call / waits until peers have come that far. */
+void tti_advance(struct tti_lane *lane, uint64_t phase);
+tutti_status tti_wait_phase(struct tti_lane *lane, int peer, uint64_t phase);
+tutti_status tti_wait_phase_all(struct tti_lane *lane, uint64_t phase);
+
+/* ---- direct.c: the zero-copy class ---------------------------------------------------------------------------------------- */
+
+/* Whether this call may go without staging: a function of call, bytes and group only, so that all ranks decide alike. */
+bool tti_is_direct(const struct tti_lane *lane, const tutti_op *op);
+
+/* Before the arrival: finds out whether what others need of this rank's tensors can be reached (lane->exposed), and how
+ * they are told (lane->input, lane->output). */
+void tti_expose(struct tti_lane *lane, const tutti_op *op);
+
+/* After it: what a peer told (fills lane->inputs and lane->outputs); whether that suffices, from one / from all. */
+tutti_status tti_locate(struct tti_lane *lane, int peer, uint64_t input, uint64_t output);
+bool tti_exposes_all_needed(const struct tti_lane *lane, int rank);
+static inline bool tti_exposes(const struct tti_lane *lane, int rank)
+{
+    return lane->named && tti_exposes_all_needed(lane, rank);
+}
+bool tti_all_expose(const struct tti_lane *lane);
+
+/* When all expose: this rank's share of the work, and the end that all wait for. Not for broadcast, gather and scatter. */
+tutti_status tti_run_direct(struct tti_lane *lane, const tutti_op *op);
+
+/* Copies a part between two joined or compact places, of which others' may be among; NULL parts mean compact. */
+tutti_status tti_pull(struct tti_lane *lane, void *dst, const tutti_parts *dst_parts, int dst_rank, const void *src,
+                      const tutti_parts *src_parts, int src_rank, size_t bytes);
+
+/* ---- intent.c: touching another rank's tensor ------------------------------------------------------------------------------ */
+
+#define TTI_INTENT_BYTES 65536u /* at most so much is touched between tti_intend and tti_intent_done */
+
+/* Around each chunk. Fails if the group has failed. */
+tutti_status tti_intend(struct tti_lane *lane);
+void tti_intent_done(struct tti_lane *lane);
+
+/* Before a call returns an error, after the alarm has been rung: from now on nobody touches this rank's tensors. */
+void tti_await_intents(struct tti_lane *lane);
+
+#endif
