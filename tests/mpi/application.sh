@@ -14,7 +14,8 @@ for flavour in $(flavours); do
         done
     done
 done
-# one program that knows nothing of MPI, under both
+# one program that knows nothing of MPI, under both; it holds the static library, and the plug-ins are not beside it
+export TUTTI_PLUGIN_PATH=$PWD/lib/tutti/plugins
 for flavour in $(flavours); do
     launch "$flavour" 2 tests/mpi/late || fail "late under $flavour"
 done

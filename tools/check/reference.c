@@ -132,12 +132,18 @@ static void add_bounds(struct tti_check_fold *fold, size_t i, double value)
 {
     const long double x = value;
     const long double magnitude = x < 0 ? -x : x;
+    const bool product = fold->op == TUTTI_PRODUCT;
+    const bool finite = magnitude < 1e4900L;
     if (fold->sources == 0) {
-        fold->most[i] = 1;
+        fold->most[i] = product;
         fold->least[i] = 1;
     }
-    fold->most[i] *= magnitude > 1 ? magnitude : 1;
-    fold->least[i] *= magnitude < 1 ? magnitude : 1;
+    if (finite && product) {
+        fold->most[i] *= magnitude > 1 ? magnitude : 1;
+        fold->least[i] *= magnitude < 1 ? magnitude : 1;
+    } else if (finite) {
+        fold->most[i] += magnitude;
+    }
     if (fold->sources == 0) {
         fold->wide[i] = x;
         fold->magnitude[i] = magnitude;
@@ -275,19 +281,18 @@ bool tti_check_fold_close(const struct tti_check_fold *fold, size_t i, uint64_t 
     }
     long double wide = fold->wide[i];
     long double magnitude = fold->magnitude[i];
+    if (fold->op == TUTTI_PRODUCT && wide == wide &&
+        fold->least[i] < (long double)tti_check_format_decode(f, (uint64_t)1 << f->mantissa)) {
+        return true; /* in some order a partial result loses its digits, or is 0 and meets an infinity */
+    }
+    if (wide == wide && 2 * fold->most[i] >= largest) {
+        return true; /* a partial result may overflow in one order and not in another, and then meet an infinity */
+    }
     if (wide != wide || magnitude > 1e4900L) {
         /* a NaN or an infinity went in: the kind of the result does not depend on the order */
         return wide != wide ? got_nan : tti_check_format_is_nan(f, exact) ? got_nan : !got_nan && value == wide;
     }
     const long double n = fold->sources;
-    if (2 * magnitude >= largest) {
-        return true; /* a partial result may overflow in one order and not in another */
-    }
-    if (fold->op == TUTTI_PRODUCT &&
-        (2 * fold->most[i] >= largest ||
-         fold->least[i] < (long double)tti_check_format_decode(f, (uint64_t)1 << f->mantissa))) {
-        return true; /* likewise, or it loses its digits below the smallest normal number */
-    }
     if (fold->op == TUTTI_AVG) {
         wide /= n;
     }

@@ -47,8 +47,8 @@ struct tti_check_fold {
     bool bounded; /* also keep what follows */
     long double wide[TTI_CHECK_BLOCK];
     long double magnitude[TTI_CHECK_BLOCK];
-    long double most[TTI_CHECK_BLOCK];  /* products: no partial one is larger, whatever the order */
-    long double least[TTI_CHECK_BLOCK]; /* ... or smaller */
+    long double most[TTI_CHECK_BLOCK];  /* no partial result of what is finite is larger, whatever the order */
+    long double least[TTI_CHECK_BLOCK]; /* products: ... or smaller */
 };
 
 void tti_check_fold_start(struct tti_check_fold *fold, tutti_dtype dtype, tutti_reduce_op op, size_t count,

@@ -176,16 +176,6 @@ static void look_at_devices(const tutti_open_info *info)
     tti_mpi_life.rocm_aware = ask && library_says(SUPPORT_HIP);
 }
 
-/* Open MPI 4 says that it takes calls from several threads, but lanes and messages side by side have been seen to stall in it. */
-static bool threads_are_fragile(void)
-{
-#if defined(OMPI_MAJOR_VERSION)
-    return OMPI_MAJOR_VERSION < 5;
-#else
-    return false;
-#endif
-}
-
 static tutti_status start(const tutti_open_info *info, tutti_error *error)
 {
     int initialized = 0;
@@ -211,7 +201,7 @@ static tutti_status start(const tutti_open_info *info, tutti_error *error)
     } else if ((code = MPI_Query_thread(&tti_mpi_life.level)) != MPI_SUCCESS) {
         return tti_mpi_error(error, code, "MPI_Query_thread");
     }
-    tti_mpi_life.locked = tti_mpi_life.level < MPI_THREAD_MULTIPLE || threads_are_fragile();
+    tti_mpi_life.locked = tti_mpi_life.level < MPI_THREAD_MULTIPLE;
     tti_mpi_life.cpus = sysconf(_SC_NPROCESSORS_ONLN); /* not those of a mask: ranks are often bound to one each */
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &tag, &found);
     tti_mpi_life.tag_most = found && tag ? *tag : 32767;

@@ -77,6 +77,7 @@ struct tti_mpi_messages {
     int64_t sequence;
     int32_t next_tag;
     _Atomic uint32_t changes; /* grows when something has ended, or somebody is to look again */
+    uint32_t changes_seen;    /* by the worker, which alone attends to no batch: those before it looked at its works */
 };
 
 void tti_mpi_messages_init(struct tti_mpi_messages *m);

@@ -245,8 +245,6 @@ void tti_mpi_attend_p2p(void *state, void *batch, int64_t until_ns)
 {
     struct tti_mpi_group *g = state;
     struct tti_mpi_messages *m = &g->messages;
-    /* acquire: pairs with the release of whoever ends a message, or wakes */
-    const uint32_t changes = atomic_load_explicit(&m->changes, memory_order_acquire);
     struct tti_mpi_vigil v;
     tutti_error unused;
     tti_mpi_vigil(&v, g, 0, -1, batch == NULL);
@@ -258,7 +256,11 @@ void tti_mpi_attend_p2p(void *state, void *batch, int64_t until_ns)
             pthread_mutex_lock(&m->lock);
             move(g, NULL);
             pthread_mutex_unlock(&m->lock);
-            changed = atomic_load_explicit(&m->changes, memory_order_acquire) != changes;
+            /* acquire: pairs with the release of whoever ends a message, or wakes. What has changed since this returned the
+             * last time may have done so after the worker looked at it. */
+            const uint32_t changes = atomic_load_explicit(&m->changes, memory_order_acquire);
+            changed = changes != m->changes_seen;
+            m->changes_seen = changes;
         }
         if (changed || (until_ns != TTI_NEVER && tti_now_ns() >= until_ns) || tti_mpi_pause(&v, &unused) != TUTTI_OK) {
             return;
