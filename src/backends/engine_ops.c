@@ -115,7 +115,9 @@ void tti_ops_wishes(tti_setting_function setting, const void *settings, struct t
                                          .packets = number(setting, settings, "engine.packets"),
                                          .one_shot = number(setting, settings, "engine.one_shot"),
                                          .stream = number(setting, settings, "engine.stream_bytes"),
-                                         .zero_copy = number(setting, settings, "engine.zero_copy_bytes")};
+                                         .zero_copy = number(setting, settings, "engine.zero_copy_bytes"),
+                                         .single_copy = number(setting, settings, "engine.single_copy_bytes"),
+                                         .no_single_copy = number(setting, settings, "engine.single_copy") != 1};
 }
 
 static void add_mask_of(pid_t process, cpu_set_t *all)

@@ -49,6 +49,15 @@ static const tutti_config_key_info table[TTI_SETTINGS] = {
     [TTI_SET_ENGINE_PACKETS] = {0, TUTTI_CONFIG_BYTES, "engine.packets", "TUTTI_ENGINE_PACKETS", "auto", "auto",
                                 "up to so many bytes travel with the announcement of a call; auto = by this machine", 0,
                                 1892},
+    [TTI_SET_ENGINE_SINGLE_COPY] = {0, TUTTI_CONFIG_BOOL, "engine.single_copy", "TUTTI_ENGINE_SINGLE_COPY", "1", "",
+                                    "let the kernel copy private tensors from process to process (process_vm_readv), "
+                                    "where that is allowed and faster",
+                                    0, 1},
+    [TTI_SET_ENGINE_SINGLE_COPY_BYTES] = {0, TUTTI_CONFIG_BYTES, "engine.single_copy_bytes",
+                                          "TUTTI_ENGINE_SINGLE_COPY_BYTES", "auto", "auto",
+                                          "... from so many bytes on, wherever the ranks are; auto = all_to_all from "
+                                          "8M on, if they are far from one another",
+                                          0, 64 * KIB *KIB},
     [TTI_SET_ENGINE_SPIN_US] = {0, TUTTI_CONFIG_INT, "engine.spin_us", "TUTTI_ENGINE_SPIN_US", "-1", "",
                                 "microseconds of spinning before a waiting rank yields; -1 = by ranks per CPU", -1,
                                 1000000},
@@ -92,17 +101,18 @@ static const tutti_config_key_info table[TTI_SETTINGS] = {
     [TTI_SET_MPI_CHUNK] = {0, TUTTI_CONFIG_BYTES, "mpi.chunk", "TUTTI_MPI_CHUNK", "1048576", "",
                            "bytes of scratch memory through which what MPI cannot take as it is passes", 4 * KIB,
                            1024 * KIB *KIB},
-    [TTI_SET_MPI_CUDA_AWARE] = {0, TUTTI_CONFIG_CHOICE, "mpi.cuda_aware", "TUTTI_MPI_CUDA_AWARE", "auto",
-                                "auto|yes|no", "whether MPI takes device memory; auto = the library is asked", 0, 0},
+    [TTI_SET_MPI_CUDA_AWARE] = {0, TUTTI_CONFIG_CHOICE, "mpi.cuda_aware", "TUTTI_MPI_CUDA_AWARE", "auto", "auto|yes|no",
+                                "whether MPI takes device memory; auto = the library is asked", 0, 0},
     [TTI_SET_MPI_ENV] = {0, TUTTI_CONFIG_STRING, "mpi.env", "TUTTI_MPI_ENV", "", "",
                          "variables to set before MPI starts: NAME=VALUE;NAME=VALUE. As a setting, mpi.env.NAME=VALUE "
                          "adds one",
                          0, 0},
-    [TTI_SET_MPI_THREAD_LEVEL] = {0, TUTTI_CONFIG_CHOICE, "mpi.thread_level", "TUTTI_MPI_THREAD_LEVEL", "multiple",
-                                  "single|funneled|serialized|multiple",
-                                  "what MPI is asked for when Tutti starts it; below multiple its calls are made one at "
-                                  "a time",
-                                  0, 0},
+    [TTI_SET_MPI_THREAD_LEVEL] =
+        {0, TUTTI_CONFIG_CHOICE, "mpi.thread_level", "TUTTI_MPI_THREAD_LEVEL", "multiple",
+         "single|funneled|serialized|multiple",
+         "what MPI is asked for when Tutti starts it; below multiple its calls are made one at "
+         "a time",
+         0, 0},
 };
 
 tutti_status tutti_config_key(size_t index, tutti_config_key_info *info)

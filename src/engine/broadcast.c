@@ -18,7 +18,7 @@ static void take(struct tti_lane *lane, const struct tti_stream *s, size_t k, in
 
 static tutti_status pull(struct tti_lane *lane, const struct tti_stream *s, int peer)
 {
-    return tti_pull(lane, s->op->dst, NULL, 0, lane->outputs[peer], NULL, 0, s->bytes);
+    return tti_pull(lane, peer, s->op->dst, NULL, 0, lane->outputs[peer], NULL, 0, s->bytes);
 }
 
 tutti_status tti_run_broadcast(struct tti_lane *lane, const tutti_op *op)

@@ -20,7 +20,8 @@ bool tti_is_direct(const struct tti_lane *lane, const tutti_op *op)
 {
     const struct tti_engine *e = lane->engine;
     const bool variable = op->kind == TUTTI_OP_ALL_TO_ALL && op->send_parts.counts;
-    if (variable || (!e->direct && !e->heap) || lane->class != TTI_CLASS_LARGE) {
+    if (variable || (!e->direct && !e->heap && e->tuning.single_copy >= TTI_STREAM_NEVER) ||
+        lane->class != TTI_CLASS_LARGE) {
         return false; /* with different lengths no rank knows where the others' parts of an all_to_all lie */
     }
     return tti_call_bytes(lane, op) >= e->tuning.zero_copy; /* below, staging is faster: it takes one epoch */
@@ -80,6 +81,11 @@ void tti_expose(struct tti_lane *lane, const tutti_op *op)
     lane->exposed = (input != 0 || !shows_input(op, e->rank)) && (output != 0 || !shows_output(op, e->rank));
     lane->input = lane->exposed ? input : 0;
     lane->output = lane->exposed ? output : 0;
+    if (!lane->exposed && tti_remote_wanted(lane, op)) {
+        lane->input = shows_input(op, e->rank) ? TTI_REMOTE | (uintptr_t)op->src : 0;
+        lane->output = shows_output(op, e->rank) ? TTI_REMOTE | (uintptr_t)op->dst : 0;
+        lane->exposed = true;
+    }
 }
 
 /* Where this rank sees a peer's tensor; NULL = it is private. A name that means nothing here is not to be trusted. */
@@ -88,6 +94,11 @@ static tutti_status locate(struct tti_lane *lane, int peer, uint64_t name, size_
     struct tti_engine *e = lane->engine;
     if (e->direct) { /* threads of this process: as trustworthy as this rank itself */
         *address = (unsigned char *)(uintptr_t)name;
+        return TUTTI_OK;
+    }
+    if ((name & TTI_REMOTE) != 0 && tti_remote_allowed(lane)) {
+        *address = (unsigned char *)(uintptr_t)(name & ~TTI_REMOTE);
+        lane->remote[peer] = peer != e->rank; /* only the kernel follows it */
         return TUTTI_OK;
     }
     *address = name != 0 ? tti_heap_address(e->heap, peer, name, bytes) : NULL;
@@ -106,6 +117,7 @@ tutti_status tti_locate(struct tti_lane *lane, int peer, uint64_t input, uint64_
     const tutti_op *op = lane->op;
     lane->inputs[peer] = NULL;
     lane->outputs[peer] = NULL;
+    lane->remote[peer] = false;
     lane->named = lane->named || (input | output) != 0;
     tutti_status status = TUTTI_OK;
     if ((input | output) != 0 && tti_is_direct(lane, op)) {
@@ -204,23 +216,29 @@ static tutti_status reduce_part(struct tti_lane *lane, const tutti_op *op)
     return TUTTI_OK;
 }
 
-tutti_status tti_pull(struct tti_lane *lane, void *dst, const tutti_parts *dst_parts, int dst_rank, const void *src,
-                      const tutti_parts *src_parts, int src_rank, size_t bytes)
+tutti_status tti_pull(struct tti_lane *lane, int peer, void *dst, const tutti_parts *dst_parts, int dst_rank,
+                      const void *src, const tutti_parts *src_parts, int src_rank, size_t bytes)
 {
+    const size_t most = lane->remote[peer] ? TTI_REMOTE_PIECE : TTI_INTENT_BYTES;
     for (size_t from = 0, n; from < bytes; from += n) {
         tutti_status status = tti_intend(lane);
         if (status != TUTTI_OK) {
             return status;
         }
-        n = tti_cut(bytes - from, TTI_INTENT_BYTES, 0);
+        n = tti_cut(bytes - from, most, 0);
         const unsigned char *in =
             src_parts ? tti_part_piece(src, src_parts, src_rank, from, &n) : (const unsigned char *)src + from;
-        if (dst_parts) {
+        if (lane->remote[peer]) {
+            status = tti_remote_read(lane, peer, dst, dst_parts, dst_rank, from, in, n);
+        } else if (dst_parts) {
             tti_part_write(lane, dst, dst_parts, dst_rank, from, in, n);
         } else {
             tti_move_out(lane, (unsigned char *)dst + from, in, n);
         }
         tti_intent_done(lane);
+        if (status != TUTTI_OK) {
+            return status;
+        }
     }
     return TUTTI_OK;
 }
@@ -242,7 +260,7 @@ static tutti_status share(struct tti_lane *lane, const tutti_op *op)
     for (int i = 0; i < e->size && status == TUTTI_OK; i++) {
         int peer = (e->rank + i) % e->size;
         const tutti_parts *from = op->kind == TUTTI_OP_ALL_TO_ALL ? &op->send_parts : NULL;
-        status = tti_pull(lane, op->dst, &op->recv_parts, peer, lane->inputs[peer], from, e->rank,
+        status = tti_pull(lane, peer, op->dst, &op->recv_parts, peer, lane->inputs[peer], from, e->rank,
                           tti_part_bytes(&op->recv_parts, peer));
     }
     return status;

@@ -31,6 +31,7 @@ void tti_engine_segment_init(unsigned char *segment, const struct tti_layout *la
     h->cpu_limit = granted.thousandths;
     h->cpu_group = granted.group;
     h->barriers = tti_barrier_register();
+    tti_remote_offer(h);
     tti_cpu_mask(h->cpus);
 }
 
@@ -73,9 +74,11 @@ static tutti_status lanes_create(struct tti_engine *e, tutti_error *error)
         lane->populated = calloc((size_t)e->size, sizeof(*lane->populated));
         lane->inputs = calloc((size_t)e->size, sizeof(*lane->inputs));
         lane->outputs = calloc((size_t)e->size, sizeof(*lane->outputs));
+        lane->remote = calloc((size_t)e->size, sizeof(*lane->remote));
         lane->unpacked = e->tuning.packets > TTI_PAYLOAD ? calloc((size_t)e->size, TTI_INLINE_MOST) : NULL;
         if ((!lane->unpacked && e->tuning.packets > TTI_PAYLOAD) || !lane->controls || !lane->targets ||
-            !lane->sources || !lane->scales || !lane->starts || !lane->populated || !lane->inputs || !lane->outputs) {
+            !lane->sources || !lane->scales || !lane->starts || !lane->populated || !lane->inputs || !lane->outputs ||
+            !lane->remote) {
             return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for the lanes of a group of %d ranks", e->size);
         }
     }
@@ -106,6 +109,7 @@ static void engine_free(struct tti_engine *e)
         free(e->lanes[i].populated);
         free(e->lanes[i].inputs);
         free(e->lanes[i].outputs);
+        free(e->lanes[i].remote);
         free(e->lanes[i].unpacked);
     }
     free(e->lanes);
@@ -148,6 +152,7 @@ tutti_status tti_engine_create(const struct tti_engine_options *options, struct 
         return status;
     }
     tti_barrier_find(e);
+    tti_remote_find(e);
     tti_wait_policy(e, options->spin_ns, options->yield_ns);
     *engine = e;
     return TUTTI_OK;

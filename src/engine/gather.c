@@ -18,7 +18,7 @@ static void take(struct tti_lane *lane, const struct tti_stream *s, size_t k, in
 
 static tutti_status pull(struct tti_lane *lane, const struct tti_stream *s, int peer)
 {
-    return tti_pull(lane, s->op->dst, &s->op->recv_parts, peer, lane->inputs[peer], NULL, 0, s->bytes);
+    return tti_pull(lane, peer, s->op->dst, &s->op->recv_parts, peer, lane->inputs[peer], NULL, 0, s->bytes);
 }
 
 static tutti_status staged(struct tti_lane *lane, const tutti_op *op, size_t bytes)

@@ -88,6 +88,7 @@ struct tti_lane {
     unsigned char *populated; /* size entries: which rings are mapped for reading, a bit for each */
     unsigned char **inputs;   /* size entries: every rank's exposed tensors as this rank sees them, or NULL */
     unsigned char **outputs;
+    bool *remote; /* size entries: those addresses are of the rank's process, not of this one: see remote.c */
     /* the current call */
     uint64_t awaited_call; /* the arrivals it waits for: usually its own number; an earlier one while it needs credit */
     const tutti_op *op;
@@ -116,6 +117,7 @@ struct tti_engine {
     unsigned char *bell;
     int futex_private; /* FUTEX_PRIVATE_FLAG or 0 */
     bool direct;       /* ranks are threads: every rank can reach every tensor */
+    uint32_t remote;   /* TTI_READS_*: whether all can read all others\' private memory */
     tti_commit_function commit;
     tti_populate_function populate;
     void *commit_user;

@@ -34,7 +34,7 @@
 #define TTI_SLOT_BODY    224u
 #define TTI_OFFERS       8u          /* open ones from one rank to another: see p2p_reach.c */
 #define TTI_LAYOUT_MAGIC 0x69747475u /* "utti" */
-#define TTI_LAYOUT_ABI   4u
+#define TTI_LAYOUT_ABI   5u
 #define TTI_STAGE_SPANS  5u /* a stage holds at least so many of the largest spans that a call takes: see stage.c */
 
 /* One call of one rank. `sequence` is stored last and says that the rest is there. */
@@ -103,8 +103,12 @@ struct tti_segment_header {
     uint32_t barriers;            /* the owner can take part in barriers on all CPUs: see publish.c */
     uint64_t cpu_group;           /* who shares that */
     uint64_t cpus[TTI_CPU_WORDS]; /* the owner's affinity mask */
+    uint64_t mark;                /* a word of the owner's process, and its address there: see remote.c */
+    uint64_t mark_at;
+    _Atomic uint32_t reads; /* TTI_READS_*: whether the owner can read all others' memory */
     _Atomic uint32_t left;
 };
+enum { TTI_READS_UNKNOWN = 0, TTI_READS_ALL = 1, TTI_READS_NOT = 2 };
 static_assert(sizeof(struct tti_segment_header) <= TTI_PAGE, "the header fits its page");
 
 /* What the owner tells one peer about messages, beside the records themselves. It changes seldom. */

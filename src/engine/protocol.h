@@ -133,9 +133,24 @@ bool tti_all_expose(const struct tti_lane *lane);
 /* When all expose: this rank's share of the work, and the end that all wait for. Not for broadcast, gather and scatter. */
 tutti_status tti_run_direct(struct tti_lane *lane, const tutti_op *op);
 
-/* Copies a part between two joined or compact places, of which others' may be among; NULL parts mean compact. */
-tutti_status tti_pull(struct tti_lane *lane, void *dst, const tutti_parts *dst_parts, int dst_rank, const void *src,
-                      const tutti_parts *src_parts, int src_rank, size_t bytes);
+/* Copies a part of a peer's tensor to a joined or compact place of this rank; NULL parts mean compact. */
+tutti_status tti_pull(struct tti_lane *lane, int peer, void *dst, const tutti_parts *dst_parts, int dst_rank,
+                      const void *src, const tutti_parts *src_parts, int src_rank, size_t bytes);
+
+/* ---- remote.c: private memory of other processes ----------------------------------------------------------------------------- */
+
+#define TTI_REMOTE       (UINT64_C(1) << 63) /* marks the name of a tensor as an address in its owner's process */
+#define TTI_REMOTE_PIECE ((size_t)1 << 20)
+
+/* What others need to find out whether they can read this process / whether this rank can read all others, for them to see. */
+void tti_remote_offer(struct tti_segment_header *header);
+void tti_remote_find(struct tti_engine *e);
+/* Whether this rank wants its private tensors to be read like that / whether a peer may want it. */
+bool tti_remote_wanted(struct tti_lane *lane, const tutti_op *op);
+bool tti_remote_allowed(const struct tti_lane *lane);
+/* Reads n bytes at src in the peer's process, into the bytes from `from` on of a part, or of dst if parts is NULL. */
+tutti_status tti_remote_read(struct tti_lane *lane, int peer, void *dst, const tutti_parts *parts, int rank,
+                             size_t from, const unsigned char *src, size_t n);
 
 /* ---- intent.c: touching another rank's tensor ------------------------------------------------------------------------------ */
 

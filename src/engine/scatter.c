@@ -25,7 +25,7 @@ static void take(struct tti_lane *lane, const struct tti_stream *s, size_t k, in
 static tutti_status pull(struct tti_lane *lane, const struct tti_stream *s, int peer)
 {
     const unsigned char *part = lane->inputs[peer] + (size_t)lane->engine->rank * s->bytes;
-    return tti_pull(lane, s->op->dst, NULL, 0, part, NULL, 0, s->bytes);
+    return tti_pull(lane, peer, s->op->dst, NULL, 0, part, NULL, 0, s->bytes);
 }
 
 static tutti_status staged(struct tti_lane *lane, const tutti_op *op, size_t bytes)

@@ -51,8 +51,9 @@
 
 #define KIB UINT64_C(1024)
 
-#define WINDOWS    8   /* of a stage: see TTI_STAGE_SPANS */
-#define LEAST_SLOT 128 /* scatter and all_to_all give each rank a slot of a window */
+#define SINGLE_COPY (8192 * KIB) /* measured: docs/decisions/0023 */
+#define WINDOWS     8            /* of a stage: see TTI_STAGE_SPANS */
+#define LEAST_SLOT  128          /* scatter and all_to_all give each rank a slot of a window */
 
 #define STEP          250.0 /* ns */
 #define SPIN          500.0 /* ns: what a rank that shares its CPU spins before it yields (wait.c) */
@@ -237,6 +238,9 @@ void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const
                                   .stream_direct = wish_or(wishes->stream, stream_direct_for(size, cpus, &p)),
                                   .stream = wish_or(wishes->stream, TTI_STREAM_NEVER),
                                   .zero_copy = wish_or(wishes->zero_copy, over_states(size, cpus, &p, zero_copy_for)),
+                                  .single_copy = wishes->no_single_copy ? TTI_STREAM_NEVER
+                                                                        : wish_or(wishes->single_copy, SINGLE_COPY),
+                                  .single_copy_near = wishes->single_copy >= 0,
                                   .yield_ns = (uint64_t)p.yield_ns,
                                   .switch_ns = (uint64_t)p.switch_ns,
                                   .wake_ns = (uint64_t)p.wake_ns};

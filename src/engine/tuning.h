@@ -3,17 +3,20 @@
 #ifndef TTI_ENGINE_TUNING_H
 #define TTI_ENGINE_TUNING_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "engine/profile.h"
 
 struct tti_tuning {
-    uint64_t stage;     /* bytes of a lane's stage                                                    */
-    uint64_t far;       /* and of its second ring, for readers far away; 0 = none                     */
-    uint64_t window;    /* of a call's data, at most so many are staged in one step; a stage holds 8   */
-    uint64_t packets;   /* up to so many bytes travel with the arrival; 0 = what fits its line         */
-    uint64_t one_shot;  /* all_reduce: up to so many bytes everybody folds everything                  */
-    uint64_t zero_copy; /* from so many bytes on tensors in the heap are not staged                    */
+    uint64_t stage;            /* bytes of a lane's stage                                                    */
+    uint64_t far;              /* and of its second ring, for readers far away; 0 = none                     */
+    uint64_t window;           /* of a call's data, at most so many are staged in one step; a stage holds 8   */
+    uint64_t packets;          /* up to so many bytes travel with the arrival; 0 = what fits its line         */
+    uint64_t one_shot;         /* all_reduce: up to so many bytes everybody folds everything                  */
+    uint64_t zero_copy;        /* from so many bytes on tensors in the heap are not staged                    */
+    uint64_t single_copy;      /* and private ones are read by the kernel, if the ranks are far from one another ... */
+    uint64_t single_copy_near; /* ... or, if this is not 0, always                                      */
     /* outputs go past the caches if those of all ranks are at least so many bytes: */
     uint64_t stream_direct; /* copied from tensor to tensor                                            */
     uint64_t stream;        /* folded, or taken out of a stage                                         */
@@ -24,7 +27,7 @@ struct tti_tuning {
 
 #define TTI_STREAM_NEVER (UINT64_C(1) << 62)
 
-/* What a user wants; 0 = no wish, except packets, one_shot, stream and zero_copy: -1. */
+/* What a user wants; 0 = no wish, except packets, one_shot, stream, zero_copy and single_copy: -1. */
 struct tti_tuning_wishes {
     int64_t stage;
     int64_t window;
@@ -32,6 +35,8 @@ struct tti_tuning_wishes {
     int64_t one_shot;
     int64_t stream;
     int64_t zero_copy;
+    int64_t single_copy;
+    bool no_single_copy;
 };
 
 /* The numbers for a group of `size` ranks that run on `cpus` CPUs of the profile's machine. */

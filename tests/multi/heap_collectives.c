@@ -6,6 +6,7 @@
  * large call and uses its memory again at once: nobody writes there any more.
  */
 #include <time.h>
+#include <unistd.h>
 
 #include "collective_reference.h"
 #include "heap_support.h"
@@ -210,6 +211,33 @@ static void from_the_first_byte(void)
     EXPECT_OK(tutti_group_destroy(g, &err));
 }
 
+/* Private tensors are read by the kernel, wherever it may. */
+static void read_by_the_kernel(void)
+{
+    static const size_t sizes[] = {120, 5000, 70001, (size_t)5 << 18};
+    static const char *const settings[] = {"engine.single_copy_bytes=0", "engine.zero_copy_bytes=0", "engine.packets=0",
+                                           NULL};
+    tutti_group *g = NULL;
+    struct memory m;
+    EXPECT_OK(tutti_init(TUTTI_CONFIG(.timeout_ms = 60000, .backend = "shm", .settings = settings), &g, &err));
+    if (!g) {
+        return;
+    }
+    memory_open(g, &m);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        all_patterns(g, &m, sizes[i], (int)i * 1000 + 5, false);
+    }
+    memory_close(g, &m);
+    char block[4096] = {0};
+    const int64_t bytes = sizeof(block);
+    DLTensor t = tutti_tensor_1d(block, &bytes, TUTTI_I8);
+    EXPECT_OK(tutti_broadcast(g, &t, 0, NULL));
+    const char *way = tutti_group_algorithm(g, 0);
+    const bool always_allowed = geteuid() == 0;
+    EXPECT(way && (strcmp(way, "zero_copy") == 0 || (!always_allowed && strcmp(way, "staged") == 0)));
+    EXPECT_OK(tutti_group_destroy(g, &err));
+}
+
 /* A mark on each page: writing them is quick, so a rank that is in the middle of a chunk has not ended it by then. */
 static void mark(unsigned char *block, size_t bytes)
 {
@@ -300,6 +328,7 @@ int main(void)
     if (failures == 0) {
         world_and_sub_groups(world, 5);
         from_the_first_byte();
+        read_by_the_kernel();
         for (int i = 0; i < 8; i++) {
             one_gives_up(world, i % 2, i / 2 % 4 == 3 ? TUTTI_OP_REDUCE : TUTTI_OP_ALL_REDUCE);
         }
