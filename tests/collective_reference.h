@@ -288,7 +288,7 @@ static inline void reference_begin(const struct reference_call *c, int rank, uns
         *(t->out_bytes > t->in_bytes ? &t->in : &t->out) += at * element;
     }
     reference_fill(c, rank, t->in);
-    t->expected = malloc(t->out_bytes + 1);
+    t->expected = calloc(1, t->out_bytes + 1);
     if (!t->expected) {
         abort();
     }
@@ -299,8 +299,9 @@ static inline void reference_begin(const struct reference_call *c, int rank, uns
 static inline int reference_end(const struct reference_call *c, int rank, struct reference_tensors *t,
                                 tutti_status status, const tutti_error *error)
 {
+    const size_t written = t->out ? t->out_bytes : 0;
     size_t wrong = 0;
-    for (; status == TUTTI_OK && wrong < t->out_bytes && t->out[wrong] == t->expected[wrong]; wrong++) {
+    for (; status == TUTTI_OK && wrong < written && t->out[wrong] == t->expected[wrong]; wrong++) {
     }
     bool touched = false;
     for (int i = 0; i < 2 && t->blocks[i]; i++) {

@@ -24,7 +24,6 @@ const char *tti_mpi_supports(void *state, const tutti_op *op)
     case TUTTI_OP_SCATTER:
     case TUTTI_OP_ALL_TO_ALL:
     case TUTTI_OP_BARRIER:
-        return "native";
     case TUTTI_OP_SEND:
     case TUTTI_OP_RECV:
         return "native";

@@ -94,9 +94,10 @@ static tutti_status make_communicators(const tutti_open_info *info, MPI_Comm bas
 {
     MPI_Group everybody;
     MPI_Group members;
-    int *ranks = calloc((size_t)g->size, sizeof(*ranks));
+    const uint32_t size = (uint32_t)g->size; /* so that the compiler need not fear a negative one */
+    int *ranks = calloc(size, sizeof(*ranks));
     if (!ranks) {
-        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group of %d ranks", g->size);
+        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group of %u ranks", size);
     }
     for (int r = 0; r < g->size; r++) {
         ranks[r] = all[r].base_rank;
