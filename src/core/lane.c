@@ -91,9 +91,7 @@ static void leave_slow(struct tti_lane_queue *q, bool on_worker)
 
 static void leave(struct tti_lane_queue *q, bool on_worker)
 {
-    uintptr_t busy = BUSY;
-    /* release: pairs with the acquire of whoever takes the idle lane */
-    if (!atomic_compare_exchange_strong_explicit(&q->state, &busy, 0, memory_order_release, memory_order_relaxed)) {
+    if (!tti_lane_try_leave(q)) {
         leave_slow(q, on_worker);
     }
 }

@@ -69,13 +69,18 @@ static inline bool tti_lane_try_enter(struct tti_lane_queue *q)
                             1);
 }
 
-static inline void tti_lane_leave(struct tti_lane_queue *q)
+/* False: somebody waits for it. */
+static inline bool tti_lane_try_leave(struct tti_lane_queue *q)
 {
     uintptr_t busy = TTI_LANE_BUSY;
     /* release: pairs with the acquire of whoever takes the idle lane */
-    if (__builtin_expect(
-            !atomic_compare_exchange_strong_explicit(&q->state, &busy, 0, memory_order_release, memory_order_relaxed),
-            0)) {
+    return __builtin_expect(
+        atomic_compare_exchange_strong_explicit(&q->state, &busy, 0, memory_order_release, memory_order_relaxed), 1);
+}
+
+static inline void tti_lane_leave(struct tti_lane_queue *q)
+{
+    if (!tti_lane_try_leave(q)) {
         tti_lane_leave_waited(q);
     }
 }
