@@ -7,7 +7,7 @@
  */
 #include <stdio.h>
 
-#include "engine/protocol.h"
+#include "engine/descriptor.h"
 
 #define MASK48 ((UINT64_C(1) << 48) - 1)
 

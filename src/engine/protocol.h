@@ -3,27 +3,8 @@
 #ifndef TTI_ENGINE_PROTOCOL_H
 #define TTI_ENGINE_PROTOCOL_H
 
+#include "engine/descriptor.h"
 #include "engine/waiting.h"
-
-/* ---- descriptor.c ----------------------------------------------------------------------------------------------------------- */
-
-void tti_descriptor_make(const tutti_op *op, int size, uint64_t descriptor[2]);
-void tti_descriptor_text(const uint64_t descriptor[2], char *text, size_t capacity);
-tutti_operation tti_descriptor_kind(const uint64_t descriptor[2]);
-bool tti_kind_waits_for_all(tutti_operation kind);
-/* Turns a descriptor into that of a rank that cannot take part in the call: it equals nobody's who can. */
-void tti_descriptor_fail(uint64_t descriptor[2]);
-/* ... of a rank that has cancelled the call. */
-void tti_descriptor_cancel(uint64_t descriptor[2]);
-/* Cancelled or failed: one bit says so. */
-static inline bool tti_descriptor_marked(const uint64_t descriptor[2])
-{
-    return (descriptor[0] & 16) != 0;
-}
-/* Takes the mark of a cancelled call off; true if it was there. */
-bool tti_descriptor_uncancel(uint64_t descriptor[2]);
-/* Turns the descriptor of a rooted call into that of the round before it, see tti_agree. */
-void tti_descriptor_agree(uint64_t descriptor[2]);
 
 /* ---- arrive.c: the arrival ring --------------------------------------------------------------------------------------- */
 
@@ -137,7 +118,7 @@ tutti_status tti_run_direct(struct tti_lane *lane, const tutti_op *op);
 tutti_status tti_pull(struct tti_lane *lane, int peer, void *dst, const tutti_parts *dst_parts, int dst_rank,
                       const void *src, const tutti_parts *src_parts, int src_rank, size_t bytes);
 
-/* ---- remote.c: private memory of other processes ----------------------------------------------------------------------------- */
+/* ---- single_copy.c: private memory of other processes ----------------------------------------------------------------------------- */
 
 #define TTI_REMOTE       (UINT64_C(1) << 63) /* marks the name of a tensor as an address in its owner's process */
 #define TTI_REMOTE_PIECE ((size_t)1 << 20)

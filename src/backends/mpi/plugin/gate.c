@@ -12,7 +12,7 @@
 
 #include "backends/mpi/plugin/plugin.h"
 #include "base/error.h"
-#include "engine/protocol.h"
+#include "engine/descriptor.h"
 
 static size_t bytes_for(const tutti_parts *parts, int rank)
 {

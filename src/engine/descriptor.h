@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a rank has called, in 16 bytes that ranks compare: of the operation and the group's size only. */
+#ifndef TTI_ENGINE_DESCRIPTOR_H
+#define TTI_ENGINE_DESCRIPTOR_H
+
+#include <stdbool.h>
+#include <tutti/backend.h>
+
+void tti_descriptor_make(const tutti_op *op, int size, uint64_t descriptor[2]);
+void tti_descriptor_text(const uint64_t descriptor[2], char *text, size_t capacity);
+tutti_operation tti_descriptor_kind(const uint64_t descriptor[2]);
+bool tti_kind_waits_for_all(tutti_operation kind);
+/* Turns a descriptor into that of a rank that cannot take part in the call: it equals nobody's who can. */
+void tti_descriptor_fail(uint64_t descriptor[2]);
+/* ... of a rank that has cancelled the call. */
+void tti_descriptor_cancel(uint64_t descriptor[2]);
+/* Cancelled or failed: one bit says so. */
+static inline bool tti_descriptor_marked(const uint64_t descriptor[2])
+{
+    return (descriptor[0] & 16) != 0;
+}
+/* Takes the mark of a cancelled call off; true if it was there. */
+bool tti_descriptor_uncancel(uint64_t descriptor[2]);
+/* Turns the descriptor of a rooted call into that of the round before it, see tti_agree. */
+void tti_descriptor_agree(uint64_t descriptor[2]);
+
+#endif
