@@ -192,22 +192,29 @@ static void world_and_sub_groups(tutti_group *world, size_t sizes_used)
     memory_close(world, &m);
 }
 
+/* All patterns in a group of its own, with these settings. */
+static tutti_group *with_settings(const char *const *settings, const size_t *sizes, size_t count, int turn)
+{
+    tutti_group *g = NULL;
+    struct memory m;
+    EXPECT_OK(tutti_init(TUTTI_CONFIG(.timeout_ms = 60000, .backend = "shm", .settings = settings), &g, &err));
+    if (!g) {
+        abort();
+    }
+    memory_open(g, &m);
+    for (size_t i = 0; i < count; i++) {
+        all_patterns(g, &m, sizes[i], (int)i * 1000 + turn, false);
+    }
+    memory_close(g, &m);
+    return g;
+}
+
 /* Whatever is not inline goes without staging. */
 static void from_the_first_byte(void)
 {
     static const size_t sizes[] = {120, 1000, 3000, 5000};
     static const char *const settings[] = {"engine.zero_copy_bytes=0", "engine.packets=0", NULL};
-    tutti_group *g = NULL;
-    struct memory m;
-    EXPECT_OK(tutti_init(TUTTI_CONFIG(.timeout_ms = 60000, .backend = "shm", .settings = settings), &g, &err));
-    if (!g) {
-        return;
-    }
-    memory_open(g, &m);
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        all_patterns(g, &m, sizes[i], (int)i * 1000 + 3, false);
-    }
-    memory_close(g, &m);
+    tutti_group *g = with_settings(settings, sizes, sizeof(sizes) / sizeof(sizes[0]), 3);
     EXPECT_OK(tutti_group_destroy(g, &err));
 }
 
@@ -217,17 +224,7 @@ static void read_by_the_kernel(void)
     static const size_t sizes[] = {120, 5000, 70001, (size_t)5 << 18};
     static const char *const settings[] = {"engine.single_copy_bytes=0", "engine.zero_copy_bytes=0", "engine.packets=0",
                                            NULL};
-    tutti_group *g = NULL;
-    struct memory m;
-    EXPECT_OK(tutti_init(TUTTI_CONFIG(.timeout_ms = 60000, .backend = "shm", .settings = settings), &g, &err));
-    if (!g) {
-        return;
-    }
-    memory_open(g, &m);
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        all_patterns(g, &m, sizes[i], (int)i * 1000 + 5, false);
-    }
-    memory_close(g, &m);
+    tutti_group *g = with_settings(settings, sizes, sizeof(sizes) / sizeof(sizes[0]), 5);
     char block[4096] = {0};
     const int64_t bytes = sizeof(block);
     DLTensor t = tutti_tensor_1d(block, &bytes, TUTTI_I8);

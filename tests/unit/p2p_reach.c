@@ -11,8 +11,7 @@
 
 #include <cmocka.h>
 
-#include "engine/p2p.h"
-#include "unit/engine_support.h"
+#include "unit/p2p_support.h"
 
 #define REGION  1u
 #define MOST    ((size_t)1 << 22) /* elements: 16 MiB, which is more than a few looks move */
@@ -96,22 +95,6 @@ static size_t wrong(const int32_t *data, size_t count, int from)
         n += data[k] != value(from, k);
     }
     return n;
-}
-
-static tutti_op send_op(const int32_t *data, const int64_t *count, int peer, int tag)
-{
-    tutti_op op = op_of(TUTTI_OP_SEND, data, NULL, (size_t)*count, peer);
-    op.ndim = 1;
-    op.shape = count;
-    op.p2p_tag = tag;
-    return op;
-}
-
-static tutti_op recv_op(int32_t *data, size_t count, int peer, int tag)
-{
-    tutti_op op = op_of(TUTTI_OP_RECV, NULL, data, count, peer);
-    op.p2p_tag = tag;
-    return op;
 }
 
 static void *post(struct field *f, int rank, tutti_op *op, int64_t timeout_ms)

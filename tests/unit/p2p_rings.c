@@ -10,8 +10,7 @@
 
 #include <cmocka.h>
 
-#include "engine/p2p.h"
-#include "unit/engine_support.h"
+#include "unit/p2p_support.h"
 
 #define HANG_NS INT64_C(30000000000)
 #define MOST    100000 /* elements */
@@ -24,22 +23,6 @@ static const size_t counts[] = {0,    1,    7,    8,    23,   24,   25,   33,   
 static int32_t value(int from, int number, size_t k)
 {
     return (int32_t)((uint32_t)from * 1000003u + (uint32_t)number * 7919u + (uint32_t)k);
-}
-
-static tutti_op send_op(const int32_t *data, const int64_t *shape, int peer, int tag)
-{
-    tutti_op op = op_of(TUTTI_OP_SEND, data, NULL, (size_t)*shape, peer);
-    op.ndim = 1;
-    op.shape = shape;
-    op.p2p_tag = tag;
-    return op;
-}
-
-static tutti_op recv_op(int32_t *data, size_t count, int peer, int tag)
-{
-    tutti_op op = op_of(TUTTI_OP_RECV, NULL, data, count, peer);
-    op.p2p_tag = tag;
-    return op;
 }
 
 static int run(struct cluster *c, int rank, tutti_op *const *ops, size_t count)

@@ -168,7 +168,7 @@ static void test_caches(void **state)
     assert_int_equal(fit(16, 16, &p).stream_direct, 4 * p.l3_bytes);
     assert_int_equal(fit(16, 4, &p).stream_direct, p.l3_bytes);
     p.stream_mbs = p.memory_mbs;
-    assert_int_equal(fit(16, 16, &p).stream_direct, TTI_STREAM_NEVER);
+    assert_int_equal(fit(16, 16, &p).stream_direct, TTI_TUNING_NEVER);
 }
 
 static void test_wishes(void **state)
