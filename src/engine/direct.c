@@ -20,7 +20,7 @@ bool tti_is_direct(const struct tti_lane *lane, const tutti_op *op)
 {
     const struct tti_engine *e = lane->engine;
     const bool variable = op->kind == TUTTI_OP_ALL_TO_ALL && op->send_parts.counts;
-    if (variable || (!e->direct && !e->heap && e->tuning.single_copy >= TTI_STREAM_NEVER) ||
+    if (variable || (!e->direct && !e->heap && e->tuning.single_copy >= TTI_TUNING_NEVER) ||
         lane->class != TTI_CLASS_LARGE) {
         return false; /* with different lengths no rank knows where the others' parts of an all_to_all lie */
     }

@@ -88,7 +88,7 @@ struct tti_lane {
     unsigned char *populated; /* size entries: which rings are mapped for reading, a bit for each */
     unsigned char **inputs;   /* size entries: every rank's exposed tensors as this rank sees them, or NULL */
     unsigned char **outputs;
-    bool *remote; /* size entries: those addresses are of the rank's process, not of this one: see remote.c */
+    bool *remote; /* size entries: those addresses are of the rank's process, not of this one: see single_copy.c */
     /* the current call */
     uint64_t awaited_call; /* the arrivals it waits for: usually its own number; an earlier one while it needs credit */
     const tutti_op *op;

@@ -103,7 +103,7 @@ struct tti_segment_header {
     uint32_t barriers;            /* the owner can take part in barriers on all CPUs: see publish.c */
     uint64_t cpu_group;           /* who shares that */
     uint64_t cpus[TTI_CPU_WORDS]; /* the owner's affinity mask */
-    uint64_t mark;                /* a word of the owner's process, and its address there: see remote.c */
+    uint64_t mark;                /* a word of the owner's process, and its address there: see single_copy.c */
     uint64_t mark_at;
     _Atomic uint32_t reads; /* TTI_READS_*: whether the owner can read all others' memory */
     _Atomic uint32_t left;

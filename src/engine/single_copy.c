@@ -52,7 +52,7 @@ static bool can_read(const struct tti_engine *e, int rank)
 
 void tti_remote_find(struct tti_engine *e)
 {
-    bool all = e->tuning.single_copy < TTI_STREAM_NEVER;
+    bool all = e->tuning.single_copy < TTI_TUNING_NEVER;
     for (int r = 0; all && r < e->size; r++) {
         all = r == e->rank || can_read(e, r);
     }

@@ -198,7 +198,7 @@ static uint64_t far_for(uint64_t stage, const struct tti_profile *p)
 static uint64_t stream_direct_for(int size, int cpus, const struct tti_profile *p)
 {
     if ((double)p->stream_mbs < STREAM_GAIN * (double)p->memory_mbs) {
-        return TTI_STREAM_NEVER;
+        return TTI_TUNING_NEVER;
     }
     const uint64_t used = (uint64_t)(take_turns(size, cpus) ? cpus : size);
     return (uint64_t)p->l3_bytes * ((used + (uint64_t)p->l3_cpus - 1) / (uint64_t)p->l3_cpus);
@@ -236,9 +236,9 @@ void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const
                                   .packets = packets < TTI_INLINE_MOST ? packets : TTI_INLINE_MOST,
                                   .one_shot = one_shot < window ? one_shot : window,
                                   .stream_direct = wish_or(wishes->stream, stream_direct_for(size, cpus, &p)),
-                                  .stream = wish_or(wishes->stream, TTI_STREAM_NEVER),
+                                  .stream = wish_or(wishes->stream, TTI_TUNING_NEVER),
                                   .zero_copy = wish_or(wishes->zero_copy, over_states(size, cpus, &p, zero_copy_for)),
-                                  .single_copy = wishes->no_single_copy ? TTI_STREAM_NEVER
+                                  .single_copy = wishes->no_single_copy ? TTI_TUNING_NEVER
                                                                         : wish_or(wishes->single_copy, SINGLE_COPY),
                                   .single_copy_near = wishes->single_copy >= 0,
                                   .yield_ns = (uint64_t)p.yield_ns,

@@ -25,7 +25,7 @@ struct tti_tuning {
     uint64_t wake_ns;
 };
 
-#define TTI_STREAM_NEVER (UINT64_C(1) << 62)
+#define TTI_TUNING_NEVER (UINT64_C(1) << 62)
 
 /* What a user wants; 0 = no wish, except packets, one_shot, stream, zero_copy and single_copy: -1. */
 struct tti_tuning_wishes {

@@ -96,7 +96,7 @@ static json_t *pack_thresholds(const struct tti_info *info)
                                         "packets", (json_int_t)t->packets, "one_shot", (json_int_t)t->one_shot,
                                         "window", (json_int_t)t->window, "stage", (json_int_t)t->stage, "far",
                                         (json_int_t)t->far, "zero_copy", (json_int_t)t->zero_copy, "stream",
-                                        t->stream_direct < TTI_STREAM_NEVER ? json_integer((json_int_t)t->stream_direct)
+                                        t->stream_direct < TTI_TUNING_NEVER ? json_integer((json_int_t)t->stream_direct)
                                                                             : json_null()));
     }
     return array;

@@ -115,7 +115,7 @@ static void print_profile(const struct tti_info *info)
 /* In bytes, or in the largest unit that divides it. */
 static const char *size_text(uint64_t bytes, char text[24])
 {
-    if (bytes >= TTI_STREAM_NEVER) {
+    if (bytes >= TTI_TUNING_NEVER) {
         return "never";
     }
     static const char units[] = " KMG";
