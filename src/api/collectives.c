@@ -18,15 +18,6 @@ void tutti_call_init(tutti_call *call)
     }
 }
 
-static tutti_status begin(struct tti_checker *k, struct tti_task *task, tutti_group *group,
-                          const struct tti_signature *signature, const char *function, const tutti_call *call)
-{
-    tutti_status status =
-        tti_collective_begin(k, task, group, (tutti_operation)(signature->what >> 32), function, call);
-    task->signature = signature;
-    return status;
-}
-
 static tutti_status check_reduction(const struct tti_checker *k, const DLTensor *input, const DLTensor *output,
                                     tutti_reduce_op op, struct tti_view *in, struct tti_view *out, bool *in_place)
 {
@@ -49,52 +40,31 @@ static void describe_reduction(const struct tti_checker *k, const struct tti_vie
     k->task->result = out ? out->tensor : NULL;
 }
 
-static tutti_status all_reduce(const struct tti_checker *k, const DLTensor *input, const DLTensor *output,
-                               tutti_reduce_op redop)
+static tutti_status all_reduce(const struct tti_checker *k, const struct tti_signature *s)
 {
+    const tutti_reduce_op redop = tti_signature_redop(s);
     struct tti_view in;
     struct tti_view out;
     bool in_place;
-    tutti_status status = check_reduction(k, input, output, redop, &in, &out, &in_place);
+    tutti_status status = check_reduction(k, s->input, s->output, redop, &in, &out, &in_place);
     if (status == TUTTI_OK) {
         describe_reduction(k, &in, &out, in_place, redop, 0);
     }
     return status;
 }
 
-tutti_status tutti_all_reduce(tutti_group *group, const DLTensor *input, DLTensor *output, tutti_reduce_op op,
-                              const tutti_call *call)
+static tutti_status reduce(const struct tti_checker *k, const struct tti_signature *s)
 {
-    const struct tti_signature s = tti_signature_of(TUTTI_OP_ALL_REDUCE, op, 0, 0, input, output);
-    tutti_status status;
-    if (tti_recall(group, &s, call, &status)) {
-        return status;
-    }
-    struct tti_task task;
-    struct tti_checker k;
-    status = begin(&k, &task, group, &s, "all_reduce", call);
-    return status == TUTTI_OK ? tti_collective_run(&k, all_reduce(&k, input, output, op)) : status;
-}
-
-tutti_status tutti_all_reduce_async(tutti_group *group, const DLTensor *input, DLTensor *output, tutti_reduce_op op,
-                                    const tutti_call *call, tutti_work **work)
-{
-    struct tti_checker k;
-    tutti_status status = tti_collective_begin_async(&k, group, TUTTI_OP_ALL_REDUCE, "all_reduce_async", call, work);
-    return status == TUTTI_OK ? tti_collective_start(&k, all_reduce(&k, input, output, op), work) : status;
-}
-
-static tutti_status reduce(const struct tti_checker *k, const DLTensor *input, const DLTensor *output,
-                           tutti_reduce_op redop, int32_t root)
-{
+    const tutti_reduce_op redop = tti_signature_redop(s);
+    const int32_t root = tti_signature_root(s);
     struct tti_view in;
     struct tti_view out;
     bool on_root = k->c->rank == root;
     bool in_place = false;
     tutti_status status = tti_check_root(k, root);
     if (status == TUTTI_OK && on_root) {
-        status = check_reduction(k, input, output, redop, &in, &out, &in_place);
-    } else if (status == TUTTI_OK && (status = tti_check_tensor(k, input, "input", &in)) == TUTTI_OK) {
+        status = check_reduction(k, s->input, s->output, redop, &in, &out, &in_place);
+    } else if (status == TUTTI_OK && (status = tti_check_tensor(k, s->input, "input", &in)) == TUTTI_OK) {
         status = tti_check_reduce_op(k, redop, in.dtype);
     }
     if (status == TUTTI_OK) {
@@ -103,30 +73,10 @@ static tutti_status reduce(const struct tti_checker *k, const DLTensor *input, c
     return status;
 }
 
-tutti_status tutti_reduce(tutti_group *group, const DLTensor *input, DLTensor *output, tutti_reduce_op op, int32_t root,
-                          const tutti_call *call)
+static tutti_status broadcast(const struct tti_checker *k, const struct tti_signature *s)
 {
-    const struct tti_signature s = tti_signature_of(TUTTI_OP_REDUCE, op, 0, root, input, output);
-    tutti_status status;
-    if (tti_recall(group, &s, call, &status)) {
-        return status;
-    }
-    struct tti_task task;
-    struct tti_checker k;
-    status = begin(&k, &task, group, &s, "reduce", call);
-    return status == TUTTI_OK ? tti_collective_run(&k, reduce(&k, input, output, op, root)) : status;
-}
-
-tutti_status tutti_reduce_async(tutti_group *group, const DLTensor *input, DLTensor *output, tutti_reduce_op op,
-                                int32_t root, const tutti_call *call, tutti_work **work)
-{
-    struct tti_checker k;
-    tutti_status status = tti_collective_begin_async(&k, group, TUTTI_OP_REDUCE, "reduce_async", call, work);
-    return status == TUTTI_OK ? tti_collective_start(&k, reduce(&k, input, output, op, root), work) : status;
-}
-
-static tutti_status broadcast(const struct tti_checker *k, const DLTensor *tensor, int32_t root)
-{
+    const DLTensor *tensor = s->output;
+    const int32_t root = tti_signature_root(s);
     struct tti_view view;
     tutti_status status;
     if ((status = tti_check_root(k, root)) != TUTTI_OK ||
@@ -137,27 +87,6 @@ static tutti_status broadcast(const struct tti_checker *k, const DLTensor *tenso
     k->task->op.dst = tti_collective_memory(k, &view, k->c->rank == root ? TTI_PACK : TTI_UNPACK);
     k->task->result = tensor;
     return TUTTI_OK;
-}
-
-tutti_status tutti_broadcast(tutti_group *group, DLTensor *tensor, int32_t root, const tutti_call *call)
-{
-    const struct tti_signature s = tti_signature_of(TUTTI_OP_BROADCAST, 0, 0, root, NULL, tensor);
-    tutti_status status;
-    if (tti_recall(group, &s, call, &status)) {
-        return status;
-    }
-    struct tti_task task;
-    struct tti_checker k;
-    status = begin(&k, &task, group, &s, "broadcast", call);
-    return status == TUTTI_OK ? tti_collective_run(&k, broadcast(&k, tensor, root)) : status;
-}
-
-tutti_status tutti_broadcast_async(tutti_group *group, DLTensor *tensor, int32_t root, const tutti_call *call,
-                                   tutti_work **work)
-{
-    struct tti_checker k;
-    tutti_status status = tti_collective_begin_async(&k, group, TUTTI_OP_BROADCAST, "broadcast_async", call, work);
-    return status == TUTTI_OK ? tti_collective_start(&k, broadcast(&k, tensor, root), work) : status;
 }
 
 /* An operation between a part (in or out) and a joined tensor (in or out); a NULL side is not this rank's. */
@@ -171,18 +100,18 @@ static void describe_between(const struct tti_checker *k, const struct tti_view 
 }
 
 /* Both gathers; off the root (`has_output` false) only the input counts. */
-static tutti_status gather_to(const struct tti_checker *k, const DLTensor *input, const DLTensor *output, int32_t dim,
-                              int32_t root, bool has_output)
+static tutti_status gather_to(const struct tti_checker *k, const struct tti_signature *s, bool has_output)
 {
+    const int32_t dim = tti_signature_dim(s);
     struct tti_view in;
     struct tti_view out;
-    tutti_op op = {.root = root, .dim = dim};
+    tutti_op op = {.root = tti_signature_root(s), .dim = dim};
     tutti_status status;
-    if ((status = tti_check_tensor(k, input, "input", &in)) != TUTTI_OK ||
+    if ((status = tti_check_tensor(k, s->input, "input", &in)) != TUTTI_OK ||
         (status = tti_check_dim(k, &in, dim)) != TUTTI_OK || (status = tti_check_all_parts(k, &in)) != TUTTI_OK) {
         return status;
     }
-    if (has_output && ((status = tti_check_tensor(k, output, "output", &out)) != TUTTI_OK ||
+    if (has_output && ((status = tti_check_tensor(k, s->output, "output", &out)) != TUTTI_OK ||
                        (status = tti_check_dim(k, &out, dim)) != TUTTI_OK ||
                        (status = tti_parts_equal(k, &in, &out, dim, &op.recv_parts)) != TUTTI_OK ||
                        (status = tti_check_own_part(k, &in, &out, &op.recv_parts, dim)) != TUTTI_OK)) {
@@ -194,76 +123,33 @@ static tutti_status gather_to(const struct tti_checker *k, const DLTensor *input
     return TUTTI_OK;
 }
 
-static tutti_status all_gather(const struct tti_checker *k, const DLTensor *input, const DLTensor *output, int32_t dim)
+static tutti_status all_gather(const struct tti_checker *k, const struct tti_signature *s)
 {
-    return gather_to(k, input, output, dim, 0, true);
+    return gather_to(k, s, true);
 }
 
-tutti_status tutti_all_gather(tutti_group *group, const DLTensor *input, DLTensor *output, int32_t dim,
-                              const tutti_call *call)
+static tutti_status gather(const struct tti_checker *k, const struct tti_signature *s)
 {
-    const struct tti_signature s = tti_signature_of(TUTTI_OP_ALL_GATHER, 0, dim, 0, input, output);
-    tutti_status status;
-    if (tti_recall(group, &s, call, &status)) {
-        return status;
-    }
-    struct tti_task task;
-    struct tti_checker k;
-    status = begin(&k, &task, group, &s, "all_gather", call);
-    return status == TUTTI_OK ? tti_collective_run(&k, all_gather(&k, input, output, dim)) : status;
-}
-
-tutti_status tutti_all_gather_async(tutti_group *group, const DLTensor *input, DLTensor *output, int32_t dim,
-                                    const tutti_call *call, tutti_work **work)
-{
-    struct tti_checker k;
-    tutti_status status = tti_collective_begin_async(&k, group, TUTTI_OP_ALL_GATHER, "all_gather_async", call, work);
-    return status == TUTTI_OK ? tti_collective_start(&k, all_gather(&k, input, output, dim), work) : status;
-}
-
-static tutti_status gather(const struct tti_checker *k, const DLTensor *input, const DLTensor *output, int32_t dim,
-                           int32_t root)
-{
+    const int32_t root = tti_signature_root(s);
     tutti_status status = tti_check_root(k, root);
-    return status == TUTTI_OK ? gather_to(k, input, output, dim, root, k->c->rank == root) : status;
+    return status == TUTTI_OK ? gather_to(k, s, k->c->rank == root) : status;
 }
 
-tutti_status tutti_gather(tutti_group *group, const DLTensor *input, DLTensor *output, int32_t dim, int32_t root,
-                          const tutti_call *call)
+static tutti_status scatter(const struct tti_checker *k, const struct tti_signature *s)
 {
-    const struct tti_signature s = tti_signature_of(TUTTI_OP_GATHER, 0, dim, root, input, output);
-    tutti_status status;
-    if (tti_recall(group, &s, call, &status)) {
-        return status;
-    }
-    struct tti_task task;
-    struct tti_checker k;
-    status = begin(&k, &task, group, &s, "gather", call);
-    return status == TUTTI_OK ? tti_collective_run(&k, gather(&k, input, output, dim, root)) : status;
-}
-
-tutti_status tutti_gather_async(tutti_group *group, const DLTensor *input, DLTensor *output, int32_t dim, int32_t root,
-                                const tutti_call *call, tutti_work **work)
-{
-    struct tti_checker k;
-    tutti_status status = tti_collective_begin_async(&k, group, TUTTI_OP_GATHER, "gather_async", call, work);
-    return status == TUTTI_OK ? tti_collective_start(&k, gather(&k, input, output, dim, root), work) : status;
-}
-
-static tutti_status scatter(const struct tti_checker *k, const DLTensor *input, const DLTensor *output, int32_t dim,
-                            int32_t root)
-{
+    const int32_t dim = tti_signature_dim(s);
+    const int32_t root = tti_signature_root(s);
     struct tti_view in;
     struct tti_view out;
     tutti_op op = {.root = root, .dim = dim};
     bool on_root = k->c->rank == root;
     tutti_status status;
     if ((status = tti_check_root(k, root)) != TUTTI_OK ||
-        (status = tti_check_tensor(k, output, "output", &out)) != TUTTI_OK ||
+        (status = tti_check_tensor(k, s->output, "output", &out)) != TUTTI_OK ||
         (status = tti_check_dim(k, &out, dim)) != TUTTI_OK || (status = tti_check_all_parts(k, &out)) != TUTTI_OK) {
         return status;
     }
-    if (on_root && ((status = tti_check_tensor(k, input, "input", &in)) != TUTTI_OK ||
+    if (on_root && ((status = tti_check_tensor(k, s->input, "input", &in)) != TUTTI_OK ||
                     (status = tti_check_dim(k, &in, dim)) != TUTTI_OK ||
                     (status = tti_parts_equal(k, &out, &in, dim, &op.send_parts)) != TUTTI_OK ||
                     (status = tti_check_own_part(k, &out, &in, &op.send_parts, dim)) != TUTTI_OK)) {
@@ -275,37 +161,16 @@ static tutti_status scatter(const struct tti_checker *k, const DLTensor *input, 
     return TUTTI_OK;
 }
 
-tutti_status tutti_scatter(tutti_group *group, const DLTensor *input, DLTensor *output, int32_t dim, int32_t root,
-                           const tutti_call *call)
+static tutti_status reduce_scatter(const struct tti_checker *k, const struct tti_signature *s)
 {
-    const struct tti_signature s = tti_signature_of(TUTTI_OP_SCATTER, 0, dim, root, input, output);
-    tutti_status status;
-    if (tti_recall(group, &s, call, &status)) {
-        return status;
-    }
-    struct tti_task task;
-    struct tti_checker k;
-    status = begin(&k, &task, group, &s, "scatter", call);
-    return status == TUTTI_OK ? tti_collective_run(&k, scatter(&k, input, output, dim, root)) : status;
-}
-
-tutti_status tutti_scatter_async(tutti_group *group, const DLTensor *input, DLTensor *output, int32_t dim, int32_t root,
-                                 const tutti_call *call, tutti_work **work)
-{
-    struct tti_checker k;
-    tutti_status status = tti_collective_begin_async(&k, group, TUTTI_OP_SCATTER, "scatter_async", call, work);
-    return status == TUTTI_OK ? tti_collective_start(&k, scatter(&k, input, output, dim, root), work) : status;
-}
-
-static tutti_status reduce_scatter(const struct tti_checker *k, const DLTensor *input, const DLTensor *output,
-                                   tutti_reduce_op redop, int32_t dim)
-{
+    const tutti_reduce_op redop = tti_signature_redop(s);
+    const int32_t dim = tti_signature_dim(s);
     struct tti_view in;
     struct tti_view out;
     tutti_op op = {.redop = redop, .dim = dim};
     tutti_status status;
-    if ((status = tti_check_tensor(k, input, "input", &in)) != TUTTI_OK ||
-        (status = tti_check_tensor(k, output, "output", &out)) != TUTTI_OK ||
+    if ((status = tti_check_tensor(k, s->input, "input", &in)) != TUTTI_OK ||
+        (status = tti_check_tensor(k, s->output, "output", &out)) != TUTTI_OK ||
         (status = tti_check_dim(k, &in, dim)) != TUTTI_OK || (status = tti_check_dim(k, &out, dim)) != TUTTI_OK ||
         (status = tti_parts_equal(k, &out, &in, dim, &op.send_parts)) != TUTTI_OK ||
         (status = tti_check_reduce_op(k, redop, in.dtype)) != TUTTI_OK ||
@@ -318,37 +183,15 @@ static tutti_status reduce_scatter(const struct tti_checker *k, const DLTensor *
     return TUTTI_OK;
 }
 
-tutti_status tutti_reduce_scatter(tutti_group *group, const DLTensor *input, DLTensor *output, tutti_reduce_op op,
-                                  int32_t dim, const tutti_call *call)
+static tutti_status all_to_all(const struct tti_checker *k, const struct tti_signature *s)
 {
-    const struct tti_signature s = tti_signature_of(TUTTI_OP_REDUCE_SCATTER, op, dim, 0, input, output);
-    tutti_status status;
-    if (tti_recall(group, &s, call, &status)) {
-        return status;
-    }
-    struct tti_task task;
-    struct tti_checker k;
-    status = begin(&k, &task, group, &s, "reduce_scatter", call);
-    return status == TUTTI_OK ? tti_collective_run(&k, reduce_scatter(&k, input, output, op, dim)) : status;
-}
-
-tutti_status tutti_reduce_scatter_async(tutti_group *group, const DLTensor *input, DLTensor *output, tutti_reduce_op op,
-                                        int32_t dim, const tutti_call *call, tutti_work **work)
-{
-    struct tti_checker k;
-    tutti_status status =
-        tti_collective_begin_async(&k, group, TUTTI_OP_REDUCE_SCATTER, "reduce_scatter_async", call, work);
-    return status == TUTTI_OK ? tti_collective_start(&k, reduce_scatter(&k, input, output, op, dim), work) : status;
-}
-
-static tutti_status all_to_all(const struct tti_checker *k, const DLTensor *input, const DLTensor *output, int32_t dim)
-{
+    const int32_t dim = tti_signature_dim(s);
     struct tti_view in;
     struct tti_view out;
     tutti_op op = {.dim = dim};
     tutti_status status;
-    if ((status = tti_check_tensor(k, input, "input", &in)) != TUTTI_OK ||
-        (status = tti_check_tensor(k, output, "output", &out)) != TUTTI_OK ||
+    if ((status = tti_check_tensor(k, s->input, "input", &in)) != TUTTI_OK ||
+        (status = tti_check_tensor(k, s->output, "output", &out)) != TUTTI_OK ||
         (status = tti_check_dim(k, &in, dim)) != TUTTI_OK || (status = tti_check_dim(k, &out, dim)) != TUTTI_OK ||
         (status = tti_check_same_shape(k, &in, &out)) != TUTTI_OK ||
         (status = tti_parts_cut(k, &in, dim, &op.send_parts)) != TUTTI_OK) {
@@ -364,50 +207,178 @@ static tutti_status all_to_all(const struct tti_checker *k, const DLTensor *inpu
     return TUTTI_OK;
 }
 
+static tutti_status barrier(const struct tti_checker *k, const struct tti_signature *s)
+{
+    (void)s;
+    k->task->op = (tutti_op){.root = 0};
+    return TUTTI_OK;
+}
+
+/* ---- the calls ------------------------------------------------------------------------------------------------------- */
+
+struct collective {
+    const char *name;
+    const char *async_name;
+    tutti_status (*describe)(const struct tti_checker *k, const struct tti_signature *s); /* checks, and fills the op */
+};
+
+static const struct collective collectives[] = {
+    [TUTTI_OP_ALL_REDUCE] = {"all_reduce", "all_reduce_async", all_reduce},
+    [TUTTI_OP_REDUCE] = {"reduce", "reduce_async", reduce},
+    [TUTTI_OP_BROADCAST] = {"broadcast", "broadcast_async", broadcast},
+    [TUTTI_OP_ALL_GATHER] = {"all_gather", "all_gather_async", all_gather},
+    [TUTTI_OP_GATHER] = {"gather", "gather_async", gather},
+    [TUTTI_OP_SCATTER] = {"scatter", "scatter_async", scatter},
+    [TUTTI_OP_REDUCE_SCATTER] = {"reduce_scatter", "reduce_scatter_async", reduce_scatter},
+    [TUTTI_OP_ALL_TO_ALL] = {"all_to_all", "all_to_all_async", all_to_all},
+    [TUTTI_OP_BARRIER] = {"barrier", "barrier_async", barrier},
+};
+
+/* Apart, so that a recalled call does not pay for what this one needs. */
+__attribute__((noinline)) static tutti_status run_anew(tutti_group *group, const struct tti_signature *s,
+                                                       const tutti_call *call)
+{
+    const struct collective *c = &collectives[tti_signature_kind(s)];
+    struct tti_task task;
+    struct tti_checker k;
+    tutti_status status = tti_collective_begin(&k, &task, group, tti_signature_kind(s), c->name, call);
+    task.signature = s;
+    return status == TUTTI_OK ? tti_collective_run(&k, c->describe(&k, s)) : status;
+}
+
+static inline tutti_status run(tutti_group *group, const struct tti_signature *s, const tutti_call *call)
+{
+    const tutti_status status = tti_recall(group, s, call);
+    return __builtin_expect(status == TTI_NOT_RECALLED, 0) ? run_anew(group, s, call) : status;
+}
+
+static tutti_status start(tutti_group *group, const struct tti_signature *s, const tutti_call *call, tutti_work **work)
+{
+    const struct collective *c = &collectives[tti_signature_kind(s)];
+    struct tti_checker k;
+    tutti_status status = tti_collective_begin_async(&k, group, tti_signature_kind(s), c->async_name, call, work);
+    return status == TUTTI_OK ? tti_collective_start(&k, c->describe(&k, s), work) : status;
+}
+
+tutti_status tutti_all_reduce(tutti_group *group, const DLTensor *input, DLTensor *output, tutti_reduce_op op,
+                              const tutti_call *call)
+{
+    const struct tti_signature s = tti_signature_of(TUTTI_OP_ALL_REDUCE, op, 0, 0, input, output);
+    return run(group, &s, call);
+}
+
+tutti_status tutti_all_reduce_async(tutti_group *group, const DLTensor *input, DLTensor *output, tutti_reduce_op op,
+                                    const tutti_call *call, tutti_work **work)
+{
+    const struct tti_signature s = tti_signature_of(TUTTI_OP_ALL_REDUCE, op, 0, 0, input, output);
+    return start(group, &s, call, work);
+}
+
+tutti_status tutti_reduce(tutti_group *group, const DLTensor *input, DLTensor *output, tutti_reduce_op op, int32_t root,
+                          const tutti_call *call)
+{
+    const struct tti_signature s = tti_signature_of(TUTTI_OP_REDUCE, op, 0, root, input, output);
+    return run(group, &s, call);
+}
+
+tutti_status tutti_reduce_async(tutti_group *group, const DLTensor *input, DLTensor *output, tutti_reduce_op op,
+                                int32_t root, const tutti_call *call, tutti_work **work)
+{
+    const struct tti_signature s = tti_signature_of(TUTTI_OP_REDUCE, op, 0, root, input, output);
+    return start(group, &s, call, work);
+}
+
+tutti_status tutti_broadcast(tutti_group *group, DLTensor *tensor, int32_t root, const tutti_call *call)
+{
+    const struct tti_signature s = tti_signature_of(TUTTI_OP_BROADCAST, 0, 0, root, NULL, tensor);
+    return run(group, &s, call);
+}
+
+tutti_status tutti_broadcast_async(tutti_group *group, DLTensor *tensor, int32_t root, const tutti_call *call,
+                                   tutti_work **work)
+{
+    const struct tti_signature s = tti_signature_of(TUTTI_OP_BROADCAST, 0, 0, root, NULL, tensor);
+    return start(group, &s, call, work);
+}
+
+tutti_status tutti_all_gather(tutti_group *group, const DLTensor *input, DLTensor *output, int32_t dim,
+                              const tutti_call *call)
+{
+    const struct tti_signature s = tti_signature_of(TUTTI_OP_ALL_GATHER, 0, dim, 0, input, output);
+    return run(group, &s, call);
+}
+
+tutti_status tutti_all_gather_async(tutti_group *group, const DLTensor *input, DLTensor *output, int32_t dim,
+                                    const tutti_call *call, tutti_work **work)
+{
+    const struct tti_signature s = tti_signature_of(TUTTI_OP_ALL_GATHER, 0, dim, 0, input, output);
+    return start(group, &s, call, work);
+}
+
+tutti_status tutti_gather(tutti_group *group, const DLTensor *input, DLTensor *output, int32_t dim, int32_t root,
+                          const tutti_call *call)
+{
+    const struct tti_signature s = tti_signature_of(TUTTI_OP_GATHER, 0, dim, root, input, output);
+    return run(group, &s, call);
+}
+
+tutti_status tutti_gather_async(tutti_group *group, const DLTensor *input, DLTensor *output, int32_t dim, int32_t root,
+                                const tutti_call *call, tutti_work **work)
+{
+    const struct tti_signature s = tti_signature_of(TUTTI_OP_GATHER, 0, dim, root, input, output);
+    return start(group, &s, call, work);
+}
+
+tutti_status tutti_scatter(tutti_group *group, const DLTensor *input, DLTensor *output, int32_t dim, int32_t root,
+                           const tutti_call *call)
+{
+    const struct tti_signature s = tti_signature_of(TUTTI_OP_SCATTER, 0, dim, root, input, output);
+    return run(group, &s, call);
+}
+
+tutti_status tutti_scatter_async(tutti_group *group, const DLTensor *input, DLTensor *output, int32_t dim, int32_t root,
+                                 const tutti_call *call, tutti_work **work)
+{
+    const struct tti_signature s = tti_signature_of(TUTTI_OP_SCATTER, 0, dim, root, input, output);
+    return start(group, &s, call, work);
+}
+
+tutti_status tutti_reduce_scatter(tutti_group *group, const DLTensor *input, DLTensor *output, tutti_reduce_op op,
+                                  int32_t dim, const tutti_call *call)
+{
+    const struct tti_signature s = tti_signature_of(TUTTI_OP_REDUCE_SCATTER, op, dim, 0, input, output);
+    return run(group, &s, call);
+}
+
+tutti_status tutti_reduce_scatter_async(tutti_group *group, const DLTensor *input, DLTensor *output, tutti_reduce_op op,
+                                        int32_t dim, const tutti_call *call, tutti_work **work)
+{
+    const struct tti_signature s = tti_signature_of(TUTTI_OP_REDUCE_SCATTER, op, dim, 0, input, output);
+    return start(group, &s, call, work);
+}
+
 tutti_status tutti_all_to_all(tutti_group *group, const DLTensor *input, DLTensor *output, int32_t dim,
                               const tutti_call *call)
 {
     const struct tti_signature s = tti_signature_of(TUTTI_OP_ALL_TO_ALL, 0, dim, 0, input, output);
-    tutti_status status;
-    if (tti_recall(group, &s, call, &status)) {
-        return status;
-    }
-    struct tti_task task;
-    struct tti_checker k;
-    status = begin(&k, &task, group, &s, "all_to_all", call);
-    return status == TUTTI_OK ? tti_collective_run(&k, all_to_all(&k, input, output, dim)) : status;
+    return run(group, &s, call);
 }
 
 tutti_status tutti_all_to_all_async(tutti_group *group, const DLTensor *input, DLTensor *output, int32_t dim,
                                     const tutti_call *call, tutti_work **work)
 {
-    struct tti_checker k;
-    tutti_status status = tti_collective_begin_async(&k, group, TUTTI_OP_ALL_TO_ALL, "all_to_all_async", call, work);
-    return status == TUTTI_OK ? tti_collective_start(&k, all_to_all(&k, input, output, dim), work) : status;
-}
-
-static tutti_status barrier(const struct tti_checker *k)
-{
-    k->task->op = (tutti_op){.root = 0};
-    return TUTTI_OK;
+    const struct tti_signature s = tti_signature_of(TUTTI_OP_ALL_TO_ALL, 0, dim, 0, input, output);
+    return start(group, &s, call, work);
 }
 
 tutti_status tutti_barrier(tutti_group *group, const tutti_call *call)
 {
     const struct tti_signature s = tti_signature_of(TUTTI_OP_BARRIER, 0, 0, 0, NULL, NULL);
-    tutti_status status;
-    if (tti_recall(group, &s, call, &status)) {
-        return status;
-    }
-    struct tti_task task;
-    struct tti_checker k;
-    status = begin(&k, &task, group, &s, "barrier", call);
-    return status == TUTTI_OK ? tti_collective_run(&k, barrier(&k)) : status;
+    return run(group, &s, call);
 }
 
 tutti_status tutti_barrier_async(tutti_group *group, const tutti_call *call, tutti_work **work)
 {
-    struct tti_checker k;
-    tutti_status status = tti_collective_begin_async(&k, group, TUTTI_OP_BARRIER, "barrier_async", call, work);
-    return status == TUTTI_OK ? tti_collective_start(&k, barrier(&k), work) : status;
+    const struct tti_signature s = tti_signature_of(TUTTI_OP_BARRIER, 0, 0, 0, NULL, NULL);
+    return start(group, &s, call, work);
 }

@@ -61,6 +61,44 @@ static inline void tti_handles_release(struct tti_handle_table *table, const voi
     atomic_fetch_sub_explicit(&tti_handle_slot_of(table, handle)->word, 1, memory_order_release);
 }
 
+/* What tti_handles_acquire has found once, for somebody who comes with the same handle again and again. */
+struct tti_known_handle {
+    struct tti_handle_slot *slot;
+    uint64_t generation; /* of the word, and that it is alive: all but the users */
+};
+
+static inline struct tti_known_handle tti_handles_known(struct tti_handle_table *table, const void *handle)
+{
+    return (struct tti_known_handle){.slot = tti_handle_slot_of(table, handle),
+                                     .generation =
+                                         ((uint64_t)(uintptr_t)handle & ~UINT64_C(0xffffffff)) | TTI_HANDLE_ALIVE};
+}
+
+static inline void tti_known_handle_release(const struct tti_known_handle *known)
+{
+    /* release: as in tti_handles_release */
+    atomic_fetch_sub_explicit(&known->slot->word, 1, memory_order_release);
+}
+
+/* The object, with the caller counted as its user; NULL: ask tti_handles_acquire why. */
+static inline void *tti_known_handle_acquire(const struct tti_known_handle *known)
+{
+    struct tti_handle_slot *slot = known->slot;
+    uint64_t word = atomic_load_explicit(&slot->word, memory_order_relaxed);
+    do {
+        if ((word & ~(TTI_HANDLE_ALIVE - 1)) != known->generation) {
+            return NULL;
+        }
+        /* acquire: pairs with the release of tti_handles_insert */
+    } while (!atomic_compare_exchange_weak_explicit(&slot->word, &word, word + 1, memory_order_acquire,
+                                                    memory_order_relaxed));
+    if (slot->epoch != atomic_load_explicit(&tti_fork_count, memory_order_relaxed)) {
+        tti_known_handle_release(known);
+        return NULL;
+    }
+    return slot->object;
+}
+
 /* The object, with the caller counted as its user; or NULL and why: INVALID_ARGUMENT (NULL), BAD_STATE, FORKED. */
 static inline void *tti_handles_acquire(struct tti_handle_table *table, const void *handle, tutti_status *why)
 {

@@ -27,9 +27,12 @@ struct recalled_tensor {
 
 struct recalled {
     _Alignas(64) const tutti_group *group;
-    uint64_t what; /* as in the signature */
+    struct tti_known_handle known;
+    struct tti_lane_queue *lane; /* to be used while the group is held */
+    uint64_t what;               /* as in the signature */
     uint64_t where;
     ptrdiff_t in_place; /* what the input's address is beyond the output's if they may overlap */
+    bool same;          /* the output may be the input itself, given as one and the same tensor */
     struct recalled_tensor input;
     struct recalled_tensor output;
     tutti_op op;
@@ -81,8 +84,7 @@ static inline bool is_same(struct recalled *r, const tutti_group *group, const s
     if (r->group != group || r->what != s->what || r->where != s->where || !is_like(&r->output, s->output, &out)) {
         return false;
     }
-    const bool alike = r->output.type == r->input.type && r->output.bytes == r->input.bytes;
-    if (s->input == s->output && alike && r->in_place == 0) {
+    if (s->input == s->output && r->same) {
         in = out;
     } else if (!is_like(&r->input, s->input, &in) ||
                (in < out + r->output.bytes && out < in + r->input.bytes && (ptrdiff_t)(in - out) != r->in_place)) {
@@ -109,36 +111,34 @@ __attribute__((noinline)) static void report(tutti_status status, tutti_error *e
     tti_call_describe(error, g, op);
 }
 
-bool tti_recall(tutti_group *group, const struct tti_signature *signature, const tutti_call *options,
-                tutti_status *status)
+tutti_status tti_recall(tutti_group *group, const struct tti_signature *signature, const tutti_call *options)
 {
     struct recalled *entries = memory;
     if (!entries || tti_engagements != 0) {
-        return false;
+        return TTI_NOT_RECALLED;
     }
     struct recalled *r = entry_of(entries, group, signature->what);
     if (!is_same(r, group, signature) || !(options ? are_plain(r, options) : r->op.lane == 0)) {
-        return false;
+        return TTI_NOT_RECALLED;
     }
-    struct tti_group *g = tti_group_acquire(group, status);
+    const struct tti_group *g = tti_known_handle_acquire(&r->known);
     if (!g) {
-        return false;
+        return TTI_NOT_RECALLED;
     }
-    struct tti_lane_queue *lane = &g->lane_queues[r->op.lane];
-    if (!tti_lane_try_enter(lane)) {
-        tti_handles_release(&tti_groups, group);
-        return false;
+    if (!tti_lane_try_enter(r->lane)) {
+        tti_known_handle_release(&r->known);
+        return TTI_NOT_RECALLED;
     }
     tutti_error own;
     tutti_error *error = options && options->error ? options->error : &own;
     r->op.timeout_ms = options && options->timeout_ms != 0 ? options->timeout_ms : g->timeout_ms;
-    *status = g->backend->ops->run(g->state, &r->op, error);
-    tti_lane_leave(lane);
-    if (__builtin_expect(error != &own || *status != TUTTI_OK, 0)) {
-        report(*status, error, g, &r->op);
+    const tutti_status status = g->backend->ops->run(g->state, &r->op, error);
+    tti_lane_leave(r->lane);
+    if (__builtin_expect(error != &own || status != TUTTI_OK, 0)) {
+        report(status, error, g, &r->op);
     }
-    tti_handles_release(&tti_groups, group);
-    return true;
+    tti_known_handle_release(&r->known);
+    return status;
 }
 
 /* ---- remembering ----------------------------------------------------------------------------------------------------- */
@@ -235,9 +235,12 @@ void tti_recall_note(const struct tti_task *t)
         return;
     }
     r->group = t->call.group->handle;
+    r->known = tti_handles_known(&tti_groups, r->group);
+    r->lane = &t->call.group->lane_queues[t->op.lane];
     r->what = s->what;
     r->where = s->where;
     r->in_place = in_place_of(&t->op, t->call.rank);
+    r->same = r->in_place == 0 && r->output.type == r->input.type && r->output.bytes == r->input.bytes;
     r->op = t->op;
     r->op.begun_ns = 0;
     memset(r->op.prepared, 0, sizeof(r->op.prepared));

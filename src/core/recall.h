@@ -28,9 +28,30 @@ static inline struct tti_signature tti_signature_of(tutti_operation kind, tutti_
                                   .output = output};
 }
 
-/* Runs the whole call if this thread has made it before: then true, with its status. False: nothing has happened. */
-bool tti_recall(tutti_group *group, const struct tti_signature *signature, const tutti_call *options,
-                tutti_status *status);
+static inline tutti_operation tti_signature_kind(const struct tti_signature *s)
+{
+    return (tutti_operation)(s->what >> 32);
+}
+
+static inline tutti_reduce_op tti_signature_redop(const struct tti_signature *s)
+{
+    return (tutti_reduce_op)(uint32_t)s->what;
+}
+
+static inline int32_t tti_signature_dim(const struct tti_signature *s)
+{
+    return (int32_t)(s->where >> 32);
+}
+
+static inline int32_t tti_signature_root(const struct tti_signature *s)
+{
+    return (int32_t)(uint32_t)s->where;
+}
+
+#define TTI_NOT_RECALLED (-1) /* no status */
+
+/* Runs the whole call if this thread has made it before, and returns its status. TTI_NOT_RECALLED: nothing has happened. */
+tutti_status tti_recall(tutti_group *group, const struct tti_signature *signature, const tutti_call *options);
 
 /* Remembers a call that has passed its checks and ended well. */
 void tti_recall_note(const struct tti_task *t);

@@ -20,7 +20,8 @@
  * Phases of window k: I(k) = 2k + 1, R(k) = 2k + 4, published in the order I0 (the arrival) I1 R0 I2 R1 ... A span holds the
  * window and behind it the own slice of the result. It has been read by all when they publish I(k + 3).
  */
-#include "engine/moving.h"
+#include "engine/arrival.h"
+#include "kernels/dispatch.h"
 
 struct plan {
     size_t element;
@@ -192,8 +193,25 @@ static tutti_status staged(struct tti_lane *lane, const tutti_op *op)
     return sliced(lane, op, &p);
 }
 
+/* Without factors, which travel behind the data. */
+static tutti_status in_lines(struct tti_lane *lane, const tutti_op *op)
+{
+    const struct tti_fold fold = {.dtype = op->dtype, .op = op->redop};
+    const size_t size = (size_t)lane->engine->size;
+    const size_t bytes = op->count << tti_dtype_shift(op->dtype);
+    tutti_status status = tti_arrive_now(lane, op->src, bytes, true);
+    if (status == TUTTI_OK && (status = tti_await_everybody(lane, true)) == TUTTI_OK) {
+        tti_fold_here(op->dst, lane->sources, size, op->count, &fold);
+        lane->moved += (size + 1) * bytes;
+    }
+    return status;
+}
+
 tutti_status tti_run_all_reduce(struct tti_lane *lane, const tutti_op *op)
 {
+    if (lane->class == TTI_CLASS_LINE && op->redop != TUTTI_PREMUL_SUM) {
+        return in_lines(lane, op);
+    }
     if (lane->class == TTI_CLASS_LARGE) {
         return staged(lane, op);
     }

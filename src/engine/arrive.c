@@ -13,29 +13,17 @@
  */
 #include <stdio.h>
 
-#include "engine/moving.h"
-
-#define FIRST_LINE (64 - offsetof(struct tti_arrival, payload)) /* of the payload, beside the sequence */
-
-static uint32_t digest_next(uint32_t digest, const uint64_t descriptor[2])
-{
-    uint64_t h = (uint64_t)digest << 32 | digest;
-    h = (h ^ descriptor[0]) * UINT64_C(0x9e3779b97f4a7c15);
-    h = (h ^ h >> 29 ^ descriptor[1]) * UINT64_C(0xbf58476d1ce4e5b9);
-    return (uint32_t)(h >> 32);
-}
+#include "engine/arrival.h"
 
 static inline tutti_status await_arrival(struct tti_lane *lane, int peer, uint64_t call)
 {
     return tti_lane_wait(lane, &tti_arrival_of(lane, peer, call)->sequence, call, peer);
 }
 
-/* The arrival at the current call, and with it all data that travel along. */
-static tutti_status await_line(struct tti_lane *lane, int peer)
+tutti_status tti_await_packets(struct tti_lane *lane, int peer)
 {
-    return lane->class == TTI_CLASS_PACKETS && tti_inline_bytes(lane, lane->op, peer) > TTI_PAYLOAD
-               ? tti_packets_await(lane, peer)
-               : await_arrival(lane, peer, lane->call);
+    return tti_inline_bytes(lane, lane->op, peer) > TTI_PAYLOAD ? tti_packets_await(lane, peer)
+                                                                : await_arrival(lane, peer, lane->call);
 }
 
 static bool all_arrived(const struct tti_lane *lane, uint64_t call)
@@ -93,8 +81,7 @@ bool tti_laggard_left(const struct tti_lane *lane, const tutti_op *op)
     return false;
 }
 
-/* Everybody has ended the call whose slot the current one takes. */
-static tutti_status await_credit(struct tti_lane *lane)
+tutti_status tti_await_credit(struct tti_lane *lane)
 {
     if (tti_has_credit(lane, lane->call)) { /* usually true, and then good for the next 16 calls */
         return TUTTI_OK;
@@ -115,42 +102,19 @@ static tutti_status await_credit(struct tti_lane *lane)
 }
 
 /* The line of the sequence comes last: readers poll it, and would take it away while the others are still on their way. */
-static void write_lines(struct tti_lane *lane, struct tti_arrival *line, const unsigned char *payload, size_t bytes)
+void tti_arrival_write(struct tti_lane *lane, struct tti_arrival *line, const unsigned char *payload, size_t bytes)
 {
     const size_t n = bytes < TTI_PAYLOAD ? bytes : TTI_PAYLOAD;
     if (bytes > TTI_PAYLOAD) {
         tti_packets_write(lane, payload, bytes);
     }
-    memcpy(line->payload + FIRST_LINE, payload + FIRST_LINE, n - FIRST_LINE);
-    memcpy(line->payload, payload, FIRST_LINE);
+    memcpy(line->payload + TTI_FIRST_LINE, payload + TTI_FIRST_LINE, n - TTI_FIRST_LINE);
+    memcpy(line->payload, payload, TTI_FIRST_LINE);
 }
 
 tutti_status tti_arrive(struct tti_lane *lane, const void *payload, size_t bytes)
 {
-    if (lane->arrived) {
-        return TUTTI_OK;
-    }
-    if (__builtin_expect(lane->credit + TTI_RING <= lane->call, 0)) {
-        tutti_status status = await_credit(lane);
-        if (status != TUTTI_OK) {
-            return status;
-        }
-    }
-    struct tti_arrival *line = tti_arrival_of(lane, lane->engine->rank, lane->call);
-    if (bytes == sizeof(uint64_t)) { /* one number, or two: what is latency-bound most often */
-        memcpy(line->payload, payload, sizeof(uint64_t));
-    } else if (bytes <= FIRST_LINE) {
-        tti_copy(line->payload, payload, bytes);
-    } else {
-        write_lines(lane, line, payload, bytes);
-    }
-    line->descriptor[0] = lane->descriptor[0];
-    line->descriptor[1] = lane->descriptor[1];
-    line->digest = lane->digest;
-    tti_lane_publish(lane, &line->sequence, lane->call);
-    lane->digest_before = lane->digest;
-    lane->digest = digest_next(lane->digest, lane->descriptor);
-    return TUTTI_OK;
+    return tti_arrive_now(lane, payload, bytes, false);
 }
 
 tutti_status tti_arrive_staged(struct tti_lane *lane, uint32_t mark)
@@ -181,7 +145,8 @@ tutti_status tti_await_one(struct tti_lane *lane, int peer)
     if (lane->arriving) {
         return TUTTI_BUSY;
     }
-    tutti_status status = await_line(lane, peer);
+    tutti_status status =
+        lane->class == TTI_CLASS_PACKETS ? tti_await_packets(lane, peer) : await_arrival(lane, peer, lane->call);
     if (status != TUTTI_OK) {
         return status;
     }
@@ -205,39 +170,12 @@ static tutti_status cancelled(struct tti_lane *lane, int by, const uint64_t own[
     return TUTTI_CANCELLED;
 }
 
-static tutti_status find_difference(struct tti_lane *lane);
-
 tutti_status tti_await_all(struct tti_lane *lane)
 {
-    const int rank = lane->engine->rank;
-    const int size = lane->engine->size;
-    if (lane->arriving) {
-        return TUTTI_BUSY;
-    }
-    const uint64_t call = lane->call;
-    uint64_t differences = 0;
-    for (int r = 0; r < size; r++) {
-        if (r == rank) {
-            continue;
-        }
-        struct tti_arrival *line = tti_arrival_of(lane, r, call);
-        tutti_status status =
-            lane->class == TTI_CLASS_PACKETS ? await_line(lane, r) : tti_lane_wait(lane, &line->sequence, call, r);
-        if (status != TUTTI_OK) {
-            return status;
-        }
-        /* its call and all before it were the same as here */
-        differences |= line->descriptor[0] ^ lane->descriptor[0];
-        differences |= line->descriptor[1] ^ lane->descriptor[1];
-        differences |= line->digest ^ lane->digest_before;
-    }
-    lane->credit = lane->call;
-    const bool agree = differences == 0 && !tti_descriptor_marked(lane->descriptor);
-    return __builtin_expect(agree, 1) ? TUTTI_OK : find_difference(lane);
+    return tti_await_everybody(lane, false);
 }
 
-/* Somebody has called something else, now or before, or has cancelled. */
-static tutti_status find_difference(struct tti_lane *lane)
+tutti_status tti_find_difference(struct tti_lane *lane)
 {
     struct tti_engine *e = lane->engine;
     int different = -1;

@@ -235,25 +235,28 @@ static inline tutti_status look_for_failure(struct tti_lane *lane, tutti_error *
 /* What follows from the operation and the group alone, and is kept with an operation that is run again. */
 enum { PREPARED_CLASS = 2, PREPARED_ANNOUNCES = 3 };
 
-TTI_RARE static void prepare(const struct tti_lane *lane, tutti_op *op)
+/* False: there is no such collective. */
+TTI_RARE static bool prepare(const struct tti_lane *lane, tutti_op *op)
 {
+    if (!runner(op->kind)) {
+        return false;
+    }
     tti_descriptor_make(op, lane->engine->size, op->prepared); /* never 0: it holds the kind */
     op->prepared[PREPARED_CLASS] = tti_classify(lane, op);
     op->prepared[PREPARED_ANNOUNCES] = !tti_kind_waits_for_all(op->kind);
+    return true;
+}
+
+static inline bool is_prepared(const struct tti_lane *lane, tutti_op *op)
+{
+    return __builtin_expect(op->prepared[0] != 0, 1) || prepare(lane, op);
 }
 
 static inline void begin_call(struct tti_lane *lane, tutti_op *op)
 {
-    if (op->prepared[0] == 0) {
-        prepare(lane, op);
-    }
     lane->op = op;
-    lane->timeout_ms = op->timeout_ms;
     lane->started_ns = op->begun_ns;
-    lane->deadline_ns = 0; /* counted from the first look at the clock */
-    if (op->begun_ns != 0) {
-        lane->deadline_ns = tti_deadline_ns(op->begun_ns, op->timeout_ms);
-    }
+    lane->deadline_ns = 0; /* found out when the clock is looked at */
     lane->awaited_call = ++lane->call;
     lane->descriptor[0] = op->prepared[0];
     lane->descriptor[1] = op->prepared[1];
@@ -349,7 +352,7 @@ TTI_RARE static tutti_status run_unusual(struct tti_lane *lane, tutti_op *op)
 tutti_status tti_engine_run(struct tti_engine *e, tutti_op *op, tutti_error *error)
 {
     struct tti_lane *lane = &e->lanes[op->lane];
-    if (!runner(op->kind)) {
+    if (!is_prepared(lane, op)) {
         return tti_error_set(error, TUTTI_UNSUPPORTED, "the shared-memory engine has no operation %d", op->kind);
     }
     tutti_status status = look_for_failure(lane, error);
@@ -371,11 +374,8 @@ int32_t tti_engine_start(struct tti_engine *e, tutti_op *op)
 {
     struct tti_lane *lane = &e->lanes[op->lane];
     tutti_error unused;
-    if (op->failed != TUTTI_OK || !runner(op->kind)) {
+    if (op->failed != TUTTI_OK || !is_prepared(lane, op)) {
         return 0;
-    }
-    if (op->prepared[0] == 0) {
-        prepare(lane, op);
     }
     if (op->prepared[PREPARED_CLASS] == TTI_CLASS_LARGE || needs_agreement(lane, op) ||
         !tti_has_credit(lane, lane->call + 1) || look_for_failure(lane, &unused) != TUTTI_OK) {
@@ -383,10 +383,13 @@ int32_t tti_engine_start(struct tti_engine *e, tutti_op *op)
     }
     lane->error = &unused; /* nothing that can fail happens before the first wait */
     begin_call(lane, op);
+    if (op->begun_ns != 0) {
+        lane->deadline_ns = tti_deadline_ns(op->begun_ns, op->timeout_ms); /* for tti_engine_poll */
+    }
     op->sequence = (int64_t)lane->call;
     if (e->size > 1) {
         lane->arriving = true;
-        runner(op->kind)(lane, op);
+        runners[op->kind](lane, op);
         lane->arriving = false;
     }
     lane->error = NULL;
@@ -414,7 +417,7 @@ tutti_status tti_engine_finish(struct tti_engine *e, tutti_op *op, tutti_error *
     }
     lane->arrived = true;
     tti_wait_begin(lane); /* perhaps on another thread */
-    tutti_status status = runner(op->kind)(lane, op);
+    tutti_status status = runners[op->kind](lane, op);
     lane->arrived = false;
     return end_call(lane, status);
 }

@@ -96,7 +96,6 @@ struct tti_lane {
     uint64_t descriptor[2];
     int64_t started_ns; /* 0 until the first clock read */
     int64_t deadline_ns;
-    int64_t timeout_ms;
     /* what only large calls and long waits use */
     struct tti_stage stage;          /* the ring in use ... */
     struct tti_stage spare;          /* ... and the other one */

@@ -186,9 +186,9 @@ tutti_status tti_lane_wait_slow(struct tti_lane *lane, _Atomic uint64_t *word, u
         }
     }
     int64_t now = tti_now_ns();
-    if (lane->started_ns == 0) {
-        lane->started_ns = now;
-        lane->deadline_ns = tti_deadline_ns(now, lane->timeout_ms);
+    if (lane->deadline_ns == 0) {
+        lane->started_ns = lane->started_ns == 0 ? now : lane->started_ns;
+        lane->deadline_ns = tti_deadline_ns(lane->started_ns, lane->op->timeout_ms);
     }
     int64_t yield_until = now + lane->yield_ns;
     for (unsigned i = 1;; i++) {

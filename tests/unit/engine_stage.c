@@ -49,13 +49,13 @@ static void pair_open(struct pair *p, size_t window, size_t times)
 {
     assert_int_equal(rings_open(&p->cluster, 2, 1, window, times), 0);
     p->op = op_of(TUTTI_OP_BROADCAST, NULL, NULL, 0, 0);
+    p->op.timeout_ms = 100; /* to wait is a mistake: all that is needed has been said before */
     p->owner = &p->cluster.engines[0]->lanes[0];
     p->reader = &p->cluster.engines[1]->lanes[0];
     struct tti_lane *both[] = {p->owner, p->reader};
     for (int i = 0; i < 2; i++) {
         both[i]->op = &p->op;
         both[i]->error = &p->error;
-        both[i]->timeout_ms = 100; /* to wait is a mistake: all that is needed has been said before */
     }
 }
 
@@ -177,7 +177,7 @@ static void full_ring(size_t window, size_t stride)
         assert_int_equal(p.owner->stage.stamps_count, each);
     }
     unsigned char *span;
-    p.owner->timeout_ms = 1;
+    p.op.timeout_ms = 1;
     assert_int_equal(tti_stage_acquire(p.owner, 5 * each, &span), TUTTI_TIMEOUT);
     cluster_close(&p.cluster);
 }
@@ -215,7 +215,7 @@ static void arrival_at_the_next_call(void **state)
     unsigned char *span;
     next_call(&p, stride);
     assert_int_equal(tti_stage_acquire(p.owner, 0, &span), TUTTI_OK); /* the second span of the first call */
-    p.owner->timeout_ms = 1;
+    p.op.timeout_ms = 1;
     tti_stage_stamp(p.owner, TTI_PHASE_NEXT, -1);
     next_call(&p, stride);
     assert_int_equal(tti_stage_acquire(p.owner, 0, &span), TUTTI_TIMEOUT); /* rank 1 has not come to the call */

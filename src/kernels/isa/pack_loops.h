@@ -122,6 +122,10 @@ TTI_INLINE void PACK_NAME(direct)(char *dst, const void *const *src, const size_
 TTI_INLINE void PACK_NAME(run)(char *dst, const void *const *src, size_t n, size_t bytes, const tutti_reduce_op op,
                                const double *scales)
 {
+    if (bytes == 8) { /* what is latency-bound most often */
+        PACK_NAME(part)(dst, src, n, 8, op, scales);
+        return;
+    }
     if (bytes < TTI_PACK) {
         PACK_NAME(part)(dst, src, n, bytes, op, scales);
         return;

@@ -23,7 +23,7 @@ void TTI_ISA_NAME(tti_stream)(void *dst, const void *src, size_t lines)
 {
     any_pack *to = dst;
     const any_pack *from = src;
-    const size_t packs = TTI_LINE / TTI_PACK;
+    const size_t packs = TTI_STREAM_LINE / TTI_PACK;
     for (size_t i = 0; i < lines * packs; i += packs) {
         for (size_t j = 0; j < packs; j++) {
             stream_pack(&to[i + j], from[i + j]);

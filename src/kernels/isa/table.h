@@ -11,7 +11,7 @@
 
 #include "kernels/kernels.h"
 
-#define TTI_LINE 64
+#define TTI_STREAM_LINE 64
 
 /* One fold: of one dtype by one reduce op. count > 0, n >= 1; the FP environment is the default one. */
 typedef void tti_fold_function(void *dst, const void *const *src, size_t n, size_t count, const double *scales);
@@ -22,7 +22,7 @@ typedef tti_fold_function *const tti_fold_ops[TUTTI_REDUCE_OP_COUNT];
 struct tti_fold_table {
     const char *isa;
     tti_fold_function *const *ops[TUTTI_DTYPE_COUNT];
-    /* Copies whole lines of TTI_LINE bytes past the caches to an address that is a multiple of it; the copy is ordered
+    /* Copies whole lines of TTI_STREAM_LINE bytes past the caches to an address that is a multiple of it; the copy is ordered
      * by a fence only. NULL where there is no such store. */
     void (*stream)(void *dst, const void *src, size_t lines);
 };

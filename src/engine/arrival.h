@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The two halves of a small call: arriving, and waiting for everybody's arrival; arrive.c says how the ring works. They are
+ * inline because here every instruction is latency: a collective that is made of nothing else, and whose data fit the arrival
+ * line, becomes one function.
+ */
+#ifndef TTI_ENGINE_ARRIVAL_H
+#define TTI_ENGINE_ARRIVAL_H
+
+#include <string.h>
+
+#include "engine/moving.h"
+
+#define TTI_FIRST_LINE (64 - offsetof(struct tti_arrival, payload)) /* bytes of the payload, beside the sequence */
+
+static inline uint32_t tti_digest_next(uint32_t digest, uint64_t first, uint64_t second)
+{
+    const uint64_t h = (digest ^ first) * UINT64_C(0x9e3779b97f4a7c15) + second;
+    return (uint32_t)(h * UINT64_C(0xbf58476d1ce4e5b9) >> 32);
+}
+
+/* Everybody has ended the call whose slot the current one takes. */
+tutti_status tti_await_credit(struct tti_lane *lane);
+
+/* Data of more than TTI_FIRST_LINE bytes. */
+void tti_arrival_write(struct tti_lane *lane, struct tti_arrival *line, const unsigned char *payload, size_t bytes);
+
+static inline void tti_arrival_fill(struct tti_lane *lane, struct tti_arrival *line, const void *payload, size_t bytes)
+{
+    if (bytes == sizeof(uint64_t)) { /* one number, or two: what is latency-bound most often */
+        memcpy(line->payload, payload, sizeof(uint64_t));
+    } else if (bytes <= TTI_FIRST_LINE) {
+        tti_copy(line->payload, payload, bytes);
+    } else {
+        tti_arrival_write(lane, line, payload, bytes);
+    }
+}
+
+/* `small` is a constant: the call is not of the large class. */
+static inline tutti_status tti_arrive_now(struct tti_lane *lane, const void *payload, size_t bytes, const bool small)
+{
+    if (lane->arrived) {
+        return TUTTI_OK;
+    }
+    const uint64_t call = lane->call;
+    if (__builtin_expect(lane->credit + TTI_RING <= call, 0)) {
+        tutti_status status = tti_await_credit(lane);
+        if (status != TUTTI_OK) {
+            return status;
+        }
+    }
+    struct tti_engine *e = lane->engine;
+    struct tti_arrival *line = tti_arrival_of(lane, e->rank, call);
+    tti_arrival_fill(lane, line, payload, bytes);
+    const uint64_t first = lane->descriptor[0];
+    const uint64_t second = lane->descriptor[1];
+    const uint32_t digest = lane->digest;
+    line->descriptor[0] = first;
+    line->descriptor[1] = second;
+    line->digest = digest;
+    lane->digest_before = digest;
+    lane->digest = tti_digest_next(digest, first, second);
+    if (small) {
+        tti_publish_for(e, lane->sleepers, &line->sequence, call);
+    } else {
+        tti_lane_publish(lane, &line->sequence, call);
+    }
+    return TUTTI_OK;
+}
+
+/* A peer's data that do not fit its arrival line, too. */
+tutti_status tti_await_packets(struct tti_lane *lane, int peer);
+
+/* Somebody has called something else, now or before, or has cancelled: finds out who. OK if it does not matter. */
+tutti_status tti_find_difference(struct tti_lane *lane);
+
+/* `lines` is a constant: the call is of the line class; then lane->sources become all ranks' data. */
+static inline tutti_status tti_await_everybody(struct tti_lane *lane, const bool lines)
+{
+    if (lane->arriving) {
+        return TUTTI_BUSY;
+    }
+    const int rank = lane->engine->rank;
+    const int size = lane->engine->size;
+    const uint64_t call = lane->call;
+    const uint64_t first = lane->descriptor[0];
+    const uint64_t second = lane->descriptor[1];
+    const uint32_t before = lane->digest_before;
+    const void **sources = lane->sources;
+    uint64_t differences = tti_descriptor_marked(lane->descriptor);
+    for (int r = 0; r < size; r++) {
+        struct tti_arrival *line = tti_arrival_of(lane, r, call);
+        if (lines) {
+            sources[r] = line->payload;
+        }
+        if (r == rank) {
+            continue;
+        }
+        tutti_status status = !lines && lane->class == TTI_CLASS_PACKETS
+                                  ? tti_await_packets(lane, r)
+                                  : tti_lane_wait(lane, &line->sequence, call, r);
+        if (status != TUTTI_OK) {
+            return status;
+        }
+        /* its call and all before it were the same as here */
+        differences |= (line->descriptor[0] ^ first) | (line->descriptor[1] ^ second) | (line->digest ^ before);
+    }
+    lane->credit = call;
+    return __builtin_expect(differences == 0, 1) ? TUTTI_OK : tti_find_difference(lane);
+}
+
+#endif

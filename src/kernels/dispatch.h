@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tti_fold without a call, for folds of a few elements, where the way there would cost as much as the fold.
+ *
+ * A caller may have asked its CPU to flush subnormals, to round elsewhere than to nearest, or to trap. Ranks that
+ * differ in that would get different numbers, so folds of floats run under the default environment, and the caller's is
+ * restored. Of these steps only reading the register is dear (on x86 5 ns, as much as a small fold), so it is read once.
+ */
+#ifndef TTI_KERNELS_DISPATCH_H
+#define TTI_KERNELS_DISPATCH_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "kernels/isa/table.h"
+
+/* NULL until the first call. Relaxed: the tables are constant, and threads that race here store the same pointer. */
+extern _Atomic(const struct tti_fold_table *) tti_fold_chosen;
+const struct tti_fold_table *tti_fold_choose(void);
+
+static inline const struct tti_fold_table *tti_fold_table(void)
+{
+    const struct tti_fold_table *found = atomic_load_explicit(&tti_fold_chosen, memory_order_relaxed);
+    return __builtin_expect(found != NULL, 1) ? found : tti_fold_choose();
+}
+
+#if defined(__x86_64__)
+
+#include <xmmintrin.h>
+
+/* Round to nearest, nothing flushed, every exception masked, no flag raised. */
+#define TTI_DEFAULT_ENVIRONMENT 0x1f80u
+
+typedef unsigned tti_environment;
+
+static inline tti_environment tti_environment_enter(void)
+{
+    const tti_environment before = _mm_getcsr();
+    const unsigned control = before & ~0x3fu; /* the bits that are not flags */
+    if (__builtin_expect(control != TTI_DEFAULT_ENVIRONMENT, 0)) {
+        _mm_setcsr(TTI_DEFAULT_ENVIRONMENT);
+    }
+    return before;
+}
+
+/* Also takes back the exception flags that a fold has raised. Writing without asking is cheaper than asking. */
+static inline void tti_environment_leave(tti_environment before)
+{
+    _mm_setcsr(before);
+}
+
+#elif defined(__aarch64__)
+
+typedef uint64_t tti_environment;
+
+static inline void tti_environment_write(uint64_t value)
+{
+    __asm__ volatile("msr fpcr, %0" : : "r"(value) : "memory");
+}
+
+/* The default is 0: to nearest, nothing flushed, no traps. Flags are in another register. */
+static inline tti_environment tti_environment_enter(void)
+{
+    tti_environment before;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(before));
+    if (__builtin_expect(before != 0, 0)) {
+        tti_environment_write(0);
+    }
+    return before;
+}
+
+static inline void tti_environment_leave(tti_environment before)
+{
+    if (__builtin_expect(before != 0, 0)) {
+        tti_environment_write(before);
+    }
+}
+
+#else
+#error "Tutti's kernels know x86-64 and aarch64."
+#endif
+
+static inline void tti_fold_here(void *dst, const void *const *src, size_t n, size_t count, const struct tti_fold *fold)
+{
+    if (count == 0) {
+        return;
+    }
+    tti_fold_function *const function = tti_fold_table()->ops[fold->dtype][fold->op];
+    if (fold->dtype > TUTTI_F8_E5M2) { /* no float */
+        function(dst, src, n, count, fold->scales);
+        return;
+    }
+    const tti_environment before = tti_environment_enter();
+    function(dst, src, n, count, fold->scales);
+    tti_environment_leave(before);
+}
+
+#endif
