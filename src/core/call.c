@@ -9,7 +9,7 @@
 
 /* The groups whose callbacks this thread is in, innermost first: waiting for any of them could never end. */
 static _Thread_local const struct tti_callback_frame *callbacks;
-_Thread_local unsigned tti_engagements;
+_Thread_local struct tti_thread tti_thread;
 
 bool tti_in_callback(const struct tti_group *group)
 {
@@ -36,13 +36,13 @@ void tti_callbacks_begin(struct tti_callback_frame *frame, struct tti_group *gro
     pthread_mutex_lock(&group->callback_lock);
     *frame = (struct tti_callback_frame){.group = group, .subject = subject, .outer = callbacks};
     callbacks = frame;
-    tti_engagements++;
+    tti_thread.engagements++;
 }
 
 void tti_callbacks_end(const struct tti_callback_frame *frame, struct tti_group *group)
 {
     callbacks = frame->outer;
-    tti_engagements--;
+    tti_thread.engagements--;
     pthread_mutex_unlock(&group->callback_lock);
 }
 
@@ -143,7 +143,7 @@ static inline tutti_status begin(struct tti_call *c, tutti_group *handle, bool h
     c->device = g->device;
     c->options.timeout_ms = c->options.timeout_ms == 0 ? g->timeout_ms : c->options.timeout_ms;
     if ((has_options && (status = check_options(c)) != TUTTI_OK) ||
-        (tti_engagements != 0 && !c->async && (status = check_callbacks(c)) != TUTTI_OK)) {
+        (tti_thread.engagements != 0 && !c->async && (status = check_callbacks(c)) != TUTTI_OK)) {
         return refuse(c, status);
     }
     return TUTTI_OK;

@@ -39,8 +39,13 @@ tutti_status tti_call_begin(struct tti_call *c, tutti_group *group, tutti_operat
 tutti_status tti_call_begin_plain(struct tti_call *c, tutti_group *group, tutti_operation operation,
                                   tutti_error *error);
 
-/* In how many callbacks and batches this thread is: in none, nearly always, and then nothing of that kind can be wrong. */
-extern _Thread_local unsigned tti_engagements;
+/* What every call asks its thread: in one place, because to find that costs a call in a shared library. */
+struct tti_thread {
+    unsigned
+        engagements; /* callbacks and batches it is in: none, nearly always, and then nothing of that kind is wrong */
+    struct tti_recalled *recalled; /* the calls it has made: see recall.h */
+};
+extern _Thread_local struct tti_thread tti_thread;
 
 /* True inside a callback of this group, on its thread: waiting for the group there could never end. */
 bool tti_in_callback(const struct tti_group *group);

@@ -25,10 +25,11 @@ struct recalled_tensor {
     int64_t strides[DIMS];
 };
 
-struct recalled {
+struct tti_recalled {
     _Alignas(64) const tutti_group *group;
     struct tti_known_handle known;
     struct tti_lane_queue *lane; /* to be used while the group is held */
+    uint64_t seen;               /* the call that was last worth noting here, in short: noted when it comes again */
     uint64_t what;               /* as in the signature */
     uint64_t where;
     ptrdiff_t in_place; /* what the input's address is beyond the output's if they may overlap */
@@ -38,14 +39,12 @@ struct recalled {
     tutti_op op;
 };
 
-static _Thread_local struct recalled *memory; /* ENTRIES of them, or NULL */
-
 static pthread_key_t at_thread_end;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int key_failed;
 
 /* One group makes calls of several kinds in turn, and several groups make calls of the same kind. */
-static inline struct recalled *entry_of(struct recalled *entries, const tutti_group *group, uint64_t what)
+static inline struct tti_recalled *entry_of(struct tti_recalled *entries, const tutti_group *group, uint64_t what)
 {
     return &entries[(((uintptr_t)group >> 4) * 5 + (what >> 32)) % ENTRIES];
 }
@@ -77,7 +76,7 @@ static inline bool is_like(const struct recalled_tensor *r, const DLTensor *t, u
     return *begin >= t->byte_offset && (*begin & r->unaligned) == 0 && *begin <= r->last;
 }
 
-static inline bool is_same(struct recalled *r, const tutti_group *group, const struct tti_signature *s)
+static inline bool is_same(struct tti_recalled *r, const tutti_group *group, const struct tti_signature *s)
 {
     uintptr_t in;
     uintptr_t out;
@@ -96,7 +95,7 @@ static inline bool is_same(struct recalled *r, const tutti_group *group, const s
 }
 
 /* Options that leave the call what it is. */
-static inline bool are_plain(const struct recalled *r, const tutti_call *o)
+static inline bool are_plain(const struct tti_recalled *r, const tutti_call *o)
 {
     return o->size == sizeof(*o) && (o->flags | o->tag) == 0 && o->lane == r->op.lane && o->timeout_ms >= -1 &&
            (o->scale == 0 || o->scale == 1) && !o->callback && !o->stream && !o->token && o->operation_id == 0;
@@ -113,11 +112,12 @@ __attribute__((noinline)) static void report(tutti_status status, tutti_error *e
 
 tutti_status tti_recall(tutti_group *group, const struct tti_signature *signature, const tutti_call *options)
 {
-    struct recalled *entries = memory;
-    if (!entries || tti_engagements != 0) {
+    const struct tti_thread *thread = &tti_thread;
+    struct tti_recalled *entries = thread->recalled; /* ENTRIES of them, or NULL */
+    if (!entries || thread->engagements != 0) {
         return TTI_NOT_RECALLED;
     }
-    struct recalled *r = entry_of(entries, group, signature->what);
+    struct tti_recalled *r = entry_of(entries, group, signature->what);
     if (!is_same(r, group, signature) || !(options ? are_plain(r, options) : r->op.lane == 0)) {
         return TTI_NOT_RECALLED;
     }
@@ -145,7 +145,7 @@ tutti_status tti_recall(tutti_group *group, const struct tti_signature *signatur
 
 static void drop_memory(void *entries)
 {
-    memory = NULL;
+    tti_thread.recalled = NULL;
     free(entries);
 }
 
@@ -154,10 +154,10 @@ static void make_key(void)
     key_failed = pthread_key_create(&at_thread_end, drop_memory);
 }
 
-static struct recalled *make_memory(void)
+static struct tti_recalled *make_memory(void)
 {
     pthread_once(&once, make_key);
-    struct recalled *entries = key_failed == 0 ? aligned_alloc(64, ENTRIES * sizeof(*entries)) : NULL;
+    struct tti_recalled *entries = key_failed == 0 ? aligned_alloc(64, ENTRIES * sizeof(*entries)) : NULL;
     if (entries && pthread_setspecific(at_thread_end, entries) != 0) {
         free(entries);
         return NULL;
@@ -223,13 +223,26 @@ static bool is_worth_noting(const struct tti_task *t)
            o->scale == 1;
 }
 
+/* Of two calls that differ it is nearly never the same; if it is, one is noted too early. */
+static uint64_t in_short(const struct tti_task *t)
+{
+    const struct tti_signature *s = t->signature;
+    const uint64_t h = ((uintptr_t)t->call.group->handle ^ s->what) * UINT64_C(0x9e3779b97f4a7c15);
+    return (h ^ s->where ^ (uint64_t)t->op.count << 8 ^ (uint64_t)t->op.dtype) | 1;
+}
+
 void tti_recall_note(const struct tti_task *t)
 {
     const struct tti_signature *s = t->signature;
-    if (!is_worth_noting(t) || (!memory && !(memory = make_memory()))) {
+    if (!is_worth_noting(t) || (!tti_thread.recalled && !(tti_thread.recalled = make_memory()))) {
         return; /* nothing is lost but time */
     }
-    struct recalled *r = entry_of(memory, t->call.group->handle, s->what);
+    struct tti_recalled *r = entry_of(tti_thread.recalled, t->call.group->handle, s->what);
+    const uint64_t seen = in_short(t);
+    if (r->seen != seen) { /* perhaps it never comes again */
+        r->seen = seen;
+        return;
+    }
     r->group = NULL;
     if (!note_tensor(&r->input, s->input, t->op.src) || !note_tensor(&r->output, s->output, t->op.dst)) {
         return;

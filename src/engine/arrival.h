@@ -59,12 +59,12 @@ static inline tutti_status tti_arrive_now(struct tti_lane *lane, const void *pay
     line->descriptor[1] = second;
     line->digest = digest;
     lane->digest_before = digest;
-    lane->digest = tti_digest_next(digest, first, second);
     if (small) {
         tti_publish_for(e, lane->sleepers, &line->sequence, call);
     } else {
         tti_lane_publish(lane, &line->sequence, call);
     }
+    lane->digest = tti_digest_next(digest, first, second); /* nobody waits for it */
     return TUTTI_OK;
 }
 
