@@ -201,47 +201,58 @@ def stream_steps(m, size):
     return [min(piece, size - at) for at in range(0, size, piece)]
 
 
-def broadcast(sim, me, size, calls, windows=None):
-    """The root stages step after step; a ring of `room` steps is between it and the slowest reader."""
+def streamed(sim, size, calls, windows, step):
+    """Step after step through rings of `room` steps. `step(call, k, bytes, memory, freed, told)` is one rank's part in step k:
+    before it writes, the readers must have told `freed` (None: there is room); a reader tells `told` (None: nothing yet)."""
     m = sim.m
     steps = stream_steps(m, size)[:windows]
     room, memory = 8 * m.window() // max(steps), in_memory(m, size)
+    quarter = room // 4
     for call in range(calls):
         yield sim.now + m.call_cpu
         for k, n in enumerate(steps):
-            if me == 0:
-                if k >= room and k % (room // 4) == 0:
-                    yield others(sim, 0, "taken", call, (k - room // 2) // (room // 4))
-                yield sim.move(0, own=n, memory=n * memory)
-                sim.publish("step", call, k, 0)
-            else:
-                yield [sim.line("step", call, k, 0)]
-                yield sim.move(me, [(m.home[0], n)], memory=n * memory, shared=(call, k))
-                if k % (room // 4) == room // 4 - 1:
-                    sim.publish("taken", call, k // (room // 4), me)
+            freed = (k - room // 2) // quarter if k >= room and k % quarter == 0 else None
+            told = k // quarter if k % quarter == quarter - 1 else None
+            yield from step(call, k, n, n * memory, freed, told)
         sim.ended(call)
+
+
+def broadcast(sim, me, size, calls, windows=None):
+    """The root stages step after step; a ring is between it and the slowest reader."""
+    m = sim.m
+
+    def step(call, k, n, memory, freed, told):
+        if me == 0:
+            if freed is not None:
+                yield others(sim, 0, "taken", call, freed)
+            yield sim.move(0, own=n, memory=memory)
+            sim.publish("step", call, k, 0)
+        else:
+            yield [sim.line("step", call, k, 0)]
+            yield sim.move(me, [(m.home[0], n)], memory=memory, shared=(call, k))
+            if told is not None:
+                sim.publish("taken", call, told, me)
+
+    return streamed(sim, size, calls, windows, step)
 
 
 def reduce(sim, me, size, calls, windows=None):
     """Every leaf stages, the root folds."""
-    m = sim.m
-    steps = stream_steps(m, size)[:windows]
-    room, memory = 8 * m.window() // max(steps), in_memory(m, size)
-    for call in range(calls):
-        yield sim.now + m.call_cpu
-        for k, n in enumerate(steps):
-            if me != 0:
-                if k >= room and k % (room // 4) == 0:
-                    yield [sim.line("taken", call, (k - room // 2) // (room // 4), 0)]
-                yield sim.move(me, own=n, memory=n * memory)
-                sim.publish("step", call, k, me)
-            else:
-                if m.ranks > 1:
-                    yield others(sim, 0, "step", call, k)
-                yield sim.move(0, parts_of(sim, 0, lambda r: n), own=n, memory=2 * n * memory, stored=n)
-                if k % (room // 4) == room // 4 - 1:
-                    sim.publish("taken", call, k // (room // 4), 0)
-        sim.ended(call)
+
+    def step(call, k, n, memory, freed, told):
+        if me != 0:
+            if freed is not None:
+                yield [sim.line("taken", call, freed, 0)]
+            yield sim.move(me, own=n, memory=memory)
+            sim.publish("step", call, k, me)
+        else:
+            if sim.m.ranks > 1:
+                yield others(sim, 0, "step", call, k)
+            yield sim.move(0, parts_of(sim, 0, lambda r: n), own=n, memory=2 * memory, stored=n)
+            if told is not None:
+                sim.publish("taken", call, told, 0)
+
+    return streamed(sim, size, calls, windows, step)
 
 
 CLASSES = {"barrier": barrier, "inline": inline, "rotated": rotated, "leaders": leaders, "one-shot": one_shot,

@@ -70,10 +70,10 @@ TUTTI_API const char *tutti_group_backend(tutti_group *group);
 
 /**
  * How this rank's last collective on `lane` ran, in the words of docs/performance.md: "inline", "packets", "one_shot",
- * "two_shot", "staged", "pipelined", "zero_copy", or "solo" in a group of one rank. NULL if none has run, if the backend
- * does not tell, if there is no such lane, or if the handle is stale. Static storage. A hint for people and tools, to whom
- * new words may come: results do not depend on it. Call it from the thread that ran the collective, or that waited for it,
- * before another one starts on the lane.
+ * "two_shot", "staged", "pipelined", "zero_copy", "single_copy", or "solo" in a group of one rank. NULL if none has run, if
+ * the backend does not tell, if there is no such lane, or if the handle is stale. Static storage. A hint for people and
+ * tools, to whom new words may come: results do not depend on it. Call it from the thread that ran the collective, or that
+ * waited for it, before another one starts on the lane.
  */
 TUTTI_API const char *tutti_group_algorithm(tutti_group *group, int32_t lane);
 

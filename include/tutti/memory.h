@@ -80,9 +80,10 @@ TUTTI_API tutti_status tutti_register(tutti_group *group, void *memory, size_t b
  * has registered; no operation that uses it may be pending. Groups that are destroyed do this by themselves with the last
  * one that shares the heap.
  *
- * INVALID_ARGUMENT on every rank if one of them brings what is not registered: then nothing has changed. NO_MEMORY: the
- * range stays in shared memory, which the engine no longer uses; it may be freed. If the others do not come, or the group
- * has failed, the own range is private again all the same, and the status says why the others may not know.
+ * INVALID_ARGUMENT on every rank if one of them brings what is not registered, BUSY if a message of one of them that has
+ * not ended has its tensor in the range: then nothing has changed. NO_MEMORY: the range stays in shared memory, which the
+ * engine no longer uses; it may be freed. If the others do not come, or the group has failed, the own range is private
+ * again all the same, and the status says why the others may not know.
  */
 TUTTI_API tutti_status tutti_unregister(tutti_group *group, void *memory, tutti_error *error);
 

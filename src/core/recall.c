@@ -253,7 +253,7 @@ void tti_recall_note(const struct tti_task *t)
     r->what = s->what;
     r->where = s->where;
     r->in_place = in_place_of(&t->op, t->call.rank);
-    r->same = r->in_place == 0 && r->output.type == r->input.type && r->output.bytes == r->input.bytes;
+    r->same = r->in_place == 0 && r->output.bytes == r->input.bytes; /* and then of one type */
     r->op = t->op;
     r->op.begun_ns = 0;
     memset(r->op.prepared, 0, sizeof(r->op.prepared));

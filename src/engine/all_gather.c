@@ -14,10 +14,11 @@ static void pack(struct tti_lane *lane, const struct tti_exchange *x, size_t k, 
     const size_t from = k * x->piece;
     const size_t n = tti_cut(tti_part_bytes(&op->recv_parts, rank), x->piece, k);
     const bool both = (k > 0 || lane->exposed) && tti_part_direct(op->dst, &op->recv_parts, rank) != op->src;
-    for (size_t at = 0; at < n; at += TTI_PAGE) {
+    const size_t piece = both ? TTI_TWICE_BYTES : n;
+    for (size_t at = 0; at < n; at += piece) {
         const unsigned char *src = (const unsigned char *)op->src + from + at;
-        const size_t bytes = tti_cut(n - at, TTI_PAGE, 0);
-        tti_move(lane, span + at, src, bytes);
+        const size_t bytes = tti_cut(n - at, piece, 0);
+        tti_move_in(lane, span + at, src, bytes);
         if (both) {
             tti_part_write(lane, op->dst, &op->recv_parts, rank, from + at, src, bytes);
             lane->moved -= bytes; /* not loaded again */

@@ -82,10 +82,24 @@ static tutti_status stage(struct tti_lane *lane, const tutti_op *op, const struc
     const unsigned char *src = (const unsigned char *)op->src + k * p->window;
     struct slice own = slice_of(p, k, lane->engine->size, lane->engine->rank);
     size_t behind = own.from + own.bytes;
-    tti_move(lane, span, src, own.from);
-    tti_move(lane, span + behind, src + behind, window_bytes(p, k) - behind);
+    tti_move_in(lane, span, src, own.from);
+    tti_move_in(lane, span + behind, src + behind, window_bytes(p, k) - behind);
     tti_stage_stamp(lane, k + 3 < p->windows ? staged_phase(k + 3) : TTI_PHASE_NEXT, -1);
     return TUTTI_OK;
+}
+
+/* For readers far away: to the output, and from there, while it is in the first-level cache, to the stage. */
+static void fold_far(struct tti_lane *lane, unsigned char *result, unsigned char *shown, size_t bytes)
+{
+    for (size_t at = 0, n; at < bytes; at += n) {
+        n = tti_cut(bytes - at, TTI_TWICE_BYTES, 0);
+        tti_reduce(lane, result + at, n);
+        tti_move_in(lane, shown + at, result + at, n);
+        lane->moved -= n; /* not loaded again */
+        for (int r = 0; r < lane->engine->size; r++) {
+            lane->sources[r] = (const unsigned char *)lane->sources[r] + n;
+        }
+    }
 }
 
 static tutti_status fold_own(struct tti_lane *lane, const tutti_op *op, const struct plan *p, size_t k)
@@ -105,7 +119,9 @@ static tutti_status fold_own(struct tti_lane *lane, const tutti_op *op, const st
         lane->sources[r] = tti_stage_peer(lane, r, k) + own.from;
     }
     lane->sources[e->rank] = (const unsigned char *)op->src + at;
-    if (lane->streams) { /* what others read next stays in the caches */
+    if (tti_stage_is_far(lane)) {
+        fold_far(lane, result, shown, own.bytes);
+    } else if (lane->streams) { /* what others read next stays in the caches */
         tti_reduce(lane, shown, own.bytes);
         tti_move_out(lane, result, shown, own.bytes);
     } else {
@@ -165,7 +181,7 @@ static tutti_status sliced(struct tti_lane *lane, const tutti_op *op, const stru
 static void pack_all(struct tti_lane *lane, const struct tti_exchange *x, size_t k, unsigned char *span)
 {
     (void)k;
-    tti_move(lane, span, x->op->src, x->piece);
+    tti_move(lane, span, x->op->src, x->piece); /* so little is not worth going past the caches */
 }
 
 static void fold_all(struct tti_lane *lane, const struct tti_exchange *x, size_t k)
@@ -178,7 +194,7 @@ static void fold_all(struct tti_lane *lane, const struct tti_exchange *x, size_t
     tti_reduce(lane, x->op->dst, x->piece);
 }
 
-static tutti_status staged(struct tti_lane *lane, const tutti_op *op)
+__attribute__((noinline)) static tutti_status staged(struct tti_lane *lane, const tutti_op *op)
 {
     const struct tti_tuning *tuning = &lane->engine->tuning;
     struct plan p = {.element = tti_dtype_size(op->dtype)};
@@ -193,16 +209,20 @@ static tutti_status staged(struct tti_lane *lane, const tutti_op *op)
     return sliced(lane, op, &p);
 }
 
-/* Without factors, which travel behind the data. */
-static tutti_status in_lines(struct tti_lane *lane, const tutti_op *op)
+static inline void fold_lines(struct tti_lane *lane, const tutti_op *op)
 {
     const struct tti_fold fold = {.dtype = op->dtype, .op = op->redop};
     const size_t size = (size_t)lane->engine->size;
-    const size_t bytes = op->count << tti_dtype_shift(op->dtype);
-    tutti_status status = tti_arrive_now(lane, op->src, bytes, true);
+    tti_fold_here(op->dst, lane->sources, size, op->count, &fold);
+    lane->moved += ((size + 1) * op->count) << tti_dtype_shift(op->dtype);
+}
+
+/* Without factors, which travel behind the data. */
+static tutti_status in_lines(struct tti_lane *lane, const tutti_op *op)
+{
+    tutti_status status = tti_arrive_now(lane, op->src, op->count << tti_dtype_shift(op->dtype), true);
     if (status == TUTTI_OK && (status = tti_await_everybody(lane, true)) == TUTTI_OK) {
-        tti_fold_here(op->dst, lane->sources, size, op->count, &fold);
-        lane->moved += (size + 1) * bytes;
+        fold_lines(lane, op);
     }
     return status;
 }

@@ -40,7 +40,7 @@ static void pack(struct tti_lane *lane, const struct tti_exchange *x, size_t k, 
     for (int r = 0; r < lane->engine->size; r++) {
         if (r != lane->engine->rank) {
             size_t n = tti_cut(tti_part_bytes(&x->op->send_parts, r), x->piece, k);
-            tti_part_read(lane, span + (size_t)r * x->piece, x->op->src, &x->op->send_parts, r, k * x->piece, n);
+            tti_part_stage(lane, span + (size_t)r * x->piece, x->op->src, &x->op->send_parts, r, k * x->piece, n);
         }
     }
 }

@@ -7,7 +7,7 @@
 
 static void pack(struct tti_lane *lane, const struct tti_stream *s, size_t k, unsigned char *span)
 {
-    tti_move(lane, span, (const unsigned char *)s->op->dst + k * s->piece, tti_cut(s->bytes, s->piece, k));
+    tti_move_in(lane, span, (const unsigned char *)s->op->dst + k * s->piece, tti_cut(s->bytes, s->piece, k));
 }
 
 static void take(struct tti_lane *lane, const struct tti_stream *s, size_t k, int peer)

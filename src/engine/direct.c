@@ -30,7 +30,16 @@ bool tti_is_direct(const struct tti_lane *lane, const tutti_op *op)
 /* Whether others touch this rank's input, its output. The tensor of a broadcast is its output. */
 static bool shows_input(const tutti_op *op, int rank)
 {
-    return op->kind == TUTTI_OP_SCATTER ? rank == op->root : op->kind != TUTTI_OP_BROADCAST;
+    switch (op->kind) {
+    case TUTTI_OP_BROADCAST:
+        return false;
+    case TUTTI_OP_SCATTER:
+        return rank == op->root;
+    case TUTTI_OP_ALL_GATHER:
+        return tti_part_bytes(&op->recv_parts, rank) > 0; /* an empty part has no address */
+    default:
+        return true;
+    }
 }
 
 static bool shows_output(const tutti_op *op, int rank)
@@ -39,14 +48,21 @@ static bool shows_output(const tutti_op *op, int rank)
            ((op->kind == TUTTI_OP_BROADCAST || op->kind == TUTTI_OP_REDUCE) && rank == op->root);
 }
 
-/* Bytes from the beginning of the tensor to its end. Only the root of a scatter knows how its parts are joined. */
-static size_t input_extent(const struct tti_lane *lane, const tutti_op *op)
+/* Bytes from the beginning of a rank's input to its end. Only the root of a scatter knows how its parts are joined. */
+static size_t input_extent(const struct tti_lane *lane, const tutti_op *op, int rank)
 {
-    size_t bytes = op->count * tti_dtype_size(op->dtype);
-    if (op->kind == TUTTI_OP_REDUCE_SCATTER || op->kind == TUTTI_OP_ALL_TO_ALL) {
+    const size_t bytes = op->count * tti_dtype_size(op->dtype);
+    switch (op->kind) {
+    case TUTTI_OP_REDUCE_SCATTER:
+    case TUTTI_OP_ALL_TO_ALL:
         return op->send_parts.outer * op->send_parts.pitch;
+    case TUTTI_OP_ALL_GATHER:
+        return tti_part_bytes(&op->recv_parts, rank);
+    case TUTTI_OP_SCATTER:
+        return (size_t)lane->engine->size * bytes;
+    default:
+        return bytes;
     }
-    return op->kind == TUTTI_OP_SCATTER ? (size_t)lane->engine->size * bytes : bytes;
 }
 
 /* Leaves of a scatter find their parts only if these lie one after the other. */
@@ -76,7 +92,8 @@ void tti_expose(struct tti_lane *lane, const tutti_op *op)
         lane->exposed = true;
         return;
     }
-    const uint64_t input = shows_input(op, e->rank) ? tti_heap_name(e->heap, op->src, input_extent(lane, op)) : 0;
+    const uint64_t input =
+        shows_input(op, e->rank) ? tti_heap_name(e->heap, op->src, input_extent(lane, op, e->rank)) : 0;
     const uint64_t output = shows_output(op, e->rank) ? tti_heap_name(e->heap, op->dst, output_extent(op)) : 0;
     lane->exposed = (input != 0 || !shows_input(op, e->rank)) && (output != 0 || !shows_output(op, e->rank));
     lane->input = lane->exposed ? input : 0;
@@ -118,10 +135,11 @@ tutti_status tti_locate(struct tti_lane *lane, int peer, uint64_t input, uint64_
     lane->inputs[peer] = NULL;
     lane->outputs[peer] = NULL;
     lane->remote[peer] = false;
-    lane->named = lane->named || (input | output) != 0;
     tutti_status status = TUTTI_OK;
     if ((input | output) != 0 && tti_is_direct(lane, op)) {
-        status = locate(lane, peer, shows_input(op, peer) ? input : 0, input_extent(lane, op), &lane->inputs[peer]);
+        lane->named = true;
+        status =
+            locate(lane, peer, shows_input(op, peer) ? input : 0, input_extent(lane, op, peer), &lane->inputs[peer]);
         if (status == TUTTI_OK) {
             status = locate(lane, peer, shows_output(op, peer) ? output : 0, output_extent(op), &lane->outputs[peer]);
         }
@@ -132,8 +150,7 @@ tutti_status tti_locate(struct tti_lane *lane, int peer, uint64_t input, uint64_
 bool tti_exposes_all_needed(const struct tti_lane *lane, int rank)
 {
     const tutti_op *op = lane->op;
-    return (lane->inputs[rank] || !shows_input(op, rank)) && (lane->outputs[rank] || !shows_output(op, rank)) &&
-           (lane->inputs[rank] || lane->outputs[rank]);
+    return (lane->inputs[rank] || !shows_input(op, rank)) && (lane->outputs[rank] || !shows_output(op, rank));
 }
 
 bool tti_all_expose(const struct tti_lane *lane)
@@ -219,7 +236,9 @@ static tutti_status reduce_part(struct tti_lane *lane, const tutti_op *op)
 tutti_status tti_pull(struct tti_lane *lane, int peer, void *dst, const tutti_parts *dst_parts, int dst_rank,
                       const void *src, const tutti_parts *src_parts, int src_rank, size_t bytes)
 {
-    const size_t most = lane->remote[peer] ? TTI_REMOTE_PIECE : TTI_INTENT_BYTES;
+    const bool remote = lane->remote[peer];
+    const size_t most = remote ? TTI_REMOTE_PIECE : TTI_INTENT_BYTES;
+    lane->way = remote && lane->way == TTI_WAY_ZERO_COPY ? TTI_WAY_SINGLE_COPY : lane->way;
     for (size_t from = 0, n; from < bytes; from += n) {
         tutti_status status = tti_intend(lane);
         if (status != TUTTI_OK) {
@@ -228,7 +247,7 @@ tutti_status tti_pull(struct tti_lane *lane, int peer, void *dst, const tutti_pa
         n = tti_cut(bytes - from, most, 0);
         const unsigned char *in =
             src_parts ? tti_part_piece(src, src_parts, src_rank, from, &n) : (const unsigned char *)src + from;
-        if (lane->remote[peer]) {
+        if (remote) {
             status = tti_remote_read(lane, peer, dst, dst_parts, dst_rank, from, in, n);
         } else if (dst_parts) {
             tti_part_write(lane, dst, dst_parts, dst_rank, from, in, n);
@@ -266,9 +285,14 @@ static tutti_status share(struct tti_lane *lane, const tutti_op *op)
     return status;
 }
 
+enum tti_way tti_way_in_place(const struct tti_lane *lane)
+{
+    return tti_remote_offered(lane) ? TTI_WAY_SINGLE_COPY : TTI_WAY_ZERO_COPY;
+}
+
 tutti_status tti_run_direct(struct tti_lane *lane, const tutti_op *op)
 {
-    lane->way = TTI_WAY_ZERO_COPY;
+    lane->way = tti_way_in_place(lane);
     tutti_status status = share(lane, op);
     if (status == TUTTI_OK) {
         tti_advance(lane, TTI_PHASE_FINAL);

@@ -306,15 +306,28 @@ TTI_RARE static tutti_status run_solo(struct tti_lane *lane, const tutti_op *op)
     return op->failed != TUTTI_OK ? op->failed : tti_run_solo(lane, op);
 }
 
+/* A fold writes what it has just read. What other operations leave in place they do not write. */
+static bool folds_in_place(const struct tti_lane *lane, const tutti_op *op)
+{
+    switch (op->kind) {
+    case TUTTI_OP_ALL_REDUCE:
+    case TUTTI_OP_REDUCE:
+        return op->src == op->dst;
+    case TUTTI_OP_REDUCE_SCATTER:
+        return tti_part_direct(op->src, &op->send_parts, lane->engine->rank) == op->dst;
+    default:
+        return false;
+    }
+}
+
 /* Whether the outputs of all ranks are more than the last-level cache holds, and none is an input that is in there. */
 static bool exceeds_caches(const struct tti_lane *lane, const tutti_op *op)
 {
     const struct tti_engine *e = lane->engine;
-    const bool in_place = op->src == op->dst && op->kind != TUTTI_OP_BROADCAST;
     const bool folds =
         op->kind == TUTTI_OP_ALL_REDUCE || op->kind == TUTTI_OP_REDUCE || op->kind == TUTTI_OP_REDUCE_SCATTER;
     const uint64_t limit = lane->exposed && !folds ? e->tuning.stream_direct : e->tuning.stream;
-    return !in_place && tti_call_bytes(lane, op) >= limit / (size_t)e->size;
+    return tti_call_bytes(lane, op) >= limit / (size_t)e->size && !folds_in_place(lane, op);
 }
 
 TTI_RARE static tutti_status run_large(struct tti_lane *lane, const tutti_op *op)
@@ -430,8 +443,9 @@ void tti_engine_abort(struct tti_engine *e, int32_t lane, const tutti_error *cau
 const char *tti_engine_algorithm(const struct tti_engine *e, int32_t lane)
 {
     static const char *const ways[] = {
-        [TTI_WAY_UNDECIDED] = NULL,  [TTI_WAY_ONE_SHOT] = "one_shot",   [TTI_WAY_TWO_SHOT] = "two_shot",
-        [TTI_WAY_STAGED] = "staged", [TTI_WAY_PIPELINED] = "pipelined", [TTI_WAY_ZERO_COPY] = "zero_copy"};
+        [TTI_WAY_UNDECIDED] = NULL,           [TTI_WAY_ONE_SHOT] = "one_shot",   [TTI_WAY_TWO_SHOT] = "two_shot",
+        [TTI_WAY_STAGED] = "staged",          [TTI_WAY_PIPELINED] = "pipelined", [TTI_WAY_ZERO_COPY] = "zero_copy",
+        [TTI_WAY_SINGLE_COPY] = "single_copy"};
     const struct tti_lane *l = &e->lanes[lane];
     if (l->call == 0) {
         return NULL;

@@ -7,7 +7,7 @@
 
 static void pack(struct tti_lane *lane, const struct tti_stream *s, size_t k, unsigned char *span)
 {
-    tti_move(lane, span, (const unsigned char *)s->op->src + k * s->piece, tti_cut(s->bytes, s->piece, k));
+    tti_move_in(lane, span, (const unsigned char *)s->op->src + k * s->piece, tti_cut(s->bytes, s->piece, k));
 }
 
 static void take(struct tti_lane *lane, const struct tti_stream *s, size_t k, int peer)
@@ -21,6 +21,13 @@ static tutti_status pull(struct tti_lane *lane, const struct tti_stream *s, int 
     return tti_pull(lane, peer, s->op->dst, &s->op->recv_parts, peer, lane->inputs[peer], NULL, 0, s->bytes);
 }
 
+static void own(struct tti_lane *lane, const struct tti_stream *s, size_t k)
+{
+    const tutti_op *op = s->op;
+    tti_part_write(lane, op->dst, &op->recv_parts, op->root, k * s->piece,
+                   (const unsigned char *)op->src + k * s->piece, tti_cut(s->bytes, s->piece, k));
+}
+
 static tutti_status staged(struct tti_lane *lane, const tutti_op *op, size_t bytes)
 {
     struct tti_stream s = {.op = op, .pack = pack, .take = take, .pull = pull};
@@ -28,11 +35,8 @@ static tutti_status staged(struct tti_lane *lane, const tutti_op *op, size_t byt
     if (lane->engine->rank != op->root) {
         return tti_stream_write(lane, &s, op->root);
     }
-    tutti_status status = tti_stream_read_leaves(lane, &s);
-    if (status == TUTTI_OK) {
-        tti_part_write(lane, op->dst, &op->recv_parts, op->root, 0, op->src, bytes);
-    }
-    return status;
+    s.own = own;
+    return tti_stream_read_leaves(lane, &s);
 }
 
 tutti_status tti_run_gather(struct tti_lane *lane, const tutti_op *op)

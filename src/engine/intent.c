@@ -13,8 +13,6 @@
 
 #include "engine/protocol.h"
 
-#define PATIENCE_NS 20000000
-
 tutti_status tti_intend(struct tti_lane *lane)
 {
     struct tti_engine *e = lane->engine;
@@ -53,7 +51,7 @@ void tti_await_intents(struct tti_lane *lane)
     if (!e->direct && !output_is_written(lane)) {
         return; /* processes that read what its owner uses again get nonsense, in a call that has failed */
     }
-    int64_t until = tti_now_ns() + PATIENCE_NS;
+    int64_t until = tti_now_ns() + TTI_PATIENCE_NS;
     for (int r = 0; r < e->size; r++) {
         while (r != e->rank && atomic_load_explicit(&tti_progress_of(lane, r)->intent, memory_order_seq_cst) != 0) {
             if (!e->direct && tti_now_ns() >= until) {

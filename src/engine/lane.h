@@ -47,11 +47,12 @@ enum tti_class {
 /* How a large call ran: what tti_engine_algorithm says of it. */
 enum tti_way {
     TTI_WAY_UNDECIDED,
-    TTI_WAY_ONE_SHOT,  /* everybody folds everything                         */
-    TTI_WAY_TWO_SHOT,  /* everybody folds a slice and copies the others' out */
-    TTI_WAY_STAGED,    /* through the stages, in one step                    */
-    TTI_WAY_PIPELINED, /* the same or in two shots, in several steps         */
-    TTI_WAY_ZERO_COPY  /* where the tensors lie                              */
+    TTI_WAY_ONE_SHOT,   /* everybody folds everything                         */
+    TTI_WAY_TWO_SHOT,   /* everybody folds a slice and copies the others' out */
+    TTI_WAY_STAGED,     /* through the stages, in one step                    */
+    TTI_WAY_PIPELINED,  /* the same or in two shots, in several steps         */
+    TTI_WAY_ZERO_COPY,  /* where the tensors lie                              */
+    TTI_WAY_SINGLE_COPY /* likewise, and the kernel copies from some of them  */
 };
 
 struct tti_lane {
@@ -114,9 +115,9 @@ struct tti_engine {
     unsigned char **segments;
     struct tti_heap *heap; /* NULL: none */
     unsigned char *bell;
-    int futex_private; /* FUTEX_PRIVATE_FLAG or 0 */
-    bool direct;       /* ranks are threads: every rank can reach every tensor */
-    uint32_t remote;   /* TTI_READS_*: whether all can read all others\' private memory */
+    int futex_private;       /* FUTEX_PRIVATE_FLAG or 0 */
+    bool direct;             /* ranks are threads: every rank can reach every tensor */
+    _Atomic uint32_t remote; /* TTI_READS_*: whether all can read all others' private memory */
     tti_commit_function commit;
     tti_populate_function populate;
     void *commit_user;

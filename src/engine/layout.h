@@ -34,7 +34,7 @@
 #define TTI_SLOT_BODY    224u
 #define TTI_OFFERS       8u          /* open ones from one rank to another: see p2p_reach.c */
 #define TTI_LAYOUT_MAGIC 0x69747475u /* "utti" */
-#define TTI_LAYOUT_ABI   5u
+#define TTI_LAYOUT_ABI   6u
 #define TTI_STAGE_SPANS  5u /* a stage holds at least so many of the largest spans that a call takes: see stage.c */
 
 /* One call of one rank. `sequence` is stored last and says that the rest is there. */
@@ -119,7 +119,8 @@ struct tti_pair_control {
     _Atomic uint64_t granted;  /* the message, by its first record, whose rest the owner wants now */
     _Atomic uint64_t target;   /* where it wants that: the name of its tensor (p2p_reach.c); 0 = in the ring */
     _Atomic uint64_t intent;   /* towards itself only: 1 + the rank whose memory the owner is touching; 0 = none */
-    unsigned char pad[16];
+    _Atomic uint64_t is_far;   /* 1: the owner takes long to read what the peer writes: see p2p_remote.c */
+    unsigned char pad[8];
     _Atomic uint64_t fetched[TTI_OFFERS]; /* offers that the owner has taken, by their first records, in turn */
 };
 static_assert(sizeof(struct tti_pair_control) == TTI_LINE, "one line");

@@ -12,6 +12,9 @@ size_t tti_part_bytes_max(const tutti_parts *parts, int size);
 /* Copies bytes [from, from + n) of a part, counted in its compact form, out of / into the joined tensor. */
 void tti_part_read(struct tti_lane *lane, void *dst, const void *joined, const tutti_parts *parts, int rank,
                    size_t from, size_t n);
+/* Out of the joined tensor into the own stage. */
+void tti_part_stage(struct tti_lane *lane, void *span, const void *joined, const tutti_parts *parts, int rank,
+                    size_t from, size_t n);
 void tti_part_write(struct tti_lane *lane, void *joined, const tutti_parts *parts, int rank, size_t from,
                     const void *src, size_t n);
 /* The piece of a part that begins at byte `from` of its compact form: at most n bytes that lie together. */
@@ -63,6 +66,21 @@ static inline void tti_move_out(struct tti_lane *lane, void *dst, const void *sr
         lane->moved += 2 * n;
     } else {
         tti_move(lane, dst, src, n);
+    }
+}
+
+/* What is copied twice, or folded and copied, in one go: it stays in the caches next to the CPU meanwhile. Each copy past the
+ * caches ends with a fence, so pieces are not small. */
+#define TTI_TWICE_BYTES ((size_t)4 * TTI_PAGE)
+
+/* The same into the own stage, past the caches if its readers are far away. */
+static inline void tti_move_in(struct tti_lane *lane, void *span, const void *src, size_t n)
+{
+    if (tti_stage_is_far(lane) && n >= TTI_PAGE / 2) {
+        tti_copy_stream(span, src, n);
+        lane->moved += 2 * n;
+    } else {
+        tti_move(lane, span, src, n);
     }
 }
 
@@ -192,6 +210,8 @@ struct tti_stream {
     void (*pack)(struct tti_lane *lane, const struct tti_stream *s, size_t k, unsigned char *span);
     void (*take)(struct tti_lane *lane, const struct tti_stream *s, size_t k, int peer);
     void (*take_all)(struct tti_lane *lane, const struct tti_stream *s, size_t k); /* instead of `take` */
+    /* Copies piece k of the root's own part to its place, while the others are awaited. NULL: nothing to copy. */
+    void (*own)(struct tti_lane *lane, const struct tti_stream *s, size_t k);
     /* Takes the whole of a peer's exposed tensor at once; NULL if tti_run_direct does that. */
     tutti_status (*pull)(struct tti_lane *lane, const struct tti_stream *s, int peer);
 };

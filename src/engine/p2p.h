@@ -11,7 +11,8 @@
  * a larger one is written when the receiver has granted it, which it does as soon as it has matched the message:
  * usually long before the sender has come to it. One message of a pair is granted at a time.
  *
- * Where one rank can reach the tensor of the other, a large message is copied once instead: see p2p_reach.c.
+ * Where one rank can reach the tensor of the other, a large message is copied once instead (p2p_reach.c), or where the kernel
+ * is to copy it (p2p_remote.c).
  *
  * A piece for which a receive has been posted is copied from the ring to its tensor. Other pieces go to memory of
  * their own as soon as somebody has to look behind them, so that no message keeps one with another tag from being
@@ -104,7 +105,10 @@ struct tti_peer {
     struct tti_bytes bytes[2];     /* the rings of bytes */
     uint64_t grant_seen;
     uint32_t open_sends;          /* in the list */
-    uint32_t offers;              /* of them, offered */
+    uint32_t offers;              /* of them, offered ... */
+    uint32_t remote_offers;       /* ... in a way that the peer may turn down */
+    bool turned_down;             /* it could not read what was offered like that: it is not asked again */
+    uint32_t large_sends;         /* that it might have let the kernel copy, so far */
     uint64_t fetches;             /* acknowledgements seen ... */
     uint64_t fetched[TTI_OFFERS]; /* ... the last ones */
     /* receiving from it */
@@ -120,6 +124,9 @@ struct tti_peer {
     struct tti_incoming *transfer; /* granted, being received */
     struct tti_incoming *fetching; /* offered and matched, being fetched */
     uint64_t acknowledged;         /* offered messages */
+    bool unreadable;               /* its process's memory could not be read */
+    uint32_t pieces;               /* large ones that came through its ring, so far */
+    double page_ticks;             /* what it takes to read a page of them: a running average */
 };
 
 struct tti_p2p {
@@ -250,10 +257,14 @@ void tti_p2p_grant(struct tti_engine *e, int peer);
 
 /* What this rank's memory is called if the others can reach it, and if that pays; 0: not. */
 uint64_t tti_p2p_name(const struct tti_engine *e, const void *memory, uint64_t bytes);
-/* Where this rank sees what the peer calls so; NULL if that is not `bytes` bytes that it shares. */
-unsigned char *tti_p2p_address(const struct tti_engine *e, int peer, uint64_t name, uint64_t bytes);
+/* Whether a peer may offer so many bytes by this name. */
+bool tti_p2p_may_offer(const struct tti_engine *e, int peer, uint64_t name, uint64_t bytes);
+/* Around each piece of the peer's memory that is touched. False: the peer may have gone on, or will soon / what was read
+ * meanwhile may not have been there. */
+bool tti_p2p_intend(struct tti_engine *e, int peer);
+bool tti_p2p_intent_done(struct tti_engine *e);
 /* Moves the next piece of an offered message to its receive: OK. BUSY: its owner may be about to go on; whoever waits will
- * find out why. PEER_CORRUPT: it is not there any more. */
+ * find out why. UNSUPPORTED: the kernel does not let it be read. PEER_CORRUPT: it is not there any more. */
 tutti_status tti_p2p_fetch(struct tti_engine *e, int peer, struct tti_incoming *m);
 /* Tells the peer that its message has been fetched. */
 void tti_p2p_acknowledge(struct tti_engine *e, int peer, uint64_t number);
@@ -265,10 +276,35 @@ bool tti_p2p_write(struct tti_engine *e, int peer, struct tti_request *r);
  * `written`, which is orphaned if the peer does not react. */
 void tti_p2p_reclaim(struct tti_engine *e, int peer, void *written, uint64_t bytes);
 
+/* p2p_remote.c, with the lock held */
+
+/* What the private tensor of a send is offered by, if the kernel may copy it, and that pays; 0: it is not. */
+uint64_t tti_p2p_remote_name(struct tti_engine *e, int peer, const void *memory, uint64_t bytes);
+/* Whether a peer may offer so many bytes like that. */
+bool tti_p2p_may_be_remote(const struct tti_engine *e, uint64_t name, uint64_t bytes);
+/* Whether this rank wants a matched message to be sent that was offered like that. */
+bool tti_p2p_turns_down(struct tti_engine *e, int peer, const struct tti_incoming *m);
+/* tti_p2p_fetch for these. */
+tutti_status tti_p2p_fetch_remote(struct tti_engine *e, int peer, struct tti_incoming *m);
+/* Before a piece is copied from the peer's ring: finds out from time to time how far away it is. */
+void tti_p2p_time(struct tti_engine *e, int peer, const unsigned char *piece, size_t bytes);
+
 /* What the next acknowledgement of the peer changes. */
 static inline _Atomic uint64_t *tti_p2p_fetched_word(const struct tti_engine *e, int peer)
 {
     return &tti_pair(e, peer, e->rank)->fetched[e->p2p->peers[peer].fetches % TTI_OFFERS];
+}
+
+/* With threads a name is an address of this process. */
+static inline bool tti_p2p_is_remote(const struct tti_engine *e, uint64_t name)
+{
+    return !e->direct && (name & TTI_REMOTE) != 0;
+}
+
+/* Some open sends wait for a grant, or may be granted although they were offered. */
+static inline bool tti_p2p_has_grantable(const struct tti_peer *p)
+{
+    return p->open_sends + p->remote_offers > p->offers;
 }
 
 /* p2p_wait.c */

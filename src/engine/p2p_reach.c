@@ -5,6 +5,7 @@
  *   - If the sender's tensor can be reached, its first record offers it: it brings the name of the tensor instead of data.
  *     The receiver copies from there into its own tensor as soon as it has matched the message, and acknowledges.
  *   - If only the receiver's can, its grant tells where: the sender writes the rest of the message there, and says so.
+ *   - If neither can, it is offered all the same if letting the kernel copy it pays: p2p_remote.c.
  *
  * Cost: 2n bytes, all on one side, and two hops whatever the size; in the second case the part of a message that is sent
  * without being asked for is copied twice.
@@ -22,9 +23,8 @@
 
 #include "engine/p2p.h"
 
-#define REACH_PIECE  65536u   /* bytes for one intent */
-#define UNASKED_NEAR 8192u    /* see sent_unasked; measured with two threads, and two processes, that share a cache */
-#define PATIENCE_NS  20000000 /* as in intent.c */
+#define REACH_PIECE  65536u /* bytes for one intent */
+#define UNASKED_NEAR 8192u  /* see sent_unasked; measured with two threads, and two processes, that share a cache */
 
 /* An offer takes a hop more than a message that is sent unasked, and a change of ranks where these share a CPU. */
 static uint64_t sent_unasked(const struct tti_engine *e)
@@ -40,10 +40,16 @@ uint64_t tti_p2p_name(const struct tti_engine *e, const void *memory, uint64_t b
     return e->direct ? (uintptr_t)memory : tti_heap_name(e->heap, memory, (size_t)bytes);
 }
 
-unsigned char *tti_p2p_address(const struct tti_engine *e, int peer, uint64_t name, uint64_t bytes)
+static unsigned char *address_of(const struct tti_engine *e, int peer, uint64_t name, uint64_t bytes)
 {
     /* between threads as trustworthy as this rank itself */
     return e->direct ? (unsigned char *)(uintptr_t)name : tti_heap_address(e->heap, peer, name, (size_t)bytes);
+}
+
+bool tti_p2p_may_offer(const struct tti_engine *e, int peer, uint64_t name, uint64_t bytes)
+{
+    return tti_p2p_is_remote(e, name) ? tti_p2p_may_be_remote(e, name, bytes)
+                                      : address_of(e, peer, name, bytes) != NULL;
 }
 
 static _Atomic uint64_t *intent_of(const struct tti_engine *e, int rank)
@@ -56,8 +62,7 @@ static bool has_left(const struct tti_engine *e, int peer)
     return atomic_load_explicit(&tti_header(e, peer)->left, memory_order_acquire) != 0;
 }
 
-/* False: the peer may have gone on, or will soon. */
-static bool intend(struct tti_engine *e, int peer)
+bool tti_p2p_intend(struct tti_engine *e, int peer)
 {
     struct tti_p2p *p2p = e->p2p;
     /* seq_cst, then the alarm, seq_cst as well; partner: the alarm and the load in tti_p2p_reclaim */
@@ -74,8 +79,7 @@ static bool intend(struct tti_engine *e, int peer)
     return false;
 }
 
-/* True if what was read while the intent stood was there. */
-static bool intent_done(struct tti_engine *e)
+bool tti_p2p_intent_done(struct tti_engine *e)
 {
     /* seq_cst: the accesses of the piece come before, the look at the alarm after; partner: the load in tti_p2p_reclaim */
     atomic_store_explicit(intent_of(e, e->rank), 0, memory_order_seq_cst);
@@ -85,7 +89,7 @@ static bool intent_done(struct tti_engine *e)
 void tti_p2p_reclaim(struct tti_engine *e, int peer, void *written, uint64_t bytes)
 {
     tti_ring_alarm(e); /* whoever failed first may not have come to it yet */
-    int64_t until = tti_now_ns() + PATIENCE_NS;
+    int64_t until = tti_now_ns() + TTI_PATIENCE_NS;
     /* seq_cst: comes after the alarm; partner: the store in intend */
     while (atomic_load_explicit(intent_of(e, peer), memory_order_seq_cst) == (uint64_t)e->rank + 1) {
         if (!e->direct && tti_now_ns() >= until) {
@@ -116,16 +120,19 @@ static size_t next_piece(uint64_t bytes, uint64_t moved)
 
 tutti_status tti_p2p_fetch(struct tti_engine *e, int peer, struct tti_incoming *m)
 {
-    const unsigned char *from = tti_p2p_address(e, peer, m->name, m->bytes);
+    if (tti_p2p_is_remote(e, m->name)) {
+        return tti_p2p_fetch_remote(e, peer, m);
+    }
+    const unsigned char *from = address_of(e, peer, m->name, m->bytes);
     if (!from) {
         return TUTTI_PEER_CORRUPT; /* it was there when the message came */
     }
-    if (!intend(e, peer)) {
+    if (!tti_p2p_intend(e, peer)) {
         return TUTTI_BUSY;
     }
     size_t n = next_piece(m->bytes, m->arrived);
     copy(e, (unsigned char *)m->request->op->dst + m->arrived, from + m->arrived, n, m->bytes);
-    m->arrived += intent_done(e) ? n : 0; /* else once more, if it still may be */
+    m->arrived += tti_p2p_intent_done(e) ? n : 0; /* else once more, if it still may be */
     return TUTTI_OK;
 }
 
@@ -148,12 +155,12 @@ bool tti_p2p_write(struct tti_engine *e, int peer, struct tti_request *r)
 {
     /* relaxed: read after the grant, whose acquire has made it visible */
     uint64_t name = atomic_load_explicit(&tti_pair(e, peer, e->rank)->target, memory_order_relaxed);
-    unsigned char *to = name != 0 ? tti_p2p_address(e, peer, name, r->bytes) : NULL;
-    if (!to || !intend(e, peer)) {
+    unsigned char *to = name != 0 ? address_of(e, peer, name, r->bytes) : NULL;
+    if (!to || !tti_p2p_intend(e, peer)) {
         return false;
     }
     size_t n = next_piece(r->bytes, r->moved);
     copy(e, to + r->moved, (const unsigned char *)r->op->src + r->moved, n, r->bytes);
-    r->moved += intent_done(e) ? n : 0;
+    r->moved += tti_p2p_intent_done(e) ? n : 0;
     return true;
 }

@@ -123,7 +123,8 @@ static tutti_status take_offer(struct tti_engine *e, int peer, struct tti_incomi
                                tutti_error *error)
 {
     m->request = r;
-    tutti_status status = e->p2p->peers[peer].fetching ? TUTTI_BUSY : fetch(e, peer, m, error);
+    bool later = e->p2p->peers[peer].fetching || tti_p2p_turns_down(e, peer, m);
+    tutti_status status = later ? TUTTI_BUSY : fetch(e, peer, m, error);
     if (status == TUTTI_OK && m->arrived == m->bytes) {
         tti_p2p_acknowledge(e, peer, m->number);
         tti_p2p_finish(e, r, TUTTI_OK);
@@ -144,7 +145,7 @@ static tutti_status take_first(struct tti_engine *e, int peer, const struct tti_
     }
     from += shape;
     size_t n = record->here - shape;
-    if (m.name != 0 && !tti_p2p_address(e, peer, m.name, m.bytes)) {
+    if (m.name != 0 && !tti_p2p_may_offer(e, peer, m.name, m.bytes)) {
         return impossible(peer, p->read + 1, error);
     }
     struct tti_request *r = tti_p2p_claim(e, peer, &m);
@@ -174,6 +175,7 @@ static tutti_status take_more(struct tti_engine *e, int peer, const struct tti_r
         return impossible(peer, p->read + 1, error);
     }
     if (!m->dropped && !written) {
+        tti_p2p_time(e, peer, from, record->here);
         tti_copy(target(m), from, record->here);
         e->p2p->moved += 2 * (uint64_t)record->here;
     }
@@ -298,6 +300,11 @@ static size_t fetch_some(struct tti_engine *e, int peer, size_t spent, tutti_err
         struct tti_incoming *m = p->fetching;
         uint64_t before = m->arrived;
         tutti_status fetched = fetch(e, peer, m, error);
+        if (fetched == TUTTI_UNSUPPORTED) {
+            p->fetching = NULL;
+            tti_p2p_grant(e, peer); /* which turns it down now, and all others like it */
+            continue;
+        }
         if (fetched != TUTTI_OK) {
             *status = fetched == TUTTI_BUSY ? *status : fetched;
             break;
@@ -344,6 +351,10 @@ void tti_p2p_grant(struct tti_engine *e, int peer)
     struct tti_incoming *m = p->transfer && p->fetching ? NULL : p->messages;
     struct tti_incoming *granted = NULL;
     for (; m && !(p->fetching && (granted || p->transfer)); m = m->next) {
+        if (m->request && m->name != 0 && !p->fetching && tti_p2p_turns_down(e, peer, m)) {
+            m->name = 0; /* it is not read from here on, so that its owner may go on when it has sent it */
+            m->arrived = 0;
+        }
         if (m->request && m->name != 0) {
             p->fetching = p->fetching ? p->fetching : m;
         } else if (m->request && m->bytes > TTI_EAGER && !p->transfer) {

@@ -32,6 +32,12 @@ void tti_p2p_post_send(struct tti_engine *e, struct tti_request *r)
     tti_p2p_mark(e, r->op->root);
 }
 
+static void withdraw_offer(const struct tti_engine *e, struct tti_peer *p, struct tti_request *r)
+{
+    p->offers -= r->name != 0;
+    p->remote_offers -= tti_p2p_is_remote(e, r->name);
+}
+
 void tti_p2p_forget_send(struct tti_engine *e, struct tti_request *r)
 {
     struct tti_peer *p = &e->p2p->peers[r->op->root];
@@ -43,7 +49,7 @@ void tti_p2p_forget_send(struct tti_engine *e, struct tti_request *r)
     }
     tti_p2p_unlink(&p->sends, &p->sends_tail, r);
     p->open_sends--;
-    p->offers -= r->name != 0;
+    withdraw_offer(e, p, r);
     tti_p2p_unmark(e, r->op->root);
 }
 
@@ -212,7 +218,12 @@ bool tti_p2p_send_now(struct tti_engine *e, const tutti_op *op)
 static bool offer(struct tti_engine *e, int peer, struct tti_request *r)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
-    if (r->posted || p->offers == TTI_OFFERS || (r->name = tti_p2p_name(e, r->op->src, r->bytes)) == 0) {
+    if (r->posted || p->offers == TTI_OFFERS) {
+        return false;
+    }
+    r->name = tti_p2p_name(e, r->op->src, r->bytes);
+    r->name = r->name != 0 ? r->name : tti_p2p_remote_name(e, peer, r->op->src, r->bytes);
+    if (r->name == 0) {
         return false;
     }
     if (!put(e, peer, r, TTI_RECORD_OFFER, 0)) {
@@ -220,6 +231,7 @@ static bool offer(struct tti_engine *e, int peer, struct tti_request *r)
         return false;
     }
     p->offers++;
+    p->remote_offers += tti_p2p_is_remote(e, r->name);
     return true;
 }
 
@@ -279,7 +291,19 @@ static uint64_t granted_now(const struct tti_engine *e, int peer)
 /* A send whose eager part is out, or going out, may have been granted. */
 static bool awaits_grant(const struct tti_peer *p)
 {
-    return p->open_sends > p->offers && p->sends != p->staging && !p->streaming;
+    return tti_p2p_has_grantable(p) && p->sends != p->staging && !p->streaming;
+}
+
+/* The peer has granted what it was offered: it does not read it, and wants it sent. If it does not know a better way either,
+ * it could not read it. */
+static void be_turned_down(struct tti_engine *e, int peer, struct tti_request *r)
+{
+    struct tti_peer *p = &e->p2p->peers[peer];
+    /* relaxed: as in tti_p2p_write */
+    p->turned_down =
+        p->turned_down || atomic_load_explicit(&tti_pair(e, peer, e->rank)->target, memory_order_relaxed) == 0;
+    withdraw_offer(e, p, r);
+    r->name = 0;
 }
 
 /* True if there is something to be streamed. */
@@ -290,9 +314,13 @@ static bool find_granted(struct tti_engine *e, int peer)
     if (granted != p->grant_seen) {
         p->grant_seen = granted;
         for (struct tti_request *r = p->sends; r && r->posted; r = r->next) {
-            if (r->number == granted && r->name == 0) {
-                p->streaming = r; /* a number that is not ours moves nothing */
+            if (r->number != granted || (r->name != 0 && !tti_p2p_is_remote(e, r->name))) {
+                continue; /* a number that is not ours moves nothing */
             }
+            if (r->name != 0) {
+                be_turned_down(e, peer, r);
+            }
+            p->streaming = r;
         }
     }
     return p->streaming != NULL && p->streaming != p->staging; /* its eager part comes first */

@@ -10,7 +10,8 @@
 #include <sched.h>
 #include <stdio.h>
 
-#define ROUNDS           16 /* at most, under one hold of the lock                      */
+#define ROUNDS           16 /* at most, under one hold of the lock, and not many more of these bytes: */
+#define MOVED_PER_HOLD   8388608u
 #define LOOKS_PER_WATCH  16 /* of these holds that moved something, for one look at the clock */
 #define DRAIN_ROUNDS     32 /* more than it takes to read everything that lies in a ring */
 #define EAGER_POLLS      64 /* without a pause */
@@ -23,6 +24,8 @@ void tti_p2p_vigil(struct tti_vigil *v, struct tti_engine *e, struct tti_posting
     v->e = e;
     v->p = p;
     v->fresh = false;
+    v->ready = false;
+    v->count = 0;
     v->yields = 0;
     v->yield_until = 0;
 }
@@ -125,7 +128,7 @@ static void watch_peer(struct tti_vigil *v, int peer)
         seen[count] = p->fetched[p->fetches % TTI_OFFERS];
         on[count++] = (struct tti_awaited){.word = word, .publisher = peer};
     }
-    if (p->open_sends > p->offers || (receiving && !p->opened)) {
+    if (tti_p2p_has_grantable(p) || (receiving && !p->opened)) {
         /* acquire, before what it tells of: that changes no more without the word changing again */
         seen[count] = atomic_load_explicit(&theirs->activity, memory_order_acquire);
         on[count++] = (struct tti_awaited){.word = &theirs->activity, .publisher = peer};
@@ -148,11 +151,11 @@ static void watch_peer(struct tti_vigil *v, int peer)
 static void watch_peers(struct tti_vigil *v)
 {
     struct tti_engine *e = v->e;
-    uint64_t wanted[TTI_MAX_RANKS / 64];
+    uint64_t wanted[TTI_MAX_RANKS / 64] = {0};
     size_t words = (size_t)(e->size + 63) / 64;
     bool all = !v->p && e->p2p->open_any > 0;
-    for (size_t i = 0; i < words; i++) {
-        wanted[i] = v->p ? 0 : e->p2p->active[i];
+    for (size_t i = 0; !v->p && i < words; i++) {
+        wanted[i] = e->p2p->active[i];
     }
     for (size_t i = 0; v->p && i < v->p->count; i++) {
         const struct tti_request *r = &v->p->requests[i];
@@ -176,11 +179,12 @@ static tutti_status progress(struct tti_engine *e, bool all, struct tti_vigil *v
     const struct tti_posting *p = v ? v->p : NULL;
     tutti_status status = TUTTI_OK;
     bool over = false;
-    *more = true;
-    for (int i = 0; i < ROUNDS && *more && !over && status == TUTTI_OK; i++) {
+    int rounds = 0;
+    const uint64_t most = e->p2p->moved + MOVED_PER_HOLD;
+    do {
         *more = visit_peers(e, all, error, &status);
         over = p && tti_p2p_all_done(p);
-    }
+    } while (*more && !over && status == TUTTI_OK && ++rounds < ROUNDS && e->p2p->moved < most);
     if (v && !over && status == TUTTI_OK) {
         v->ready = *more;
         v->completed_seen = p ? atomic_load_explicit(&e->p2p->completed, memory_order_relaxed) : v->completed_seen;

@@ -47,7 +47,7 @@ void tti_packets_write(struct tti_lane *lane, const void *data, size_t bytes)
             continue;
         }
         memcpy(packets[i].data, from + at, tti_cut(bytes - at, TTI_PACKET_DATA, 0));
-        /* release: pairs with the acquire in is_there */
+        /* release: pairs with the acquire in tti_lane_wait_behind */
         atomic_store_explicit(&packets[i].sequence, lane->call, memory_order_release);
     }
     lane->moved += 2 * bytes;
@@ -55,12 +55,6 @@ void tti_packets_write(struct tti_lane *lane, const void *data, size_t bytes)
         memcpy(tti_unpacked(lane, lane->engine->rank), data, bytes);
         lane->moved += 2 * bytes;
     }
-}
-
-static bool is_there(const struct tti_packet *packet, uint64_t call)
-{
-    /* acquire: pairs with the release in tti_packets_write */
-    return atomic_load_explicit(&packet->sequence, memory_order_acquire) == call;
 }
 
 /* The number of the packet that byte `at` of the data is in. */
@@ -71,17 +65,14 @@ static size_t packet_at(size_t at)
 
 tutti_status tti_packets_await(struct tti_lane *lane, int peer)
 {
-    const struct tti_packet *packets = packets_of(lane, peer);
+    struct tti_packet *packets = packets_of(lane, peer);
     const struct tti_range range = tti_inline_range(lane, lane->op, peer);
     struct tti_arrival *line = tti_arrival_of(lane, peer, lane->call);
     const size_t first = packet_at(range.from);
     const size_t end = packet_at(range.end + TTI_PACKET_DATA - 1);
-    for (unsigned i = 0; first < end && i < tti_spin_polls(lane, peer) && !is_there(&packets[end - 1], lane->call);
-         i++) {
-        tti_pause();
-    }
     /* The arrival is stored after the packets: when it is there, they are, unless the peer has called something else. */
-    tutti_status status = tti_lane_wait(lane, &line->sequence, lane->call, peer);
+    _Atomic uint64_t *ahead = first < end ? &packets[end - 1].sequence : &line->sequence;
+    tutti_status status = tti_lane_wait_behind(lane, ahead, &line->sequence, lane->call, peer);
     if (status != TUTTI_OK) {
         return status;
     }

@@ -60,17 +60,31 @@ unsigned char *tti_part_piece(const void *joined, const tutti_parts *parts, int 
     return (unsigned char *)joined + row_offset(parts, rank) + from / width * parts->pitch + in_row;
 }
 
-void tti_part_read(struct tti_lane *lane, void *dst, const void *joined, const tutti_parts *parts, int rank,
-                   size_t from, size_t n)
+typedef void (*move_function)(struct tti_lane *lane, void *dst, const void *src, size_t n);
+
+static inline void part_read(struct tti_lane *lane, void *dst, const void *joined, const tutti_parts *parts, int rank,
+                             size_t from, size_t n, move_function move)
 {
     for (unsigned char *to = dst; n > 0;) {
         size_t piece = n;
         const unsigned char *at = tti_part_piece(joined, parts, rank, from, &piece);
-        tti_move(lane, to, at, piece);
+        move(lane, to, at, piece);
         to += piece;
         from += piece;
         n -= piece;
     }
+}
+
+void tti_part_read(struct tti_lane *lane, void *dst, const void *joined, const tutti_parts *parts, int rank,
+                   size_t from, size_t n)
+{
+    part_read(lane, dst, joined, parts, rank, from, n, tti_move);
+}
+
+void tti_part_stage(struct tti_lane *lane, void *span, const void *joined, const tutti_parts *parts, int rank,
+                    size_t from, size_t n)
+{
+    part_read(lane, span, joined, parts, rank, from, n, tti_move_in);
 }
 
 void tti_part_write(struct tti_lane *lane, void *joined, const tutti_parts *parts, int rank, size_t from,

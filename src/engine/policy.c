@@ -16,9 +16,8 @@
 
 #define SPIN_NS             40000 /* with a CPU per rank */
 #define YIELD_NS            20000
-#define SHARED_SPIN_NS      500 /* with less than that */
-#define SHARED_YIELD_NS     1000000
-#define GRANTED_SPIN_NS     10000 /* at most, if the time granted is less */
+#define SHARED_YIELD_NS     1000000 /* with less than that; the spin is TTI_SHARED_SPIN_NS */
+#define GRANTED_SPIN_NS     10000   /* at most, if the time granted is less */
 #define GRANTED_YIELD_NS    100000
 #define BACKGROUND_SPIN_NS  500
 #define BACKGROUND_YIELD_NS 20000
@@ -95,7 +94,7 @@ void tti_wait_policy(struct tti_engine *e, int64_t spin_ns, int64_t yield_ns)
     const bool granted = by_quota > 1;
     e->ranks_per_cpu = by_quota > by_cpus ? by_quota : by_cpus;
     if (spin_ns < 0) {
-        spin_ns = by_cpus <= 1 ? SPIN_NS : SHARED_SPIN_NS;
+        spin_ns = by_cpus <= 1 ? SPIN_NS : TTI_SHARED_SPIN_NS;
         spin_ns = granted ? at_most(spin_ns, GRANTED_SPIN_NS) : spin_ns;
     }
     if (yield_ns < 0) {

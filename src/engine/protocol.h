@@ -65,6 +65,12 @@ static inline uint64_t tti_stage_place(const struct tti_lane *lane)
     return lane->stage.base + (lane->stage.first & (lane->stage.ring - 1));
 }
 
+/* Whether this call's spans lie in the ring for readers that are far away. */
+static inline bool tti_stage_is_far(const struct tti_lane *lane)
+{
+    return lane->stage.base != 0;
+}
+
 /* tti_stage_begin for a rank that only reads. */
 void tti_stage_shape(struct tti_lane *lane, size_t stride);
 
@@ -111,10 +117,14 @@ static inline bool tti_exposes(const struct tti_lane *lane, int rank)
 }
 bool tti_all_expose(const struct tti_lane *lane);
 
+/* The way of a call that stages nothing, as far as this rank's own tensors tell. */
+enum tti_way tti_way_in_place(const struct tti_lane *lane);
+
 /* When all expose: this rank's share of the work, and the end that all wait for. Not for broadcast, gather and scatter. */
 tutti_status tti_run_direct(struct tti_lane *lane, const tutti_op *op);
 
-/* Copies a part of a peer's tensor to a joined or compact place of this rank; NULL parts mean compact. */
+/* Copies a part of a peer's tensor to a joined or compact place of this rank; NULL parts mean compact. If the kernel does it,
+ * that is the call's way. */
 tutti_status tti_pull(struct tti_lane *lane, int peer, void *dst, const tutti_parts *dst_parts, int dst_rank,
                       const void *src, const tutti_parts *src_parts, int src_rank, size_t bytes);
 
@@ -126,16 +136,27 @@ tutti_status tti_pull(struct tti_lane *lane, int peer, void *dst, const tutti_pa
 /* What others need to find out whether they can read this process / whether this rank can read all others, for them to see. */
 void tti_remote_offer(struct tti_segment_header *header);
 void tti_remote_find(struct tti_engine *e);
+/* Whether all have said that they can read all others. Who does not know it yet does without, and nothing hangs on when a rank
+ * learns it. */
+bool tti_remote_all_can(struct tti_engine *e);
 /* Whether this rank wants its private tensors to be read like that / whether a peer may want it. */
 bool tti_remote_wanted(struct tti_lane *lane, const tutti_op *op);
 bool tti_remote_allowed(const struct tti_lane *lane);
+/* Whether others read this rank's tensors like that in this call. */
+bool tti_remote_offered(const struct tti_lane *lane);
 /* Reads n bytes at src in the peer's process, into the bytes from `from` on of a part, or of dst if parts is NULL. */
 tutti_status tti_remote_read(struct tti_lane *lane, int peer, void *dst, const tutti_parts *parts, int rank,
                              size_t from, const unsigned char *src, size_t n);
+/* The name of private memory of this rank, 0 if it cannot have one / whether that may be the name of so many bytes. */
+uint64_t tti_remote_name(const void *memory, uint64_t bytes);
+bool tti_remote_named(uint64_t name, uint64_t bytes);
+/* Reads n bytes from where a peer's name points. False, and dst undefined, if the kernel does not want to. */
+bool tti_remote_copy(const struct tti_engine *e, int peer, void *dst, uint64_t name, size_t n);
 
 /* ---- intent.c: touching another rank's tensor ------------------------------------------------------------------------------ */
 
-#define TTI_INTENT_BYTES 65536u /* at most so much is touched between tti_intend and tti_intent_done */
+#define TTI_INTENT_BYTES 65536u   /* at most so much is touched between tti_intend and tti_intent_done */
+#define TTI_PATIENCE_NS  20000000 /* so long a rank that gives up waits for the end of another process's chunk */
 
 /* Around each chunk. Fails if the group has failed. */
 tutti_status tti_intend(struct tti_lane *lane);

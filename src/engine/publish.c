@@ -84,15 +84,15 @@ void tti_publish(const struct tti_engine *e, int channel, _Atomic uint64_t *word
 #define SAMPLE_WEIGHT 0.125
 #define SAMPLE_MOST   4.0 /* times the average: the rest of it was something else, an interrupt perhaps */
 
-/* The exchange has to take the line away from the readers that polled it, so its time tells how far away they are. That is the
- * line of the position: that of an arrival was polled 32 calls ago, and is in nobody's cache any more. */
-static void sample(struct tti_lane *lane, double ticks)
+void tti_average(double *average, double ticks)
 {
-    const double before = lane->publish_ticks;
+    const double before = *average;
     const double most = before * SAMPLE_MOST;
-    lane->publish_ticks = before == 0 ? ticks : before + SAMPLE_WEIGHT * ((ticks < most ? ticks : most) - before);
+    *average = before == 0 ? ticks : before + SAMPLE_WEIGHT * ((ticks < most ? ticks : most) - before);
 }
 
+/* The exchange has to take the line away from the readers that polled it, so its time tells how far away they are. That is the
+ * line of the position: that of an arrival was polled 32 calls ago, and is in nobody's cache any more. */
 void tti_lane_publish_large(struct tti_lane *lane, _Atomic uint64_t *word, uint64_t value)
 {
     const bool position = word == tti_position_of(lane, lane->engine->rank);
@@ -103,7 +103,7 @@ void tti_lane_publish_large(struct tti_lane *lane, _Atomic uint64_t *word, uint6
     }
     const uint64_t before = tti_ticks_after_stores();
     atomic_exchange_explicit(word, value, memory_order_seq_cst); /* as in tti_publish_for */
-    sample(lane, (double)(tti_ticks() - before));
+    tti_average(&lane->publish_ticks, (double)(tti_ticks() - before));
     tti_wake_sleepers(lane->engine, lane->sleepers, word);
 }
 

@@ -13,7 +13,7 @@ static void pack(struct tti_lane *lane, const struct tti_exchange *x, size_t k, 
     for (int r = 0; r < e->size; r++) {
         if (r != e->rank || parts->outer > 1) { /* else it is read where it lies */
             size_t n = tti_cut(tti_part_bytes(parts, r), x->piece, k);
-            tti_part_read(lane, span + (size_t)r * x->piece, x->op->src, parts, r, k * x->piece, n);
+            tti_part_stage(lane, span + (size_t)r * x->piece, x->op->src, parts, r, k * x->piece, n);
         }
     }
 }

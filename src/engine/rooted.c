@@ -6,6 +6,10 @@
  *
  * broadcast and scatter have one writer, the root; in reduce and gather every leaf writes.
  *
+ * What a root has to copy of its own goes where it would wait otherwise, piece by piece: in front of each span that it awaits, or
+ * that may have to be free first; the rest at the end. Outputs of a call that fails are undefined, so that need not wait for
+ * the others' agreement.
+ *
  * A writer that exposes its tensor stages nothing: the readers pull it, and the writer waits until they have. In a reduction
  * all ranks do that together, if all expose.
  *
@@ -40,13 +44,25 @@ static bool writer_waits(const struct tti_lane *lane, const struct tti_stream *s
     return s->steps > tti_stage_room(lane);
 }
 
+/* The root's own pieces [from, end). */
+static void copy_own(struct tti_lane *lane, const struct tti_stream *s, size_t from, size_t end)
+{
+    for (size_t k = from; s->own && k < end && k < s->steps; k++) {
+        s->own(lane, s, k);
+    }
+}
+
 static tutti_status write_spans(struct tti_lane *lane, const struct tti_stream *s, int reader)
 {
     tutti_status status = TUTTI_OK;
+    const size_t room = tti_stage_room(lane);
     lane->way = tti_way_of_steps(s->steps);
     for (size_t k = 0; k < s->steps; k++) {
         unsigned char *span;
-        if (k == tti_stage_room(lane)) { /* from here on this call waits for readers: are they in the same one? */
+        if (k >= room) {
+            copy_own(lane, s, k - room, k - room + 1);
+        }
+        if (k == room) { /* from here on this call waits for readers: are they in the same one? */
             status = reader >= 0 ? tti_await_one(lane, reader) : tti_await_all_as_root(lane, true);
         }
         if (status != TUTTI_OK || (status = tti_stage_acquire(lane, k, &span)) != TUTTI_OK) {
@@ -60,6 +76,7 @@ static tutti_status write_spans(struct tti_lane *lane, const struct tti_stream *
             return status;
         }
     }
+    copy_own(lane, s, s->steps > room ? s->steps - room : 0, s->steps);
     return TUTTI_OK;
 }
 
@@ -76,7 +93,8 @@ static tutti_status write_nothing(struct tti_lane *lane, const struct tti_stream
         }
         return tti_all_expose(lane) ? tti_run_direct(lane, s->op) : write_spans(lane, s, reader);
     }
-    lane->way = TTI_WAY_ZERO_COPY;
+    lane->way = tti_way_in_place(lane);
+    copy_own(lane, s, 0, s->steps);
     if (reader >= 0) {
         status = tti_await_one(lane, reader);
         return status == TUTTI_OK ? tti_wait_phase(lane, reader, TTI_PHASE_FINAL) : status;
@@ -165,7 +183,11 @@ tutti_status tti_stream_read_leaves(struct tti_lane *lane, const struct tti_stre
     tti_stage_shape(lane, s->stride);
     bool leaves_wait = lane->exposed || writer_waits(lane, s);
     tutti_status status = tti_arrive_staged(lane, TUTTI_OK);
-    if (status != TUTTI_OK || (status = tti_await_all_as_root(lane, leaves_wait)) != TUTTI_OK ||
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    copy_own(lane, s, 0, 1);
+    if ((status = tti_await_all_as_root(lane, leaves_wait)) != TUTTI_OK ||
         (status = tti_attributes_as_root(lane, leaves_wait)) != TUTTI_OK) {
         return status;
     }
@@ -176,6 +198,7 @@ tutti_status tti_stream_read_leaves(struct tti_lane *lane, const struct tti_stre
     for (size_t k = 0; k < s->steps && status == TUTTI_OK; k++) {
         if ((status = read_step(lane, s, k)) == TUTTI_OK) {
             report(lane, s, k);
+            copy_own(lane, s, k + 1, k + 2);
         }
     }
     for (int i = 1; s->pull && i < e->size && status == TUTTI_OK; i++) {

@@ -11,7 +11,7 @@ static void pack(struct tti_lane *lane, const struct tti_stream *s, size_t k, un
     size_t n = tti_cut(s->bytes, s->piece, k);
     for (int r = 0; r < e->size; r++) {
         if (r != e->rank) {
-            tti_part_read(lane, span + (size_t)r * s->piece, s->op->src, &s->op->send_parts, r, k * s->piece, n);
+            tti_part_stage(lane, span + (size_t)r * s->piece, s->op->src, &s->op->send_parts, r, k * s->piece, n);
         }
     }
 }
@@ -28,6 +28,13 @@ static tutti_status pull(struct tti_lane *lane, const struct tti_stream *s, int 
     return tti_pull(lane, peer, s->op->dst, NULL, 0, part, NULL, 0, s->bytes);
 }
 
+static void own(struct tti_lane *lane, const struct tti_stream *s, size_t k)
+{
+    const tutti_op *op = s->op;
+    tti_part_read(lane, (unsigned char *)op->dst + k * s->piece, op->src, &op->send_parts, op->root, k * s->piece,
+                  tti_cut(s->bytes, s->piece, k));
+}
+
 static tutti_status staged(struct tti_lane *lane, const tutti_op *op, size_t bytes)
 {
     struct tti_engine *e = lane->engine;
@@ -36,11 +43,8 @@ static tutti_status staged(struct tti_lane *lane, const tutti_op *op, size_t byt
     if (e->rank != op->root) {
         return tti_stream_read_root(lane, &s);
     }
-    tutti_status status = tti_stream_write(lane, &s, -1);
-    if (status == TUTTI_OK && tti_part_direct(op->src, &op->send_parts, e->rank) != op->dst) {
-        tti_part_read(lane, op->dst, op->src, &op->send_parts, e->rank, 0, bytes);
-    }
-    return status;
+    s.own = tti_part_direct(op->src, &op->send_parts, e->rank) != op->dst ? own : NULL;
+    return tti_stream_write(lane, &s, -1);
 }
 
 static tutti_status inlined(struct tti_lane *lane, const tutti_op *op, size_t bytes)

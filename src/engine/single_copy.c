@@ -4,9 +4,9 @@
  *
  * Who wants something of a rank's tensor takes it from there, as in the zero-copy class; what an arrival tells is an address
  * in the owner's process then, marked as such, and never followed here. That halves the bytes, but the kernel looks up every
- * page, so it seldom pays: docs/decisions/0023 has the figures. By itself it is used for a large all_to_all between ranks
- * that are far from one another, where every byte that is staged crosses between caches twice. Each rank decides for itself by
- * how far its readers are: if not all do, all stage.
+ * page, so it seldom pays: docs/decisions/0023 and 0024 have the figures. By itself it is used for a very large all_to_all
+ * between ranks that are far from one another, where it takes less of the memory's bandwidth; p2p_remote.c uses it for
+ * messages. Each rank decides for itself by how far its readers are: if not all do, all stage.
  *
  * Reductions want all inputs at once, and push; they stage.
  *
@@ -21,7 +21,8 @@
 #include "base/ticks.h"
 #include "engine/moving.h"
 
-#define BOUNCE 16384u /* for what does not lie together at the reader */
+#define BOUNCE    16384u              /* for what does not lie together at the reader */
+#define ADDRESSES (UINT64_C(1) << 56) /* Linux gives no others, and tags stand above */
 
 /* Of this process: the word that others read, so that they know that they read the right process. */
 static _Atomic uint64_t mark;
@@ -56,24 +57,44 @@ void tti_remote_find(struct tti_engine *e)
     for (int r = 0; all && r < e->size; r++) {
         all = r == e->rank || can_read(e, r);
     }
-    /* release: pairs with the acquire in all_can */
+    /* release: pairs with the acquire in tti_remote_all_can */
     atomic_store_explicit(&tti_header(e, e->rank)->reads, all ? TTI_READS_ALL : TTI_READS_NOT, memory_order_release);
 }
 
-/* Nothing hangs on when a rank learns it: who does not know it yet stages, and then all do. */
-static bool all_can(struct tti_engine *e)
+bool tti_remote_all_can(struct tti_engine *e)
 {
-    for (int r = 0; r < e->size && e->remote == TTI_READS_UNKNOWN; r++) {
+    /* relaxed, as the store: lanes and messages may both be the first to find it out, and find the same */
+    uint32_t all = atomic_load_explicit(&e->remote, memory_order_relaxed);
+    if (all != TTI_READS_UNKNOWN) {
+        return all == TTI_READS_ALL;
+    }
+    all = TTI_READS_ALL;
+    for (int r = 0; r < e->size && all == TTI_READS_ALL; r++) {
         const uint32_t said = atomic_load_explicit(&tti_header(e, r)->reads, memory_order_acquire);
         if (said == TTI_READS_UNKNOWN) {
             return false;
         }
-        if (said != TTI_READS_ALL) {
-            e->remote = TTI_READS_NOT;
-        }
+        all = said == TTI_READS_ALL ? all : TTI_READS_NOT;
     }
-    e->remote = e->remote == TTI_READS_UNKNOWN ? TTI_READS_ALL : e->remote;
-    return e->remote == TTI_READS_ALL;
+    atomic_store_explicit(&e->remote, all, memory_order_relaxed);
+    return all == TTI_READS_ALL;
+}
+
+uint64_t tti_remote_name(const void *memory, uint64_t bytes)
+{
+    const uint64_t name = TTI_REMOTE | (uintptr_t)memory;
+    return tti_remote_named(name, bytes) ? name : 0;
+}
+
+bool tti_remote_named(uint64_t name, uint64_t bytes)
+{
+    const uint64_t begin = name & ~TTI_REMOTE;
+    return (name & TTI_REMOTE) != 0 && begin != 0 && begin < ADDRESSES && bytes <= ADDRESSES - begin;
+}
+
+bool tti_remote_copy(const struct tti_engine *e, int peer, void *dst, uint64_t name, size_t n)
+{
+    return read_from(tti_header(e, peer)->pid, dst, name & ~TTI_REMOTE, n) == (ssize_t)n;
 }
 
 /* The others only read. */
@@ -86,8 +107,7 @@ static bool is_pulled(tutti_operation kind)
 /* By itself only where it has won. In a stream writer and readers copy at the same time, each once; here only readers would. */
 static bool pays(const struct tti_lane *lane, tutti_operation kind)
 {
-    const bool is_far = lane->stage.base != 0;
-    return is_far && kind == TUTTI_OP_ALL_TO_ALL;
+    return tti_stage_is_far(lane) && kind == TUTTI_OP_ALL_TO_ALL;
 }
 
 bool tti_remote_wanted(struct tti_lane *lane, const tutti_op *op)
@@ -97,13 +117,18 @@ bool tti_remote_wanted(struct tti_lane *lane, const tutti_op *op)
         return false; /* a call of the kernel for each row */
     }
     return is_pulled(op->kind) && (pays(lane, op->kind) || e->tuning.single_copy_near != 0) &&
-           tti_call_bytes(lane, op) >= e->tuning.single_copy && all_can(e);
+           tti_call_bytes(lane, op) >= e->tuning.single_copy && tti_remote_all_can(e);
 }
 
 bool tti_remote_allowed(const struct tti_lane *lane)
 {
     /* the peer has seen that all can, so by its arrival this rank sees it, too */
-    return is_pulled(lane->op->kind) && all_can(lane->engine);
+    return is_pulled(lane->op->kind) && tti_remote_all_can(lane->engine);
+}
+
+bool tti_remote_offered(const struct tti_lane *lane)
+{
+    return !lane->engine->direct && ((lane->input | lane->output) & TTI_REMOTE) != 0;
 }
 
 static tutti_status unreadable(struct tti_lane *lane, int peer, size_t n, ssize_t got)
@@ -111,7 +136,7 @@ static tutti_status unreadable(struct tti_lane *lane, int peer, size_t n, ssize_
     uint64_t suspects[TTI_MAX_RANKS / 64] = {0};
     suspects[peer / 64] |= UINT64_C(1) << (peer % 64);
     const int why = got < 0 ? errno : EFAULT;
-    tti_error_set(lane->error, why == ESRCH ? TUTTI_PEER_DEAD : TUTTI_PROTOCOL,
+    tti_error_set(lane->error, why == ESRCH ? TUTTI_PEER_DEAD : TUTTI_PEER_CORRUPT,
                   "%zu bytes of rank %d (process %u) could not be read: %s", n, peer,
                   tti_header(lane->engine, peer)->pid, strerror(why));
     lane->error->vendor_code = why;

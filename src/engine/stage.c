@@ -10,6 +10,9 @@
  * second-level caches, for readers that share a third-level cache with this rank, and one four times as large for others.
  * Virtual CPUs move, so how far the readers are is measured all the time, by what it takes to publish (wait.c).
  *
+ * What goes into the ring for far readers is written past the caches (tti_move_in): a line comes sooner from memory than out of the
+ * caches that another third-level cache stands in front of (docs/decisions/0024).
+ *
  * Each span carries a stamp: who must have come how far before it may be written again. Stamps are asked in the order of
  * the spans. A peer that has arrived at a later call has ended the stamp's call, so calls in which all wait for all free
  * their spans by themselves: they use TTI_PHASE_NEXT, and end without a word. Calls with a root end by announcing
@@ -84,7 +87,7 @@ static tutti_status commit(struct tti_lane *lane, struct tti_stage *s)
 static void choose_ring(struct tti_lane *lane)
 {
     const double ns = lane->publish_ticks / lane->engine->ticks_per_ns;
-    const bool is_far = lane->stage.base != 0;
+    const bool is_far = tti_stage_is_far(lane);
     if (lane->spare.ring == 0 || ns == 0 || (is_far ? ns > FAR_NS / HYSTERESIS : ns < FAR_NS * HYSTERESIS) ||
         commit(lane, &lane->spare) != TUTTI_OK) {
         return;

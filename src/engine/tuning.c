@@ -51,12 +51,11 @@
 
 #define KIB UINT64_C(1024)
 
-#define SINGLE_COPY (8192 * KIB) /* measured: docs/decisions/0023 */
-#define WINDOWS     8            /* of a stage: see TTI_STAGE_SPANS */
-#define LEAST_SLOT  128          /* scatter and all_to_all give each rank a slot of a window */
+#define SINGLE_COPY (65536 * KIB) /* measured: docs/decisions/0024 */
+#define WINDOWS     8             /* of a stage: see TTI_STAGE_SPANS */
+#define LEAST_SLOT  128           /* scatter and all_to_all give each rank a slot of a window */
 
 #define STEP          250.0 /* ns */
-#define SPIN          500.0 /* ns: what a rank that shares its CPU spins before it yields (wait.c) */
 #define PEER          120.0 /* ns */
 #define PACKETS_SAVE  950.0 /* ns of hop, for one line each */
 #define PACKETS_TURNS 16    /* lines of all ranks together */
@@ -129,7 +128,7 @@ static struct setting setting_of(int size, int cpus, const struct tti_profile *p
     const double loaded = 2000.0 / (double)remote_mbs - s.own;
     s.remote = loaded > s.own ? loaded : s.own;
     if (take_turns(size, cpus)) {
-        s.epoch = (double)p->switch_ns + SPIN + PEER * (s.ranks - 1);
+        s.epoch = (double)p->switch_ns + TTI_SHARED_SPIN_NS + PEER * (s.ranks - 1);
         s.remote = s.own + (s.remote - s.own) * (1 - 1.0 / cpus) * cpus / s.ranks;
     }
     return s;

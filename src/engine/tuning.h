@@ -25,6 +25,9 @@ struct tti_tuning {
     uint64_t wake_ns;
 };
 
+/* What a rank that shares its CPU spins before it yields. */
+#define TTI_SHARED_SPIN_NS 500
+
 #define TTI_TUNING_NEVER (UINT64_C(1) << 62)
 
 /* What a user wants; 0 = no wish, except packets, one_shot, stream, zero_copy and single_copy: -1. */

@@ -168,21 +168,30 @@ static tutti_status look_around(struct tti_lane *lane, _Atomic uint64_t *word, u
     return status;
 }
 
-tutti_status tti_lane_wait_slow(struct tti_lane *lane, _Atomic uint64_t *word, uint64_t target, int publisher)
+/* Waits for the word; while it spins, it polls `ahead` first, which the publisher stores before. */
+static tutti_status wait_long(struct tti_lane *lane, _Atomic uint64_t *ahead, _Atomic uint64_t *word, uint64_t target,
+                              int publisher)
 {
     struct tti_engine *e = lane->engine;
     tutti_status status;
     uint8_t *halvings = &lane->halvings[publisher];
     const bool trial = ++lane->slow_waits % TRIAL_EVERY == 0;
-    const unsigned polls = trial ? lane->spin_polls : tti_spin_polls(lane, publisher);
+    const unsigned polls = lane->spin_polls >> (trial ? 0 : *halvings);
+    _Atomic uint64_t *polled = ahead;
     for (unsigned i = 1; i <= polls; i++) {
         tti_pause();
-        if (atomic_load_explicit(word, memory_order_acquire) >= target) {
-            *halvings = trial || *halvings == 0 ? 0 : (uint8_t)(*halvings - 1);
-            return TUTTI_OK;
+        if (atomic_load_explicit(polled, memory_order_acquire) >= target) {
+            if (polled == word) {
+                *halvings = trial || *halvings == 0 ? 0 : (uint8_t)(*halvings - 1);
+                return TUTTI_OK;
+            }
+            polled = word;
         }
-        if (i % POLLS_PER_LOOK == 0 && (status = look_around(lane, word, target, publisher)) != TUTTI_OK) {
-            return status;
+        if (i % POLLS_PER_LOOK == 0) {
+            polled = word; /* a publisher that has called something else stores nothing ahead of it */
+            if ((status = look_around(lane, word, target, publisher)) != TUTTI_OK) {
+                return status;
+            }
         }
     }
     int64_t now = tti_now_ns();
@@ -219,4 +228,18 @@ tutti_status tti_lane_wait_slow(struct tti_lane *lane, _Atomic uint64_t *word, u
             return tti_fault_timeout(lane, publisher);
         }
     }
+}
+
+tutti_status tti_lane_wait_slow(struct tti_lane *lane, _Atomic uint64_t *word, uint64_t target, int publisher)
+{
+    return wait_long(lane, word, word, target, publisher);
+}
+
+tutti_status tti_lane_wait_behind(struct tti_lane *lane, _Atomic uint64_t *ahead, _Atomic uint64_t *word,
+                                  uint64_t target, int publisher)
+{
+    /* acquire: pairs with the release of the publisher's store */
+    return atomic_load_explicit(ahead, memory_order_acquire) >= target
+               ? tti_lane_wait(lane, word, target, publisher)
+               : wait_long(lane, ahead, word, target, publisher);
 }

@@ -50,6 +50,8 @@ void tti_publish(const struct tti_engine *e, int channel, _Atomic uint64_t *word
 
 /* The same in a collective; in large calls it also finds out how far away the readers are (lane->publish_ticks). */
 void tti_lane_publish_large(struct tti_lane *lane, _Atomic uint64_t *word, uint64_t value);
+/* A running average of times: one that is far too long was something else. */
+void tti_average(double *average, double ticks);
 
 static inline void tti_lane_publish(struct tti_lane *lane, _Atomic uint64_t *word, uint64_t value)
 {
@@ -72,6 +74,11 @@ static inline tutti_status tti_lane_wait(struct tti_lane *lane, _Atomic uint64_t
     return tti_lane_wait_slow(lane, word, target, publisher);
 }
 
+/* The same for a word that comes soon after another one, `ahead`: while it spins, it polls that one first. A publisher need not
+ * store it. */
+tutti_status tti_lane_wait_behind(struct tti_lane *lane, _Atomic uint64_t *ahead, _Atomic uint64_t *word,
+                                  uint64_t target, int publisher);
+
 /* Sleeps until one of `count` words may have changed from `seen`, the alarm rings, `own` (may be NULL) changes from
  * own_seen, or a few milliseconds or `until_ns` pass. May return early. */
 void tti_sleep(struct tti_engine *e, int channel, const struct tti_awaited *awaited, const uint64_t *seen, int count,
@@ -80,12 +87,6 @@ void tti_sleep(struct tti_engine *e, int channel, const struct tti_awaited *awai
 void tti_ring_alarm(const struct tti_engine *e);
 void tti_wake_own(const struct tti_engine *e, _Atomic uint32_t *word);
 void tti_pause(void);
-
-/* Polls with a pause that are worth while for a word of this publisher. */
-static inline unsigned tti_spin_polls(const struct tti_lane *lane, int publisher)
-{
-    return lane->spin_polls >> lane->halvings[publisher];
-}
 
 /* ---- policy.c: how long to spin and to yield ------------------------------------------------------------------------ */
 

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Offered messages: src/engine/p2p_reach.c, with tti_fault_raise and tti_fault_check of fault.c.
+ * Offered messages: src/engine/p2p_reach.c and p2p_remote.c, with tti_fault_raise and tti_fault_check of fault.c.
  *
  * Modelled: a sender has offered its tensor; the receiver fetches it in PIECES pieces and acknowledges. Before each piece it
  * stores its intent and looks at the alarm, and clears the intent after. The sender may give up at any time: it writes its
  * record, rings the alarm, waits until the intent is clear, and returns, as it does when it sees the acknowledgement. A
  * third rank may leave, which rings too, but is no failure. With PROCESSES (processes) the sender may return without the
- * intent being clear, and the receiver looks at the alarm once more before a piece counts.
+ * intent being clear, and the receiver looks at the alarm once more before a piece counts. Between pieces the receiver may turn
+ * the offer down: it grants the message, and the sender writes it to the ring, or gives up without waiting for the intent.
  *
  * Abstracted: the data; `returned` stands for "the owner may use its buffer for something else", `torn` for a piece during
- * which it was. A piece is two steps. Memory is x86's: a plain store of the intent waits in a store buffer of one entry; a
- * seq_cst store does not, and empties it.
+ * which it was. A piece is two steps, the ring is one. Memory is x86's: a plain store of the intent waits in a store buffer of
+ * one entry; a seq_cst store does not, and empties it.
  *
  * Proved: threads touch no buffer whose owner has returned; no piece counts that was torn; the sender that returns OK has
  * been read completely; no deadlock. The other direction, where the sender writes to the receiver's tensor, is the same
@@ -25,6 +26,7 @@
  * mutant WAIT_FIRST assertion: it waits for the intent before it rings the alarm
  * mutant RING_FIRST assertion: it rings the alarm before its record can be read
  * mutant NO_SECOND_LOOK PROCESSES assertion: a piece counts without another look at the alarm
+ * mutant EARLY_GRANT assertion: the offer is turned down in the middle of a piece
  * mutant EARLY_ACKNOWLEDGE assertion: the acknowledgement comes before the last piece has been read
  */
 #define PIECES 2
@@ -34,6 +36,8 @@ bool buffered, buffer;  /* the receiver's store buffer */
 byte alarm;
 bool state;             /* of the sender's tti_fault */
 bool fetched;           /* the acknowledgement */
+bool granted;           /* the offer is turned down */
+bool sent;              /* through the ring */
 bool returned;
 byte counted;           /* pieces */
 
@@ -75,6 +79,10 @@ active proctype Receiver()
     :: counted == PIECES ->
         fetched = true; /* with release, but nothing is stored to be read by the sender */
         break
+    :: counted < PIECES -> /* it turns the offer down, now or when a piece could not be read */
+        granted = true;
+        (sent || state);
+        break
     :: counted < PIECES ->
 #ifdef LOOK_FIRST
         seen = alarm;
@@ -93,6 +101,9 @@ active proctype Receiver()
         if :: counted == PIECES - 1 -> fetched = true :: else fi;
 #endif
         touch();
+#ifdef EARLY_GRANT
+        granted = true;
+#endif
         touch();
         store_intent(false);
 #ifdef PROCESSES
@@ -124,6 +135,11 @@ active proctype Sender()
     if
     :: fetched ->
         assert(counted == PIECES)
+    :: granted ->
+        if
+        :: sent = true
+        :: state = true; alarm++
+        fi
     :: true -> /* its deadline, another call's failure, an abort */
 #ifdef WAIT_FIRST
         wait_for_intent();

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# tutti-test: timeout=240 trees=release
+# tutti-test: timeout=600 trees=release
 #
 # Proves the models beside this file with Spin, and that the proofs can fail: see docs/models.md. With names, only
 # those: tests/models/run.sh ring stage. A model says in its opening comment what is to be done:

@@ -2,13 +2,16 @@
 /* tutti-test: ranks=2,3 timeout=120 trees=release,debug,address,undefined */
 /*
  * Messages between processes whose tensors lie in the heap, in registered memory or in private memory on either side: the
- * way is another one each time, the result is not. Then a rank that gives up a message and uses its memory again.
+ * way is another one each time, the result is not. Then a rank that gives up a message and uses its memory again. All that
+ * also where the kernel copies private memory, and then where it may not any more.
  */
 #include <stdlib.h>
+#include <sys/prctl.h>
 
 #include "heap_support.h"
 
-#define MOST ((size_t)3 << 20) /* bytes */
+#define MOST   ((size_t)3 << 20) /* bytes */
+#define SINGLE "65536"
 
 enum place { HEAP, REGISTERED, PRIVATE, PLACES };
 
@@ -103,7 +106,7 @@ static void around(tutti_group *g, const struct memory *m, int turn, int64_t cou
 
 static void all_ways(tutti_group *world)
 {
-    static const int64_t counts[] = {8191, 8192, 8193, 16384, 50001, (int64_t)(MOST / sizeof(int32_t))};
+    static const int64_t counts[] = {8191, 8192, 8193, 16383, 16384, 50001, (int64_t)(MOST / sizeof(int32_t))};
     struct memory m;
     memory_open(world, &m);
     for (int turn = 0; turn < 4 * PLACES * PLACES; turn++) {
@@ -114,17 +117,23 @@ static void all_ways(tutti_group *world)
 
 /* Rank 0 offers, and has no patience; rank 1 comes late, or in the middle. A failed receive may hold anything; one that
  * succeeds has what was sent, and not what rank 0 has written since. */
-static void sender_gives_up(tutti_group *world, int turn)
+static void sender_gives_up(tutti_group *world, enum place place, int turn)
 {
     const int64_t count = (int64_t)8 << 20;
     int32_t rank = tutti_group_rank(world);
     tutti_group *g = NULL;
     int32_t *block = NULL;
-    EXPECT_OK(tutti_group_split(world, rank < 2 ? 0 : -1, rank, TUTTI_CONFIG(.timeout_ms = 60000), &g, &err));
+    static const char *const settings[] = {"engine.single_copy_bytes=" SINGLE, NULL};
+    EXPECT_OK(tutti_group_split(world, rank < 2 ? 0 : -1, rank, TUTTI_CONFIG(.timeout_ms = 60000, .settings = settings),
+                                &g, &err));
     if (!g) {
         return;
     }
-    EXPECT_OK(tutti_alloc(g, (size_t)count * sizeof(*block), (void **)&block, &err));
+    if (place == HEAP) {
+        EXPECT_OK(tutti_alloc(g, (size_t)count * sizeof(*block), (void **)&block, &err));
+    } else if (!(block = malloc((size_t)count * sizeof(*block)))) {
+        abort();
+    }
     for (int64_t k = 0; k < count; k++) {
         block[k] = rank == 0 ? value(0, turn, k) : -1;
     }
@@ -141,8 +150,29 @@ static void sender_gives_up(tutti_group *world, int turn)
             expect_values(block, count, 0, turn);
         }
     }
-    EXPECT_OK(tutti_free(g, block, &err));
+    if (place == HEAP) {
+        EXPECT_OK(tutti_free(g, block, &err));
+    } else {
+        free(block);
+    }
     tutti_group_destroy(g, &err);
+}
+
+static void the_kernel_copies(void)
+{
+    static const char *const settings[] = {"engine.single_copy_bytes=" SINGLE, NULL};
+    tutti_group *g = NULL;
+    EXPECT_OK(tutti_init(TUTTI_CONFIG(.timeout_ms = 60000, .backend = "shm", .settings = settings), &g, &err));
+    if (!g) {
+        return;
+    }
+    all_ways(g);
+    if (tutti_group_rank(g) == 0) { /* from here on only the privileged may read it */
+        EXPECT(prctl(PR_SET_DUMPABLE, 0) == 0);
+    }
+    all_ways(g);
+    prctl(PR_SET_DUMPABLE, 1); /* what looks for leaks at the end must be able to */
+    EXPECT_OK(tutti_group_destroy(g, &err));
 }
 
 int main(void)
@@ -153,9 +183,10 @@ int main(void)
         return 1;
     }
     all_ways(world);
-    for (int turn = 0; turn < 12; turn++) {
-        sender_gives_up(world, turn);
+    for (int turn = 0; turn < 16; turn++) {
+        sender_gives_up(world, turn % 2 ? PRIVATE : HEAP, turn);
     }
+    the_kernel_copies();
     EXPECT_OK(tutti_group_destroy(world, &err));
     return failures != 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tutti-test: ranks=2,4 timeout=120 */
+/* tutti-test: ranks=2,4 timeout=120 trees=release,debug,address,undefined */
 /*
  * tutti_register and tutti_unregister between processes: memory of every kind that a program has keeps its content through
  * both, what cannot be taken is refused on all ranks with the reason, and a forked child has a copy.
@@ -7,6 +7,7 @@
 #include "heap_support.h"
 
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -263,13 +264,51 @@ static void sub_groups(tutti_group *g)
     munmap(memory, count * sizeof(float));
 }
 
+/* What a message that has not ended needs stays where it is, in whatever group it is under way. */
+static void used_by_messages(tutti_group *world)
+{
+    const int32_t rank = tutti_group_rank(world);
+    const int64_t count = 100000;
+    const size_t bytes = (size_t)count * sizeof(int32_t);
+    int32_t *memory = (int32_t *)pages(bytes);
+    DLTensor tensor = tutti_tensor_1d(memory, &count, TUTTI_I32);
+    tutti_group *pair = NULL;
+    EXPECT_OK(tutti_group_split(world, rank / 2, rank, NULL, &pair, &err));
+    for (int turn = 0; turn < 4; turn++) { /* rank 0 sends or receives, in the world or in its pair */
+        tutti_group *g = turn & 1 ? pair : world;
+        const bool sends = turn & 2;
+        tutti_work *work = NULL;
+        memory[count - 1] = rank;
+        EXPECT_OK(tutti_register(world, memory, bytes, &err));
+        if (rank == 0 && sends) {
+            EXPECT_OK(tutti_send_async(g, &tensor, 1, turn, TUTTI_CALL(.error = &err), &work));
+        } else if (rank == 0) {
+            EXPECT_OK(tutti_recv_async(g, &tensor, 1, turn, TUTTI_CALL(.error = &err), NULL, &work));
+        }
+        EXPECT_ERROR(TUTTI_BUSY, "rank 0: a message", tutti_unregister(world, memory, &err));
+        if (rank == 1 && sends) {
+            EXPECT_OK(tutti_recv(g, &tensor, 0, turn, TUTTI_CALL(.error = &err), NULL));
+        } else if (rank == 1) {
+            EXPECT_OK(tutti_send(g, &tensor, 0, turn, TUTTI_CALL(.error = &err)));
+        }
+        if (work) {
+            EXPECT_OK(tutti_work_wait(work, TUTTI_FOREVER));
+            tutti_work_release(work);
+        }
+        EXPECT_OK(tutti_unregister(world, memory, &err));
+        EXPECT(memory[count - 1] == (rank < 2 ? !sends : rank));
+    }
+    EXPECT_OK(tutti_group_destroy(pair, &err));
+    munmap(memory, bytes);
+}
+
 /* A group that has failed, or goes, gives the memory back all the same. */
 static void without_the_others(tutti_group *world)
 {
     tutti_group *g = NULL;
     int32_t rank = tutti_group_rank(world);
     unsigned char *memory = pages(40 * PAGE);
-    EXPECT_OK(tutti_init(TUTTI_CONFIG(.timeout_ms = 600), &g, &err));
+    EXPECT_OK(tutti_init(TUTTI_CONFIG(.timeout_ms = 2000), &g, &err));
     fill(memory, 40 * PAGE, 4);
     EXPECT_OK(tutti_register(g, memory, 40 * PAGE, &err));
     EXPECT_OK(tutti_barrier(world, NULL));
@@ -301,6 +340,7 @@ int main(void)
         refused_by_state(world);
         forked(world);
         sub_groups(world);
+        used_by_messages(world);
         without_the_others(world);
         all_kinds(world);
     }

@@ -30,11 +30,10 @@ static size_t slot_bytes(const struct tti_engine *e, size_t step)
     return step / (size_t)e->size / 64 * 64;
 }
 
-/* Elements of all parts together in one row, and of the largest one; empty ones are counted, too. */
+/* Elements of all parts together in one row, and of the largest one. */
 struct lengths {
     size_t all;
     size_t most;
-    int empty;
 };
 
 static struct lengths lengths_of(const struct reference_call *c)
@@ -46,7 +45,6 @@ static struct lengths lengths_of(const struct reference_call *c)
         const size_t n = (size_t)parts.counts[r];
         l.all += n;
         l.most = n > l.most ? n : l.most;
-        l.empty += n == 0;
     }
     return l;
 }
@@ -80,8 +78,7 @@ static bool goes_where_it_lies(const struct tti_engine *e, const struct referenc
     const bool hidden = c->kind == TUTTI_OP_SCATTER && c->rows > 1; /* leaves could not find their parts */
     const size_t parts_of_all = sends_joined(c->kind) || receives_joined(c->kind) ? (size_t)c->size : 1;
     const size_t bytes = parts->most * parts_of_all * c->rows * tutti_dtype_size(c->dtype);
-    return e->direct && bytes >= e->tuning.zero_copy && !hidden &&
-           !(c->uneven && c->kind == TUTTI_OP_ALL_GATHER && parts->empty > 0);
+    return e->direct && bytes >= e->tuning.zero_copy && !hidden;
 }
 
 /* How the call has to run. */

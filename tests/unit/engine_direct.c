@@ -3,7 +3,7 @@
 /*
  * The zero-copy class: right results without staging, and nobody touches memory whose owner has returned. The second is
  * tested by ranks that give up in the middle of a large call, fill their buffers with a pattern at once and look at it
- * while the others are still inside.
+ * while the others are still inside. And who writes past the caches: all ranks alike, but none over what it has just read.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 #include <cmocka.h>
 #include <sched.h>
 
-#include "unit/engine_support.h"
+#include "unit/engine_calls.h"
 
 enum { COUNT = 1 << 19 }; /* 2 MiB a rank */
 
@@ -103,11 +103,58 @@ static void returned_memory_is_left_alone(void **state)
     assert_true(atomic_load(&gave_up) > 0); /* otherwise nothing was tested */
 }
 
+static int streamed(struct cluster *c, int rank)
+{
+    static const tutti_operation kinds[] = {TUTTI_OP_ALL_REDUCE,    TUTTI_OP_REDUCE,  TUTTI_OP_ALL_GATHER,
+                                            TUTTI_OP_GATHER,        TUTTI_OP_SCATTER, TUTTI_OP_ALL_TO_ALL,
+                                            TUTTI_OP_REDUCE_SCATTER};
+    int failures = 0;
+    for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+        for (int in_place = 0; in_place < 2; in_place++) {
+            struct reference_call call = {.kind = kinds[k],
+                                          .dtype = TUTTI_F32,
+                                          .size = c->layout.size,
+                                          .root = 1,
+                                          .rows = 1,
+                                          .count = 5000,
+                                          .in_place = in_place && kinds[k] != TUTTI_OP_ALL_TO_ALL};
+            failures += run_call(c->engines[rank], 0, &call, NULL);
+            const bool folds = kinds[k] == TUTTI_OP_ALL_REDUCE || kinds[k] == TUTTI_OP_REDUCE_SCATTER ||
+                               (kinds[k] == TUTTI_OP_REDUCE && rank == call.root);
+            if (c->engines[rank]->lanes[0].streams != !(folds && call.in_place)) {
+                fprintf(stderr, "rank %d: %s%s goes %s the caches\n", rank, tutti_operation_name(kinds[k]),
+                        in_place ? " in place" : "", c->engines[rank]->lanes[0].streams ? "past" : "through");
+                failures++;
+            }
+        }
+    }
+    return failures;
+}
+
+static void only_folds_in_place_stay_in_the_caches(void **state)
+{
+    (void)state;
+    for (int direct = 0; direct < 2; direct++) {
+        struct cluster c;
+        const struct tti_tuning_wishes wishes = {
+            .window = 16384, .packets = -1, .one_shot = -1, .zero_copy = -1, .single_copy = -1}; /* stream: 0 */
+        struct tti_tuning tuning;
+        tti_tuning_make(3, &wishes, &tuning);
+        assert_int_equal(cluster_open_tuned(&c, 3, 1, tuning, (struct waiting){1000, 20000, 0}), 0);
+        if (direct) {
+            set_direct(&c);
+        }
+        assert_int_equal(cluster_run(&c, streamed), 0);
+        cluster_close(&c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_staged),
         cmocka_unit_test(returned_memory_is_left_alone),
+        cmocka_unit_test(only_folds_in_place_stay_in_the_caches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,13 +3,14 @@
 /*
  * The engine's protocols under stress: sleeping (with a bound so long that a lost wake-up is a hang, which the test
  * runner ends), reuse of ring slots and staging windows by ranks that run ahead of one another, and a vector that goes
- * through many windows.
+ * through many windows. And what ranks do while they wait: they see that others call something else, and copy what is theirs.
  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <limits.h>
 
 #include "unit/engine_support.h"
 
@@ -165,6 +166,65 @@ static void failed_ranks_are_not_believed(void **state)
     }
 }
 
+/* One rank sends packets, the other has nothing that could come in them. Both spin for as long as a counter can count. */
+static int call_different_things(struct cluster *c, int rank)
+{
+    int failures = 0;
+    int32_t data[40] = {0};
+    c->engines[rank]->spin_polls = UINT_MAX;
+    for (int i = 0; i < 20; i++) {
+        tutti_error e;
+        tutti_op op = op_of(i % 2 == rank ? TUTTI_OP_BARRIER : TUTTI_OP_ALL_REDUCE, data, data, 40, 0);
+        failures += tti_engine_run(c->engines[rank], &op, &e) != TUTTI_MISMATCH;
+    }
+    return failures;
+}
+
+static void packets_that_do_not_come(void **state)
+{
+    (void)state;
+    struct cluster c;
+    assert_int_equal(cluster_open(&c, 2, 1, 16384, (struct waiting){1000, 20000, 0}), 0);
+    assert_true(c.engines[0]->tuning.packets >= 40 * sizeof(int32_t));
+    assert_int_equal(cluster_run(&c, call_different_things), 0);
+    cluster_close(&c);
+}
+
+/* The root waits for ranks that never come. What it has of its own is in its place by then: at least `least` bytes. */
+static void own_part_is_copied_first(tutti_operation kind, bool direct, size_t bytes, size_t least)
+{
+    struct cluster c;
+    assert_int_equal(cluster_open(&c, 2, 1, 16384, (struct waiting){1000, 20000, 0}), 0);
+    const bool gather = kind == TUTTI_OP_GATHER;
+    unsigned char *in = malloc(bytes * 2);
+    unsigned char *out = calloc(2, bytes);
+    memset(in, 7, bytes);
+    memset(in + bytes, 9, bytes);
+    tutti_op op = op_of(kind, in, out, bytes / sizeof(int32_t), 1);
+    const tutti_parts parts = {.outer = 1, .pitch = bytes * 2, .unit = sizeof(int32_t), .each = op.count};
+    *(gather ? &op.recv_parts : &op.send_parts) = parts;
+    op.timeout_ms = 1;
+    tutti_error e;
+    c.engines[1]->direct = direct;
+    assert_int_equal(tti_engine_run(c.engines[1], &op, &e), TUTTI_TIMEOUT);
+    const unsigned char *mine = gather ? out + bytes : out;
+    for (size_t i = 0; i < least; i++) {
+        assert_int_equal(mine[i], gather ? 7 : 9);
+    }
+    free(in);
+    free(out);
+    cluster_close(&c);
+}
+
+static void roots_do_not_idle(void **state)
+{
+    (void)state;
+    own_part_is_copied_first(TUTTI_OP_GATHER, false, 400000, 4096);
+    own_part_is_copied_first(TUTTI_OP_GATHER, true, 400000, 4096);
+    own_part_is_copied_first(TUTTI_OP_SCATTER, true, 400000, 400000);
+    own_part_is_copied_first(TUTTI_OP_SCATTER, false, 400000, 4096); /* more than the stage holds */
+}
+
 static void ring_rotates_by_rank(void **state)
 {
     (void)state;
@@ -180,8 +240,12 @@ static void ring_rotates_by_rank(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_wakeup_is_lost),    cmocka_unit_test(run_ahead),
-        cmocka_unit_test(many_windows),         cmocka_unit_test(failed_ranks_are_not_believed),
+        cmocka_unit_test(no_wakeup_is_lost),
+        cmocka_unit_test(run_ahead),
+        cmocka_unit_test(many_windows),
+        cmocka_unit_test(failed_ranks_are_not_believed),
+        cmocka_unit_test(packets_that_do_not_come),
+        cmocka_unit_test(roots_do_not_idle),
         cmocka_unit_test(ring_rotates_by_rank),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

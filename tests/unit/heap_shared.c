@@ -191,6 +191,59 @@ static void reused(void **state)
     assert_int_equal(run_ranks(2, reused_on), 0);
 }
 
+/* What moves messages, in its place: says whether one is under way, and looks at the neighbour's memory when asked to settle. */
+struct mover {
+    struct rank *rank;
+    uint64_t name;           /* of the neighbour's memory */
+    const unsigned char *at; /* where it lies here */
+    bool under_way;
+    int settled;
+};
+
+static bool use(void *user, const void *memory, size_t bytes)
+{
+    const struct mover *m = user;
+    return m->under_way && memory && bytes == 2 * PAGE;
+}
+
+static void settle(void *user)
+{
+    struct mover *m = user;
+    const int next = (m->rank->rank + 1) % m->rank->meeting->size;
+    EXPECT(address(m->rank, next, m->name, 2 * PAGE) == NULL); /* nobody new finds it */
+    EXPECT(m->at[2 * PAGE - 1] == 'a' + next);                 /* who has found it can still use it */
+    m->settled++;
+}
+
+/* Nothing is taken away under a message: its owner refuses; others wait for what they are in the middle of. */
+static void moved_on(struct rank *x)
+{
+    uint64_t names[MOST_RANKS] = {0};
+    unsigned char *memory = pages(2 * PAGE);
+    const int next = (x->rank + 1) % x->meeting->size;
+    EXPECT_E(tti_heap_register(x->view, memory, 2 * PAGE, &x->exchange, &x->error) == TUTTI_OK);
+    memset(memory, 'a' + x->rank, 2 * PAGE);
+    tell(x, memory, 2 * PAGE, names);
+    struct mover m = {
+        .rank = x, .name = names[next], .at = address(x, next, names[next], 2 * PAGE), .under_way = x->rank == 1};
+    tti_heap_view_attach(x->view, &(struct tti_heap_movers){.user = &m, .use = use, .settle = settle});
+    EXPECT(tti_heap_unregister(x->view, memory, &x->exchange, &x->error) == TUTTI_BUSY);
+    EXPECT(x->error.suspect == 1 && strstr(x->error.message, "under way") && m.settled == 0);
+    EXPECT(tti_heap_name(tti_heap_view_table(x->view), memory, 2 * PAGE) != 0);
+    EXPECT(address(x, next, m.name, 2 * PAGE) == m.at);
+    m.under_way = false;
+    EXPECT_E(tti_heap_unregister(x->view, memory, &x->exchange, &x->error) == TUTTI_OK);
+    EXPECT(m.settled == x->meeting->size - 1);
+    tti_heap_view_attach(x->view, NULL);
+    munmap(memory, 2 * PAGE);
+}
+
+static void moved(void **state)
+{
+    (void)state;
+    assert_int_equal(run_ranks(2, moved_on), 0);
+}
+
 /* A failed call has taken pages away: the others keep writing to the old ones, nobody names the range any more. */
 static void orphaned_on(struct rank *x)
 {
@@ -281,7 +334,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(allocated), cmocka_unit_test(overlapping), cmocka_unit_test(registered),
         cmocka_unit_test(reused),    cmocka_unit_test(orphaned),    cmocka_unit_test(left_registered),
-        cmocka_unit_test(too_many),
+        cmocka_unit_test(too_many),  cmocka_unit_test(moved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,16 +27,20 @@ static uint64_t *row(const struct model *m, int buffer, int rank)
 
 enum link_kind { SUM_IN_PLACE, SUM_ACROSS, EXCHANGE, SPREAD, CUT_AND_JOIN, LINK_KINDS };
 
+/* Row by row: with many ranks a column's elements lie whole pages apart, and share one set of the cache. */
 static void model_sum(struct model *m, int from, int to)
 {
-    for (size_t i = 0; i < m->count; i++) {
-        uint64_t sum = 0;
-        for (int r = 0; r < m->ranks; r++) {
-            sum += row(m, from, r)[i];
+    const size_t bytes = m->count * sizeof(uint64_t);
+    uint64_t *sum = row(m, to, 0);
+    memmove(sum, row(m, from, 0), bytes);
+    for (int r = 1; r < m->ranks; r++) {
+        const uint64_t *addend = row(m, from, r);
+        for (size_t i = 0; i < m->count; i++) {
+            sum[i] += addend[i];
         }
-        for (int r = 0; r < m->ranks; r++) {
-            row(m, to, r)[i] = sum;
-        }
+    }
+    for (int r = 1; r < m->ranks; r++) {
+        memcpy(row(m, to, r), sum, bytes);
     }
 }
 

@@ -78,12 +78,22 @@ static uint64_t mapped_word(const struct tti_heap_shared *h, int member, unsigne
     return atomic_load_explicit(&h->table[member].regions[region], memory_order_relaxed); /* written under the lock */
 }
 
+static void settle(const struct tti_heap_shared *h)
+{
+    for (const struct tti_heap_view *v = h->views; v; v = v->next) {
+        if (v->movers.settle) {
+            v->movers.settle(v->movers.user);
+        }
+    }
+}
+
 void tti_heap_replace(struct tti_heap_shared *h, int member, unsigned region, uint64_t word)
 {
     uint64_t old = mapped_word(h, member, region);
     /* release: pairs with the acquire in tti_heap_address */
     atomic_store_explicit(&h->table[member].regions[region], word, memory_order_release);
     if (old != 0 && member != h->own) {
+        settle(h); /* threads that have looked up the old one may be in the middle of a message */
         munmap((void *)tti_heap_begin(old), tti_heap_bytes(old));
     }
 }
@@ -217,6 +227,13 @@ tutti_status tti_heap_view_open(const tutti_open_info *info, struct tti_heap_vie
 struct tti_heap *tti_heap_view_table(struct tti_heap_view *view)
 {
     return &view->table;
+}
+
+void tti_heap_view_attach(struct tti_heap_view *view, const struct tti_heap_movers *movers)
+{
+    pthread_mutex_lock(&view->shared->lock);
+    view->movers = movers ? *movers : (struct tti_heap_movers){.user = NULL};
+    pthread_mutex_unlock(&view->shared->lock);
 }
 
 static void shared_close(struct tti_heap_shared *h)

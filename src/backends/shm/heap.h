@@ -13,10 +13,20 @@
 #ifndef TTI_BACKENDS_SHM_HEAP_H
 #define TTI_BACKENDS_SHM_HEAP_H
 
+#include <stdbool.h>
 #include <tutti/backend.h>
 
 struct tti_heap;
 struct tti_heap_view;
+
+/* Who moves a group's messages in the heap, beside the threads that take memory away. */
+struct tti_heap_movers {
+    void *user;
+    /* Whether a message of this rank that has not ended has its tensor in the range, or a part of it. */
+    bool (*use)(void *user, const void *memory, size_t bytes);
+    /* Returns when no thread of this rank touches memory any more that it looked up before. Waits for no other rank. */
+    void (*settle)(void *user);
+};
 
 /* `parent` is the view of the group that this one is made from, NULL if there is none. Nothing is mapped yet. */
 tutti_status tti_heap_view_open(const tutti_open_info *info, struct tti_heap_view *parent, struct tti_heap_view **view,
@@ -24,6 +34,9 @@ tutti_status tti_heap_view_open(const tutti_open_info *info, struct tti_heap_vie
 
 /* For the engine; as long as the view. */
 struct tti_heap *tti_heap_view_table(struct tti_heap_view *view);
+
+/* From now on they are asked; NULL: they are gone. What they point to is copied. */
+void tti_heap_view_attach(struct tti_heap_view *view, const struct tti_heap_movers *movers);
 
 /* With the last view goes the heap: registered ranges become private again, allocated ones are gone. NULL is allowed. */
 void tti_heap_view_close(struct tti_heap_view *view);

@@ -275,6 +275,20 @@ static unsigned find(struct tti_heap_shared *h, const void *memory)
     return found;
 }
 
+/* A message that is under way, in any group that shares the heap, keeps its tensor where it is: what a peer still reads or
+ * writes would be lost. */
+static bool is_used(struct tti_heap_shared *h, unsigned index)
+{
+    bool used = false;
+    pthread_mutex_lock(&h->lock);
+    const struct tti_heap_region *r = &h->regions[index];
+    for (const struct tti_heap_view *v = h->views; v && r->bytes > 0 && !used; v = v->next) {
+        used = v->movers.use && v->movers.use(v->movers.user, r->base, r->bytes);
+    }
+    pthread_mutex_unlock(&h->lock);
+    return used;
+}
+
 static void unmap_others(struct tti_heap_view *v, const struct tti_heap_record *all)
 {
     pthread_mutex_lock(&v->shared->lock);
@@ -296,14 +310,19 @@ tutti_status tti_heap_unregister(struct tti_heap_view *v, void *memory, const tu
     }
     if (mine.region == 0) {
         mine.status = tti_error_set(error, TUTTI_INVALID_ARGUMENT, "%p is not registered", memory);
+    } else if (is_used(v->shared, mine.region)) {
+        mine.status = tti_error_set(error, TUTTI_BUSY,
+                                    "a message that is under way has its tensor in the memory registered at %p; wait "
+                                    "for its end first",
+                                    memory);
     }
     tutti_status status = tti_heap_agree(v, exchange, "unregister", &mine, all, error);
     if (status == TUTTI_OK) {
         unmap_others(v, all);
         mine.status = tti_heap_end_region(v->shared, mine.region, error);
         status = tti_heap_agree(v, exchange, "unregister", &mine, all, error);
-    } else if (status != TUTTI_INVALID_ARGUMENT &&
-               mine.region > 0) { /* nobody can be told, but the range must be ours */
+    } else if (status != TUTTI_INVALID_ARGUMENT && status != TUTTI_BUSY && mine.region > 0) {
+        /* nobody can be told, but the range must be ours */
         tutti_error ignored;
         tti_heap_end_region(v->shared, mine.region, &ignored);
     }

@@ -48,7 +48,8 @@ struct tti_heap_view {
     struct tti_heap table;
     int rank;
     int size;
-    int *member_of; /* for each rank */
+    int *member_of;                /* for each rank */
+    struct tti_heap_movers movers; /* under the lock of the heap */
     int64_t timeout_ms;
 };
 
@@ -72,7 +73,8 @@ void tti_heap_publish(struct tti_heap_shared *h);
 /* All ranks of the view have mapped the own region. Under the lock. */
 void tti_heap_mark_mapped(struct tti_heap_view *v, unsigned region);
 
-/* What this process has mapped of a member's region, exchanged for another mapping; the old one is unmapped. Under the lock. */
+/* What this process has mapped of a member's region, exchanged for another mapping. The old one is unmapped when no
+ * message touches it any more. Under the lock. */
 void tti_heap_replace(struct tti_heap_shared *h, int member, unsigned region, uint64_t word);
 
 /* Takes a free region: its index, or 0 if there is none. Under the lock. */
