@@ -3,16 +3,17 @@
 """Checks docs/requirements.md against what was built and tested.
 
 For every row that is marked done:
-  - each name in the column "Tutti" exists: functions are exported by libtutti.so, settings and Tutti's own environment
-    variables are printed by `tutti info --config`, other launchers' variables are known to the library, constants, types
-    and fields stand in the public headers;
+  - each name in the column "Tutti" exists: functions are exported by libtutti.so, those of MPI are called by every plug-in
+    of backend mpi, settings and Tutti's own environment variables are printed by `tutti info --config`, other launchers'
+    variables are known to the library, constants, types and fields stand in the public headers;
   - each test in the column "Test" ran and passed (files of `ctest --output-junit`), none was skipped;
   - each function is really tested: one of the row's api.* tests fails when the function is replaced, by LD_PRELOAD, with
-    one that does nothing and returns 0 (OK, NULL).
+    one that does nothing and returns 0 (OK, NULL, MPI_SUCCESS). Functions of MPI, and those of Tutti in rows without an
+    api test, are replaced in the ranks of the script.mpi.ledger_* tests.
 
     check_ledger.py --build DIR [--junit FILE]... [--requirements FILE] [--verbose]
 
-Without --junit only the api tests' results are known (they are run here). Exit status 0 if no row failed.
+Without --junit only the results of the tests that are run here are known. Exit status 0 if no row failed.
 """
 
 import argparse
@@ -24,14 +25,21 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parent.parent
-TIME_LIMIT = 20  # seconds; a test that hangs without the function has noticed that it is missing
+# Seconds, beside ten times its own time: a test that hangs without the function has noticed that it is missing.
+TIME_LIMIT = 4
+GOOD_TIME_LIMIT = 120  # for a test with nothing missing, on a machine that has other work
 STRUCTS_RETURNED = ("DLTensor", "DLDataType", "DLDevice")
 COLUMNS = ["Spec", "What the spec names", "Tutti", "Test", "State"]
 HEADERS = ("tutti/tutti.h", "tutti/backend.h")
+API_TESTS = "api."
+MPI_TESTS = "script.mpi.ledger_"  # tests/mpi/ledger.inc says what they do for this script
+NOTHING = "nothing"  # the name of the library that replaces no function
+MPI_FUNCTION = re.compile(r"MPI_[A-Z][a-z]\w*")
 
 
 class Row:
@@ -86,6 +94,7 @@ class Build:
         symbols = run(["nm", "-D", "--defined-only", str(library)])
         self.exported = {line.split()[-1].split("@")[0] for line in symbols.splitlines() if " T " in line}
         self.library_bytes = library.read_bytes()
+        self.mpi_functions = self.called_by_plugins()
         include = "".join(f"#include <{h}>\n" for h in HEADERS)
         options = [self.compiler, "-E", "-P", f"-I{SOURCE / 'include'}", "-x", "c", "-"]
         text = run(options, input=include)
@@ -97,6 +106,14 @@ class Build:
         listing = json.loads(run(["ctest", "--show-only=json-v1"], cwd=directory))
         self.tests = {t["name"]: t for t in listing["tests"]}
 
+    def called_by_plugins(self):
+        """The functions of MPI that every plug-in of backend mpi calls."""
+        called = []
+        for plugin in (self.directory / "lib" / "tutti" / "plugins").glob("tutti-mpi-*.so"):
+            symbols = run(["nm", "-D", "--undefined-only", str(plugin)])
+            called.append({line.split()[-1] for line in symbols.splitlines()})
+        return {name for name in set.intersection(*called) if MPI_FUNCTION.fullmatch(name)} if called else set()
+
     def knows(self, name):
         """None if the name exists, else what is wrong. Names with spaces or dashes are commands: not checked here."""
         if re.fullmatch(r"tutti_\w+(\(\))?", name):
@@ -104,6 +121,8 @@ class Build:
             if bare in self.return_types:
                 return None if bare in self.exported else "is declared, but the library does not export it"
             return None if bare in self.words else "is not in the public headers"
+        if MPI_FUNCTION.fullmatch(name):
+            return None if name in self.mpi_functions else "is not called by every plug-in of backend mpi"
         if re.fullmatch(r"(tutti_\w+)?\.\w+", name):
             return None if set(re.findall(r"\w+", name)) <= self.words else "is not a field in the public headers"
         if re.fullmatch(r"[a-z]\w*(\.\w+)+", name):
@@ -116,7 +135,17 @@ class Build:
         return None
 
     def functions(self, row):
-        return [n.removesuffix("()") for n in row.names if n.removesuffix("()") in self.return_types]
+        bare = [n.removesuffix("()") for n in row.names]
+        return [n for n in bare if n in self.return_types or MPI_FUNCTION.fullmatch(n)]
+
+    def can_replace(self, function):
+        return function in self.exported or function in self.mpi_functions
+
+    def provers(self, row, function):
+        """The tests of the row that are run without the function."""
+        api = [t for t in row.tests if t.startswith(API_TESTS)]
+        mpi = [t for t in row.tests if t.startswith(MPI_TESTS)]
+        return mpi if MPI_FUNCTION.fullmatch(function) or not api else api
 
 
 def read_results(paths):
@@ -135,11 +164,12 @@ def read_results(paths):
 
 
 class Prover:
-    """Runs api tests with one function replaced. Each pair is run once."""
+    """Runs tests with one function replaced. Each pair is run once."""
 
     def __init__(self, build, directory):
         self.build, self.directory = build, Path(directory)
-        self.compile("nothing", "")
+        self.own_time = {}  # of each test, in seconds, with nothing replaced
+        self.compile(NOTHING, "")
 
     def compile(self, name, text):
         source = self.directory / f"{name}.c"
@@ -148,7 +178,7 @@ class Prover:
                         str(self.directory / f"{name}.so"), str(source)], check=True)
 
     def replace(self, function):
-        kind = self.build.return_types[function]
+        kind = self.build.return_types.get(function, "int")
         if kind in STRUCTS_RETURNED:
             text = f"#include <tutti/dlpack.h>\n{kind} {function}(void) {{ return ({kind}){{0}}; }}\n"
         elif kind in ("float", "double"):
@@ -158,17 +188,21 @@ class Prover:
         self.compile(function, text)
 
     def passes(self, test, replaced):
-        """Whether the test passes while libREPLACED.so comes before Tutti."""
+        """Whether the test passes while REPLACED.so comes before Tutti and MPI."""
         entry = self.build.tests[test]
         properties = {p["name"]: p["value"] for p in entry.get("properties", [])}
         environment = dict(os.environ)
         environment.update(v.split("=", 1) for v in properties.get("ENVIRONMENT", []))
-        environment["LD_PRELOAD"] = str(self.directory / f"{replaced}.so")
+        # The launcher of an MPI job needs MPI whole: its ranks alone are told.
+        variable = "TUTTI_TEST_PRELOAD" if test.startswith(MPI_TESTS) else "LD_PRELOAD"
+        environment[variable] = str(self.directory / f"{replaced}.so")
         process = subprocess.Popen(entry["command"], env=environment, stdin=subprocess.DEVNULL,
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
                                    cwd=properties.get("WORKING_DIRECTORY", self.build.directory))
+        begin = time.monotonic()
         try:
-            return process.wait(timeout=TIME_LIMIT) == 0
+            limit = GOOD_TIME_LIMIT if replaced == NOTHING else TIME_LIMIT + 10 * self.own_time[test]
+            return process.wait(timeout=limit) == 0
         except subprocess.TimeoutExpired:
             return False
         finally:
@@ -177,21 +211,38 @@ class Prover:
             except ProcessLookupError:
                 pass
             process.wait()
+            if replaced == NOTHING:
+                self.own_time[test] = time.monotonic() - begin
+
+    def notices(self, function, lists):
+        """(function, test) -> whether the test notices. Of each list tests are run until one does, the fastest first."""
+        noticed = {}
+        for tests in lists:
+            for test in sorted(tests, key=self.own_time.get):
+                if (function, test) not in noticed:
+                    noticed[function, test] = not self.passes(test, function)
+                if noticed[function, test]:
+                    break
+        return noticed
 
 
 def prove(build, rows, verbose):
-    """(function, test) -> whether the test notices; and the api tests that fail even with nothing replaced."""
-    pairs = {(f, t) for row in rows for f in build.functions(row) for t in row.tests
-             if t.startswith("api.") and t in build.tests and f in build.exported}
+    """(function, test) -> whether the test notices; and the tests that fail even with nothing replaced."""
+    wanted = {}  # function -> a list of tests for each row that names it
+    for row in rows:
+        for function in filter(build.can_replace, build.functions(row)):
+            wanted.setdefault(function, []).append([t for t in build.provers(row, function) if t in build.tests])
     with tempfile.TemporaryDirectory() as directory:
         prover = Prover(build, directory)
-        for function in {f for f, _ in pairs}:
-            prover.replace(function)
-        with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
-            tests = sorted({t for _, t in pairs})
-            unusable = {t for t, good in zip(tests, pool.map(lambda t: prover.passes(t, "nothing"), tests)) if not good}
-            work = sorted(p for p in pairs if p[1] not in unusable)
-            noticed = dict(zip(work, pool.map(lambda p: not prover.passes(p[1], p[0]), work)))
+        # A test that hangs leaves its CPU to others: more tests at once than CPUs.
+        with concurrent.futures.ThreadPoolExecutor(max_workers=4) as pool:
+            list(pool.map(prover.replace, wanted))
+            tests = sorted({t for lists in wanted.values() for tests in lists for t in tests})
+            unusable = {t for t, good in zip(tests, pool.map(lambda t: prover.passes(t, NOTHING), tests)) if not good}
+            usable = {f: [[t for t in tests if t not in unusable] for tests in lists] for f, lists in wanted.items()}
+            noticed = {}
+            for result in pool.map(prover.notices, usable, usable.values()):
+                noticed.update(result)
     if verbose:
         for (function, test), result in sorted(noticed.items()):
             print(f"{test} {'fails' if result else 'PASSES'} without {function}")
@@ -213,11 +264,13 @@ def check(row, build, results, noticed, unusable):
     functions = build.functions(row)
     if not functions:
         row.problems.append("it names no function")
-    if not any(t.startswith("api.") for t in row.tests):
-        row.problems.append("it names no api test")
     for function in functions:
-        outcomes = [noticed.get((function, t)) for t in row.tests if t not in unusable]
-        if function in build.exported and outcomes and not any(outcomes):
+        provers = build.provers(row, function)
+        outcomes = [noticed.get((function, t)) for t in provers if t not in unusable]
+        if not provers:
+            kind = f"{MPI_TESTS}*" if MPI_FUNCTION.fullmatch(function) else "api"
+            row.problems.append(f"it names no {kind} test")
+        elif build.can_replace(function) and outcomes and not any(outcomes):
             row.problems.append(f"no test of this row fails when `{function}` only returns OK")
 
 

@@ -23,6 +23,7 @@
 
 typedef struct settings {
     train_options train;
+    const char *backend;
     const char *data;
     const char *terminal;
     bool compare;
@@ -36,6 +37,7 @@ static const char help[] =
     "  --batch N        images per step, all ranks together (default 256)\n"
     "  --lr X           learning rate at the beginning; it falls to 0 (default 0.05)\n"
     "  --seed N         of parameters and of the order of images (default 1)\n"
+    "  --backend NAME   shm, mpi, ... (default: what fits, or TUTTI_BACKEND)\n"
     "  --data DIR       where the data set lies (default " DATA_DEFAULT ")\n"
     "  --terminal DEV   draw the progress bar on this terminal (default: standard output if it is one)\n"
     "  --no-compare     do not repeat the training on one rank for comparison\n"
@@ -65,15 +67,11 @@ static double learning_rate(const char *text)
 static settings parse(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"epochs", required_argument, NULL, 'e'},
-        {"batch", required_argument, NULL, 'b'},
-        {"lr", required_argument, NULL, 'l'},
-        {"seed", required_argument, NULL, 's'},
-        {"data", required_argument, NULL, 'd'},
-        {"terminal", required_argument, NULL, 't'},
-        {"no-compare", no_argument, NULL, 'n'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+        {"epochs", required_argument, NULL, 'e'},   {"batch", required_argument, NULL, 'b'},
+        {"lr", required_argument, NULL, 'l'},       {"seed", required_argument, NULL, 's'},
+        {"backend", required_argument, NULL, 'k'},  {"data", required_argument, NULL, 'd'},
+        {"terminal", required_argument, NULL, 't'}, {"no-compare", no_argument, NULL, 'n'},
+        {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0},
     };
     settings s = {.train = {.epochs = 5, .batch = 256, .rate = 0.05, .seed = 1}, .data = DATA_DEFAULT, .compare = true};
     int option;
@@ -90,6 +88,9 @@ static settings parse(int argc, char **argv)
             break;
         case 's':
             s.train.seed = (uint64_t)whole_number("seed", optarg, 0, INT64_MAX);
+            break;
+        case 'k':
+            s.backend = optarg;
             break;
         case 'd':
             s.data = optarg;
@@ -142,7 +143,7 @@ int main(int argc, char **argv)
 
     tutti_group *world;
     tutti_error error;
-    must(tutti_init(NULL, &world, &error), &error);
+    must(tutti_init(TUTTI_CONFIG(.backend = s.backend), &world, &error), &error);
     const int32_t rank = tutti_group_rank(world);
     const int32_t ranks = tutti_group_size(world);
 

@@ -68,6 +68,7 @@ enum {
     TUTTI_CONFIG_BOOL = 2,   /* yes/no, on/off, true/false, 1/0     */
     TUTTI_CONFIG_CHOICE = 3, /* one of `choices`, separated by '|'  */
     TUTTI_CONFIG_STRING = 4,
+    TUTTI_CONFIG_LIST = 5, /* "NAME=VALUE;NAME=VALUE"; the setting "KEY.NAME=VALUE" adds a pair to KEY's */
 };
 
 /** One row of the table of settings. All strings have static storage. */
@@ -77,7 +78,8 @@ typedef struct tutti_config_key_info {
     const char *key;         /* "shm.window"                                   */
     const char *environment; /* "TUTTI_SHM_WINDOW"                             */
     const char *default_value;
-    const char *choices; /* for CHOICE; for numbers the words that may stand instead ("auto"); else "" */
+    const char
+        *choices; /* CHOICE: the values; LIST: the names, "" = any; numbers: words that may stand instead; else "" */
     const char *help;
     int64_t minimum;
     int64_t maximum;

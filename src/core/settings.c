@@ -55,8 +55,8 @@ static const tutti_config_key_info table[TTI_SETTINGS] = {
                                     0, 1},
     [TTI_SET_ENGINE_SINGLE_COPY_BYTES] = {0, TUTTI_CONFIG_BYTES, "engine.single_copy_bytes",
                                           "TUTTI_ENGINE_SINGLE_COPY_BYTES", "auto", "auto",
-                                          "... from so many bytes on, wherever the ranks are; auto = all_to_all from "
-                                          "8M on, if they are far from one another",
+                                          "... from so many bytes on, wherever the ranks are; auto = messages from "
+                                          "256K and all_to_all from 64M on, if they are far from one another",
                                           0, 64 * KIB *KIB},
     [TTI_SET_ENGINE_SPIN_US] = {0, TUTTI_CONFIG_INT, "engine.spin_us", "TUTTI_ENGINE_SPIN_US", "-1", "",
                                 "microseconds of spinning before a waiting rank yields; -1 = by ranks per CPU", -1,
@@ -90,29 +90,33 @@ static const tutti_config_key_info table[TTI_SETTINGS] = {
     [TTI_SET_FAULT_RULES] =
         {0, TUTTI_CONFIG_STRING, "fault.rules", "TUTTI_FAULT_RULES", "", "",
          "what backend fault does to which operation, as in all_reduce:delay=2ms;send:error=TIMEOUT@3", 0, 0},
-    [TTI_SET_MPI_ALL_REDUCE] = {0, TUTTI_CONFIG_STRING, "mpi.all_reduce", "TUTTI_MPI_ALL_REDUCE", "", "",
-                                "the algorithm of MPI's all_reduce, in the words or numbers of the library; empty = "
-                                "its own choice",
-                                0, 0},
     [TTI_SET_MPI_BLOCKING] = {0, TUTTI_CONFIG_CHOICE, "mpi.blocking", "TUTTI_MPI_BLOCKING", "auto", "auto|always|never",
                               "whether collectives use MPI's blocking functions, which no deadline ends; auto = if "
                               "timeout_ms is the default or -1",
                               0, 0},
-    [TTI_SET_MPI_CHUNK] = {0, TUTTI_CONFIG_BYTES, "mpi.chunk", "TUTTI_MPI_CHUNK", "1048576", "",
-                           "bytes of scratch memory through which what MPI cannot take as it is passes", 4 * KIB,
-                           1024 * KIB *KIB},
+    [TTI_SET_MPI_BUFFER_SIZE] = {0, TUTTI_CONFIG_BYTES, "mpi.buffer_size", "TUTTI_MPI_BUFFER_SIZE", "1048576", "",
+                                 "bytes of scratch memory through which what MPI cannot take as it is passes", 4 * KIB,
+                                 1024 * KIB *KIB},
     [TTI_SET_MPI_CUDA_AWARE] = {0, TUTTI_CONFIG_CHOICE, "mpi.cuda_aware", "TUTTI_MPI_CUDA_AWARE", "auto", "auto|yes|no",
                                 "whether MPI takes device memory; auto = the library is asked", 0, 0},
-    [TTI_SET_MPI_ENV] = {0, TUTTI_CONFIG_STRING, "mpi.env", "TUTTI_MPI_ENV", "", "",
-                         "variables to set before MPI starts: NAME=VALUE;NAME=VALUE. As a setting, mpi.env.NAME=VALUE "
-                         "adds one",
+    [TTI_SET_MPI_ENV] = {0, TUTTI_CONFIG_LIST, "mpi.env", "TUTTI_MPI_ENV", "", "", "variables to set before MPI starts",
                          0, 0},
+    [TTI_SET_MPI_PROFILING] = {0, TUTTI_CONFIG_BOOL, "mpi.profiling", "TUTTI_MPI_PROFILING", "0", "",
+                               "count and time the operations of a group; each rank writes its table to stderr when it "
+                               "destroys the group",
+                               0, 1},
     [TTI_SET_MPI_THREAD_LEVEL] =
         {0, TUTTI_CONFIG_CHOICE, "mpi.thread_level", "TUTTI_MPI_THREAD_LEVEL", "multiple",
          "single|funneled|serialized|multiple",
          "what MPI is asked for when Tutti starts it; below multiple its calls are made one at "
          "a time",
          0, 0},
+    [TTI_SET_MPI_TUNING] = {0, TUTTI_CONFIG_LIST, "mpi.tuning", "TUTTI_MPI_TUNING", "",
+                            "all_gather|all_gather_v|all_reduce|all_to_all|barrier|broadcast|gather|reduce|"
+                            "reduce_scatter|reduce_scatter_block|scatter",
+                            "algorithms of MPI's blocking collectives, in the words or numbers of the library, set "
+                            "before MPI starts",
+                            0, 0},
 };
 
 tutti_status tutti_config_key(size_t index, tutti_config_key_info *info)
@@ -170,16 +174,27 @@ static bool parse_bool(const char *text, int64_t *number)
     return false;
 }
 
-static bool is_choice(const char *choices, const char *text)
+static bool is_choice(const char *choices, const char *text, size_t length)
 {
-    size_t length = strlen(text);
-    for (const char *c = strchr(text, '|') ? NULL : choices; length > 0 && c;
+    for (const char *c = memchr(text, '|', length) ? NULL : choices; length > 0 && c;
          c = strchr(c, '|') ? strchr(c, '|') + 1 : NULL) {
         if (strncmp(c, text, length) == 0 && (c[length] == '|' || c[length] == '\0')) {
             return true;
         }
     }
     return false;
+}
+
+/* NAME=VALUE;NAME=VALUE with names among the choices, if there are any. */
+static bool is_list(const char *choices, const char *text)
+{
+    for (const char *pair = text; *pair; pair += strcspn(pair, ";"), pair += *pair == ';') {
+        const size_t length = strcspn(pair, "=;");
+        if (length == 0 || pair[length] != '=' || (*choices && !is_choice(choices, pair, length))) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* Checks `text` and stores it in its plain form. `origin` is the key or the variable that it came from. */
@@ -192,7 +207,7 @@ static tutti_status store(struct tti_settings *settings, int which, const char *
     switch (row->type) {
     case TUTTI_CONFIG_INT:
     case TUTTI_CONFIG_BYTES:
-        if (is_choice(row->choices, text)) {
+        if (is_choice(row->choices, text, strlen(text))) {
             break; /* a word instead of a number */
         }
         if (!parse_number(row, text, &number)) {
@@ -210,9 +225,15 @@ static tutti_status store(struct tti_settings *settings, int which, const char *
         snprintf(value, TTI_SETTING_MAX, "%lld", (long long)number);
         return TUTTI_OK;
     case TUTTI_CONFIG_CHOICE:
-        if (!is_choice(row->choices, text)) {
+        if (!is_choice(row->choices, text, strlen(text))) {
             return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "%s is \"%.60s\"; it must be one of %s", origin, text,
                                  row->choices);
+        }
+        break;
+    case TUTTI_CONFIG_LIST:
+        if (!is_list(row->choices, text)) {
+            return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "%s is \"%.60s\"; it must be NAME=VALUE;NAME=VALUE%s%s",
+                                 origin, text, *row->choices ? ", with names among " : "", row->choices);
         }
         break;
     default:
@@ -239,29 +260,45 @@ static tutti_status from_environment(struct tti_settings *settings, tutti_error 
     return TUTTI_OK;
 }
 
+/* The list that "KEY.NAME=VALUE" adds a pair to, or -1; `*pair` becomes NAME=VALUE. */
+static int find_list(const char *text, const char **pair)
+{
+    const char *dot = text;
+    while ((dot = strpbrk(dot, ".=")) && *dot == '.') {
+        const int which = find(text, (size_t)(dot - text));
+        *pair = ++dot;
+        if (which >= 0 && table[which].type == TUTTI_CONFIG_LIST) {
+            return which;
+        }
+    }
+    return -1;
+}
+
+static tutti_status add_to_list(struct tti_settings *settings, int which, const char *pair, tutti_error *error)
+{
+    char more[TTI_SETTING_MAX + 1]; /* one longer than fits is noticed by store */
+    const char *before = tti_setting(settings, which);
+    snprintf(more, sizeof(more), "%s%s%s", before, *before ? ";" : "", pair);
+    return store(settings, which, table[which].key, more, error);
+}
+
 static tutti_status from_list(const char *const *list, struct tti_settings *settings, tutti_error *error)
 {
     for (; list && *list; list++) {
         const char *equals = strchr(*list, '=');
+        const char *pair = NULL;
         int which = equals ? find(*list, (size_t)(equals - *list)) : -1;
-        const size_t free_form = sizeof("mpi.env.") - 1;
-        if (which < 0 && equals && strncmp(*list, "mpi.env.", free_form) == 0 && equals > *list + free_form) {
-            char more[TTI_SETTING_MAX + 1]; /* one longer than fits is noticed below */
-            const char *before = tti_setting(settings, TTI_SET_MPI_ENV);
-            snprintf(more, sizeof(more), "%s%s%s", before, *before ? ";" : "", *list + free_form);
-            tutti_status added = store(settings, TTI_SET_MPI_ENV, "mpi.env", more, error);
-            if (added != TUTTI_OK) {
-                return added;
-            }
-            continue;
+        tutti_status status;
+        if (which >= 0) {
+            status = store(settings, which, table[which].key, equals + 1, error);
+        } else if (equals && (which = find_list(*list, &pair)) >= 0) {
+            status = add_to_list(settings, which, pair, error);
+        } else {
+            status = tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                                   "the setting \"%.60s\" is unknown (`tutti info --config` lists all; the form is "
+                                   "key=value)",
+                                   *list);
         }
-        if (which < 0) {
-            return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
-                                 "the setting \"%.60s\" is unknown (`tutti info --config` lists all; the form is "
-                                 "key=value)",
-                                 *list);
-        }
-        tutti_status status = store(settings, which, table[which].key, equals + 1, error);
         if (status != TUTTI_OK) {
             return status;
         }

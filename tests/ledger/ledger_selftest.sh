@@ -29,6 +29,8 @@ cat >"$scratch/ledger.md" <<'END'
 | Spec 0 | skipped | `tutti_status_name` | `api.ledger_errors`, `api.ledger_p2p` | done |
 | Spec 0 | failing | `tutti_status_name` | `api.ledger_errors`, `api.ledger_groups` | done |
 | Spec 0 | did-not-run | `tutti_status_name` | `api.ledger_errors`, `api.ledger_config` | done |
+| Spec 0 | bogus-mpi-function | `tutti_status_name`, `MPI_Frobnicate` | `api.ledger_errors` | done |
+| Spec 0 | no-mpi-test | `MPI_Bcast` | `api.ledger_errors` | done |
 | Spec 0 | no-test | `tutti_status_name` | | done |
 | Spec 0 | no-function | `TUTTI_TIMEOUT` | `api.ledger_errors` | done |
 | Spec 0 | odd-state | `tutti_status_name` | `api.ledger_errors` | perhaps |
@@ -64,10 +66,12 @@ expect 'Spec 0, cannot-fail: no test of this row fails when `tutti_probe` only r
 expect 'Spec 0, skipped: `api.ledger_p2p` skipped$'
 expect 'Spec 0, failing: `api.ledger_groups` failed$'
 expect 'Spec 0, did-not-run: `api.ledger_config` did not run$'
+expect 'Spec 0, bogus-mpi-function: `MPI_Frobnicate` is not called by every plug-in'
+expect 'Spec 0, no-mpi-test: .*it names no script.mpi.ledger_\* test$'
 expect 'Spec 0, no-test: it names no api test$'
 expect 'Spec 0, no-function: it names no function$'
 expect 'Spec 0, odd-state: its state is "perhaps"'
-expect '^ledger: 13 rows, 11 done, 1 open, 11 failed$'
+expect '^ledger: 15 rows, 13 done, 1 open, 13 failed$'
 if [ "$failed" -ne 0 ]; then
     cat "$scratch/output"
     exit 1

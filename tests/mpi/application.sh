@@ -1,14 +1,20 @@
 #!/bin/bash
-# tutti-test: timeout=300 trees=release,debug
+# tutti-test: timeout=300 trees=release,debug,address,undefined
 # A program that starts MPI itself, gives its own communicator to Tutti, goes on using it, and ends MPI itself.
 . "$TUTTI_SOURCE/tests/mpi/common.inc"
 
 mkdir -p tests/mpi
+flags=(-std=c17 -Wall)
+sizes="1 2 3"
+if [ -n "${TUTTI_SANITIZE:-}" ]; then
+    flags+=(-g "-fsanitize=$TUTTI_SANITIZE" -fno-sanitize-recover=all)
+    sizes=2
+fi
 for flavour in $(flavours); do
-    "mpicc.$flavour" -std=c17 -Wall -I"$TUTTI_SOURCE/include" "$TUTTI_SOURCE/tests/mpi/application/application.c" \
+    "mpicc.$flavour" "${flags[@]}" -I"$TUTTI_SOURCE/include" "$TUTTI_SOURCE/tests/mpi/application/application.c" \
         -L. -ltutti -Wl,-rpath,"$PWD" -o "tests/mpi/application.$flavour" || fail "compiling for $flavour"
     for level in single serialized multiple; do
-        for ranks in 1 2 3; do
+        for ranks in $sizes; do
             launch "$flavour" "$ranks" "tests/mpi/application.$flavour" "$level" ||
                 fail "$flavour, $ranks ranks, thread level $level"
         done

@@ -121,6 +121,8 @@ const char *tti_info_type_name(tutti_config_type type)
         return "bool";
     case TUTTI_CONFIG_CHOICE:
         return "choice";
+    case TUTTI_CONFIG_LIST:
+        return "list";
     default:
         return "string";
     }

@@ -151,6 +151,9 @@ static void print_bounds(const tutti_config_key_info *key)
                tti_info_type_name(key->type), key->minimum, key->maximum);
     } else if (key->type == TUTTI_CONFIG_CHOICE) {
         printf("one of %s", key->choices);
+    } else if (key->type == TUTTI_CONFIG_LIST) {
+        printf("NAME=VALUE;NAME=VALUE; as a setting, %s.NAME=VALUE adds one%s%s", key->key,
+               *key->choices ? "; names: " : "", key->choices);
     } else {
         printf("%s", tti_info_type_name(key->type));
     }

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One collective, from the call to its end. A group without deadlines of its own uses MPI's blocking functions, which are the
- * fastest, and cannot be left before they return. With a deadline, the ranks first wait for one another at a gate that
- * can be left (gate.c), so that no tensor is in MPI's hands while somebody is missing; then the non-blocking function runs.
- * Which of the two is decided by what all ranks know: MPI's blocking and non-blocking collectives do not match.
+ * One collective, from the call to its end. A group without deadlines of its own uses MPI's blocking functions, which
+ * are the fastest, and cannot be left before they return. With a deadline, the ranks first wait for one another at a
+ * gate that can be left (gate.c), so that no tensor is in MPI's hands while somebody is missing; then the
+ * non-blocking function runs. Which of the two is decided by what all ranks know: MPI's blocking and non-blocking
+ * collectives do not match.
  */
 #include <stdlib.h>
 
 #include "backends/mpi/plugin/plugin.h"
+#include "base/clock.h"
 #include "base/error.h"
 
 const char *tti_mpi_supports(void *state, const tutti_op *op)
@@ -90,6 +92,7 @@ tutti_status tti_mpi_complete(struct tti_mpi_call *c, int code, MPI_Request *req
     return status;
 }
 
+/* From here on the op's tensors are MPI's: see devices.c. */
 static tutti_status dispatch(struct tti_mpi_call *c)
 {
     switch (c->op->kind) {
@@ -103,19 +106,24 @@ static tutti_status dispatch(struct tti_mpi_call *c)
     }
 }
 
-tutti_status tti_mpi_run(void *state, tutti_op *op, tutti_error *error)
+/* The next call of the lane, unless the group has failed. */
+static inline tutti_status begin(struct tti_mpi_group *g, struct tti_mpi_lane *lane, tutti_op *op, tutti_error *error)
 {
-    struct tti_mpi_group *g = state;
-    struct tti_mpi_lane *lane = &g->lane[op->lane];
-    struct tti_mpi_call c = {.group = g, .lane = lane, .op = op, .error = error};
     op->sequence = atomic_load_explicit(&lane->calls, memory_order_relaxed) + 1;
     atomic_store_explicit(&lane->calls, op->sequence, memory_order_relaxed);
-    tutti_status status = tti_mpi_check(g, false, error);
+    return tti_mpi_check(g, false, error);
+}
+
+static tutti_status run(struct tti_mpi_group *g, tutti_op *op, tutti_error *error)
+{
+    struct tti_mpi_lane *lane = &g->lane[op->lane];
+    struct tti_mpi_call c = {.group = g, .lane = lane, .op = op, .error = error};
+    tutti_status status = begin(g, lane, op, error);
     if (status != TUTTI_OK) {
         return status;
     }
     c.blocking = g->blocking && op->timeout_ms == g->timeout_ms;
-    if (__builtin_expect(c.blocking, 1)) {
+    if (c.blocking) {
         atomic_store_explicit(&lane->inside, op->kind, memory_order_relaxed);
         status = dispatch(&c);
         atomic_store_explicit(&lane->inside, 0, memory_order_relaxed);
@@ -126,4 +134,41 @@ tutti_status tti_mpi_run(void *state, tutti_op *op, tutti_error *error)
         return status;
     }
     return op->failed != TUTTI_OK ? op->failed : dispatch(&c);
+}
+
+/* A blocking all_reduce like one before it, which has prepared the op. */
+static inline tutti_status again(struct tti_mpi_group *g, tutti_op *op, tutti_error *error)
+{
+    struct tti_mpi_lane *lane = &g->lane[op->lane];
+    const tutti_status status = begin(g, lane, op, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    atomic_store_explicit(&lane->inside, op->kind, memory_order_relaxed);
+    const int code = tti_mpi_all_reduce_again(lane, op);
+    atomic_store_explicit(&lane->inside, 0, memory_order_relaxed);
+    if (__builtin_expect(code == MPI_SUCCESS, 1)) {
+        return TUTTI_OK;
+    }
+    struct tti_mpi_call c = {.group = g, .lane = lane, .op = op, .error = error, .blocking = true};
+    return tti_mpi_complete(&c, code, NULL, "MPI_Allreduce");
+}
+
+__attribute__((noinline)) static tutti_status profiled(struct tti_mpi_group *g, tutti_op *op, tutti_error *error)
+{
+    const int64_t begun_ns = tti_now_ns();
+    const tutti_status status = run(g, op, error);
+    if (status == TUTTI_OK) {
+        tti_mpi_profile_add(g->profile, op->kind, tti_mpi_op_bytes(op, g->size), begun_ns);
+    }
+    return status;
+}
+
+tutti_status tti_mpi_run(void *state, tutti_op *op, tutti_error *error)
+{
+    struct tti_mpi_group *g = state;
+    if (__builtin_expect(op->prepared[0] != 0 && op->timeout_ms == g->timeout_ms, 1)) {
+        return again(g, op, error);
+    }
+    return g->profile ? profiled(g, op, error) : run(g, op, error);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How a group fails. MPI has no word for it, except for ULFM's revoke, so the rank where it happens sends the cause to the others, and
- * ranks that wait look for such news now and then. Nothing of MPI's own is withdrawn: the communicators of a group that has
- * failed are left alone, since something may still be under way in them.
+ * How a group fails. MPI has no word for it, except for ULFM's revoke, so the rank where it happens sends the cause
+ * to the others, and ranks that wait look for such news now and then. Nothing of MPI's own is withdrawn: the
+ * communicators of a group that has failed are left alone, since something may still be under way in them.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -60,6 +60,7 @@ static void look_for_news(struct tti_mpi_group *g)
     tti_mpi_leave();
     if (code == MPI_SUCCESS && found) {
         cause.message[sizeof(cause.message) - 1] = '\0';
+        cause.suspect = cause.suspect >= 0 && cause.suspect < g->size ? cause.suspect : status.MPI_SOURCE;
         note(g, &cause);
     }
 }
@@ -82,6 +83,10 @@ tutti_status tti_mpi_check(struct tti_mpi_group *g, bool look, tutti_error *erro
 tutti_status tti_mpi_failure(void *state, tutti_error *error)
 {
     struct tti_mpi_group *g = state;
+    tutti_error unused;
+    int finalized = 0;
+    MPI_Finalized(&finalized);
+    tti_mpi_check(g, !finalized, &unused); /* nobody else looks between calls */
     const tutti_status failed = atomic_load_explicit(&g->failed, memory_order_acquire);
     if (failed != TUTTI_OK && error) {
         *error = g->cause;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The gate before a call with a deadline: every rank sends every other one a ticket that says what it calls, and goes on when it has
- * all of theirs. So it knows who is missing and can name them, finds out whether all call the same before anything is
- * written, and can give up: the receives are withdrawn, and no tensor is involved. n - 1 small messages for each rank.
+ * The gate before a call with a deadline: every rank sends every other one a ticket that says what it calls, and goes
+ * on when it has all of theirs. So it knows who is missing and can name them, finds out whether all call the same
+ * before anything is written, and can give up: the receives are withdrawn, and no tensor is involved. n - 1 small
+ * messages for each rank.
  *
- * All ranks see the same tickets, so all come to the same verdict and stay in step; who sends what to whom in all_to_all_v is
- * known to the two of a pair only, and takes a second round of verdicts.
+ * All ranks see the same tickets, so all come to the same verdict and stay in step; who sends what to whom in
+ * all_to_all_v is known to the two of a pair only, and takes a second round of verdicts.
  */
 #include <stdio.h>
 #include <string.h>
@@ -93,7 +94,7 @@ static tutti_status too_late(struct tti_mpi_call *c)
     return TUTTI_TIMEOUT;
 }
 
-/* One look at all that is open: `*awaited` gets the lowest rank whose ticket is not here, and is -1 if nothing is open. */
+/* One look at all that is open: `*awaited` gets the lowest rank whose ticket is not here, -1 if nothing is open. */
 static int look(struct tti_mpi_call *c, int *awaited)
 {
     struct tti_mpi_lane *lane = c->lane;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A group is real communicators of MPI: one for messages and one for each lane, made from the ranks' places in a communicator that all of
- * them have (the application's, the parent's, or MPI_COMM_WORLD). The ranks tell one another those places through the
- * rendezvous, so that Tutti's numbers need not be MPI's, and only members take part.
+ * A group is real communicators of MPI: one for messages and one for each lane, made from the ranks' places in a
+ * communicator that all of them have (the application's, the parent's, or MPI_COMM_WORLD). The ranks tell one another
+ * those places through the rendezvous, so that Tutti's numbers need not be MPI's, and only members take part.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,11 +24,11 @@ struct place {
 
 static int32_t wants_blocking(const tutti_open_info *info)
 {
-    const char *wish = info->setting(info->settings, "mpi.blocking");
+    const char *wish = tti_mpi_setting(info, "mpi.blocking", "auto");
     if (tti_mpi_life.level < MPI_THREAD_MULTIPLE) {
         return 0; /* it would keep the lock, and what the other ranks wait for may be another thread's */
     }
-    if (wish && strcmp(wish, "auto") != 0) {
+    if (strcmp(wish, "auto") != 0) {
         return strcmp(wish, "always") == 0;
     }
     return info->timeout_ms == TUTTI_TIMEOUT_MS || info->timeout_ms < 0;
@@ -49,9 +49,9 @@ static tutti_status tell_places(const tutti_open_info *info, MPI_Comm base, stru
     if (code != MPI_SUCCESS) {
         return tti_mpi_error(error, code, "MPI_Comm_rank");
     }
-    const char *chunk = info->setting(info->settings, "mpi.chunk");
     own->blocking = wants_blocking(info);
-    own->window = (int32_t)((chunk ? strtoll(chunk, NULL, 10) : 1 << 20) / (int64_t)sizeof(int64_t));
+    own->window =
+        (int32_t)(strtoll(tti_mpi_setting(info, "mpi.buffer_size", "1048576"), NULL, 10) / (int64_t)sizeof(int64_t));
     own->serial = atomic_fetch_add_explicit(&serial, 1, memory_order_relaxed);
     snprintf(own->version, sizeof(own->version), "%s", tti_mpi_life.version);
     snprintf(key, sizeof(key), "place/%d", info->rank);
@@ -153,6 +153,7 @@ static void group_free(struct tti_mpi_group *g)
         lane_free(&g->lane[i]);
     }
     tti_mpi_messages_free(&g->messages);
+    tti_mpi_profile_free(g->profile);
     pthread_mutex_destroy(&g->lock);
     free(g->news);
     free(g);
@@ -166,12 +167,16 @@ static struct tti_mpi_group *group_make(const tutti_open_info *info)
     }
     g->rank = info->rank;
     g->size = info->world_size;
+    g->world_rank = info->global_ranks[info->rank];
     g->lanes = info->lanes;
     g->timeout_ms = info->timeout_ms;
     g->control = MPI_COMM_NULL;
     pthread_mutex_init(&g->lock, NULL);
     tti_mpi_messages_init(&g->messages);
     bool made = (g->news = calloc((size_t)g->size, sizeof(*g->news))) != NULL;
+    if (strcmp(tti_mpi_setting(info, "mpi.profiling", "0"), "1") == 0) {
+        made = (g->profile = g->messages.profile = tti_mpi_profile_make()) != NULL && made;
+    }
     for (int i = 0; i < g->lanes; i++) {
         made = lane_make(&g->lane[i], g->size) && made;
     }
@@ -249,6 +254,9 @@ void tti_mpi_close(void *state)
     struct tti_mpi_group *g = state;
     int finalized = 0;
     tti_mpi_unwatch(g);
+    if (g->profile) {
+        tti_mpi_profile_print(g);
+    }
     MPI_Finalized(&finalized);
     if (atomic_load_explicit(&g->failed, memory_order_acquire) != TUTTI_OK) {
         bury(g);
@@ -282,7 +290,12 @@ size_t tti_mpi_describe(void *state, char *text, size_t capacity)
                            tti_mpi_life.cuda_aware ? "yes" : "no", tti_mpi_life.rocm_aware ? "yes" : "no",
                            g->blocking ? "blocking calls, which no deadline ends"
                                        : "compared and timed before each call, non-blocking");
-    return n > 0 ? (size_t)n : 0;
+    const size_t used = n > 0 ? (size_t)n : 0;
+    if (!g->profile) {
+        return used;
+    }
+    const bool fits = used < capacity;
+    return used + tti_mpi_profile_text(g->profile, fits ? text + used : NULL, fits ? capacity - used : 0);
 }
 
 void *tti_mpi_native(void *state)

@@ -3,18 +3,13 @@
  * Starting MPI, or finding it started, and ending it when the process ends: MPI can be started once only, so the end of
  * Tutti's use of it is not the end of MPI. What the application has started is the application's to end.
  */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #include "backends/mpi/plugin/plugin.h"
 #include "base/error.h"
-
-/* MPICH's MPIX_GPU_SUPPORT_CUDA and MPIX_GPU_SUPPORT_HIP */
-enum { SUPPORT_CUDA = 0, SUPPORT_HIP = 2 };
 
 struct tti_mpi_life tti_mpi_life;
 
@@ -85,7 +80,7 @@ int32_t tti_mpi_available(char *why, size_t capacity)
     return 1;
 }
 
-/* Not if the process fails: to wait for the others here would keep the launcher from seeing it, and them from ending. */
+/* Not if the process fails: to wait for the others here would keep the launcher from seeing it and ending them. */
 static void end(int exit_status, void *unused)
 {
     int finalized = 1;
@@ -94,86 +89,6 @@ static void end(int exit_status, void *unused)
     if (exit_status == 0 && !finalized) {
         MPI_Finalize();
     }
-}
-
-static const char *setting(const tutti_open_info *info, const char *key, const char *otherwise)
-{
-    const char *text = info->setting(info->settings, key);
-    return text ? text : otherwise;
-}
-
-static int wanted_level(const tutti_open_info *info)
-{
-    static const struct {
-        const char *name;
-        int level;
-    } levels[] = {{"single", MPI_THREAD_SINGLE},
-                  {"funneled", MPI_THREAD_FUNNELED},
-                  {"serialized", MPI_THREAD_SERIALIZED},
-                  {"multiple", MPI_THREAD_MULTIPLE}};
-    const char *text = setting(info, "mpi.thread_level", "multiple");
-    for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++) {
-        if (strcasecmp(text, levels[i].name) == 0) {
-            return levels[i].level;
-        }
-    }
-    return MPI_THREAD_MULTIPLE;
-}
-
-/* Sets a variable that the user has not set: MPI reads it when it starts. */
-static void set_default(const char *name, const char *value)
-{
-    if (value && *value) {
-        setenv(name, value, 0);
-    }
-}
-
-/* "NAME=VALUE;NAME=VALUE" of mpi.env, and what mpi.all_reduce means to each library. */
-static void prepare_environment(const tutti_open_info *info)
-{
-    char pairs[300];
-    snprintf(pairs, sizeof(pairs), "%s", setting(info, "mpi.env", ""));
-    char *rest = pairs;
-    for (char *pair = strsep(&rest, ";"); pair; pair = strsep(&rest, ";")) {
-        char *equals = strchr(pair, '=');
-        if (equals && equals != pair) {
-            *equals = '\0';
-            setenv(pair, equals + 1, 1);
-        }
-    }
-    const char *all_reduce = setting(info, "mpi.all_reduce", "");
-    if (*all_reduce) {
-#if defined(OPEN_MPI)
-        set_default("OMPI_MCA_coll_tuned_use_dynamic_rules", "1");
-        set_default("OMPI_MCA_coll_tuned_allreduce_algorithm", all_reduce);
-#else
-        set_default("MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM", all_reduce);
-        set_default("I_MPI_ADJUST_ALLREDUCE", all_reduce);
-#endif
-    }
-}
-
-/* What the library says of device memory, if it can. Asked after the start only: before it, some libraries end the process.
- * By name, since not every library with this binary interface has these functions. */
-static bool library_says(int kind)
-{
-    int (*query)(int kind, int *yes);
-    int (*query_cuda)(void);
-    int yes = 0;
-    *(void **)&query = dlsym(RTLD_DEFAULT, "MPIX_GPU_query_support");
-    *(void **)&query_cuda = dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support");
-    if (query) {
-        return query(kind, &yes) == MPI_SUCCESS && yes;
-    }
-    return kind == SUPPORT_CUDA && query_cuda && query_cuda() == 1;
-}
-
-static void look_at_devices(const tutti_open_info *info)
-{
-    const char *aware = setting(info, "mpi.cuda_aware", "auto");
-    const bool ask = strcasecmp(aware, "auto") == 0;
-    tti_mpi_life.cuda_aware = ask ? library_says(SUPPORT_CUDA) : strcasecmp(aware, "yes") == 0;
-    tti_mpi_life.rocm_aware = ask && library_says(SUPPORT_HIP);
 }
 
 static tutti_status start(const tutti_open_info *info, tutti_error *error)
@@ -189,9 +104,10 @@ static tutti_status start(const tutti_open_info *info, tutti_error *error)
         return tti_error_set(error, TUTTI_NOT_AVAILABLE,
                              "MPI has been finalized in this process, and cannot be started again");
     }
+    read_version(tti_mpi_life.version, sizeof(tti_mpi_life.version));
     if (!initialized) {
-        prepare_environment(info);
-        code = MPI_Init_thread(NULL, NULL, wanted_level(info), &tti_mpi_life.level);
+        tti_mpi_prepare_environment(info);
+        code = MPI_Init_thread(NULL, NULL, tti_mpi_wanted_level(info), &tti_mpi_life.level);
         if (code != MPI_SUCCESS) {
             return tti_mpi_error(error, code, "MPI_Init_thread");
         }
@@ -205,8 +121,7 @@ static tutti_status start(const tutti_open_info *info, tutti_error *error)
     tti_mpi_life.cpus = sysconf(_SC_NPROCESSORS_ONLN); /* not those of a mask: ranks are often bound to one each */
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &tag, &found);
     tti_mpi_life.tag_most = found && tag ? *tag : 32767;
-    read_version(tti_mpi_life.version, sizeof(tti_mpi_life.version));
-    look_at_devices(info);
+    tti_mpi_look_at_devices(info);
     return tti_mpi_types_make(error);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Moving letters and data (see messages.h). All lists are under the lock of the group's messages; whoever waits for
- * anything moves everybody's messages. Letters are looked at in the order of their coming, receives in that of their posting,
- * and no waiting receive fits a letter that is kept: each meets its partner once.
+ * anything moves everybody's messages. Letters are looked at in the order of their coming, receives in that of their
+ * posting, and no waiting receive fits a letter that is kept: each meets its partner once.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -92,6 +92,11 @@ static void start_moving(struct tti_mpi_messages *m, struct tti_mpi_request *r)
 
 static void finish(struct tti_mpi_messages *m, struct tti_mpi_request *r, tutti_status status)
 {
+    if (m->profile && status == TUTTI_OK) {
+        const bool received = r->op->kind == TUTTI_OP_RECV; /* it may be less than there is room for */
+        tti_mpi_profile_add(m->profile, r->op->kind, received ? (uint64_t)r->came.bytes : tti_mpi_op_bytes(r->op, 0),
+                            r->posting->begun_ns);
+    }
     free(r->letter);
     r->letter = NULL;
     if (r->pieces != &r->one_piece) {
@@ -155,8 +160,8 @@ static size_t shape_bytes(const struct tti_mpi_head *head)
     return (size_t)head->ndim * sizeof(int64_t);
 }
 
-/* Gives a receive, which is in no list, its letter, which is in none either, unless it does not fit: then the receive has
- * ended, and false. */
+/* Gives a receive, which is in no list, its letter, which is in none either, unless it does not fit: then the receive
+ * has ended, and false. */
 static bool accept(struct tti_mpi_group *g, struct tti_mpi_request *r, struct tti_mpi_letter *letter)
 {
     struct tti_mpi_messages *m = &g->messages;

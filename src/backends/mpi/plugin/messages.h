@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages of a group. MPI carries bytes; matching is done here, because Tutti's messages carry a dtype and a shape, a
- * receive that does not fit must leave its message, and tags may be larger than MPI's.
+ * Messages of a group. MPI carries bytes; matching is done here, because Tutti's messages carry a dtype and a shape,
+ * a receive that does not fit must leave its message, and tags may be larger than MPI's.
  *
- * A message is a letter: one MPI message with a fixed head, the shape, and the data if they are few. Larger data follow in a
- * second MPI message whose tag the letter names, straight from the sender's tensor into the receiver's. Letters of a pair
- * arrive in the order of their sending, as MPI promises for one tag.
+ * A message is a letter: one MPI message with a fixed head, the shape, and the data if they are few. Larger data
+ * follow in a second MPI message whose tag the letter names, straight from the sender's tensor into the receiver's.
+ * Letters of a pair arrive in the order of their sending, as MPI promises for one tag.
  */
 #ifndef TTI_BACKENDS_MPI_PLUGIN_MESSAGES_H
 #define TTI_BACKENDS_MPI_PLUGIN_MESSAGES_H
@@ -69,7 +69,8 @@ struct tti_mpi_posting {
 
 struct tti_mpi_messages {
     pthread_mutex_t lock;
-    struct tti_mpi_letter *letters; /* that nobody has wanted yet, oldest first */
+    struct tti_mpi_profile *profile; /* the group's, or NULL */
+    struct tti_mpi_letter *letters;  /* that nobody has wanted yet, oldest first */
     struct tti_mpi_letter *letters_end;
     struct tti_mpi_request *waiting; /* receives that have no letter, in the order of posting */
     struct tti_mpi_request *waiting_end;

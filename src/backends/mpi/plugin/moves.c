@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What moves bytes and reduces nothing. Where the parts of a joined tensor lie as MPI's plain functions expect them, those are
- * used. Everything else (parts that span rows, any displacements, more than MPI's int counts) is one MPI_Alltoallw,
- * in which each part is described by a datatype of its own: nothing is packed by hand.
+ * What moves bytes and reduces nothing. Where the parts of a joined tensor lie as MPI's plain functions expect them,
+ * those are used. Everything else (parts that span rows, any displacements, more than MPI's int counts) is one
+ * MPI_Alltoallw, in which each part is described by a datatype of its own: nothing is packed by hand.
  *
  * Cost: broadcast n bytes, the joined ones n times the part; what MPI makes of it.
  */
@@ -244,8 +244,8 @@ static tutti_status all_gather(struct tti_mpi_call *c)
     return tti_mpi_complete(c, code, &request, "MPI_Allgather");
 }
 
-/* The same with parts of different length, anywhere in the output. Where they lie is each rank's own affair, so it must not
- * decide what is called. */
+/* The same with parts of different length, anywhere in the output. Where they lie is each rank's own affair, so it must
+ * not decide what is called. */
 static tutti_status all_gather_v(struct tti_mpi_call *c)
 {
     const tutti_op *op = c->op;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of the MPI plug-in share. They are compiled once for each binary interface of MPI and know nothing of the core:
- * a group is a few communicators and the messages that are under way.
+ * What the files of the MPI plug-in share. They are compiled once for each binary interface of MPI and know nothing
+ * of the core: a group is a few communicators and the messages that are under way.
  *
- * Every function of MPI that is called after the start stands between tti_mpi_enter and tti_mpi_leave, which is a lock where
- * the library does not take calls from several threads at once, and nothing where it does.
+ * Every function of MPI that is called after the start stands between tti_mpi_enter and tti_mpi_leave, which is a
+ * lock where the library does not take calls from several threads at once, and nothing where it does.
  */
 #ifndef TTI_BACKENDS_MPI_PLUGIN_PLUGIN_H
 #define TTI_BACKENDS_MPI_PLUGIN_PLUGIN_H
@@ -20,8 +20,8 @@
 /* The most elements or bytes in one call of MPI: counts are int. A multiple of every element size, and of a page. */
 #define TTI_MPI_MOST ((size_t)1 << 30)
 
-/* Tags on the communicator for messages; those from TTI_MPI_TAG_DATA on are for data that follow a letter. And one on those
- * of lanes. */
+/* Tags on the communicator for messages; those from TTI_MPI_TAG_DATA on are for data that follow a letter. And one on
+ * those of lanes. */
 enum { TTI_MPI_TAG_LETTER = 0, TTI_MPI_TAG_NEWS = 1, TTI_MPI_TAG_DATA = 2, TTI_MPI_TAG_GATE = 3 };
 
 /* ---- life.c: MPI itself ---- */
@@ -63,6 +63,19 @@ static inline void tti_mpi_leave(void)
 /* BACKEND with MPI's class, code and text. `what` names the function of MPI. */
 tutti_status tti_mpi_error(tutti_error *error, int code, const char *what);
 
+/* ---- options.c ---- */
+
+/* The value of a setting, or `otherwise` if there is none of this name. */
+const char *tti_mpi_setting(const tutti_open_info *info, const char *key, const char *otherwise);
+int tti_mpi_wanted_level(const tutti_open_info *info);
+/* Before the start of MPI. Looks at tti_mpi_life.version. */
+void tti_mpi_prepare_environment(const tutti_open_info *info);
+
+/* ---- devices.c ---- */
+
+/* After the start: writes tti_mpi_life.cuda_aware and .rocm_aware. */
+void tti_mpi_look_at_devices(const tutti_open_info *info);
+
 /* ---- group.c ---- */
 
 /* What ranks tell one another before a call with a deadline: see gate.c. */
@@ -80,6 +93,7 @@ struct tti_mpi_lane {
     _Atomic int32_t inside;         /* the operation whose blocking call is under way, or 0; likewise */
     int64_t seen_call;              /* by the watch */
     int ticks;                      /* likewise: for so long */
+    bool told;                      /* likewise: that a group has failed whose call is under way */
     _Atomic int32_t awaited;        /* the lowest rank that a gate waits for, or -1; relaxed: a hint for messages */
     struct tti_mpi_ticket *tickets; /* 2 per rank: theirs, ours */
     MPI_Request *requests;          /* 2 per rank, of the tickets */
@@ -97,6 +111,8 @@ struct tti_mpi_group {
     int64_t timeout_ms;
     size_t window;                      /* elements of scratch memory for each part; the same on all ranks */
     bool blocking;                      /* calls without a deadline of their own use MPI's blocking functions */
+    int world_rank;                     /* for people */
+    struct tti_mpi_profile *profile;    /* or NULL */
     MPI_Comm control;                   /* messages, and news of failures */
     _Atomic int32_t failed;             /* a status; release by whoever has written the cause */
     struct tti_mpi_group *next_watched; /* or buried */
@@ -127,6 +143,19 @@ void tti_mpi_abort(void *state, int32_t lane, const tutti_error *cause);
 
 void tti_mpi_watch(struct tti_mpi_group *g);
 void tti_mpi_unwatch(struct tti_mpi_group *g);
+/* No group any more: MPI is about to end. */
+void tti_mpi_unwatch_all(void);
+
+/* ---- profile.c ---- */
+
+struct tti_mpi_profile *tti_mpi_profile_make(void);
+void tti_mpi_profile_free(struct tti_mpi_profile *p);
+uint64_t tti_mpi_op_bytes(const tutti_op *op, int size);
+/* An operation that has succeeded. */
+void tti_mpi_profile_add(struct tti_mpi_profile *p, tutti_operation kind, uint64_t bytes, int64_t begun_ns);
+/* A table for people; its length, as snprintf tells it. */
+size_t tti_mpi_profile_text(struct tti_mpi_profile *p, char *text, size_t capacity);
+void tti_mpi_profile_print(const struct tti_mpi_group *g);
 
 /* ---- wait.c ---- */
 
@@ -143,8 +172,8 @@ struct tti_mpi_vigil {
 
 void tti_mpi_vigil(struct tti_mpi_vigil *v, struct tti_mpi_group *g, int64_t begun_ns, int64_t timeout_ms,
                    bool background);
-/* After a look that found nothing: gives way, and says why to give up: OK = go on, TIMEOUT = the deadline has passed (the
- * caller writes the sentence), else the group has failed and the error is complete. */
+/* After a look that found nothing: gives way, and says why to give up: OK = go on, TIMEOUT = the deadline has passed
+ * (the caller writes the sentence), else the group has failed and the error is complete. */
 tutti_status tti_mpi_pause(struct tti_mpi_vigil *v, tutti_error *error);
 int64_t tti_mpi_elapsed_ms(const struct tti_mpi_vigil *v);
 
@@ -201,6 +230,8 @@ tutti_status tti_mpi_complete(struct tti_mpi_call *c, int code, MPI_Request *req
 void *tti_mpi_scratch(struct tti_mpi_call *c, size_t bytes);
 
 tutti_status tti_mpi_run_all_reduce(struct tti_mpi_call *c); /* reductions.c; and reduce */
+/* The one call of MPI in a blocking all_reduce like one before, which has left op->prepared[0]; MPI's code. */
+int tti_mpi_all_reduce_again(const struct tti_mpi_lane *lane, const tutti_op *op);
 tutti_status tti_mpi_run_reduce_scatter(struct tti_mpi_call *c);
 tutti_status tti_mpi_run_move(struct tti_mpi_call *c); /* moves.c: what reduces nothing */
 

@@ -65,6 +65,7 @@ static void move(struct tti_mpi_group *g, struct tti_mpi_posting *p)
     }
 }
 
+/* From here on the ops' tensors are MPI's: see devices.c. */
 static tutti_status begin(struct tti_mpi_group *g, struct tti_mpi_posting *p, tutti_op *const *ops, int64_t timeout_ms)
 {
     struct tti_mpi_messages *m = &g->messages;
@@ -256,8 +257,8 @@ void tti_mpi_attend_p2p(void *state, void *batch, int64_t until_ns)
             pthread_mutex_lock(&m->lock);
             move(g, NULL);
             pthread_mutex_unlock(&m->lock);
-            /* acquire: pairs with the release of whoever ends a message, or wakes. What has changed since this returned the
-             * last time may have done so after the worker looked at it. */
+            /* acquire: pairs with the release of whoever ends a message, or wakes. What has changed since this returned
+             * the last time may have done so after the worker looked at it. */
             const uint32_t changes = atomic_load_explicit(&m->changes, memory_order_acquire);
             changed = changes != m->changes_seen;
             m->changes_seen = changes;

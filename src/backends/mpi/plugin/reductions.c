@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reductions: MPI's own function, on the tensors themselves where MPI reduces as Tutti does. What has to be changed before (a factor,
- * the division of an average of floats, which comes first so that no sum overflows) is changed on the way into the output or into
- * scratch memory; averages of integers are sums of 64 bits in scratch memory, a window at a time, and so are averages and weighted sums of narrow floats, in f32.
+ * Reductions: MPI's own function, on the tensors themselves where MPI reduces as Tutti does. What has to be changed
+ * before (a factor, the division of an average of floats, which comes first so that no sum overflows) is changed on
+ * the way into the output or into scratch memory; averages of integers are sums of 64 bits in scratch memory, a
+ * window at a time, and so are averages and weighted sums of narrow floats, in f32.
  */
+#include <assert.h>
 #include <limits.h>
 #include <string.h>
 
@@ -11,6 +13,8 @@
 #include "base/error.h"
 #include "kernels/kernels.h"
 #include "tensor/dtype.h"
+
+enum { PREPARED, PREPARED_TYPE, PREPARED_OP }; /* in tutti_op.prepared */
 
 /* to = from, with the factor of the call. */
 static void scale(const struct tti_mpi_call *c, const struct tti_mpi_fold *fold, void *to, const void *from,
@@ -139,6 +143,28 @@ static tutti_status alone(const struct tti_mpi_call *c, const void *from)
     return TUTTI_OK;
 }
 
+/* An all_reduce that is one blocking call of MPI leaves in the op what that takes, see tutti_op.prepared. */
+static void prepare(struct tti_mpi_call *c, const struct tti_mpi_fold *fold)
+{
+    tutti_op *op = c->op;
+    static_assert(sizeof(fold->type) <= sizeof(op->prepared[0]) && sizeof(fold->op) <= sizeof(op->prepared[0]),
+                  "handles of MPI fit");
+    if (c->blocking && op->kind == TUTTI_OP_ALL_REDUCE && op->count <= TTI_MPI_MOST && !c->group->profile) {
+        op->prepared[PREPARED] = 1;
+        memcpy(&op->prepared[PREPARED_TYPE], &fold->type, sizeof(fold->type));
+        memcpy(&op->prepared[PREPARED_OP], &fold->op, sizeof(fold->op));
+    }
+}
+
+int tti_mpi_all_reduce_again(const struct tti_mpi_lane *lane, const tutti_op *op)
+{
+    MPI_Datatype type;
+    MPI_Op how;
+    memcpy(&type, &op->prepared[PREPARED_TYPE], sizeof(type));
+    memcpy(&how, &op->prepared[PREPARED_OP], sizeof(how));
+    return MPI_Allreduce(op->src == op->dst ? MPI_IN_PLACE : op->src, op->dst, (int)op->count, type, how, lane->comm);
+}
+
 tutti_status tti_mpi_run_all_reduce(struct tti_mpi_call *c)
 {
     struct tti_mpi_fold fold;
@@ -149,10 +175,14 @@ tutti_status tti_mpi_run_all_reduce(struct tti_mpi_call *c)
     if (fold.wide) {
         return widened(c, &fold);
     }
-    return fold.scaled ? scaled(c, &fold) : direct(c, &fold);
+    if (fold.scaled) {
+        return scaled(c, &fold);
+    }
+    prepare(c, &fold);
+    return direct(c, &fold);
 }
 
-/* ---- reduce_scatter ---------------------------------------------------------------------------------------------------- */
+/* ---- reduce_scatter ------------------------------------------------------------------------------------------------ */
 
 static size_t part_elements(const struct tti_mpi_call *c, int rank)
 {

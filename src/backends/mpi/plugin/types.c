@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which datatype and which operation of MPI serve a reduction. MPI's own are taken where they mean what Tutti's mean; what
- * they lack (narrow floats) or define otherwise (minimum and maximum of NaN and of zeros, bool, logical operations) is an
- * MPI_Op over Tutti's kernels, on a datatype that tells the operation which elements it sees.
+ * Which datatype and which operation of MPI serve a reduction. MPI's own are taken where they mean what Tutti's mean;
+ * what they lack (narrow floats) or define otherwise (minimum and maximum of NaN and of zeros, bool, logical
+ * operations) is an MPI_Op over Tutti's kernels, on a datatype that tells the operation which elements it sees.
  */
 #include <string.h>
 
@@ -72,12 +72,13 @@ static void fold_lor(void *in, void *inout, int *count, MPI_Datatype *type)
 }
 
 /* Called by MPI_Finalize, whoever calls that: some libraries complain of what is left. */
-static int types_free(MPI_Comm comm, int key, void *value, void *extra)
+static int before_finalize(MPI_Comm comm, int key, void *value, void *extra)
 {
     (void)comm;
     (void)key;
     (void)value;
     (void)extra;
+    tti_mpi_unwatch_all();
     for (tutti_dtype d = 1; d < TUTTI_DTYPE_COUNT; d++) {
         MPI_Type_free(&own_types[d]);
     }
@@ -110,7 +111,7 @@ tutti_status tti_mpi_types_make(tutti_error *error)
         }
     }
     int key = MPI_KEYVAL_INVALID;
-    int code = MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, types_free, &key, NULL);
+    int code = MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, before_finalize, &key, NULL);
     if (code == MPI_SUCCESS) {
         code = MPI_Comm_set_attr(MPI_COMM_SELF, key, &own_types);
     }
@@ -122,7 +123,7 @@ static bool is_integer(tutti_dtype dtype)
     return dtype >= TUTTI_I8 && dtype <= TUTTI_U64;
 }
 
-/* The types whose sums and products every MPI computes as Tutti does. Open MPI 4.1 lets sums of 8 and 16 bits saturate. */
+/* The types whose sums and products every MPI computes as Tutti does. In Open MPI 4.1 sums of 8 and 16 bits saturate. */
 static MPI_Datatype native_type(tutti_dtype dtype)
 {
     switch (dtype) {
@@ -143,7 +144,8 @@ static MPI_Datatype native_type(tutti_dtype dtype)
     }
 }
 
-/* Not minimum and maximum: MPICH 4.0 compares unsigned numbers as if they were signed, and a NaN is what MPI makes of it. */
+/* Not minimum and maximum: MPICH 4.0 compares unsigned numbers as if they were signed, and a NaN is what MPI makes of
+ * it. */
 static MPI_Op native_op(tutti_reduce_op op)
 {
     switch (op) {

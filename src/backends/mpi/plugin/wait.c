@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Waiting. MPI moves data only while somebody calls it, and has nothing to sleep on, so a wait is a loop of tests: some at once,
- * then each after giving the CPU to whoever wants it, and for what runs beside the application, with a nap in between.
+ * Waiting. MPI moves data only while somebody calls it, and has nothing to sleep on, so a wait is a loop of tests:
+ * some at once, then each after giving the CPU to whoever wants it, and for what runs beside the application, with a
+ * nap in between.
  */
 #include <sched.h>
 #include <time.h>

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The watch over blocking calls, which cannot look at the time themselves. One thread for the process counts the ticks for which
- * a lane has been in the same call, and says so on stderr each time that the group's deadline has passed again. It does no
- * more: a rank that gave up while the others did not would leave them in a call that never ends.
+ * The watch over blocking calls, which cannot look at the time themselves, nor for news from other ranks. One thread
+ * for the process does both once in a tick: so a group that has failed on another rank fails here at its next call,
+ * and a call that may never end is told of on stderr, at once if the group has failed, else each time that the
+ * group's deadline has passed again. It does no more: a rank that gave up while the others did not would leave them
+ * in a call that never ends.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -17,19 +19,19 @@ static pthread_cond_t opened = PTHREAD_COND_INITIALIZER; /* nobody waits for tim
 static struct tti_mpi_group *groups;                     /* that are watched */
 static bool running;
 
-static void report(const struct tti_mpi_group *g, int lane)
+static void report(const struct tti_mpi_group *g, int lane, const char *why)
 {
-    fprintf(stderr,
-            "tutti: %s: rank %d of %d has been in call %lld of lane %d for %d s; a blocking call of MPI cannot be left "
-            "(mpi.blocking=never: with deadlines, and the names of the ranks that are late)\n",
+    fprintf(stderr, "tutti: %s: rank %d of %d has been in call %lld of lane %d for %d s; %s\n",
             tutti_operation_name(atomic_load_explicit(&g->lane[lane].inside, memory_order_relaxed)), g->rank, g->size,
-            (long long)g->lane[lane].seen_call, lane, g->lane[lane].ticks * TICK_S);
+            (long long)g->lane[lane].seen_call, lane, g->lane[lane].ticks * TICK_S, why);
 }
 
 static void look_at(struct tti_mpi_group *g)
 {
     const int64_t patience_ms = g->timeout_ms < 0 ? TUTTI_TIMEOUT_MS : g->timeout_ms;
-    const int patience = (int)(patience_ms / (1000 * TICK_S)) + 1;
+    const int patience = (int)((patience_ms + 1000 * TICK_S - 1) / (1000 * TICK_S));
+    tutti_error error;
+    const bool failed = tti_mpi_check(g, true, &error) != TUTTI_OK;
     for (int i = 0; i < g->lanes; i++) {
         struct tti_mpi_lane *lane = &g->lane[i];
         /* relaxed: a guess that is a tick late does no harm */
@@ -37,8 +39,13 @@ static void look_at(struct tti_mpi_group *g)
         const bool same = atomic_load_explicit(&lane->inside, memory_order_relaxed) != 0 && call == lane->seen_call;
         lane->seen_call = call;
         lane->ticks = same ? lane->ticks + 1 : 0;
-        if (lane->ticks > 0 && lane->ticks % patience == 0) {
-            report(g, i);
+        if (same && failed && !lane->told) {
+            lane->told = true;
+            report(g, i, error.message);
+        } else if (same && !failed && lane->ticks % patience == 0) {
+            report(g, i,
+                   "a blocking call of MPI cannot be left (mpi.blocking=never: with deadlines, and the names of the "
+                   "ranks that are late)");
         }
     }
 }
@@ -86,5 +93,12 @@ void tti_mpi_unwatch(struct tti_mpi_group *g)
             break;
         }
     }
+    pthread_mutex_unlock(&lock);
+}
+
+void tti_mpi_unwatch_all(void)
+{
+    pthread_mutex_lock(&lock);
+    groups = NULL;
     pthread_mutex_unlock(&lock);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inputs of reductions that MPI is to sum in a wider type, and such sums back: integers in 64 bits, narrow floats in f32. */
+/* Inputs of reductions that MPI is to sum in a wider type, and such sums back: integers in 64 bits, narrow floats in
+ * f32. */
 #include "backends/mpi/plugin/plugin.h"
 #include "tensor/dtype.h"
 

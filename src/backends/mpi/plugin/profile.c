@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mpi.profiling: what each operation of a group has moved and how long it took, from the call to its end, so with
+ * what Tutti does around MPI and with the waiting for other ranks. Tutti's own counters: MPI's profiling interface
+ * belongs to tools, and sees neither operations nor groups.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "backends/mpi/plugin/plugin.h"
+#include "base/clock.h"
+#include "tensor/dtype.h"
+
+#define KINDS (TUTTI_OP_RECV + 1)
+
+struct row {
+    int64_t calls;
+    uint64_t bytes;
+    int64_t total_ns;
+    int64_t longest_ns;
+};
+
+struct tti_mpi_profile {
+    pthread_mutex_t lock; /* lanes and messages write from their own threads */
+    struct row rows[KINDS];
+};
+
+struct tti_mpi_profile *tti_mpi_profile_make(void)
+{
+    struct tti_mpi_profile *p = calloc(1, sizeof(*p));
+    if (p) {
+        pthread_mutex_init(&p->lock, NULL);
+    }
+    return p;
+}
+
+void tti_mpi_profile_free(struct tti_mpi_profile *p)
+{
+    if (p) {
+        pthread_mutex_destroy(&p->lock);
+        free(p);
+    }
+}
+
+/* Of this rank's tensor that is not joined; of all_to_all what it sends. */
+uint64_t tti_mpi_op_bytes(const tutti_op *op, int size)
+{
+    const tutti_parts *p = &op->send_parts;
+    uint64_t units = 0;
+    if (op->kind != TUTTI_OP_ALL_TO_ALL) {
+        return (uint64_t)op->count * tti_dtype_size(op->dtype);
+    }
+    for (int r = 0; r < size; r++) {
+        units += (uint64_t)(p->counts ? p->counts[r] : p->each);
+    }
+    return p->outer * units * p->unit;
+}
+
+void tti_mpi_profile_add(struct tti_mpi_profile *p, tutti_operation kind, uint64_t bytes, int64_t begun_ns)
+{
+    const int64_t took = tti_now_ns() - begun_ns;
+    struct row *row = &p->rows[kind];
+    pthread_mutex_lock(&p->lock);
+    row->calls++;
+    row->bytes += bytes;
+    row->total_ns += took;
+    row->longest_ns = took > row->longest_ns ? took : row->longest_ns;
+    pthread_mutex_unlock(&p->lock);
+}
+
+size_t tti_mpi_profile_text(struct tti_mpi_profile *p, char *text, size_t capacity)
+{
+    size_t used = (size_t)snprintf(text, capacity, "  %-14s %12s %16s %14s %14s\n", "profile", "calls", "bytes",
+                                   "total ms", "longest ms");
+    pthread_mutex_lock(&p->lock);
+    for (tutti_operation kind = 1; kind < KINDS; kind++) {
+        const struct row *row = &p->rows[kind];
+        if (row->calls > 0) {
+            used += (size_t)snprintf(used < capacity ? text + used : NULL, used < capacity ? capacity - used : 0,
+                                     "  %-14s %12lld %16llu %14.3f %14.3f\n", tutti_operation_name(kind),
+                                     (long long)row->calls, (unsigned long long)row->bytes,
+                                     (double)row->total_ns * 1e-6, (double)row->longest_ns * 1e-6);
+        }
+    }
+    pthread_mutex_unlock(&p->lock);
+    return used;
+}
+
+void tti_mpi_profile_print(const struct tti_mpi_group *g)
+{
+    char text[2048]; /* one write, so that ranks do not mix their lines */
+    tti_mpi_profile_text(g->profile, text, sizeof(text));
+    fprintf(stderr, "tutti: mpi.profiling: rank %d of %d, rank %d of the world\n%s", g->rank, g->size, g->world_rank,
+            text);
+}

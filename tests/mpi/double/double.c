@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Stands between the plug-in and MPI (LD_PRELOAD): tells on stdout what MPI is started with, and lets MPI say and do what it would
+ * not say and do here. Environment variables of the test decide:
+ *
+ *   DOUBLE_SHOW         names of variables, separated by blanks, whose values MPI finds when it starts
+ *   DOUBLE_CVARS        names of MPI's control variables, likewise: their values after the start
+ *   DOUBLE_COUNTS       the elements of each all_reduce
+ *   DOUBLE_CUDA         the library takes CUDA memory
+ *   DOUBLE_INTEL        the library is Intel MPI
+ *   DOUBLE_FAIL_RANK    the rank on which all_reduce fails ...
+ *   DOUBLE_FAIL_CALL    ... in this call, counted for each function, from 1
+ *   DOUBLE_FAIL_ABSENT  ... and the other ranks wait for it in vain
+ */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *level_name(int level)
+{
+    return level == MPI_THREAD_SINGLE       ? "single"
+           : level == MPI_THREAD_FUNNELED   ? "funneled"
+           : level == MPI_THREAD_SERIALIZED ? "serialized"
+                                            : "multiple";
+}
+
+static void show_variable(const char *name)
+{
+    const char *value = getenv(name);
+    printf("double: variable %s=%s\n", name, value ? value : "(none)");
+}
+
+static void show_cvar(const char *name)
+{
+    int value[64] = {0};
+    int index = -1;
+    int count = 0;
+    MPI_T_cvar_handle handle;
+    if (MPI_T_cvar_get_index(name, &index) == MPI_SUCCESS &&
+        MPI_T_cvar_handle_alloc(index, NULL, &handle, &count) == MPI_SUCCESS && count == 1 &&
+        MPI_T_cvar_read(handle, value) == MPI_SUCCESS) {
+        printf("double: cvar %s=%d\n", name, value[0]);
+    } else {
+        printf("double: there is no cvar %s\n", name);
+    }
+}
+
+static void for_each(const char *list, void (*show)(const char *name))
+{
+    char *copy = strdup(list ? list : "");
+    char *rest = copy;
+    for (char *name = strtok_r(copy, " ", &rest); name; name = strtok_r(NULL, " ", &rest)) {
+        show(name);
+    }
+    free(copy);
+}
+
+int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
+{
+    int level = 0;
+    printf("double: level %s\n", level_name(required));
+    for_each(getenv("DOUBLE_SHOW"), show_variable);
+    const int code = PMPI_Init_thread(argc, argv, required, provided);
+    if (getenv("DOUBLE_CVARS") && MPI_T_init_thread(MPI_THREAD_SINGLE, &level) == MPI_SUCCESS) {
+        for_each(getenv("DOUBLE_CVARS"), show_cvar);
+    }
+    fflush(stdout);
+    return code;
+}
+
+int MPI_Get_library_version(char *text, int *length)
+{
+    const int code = PMPI_Get_library_version(text, length);
+    if (getenv("DOUBLE_INTEL")) {
+        strcpy(text, "Intel(R) MPI Library 2021.9 for Linux* OS\n");
+        *length = (int)strlen(text);
+    }
+    return code;
+}
+
+int MPIX_Query_cuda_support(void)
+{
+    return getenv("DOUBLE_CUDA") != NULL;
+}
+
+#if !defined(OPEN_MPI)
+int MPIX_GPU_query_support(int kind, int *yes)
+{
+    *yes = kind == MPIX_GPU_SUPPORT_CUDA && getenv("DOUBLE_CUDA");
+    return MPI_SUCCESS;
+}
+#endif
+
+static int fails_now(int count, int *calls)
+{
+    int rank = -1;
+    if (getenv("DOUBLE_COUNTS")) {
+        printf("double: all_reduce of %d\n", count);
+    }
+    const char *call = getenv("DOUBLE_FAIL_CALL");
+    const char *where = getenv("DOUBLE_FAIL_RANK");
+    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    return call && where && ++*calls == atoi(call) && rank == atoi(where);
+}
+
+/* An error as MPI reports one: by the communicator's error handler, which ends the process unless it was set otherwise. */
+static int failure(MPI_Comm comm)
+{
+    static int code;
+    if (code == 0) {
+        int class = 0;
+        PMPI_Add_error_class(&class);
+        PMPI_Add_error_code(class, &code);
+        PMPI_Add_error_string(code, "the switch\nhas melted");
+    }
+    PMPI_Comm_call_errhandler(comm, code);
+    return code;
+}
+
+int MPI_Allreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
+{
+    static int calls;
+    const int fails = fails_now(count, &calls);
+    const int code =
+        fails && getenv("DOUBLE_FAIL_ABSENT") ? MPI_SUCCESS : PMPI_Allreduce(in, out, count, type, op, comm);
+    return fails ? failure(comm) : code;
+}
+
+int MPI_Iallreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
+                   MPI_Request *request)
+{
+    static int calls;
+    return fails_now(count, &calls) ? failure(comm) : PMPI_Iallreduce(in, out, count, type, op, comm, request);
+}

@@ -1,0 +1,19 @@
+#!/bin/bash
+# tutti-test: timeout=300 trees=release
+# MPI fails, calls do not end: errors are told in MPI's words, groups fail on all ranks, nothing hangs without a word.
+. "$TUTTI_SOURCE/tests/mpi/common.inc"
+
+export TUTTI_PLUGIN_PATH=$PWD/lib/tutti/plugins
+
+for flavour in $(flavours); do
+    double=$PWD/tests/mpi/double.errors.$flavour.so
+    "mpicc.$flavour" -std=gnu17 -Wall -shared -fPIC "$TUTTI_SOURCE/tests/mpi/double/double.c" -o "$double" ||
+        fail "compiling for $flavour"
+    launch "$flavour" 2 env LD_PRELOAD="$double" DOUBLE_FAIL_RANK=1 DOUBLE_FAIL_CALL=3 tests/mpi/errors failure ||
+        fail "MPI's failures with $flavour"
+    told=$PWD/tests/mpi/told.$flavour
+    rm -f "$told" "$told.seen"
+    text=$(launch "$flavour" 2 env LD_PRELOAD="$double" DOUBLE_FAIL_RANK=1 DOUBLE_FAIL_CALL=1 DOUBLE_FAIL_ABSENT=1 \
+        tests/mpi/errors stuck "$told" 2>&1) && fail "calls that do not end end well with $flavour: $text"
+    [ -e "$told.seen" ] || fail "calls that do not end with $flavour: $text; $(cat "$told")"
+done
