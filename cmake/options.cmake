@@ -20,8 +20,9 @@ set(CMAKE_C_FLAGS_RELEASE "-O2 -g -DNDEBUG")
 set(CMAKE_C_FLAGS_DEBUG "-O0 -g3")
 
 if(TUTTI_SANITIZE)
-    if(NOT TUTTI_SANITIZE MATCHES "^(address|undefined|thread)$")
-        message(FATAL_ERROR "TUTTI_SANITIZE is address, undefined or thread, not \"${TUTTI_SANITIZE}\".")
+    if(NOT TUTTI_SANITIZE MATCHES "^(address|undefined|address,undefined|thread)$")
+        message(FATAL_ERROR
+            "TUTTI_SANITIZE is address, undefined, address,undefined or thread, not \"${TUTTI_SANITIZE}\".")
     endif()
     set(sanitize_flags -fsanitize=${TUTTI_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
     target_compile_options(tutti_options INTERFACE ${sanitize_flags} -O1 -g -UNDEBUG)

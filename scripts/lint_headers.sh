@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Every installed header compiles alone, as C11 and as C++17, and beside another copy of dlpack.h, older than ours and
-# included before or after: scripts/lint_headers.sh FOLDER-OF-tutti/
+# included before or after: scripts/lint_headers.sh FOLDER-OF-tutti/ [HEADER...]
 set -u
 
-include=$(cd "${1:?usage: scripts/lint_headers.sh FOLDER}" && pwd) || exit 2
+include=$(cd "${1:?usage: scripts/lint_headers.sh FOLDER [HEADER...]}" && pwd) || exit 2
+shift
 old_dlpack=$(cd "$(dirname "$0")/../tests/lint" && pwd)/dlpack_old.h || exit 2
 warnings=(-Wall -Wextra -Wpedantic -Wshadow -Wundef -Werror)
 failed=0
@@ -23,8 +24,10 @@ compile()
     fi
 }
 
+[ $# -gt 0 ] || set -- "$include"/tutti/*.h
+
 found=0
-for path in "$include"/tutti/*.h; do
+for path in "$@"; do
     [ -e "$path" ] || break
     found=1
     header=tutti/$(basename "$path")

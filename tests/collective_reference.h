@@ -246,7 +246,7 @@ static inline bool reference_alias(const struct reference_call *c, int rank, siz
 struct reference_tensors {
     unsigned char *in;
     unsigned char *out;
-    unsigned char *expected;
+    unsigned char *expected;  /* as long as the longer one of both */
     unsigned char *blocks[2]; /* the memory around in and out, guards included */
     size_t bytes[2];
     size_t in_bytes;
@@ -288,19 +288,19 @@ static inline void reference_begin(const struct reference_call *c, int rank, uns
         *(t->out_bytes > t->in_bytes ? &t->in : &t->out) += at * element;
     }
     reference_fill(c, rank, t->in);
-    t->expected = calloc(1, t->out_bytes + 1);
+    t->expected = calloc(1, (t->in_bytes > t->out_bytes ? t->in_bytes : t->out_bytes) + 1);
     if (!t->expected) {
         abort();
     }
     reference_result(c, rank, t->expected);
 }
 
-/* Says what is wrong; 1 if something is. */
+/* Says what is wrong; 1 if something is. Looks at whole tensors at once, which sanitizers see much faster than bytes. */
 static inline int reference_end(const struct reference_call *c, int rank, struct reference_tensors *t,
                                 tutti_status status, const tutti_error *error)
 {
     const size_t written = t->out ? t->out_bytes : 0;
-    size_t wrong = 0;
+    size_t wrong = status == TUTTI_OK && written > 0 && memcmp(t->out, t->expected, written) == 0 ? written : 0;
     for (; status == TUTTI_OK && wrong < written && t->out[wrong] == t->expected[wrong]; wrong++) {
     }
     bool touched = false;
@@ -309,11 +309,9 @@ static inline int reference_end(const struct reference_call *c, int rank, struct
             touched |= t->blocks[i][k] != GUARD_BYTE || t->blocks[i][t->bytes[i] - 1 - k] != GUARD_BYTE;
         }
     }
-    size_t element = tutti_dtype_size(c->dtype);
-    for (size_t i = 0; t->blocks[1] && i < t->in_bytes / element; i++) {
-        unsigned char was[4];
-        reference_store(c->dtype, was, 0, reference_value(c, rank, i));
-        touched |= memcmp(was, t->in + i * element, element) != 0;
+    if (t->blocks[1] && t->in_bytes > 0) {
+        reference_fill(c, rank, t->expected);
+        touched |= memcmp(t->expected, t->in, t->in_bytes) != 0;
     }
     free(t->expected);
     if (status == TUTTI_OK && wrong == t->out_bytes && !touched) {

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The header check accepts the headers as they are and rejects each kind of offence.
+# The header check accepts a header as it is and rejects each kind of offence. That it accepts all is for scripts/lint.
 set -eu
 source=${TUTTI_SOURCE:?}
 tree=$(mktemp -d)
@@ -8,9 +8,9 @@ trap 'rm -rf "$tree"' EXIT
 
 mkdir "$tree/good"
 cp -r "$source/include/tutti" "$tree/good/"
-"$source/scripts/lint_headers.sh" "$tree/good"
+"$source/scripts/lint_headers.sh" "$tree/good" "$tree/good/tutti/tutti.h"
 
-# reject WHAT FILE SED-PROGRAM MESSAGE: the headers after one edit must fail with this message.
+# reject WHAT FILE SED-PROGRAM MESSAGE: the header after one edit must fail with this message.
 reject()
 {
     rm -rf "$tree/bad"
@@ -20,7 +20,7 @@ reject()
         echo "$1: the edit changed nothing in $2"
         exit 1
     fi
-    if "$source/scripts/lint_headers.sh" "$tree/bad" >"$tree/output" 2>&1; then
+    if "$source/scripts/lint_headers.sh" "$tree/bad" "$tree/bad/tutti/$2" >"$tree/output" 2>&1; then
         echo "$1 was accepted"
         exit 1
     fi

@@ -60,14 +60,14 @@ static void late_rank(tutti_group *world, int64_t count)
     tutti_error e = {0};
     tutti_error details;
     if (rank != late) {
-        tutti_status status = sum(g, count, TUTTI_CALL(.timeout_ms = 200, .error = &e));
+        tutti_status status = sum(g, count, TUTTI_CALL(.timeout_ms = 500, .error = &e));
         char name[24];
         snprintf(name, sizeof(name), "rank %d", late);
         /* the first to give up ends the group; another may be told so while it is still in the same call */
         expect(status == TUTTI_TIMEOUT && e.suspect == late && strstr(e.message, name), world, "late: time-out", &e);
         expect(e.scope == TUTTI_SCOPE_GROUP && e.operation == TUTTI_OP_ALL_REDUCE && e.sequence == 1, world,
                "late: details", &e);
-        status = sum(g, count, TUTTI_CALL(.timeout_ms = 200, .error = &e));
+        status = sum(g, count, TUTTI_CALL(.timeout_ms = 500, .error = &e));
         expect(status == TUTTI_REVOKED, world, "late: next call", &e);
         tutti_group_error(g, &details);
         expect(details.status == TUTTI_TIMEOUT, world, "late: group error", &details);
@@ -94,7 +94,7 @@ static void slow_leaf(tutti_group *world)
     DLTensor t = tutti_tensor_1d(&x, &one, TUTTI_F32);
     tutti_status status = TUTTI_OK;
     for (int i = 0; rank != slow && i < 100 && status == TUTTI_OK; i++) {
-        status = tutti_broadcast(g, &t, 0, TUTTI_CALL(.timeout_ms = rank == 0 ? 200 : 60000, .error = &e));
+        status = tutti_broadcast(g, &t, 0, TUTTI_CALL(.timeout_ms = rank == 0 ? 500 : 60000, .error = &e));
     }
     if (rank == 0) {
         expect(status == TUTTI_TIMEOUT && e.suspect == slow && strstr(e.message, "many calls behind"), world,

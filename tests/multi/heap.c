@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tutti-test: ranks=1,2,4 timeout=120 */
+/* tutti-test: ranks=1,2,4 timeout=120 trees=release,debug,address,undefined */
 /*
  * tutti_alloc and tutti_free between processes: every size class of blocks, in operations, through sub-groups, freed and
  * used again, and what is said when there is not enough. What an engine does with such memory is its own affair; results
@@ -243,7 +243,7 @@ static void out_of_step(tutti_group *world)
     }
     EXPECT_OK(tutti_alloc(g, 1000, &memory, &err)); /* a mismatch leaves the group usable */
     EXPECT_OK(tutti_group_destroy(g, &err));
-    EXPECT_OK(tutti_group_split(world, 0, rank, TUTTI_CONFIG(.timeout_ms = 600), &g, &err));
+    EXPECT_OK(tutti_group_split(world, 0, rank, TUTTI_CONFIG(.timeout_ms = 2000), &g, &err));
     if (rank != size - 1) {
         char name[24];
         snprintf(name, sizeof(name), "%d", size - 1);

@@ -45,12 +45,14 @@ run_tutti run -n 1 sh -c 'exit 7'
 check_status 7 "one rank"
 check_line err 'rank 0 exited with code 7' "one rank"
 
-# A rank that ignores SIGTERM is killed after the grace period.
-run_tutti run -n 2 --grace 0.3 sh -c 'if [ $TUTTI_RANK = 0 ]; then exec "$0" stubborn; fi; sleep 0.3; exit 5' "$rank"
+# A rank that ignores SIGTERM, as it does once it is ready, is killed after the grace period.
+run_tutti run -n 2 --grace 0.3 sh -c 'if [ $TUTTI_RANK = 0 ]; then exec "$0" stubborn; fi
+    until grep -q ready "$1"; do sleep 0.02; done; exit 5' "$rank" "$work/out"
 check_status 5 "grace"
 check_line err '1 rank did not end within 0\.3 s of SIGTERM: killing' "grace"
 
-run_tutti run -n 2 --grace 0 sh -c 'if [ $TUTTI_RANK = 0 ]; then exec "$0" stubborn; fi; sleep 0.3; exit 6' "$rank"
+run_tutti run -n 2 --grace 0 sh -c 'if [ $TUTTI_RANK = 0 ]; then exec "$0" stubborn; fi
+    until grep -q ready "$1"; do sleep 0.02; done; exit 6' "$rank" "$work/out"
 check_status 6 "no grace"
 
 run_tutti run -n 2 --timeout 0.5 sleep 60

@@ -29,7 +29,8 @@ for pid in $(sed -n 's/.*daemon //p' "$work/out"); do
 done
 
 # Grandchildren of a job that fails.
-run_tutti run -n 2 --grace 0.3 sh -c 'if [ $TUTTI_RANK = 1 ]; then sleep 0.5; exit 3; fi; "$0" daemon' "$rank"
+run_tutti run -n 2 --grace 0.3 sh -c 'if [ $TUTTI_RANK = 0 ]; then exec "$0" daemon; fi
+    until grep -q daemon "$1"; do sleep 0.02; done; exit 3' "$rank" "$work/out"
 check_status 3 "a daemon of a failed job"
 check_gone "$(sed -n 's/.*daemon //p' "$work/out")" "a daemon of a failed job"
 check_nothing_left "a failed job"

@@ -39,10 +39,12 @@ kill -INT "$launcher"
 end
 check_status 130 "ranks die of the forwarded SIGINT"
 
+none_pending() { grep -q '^ShdPnd:[[:space:]]*0*$' "/proc/$launcher/status"; }
 start run -n 2 --grace 60 "$rank" stubborn
 wait_for_lines out ready 2
 kill -INT "$launcher"
-sleep 0.2
+checks=$((checks + 1))
+eventually none_pending || fail "the launcher does not take SIGINT" # two that wait would be one
 kill -INT "$launcher"
 end
 check_status 130 "SIGINT twice"

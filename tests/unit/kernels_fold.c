@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-test: trees=release,debug,address,undefined */
 /* Every dtype x reduce op x number of sources x count against the reference, on every instruction set of this CPU. */
 #include <setjmp.h>
 #include <stdarg.h>

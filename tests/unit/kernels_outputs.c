@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-test: trees=release,debug,address,undefined */
 /*
  * The forms of a fold that write elsewhere than to one destination through the caches (tti_fold_push, tti_fold_stream)
  * and tti_copy_stream, against tti_fold and memcpy: every dtype and reduce op, every alignment, ragged lengths, with

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-test: trees=release,debug,address,undefined */
 /*
  * Numbers where kernels go wrong: every code of the narrow floats, halfway cases, NaN, infinity, the sign of zero,
  * subnormals and overflow, extreme integers. Expected values are written out where the reference could share a mistake.
