@@ -126,7 +126,7 @@ struct tti_peer {
     uint64_t acknowledged;         /* offered messages */
     bool unreadable;               /* its process's memory could not be read */
     uint32_t pieces;               /* large ones that came through its ring, so far */
-    double page_ticks;             /* what it takes to read a page of them: a running average */
+    double line_ticks;             /* what it takes to read a line of them: a running average */
 };
 
 struct tti_p2p {

@@ -5,7 +5,7 @@
  *
  * Cost: 2n bytes instead of 4n, all on the receiver's side, and the kernel looks up every page. That pays if the two ranks are
  * far from one another, where each byte in the ring crosses between caches twice: docs/decisions/0023 has the figures. The
- * receiver finds that out by what it takes to read a page that the sender has just written to the ring, and tells it. Since
+ * receiver finds that out by what it takes to read a line that the sender has just written to the ring, and tells it. Since
  * it may change, some messages always go there.
  *
  * The receiver may turn such an offer down: it grants the message as if it had come without its first bytes, and the sender
@@ -21,7 +21,7 @@
 #define STAGED_EVERY 32u     /* messages, one goes through the rings */
 #define TIMED_FROM   16384u  /* bytes of a piece in the rings */
 #define TIMED_EVERY  4u      /* of them */
-#define FAR_NS       240.0   /* near it takes 80 to 200 ns to read a page, far 210 to 470 */
+#define FAR_NS       150.0   /* to read a line that the sender has just written: near 30 to 90, far 250 to 350 */
 #define HYSTERESIS   1.2
 
 static bool pays(struct tti_engine *e, int peer, uint64_t bytes)
@@ -81,12 +81,15 @@ void tti_p2p_time(struct tti_engine *e, int peer, const unsigned char *piece, si
     if (e->direct || bytes < TIMED_FROM || p->pieces++ % TIMED_EVERY != 0) {
         return;
     }
+    /* One line, since how fast many come depends on who else uses the core; far enough from another one of its page, which is
+     * read before so that the page's address is known, not to be prefetched. */
+    const uintptr_t middle = (uintptr_t)(piece + bytes / 2);
+    const volatile unsigned char *page = piece + bytes / 2 - middle % TTI_PAGE;
+    (void)page[0];
     const uint64_t before = tti_ticks_after_stores();
-    for (size_t k = 0; k < TTI_PAGE; k += 64) {
-        (void)*(const volatile unsigned char *)(piece + k);
-    }
-    tti_average(&p->page_ticks, (double)(tti_ticks_after_stores() - before));
-    const double ns = p->page_ticks / e->ticks_per_ns;
+    (void)page[TTI_PAGE / 2];
+    tti_average(&p->line_ticks, (double)(tti_ticks() - before));
+    const double ns = p->line_ticks / e->ticks_per_ns; /* below 0: nothing is known */
     const uint64_t was = atomic_load_explicit(is_far, memory_order_relaxed);
     const uint64_t is = ns > (was ? FAR_NS / HYSTERESIS : FAR_NS * HYSTERESIS);
     if (is != was) {

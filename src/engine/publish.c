@@ -88,7 +88,11 @@ void tti_average(double *average, double ticks)
 {
     const double before = *average;
     const double most = before * SAMPLE_MOST;
-    *average = before == 0 ? ticks : before + SAMPLE_WEIGHT * ((ticks < most ? ticks : most) - before);
+    if (before == 0) {
+        *average = TTI_AVERAGE_OPEN;
+    } else {
+        *average = before < 0 ? ticks : before + SAMPLE_WEIGHT * ((ticks < most ? ticks : most) - before);
+    }
 }
 
 /* The exchange has to take the line away from the readers that polled it, so its time tells how far away they are. That is the

@@ -88,7 +88,7 @@ static void choose_ring(struct tti_lane *lane)
 {
     const double ns = lane->publish_ticks / lane->engine->ticks_per_ns;
     const bool is_far = tti_stage_is_far(lane);
-    if (lane->spare.ring == 0 || ns == 0 || (is_far ? ns > FAR_NS / HYSTERESIS : ns < FAR_NS * HYSTERESIS) ||
+    if (lane->spare.ring == 0 || ns <= 0 || (is_far ? ns > FAR_NS / HYSTERESIS : ns < FAR_NS * HYSTERESIS) ||
         commit(lane, &lane->spare) != TUTTI_OK) {
         return;
     }

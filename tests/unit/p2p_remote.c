@@ -63,7 +63,7 @@ static void where_readers_are_far(void **state)
     wish(f, (uint64_t)8 << 20, false);
     const uint64_t n = MESSAGE * sizeof(int32_t);
     _Atomic uint64_t *is_far = &tti_pair(f->c.engines[1], 1, 0)->is_far;
-    double *ticks = &f->c.engines[1]->p2p->peers[0].page_ticks;
+    double *ticks = &f->c.engines[1]->p2p->peers[0].line_ticks;
     size_t once = 0;
     for (int i = 0; i < 66; i++) {
         *ticks = 1e6;
@@ -71,7 +71,7 @@ static void where_readers_are_far(void **state)
         once += pass(f, PRIVATE, PRIVATE, MESSAGE, false) == 2 * n;
     }
     assert_true(once == 63);
-    *ticks = 0;
+    *ticks = TTI_AVERAGE_OPEN;
     atomic_store(is_far, 0);
     assert_true(pass(f, PRIVATE, PRIVATE, MESSAGE, false) == 4 * n);
     assert_true(*ticks > 0);
