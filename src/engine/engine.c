@@ -321,20 +321,22 @@ static bool folds_in_place(const struct tti_lane *lane, const tutti_op *op)
 }
 
 /* Whether the outputs of all ranks are more than the last-level cache holds, and none is an input that is in there. */
-static bool exceeds_caches(const struct tti_lane *lane, const tutti_op *op)
+static bool exceeds_caches(const struct tti_lane *lane, const tutti_op *op, size_t bytes)
 {
     const struct tti_engine *e = lane->engine;
     const bool folds =
         op->kind == TUTTI_OP_ALL_REDUCE || op->kind == TUTTI_OP_REDUCE || op->kind == TUTTI_OP_REDUCE_SCATTER;
     const uint64_t limit = lane->exposed && !folds ? e->tuning.stream_direct : e->tuning.stream;
-    return tti_call_bytes(lane, op) >= limit / (size_t)e->size && !folds_in_place(lane, op);
+    return bytes >= limit / (size_t)e->size && !folds_in_place(lane, op);
 }
 
 TTI_RARE static tutti_status run_large(struct tti_lane *lane, const tutti_op *op)
 {
+    const size_t bytes = tti_call_bytes(lane, op);
     lane->way = TTI_WAY_UNDECIDED;
+    tti_probe_distance(lane, bytes);
     tti_expose(lane, op);
-    lane->streams = exceeds_caches(lane, op);
+    lane->streams = exceeds_caches(lane, op, bytes);
     tutti_status status = runners[op->kind](lane, op);
     if (status != TUTTI_OK && status != TUTTI_MISMATCH && lane->exposed) {
         tti_ring_alarm(lane->engine); /* whoever failed first may not have come to it yet */

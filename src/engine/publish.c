@@ -81,7 +81,8 @@ void tti_publish(const struct tti_engine *e, int channel, _Atomic uint64_t *word
 
 #define SAMPLE_FROM   16384 /* bytes of a span: smaller calls would feel what sampling costs, and gain nothing */
 #define SAMPLE_EVERY  4
-#define SAMPLE_WEIGHT 0.125
+#define SAMPLE_WEIGHT 0.25
+#define PROBE_EVERY   8   /* calls */
 #define SAMPLE_MOST   4.0 /* times the average: the rest of it was something else, an interrupt perhaps */
 
 void tti_average(double *average, double ticks)
@@ -97,6 +98,13 @@ void tti_average(double *average, double ticks)
 
 /* The exchange has to take the line away from the readers that polled it, so its time tells how far away they are. That is the
  * line of the position: that of an arrival was polled 32 calls ago, and is in nobody's cache any more. */
+static void publish_timed(struct tti_lane *lane, _Atomic uint64_t *word, uint64_t value)
+{
+    const uint64_t before = tti_ticks_after_stores();
+    atomic_exchange_explicit(word, value, memory_order_seq_cst); /* as in tti_publish_for */
+    tti_average(&lane->publish_ticks, (double)(tti_ticks() - before));
+}
+
 void tti_lane_publish_large(struct tti_lane *lane, _Atomic uint64_t *word, uint64_t value)
 {
     const bool position = word == tti_position_of(lane, lane->engine->rank);
@@ -105,10 +113,26 @@ void tti_lane_publish_large(struct tti_lane *lane, _Atomic uint64_t *word, uint6
         tti_publish_for(lane->engine, lane->sleepers, word, value);
         return;
     }
-    const uint64_t before = tti_ticks_after_stores();
-    atomic_exchange_explicit(word, value, memory_order_seq_cst); /* as in tti_publish_for */
-    tti_average(&lane->publish_ticks, (double)(tti_ticks() - before));
+    publish_timed(lane, word, value);
     tti_wake_sleepers(lane->engine, lane->sleepers, word);
+}
+
+void tti_probe_distance(struct tti_lane *lane, size_t bytes)
+{
+    const struct tti_engine *e = lane->engine;
+    const uint64_t turn = lane->call % PROBE_EVERY;
+    if (lane->spare.ring == 0 || bytes < SAMPLE_FROM) {
+        return;
+    }
+    /* relaxed: nothing is learnt from the values */
+    if (turn == 0) {
+        const uint64_t ahead = 1 + lane->call / PROBE_EVERY % (uint64_t)(e->size - 1);
+        (void)atomic_load_explicit(tti_position_of(lane, (int)(((uint64_t)e->rank + ahead) % (uint64_t)e->size)),
+                                   memory_order_relaxed);
+    } else if (turn == PROBE_EVERY / 2) {
+        _Atomic uint64_t *own = tti_position_of(lane, e->rank);
+        publish_timed(lane, own, atomic_load_explicit(own, memory_order_relaxed));
+    }
 }
 
 void tti_ring_alarm(const struct tti_engine *e)

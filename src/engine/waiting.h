@@ -50,6 +50,9 @@ void tti_publish(const struct tti_engine *e, int channel, _Atomic uint64_t *word
 
 /* The same in a collective; in large calls it also finds out how far away the readers are (lane->publish_ticks). */
 void tti_lane_publish_large(struct tti_lane *lane, _Atomic uint64_t *word, uint64_t value);
+/* The same where a large call may publish no positions: at the begin of some, each rank reads another one's line, and of others,
+ * changes its own. */
+void tti_probe_distance(struct tti_lane *lane, size_t bytes);
 /* A running average of times, 0 to begin with. One that is far too long was something else; the first one, of memory that nobody
  * has touched, does not count. */
 #define TTI_AVERAGE_OPEN (-1.0) /* nothing is known after it */
