@@ -19,12 +19,12 @@ mkdir -p tests/mpi/plugins
 echo "no plug-in" >tests/mpi/plugins/tutti-mpi-mpich.so
 echo "no plug-in" >tests/mpi/plugins/tutti-mpi-openmpi.so
 for flavour in $(flavours); do
-    text=$(launch "$flavour" 2 ./tutti info) || fail "tutti info under $flavour"
+    text=$(told "$flavour" 2 ./tutti info) || fail "tutti info under $flavour"
     has "$text" "plug-in $flavour; its launcher has set" "tutti info under $flavour"
-    text=$(TUTTI_PLUGIN_PATH=$PWD/tests/mpi/plugins launch "$flavour" 1 ./tutti info) || fail "a broken plug-in of $flavour"
+    text=$(TUTTI_PLUGIN_PATH=$PWD/tests/mpi/plugins told "$flavour" 1 ./tutti info) || fail "a broken plug-in of $flavour"
     has "$text" "tutti-mpi-$flavour.so" "a broken plug-in of $flavour"
-    text=$(TUTTI_PLUGIN_PATH=/nonexistent:$PWD/lib/tutti/plugins launch "$flavour" 1 ./tutti info)
+    text=$(TUTTI_PLUGIN_PATH=/nonexistent:$PWD/lib/tutti/plugins told "$flavour" 1 ./tutti info)
     has "$text" "plug-in $flavour" "several folders"
-    text=$(launch "$flavour" 2 ./tutti check --quick --filter barrier/) || fail "auto under $flavour"
+    text=$(told "$flavour" 2 ./tutti check --quick --filter barrier/) || fail "auto under $flavour"
     has "$text" "backend shm" "auto takes shm where all ranks are on one host"
 done

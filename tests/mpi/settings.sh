@@ -29,11 +29,11 @@ for flavour in $(flavours); do
         cvars="$reduce $broadcast"
         export $reduce=smp
     fi
-    text=$(TUTTI_MPI_ENV="FIRST=1;SECOND=2" launch "$flavour" 2 env LD_PRELOAD="$double" DOUBLE_CUDA=1 DOUBLE_COUNTS=1 \
+    text=$(TUTTI_MPI_ENV="FIRST=1;SECOND=2" told "$flavour" 2 env LD_PRELOAD="$double" DOUBLE_CUDA=1 DOUBLE_COUNTS=1 \
         DOUBLE_SHOW="FIRST SECOND THIRD $reduce $broadcast" DOUBLE_CVARS="$cvars" tests/mpi/settings run \
         mpi.env.SECOND=two mpi.env.THIRD="three words" mpi.tuning.all_reduce=recursive_doubling \
         mpi.tuning=broadcast=binomial mpi.tuning.all_reduce=recursive_doubling mpi.thread_level=serialized \
-        mpi.profiling=yes mpi.buffer_size=4K 2>&1) || fail "settings of $flavour: $text"
+        mpi.profiling=yes mpi.buffer_size=4K) || fail "settings of $flavour: $text"
     unset $reduce
     has "$text" "^double: variable FIRST=1$" "TUTTI_MPI_ENV with $flavour"
     has "$text" "^double: variable SECOND=two$" "a setting over a variable with $flavour"
@@ -60,12 +60,12 @@ for flavour in $(flavours); do
         has "$text" "^tutti: mpi.profiling: rank $rank of 2, rank $rank of the world$" "profiling with $flavour"
     done
 
-    text=$(launch "$flavour" 1 tests/mpi/settings run mpi.cuda_aware=yes 2>&1) || fail "cuda_aware with $flavour: $text"
+    text=$(told "$flavour" 1 tests/mpi/settings run mpi.cuda_aware=yes) || fail "cuda_aware with $flavour: $text"
     has "$text" "threads multiple; device memory: CUDA yes" "mpi.cuda_aware=yes with $flavour"
     grep -q "profil" <<<"$text" && fail "profiling that nobody has asked for: $text"
-    text=$(launch "$flavour" 1 env LD_PRELOAD="$double" DOUBLE_CUDA=1 DOUBLE_INTEL=1 \
+    text=$(told "$flavour" 1 env LD_PRELOAD="$double" DOUBLE_CUDA=1 DOUBLE_INTEL=1 \
         DOUBLE_SHOW="I_MPI_ADJUST_ALLREDUCE $reduce" tests/mpi/settings run mpi.cuda_aware=no \
-        mpi.tuning.all_reduce=2 2>&1) || fail "mpi.cuda_aware=no with $flavour: $text"
+        mpi.tuning.all_reduce=2) || fail "mpi.cuda_aware=no with $flavour: $text"
     has "$text" "CUDA no" "mpi.cuda_aware=no with $flavour"
     has "$text" "^double: variable I_MPI_ADJUST_ALLREDUCE=2$" "mpi.tuning with Intel MPI"
     has "$text" "^double: variable $reduce=\(none\)$" "mpi.tuning with Intel MPI"
