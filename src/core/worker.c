@@ -3,13 +3,13 @@
 
 #include <limits.h>
 #include <linux/futex.h>
-#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/slice.h"
 
 #define SLICE_NS 100000 /* the least that the kernel gives */
 
@@ -23,25 +23,13 @@ void tti_worker_init(struct tti_worker *worker, void (*serve)(struct tti_worker 
     atomic_init(&worker->stop, 0);
 }
 
-/* The kernel's struct sched_attr as it was first, which Debian 12's libc does not declare. */
-struct scheduling {
-    uint32_t size;
-    uint32_t policy;
-    uint64_t flags;
-    int32_t nice;
-    uint32_t priority;
-    uint64_t runtime; /* of ordinary threads: the slice, from Linux 6.12 on */
-    uint64_t deadline;
-    uint64_t period;
-};
-
 /* A worker runs for moments, and something waits for each of them. Beside a computation on the same CPU it would wait for
  * the end of a slice, some milliseconds, every time that it has used up its own share. Who asks for a shorter slice gets its
  * turn earlier, and no more time in all. Older kernels ignore it; where it is refused, things are as they were. */
 static void ask_for_short_slices(void)
 {
-    struct scheduling s = {.size = sizeof(s)};
-    if (syscall(SYS_sched_getattr, 0, &s, sizeof(s), 0) == 0 && s.policy == SCHED_OTHER) {
+    struct tti_scheduling s;
+    if (tti_scheduling_of(&s)) {
         s.runtime = SLICE_NS;
         (void)syscall(SYS_sched_setattr, 0, &s, 0);
     }

@@ -5,31 +5,19 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "base/slice.h"
 #include "core/worker.h"
 
 enum { RINGS = 200 };
 
-struct scheduling {
-    uint32_t size;
-    uint32_t policy;
-    uint64_t flags;
-    int32_t nice;
-    uint32_t priority;
-    uint64_t runtime;
-    uint64_t deadline;
-    uint64_t period;
-};
-
 /* The own slice; 0 if the system does not tell. */
 static uint64_t own_slice(void)
 {
-    struct scheduling s = {.size = sizeof(s)};
-    return syscall(SYS_sched_getattr, 0, &s, sizeof(s), 0) == 0 && s.policy == 0 ? s.runtime : 0;
+    struct tti_scheduling s;
+    return tti_scheduling_of(&s) ? s.runtime : 0;
 }
 
 struct served {
