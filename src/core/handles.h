@@ -8,6 +8,7 @@
 #define TTI_CORE_HANDLES_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <tutti/status.h>
@@ -74,6 +75,11 @@ static inline struct tti_known_handle tti_handles_known(struct tti_handle_table 
                                          ((uint64_t)(uintptr_t)handle & ~UINT64_C(0xffffffff)) | TTI_HANDLE_ALIVE};
 }
 
+static inline bool tti_known_handle_matches(const struct tti_known_handle *known, uint64_t word)
+{
+    return (word & ~(TTI_HANDLE_ALIVE - 1)) == known->generation;
+}
+
 static inline void tti_known_handle_release(const struct tti_known_handle *known)
 {
     /* release: as in tti_handles_release */
@@ -86,7 +92,7 @@ static inline void *tti_known_handle_acquire(const struct tti_known_handle *know
     struct tti_handle_slot *slot = known->slot;
     uint64_t word = atomic_load_explicit(&slot->word, memory_order_relaxed);
     do {
-        if ((word & ~(TTI_HANDLE_ALIVE - 1)) != known->generation) {
+        if (!tti_known_handle_matches(known, word)) {
             return NULL;
         }
         /* acquire: pairs with the release of tti_handles_insert */
@@ -102,23 +108,18 @@ static inline void *tti_known_handle_acquire(const struct tti_known_handle *know
 /* The object, with the caller counted as its user; or NULL and why: INVALID_ARGUMENT (NULL), BAD_STATE, FORKED. */
 static inline void *tti_handles_acquire(struct tti_handle_table *table, const void *handle, tutti_status *why)
 {
-    struct tti_handle_slot *slot = tti_handle_slot_of(table, handle);
-    uint64_t word = atomic_load_explicit(&slot->word, memory_order_relaxed);
-    do {
-        if (!(word & TTI_HANDLE_ALIVE) || word >> 32 != (uintptr_t)handle >> 32 ||
-            ((uintptr_t)handle & 15) != table->kind) {
-            *why = handle ? TUTTI_BAD_STATE : TUTTI_INVALID_ARGUMENT;
-            return NULL;
-        }
-        /* acquire: pairs with the release of tti_handles_insert */
-    } while (!atomic_compare_exchange_weak_explicit(&slot->word, &word, word + 1, memory_order_acquire,
-                                                    memory_order_relaxed));
-    if (slot->epoch != atomic_load_explicit(&tti_fork_count, memory_order_relaxed)) {
-        tti_handles_release(table, handle);
-        *why = TUTTI_FORKED;
+    const struct tti_known_handle known = tti_handles_known(table, handle);
+    if (__builtin_expect(((uintptr_t)handle & 15) != table->kind, 0)) {
+        *why = handle ? TUTTI_BAD_STATE : TUTTI_INVALID_ARGUMENT;
         return NULL;
     }
-    return slot->object;
+    void *object = tti_known_handle_acquire(&known);
+    if (__builtin_expect(!object, 0)) { /* what is alive was made before a fork; relaxed: nothing is used */
+        *why = tti_known_handle_matches(&known, atomic_load_explicit(&known.slot->word, memory_order_relaxed))
+                   ? TUTTI_FORKED
+                   : TUTTI_BAD_STATE;
+    }
+    return object;
 }
 
 /* Makes the handle stale if the caller is its only user: then the object is the caller's alone. Else BUSY. */
