@@ -79,7 +79,8 @@ void tti_publish(const struct tti_engine *e, int channel, _Atomic uint64_t *word
     tti_publish_for(e, tti_sleepers(e, e->rank, channel), word, value);
 }
 
-#define SAMPLE_FROM   16384 /* bytes of a span: smaller calls would feel what sampling costs, and gain nothing */
+#define SAMPLE_FROM                                                                                                    \
+    16384 /* bytes of a span, or of a call: smaller calls would feel what sampling costs, and gain nothing */
 #define SAMPLE_EVERY  4
 #define SAMPLE_WEIGHT 0.25
 #define PROBE_EVERY   8   /* calls */
