@@ -6,7 +6,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 NAMES := src include tools tests examples
 
-.PHONY: all demo check bench bench-async format lint install uninstall clean help
+.PHONY: all demo check check-gpu bench bench-async format lint install uninstall clean help
 
 all:
 	@scripts/setup build
@@ -20,6 +20,10 @@ demo:
 check:
 	@scripts/setup check
 	@scripts/check
+
+# Without scripts/setup: machines with GPUs are seldom one's own.
+check-gpu:
+	@scripts/check_gpu
 
 bench:
 	@scripts/setup bench
@@ -50,6 +54,7 @@ help:
 	@echo "make             build the library, the program \`tutti\` and the examples in build/"
 	@echo "make demo        train a network on Fashion-MNIST with one rank per CPU"
 	@echo "make check       run every test, also under sanitizers, and every lint"
+	@echo "make check-gpu   test device tensors on this machine's GPUs, into bench/results/gpu-NAME.txt"
 	@echo "make bench       compare with other libraries, into bench/results/ (most of an hour; BENCH_QUICK=1: minutes)"
 	@echo "make bench-async measure the asynchronous operations, into bench/results/"
 	@echo "make lint        check format, layers, headers and clang-tidy's rules"

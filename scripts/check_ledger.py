@@ -4,8 +4,9 @@
 
 For every row that is marked done:
   - each name in the column "Tutti" exists: functions are exported by libtutti.so, those of MPI are called by every plug-in
-    of backend mpi, settings and Tutti's own environment variables are printed by `tutti info --config`, other launchers'
-    variables are known to the library, constants, types and fields stand in the public headers;
+    of backend mpi, those of NCCL and RCCL are in the table of backends nccl and rccl, settings and Tutti's own environment
+    variables are printed by `tutti info --config`, other launchers' variables are known to the library, constants, types and
+    fields stand in the public headers;
   - each test in the column "Test" ran and passed (files of `ctest --output-junit`), none was skipped;
   - each function is really tested: one of the row's api.* tests fails when the function is replaced, by LD_PRELOAD, with
     one that does nothing and returns 0 (OK, NULL, MPI_SUCCESS). Functions of MPI, and those of Tutti in rows without an
@@ -40,6 +41,8 @@ API_TESTS = "api."
 MPI_TESTS = "script.mpi.ledger_"  # tests/mpi/ledger.inc says what they do for this script
 NOTHING = "nothing"  # the name of the library that replaces no function
 MPI_FUNCTION = re.compile(r"MPI_[A-Z][a-z]\w*")
+NCCL_FUNCTION = re.compile(r"nccl([A-Z]\w*)")
+NCCL_TABLE = SOURCE / "src" / "backends" / "nccl" / "api.h"
 
 
 class Row:
@@ -95,6 +98,7 @@ class Build:
         self.exported = {line.split()[-1].split("@")[0] for line in symbols.splitlines() if " T " in line}
         self.library_bytes = library.read_bytes()
         self.mpi_functions = self.called_by_plugins()
+        self.nccl_functions = set(re.findall(r"\bX\((\w+),", NCCL_TABLE.read_text(encoding="utf-8")))
         include = "".join(f"#include <{h}>\n" for h in HEADERS)
         options = [self.compiler, "-E", "-P", f"-I{SOURCE / 'include'}", "-x", "c", "-"]
         text = run(options, input=include)
@@ -123,6 +127,9 @@ class Build:
             return None if bare in self.words else "is not in the public headers"
         if MPI_FUNCTION.fullmatch(name):
             return None if name in self.mpi_functions else "is not called by every plug-in of backend mpi"
+        if NCCL_FUNCTION.fullmatch(name):
+            known = NCCL_FUNCTION.fullmatch(name)[1] in self.nccl_functions
+            return None if known else "is not in the table of backends nccl and rccl"
         if re.fullmatch(r"(tutti_\w+)?\.\w+", name):
             return None if set(re.findall(r"\w+", name)) <= self.words else "is not a field in the public headers"
         if re.fullmatch(r"[a-z]\w*(\.\w+)+", name):

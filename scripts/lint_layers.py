@@ -15,6 +15,7 @@ from pathlib import Path
 LAYERS = [
     {"base"},
     {"store", "kernels", "tensor"},
+    {"device"},  # packs strided tensors by what tensor knows of them
     {"engine"},
     {"backends"},
     {"core"},

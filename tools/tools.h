@@ -4,6 +4,8 @@
 #ifndef TTI_TOOLS_H
 #define TTI_TOOLS_H
 
+#include <stdbool.h>
+
 /* Exit code for a command line that cannot be understood. */
 #define TTI_EXIT_USAGE 2
 
@@ -11,5 +13,8 @@ int tutti_tool_run(int argc, char **argv);
 int tutti_tool_info(int argc, char **argv);
 int tutti_tool_check(int argc, char **argv);
 int tutti_tool_bench(int argc, char **argv);
+
+/* Whether this program was built with jansson, which reads and writes JSON; if not, says so on standard error, as `tool`. */
+bool tti_json_usable(const char *tool);
 
 #endif

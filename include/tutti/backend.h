@@ -13,7 +13,7 @@
 
 TUTTI_BEGIN_DECLS
 
-#define TUTTI_BACKEND_ABI 4u
+#define TUTTI_BACKEND_ABI 5u
 
 /** Capabilities: promises that `tutti check` asserts. */
 enum {
@@ -24,7 +24,10 @@ enum {
     TUTTI_CAP_CANCEL = 1 << 4,       /* an operation that has not begun can be cancelled on all ranks together */
     TUTTI_CAP_HEAP = 1 << 5,         /* a fact: memory of tutti_alloc and tutti_register spares it copies */
     TUTTI_CAP_ONE_PROCESS = 1 << 8,  /* a fact, not a promise: all ranks must be threads of one process  */
-    TUTTI_CAP_ONE_HOST = 1 << 9      /* likewise: all ranks must be on one host                           */
+    TUTTI_CAP_ONE_HOST = 1 << 9,     /* likewise: all ranks must be on one host                           */
+    TUTTI_CAP_CUDA = 1 << 10,        /* likewise: takes tensors in CUDA memory as they are                */
+    TUTTI_CAP_ROCM = 1 << 11,        /* likewise: ROCm                                                    */
+    TUTTI_CAP_NO_HOST = 1 << 12      /* likewise: takes no tensors in host memory, and needs a device for each rank */
 };
 
 /**
@@ -51,6 +54,9 @@ typedef struct tutti_parts {
  *   all_to_all               src by send_parts, dst by recv_parts
  *   send, recv               src or dst, count (capacity for recv), root = peer, p2p_tag, shape and ndim of the tensor
  * src == dst or exact aliasing at the own part means in place. Memory that has no bytes may be NULL.
+ *
+ * A group on a device (tutti_open_info.device) runs what its backend takes there with on_device = 1; all else reaches a
+ * backend as host memory, piece by piece, behind copies that the core makes.
  */
 typedef struct tutti_op {
     uint32_t size;
@@ -82,6 +88,11 @@ typedef struct tutti_op {
                             others, and return it */
     uint32_t flags;      /* those of the call */
     int32_t background;  /* 1: runs beside the application's own threads, which may need this CPU */
+    int32_t on_device;   /* 1: src and dst are memory of the group's device */
+    int32_t reserved;
+    void *after; /* on_device: an event of the device, behind which src and dst are ready; NULL: they are */
+    /* A piece of this operation, whose count, parts and the like are what ranks compare; NULL: it is whole. */
+    const struct tutti_op *whole;
     /* The backend's: 0 in a new op. The core may run an op again that differs in src, dst and timeout_ms only; then it finds
      * here what it has left, and need not derive it anew. */
     uint64_t prepared[4];
@@ -197,6 +208,8 @@ typedef struct tutti_backend_ops {
     const char *(*algorithm)(void *state, int32_t lane);
     /** Optional: the engine's own communicator, as tutti_config.native_communicator takes one. It is the group's. */
     void *(*native)(void *state);
+    /** Optional: how many bytes of a device's tensor are best copied through host memory at once; 0: no opinion. */
+    size_t (*staging_bytes)(void *state);
 } tutti_backend_ops;
 
 /** A backend. All of it is constant and lives as long as the process. */

@@ -69,8 +69,9 @@ typedef struct tutti_cancel_token tutti_cancel_token;
 /** Flags of a call. */
 enum {
     TUTTI_CANCELLABLE =
-        1 << 0, /* a rooted operation can be cancelled before it begins; set on all ranks, else MISMATCH.
+        1 << 0,                /* a rooted operation can be cancelled before it begins; set on all ranks, else MISMATCH.
                                    Costs a round of arrivals. All others can be cancelled anyway */
+    TUTTI_HAS_STREAM = 1 << 1, /* call.stream counts, NULL (the device's default stream) included */
 };
 
 /**
@@ -79,12 +80,12 @@ enum {
  */
 typedef struct tutti_call {
     uint32_t size;
-    uint32_t flags;            /* TUTTI_CANCELLABLE or 0                                                        */
+    uint32_t flags;            /* TUTTI_CANCELLABLE, TUTTI_HAS_STREAM                                           */
     int64_t timeout_ms;        /* deadline of the operation; 0 = the group's, -1 = for ever; expiry fails the group */
     int32_t lane;              /* 0..lanes-1                                                                    */
     uint32_t tag;              /* any number; must be the same on all ranks, else MISMATCH                      */
     double scale;              /* PREMUL_SUM: own factor, 0 = 1; integral for integer types                     */
-    void *stream;              /* device tensors, with a flag of the device layer; else NULL                    */
+    void *stream;              /* TUTTI_HAS_STREAM: the tensors are ready when what is queued there is done     */
     tutti_error *error;        /* filled in any case; NULL = not wanted                                         */
     tutti_callback callback;   /* NULL = none                                                                   */
     void *user;                /* handed to the callback                                                        */

@@ -43,10 +43,10 @@ typedef struct tutti_config {
     int32_t rank;         /* own rank; only read when world_size > 0                                               */
     int32_t world_size;   /* 0 = rank and world size come from the environment                                     */
     int32_t lanes;        /* independent ordered streams of operations, 1..16; 0 = 1                               */
-    int32_t device_index; /* index of the device of `device`; ignored for "cpu"                                    */
+    int32_t device_index; /* which of them, if `device` is set; -1 = the rank on this host, modulo their number    */
     int64_t timeout_ms;   /* default deadline of every call, init and destroy; 0 = 5 minutes, -1 = for ever        */
     const char *backend;  /* "auto" (NULL), "shm", "local", ... or one per device type: "cpu:shm,cuda:nccl"        */
-    const char *device;   /* "cpu" (NULL), "cuda", "rocm"                                                          */
+    const char *device;   /* where tensors lie: "cpu", "cuda", "rocm"; NULL = as the settings say                  */
     const char *store;    /* URL of the rendezvous: unix:NAME, tcp://HOST:PORT, file:PATH, memory:NAME; NULL = env */
     const tutti_store_callbacks *store_callbacks; /* instead of `store`                                               */
     void *native_communicator;                    /* an engine's own communicator to build upon (MPI_Comm *)          */

@@ -92,6 +92,14 @@ TUTTI_API tutti_status tutti_work_test(tutti_work *work, int32_t *ended);
  */
 TUTTI_API tutti_status tutti_work_wait(tutti_work *work, int64_t limit_ms);
 
+/**
+ * Makes all that is queued from now on on `stream`, of the group's device (NULL: its default stream), wait until the
+ * operation has ended, well or not; this thread goes on. With it, and TUTTI_HAS_STREAM in the call, an operation stands between the work
+ * before and behind it on a stream as if it were queued there. How it ended tells tutti_work_wait or a callback. Where the device's
+ * streams cannot wait for the host, this thread waits. INVALID_ARGUMENT for groups on the CPU.
+ */
+TUTTI_API tutti_status tutti_work_wait_stream(tutti_work *work, void *stream, tutti_error *error);
+
 /** How the operation ended, in *details. Returns OK; BAD_STATE before the end or for a stale handle. */
 TUTTI_API tutti_status tutti_work_error(tutti_work *work, tutti_error *details);
 

@@ -58,6 +58,7 @@ static tutti_status make(const struct tti_checker *k, tutti_group *group, const 
     }
     b->group = group;
     b->rank = k->c->rank;
+    b->device = k->c->device;
     b->op = o->op != 0 ? o->op : TUTTI_AVG;
     tutti_call_init(&b->call);
     b->call.timeout_ms = o->timeout_ms;
@@ -166,12 +167,13 @@ static tutti_status start_buckets(struct tti_bucketer *b, tutti_error *error)
     while (b->why.status == TUTTI_OK && b->started < b->buckets && b->bucket[b->started].missing == 0) {
         struct tti_bucket *bucket = &b->bucket[b->started];
         DLTensor tensor = tutti_tensor_1d(bucket->data, &bucket->count, bucket->dtype);
-        tti_bucket_pack(b, bucket);
         tutti_error why;
         tutti_call call = b->call;
+        tensor.device = b->device;
         call.tag = b->digest + (uint32_t)b->started;
         call.error = &why;
-        if (tutti_all_reduce_async(b->group, &tensor, &tensor, b->op, &call, &bucket->work) == TUTTI_OK) {
+        if (tti_bucket_pack(b, bucket, &why) == TUTTI_OK &&
+            tutti_all_reduce_async(b->group, &tensor, &tensor, b->op, &call, &bucket->work) == TUTTI_OK) {
             b->started++;
         } else {
             b->why = why;
@@ -217,8 +219,9 @@ static tutti_status end_step(struct tti_bucketer *b, bool results, tutti_error *
         tutti_error details;
         tutti_status status = tti_overlap_end(b->bucket[i].work, &details);
         if (status == TUTTI_OK && results) {
-            tti_bucket_unpack(b, &b->bucket[i]);
-        } else if (status != TUTTI_OK && first == TUTTI_OK) {
+            status = tti_bucket_unpack(b, &b->bucket[i], &details);
+        }
+        if (status != TUTTI_OK && first == TUTTI_OK) {
             first = status;
             locate(b, i, &details);
             if (error) {

@@ -35,6 +35,7 @@ struct tti_bucket {
 struct tti_bucketer {
     tutti_group *group; /* a handle, without a reference: the group may be destroyed before */
     int32_t rank;
+    DLDevice device; /* of the gradients */
     tutti_reduce_op op;
     tutti_call call;       /* for every all_reduce */
     uint32_t digest;       /* of how the gradients are divided */
@@ -54,7 +55,7 @@ tutti_status tti_bucketer_divide(const struct tti_checker *k, struct tti_buckete
 void tti_bucketer_free(struct tti_bucketer *b);
 
 /* Copies the gradients of a packed bucket into it, and back. */
-void tti_bucket_pack(const struct tti_bucketer *b, const struct tti_bucket *bucket);
-void tti_bucket_unpack(const struct tti_bucketer *b, const struct tti_bucket *bucket);
+tutti_status tti_bucket_pack(const struct tti_bucketer *b, const struct tti_bucket *bucket, tutti_error *error);
+tutti_status tti_bucket_unpack(const struct tti_bucketer *b, const struct tti_bucket *bucket, tutti_error *error);
 
 #endif

@@ -11,6 +11,7 @@
 
 #include "api/bucketer.h"
 #include "base/error.h"
+#include "device/device.h"
 
 #define ALIGNMENT 64 /* of packed buckets: a cache line, and the widest vectors */
 
@@ -105,11 +106,28 @@ static bool contiguous(const struct tti_bucketer *b, const struct tti_bucket *bu
     return true;
 }
 
+static void *alloc_bucket(DLDevice device, size_t bytes)
+{
+    void *memory = NULL;
+    if (device.device_type == kDLCPU) {
+        return aligned_alloc(ALIGNMENT, (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
+    }
+    return tti_device_alloc(device, bytes, &memory, NULL) == TUTTI_OK ? memory : NULL;
+}
+
+static void free_bucket(DLDevice device, void *memory)
+{
+    if (device.device_type == kDLCPU) {
+        free(memory);
+    } else {
+        tti_device_free(device, memory);
+    }
+}
+
 static tutti_status place_bucket(const struct tti_checker *k, const struct tti_bucketer *b, struct tti_bucket *bucket)
 {
     if (!contiguous(b, bucket)) {
-        size_t capacity = (bucket->bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-        bucket->data = aligned_alloc(ALIGNMENT, capacity);
+        bucket->data = alloc_bucket(b->device, bucket->bytes);
         bucket->packed = bucket->data != NULL;
         return bucket->data ? TUTTI_OK
                             : tti_error_set(k->c->error, TUTTI_NO_MEMORY,
@@ -168,7 +186,7 @@ void tti_bucketer_free(struct tti_bucketer *b)
 {
     for (size_t i = 0; i < b->buckets; i++) {
         if (b->bucket[i].packed) {
-            free(b->bucket[i].data);
+            free_bucket(b->device, b->bucket[i].data);
         }
     }
     free(b->gradient);
@@ -176,9 +194,33 @@ void tti_bucketer_free(struct tti_bucketer *b)
     free(b);
 }
 
-void tti_bucket_pack(const struct tti_bucketer *b, const struct tti_bucket *bucket)
+/* On a device: all copies together. */
+static tutti_status copy_there(const struct tti_bucketer *b, const struct tti_bucket *bucket, bool pack,
+                               tutti_error *error)
+{
+    struct tti_device_copy *copies = calloc(bucket->end - bucket->begin, sizeof(*copies));
+    if (!copies) {
+        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory to copy %zu gradients", bucket->end - bucket->begin);
+    }
+    unsigned char *inside = bucket->data;
+    size_t count = 0;
+    for (size_t i = bucket->begin; i < bucket->end; i++) {
+        const struct tti_gradient *g = &b->gradient[i];
+        copies[count++] = pack ? (struct tti_device_copy){inside, g->data, g->bytes}
+                               : (struct tti_device_copy){g->data, inside, g->bytes};
+        inside += g->bytes;
+    }
+    tutti_status status = tti_device_copy_now(b->device, copies, count, error);
+    free(copies);
+    return status;
+}
+
+tutti_status tti_bucket_pack(const struct tti_bucketer *b, const struct tti_bucket *bucket, tutti_error *error)
 {
     unsigned char *to = bucket->data;
+    if (bucket->packed && b->device.device_type != kDLCPU) {
+        return copy_there(b, bucket, true, error);
+    }
     for (size_t i = bucket->begin; bucket->packed && i < bucket->end; i++) {
         const struct tti_gradient *g = &b->gradient[i];
         if (g->bytes > 0) {
@@ -186,11 +228,15 @@ void tti_bucket_pack(const struct tti_bucketer *b, const struct tti_bucket *buck
             to += g->bytes;
         }
     }
+    return TUTTI_OK;
 }
 
-void tti_bucket_unpack(const struct tti_bucketer *b, const struct tti_bucket *bucket)
+tutti_status tti_bucket_unpack(const struct tti_bucketer *b, const struct tti_bucket *bucket, tutti_error *error)
 {
     const unsigned char *from = bucket->data;
+    if (bucket->packed && b->device.device_type != kDLCPU) {
+        return copy_there(b, bucket, false, error);
+    }
     for (size_t i = bucket->begin; bucket->packed && i < bucket->end; i++) {
         const struct tti_gradient *g = &b->gradient[i];
         if (g->bytes > 0) {
@@ -198,4 +244,5 @@ void tti_bucket_unpack(const struct tti_bucketer *b, const struct tti_bucket *bu
             from += g->bytes;
         }
     }
+    return TUTTI_OK;
 }

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "core/batch.h"
+#include "core/group.h"
 #include "tensor/dtype.h"
 #include "tensor/strided.h"
 
@@ -118,23 +119,48 @@ void *tti_collective_memory(const struct tti_checker *k, const struct tti_view *
     return tti_task_stand_in(k->task, view->tensor, view->name, view->bytes, what);
 }
 
+/* Memory of the host that a device can reach is the host's; memory that moves by itself is everybody's. */
+static bool device_fits(const struct tti_group *g, DLDevice device)
+{
+    if (g->where->type == kDLCPU) {
+        return device.device_type == kDLCPU || device.device_type == kDLCUDAHost ||
+               device.device_type == kDLCUDAManaged || device.device_type == kDLROCMHost;
+    }
+    return (device.device_type == g->where->type && device.device_id == g->device.device_id) ||
+           (g->where->managed_type != kDLCPU && device.device_type == g->where->managed_type);
+}
+
 static tutti_status check_device(const struct tti_checker *k, const DLTensor *t, const char *name)
 {
-    DLDevice group = k->c->device;
-    if (t->device.device_type == group.device_type &&
-        (group.device_type == kDLCPU || t->device.device_id == group.device_id)) {
+    const struct tti_group *g = k->c->group;
+    char there[24];
+    char here[24];
+    if (k->c->on_host || device_fits(g, t->device)) {
         return TUTTI_OK;
     }
-    if (group.device_type == kDLCPU) {
-        return tti_error_set(k->c->error, TUTTI_UNSUPPORTED,
-                             "%s: %s lies on DLPack device %d:%d, but this group works on CPU memory (device %d); "
-                             "device tensors need a backend with that device",
-                             k->function, name, (int)t->device.device_type, (int)t->device.device_id, (int)kDLCPU);
-    }
     return tti_error_set(k->c->error, TUTTI_DEVICE_MISMATCH,
-                         "%s: %s lies on DLPack device %d:%d, but this group works on device %d:%d", k->function, name,
-                         (int)t->device.device_type, (int)t->device.device_id, (int)group.device_type,
-                         (int)group.device_id);
+                         "%s: %s lies on device %s, but this group works on %s; copy it there, or make a group on its "
+                         "device (tutti_config.device)",
+                         k->function, name, tti_device_text(t->device, there), tti_device_text(g->device, here));
+}
+
+/* What a tensor says of its memory is held against what the device's driver knows. */
+static tutti_status check_place(const struct tti_checker *k, const struct tti_view *v)
+{
+    const struct tti_group *g = k->c->group;
+    DLDevice real;
+    if (g->where->type == kDLCPU || v->bytes == 0 || k->c->on_host) {
+        return TUTTI_OK;
+    }
+    tutti_status status = g->where->lookup(v->data, &real, k->c->error);
+    if (status != TUTTI_OK || device_fits(g, real)) {
+        return status;
+    }
+    char there[24];
+    char here[24];
+    return tti_error_set(
+        k->c->error, TUTTI_DEVICE_MISMATCH, "%s: %s says that it lies on device %s, but its memory at %p is that of %s",
+        k->function, v->name, tti_device_text(v->tensor->device, here), (void *)v->data, tti_device_text(real, there));
 }
 
 /* Elements and bytes from the shape. */
@@ -246,8 +272,8 @@ static inline bool view_vector(const struct tti_checker *k, const DLTensor *t, c
 /* A vector that differs from one that has passed in its memory only. */
 static inline bool view_alike(const DLTensor *t, const char *name, const struct tti_view *like, struct tti_view *v)
 {
-    if (!t || t->ndim != 1 || like->ndim != 1 || !like->compact || like->count == 0 || !t->shape ||
-        t->shape[0] != like->shape[0] || (t->strides && t->strides[0] != 1) ||
+    if (!t || t->ndim != 1 || like->ndim != 1 || t->device.device_type != kDLCPU || !like->compact ||
+        like->count == 0 || !t->shape || t->shape[0] != like->shape[0] || (t->strides && t->strides[0] != 1) ||
         memcmp(&t->dtype, &like->tensor->dtype, sizeof(t->dtype)) != 0 ||
         memcmp(&t->device, &like->tensor->device, sizeof(t->device)) != 0) {
         return false;
@@ -296,7 +322,7 @@ static tutti_status check_closely(const struct tti_checker *k, const DLTensor *t
                           (unsigned)tensor->dtype.lanes);
     }
     if ((status = check_shape(k, view)) != TUTTI_OK || (status = check_strides(k, view)) != TUTTI_OK ||
-        (status = check_memory(k, view)) != TUTTI_OK) {
+        (status = check_memory(k, view)) != TUTTI_OK || (status = check_place(k, view)) != TUTTI_OK) {
         return status;
     }
     if (!view->compact && tti_tensor_self_overlaps(view->tensor)) {

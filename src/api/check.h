@@ -58,6 +58,11 @@ tutti_status tti_collective_begin_async(struct tti_checker *k, tutti_group *grou
 tutti_status tti_collective_run(const struct tti_checker *k, tutti_status checked);
 tutti_status tti_collective_start(const struct tti_checker *k, tutti_status checked, tutti_work **work);
 
+/* tutti_all_gather for what the library itself exchanges: in host memory, on the group's engine for that, wherever its tensors
+ * lie. */
+tutti_status tti_all_gather_on_host(tutti_group *group, const DLTensor *input, DLTensor *output,
+                                    const tutti_call *call);
+
 /* What the backend sees of a tensor: its data, or a compact stand-in (TTI_PACK, TTI_UNPACK; see core/task.h). */
 void *tti_collective_memory(const struct tti_checker *k, const struct tti_view *view, unsigned what);
 

@@ -246,6 +246,19 @@ __attribute__((noinline)) static tutti_status run_anew(tutti_group *group, const
     return status == TUTTI_OK ? tti_collective_run(&k, c->describe(&k, s)) : status;
 }
 
+tutti_status tti_all_gather_on_host(tutti_group *group, const DLTensor *input, DLTensor *output, const tutti_call *call)
+{
+    const struct tti_signature s = tti_signature_of(TUTTI_OP_ALL_GATHER, 0, 0, 0, input, output);
+    struct tti_task task;
+    struct tti_checker k;
+    tutti_status status = tti_collective_begin(&k, &task, group, TUTTI_OP_ALL_GATHER, "all_gather", call);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    k.c->on_host = true;
+    return tti_collective_run(&k, all_gather(&k, &s));
+}
+
 static inline tutti_status run(tutti_group *group, const struct tti_signature *s, const tutti_call *call)
 {
     const tutti_status status = tti_recall(group, s, call);

@@ -13,6 +13,7 @@
 #include "core/group.h"
 #include "core/join.h"
 #include "core/registry.h"
+#include "core/task.h"
 #include "core/timer.h"
 
 /* Completes an error of a function that has no call options. */
@@ -187,7 +188,7 @@ tutti_status tutti_group_destroy(tutti_group *group, tutti_error *error)
         return finish(error, TUTTI_OP_DESTROY, rank, status);
     }
     tti_group_quiesce(g);
-    g->backend->ops->close(g->state);
+    tti_group_close(g);
     tti_group_free(g);
     return finish(error, TUTTI_OP_DESTROY, rank, TUTTI_OK);
 }
@@ -354,11 +355,16 @@ static size_t describe(struct tti_group *g, char *text, size_t capacity)
                      g->size, g->backend->name, g->rank, g->global_ranks[g->rank], g->lanes, g->lanes == 1 ? "" : "s",
                      (long long)g->timeout_ms);
     size_t used = n > 0 ? (size_t)n : 0;
+    if (tti_group_on_device(g)) {
+        char device[24];
+        n = snprintf(used < capacity ? text + used : NULL, used < capacity ? capacity - used : 0,
+                     "  tensors lie on device %s\n", tti_device_text(g->device, device));
+        used += n > 0 ? (size_t)n : 0;
+    }
     for (tutti_operation kind = TUTTI_OP_ALL_REDUCE; kind <= TUTTI_OP_RECV; kind++) {
-        tutti_op op = {.size = sizeof(op), .kind = kind, .dtype = TUTTI_F32, .redop = TUTTI_SUM};
-        const char *how = g->backend->ops->supports(g->state, &op);
+        char how[80];
         n = snprintf(used < capacity ? text + used : NULL, used < capacity ? capacity - used : 0, "  %s: %s\n",
-                     tutti_operation_name(kind), how ? how : "unsupported");
+                     tutti_operation_name(kind), tti_task_describe(g, kind, how, sizeof(how)));
         used += n > 0 ? (size_t)n : 0;
     }
     if (g->backend->ops->describe) {
@@ -395,9 +401,7 @@ tutti_status tutti_group_error(tutti_group *group, tutti_error *details)
         return status;
     }
     tti_error_clear(details);
-    if (g->backend->ops->failure) {
-        g->backend->ops->failure(g->state, details);
-    }
+    tti_group_failure(g, details);
     if (details) {
         details->rank = g->rank;
         snprintf(details->backend, sizeof(details->backend), "%s", g->backend->name);

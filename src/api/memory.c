@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/check.h"
 #include "base/error.h"
 #include "core/call.h"
 #include "core/group.h"
@@ -34,7 +35,7 @@ static tutti_status gather(void *self, const void *mine, size_t bytes, void *all
         return tti_error_set(error, TUTTI_INTERNAL, "%s: the ranks exchange too much at once",
                              tutti_operation_name(c->operation));
     }
-    return tutti_all_gather(c->group->handle, &input, &output, 0, TUTTI_CALL(.tag = EXCHANGE_TAG, .error = error));
+    return tti_all_gather_on_host(c->group->handle, &input, &output, TUTTI_CALL(.tag = EXCHANGE_TAG, .error = error));
 }
 
 static tutti_exchange exchange_of(struct tti_call *c)
@@ -52,7 +53,8 @@ static bool has_heap(const struct tti_group *g)
 static bool can_agree(const struct tti_group *g)
 {
     tutti_op op = {.size = sizeof(op), .kind = TUTTI_OP_ALL_GATHER, .dtype = TUTTI_U8};
-    return g->size > 1 && strcmp(g->backend->name, "null") != 0 && g->backend->ops->supports(g->state, &op);
+    return g->size > 1 && strcmp(g->backend->name, "null") != 0 && g->host_backend &&
+           g->host_backend->ops->supports(g->host_state, &op);
 }
 
 /* All ranks return OK, or all the first failure. */
@@ -92,7 +94,7 @@ static tutti_status alloc_ordinary(struct tti_call *c, size_t bytes, void **memo
 {
     struct tti_pool *pool = c->group->pool;
     void *block = NULL;
-    tutti_status status = bytes > 0 ? tti_pool_alloc(pool, bytes, &block, c->error) : TUTTI_OK;
+    tutti_status status = bytes > 0 ? tti_pool_alloc(pool, c->group->device, bytes, &block, c->error) : TUTTI_OK;
     status = agree(c, status);
     if (status == TUTTI_OK) {
         *memory = block;

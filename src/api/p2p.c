@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "core/batch.h"
 #include "core/group.h"
-#include "tensor/strided.h"
+#include "core/staging.h"
 
 static tutti_status check_peer(const struct tti_checker *k, const char *name, int32_t peer, bool receives)
 {
@@ -47,23 +47,29 @@ static void set_shape(struct tti_transfer *t, const struct tti_view *view)
     for (int32_t d = 0; d < view->ndim; d++) {
         t->shape[d] = view->shape[d];
     }
-    for (int32_t d = 0; d < view->ndim && !view->compact; d++) {
+    for (int32_t d = 0; d < view->ndim && (!view->compact || tti_group_on_device(t->group)); d++) {
         t->strides[d] = tti_view_stride(view, d);
     }
     t->op.shape = t->shape;
     t->op.ndim = view->ndim;
 }
 
-/* A stand-in for a strided tensor, which the transfer owns. */
+/* A stand-in for a tensor that cannot go as it lies. */
 static tutti_status take_scratch(const struct tti_checker *k, const struct tti_view *view, struct tti_transfer *t)
 {
-    t->scratch = malloc(view->bytes);
-    if (!t->scratch) {
-        return tti_error_set(k->c->error, TUTTI_NO_MEMORY,
-                             "%s: no memory to pack the strided tensor %s (%zu bytes); a compact one needs none",
-                             k->function, view->name, view->bytes);
+    if (tti_transfer_take_scratch(t, view->bytes)) {
+        return TUTTI_OK;
     }
-    return TUTTI_OK;
+    return tti_error_set(k->c->error, TUTTI_NO_MEMORY,
+                         "%s: no memory for a copy of the tensor %s (%zu bytes), which is strided or lies on a device",
+                         k->function, view->name, view->bytes);
+}
+
+/* What the message waits for before it touches a tensor on a device. */
+static tutti_status mark_stream(const struct tti_checker *k, struct tti_transfer *t)
+{
+    const tutti_call *o = &k->c->options;
+    return o->flags & TUTTI_HAS_STREAM ? tti_staging_mark(t->group, o->stream, &t->after, k->c->error) : TUTTI_OK;
 }
 
 /* All but shape and strides, which are long and only used as far as they are filled, and the tensor. */
@@ -72,7 +78,11 @@ static void blank(const struct tti_checker *k, tutti_message *message, struct tt
     t->next = NULL;
     t->partner = NULL;
     t->function = k->function;
+    t->group = k->c->group;
+    t->handle = t->group->handle;
+    t->device = t->group->device;
     t->scratch = NULL;
+    t->after = NULL;
     t->message = (tutti_message)TUTTI_MESSAGE_INIT;
     t->message_out = message;
     t->managed = NULL;
@@ -91,13 +101,16 @@ static tutti_status make_send(const struct tti_checker *k, const struct tti_view
                        .src = view->data,
                        .count = view->count};
     set_shape(t, view);
-    if (view->compact || view->bytes == 0) {
+    if (view->bytes == 0 || (view->compact && !tti_group_on_device(k->c->group))) {
         return TUTTI_OK;
     }
     tutti_status status = take_scratch(k, view, t);
-    if (status == TUTTI_OK) {
-        tti_tensor_pack(t->scratch, view->tensor);
+    if (status == TUTTI_OK && (status = mark_stream(k, t)) == TUTTI_OK) {
+        status = tti_transfer_pack(t, k->c, view->tensor);
         t->op.src = t->scratch;
+    }
+    if (status != TUTTI_OK) {
+        tti_transfer_drop(t);
     }
     return status;
 }
@@ -115,15 +128,18 @@ static tutti_status make_recv(const struct tti_checker *k, const struct tti_view
                        .count = view->count,
                        .message = &t->message};
     set_shape(t, view);
-    if (view->compact || view->bytes == 0) {
+    if (view->bytes == 0 || (view->compact && !tti_group_on_device(k->c->group))) {
         return TUTTI_OK;
     }
     t->tensor = *view->tensor;
     t->tensor.shape = t->shape;
     t->tensor.strides = t->strides;
     tutti_status status = take_scratch(k, view, t);
-    if (status == TUTTI_OK) {
+    if (status == TUTTI_OK && (status = mark_stream(k, t)) == TUTTI_OK) {
         t->op.dst = t->scratch;
+    }
+    if (status != TUTTI_OK) {
+        tti_transfer_drop(t);
     }
     return status;
 }
@@ -249,8 +265,13 @@ static tutti_status recv_alloc(const struct tti_checker *k, int32_t peer, int32_
         (status = check_tag(k, "tag", tag, true)) != TUTTI_OK || (status = check_message(k, message)) != TUTTI_OK) {
         return status;
     }
-    *t = (struct tti_transfer){
-        .function = k->function, .message = TUTTI_MESSAGE_INIT, .message_out = message, .managed_out = tensor};
+    *t = (struct tti_transfer){.function = k->function,
+                               .group = k->c->group,
+                               .handle = k->c->group->handle,
+                               .device = k->c->group->device,
+                               .message = TUTTI_MESSAGE_INIT,
+                               .message_out = message,
+                               .managed_out = tensor};
     t->op = (tutti_op){.size = (uint32_t)sizeof(tutti_op),
                        .kind = TUTTI_OP_RECV,
                        .root = peer,
@@ -375,14 +396,14 @@ tutti_status tutti_probe(tutti_group *group, int32_t peer, int32_t tag, int32_t 
     if (!found) {
         return tti_call_end(&c, tti_reject(&k, "found is NULL; it must point to where the answer goes"));
     }
-    const tutti_backend *backend = c.group->backend;
-    if (!backend->ops->probe) {
-        return tti_call_end(
-            &c, tti_error_set(c.error, TUTTI_UNSUPPORTED, "probe: backend %s cannot look for messages", backend->name));
+    const tutti_backend *backend = c.group->host_backend;
+    if (!backend || !backend->ops->probe) {
+        return tti_call_end(&c, tti_error_set(c.error, TUTTI_UNSUPPORTED, "probe: backend %s cannot look for messages",
+                                              (backend ? backend : c.group->backend)->name));
     }
     int32_t there = 0;
     tutti_message came = TUTTI_MESSAGE_INIT;
-    status = backend->ops->probe(c.group->state, peer, tag, &there, &came, c.error);
+    status = backend->ops->probe(c.group->host_state, peer, tag, &there, &came, c.error);
     if (status == TUTTI_OK) {
         *found = there;
         if (there && message) {

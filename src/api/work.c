@@ -86,6 +86,18 @@ tutti_status tutti_work_wait_token(tutti_work *work, int64_t limit_ms, tutti_can
     return status;
 }
 
+tutti_status tutti_work_wait_stream(tutti_work *work, void *stream, tutti_error *error)
+{
+    tutti_status status;
+    struct tti_work *w = hold(work, "work_wait_stream", error, &status);
+    if (!w) {
+        return status;
+    }
+    status = tti_work_wait_stream(w, stream, error);
+    tti_work_drop(w);
+    return status;
+}
+
 tutti_status tutti_work_error(tutti_work *work, tutti_error *details)
 {
     tutti_status status;

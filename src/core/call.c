@@ -90,7 +90,7 @@ static tutti_status check_options(struct tti_call *c)
 {
     const struct tti_group *g = c->group;
     const tutti_call *o = &c->options;
-    if ((o->flags & ~(uint32_t)TUTTI_CANCELLABLE) != 0) {
+    if ((o->flags & ~(uint32_t)(TUTTI_CANCELLABLE | TUTTI_HAS_STREAM)) != 0) {
         return tti_error_set(c->error, TUTTI_INVALID_ARGUMENT, "%s: call.flags 0x%x has bits that are not defined",
                              tutti_operation_name(c->operation), o->flags);
     }
@@ -108,8 +108,14 @@ static tutti_status check_options(struct tti_call *c)
         return tti_error_set(c->error, TUTTI_INVALID_ARGUMENT, "%s: call.lane is %d, the group has lanes 0 to %d",
                              tutti_operation_name(c->operation), o->lane, g->lanes - 1);
     }
-    if (o->stream) {
+    const bool has_stream = (o->flags & TUTTI_HAS_STREAM) != 0;
+    if ((o->stream || has_stream) && g->where->type == kDLCPU) {
         return tti_error_set(c->error, TUTTI_INVALID_ARGUMENT, "%s: call.stream is set, but the group works on the CPU",
+                             tutti_operation_name(c->operation));
+    }
+    if (o->stream && !has_stream) {
+        return tti_error_set(c->error, TUTTI_INVALID_ARGUMENT,
+                             "%s: call.stream is set without the flag TUTTI_HAS_STREAM, which makes it count",
                              tutti_operation_name(c->operation));
     }
     return TUTTI_OK;
@@ -155,6 +161,7 @@ static inline void reset(struct tti_call *c, tutti_operation operation, bool asy
     c->error = &c->own_error;
     c->operation = operation;
     c->async = async;
+    c->on_host = false;
     c->sequence = 0;
     c->options = defaults;
 }
@@ -178,7 +185,7 @@ tutti_status tti_call_begin_plain(struct tti_call *c, tutti_group *group, tutti_
 tutti_status tti_call_run_p2p(struct tti_call *c, tutti_op *const *ops, size_t count)
 {
     struct tti_group *g = c->group;
-    if (!g->backend->ops->run_p2p) {
+    if (!g->host_backend || !g->host_backend->ops->run_p2p) {
         return tti_error_set(c->error, TUTTI_UNSUPPORTED, "%s: backend %s has no messages between ranks",
                              tutti_operation_name(c->operation), g->backend->name);
     }
@@ -188,7 +195,7 @@ tutti_status tti_call_run_p2p(struct tti_call *c, tutti_op *const *ops, size_t c
         ops[i]->user_tag = c->options.tag;
         ops[i]->timeout_ms = c->options.timeout_ms;
     }
-    tutti_status status = g->backend->ops->run_p2p(g->state, ops, count, c->options.timeout_ms, c->error);
+    tutti_status status = g->host_backend->ops->run_p2p(g->host_state, ops, count, c->options.timeout_ms, c->error);
     c->sequence = count > 0 ? ops[0]->sequence : 0;
     return status;
 }

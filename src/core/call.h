@@ -25,6 +25,7 @@ struct tti_call {
     int32_t rank; /* own rank and size of the group, for the checks */
     int32_t group_size;
     DLDevice device;
+    bool on_host;       /* the library's own: its tensors lie in host memory, wherever the group's do */
     tutti_call options; /* a checked copy: lane in range, timeout resolved (-1 or > 0), scale never 0 */
     int64_t sequence;
     tutti_error own_error; /* not initialised */

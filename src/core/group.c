@@ -6,41 +6,22 @@
  */
 #include "core/group.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "core/memory.h"
 #include "core/registry.h"
+#include "core/resolve.h"
+#include "core/staging.h"
 
-#define HELLO_MAGIC       0x74757475u
 #define FAREWELL_MS       5000 /* for ranks that died between their hello and the end, or are on their way */
 #define SIZE_MAX_EXPECTED 4096 /* larger claims are not waited for */
 
 struct tti_handle_table tti_groups = {.kind = TTI_KIND_GROUP, .name = "groups"};
-
-/* One rank's record. Fixed layout: it travels between processes. */
-struct hello {
-    uint32_t magic;
-    uint32_t version;
-    int32_t size;
-    int32_t lanes;
-    int64_t pid;
-    uint64_t host;
-    char backend[40];
-    char window[24];
-    char zero_copy[8];
-    char heap[8];
-    char available[400]; /* names of the backends that can be used here, each followed by a blank */
-};
 
 /* How opening went on one rank. */
 struct outcome {
@@ -48,51 +29,6 @@ struct outcome {
     char backend[16];
     char message[300];
 };
-
-/* The host's identity: boot id and the namespaces that decide whether memory and sockets can be shared. */
-static uint64_t host_identity(void)
-{
-    char text[64] = "";
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    if (fd >= 0) {
-        ssize_t n = read(fd, text, sizeof(text) - 1);
-        text[n > 0 ? n : 0] = '\0';
-        close(fd);
-    }
-    uint64_t h = UINT64_C(0xcbf29ce484222325);
-    for (const char *c = text; *c; c++) {
-        h = (h ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
-    }
-    const char *spaces[] = {"/proc/self/ns/net", "/proc/self/ns/pid"};
-    for (size_t i = 0; i < 2; i++) {
-        struct stat st;
-        uint64_t v = stat(spaces[i], &st) == 0 ? (uint64_t)st.st_ino : 0;
-        h = (h ^ v) * UINT64_C(0x100000001b3);
-    }
-    return h;
-}
-
-static void fill_hello(const struct tti_group_plan *plan, const char *backend, struct hello *h)
-{
-    memset(h, 0, sizeof(*h));
-    h->magic = HELLO_MAGIC;
-    h->version = TUTTI_BACKEND_ABI;
-    h->size = plan->size;
-    h->lanes = (int32_t)tti_setting_number(&plan->settings, TTI_SET_LANES);
-    h->pid = getpid();
-    h->host = host_identity();
-    snprintf(h->backend, sizeof(h->backend), "%s", backend);
-    snprintf(h->window, sizeof(h->window), "%.20s", tti_setting(&plan->settings, TTI_SET_ENGINE_WINDOW));
-    snprintf(h->zero_copy, sizeof(h->zero_copy), "%.7s", tti_setting(&plan->settings, TTI_SET_ENGINE_ZERO_COPY));
-    snprintf(h->heap, sizeof(h->heap), "%.7s", tti_setting(&plan->settings, TTI_SET_ENGINE_HEAP));
-    for (size_t i = 0; tutti_backend_at(i); i++) {
-        char why[200];
-        size_t used = strlen(h->available);
-        if (tutti_backend_available(tutti_backend_at(i), why, sizeof(why))) {
-            snprintf(h->available + used, sizeof(h->available) - used, "%s ", tutti_backend_at(i)->name);
-        }
-    }
-}
 
 /* After a time-out: everybody who has not put `stem`/rank yet, in one sentence. */
 static tutti_status name_missing(const struct tti_group_plan *plan, const tutti_rendezvous *rv, const char *stem,
@@ -102,7 +38,7 @@ static tutti_status name_missing(const struct tti_group_plan *plan, const tutti_
     int first = -1;
     for (int r = 0; r < plan->size; r++) {
         char key[40];
-        char value[sizeof(struct hello)];
+        char value[sizeof(struct tti_hello)];
         size_t length;
         snprintf(key, sizeof(key), "%s/%d", stem, r);
         if (rv->get(rv->self, key, value, sizeof(value), &length, 0, NULL) == TUTTI_TIMEOUT) {
@@ -120,9 +56,10 @@ static tutti_status name_missing(const struct tti_group_plan *plan, const tutti_
 }
 
 /* Looks at one rank's record as soon as it is there: ranks that do not fit should not wait for those that cannot come. */
-typedef tutti_status (*look_function)(const struct tti_group_plan *plan, void *record, int rank, tutti_error *error);
+typedef tutti_status (*look_function)(const struct tti_group_plan *plan, const void *own, void *record, int rank,
+                                      tutti_error *error);
 
-/* Reads record `stem`/rank of every rank into an array. */
+/* Reads record `stem`/rank of every rank into an array that holds the own one. */
 static tutti_status collect(const struct tti_group_plan *plan, const tutti_rendezvous *rv, const char *stem,
                             void *records, size_t bytes, look_function look, tutti_error *error)
 {
@@ -144,7 +81,8 @@ static tutti_status collect(const struct tti_group_plan *plan, const tutti_rende
             return tti_error_set(error, TUTTI_VERSION,
                                  "rank %d uses another version of Tutti: run the same on all ranks", r);
         }
-        if ((status = look(plan, (char *)records + (size_t)r * bytes, r, error)) != TUTTI_OK) {
+        if ((status = look(plan, (char *)records + (size_t)plan->rank * bytes, (char *)records + (size_t)r * bytes, r,
+                           error)) != TUTTI_OK) {
             if (error) {
                 error->suspect = r;
             }
@@ -154,53 +92,18 @@ static tutti_status collect(const struct tti_group_plan *plan, const tutti_rende
     return TUTTI_OK;
 }
 
-static tutti_status look_at_hello(const struct tti_group_plan *plan, void *record, int r, tutti_error *error)
+static tutti_status look_at_hello(const struct tti_group_plan *plan, const void *own, void *record, int r,
+                                  tutti_error *error)
 {
-    struct hello *h = record;
-    char wish[40];
-    int32_t lanes = (int32_t)tti_setting_number(&plan->settings, TTI_SET_LANES);
-    const char *window = tti_setting(&plan->settings, TTI_SET_ENGINE_WINDOW);
-    h->backend[sizeof(h->backend) - 1] = '\0';
-    h->window[sizeof(h->window) - 1] = '\0';
-    h->zero_copy[sizeof(h->zero_copy) - 1] = '\0';
-    h->heap[sizeof(h->heap) - 1] = '\0';
-    h->available[sizeof(h->available) - 1] = '\0';
-    tutti_status status = tti_registry_choice(tti_setting(&plan->settings, TTI_SET_BACKEND), wish, sizeof(wish), error);
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    if (h->magic != HELLO_MAGIC || h->version != TUTTI_BACKEND_ABI) {
-        return tti_error_set(error, TUTTI_VERSION, "rank %d uses another version of Tutti: run the same on all ranks",
-                             r);
-    }
-    if (h->size != plan->size || h->lanes != lanes) {
-        return tti_error_set(error, TUTTI_MISMATCH,
-                             "rank %d expects %d ranks and %d lanes, but rank %d expects %d ranks and %d lanes", r,
-                             h->size, h->lanes, plan->rank, plan->size, lanes);
-    }
-    if (strcasecmp(h->backend, wish) != 0) {
-        return tti_error_set(error, TUTTI_MISMATCH, "rank %d asks for backend %s, but rank %d for %s", r, h->backend,
-                             plan->rank, wish);
-    }
-    if (strcmp(h->window, window) != 0) {
-        return tti_error_set(error, TUTTI_MISMATCH, "rank %d has engine.window %s, but rank %d %s", r, h->window,
-                             plan->rank, window);
-    }
-    if (strcmp(h->zero_copy, tti_setting(&plan->settings, TTI_SET_ENGINE_ZERO_COPY)) != 0) {
-        return tti_error_set(error, TUTTI_MISMATCH, "rank %d has engine.zero_copy %s, but rank %d has not", r,
-                             h->zero_copy, plan->rank);
-    }
-    if (strcmp(h->heap, tti_setting(&plan->settings, TTI_SET_ENGINE_HEAP)) != 0) {
-        return tti_error_set(error, TUTTI_MISMATCH, "rank %d has engine.heap %s, but rank %d has not", r, h->heap,
-                             plan->rank);
-    }
-    return TUTTI_OK;
+    return tti_hello_look(plan, own, record, r, error);
 }
 
-static tutti_status look_at_outcome(const struct tti_group_plan *plan, void *record, int r, tutti_error *error)
+static tutti_status look_at_outcome(const struct tti_group_plan *plan, const void *own, void *record, int r,
+                                    tutti_error *error)
 {
     struct outcome *o = record;
     (void)plan;
+    (void)own;
     if (o->status == TUTTI_OK) {
         return TUTTI_OK;
     }
@@ -208,91 +111,57 @@ static tutti_status look_at_outcome(const struct tti_group_plan *plan, void *rec
     return tti_error_set(error, o->status, "rank %d could not open backend %.15s: %s", r, o->backend, o->message);
 }
 
-static bool has_name(const char *list, const char *name)
+static tutti_status open_engine(struct tti_group *g, const struct tti_group_plan *plan, const tutti_backend *backend,
+                                void **state, tutti_error *error)
 {
-    size_t length = strlen(name);
-    for (const char *c = strstr(list, name); c; c = strstr(c + 1, name)) {
-        if ((c == list || c[-1] == ' ') && c[length] == ' ') {
-            return true;
-        }
-    }
-    return false;
-}
-
-/*
- * The backend of a group, from the records of all ranks. "auto": the highest priority among those that can be used on all
- * ranks and fit where the ranks are. One that is made for threads of one process comes first when that is what they are.
- */
-static tutti_status resolve(const struct tti_group_plan *plan, const struct hello *all, const tutti_backend **backend,
-                            tutti_error *error)
-{
-    bool one_process = true;
-    bool one_host = true;
-    for (int r = 1; r < plan->size; r++) {
-        one_host = one_host && all[r].host == all[0].host;
-        one_process = one_process && one_host && all[r].pid == all[0].pid;
-    }
-    const char *wish = all[plan->rank].backend;
-    if (strcasecmp(wish, "auto") != 0) {
-        tutti_status status = tti_registry_find(wish, backend, error);
-        for (int r = 0; r < plan->size && status == TUTTI_OK; r++) {
-            if (!has_name(all[r].available, (*backend)->name)) {
-                char why[200] = "";
-                tutti_backend_available(*backend, why, sizeof(why));
-                status = tti_error_set(error, TUTTI_NOT_AVAILABLE, "backend %s cannot be used on rank %d%s%s",
-                                       (*backend)->name, r, r == plan->rank ? ": " : "", r == plan->rank ? why : "");
-            }
-        }
-        if (status == TUTTI_OK && ((*backend)->capabilities & TUTTI_CAP_ONE_HOST) && !one_host) {
-            status = tti_error_set(error, TUTTI_NOT_AVAILABLE,
-                                   "backend %s needs all ranks on one host, but they are on several", (*backend)->name);
-        }
-        if (status == TUTTI_OK && ((*backend)->capabilities & TUTTI_CAP_ONE_PROCESS) && !one_process) {
-            status = tti_error_set(error, TUTTI_NOT_AVAILABLE,
-                                   "backend %s joins threads of one process, but the ranks are processes; use shm",
-                                   (*backend)->name);
-        }
-        return status;
-    }
-    const tutti_backend *best = NULL;
-    for (size_t i = 0; tutti_backend_at(i); i++) {
-        const tutti_backend *b = tutti_backend_at(i);
-        bool threads_only = (b->capabilities & TUTTI_CAP_ONE_PROCESS) != 0;
-        bool fits =
-            b->priority >= 0 && (!threads_only || one_process) && (!(b->capabilities & TUTTI_CAP_ONE_HOST) || one_host);
-        for (int r = 0; r < plan->size && fits; r++) {
-            fits = has_name(all[r].available, b->name);
-        }
-        if (fits && (!best || (threads_only && !(best->capabilities & TUTTI_CAP_ONE_PROCESS)))) {
-            best = b;
-        }
-    }
-    if (!best) {
-        return tti_error_set(error, TUTTI_NOT_AVAILABLE,
-                             "no backend fits these %d ranks (%s); `tutti info` says what each one needs", plan->size,
-                             one_host ? "one host" : "several hosts");
-    }
-    *backend = best;
-    return TUTTI_OK;
-}
-
-static tutti_status open_backend(struct tti_group *g, const struct tti_group_plan *plan, tutti_error *error)
-{
-    tutti_status status = tti_registry_start(g->backend, error);
+    const struct tti_group *p = plan->parent;
+    const bool beside = backend != g->backend;
+    tutti_status status = tti_registry_start(backend, error);
     tutti_open_info info = {.size = sizeof(info),
                             .rank = g->rank,
                             .world_size = g->size,
                             .lanes = g->lanes,
                             .timeout_ms = g->timeout_ms,
-                            .device = g->device,
-                            .rendezvous = &g->rendezvous.table,
-                            .native_communicator = plan->native_communicator,
+                            .device = beside ? (DLDevice){kDLCPU, 0} : plan->engine_device,
+                            .rendezvous = beside ? &g->host_rendezvous.table : &g->rendezvous.table,
+                            .native_communicator = beside ? NULL : plan->native_communicator,
                             .global_ranks = g->global_ranks,
                             .setting = tti_setting_by_key,
                             .settings = &g->settings,
-                            .parent_state =
-                                plan->parent && plan->parent->backend == g->backend ? plan->parent->state : NULL};
-    return status != TUTTI_OK ? status : g->backend->ops->open(&info, &g->state, error);
+                            .parent_state = p && p->backend == backend        ? p->state
+                                            : p && p->host_backend == backend ? p->host_state
+                                                                              : NULL};
+    return status != TUTTI_OK ? status : backend->ops->open(&info, state, error);
+}
+
+void tti_group_close(struct tti_group *g)
+{
+    g->backend->ops->close(g->state);
+    if (g->host_backend && g->host_backend != g->backend) {
+        g->host_backend->ops->close(g->host_state);
+    }
+}
+
+/* Opens the engines that were chosen: both or none. */
+static tutti_status open_engines(struct tti_group *g, const struct tti_group_plan *plan,
+                                 const struct tti_choice *choice, tutti_error *error)
+{
+    g->backend = choice->backend;
+    tutti_status status = open_engine(g, plan, choice->backend, &g->state, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    g->takes_device =
+        tti_group_on_device(g) && (tti_group_capabilities(g) & tti_resolve_capability(g->device.device_type)) != 0;
+    g->lends_device = !tti_group_on_device(g) && plan->engine_device.device_type != kDLCPU;
+    if (choice->host == choice->backend) {
+        g->host_state = g->state;
+    } else if (choice->host && (status = open_engine(g, plan, choice->host, &g->host_state, error)) != TUTTI_OK) {
+        choice->backend->ops->close(g->state);
+        return status;
+    }
+    g->host_backend = choice->host;
+    return TUTTI_OK;
 }
 
 /* Tells the others how opening went and hears how it went for them: one failure fails all. */
@@ -334,7 +203,7 @@ static void farewell(struct tti_group *g, bool came, int32_t size, tutti_status 
 {
     const tutti_rendezvous *rv = &g->rendezvous.table;
     char key[40];
-    char record[sizeof(struct hello)];
+    char record[sizeof(struct tti_hello)];
     size_t length = 0;
     if (came) {
         snprintf(key, sizeof(key), "seen/%d", g->rank);
@@ -356,50 +225,77 @@ static void farewell(struct tti_group *g, bool came, int32_t size, tutti_status 
     }
 }
 
-static tutti_status meet(struct tti_group *g, const struct tti_group_plan *plan, tutti_error *error)
+/* Puts the own record where the others find it. */
+static tutti_status introduce(struct tti_group *g, const struct tti_hello *own, tutti_error *error)
 {
     const tutti_rendezvous *rv = &g->rendezvous.table;
-    char wish[40];
-    tutti_status status = tti_registry_choice(tti_setting(&plan->settings, TTI_SET_BACKEND), wish, sizeof(wish), error);
-    struct hello *all = status == TUTTI_OK ? calloc((size_t)plan->size, sizeof(*all)) : NULL;
-    if (!all) {
-        return status != TUTTI_OK ? status
-                                  : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %d ranks", plan->size);
-    }
-    fill_hello(plan, wish, &all[plan->rank]);
-    if (strcasecmp(wish, "null") == 0) { /* nobody else needs to exist */
-        free(all);
-        status = tti_registry_find(wish, &g->backend, error);
-        return status == TUTTI_OK ? open_backend(g, plan, error) : status;
-    }
     char key[40];
-    snprintf(key, sizeof(key), "hello/%d", plan->rank);
-    status = rv->set(rv->self, key, &all[plan->rank], sizeof(all[plan->rank]), error);
+    snprintf(key, sizeof(key), "hello/%d", g->rank);
+    tutti_status status = rv->set(rv->self, key, own, sizeof(*own), error);
     if (status == TUTTI_BUSY) {
         status = tti_error_set(error, TUTTI_RANK_TAKEN,
                                "another process has joined this job as rank %d; check RANK and the "
                                "like, and that no other job uses the same rendezvous",
-                               plan->rank);
+                               g->rank);
     }
-    if (status != TUTTI_OK) {
+    return status;
+}
+
+/* The largest size that anybody expects: when they differ, all of them are here to hear it. */
+static int32_t largest_size(const struct tti_hello *all, int32_t size)
+{
+    int32_t largest = size;
+    for (int r = 0; r < size; r++) {
+        largest = all[r].size > largest && all[r].size <= SIZE_MAX_EXPECTED ? all[r].size : largest;
+    }
+    return largest;
+}
+
+static tutti_status open_together(struct tti_group *g, const struct tti_group_plan *plan,
+                                  const struct tti_choice *choice, tutti_error *error)
+{
+    tutti_status opened = open_engines(g, plan, choice, error);
+    tutti_status status = confirm(g, plan, opened, error);
+    if (status != TUTTI_OK && opened == TUTTI_OK) {
+        tti_group_close(g);
+    }
+    return status;
+}
+
+static tutti_status meet(struct tti_group *g, struct tti_group_plan *plan, tutti_error *error)
+{
+    struct tti_choice choice = {0};
+    struct tti_hello *all = calloc((size_t)plan->size, sizeof(*all));
+    if (!all) {
+        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %d ranks", plan->size);
+    }
+    tutti_error own_error;
+    tutti_status mine = tti_resolve_devices(plan, &own_error);
+    g->device = plan->device;
+    g->where = tti_device_of(g->device.device_type);
+    mine = tti_hello_fill(plan, mine, &all[plan->rank], &own_error);
+    if (mine == TUTTI_OK && strcasecmp(all[plan->rank].backend, "null") == 0) { /* nobody else needs to exist */
         free(all);
-        farewell(g, false, plan->size, status);
-        return status;
+        tutti_status status = tti_registry_find("null", &choice.backend, error);
+        choice.host = choice.backend;
+        return status == TUTTI_OK ? open_engines(g, plan, &choice, error) : status;
     }
-    if ((status = collect(plan, rv, "hello", all, sizeof(*all), look_at_hello, error)) == TUTTI_OK) {
-        status = resolve(plan, all, &g->backend, error);
+    tutti_status status = introduce(g, &all[plan->rank], error);
+    if (status != TUTTI_OK || mine != TUTTI_OK) {
+        free(all);
+        farewell(g, status == TUTTI_OK, plan->size, status != TUTTI_OK ? status : mine);
+        if (status == TUTTI_OK && error) {
+            *error = own_error;
+        }
+        return status != TUTTI_OK ? status : mine;
     }
-    int32_t size = plan->size; /* the largest that anybody expects: when they differ, all of them are here to hear it */
-    for (int r = 0; r < plan->size; r++) {
-        size = all[r].size > size && all[r].size <= SIZE_MAX_EXPECTED ? all[r].size : size;
+    if ((status = collect(plan, &g->rendezvous.table, "hello", all, sizeof(*all), look_at_hello, error)) == TUTTI_OK) {
+        status = tti_resolve(plan, all, &choice, error);
     }
+    const int32_t size = largest_size(all, plan->size);
     free(all);
     if (status == TUTTI_OK) { /* else every rank has seen the same records and fails alike */
-        tutti_status opened = open_backend(g, plan, error);
-        status = confirm(g, plan, opened, error);
-        if (status != TUTTI_OK && opened == TUTTI_OK) {
-            g->backend->ops->close(g->state);
-        }
+        status = open_together(g, plan, &choice, error);
     }
     farewell(g, true, size, status);
     return status;
@@ -407,10 +303,6 @@ static tutti_status meet(struct tti_group *g, const struct tti_group_plan *plan,
 
 static tutti_status prepare(const struct tti_group_plan *plan, struct tti_group **group, tutti_error *error)
 {
-    if (strcmp(tti_setting(&plan->settings, TTI_SET_DEVICE), "cpu") != 0) {
-        return tti_error_set(error, TUTTI_NOT_AVAILABLE, "no backend of this build works on device \"%s\"; use cpu",
-                             tti_setting(&plan->settings, TTI_SET_DEVICE));
-    }
     struct tti_group *g = calloc(1, sizeof(*g));
     struct tti_pool *pool = plan->parent ? tti_pool_retain(plan->parent->pool) : tti_pool_create();
     if (!g || !pool || !(g->global_ranks = calloc((size_t)plan->size, sizeof(*g->global_ranks)))) {
@@ -424,6 +316,8 @@ static tutti_status prepare(const struct tti_group_plan *plan, struct tti_group 
     g->lanes = (int32_t)tti_setting_number(&plan->settings, TTI_SET_LANES);
     g->timeout_ms = tti_setting_number(&plan->settings, TTI_SET_TIMEOUT_MS);
     g->device = (DLDevice){kDLCPU, 0};
+    g->where = &tti_device_host;
+    g->local_rank = plan->local_rank;
     for (int r = 0; r < plan->size; r++) {
         g->global_ranks[r] = plan->global_ranks ? plan->global_ranks[r] : r;
     }
@@ -434,7 +328,10 @@ static tutti_status prepare(const struct tti_group_plan *plan, struct tti_group 
     pthread_mutex_init(&g->callback_lock, NULL);
     tti_events_list_init(&g->events);
     pthread_mutex_init(&g->names_lock, NULL);
+    char beside[sizeof(plan->name) + 2];
+    snprintf(beside, sizeof(beside), "%s/h", plan->name);
     tti_rendezvous_open(&g->rendezvous, plan->store, plan->name);
+    tti_rendezvous_open(&g->host_rendezvous, plan->store, beside);
     g->pool = pool;
     *group = g;
     return TUTTI_OK;
@@ -442,7 +339,55 @@ static tutti_status prepare(const struct tti_group_plan *plan, struct tti_group 
 
 uint32_t tti_group_capabilities(const struct tti_group *g)
 {
-    return g->backend->ops->capabilities ? g->backend->ops->capabilities(g->state) : g->backend->capabilities;
+    uint32_t has = tti_engine_capabilities(g->backend, g->state);
+    if (tti_group_on_device(g) ? !g->takes_device : g->lends_device) {
+        has &= ~(uint32_t)TUTTI_CAP_HEAP; /* which is memory of the other kind */
+    }
+    return has;
+}
+
+static bool is_beside(const struct tti_group *g)
+{
+    return g->host_backend && g->host_backend != g->backend;
+}
+
+static tutti_status failure_of(const tutti_backend *backend, void *state, tutti_error *error)
+{
+    return backend->ops->failure ? backend->ops->failure(state, error) : TUTTI_OK;
+}
+
+tutti_status tti_group_failure(const struct tti_group *g, tutti_error *error)
+{
+    tutti_status status = failure_of(g->backend, g->state, error);
+    return status == TUTTI_OK && is_beside(g) ? failure_of(g->host_backend, g->host_state, error) : status;
+}
+
+void tti_group_share_failure(struct tti_group *g, int32_t lane)
+{
+    tutti_error cause;
+    tutti_error other;
+    if (!is_beside(g)) {
+        return;
+    }
+    const bool own = failure_of(g->backend, g->state, &cause) != TUTTI_OK;
+    const bool beside = failure_of(g->host_backend, g->host_state, own ? &other : &cause) != TUTTI_OK;
+    if (own && !beside && g->host_backend->ops->abort) {
+        g->host_backend->ops->abort(g->host_state, lane, &cause);
+    } else if (beside && !own && g->backend->ops->abort) {
+        g->backend->ops->abort(g->state, lane, &cause);
+    }
+}
+
+bool tti_group_abort(struct tti_group *g, int32_t lane, const tutti_error *cause)
+{
+    if (!g->backend->ops->abort) {
+        return false;
+    }
+    g->backend->ops->abort(g->state, lane, cause);
+    if (is_beside(g) && g->host_backend->ops->abort) {
+        g->host_backend->ops->abort(g->host_state, lane, cause);
+    }
+    return true;
 }
 
 void tti_group_quiesce(struct tti_group *g)
@@ -460,7 +405,9 @@ void tti_group_free(struct tti_group *g)
         free(g->lists);
         g->lists = next;
     }
+    tti_staging_free(g->staging);
     tti_pool_release(g->pool);
+    tti_rendezvous_close(&g->host_rendezvous);
     tti_rendezvous_close(&g->rendezvous);
     tti_events_list_free(&g->events);
     pthread_mutex_destroy(&g->callback_lock);
@@ -469,7 +416,7 @@ void tti_group_free(struct tti_group *g)
     free(g);
 }
 
-tutti_status tti_group_open(const struct tti_group_plan *plan, tutti_group **group, tutti_error *error)
+tutti_status tti_group_open(struct tti_group_plan *plan, tutti_group **group, tutti_error *error)
 {
     struct tti_group *g = NULL;
     tutti_status status = prepare(plan, &g, error);
@@ -477,8 +424,11 @@ tutti_status tti_group_open(const struct tti_group_plan *plan, tutti_group **gro
         return status;
     }
     status = meet(g, plan, error);
+    if (status == TUTTI_OK && plan->engine_device.device_type != kDLCPU) {
+        status = tti_staging_create(g, plan->engine_device, &g->staging, error);
+    }
     if (status == TUTTI_OK && (status = tti_handles_insert(&tti_groups, g, (void **)&g->handle, error)) != TUTTI_OK) {
-        g->backend->ops->close(g->state);
+        tti_group_close(g);
     }
     if (status != TUTTI_OK) {
         tti_group_free(g);

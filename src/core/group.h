@@ -13,6 +13,7 @@
 #include "core/messages.h"
 #include "core/rendezvous.h"
 #include "core/settings.h"
+#include "device/device.h"
 
 /* How often a list of ranks has been made into a group: part of the new group's name at the rendezvous. */
 struct tti_list_count {
@@ -28,10 +29,20 @@ struct tti_group {
     int32_t lanes;
     int64_t timeout_ms;
     DLDevice device;
+    const struct tti_device *where; /* the functions of that device; the host's for a CPU */
+    int32_t local_rank;
     int32_t *global_ranks; /* size entries: ranks in the world */
     const tutti_backend *backend;
     void *state;
-    struct tti_pool *pool; /* memory of tutti_alloc, if the backend has no heap */
+    /* The engine for what `backend` does not do, with tensors in host memory: `backend` itself, or one that was opened
+     * beside it; NULL: there is none. */
+    const tutti_backend *host_backend;
+    void *host_state;
+    struct tti_rendezvous host_rendezvous; /* of the one beside */
+    struct tti_staging *staging;           /* groups that have to do with a device; else NULL */
+    bool takes_device;                     /* `backend` takes tensors of the device as they are */
+    bool lends_device;                     /* tensors lie in host memory, but `backend` works on a device */
+    struct tti_pool *pool;                 /* memory of tutti_alloc, if the backend has no heap */
     struct tti_settings settings;
     struct tti_rendezvous rendezvous; /* private keys of this group; keeps the store */
     struct tti_lane_queue lane_queues[TUTTI_MAX_LANES];
@@ -47,6 +58,9 @@ struct tti_group {
 struct tti_group_plan {
     int32_t rank;
     int32_t size;
+    int32_t local_rank;          /* picks one of several devices */
+    DLDevice device;             /* filled in when the group is opened: of tensors, */
+    DLDevice engine_device;      /* and of the engine, another one if host tensors are to be copied to a device */
     const int32_t *global_ranks; /* NULL: 0, 1, 2, ... */
     tutti_operation operation;   /* INIT, CREATE or SPLIT, for messages */
     struct tti_group *parent;    /* NULL for INIT */
@@ -57,7 +71,7 @@ struct tti_group_plan {
 };
 
 /* Meets the other members, agrees on a backend, opens it, makes sure that all have; or fails on all of them. */
-tutti_status tti_group_open(const struct tti_group_plan *plan, tutti_group **group, tutti_error *error);
+tutti_status tti_group_open(struct tti_group_plan *plan, tutti_group **group, tutti_error *error);
 
 /* The table of groups; see handles.h. */
 extern struct tti_handle_table tti_groups;
@@ -72,8 +86,32 @@ static inline void tti_group_release(struct tti_group *group)
     tti_handles_release(&tti_groups, group->handle);
 }
 
+/* Closes the engines. Nothing is pending any more. */
+void tti_group_close(struct tti_group *group);
+
 /* Frees a group that was retired, or never inserted. */
 void tti_group_free(struct tti_group *group);
+
+/* Why the group has failed, whichever engine knows; OK if it has not. */
+tutti_status tti_group_failure(const struct tti_group *group, tutti_error *error);
+
+/* After an operation has failed: if one engine has failed, so does the one beside it. */
+void tti_group_share_failure(struct tti_group *group, int32_t lane);
+
+/* Fails the group, if its engines can; false: they cannot. See tutti_backend_ops.abort. */
+bool tti_group_abort(struct tti_group *group, int32_t lane, const tutti_error *cause);
+
+/* Whether tensors lie on a device. */
+static inline bool tti_group_on_device(const struct tti_group *group)
+{
+    return group->where->type != kDLCPU;
+}
+
+/* What an engine that was opened promises: TUTTI_CAP_* bits. */
+static inline uint32_t tti_engine_capabilities(const tutti_backend *engine, void *state)
+{
+    return engine->ops->capabilities ? engine->ops->capabilities(state) : engine->capabilities;
+}
 
 /* What the group promises: TUTTI_CAP_* bits. */
 uint32_t tti_group_capabilities(const struct tti_group *group);

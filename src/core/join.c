@@ -108,6 +108,7 @@ tutti_status tti_join_world(const tutti_config *config, tutti_group **group, tut
     }
     plan.rank = world.rank;
     plan.size = world.size;
+    plan.local_rank = world.local_rank >= 0 ? world.local_rank : world.rank;
     plan.native_communicator = config ? config->native_communicator : NULL;
     int64_t timeout_ms = tti_setting_number(&plan.settings, TTI_SET_TIMEOUT_MS);
     char place[320];
@@ -173,6 +174,7 @@ tutti_status tti_join_list(struct tti_group *parent, const int32_t *ranks, int32
 {
     struct tti_group_plan plan = {.rank = own,
                                   .size = count,
+                                  .local_rank = parent->local_rank,
                                   .operation = TUTTI_OP_CREATE,
                                   .parent = parent,
                                   .store = parent->rendezvous.store,

@@ -181,7 +181,7 @@ static void end_work(struct tti_lane_queue *q, struct tti_work *w, tutti_status 
 static void blame(const struct tti_group *g, tutti_error *error)
 {
     tutti_error cause;
-    if (g->backend->ops->failure && g->backend->ops->failure(g->state, &cause) != TUTTI_OK) {
+    if (tti_group_failure(g, &cause) != TUTTI_OK) {
         tutti_error own = *error;
         tti_error_set(error, own.status, "%.180s (%.240s)", own.message, cause.message);
         error->elapsed_ms = own.elapsed_ms;
@@ -298,7 +298,7 @@ static void begin(struct tti_lane_queue *q, struct tti_work *w)
     const tutti_backend_ops *ops = q->group->backend->ops;
     struct tti_task *t = &w->task;
     bool arrived = false;
-    if (ops->start && t->side_count == 0 && t->op.failed == TUTTI_OK &&
+    if (ops->start && !t->is_staged && !t->on_host_engine && t->side_count == 0 && t->op.failed == TUTTI_OK &&
         tti_work_move(w, TTI_STAGE_QUEUED, TTI_STAGE_RUNNING, TTI_FLAG_CANCEL)) {
         arrived = ops->start(q->group->state, &t->op) == 1;
         tti_work_move(w, TTI_STAGE_RUNNING, arrived ? TTI_STAGE_ARRIVED : TTI_STAGE_QUEUED, 0);
@@ -347,13 +347,13 @@ void tti_lane_submit(struct tti_lane_queue *q, struct tti_work *w)
 
 static tutti_status give_up(struct tti_lane_queue *q, int64_t begun_ns, int64_t timeout_ms, tutti_error *error)
 {
-    const struct tti_group *g = q->group;
+    struct tti_group *g = q->group;
     int64_t elapsed = (tti_now_ns() - begun_ns) / 1000000;
     tti_error_set(error, TUTTI_TIMEOUT, "waited %lld ms for its turn on lane %d, behind other operations of rank %d",
                   (long long)elapsed, q->index, g->rank);
     error->elapsed_ms = elapsed;
     error->deadline_ms = timeout_ms;
-    g->backend->ops->abort(g->state, q->index, error);
+    tti_group_abort(g, q->index, error);
     blame(g, error);
     return TUTTI_TIMEOUT;
 }
@@ -438,14 +438,14 @@ static bool mark_overdue(struct tti_lane_queue *q, int64_t now, int64_t *next)
 static void ring(struct tti_timer *timer)
 {
     struct tti_lane_queue *q = (struct tti_lane_queue *)((char *)timer - offsetof(struct tti_lane_queue, timer));
-    const struct tti_group *g = q->group;
+    struct tti_group *g = q->group;
     int64_t next = TTI_NEVER;
     if (mark_overdue(q, tti_now_ns(), &next) && g->backend->ops->abort) {
         tutti_error error;
         tti_error_set(&error, TUTTI_TIMEOUT,
                       "the deadline of an operation passed while it waited for its turn on lane %d of rank %d",
                       q->index, g->rank);
-        g->backend->ops->abort(g->state, q->index, &error);
+        tti_group_abort(g, q->index, &error);
     }
     if (next != TTI_NEVER) {
         tti_timer_set_earlier(timer, next, NULL);

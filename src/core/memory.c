@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "device/device.h"
 
 #define LINE ((size_t)64)
 #define PAGE ((size_t)4096)
@@ -19,6 +20,7 @@
 struct block {
     struct block *next;
     void *memory;
+    DLDevice device;
 };
 
 struct tti_pool {
@@ -26,6 +28,16 @@ struct tti_pool {
     int references;
     struct block *blocks;
 };
+
+static void free_block(struct block *b)
+{
+    if (b->device.device_type == kDLCPU) {
+        free(b->memory);
+    } else {
+        tti_device_free(b->device, b->memory);
+    }
+    free(b);
+}
 
 struct tti_pool *tti_pool_create(void)
 {
@@ -58,28 +70,44 @@ void tti_pool_release(struct tti_pool *pool)
     }
     while (pool->blocks) {
         struct block *next = pool->blocks->next;
-        free(pool->blocks->memory);
-        free(pool->blocks);
+        free_block(pool->blocks);
         pool->blocks = next;
     }
     pthread_mutex_destroy(&pool->lock);
     free(pool);
 }
 
-tutti_status tti_pool_alloc(struct tti_pool *pool, size_t bytes, void **memory, tutti_error *error)
+static tutti_status alloc_here(size_t bytes, void **memory)
 {
     size_t alignment = bytes >= HUGE ? HUGE : bytes >= PAGE ? PAGE : LINE;
     /* it has to be there, not only promised: what the machine does not have is refused before an allocator is asked */
     bool possible = bytes / PAGE <= (size_t)sysconf(_SC_PHYS_PAGES) * ((size_t)sysconf(_SC_PAGESIZE) / PAGE);
-    struct block *b = possible ? malloc(sizeof(*b)) : NULL;
-    if (!b || posix_memalign(&b->memory, alignment, bytes) != 0) {
-        free(b);
-        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory: %zu bytes are needed", bytes);
+    if (!possible || posix_memalign(memory, alignment, bytes) != 0) {
+        return TUTTI_NO_MEMORY;
     }
     if (alignment == HUGE) { /* both are advice: without them pages are small, or come when they are touched */
-        madvise(b->memory, bytes, MADV_HUGEPAGE);
-        madvise(b->memory, bytes / PAGE * PAGE, MADV_POPULATE_WRITE);
+        madvise(*memory, bytes, MADV_HUGEPAGE);
+        madvise(*memory, bytes / PAGE * PAGE, MADV_POPULATE_WRITE);
     }
+    return TUTTI_OK;
+}
+
+tutti_status tti_pool_alloc(struct tti_pool *pool, DLDevice device, size_t bytes, void **memory, tutti_error *error)
+{
+    struct block *b = malloc(sizeof(*b));
+    tutti_status status = TUTTI_NO_MEMORY;
+    if (b && device.device_type == kDLCPU) {
+        status = alloc_here(bytes, &b->memory);
+    } else if (b) {
+        status = tti_device_alloc(device, bytes, &b->memory, error);
+    }
+    if (status != TUTTI_OK) {
+        free(b);
+        return status == TUTTI_NO_MEMORY
+                   ? tti_error_set(error, TUTTI_NO_MEMORY, "no memory: %zu bytes are needed", bytes)
+                   : status;
+    }
+    b->device = device;
     pthread_mutex_lock(&pool->lock);
     b->next = pool->blocks;
     pool->blocks = b;
@@ -101,8 +129,7 @@ bool tti_pool_free(struct tti_pool *pool, void *memory)
     }
     pthread_mutex_unlock(&pool->lock);
     if (found) {
-        free(found->memory);
-        free(found);
+        free_block(found);
     }
     return found != NULL;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ordinary memory for groups whose backend has no heap. It lives as long as heap memory would: until it is freed, or until
+ * Ordinary memory, the CPU's or a device's, for groups whose backend has no heap. It lives as long as heap memory would: until it is freed, or until
  * the last group is gone that shares the pool, which a group hands down to those that are made from it.
  */
 #ifndef TTI_CORE_MEMORY_H
@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <tutti/dlpack.h>
 #include <tutti/status.h>
 
 struct tti_pool;
@@ -19,8 +20,9 @@ struct tti_pool *tti_pool_retain(struct tti_pool *pool);
 /* The last one frees all that is left. NULL is allowed. */
 void tti_pool_release(struct tti_pool *pool);
 
-/* Aligned as tutti_alloc promises, on huge pages where the system gives them, touched by this thread. */
-tutti_status tti_pool_alloc(struct tti_pool *pool, size_t bytes, void **memory, tutti_error *error);
+/* On the CPU aligned as tutti_alloc promises, on huge pages where the system gives them, touched by this thread; on a device
+ * as that aligns. */
+tutti_status tti_pool_alloc(struct tti_pool *pool, DLDevice device, size_t bytes, void **memory, tutti_error *error);
 
 /* False if it is not the pool's. */
 bool tti_pool_free(struct tti_pool *pool, void *memory);

@@ -13,14 +13,14 @@
 
 static const tutti_backend_ops *ops_of(const struct tti_messages *m)
 {
-    return m->group->backend->ops;
+    return m->group->host_backend->ops;
 }
 
 /* Makes the worker look at everything; a work that another thread holds just now must have its flag PUSHED before. */
 static void call_worker(struct tti_messages *m)
 {
     tti_worker_ring(&m->worker);
-    ops_of(m)->wake_p2p(m->group->state); /* it may be attending */
+    ops_of(m)->wake_p2p(m->group->host_state); /* it may be attending */
 }
 
 void tti_messages_push(struct tti_messages *m, struct tti_work *w)
@@ -47,7 +47,7 @@ static void finish(struct tti_messages *m, struct tti_work *w)
     tutti_status status = TUTTI_OK;
     unlink_work(m, w);
     if (w->posted) {
-        status = ops_of(m)->end_p2p(m->group->state, w->posted, c->error);
+        status = ops_of(m)->end_p2p(m->group->host_state, w->posted, c->error);
         w->posted = NULL;
     }
     status = tti_transfers_conclude(c, w->first, status);
@@ -59,7 +59,7 @@ static void finish(struct tti_messages *m, struct tti_work *w)
 
 static bool has_ended(struct tti_messages *m, struct tti_work *w)
 {
-    return !w->posted || ops_of(m)->test_p2p(m->group->state, w->posted);
+    return !w->posted || ops_of(m)->test_p2p(m->group->host_state, w->posted);
 }
 
 static void give_back(struct tti_messages *m, struct tti_work *w)
@@ -97,7 +97,7 @@ static bool attend(struct tti_messages *m, struct tti_work *w, int64_t until_ns)
             give_back(m, w);
             return false;
         }
-        ops_of(m)->attend_p2p(m->group->state, w->posted, until_ns);
+        ops_of(m)->attend_p2p(m->group->host_state, w->posted, until_ns);
     }
     finish(m, w);
     return true;
@@ -156,7 +156,8 @@ static tutti_status post(struct tti_messages *m, struct tti_work *w, size_t *byt
             *bytes += op->allocate ? SIZE_MAX / 2 : op->count * tutti_dtype_size(op->dtype);
         }
     }
-    tutti_status status = ops_of(m)->post_p2p(m->group->state, all, count, c->options.timeout_ms, &w->posted, error);
+    tutti_status status =
+        ops_of(m)->post_p2p(m->group->host_state, all, count, c->options.timeout_ms, &w->posted, error);
     c->sequence = all[0]->sequence;
     if (all != few) {
         free(all);
@@ -173,7 +174,7 @@ static void link_work(struct tti_messages *m, struct tti_work *w)
     *(m->newest ? &m->newest->next_posted : &m->posted) = w;
     m->newest = w;
     w->was_posted = true;
-    if (w->cancel_early && w->posted && ops_of(m)->cancel_p2p(m->group->state, w->posted)) {
+    if (w->cancel_early && w->posted && ops_of(m)->cancel_p2p(m->group->host_state, w->posted)) {
         atomic_fetch_or_explicit(&w->state, TTI_FLAG_CANCEL, memory_order_relaxed);
     }
     pthread_mutex_unlock(&m->lock);
@@ -215,7 +216,7 @@ bool tti_messages_cancel(struct tti_messages *m, struct tti_work *w)
 {
     pthread_mutex_lock(&m->lock); /* what is in the list is not taken apart meanwhile */
     bool withdrawn = (atomic_load_explicit(&w->state, memory_order_relaxed) & TTI_FLAG_CANCEL) != 0;
-    bool now = !withdrawn && w->is_posted && w->posted && ops_of(m)->cancel_p2p(m->group->state, w->posted);
+    bool now = !withdrawn && w->is_posted && w->posted && ops_of(m)->cancel_p2p(m->group->host_state, w->posted);
     bool early = !w->was_posted; /* a token fires while the messages are being posted: link_work sees to it */
     w->cancel_early = early;
     if (now) {
@@ -261,7 +262,7 @@ static void serve(struct tti_worker *worker)
         if (!left) {
             return;
         }
-        ops_of(m)->attend_p2p(m->group->state, NULL, until);
+        ops_of(m)->attend_p2p(m->group->host_state, NULL, until);
     }
 }
 

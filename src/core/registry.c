@@ -12,6 +12,7 @@
 #include "backends/fault/fault.h"
 #include "backends/local/local.h"
 #include "backends/mpi/mpi.h"
+#include "backends/nccl/nccl.h"
 #include "backends/null/null.h"
 #include "backends/shm/shm.h"
 #include "base/error.h"
@@ -20,10 +21,11 @@
 #define BACKENDS 32
 
 /* In order of priority, highest first; equal ones in order of registration. */
-static const tutti_backend *backends[BACKENDS] = {&tti_backend_shm, &tti_backend_local, &tti_backend_mpi,
-                                                  &tti_backend_null, &tti_backend_fault};
+static const tutti_backend *backends[BACKENDS] = {&tti_backend_nccl,  &tti_backend_rccl, &tti_backend_shm,
+                                                  &tti_backend_local, &tti_backend_mpi,  &tti_backend_null,
+                                                  &tti_backend_fault};
 static bool started[BACKENDS];
-static size_t count = 5;
+static size_t count = 7;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void protect(void)
@@ -168,42 +170,42 @@ tutti_status tti_registry_find(const char *name, const tutti_backend **backend, 
     return tti_error_set(error, TUTTI_NOT_FOUND, "there is no backend \"%.40s\"; known are: auto, %s", name, known);
 }
 
-tutti_status tti_registry_choice(const char *text, char *name, size_t capacity, tutti_error *error)
+tutti_status tti_registry_choice(const char *text, const char *device, char *name, size_t capacity, tutti_error *error)
 {
     if (!strchr(text, ':')) {
         snprintf(name, capacity, "%s", text);
         return TUTTI_OK;
     }
-    name[0] = '\0';
+    static const char *const types[] = {"cpu", "cuda", "rocm"};
     unsigned seen = 0;
     char copy[300];
+    snprintf(name, capacity, "auto");
     snprintf(copy, sizeof(copy), "%s", text);
     char *rest = copy;
     for (char *item = strsep(&rest, ","); item; item = strsep(&rest, ",")) {
-        char *colon = strchr(item, ':');
-        bool cpu = colon && strncmp(item, "cpu:", 4) == 0;
-        if (!cpu && (!colon || (strncmp(item, "cuda:", 5) != 0 && strncmp(item, "rocm:", 5) != 0))) {
+        const char *type = item;
+        const char *choice = strsep(&item, ":") && item ? item : NULL;
+        unsigned which = 0;
+        while (which < 3 && strcmp(type, types[which]) != 0) {
+            which++;
+        }
+        if (!choice || which == 3) {
             return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
                                  "the backend \"%.60s\" must be a name, or pairs like cpu:shm,cuda:nccl", text);
         }
         const tutti_backend *backend;
-        tutti_status status =
-            strcasecmp(colon + 1, "auto") == 0 ? TUTTI_OK : tti_registry_find(colon + 1, &backend, error);
+        tutti_status status = strcasecmp(choice, "auto") == 0 ? TUTTI_OK : tti_registry_find(choice, &backend, error);
         if (status != TUTTI_OK) {
             return status;
         }
-        unsigned type = cpu ? 1u : item[0] == 'c' ? 2u : 4u;
-        if (seen & type) {
+        if (seen & 1u << which) {
             return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
                                  "the backend \"%.60s\" names two for one type of device", text);
         }
-        seen |= type;
-        if (cpu) {
-            snprintf(name, capacity, "%s", colon + 1);
+        seen |= 1u << which;
+        if (strcmp(type, device) == 0) {
+            snprintf(name, capacity, "%s", choice);
         }
-    }
-    if (name[0] == '\0') {
-        snprintf(name, capacity, "auto");
     }
     return TUTTI_OK;
 }

@@ -5,8 +5,9 @@
 
 #include <tutti/backend.h>
 
-/* The name of the backend for CPU tensors in "shm", "cpu:shm,cuda:nccl" or "auto"; checks the others too. */
-tutti_status tti_registry_choice(const char *text, char *name, size_t capacity, tutti_error *error);
+/* The name of the backend for tensors on such a device ("cpu", "cuda", "rocm") in "shm", "cpu:shm,cuda:nccl" or "auto";
+ * checks the others too. */
+tutti_status tti_registry_choice(const char *text, const char *device, char *name, size_t capacity, tutti_error *error);
 
 /* tutti_backend_find, or NOT_FOUND with a list of the known ones. */
 tutti_status tti_registry_find(const char *name, const tutti_backend **backend, tutti_error *error);

@@ -20,8 +20,14 @@ static const tutti_config_key_info table[TTI_SETTINGS] = {
                          "which engine runs the group: auto, a name from `tutti info`, or one per device type "
                          "(cpu:shm)",
                          0, 0},
-    [TTI_SET_DEVICE] = {0, TUTTI_CONFIG_CHOICE, "device", "TUTTI_DEVICE", "cpu", "cpu|cuda|rocm",
-                        "where the group's tensors lie", 0, 0},
+    [TTI_SET_DEVICE] = {0, TUTTI_CONFIG_CHOICE, "device", "TUTTI_DEVICE", "auto", "auto|cpu|cuda|rocm",
+                        "where the group's tensors lie; auto = on the CPU, unless the backend takes none there", 0, 0},
+    [TTI_SET_DEVICE_CHUNK] = {0, TUTTI_CONFIG_BYTES, "device.chunk", "TUTTI_DEVICE_CHUNK", "1048576", "",
+                              "bytes of a device's tensor that are copied through host memory in one step, "
+                              "where the engine takes none of the device's; the same on all ranks",
+                              4 * KIB, 1024 * KIB *KIB},
+    [TTI_SET_DEVICE_INDEX] = {0, TUTTI_CONFIG_INT, "device_index", "TUTTI_DEVICE_INDEX", "-1", "",
+                              "which of the devices; -1 = the rank on this host, modulo their number", -1, 4096},
     [TTI_SET_LANES] = {0, TUTTI_CONFIG_INT, "lanes", "TUTTI_LANES", "1", "",
                        "independent ordered streams of operations", 1, TUTTI_MAX_LANES},
     [TTI_SET_STORE] =
@@ -117,6 +123,48 @@ static const tutti_config_key_info table[TTI_SETTINGS] = {
                             "algorithms of MPI's blocking collectives, in the words or numbers of the library, set "
                             "before MPI starts",
                             0, 0},
+    [TTI_SET_NCCL_ALGO] = {0, TUTTI_CONFIG_CHOICE, "nccl.algo", "TUTTI_NCCL_ALGO", "auto", "auto|ring|tree",
+                           "what NCCL runs an all_reduce on, whatever its size; auto = its choice", 0, 0},
+    [TTI_SET_NCCL_BUFFER_SIZE] =
+        {0, TUTTI_CONFIG_BYTES, "nccl.buffer_size", "TUTTI_NCCL_BUFFER_SIZE", "auto", "auto",
+         "bytes of NCCL's buffer between two devices, for each channel; auto = its choice (4M)", 64 * KIB,
+         1024 * KIB *KIB},
+    [TTI_SET_NCCL_CHANNELS] = {0, TUTTI_CONFIG_INT, "nccl.channels", "TUTTI_NCCL_CHANNELS", "auto", "auto",
+                               "how many channels NCCL uses side by side; auto = its choice", 1, 64},
+    [TTI_SET_NCCL_DEBUG] = {0, TUTTI_CONFIG_CHOICE, "nccl.debug", "TUTTI_NCCL_DEBUG", "auto",
+                            "auto|none|version|warn|info|trace",
+                            "what NCCL tells of itself; auto = what NCCL_DEBUG says", 0, 0},
+    [TTI_SET_NCCL_ENV] = {0, TUTTI_CONFIG_LIST, "nccl.env", "TUTTI_NCCL_ENV", "", "",
+                          "variables to set before NCCL is first used", 0, 0},
+    [TTI_SET_NCCL_HOST_STAGING] = {0, TUTTI_CONFIG_BOOL, "nccl.host_staging", "TUTTI_NCCL_HOST_STAGING", "0", "",
+                                   "tensors in host memory are copied to the device and back, if the group's device is "
+                                   "cpu; no = such a group is refused",
+                                   0, 1},
+    [TTI_SET_NCCL_TREE_THRESHOLD] =
+        {0, TUTTI_CONFIG_BYTES, "nccl.tree_threshold", "TUTTI_NCCL_TREE_THRESHOLD", "auto", "auto",
+         "up to so many bytes an all_reduce runs on trees; no version since 2.5 heeds it, and the group says so", 0,
+         INT64_C(1) << 40},
+    [TTI_SET_RCCL_ALGO] = {0, TUTTI_CONFIG_CHOICE, "rccl.algo", "TUTTI_RCCL_ALGO", "auto", "auto|ring|tree",
+                           "what RCCL runs an all_reduce on, whatever its size; auto = its choice", 0, 0},
+    [TTI_SET_RCCL_BUFFER_SIZE] =
+        {0, TUTTI_CONFIG_BYTES, "rccl.buffer_size", "TUTTI_RCCL_BUFFER_SIZE", "auto", "auto",
+         "bytes of RCCL's buffer between two devices, for each channel; auto = its choice (4M)", 64 * KIB,
+         1024 * KIB *KIB},
+    [TTI_SET_RCCL_CHANNELS] = {0, TUTTI_CONFIG_INT, "rccl.channels", "TUTTI_RCCL_CHANNELS", "auto", "auto",
+                               "how many channels RCCL uses side by side; auto = its choice", 1, 128},
+    [TTI_SET_RCCL_DEBUG] = {0, TUTTI_CONFIG_CHOICE, "rccl.debug", "TUTTI_RCCL_DEBUG", "auto",
+                            "auto|none|version|warn|info|trace",
+                            "what RCCL tells of itself; auto = what NCCL_DEBUG says", 0, 0},
+    [TTI_SET_RCCL_ENV] = {0, TUTTI_CONFIG_LIST, "rccl.env", "TUTTI_RCCL_ENV", "", "",
+                          "variables to set before RCCL is first used", 0, 0},
+    [TTI_SET_RCCL_HOST_STAGING] = {0, TUTTI_CONFIG_BOOL, "rccl.host_staging", "TUTTI_RCCL_HOST_STAGING", "0", "",
+                                   "tensors in host memory are copied to the device and back, if the group's device is "
+                                   "cpu; no = such a group is refused",
+                                   0, 1},
+    [TTI_SET_RCCL_TREE_THRESHOLD] =
+        {0, TUTTI_CONFIG_BYTES, "rccl.tree_threshold", "TUTTI_RCCL_TREE_THRESHOLD", "auto", "auto",
+         "up to so many bytes an all_reduce runs on trees; no version since 2.5 heeds it, and the group says so", 0,
+         INT64_C(1) << 40},
 };
 
 tutti_status tutti_config_key(size_t index, tutti_config_key_info *info)
@@ -278,7 +326,8 @@ static tutti_status add_to_list(struct tti_settings *settings, int which, const 
 {
     char more[TTI_SETTING_MAX + 1]; /* one longer than fits is noticed by store */
     const char *before = tti_setting(settings, which);
-    snprintf(more, sizeof(more), "%s%s%s", before, *before ? ";" : "", pair);
+    const size_t length = strlen(before);
+    snprintf(more, sizeof(more), "%s%s%s", before, length > 0 && before[length - 1] != ';' ? ";" : "", pair);
     return store(settings, which, table[which].key, more, error);
 }
 
@@ -315,6 +364,11 @@ static tutti_status from_fields(const tutti_config *config, struct tti_settings 
     }
     if (status == TUTTI_OK && config->device) {
         status = store(settings, TTI_SET_DEVICE, "config.device", config->device, error);
+    }
+    if (status == TUTTI_OK && config->device && strcasecmp(config->device, "cpu") != 0 &&
+        strcasecmp(config->device, "auto") != 0) {
+        snprintf(number, sizeof(number), "%d", config->device_index);
+        status = store(settings, TTI_SET_DEVICE_INDEX, "config.device_index", number, error);
     }
     if (status == TUTTI_OK && config->store) {
         status = store(settings, TTI_SET_STORE, "config.store", config->store, error);

@@ -183,9 +183,10 @@ tutti_status tti_start_messages(struct tti_work *w, struct tti_transfer *first, 
     w->batch = batch;
     w->task.op.begun_ns = tti_now_ns();
     tutti_status status = tti_transfers_match(c, first);
-    if (status == TUTTI_OK && !c->group->backend->ops->post_p2p) {
+    const tutti_backend *messenger = c->group->host_backend;
+    if (status == TUTTI_OK && !(messenger && messenger->ops->post_p2p)) {
         status = tti_error_set(error, TUTTI_UNSUPPORTED, "%s: backend %s has no asynchronous messages",
-                               w->task.function, c->group->backend->name);
+                               w->task.function, messenger ? messenger->name : c->group->backend->name);
     }
     if (status == TUTTI_OK && (status = tti_worker_start(&c->group->messages.worker, error)) == TUTTI_OK &&
         (status = link_token(w)) == TUTTI_OK) {

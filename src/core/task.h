@@ -29,6 +29,8 @@ struct tti_task {
     const char *function; /* for sentences: "all_reduce" */
     struct tti_side sides[2];
     int32_t side_count;
+    bool is_staged;                        /* the engine gets copies of the tensors: see staging.h */
+    bool on_host_engine;                   /* not the group's own */
     const DLTensor *result;                /* this rank's output; NULL if it has none */
     const struct tti_signature *signature; /* for whoever makes the same call again: see recall.h; NULL: nobody can */
 };
@@ -46,6 +48,9 @@ tutti_status tti_task_complete(struct tti_task *t);
 
 /* Runs it to its end on the calling thread, which owns the lane. */
 tutti_status tti_task_perform(struct tti_task *t);
+
+/* How an operation of f32 is done in this group, in words: in `text`, or a constant. */
+const char *tti_task_describe(const struct tti_group *g, tutti_operation kind, char *text, size_t capacity);
 
 /* Frees the stand-ins. */
 void tti_task_drop(struct tti_task *t);

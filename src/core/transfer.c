@@ -10,7 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
+#include "core/group.h"
+#include "core/staging.h"
 #include "tensor/strided.h"
 
 #define ALIGNMENT 64
@@ -20,19 +23,34 @@ static void free_managed(DLManagedTensorVersioned *self)
     free(self);
 }
 
-/* One piece of memory: the managed tensor, its shape and strides, then the elements on a cache line of their own. */
-tutti_status tti_transfer_allocate(tutti_op *op, const tutti_message *message, int32_t ndim, const int64_t *shape)
+static void free_managed_device(DLManagedTensorVersioned *self)
 {
-    struct tti_transfer *t = op->allocate_user;
+    if (self->dl_tensor.data) {
+        tti_device_free(self->dl_tensor.device, self->dl_tensor.data);
+    }
+    free(self);
+}
+
+/* One piece of memory: the managed tensor, its shape and strides, then, on the host, the elements on a cache line of their own. */
+static DLManagedTensorVersioned *make_managed(struct tti_group *g, const tutti_message *message, int32_t ndim,
+                                              const int64_t *shape)
+{
+    const bool here = g->where->type == kDLCPU;
     size_t numbers = 2 * (size_t)ndim * sizeof(int64_t);
     size_t head = (sizeof(DLManagedTensorVersioned) + numbers + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     size_t bytes;
-    if (__builtin_add_overflow((size_t)message->bytes, head + ALIGNMENT, &bytes)) {
-        return TUTTI_NO_MEMORY;
+    if (__builtin_add_overflow(here ? (size_t)message->bytes : 0, head + ALIGNMENT, &bytes)) {
+        return NULL;
     }
     DLManagedTensorVersioned *m = aligned_alloc(ALIGNMENT, bytes / ALIGNMENT * ALIGNMENT);
+    void *data = m && here ? (char *)m + head : NULL;
+    if (m && !here && message->bytes > 0 &&
+        tti_device_alloc(g->device, (size_t)message->bytes, &data, NULL) != TUTTI_OK) {
+        free(m);
+        m = NULL;
+    }
     if (!m) {
-        return TUTTI_NO_MEMORY;
+        return NULL;
     }
     int64_t *own_shape = (int64_t *)(m + 1);
     int64_t *own_strides = own_shape + ndim;
@@ -44,42 +62,113 @@ tutti_status tti_transfer_allocate(tutti_op *op, const tutti_message *message, i
     }
     *m = (DLManagedTensorVersioned){
         .version = {.major = DLPACK_MAJOR_VERSION, .minor = DLPACK_MINOR_VERSION},
-        .deleter = free_managed,
-        .dl_tensor = {.data = (char *)m + head,
-                      .device = {.device_type = kDLCPU, .device_id = 0},
+        .deleter = here ? free_managed : free_managed_device,
+        .dl_tensor = {.data = data,
+                      .device = g->device,
                       .ndim = ndim,
                       .dtype = tutti_dtype_to_dlpack(message->dtype),
                       .shape = own_shape,
                       .strides = own_strides},
     };
+    return m;
+}
+
+tutti_status tti_transfer_allocate(tutti_op *op, const tutti_message *message, int32_t ndim, const int64_t *shape)
+{
+    struct tti_transfer *t = op->allocate_user;
+    DLManagedTensorVersioned *m = make_managed(t->group, message, ndim, shape);
+    if (!m) {
+        return TUTTI_NO_MEMORY;
+    }
     t->managed = m;
     op->dst = m->dl_tensor.data;
     op->dtype = message->dtype;
     op->count = (size_t)message->count;
+    if (tti_group_on_device(t->group) && message->bytes > 0) {
+        t->tensor = m->dl_tensor;
+        if (!tti_transfer_take_scratch(t, (size_t)message->bytes)) {
+            return TUTTI_NO_MEMORY;
+        }
+        op->dst = t->scratch;
+    }
     return TUTTI_OK;
+}
+
+bool tti_transfer_take_scratch(struct tti_transfer *t, size_t bytes)
+{
+    t->scratch = tti_group_on_device(t->group) ? tti_staging_take(t->group, bytes) : malloc(bytes);
+    return t->scratch != NULL;
+}
+
+/* Pinned memory is the group's: with it, it has gone. */
+static void free_scratch(struct tti_transfer *t)
+{
+    tutti_status why;
+    if (t->device.device_type == kDLCPU) {
+        free(t->scratch);
+    } else {
+        struct tti_group *g = tti_group_acquire(t->handle, &why);
+        if (g) {
+            tti_staging_give(g, t->scratch);
+            tti_group_release(g);
+        }
+    }
+    t->scratch = NULL;
 }
 
 void tti_transfer_drop(struct tti_transfer *t)
 {
-    if (t->scratch || t->managed) {
-        free(t->scratch);
-        free_managed(t->managed);
-        t->scratch = NULL;
+    if (t->scratch) {
+        free_scratch(t);
+    }
+    if (t->managed) {
+        t->managed->deleter(t->managed);
         t->managed = NULL;
+    }
+    if (t->after) {
+        tti_staging_unmark(t->device, t->after);
+        t->after = NULL;
     }
 }
 
-/* The first `count` elements of a strided tensor, in row-major order: whole rows, then the same within the next row. */
-static void unpack_beginning(const DLTensor *tensor, const void *packed, size_t count)
+tutti_status tti_transfer_pack(struct tti_transfer *t, const struct tti_call *c, const DLTensor *tensor)
 {
+    if (tti_group_on_device(t->group)) {
+        const int64_t deadline = tti_deadline_ns(tti_now_ns(), c->options.timeout_ms);
+        return tti_staging_pack(t->group, t->scratch, tensor, t->after, deadline, c->error);
+    }
+    tti_tensor_pack(t->scratch, tensor);
+    return TUTTI_OK;
+}
+
+static tutti_status unpack(const struct tti_call *c, const struct tti_transfer *t, const DLTensor *tensor,
+                           const void *packed, tutti_error *error)
+{
+    if (tti_group_on_device(t->group)) {
+        const int64_t deadline = tti_deadline_ns(tti_now_ns(), c->options.timeout_ms);
+        return tti_staging_unpack(t->group, tensor, packed, t->after, deadline, error);
+    }
+    tti_tensor_unpack(tensor, packed);
+    return TUTTI_OK;
+}
+
+/* The first `count` elements of a tensor, in row-major order: whole rows, then the same within the next row. */
+static tutti_status unpack_beginning(const struct tti_call *c, const struct tti_transfer *t, size_t count,
+                                     tutti_error *error)
+{
+    const DLTensor *tensor = &t->tensor;
     DLTensor rest = *tensor;
-    const char *from = packed;
+    const char *from = t->scratch;
     size_t element = (size_t)tensor->dtype.bits / 8;
     size_t row = 1;
+    tutti_status status = TUTTI_OK;
     for (int32_t d = 0; d < tensor->ndim; d++) {
         row *= (size_t)tensor->shape[d];
     }
-    for (; count > 0 && rest.ndim > 0; rest.ndim--, rest.shape++, rest.strides++) {
+    if (tensor->ndim == 0 && count > 0) {
+        return unpack(c, t, tensor, from, error);
+    }
+    for (; count > 0 && rest.ndim > 0 && status == TUTTI_OK; rest.ndim--, rest.shape++, rest.strides++) {
         row /= (size_t)rest.shape[0];
         int64_t rows = (int64_t)(count / row);
         int64_t shape[TUTTI_MAX_NDIM];
@@ -87,29 +176,29 @@ static void unpack_beginning(const DLTensor *tensor, const void *packed, size_t 
         shape[0] = rows;
         DLTensor whole = rest;
         whole.shape = shape;
-        tti_tensor_unpack(&whole, from);
+        status = rows > 0 ? unpack(c, t, &whole, from, error) : TUTTI_OK;
         from += (size_t)rows * row * element;
         count -= (size_t)rows * row;
         rest.byte_offset += (uint64_t)rows * (uint64_t)rest.strides[0] * element;
     }
+    return status;
 }
 
 /* Hands out what a receive has brought. */
-static void deliver(struct tti_transfer *t)
+static tutti_status deliver(const struct tti_call *c, struct tti_transfer *t, tutti_error *error)
 {
     if (t->op.kind != TUTTI_OP_RECV) {
-        return;
+        return TUTTI_OK;
     }
-    if (t->scratch) {
-        unpack_beginning(&t->tensor, t->scratch, (size_t)t->message.count);
-    }
-    if (t->message_out) {
+    tutti_status status = t->scratch ? unpack_beginning(c, t, (size_t)t->message.count, error) : TUTTI_OK;
+    if (status == TUTTI_OK && t->message_out) {
         *t->message_out = t->message;
     }
-    if (t->managed_out) {
+    if (status == TUTTI_OK && t->managed_out) {
         *t->managed_out = t->managed;
         t->managed = NULL;
     }
+    return status;
 }
 
 static bool can_receive(const struct tti_transfer *t, const struct tti_transfer *send)
@@ -237,9 +326,9 @@ tutti_status tti_transfers_conclude(struct tti_call *c, struct tti_transfer *fir
     }
     status = copy_all(c, first, status);
     for (struct tti_transfer *t = first; t; t = t->next) {
-        if (t->op.status == TUTTI_OK) {
-            deliver(t);
-        }
+        tutti_status delivered =
+            t->op.status == TUTTI_OK ? deliver(c, t, status == TUTTI_OK ? c->error : NULL) : TUTTI_OK;
+        status = status == TUTTI_OK ? delivered : status;
         tti_transfer_drop(t);
     }
     return status;
@@ -270,10 +359,11 @@ static tutti_status run_plain(struct tti_call *c, struct tti_transfer *first)
         return tti_transfers_conclude(c, first, status);
     }
     for (struct tti_transfer *t = first; t; t = t->next) {
-        deliver(t);
+        tutti_status delivered = deliver(c, t, status == TUTTI_OK ? c->error : NULL);
+        status = status == TUTTI_OK ? delivered : status;
         tti_transfer_drop(t);
     }
-    return TUTTI_OK;
+    return status;
 }
 
 tutti_status tti_transfers_run(struct tti_call *c, struct tti_transfer *first)

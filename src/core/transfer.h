@@ -16,8 +16,12 @@ struct tti_transfer {
     tutti_op op;
     struct tti_transfer *partner; /* the other end, if that is this rank too: then it is not the backend's business */
     const char *function;         /* "recv_alloc", for sentences */
-    void *scratch;                /* compact stand-in of a strided tensor; NULL if there is none */
-    DLTensor tensor;              /* recv into a strided tensor: where the scratch goes in the end */
+    struct tti_group *group;      /* alive while the messages are posted; a batch that nobody ends may outlive it */
+    tutti_group *handle;          /* which tells whether it is */
+    DLDevice device;              /* of the group: whose scratch and event these are */
+    void *scratch;   /* compact stand-in of a strided tensor, or of one on a device; NULL if there is none */
+    void *after;     /* recv on a device: the event behind which it may be written; NULL: at once */
+    DLTensor tensor; /* recv through scratch: where that goes in the end */
     int64_t shape[TUTTI_MAX_NDIM];
     int64_t strides[TUTTI_MAX_NDIM];
     tutti_message message; /* recv: what came */
@@ -39,6 +43,12 @@ tutti_status tti_transfers_match(struct tti_call *c, struct tti_transfer *first)
 
 /* After what is between ranks has ended with `status`: copies, delivers, frees. Returns the first failure. */
 tutti_status tti_transfers_conclude(struct tti_call *c, struct tti_transfer *first, tutti_status status);
+
+/* Memory of the host for a stand-in of `bytes` bytes, which the transfer owns; false: there is none. */
+bool tti_transfer_take_scratch(struct tti_transfer *t, size_t bytes);
+
+/* Fills the scratch of a send with its tensor. */
+tutti_status tti_transfer_pack(struct tti_transfer *t, const struct tti_call *c, const DLTensor *tensor);
 
 /* Frees what transfers own. Nothing is delivered. */
 void tti_transfers_drop(struct tti_transfer *first);

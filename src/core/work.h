@@ -67,6 +67,9 @@ bool tti_work_watch(struct tti_work *w, struct tti_watch *watch);
 /* Afterwards the watch is not told, and is not being told. Not from inside `ended`. */
 void tti_work_unwatch(struct tti_work *w, struct tti_watch *watch);
 
+/* tutti_work_wait_stream. */
+tutti_status tti_work_wait_stream(struct tti_work *w, void *stream, tutti_error *error);
+
 /* tutti_work_cancel: OK, TOO_LATE or UNSUPPORTED. */
 tutti_status tti_work_cancel(struct tti_work *w, tutti_error *error);
 

@@ -47,6 +47,7 @@ static const tutti_parts *common_parts(const tutti_op *op)
 
 void tti_descriptor_make(const tutti_op *op, int size, uint64_t descriptor[2])
 {
+    op = op->whole ? op->whole : op; /* ranks compare what was called, not the pieces that it is done in */
     const tutti_parts *parts = common_parts(op);
     bool variable = op->kind == TUTTI_OP_ALL_TO_ALL && op->send_parts.counts != NULL;
     bool hashed = variable || (parts && (parts->counts || parts->outer > 1));

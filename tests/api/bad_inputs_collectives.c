@@ -31,7 +31,7 @@ static void options(tutti_group *g)
     BAD("lane", tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &e, .lane = 1)));
     BAD("lane", tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &e, .lane = -1)));
     BAD("timeout_ms", tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &e, .timeout_ms = -2)));
-    BAD("flags", tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &e, .flags = 2)));
+    BAD("flags", tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &e, .flags = 8)));
     tutti_call zero = {0};
     EXPECT(tutti_all_reduce(g, &t, &t, TUTTI_SUM, &zero) == TUTTI_INVALID_ARGUMENT);
     EXPECT_USABLE(g);

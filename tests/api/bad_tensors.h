@@ -105,7 +105,7 @@ static const struct bad_tensor bad_tensors[] = {
     {"negative stride", "-1 as stride", TUTTI_INVALID_ARGUMENT, spoil_stride},
     {"overlaps itself", "overlaps itself", TUTTI_INVALID_ARGUMENT, spoil_overlap},
     {"reaches too far", "end of the address space", TUTTI_INVALID_ARGUMENT, spoil_reach},
-    {"on a device", "device", TUTTI_UNSUPPORTED, spoil_device},
+    {"on a device", "device", TUTTI_DEVICE_MISMATCH, spoil_device},
 };
 
 #define BAD_TENSORS (sizeof(bad_tensors) / sizeof(bad_tensors[0]))

@@ -281,7 +281,7 @@ static void backends(void)
         REFUSED(TUTTI_NOT_FOUND, known[i], .backend = "infiniband", .world_size = 1);
     }
     REFUSED(TUTTI_NOT_FOUND, "\"infiniband\"", .backend = "infiniband", .world_size = 1);
-    REFUSED(TUTTI_NOT_FOUND, "\"nccl\"", .backend = "cpu:shm,cuda:nccl", .world_size = 1);
+    REFUSED(TUTTI_NOT_FOUND, "\"nickel\"", .backend = "cpu:shm,cuda:nickel", .world_size = 1);
     REFUSED(TUTTI_NOT_FOUND, "\"gloom\"", .backend = "cpu:gloom", .world_size = 1);
     REFUSED(TUTTI_INVALID_ARGUMENT, "tpu:shm", .backend = "tpu:shm", .world_size = 1);
     REFUSED(TUTTI_INVALID_ARGUMENT, "cpu:shm,", .backend = "cpu:shm,", .world_size = 1);

@@ -153,7 +153,7 @@ static void bad_registrations(void)
     refused(__LINE__, &b, TUTTI_INVALID_ARGUMENT, "NULL");
     b.ops = &copy_ops;
     b.abi = TUTTI_BACKEND_ABI + 1;
-    refused(__LINE__, &b, TUTTI_VERSION, "ABI 5");
+    refused(__LINE__, &b, TUTTI_VERSION, "ABI 6");
     b.abi = 0;
     refused(__LINE__, &b, TUTTI_VERSION, "ABI 0");
     b.abi = TUTTI_BACKEND_ABI;

@@ -89,7 +89,7 @@ static void test_memory(tutti_group *group)
                  tutti_all_reduce(group, &input, &output, TUTTI_SUM, WITH_ERROR(0)));
     output.data = values + COUNT;
     output.device.device_type = kDLCUDA;
-    EXPECT_ERROR(&error, TUTTI_UNSUPPORTED, "device",
+    EXPECT_ERROR(&error, TUTTI_DEVICE_MISMATCH, "device",
                  tutti_all_reduce(group, &input, &output, TUTTI_SUM, WITH_ERROR(0)));
     output.device.device_type = kDLCPU;
     output.shape = NULL;

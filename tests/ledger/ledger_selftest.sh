@@ -30,6 +30,7 @@ cat >"$scratch/ledger.md" <<'END'
 | Spec 0 | failing | `tutti_status_name` | `api.ledger_errors`, `api.ledger_groups` | done |
 | Spec 0 | did-not-run | `tutti_status_name` | `api.ledger_errors`, `api.ledger_config` | done |
 | Spec 0 | bogus-mpi-function | `tutti_status_name`, `MPI_Frobnicate` | `api.ledger_errors` | done |
+| Spec 0 | bogus-nccl-function | `tutti_status_name`, `ncclFrobnicate` | `api.ledger_errors` | done |
 | Spec 0 | no-mpi-test | `MPI_Bcast` | `api.ledger_errors` | done |
 | Spec 0 | no-test | `tutti_status_name` | | done |
 | Spec 0 | no-function | `TUTTI_TIMEOUT` | `api.ledger_errors` | done |
@@ -67,11 +68,12 @@ expect 'Spec 0, skipped: `api.ledger_p2p` skipped$'
 expect 'Spec 0, failing: `api.ledger_groups` failed$'
 expect 'Spec 0, did-not-run: `api.ledger_config` did not run$'
 expect 'Spec 0, bogus-mpi-function: `MPI_Frobnicate` is not called by every plug-in'
+expect 'Spec 0, bogus-nccl-function: `ncclFrobnicate` is not in the table'
 expect 'Spec 0, no-mpi-test: .*it names no script.mpi.ledger_\* test$'
 expect 'Spec 0, no-test: it names no api test$'
 expect 'Spec 0, no-function: it names no function$'
 expect 'Spec 0, odd-state: its state is "perhaps"'
-expect '^ledger: 15 rows, 13 done, 1 open, 13 failed$'
+expect '^ledger: 16 rows, 14 done, 1 open, 14 failed$'
 if [ "$failed" -ne 0 ]; then
     cat "$scratch/output"
     exit 1

@@ -1,32 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests of the heap between processes share: expectations that count, and sums that are checked. */
+/* What the tests of the heap between processes share: sums that are checked. */
 #ifndef TESTS_MULTI_HEAP_SUPPORT_H
 #define TESTS_MULTI_HEAP_SUPPORT_H
 
 #include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <tutti/backend.h>
-#include <tutti/tutti.h>
 
-static int failures;
-static tutti_error err;
-
-static inline void expect_that(int ok, int line, const char *text)
-{
-    if (!ok) {
-        fprintf(stderr, "line %d: %s: %s \"%s\"\n", line, text, tutti_status_name(err.status), err.message);
-        failures++;
-    }
-}
-
-#define EXPECT(condition) expect_that((condition), __LINE__, #condition)
-#define EXPECT_OK(call)   expect_that((call) == TUTTI_OK, __LINE__, #call)
-
-/* The call, which fills err, fails so and says that word. */
-#define EXPECT_ERROR(want, word, call)                                                                                 \
-    expect_that((call) == (want) && err.status == (want) && strstr(err.message, (word)) != NULL, __LINE__,             \
-                #call " gives " #want)
+#include "expect.h"
 
 /* in[i] is i % 1000 + rank on every rank. */
 static inline void check_sum_of(tutti_group *g, float *in, float *out, int64_t count)

@@ -104,7 +104,11 @@ for name, priority in (("shm", 80), ("local", 70)):
 assert info["auto"]["threads"] == "local", info["auto"]
 if backends["shm"]["available"]:
     assert info["auto"]["processes"] == "shm", info["auto"]
-assert info["devices"] == [{"type": "cpu", "index": 0}]
+devices = {d["type"]: d for d in info["devices"]}
+assert list(devices) == ["cpu", "cuda", "rocm"], info["devices"]
+for d in devices.values():
+    assert d["available"] == (d["reason"] == "") == (d["count"] > 0) and len(d["names"]) == d["count"], d
+assert devices["cpu"]["available"] and devices["cpu"]["count"] == 1, devices["cpu"]
 assert info["cpu"]["isa"] in ("base", "avx2", "avx512") and info["cpu"]["available"] >= 1
 assert info["world"]["size"] == 1 and info["world"]["launcher"] == "none"
 assert info["system"]["page_size"] >= 4096 and isinstance(info["system"]["futex_waitv"]["works"], bool)

@@ -41,8 +41,11 @@ static inline size_t op_count(const struct reference_call *c, int rank)
     }
 }
 
-/* Runs one call; returns 1 if something was wrong, and adds what the engine counted to *moved (may be NULL). */
-static inline int run_call(struct tti_engine *e, int lane, const struct reference_call *c, uint64_t *moved)
+typedef tutti_status (*call_runner)(struct tti_engine *e, tutti_op *op, tutti_error *error);
+
+/* Runs one call by `run`; returns 1 if something was wrong, and adds what the engine counted to *moved (may be NULL). */
+static inline int run_call_by(call_runner run, struct tti_engine *e, int lane, const struct reference_call *c,
+                              uint64_t *moved)
 {
     struct reference_tensors t;
     unsigned char *blocks[2] = {malloc(reference_block(c, e->rank)), malloc(reference_block(c, e->rank))};
@@ -64,7 +67,7 @@ static inline int run_call(struct tti_engine *e, int lane, const struct referenc
     }
     tutti_error error;
     uint64_t before = e->lanes[lane].moved;
-    tutti_status status = tti_engine_run(e, &op, &error);
+    tutti_status status = run(e, &op, &error);
     if (moved) {
         *moved += e->lanes[lane].moved - before;
     }
@@ -72,6 +75,11 @@ static inline int run_call(struct tti_engine *e, int lane, const struct referenc
     free(blocks[0]);
     free(blocks[1]);
     return wrong;
+}
+
+static inline int run_call(struct tti_engine *e, int lane, const struct reference_call *c, uint64_t *moved)
+{
+    return run_call_by(tti_engine_run, e, lane, c, moved);
 }
 
 #endif

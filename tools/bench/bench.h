@@ -40,7 +40,8 @@ struct tti_bench_options {
     int64_t step_ms; /* overlap: length of a step's computation, and of its communication */
     int pieces;      /* overlap: of a pipeline */
     const char *backend;
-    const char *json; /* file to write, or NULL */
+    const char *device; /* NULL = as the library decides */
+    const char *json;   /* file to write, or NULL */
 };
 
 /* ---- tool.c: the command line ---- */
@@ -129,20 +130,25 @@ int64_t tti_bench_wrong(const struct tti_bench_data *data, const void *got, int 
 
 struct tti_beside;
 struct tti_roofline;
+struct tti_arena;
 
 /* One rank's view of the run. */
 struct tti_bench {
     const struct tti_bench_options *options;
     const struct tti_bench_collective *collective;
-    tutti_group *group;
+    tutti_group *group;   /* what is measured */
+    tutti_group *control; /* on the CPU, for what the ranks agree on; the same group if that works there */
     int rank;
     int size;
     size_t item;         /* bytes of an element */
-    unsigned char *left; /* memory for inputs, and for outputs */
+    unsigned char *left; /* memory for inputs, and for outputs, on the group's device */
     unsigned char *right;
-    size_t capacity;     /* bytes of each */
-    int64_t *samples;    /* sets of them, one behind the other */
-    int sample_capacity; /* of a set */
+    size_t capacity; /* bytes of each */
+    struct tti_arena
+        *arena;            /* NULL: the group works on the CPU; else what the buffers are filled and read through ... */
+    unsigned char *mirror; /* ... by way of as many bytes of host memory */
+    int64_t *samples;      /* sets of them, one behind the other */
+    int sample_capacity;   /* of a set */
     struct tti_bench_data *data;
     uint64_t number;               /* of the next call: gives every call its own data */
     int64_t lead_ns;               /* how far ahead the ranks set a common start; 0 = they have no common clock */
@@ -154,11 +160,19 @@ struct tti_bench {
 
 int tti_bench_run_threads(const struct tti_bench_options *options);
 int tti_bench_join(const struct tti_bench_options *options);
+/* Says on standard error what went wrong, and returns false. */
+bool tti_bench_complain(const struct tti_bench *b, const char *doing, const char *why);
+
+/* ---- buffers.c: what is sent and received, in host memory or a device's ---- */
+
 /* The two memories of b->capacity bytes, in the group's heap or of the rank's own; false after saying why. Collective. */
 bool tti_bench_open_memory(struct tti_bench *b, bool heap);
 void tti_bench_close_memory(struct tti_bench *b, bool heap);
-/* Says on standard error what went wrong, and returns false. */
-bool tti_bench_complain(const struct tti_bench *b, const char *doing, const char *why);
+/* Where to write what memory of b->left or b->right shall hold, and, when that is written, the end of it. */
+void *tti_bench_write_begin(const struct tti_bench *b, void *memory);
+tutti_status tti_bench_write_end(struct tti_bench *b, void *memory, size_t bytes);
+/* Where to read what it holds, until the next call of these; NULL on failure, and b->error tells. */
+const void *tti_bench_read(struct tti_bench *b, const void *memory, size_t bytes);
 
 /* ---- samples.c: times, and what the ranks agree on ---- */
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "bench/beside.h"
+#include "device/device.h"
 
 static json_t *text(const char *bytes, size_t length)
 {
@@ -63,12 +64,14 @@ static json_t *table_config(const struct tti_bench *b, const struct tti_bench_ma
 json_t *tti_bench_json_create(const struct tti_bench *b, const struct tti_bench_machine *machine)
 {
     const struct tti_bench_options *o = b->options;
-    json_t *config =
-        json_pack("{s:s, s:o, s:o, s:s, s:i, s:i, s:f, s:s, s:o, s:i, s:s}", "version", tutti_version_string(), "cpu",
-                  text(machine->cpu, strlen(machine->cpu)), "kernel", text(machine->kernel, strlen(machine->kernel)),
-                  "isa", machine->isa, "cpus", machine->cpus, "ranks", b->size, "ranks_per_cpu", machine->ranks_per_cpu,
-                  "backend", tutti_group_backend(b->group), "description", lines(machine->description), "iterations",
-                  o->iterations, "start", b->lead_ns > 0 ? "clock" : "barrier");
+    char device[24];
+    tti_device_text(tutti_group_device(b->group), device);
+    json_t *config = json_pack(
+        "{s:s, s:o, s:o, s:s, s:i, s:i, s:f, s:s, s:s, s:o, s:i, s:s}", "version", tutti_version_string(), "cpu",
+        text(machine->cpu, strlen(machine->cpu)), "kernel", text(machine->kernel, strlen(machine->kernel)), "isa",
+        machine->isa, "cpus", machine->cpus, "ranks", b->size, "ranks_per_cpu", machine->ranks_per_cpu, "backend",
+        tutti_group_backend(b->group), "device", device, "description", lines(machine->description), "iterations",
+        o->iterations, "start", b->lead_ns > 0 ? "clock" : "barrier");
     if (!o->overlap) {
         config = merge(config, table_config(b, machine));
     }

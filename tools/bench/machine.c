@@ -18,7 +18,7 @@ static tutti_status count_cpus(struct tti_bench *b, struct tti_bench_machine *ma
     const double quota = tti_cpu_quota();
     int64_t thousandths = quota > 0 ? (int64_t)(quota * 1000) : INT64_MAX;
     DLTensor t = tutti_tensor_1d(mask, &words, TUTTI_U64);
-    tutti_status status = tutti_all_reduce(b->group, &t, &t, TUTTI_BOR, TUTTI_CALL(.error = &b->error));
+    tutti_status status = tutti_all_reduce(b->control, &t, &t, TUTTI_BOR, TUTTI_CALL(.error = &b->error));
     if (status == TUTTI_OK) {
         status = tti_bench_agree(b, &thousandths, 1, TUTTI_MIN);
     }

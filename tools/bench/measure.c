@@ -92,20 +92,27 @@ static void place(const struct row *row, struct side *side, int slot)
     out += whole_out ? 0 : own_part;
     t->input = tutti_tensor_1d(in, whole_in ? &row->whole : &row->count, b->options->dtype);
     t->output = tutti_tensor_1d(out, whole_out ? &row->whole : &row->count, b->options->dtype);
+    t->input.device = tutti_group_device(b->group);
+    t->output.device = t->input.device;
     const bool root = b->rank == b->options->root;
     t->in = root || !has(b, TTI_BENCH_ROOT_INPUT) ? &t->input : NULL;
     t->out = root || !has(b, TTI_BENCH_ROOT_OUTPUT) ? &t->output : NULL;
 }
 
-static void fill(const struct side *side)
+static tutti_status fill(const struct side *side)
 {
-    const struct tti_bench *b = side->b;
-    for (int slot = 0; slot < side->batch; slot++) {
+    struct tti_bench *b = side->b;
+    tutti_status status = TUTTI_OK;
+    for (int slot = 0; slot < side->batch && status == TUTTI_OK; slot++) {
         const DLTensor *in = side->tensors[slot].in;
         if (in) {
-            tti_bench_fill(b->data, in->data, b->rank, b->number + (uint64_t)slot, 0, (size_t)in->shape[0]);
+            const size_t count = (size_t)in->shape[0];
+            void *room = tti_bench_write_begin(b, in->data);
+            tti_bench_fill(b->data, room, b->rank, b->number + (uint64_t)slot, 0, count);
+            status = tti_bench_write_end(b, in->data, count * b->item);
         }
     }
+    return status;
 }
 
 /* Whose data segment number `segment` of the output has to be. */
@@ -120,38 +127,41 @@ static int source_of(const struct tti_bench *b, int segment)
     return has(b, TTI_BENCH_NEIGHBOUR) ? (b->rank + b->size - 1) % b->size : segment;
 }
 
-/* Compares the elements [from, to) of an output. */
-static int64_t count_wrong(const struct row *row, const struct side *side, int slot, size_t from, size_t to)
+/* Compares the elements [from, to) of an output, and adds what is wrong. */
+static tutti_status count_wrong(const struct row *row, struct side *side, int slot, size_t from, size_t to)
 {
-    const struct tti_bench *b = side->b;
+    struct tti_bench *b = side->b;
     const DLTensor *out = side->tensors[slot].out;
     const size_t length = (size_t)row->count;
     const size_t first = has(b, TTI_BENCH_WHOLE_INPUT) ? (size_t)b->rank * length : 0;
-    int64_t wrong = 0;
     while (from < to) {
         const size_t segment = from / length;
         const size_t end = (segment + 1) * length < to ? (segment + 1) * length : to;
-        wrong += tti_bench_wrong(b->data, (const unsigned char *)out->data + from * b->item, source_of(b, (int)segment),
-                                 b->number + (uint64_t)slot, first + from % length, end - from);
+        const void *got = tti_bench_read(b, (const unsigned char *)out->data + from * b->item, (end - from) * b->item);
+        if (!got) {
+            return b->error.status;
+        }
+        side->wrong += tti_bench_wrong(b->data, got, source_of(b, (int)segment), b->number + (uint64_t)slot,
+                                       first + from % length, end - from);
         from = end;
     }
-    return wrong;
+    return TUTTI_OK;
 }
 
 /* The whole of each output, or of large ones a slice: another one in each iteration. */
-static int64_t check(const struct row *row, const struct side *side, int iteration, bool warming_up)
+static tutti_status check(const struct row *row, struct side *side, int iteration, bool warming_up)
 {
-    int64_t wrong = 0;
-    for (int slot = 0; slot < side->batch; slot++) {
+    tutti_status status = TUTTI_OK;
+    for (int slot = 0; slot < side->batch && status == TUTTI_OK; slot++) {
         const DLTensor *out = side->tensors[slot].out;
         const size_t total = out ? (size_t)out->shape[0] : 0;
         const bool all = warming_up || total * side->b->item <= CHECK_WHOLE;
         const size_t slice = (size_t)iteration % SLICES;
         const size_t from = all ? 0 : total / SLICES * slice;
         const size_t to = all || slice == SLICES - 1 ? total : from + total / SLICES;
-        wrong += count_wrong(row, side, slot, from, to);
+        status = count_wrong(row, side, slot, from, to);
     }
-    return wrong;
+    return status;
 }
 
 /* A small call of the library whose turn it is, and how long it took. */
@@ -194,8 +204,10 @@ static tutti_status iterate(struct row *row, enum tti_bench_form form, int itera
     const int timed = form == TTI_BENCH_SUBMIT ? iteration % side->batch : -1;
     int64_t submit_ns = 0;
     int64_t start = 0;
-    fill(side);
-    tutti_status status = b->beside ? warm(row, form) : TUTTI_OK;
+    tutti_status status = fill(side);
+    if (status == TUTTI_OK && b->beside) {
+        status = warm(row, form);
+    }
     if (status == TUTTI_OK) {
         status = tti_bench_meet(b, &start);
     }
@@ -223,7 +235,7 @@ static tutti_status iterate_forms(struct row *row, int iteration, int64_t trial[
         int64_t *sample = warming_up ? &trial[form] : &tti_bench_samples(b, (int)form)[iteration];
         status = iterate(row, form, number, sample);
         if (status == TUTTI_OK) {
-            side->wrong += check(row, side, number, warming_up);
+            status = check(row, side, number, warming_up);
             side->b->number += (uint64_t)side->batch;
         }
     }

@@ -88,7 +88,13 @@ struct tti_overlap_result {
 /* The whole run, after b was made ready; json NULL = not wanted. True if everything was measured and right. */
 bool tti_overlap_run(struct tti_bench *b, struct json_t *json);
 
-/* ---- overlap_report.c: what rank 0 tells ---- */
+/* ---- overlap_report.c, overlap_json.c: what rank 0 tells ---- */
+
+/* Only the forms that do both are judged by the longer of the two. */
+static inline bool tti_overlap_does_both(int form)
+{
+    return form != TTI_OVERLAP_COMPUTE && form != TTI_OVERLAP_COMMUNICATE;
+}
 
 void tti_overlap_print_header(const struct tti_overlap *o, int64_t bandwidth);
 void tti_overlap_print(const struct tti_overlap *o, const struct tti_overlap_result results[TTI_OVERLAP_FORMS]);

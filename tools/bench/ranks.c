@@ -5,15 +5,14 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <tutti/memory.h>
 
 #include "bench/beside.h"
 #include "bench/overlap.h"
 #include "bench/roofline.h"
+#include "common/devices.h"
 
 /* Longer than it takes to wake a rank, for each rank on a CPU. */
 #define LEAD_NS INT64_C(100000)
@@ -21,7 +20,7 @@
 /* What rank 0 keeps besides; all zero on the others. */
 struct output {
     FILE *file;
-    json_t *json;
+    struct json_t *json;
 };
 
 bool tti_bench_complain(const struct tti_bench *b, const char *doing, const char *why)
@@ -30,39 +29,14 @@ bool tti_bench_complain(const struct tti_bench *b, const char *doing, const char
     return false;
 }
 
-bool tti_bench_open_memory(struct tti_bench *b, bool heap)
-{
-    unsigned char **const memories[] = {&b->left, &b->right};
-    for (int i = 0; i < 2; i++) {
-        void *memory = NULL;
-        if (heap && tutti_alloc(b->group, b->capacity, &memory, &b->error) != TUTTI_OK) {
-            return tti_bench_complain(b, "the heap", b->error.message);
-        }
-        if (!heap && posix_memalign(&memory, 4096, b->capacity) != 0) {
-            fprintf(stderr, "tutti bench: rank %d: no memory for two buffers of %zu bytes: choose a smaller -e\n",
-                    b->rank, b->capacity);
-            return false;
-        }
-        /* untouched pages would be measured along */
-        *memories[i] = memset(memory, 0, b->capacity);
-    }
-    return true;
-}
-
-void tti_bench_close_memory(struct tti_bench *b, bool heap)
-{
-    if (heap) {
-        tutti_free(b->group, b->left, NULL);
-        tutti_free(b->group, b->right, NULL);
-    } else {
-        free(b->left);
-        free(b->right);
-    }
-}
-
 static bool prepare(struct tti_bench *b, struct output *output)
 {
     const struct tti_bench_options *options = b->options;
+    if (tti_on_device(tutti_group_device(b->group)) && (options->overlap || options->beside || options->roofline)) {
+        return tti_bench_complain(b, "start",
+                                  "overlap, --beside and --roofline measure host memory, but the group works "
+                                  "on a device: choose another backend or device");
+    }
     b->capacity = (size_t)tti_bench_capacity(options, b->size);
     if (!tti_bench_open_memory(b, options->heap)) {
         return false;
@@ -226,7 +200,7 @@ static bool run_prepared(struct tti_bench *b, struct output *output)
         return tti_bench_complain(b, "looking at the machine", b->error.message);
     }
     b->shares_cpu = machine.ranks_per_cpu > 1;
-    if (tutti_group_capabilities(b->group) & (TUTTI_CAP_ONE_HOST | TUTTI_CAP_ONE_PROCESS)) {
+    if (tutti_group_capabilities(b->control) & (TUTTI_CAP_ONE_HOST | TUTTI_CAP_ONE_PROCESS)) {
         b->lead_ns = LEAD_NS * ((b->size - 1) / machine.cpus + 1);
     }
     const bool right = open_company(b) && run_measured(b, &machine, output);
@@ -235,9 +209,10 @@ static bool run_prepared(struct tti_bench *b, struct output *output)
 }
 
 /* True if everything was measured and nothing was wrong. */
-static bool run_rank(const struct tti_bench_options *options, tutti_group *group)
+static bool run_groups(const struct tti_bench_options *options, tutti_group *group, tutti_group *control)
 {
-    struct tti_bench b = {.options = options, .group = group, .item = tutti_dtype_size(options->dtype)};
+    struct tti_bench b = {
+        .options = options, .group = group, .control = control, .item = tutti_dtype_size(options->dtype)};
     struct output output = {0};
     b.rank = tutti_group_rank(group);
     b.size = tutti_group_size(group);
@@ -263,6 +238,37 @@ static bool run_rank(const struct tti_bench_options *options, tutti_group *group
     return !failed;
 }
 
+static bool run_rank(const struct tti_bench_options *options, tutti_group *group)
+{
+    tutti_group *control = NULL;
+    tutti_error error;
+    if (tti_control_group(group, &control, &error) != TUTTI_OK) {
+        fprintf(stderr, "tutti bench: no group on the CPU beside the one on the device: %s\n", error.message);
+        return false;
+    }
+    const bool good = run_groups(options, group, control);
+    tti_control_group_end(group, control);
+    return good;
+}
+
+/* Threads start out with a group that nobody has asked for a device. */
+static bool run_on_device(const struct tti_bench_options *options, tutti_group *threads)
+{
+    char text[32];
+    const char *settings[2];
+    tutti_group *group = NULL;
+    tutti_error error;
+    tti_device_settings(options->device, text, settings);
+    if (tutti_group_split(threads, 0, tutti_group_rank(threads), TUTTI_CONFIG(.settings = settings), &group, &error) !=
+        TUTTI_OK) {
+        fprintf(stderr, "tutti bench: no group on the device: %s\n", error.message);
+        return false;
+    }
+    const bool good = run_rank(options, group);
+    tutti_group_destroy(group, NULL);
+    return good;
+}
+
 struct shared {
     const struct tti_bench_options *options;
     atomic_int failed; /* relaxed: read after the threads were joined */
@@ -271,7 +277,7 @@ struct shared {
 static tutti_status run_thread(tutti_group *group, void *user)
 {
     struct shared *shared = user;
-    if (!run_rank(shared->options, group)) {
+    if (!(shared->options->device ? run_on_device(shared->options, group) : run_rank(shared->options, group))) {
         atomic_store_explicit(&shared->failed, 1, memory_order_relaxed);
     }
     return TUTTI_OK;
@@ -306,7 +312,10 @@ int tti_bench_join(const struct tti_bench_options *options)
 {
     tutti_group *world = NULL;
     tutti_error error;
-    if (tutti_init(TUTTI_CONFIG(.backend = options->backend), &world, &error) != TUTTI_OK) {
+    char text[32];
+    const char *settings[2];
+    tti_device_settings(options->device, text, settings);
+    if (tutti_init(TUTTI_CONFIG(.backend = options->backend, .settings = settings), &world, &error) != TUTTI_OK) {
         fprintf(stderr, "tutti bench: cannot join the job: %s\n", error.message);
         return 1;
     }

@@ -5,6 +5,7 @@
 
 #include "bench/beside.h"
 #include "bench/roofline.h"
+#include "device/device.h"
 
 const char *tti_bench_type(const struct tti_bench *b)
 {
@@ -54,9 +55,11 @@ static void print_company(const struct tti_bench *b)
 
 void tti_bench_print_header(const struct tti_bench *b, const struct tti_bench_machine *machine)
 {
-    printf("# tutti bench %s: %d rank%s on %d CPU%s (%.2f ranks per CPU), backend %s\n", tutti_version_string(),
+    char device[24];
+    printf("# tutti bench %s: %d rank%s on %d CPU%s (%.2f ranks per CPU), backend %s%s%s\n", tutti_version_string(),
            b->size, b->size == 1 ? "" : "s", machine->cpus, machine->cpus == 1 ? "" : "s", machine->ranks_per_cpu,
-           tutti_group_backend(b->group));
+           tutti_group_backend(b->group), b->arena ? ", buffers on " : "",
+           b->arena ? tti_device_text(tutti_group_device(b->group), device) : "");
     printf("# %s, kernels %s, Linux %s\n", machine->cpu, machine->isa, machine->kernel);
     print_description(machine->description);
     printf("# time: from %s until the slowest rank is done; the median of the iterations%s\n",

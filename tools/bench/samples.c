@@ -17,7 +17,7 @@
 tutti_status tti_bench_agree(struct tti_bench *b, int64_t *values, int64_t count, tutti_reduce_op op)
 {
     DLTensor t = tutti_tensor_1d(values, &count, TUTTI_I64);
-    return tutti_all_reduce(b->group, &t, &t, op, TUTTI_CALL(.error = &b->error));
+    return tutti_all_reduce(b->control, &t, &t, op, TUTTI_CALL(.error = &b->error));
 }
 
 tutti_status tti_bench_meet(struct tti_bench *b, int64_t *start)
@@ -34,7 +34,7 @@ tutti_status tti_bench_meet(struct tti_bench *b, int64_t *start)
     }
     tutti_status status = TUTTI_OK;
     for (int i = 0; i < 2 && status == TUTTI_OK; i++) {
-        status = tutti_barrier(b->group, TUTTI_CALL(.error = &b->error));
+        status = tutti_barrier(b->control, TUTTI_CALL(.error = &b->error));
     }
     *start = tti_now_ns();
     return status;

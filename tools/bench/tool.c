@@ -10,6 +10,7 @@
 #include "bench/compare.h"
 #include "bench/kernels.h"
 #include "bench/overlap.h"
+#include "common/devices.h"
 #include "common/launcher.h"
 #include "common/number.h"
 #include "info/info.h"
@@ -19,6 +20,7 @@
 
 enum {
     OPTION_BACKEND = 256,
+    OPTION_DEVICE,
     OPTION_ROOT,
     OPTION_ASYNC,
     OPTION_BESIDE,
@@ -50,6 +52,8 @@ static const struct argp_option argp_options[] = {
     {"placement", OPTION_PLACEMENT, "private|heap", 0,
      "Where Tutti's buffers lie: in memory of each rank's own (default), or of tutti_alloc", 0},
     {"backend", OPTION_BACKEND, "NAME", 0, "Backend to measure (default auto; `tutti info` lists them)", 0},
+    {"device", OPTION_DEVICE, "NAME", 0,
+     "Where the buffers lie: cpu, cuda or rocm (default auto: the CPU, unless the backend takes none there)", 0},
     {"json", 'J', "FILE", 0, "Also write the results to FILE, as JSON", 0},
     {"vs", OPTION_VS, "CONTENDER,...", 0,
      "Compare with openmpi, mpich, gloo, torch (each with all its settings, or with one, as in openmpi/t), exec:PATH, "
@@ -86,6 +90,7 @@ static const char argp_doc[] =
     "  tutti bench reduce_scatter -d bf16 -o avg --backend local\n"
     "  tutti bench barrier,broadcast -n 8 -i 2000 -J some.json\n"
     "  tutti bench all_reduce -n 2 --async\n"
+    "  tutti bench all_reduce -n 2 --device cuda\n"
     "  tutti bench all_reduce -n 2 --beside tutti:engine.window=256K\n"
     "  mpirun.openmpi -n 2 tutti bench --beside openmpi\n"
     "  tutti bench all_reduce -n 2 --vs openmpi,mpich,gloo --plot all_reduce.svg\n"
@@ -193,10 +198,10 @@ static void judge_compare(struct argp_state *state, const struct words *words)
         argp_error(state, "--plot, --markdown, --limit, --heap-from and --keep belong to a comparison: say with whom, "
                           "by --vs");
     }
-    if (words->compare.vs && (words->bench.async || words->bench.beside || words->bench.heap)) {
+    if (words->compare.vs && (words->bench.async || words->bench.beside || words->bench.heap || words->bench.device)) {
         argp_error(state,
-                   "--vs compares synchronous calls, and starts with private buffers; leave out --async, --beside "
-                   "and --placement");
+                   "--vs compares synchronous calls, and starts with private buffers of the host; leave out --async, "
+                   "--beside, --placement and --device");
     }
 }
 
@@ -211,6 +216,9 @@ static void judge(struct argp_state *state, const struct tti_bench_options *opti
     }
     if (options->beside && options->async) {
         argp_error(state, "--beside measures synchronous calls; leave out --async");
+    }
+    if (options->device && strcmp(options->device, "cpu") != 0 && (options->beside || options->roofline)) {
+        argp_error(state, "--beside and --roofline measure host memory; leave out --device");
     }
 }
 
@@ -268,6 +276,12 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case OPTION_BACKEND:
         options->backend = argument;
         return 0;
+    case OPTION_DEVICE:
+        if (!tti_device_known(argument)) {
+            argp_error(state, "--device takes auto, cpu, cuda or rocm, not '%s'", argument);
+        }
+        options->device = argument;
+        return 0;
     case 'J':
         options->json = argument;
         return 0;
@@ -315,10 +329,11 @@ static bool fits_ranks(const struct tti_bench_options *options)
 int tti_bench_start(struct tti_bench_options *options, char **words)
 {
     const char *name = options->backend ? options->backend : getenv("TUTTI_BACKEND");
-    if (!tti_backend_usable("tutti bench", name)) {
+    if (!tti_backend_usable("tutti bench", name) || !tti_device_usable("tutti bench", options->device)) {
         return 1;
     }
-    if (options->beside && !tti_beside_exists(options->beside)) {
+    if ((options->beside && !tti_beside_exists(options->beside)) ||
+        (options->json && !tti_json_usable("tutti bench"))) {
         return 1;
     }
     if (tti_in_launcher()) {

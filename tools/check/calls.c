@@ -197,3 +197,16 @@ tutti_status tti_check_sendrecv(struct tti_check *c, const DLTensor *out, int de
                                                          .tag = tag,
                                                          .message = came});
 }
+
+tutti_status tti_check_sendrecv_words(struct tti_check *c, int64_t *sent, int destination, int64_t *received,
+                                      int source, int tag)
+{
+    struct tti_check_words out;
+    struct tti_check_words in;
+    tti_check_words_lend(c, &out, sent, 1);
+    tti_check_words_lend(c, &in, received, 1);
+    const tutti_status status = tti_check_sendrecv(c, &out.t, destination, &in.t, source, tag, NULL);
+    tti_check_words_return(&out);
+    tti_check_words_return(&in);
+    return status;
+}

@@ -8,8 +8,8 @@ static void prepare(struct tti_check_job *job)
 {
     struct tti_check *c = &job->check;
     const struct tti_check_plan *p = &job->plan;
-    tti_check_tensor_make(&job->input, p->dtype, p->ndim, p->shape, p->layout);
-    tti_check_tensor_make(&job->output, p->dtype, p->ndim, p->shape, p->layout);
+    tti_check_tensor_make(c, &job->input, p->dtype, p->ndim, p->shape, p->layout);
+    tti_check_tensor_make(c, &job->output, p->dtype, p->ndim, p->shape, p->layout);
     tti_check_tensor_fill(c, &job->input, 0, job->input.count, c->rank, p->pattern, 0);
     tti_check_tensor_seal(&job->input);
     DLTensor *output = p->in_place ? &job->input.t : &job->output.t;
@@ -39,15 +39,15 @@ static void same_bits(struct tti_check *c, const struct tti_check_plan *p)
 {
     enum { RUNS = 4 };
     int64_t hashes[RUNS] = {0};
-    const int64_t runs = RUNS;
     const int64_t all = RUNS * (int64_t)c->size;
     struct tti_check_tensor input;
-    tti_check_tensor_make(&input, p->dtype, p->ndim, p->shape, TTI_CHECK_COMPACT);
+    tti_check_tensor_make(c, &input, p->dtype, p->ndim, p->shape, TTI_CHECK_COMPACT);
     tti_check_tensor_fill(c, &input, 0, input.count, c->rank, p->pattern, 0);
     for (int i = 0; i < RUNS; i++) {
         /* at another alignment each time, which must not matter either */
         struct tti_check_tensor output;
-        tti_check_tensor_make(&output, p->dtype, p->ndim, p->shape, i == 1 ? TTI_CHECK_UNALIGNED : TTI_CHECK_COMPACT);
+        tti_check_tensor_make(c, &output, p->dtype, p->ndim, p->shape,
+                              i == 1 ? TTI_CHECK_UNALIGNED : TTI_CHECK_COMPACT);
         const struct tti_check_operation o = {.kind = TTI_CHECK_ALL_REDUCE,
                                               .op = p->op,
                                               .input = &input.t,
@@ -61,10 +61,14 @@ static void same_bits(struct tti_check *c, const struct tti_check_plan *p)
     }
     int64_t *gathered = calloc((size_t)all, sizeof(int64_t));
     if (gathered) {
-        const DLTensor own = tutti_tensor_1d(hashes, &runs, TUTTI_I64);
-        DLTensor joined = tutti_tensor_1d(gathered, &all, TUTTI_I64);
-        if (tti_check_ok(c, "all_gather of hashes",
-                         tutti_all_gather(c->group, &own, &joined, 0, TUTTI_CALL(.error = &c->error)))) {
+        struct tti_check_words own;
+        struct tti_check_words joined;
+        tti_check_words_lend(c, &own, hashes, RUNS);
+        tti_check_words_lend(c, &joined, gathered, all);
+        const tutti_status status = tutti_all_gather(c->group, &own.t, &joined.t, 0, TUTTI_CALL(.error = &c->error));
+        tti_check_words_return(&own);
+        tti_check_words_return(&joined);
+        if (tti_check_ok(c, "all_gather of hashes", status)) {
             for (int64_t i = 0; i < all; i++) {
                 if (gathered[i] != gathered[0]) {
                     tti_check_fail(c, "run %lld on rank %lld gave other bits than run 0 on rank 0",

@@ -12,8 +12,8 @@ static void prepare(struct tti_check_job *job, enum tti_check_kind kind)
     tti_check_parts_make_pairwise(received, c->size, p, c->rank, false);
     tti_check_parts_shape(p, sent->rows, job->input_shape);
     tti_check_parts_shape(p, received->rows, job->output_shape);
-    tti_check_tensor_make(&job->input, p->dtype, p->ndim, job->input_shape, p->layout);
-    tti_check_tensor_make(&job->output, p->dtype, p->ndim, job->output_shape, p->layout);
+    tti_check_tensor_make(c, &job->input, p->dtype, p->ndim, job->input_shape, p->layout);
+    tti_check_tensor_make(c, &job->output, p->dtype, p->ndim, job->output_shape, p->layout);
     tti_check_tensor_fill(c, &job->input, 0, job->input.count, c->rank, p->pattern, 0);
     tti_check_tensor_seal(&job->input);
     job->result = &job->output.t;

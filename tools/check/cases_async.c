@@ -65,17 +65,18 @@ static void refused(struct tti_check *c)
 {
     struct tti_check_flight f;
     struct tti_check_job job;
-    float x = 0;
+    struct tti_check_tensor x;
     const int64_t one = 1;
-    DLTensor t = tutti_tensor_1d(&x, &one, TUTTI_F32);
+    tti_check_tensor_make(c, &x, TUTTI_F32, 1, &one, TTI_CHECK_COMPACT);
     tti_check_flight_make(c, &f, TTI_CHECK_CALLBACK);
     tti_check_flight_start(
-        c, &f, &(struct tti_check_operation){.kind = TTI_CHECK_ALL_REDUCE, .op = 99, .input = &t, .output = &t});
+        c, &f, &(struct tti_check_operation){.kind = TTI_CHECK_ALL_REDUCE, .op = 99, .input = &x.t, .output = &x.t});
     tti_check_status(c, "all_reduce_async with op 99", f.started, TUTTI_INVALID_ARGUMENT);
     tti_check_expect_i64(c, "calls of the callback", f.called, 0);
     start(c, &job, TTI_CHECK_CALLBACK, small_count, 1);
     tti_check_status(c, "work_wait with limit -2", tutti_work_wait(job.flight.work, -2), TUTTI_INVALID_ARGUMENT);
     end(c, &job);
+    tti_check_tensor_free(&x);
 }
 
 /* ---- before the end ---- */
@@ -302,11 +303,14 @@ static void queued_deadline(struct tti_check *c, tutti_group *group)
     }
     tti_check_merge(c, &sub);
     /* the holder comes into the group when it is too late */
-    const int64_t one = 1;
-    DLTensor t = tutti_tensor_1d(&timed_out, &one, TUTTI_I64);
-    tti_check_ok(c, "all_reduce", tutti_all_reduce(c->group, &t, &t, TUTTI_MAX, TUTTI_CALL(.error = &c->error)));
+    struct tti_check_words told;
+    tti_check_words_lend(c, &told, &timed_out, 1);
+    tti_check_ok(c, "all_reduce",
+                 tutti_all_reduce(c->group, &told.t, &told.t, TUTTI_MAX, TUTTI_CALL(.error = &c->error)));
+    tti_check_words_return(&told);
     tti_check_expect_i64(c, "some rank is told of its deadline", timed_out, 1);
-    const tutti_status status = tutti_barrier(group, TUTTI_CALL(.error = &c->error));
+    /* soon, where the holder does not hear of it: the others have gone on */
+    const tutti_status status = tutti_barrier(group, TUTTI_CALL(.timeout_ms = SOON_MS, .error = &c->error));
     tti_check_expect_i64(c, "later calls are refused", status == TUTTI_REVOKED || status == TUTTI_TIMEOUT, 1);
     tti_check_barrier(c);
 }

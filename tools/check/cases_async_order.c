@@ -130,7 +130,7 @@ static void chain(struct tti_check *c, int64_t part, enum tti_check_layout layou
     x->model = (struct model){.ranks = c->size, .count = (size_t)count, .part = (size_t)part};
     x->model.values = tti_check_memory(BUFFERS * (size_t)c->size * (size_t)count * sizeof(uint64_t));
     for (int b = 0; b < BUFFERS; b++) {
-        tti_check_tensor_make(&x->buffers[b], TUTTI_U64, 1, &count, layout);
+        tti_check_tensor_make(c, &x->buffers[b], TUTTI_U64, 1, &count, layout);
         tti_check_tensor_fill(c, &x->buffers[b], 0, (size_t)count, c->rank, TTI_CHECK_RAW, (uint64_t)b << 32);
         for (int r = 0; r < c->size; r++) {
             tti_check_generate(row(&x->model, b, r), TUTTI_U64, TTI_CHECK_RAW, tti_check_rank_key(c, r),
@@ -182,7 +182,7 @@ static void independent(struct tti_check *c, int64_t count)
 static void barrier_waits(struct tti_check *c, int holder)
 {
     const int64_t none = 0;
-    DLTensor nothing = tutti_tensor_1d(NULL, &none, TUTTI_U8);
+    DLTensor nothing = tti_check_over_1d(c, NULL, &none, TUTTI_U8);
     struct tti_check_flight f;
     tti_check_flight_make(c, &f, tti_check_way_by_chance(c, (uint64_t)holder, 0));
     if (c->rank != holder) {
@@ -217,7 +217,7 @@ static uint64_t first_of(int number)
 
 static void post(struct tti_check *c, struct mail *m, int64_t count, int peer, int tag, int number, bool send)
 {
-    tti_check_tensor_make(&m->tensor, TUTTI_I32, 1, &count, TTI_CHECK_COMPACT);
+    tti_check_tensor_make(c, &m->tensor, TUTTI_I32, 1, &count, TTI_CHECK_COMPACT);
     if (send) {
         tti_check_tensor_fill(c, &m->tensor, 0, (size_t)count, c->rank, TTI_CHECK_RAW, first_of(number));
         tti_check_tensor_seal(&m->tensor);

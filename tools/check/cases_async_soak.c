@@ -104,13 +104,16 @@ static void take_off(struct soak *s, int number, size_t max_bytes)
 static void compare(struct soak *s, int operations)
 {
     struct tti_check *c = s->c;
-    const int64_t count = operations;
-    int64_t *lowest = tti_check_memory((size_t)count * sizeof(*lowest));
+    int64_t *lowest = tti_check_memory((size_t)operations * sizeof(*lowest));
     for (int i = 0; i < operations; i++) {
         lowest[i] = s->seen[i].canceller;
     }
-    DLTensor t = tutti_tensor_1d(lowest, &count, TUTTI_I64);
-    if (tti_check_ok(c, "all_reduce", tutti_all_reduce(c->group, &t, &t, TUTTI_MIN, TUTTI_CALL(.error = &c->error)))) {
+    struct tti_check_words words;
+    tti_check_words_lend(c, &words, lowest, operations);
+    const tutti_status status =
+        tutti_all_reduce(c->group, &words.t, &words.t, TUTTI_MIN, TUTTI_CALL(.error = &c->error));
+    tti_check_words_return(&words);
+    if (tti_check_ok(c, "all_reduce", status)) {
         for (int i = 0; i < operations && !c->failed; i++) {
             const struct seen *seen = &s->seen[i];
             if (!tti_check_expect_i64(c, "cancelled, since somebody's cancel succeeded", seen->cancelled,

@@ -25,11 +25,23 @@ struct round {
     int64_t left;
 };
 
+enum { WORDS = sizeof(struct round) / sizeof(int64_t) };
+
+static tutti_status gather_rounds(struct tti_check *c, struct round *own, struct round *all)
+{
+    struct tti_check_words input;
+    struct tti_check_words output;
+    tti_check_words_lend(c, &input, &own->number, WORDS);
+    tti_check_words_lend(c, &output, &all->number, WORDS * (int64_t)c->size);
+    const tutti_status status = tutti_all_gather(c->group, &input.t, &output.t, 0, TUTTI_CALL(.error = &c->error));
+    tti_check_words_return(&input);
+    tti_check_words_return(&output);
+    return status;
+}
+
 static void rounds(struct tti_check *c, int count)
 {
     const bool one_clock = (c->capabilities & (TUTTI_CAP_ONE_HOST | TUTTI_CAP_ONE_PROCESS)) != 0;
-    const int64_t own_words = 3;
-    const int64_t all_words = 3 * (int64_t)c->size;
     struct round *all = calloc((size_t)c->size, sizeof(*all));
     if (!all) {
         tti_check_fail(c, "no memory");
@@ -44,10 +56,7 @@ static void rounds(struct tti_check *c, int count)
         c->way = tti_check_way_by_chance(c, (uint64_t)i, c->way == TTI_CHECK_SYNC ? 8 : 0);
         tti_check_ok(c, "barrier", tti_check_barrier(c));
         own.left = now_ns();
-        const DLTensor input = tutti_tensor_1d(&own, &own_words, TUTTI_I64);
-        DLTensor output = tutti_tensor_1d(all, &all_words, TUTTI_I64);
-        if (!tti_check_ok(c, "all_gather",
-                          tutti_all_gather(c->group, &input, &output, 0, TUTTI_CALL(.error = &c->error)))) {
+        if (!tti_check_ok(c, "all_gather", gather_rounds(c, &own, all))) {
             break;
         }
         int latest = 0;
@@ -66,15 +75,12 @@ static void rounds(struct tti_check *c, int count)
 /* A barrier is no message: numbers that go around a ring on both sides of it stay in order. */
 static void between_messages(struct tti_check *c)
 {
-    const int64_t one = 1;
     const int next = (c->rank + 1) % c->size;
     const int previous = (c->rank + c->size - 1) % c->size;
     for (int64_t i = 0; i < 20; i++) {
         int64_t sent = 1000 * i + c->rank;
         int64_t received = -1;
-        const DLTensor input = tutti_tensor_1d(&sent, &one, TUTTI_I64);
-        DLTensor output = tutti_tensor_1d(&received, &one, TUTTI_I64);
-        tti_check_ok(c, "sendrecv", tti_check_sendrecv(c, &input, next, &output, previous, 5, NULL));
+        tti_check_ok(c, "sendrecv", tti_check_sendrecv_words(c, &sent, next, &received, previous, 5));
         tti_check_expect_i64(c, "the number that came", received, 1000 * i + previous);
         tti_check_ok(c, "barrier", tti_check_barrier(c));
     }

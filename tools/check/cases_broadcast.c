@@ -6,7 +6,7 @@ static void prepare(struct tti_check_job *job)
 {
     struct tti_check *c = &job->check;
     const struct tti_check_plan *p = &job->plan;
-    tti_check_tensor_make(&job->output, p->dtype, p->ndim, p->shape, p->layout);
+    tti_check_tensor_make(c, &job->output, p->dtype, p->ndim, p->shape, p->layout);
     if (c->rank == p->root) {
         tti_check_tensor_fill(c, &job->output, 0, job->output.count, p->root, p->pattern, 0);
     }

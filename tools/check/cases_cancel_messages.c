@@ -19,7 +19,7 @@ static int previous_of(const struct tti_check *c)
 
 static void make(struct tti_check *c, struct tti_check_tensor *x, int64_t count, bool fill, int number)
 {
-    tti_check_tensor_make(x, TUTTI_F32, 1, &count, TTI_CHECK_COMPACT);
+    tti_check_tensor_make(c, x, TUTTI_F32, 1, &count, TTI_CHECK_COMPACT);
     if (fill) {
         tti_check_tensor_fill(c, x, 0, x->count, c->rank, TTI_CHECK_RAW, (uint64_t)number << 32);
     }
@@ -148,7 +148,6 @@ static void batch_unmatched(struct tti_check *c, int64_t count)
  * not, it comes and is complete. The sender tells the receiver which of the two to expect. */
 static void send(struct tti_check *c, int64_t count)
 {
-    const int64_t one = 1;
     struct tti_check_tensor out;
     struct tti_check_tensor mark;
     struct tti_check_tensor in;
@@ -169,9 +168,7 @@ static void send(struct tti_check *c, int64_t count)
         &(struct tti_check_operation){.kind = TTI_CHECK_SEND, .input = &mark.t, .destination = next_of(c), .tag = TAG});
     int64_t withdrawn = answer == TUTTI_OK;
     int64_t theirs = -1;
-    const DLTensor mine = tutti_tensor_1d(&withdrawn, &one, TUTTI_I64);
-    DLTensor told = tutti_tensor_1d(&theirs, &one, TUTTI_I64);
-    tti_check_ok(c, "sendrecv", tti_check_sendrecv(c, &mine, next_of(c), &told, previous_of(c), VERDICT, NULL));
+    tti_check_ok(c, "sendrecv", tti_check_sendrecv_words(c, &withdrawn, next_of(c), &theirs, previous_of(c), VERDICT));
     for (int number = theirs ? 21 : 20; number <= 21; number++) {
         make(c, &in, count, false, 0);
         if (tti_check_ok(c, "recv", tti_check_recv(c, &in.t, previous_of(c), TAG, NULL))) {

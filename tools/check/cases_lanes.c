@@ -15,15 +15,12 @@ struct worker {
 
 static void ring(struct tti_check *c, int64_t number)
 {
-    const int64_t one = 1;
     const int next = (c->rank + 1) % c->size;
     const int previous = (c->rank + c->size - 1) % c->size;
     const int tag = 70 + c->lane;
     int64_t sent = number * 1000 + c->rank;
     int64_t received = -1;
-    const DLTensor input = tutti_tensor_1d(&sent, &one, TUTTI_I64);
-    DLTensor output = tutti_tensor_1d(&received, &one, TUTTI_I64);
-    tti_check_ok(c, "sendrecv", tti_check_sendrecv(c, &input, next, &output, previous, tag, NULL));
+    tti_check_ok(c, "sendrecv", tti_check_sendrecv_words(c, &sent, next, &received, previous, tag));
     tti_check_expect_i64(c, "the number that came", received, number * 1000 + previous);
 }
 

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include "check/ways.h"
+#include "common/arena.h"
 
 /* The tensors of a variant: more room than any of them needs. */
 struct room {
@@ -24,8 +25,8 @@ typedef tutti_status (*variant_function)(struct tti_check *c, const struct room 
 static tutti_status all_reduce_as(struct tti_check *c, const struct room *room, int64_t n, tutti_dtype dtype,
                                   tutti_reduce_op op, uint32_t tag)
 {
-    const DLTensor input = tutti_tensor_1d(room->input, &n, dtype);
-    DLTensor output = tutti_tensor_1d(room->output, &n, dtype);
+    const DLTensor input = tti_check_over_1d(c, room->input, &n, dtype);
+    DLTensor output = tti_check_over_1d(c, room->output, &n, dtype);
     return tti_check_do(
         c, &(struct tti_check_operation){
                .kind = TTI_CHECK_ALL_REDUCE, .op = op, .input = &input, .output = &output, .user_tag = tag});
@@ -77,8 +78,8 @@ static tutti_status reduce_scatter_instead(struct tti_check *c, const struct roo
         return plain(c, room);
     }
     const int64_t part = room->n / c->size;
-    const DLTensor input = tutti_tensor_1d(room->input, &room->n, TUTTI_F32);
-    DLTensor output = tutti_tensor_1d(room->output, &part, TUTTI_F32);
+    const DLTensor input = tti_check_over_1d(c, room->input, &room->n, TUTTI_F32);
+    DLTensor output = tti_check_over_1d(c, room->output, &part, TUTTI_F32);
     return tti_check_do(c, &(struct tti_check_operation){
                                .kind = TTI_CHECK_REDUCE_SCATTER, .op = TUTTI_SUM, .input = &input, .output = &output});
 }
@@ -87,8 +88,8 @@ static tutti_status gather_along(struct tti_check *c, const struct room *room, i
 {
     const int64_t shape[2] = {rows, columns};
     const int64_t joined[2] = {dim == 0 ? rows * c->size : rows, dim == 1 ? columns * c->size : columns};
-    const DLTensor input = tutti_tensor_nd(room->input, 2, shape, TUTTI_F32);
-    DLTensor output = tutti_tensor_nd(room->output, 2, joined, TUTTI_F32);
+    const DLTensor input = tti_check_over(c, room->input, 2, shape, TUTTI_F32);
+    DLTensor output = tti_check_over(c, room->output, 2, joined, TUTTI_F32);
     return tti_check_do(
         c, &(struct tti_check_operation){.kind = TTI_CHECK_ALL_GATHER, .dim = dim, .input = &input, .output = &output});
 }
@@ -110,8 +111,8 @@ static tutti_status all_gather_other_count(struct tti_check *c, const struct roo
 
 static tutti_status all_to_all_other_dtype(struct tti_check *c, const struct room *room, bool odd)
 {
-    const DLTensor input = tutti_tensor_1d(room->input, &room->n, odd ? TUTTI_U32 : TUTTI_F32);
-    DLTensor output = tutti_tensor_1d(room->output, &room->n, odd ? TUTTI_U32 : TUTTI_F32);
+    const DLTensor input = tti_check_over_1d(c, room->input, &room->n, odd ? TUTTI_U32 : TUTTI_F32);
+    DLTensor output = tti_check_over_1d(c, room->output, &room->n, odd ? TUTTI_U32 : TUTTI_F32);
     return tti_check_do(
         c, &(struct tti_check_operation){.kind = TTI_CHECK_ALL_TO_ALL, .input = &input, .output = &output});
 }
@@ -125,8 +126,8 @@ static tutti_status all_gather_v_other_counts(struct tti_check *c, const struct 
     for (int r = 0; r < c->size; r++) {
         counts[r] = rows;
     }
-    const DLTensor input = tutti_tensor_1d(room->input, &rows, TUTTI_F32);
-    DLTensor output = tutti_tensor_1d(room->output, &joined, TUTTI_F32);
+    const DLTensor input = tti_check_over_1d(c, room->input, &rows, TUTTI_F32);
+    DLTensor output = tti_check_over_1d(c, room->output, &joined, TUTTI_F32);
     const tutti_status status =
         tti_check_do(c, &(struct tti_check_operation){
                             .kind = TTI_CHECK_ALL_GATHER_V, .input = &input, .output = &output, .counts = counts});
@@ -146,8 +147,8 @@ static tutti_status all_to_all_v_other_counts(struct tti_check *c, const struct 
         sent[r] = odd && r != c->rank ? each + 1 : each;
         rows += sent[r];
     }
-    const DLTensor input = tutti_tensor_1d(room->input, &rows, TUTTI_F32);
-    DLTensor output = tutti_tensor_1d(room->output, &room->n, TUTTI_F32);
+    const DLTensor input = tti_check_over_1d(c, room->input, &rows, TUTTI_F32);
+    DLTensor output = tti_check_over_1d(c, room->output, &room->n, TUTTI_F32);
     const tutti_status status = tti_check_do(
         c,
         &(struct tti_check_operation){
@@ -159,7 +160,7 @@ static tutti_status all_to_all_v_other_counts(struct tti_check *c, const struct 
 
 static tutti_status broadcast_from(struct tti_check *c, const struct room *room, int root, int64_t n)
 {
-    DLTensor x = tutti_tensor_1d(room->input, &n, TUTTI_F32);
+    DLTensor x = tti_check_over_1d(c, room->input, &n, TUTTI_F32);
     return tti_check_do(c, &(struct tti_check_operation){.kind = TTI_CHECK_BROADCAST, .root = root, .output = &x});
 }
 
@@ -175,8 +176,8 @@ static tutti_status broadcast_other_count(struct tti_check *c, const struct room
 
 static tutti_status reduce_to(struct tti_check *c, const struct room *room, int root, tutti_reduce_op op)
 {
-    const DLTensor input = tutti_tensor_1d(room->input, &room->n, TUTTI_F32);
-    DLTensor output = tutti_tensor_1d(room->output, &room->n, TUTTI_F32);
+    const DLTensor input = tti_check_over_1d(c, room->input, &room->n, TUTTI_F32);
+    DLTensor output = tti_check_over_1d(c, room->output, &room->n, TUTTI_F32);
     return tti_check_do(c, &(struct tti_check_operation){
                                .kind = TTI_CHECK_REDUCE, .op = op, .root = root, .input = &input, .output = &output});
 }
@@ -194,8 +195,8 @@ static tutti_status reduce_other_op(struct tti_check *c, const struct room *room
 static tutti_status gather_other_root(struct tti_check *c, const struct room *room, bool odd)
 {
     const int64_t part = room->n / c->size;
-    const DLTensor input = tutti_tensor_1d(room->input, &part, TUTTI_F32);
-    DLTensor output = tutti_tensor_1d(room->output, &room->n, TUTTI_F32);
+    const DLTensor input = tti_check_over_1d(c, room->input, &part, TUTTI_F32);
+    DLTensor output = tti_check_over_1d(c, room->output, &room->n, TUTTI_F32);
     return tti_check_do(c, &(struct tti_check_operation){
                                .kind = TTI_CHECK_GATHER, .root = odd ? 1 : 0, .input = &input, .output = &output});
 }
@@ -206,8 +207,8 @@ static tutti_status gather_other_dimension(struct tti_check *c, const struct roo
     const int64_t half = room->n / c->size / 2;
     const int64_t shape[2] = {2, half};
     const int64_t joined[2] = {odd ? 2 : 2 * c->size, odd ? half * c->size : half};
-    const DLTensor input = tutti_tensor_nd(room->input, 2, shape, TUTTI_F32);
-    DLTensor output = tutti_tensor_nd(room->output, 2, joined, TUTTI_F32);
+    const DLTensor input = tti_check_over(c, room->input, 2, shape, TUTTI_F32);
+    DLTensor output = tti_check_over(c, room->output, 2, joined, TUTTI_F32);
     return tti_check_do(c, &(struct tti_check_operation){
                                .kind = TTI_CHECK_GATHER, .dim = odd ? 1 : 0, .input = &input, .output = &output});
 }
@@ -217,8 +218,8 @@ static tutti_status scatter_other_dimension(struct tti_check *c, const struct ro
     const int64_t half = room->n / c->size / 2;
     const int64_t shape[2] = {2, half};
     const int64_t joined[2] = {odd ? 2 : 2 * c->size, odd ? half * c->size : half};
-    const DLTensor input = tutti_tensor_nd(room->input, 2, joined, TUTTI_F32);
-    DLTensor output = tutti_tensor_nd(room->output, 2, shape, TUTTI_F32);
+    const DLTensor input = tti_check_over(c, room->input, 2, joined, TUTTI_F32);
+    DLTensor output = tti_check_over(c, room->output, 2, shape, TUTTI_F32);
     return tti_check_do(c, &(struct tti_check_operation){
                                .kind = TTI_CHECK_SCATTER, .dim = odd ? 1 : 0, .input = &input, .output = &output});
 }
@@ -226,8 +227,8 @@ static tutti_status scatter_other_dimension(struct tti_check *c, const struct ro
 static tutti_status scatter_other_root(struct tti_check *c, const struct room *room, bool odd)
 {
     const int64_t part = room->n / c->size;
-    const DLTensor input = tutti_tensor_1d(room->input, &room->n, TUTTI_F32);
-    DLTensor output = tutti_tensor_1d(room->output, &part, TUTTI_F32);
+    const DLTensor input = tti_check_over_1d(c, room->input, &room->n, TUTTI_F32);
+    DLTensor output = tti_check_over_1d(c, room->output, &part, TUTTI_F32);
     return tti_check_do(c, &(struct tti_check_operation){
                                .kind = TTI_CHECK_SCATTER, .root = odd ? 1 : 0, .input = &input, .output = &output});
 }
@@ -240,15 +241,15 @@ static tutti_status barrier_instead_of_broadcast(struct tti_check *c, const stru
 /* One rank alone wants to be able to cancel. */
 static tutti_status broadcast_other_flag(struct tti_check *c, const struct room *room, bool odd)
 {
-    DLTensor x = tutti_tensor_1d(room->input, &room->n, TUTTI_F32);
+    DLTensor x = tti_check_over_1d(c, room->input, &room->n, TUTTI_F32);
     return tti_check_do(c, &(struct tti_check_operation){
                                .kind = TTI_CHECK_BROADCAST, .output = &x, .flags = odd ? TUTTI_CANCELLABLE : 0});
 }
 
 static tutti_status reduce_other_flag(struct tti_check *c, const struct room *room, bool odd)
 {
-    const DLTensor input = tutti_tensor_1d(room->input, &room->n, TUTTI_F32);
-    DLTensor output = tutti_tensor_1d(room->output, &room->n, TUTTI_F32);
+    const DLTensor input = tti_check_over_1d(c, room->input, &room->n, TUTTI_F32);
+    DLTensor output = tti_check_over_1d(c, room->output, &room->n, TUTTI_F32);
     return tti_check_do(c, &(struct tti_check_operation){.kind = TTI_CHECK_REDUCE,
                                                          .op = TUTTI_SUM,
                                                          .input = &input,
@@ -384,16 +385,30 @@ static unsigned char *fresh_pages(size_t bytes)
     return pages;
 }
 
+static unsigned char *open_room(const struct tti_check *c, size_t bytes)
+{
+    return c->arena ? tti_check_there(c->arena, bytes) : fresh_pages(bytes);
+}
+
+static void close_room(const struct tti_check *c, unsigned char *memory, size_t bytes)
+{
+    if (c->arena) {
+        tti_arena_free(c->arena, memory, bytes);
+    } else {
+        munmap(memory, bytes);
+    }
+}
+
 void tti_check_mismatch_more(struct tti_check *c)
 {
     /* what is joined has at most three tensors' rows from every rank */
     const int64_t small = 2 * c->size;
     const int64_t large = (24000 / c->size + 1) * c->size;
     const size_t bytes = (240000 + (size_t)(4 * (large + small) * c->size)) * sizeof(float);
-    struct room room = {.input = fresh_pages(bytes), .output = fresh_pages(bytes), .n = small};
+    struct room room = {.input = open_room(c, bytes), .output = open_room(c, bytes), .n = small};
     chapter(c, &room, "small");
     room.n = large;
     chapter(c, &room, "large");
-    munmap(room.input, bytes);
-    munmap(room.output, bytes);
+    close_room(c, room.input, bytes);
+    close_room(c, room.output, bytes);
 }

@@ -18,7 +18,7 @@ static uint64_t first_of(int number)
 static void outgoing(struct tti_check *c, struct tti_check_tensor *x, tutti_dtype dtype, int ndim, const int64_t *shape,
                      enum tti_check_layout layout, int number)
 {
-    tti_check_tensor_make(x, dtype, ndim, shape, layout);
+    tti_check_tensor_make(c, x, dtype, ndim, shape, layout);
     tti_check_tensor_fill(c, x, 0, x->count, c->rank, TTI_CHECK_RAW, first_of(number));
     tti_check_tensor_seal(x);
 }
@@ -65,7 +65,7 @@ static void ring(struct tti_check *c, tutti_dtype dtype, int ndim, const int64_t
     struct tti_check_tensor out;
     struct tti_check_tensor in;
     outgoing(c, &out, dtype, ndim, shape, sent, 1);
-    tti_check_tensor_make(&in, dtype, ndim, shape, received);
+    tti_check_tensor_make(c, &in, dtype, ndim, shape, received);
     tutti_message m = TUTTI_MESSAGE_INIT;
     if (tti_check_ok(c, "sendrecv", tti_check_sendrecv(c, &out.t, destination, &in.t, source, 3, &m))) {
         expect_message(c, &m, source, 3, dtype, in.count);
@@ -132,7 +132,7 @@ static void ping_pong(struct tti_check *c, int64_t count, int rounds)
                 tti_check_ok(c, "send", tti_check_send(c, &x.t, partner, i));
                 tti_check_tensor_unchanged(c, &x, "the message that was sent");
             } else {
-                tti_check_tensor_make(&x, TUTTI_F32, 1, &count, TTI_CHECK_COMPACT);
+                tti_check_tensor_make(c, &x, TUTTI_F32, 1, &count, TTI_CHECK_COMPACT);
                 if (tti_check_ok(c, "recv", tti_check_recv(c, &x.t, partner, i, NULL))) {
                     incoming(c, &x, x.count, partner, i);
                 }
@@ -153,7 +153,7 @@ static void batch_all(struct tti_check *c, int64_t count, bool receive_first)
         const int64_t length = count + r; /* by receiver, so that a mix-up shows */
         const int64_t own = count + c->rank;
         outgoing(c, &out[r], TUTTI_F32, 1, &length, TTI_CHECK_COMPACT, r);
-        tti_check_tensor_make(&in[r], TUTTI_F32, 1, &own, TTI_CHECK_COMPACT);
+        tti_check_tensor_make(c, &in[r], TUTTI_F32, 1, &own, TTI_CHECK_COMPACT);
         messages[r] = (tutti_message)TUTTI_MESSAGE_INIT;
     }
     tti_check_ok(c, "batch_begin", tutti_batch_begin(c->group, &c->error));
@@ -199,7 +199,7 @@ static void several(struct tti_check *c, bool one_tag, int64_t count)
     }
     for (int i = 0; i < MESSAGES; i++) {
         const int number = one_tag ? i : (i * 5 + 7) % MESSAGES;
-        tti_check_tensor_make(&in[number], TUTTI_I16, 1, &count, TTI_CHECK_COMPACT);
+        tti_check_tensor_make(c, &in[number], TUTTI_I16, 1, &count, TTI_CHECK_COMPACT);
         tti_check_ok(c, "recv in a batch",
                      tutti_recv(c->group, &in[number].t, source, one_tag ? 4 : 100 + number, NULL, NULL));
     }
@@ -212,6 +212,18 @@ static void several(struct tti_check *c, bool one_tag, int64_t count)
         tti_check_tensor_free(&out[i]);
         tti_check_tensor_free(&in[i]);
     }
+}
+
+/* A tensor that the library has made for what came. */
+static void expect_allocated(struct tti_check *c, const DLTensor *t, tutti_dtype dtype, size_t count, int source,
+                             int number)
+{
+    const DLDevice where = tti_check_where(c);
+    unsigned char *elements = tti_check_fetch(c, t, count * tutti_dtype_size(dtype));
+    tti_check_expect_i64(c, "kind of the device that the tensor lies on", t->device.device_type, where.device_type);
+    tti_check_expect_i64(c, "the device that the tensor lies on", t->device.device_id, where.device_id);
+    tti_check_expect_copy(c, elements, dtype, 0, count, source, TTI_CHECK_RAW, first_of(number));
+    free(elements);
 }
 
 /* Everybody sends `each` messages to rank 0, which takes them as they come. */
@@ -234,7 +246,7 @@ static void any_source(struct tti_check *c, int64_t count, bool allocate)
         tutti_message m = TUTTI_MESSAGE_INIT;
         DLManagedTensorVersioned *managed = NULL;
         const int64_t longest = count + EACH;
-        tti_check_tensor_make(&x, TUTTI_F64, 1, &longest, TTI_CHECK_COMPACT);
+        tti_check_tensor_make(c, &x, TUTTI_F64, 1, &longest, TTI_CHECK_COMPACT);
         const struct tti_check_operation o = {.kind = allocate ? TTI_CHECK_RECV_ALLOC : TTI_CHECK_RECV,
                                               .output = &x.t,
                                               .source = TUTTI_ANY_SOURCE,
@@ -245,12 +257,10 @@ static void any_source(struct tti_check *c, int64_t count, bool allocate)
             /* messages of one sender do not overtake one another, even if nobody asked for a tag */
             const int number = seen[m.source]++;
             expect_message(c, &m, m.source, 20 + number, TUTTI_F64, (size_t)(count + number));
-            const unsigned char *data =
-                allocate ? (const unsigned char *)managed->dl_tensor.data + managed->dl_tensor.byte_offset
-                         : tti_check_tensor_result(c, &x);
-            if (m.count == count + number) {
-                tti_check_expect_copy(c, data, TUTTI_F64, 0, (size_t)m.count, m.source, TTI_CHECK_RAW,
-                                      first_of(number));
+            if (m.count == count + number && allocate) {
+                expect_allocated(c, &managed->dl_tensor, TUTTI_F64, (size_t)m.count, m.source, number);
+            } else if (m.count == count + number) {
+                incoming(c, &x, (size_t)m.count, m.source, number);
             }
             if (!allocate) {
                 tti_check_tensor_untouched(c, &x, (size_t)m.count, x.count - (size_t)m.count);
@@ -304,7 +314,7 @@ static void probing(struct tti_check *c, int64_t count)
         outgoing(c, &x, TUTTI_U16, 1, &count, TTI_CHECK_COMPACT, 2);
         tti_check_ok(c, "send", tti_check_send(c, &x.t, partner, 31));
     } else {
-        tti_check_tensor_make(&x, TUTTI_U16, 1, &count, TTI_CHECK_COMPACT);
+        tti_check_tensor_make(c, &x, TUTTI_U16, 1, &count, TTI_CHECK_COMPACT);
         for (int i = 0; i < 2; i++) { /* twice: looking takes nothing away */
             tutti_message m = TUTTI_MESSAGE_INIT;
             if (probe_until_found(c, i == 0 ? partner : TUTTI_ANY_SOURCE, 31, &m)) {
@@ -353,8 +363,7 @@ static void unknown_shape(struct tti_check *c, tutti_dtype dtype, int ndim, cons
         tti_check_expect_i64(c, "the tensor is compact", tutti_tensor_is_compact(t), 1);
         expect_message(c, &m, partner, 0, dtype, (size_t)count);
         if (!c->failed) {
-            tti_check_expect_copy(c, (const unsigned char *)t->data + t->byte_offset, dtype, 0, (size_t)count, partner,
-                                  TTI_CHECK_RAW, first_of(3));
+            expect_allocated(c, t, dtype, (size_t)count, partner, 3);
         }
     }
     managed->deleter(managed);
@@ -378,7 +387,7 @@ static void unfit(struct tti_check *c, int64_t count)
     const tutti_dtype dtypes[3] = {TUTTI_F32, TUTTI_I32, TUTTI_F32};
     const int64_t *const counts[3] = {&less, &count, &count};
     for (int i = 0; i < 3; i++) {
-        tti_check_tensor_make(&x, dtypes[i], 1, counts[i], TTI_CHECK_COMPACT);
+        tti_check_tensor_make(c, &x, dtypes[i], 1, counts[i], TTI_CHECK_COMPACT);
         const tutti_status status = tti_check_recv(c, &x.t, partner, 6, NULL);
         if (i < 2) {
             tti_check_status(c, i == 0 ? "recv into a shorter tensor" : "recv as another dtype", status,

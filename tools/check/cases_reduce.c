@@ -7,8 +7,8 @@ static void prepare(struct tti_check_job *job)
     struct tti_check *c = &job->check;
     const struct tti_check_plan *p = &job->plan;
     const bool is_root = c->rank == p->root;
-    tti_check_tensor_make(&job->input, p->dtype, p->ndim, p->shape, p->layout);
-    tti_check_tensor_make(&job->output, p->dtype, p->ndim, p->shape, p->layout);
+    tti_check_tensor_make(c, &job->input, p->dtype, p->ndim, p->shape, p->layout);
+    tti_check_tensor_make(c, &job->output, p->dtype, p->ndim, p->shape, p->layout);
     tti_check_tensor_fill(c, &job->input, 0, job->input.count, c->rank, p->pattern, 0);
     tti_check_tensor_seal(&job->input);
     DLTensor *output = p->in_place ? &job->input.t : &job->output.t;

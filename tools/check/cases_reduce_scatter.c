@@ -10,8 +10,8 @@ static void prepare(struct tti_check_job *job, enum tti_check_kind kind)
     tti_check_parts_make(parts, c->size, p);
     tti_check_parts_shape(p, parts->counts[c->rank], job->output_shape);
     tti_check_parts_shape(p, parts->rows, job->input_shape);
-    tti_check_tensor_make(&job->input, p->dtype, p->ndim, job->input_shape, p->layout);
-    tti_check_tensor_make(&job->output, p->dtype, p->ndim, job->output_shape, p->layout);
+    tti_check_tensor_make(c, &job->input, p->dtype, p->ndim, job->input_shape, p->layout);
+    tti_check_tensor_make(c, &job->output, p->dtype, p->ndim, job->output_shape, p->layout);
     tti_check_tensor_fill(c, &job->input, 0, job->input.count, c->rank, p->pattern, 0);
     tti_check_tensor_seal(&job->input);
     job->target = job->output.t;

@@ -9,8 +9,8 @@ static void prepare(struct tti_check_job *job)
     const bool is_root = c->rank == p->root;
     tti_check_parts_make(&job->parts, c->size, p);
     tti_check_parts_shape(p, job->parts.rows, job->input_shape);
-    tti_check_tensor_make(&job->input, p->dtype, p->ndim, job->input_shape, p->layout);
-    tti_check_tensor_make(&job->output, p->dtype, p->ndim, p->shape, p->layout);
+    tti_check_tensor_make(c, &job->input, p->dtype, p->ndim, job->input_shape, p->layout);
+    tti_check_tensor_make(c, &job->output, p->dtype, p->ndim, p->shape, p->layout);
     tti_check_tensor_fill(c, &job->input, 0, job->input.count, c->rank, p->pattern, 0);
     tti_check_tensor_seal(&job->input);
     job->target = job->output.t;

@@ -2,9 +2,9 @@
 /*
  * One rank's way through the suite, and how the ranks agree on what a case has come to.
  *
- * The world group carries the agreement and the creation of groups; the group under test is made from it, so that a case
- * that spoils its group costs that group only: it is replaced. After three of them the run stops, because each may have
- * cost a deadline.
+ * The world group carries the agreement; the group under test is made from the same parent, so that a case that spoils its
+ * group costs that group only: it is replaced. After three of them the run stops, because each may have cost a deadline.
+ * The world works on the CPU, whatever the device under test, so the agreement does not rest on what is tested.
  */
 #include "check/check.h"
 
@@ -15,10 +15,15 @@
 
 #include "base/clock.h"
 #include "check/ways.h"
+#include "common/arena.h"
+#include "common/devices.h"
 
 enum { LOST_AT_MOST = 3, TOLD_AT_MOST = 10 };
 
 enum { SYNCHRONOUS_TURN = 1, ASYNCHRONOUS_TURN = 2 };
+
+/* More than the tensors of any case together; so nothing is allocated on the device while operations are under way. */
+#define SLAB ((size_t)256 << 20)
 
 /* Beyond this nearly all time goes into data and reference, so that a case has one turn only. */
 enum { LIGHT_BYTES = 8 << 10 };
@@ -168,7 +173,13 @@ static void stop(struct tti_check *c, const char *why)
 static bool group_has_failed(struct tti_check *c)
 {
     tutti_error error;
-    return tutti_group_error(c->group, &error) != TUTTI_OK || error.status != TUTTI_OK;
+    if (tutti_group_error(c->group, &error) != TUTTI_OK) {
+        return true;
+    }
+    if (error.status != TUTTI_OK) {
+        tti_check_fail(c, "the group has failed: %s", error.message);
+    }
+    return error.status != TUTTI_OK;
 }
 
 /* Whether messages have an asynchronous form here: one from this rank to itself says so. */
@@ -176,8 +187,8 @@ static bool has_messages(struct tti_check *c)
 {
     const int64_t none = 0;
     tutti_work *work = NULL;
-    const DLTensor out = tutti_tensor_1d(NULL, &none, TUTTI_U8);
-    DLTensor in = tutti_tensor_1d(NULL, &none, TUTTI_U8);
+    const DLTensor out = tti_check_over_1d(c, NULL, &none, TUTTI_U8);
+    DLTensor in = tti_check_over_1d(c, NULL, &none, TUTTI_U8);
     const tutti_status status =
         tutti_sendrecv_async(c->group, &out, c->rank, 0, &in, c->rank, 0, TUTTI_CALL(.error = &c->error), NULL, &work);
     if (status == TUTTI_OK) {
@@ -187,19 +198,40 @@ static bool has_messages(struct tti_check *c)
     return status != TUTTI_UNSUPPORTED;
 }
 
+/* Memory of the group's device. A group that replaces another one has the same. */
+static bool open_device(struct tti_check *c)
+{
+    const DLDevice device = tutti_group_device(c->group);
+    if (!tti_on_device(device) || c->arena) {
+        return true;
+    }
+    if (tti_arena_open(device, SLAB, c->options->timeout_ms, &c->arena, &c->error) != TUTTI_OK) {
+        stop(c, c->error.message);
+        return false;
+    }
+    return true;
+}
+
 static bool make_group(struct tti_check *c)
 {
+    char text[32];
+    const char *settings[2];
     int32_t *ranks = tti_check_memory((size_t)c->size * sizeof(int32_t));
     for (int i = 0; i < c->size; i++) {
         ranks[i] = i;
     }
+    tti_device_settings(c->options->device, text, settings);
     const tutti_status status = tutti_group_create(
-        c->world, ranks, c->size, TUTTI_CONFIG(.lanes = TTI_CHECK_LANE_COUNT, .timeout_ms = c->options->timeout_ms),
+        c->parent, ranks, c->size,
+        TUTTI_CONFIG(.lanes = TTI_CHECK_LANE_COUNT, .timeout_ms = c->options->timeout_ms, .settings = settings),
         &c->group, &c->error);
     free(ranks);
     if (status != TUTTI_OK) {
         c->group = NULL;
         stop(c, c->error.message);
+        return false;
+    }
+    if (!open_device(c)) {
         return false;
     }
     c->capabilities = tutti_group_capabilities(c->group);
@@ -221,7 +253,8 @@ static void replace_group(struct tti_check *c)
 void tti_check_end(struct tti_check *c)
 {
     enum { FAILED, SKIPPED, LOST, WORDS };
-    int64_t words[WORDS] = {c->failed, c->skipped, group_has_failed(c)};
+    const bool lost = group_has_failed(c);
+    int64_t words[WORDS] = {c->failed, c->skipped, lost};
     if (agree(c, words, WORDS) != TUTTI_OK) {
         words[FAILED] = 1;
         stop(c, c->error.message);
@@ -274,11 +307,28 @@ static void print_promises(uint32_t capabilities)
     printf("%s\n", *separator ? "" : "nothing beyond correct results");
 }
 
-bool tti_check_rank(const struct tti_check_options *options, tutti_group *world)
+static void print_head(const struct tti_check *c)
 {
-    struct tti_check c = {.options = options, .world = world, .quick = options->quick, .collective = "suite"};
-    c.rank = tutti_group_rank(world);
-    c.size = tutti_group_size(world);
+    const DLDevice device = tutti_group_device(c->group);
+    char text[24];
+    printf("tutti check %s: %d rank%s, backend %s%s%s, %s suite, seed %llu, ", tutti_version_string(), c->size,
+           c->size == 1 ? "" : "s", tutti_group_backend(c->group), c->arena ? " on " : "",
+           c->arena ? tti_device_text(device, text) : "", c->quick ? "quick" : "full",
+           (unsigned long long)c->options->seed);
+    print_promises(c->capabilities);
+    fflush(stdout);
+}
+
+bool tti_check_rank(const struct tti_check_options *options, tutti_group *parent)
+{
+    struct tti_check c = {.options = options, .parent = parent, .quick = options->quick, .collective = "suite"};
+    c.rank = tutti_group_rank(parent);
+    c.size = tutti_group_size(parent);
+    if (tti_control_group(parent, &c.world, &c.error) != TUTTI_OK) {
+        fprintf(stderr, "tutti check: rank %d: no group on the CPU beside the one on the device: %s\n", c.rank,
+                c.error.message);
+        return false;
+    }
     if (c.rank == 0) {
         c.report = tti_check_report_create(tti_check_collectives_count);
         if (!c.report) {
@@ -288,11 +338,7 @@ bool tti_check_rank(const struct tti_check_options *options, tutti_group *world)
     }
     if (make_group(&c)) {
         if (c.report) {
-            printf("tutti check %s: %d rank%s, backend %s, %s suite, seed %llu, ", tutti_version_string(), c.size,
-                   c.size == 1 ? "" : "s", tutti_group_backend(c.group), c.quick ? "quick" : "full",
-                   (unsigned long long)options->seed);
-            print_promises(c.capabilities);
-            fflush(stdout);
+            print_head(&c);
         }
         all_cases(&c);
     }
@@ -304,9 +350,12 @@ bool tti_check_rank(const struct tti_check_options *options, tutti_group *world)
     if (c.group) {
         tutti_group_destroy(c.group, NULL);
     }
+    tti_arena_close(c.arena);
     /* Also keeps every rank until rank 0 has printed: a launcher ends a job when its first rank fails. */
     int64_t verdict = c.rank == 0 && !passed;
-    return agree(&c, &verdict, 1) == TUTTI_OK && verdict == 0;
+    const bool good = agree(&c, &verdict, 1) == TUTTI_OK && verdict == 0;
+    tti_control_group_end(parent, c.world);
+    return good;
 }
 
 void tti_check_list(const struct tti_check_options *options, int ranks)

@@ -21,6 +21,7 @@
 
 struct tti_check_options {
     const char *backend;
+    const char *device; /* NULL = as the library decides */
     const char *filter; /* NULL = everything */
     int ranks;          /* 0 = not said */
     uint64_t seed;
@@ -32,6 +33,7 @@ struct tti_check_options {
 };
 
 struct tti_check_report;
+struct tti_arena;
 
 enum { TTI_CHECK_LANE_COUNT = 4 }; /* of the group under test */
 
@@ -56,8 +58,10 @@ enum tti_check_formation {
 struct tti_check {
     const struct tti_check_options *options;
     struct tti_check_report *report; /* rank 0's table; NULL on the others */
-    tutti_group *world;              /* carries the agreement on outcomes, and nothing else */
+    tutti_group *parent;             /* what the group under test is made from, and nothing else */
+    tutti_group *world;              /* on the CPU: carries the agreement on outcomes, and nothing else */
     tutti_group *group;              /* under test; replaced when a case has spoilt it */
+    struct tti_arena *arena;         /* memory of the group's device; NULL: it works on the CPU */
     uint32_t capabilities;
     int rank;
     int size;
@@ -109,8 +113,8 @@ void tti_check_merge(struct tti_check *c, const struct tti_check *sub);
 /* Adds to the name under which failures of a sub-check are told. */
 void tti_check_label(struct tti_check *sub, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* One rank of the suite on its world group, to the end. True on every rank if every case passed on every rank. */
-bool tti_check_rank(const struct tti_check_options *options, tutti_group *world);
+/* One rank of the suite, to the end, with groups made from `parent`. True on every rank if every case passed on every rank. */
+bool tti_check_rank(const struct tti_check_options *options, tutti_group *parent);
 /* Prints the names that would run with so many ranks. */
 void tti_check_list(const struct tti_check_options *options, int ranks);
 
@@ -242,5 +246,7 @@ void tti_check_cancel_more(struct tti_check *c);
 void tti_check_cancel_messages(struct tti_check *c); /* more cases of cancel */
 bool tti_check_can_cancel(struct tti_check *c);      /* else the case is skipped */
 void tti_check_async_soak_more(struct tti_check *c);
+void tti_check_device_more(struct tti_check *c);    /* has cases only if the group works on a device */
+void tti_check_device_streams(struct tti_check *c); /* more cases of device */
 
 #endif

@@ -33,5 +33,6 @@ const struct tti_check_collective tti_check_collectives[] = {
     {"async", 0, NULL, tti_check_async_more},
     {"cancel", 0, NULL, tti_check_cancel_more},
     {"async_soak", 0, NULL, tti_check_async_soak_more},
+    {"device", 0, NULL, tti_check_device_more},
 };
 const size_t tti_check_collectives_count = sizeof(tti_check_collectives) / sizeof(tti_check_collectives[0]);

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Test data, and tensors that know when somebody has written where he should not. */
+/*
+ * Test data, and tensors that know when somebody has written where he should not.
+ *
+ * A tensor's memory lies on the device of the group under test. The suite looks at it, and fills it, in host memory: where
+ * the device is not the CPU, that is a mirror, which is copied to the device, guards, gaps and all, when it was made or
+ * filled, and back before anybody looks at it. No case knows the difference.
+ */
 #ifndef TTI_CHECK_DATA_H
 #define TTI_CHECK_DATA_H
 
@@ -30,7 +36,9 @@ struct tti_check_tensor {
     size_t item;
     size_t count;
     bool compact;
-    unsigned char *memory; /* guard, elements, guard */
+    unsigned char *memory; /* guard, elements, guard; or the mirror of `there` */
+    unsigned char *there;  /* the same on the device; NULL on the CPU */
+    struct tti_arena *arena;
     size_t bytes;
     size_t start;          /* offset of the first element */
     size_t span;           /* from there behind the last element, gaps included */
@@ -39,8 +47,8 @@ struct tti_check_tensor {
 };
 
 /* Makes a tensor whose memory (elements included) holds the guard pattern. */
-void tti_check_tensor_make(struct tti_check_tensor *x, tutti_dtype dtype, int ndim, const int64_t *shape,
-                           enum tti_check_layout layout);
+void tti_check_tensor_make(const struct tti_check *c, struct tti_check_tensor *x, tutti_dtype dtype, int ndim,
+                           const int64_t *shape, enum tti_check_layout layout);
 void tti_check_tensor_free(struct tti_check_tensor *x);
 
 /* Fills the elements [at, at + count), in row-major order, with elements [first, ...) of rank's data. */
@@ -57,8 +65,37 @@ void tti_check_tensor_unchanged(struct tti_check *c, struct tti_check_tensor *x,
 /* The result: checks the guards and gaps, and returns the elements in row-major order (valid until free). */
 const unsigned char *tti_check_tensor_result(struct tti_check *c, struct tti_check_tensor *x);
 
-/* Elements that nobody may have written. Call tti_check_tensor_result first. */
+/* Elements that nobody may have written. */
 void tti_check_tensor_untouched(struct tti_check *c, struct tti_check_tensor *x, size_t at, size_t count);
+
+/* ---- places.c: memory of the group's device, for what is no tensor of the above ---- */
+
+/* The group's device. */
+DLDevice tti_check_where(const struct tti_check *c);
+/* Memory there, or the end of the program. */
+void *tti_check_there(struct tti_arena *arena, size_t bytes);
+/* Copies between any two places of host and device; fails as above. */
+void tti_check_copy(struct tti_arena *arena, void *dst, const void *src, size_t bytes);
+
+/* Compact tensors over memory of the group's device; `shape` is borrowed. */
+DLTensor tti_check_over(const struct tti_check *c, void *memory, int ndim, const int64_t *shape, tutti_dtype dtype);
+DLTensor tti_check_over_1d(const struct tti_check *c, void *memory, const int64_t *count, tutti_dtype dtype);
+
+/* What a compact tensor holds, in host memory that the caller frees. */
+unsigned char *tti_check_fetch(const struct tti_check *c, const DLTensor *t, size_t bytes);
+
+/* Numbers of the caller's that a call takes or gives: t is a tensor over them or, on a device, over a copy. The struct must
+ * not be moved. */
+struct tti_check_words {
+    DLTensor t;
+    int64_t count;
+    int64_t *values;
+    struct tti_arena *arena; /* NULL: there is no copy */
+};
+
+void tti_check_words_lend(const struct tti_check *c, struct tti_check_words *w, int64_t *values, int64_t count);
+/* Ends the loan: `values` are what the tensor holds. */
+void tti_check_words_return(struct tti_check_words *w);
 
 /* ---- expect.c: comparisons ---- */
 

@@ -20,7 +20,7 @@ void tti_check_hold(struct tti_check *c, struct tti_check_job *held, int holder,
 void tti_check_let_go(struct tti_check *c, struct tti_check_job *held, int holder)
 {
     const int64_t none = 0;
-    DLTensor nothing = tutti_tensor_1d(NULL, &none, TUTTI_U8);
+    DLTensor nothing = tti_check_over_1d(c, NULL, &none, TUTTI_U8);
     const tutti_call *options = TUTTI_CALL(.error = &c->error);
     if (c->rank != holder) {
         tti_check_ok(c, "send", tutti_send(c->group, &nothing, holder, TAG, options));

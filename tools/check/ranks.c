@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "check/check.h"
+#include "common/devices.h"
 #include "common/launcher.h"
 
 /* Set for the ranks of our own `tutti run`: "terminal" if rank 0 may draw a progress line, else "pipe". */
@@ -43,8 +44,11 @@ int tti_check_join(const struct tti_check_options *options)
 {
     tutti_group *world = NULL;
     tutti_error error;
-    if (tutti_init(TUTTI_CONFIG(.backend = options->backend, .timeout_ms = options->timeout_ms), &world, &error) !=
-        TUTTI_OK) {
+    char text[32];
+    const char *settings[2];
+    tti_device_settings(options->device, text, settings);
+    if (tutti_init(TUTTI_CONFIG(.backend = options->backend, .timeout_ms = options->timeout_ms, .settings = settings),
+                   &world, &error) != TUTTI_OK) {
         fprintf(stderr, "tutti check: cannot join the job: %s\n", error.message);
         return 1;
     }
@@ -70,11 +74,15 @@ int tti_check_launch(const struct tti_check_options *options)
     char timeout[32];
     snprintf(seed, sizeof(seed), "%llu", (unsigned long long)options->seed);
     snprintf(timeout, sizeof(timeout), "%lldms", (long long)options->timeout_ms);
-    const char *arguments[12] = {"--seed", seed, "--timeout", timeout};
+    const char *arguments[16] = {"--seed", seed, "--timeout", timeout};
     size_t n = 4;
     if (options->backend) {
         arguments[n++] = "--backend";
         arguments[n++] = options->backend;
+    }
+    if (options->device) {
+        arguments[n++] = "--device";
+        arguments[n++] = options->device;
     }
     if (options->filter) {
         arguments[n++] = "--filter";

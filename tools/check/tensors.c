@@ -3,6 +3,8 @@
  * Tensors that know when somebody has written where he should not. All of a tensor's memory first holds a pattern that
  * depends on the position: guards on both sides, gaps between strided elements, and the elements themselves, so that
  * "nobody wrote here" is one comparison whatever the place.
+ *
+ * Everything here happens in host memory. to_device and from_device are the only ways between it and a device's.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -10,6 +12,7 @@
 
 #include "check/data.h"
 #include "check/reference.h"
+#include "common/arena.h"
 
 #define GUARD  256u
 #define PERIOD 256u
@@ -23,6 +26,27 @@ static void make_pattern(void)
     for (size_t i = 0; i < sizeof(untouched); i++) {
         untouched[i] = (unsigned char)(i * 37u + 0x5bu);
     }
+}
+
+/* Bytes [from, to) of the mirror go to the device, or come from there. On the CPU the mirror is the memory itself. */
+static void to_device(struct tti_check_tensor *x, size_t from, size_t to)
+{
+    if (x->there) {
+        tti_check_copy(x->arena, x->there + from, x->memory + from, to - from);
+    }
+}
+
+static void from_device(struct tti_check_tensor *x, size_t from, size_t to)
+{
+    if (x->there) {
+        tti_check_copy(x->arena, x->memory + from, x->there + from, to - from);
+    }
+}
+
+/* Where calls find what `memory` holds. */
+static unsigned char *base_of(const struct tti_check_tensor *x)
+{
+    return x->there ? x->there : x->memory;
 }
 
 static size_t run_from(size_t from, size_t to)
@@ -79,8 +103,8 @@ static size_t lay_out(struct tti_check_tensor *x, int ndim, enum tti_check_layou
     return last;
 }
 
-void tti_check_tensor_make(struct tti_check_tensor *x, tutti_dtype dtype, int ndim, const int64_t *shape,
-                           enum tti_check_layout layout)
+void tti_check_tensor_make(const struct tti_check *c, struct tti_check_tensor *x, tutti_dtype dtype, int ndim,
+                           const int64_t *shape, enum tti_check_layout layout)
 {
     memset(x, 0, sizeof(*x));
     x->dtype = dtype;
@@ -99,13 +123,16 @@ void tti_check_tensor_make(struct tti_check_tensor *x, tutti_dtype dtype, int nd
     x->memory = tti_check_memory(x->bytes);
     pthread_once(&pattern_once, make_pattern);
     write_pattern(x->memory, x->bytes);
-    x->t = tutti_tensor_nd(x->memory + x->start, ndim, x->shape, dtype);
+    x->arena = c->arena;
+    x->there = c->arena ? tti_check_there(c->arena, x->bytes) : NULL;
+    to_device(x, 0, x->bytes);
+    x->t = tti_check_over(c, base_of(x) + x->start, ndim, x->shape, dtype);
     if (strided) {
         x->t.strides = x->strides;
     }
     if (layout == TTI_CHECK_OFFSET) {
         x->t.byte_offset = 3 * x->item;
-        x->t.data = x->memory + x->start - 3 * x->item;
+        x->t.data = base_of(x) + x->start - 3 * x->item;
     }
     if (x->count == 0 && layout == TTI_CHECK_COMPACT) {
         x->t.data = NULL; /* legal for a tensor without elements */
@@ -114,8 +141,12 @@ void tti_check_tensor_make(struct tti_check_tensor *x, tutti_dtype dtype, int nd
 
 void tti_check_tensor_free(struct tti_check_tensor *x)
 {
+    if (x->there) {
+        tti_arena_free(x->arena, x->there, x->bytes);
+    }
     free(x->memory);
     free(x->packed);
+    x->there = NULL;
     x->memory = NULL;
     x->packed = NULL;
 }
@@ -135,8 +166,10 @@ void tti_check_tensor_fill(struct tti_check *c, struct tti_check_tensor *x, size
                            enum tti_check_pattern pattern, uint64_t first)
 {
     const uint64_t key = tti_check_rank_key(c, rank);
+    const size_t place = x->start + at * x->item;
     if (x->compact) {
-        tti_check_generate(x->memory + x->start + at * x->item, x->dtype, pattern, key, first, count);
+        tti_check_generate(x->memory + place, x->dtype, pattern, key, first, count);
+        to_device(x, place, place + count * x->item);
         return;
     }
     unsigned char *elements = tti_check_memory(count * x->item);
@@ -145,11 +178,14 @@ void tti_check_tensor_fill(struct tti_check *c, struct tti_check_tensor *x, size
         memcpy(x->memory + place_of(x, at + i), elements + i * x->item, x->item);
     }
     free(elements);
+    to_device(x, x->start, x->start + x->span);
 }
 
 DLTensor tti_check_tensor_view(const struct tti_check_tensor *x, size_t at, int ndim, const int64_t *shape)
 {
-    return tutti_tensor_nd(x->memory + x->start + at * x->item, ndim, shape, x->dtype);
+    DLTensor view = tutti_tensor_nd(base_of(x) + x->start + at * x->item, ndim, shape, x->dtype);
+    view.device = x->t.device;
+    return view;
 }
 
 void tti_check_tensor_seal(struct tti_check_tensor *x)
@@ -159,6 +195,7 @@ void tti_check_tensor_seal(struct tti_check_tensor *x)
 
 void tti_check_tensor_unchanged(struct tti_check *c, struct tti_check_tensor *x, const char *what)
 {
+    from_device(x, 0, x->bytes);
     if (tti_check_sabotaged(c, TTI_CHECK_SPOIL_INPUT)) {
         x->memory[x->start] ^= 1;
     }
@@ -210,6 +247,7 @@ static void check_guards(struct tti_check *c, const struct tti_check_tensor *x)
 
 const unsigned char *tti_check_tensor_result(struct tti_check *c, struct tti_check_tensor *x)
 {
+    from_device(x, 0, x->bytes);
     if (tti_check_sabotaged(c, TTI_CHECK_SPOIL_GUARD)) {
         x->memory[x->start + x->span] ^= 1;
     }
@@ -236,6 +274,7 @@ void tti_check_tensor_untouched(struct tti_check *c, struct tti_check_tensor *x,
     for (size_t i = at; i < at + count; i += step) {
         const size_t place = x->compact ? x->start + i * x->item : place_of(x, i);
         const size_t end = place + step * x->item;
+        from_device(x, place, end);
         const size_t written = first_written(x->memory, place, end);
         if (written < end) {
             tti_check_fail(c, "element %zu of %zu was written, but belongs to no part of the result",

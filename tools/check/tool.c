@@ -7,14 +7,17 @@
 #include <string.h>
 
 #include "check/check.h"
+#include "common/devices.h"
 #include "common/launcher.h"
 #include "common/number.h"
 #include "tools.h"
 
-enum { OPTION_BACKEND = 256, OPTION_QUICK, OPTION_FILTER, OPTION_SEED, OPTION_LIST, OPTION_TIMEOUT };
+enum { OPTION_BACKEND = 256, OPTION_QUICK, OPTION_FILTER, OPTION_SEED, OPTION_LIST, OPTION_TIMEOUT, OPTION_DEVICE };
 
 static const struct argp_option argp_options[] = {
     {"backend", OPTION_BACKEND, "NAME", 0, "Backend to test (default auto; `tutti info` lists them)", 0},
+    {"device", OPTION_DEVICE, "NAME", 0,
+     "Where the tensors lie: cpu, cuda or rocm (default auto: the CPU, unless the backend takes none there)", 0},
     {"ranks", 'n', "N", 0, "Ranks to start (default: as many as CPUs, 2 at least); not inside a launcher", 0},
     {"quick", OPTION_QUICK, NULL, 0, "A subset that takes seconds", 0},
     {"filter", OPTION_FILTER, "TEXT", 0, "Only the cases whose name (as in all_reduce/types/f32/sum/301) contains TEXT",
@@ -34,6 +37,7 @@ static const char argp_doc[] =
     "Examples:\n"
     "  tutti check --quick\n"
     "  tutti check --backend shm -n 8\n"
+    "  tutti check --backend shm -n 2 --device cuda\n"
     "  tutti check --backend local -n 4 --filter all_reduce/sizes\n"
     "  mpirun -n 4 tutti check";
 
@@ -78,6 +82,12 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case OPTION_BACKEND:
         options->backend = argument;
         return 0;
+    case OPTION_DEVICE:
+        if (!tti_device_known(argument)) {
+            argp_error(state, "--device takes auto, cpu, cuda or rocm, not '%s'", argument);
+        }
+        options->device = argument;
+        return 0;
     case OPTION_QUICK:
         options->quick = true;
         return 0;
@@ -118,7 +128,7 @@ int tutti_tool_check(int argc, char **argv)
         return 0;
     }
     const char *name = options.backend ? options.backend : getenv("TUTTI_BACKEND");
-    if (!tti_backend_usable("tutti check", name)) {
+    if (!tti_backend_usable("tutti check", name) || !tti_device_usable("tutti check", options.device)) {
         return 1;
     }
     if (joins) {

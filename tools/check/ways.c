@@ -228,6 +228,8 @@ void tti_check_flight_result(struct tti_check *c, struct tti_check_flight *f, co
     }
     const bool same = (const char *)view.data + view.byte_offset == (const char *)output->data + output->byte_offset;
     tti_check_expect_i64(c, "the result lies where the output does", same, 1);
+    tti_check_expect_i64(c, "kind of the result's device", view.device.device_type, output->device.device_type);
+    tti_check_expect_i64(c, "the result's device", view.device.device_id, output->device.device_id);
     tti_check_expect_i64(c, "dtype of the result", tutti_dtype_from_dlpack(view.dtype),
                          tutti_dtype_from_dlpack(output->dtype));
     if (tti_check_expect_i64(c, "dimensions of the result", view.ndim, output->ndim)) {

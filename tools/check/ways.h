@@ -115,6 +115,9 @@ tutti_status tti_check_send(struct tti_check *c, const DLTensor *tensor, int pee
 tutti_status tti_check_recv(struct tti_check *c, DLTensor *tensor, int peer, int tag, tutti_message *came);
 tutti_status tti_check_sendrecv(struct tti_check *c, const DLTensor *out, int destination, DLTensor *in, int source,
                                 int tag, tutti_message *came);
+/* One number each way. */
+tutti_status tti_check_sendrecv_words(struct tti_check *c, int64_t *sent, int destination, int64_t *received,
+                                      int source, int tag);
 
 /* By chance: the way of this rank for operation `number` of the case, and a synchronous one in `synchronous` of 8. */
 enum tti_check_way tti_check_way_by_chance(const struct tti_check *c, uint64_t number, unsigned synchronous);

@@ -6,9 +6,25 @@
 #include <tutti/backend.h>
 
 #include "backends/engine_ops.h"
+#include "backends/nccl/library.h"
 #include "base/cpu.h"
+#include "device/device.h"
 #include "info.h"
 #include "kernels/kernels.h"
+
+/* Which library a backend has found: its version, and why or where. */
+static void describe_choice(struct tti_backend_info *entry)
+{
+    char version[16];
+    const bool is_nccl = strcmp(entry->name, "nccl") == 0 || strcmp(entry->name, "rccl") == 0;
+    const struct tti_nccl_library *library = is_nccl ? tti_nccl_library(entry->name, NULL, 0) : NULL;
+    if (library) {
+        tti_nccl_version_text(library->version, version);
+        snprintf(entry->choice, sizeof(entry->choice), "%s %s, %.200s", library->spoken, version, library->path);
+    } else if (strcmp(entry->name, "mpi") == 0) {
+        memcpy(entry->choice, entry->reason, sizeof(entry->choice));
+    }
+}
 
 static void gather_backends(struct tti_info *info)
 {
@@ -23,20 +39,41 @@ static void gather_backends(struct tti_info *info)
         entry->capabilities = backend->capabilities;
         entry->available = tutti_backend_available(backend, entry->reason, sizeof(entry->reason)) == 1;
         if (entry->available) {
-            if (strcmp(backend->name, "mpi") == 0) {
-                memcpy(entry->choice, entry->reason, sizeof(entry->choice));
-            }
+            describe_choice(entry);
             entry->reason[0] = '\0';
         }
     }
 }
 
-/* The rule of the core: the highest priority that fits where the ranks are; for threads, one made for threads first. */
+static void gather_devices(struct tti_info *info)
+{
+    static const DLDeviceType types[TTI_INFO_KINDS] = {kDLCPU, kDLCUDA, kDLROCM};
+    for (int i = 0; i < TTI_INFO_KINDS; i++) {
+        const struct tti_device *device = tti_device_of(types[i]);
+        struct tti_devices_info *entry = &info->devices[i];
+        int32_t version = 0;
+        entry->name = device->name;
+        entry->available = device->available(entry->reason, sizeof(entry->reason)) == 1;
+        if (!entry->available) {
+            continue;
+        }
+        entry->reason[0] = '\0';
+        entry->count = device->count();
+        entry->driver = device->version(&version, NULL) == TUTTI_OK ? version : 0;
+        for (int n = 0; n < entry->count && n < TTI_INFO_DEVICES; n++) {
+            if (device->name_of(n, entry->names[n], sizeof(entry->names[n]), NULL) != TUTTI_OK) {
+                entry->names[n][0] = '\0';
+            }
+        }
+    }
+}
+
+/* The rule of the core, for tensors on the CPU: the highest priority that fits where the ranks are; for threads, one made for threads first. */
 static void choose_auto(struct tti_info *info)
 {
     for (int i = 0; i < info->backend_count; i++) {
         const struct tti_backend_info *backend = &info->backends[i];
-        if (!backend->available || backend->priority < 0) {
+        if (!backend->available || backend->priority < 0 || (backend->capabilities & TUTTI_CAP_NO_HOST)) {
             continue;
         }
         bool for_threads = (backend->capabilities & TUTTI_CAP_ONE_PROCESS) != 0;
@@ -83,6 +120,7 @@ void tti_info_gather(struct tti_info *info, bool again)
     memset(info, 0, sizeof(*info));
     tti_info_system(&info->system);
     info->isa = tti_kernels_isa();
+    gather_devices(info);
     gather_backends(info);
     choose_auto(info);
     info->world_error.status = tti_world_from_environment(&info->world, &info->world_error);
@@ -96,10 +134,17 @@ void tti_info_capabilities(uint32_t capabilities, char *text, size_t capacity)
         uint32_t bit;
         const char *name;
     } names[] = {
-        {TUTTI_CAP_RANK_ORDER, "rank_order"},   {TUTTI_CAP_ROUND_ONCE, "round_once"},
-        {TUTTI_CAP_SAME_BITS, "same_bits"},     {TUTTI_CAP_CHECKS_CALLS, "checks_calls"},
-        {TUTTI_CAP_CANCEL, "cancel"},           {TUTTI_CAP_HEAP, "heap"},
-        {TUTTI_CAP_ONE_PROCESS, "one_process"}, {TUTTI_CAP_ONE_HOST, "one_host"},
+        {TUTTI_CAP_RANK_ORDER, "rank_order"},
+        {TUTTI_CAP_ROUND_ONCE, "round_once"},
+        {TUTTI_CAP_SAME_BITS, "same_bits"},
+        {TUTTI_CAP_CHECKS_CALLS, "checks_calls"},
+        {TUTTI_CAP_CANCEL, "cancel"},
+        {TUTTI_CAP_HEAP, "heap"},
+        {TUTTI_CAP_ONE_PROCESS, "one_process"},
+        {TUTTI_CAP_ONE_HOST, "one_host"},
+        {TUTTI_CAP_CUDA, "cuda"},
+        {TUTTI_CAP_ROCM, "rocm"},
+        {TUTTI_CAP_NO_HOST, "no_host"},
     };
     size_t used = 0;
     text[0] = '\0';

@@ -60,6 +60,9 @@ int tutti_tool_info(int argc, char **argv)
     if (argp_parse(&argp, argc, argv, 0, NULL, &choices) != 0) {
         return TTI_EXIT_USAGE;
     }
+    if (choices.json && !tti_json_usable("tutti info")) {
+        return EXIT_FAILURE;
+    }
     struct tti_info *info = malloc(sizeof(*info));
     if (!info) {
         fprintf(stderr, "tutti info: out of memory\n");

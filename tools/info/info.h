@@ -13,6 +13,8 @@
 #include "engine/tuning.h"
 
 #define TTI_INFO_BACKENDS 32
+#define TTI_INFO_DEVICES  16 /* that are named, of each kind */
+#define TTI_INFO_KINDS    3
 #define TTI_INFO_SIZES    6 /* groups of 2, 4, ... 64 ranks */
 
 struct tti_backend_info {
@@ -21,7 +23,17 @@ struct tti_backend_info {
     uint32_t capabilities;
     bool available;
     char reason[256]; /* why not; "" when available */
-    char choice[256]; /* mpi: which one was taken, and why */
+    char choice[256]; /* mpi, nccl, rccl: which library was taken; else "" */
+};
+
+/* A kind of device. */
+struct tti_devices_info {
+    const char *name;
+    bool available;
+    char reason[256]; /* why not; "" when available */
+    int count;
+    char names[TTI_INFO_DEVICES][128]; /* of the first ones; "" where the driver does not tell */
+    int driver;                        /* its version in the vendor's counting; 0 = there is none */
 };
 
 /* What the shared-memory engine needs of the kernel. */
@@ -42,6 +54,7 @@ struct tti_system_info {
 struct tti_info {
     struct tti_system_info system;
     const char *isa;
+    struct tti_devices_info devices[TTI_INFO_KINDS]; /* cpu, cuda, rocm */
     struct tti_backend_info backends[TTI_INFO_BACKENDS];
     int backend_count;
     const char

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "info.h"
+#include "tools.h"
 
 /* A string; null for NULL and for bytes that are not UTF-8. */
 static json_t *text(const char *bytes)
@@ -43,6 +44,23 @@ static json_t *append(json_t *array, json_t *value)
     if (!array || !value || json_array_append_new(array, value) != 0) {
         json_decref(array);
         return NULL;
+    }
+    return array;
+}
+
+static json_t *pack_devices(const struct tti_info *info)
+{
+    json_t *array = json_array();
+    for (int i = 0; i < TTI_INFO_KINDS && array; i++) {
+        const struct tti_devices_info *kind = &info->devices[i];
+        json_t *names = json_array();
+        for (int n = 0; n < kind->count && n < TTI_INFO_DEVICES && names; n++) {
+            names = append(names, kind->names[n][0] ? text(kind->names[n]) : json_null());
+        }
+        array =
+            append(array, json_pack("{s:s, s:b, s:o, s:i, s:o, s:o}", "type", kind->name, "available",
+                                    (int)kind->available, "reason", text(kind->reason), "count", kind->count, "names",
+                                    names, "driver", kind->driver > 0 ? json_integer(kind->driver) : json_null()));
     }
     return array;
 }
@@ -117,12 +135,18 @@ static json_t *pack_settings(const struct tti_info *info)
     return array;
 }
 
+bool tti_json_usable(const char *tool)
+{
+    (void)tool;
+    return true;
+}
+
 bool tti_info_print_json(const struct tti_info *info, bool settings)
 {
-    json_t *root = json_pack("{s:s, s:o, s:o, s:o, s:{s:s?, s:s?}, s:[{s:s, s:i}], s:o}", "version",
-                             tutti_version_string(), "cpu", pack_cpu(info), "system", pack_machine(info), "backends",
-                             pack_backends(info), "auto", "processes", info->auto_processes, "threads",
-                             info->auto_threads, "devices", "type", "cpu", "index", 0, "world", pack_world(info));
+    json_t *root = json_pack("{s:s, s:o, s:o, s:o, s:{s:s?, s:s?}, s:o, s:o}", "version", tutti_version_string(), "cpu",
+                             pack_cpu(info), "system", pack_machine(info), "backends", pack_backends(info), "auto",
+                             "processes", info->auto_processes, "threads", info->auto_threads, "devices",
+                             pack_devices(info), "world", pack_world(info));
     bool good = root != NULL;
     if (good && info->settings_error.status == TUTTI_OK) {
         good = json_object_set_new(root, "profile", pack_profile(info)) == 0 &&

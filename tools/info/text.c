@@ -32,7 +32,34 @@ static void print_machine(const struct tti_info *info)
     fact("memory available", text);
     fact("sealed memfd", system->memfd[0] ? system->memfd : "works");
     fact("futex_waitv", system->futex_waitv[0] ? system->futex_waitv : "works");
-    fact("devices", "cpu");
+}
+
+/* Every kind that can be used, by name, and why the others cannot. */
+static void print_devices(const struct tti_info *info)
+{
+    char text[320];
+    printf("\nDevices\n");
+    for (int i = 0; i < TTI_INFO_KINDS; i++) {
+        const struct tti_devices_info *kind = &info->devices[i];
+        char name[24];
+        if (!kind->available) {
+            snprintf(text, sizeof(text), "no: %s", kind->reason);
+            fact(kind->name, text);
+        }
+        for (int n = 0; n < kind->count && n < TTI_INFO_DEVICES; n++) {
+            snprintf(name, sizeof(name), kind->count > 1 ? "%s:%d" : "%s", kind->name, n);
+            fact(name, kind->names[n][0] ? kind->names[n] : "without a name");
+        }
+        if (kind->count > TTI_INFO_DEVICES) {
+            snprintf(text, sizeof(text), "%d in all", kind->count);
+            fact(kind->name, text);
+        }
+        if (kind->driver > 0) {
+            snprintf(name, sizeof(name), "%s driver", kind->name);
+            snprintf(text, sizeof(text), "%d", kind->driver);
+            fact(name, text);
+        }
+    }
 }
 
 static void print_backends(const struct tti_info *info)
@@ -183,6 +210,7 @@ void tti_info_print_text(const struct tti_info *info, bool settings)
 {
     printf("Tutti %s\n\n", tutti_version_string());
     print_machine(info);
+    print_devices(info);
     print_backends(info);
     print_world(info);
     print_profile(info);

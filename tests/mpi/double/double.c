@@ -6,13 +6,16 @@
  *   DOUBLE_SHOW         names of variables, separated by blanks, whose values MPI finds when it starts
  *   DOUBLE_CVARS        names of MPI's control variables, likewise: their values after the start
  *   DOUBLE_COUNTS       the elements of each all_reduce
- *   DOUBLE_CUDA         the library takes CUDA memory
+ *   DOUBLE_CUDA         the library takes CUDA memory, that of the double of libcuda.so.1 which TUTTI_CUDA_LIBRARY names,
+ *                       in all_reduce, broadcast, all_gather and all_to_all, and says when it got some
  *   DOUBLE_INTEL        the library is Intel MPI
  *   DOUBLE_FAIL_RANK    the rank on which all_reduce fails ...
  *   DOUBLE_FAIL_CALL    ... in this call, counted for each function, from 1
  *   DOUBLE_FAIL_ABSENT  ... and the other ranks wait for it in vain
  */
+#include <dlfcn.h>
 #include <mpi.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,10 +121,51 @@ static int failure(MPI_Comm comm)
     return code;
 }
 
+/* Where the double of the driver keeps what a device pointer stands for; all other pointers stand for themselves. */
+static void *resolve(const void *memory, const char *function)
+{
+    static void *(*shadow)(const void *memory, size_t bytes, int *device);
+    static bool looked;
+    const char *path = getenv("TUTTI_CUDA_LIBRARY");
+    if (!looked && path && getenv("DOUBLE_CUDA")) {
+        void *driver = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
+        *(void **)&shadow = driver ? dlsym(driver, "tti_double_shadow") : NULL;
+        looked = driver != NULL;
+    }
+    int device = -1;
+    void *there = shadow && memory && memory != MPI_IN_PLACE ? shadow(memory, 1, &device) : NULL;
+    if (!there || device < 0) {
+        return (void *)memory;
+    }
+    printf("double: %s of device memory\n", function);
+    return there;
+}
+
+int MPI_Bcast(void *memory, int count, MPI_Datatype type, int root, MPI_Comm comm)
+{
+    return PMPI_Bcast(resolve(memory, "broadcast"), count, type, root, comm);
+}
+
+int MPI_Allgather(const void *in, int in_count, MPI_Datatype in_type, void *out, int out_count, MPI_Datatype out_type,
+                  MPI_Comm comm)
+{
+    return PMPI_Allgather(resolve(in, "all_gather"), in_count, in_type, resolve(out, "all_gather"), out_count, out_type,
+                          comm);
+}
+
+int MPI_Alltoall(const void *in, int in_count, MPI_Datatype in_type, void *out, int out_count, MPI_Datatype out_type,
+                 MPI_Comm comm)
+{
+    return PMPI_Alltoall(resolve(in, "all_to_all"), in_count, in_type, resolve(out, "all_to_all"), out_count, out_type,
+                         comm);
+}
+
 int MPI_Allreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
 {
     static int calls;
     const int fails = fails_now(count, &calls);
+    in = resolve(in, "all_reduce");
+    out = resolve(out, "all_reduce");
     const int code =
         fails && getenv("DOUBLE_FAIL_ABSENT") ? MPI_SUCCESS : PMPI_Allreduce(in, out, count, type, op, comm);
     return fails ? failure(comm) : code;

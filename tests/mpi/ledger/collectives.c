@@ -381,7 +381,7 @@ static void refusals(tutti_group *group)
     EXPECT_STATUS(TUTTI_INVALID_ARGUMENT, tutti_all_reduce(group, &complex, &complex, TUTTI_SUM, call));
     EXPECT_STATUS(TUTTI_INVALID_ARGUMENT, tutti_all_reduce(group, &logical, &logical, TUTTI_AVG, call));
     EXPECT_STATUS(TUTTI_INVALID_ARGUMENT, tutti_all_reduce(group, &t, &t, TUTTI_REDUCE_OP_COUNT, call));
-    EXPECT_STATUS(TUTTI_UNSUPPORTED, tutti_all_reduce(group, &elsewhere, &elsewhere, TUTTI_SUM, call));
+    EXPECT_STATUS(TUTTI_DEVICE_MISMATCH, tutti_all_reduce(group, &elsewhere, &elsewhere, TUTTI_SUM, call));
     EXPECT(witness_take(WITNESS_ALLREDUCE).calls == 0);
 }
 

@@ -14,7 +14,9 @@
 
 const char *tti_mpi_supports(void *state, const tutti_op *op)
 {
-    (void)state;
+    if (op->on_device && !tti_mpi_takes(state, op)) {
+        return NULL;
+    }
     switch (op->kind) {
     case TUTTI_OP_ALL_REDUCE:
     case TUTTI_OP_REDUCE:
@@ -92,7 +94,6 @@ tutti_status tti_mpi_complete(struct tti_mpi_call *c, int code, MPI_Request *req
     return status;
 }
 
-/* From here on the op's tensors are MPI's: see devices.c. */
 static tutti_status dispatch(struct tti_mpi_call *c)
 {
     switch (c->op->kind) {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which memory MPI can be handed. Every tensor comes into this plug-in as the src or dst of an op and goes on to MPI
- * as it stands there, behind one line each: dispatch() in collectives.c, and begin() in postings.c. There a tensor
- * that MPI does not take has to have been exchanged for a copy in host memory, by what is decided here. (An op with
- * such a copy must not be prepared for the next call, see reductions.c.)
+ * Which memory of a device MPI is handed. A library that is CUDA- or ROCm-aware takes it in its own functions, on which this
+ * plug-in then lays no hand: no factor, no reduction of Tutti's, no part packed aside. That is what tti_mpi_takes says yes to; all
+ * else comes here as host memory, behind copies that the core makes. Messages always do: they are read here.
  */
 #include <dlfcn.h>
 #include <strings.h>
@@ -34,4 +33,45 @@ void tti_mpi_look_at_devices(const tutti_open_info *info)
     const bool ask = strcasecmp(aware, "auto") == 0;
     tti_mpi_life.cuda_aware = ask ? library_says(SUPPORT_CUDA) : strcasecmp(aware, "yes") == 0;
     tti_mpi_life.rocm_aware = ask && library_says(SUPPORT_HIP);
+}
+
+uint32_t tti_mpi_device_of(const tutti_open_info *info)
+{
+    switch (info->device.device_type) {
+    case kDLCUDA:
+        return tti_mpi_life.cuda_aware ? TUTTI_CAP_CUDA : 0;
+    case kDLROCM:
+        return tti_mpi_life.rocm_aware ? TUTTI_CAP_ROCM : 0;
+    default:
+        return 0;
+    }
+}
+
+/* MPI's own function, type and operation on the tensor as it is. */
+static bool is_native(const struct tti_mpi_group *g, const tutti_op *op)
+{
+    struct tti_mpi_fold fold;
+    tti_mpi_fold_of(op, g->size, &fold);
+    return !fold.wide && !fold.scaled && fold.is_native;
+}
+
+bool tti_mpi_takes(const struct tti_mpi_group *g, const tutti_op *op)
+{
+    /* With a deadline the non-blocking functions run, which take no device memory in Open MPI. */
+    if (!g->device || g->size == 1 || !g->blocking || op->timeout_ms != g->timeout_ms) {
+        return false;
+    }
+    switch (op->kind) {
+    case TUTTI_OP_ALL_REDUCE:
+        return is_native(g, op);
+    case TUTTI_OP_BROADCAST:
+    case TUTTI_OP_BARRIER:
+        return true;
+    case TUTTI_OP_ALL_GATHER:
+        return tti_mpi_is_plain(g, op, &op->recv_parts);
+    case TUTTI_OP_ALL_TO_ALL:
+        return tti_mpi_is_plain(g, op, &op->send_parts);
+    default:
+        return false;
+    }
 }

@@ -5,7 +5,13 @@
 static uint32_t capabilities(void *state)
 {
     const struct tti_mpi_group *g = state;
-    return g->blocking ? 0 : TUTTI_CAP_CHECKS_CALLS;
+    return (g->blocking ? 0 : TUTTI_CAP_CHECKS_CALLS) | g->device;
+}
+
+static size_t staging_bytes(void *state)
+{
+    const struct tti_mpi_group *g = state;
+    return g->window * sizeof(int64_t);
 }
 
 static const tutti_backend_ops ops = {
@@ -28,6 +34,7 @@ static const tutti_backend_ops ops = {
     .cancel_p2p = tti_mpi_cancel_p2p,
     .end_p2p = tti_mpi_end_p2p,
     .native = tti_mpi_native,
+    .staging_bytes = staging_bytes,
 };
 
 static const tutti_backend backend = {

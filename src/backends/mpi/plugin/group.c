@@ -19,6 +19,7 @@ struct place {
     int32_t blocking; /* this rank could call, and wants to call, the blocking functions */
     int32_t window;   /* elements; rank 0's counts */
     int32_t serial;   /* of groups that were made by this process; rank 0's makes the tag */
+    uint32_t device;  /* see tti_mpi_device_of */
     char version[96];
 };
 
@@ -50,6 +51,7 @@ static tutti_status tell_places(const tutti_open_info *info, MPI_Comm base, stru
         return tti_mpi_error(error, code, "MPI_Comm_rank");
     }
     own->blocking = wants_blocking(info);
+    own->device = tti_mpi_device_of(info);
     own->window =
         (int32_t)(strtoll(tti_mpi_setting(info, "mpi.buffer_size", "1048576"), NULL, 10) / (int64_t)sizeof(int64_t));
     own->serial = atomic_fetch_add_explicit(&serial, 1, memory_order_relaxed);
@@ -219,8 +221,10 @@ tutti_status tti_mpi_open(const tutti_open_info *info, void **state, tutti_error
         (status = compare_places(info, all, error)) == TUTTI_OK) {
         g->window = (size_t)all[0].window;
         g->blocking = true;
+        g->device = all[0].device;
         for (int r = 0; r < g->size; r++) {
             g->blocking = g->blocking && all[r].blocking;
+            g->device &= all[r].device;
         }
         status = make_communicators(info, base, all, g, error);
     }

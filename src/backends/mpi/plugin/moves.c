@@ -216,12 +216,15 @@ static tutti_status barrier(struct tti_mpi_call *c)
     return tti_mpi_complete(c, code, &request, "MPI_Barrier");
 }
 
-/* Whether MPI's plain functions know where the parts are: one behind the other, in pieces and offsets that are int. All
- * ranks come to the same answer. */
+bool tti_mpi_is_plain(const struct tti_mpi_group *g, const tutti_op *op, const tutti_parts *p)
+{
+    const size_t bytes = op->count * tti_dtype_size(op->dtype);
+    return p->outer <= 1 && !p->counts && !p->displacements && bytes <= INT_MAX / (size_t)g->size;
+}
+
 static bool is_plain(const struct tti_mpi_call *c, const tutti_parts *p)
 {
-    const size_t bytes = c->op->count * tti_dtype_size(c->op->dtype);
-    return p->outer <= 1 && !p->counts && !p->displacements && bytes <= INT_MAX / (size_t)c->group->size;
+    return tti_mpi_is_plain(c->group, c->op, p);
 }
 
 /* Off the root nobody knows how many rows the parts span; along dimension 0 it is one. */

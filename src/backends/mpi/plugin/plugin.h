@@ -73,6 +73,12 @@ void tti_mpi_prepare_environment(const tutti_open_info *info);
 
 /* ---- devices.c ---- */
 
+struct tti_mpi_group;
+
+/* Which memory of a device MPI takes on this rank, of that which the group has: a capability, or 0. */
+uint32_t tti_mpi_device_of(const tutti_open_info *info);
+/* Whether MPI is handed the op's tensors where they lie on the device. */
+bool tti_mpi_takes(const struct tti_mpi_group *g, const tutti_op *op);
 /* After the start: writes tti_mpi_life.cuda_aware and .rocm_aware. */
 void tti_mpi_look_at_devices(const tutti_open_info *info);
 
@@ -111,6 +117,7 @@ struct tti_mpi_group {
     int64_t timeout_ms;
     size_t window;                      /* elements of scratch memory for each part; the same on all ranks */
     bool blocking;                      /* calls without a deadline of their own use MPI's blocking functions */
+    uint32_t device;                    /* TUTTI_CAP_CUDA or _ROCM: MPI takes such memory on every rank; else 0 */
     int world_rank;                     /* for people */
     struct tti_mpi_profile *profile;    /* or NULL */
     MPI_Comm control;                   /* messages, and news of failures */
@@ -186,10 +193,11 @@ struct tti_mpi_fold {
     tutti_dtype dtype;
     MPI_Datatype type;
     MPI_Op op;
-    bool scaled;  /* inputs are multiplied by `scale` before: PREMUL_SUM, and AVG of f64 and f32 */
-    size_t wide;  /* else 0, or: sums are of so many bytes. AVG of integers, and what is scaled of narrow floats */
-    int size;     /* what such sums are divided by */
-    double scale; /* and their inputs multiplied by */
+    bool is_native; /* both are MPI's own */
+    bool scaled;    /* inputs are multiplied by `scale` before: PREMUL_SUM, and AVG of f64 and f32 */
+    size_t wide;    /* else 0, or: sums are of so many bytes. AVG of integers, and what is scaled of narrow floats */
+    int size;       /* what such sums are divided by */
+    double scale;   /* and their inputs multiplied by */
 };
 void tti_mpi_fold_of(const tutti_op *op, int size, struct tti_mpi_fold *fold);
 /* Inputs as wide ones, and wide sums as outputs. */
@@ -234,6 +242,9 @@ tutti_status tti_mpi_run_all_reduce(struct tti_mpi_call *c); /* reductions.c; an
 int tti_mpi_all_reduce_again(const struct tti_mpi_lane *lane, const tutti_op *op);
 tutti_status tti_mpi_run_reduce_scatter(struct tti_mpi_call *c);
 tutti_status tti_mpi_run_move(struct tti_mpi_call *c); /* moves.c: what reduces nothing */
+/* Whether MPI's plain functions know where the parts are: one behind the other, in pieces and offsets that are int. All
+ * ranks come to the same answer. */
+bool tti_mpi_is_plain(const struct tti_mpi_group *g, const tutti_op *op, const tutti_parts *p);
 
 /* ---- gate.c ---- */
 

@@ -65,7 +65,6 @@ static void move(struct tti_mpi_group *g, struct tti_mpi_posting *p)
     }
 }
 
-/* From here on the ops' tensors are MPI's: see devices.c. */
 static tutti_status begin(struct tti_mpi_group *g, struct tti_mpi_posting *p, tutti_op *const *ops, int64_t timeout_ms)
 {
     struct tti_mpi_messages *m = &g->messages;

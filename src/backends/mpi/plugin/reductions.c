@@ -111,7 +111,7 @@ static tutti_status direct(struct tti_mpi_call *c, const struct tti_mpi_fold *fo
     tutti_op *op = c->op;
     const size_t item = tti_dtype_size(op->dtype);
     const size_t most = op->count < TTI_MPI_MOST ? op->count : TTI_MPI_MOST;
-    const bool copies = root_copies(op) && c->group->rank == op->root;
+    const bool copies = op->count > 0 && root_copies(op) && c->group->rank == op->root;
     char *copy = copies ? tti_mpi_scratch(c, most * item) : NULL;
     tutti_status status = copies && !copy ? TUTTI_NO_MEMORY : TUTTI_OK;
     size_t i = 0;

@@ -191,7 +191,8 @@ void tti_mpi_fold_of(const tutti_op *op, int size, struct tti_mpi_fold *fold)
     const tutti_reduce_op reduced = fold->scaled ? TUTTI_SUM : op->redop;
     fold->type = native_type(op->dtype);
     fold->op = fold->type == MPI_DATATYPE_NULL ? MPI_OP_NULL : native_op(reduced);
-    if (fold->op == MPI_OP_NULL) {
+    fold->is_native = fold->op != MPI_OP_NULL;
+    if (!fold->is_native) {
         fold->type = own_types[op->dtype];
         fold->op = own_ops[reduced];
     }

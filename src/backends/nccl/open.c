@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Opening a group. First every rank says what it has (library, version, device), or why it has nothing, and reads what the
+ * others say, so that all come to the same answer before anybody is in the library, where a rank that is missing can only be
+ * waited for. Then rank 0 gives out an id for each lane's communicator.
+ *
+ * Every group gets ids of its own, also one that is made from another: ncclCommSplit has to be called by all ranks of the
+ * other one, and a list of members is known to its members only.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backends/nccl/state.h"
+#include "base/clock.h"
+#include "base/error.h"
+
+#define MAGIC          0x6c63636eu /* "nccl" */
+#define NONBLOCKING    21400
+#define SHARES_DEVICES 23003 /* two ranks on a device, if NCCL_MULTI_RANK_GPU_ENABLE says so */
+
+/* What the library reads from the environment and all ranks have to have alike: how the ranks divide their work. */
+enum { AGREED = 5, AGREED_TEXT = 48 };
+static const char *const agreed[AGREED] = {"NCCL_ALGO", "NCCL_PROTO", "NCCL_BUFFSIZE", "NCCL_MIN_NCHANNELS",
+                                           "NCCL_MAX_NCHANNELS"};
+
+/* What a rank says of itself. Fixed layout: it travels between processes. */
+struct place {
+    uint32_t magic;
+    int32_t status; /* not OK: this rank cannot take part, and text says why */
+    int32_t version;
+    int32_t shares; /* the device, with another rank */
+    int32_t lanes;
+    int32_t index;
+    unsigned char uuid[TTI_DEVICE_UUID];
+    char host[40];
+    char backend[16];
+    char variables[AGREED][AGREED_TEXT];
+    char text[296];
+};
+
+/* What rank 0 gives out. */
+struct invitation {
+    uint32_t magic;
+    int32_t status;
+    int32_t version;
+    int32_t lanes;
+    char text[296];
+    tti_nccl_id ids[TUTTI_MAX_LANES];
+};
+
+/* ---- what this rank has ------------------------------------------------------------------------------------------------ */
+
+static void name_host(char host[40])
+{
+    const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    const ssize_t length = fd >= 0 ? read(fd, host, 36) : 0;
+    if (fd >= 0) {
+        close(fd);
+    }
+    host[length > 0 ? length : 0] = '\0';
+}
+
+static bool says_yes(const char *variable)
+{
+    const char *value = getenv(variable);
+    return value && strcmp(value, "1") == 0;
+}
+
+/* Inside the device's scope. */
+static tutti_status lane_make(const struct tti_device *device, struct tti_nccl_lane *lane, tutti_error *error)
+{
+    tutti_status status = device->stream_create(&lane->stream, error);
+    if (status == TUTTI_OK && (status = device->event_create(&lane->event, error)) == TUTTI_OK) {
+        status = device->alloc(sizeof(uint32_t), &lane->word, error);
+    }
+    return status;
+}
+
+static tutti_status look_at_device(struct tti_nccl_group *g, const tutti_open_info *info, struct place *own,
+                                   tutti_error *error)
+{
+    const struct tti_device *device = g->device;
+    struct tti_device_scope scope;
+    char text[24];
+    if (info->device.device_type != device->type) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "backend %s needs a device %s for each rank, but has %s",
+                             g->library->backend, device->name, tti_device_text(info->device, text));
+    }
+    if (g->index < 0 || g->index >= device->count()) {
+        return tti_error_set(error, TUTTI_NOT_AVAILABLE, "there is no %s: the driver knows %d",
+                             tti_device_text(info->device, text), device->count());
+    }
+    tutti_status status = device->uuid_of(g->index, own->uuid, error);
+    if (status == TUTTI_OK && (status = device->name_of(g->index, g->name, sizeof(g->name), error)) == TUTTI_OK &&
+        (status = device->enter(g->index, &scope, error)) == TUTTI_OK) {
+        for (int32_t i = 0; i < g->lanes && status == TUTTI_OK; i++) {
+            status = lane_make(device, &g->lane[i], error);
+        }
+        device->leave(&scope);
+    }
+    return status;
+}
+
+static tutti_status look_around(struct tti_nccl_group *g, const char *backend, const tutti_open_info *info,
+                                struct place *own, tutti_error *error)
+{
+    char why[256] = "";
+    g->library = tti_nccl_library(backend, why, sizeof(why));
+    if (!g->library) {
+        return tti_error_set(error, TUTTI_NOT_AVAILABLE, "backend %s: %s", backend, why);
+    }
+    g->device = g->library->device;
+    g->nonblocking = g->library->version >= NONBLOCKING && g->library->CommInitRankConfig;
+    own->version = g->library->version;
+    if (info->native_communicator) {
+        return tti_error_set(error, TUTTI_UNSUPPORTED,
+                             "backend %s makes its own communicators: leave native_communicator NULL", backend);
+    }
+    if (!(g->heap = tti_nccl_heap_open(g, info))) {
+        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group of %d ranks", g->size);
+    }
+    tutti_status status = look_at_device(g, info, own, error);
+    status = status == TUTTI_OK ? tti_nccl_apply_options(g->library, info, error) : status;
+    for (int i = 0; i < AGREED; i++) {
+        const char *value = getenv(agreed[i]);
+        snprintf(own->variables[i], AGREED_TEXT, "%s", value ? value : "");
+    }
+    return status;
+}
+
+/* ---- what the others have ---------------------------------------------------------------------------------------------- */
+
+static tutti_status get(const tutti_open_info *info, const char *key, void *value, size_t bytes, int64_t deadline_ns,
+                        tutti_error *error)
+{
+    const tutti_rendezvous *rv = info->rendezvous;
+    size_t length = 0;
+    const tutti_status status = rv->get(rv->self, key, value, bytes, &length, tti_remaining_ms(deadline_ns), error);
+    if (status == TUTTI_OK && length != bytes) {
+        return tti_error_set(error, TUTTI_PROTOCOL, "the rendezvous' key %s has %zu bytes, not %zu", key, length,
+                             bytes);
+    }
+    return status;
+}
+
+static tutti_status exchange_places(const tutti_open_info *info, struct place *all, int64_t deadline_ns,
+                                    tutti_error *error)
+{
+    const tutti_rendezvous *rv = info->rendezvous;
+    char key[32];
+    snprintf(key, sizeof(key), "nccl/place/%d", info->rank);
+    tutti_status status = rv->set(rv->self, key, &all[info->rank], sizeof(*all), error);
+    for (int32_t r = 0; r < info->world_size && status == TUTTI_OK; r++) {
+        snprintf(key, sizeof(key), "nccl/place/%d", r);
+        status = get(info, key, &all[r], sizeof(all[r]), deadline_ns, error);
+        all[r].text[sizeof(all[r].text) - 1] = '\0';
+        all[r].host[sizeof(all[r].host) - 1] = '\0';
+        all[r].backend[sizeof(all[r].backend) - 1] = '\0';
+        if (status == TUTTI_OK && all[r].magic != MAGIC) {
+            status = tti_error_set(error, TUTTI_PROTOCOL, "rank %d has announced no device", r);
+        }
+    }
+    return status;
+}
+
+static tutti_status compare_versions(const tutti_open_info *info, const struct place *all, tutti_error *error)
+{
+    for (int32_t r = 1; r < info->world_size; r++) {
+        char first[16];
+        char other[16];
+        tti_nccl_version_text(all[0].version, first);
+        tti_nccl_version_text(all[r].version, other);
+        if (all[r].version != all[0].version || strcmp(all[r].backend, all[0].backend) != 0) {
+            tti_error_set(error, TUTTI_VERSION,
+                          "rank 0 has %s %s, but rank %d has %s %s: all ranks need the same version", all[0].backend,
+                          first, r, all[r].backend, other);
+            if (error) {
+                error->suspect = r;
+            }
+            return TUTTI_VERSION;
+        }
+        if (all[r].lanes != all[0].lanes) {
+            return tti_error_set(error, TUTTI_MISMATCH, "rank 0 opens %d lanes, but rank %d opens %d", all[0].lanes, r,
+                                 all[r].lanes);
+        }
+    }
+    return TUTTI_OK;
+}
+
+/* Ranks that divide an operation differently wait for one another for ever. */
+static tutti_status compare_variables(const tutti_open_info *info, struct place *all, tutti_error *error)
+{
+    for (int32_t r = 1; r < info->world_size; r++) {
+        for (int i = 0; i < AGREED; i++) {
+            all[r].variables[i][AGREED_TEXT - 1] = '\0';
+            if (strcmp(all[r].variables[i], all[0].variables[i]) != 0) {
+                tti_error_set(error, TUTTI_MISMATCH,
+                              "rank %d has %s=\"%s\", but rank 0 \"%s\": all ranks need the same", r, agreed[i],
+                              all[r].variables[i], all[0].variables[i]);
+                if (error) {
+                    error->suspect = r;
+                }
+                return TUTTI_MISMATCH;
+            }
+        }
+    }
+    return TUTTI_OK;
+}
+
+static bool same_device(const struct place *a, const struct place *b)
+{
+    return strcmp(a->host, b->host) == 0 && memcmp(a->uuid, b->uuid, sizeof(a->uuid)) == 0;
+}
+
+/* Looked at in the same order everywhere, so that all ranks say the same. */
+static tutti_status compare_devices(const tutti_open_info *info, const struct place *all, tutti_error *error)
+{
+    for (int32_t r = 1; r < info->world_size; r++) {
+        for (int32_t s = 0; s < r; s++) {
+            if (same_device(&all[r], &all[s]) && !(all[r].shares && all[s].shares)) {
+                return tti_error_set(error, TUTTI_NOT_AVAILABLE,
+                                     "ranks %d and %d have the same device (their numbers %d and %d): %s wants one for "
+                                     "each rank; choose it by the rank's number on its host",
+                                     s, r, all[s].index, all[r].index, all[r].backend);
+            }
+        }
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status compare_places(const tutti_open_info *info, struct place *all, tutti_error *error)
+{
+    for (int32_t r = 0; r < info->world_size; r++) {
+        if (all[r].status != TUTTI_OK) {
+            tti_error_set(error, all[r].status, "rank %d: %s", r, all[r].text);
+            if (error) {
+                error->suspect = r;
+            }
+            return all[r].status;
+        }
+    }
+    tutti_status status = compare_versions(info, all, error);
+    if (status == TUTTI_OK) {
+        status = compare_variables(info, all, error);
+    }
+    return status == TUTTI_OK ? compare_devices(info, all, error) : status;
+}
+
+/* ---- the ids ----------------------------------------------------------------------------------------------------------- */
+
+static void make_ids(const struct tti_nccl_group *g, struct invitation *invitation)
+{
+    tutti_error error;
+    for (int32_t i = 0; i < g->lanes && invitation->status == TUTTI_OK; i++) {
+        const int code = g->library->GetUniqueId(&invitation->ids[i]);
+        if (code != TTI_NCCL_SUCCESS) {
+            invitation->status = tti_nccl_error(g->library, NULL, code, "GetUniqueId", &error);
+            snprintf(invitation->text, sizeof(invitation->text), "%.295s", error.message);
+        }
+    }
+}
+
+static tutti_status exchange_ids(const struct tti_nccl_group *g, const tutti_open_info *info,
+                                 struct invitation *invitation, int64_t deadline_ns, tutti_error *error)
+{
+    static const char key[] = "nccl/ids";
+    const tutti_rendezvous *rv = info->rendezvous;
+    memset(invitation, 0, sizeof(*invitation));
+    tutti_status status = TUTTI_OK;
+    if (g->rank == 0) {
+        invitation->magic = MAGIC;
+        invitation->version = g->library->version;
+        invitation->lanes = g->lanes;
+        make_ids(g, invitation);
+        status = rv->set(rv->self, key, invitation, sizeof(*invitation), error);
+    } else {
+        status = get(info, key, invitation, sizeof(*invitation), deadline_ns, error);
+    }
+    invitation->text[sizeof(invitation->text) - 1] = '\0';
+    if (status == TUTTI_OK && (invitation->magic != MAGIC || invitation->version != g->library->version)) {
+        status = tti_error_set(error, TUTTI_PROTOCOL, "rank 0 has given out no ids of communicators");
+    }
+    if (status == TUTTI_OK && invitation->status != TUTTI_OK) {
+        status = tti_error_set(error, invitation->status, "rank 0: %s", invitation->text);
+    }
+    return status;
+}
+
+/* ---- the group --------------------------------------------------------------------------------------------------------- */
+
+static struct tti_nccl_group *group_make(const tutti_open_info *info)
+{
+    struct tti_nccl_group *g = calloc(1, sizeof(*g));
+    pthread_condattr_t clock;
+    if (!g) {
+        return NULL;
+    }
+    g->index = info->device.device_id;
+    g->rank = info->rank;
+    g->size = info->world_size;
+    g->lanes = info->lanes;
+    g->timeout_ms = info->timeout_ms;
+    pthread_mutex_init(&g->lock, NULL);
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    for (int32_t i = 0; i < g->lanes; i++) {
+        pthread_mutex_init(&g->lane[i].lock, NULL);
+        pthread_cond_init(&g->lane[i].changed, &clock);
+    }
+    pthread_condattr_destroy(&clock);
+    return g;
+}
+
+static tutti_status group_connect(struct tti_nccl_group *g, const tutti_open_info *info,
+                                  const struct invitation *invitation, int64_t deadline_ns, tutti_error *error)
+{
+    struct tti_device_scope scope;
+    tutti_status status = g->device->enter(g->index, &scope, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    status = tti_nccl_connect(g, info, invitation->ids, deadline_ns, error);
+    g->device->leave(&scope);
+    return status;
+}
+
+/* A group that was not finished: what there is of its communicators is aborted. */
+static void group_drop(struct tti_nccl_group *g, const tutti_error *cause)
+{
+    if (!g->device) {
+        for (int32_t i = 0; i < g->lanes; i++) {
+            pthread_cond_destroy(&g->lane[i].changed);
+            pthread_mutex_destroy(&g->lane[i].lock);
+        }
+        pthread_mutex_destroy(&g->lock);
+        free(g);
+        return;
+    }
+    tti_nccl_fail(g, cause);
+    tti_nccl_close(g);
+}
+
+tutti_status tti_nccl_open(const char *backend, const tutti_open_info *info, void **state, tutti_error *error)
+{
+    const int64_t deadline_ns = tti_deadline_ns(tti_now_ns(), info->timeout_ms);
+    struct tti_nccl_group *g = group_make(info);
+    struct place *all = calloc((size_t)info->world_size, sizeof(*all));
+    struct invitation *invitation = malloc(sizeof(*invitation));
+    tutti_error cause;
+    tti_error_clear(&cause);
+    if (!g || !all || !invitation) {
+        free(invitation);
+        free(all);
+        free(g);
+        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group of %d ranks", info->world_size);
+    }
+    struct place *own = &all[info->rank];
+    own->magic = MAGIC;
+    own->lanes = info->lanes;
+    own->index = info->device.device_id;
+    name_host(own->host);
+    snprintf(own->backend, sizeof(own->backend), "%s", backend);
+    own->status = look_around(g, backend, info, own, &cause);
+    own->shares = own->version >= SHARES_DEVICES && says_yes("NCCL_MULTI_RANK_GPU_ENABLE");
+    snprintf(own->text, sizeof(own->text), "%.295s", cause.message);
+    tutti_status status = exchange_places(info, all, deadline_ns, &cause);
+    if (status == TUTTI_OK && (status = compare_places(info, all, &cause)) == TUTTI_OK &&
+        (status = exchange_ids(g, info, invitation, deadline_ns, &cause)) == TUTTI_OK) {
+        tti_nccl_unheeded(g->library, info, g->unheeded, sizeof(g->unheeded));
+        status = group_connect(g, info, invitation, deadline_ns, &cause);
+    }
+    free(invitation);
+    free(all);
+    if (status != TUTTI_OK) {
+        if (error) {
+            *error = cause;
+        }
+        group_drop(g, &cause);
+        return status;
+    }
+    *state = g;
+    return TUTTI_OK;
+}
+
+size_t tti_nccl_describe(void *state, char *text, size_t capacity)
+{
+    struct tti_nccl_group *g = state;
+    const struct tti_nccl_library *library = g->library;
+    char version[16];
+    char device[24];
+    char lost[64] = "";
+    int32_t count = 0;
+    tti_nccl_version_text(library->version, version);
+    tti_device_text((DLDevice){g->device->type, g->index}, device);
+    for (int32_t i = 0; i < g->lanes; i++) {
+        pthread_mutex_lock(&g->lane[i].lock);
+        count += g->lane[i].lost || g->lane[i].ending;
+        pthread_mutex_unlock(&g->lane[i].lock);
+    }
+    if (count > 0) {
+        snprintf(lost, sizeof(lost), ", %d of them left in ncclCommAbort", count);
+    }
+    const int n = snprintf(text, capacity, "  %s: %s %s (%s), %s %s, %d communicator%s%s%s\n", library->backend,
+                           library->spoken, version, library->path, device, g->name, g->lanes, g->lanes == 1 ? "" : "s",
+                           g->nonblocking ? "" : ", whose calls no deadline ends", lost);
+    size_t used = n > 0 ? (size_t)n : 0;
+    if (g->unheeded[0]) {
+        const bool fits = used < capacity;
+        const int more =
+            snprintf(fits ? text + used : NULL, fits ? capacity - used : 0, "  not possible: %s\n", g->unheeded);
+        used += more > 0 ? (size_t)more : 0;
+    }
+    return used;
+}

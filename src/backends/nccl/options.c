@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the settings mean to the library. It reads most of them from variables of the process, once, when it is first used;
+ * so they are set before the first group, and are the same for all groups of the process from then on, whichever of the two
+ * libraries runs them. A setting that is not given leaves the process's variable as it is.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "backends/nccl/library.h"
+#include "base/error.h"
+#include "base/fork.h"
+
+/* From these versions on ... */
+#define CONFIG_CHANNELS 21700 /* the number of channels belongs to a communicator */
+#define ALGO_BY_KIND    22400 /* NCCL_ALGO can name the collective, and has to: the others have no trees */
+#define MORE_CHANNELS   22500 /* NCCL has 64 channels instead of 32 */
+
+/* A variable as a setting wants it. */
+struct wish {
+    const char *setting; /* behind the backend's name: "algo" */
+    const char *variable;
+    const char *value; /* NULL: not set */
+    bool listed;       /* by the setting "env": any variable; the others have values without case */
+};
+
+struct wishes {
+    struct wish *all;
+    size_t count;
+    char *pairs;    /* the setting "env", cut into names and values */
+    char debug[16]; /* in capitals */
+};
+
+static bool in_use; /* a group has been made; under the lock */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void protect(void)
+{
+    tti_fork_protect(&lock);
+}
+
+/* A setting of this backend; NULL if it was left as it is by default. */
+static const char *setting_of(const struct tti_nccl_library *library, const tutti_open_info *info, const char *name)
+{
+    char key[48];
+    snprintf(key, sizeof(key), "%s.%s", library->backend, name);
+    const char *text = info->setting(info->settings, key);
+    return text && *text && strcmp(text, "auto") != 0 ? text : NULL;
+}
+
+/* "nccl.algo", "nccl.env.NCCL_ALGO" */
+static const char *key_of(const struct tti_nccl_library *library, const struct wish *wish, char text[128])
+{
+    snprintf(text, 128, "%s.%s%s%s", library->backend, wish->setting, wish->listed ? "." : "",
+             wish->listed ? wish->variable : "");
+    return text;
+}
+
+static bool same_value(const struct wish *wish, const char *value)
+{
+    if (!wish->value || !value) {
+        return wish->value == value;
+    }
+    return wish->listed ? strcmp(wish->value, value) == 0 : strcasecmp(wish->value, value) == 0;
+}
+
+static void add_wish(struct wishes *wishes, const char *setting, const char *variable, const char *value)
+{
+    wishes->all[wishes->count++] = (struct wish){.setting = setting, .variable = variable, .value = value};
+}
+
+static void add_own(struct wishes *wishes, const struct tti_nccl_library *library, const tutti_open_info *info)
+{
+    const char *algo = setting_of(library, info, "algo");
+    const char *channels = setting_of(library, info, "channels");
+    const char *debug = setting_of(library, info, "debug");
+    const char *buffer = setting_of(library, info, "buffer_size");
+    if (algo) {
+        static const char *const words[2][2] = {{"Ring", "Tree"}, {"allreduce:ring", "allreduce:tree"}};
+        add_wish(wishes, "algo", "NCCL_ALGO", words[library->version >= ALGO_BY_KIND][strcmp(algo, "tree") == 0]);
+    }
+    if (buffer) {
+        add_wish(wishes, "buffer_size", "NCCL_BUFFSIZE", buffer);
+    }
+    if (channels && library->version < CONFIG_CHANNELS) {
+        add_wish(wishes, "channels", "NCCL_MIN_NCHANNELS", channels);
+        add_wish(wishes, "channels", "NCCL_MAX_NCHANNELS", channels);
+    }
+    if (debug) {
+        /* none: not every version knows a word for it */
+        const bool none = strcmp(debug, "none") == 0;
+        snprintf(wishes->debug, sizeof(wishes->debug), "%s", debug);
+        for (char *c = wishes->debug; *c; c++) {
+            *c = (char)toupper((unsigned char)*c);
+        }
+        add_wish(wishes, "debug", "NCCL_DEBUG", none ? NULL : wishes->debug);
+    }
+}
+
+/* A pair of the setting "env": it may not contradict a setting, and replaces an earlier pair of that name. */
+static tutti_status add_pair(struct wishes *wishes, const struct tti_nccl_library *library, const char *name,
+                             const char *value, tutti_error *error)
+{
+    const struct wish pair = {.setting = "env", .variable = name, .value = value, .listed = true};
+    for (size_t i = 0; i < wishes->count; i++) {
+        struct wish *other = &wishes->all[i];
+        if (strcmp(other->variable, name) != 0) {
+            continue;
+        }
+        if (other->listed) {
+            other->value = value;
+        } else if (!same_value(other, value)) {
+            char key[2][128];
+            return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                                 "%s asks for %s%s%s, and %s for %.100s: leave one of the two settings out",
+                                 key_of(library, other, key[0]), other->value ? "" : "no ", other->value ? "" : name,
+                                 other->value ? other->value : "", key_of(library, &pair, key[1]), value);
+        }
+        return TUTTI_OK;
+    }
+    wishes->all[wishes->count++] = pair;
+    return TUTTI_OK;
+}
+
+/* All variables that the settings want, each once. The strings of `info` and `wishes` hold them. */
+static tutti_status collect(struct wishes *wishes, const struct tti_nccl_library *library, const tutti_open_info *info,
+                            tutti_error *error)
+{
+    const char *list = setting_of(library, info, "env");
+    size_t most = 6; /* add_own's, and one pair */
+    for (const char *c = list; c && *c; c++) {
+        most += *c == ';';
+    }
+    wishes->all = calloc(most, sizeof(*wishes->all));
+    wishes->pairs = strdup(list ? list : "");
+    if (!wishes->all || !wishes->pairs) {
+        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for the settings of %s", library->backend);
+    }
+    add_own(wishes, library, info);
+    tutti_status status = TUTTI_OK;
+    char *rest = wishes->pairs;
+    for (char *pair = strsep(&rest, ";"); pair && status == TUTTI_OK; pair = strsep(&rest, ";")) {
+        char *equals = strchr(pair, '='); /* the core has checked the form; an empty pair at the end has none */
+        if (equals) {
+            *equals = '\0';
+            status = add_pair(wishes, library, pair, equals + 1, error);
+        }
+    }
+    return status;
+}
+
+static void release(struct wishes *wishes)
+{
+    free(wishes->all);
+    free(wishes->pairs);
+}
+
+static tutti_status set_variable(const struct tti_nccl_library *library, const struct wish *wish, tutti_error *error)
+{
+    if (same_value(wish, getenv(wish->variable))) {
+        return TUTTI_OK;
+    }
+    if ((wish->value ? setenv(wish->variable, wish->value, 1) : unsetenv(wish->variable)) != 0) {
+        char key[128];
+        return tti_error_system(error, errno, "%s: the variable %s cannot be set", key_of(library, wish, key),
+                                wish->variable);
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status compare_variable(const struct tti_nccl_library *library, const struct wish *wish,
+                                     tutti_error *error)
+{
+    const char *value = getenv(wish->variable);
+    char key[128];
+    if (same_value(wish, value)) {
+        return TUTTI_OK;
+    }
+    return tti_error_set(error, TUTTI_BAD_STATE,
+                         "%s asks for %s%s%s%.100s, but this process has been using NCCL or RCCL %s %s%s%.100s, which "
+                         "they read once: give all groups of a process the same",
+                         key_of(library, wish, key), wish->value ? "" : "no ", wish->variable, wish->value ? "=" : "",
+                         wish->value ? wish->value : "", value ? "with" : "without", wish->variable, value ? "=" : "",
+                         value ? value : "");
+}
+
+tutti_status tti_nccl_apply_options(const struct tti_nccl_library *library, const tutti_open_info *info,
+                                    tutti_error *error)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    struct wishes wishes = {0};
+    tutti_status status = collect(&wishes, library, info, error);
+    if (status == TUTTI_OK) {
+        pthread_once(&once, protect);
+        pthread_mutex_lock(&lock);
+        for (size_t i = 0; status == TUTTI_OK && i < wishes.count; i++) {
+            status = in_use ? compare_variable(library, &wishes.all[i], error)
+                            : set_variable(library, &wishes.all[i], error);
+        }
+        in_use = in_use || status == TUTTI_OK;
+        pthread_mutex_unlock(&lock);
+    }
+    release(&wishes);
+    return status;
+}
+
+tti_nccl_config tti_nccl_config_of(const struct tti_nccl_library *library, const tutti_open_info *info)
+{
+    tti_nccl_config config = {.size = sizeof(config),
+                              .magic = TTI_NCCL_CONFIG_MAGIC,
+                              .version = TTI_NCCL_CONFIG_VERSION,
+                              .blocking = 0,
+                              .cga_cluster_size = TTI_NCCL_UNDEFINED,
+                              .min_ctas = TTI_NCCL_UNDEFINED,
+                              .max_ctas = TTI_NCCL_UNDEFINED,
+                              .split_share = TTI_NCCL_UNDEFINED};
+    const char *channels = setting_of(library, info, "channels");
+    if (channels && library->version >= CONFIG_CHANNELS) {
+        config.min_ctas = config.max_ctas = (int)strtol(channels, NULL, 10);
+    }
+    return config;
+}
+
+/* One sentence more, behind those that are there. Returns the length of all, as snprintf does. */
+__attribute__((format(printf, 4, 5))) static size_t add_sentence(char *text, size_t capacity, size_t length,
+                                                                 const char *format, ...)
+{
+    const size_t at = length < capacity ? length : capacity;
+    const int separator = snprintf(text + at, capacity - at, "%s", length > 0 ? "; " : "");
+    length += (size_t)separator;
+    const size_t then = length < capacity ? length : capacity;
+    va_list arguments;
+    va_start(arguments, format);
+    const int more = vsnprintf(text + then, capacity - then, format, arguments);
+    va_end(arguments);
+    return more > 0 ? length + (size_t)more : length;
+}
+
+static size_t unheeded_channels(const struct tti_nccl_library *library, const char *channels, char *text,
+                                size_t capacity, size_t length)
+{
+    static const char *const above[] = {"NCCL_MIN_CTAS", "NCCL_MAX_CTAS", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS"};
+    char version[16];
+    for (size_t i = 0; library->version >= CONFIG_CHANNELS && i < sizeof(above) / sizeof(above[0]); i++) {
+        const char *value = getenv(above[i]);
+        if (value && strcmp(value, channels) != 0) {
+            length = add_sentence(text, capacity, length, "%s.channels=%s stands below %s=%s of the environment",
+                                  library->backend, channels, above[i], value);
+        }
+    }
+    if (library->device->type == kDLCUDA && library->version < MORE_CHANNELS && strtol(channels, NULL, 10) > 32) {
+        tti_nccl_version_text(library->version, version);
+        length = add_sentence(text, capacity, length, "%s.channels=%s counts as 32, the most that %s %s has",
+                              library->backend, channels, library->spoken, version);
+    }
+    return length;
+}
+
+size_t tti_nccl_unheeded(const struct tti_nccl_library *library, const tutti_open_info *info, char *text,
+                         size_t capacity)
+{
+    static const char *const by_variable[] = {"algo", "buffer_size", "channels", "debug", "env"};
+    const char *threshold = setting_of(library, info, "tree_threshold");
+    const char *channels = setting_of(library, info, "channels");
+    const char *blocking = getenv("NCCL_COMM_BLOCKING");
+    size_t length = 0;
+    if (capacity > 0) {
+        text[0] = '\0';
+    }
+    if (threshold) {
+        length = add_sentence(text, capacity, length,
+                              "%s.tree_threshold=%s has no effect: %s has had no such threshold since 2.5, and chooses "
+                              "for each size by what it knows of the machine (%s.algo demands ring or tree for all)",
+                              library->backend, threshold, library->spoken, library->backend);
+    }
+    if (channels) {
+        length = unheeded_channels(library, channels, text, capacity, length);
+    }
+    if (blocking && strcmp(blocking, "1") == 0) {
+        length = add_sentence(text, capacity, length,
+                              "NCCL_COMM_BLOCKING=1 of the environment makes calls of %s wait, which no deadline ends",
+                              library->spoken);
+    }
+    for (size_t i = 0; library->loaded && i < sizeof(by_variable) / sizeof(by_variable[0]); i++) {
+        const bool of_communicator = strcmp(by_variable[i], "channels") == 0 && library->version >= CONFIG_CHANNELS;
+        if (setting_of(library, info, by_variable[i]) && !of_communicator) {
+            length = add_sentence(text, capacity, length,
+                                  "%s.%s comes too late if the program has used %s before: it was in the process "
+                                  "already, and reads its variables once",
+                                  library->backend, by_variable[i], library->spoken);
+        }
+    }
+    return length;
+}

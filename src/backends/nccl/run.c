@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One collective, from the call to its end. What is queued on the lane's stream waits for the event behind which the
+ * tensors are ready; the library's kernels and the copies around them follow; an event marks the end. The library has no
+ * deadlines and its kernels wait for ever, so this thread polls: whether the library has launched what it was given, then
+ * the event, and now and then the communicator's state and the clock.
+ */
+#include <sched.h>
+#include <time.h>
+
+#include "backends/nccl/state.h"
+#include "base/clock.h"
+#include "base/error.h"
+
+#define POLLS_BEFORE_YIELD 64u
+#define POLLS_BEFORE_NAP   4096u /* some milliseconds: asking a device for an event takes about a microsecond */
+#define POLLS_BEFORE_LOOK  256u
+#define NAP_NS             50000
+
+bool tti_nccl_pause(struct tti_nccl_pace *pace)
+{
+    pace->polls++;
+    if (pace->polls < POLLS_BEFORE_YIELD) {
+        return false;
+    }
+    if (pace->polls < (pace->background ? POLLS_BEFORE_LOOK : POLLS_BEFORE_NAP)) {
+        sched_yield();
+        return pace->polls % POLLS_BEFORE_LOOK == 0;
+    }
+    const struct timespec nap = {.tv_nsec = NAP_NS};
+    nanosleep(&nap, NULL);
+    return true;
+}
+
+static tutti_status too_late(struct tti_nccl_call *c, const char *what)
+{
+    const struct tti_nccl_group *g = c->group;
+    const int64_t elapsed = (tti_now_ns() - c->started_ns) / 1000000;
+    tti_error_set(
+        c->error, TUTTI_TIMEOUT,
+        "%s: call %lld on lane %d of rank %d has not %s after %lld ms: a rank has not come or has died, and %s "
+        "cannot say which",
+        tutti_operation_name(c->op->kind), (long long)c->op->sequence, c->op->lane, g->rank, what, (long long)elapsed,
+        g->library->spoken);
+    c->error->elapsed_ms = elapsed;
+    return TUTTI_TIMEOUT;
+}
+
+/* ---- visits to the library ------------------------------------------------------------------------------------------ */
+
+/* acquire: pairs with the release in failure.c. Whoever fails the group takes the communicator under the lane's lock. */
+static bool has_failed(const struct tti_nccl_group *g)
+{
+    return atomic_load_explicit(&g->failed, memory_order_acquire) != TUTTI_OK;
+}
+
+tti_nccl_comm tti_nccl_enter(struct tti_nccl_group *g, struct tti_nccl_lane *lane, tutti_error *error)
+{
+    pthread_mutex_lock(&lane->lock);
+    while (lane->inside && !has_failed(g)) { /* tutti_register, for a moment */
+        pthread_cond_wait(&lane->changed, &lane->lock);
+    }
+    const tti_nccl_comm comm = has_failed(g) ? NULL : lane->comm;
+    lane->inside = lane->inside || comm;
+    pthread_mutex_unlock(&lane->lock);
+    if (!comm) {
+        tti_nccl_check(g, error);
+    }
+    return comm;
+}
+
+void tti_nccl_step_out(struct tti_nccl_lane *lane)
+{
+    pthread_mutex_lock(&lane->lock);
+    lane->inside = false;
+    pthread_cond_broadcast(&lane->changed);
+    pthread_mutex_unlock(&lane->lock);
+}
+
+static tutti_status failed_at(struct tti_nccl_call *c, tti_nccl_comm comm, int code, const char *what)
+{
+    char reason[256];
+    tti_nccl_reason(c->group->library, comm, code, reason);
+    tti_error_set(c->error, TUTTI_BACKEND, "%s: nccl%s of call %lld on lane %d of rank %d failed after %lld ms: %s",
+                  tutti_operation_name(c->op->kind), what, (long long)c->op->sequence, c->op->lane, c->group->rank,
+                  (long long)((tti_now_ns() - c->started_ns) / 1000000), reason);
+    c->error->vendor_code = code;
+    c->error->elapsed_ms = (tti_now_ns() - c->started_ns) / 1000000;
+    return TUTTI_BACKEND;
+}
+
+/* The state of the communicator: OK, or the error. *code tells whether something is under way. */
+static tutti_status look(struct tti_nccl_call *c, int *code, const char *what)
+{
+    const tti_nccl_comm comm = tti_nccl_enter(c->group, c->lane, c->error);
+    if (!comm) {
+        return TUTTI_REVOKED;
+    }
+    int state = TTI_NCCL_SUCCESS;
+    const int asked = c->group->library->CommGetAsyncError(comm, &state);
+    *code = asked == TTI_NCCL_SUCCESS ? state : asked;
+    const bool fine = *code == TTI_NCCL_SUCCESS || *code == TTI_NCCL_IN_PROGRESS;
+    const tutti_status status = fine ? TUTTI_OK : failed_at(c, comm, *code, what);
+    tti_nccl_step_out(c->lane);
+    return status;
+}
+
+tutti_status tti_nccl_leave(struct tti_nccl_call *c, tti_nccl_comm comm, int code, const char *what)
+{
+    struct tti_nccl_pace pace = {.background = c->op->background != 0};
+    tutti_status status = TUTTI_OK;
+    if (code != TTI_NCCL_SUCCESS && code != TTI_NCCL_IN_PROGRESS) {
+        status = failed_at(c, comm, code, what);
+    }
+    tti_nccl_step_out(c->lane);
+    while (status == TUTTI_OK && code == TTI_NCCL_IN_PROGRESS) {
+        status = look(c, &code, what);
+        if (status == TUTTI_OK && code == TTI_NCCL_IN_PROGRESS && tti_nccl_pause(&pace) &&
+            tti_now_ns() >= c->deadline_ns) {
+            status = too_late(c, "begun");
+        }
+    }
+    return status;
+}
+
+/* ---- the stream ----------------------------------------------------------------------------------------------------- */
+
+unsigned char *tti_nccl_scratch(struct tti_nccl_call *c, size_t bytes)
+{
+    struct tti_nccl_lane *lane = c->lane;
+    const struct tti_device *device = c->group->device;
+    if (bytes <= lane->scratch_bytes) {
+        return lane->scratch;
+    }
+    if (lane->scratch && device->free(lane->scratch, c->error) != TUTTI_OK) {
+        return NULL;
+    }
+    void *memory = NULL;
+    lane->scratch = NULL;
+    lane->scratch_bytes = 0;
+    if (device->alloc(bytes, &memory, c->error) != TUTTI_OK) {
+        return NULL;
+    }
+    lane->scratch = memory;
+    lane->scratch_bytes = bytes;
+    return lane->scratch;
+}
+
+/* Waits for the end of what is queued. */
+static tutti_status finish(struct tti_nccl_call *c)
+{
+    const struct tti_device *device = c->group->device;
+    struct tti_nccl_pace pace = {.background = c->op->background != 0};
+    int32_t done = 0;
+    int code = TTI_NCCL_SUCCESS;
+    tutti_status status = device->event_record(c->lane->event, c->lane->stream, c->error);
+    while (status == TUTTI_OK && !done) {
+        status = device->event_query(c->lane->event, &done, c->error);
+        if (status == TUTTI_OK && !done && tti_nccl_pause(&pace)) {
+            status = look(c, &code, "CommGetAsyncError");
+            if (status == TUTTI_OK && tti_now_ns() >= c->deadline_ns) {
+                status = too_late(c, "ended");
+            }
+        }
+    }
+    /* Kernels end early when their communicator is aborted: the results count only if it is still there behind them. */
+    return status == TUTTI_OK ? look(c, &code, "CommGetAsyncError") : status;
+}
+
+static tutti_status run_inside(struct tti_nccl_call *c)
+{
+    const struct tti_device *device = c->group->device;
+    tutti_status status = TUTTI_OK;
+    if (c->op->after) {
+        status = device->stream_wait_event(c->lane->stream, c->op->after, c->error);
+    }
+    if (status == TUTTI_OK && (status = tti_nccl_queue(c)) == TUTTI_OK) {
+        status = finish(c);
+    }
+    if (status != TUTTI_OK) {
+        tti_nccl_break_off(c, status);
+    }
+    return status;
+}
+
+tutti_status tti_nccl_run(void *state, tutti_op *op, tutti_error *error)
+{
+    struct tti_nccl_group *g = state;
+    struct tti_nccl_lane *lane = &g->lane[op->lane];
+    struct tti_device_scope scope;
+    const int64_t started_ns = op->begun_ns != 0 ? op->begun_ns : tti_now_ns();
+    struct tti_nccl_call c = {.group = g,
+                              .lane = lane,
+                              .op = op,
+                              .error = error,
+                              .started_ns = started_ns,
+                              .deadline_ns = tti_deadline_ns(started_ns, op->timeout_ms)};
+    op->sequence = atomic_load_explicit(&lane->calls, memory_order_relaxed) + 1;
+    atomic_store_explicit(&lane->calls, op->sequence, memory_order_relaxed);
+    tutti_status status = tti_nccl_check(g, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    status = g->device->enter(g->index, &scope, error);
+    if (status != TUTTI_OK) { /* the other ranks go on */
+        tti_nccl_fail(g, error);
+        return status;
+    }
+    atomic_store_explicit(&lane->algorithm, g->library->backend, memory_order_relaxed);
+    status = run_inside(&c);
+    g->device->leave(&scope);
+    return status;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Which engine runs a group, and where its tensors lie: decided by every rank from the same records of all ranks by the
+ * same rules, so all decide alike.
+ */
+#ifndef TTI_CORE_RESOLVE_H
+#define TTI_CORE_RESOLVE_H
+
+#include "core/group.h"
+
+/* One rank's record. Fixed layout: it travels between processes. */
+struct tti_hello {
+    uint32_t magic;
+    uint32_t version;
+    int32_t size;
+    int32_t lanes;
+    int64_t pid;
+    uint64_t host;
+    int32_t status; /* this rank cannot take part, and why */
+    int32_t device_type;
+    int32_t device_index;
+    int32_t reserved;
+    unsigned char uuid[TTI_DEVICE_UUID]; /* of the device; zeros for a CPU */
+    char backend[40];                    /* the wish for the group's device */
+    char host_backend[40];               /* the wish for host memory, if that is another one */
+    char window[24];
+    char chunk[24];
+    char zero_copy[8];
+    char heap[8];
+    char available[400]; /* names of the backends that can be used here, each followed by a blank */
+    char message[300];
+};
+
+/* What the records say. */
+struct tti_choice {
+    const tutti_backend *backend;
+    const tutti_backend
+        *host; /* for what `backend` cannot do; the same, unless it takes no host memory; NULL: there is none */
+};
+
+/* The devices of this rank, from the settings. NOT_AVAILABLE if one is not there. */
+tutti_status tti_resolve_devices(struct tti_group_plan *plan, tutti_error *error);
+
+/* Fills this rank's record; `status` and `error` (not NULL) say what has gone wrong here so far, and afterwards whether this
+ * rank can take part, which the others read, too. */
+tutti_status tti_hello_fill(const struct tti_group_plan *plan, tutti_status status, struct tti_hello *h,
+                            tutti_error *error);
+
+/* Looks at the record of rank `r`: OK if it fits the own one. */
+tutti_status tti_hello_look(const struct tti_group_plan *plan, const struct tti_hello *own, struct tti_hello *h, int r,
+                            tutti_error *error);
+
+/*
+ * The engine of a group, from the records of all ranks. "auto": the highest priority among those that can be used on all
+ * ranks and fit where the ranks are. One that is made for threads of one process comes first when that is what they are.
+ */
+tutti_status tti_resolve(const struct tti_group_plan *plan, const struct tti_hello *all, struct tti_choice *choice,
+                         tutti_error *error);
+
+/* The capability that says that a backend takes memory of such a device as it is; 0 for the CPU's. */
+uint32_t tti_resolve_capability(DLDeviceType type);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What staging.c and staging_memory.c keep for a group. */
+#ifndef TTI_CORE_STAGING_STATE_H
+#define TTI_CORE_STAGING_STATE_H
+
+#include <pthread.h>
+#include <tutti/p2p.h>
+
+#include "core/staging.h"
+#include "device/device.h"
+
+#define TTI_STAGING_SLOTS 3
+
+struct tti_staging_slot {
+    void *memory;
+    size_t bytes;
+    void *loaded; /* events */
+    void *stored;
+};
+
+struct tti_staging_pipeline {
+    bool ready;
+    void *in; /* streams */
+    void *out;
+    struct tti_staging_slot slots[TTI_STAGING_SLOTS];
+};
+
+struct tti_staging_block {
+    void *memory;
+    size_t bytes;
+    bool taken;
+};
+
+struct tti_staging {
+    const struct tti_device *device;
+    int32_t index;
+    bool lends;                                         /* the engine wants memory of the device */
+    struct tti_staging_pipeline lanes[TUTTI_MAX_LANES]; /* each its lane's owner's */
+    pthread_mutex_t lock;                               /* the rest */
+    struct tti_staging_block *blocks;
+    size_t block_count;
+    size_t block_room;
+};
+
+#endif

@@ -1,0 +1,94 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# How the backend nccl finds its library: not without a device; where it looks, in which order; what it refuses, and how it
+# says so. With the real library, too: nothing crashes, and no thread is started.
+. "$(dirname "$0")/nccl.inc"
+need_nccl
+unset TUTTI_NCCL_LIBRARY VIRTUAL_ENV LD_LIBRARY_PATH
+
+compile() {
+    "$cc" -std=gnu17 -D_GNU_SOURCE -Wall -Werror -I"$source/src" -I"$source/include" "$@" || {
+        echo "cannot compile: $*"
+        exit 1
+    }
+}
+# fake FILE VERSION [FUNCTION]: without that function. RESULT is what its GetVersion returns.
+fake() {
+    mkdir -p "$(dirname "$1")"
+    echo "{ ${3:+local: nccl$3; }};" >"$work/map"
+    compile -shared -fPIC -Wl,-soname,libnccl.so.2 -Wl,--version-script="$work/map" -DFAKE_VERSION="$2" \
+        -DFAKE_RESULT="${RESULT:-0}" -o "$1" "$source/tests/abi/nccl_fake.c"
+}
+mkdir -p "$work/prefix/bin"
+program=$work/prefix/bin/available
+compile -o "$program" "$source/tests/abi/nccl_available.c" "$build/libtutti.a" -lpthread -ldl -lm
+compile -shared -fPIC -o "$work/driver.so" "$source/tests/abi/nccl_driver.c"
+export TUTTI_CUDA_LIBRARY=$work/driver.so
+
+# tells WHAT REGEX...: the program's answer has lines like these. The command is in `ask`.
+ask=("$program")
+tells() {
+    local what=$1 line
+    shift
+    "${ask[@]}" >"$work/out" 2>&1 || fail "$what: exit code $?"
+    for line in "$@"; do
+        checks=$((checks + 1))
+        grep -Eq -- "$line" "$work/out" || {
+            fail "$what: no line is '$line' in"
+            cat "$work/out"
+        }
+    done
+}
+
+export TUTTI_NCCL_LIBRARY=$nccl/libnccl.so.2
+tells "the real library" "^library: 22809 2\.28\.9 opened $nccl/libnccl\.so\.2$" '^backend: yes$' '^mapped: yes$' \
+    '^threads: 1$'
+checks=$((checks + 1))
+grep '^missing' "$work/out" && fail "the real library has everything"
+ask=("$build/tutti" info)
+tells "tutti info with the real library" '^  nccl +100  yes'
+export TUTTI_CUDA_LIBRARY=$work/no-driver.so
+tells "tutti info without a driver" '^  nccl +100  no: NCCL has no device here: '
+ask=("$program")
+tells "the real library without a driver" '^none: NCCL has no device here: .*no-driver\.so' \
+    '^backend: no: NCCL has no device here: ' '^mapped: no$' '^threads: 1$'
+export TUTTI_CUDA_LIBRARY=$work/driver.so
+
+# What is refused.
+fake "$work/a/libnccl.so.2" 2708
+TUTTI_NCCL_LIBRARY=$work/a/libnccl.so.2
+tells "2.7.8" "^library: 20708 2\.7\.8 opened $work/a/libnccl\.so\.2$" '^backend: yes$'
+fake "$work/b/libnccl.so.2" 2604
+TUTTI_NCCL_LIBRARY=$work/b/libnccl.so.2
+tells "2.6.4" "^none: $work/b/libnccl\.so\.2 is NCCL 2\.6\.4, which is too old: 2\.7 or newer is needed$" \
+    '^backend: no: .* too old' '^threads: 1$'
+fake "$work/b/libnccl.so.2" 22809 Send
+tells "no ncclSend" '^none: .* says that it is NCCL 2\.28\.9, but has no ncclSend$'
+fake "$work/b/libnccl.so.2" 22809 AlltoAll
+tells "no ncclAlltoAll" '^library: 22809' '^missing: AlltoAll$'
+fake "$work/b/libnccl.so.2" 21403 GetVersion
+tells "no ncclGetVersion" '^none: .* is not NCCL, or older than 2\.7: it has no ncclGetVersion$'
+RESULT=3 fake "$work/b/libnccl.so.2" 22809
+tells "no version" '^none: .* does not tell its version: ncclGetVersion returned 3$'
+echo "no library at all" >"$work/b/libnccl.so.2"
+tells "a text file" "^none: $work/b/libnccl\.so\.2 cannot be opened: [^/]+; TUTTI_NCCL_LIBRARY may name NCCL's file$"
+rm "$work/b/libnccl.so.2"
+tells "no file" "^none: $work/b/libnccl\.so\.2 cannot be opened: cannot open shared object file: No such file"
+
+# Which one: by the variable, in the process, by the loader's path, of Python's wheel.
+fake "$work/path/libnccl.so.2" 22001
+fake "$work/venv/lib/python3.11/site-packages/nvidia/nccl/lib/libnccl.so.2" 22002
+fake "$work/prefix/lib/python3/dist-packages/nvidia/nccl/lib/libnccl.so.2" 22003
+fake "$work/other/libnccl.so.2" 22004
+export LD_LIBRARY_PATH=$work/path VIRTUAL_ENV=$work/venv TUTTI_NCCL_LIBRARY=$work/a/libnccl.so.2
+ask=("$program" "$work/other/libnccl.so.2")
+tells "the variable first" "^library: 20708 2\.7\.8 opened $work/a/"
+TUTTI_NCCL_LIBRARY=
+tells "then the process" "^library: 22004 2\.20\.4 loaded $work/other/"
+ask=("$program")
+tells "then the loader" "^library: 22001 2\.20\.1 opened $work/path/"
+echo "no library at all" >"$work/path/libnccl.so.2"
+tells "then the virtual environment" "^library: 22002 2\.20\.2 opened $work/venv/"
+VIRTUAL_ENV=$work/none
+tells "then beside the interpreter" "^library: 22003 2\.20\.3 opened $work/prefix/"
+finish

@@ -1,0 +1,45 @@
+#!/bin/bash
+# tutti-test: timeout=600 trees=release serial=1
+# Tensors of a device over each MPI: copied through host memory, unless the library takes them, which it then gets as they are.
+. "$TUTTI_SOURCE/tests/mpi/common.inc"
+
+export TUTTI_CUDA_LIBRARY=$PWD/tests/doubles/cuda/libcuda.so.1 TUTTI_DOUBLE_CUDA=delay_us=0
+[ -r "$TUTTI_CUDA_LIBRARY" ] || fail "there is no $TUTTI_CUDA_LIBRARY"
+
+has() {
+    grep -Eq "$2" <<<"$1" || fail "$3: nothing like \"$2\" in
+$1"
+}
+
+has_not() {
+    ! grep -Eq "$2" <<<"$1" || fail "$3: \"$2\" in
+$1"
+}
+
+for flavour in $(flavours); do
+    for cases in /types p2p device; do
+        launch "$flavour" 2 ./tutti check --backend mpi --device cuda --quick --filter "$cases" ||
+            fail "tutti check of device tensors with $flavour: $cases"
+    done
+
+    double=$PWD/tests/mpi/double.devices.$flavour.so
+    "mpicc.$flavour" -std=gnu17 -Wall -shared -fPIC "$TUTTI_SOURCE/tests/mpi/double/double.c" -o "$double" -ldl ||
+        fail "the double does not compile with $flavour"
+    # What one is asked for, the other must not get: a device's memory traps when host code touches it. The suite has a
+    # deadline of its own, so blocking calls have to be asked for.
+    aware=(env LD_PRELOAD="$double" DOUBLE_CUDA=1)
+    text=$(TUTTI_MPI_BLOCKING=always told "$flavour" 2 "${aware[@]}" ./tutti check --backend mpi --device cuda --quick --filter '/types') ||
+        fail "tutti check with a CUDA-aware $flavour: $text"
+    for function in all_reduce all_gather all_to_all broadcast; do
+        has "$text" "^double: $function of device memory$" "a CUDA-aware $flavour"
+    done
+    text=$(TUTTI_MPI_BLOCKING=always TUTTI_MPI_CUDA_AWARE=no told "$flavour" 2 "${aware[@]}" \
+        ./tutti check --backend mpi --device cuda --quick --filter all_reduce/types) ||
+        fail "mpi.cuda_aware=no with $flavour: $text"
+    has_not "$text" "of device memory" "mpi.cuda_aware=no with $flavour"
+    # With a deadline the non-blocking functions run, which take none.
+    text=$(TUTTI_MPI_BLOCKING=never told "$flavour" 2 "${aware[@]}" \
+        ./tutti check --backend mpi --device cuda --quick --filter all_reduce/types) ||
+        fail "calls with deadlines of a CUDA-aware $flavour: $text"
+    has_not "$text" "of device memory" "calls with deadlines of a CUDA-aware $flavour"
+done

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-test: ranks=1,2,3 timeout=120 trees=release,debug,address,undefined */
+/*
+ * Operations between what an application has queued on its streams: they begin when that is done, and what is queued behind them
+ * sees the result, without the host waiting. The device is slow, so whoever does not wait sees old values.
+ */
+#include "device_support.h"
+
+#define ON(s) .flags = TUTTI_HAS_STREAM, .stream = (s)
+
+static int rank;
+static int ranks;
+
+/* Sends, reduces and fetches, all in one stream's order; the host fills and looks. */
+static void synchronous(tutti_group *g, void *stream, struct device_vector *v)
+{
+    for (int round = 0; round < 5; round++) {
+        vector_fill(v, rank, round);
+        vector_send(v, stream);
+        EXPECT_OK(tutti_all_reduce(g, &v->tensor, &v->tensor, TUTTI_SUM, TUTTI_CALL(ON(stream), .error = &err)));
+        vector_fetch(v, stream);
+        EXPECT(cuda.synchronize(stream) == 0);
+        EXPECT(vector_wrong_sums(v, ranks, round) == 0);
+    }
+}
+
+/* The same without a wait of the host from the first copy to the last; the result is fetched on another stream. */
+static void asynchronous(tutti_group *g, void *stream, struct device_vector *v)
+{
+    void *other = NULL;
+    EXPECT(cuda.stream_create(&other, 1) == 0);
+    for (int round = 0; round < 5; round++) {
+        tutti_work *work = NULL;
+        vector_fill(v, rank, round);
+        vector_send(v, stream);
+        EXPECT_OK(
+            tutti_all_reduce_async(g, &v->tensor, &v->tensor, TUTTI_SUM, TUTTI_CALL(ON(stream), .error = &err), &work));
+        EXPECT_OK(tutti_work_wait_stream(work, other, &err));
+        vector_fetch(v, other);
+        EXPECT_OK(tutti_work_release(work));
+        EXPECT(cuda.synchronize(other) == 0);
+        EXPECT(vector_wrong_sums(v, ranks, round) == 0);
+    }
+    EXPECT(cuda.stream_destroy(other) == 0);
+}
+
+/* A message leaves when its tensor is ready, and lands when nobody reads the old one any more. */
+static void messages(tutti_group *g, void *stream, struct device_vector *out, struct device_vector *in)
+{
+    const int next = (rank + 1) % ranks;
+    const int before = (rank + ranks - 1) % ranks;
+    for (int round = 0; round < 3; round++) {
+        vector_fill(out, rank, round);
+        vector_send(out, stream);
+        vector_send(in, stream);
+        EXPECT_OK(tutti_sendrecv(g, &out->tensor, next, 7, &in->tensor, before, 7,
+                                 TUTTI_CALL(ON(stream), .error = &err), NULL));
+        vector_fetch(in, stream);
+        EXPECT(cuda.synchronize(stream) == 0);
+        vector_fill(out, before, round);
+        EXPECT(memcmp(in->host, out->host, (size_t)in->count * sizeof(float)) == 0);
+    }
+}
+
+/* A stream goes on also behind an operation that failed, or has ended long ago. */
+static void ends(tutti_group *g, void *stream, struct device_vector *v)
+{
+    tutti_work *work = NULL;
+    vector_fill(v, rank, 0);
+    vector_send(v, stream);
+    EXPECT(cuda.synchronize(stream) == 0);
+    const uint32_t tag = ranks > 1 && rank == 0 ? 1 : 0;
+    EXPECT_OK(tutti_all_reduce_async(g, &v->tensor, &v->tensor, TUTTI_SUM, TUTTI_CALL(.tag = tag), &work));
+    EXPECT_OK(tutti_work_wait_stream(work, stream, &err));
+    EXPECT(cuda.synchronize(stream) == 0);
+    EXPECT(tutti_work_wait(work, TUTTI_FOREVER) == (ranks > 1 ? TUTTI_MISMATCH : TUTTI_OK));
+    EXPECT_OK(tutti_work_wait_stream(work, stream, &err));
+    EXPECT(cuda.synchronize(stream) == 0);
+    EXPECT_OK(tutti_work_release(work));
+    EXPECT_ERROR(TUTTI_BAD_STATE, "released", tutti_work_wait_stream(work, stream, &err));
+}
+
+/* A batch that nobody ends outlives its group, and is given up with the next one. */
+static void abandoned(tutti_group *g, void *stream, struct device_vector *v)
+{
+    const int32_t me[] = {rank};
+    tutti_group *child = NULL;
+    DLManagedTensorVersioned *came = NULL;
+    EXPECT_OK(tutti_group_create(g, me, 1, NULL, &child, &err));
+    EXPECT_OK(tutti_batch_begin(child, &err));
+    EXPECT_OK(tutti_send(child, &v->tensor, 0, 1, TUTTI_CALL(ON(stream), .error = &err)));
+    EXPECT_OK(tutti_recv(child, &v->tensor, 0, 1, TUTTI_CALL(ON(stream), .error = &err), NULL));
+    EXPECT_OK(tutti_recv_alloc(child, 0, 1, NULL, &came, NULL));
+    EXPECT_OK(tutti_group_destroy(child, &err));
+    EXPECT_OK(tutti_batch_begin(g, &err));
+    EXPECT_OK(tutti_batch_end(g, TUTTI_CALL(.error = &err)));
+    EXPECT(came == NULL);
+}
+
+static void refused(tutti_group *g, void *stream, struct device_vector *v)
+{
+    tutti_work *work = NULL;
+    tutti_group *host = NULL;
+    int32_t all[] = {0, 1, 2};
+    float value = 1;
+    int64_t one = 1;
+    DLTensor here = tutti_tensor_1d(&value, &one, TUTTI_F32);
+    EXPECT_ERROR(TUTTI_INVALID_ARGUMENT, "TUTTI_HAS_STREAM",
+                 tutti_all_reduce(g, &v->tensor, &v->tensor, TUTTI_SUM, TUTTI_CALL(.stream = stream, .error = &err)));
+    EXPECT_OK(tutti_group_create(g, all, ranks, TUTTI_CONFIG(.device = "cpu"), &host, &err));
+    EXPECT(tutti_group_device(host).device_type == kDLCPU);
+    EXPECT_ERROR(TUTTI_INVALID_ARGUMENT, "CPU",
+                 tutti_all_reduce(host, &here, &here, TUTTI_SUM, TUTTI_CALL(ON(NULL), .error = &err)));
+    EXPECT_OK(tutti_all_reduce_async(host, &here, &here, TUTTI_SUM, NULL, &work));
+    const tutti_status status = tutti_work_wait_stream(work, stream, &err);
+    EXPECT(status == TUTTI_INVALID_ARGUMENT || status == TUTTI_OK); /* it may have ended: then there is nothing to do */
+    EXPECT(tutti_work_wait(work, TUTTI_FOREVER) == TUTTI_OK && value == (float)ranks);
+    EXPECT_OK(tutti_work_release(work));
+    EXPECT_OK(tutti_group_destroy(host, &err));
+}
+
+int main(void)
+{
+    struct device_vector v;
+    struct device_vector w;
+    void *stream = NULL;
+    device_choose("delay_us=300");
+    tutti_group *g = device_open(TUTTI_CONFIG(.device = "cuda", .backend = "shm"));
+    rank = tutti_group_rank(g);
+    ranks = tutti_group_size(g);
+    EXPECT(cuda.stream_create(&stream, 1) == 0);
+    vector_make(g, &v, 700001); /* three pieces */
+    vector_make(g, &w, 700001);
+    synchronous(g, stream, &v);
+    synchronous(g, NULL, &v);
+    asynchronous(g, stream, &v);
+    messages(g, stream, &v, &w);
+    ends(g, stream, &v);
+    abandoned(g, stream, &v);
+    refused(g, stream, &v);
+    vector_free(g, &v);
+    vector_free(g, &w);
+    EXPECT(cuda.stream_destroy(stream) == 0);
+    EXPECT_OK(tutti_group_destroy(g, &err));
+    return failures > 0;
+}
