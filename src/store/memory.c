@@ -156,6 +156,13 @@ static tutti_status memory_get_fd(struct tti_store *store, const char *key, int 
     return TUTTI_OK;
 }
 
+/* Whoever has opened it serves it: with the last of them the table goes, and what the others were to read there. */
+static bool memory_served_here(const struct tti_store *store)
+{
+    (void)store;
+    return true;
+}
+
 static void memory_close(struct tti_store *store)
 {
     struct shared_table *shared = shared_of(store);
@@ -183,6 +190,7 @@ static const struct tti_store_kind memory_kind = {
     .remove = memory_remove,
     .put_fd = memory_put_fd,
     .get_fd = memory_get_fd,
+    .served_here = memory_served_here,
     .close = memory_close,
 };
 

@@ -51,7 +51,7 @@ tutti_status tti_store_put_fd(struct tti_store *store, const char *key, int fd, 
 tutti_status tti_store_get_fd(struct tti_store *store, const char *key, int *fd, int64_t timeout_ms,
                               tutti_error *error);
 
-/* Whether other processes depend on this one for the store: it started the server. */
+/* Whether others depend on this one for the store: it started the server, or holds memory that they share. */
 bool tti_store_served_here(const struct tti_store *store);
 
 /* The URL that others use to reach it ("" for callbacks). */

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <tutti/backend.h>
+#include <unistd.h>
 
 /* What a rank asks for, and what it has to get: a group on that backend, or a status and a word. */
 struct wish {
@@ -19,6 +20,7 @@ struct wish {
     const char *gets;
     tutti_status status;
     const char *word;
+    int after_ms; /* how long this rank lets the others be first */
 };
 
 struct rank {
@@ -34,6 +36,7 @@ static void *join(void *argument)
     const struct wish *w = &r->wish;
     tutti_group *g = NULL;
     tutti_error e;
+    usleep((useconds_t)w->after_ms * 1000);
     const tutti_config *config =
         TUTTI_CONFIG(.backend = w->backend, .device = w->device, .device_index = w->index, .rank = r->number,
                      .world_size = 2, .store = r->store, .timeout_ms = 20000, .settings = w->settings);
@@ -123,9 +126,13 @@ int main(void)
     const struct wish beyond = {
         .backend = "local", .device = "cuda", .index = 7, .status = TUTTI_NOT_AVAILABLE, .word = "cuda:0 to cuda:1"};
     both("memory:beyond", beyond);
-    /* the other rank hears at once why it does not come */
-    pair("memory:one-beyond", beyond,
-         (struct wish){.backend = "local", .device = "cuda", .status = TUTTI_NOT_AVAILABLE, .word = "rank 0 cannot"});
+    /* the other rank hears why it does not come, also if it comes later itself */
+    const struct wish told = {
+        .backend = "local", .device = "cuda", .status = TUTTI_NOT_AVAILABLE, .word = "rank 0 cannot"};
+    struct wish told_late = told;
+    told_late.after_ms = 300;
+    pair("memory:one-beyond", beyond, told);
+    pair("memory:one-beyond-late", beyond, told_late);
     both("memory:no-rocm",
          (struct wish){.backend = "local", .device = "rocm", .status = TUTTI_NOT_AVAILABLE, .word = "rocm"});
     both("memory:nccl-on-cpu",
