@@ -6,7 +6,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 NAMES := src include tools tests examples
 
-.PHONY: all demo check check-gpu bench bench-async format lint install uninstall clean help
+.PHONY: all demo check check-gpu bench bench-async fuzz format lint install uninstall clean help
 
 all:
 	@scripts/setup build
@@ -33,6 +33,10 @@ bench:
 bench-async: all
 	@scripts/bench_async.py build
 
+fuzz:
+	@scripts/setup fuzz
+	@scripts/fuzz
+
 format:
 	@scripts/setup check
 	@find $(NAMES) -name '*.[ch]' -print0 | xargs -0 clang-format-14 -i
@@ -57,6 +61,7 @@ help:
 	@echo "make check-gpu   test device tensors on this machine's GPUs, into bench/results/gpu-NAME.txt"
 	@echo "make bench       compare with other libraries, into bench/results/ (most of an hour; BENCH_QUICK=1: minutes)"
 	@echo "make bench-async measure the asynchronous operations, into bench/results/"
+	@echo "make fuzz        search for inputs that break something, a minute for each target (scripts/fuzz -t SECONDS)"
 	@echo "make lint        check format, layers, headers and clang-tidy's rules"
 	@echo "make format      format all C sources"
 	@echo "make install     install to PREFIX (/usr/local), below DESTDIR if set; make uninstall removes it"

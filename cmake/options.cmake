@@ -29,5 +29,11 @@ if(TUTTI_SANITIZE)
     target_link_options(tutti_options INTERFACE ${sanitize_flags})
 endif()
 
+# For scripts/fuzz, with Clang.
+if(TUTTI_FUZZER)
+    target_compile_options(tutti_options INTERFACE -fsanitize=fuzzer-no-link)
+    target_link_options(tutti_options INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)

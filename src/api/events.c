@@ -2,9 +2,8 @@
 /* The functions of tutti/events.h. */
 #include <tutti/events.h>
 
-#include <string.h>
-
 #include "base/error.h"
+#include "core/call.h"
 #include "core/events.h"
 #include "core/group.h"
 
@@ -168,16 +167,12 @@ tutti_status tutti_events_start(tutti_events *events, int64_t operation_id, tutt
                                 void *start_user, const tutti_call *call, tutti_event_handler handler, void *user,
                                 tutti_work **work, tutti_error *error)
 {
-    if (call && (call->size < sizeof(uint64_t) || call->size > 4096)) {
+    tutti_call options;
+    tutti_call_init(&options);
+    if (call && !tti_call_options_copy(&options, call)) {
         return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
                              "events_start: call.size is not the size of a tutti_call; use TUTTI_CALL or "
                              "tutti_call_init");
-    }
-    tutti_call options;
-    tutti_call_init(&options);
-    if (call) {
-        memcpy(&options, call, call->size < sizeof(options) ? call->size : sizeof(options));
-        options.size = (uint32_t)sizeof(options);
     }
     tutti_error own;
     tutti_error *callers = options.error; /* both the caller's errors are filled */

@@ -68,18 +68,26 @@ static tutti_status stale(struct tti_call *c, tutti_status why)
 
 static const tutti_call defaults = {.size = sizeof(tutti_call), .scale = 1};
 
-/* A struct of an older or newer header: what it has is read, what it lacks is as by default. */
+bool tti_call_options_copy(tutti_call *to, const tutti_call *from)
+{
+    const uint32_t size = from->size;
+    /* The structs of all versions grow by 8 bytes at least: any other size would cut a pointer in two. */
+    if (size < sizeof(uint64_t) || size > 4096 || size % sizeof(uint64_t) != 0) {
+        return false;
+    }
+    memcpy(to, from, size < sizeof(*to) ? size : sizeof(*to));
+    to->size = sizeof(*to);
+    return true;
+}
+
 static tutti_status read_options(struct tti_call *c, const tutti_call *options)
 {
     tutti_call *o = &c->options;
     if (options->size == sizeof(*o)) {
         *o = *options;
-    } else if (options->size < sizeof(uint64_t) || options->size > 4096) {
+    } else if (!tti_call_options_copy(o, options)) {
         return not_started(c, TUTTI_INVALID_ARGUMENT,
                            "call.size is not the size of a tutti_call; use TUTTI_CALL or tutti_call_init");
-    } else {
-        memcpy(o, options, options->size < sizeof(*o) ? options->size : sizeof(*o));
-        o->size = sizeof(*o);
     }
     o->scale = o->scale == 0 ? 1 : o->scale;
     c->error = o->error ? o->error : c->error;

@@ -31,6 +31,10 @@ struct tti_call {
     tutti_error own_error; /* not initialised */
 };
 
+/* Copies a struct of this, an older or a newer header: what it has is read, what it lacks stays as it is in `to`. False if
+ * its `size` is that of none. */
+bool tti_call_options_copy(tutti_call *to, const tutti_call *from);
+
 /* Takes a reference on the group and checks `options`. On failure the error is complete, nothing is held, and the caller
  * returns the status as it is. */
 tutti_status tti_call_begin(struct tti_call *c, tutti_group *group, tutti_operation operation, bool async,

@@ -91,6 +91,9 @@ static void listeners(tutti_group *g)
     call.size = 5000;
     BAD(TUTTI_INVALID_ARGUMENT, "call.size",
         tutti_events_start(events, 1, never, NULL, &call, nothing, NULL, &work, &e));
+    call.size = (uint32_t)(offsetof(tutti_call, error) + 4); /* half a pointer */
+    BAD(TUTTI_INVALID_ARGUMENT, "call.size",
+        tutti_events_start(events, 1, never, NULL, &call, nothing, NULL, &work, &e));
     BAD(TUTTI_INVALID_ARGUMENT, "call.lane is 99",
         tutti_events_start(events, 1, start_barrier, NULL, TUTTI_CALL(.lane = 99), nothing, NULL, &work, &e));
     EXPECT(id == 5 && work == NULL);

@@ -186,6 +186,7 @@ static void test_options(tutti_group *group)
         {.size = sizeof(tutti_call), .timeout_ms = -2},      {.size = sizeof(tutti_call), .flags = 1u << 30},
         {.size = sizeof(tutti_call), .operation_id = 1},     {.size = sizeof(tutti_call), .stream = &value},
         {.size = sizeof(tutti_call), .token = (void *)&one}, {.size = 4},
+        {.size = offsetof(tutti_call, error) + 4}, /* half a pointer */
     };
     for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
         EXPECT_OK(tutti_all_reduce(group, &t, &t, TUTTI_PREMUL_SUM, NULL));
