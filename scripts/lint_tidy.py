@@ -5,6 +5,9 @@
     lint_tidy.py [BUILD [FILE...]]
 
 BUILD holds compile_commands.json (default: build). Without files: everything in src/, tools/ and examples/.
+
+The analyzer gives up a function after so many steps of its search: TIDY_NODES, or else 60000. With clang's own 225000 it
+takes four times as long, and has not found more in this project: run it so before a release.
 """
 import json
 import os
@@ -38,9 +41,12 @@ def main():
         return 1
 
     errors = ROOT / "src/base/error"
+    budget = f"max-nodes={int(os.environ.get('TIDY_NODES') or 60000)}"
 
     def tidy(name):
         command = ["clang-tidy-14", "--quiet", "-p", database, name]
+        for word in ("-Xclang", "-analyzer-config", "-Xclang", budget):
+            command.append(f"--extra-arg={word}")
         if errors.with_suffix(".h").exists() and name != str(errors.with_suffix(".c")):
             command += ["--extra-arg=-include", f"--extra-arg={ROOT / 'scripts/lint_tidy.h'}"]
         return subprocess.run(command, text=True, errors="replace", stdout=subprocess.PIPE, stderr=subprocess.PIPE,
