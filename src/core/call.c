@@ -9,7 +9,7 @@
 
 /* The groups whose callbacks this thread is in, innermost first: waiting for any of them could never end. */
 static _Thread_local const struct tti_callback_frame *callbacks;
-_Thread_local struct tti_thread tti_thread;
+_Thread_local struct tti_thread tti_thread TTI_TLS;
 
 bool tti_in_callback(const struct tti_group *group)
 {

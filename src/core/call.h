@@ -44,13 +44,20 @@ tutti_status tti_call_begin(struct tti_call *c, tutti_group *group, tutti_operat
 tutti_status tti_call_begin_plain(struct tti_call *c, tutti_group *group, tutti_operation operation,
                                   tutti_error *error);
 
-/* What every call asks its thread: in one place, because to find that costs a call in a shared library. */
+/* What every call asks its thread: in one place, and where the thread finds it without a call, although a program may open
+ * the library late: for so few bytes there is always room. */
+#if defined(__GLIBC__)
+#define TTI_TLS __attribute__((tls_model("initial-exec")))
+#else
+#define TTI_TLS
+#endif
+
 struct tti_thread {
     unsigned
         engagements; /* callbacks and batches it is in: none, nearly always, and then nothing of that kind is wrong */
     struct tti_recalled *recalled; /* the calls it has made: see recall.h */
 };
-extern _Thread_local struct tti_thread tti_thread;
+extern _Thread_local struct tti_thread tti_thread TTI_TLS;
 
 /* True inside a callback of this group, on its thread: waiting for the group there could never end. */
 bool tti_in_callback(const struct tti_group *group);

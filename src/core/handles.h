@@ -86,18 +86,27 @@ static inline void tti_known_handle_release(const struct tti_known_handle *known
     atomic_fetch_sub_explicit(&known->slot->word, 1, memory_order_release);
 }
 
+/* Counts the caller as a user of what is alive; false: it is not. For somebody who knows it to be of this process. */
+static inline bool tti_known_handle_hold(const struct tti_known_handle *known)
+{
+    uint64_t word = atomic_load_explicit(&known->slot->word, memory_order_relaxed);
+    do {
+        if (!tti_known_handle_matches(known, word)) {
+            return false;
+        }
+        /* acquire: pairs with the release of tti_handles_insert */
+    } while (!atomic_compare_exchange_weak_explicit(&known->slot->word, &word, word + 1, memory_order_acquire,
+                                                    memory_order_relaxed));
+    return true;
+}
+
 /* The object, with the caller counted as its user; NULL: ask tti_handles_acquire why. */
 static inline void *tti_known_handle_acquire(const struct tti_known_handle *known)
 {
-    struct tti_handle_slot *slot = known->slot;
-    uint64_t word = atomic_load_explicit(&slot->word, memory_order_relaxed);
-    do {
-        if (!tti_known_handle_matches(known, word)) {
-            return NULL;
-        }
-        /* acquire: pairs with the release of tti_handles_insert */
-    } while (!atomic_compare_exchange_weak_explicit(&slot->word, &word, word + 1, memory_order_acquire,
-                                                    memory_order_relaxed));
+    const struct tti_handle_slot *slot = known->slot;
+    if (!tti_known_handle_hold(known)) {
+        return NULL;
+    }
     if (slot->epoch != atomic_load_explicit(&tti_fork_count, memory_order_relaxed)) {
         tti_known_handle_release(known);
         return NULL;

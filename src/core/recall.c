@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,23 +22,39 @@ struct recalled_tensor {
     uintptr_t unaligned; /* bits that no address has */
     uintptr_t bytes;
     uintptr_t last; /* address at which it ends where the address space does */
-    int64_t shape[DIMS];
-    int64_t strides[DIMS];
 };
 
+struct recalled_dim {
+    int64_t shape;
+    int64_t stride;
+};
+
+/* What a call reads lies in few cache lines, in the order in which it is read: small calls find most of them evicted by what
+ * has moved the data of the last one. */
 struct tti_recalled {
     _Alignas(64) const tutti_group *group;
+    uint64_t what; /* as in the signature */
+    uint64_t where;
     struct tti_known_handle known;
     struct tti_lane_queue *lane; /* to be used while the group is held */
-    uint64_t seen;               /* the call that was last worth noting here, in short: noted when it comes again */
-    uint64_t what;               /* as in the signature */
-    uint64_t where;
-    ptrdiff_t in_place; /* what the input's address is beyond the output's if they may overlap */
-    bool same;          /* the output may be the input itself, given as one and the same tensor */
-    struct recalled_tensor input;
+    ptrdiff_t in_place;          /* what the input's address is beyond the output's if they may overlap */
+    bool same;                   /* the output may be the input itself, given as one and the same tensor */
     struct recalled_tensor output;
+    struct recalled_tensor input;
+    struct recalled_dim dims[DIMS][2]; /* of the output, of the input */
+    /* of the group, which need not be looked at then */
+    tutti_status (*run)(void *state, tutti_op *op, tutti_error *error);
+    void *state;
+    int64_t timeout_ms;
+    char backend[sizeof(((tutti_error *)0)->backend)];
+    int32_t rank;
+    int32_t reserved;
     tutti_op op;
+    uint64_t seen; /* the call that was last worth noting here, in short: noted when it comes again */
 };
+static_assert(offsetof(struct tti_recalled, output) == 64 && offsetof(struct tti_recalled, run) == 256 &&
+                  (offsetof(struct tti_recalled, op) + offsetof(tutti_op, root)) % 64 == 0,
+              "a call of one or two dimensions reads three lines, then those with `run` and with the op's addresses");
 
 static pthread_key_t at_thread_end;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -57,9 +74,10 @@ static inline uint64_t type_of(const DLTensor *t)
     return type;
 }
 
-/* The remembered tensor in memory that may be another one; *begin is its address. */
-static inline bool is_like(const struct recalled_tensor *r, const DLTensor *t, uintptr_t *begin)
+/* The remembered tensor in memory that may be another one; *begin is its address. `side` is its place in dims. */
+static inline bool is_like(const struct tti_recalled *entry, int side, const DLTensor *t, uintptr_t *begin)
 {
+    const struct recalled_tensor *r = side == 0 ? &entry->output : &entry->input;
     if (r->type == 0) {
         *begin = 0;
         return true;
@@ -68,7 +86,7 @@ static inline bool is_like(const struct recalled_tensor *r, const DLTensor *t, u
         return false;
     }
     for (int32_t d = 0; d < t->ndim; d++) {
-        if (t->shape[d] != r->shape[d] || (t->strides && t->strides[d] != r->strides[d])) {
+        if (t->shape[d] != entry->dims[d][side].shape || (t->strides && t->strides[d] != entry->dims[d][side].stride)) {
             return false;
         }
     }
@@ -80,12 +98,12 @@ static inline bool is_same(struct tti_recalled *r, const tutti_group *group, con
 {
     uintptr_t in;
     uintptr_t out;
-    if (r->group != group || r->what != s->what || r->where != s->where || !is_like(&r->output, s->output, &out)) {
+    if (r->group != group || r->what != s->what || r->where != s->where || !is_like(r, 0, s->output, &out)) {
         return false;
     }
     if (s->input == s->output && r->same) {
         in = out;
-    } else if (!is_like(&r->input, s->input, &in) ||
+    } else if (!is_like(r, 1, s->input, &in) ||
                (in < out + r->output.bytes && out < in + r->input.bytes && (ptrdiff_t)(in - out) != r->in_place)) {
         return false;
     }
@@ -94,20 +112,33 @@ static inline bool is_same(struct tti_recalled *r, const tutti_group *group, con
     return true;
 }
 
-/* Options that leave the call what it is. */
+/* Options that leave the call what it is. Few branches, since nearly all of them are zero nearly always. */
 static inline bool are_plain(const struct tti_recalled *r, const tutti_call *o)
 {
-    return o->size == sizeof(*o) && (o->flags | o->tag) == 0 && o->lane == r->op.lane && o->timeout_ms >= -1 &&
-           (o->scale == 0 || o->scale == 1) && !o->callback && !o->stream && !o->token && o->operation_id == 0;
+    static const double none[] = {0, 1};
+    const uint64_t unusual =
+        (uintptr_t)o->callback | (uintptr_t)o->stream | (uintptr_t)o->token | (uint64_t)o->operation_id;
+    const bool unscaled =
+        memcmp(&o->scale, &none[0], sizeof(none[0])) == 0 || memcmp(&o->scale, &none[1], sizeof(none[1])) == 0;
+    return o->size == sizeof(*o) && (o->flags | o->tag | unusual) == 0 && o->lane == r->op.lane &&
+           o->timeout_ms >= -1 && unscaled;
 }
 
-__attribute__((noinline)) static void report(tutti_status status, tutti_error *error, const struct tti_group *g,
-                                             const tutti_op *op)
+/* What tti_error_clear and tti_call_describe would write, at once: programs that look at errors pass one to each call. */
+static inline void report_success(tutti_error *error, const struct tti_recalled *r)
 {
-    if (status == TUTTI_OK) {
-        tti_error_clear(error);
-    }
-    tti_call_describe(error, g, op);
+    error->size = (uint32_t)sizeof(*error);
+    error->status = TUTTI_OK;
+    error->scope = 0;
+    error->operation = r->op.kind;
+    error->sequence = r->op.sequence;
+    error->rank = r->rank;
+    error->suspect = -1;
+    error->elapsed_ms = 0;
+    error->deadline_ms = r->op.timeout_ms;
+    error->vendor_code = 0;
+    memcpy(error->backend, r->backend, sizeof(error->backend));
+    error->message[0] = '\0';
 }
 
 tutti_status tti_recall(tutti_group *group, const struct tti_signature *signature, const tutti_call *options)
@@ -121,8 +152,7 @@ tutti_status tti_recall(tutti_group *group, const struct tti_signature *signatur
     if (!is_same(r, group, signature) || !(options ? are_plain(r, options) : r->op.lane == 0)) {
         return TTI_NOT_RECALLED;
     }
-    const struct tti_group *g = tti_known_handle_acquire(&r->known);
-    if (!g) {
+    if (!tti_known_handle_hold(&r->known)) {
         return TTI_NOT_RECALLED;
     }
     if (!tti_lane_try_enter(r->lane)) {
@@ -131,14 +161,24 @@ tutti_status tti_recall(tutti_group *group, const struct tti_signature *signatur
     }
     tutti_error own;
     tutti_error *error = options && options->error ? options->error : &own;
-    r->op.timeout_ms = options && options->timeout_ms != 0 ? options->timeout_ms : g->timeout_ms;
-    const tutti_status status = g->backend->ops->run(g->state, &r->op, error);
+    r->op.timeout_ms = options && options->timeout_ms != 0 ? options->timeout_ms : r->timeout_ms;
+    const tutti_status status = r->run(r->state, &r->op, error);
     tti_lane_leave(r->lane);
-    if (__builtin_expect(error != &own || status != TUTTI_OK, 0)) {
-        report(status, error, g, &r->op);
+    if (__builtin_expect(status != TUTTI_OK, 0)) {
+        tti_call_describe(error, r->known.slot->object, &r->op);
+    } else if (error != &own) {
+        report_success(error, r);
     }
     tti_known_handle_release(&r->known);
     return status;
+}
+
+void tti_recall_forget(void)
+{
+    struct tti_recalled *entries = tti_thread.recalled;
+    for (unsigned i = 0; entries && i < ENTRIES; i++) {
+        entries[i].group = NULL;
+    }
 }
 
 /* ---- remembering ----------------------------------------------------------------------------------------------------- */
@@ -166,8 +206,9 @@ static struct tti_recalled *make_memory(void)
 }
 
 /* `used`: where the descriptor has it; NULL if this rank has no tensor here. */
-static bool note_tensor(struct recalled_tensor *r, const DLTensor *t, const void *used)
+static bool note_tensor(struct tti_recalled *entry, int side, const DLTensor *t, const void *used)
 {
+    struct recalled_tensor *r = side == 0 ? &entry->output : &entry->input;
     *r = (struct recalled_tensor){0};
     if (!used) {
         return true;
@@ -178,8 +219,7 @@ static bool note_tensor(struct recalled_tensor *r, const DLTensor *t, const void
     const size_t element = tti_dtype_size(tti_dtype_of(t->dtype));
     int64_t count = 1;
     for (int32_t d = t->ndim - 1; d >= 0; d--) {
-        r->shape[d] = t->shape[d];
-        r->strides[d] = count;
+        entry->dims[d][side] = (struct recalled_dim){.shape = t->shape[d], .stride = count};
         count *= t->shape[d];
     }
     r->type = type_of(t);
@@ -244,12 +284,19 @@ void tti_recall_note(const struct tti_task *t)
         return;
     }
     r->group = NULL;
-    if (!note_tensor(&r->input, s->input, t->op.src) || !note_tensor(&r->output, s->output, t->op.dst)) {
+    if (!note_tensor(r, 0, s->output, t->op.dst) || !note_tensor(r, 1, s->input, t->op.src)) {
         return;
     }
-    r->group = t->call.group->handle;
+    struct tti_group *g = t->call.group;
+    r->group = g->handle;
     r->known = tti_handles_known(&tti_groups, r->group);
-    r->lane = &t->call.group->lane_queues[t->op.lane];
+    r->lane = &g->lane_queues[t->op.lane];
+    r->run = g->backend->ops->run;
+    r->state = g->state;
+    r->timeout_ms = g->timeout_ms;
+    r->rank = g->rank;
+    memset(r->backend, 0, sizeof(r->backend));
+    snprintf(r->backend, sizeof(r->backend), "%s", g->backend->name);
     r->what = s->what;
     r->where = s->where;
     r->in_place = in_place_of(&t->op, t->call.rank);

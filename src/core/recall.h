@@ -53,6 +53,9 @@ static inline int32_t tti_signature_root(const struct tti_signature *s)
 /* Runs the whole call if this thread has made it before, and returns its status. TTI_NOT_RECALLED: nothing has happened. */
 tutti_status tti_recall(tutti_group *group, const struct tti_signature *signature, const tutti_call *options);
 
+/* In the child of a fork: what this thread remembers is of groups that are not the child's. */
+void tti_recall_forget(void);
+
 /* Remembers a call that has passed its checks and ended well. */
 void tti_recall_note(const struct tti_task *t);
 

@@ -173,21 +173,20 @@ static int supports(void *session, const struct tti_bench_peer_call *call)
 }
 
 /* In place for the collectives whose input is the rank's own part of the output, or the other way round. */
-static int is_own_part(const struct session *s, const void *part, const void *whole, size_t bytes)
+static int is_own_part(const struct session *s, const void *part, const void *whole, int count, MPI_Datatype type)
 {
-    return part && whole && (const char *)part == (const char *)whole + (size_t)s->rank * bytes;
+    int item = 1;
+    MPI_Type_size(type, &item);
+    return part && whole && (const char *)part == (const char *)whole + (size_t)s->rank * (size_t)count * (size_t)item;
 }
 
+/* Little besides the call: what is asked for here is in the peer's times. */
 static int run(const struct session *s, const struct tti_bench_peer_call *c)
 {
     const int count = (int)c->count;
     const MPI_Datatype type = c->redop ? datatype(c->dtype) : moved_datatype(c->dtype);
     const MPI_Op op = c->redop ? reduction(c->redop, c->dtype) : MPI_OP_NULL;
     const int is_root = s->rank == c->root;
-    int item = 1;
-    MPI_Type_size(type, &item);
-    const int out_joined = is_own_part(s, c->in, c->out, (size_t)count * (size_t)item);
-    const int in_joined = is_own_part(s, c->out, c->in, (size_t)count * (size_t)item);
     const void *same = c->in && c->in == c->out ? MPI_IN_PLACE : c->in;
     switch (c->kind) {
     case TUTTI_OP_ALL_REDUCE:
@@ -197,13 +196,15 @@ static int run(const struct session *s, const struct tti_bench_peer_call *c)
     case TUTTI_OP_BROADCAST:
         return MPI_Bcast(c->out, count, type, c->root, s->comm);
     case TUTTI_OP_ALL_GATHER:
-        return MPI_Allgather(out_joined ? MPI_IN_PLACE : c->in, count, type, c->out, count, type, s->comm);
+        return MPI_Allgather(is_own_part(s, c->in, c->out, count, type) ? MPI_IN_PLACE : c->in, count, type, c->out,
+                             count, type, s->comm);
     case TUTTI_OP_GATHER:
-        return MPI_Gather(is_root && out_joined ? MPI_IN_PLACE : c->in, count, type, c->out, count, type, c->root,
-                          s->comm);
+        return MPI_Gather(is_root && is_own_part(s, c->in, c->out, count, type) ? MPI_IN_PLACE : c->in, count, type,
+                          c->out, count, type, c->root, s->comm);
     case TUTTI_OP_SCATTER:
-        return MPI_Scatter(c->in, count, type, is_root && in_joined ? MPI_IN_PLACE : c->out, count, type, c->root,
-                           s->comm);
+        return MPI_Scatter(c->in, count, type,
+                           is_root && is_own_part(s, c->out, c->in, count, type) ? MPI_IN_PLACE : c->out, count, type,
+                           c->root, s->comm);
     case TUTTI_OP_REDUCE_SCATTER:
         return MPI_Reduce_scatter_block(same, c->out, count, type, op, s->comm);
     case TUTTI_OP_ALL_TO_ALL:

@@ -112,7 +112,7 @@ static inline tutti_status begin(struct tti_mpi_group *g, struct tti_mpi_lane *l
 {
     op->sequence = atomic_load_explicit(&lane->calls, memory_order_relaxed) + 1;
     atomic_store_explicit(&lane->calls, op->sequence, memory_order_relaxed);
-    return tti_mpi_check(g, false, error);
+    return __builtin_expect(tti_mpi_has_failed(g), 0) ? tti_mpi_check(g, false, error) : TUTTI_OK;
 }
 
 static tutti_status run(struct tti_mpi_group *g, tutti_op *op, tutti_error *error)
@@ -137,25 +137,29 @@ static tutti_status run(struct tti_mpi_group *g, tutti_op *op, tutti_error *erro
     return op->failed != TUTTI_OK ? op->failed : dispatch(&c);
 }
 
+/* MPI's call in `again` has failed. Apart, so that a call that succeeds needs no frame for it. */
+__attribute__((noinline)) static tutti_status failed_again(struct tti_mpi_group *g, tutti_op *op, tutti_error *error,
+                                                           int code)
+{
+    struct tti_mpi_call c = {.group = g, .lane = &g->lane[op->lane], .op = op, .error = error, .blocking = true};
+    return tti_mpi_complete(&c, code, NULL, "MPI_Allreduce");
+}
+
 /* A blocking all_reduce like one before it, which has prepared the op. */
 static inline tutti_status again(struct tti_mpi_group *g, tutti_op *op, tutti_error *error)
 {
     struct tti_mpi_lane *lane = &g->lane[op->lane];
     const tutti_status status = begin(g, lane, op, error);
-    if (status != TUTTI_OK) {
+    if (__builtin_expect(status != TUTTI_OK, 0)) {
         return status;
     }
-    atomic_store_explicit(&lane->inside, op->kind, memory_order_relaxed);
+    atomic_store_explicit(&lane->inside, TUTTI_OP_ALL_REDUCE, memory_order_relaxed);
     const int code = tti_mpi_all_reduce_again(lane, op);
     atomic_store_explicit(&lane->inside, 0, memory_order_relaxed);
-    if (__builtin_expect(code == MPI_SUCCESS, 1)) {
-        return TUTTI_OK;
-    }
-    struct tti_mpi_call c = {.group = g, .lane = lane, .op = op, .error = error, .blocking = true};
-    return tti_mpi_complete(&c, code, NULL, "MPI_Allreduce");
+    return __builtin_expect(code == MPI_SUCCESS, 1) ? TUTTI_OK : failed_again(g, op, error, code);
 }
 
-__attribute__((noinline)) static tutti_status profiled(struct tti_mpi_group *g, tutti_op *op, tutti_error *error)
+static tutti_status profiled(struct tti_mpi_group *g, tutti_op *op, tutti_error *error)
 {
     const int64_t begun_ns = tti_now_ns();
     const tutti_status status = run(g, op, error);
@@ -165,11 +169,17 @@ __attribute__((noinline)) static tutti_status profiled(struct tti_mpi_group *g, 
     return status;
 }
 
+/* Likewise apart. */
+__attribute__((noinline)) static tutti_status run_anew(struct tti_mpi_group *g, tutti_op *op, tutti_error *error)
+{
+    return g->profile ? profiled(g, op, error) : run(g, op, error);
+}
+
 tutti_status tti_mpi_run(void *state, tutti_op *op, tutti_error *error)
 {
     struct tti_mpi_group *g = state;
-    if (__builtin_expect(op->prepared[0] != 0 && op->timeout_ms == g->timeout_ms, 1)) {
+    if (__builtin_expect(op->prepared[TTI_MPI_PREPARED_TYPE] != 0 && op->timeout_ms == g->timeout_ms, 1)) {
         return again(g, op, error);
     }
-    return g->profile ? profiled(g, op, error) : run(g, op, error);
+    return run_anew(g, op, error);
 }

@@ -67,11 +67,10 @@ static void look_for_news(struct tti_mpi_group *g)
 
 tutti_status tti_mpi_check(struct tti_mpi_group *g, bool look, tutti_error *error)
 {
-    if (look && g->size > 1 && atomic_load_explicit(&g->failed, memory_order_acquire) == TUTTI_OK) {
+    if (look && g->size > 1 && !tti_mpi_has_failed(g)) {
         look_for_news(g);
     }
-    /* acquire: pairs with the release in note() */
-    if (atomic_load_explicit(&g->failed, memory_order_acquire) == TUTTI_OK) {
+    if (!tti_mpi_has_failed(g)) {
         return TUTTI_OK;
     }
     tti_error_set(error, TUTTI_REVOKED, "the group has failed: %.300s", g->cause.message);

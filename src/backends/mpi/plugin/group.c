@@ -163,10 +163,11 @@ static void group_free(struct tti_mpi_group *g)
 
 static struct tti_mpi_group *group_make(const tutti_open_info *info)
 {
-    struct tti_mpi_group *g = calloc(1, sizeof(*g));
+    struct tti_mpi_group *g = aligned_alloc(_Alignof(struct tti_mpi_group), sizeof(*g));
     if (!g) {
         return NULL;
     }
+    memset(g, 0, sizeof(*g));
     g->rank = info->rank;
     g->size = info->world_size;
     g->world_rank = info->global_ranks[info->rank];

@@ -9,10 +9,12 @@
 #ifndef TTI_BACKENDS_MPI_PLUGIN_PLUGIN_H
 #define TTI_BACKENDS_MPI_PLUGIN_PLUGIN_H
 
+#include <assert.h>
 #include <mpi.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <string.h>
 #include <tutti/backend.h>
 
 #include "backends/mpi/plugin/messages.h"
@@ -114,20 +116,21 @@ struct tti_mpi_group {
     int rank;
     int size;
     int lanes;
-    int64_t timeout_ms;
     size_t window;                      /* elements of scratch memory for each part; the same on all ranks */
     bool blocking;                      /* calls without a deadline of their own use MPI's blocking functions */
     uint32_t device;                    /* TUTTI_CAP_CUDA or _ROCM: MPI takes such memory on every rank; else 0 */
     int world_rank;                     /* for people */
     struct tti_mpi_profile *profile;    /* or NULL */
     MPI_Comm control;                   /* messages, and news of failures */
-    _Atomic int32_t failed;             /* a status; release by whoever has written the cause */
     struct tti_mpi_group *next_watched; /* or buried */
     pthread_mutex_t lock;               /* the cause */
     tutti_error cause;
     bool told;         /* the others have been sent the news; under the lock */
     MPI_Request *news; /* of what was sent to them */
     struct tti_mpi_messages messages;
+    /* what a small call reads, in one line with the first fields of lane 0 */
+    _Alignas(64) int64_t timeout_ms;
+    _Atomic int32_t failed; /* a status; release by whoever has written the cause */
     struct tti_mpi_lane lane[TUTTI_MAX_LANES];
 };
 
@@ -143,6 +146,13 @@ void *tti_mpi_native(void *state);
 void tti_mpi_fail(struct tti_mpi_group *g, const tutti_error *cause);
 /* OK, or REVOKED with the cause. Looks for news from others if `look`. */
 tutti_status tti_mpi_check(struct tti_mpi_group *g, bool look, tutti_error *error);
+
+static inline bool tti_mpi_has_failed(const struct tti_mpi_group *g)
+{
+    /* acquire: pairs with the release in fault.c, the cause is there */
+    return atomic_load_explicit(&g->failed, memory_order_acquire) != TUTTI_OK;
+}
+
 tutti_status tti_mpi_failure(void *state, tutti_error *error);
 void tti_mpi_abort(void *state, int32_t lane, const tutti_error *cause);
 
@@ -238,8 +248,22 @@ tutti_status tti_mpi_complete(struct tti_mpi_call *c, int code, MPI_Request *req
 void *tti_mpi_scratch(struct tti_mpi_call *c, size_t bytes);
 
 tutti_status tti_mpi_run_all_reduce(struct tti_mpi_call *c); /* reductions.c; and reduce */
-/* The one call of MPI in a blocking all_reduce like one before, which has left op->prepared[0]; MPI's code. */
-int tti_mpi_all_reduce_again(const struct tti_mpi_lane *lane, const tutti_op *op);
+
+/* In tutti_op.prepared, after an all_reduce that was one blocking call of MPI: what that takes. The first one is never 0
+ * then: no datatype of MPI's is, in any of its interfaces. */
+enum { TTI_MPI_PREPARED_TYPE, TTI_MPI_PREPARED_OP };
+static_assert(sizeof(MPI_Datatype) <= sizeof(uint64_t) && sizeof(MPI_Op) <= sizeof(uint64_t), "handles of MPI fit");
+
+/* The one call of MPI in a blocking all_reduce like one before it; MPI's code. */
+static inline int tti_mpi_all_reduce_again(const struct tti_mpi_lane *lane, const tutti_op *op)
+{
+    MPI_Datatype type;
+    MPI_Op how;
+    memcpy(&type, &op->prepared[TTI_MPI_PREPARED_TYPE], sizeof(type));
+    memcpy(&how, &op->prepared[TTI_MPI_PREPARED_OP], sizeof(how));
+    return MPI_Allreduce(op->src == op->dst ? MPI_IN_PLACE : op->src, op->dst, (int)op->count, type, how, lane->comm);
+}
+
 tutti_status tti_mpi_run_reduce_scatter(struct tti_mpi_call *c);
 tutti_status tti_mpi_run_move(struct tti_mpi_call *c); /* moves.c: what reduces nothing */
 /* Whether MPI's plain functions know where the parts are: one behind the other, in pieces and offsets that are int. All

@@ -5,7 +5,6 @@
  * the way into the output or into scratch memory; averages of integers are sums of 64 bits in scratch memory, a
  * window at a time, and so are averages and weighted sums of narrow floats, in f32.
  */
-#include <assert.h>
 #include <limits.h>
 #include <string.h>
 
@@ -13,8 +12,6 @@
 #include "base/error.h"
 #include "kernels/kernels.h"
 #include "tensor/dtype.h"
-
-enum { PREPARED, PREPARED_TYPE, PREPARED_OP }; /* in tutti_op.prepared */
 
 /* to = from, with the factor of the call. */
 static void scale(const struct tti_mpi_call *c, const struct tti_mpi_fold *fold, void *to, const void *from,
@@ -143,26 +140,14 @@ static tutti_status alone(const struct tti_mpi_call *c, const void *from)
     return TUTTI_OK;
 }
 
-/* An all_reduce that is one blocking call of MPI leaves in the op what that takes, see tutti_op.prepared. */
+/* An all_reduce that is one blocking call of MPI leaves in the op what that takes, see tti_mpi_all_reduce_again. */
 static void prepare(struct tti_mpi_call *c, const struct tti_mpi_fold *fold)
 {
     tutti_op *op = c->op;
-    static_assert(sizeof(fold->type) <= sizeof(op->prepared[0]) && sizeof(fold->op) <= sizeof(op->prepared[0]),
-                  "handles of MPI fit");
     if (c->blocking && op->kind == TUTTI_OP_ALL_REDUCE && op->count <= TTI_MPI_MOST && !c->group->profile) {
-        op->prepared[PREPARED] = 1;
-        memcpy(&op->prepared[PREPARED_TYPE], &fold->type, sizeof(fold->type));
-        memcpy(&op->prepared[PREPARED_OP], &fold->op, sizeof(fold->op));
+        memcpy(&op->prepared[TTI_MPI_PREPARED_TYPE], &fold->type, sizeof(fold->type));
+        memcpy(&op->prepared[TTI_MPI_PREPARED_OP], &fold->op, sizeof(fold->op));
     }
-}
-
-int tti_mpi_all_reduce_again(const struct tti_mpi_lane *lane, const tutti_op *op)
-{
-    MPI_Datatype type;
-    MPI_Op how;
-    memcpy(&type, &op->prepared[PREPARED_TYPE], sizeof(type));
-    memcpy(&how, &op->prepared[PREPARED_OP], sizeof(how));
-    return MPI_Allreduce(op->src == op->dst ? MPI_IN_PLACE : op->src, op->dst, (int)op->count, type, how, lane->comm);
 }
 
 tutti_status tti_mpi_run_all_reduce(struct tti_mpi_call *c)

@@ -38,8 +38,7 @@ tutti_status tti_mpi_pause(struct tti_mpi_vigil *v, tutti_error *error)
     if (++v->polls % v->patience != 0 && v->polls < POLLS_BEFORE_NAP) {
         return TUTTI_OK;
     }
-    /* acquire: pairs with the release in fault.c, the cause is there */
-    if (atomic_load_explicit(&v->group->failed, memory_order_acquire) != TUTTI_OK) {
+    if (tti_mpi_has_failed(v->group)) {
         return tti_mpi_check(v->group, false, error);
     }
     const int64_t now = tti_now_ns();
