@@ -259,6 +259,9 @@ static tutti_status open_together(struct tti_group *g, const struct tti_group_pl
     if (status != TUTTI_OK && opened == TUTTI_OK) {
         tti_group_close(g);
     }
+    if (status != TUTTI_OK && error) {
+        snprintf(error->backend, sizeof(error->backend), "%s", choice->backend->name);
+    }
     return status;
 }
 

@@ -17,6 +17,8 @@ $1"
 }
 
 for flavour in $(flavours); do
+    TUTTI_PLUGIN_PATH=$PWD/lib/tutti/plugins launch "$flavour" 2 tests/mpi/packing ||
+        fail "a tensor that cannot be packed, with $flavour"
     for cases in /types p2p device; do
         launch "$flavour" 2 ./tutti check --backend mpi --device cuda --quick --filter "$cases" ||
             fail "tutti check of device tensors with $flavour: $cases"

@@ -6,6 +6,8 @@
  *   failure       the other rank's call ends; afterwards the process ends as usual
  *   stuck FILE    blocking calls that nobody can end: FILE gets rank 0's stderr, which rank 1 reads; then that makes
  *                 FILE.seen and ends with status 3
+ *   left FILE     rank 1 ends with status 0 while rank 0 is in such a call: MPI_Finalize is not waited for for ever
+ *   inside FILE   rank 0 does so with a thread of its own in such a call
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +18,7 @@
 
 #define PATIENCE_S 100
 #define LATE_MS    3000
+#define LEFT_MS    4000
 
 static const int32_t both[] = {0, 1};
 static int32_t rank;
@@ -209,13 +212,18 @@ static void await_line(const char *path, const char *words)
     }
 }
 
+static void tell_into(const char *path)
+{
+    expect(freopen(path, "w", stderr) && setvbuf(stderr, NULL, _IOLBF, BUFSIZ) == 0, path, NULL);
+}
+
 static void stuck(tutti_group *world, const char *path)
 {
     tutti_error error;
     tutti_work *first = NULL;
     tutti_work *second = NULL;
     if (rank == 0) {
-        expect(freopen(path, "w", stderr) && setvbuf(stderr, NULL, _IOLBF, BUFSIZ) == 0, path, NULL);
+        tell_into(path);
     }
     tutti_group *late = part_of(world, "mpi.blocking=always", LATE_MS);
     tutti_group *aborted = part_of(world, "mpi.blocking=always", 0);
@@ -241,6 +249,40 @@ static void stuck(tutti_group *world, const char *path)
     exit(3);
 }
 
+/* ---- the end of a process whose group has failed -------------------------------------------------------------------- */
+
+static void left(tutti_group *world, const char *path)
+{
+    tutti_error error;
+    if (rank == 1) {
+        tell_into(path);
+    }
+    tutti_group *g = part_of(world, "mpi.blocking=always", LEFT_MS);
+    if (rank == 0) {
+        sum(g, &error);
+        fail("this call cannot end", &error);
+    }
+    expect_own_failure(g, "MPI_Allreduce");
+    exit(0);
+}
+
+static void inside(tutti_group *world, const char *path)
+{
+    tutti_error error;
+    tutti_work *first = NULL;
+    tutti_work *second = NULL;
+    if (rank == 0) {
+        tell_into(path);
+    }
+    tutti_group *g = part_of(world, "mpi.blocking=always", 1000L * PATIENCE_S);
+    if (rank == 0) {
+        abort_group(g, &first, &second);
+    } else {
+        await_failure(g, &error);
+    }
+    exit(0);
+}
+
 int main(int argc, char **argv)
 {
     static const char *const settings[] = {"mpi.blocking=never", NULL};
@@ -252,6 +294,10 @@ int main(int argc, char **argv)
     rank = tutti_group_rank(world);
     if (strcmp(argv[1], "stuck") == 0 && argc > 2) {
         stuck(world, argv[2]);
+    } else if (strcmp(argv[1], "left") == 0 && argc > 2) {
+        left(world, argv[2]);
+    } else if (strcmp(argv[1], "inside") == 0 && argc > 2) {
+        inside(world, argv[2]);
     }
     blocking_failure(world);
     timed_failure(world);

@@ -16,4 +16,14 @@ for flavour in $(flavours); do
     text=$(launch "$flavour" 2 env LD_PRELOAD="$double" DOUBLE_FAIL_RANK=1 DOUBLE_FAIL_CALL=1 DOUBLE_FAIL_ABSENT=1 \
         tests/mpi/errors stuck "$told" 2>&1) && fail "calls that do not end end well with $flavour: $text"
     [ -e "$told.seen" ] || fail "calls that do not end with $flavour: $text; $(cat "$told")"
+
+    while read -r mode words; do
+        rm -f "$told"
+        text=$(launch "$flavour" 2 env LD_PRELOAD="$double" DOUBLE_FAIL_RANK=1 DOUBLE_FAIL_CALL=1 DOUBLE_FAIL_ABSENT=1 \
+            tests/mpi/errors "$mode" "$told" 2>&1 </dev/null) && fail "$mode ends well with $flavour: $text"
+        grep -q "$words" "$told" || fail "$mode with $flavour: $text; $(cat "$told")"
+    done <<END
+left rank 1 has waited 4000 ms in MPI_Finalize for ranks that do not come, after its group of 2 has failed: MPI_Allreduce
+inside rank 0 cannot end MPI: its group of 2 has failed (.*), and a thread is still in all_reduce
+END
 done

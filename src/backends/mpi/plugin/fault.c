@@ -11,6 +11,22 @@
 #include "backends/mpi/plugin/plugin.h"
 #include "base/error.h"
 
+/* MPI may still use any memory of a group that has failed: it stays, where leak checkers find it, and the end of the process. */
+static struct tti_mpi_group *_Atomic failed_groups;
+
+const struct tti_mpi_group *tti_mpi_failed_groups(void)
+{
+    return atomic_load_explicit(&failed_groups, memory_order_acquire); /* pairs with the release in keep() */
+}
+
+static void keep(struct tti_mpi_group *g)
+{
+    g->next_failed = atomic_load_explicit(&failed_groups, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&failed_groups, &g->next_failed, g, memory_order_release,
+                                                  memory_order_relaxed)) {
+    }
+}
+
 /* Writes down the first cause; false if there was one. */
 static bool note(struct tti_mpi_group *g, const tutti_error *cause)
 {
@@ -22,6 +38,7 @@ static bool note(struct tti_mpi_group *g, const tutti_error *cause)
         /* release: pairs with the acquire of whoever reads the cause */
         atomic_store_explicit(&g->failed, cause->status != TUTTI_OK ? cause->status : TUTTI_INTERNAL,
                               memory_order_release);
+        keep(g);
     }
     pthread_mutex_unlock(&g->lock);
     return first;

@@ -18,8 +18,10 @@ struct place {
     int32_t base_size;
     int32_t blocking; /* this rank could call, and wants to call, the blocking functions */
     int32_t window;   /* elements; rank 0's counts */
-    int32_t serial;   /* of groups that were made by this process; rank 0's makes the tag */
-    uint32_t device;  /* see tti_mpi_device_of */
+    int32_t world_rank;
+    int32_t locked;  /* its library does not take calls from several threads at once */
+    int32_t serial;  /* of groups that were made by this process; rank 0's makes the tag */
+    uint32_t device; /* see tti_mpi_device_of */
     char version[96];
 };
 
@@ -46,11 +48,13 @@ static tutti_status tell_places(const tutti_open_info *info, MPI_Comm base, stru
     if ((code = MPI_Comm_rank(base, &own->base_rank)) == MPI_SUCCESS) {
         code = MPI_Comm_size(base, &own->base_size);
     }
+    MPI_Comm_rank(MPI_COMM_WORLD, &own->world_rank);
     tti_mpi_leave();
     if (code != MPI_SUCCESS) {
         return tti_mpi_error(error, code, "MPI_Comm_rank");
     }
     own->blocking = wants_blocking(info);
+    own->locked = tti_mpi_life.locked;
     own->device = tti_mpi_device_of(info);
     own->window =
         (int32_t)(strtoll(tti_mpi_setting(info, "mpi.buffer_size", "1048576"), NULL, 10) / (int64_t)sizeof(int64_t));
@@ -91,18 +95,28 @@ static tutti_status compare_places(const tutti_open_info *info, const struct pla
     return TUTTI_OK;
 }
 
+/* The ranks of the members where the group is made from (`world` false), or in MPI_COMM_WORLD. */
+static int *list_ranks(const struct place *all, int size, bool world, tutti_error *error)
+{
+    int *ranks =
+        calloc((uint32_t)size, sizeof(*ranks)); /* unsigned, so that the compiler need not fear a negative one */
+    for (int r = 0; ranks && r < size; r++) {
+        ranks[r] = world ? all[r].world_rank : all[r].base_rank;
+    }
+    if (!ranks) {
+        tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group of %d ranks", size);
+    }
+    return ranks;
+}
+
 static tutti_status make_communicators(const tutti_open_info *info, MPI_Comm base, const struct place *all,
                                        struct tti_mpi_group *g, tutti_error *error)
 {
     MPI_Group everybody;
     MPI_Group members;
-    const uint32_t size = (uint32_t)g->size; /* so that the compiler need not fear a negative one */
-    int *ranks = calloc(size, sizeof(*ranks));
+    int *ranks = list_ranks(all, g->size, false, error);
     if (!ranks) {
-        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group of %u ranks", size);
-    }
-    for (int r = 0; r < g->size; r++) {
-        ranks[r] = all[r].base_rank;
+        return TUTTI_NO_MEMORY;
     }
     /* Groups that a process makes at the same time in several threads are told apart by the tag. */
     const int tag = (int)(((uint32_t)all[0].base_rank * 251u + (uint32_t)all[0].serial) % 32768u);
@@ -126,6 +140,30 @@ static tutti_status make_communicators(const tutti_open_info *info, MPI_Comm bas
     tti_mpi_leave();
     free(ranks);
     return code == MPI_SUCCESS ? TUTTI_OK : tti_mpi_error(error, code, what);
+}
+
+/* One group at a time in each process, if there is one that cannot do otherwise. */
+static tutti_status make_in_turn(const tutti_open_info *info, MPI_Comm base, const struct place *all,
+                                 struct tti_mpi_group *g, tutti_error *error)
+{
+    bool locked = false;
+    for (int r = 0; r < g->size; r++) {
+        locked = locked || all[r].locked;
+    }
+    if (!locked || g->size == 1) {
+        return make_communicators(info, base, all, g, error);
+    }
+    int *ranks = list_ranks(all, g->size, true, error);
+    if (!ranks) {
+        return TUTTI_NO_MEMORY;
+    }
+    tutti_status status = tti_mpi_turn_take(info, ranks, error);
+    if (status == TUTTI_OK) {
+        status = make_communicators(info, base, all, g, error);
+        tti_mpi_turn_give();
+    }
+    free(ranks);
+    return status;
 }
 
 static void lane_free(struct tti_mpi_lane *lane)
@@ -200,7 +238,7 @@ static MPI_Comm base_of(const tutti_open_info *info)
     if (info->native_communicator) {
         return *(const MPI_Comm *)info->native_communicator;
     }
-    if (parent && atomic_load_explicit(&parent->failed, memory_order_acquire) == TUTTI_OK) {
+    if (parent && !tti_mpi_has_failed(parent)) {
         return parent->control;
     }
     return MPI_COMM_WORLD;
@@ -227,7 +265,7 @@ tutti_status tti_mpi_open(const tutti_open_info *info, void **state, tutti_error
             g->blocking = g->blocking && all[r].blocking;
             g->device &= all[r].device;
         }
-        status = make_communicators(info, base, all, g, error);
+        status = make_in_turn(info, base, all, g, error);
     }
     free(all);
     if (status != TUTTI_OK) {
@@ -243,17 +281,6 @@ tutti_status tti_mpi_open(const tutti_open_info *info, void **state, tutti_error
     return TUTTI_OK;
 }
 
-/* MPI may still use any memory of a group that has failed: it stays, where leak checkers find it. */
-static void bury(struct tti_mpi_group *g)
-{
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static struct tti_mpi_group *buried;
-    pthread_mutex_lock(&lock);
-    g->next_watched = buried;
-    buried = g;
-    pthread_mutex_unlock(&lock);
-}
-
 void tti_mpi_close(void *state)
 {
     struct tti_mpi_group *g = state;
@@ -263,9 +290,8 @@ void tti_mpi_close(void *state)
         tti_mpi_profile_print(g);
     }
     MPI_Finalized(&finalized);
-    if (atomic_load_explicit(&g->failed, memory_order_acquire) != TUTTI_OK) {
-        bury(g);
-        return;
+    if (tti_mpi_has_failed(g)) {
+        return; /* see fault.c */
     }
     if (!finalized) {
         tti_mpi_enter();

@@ -80,17 +80,6 @@ int32_t tti_mpi_available(char *why, size_t capacity)
     return 1;
 }
 
-/* Not if the process fails: to wait for the others here would keep the launcher from seeing it and ending them. */
-static void end(int exit_status, void *unused)
-{
-    int finalized = 1;
-    (void)unused;
-    MPI_Finalized(&finalized);
-    if (exit_status == 0 && !finalized) {
-        MPI_Finalize();
-    }
-}
-
 static tutti_status start(const tutti_open_info *info, tutti_error *error)
 {
     int initialized = 0;
@@ -112,7 +101,7 @@ static tutti_status start(const tutti_open_info *info, tutti_error *error)
             return tti_mpi_error(error, code, "MPI_Init_thread");
         }
         tti_mpi_life.own = true;
-        on_exit(end, NULL);
+        on_exit(tti_mpi_end, NULL);
         MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     } else if ((code = MPI_Query_thread(&tti_mpi_life.level)) != MPI_SUCCESS) {
         return tti_mpi_error(error, code, "MPI_Query_thread");

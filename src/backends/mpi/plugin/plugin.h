@@ -65,6 +65,18 @@ static inline void tti_mpi_leave(void)
 /* BACKEND with MPI's class, code and text. `what` names the function of MPI. */
 tutti_status tti_mpi_error(tutti_error *error, int code, const char *what);
 
+/* ---- end.c ---- */
+
+/* For on_exit, if MPI was started here. */
+void tti_mpi_end(int exit_status, void *unused);
+
+/* ---- turns.c ---- */
+
+/* Below MPI_THREAD_MULTIPLE: waits until every member's process makes communicators for this group and for no other; until
+ * `give`, if it is OK. `world_ranks`: in MPI_COMM_WORLD, of the members. */
+tutti_status tti_mpi_turn_take(const tutti_open_info *info, const int32_t *world_ranks, tutti_error *error);
+void tti_mpi_turn_give(void);
+
 /* ---- options.c ---- */
 
 /* The value of a setting, or `otherwise` if there is none of this name. */
@@ -116,14 +128,15 @@ struct tti_mpi_group {
     int rank;
     int size;
     int lanes;
-    size_t window;                      /* elements of scratch memory for each part; the same on all ranks */
-    bool blocking;                      /* calls without a deadline of their own use MPI's blocking functions */
-    uint32_t device;                    /* TUTTI_CAP_CUDA or _ROCM: MPI takes such memory on every rank; else 0 */
-    int world_rank;                     /* for people */
-    struct tti_mpi_profile *profile;    /* or NULL */
-    MPI_Comm control;                   /* messages, and news of failures */
-    struct tti_mpi_group *next_watched; /* or buried */
-    pthread_mutex_t lock;               /* the cause */
+    size_t window;                   /* elements of scratch memory for each part; the same on all ranks */
+    bool blocking;                   /* calls without a deadline of their own use MPI's blocking functions */
+    uint32_t device;                 /* TUTTI_CAP_CUDA or _ROCM: MPI takes such memory on every rank; else 0 */
+    int world_rank;                  /* for people */
+    struct tti_mpi_profile *profile; /* or NULL */
+    MPI_Comm control;                /* messages, and news of failures */
+    struct tti_mpi_group *next_watched;
+    struct tti_mpi_group *next_failed; /* written once */
+    pthread_mutex_t lock;              /* the cause */
     tutti_error cause;
     bool told;         /* the others have been sent the news; under the lock */
     MPI_Request *news; /* of what was sent to them */
@@ -154,6 +167,8 @@ static inline bool tti_mpi_has_failed(const struct tti_mpi_group *g)
 }
 
 tutti_status tti_mpi_failure(void *state, tutti_error *error);
+/* The groups of this process that have failed, the last one first, by next_failed. They stay. */
+const struct tti_mpi_group *tti_mpi_failed_groups(void);
 void tti_mpi_abort(void *state, int32_t lane, const tutti_error *cause);
 
 /* ---- watch.c: over groups with blocking calls ---- */

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Two threads of each rank make groups of the same ranks at the same time, and no two ranks need to do so in the same order:
+ * nobody waits for ever, whatever MPI says of threads. The argument is the thread level to ask for. Knows nothing of MPI.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tutti/tutti.h>
+
+#define ROUNDS 12
+
+static tutti_group *world;
+static pthread_barrier_t together;
+
+static void expect(int holds, const char *what, const tutti_error *error)
+{
+    if (!holds) {
+        fprintf(stderr, "FAILED: %s: %s: %s\n", what, tutti_status_name(error->status), error->message);
+        exit(1);
+    }
+}
+
+/* Groups of the world's ranks in this order, which only this thread of the rank makes. */
+static void make_groups(const int32_t *order, int32_t size)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        tutti_group *g = NULL;
+        tutti_error error;
+        int32_t value = 1;
+        const int64_t one = 1;
+        DLTensor t = tutti_tensor_1d(&value, &one, TUTTI_I32);
+        pthread_barrier_wait(&together);
+        tutti_status status = tutti_group_create(world, order, size, NULL, &g, &error);
+        expect(status == TUTTI_OK, "group_create", &error);
+        status = tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &error));
+        expect(status == TUTTI_OK && value == size, "all_reduce", &error);
+        status = tutti_group_destroy(g, &error);
+        expect(status == TUTTI_OK, "destroy", &error);
+    }
+}
+
+static void *make_reversed(void *unused)
+{
+    int32_t order[64];
+    const int32_t size = tutti_group_size(world);
+    (void)unused;
+    for (int32_t r = 0; r < size; r++) {
+        order[r] = size - 1 - r;
+    }
+    make_groups(order, size);
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    char level[60];
+    const char *const settings[] = {level, NULL};
+    int32_t order[64];
+    tutti_error error = {0};
+    pthread_t thread;
+    snprintf(level, sizeof(level), "mpi.thread_level=%s", argc > 1 ? argv[1] : "multiple");
+    expect(tutti_init(TUTTI_CONFIG(.backend = "mpi", .timeout_ms = 60000, .settings = settings), &world, &error) ==
+               TUTTI_OK,
+           "init", &error);
+    const int32_t size = tutti_group_size(world);
+    expect(size <= 64 && pthread_barrier_init(&together, NULL, 2) == 0 &&
+               pthread_create(&thread, NULL, make_reversed, NULL) == 0,
+           "a second thread", &error);
+    for (int32_t r = 0; r < size; r++) {
+        order[r] = r;
+    }
+    make_groups(order, size);
+    pthread_join(thread, NULL);
+    expect(tutti_group_destroy(world, &error) == TUTTI_OK, "destroy", &error);
+    tutti_finalize(NULL);
+    return 0;
+}
