@@ -5,19 +5,17 @@
 
 mkdir -p tests/mpi
 flags=(-std=c17 -Wall)
-sizes="1 2 3"
+others=yes
 if [ -n "${TUTTI_SANITIZE:-}" ]; then
     flags+=(-g "-fsanitize=$TUTTI_SANITIZE" -fno-sanitize-recover=all)
-    sizes=2
+    others=
 fi
 for flavour in $(flavours); do
     "mpicc.$flavour" "${flags[@]}" -I"$TUTTI_SOURCE/include" "$TUTTI_SOURCE/tests/mpi/application/application.c" \
         -L. -ltutti -Wl,-rpath,"$PWD" -o "tests/mpi/application.$flavour" || fail "compiling for $flavour"
-    for level in single serialized multiple; do
-        for ranks in $sizes; do
-            launch "$flavour" "$ranks" "tests/mpi/application.$flavour" "$level" ||
-                fail "$flavour, $ranks ranks, thread level $level"
-        done
+    for run in 2:single 2:serialized 2:multiple ${others:+1:single 3:multiple}; do
+        launch "$flavour" "${run%:*}" "tests/mpi/application.$flavour" "${run#*:}" ||
+            fail "$flavour, ranks and thread level $run"
     done
 done
 # one program that knows nothing of MPI, under both; it holds the static library, and the plug-ins are not beside it

@@ -12,18 +12,16 @@ for flavour in $(flavours); do
     launch "$flavour" 2 env LD_PRELOAD="$double" DOUBLE_FAIL_RANK=1 DOUBLE_FAIL_CALL=3 tests/mpi/errors failure ||
         fail "MPI's failures with $flavour"
     told=$PWD/tests/mpi/told.$flavour
-    rm -f "$told" "$told.seen"
-    text=$(launch "$flavour" 2 env LD_PRELOAD="$double" DOUBLE_FAIL_RANK=1 DOUBLE_FAIL_CALL=1 DOUBLE_FAIL_ABSENT=1 \
-        tests/mpi/errors stuck "$told" 2>&1) && fail "calls that do not end end well with $flavour: $text"
+    absent=(env LD_PRELOAD="$double" DOUBLE_FAIL_RANK=1 DOUBLE_FAIL_CALL=1 DOUBLE_FAIL_ABSENT=1)
+    rm -f "$told" "$told.seen" "$told.end"
+    text=$(launch "$flavour" 2 "${absent[@]}" tests/mpi/errors stuck "$told" 2>&1) &&
+        fail "calls that do not end end well with $flavour: $text"
     [ -e "$told.seen" ] || fail "calls that do not end with $flavour: $text; $(cat "$told")"
-
-    while read -r mode words; do
-        rm -f "$told"
-        text=$(launch "$flavour" 2 env LD_PRELOAD="$double" DOUBLE_FAIL_RANK=1 DOUBLE_FAIL_CALL=1 DOUBLE_FAIL_ABSENT=1 \
-            tests/mpi/errors "$mode" "$told" 2>&1 </dev/null) && fail "$mode ends well with $flavour: $text"
-        grep -q "$words" "$told" || fail "$mode with $flavour: $text; $(cat "$told")"
-    done <<END
-left rank 1 has waited 4000 ms in MPI_Finalize for ranks that do not come, after its group of 2 has failed: MPI_Allreduce
-inside rank 0 cannot end MPI: its group of 2 has failed (.*), and a thread is still in all_reduce
-END
+    grep -Eq "rank 1 has waited [0-9]+ ms in MPI_Finalize for ranks that do not come, after its group of 2 has failed: " \
+        "$told.end" || fail "the end of a process with $flavour: $text; $(cat "$told.end")"
+    rm -f "$told"
+    text=$(launch "$flavour" 2 "${absent[@]}" tests/mpi/errors inside "$told" 2>&1) &&
+        fail "a thread in a call at the end with $flavour: $text"
+    grep -Eq "rank 0 cannot end MPI: its group of 2 has failed \(.*\), and a thread is still in all_reduce" "$told" ||
+        fail "a thread in a call at the end with $flavour: $text; $(cat "$told")"
 done
