@@ -14,6 +14,7 @@
 #define ENTRIES        16u /* a thread's; a power of two */
 #define DIMS           4   /* tensors of more dimensions are not remembered */
 #define NEVER_IN_PLACE PTRDIFF_MAX
+#define ONE            UINT64_C(0x3ff0000000000000) /* 1.0, as it lies in memory */
 
 /* A compact tensor with elements. */
 struct recalled_tensor {
@@ -115,11 +116,11 @@ static inline bool is_same(struct tti_recalled *r, const tutti_group *group, con
 /* Options that leave the call what it is. Few branches, since nearly all of them are zero nearly always. */
 static inline bool are_plain(const struct tti_recalled *r, const tutti_call *o)
 {
-    static const double none[] = {0, 1};
     const uint64_t unusual =
         (uintptr_t)o->callback | (uintptr_t)o->stream | (uintptr_t)o->token | (uint64_t)o->operation_id;
-    const bool unscaled =
-        memcmp(&o->scale, &none[0], sizeof(none[0])) == 0 || memcmp(&o->scale, &none[1], sizeof(none[1])) == 0;
+    uint64_t scale;
+    memcpy(&scale, &o->scale, sizeof(scale));
+    const bool unscaled = scale == 0 || scale == ONE;
     return o->size == sizeof(*o) && (o->flags | o->tag | unusual) == 0 && o->lane == r->op.lane &&
            o->timeout_ms >= -1 && unscaled;
 }

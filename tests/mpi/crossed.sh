@@ -1,5 +1,5 @@
 #!/bin/bash
-# tutti-test: timeout=300 trees=release,address
+# tutti-test: timeout=300 trees=release,address,undefined
 # Groups that are made in two threads at once, at every thread level where that is allowed.
 . "$TUTTI_SOURCE/tests/mpi/common.inc"
 
