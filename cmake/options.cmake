@@ -6,10 +6,10 @@
 add_library(tutti_options INTERFACE)
 
 # Empty, so that a file may say `#define _GNU_SOURCE` for itself too.
-target_compile_definitions(tutti_options INTERFACE _GNU_SOURCE=)
+target_compile_definitions(tutti_options INTERFACE $<$<COMPILE_LANGUAGE:C>:_GNU_SOURCE=>)
 target_compile_options(tutti_options INTERFACE
-    -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes -Wmissing-prototypes
-    -fno-common)
+    -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
+    "$<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes;-Wmissing-prototypes;-fno-common>")
 if(TUTTI_WERROR)
     target_compile_options(tutti_options INTERFACE -Werror)
 endif()

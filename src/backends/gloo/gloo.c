@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * gloo: the core has neither Gloo nor C++ in it. When a group wants Gloo, or somebody asks whether there is any, the plug-in
+ * file is opened, and its functions become this backend's, so that a call costs no more than with a built-in one.
+ * Opening the file starts nothing: Gloo's thread begins with the first group.
+ */
+#include "backends/gloo/gloo.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+
+#include "backends/plugin.h"
+#include "base/error.h"
+#include "base/fork.h"
+
+static int32_t available(char *why, size_t capacity);
+static tutti_status open_group(const tutti_open_info *info, void **state, tutti_error *error);
+static const char *supports_nothing(void *state, const tutti_op *op);
+static tutti_status runs_nothing(void *state, tutti_op *op, tutti_error *error);
+static void close_nothing(void *state);
+
+/* available and open stay as they are; the rest is the plug-in's from its loading on, which is before the first group. */
+static tutti_backend_ops ops = {
+    .size = sizeof(tutti_backend_ops),
+    .available = available,
+    .open = open_group,
+    .close = close_nothing,
+    .supports = supports_nothing,
+    .run = runs_nothing,
+};
+
+const tutti_backend tti_backend_gloo = {
+    .abi = TUTTI_BACKEND_ABI,
+    .size = sizeof(tutti_backend),
+    .name = "gloo",
+    .priority = 40,
+    .capabilities = TUTTI_CAP_RANK_ORDER | TUTTI_CAP_ROUND_ONCE | TUTTI_CAP_SAME_BITS | TUTTI_CAP_CHECKS_CALLS,
+    .ops = &ops,
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static const tutti_backend *plugin; /* under the lock; once it is there it stays */
+
+static void protect(void)
+{
+    tti_fork_protect(&lock);
+}
+
+static const char *supports_nothing(void *state, const tutti_op *op)
+{
+    (void)state;
+    (void)op;
+    return NULL;
+}
+
+static tutti_status runs_nothing(void *state, tutti_op *op, tutti_error *error)
+{
+    (void)state;
+    (void)op;
+    return tti_error_set(error, TUTTI_INTERNAL, "backend gloo has no plug-in");
+}
+
+static void close_nothing(void *state)
+{
+    (void)state;
+}
+
+static const tutti_backend *load(char *why, size_t capacity)
+{
+    static const char name[] = "tutti-gloo.so";
+    char path[PATH_MAX];
+    char looked[512];
+    if (!tti_plugin_find(name, path, sizeof(path), looked, sizeof(looked))) {
+        snprintf(why, capacity, "there is no file %s in %s; it is built where Gloo is installed (Debian: libgloo-dev)",
+                 name, looked);
+        return NULL;
+    }
+    const tutti_backend *found = tti_plugin_open(path, why, capacity);
+    if (found) {
+        const tutti_backend_ops own = ops;
+        ops = *found->ops;
+        ops.available = own.available;
+        ops.open = own.open;
+    }
+    return found;
+}
+
+/* The plug-in, or NULL with the reason. */
+static const tutti_backend *get(char *why, size_t capacity)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, protect);
+    pthread_mutex_lock(&lock);
+    if (!plugin) {
+        plugin = load(why, capacity);
+    }
+    const tutti_backend *found = plugin;
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+static int32_t available(char *why, size_t capacity)
+{
+    const tutti_backend *found = get(why, capacity);
+    return found ? found->ops->available(why, capacity) : 0;
+}
+
+static tutti_status open_group(const tutti_open_info *info, void **state, tutti_error *error)
+{
+    char why[1024] = "";
+    const tutti_backend *found = get(why, sizeof(why));
+    return found ? found->ops->open(info, state, error)
+                 : tti_error_set(error, TUTTI_NOT_AVAILABLE, "backend gloo: %s", why);
+}

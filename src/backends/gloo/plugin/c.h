@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Tutti's internal headers, which are C. */
+#ifndef TTI_BACKENDS_GLOO_PLUGIN_C_H
+#define TTI_BACKENDS_GLOO_PLUGIN_C_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+#include <tutti/backend.h>
+
+/* In C a struct and a function may have one name. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+
+extern "C" {
+#include "base/clock.h"
+#include "base/error.h"
+#include "engine/descriptor.h"
+#include "kernels/kernels.h"
+#include "tensor/dtype.h"
+}
+
+#pragma GCC diagnostic pop
+
+#endif

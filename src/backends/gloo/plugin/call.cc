@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "backends/gloo/plugin/call.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+
+namespace tti
+{
+
+namespace
+{
+
+/* "2, 5 and 7": for people, cut where there are many. */
+std::string list_of(const std::vector<int> &ranks)
+{
+    std::string text;
+    for (size_t i = 0; i < ranks.size() && text.size() < 80; i++) {
+        text += (i == 0 ? "" : i + 1 == ranks.size() ? " and " : ", ") + std::to_string(ranks[i]);
+    }
+    return text;
+}
+
+} // namespace
+
+Call::Call(Group &g, tutti_op *o, tutti_error *e)
+    : group(g), lane(g.lane[static_cast<size_t>(o->lane)]), op(o), error(e),
+      started_ns_(o->begun_ns != 0 ? o->begun_ns : tti_now_ns()),
+      deadline_ns_(tti_deadline_ns(started_ns_, o->timeout_ms))
+{
+}
+
+/* ---- letters ----------------------------------------------------------------------------------------------------- */
+
+void Call::open_letters()
+{
+    const size_t ranks = static_cast<size_t>(group.size);
+    lane.in.resize(2 * ranks * LETTER_ROOM);
+    lane.out.resize(2 * ranks * LETTER_ROOM);
+    lane.sends = group.mesh->buffer(lane.out.data(), lane.out.size());
+    lane.receives.resize(ranks);
+    for (int r = 0; r < group.size; r++) {
+        if (r != group.rank) {
+            lane.receives[static_cast<size_t>(r)] = group.mesh->buffer(lane.in.data(), lane.in.size());
+        }
+    }
+    close();
+}
+
+unsigned char *Call::place(std::vector<unsigned char> &letters, int peer, uint64_t round) const
+{
+    return letters.data() + (2 * static_cast<size_t>(peer) + round % 2) * LETTER_ROOM;
+}
+
+const Letter &Call::letter_of(int peer, uint64_t round) const
+{
+    return *reinterpret_cast<const Letter *>(place(lane.in, peer, round));
+}
+
+const Letter &Call::letter(int peer) const
+{
+    return letter_of(peer, round_);
+}
+
+unsigned char *Call::freight_of(int peer) const
+{
+    return place(lane.in, peer, round_) + sizeof(Letter);
+}
+
+void Call::close()
+{
+    while (lane.open_rounds < lane.rounds + 2) {
+        for (int r = 0; r < group.size; r++) {
+            if (r != group.rank) {
+                group.recv(*lane.receives[static_cast<size_t>(r)], r, slot(Use::LETTER),
+                           static_cast<size_t>(place(lane.in, r, lane.open_rounds) - lane.in.data()), LETTER_ROOM);
+            }
+        }
+        lane.open_rounds++;
+    }
+}
+
+tutti_status Call::round(const Letter &own, const Plan *plan)
+{
+    const uint64_t number = lane.rounds++;
+    const size_t before = number >= 1 ? (number - 1) * group.others() : 0;
+    /* those of the last but one round have arrived, since their receivers have answered; Gloo may not have said so yet */
+    tutti_status status = until([&] { return lane.sends->sent() >= before; }, [](int) { return true; });
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    for (int r = 0; r < group.size; r++) {
+        const size_t peer = static_cast<size_t>(r);
+        unsigned char *to = place(r == group.rank ? lane.in : lane.out, r, number);
+        Letter letter = own;
+        letter.token = group.token + static_cast<uint64_t>(group.rank);
+        size_t bytes = 0;
+        if (plan) {
+            const Piece &freight = plan->out[peer];
+            bytes = r != group.rank && freight.bytes <= FREIGHT ? freight.bytes : 0;
+            letter.sends = plan->in_pairs ? freight.bytes : 0;
+            letter.expects = plan->in_pairs ? plan->in[peer].bytes : 0;
+            if (bytes > 0) {
+                std::memcpy(to + sizeof(letter), freight.at, bytes);
+            }
+        }
+        std::memcpy(to, &letter, sizeof(letter));
+        if (r != group.rank) {
+            group.send(*lane.sends, r, slot(Use::LETTER), static_cast<size_t>(to - lane.out.data()),
+                       sizeof(letter) + bytes);
+        }
+    }
+    const auto has_come = [&](int r) { return lane.receives[static_cast<size_t>(r)]->received() > number; };
+    int next = 0; /* all before it have come */
+    status = until(
+        [&] {
+            while (next < group.size && (next == group.rank || has_come(next))) {
+                next++;
+            }
+            return next == group.size;
+        },
+        [&](int r) { return !has_come(r); });
+    for (int r = 0; r < group.size && status == TUTTI_OK; r++) {
+        if (letter_of(r, number).token != group.token + static_cast<uint64_t>(r)) {
+            tti_error_set(error, TUTTI_PEER_CORRUPT, "what came from rank %d at address %s is no letter of that rank",
+                          r, group.way.c_str());
+            error->suspect = r;
+            group.fail(*error);
+            status = TUTTI_PEER_CORRUPT;
+        }
+    }
+    return status;
+}
+
+tutti_status Call::gate(const Plan &plan)
+{
+    Letter own{};
+    if (lane.receives.empty()) {
+        open_letters();
+    }
+    own.call = static_cast<uint64_t>(op->sequence);
+    own.scale = op->scale;
+    own.failed = op->failed;
+    own.verdict = -1;
+    tti_descriptor_make(op, group.size, own.descriptor);
+    round_ = lane.rounds;
+    tutti_status status = round(own, &plan);
+    if (status == TUTTI_OK) { /* a letter may be of a rank that has given up since */
+        status = group.check(error);
+    }
+    if (status == TUTTI_OK) {
+        status = compare();
+    }
+    return status == TUTTI_OK && plan.in_pairs ? compare_pairs(plan) : status;
+}
+
+tutti_status Call::differs(int peer)
+{
+    char theirs[160];
+    char ours[160];
+    tti_descriptor_text(letter(peer).descriptor, theirs, sizeof(theirs));
+    tti_descriptor_text(letter(group.rank).descriptor, ours, sizeof(ours));
+    if (letter(peer).failed != TUTTI_OK) {
+        snprintf(theirs, sizeof(theirs), "the same, but is out of memory");
+    }
+    tti_error_set(error, TUTTI_MISMATCH, "rank %d called %s, but rank %d called %s (call %" PRId64 " of lane %d)", peer,
+                  theirs, group.rank, ours, op->sequence, op->lane);
+    error->suspect = peer;
+    return TUTTI_MISMATCH;
+}
+
+/* The verdict of this rank on what is the same for all. All ranks see the same letters, so all come to the same one. */
+tutti_status Call::compare()
+{
+    const Letter &own = letter(group.rank);
+    int cancelled = -1;
+    for (int r = 0; r < group.size; r++) {
+        const Letter &other = letter(r);
+        if (other.descriptor[0] != own.descriptor[0] || other.descriptor[1] != own.descriptor[1] ||
+            other.call != own.call ||
+            (r != group.rank && other.failed != TUTTI_OK && other.failed != TUTTI_CANCELLED)) {
+            return differs(r);
+        }
+        cancelled = cancelled < 0 && other.failed == TUTTI_CANCELLED ? r : cancelled;
+    }
+    if (own.failed != TUTTI_OK && own.failed != TUTTI_CANCELLED) {
+        return op->failed;
+    }
+    if (cancelled >= 0) {
+        tti_error_set(error, TUTTI_CANCELLED, "rank %d cancelled call %" PRId64 " of lane %d (%s) on all ranks",
+                      cancelled, op->sequence, op->lane, tutti_operation_name(op->kind));
+        error->suspect = cancelled;
+        return TUTTI_CANCELLED;
+    }
+    return TUTTI_OK;
+}
+
+/* Who differs tells all others in a second round, so that all stay in step. */
+tutti_status Call::compare_pairs(const Plan &plan)
+{
+    Letter own = letter(group.rank);
+    char text[200] = "";
+    for (int r = 0; r < group.size && own.verdict < 0; r++) {
+        if (letter(r).sends != plan.in[static_cast<size_t>(r)].bytes) {
+            own.verdict = r;
+            snprintf(text, sizeof(text), "all_to_all_v: rank %d sends %" PRIu64 " bytes to rank %d, which expects %zu",
+                     r, letter(r).sends, group.rank, plan.in[static_cast<size_t>(r)].bytes);
+        }
+    }
+    const uint64_t number = lane.rounds;
+    tutti_status status = round(own, nullptr);
+    for (int r = 0; r < group.size && status == TUTTI_OK; r++) {
+        const int verdict = letter_of(r, number).verdict;
+        if (verdict < 0) {
+            continue;
+        }
+        if (r == group.rank) {
+            tti_error_set(error, TUTTI_MISMATCH, "%s", text);
+        } else {
+            tti_error_set(error, TUTTI_MISMATCH,
+                          "all_to_all_v: rank %d sends rank %d another number of bytes than that expects", verdict, r);
+        }
+        error->suspect = verdict;
+        status = TUTTI_MISMATCH;
+    }
+    return status;
+}
+
+/* ---- waiting ----------------------------------------------------------------------------------------------------- */
+
+tutti_status Call::pause(uint32_t seen, const std::vector<int> &missing, bool *is_over)
+{
+    lane.awaited.store(missing.empty() ? -1 : missing.front(), std::memory_order_relaxed);
+    group.look();
+    *is_over = group.has_failed() || (deadline_ns_ != TTI_NEVER && tti_now_ns() >= deadline_ns_) ||
+               std::any_of(missing.begin(), missing.end(), [this](int r) { return group.mesh->is_gone(r); });
+    if (!*is_over) {
+        group.bell().wait(seen, deadline_ns_);
+    }
+    return TUTTI_OK;
+}
+
+tutti_status Call::lost(const std::vector<int> &missing)
+{
+    lane.awaited.store(-1, std::memory_order_relaxed);
+    if (group.has_failed()) {
+        return group.check(error);
+    }
+    for (const int r : missing) {
+        if (group.mesh->is_gone(r)) {
+            return group.peer_is_gone(r, tutti_operation_name(op->kind), error);
+        }
+    }
+    return too_late(missing);
+}
+
+tutti_status Call::too_late(const std::vector<int> &missing)
+{
+    const int64_t elapsed = (tti_now_ns() - started_ns_) / 1000000;
+    tti_error_set(error, TUTTI_TIMEOUT, "%s: rank %d waited %" PRId64 " ms in call %" PRId64 " of lane %d for rank %s",
+                  tutti_operation_name(op->kind), group.rank, elapsed, op->sequence, op->lane,
+                  list_of(missing).c_str());
+    error->suspect = missing.empty() ? -1 : missing.front();
+    error->elapsed_ms = elapsed;
+    error->scope = TUTTI_SCOPE_GROUP;
+    group.fail(*error);
+    return TUTTI_TIMEOUT;
+}
+
+unsigned char *Call::scratch(size_t bytes)
+{
+    if (lane.scratch.size() < bytes) {
+        try {
+            lane.scratch = std::vector<unsigned char>(); /* what is in it is not needed */
+            lane.scratch.resize(bytes);
+        } catch (const std::exception &) { /* bad_alloc, or more than a vector can have */
+            op->failed = tti_error_set(error, TUTTI_NO_MEMORY, "%s: no memory for %zu bytes of scratch",
+                                       tutti_operation_name(op->kind), bytes);
+            return nullptr;
+        }
+    }
+    return lane.scratch.data();
+}
+
+void greet(Group &group, int64_t deadline_ns)
+{
+    tutti_op op{};
+    tutti_error error;
+    op.size = static_cast<uint32_t>(sizeof(op));
+    op.kind = TUTTI_OP_BARRIER;
+    op.begun_ns = tti_now_ns();
+    op.timeout_ms = tti_remaining_ms(deadline_ns);
+    Call c(group, &op, &error);
+    const tutti_status status = c.gate(Plan(group.size));
+    c.close();
+    if (status != TUTTI_OK) {
+        throw Failure(error);
+    }
+}
+
+} // namespace tti

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A group: one connection with each other rank, on which everything is told apart by Gloo's slots, and the news that ranks
+ * tell one another of failures and departures.
+ *
+ * A transfer of Gloo begins when the receiver has said that it is ready, so nothing unexpected is ever in the way on a
+ * connection, and lanes and messages can share it. What is sent must not be longer than what is expected, or Gloo's thread
+ * throws; every receive here has either a fixed size that no sender exceeds, or one that both sides have compared.
+ */
+#ifndef TTI_BACKENDS_GLOO_PLUGIN_GROUP_H
+#define TTI_BACKENDS_GLOO_PLUGIN_GROUP_H
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "backends/gloo/plugin/mesh.h"
+#include "backends/gloo/plugin/messages.h"
+#include "backends/gloo/plugin/store.h"
+
+namespace tti
+{
+
+/* What a transfer is for; the highest byte of its slot. */
+enum class Use : uint64_t { NEWS = 1, LETTER, REDUCE, SPREAD, MOVE, MESSAGE, DATA };
+
+constexpr uint64_t slot_of(Use use, uint64_t number)
+{
+    return static_cast<uint64_t>(use) << 56 | number;
+}
+
+/* What a rank says to each other one at the beginning of a collective; behind it, data, if they are few. */
+struct Letter {
+    uint64_t token; /* the group's, and the sender's rank */
+    uint64_t call;
+    uint64_t descriptor[2];
+    uint64_t sends;   /* all_to_all: bytes for the receiver of this letter */
+    uint64_t expects; /* ... and from it */
+    double scale;
+    int32_t verdict; /* second round of all_to_all_v: a rank that sends other than is expected, or -1 */
+    int32_t failed;  /* why the sender cannot take part */
+};
+static_assert(sizeof(Letter) == 64, "what is behind it is aligned");
+
+/* Data up to so many bytes travel in the letter. */
+constexpr size_t FREIGHT = 8192;
+constexpr size_t LETTER_ROOM = sizeof(Letter) + FREIGHT;
+
+struct Lane {
+    std::atomic<int64_t> calls{0};    /* relaxed: the lane's owner counts */
+    std::atomic<int32_t> awaited{-1}; /* relaxed: the lowest rank that is waited for, a hint for abort */
+    uint64_t rounds = 0;
+    uint64_t open_rounds = 0;                      /* for which receives have been posted */
+    std::vector<unsigned char> in;                 /* two letters for each rank: nobody is more than one round ahead */
+    std::vector<unsigned char> out;                /* likewise */
+    std::vector<std::unique_ptr<Buffer>> receives; /* one for each rank */
+    std::unique_ptr<Buffer> sends;
+    std::vector<unsigned char> scratch; /* grows, is kept */
+};
+
+struct News {
+    uint64_t magic;
+    int32_t has_failed; /* else: leaves */
+    int32_t reserved;
+    tutti_error cause;
+};
+
+class Group
+{
+  public:
+    explicit Group(const tutti_open_info *info);
+    ~Group();
+    Group(const Group &) = delete;
+    Group &operator=(const Group &) = delete;
+
+    const int rank;
+    const int size;
+    const int lanes;
+    const int64_t timeout_ms;
+    size_t segment = 0;         /* bytes that large transfers are cut into; the same on all ranks */
+    uint64_t token = 0;         /* likewise, and of no other group */
+    std::string way;            /* this rank's address, for people */
+    std::shared_ptr<Mesh> mesh; /* NULL in a group of one */
+    Bell &bell()
+    {
+        return mesh ? mesh->bell : bell_of_one_;
+    }
+
+    std::array<Lane, TUTTI_MAX_LANES> lane;
+    Messages messages;
+
+    /* Fails the group, unless it has, and tells the others. */
+    void fail(const tutti_error &cause) noexcept;
+    bool has_failed() const
+    {
+        /* acquire: pairs with the release in note, the cause is there */
+        return failed_.load(std::memory_order_acquire) != TUTTI_OK;
+    }
+    /* OK, or REVOKED with the cause. */
+    tutti_status check(tutti_error *error);
+    /* The status and the cause as it was. */
+    tutti_status failure(tutti_error *error);
+    /* Takes in what others have told. */
+    void look();
+
+    bool has_left(int peer) const
+    {
+        return left_[static_cast<size_t>(peer)].load(std::memory_order_acquire);
+    }
+    /* PEER_LEFT or PEER_DEAD; the second fails the group. */
+    tutti_status peer_is_gone(int peer, const std::string &what, tutti_error *error);
+
+    /* These tell a lost connection by false; what to do about it is decided where something is awaited. */
+    bool send(Buffer &from, int peer, uint64_t slot, size_t offset, size_t bytes) noexcept;
+    bool recv(Buffer &to, int peer, uint64_t slot, size_t offset, size_t bytes) noexcept;
+
+    /* How many connections have been lost. */
+    uint32_t losses() const
+    {
+        return mesh ? mesh->losses.load(std::memory_order_acquire) : 0;
+    }
+
+    size_t others() const
+    {
+        return static_cast<size_t>(size - 1);
+    }
+
+  private:
+    void connect(const tutti_open_info *info);
+    void agree(const tutti_open_info *info, Store &store);
+    bool note(const tutti_error &cause) noexcept;
+    void tell(const News &news) noexcept;
+    void await_sent(int64_t limit_ms);
+
+    std::shared_ptr<Device> device_;
+    Bell bell_of_one_;
+    std::atomic<int32_t> failed_{TUTTI_OK};
+    std::mutex lock_; /* the cause, and what looking at the news changes */
+    tutti_error cause_{};
+    std::vector<std::atomic<bool>> left_;
+    std::vector<News> news_in_; /* two for each rank: that it has failed, that it leaves */
+    std::vector<size_t> news_seen_;
+    std::vector<std::unique_ptr<Buffer>> news_buffers_;
+    News failed_news_{};
+    News left_news_{};
+    std::unique_ptr<Buffer> failed_buffer_;
+    std::unique_ptr<Buffer> left_buffer_;
+};
+
+} // namespace tti
+
+#endif

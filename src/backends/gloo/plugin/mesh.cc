@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "backends/gloo/plugin/mesh.h"
+
+#include <csignal>
+#include <linux/sockios.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <exception>
+
+namespace tti
+{
+
+namespace
+{
+
+namespace tcp = gloo::transport::tcp;
+
+std::string text_of(const std::exception_ptr &thrown)
+{
+    try {
+        std::rethrow_exception(thrown);
+    } catch (const std::exception &e) {
+        return e.what();
+    } catch (...) {
+        return "an exception of an unknown kind";
+    }
+}
+
+thread_local bool in_loop; /* whether this thread is Gloo's */
+
+/* Gloo writes with writev, which raises SIGPIPE in this thread when the other side has gone. */
+class NoPipeSignal
+{
+  public:
+    NoPipeSignal()
+    {
+        sigemptyset(&pipe_);
+        sigaddset(&pipe_, SIGPIPE);
+        pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+    }
+
+    ~NoPipeSignal()
+    {
+        if (sigismember(&before_, SIGPIPE) != 0) {
+            return;
+        }
+        if (failed) {
+            const timespec at_once = {0, 0};
+            while (sigtimedwait(&pipe_, nullptr, &at_once) < 0 && errno == EINTR) {
+            }
+        }
+        pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+    }
+
+    NoPipeSignal(const NoPipeSignal &) = delete;
+    NoPipeSignal &operator=(const NoPipeSignal &) = delete;
+
+    bool failed = false;
+
+  private:
+    sigset_t pipe_;
+    sigset_t before_;
+};
+
+} // namespace
+
+/* ---- buffers ----------------------------------------------------------------------------------------------------- */
+
+size_t Buffer::received()
+{
+    const std::lock_guard<std::mutex> guard(m_);
+    return static_cast<size_t>(recvCompletions_);
+}
+
+size_t Buffer::sent()
+{
+    const std::lock_guard<std::mutex> guard(m_);
+    return static_cast<size_t>(sendCompletions_);
+}
+
+/* ---- connections ------------------------------------------------------------------------------------------------- */
+
+Pair::Pair(Mesh *mesh, tcp::Device *device, int rank, std::chrono::milliseconds timeout)
+    : tcp::Pair(mesh, device, rank, timeout), mesh_(mesh)
+{
+}
+
+void Pair::handleEvents(int events)
+{
+    in_loop = true;
+    try {
+        tcp::Pair::handleEvents(events);
+    } catch (...) {
+        /* While it connects, or because it was closed meanwhile. */
+        const std::string text = text_of(std::current_exception());
+        try {
+            signalExceptionExternal(text);
+        } catch (...) {
+            mesh_->note_gone(rank_, text.c_str());
+        }
+    }
+}
+
+void Pair::handleReadWrite(int events)
+{
+    try {
+        tcp::Pair::handleReadWrite(events);
+    } catch (...) {
+        if (!ex_) {
+            signalException(std::current_exception());
+        }
+    }
+}
+
+/*
+ * Gloo closes a connection in which writing fails, and waits for its thread then. In another thread it does so with a lock
+ * that its thread may want; so what is broken already is left to its thread, which notices by itself.
+ */
+bool Pair::write(tcp::Op &op)
+{
+    if (!in_loop && state_ == CONNECTED) {
+        pollfd broken = {fd_, 0, 0};
+        if (poll(&broken, 1, 0) != 0) {
+            return false;
+        }
+    }
+    NoPipeSignal no_signal;
+    const bool done = tcp::Pair::write(op);
+    no_signal.failed = !done && errno == EPIPE;
+    if (done) {
+        mesh_->bell.ring();
+    }
+    return done;
+}
+
+bool Pair::read()
+{
+    if (mesh_->discards()) {
+        return discard();
+    }
+    const bool done = tcp::Pair::read();
+    if (done) {
+        mesh_->bell.ring();
+    }
+    return done;
+}
+
+/* The end of the other side is noticed here too. */
+bool Pair::discard()
+{
+    char trash[4096];
+    ssize_t n = 1;
+    while (state_ == CONNECTED && (n > 0 || (n < 0 && errno == EINTR))) {
+        n = ::recv(fd_, trash, sizeof(trash), MSG_DONTWAIT);
+    }
+    if (state_ == CONNECTED && !ex_ && (n == 0 || errno != EAGAIN)) {
+        signalException("Connection closed after the group had failed");
+    }
+    return false;
+}
+
+void Pair::changeState(state next) noexcept
+{
+    const bool lost = next == CLOSED && state_ != CLOSED;
+    tcp::Pair::changeState(next);
+    if (lost) {
+        mesh_->note_gone(rank_, ex_ ? text_of(ex_).c_str() : "closed here");
+    }
+}
+
+void Pair::waitUntilConnected(std::unique_lock<std::mutex> &lock, bool use_timeout)
+{
+    mesh_->connecting.store(rank_, std::memory_order_relaxed);
+    tcp::Pair::waitUntilConnected(lock, use_timeout);
+}
+
+void Pair::shut()
+{
+    const std::lock_guard<std::mutex> guard(m_);
+    if (state_ != CLOSED) {
+        changeState(CLOSED);
+    }
+}
+
+bool Pair::is_sending()
+{
+    const std::lock_guard<std::mutex> guard(m_);
+    int unsent = 0;
+    return state_ == CONNECTED && (!tx_.empty() || (ioctl(fd_, SIOCOUTQ, &unsent) == 0 && unsent > 0));
+}
+
+/* ---- all of them ------------------------------------------------------------------------------------------------- */
+
+Mesh::Mesh(std::shared_ptr<tcp::Device> served_by, int own, int ranks)
+    : tcp::Context(std::move(served_by), own, ranks), gone_(static_cast<size_t>(ranks)), why_(static_cast<size_t>(ranks))
+{
+}
+
+Mesh::~Mesh()
+{
+    shut(); /* before the pairs lose their own functions to those of their base */
+}
+
+std::unique_ptr<gloo::transport::Pair> &Mesh::createPair(int peer)
+{
+    std::unique_ptr<gloo::transport::Pair> &place = pairs_.at(static_cast<size_t>(peer));
+    place = std::make_unique<Pair>(this, device_.get(), peer, getTimeout());
+    return place;
+}
+
+std::unique_ptr<Buffer> Mesh::buffer(const void *memory, size_t bytes)
+{
+    return std::make_unique<Buffer>(shared_from_this(), const_cast<void *>(memory), bytes);
+}
+
+Pair *Mesh::pair(int peer)
+{
+    return static_cast<Pair *>(pairs_.at(static_cast<size_t>(peer)).get());
+}
+
+bool Mesh::is_gone(int peer) const
+{
+    /* acquire: pairs with the release in note_gone, what had arrived before is seen */
+    return gone_[static_cast<size_t>(peer)].load(std::memory_order_acquire);
+}
+
+std::string Mesh::why(int peer)
+{
+    const std::lock_guard<std::mutex> guard(lock_);
+    return why_[static_cast<size_t>(peer)];
+}
+
+void Mesh::note_gone(int peer, const char *why) noexcept
+{
+    try {
+        const std::lock_guard<std::mutex> guard(lock_);
+        std::string &text = why_[static_cast<size_t>(peer)];
+        if (text.empty()) {
+            text = why;
+        }
+    } catch (...) { /* no memory for the text: then without */
+    }
+    gone_[static_cast<size_t>(peer)].store(true, std::memory_order_release);
+    losses.fetch_add(1, std::memory_order_release);
+    bell.ring();
+}
+
+void Mesh::discard()
+{
+    discards_.store(true, std::memory_order_relaxed);
+}
+
+bool Mesh::discards() const
+{
+    return discards_.load(std::memory_order_relaxed);
+}
+
+void Mesh::shut()
+{
+    for (auto &pair : pairs_) {
+        if (pair) {
+            static_cast<Pair *>(pair.get())->shut();
+        }
+    }
+}
+
+std::shared_ptr<gloo::transport::Context> Device::createContext(int rank, int size)
+{
+    auto mesh = std::make_shared<Mesh>(shared_from_this(), rank, size);
+    mesh_ = mesh;
+    return mesh;
+}
+
+std::shared_ptr<Device> make_device(const tcp::attr &attr)
+{
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    try {
+        auto device = std::make_shared<Device>(attr);
+        pthread_sigmask(SIG_SETMASK, &before, nullptr);
+        return device;
+    } catch (...) {
+        pthread_sigmask(SIG_SETMASK, &before, nullptr);
+        throw;
+    }
+}
+
+} // namespace tti

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Moving envelopes and data (see messages.h). Whoever waits for anything moves everybody's messages. Envelopes are looked at in
+ * the order of their coming, receives in that of their posting, and no waiting receive fits a mail that is kept: each
+ * meets its partner once.
+ */
+#include "backends/gloo/plugin/messages.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/gloo/plugin/group.h"
+
+namespace tti
+{
+
+Messages::Messages(Group &group) : group_(group)
+{
+}
+
+void Messages::begin()
+{
+    const size_t ranks = static_cast<size_t>(group_.size);
+    in_.resize(ranks * ENVELOPES * ENVELOPE_ROOM);
+    in_buffers_.resize(ranks);
+    taken_.resize(ranks);
+    for (size_t r = 0; r < ranks; r++) {
+        if (r != static_cast<size_t>(group_.rank)) {
+            in_buffers_[r] = group_.mesh->buffer(in_.data(), in_.size());
+            for (size_t i = 0; i < ENVELOPES; i++) {
+                group_.recv(*in_buffers_[r], static_cast<int>(r), slot_of(Use::MESSAGE, 0),
+                            (r * ENVELOPES + i) * ENVELOPE_ROOM, ENVELOPE_ROOM);
+            }
+        }
+    }
+}
+
+void Messages::finish(Request &r, tutti_status status)
+{
+    r.envelope_buffer.reset(); /* waits until Gloo's thread has left their memory */
+    r.data_buffer.reset();
+    r.status = status;
+    r.done = true;
+    r.posting->open--;
+    /* release: pairs with the acquire of those who attend */
+    changes_.fetch_add(1, std::memory_order_release);
+    group_.bell().ring();
+}
+
+bool Messages::takes(const tutti_op &op, const Mail &mail)
+{
+    return (op.root == TUTTI_ANY_SOURCE || op.root == mail.source) &&
+           (op.p2p_tag == TUTTI_ANY_TAG || op.p2p_tag == mail.head.tag);
+}
+
+void Messages::tell(const Mail &mail, tutti_message *message)
+{
+    message->dtype = mail.head.dtype;
+    message->source = mail.source;
+    message->tag = mail.head.tag;
+    message->bytes = static_cast<int64_t>(mail.head.bytes);
+    message->count = static_cast<int64_t>(mail.head.bytes / tti_dtype_size(mail.head.dtype));
+}
+
+/* Gives a receive, which is in no list, its mail, unless it does not fit: then the receive has ended, and false. */
+bool Messages::accept(Request &r, Mail &mail)
+{
+    tutti_op *op = r.op;
+    tutti_status status = TUTTI_OK;
+    r.came = tutti_message TUTTI_MESSAGE_INIT;
+    tell(mail, &r.came);
+    if (op->allocate) {
+        status = op->allocate(op, &r.came, mail.head.ndim, mail.shape.data());
+    } else if (op->dtype != mail.head.dtype || op->count < static_cast<size_t>(r.came.count)) {
+        status = TUTTI_MISMATCH;
+    }
+    if (status != TUTTI_OK) {
+        finish(r, status);
+        return false;
+    }
+    if (op->message) {
+        *op->message = r.came;
+    }
+    const size_t bytes = static_cast<size_t>(mail.head.bytes);
+    if (mail.sender || mail.head.number == 0) {
+        if (bytes > 0) {
+            std::memcpy(op->dst, mail.sender ? mail.sender->op->src : mail.data.data(), bytes);
+        }
+        if (mail.sender) {
+            finish(*mail.sender, TUTTI_OK);
+        }
+        finish(r, TUTTI_OK);
+        return true;
+    }
+    r.data_buffer = group_.mesh->buffer(op->dst, bytes);
+    group_.recv(*r.data_buffer, mail.source, slot_of(Use::DATA, mail.head.number), 0, bytes);
+    moving_.push_back(&r);
+    return true;
+}
+
+void Messages::deliver(Mail &&mail)
+{
+    for (auto i = waiting_.begin(); i != waiting_.end();) {
+        Request &r = **i;
+        if (!takes(*r.op, mail)) {
+            ++i;
+            continue;
+        }
+        i = waiting_.erase(i);
+        if (accept(r, mail)) {
+            return;
+        }
+    }
+    mails_.push_back(std::move(mail));
+}
+
+/* What is in an envelope is right: the other side may be another version, or broken. */
+static bool is_valid(const Envelope &head)
+{
+    const size_t item = tutti_dtype_size(head.dtype);
+    return item > 0 && head.ndim >= 0 && head.ndim <= TUTTI_MAX_NDIM && head.tag >= 0 && head.bytes % item == 0 &&
+           head.bytes <= static_cast<uint64_t>(INT64_MAX) && (head.number != 0 || head.bytes <= EAGER) &&
+           head.number < (UINT64_C(1) << 56);
+}
+
+void Messages::take_in(int peer)
+{
+    const size_t r = static_cast<size_t>(peer);
+    while (taken_[r] < in_buffers_[r]->received()) {
+        const size_t offset = (r * ENVELOPES + taken_[r]++ % ENVELOPES) * ENVELOPE_ROOM;
+        const unsigned char *from = in_.data() + offset;
+        Mail mail;
+        mail.source = peer;
+        std::memcpy(&mail.head, from, sizeof(mail.head));
+        if (!is_valid(mail.head)) {
+            tutti_error error;
+            tti_error_set(&error, TUTTI_PEER_CORRUPT, "a message from rank %d has impossible values", peer);
+            error.suspect = peer;
+            group_.fail(error);
+            return;
+        }
+        from += sizeof(mail.head);
+        mail.shape.resize(static_cast<size_t>(mail.head.ndim));
+        const size_t shape = mail.shape.size() * sizeof(int64_t);
+        if (shape > 0) {
+            std::memcpy(mail.shape.data(), from, shape);
+        }
+        if (mail.head.number == 0) {
+            mail.data.assign(from + shape, from + shape + mail.head.bytes);
+        }
+        group_.recv(*in_buffers_[r], peer, slot_of(Use::MESSAGE, 0), offset, ENVELOPE_ROOM);
+        deliver(std::move(mail));
+    }
+}
+
+void Messages::progress()
+{
+    for (int peer = 0; group_.mesh && peer < group_.size && !group_.has_failed(); peer++) {
+        if (peer != group_.rank) {
+            take_in(peer);
+        }
+    }
+    for (auto i = moving_.begin(); i != moving_.end();) {
+        Request &r = **i;
+        const bool sends = r.op->kind == TUTTI_OP_SEND;
+        const bool envelope_gone = !r.envelope_buffer || r.envelope_buffer->sent() > 0;
+        const bool data_gone = !r.data_buffer || (sends ? r.data_buffer->sent() : r.data_buffer->received()) > 0;
+        if (envelope_gone && data_gone) {
+            i = moving_.erase(i);
+            finish(r, TUTTI_OK);
+        } else {
+            ++i;
+        }
+    }
+}
+
+void Messages::post_recv(Request &r)
+{
+    const auto i = std::find_if(mails_.begin(), mails_.end(), [&r](const Mail &mail) { return takes(*r.op, mail); });
+    if (i == mails_.end()) {
+        waiting_.push_back(&r);
+    } else if (accept(r, *i)) {
+        mails_.erase(i);
+    } /* else the mail stays where it is */
+}
+
+void Messages::post_send(Request &r)
+{
+    const tutti_op *op = r.op;
+    const size_t bytes = op->count * tti_dtype_size(op->dtype);
+    const size_t shape = static_cast<size_t>(op->ndim) * sizeof(int64_t);
+    const bool follows = bytes > EAGER;
+    Envelope head{};
+    head.bytes = bytes;
+    head.number = follows ? next_number_++ : 0;
+    head.tag = op->p2p_tag;
+    head.dtype = op->dtype;
+    head.ndim = op->ndim;
+    const unsigned char *src = static_cast<const unsigned char *>(op->src);
+    if (op->root == group_.rank) {
+        Mail mail;
+        mail.source = op->root;
+        mail.head = head;
+        mail.shape.assign(op->shape, op->shape + op->ndim);
+        if (follows) {
+            mail.sender = &r;
+        } else {
+            mail.data.assign(src, src + bytes);
+            finish(r, TUTTI_OK);
+        }
+        deliver(std::move(mail));
+        return;
+    }
+    r.envelope.resize(sizeof(head) + shape + (follows ? 0 : bytes));
+    std::memcpy(r.envelope.data(), &head, sizeof(head));
+    if (shape > 0) {
+        std::memcpy(r.envelope.data() + sizeof(head), op->shape, shape);
+    }
+    if (!follows && bytes > 0) {
+        std::memcpy(r.envelope.data() + sizeof(head) + shape, src, bytes);
+    }
+    r.envelope_buffer = group_.mesh->buffer(r.envelope.data(), r.envelope.size());
+    group_.send(*r.envelope_buffer, op->root, slot_of(Use::MESSAGE, 0), 0, r.envelope.size());
+    if (follows) {
+        r.data_buffer = group_.mesh->buffer(src, bytes);
+        group_.send(*r.data_buffer, op->root, slot_of(Use::DATA, head.number), 0, bytes);
+    }
+    moving_.push_back(&r);
+}
+
+/* False for a receive that waits for its envelope: then it can be withdrawn as if it had never been. What is sent has been
+ * told to the other side. */
+bool Messages::has_begun(const Request &r) const
+{
+    return std::find(waiting_.begin(), waiting_.end(), &r) == waiting_.end();
+}
+
+void Messages::withdraw(Request &r, tutti_status status)
+{
+    if (r.done) {
+        return;
+    }
+    waiting_.remove(&r);
+    moving_.remove(&r);
+    mails_.remove_if([&r](const Mail &mail) { return mail.sender == &r; });
+    finish(r, status);
+}
+
+} // namespace tti
