@@ -147,6 +147,7 @@ tutti_status Call::gate(const Plan &plan)
     round_ = lane.rounds;
     tutti_status status = round(own, &plan);
     if (status == TUTTI_OK) { /* a letter may be of a rank that has given up since */
+        group.look();
         status = group.check(error);
     }
     if (status == TUTTI_OK) {

@@ -272,7 +272,7 @@ TUTTI_API const tutti_backend *tutti_backend_entry(void)
                                           "gloo",
                                           40,
                                           TUTTI_CAP_RANK_ORDER | TUTTI_CAP_ROUND_ONCE | TUTTI_CAP_SAME_BITS |
-                                              TUTTI_CAP_CHECKS_CALLS,
+                                              TUTTI_CAP_CHECKS_CALLS | TUTTI_CAP_CANCEL,
                                           &ops};
     return &backend;
 }

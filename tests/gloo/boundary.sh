@@ -1,0 +1,6 @@
+#!/bin/bash
+# tutti-test: timeout=200
+# What fails under Gloo comes out as a status with its sentence, never as an exception.
+. "$TUTTI_SOURCE/tests/gloo/common.inc"
+
+tests/gloo/boundary "$TUTTI_PLUGIN_PATH/tutti-gloo.so" || fail "boundary"

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Ranks that are late, leave, or end without a word, in groups over Gloo. A rank that hangs is ended by its alarm.
+ */
+#include "api/init_processes.h"
+
+#define RANKS 3
+#define LAST  (RANKS - 1)
+
+static char store[64];
+
+static tutti_group *join(int32_t rank)
+{
+    tutti_group *g = NULL;
+    tutti_error error;
+    tutti_status status = tutti_init(
+        TUTTI_CONFIG(.backend = "gloo", .store = store, .rank = rank, .world_size = RANKS, .timeout_ms = 60000), &g,
+        &error);
+    test_status(__FILE__, __LINE__, "init", status, TUTTI_OK, &error, "");
+    return g;
+}
+
+static tutti_status sum(tutti_group *g, int64_t count, int64_t timeout_ms, tutti_error *error)
+{
+    float *values = calloc((size_t)count, sizeof(*values));
+    DLTensor t = tutti_tensor_1d(values, &count, TUTTI_F32);
+    const tutti_status status =
+        tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.timeout_ms = timeout_ms, .error = error));
+    free(values);
+    return status;
+}
+
+/* The others name the rank that does not come, the group has failed for all, and another group is not affected. */
+static void late(int32_t rank, void *user)
+{
+    const int64_t count = *(const int64_t *)user;
+    tutti_group *world = join(rank);
+    tutti_group *g = NULL;
+    tutti_error error;
+    EXPECT_ERROR(&error, TUTTI_OK, "", tutti_group_split(world, 0, rank, NULL, &g, &error));
+    if (rank != LAST) {
+        const tutti_status status = sum(g, count, 500, &error);
+        EXPECT(status == TUTTI_TIMEOUT || status == TUTTI_REVOKED);
+        EXPECT(error.suspect == LAST && error.scope == TUTTI_SCOPE_GROUP && strstr(error.message, "for rank 2"));
+        EXPECT_ERROR(&error, TUTTI_REVOKED, "for rank 2", tutti_barrier(g, TUTTI_CALL(.error = &error)));
+    }
+    EXPECT_OK(tutti_barrier(world, NULL));
+    if (rank == LAST) {
+        EXPECT_ERROR(&error, TUTTI_REVOKED, "for rank 2", sum(g, count, 60000, &error));
+    }
+    EXPECT_OK(tutti_group_destroy(g, NULL));
+    EXPECT_OK(tutti_barrier(world, NULL));
+    EXPECT_OK(tutti_group_destroy(world, NULL));
+}
+
+/* A process that ends without a word. */
+static void dies(int32_t rank, void *user)
+{
+    const int64_t count = *(const int64_t *)user;
+    tutti_group *world = join(rank);
+    tutti_error error;
+    EXPECT_OK(sum(world, count, 60000, NULL));
+    if (rank == LAST) {
+        _exit(0);
+    }
+    const tutti_status status = sum(world, count, 60000, &error);
+    EXPECT(status == TUTTI_PEER_DEAD || status == TUTTI_REVOKED);
+    EXPECT(error.suspect == LAST && strstr(error.message, "rank 2") && strstr(error.message, "Gloo: "));
+    EXPECT_ERROR(&error, TUTTI_REVOKED, "rank 2", tutti_barrier(world, TUTTI_CALL(.error = &error)));
+    EXPECT(tutti_group_error(world, &error) == TUTTI_OK && error.status == TUTTI_PEER_DEAD);
+    EXPECT_OK(tutti_group_destroy(world, NULL));
+}
+
+/* ... in the middle of something large, of which it has done a part. */
+static void dies_within(int32_t rank, void *user)
+{
+    enum { COUNT = 1 << 21 };
+    (void)user;
+    static float values[COUNT];
+    const int64_t count = COUNT;
+    tutti_group *world = join(rank);
+    tutti_error error = {0};
+    tutti_work *work = NULL;
+    DLTensor t = tutti_tensor_1d(values, &count, TUTTI_F32);
+    EXPECT_OK(tutti_barrier(world, NULL));
+    if (rank == LAST) {
+        EXPECT_OK(tutti_all_reduce_async(world, &t, &t, TUTTI_SUM, NULL, &work));
+        tutti_work_wait(work, 2);
+        _exit(0);
+    }
+    tutti_status status = TUTTI_OK;
+    for (int i = 0; i < 3 && status == TUTTI_OK; i++) { /* the first may have been over */
+        status = tutti_all_reduce(world, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &error));
+    }
+    EXPECT(status == TUTTI_PEER_DEAD || status == TUTTI_REVOKED);
+    EXPECT(error.suspect == LAST);
+    EXPECT_OK(tutti_group_destroy(world, NULL));
+}
+
+/* A rank that destroys its group has left; a message from it cannot come any more. */
+static void leaves(int32_t rank, void *user)
+{
+    (void)user;
+    float x = 0;
+    const int64_t one = 1;
+    DLTensor t = tutti_tensor_1d(&x, &one, TUTTI_F32);
+    tutti_group *world = join(rank);
+    tutti_error error;
+    EXPECT_OK(tutti_barrier(world, NULL));
+    if (rank != LAST) {
+        const tutti_status status = tutti_recv(world, &t, LAST, 1, TUTTI_CALL(.error = &error), NULL);
+        EXPECT(status == TUTTI_PEER_LEFT || status == TUTTI_REVOKED);
+        EXPECT(error.suspect == LAST);
+    }
+    EXPECT_OK(tutti_group_destroy(world, NULL));
+}
+
+/* Who waits for a message from a rank that ends is told. */
+static void dies_silent(int32_t rank, void *user)
+{
+    (void)user;
+    float x = 0;
+    const int64_t one = 1;
+    DLTensor t = tutti_tensor_1d(&x, &one, TUTTI_F32);
+    tutti_group *world = join(rank);
+    tutti_error error;
+    EXPECT_OK(tutti_barrier(world, NULL));
+    if (rank == LAST) {
+        _exit(0);
+    }
+    const tutti_status status =
+        tutti_recv(world, &t, rank == 0 ? LAST : TUTTI_ANY_SOURCE, TUTTI_ANY_TAG, TUTTI_CALL(.error = &error), NULL);
+    EXPECT(status == TUTTI_PEER_DEAD || status == TUTTI_REVOKED);
+    EXPECT(error.suspect == LAST);
+    EXPECT_OK(tutti_group_destroy(world, NULL));
+}
+
+/* What was sent arrives, though the sender leaves at once. */
+static void sends_and_leaves(int32_t rank, void *user)
+{
+    enum { COUNT = 1 << 20 };
+    (void)user;
+    static int32_t values[COUNT];
+    const int64_t count = COUNT;
+    DLTensor t = tutti_tensor_1d(values, &count, TUTTI_I32);
+    tutti_group *world = join(rank);
+    for (int i = 0; i < COUNT && rank == LAST; i++) {
+        values[i] = i;
+    }
+    EXPECT_OK(tutti_broadcast(world, &t, LAST, NULL));
+    EXPECT(values[1] == 1 && values[COUNT - 1] == COUNT - 1);
+    EXPECT_OK(tutti_group_destroy(world, NULL));
+}
+
+static void in_processes(const char *what, process_function function, int64_t count)
+{
+    snprintf(store, sizeof(store), "unix:gloo-faults-%ld-%s", (long)getpid(), what);
+    test_processes(what, RANKS, function, &count);
+}
+
+int main(void)
+{
+    test_stand_alone();
+    in_processes("late-small", late, 10);
+    in_processes("late-large", late, 70000);
+    in_processes("dies-small", dies, 10);
+    in_processes("dies-large", dies, 70000);
+    in_processes("dies-within", dies_within, 0);
+    in_processes("leaves", leaves, 0);
+    in_processes("dies-silent", dies_silent, 0);
+    in_processes("sends-and-leaves", sends_and_leaves, 0);
+    return test_result();
+}

@@ -1,0 +1,6 @@
+#!/bin/bash
+# tutti-test: timeout=400
+# Ranks of a group over Gloo are late, leave, or die: who waits for them is told in time, and by name.
+. "$TUTTI_SOURCE/tests/gloo/common.inc"
+
+tests/gloo/faults || fail "faults"
