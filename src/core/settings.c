@@ -96,10 +96,11 @@ static const tutti_config_key_info table[TTI_SETTINGS] = {
     [TTI_SET_FAULT_RULES] =
         {0, TUTTI_CONFIG_STRING, "fault.rules", "TUTTI_FAULT_RULES", "", "",
          "what backend fault does to which operation, as in all_reduce:delay=2ms;send:error=TIMEOUT@3", 0, 0},
-    [TTI_SET_GLOO_INTERFACE] = {0, TUTTI_CONFIG_STRING, "gloo.interface", "TUTTI_GLOO_INTERFACE", "", "",
-                                "the network interface that Gloo connects over; empty = the fastest that all ranks reach, "
-                                "found by trying; loopback if all are on one host",
-                                0, 0},
+    [TTI_SET_GLOO_INTERFACE] =
+        {0, TUTTI_CONFIG_STRING, "gloo.interface", "TUTTI_GLOO_INTERFACE", "", "",
+         "the network interface that Gloo connects over; empty = the fastest that all ranks reach, "
+         "found by trying; loopback if all are on one host",
+         0, 0},
     [TTI_SET_GLOO_SEGMENT] = {0, TUTTI_CONFIG_BYTES, "gloo.segment", "TUTTI_GLOO_SEGMENT", "262144", "",
                               "bytes of the pieces in which Gloo's connections carry large tensors; rank 0's counts",
                               4 * KIB, 64 * KIB *KIB},

@@ -35,7 +35,8 @@ const tutti_backend tti_backend_gloo = {
     .size = sizeof(tutti_backend),
     .name = "gloo",
     .priority = 40,
-    .capabilities = TUTTI_CAP_RANK_ORDER | TUTTI_CAP_ROUND_ONCE | TUTTI_CAP_SAME_BITS | TUTTI_CAP_CHECKS_CALLS | TUTTI_CAP_CANCEL,
+    .capabilities =
+        TUTTI_CAP_RANK_ORDER | TUTTI_CAP_ROUND_ONCE | TUTTI_CAP_SAME_BITS | TUTTI_CAP_CHECKS_CALLS | TUTTI_CAP_CANCEL,
     .ops = &ops,
 };
 

@@ -196,7 +196,8 @@ bool Pair::is_sending()
 /* ---- all of them ------------------------------------------------------------------------------------------------- */
 
 Mesh::Mesh(std::shared_ptr<tcp::Device> served_by, int own, int ranks)
-    : tcp::Context(std::move(served_by), own, ranks), gone_(static_cast<size_t>(ranks)), why_(static_cast<size_t>(ranks))
+    : tcp::Context(std::move(served_by), own, ranks), gone_(static_cast<size_t>(ranks)),
+      why_(static_cast<size_t>(ranks))
 {
 }
 
