@@ -144,6 +144,9 @@ tutti_status Call::gate(const Plan &plan)
     own.failed = op->failed;
     own.verdict = -1;
     tti_descriptor_make(op, group.size, own.descriptor);
+    if ((op->flags & TUTTI_CANCELLABLE) && !tti_kind_waits_for_all(op->kind)) {
+        tti_descriptor_agree(own.descriptor); /* all have said so, or none */
+    }
     round_ = lane.rounds;
     tutti_status status = round(own, &plan);
     if (status == TUTTI_OK) { /* a letter may be of a rank that has given up since */
