@@ -2,12 +2,25 @@
 /*
  * Ranks that are late, leave, or end without a word, in groups over Gloo. A rank that hangs is ended by its alarm.
  */
+#include <sched.h>
+#include <sys/mman.h>
+
 #include "api/init_processes.h"
 
 #define RANKS 3
 #define LAST  (RANKS - 1)
 
 static char store[64];
+static _Atomic int *arrived; /* of all processes: how many have come through a call that all of them take part in */
+
+/* The last rank goes on when the others have come so far too: what it does then must not reach them within that call. */
+static void meet(int32_t rank)
+{
+    atomic_fetch_add(arrived, rank != LAST);
+    while (rank == LAST && atomic_load(arrived) < LAST) {
+        sched_yield();
+    }
+}
 
 static tutti_group *join(int32_t rank)
 {
@@ -30,6 +43,12 @@ static tutti_status sum(tutti_group *g, int64_t count, int64_t timeout_ms, tutti
     return status;
 }
 
+static int names_last(const tutti_error *error)
+{
+    const char *ranks = strstr(error->message, "for rank ");
+    return ranks && strstr(ranks, "2");
+}
+
 /* The others name the rank that does not come, the group has failed for all, and another group is not affected. */
 static void late(int32_t rank, void *user)
 {
@@ -39,15 +58,17 @@ static void late(int32_t rank, void *user)
     tutti_error error;
     EXPECT_ERROR(&error, TUTTI_OK, "", tutti_group_split(world, 0, rank, NULL, &g, &error));
     if (rank != LAST) {
-        const tutti_status status = sum(g, count, 500, &error);
+        const tutti_status status = sum(g, count, 1500, &error);
         EXPECT(status == TUTTI_TIMEOUT || status == TUTTI_REVOKED);
-        EXPECT(error.suspect == LAST && error.scope == TUTTI_SCOPE_GROUP && strstr(error.message, "for rank 2"));
-        EXPECT_ERROR(&error, TUTTI_REVOKED, "for rank 2", tutti_barrier(g, TUTTI_CALL(.error = &error)));
+        /* on a slow machine rank 1 may be late too, as rank 0 sees it */
+        EXPECT(error.suspect >= 1 && error.scope == TUTTI_SCOPE_GROUP && names_last(&error));
+        EXPECT(tutti_barrier(g, TUTTI_CALL(.error = &error)) == TUTTI_REVOKED && names_last(&error));
     }
     EXPECT_OK(tutti_barrier(world, NULL));
-    if (rank == LAST) {
-        EXPECT_ERROR(&error, TUTTI_REVOKED, "for rank 2", sum(g, count, 60000, &error));
+    if (rank == LAST && sum(g, count, 60000, &error) == TUTTI_OK) { /* all had sent theirs before they gave up */
+        sum(g, count, 60000, &error);
     }
+    EXPECT(error.status == TUTTI_REVOKED && names_last(&error));
     EXPECT_OK(tutti_group_destroy(g, NULL));
     EXPECT_OK(tutti_barrier(world, NULL));
     EXPECT_OK(tutti_group_destroy(world, NULL));
@@ -60,6 +81,7 @@ static void dies(int32_t rank, void *user)
     tutti_group *world = join(rank);
     tutti_error error;
     EXPECT_OK(sum(world, count, 60000, NULL));
+    meet(rank);
     if (rank == LAST) {
         _exit(0);
     }
@@ -83,6 +105,7 @@ static void dies_within(int32_t rank, void *user)
     tutti_work *work = NULL;
     DLTensor t = tutti_tensor_1d(values, &count, TUTTI_F32);
     EXPECT_OK(tutti_barrier(world, NULL));
+    meet(rank);
     if (rank == LAST) {
         EXPECT_OK(tutti_all_reduce_async(world, &t, &t, TUTTI_SUM, NULL, &work));
         tutti_work_wait(work, 2);
@@ -107,6 +130,7 @@ static void leaves(int32_t rank, void *user)
     tutti_group *world = join(rank);
     tutti_error error;
     EXPECT_OK(tutti_barrier(world, NULL));
+    meet(rank);
     if (rank != LAST) {
         const tutti_status status = tutti_recv(world, &t, LAST, 1, TUTTI_CALL(.error = &error), NULL);
         EXPECT(status == TUTTI_PEER_LEFT || status == TUTTI_REVOKED);
@@ -125,6 +149,7 @@ static void dies_silent(int32_t rank, void *user)
     tutti_group *world = join(rank);
     tutti_error error;
     EXPECT_OK(tutti_barrier(world, NULL));
+    meet(rank);
     if (rank == LAST) {
         _exit(0);
     }
@@ -155,12 +180,18 @@ static void sends_and_leaves(int32_t rank, void *user)
 static void in_processes(const char *what, process_function function, int64_t count)
 {
     snprintf(store, sizeof(store), "unix:gloo-faults-%ld-%s", (long)getpid(), what);
+    atomic_store(arrived, 0);
     test_processes(what, RANKS, function, &count);
 }
 
 int main(void)
 {
     test_stand_alone();
+    arrived = mmap(NULL, sizeof(*arrived), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (arrived == MAP_FAILED) {
+        perror("mmap");
+        return 1;
+    }
     in_processes("late-small", late, 10);
     in_processes("late-large", late, 70000);
     in_processes("dies-small", dies, 10);
