@@ -153,10 +153,17 @@ tutti_status Call::gate(const Plan &plan)
         group.look();
         status = group.check(error);
     }
-    if (status == TUTTI_OK) {
-        status = compare();
+    if (status != TUTTI_OK) {
+        return status;
     }
-    return status == TUTTI_OK && plan.in_pairs ? compare_pairs(plan) : status;
+    status = compare();
+    if (status != TUTTI_OK) {
+        /* All have come to the same verdict. Whether it is about ranks that are still in this call, and not about the letter
+         * of one whose deadline has passed since, a second round tells: that one sends news instead. */
+        const tutti_status again = round(own, nullptr);
+        return again == TUTTI_OK ? status : again;
+    }
+    return plan.in_pairs ? compare_pairs(plan) : status;
 }
 
 tutti_status Call::differs(int peer)
