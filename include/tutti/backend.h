@@ -13,7 +13,7 @@
 
 TUTTI_BEGIN_DECLS
 
-#define TUTTI_BACKEND_ABI 5u
+#define TUTTI_BACKEND_ABI 6u
 
 /** Capabilities: promises that `tutti check` asserts. */
 enum {
@@ -27,7 +27,9 @@ enum {
     TUTTI_CAP_ONE_HOST = 1 << 9,     /* likewise: all ranks must be on one host                           */
     TUTTI_CAP_CUDA = 1 << 10,        /* likewise: takes tensors in CUDA memory as they are                */
     TUTTI_CAP_ROCM = 1 << 11,        /* likewise: ROCm                                                    */
-    TUTTI_CAP_NO_HOST = 1 << 12      /* likewise: takes no tensors in host memory, and needs a device for each rank */
+    TUTTI_CAP_NO_HOST = 1 << 12,     /* likewise: takes no tensors in host memory, and needs a device for each rank */
+    TUTTI_CAP_COMPOSED = 1 << 13     /* likewise: made of an engine inside each host and one between hosts, which the
+                                        settings NAME.inner and NAME.outer choose; "auto" takes it over several hosts */
 };
 
 /**
@@ -111,6 +113,43 @@ typedef struct tutti_rendezvous {
     tutti_status (*get_fd)(void *self, const char *key, int *fd, int64_t timeout_ms, tutti_error *error);
 } tutti_rendezvous;
 
+typedef struct tutti_backend tutti_backend;
+
+/** Another backend's engine that was opened for some ranks of a group. Its ranks count from 0 in the order of the list that
+ *  it was opened with, and its operations go by the functions of `backend`. */
+typedef struct tutti_engine {
+    uint32_t size;
+    int32_t rank;
+    int32_t world_size;
+    uint32_t capabilities;
+    const tutti_backend *backend;
+    void *state;
+    void (*close)(struct tutti_engine *engine); /* frees the struct, too */
+} tutti_engine;
+
+/** What engine is wanted, and for whom. */
+typedef struct tutti_engine_wish {
+    uint32_t size;
+    int32_t count;        /* of ranks */
+    const int32_t *ranks; /* of the group, in the order that they have in the engine; the own one is among them */
+    const char *backend;  /* a name, or "auto": the best one that can be used on all of these ranks */
+    /* What its keys at the rendezvous begin with: the same on its ranks, another one for every engine of the group. */
+    const char *scope;
+    const tutti_engine *parent; /* of the same backend, open, with all of these ranks and perhaps more; NULL: none */
+} tutti_engine_wish;
+
+/**
+ * The core as a backend sees it that is made of others. "auto" and a host's limits go by tutti_open_info.hosts; who
+ * names an engine that needs all ranks on one host may have ranks on several that are one machine in truth.
+ */
+typedef struct tutti_engines {
+    uint32_t size;
+    uint32_t reserved;
+    void *self;
+    /** Called by all ranks of the wish and nobody else. */
+    tutti_status (*open)(void *self, const tutti_engine_wish *wish, tutti_engine **engine, tutti_error *error);
+} tutti_engines;
+
 /** What a backend is opened with. Valid during open only, except `rendezvous` and its store, which outlive the group. */
 typedef struct tutti_open_info {
     uint32_t size;
@@ -128,6 +167,8 @@ typedef struct tutti_open_info {
     /* What open returned for the group that this one is made from, if the same backend runs both; else NULL. It may be
      * closed first. */
     void *parent_state;
+    const uint64_t *hosts;        /* world_size entries: the same number for ranks on one host; NULL: not known */
+    const tutti_engines *engines; /* for backends made of others; NULL: there are none */
 } tutti_open_info;
 
 /** How the ranks of a group agree while they run a collective of the heap: hands `bytes` bytes of every rank to all, in
@@ -213,14 +254,14 @@ typedef struct tutti_backend_ops {
 } tutti_backend_ops;
 
 /** A backend. All of it is constant and lives as long as the process. */
-typedef struct tutti_backend {
+struct tutti_backend {
     uint32_t abi; /* TUTTI_BACKEND_ABI */
     uint32_t size;
     const char *name; /* lower case, at most 15 bytes */
     int32_t priority; /* "auto" takes the highest that is available and fits; negative: only by name */
     uint32_t capabilities;
     const tutti_backend_ops *ops;
-} tutti_backend;
+};
 
 /** The entry point of a plug-in file: `TUTTI_API const tutti_backend *tutti_backend_entry(void)`. */
 typedef const tutti_backend *(*tutti_backend_entry_function)(void);

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "core/compose.h"
 #include "core/memory.h"
 #include "core/registry.h"
 #include "core/resolve.h"
@@ -112,11 +113,13 @@ static tutti_status look_at_outcome(const struct tti_group_plan *plan, const voi
 }
 
 static tutti_status open_engine(struct tti_group *g, const struct tti_group_plan *plan, const tutti_backend *backend,
-                                void **state, tutti_error *error)
+                                const struct tti_hello *all, void **state, tutti_error *error)
 {
     const struct tti_group *p = plan->parent;
     const bool beside = backend != g->backend;
     tutti_status status = tti_registry_start(backend, error);
+    struct tti_compose compose;
+    tti_compose_init(&compose, g, beside ? &g->host_rendezvous : &g->rendezvous, all);
     tutti_open_info info = {.size = sizeof(info),
                             .rank = g->rank,
                             .world_size = g->size,
@@ -130,8 +133,12 @@ static tutti_status open_engine(struct tti_group *g, const struct tti_group_plan
                             .settings = &g->settings,
                             .parent_state = p && p->backend == backend        ? p->state
                                             : p && p->host_backend == backend ? p->host_state
-                                                                              : NULL};
-    return status != TUTTI_OK ? status : backend->ops->open(&info, state, error);
+                                                                              : NULL,
+                            .hosts = compose.hosts,
+                            .engines = all ? &compose.table : NULL};
+    status = status != TUTTI_OK ? status : backend->ops->open(&info, state, error);
+    tti_compose_end(&compose);
+    return status;
 }
 
 void tti_group_close(struct tti_group *g)
@@ -144,10 +151,10 @@ void tti_group_close(struct tti_group *g)
 
 /* Opens the engines that were chosen: both or none. */
 static tutti_status open_engines(struct tti_group *g, const struct tti_group_plan *plan,
-                                 const struct tti_choice *choice, tutti_error *error)
+                                 const struct tti_choice *choice, const struct tti_hello *all, tutti_error *error)
 {
     g->backend = choice->backend;
-    tutti_status status = open_engine(g, plan, choice->backend, &g->state, error);
+    tutti_status status = open_engine(g, plan, choice->backend, all, &g->state, error);
     if (status != TUTTI_OK) {
         return status;
     }
@@ -156,7 +163,7 @@ static tutti_status open_engines(struct tti_group *g, const struct tti_group_pla
     g->lends_device = !tti_group_on_device(g) && plan->engine_device.device_type != kDLCPU;
     if (choice->host == choice->backend) {
         g->host_state = g->state;
-    } else if (choice->host && (status = open_engine(g, plan, choice->host, &g->host_state, error)) != TUTTI_OK) {
+    } else if (choice->host && (status = open_engine(g, plan, choice->host, all, &g->host_state, error)) != TUTTI_OK) {
         choice->backend->ops->close(g->state);
         return status;
     }
@@ -252,9 +259,9 @@ static int32_t largest_size(const struct tti_hello *all, int32_t size)
 }
 
 static tutti_status open_together(struct tti_group *g, const struct tti_group_plan *plan,
-                                  const struct tti_choice *choice, tutti_error *error)
+                                  const struct tti_choice *choice, const struct tti_hello *all, tutti_error *error)
 {
-    tutti_status opened = open_engines(g, plan, choice, error);
+    tutti_status opened = open_engines(g, plan, choice, all, error);
     tutti_status status = confirm(g, plan, opened, error);
     if (status != TUTTI_OK && opened == TUTTI_OK) {
         tti_group_close(g);
@@ -281,7 +288,7 @@ static tutti_status meet(struct tti_group *g, struct tti_group_plan *plan, tutti
         free(all);
         tutti_status status = tti_registry_find("null", &choice.backend, error);
         choice.host = choice.backend;
-        return status == TUTTI_OK ? open_engines(g, plan, &choice, error) : status;
+        return status == TUTTI_OK ? open_engines(g, plan, &choice, NULL, error) : status;
     }
     tutti_status status = introduce(g, &all[plan->rank], error);
     if (status != TUTTI_OK || mine != TUTTI_OK) {
@@ -296,10 +303,10 @@ static tutti_status meet(struct tti_group *g, struct tti_group_plan *plan, tutti
         status = tti_resolve(plan, all, &choice, error);
     }
     const int32_t size = largest_size(all, plan->size);
-    free(all);
     if (status == TUTTI_OK) { /* else every rank has seen the same records and fails alike */
-        status = open_together(g, plan, &choice, error);
+        status = open_together(g, plan, &choice, all, error);
     }
+    free(all);
     farewell(g, true, size, status);
     return status;
 }

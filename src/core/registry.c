@@ -11,6 +11,7 @@
 
 #include "backends/fault/fault.h"
 #include "backends/gloo/gloo.h"
+#include "backends/hier/hier.h"
 #include "backends/local/local.h"
 #include "backends/mpi/mpi.h"
 #include "backends/nccl/nccl.h"
@@ -23,10 +24,10 @@
 
 /* In order of priority, highest first; equal ones in order of registration. */
 static const tutti_backend *backends[BACKENDS] = {&tti_backend_nccl,  &tti_backend_rccl, &tti_backend_shm,
-                                                  &tti_backend_local, &tti_backend_mpi,  &tti_backend_gloo,
-                                                  &tti_backend_null,  &tti_backend_fault};
+                                                  &tti_backend_local, &tti_backend_hier, &tti_backend_mpi,
+                                                  &tti_backend_gloo,  &tti_backend_null, &tti_backend_fault};
 static bool started[BACKENDS];
-static size_t count = 8;
+static size_t count = 9;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void protect(void)

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
@@ -13,8 +14,16 @@
 
 #define HELLO_MAGIC 0x74757475u
 
-/* The host's identity: boot id and the namespaces that decide whether memory and sockets can be shared. */
-static uint64_t host_identity(void)
+static uint64_t hash_text(uint64_t h, const char *text)
+{
+    for (const char *c = text; *c; c++) {
+        h = (h ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
+    }
+    return h;
+}
+
+/* This machine's identity: boot id and the namespaces that decide whether memory and sockets can be shared. */
+static uint64_t machine_identity(void)
 {
     char text[64] = "";
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
@@ -23,10 +32,7 @@ static uint64_t host_identity(void)
         text[n > 0 ? n : 0] = '\0';
         close(fd);
     }
-    uint64_t h = UINT64_C(0xcbf29ce484222325);
-    for (const char *c = text; *c; c++) {
-        h = (h ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
-    }
+    uint64_t h = hash_text(UINT64_C(0xcbf29ce484222325), text);
     const char *spaces[] = {"/proc/self/ns/net", "/proc/self/ns/pid"};
     for (size_t i = 0; i < 2; i++) {
         struct stat st;
@@ -34,6 +40,13 @@ static uint64_t host_identity(void)
         h = (h ^ v) * UINT64_C(0x100000001b3);
     }
     return h;
+}
+
+/* The host that this rank is on. TUTTI_HOST_ID, any text, makes one machine several hosts, for tests. */
+static uint64_t host_identity(uint64_t machine)
+{
+    const char *id = getenv("TUTTI_HOST_ID");
+    return id && *id ? hash_text(machine, id) : machine;
 }
 
 /* ---- devices ------------------------------------------------------------------------------------------------------- */
@@ -136,13 +149,17 @@ tutti_status tti_hello_fill(const struct tti_group_plan *plan, tutti_status stat
     h->size = plan->size;
     h->lanes = (int32_t)tti_setting_number(&plan->settings, TTI_SET_LANES);
     h->pid = getpid();
-    h->host = host_identity();
+    h->machine = machine_identity();
+    h->host = host_identity(h->machine);
     h->device_type = plan->device.device_type;
     h->device_index = plan->device.device_id;
     snprintf(h->window, sizeof(h->window), "%.20s", tti_setting(&plan->settings, TTI_SET_ENGINE_WINDOW));
     snprintf(h->chunk, sizeof(h->chunk), "%.20s", tti_setting(&plan->settings, TTI_SET_DEVICE_CHUNK));
     snprintf(h->zero_copy, sizeof(h->zero_copy), "%.7s", tti_setting(&plan->settings, TTI_SET_ENGINE_ZERO_COPY));
     snprintf(h->heap, sizeof(h->heap), "%.7s", tti_setting(&plan->settings, TTI_SET_ENGINE_HEAP));
+    snprintf(h->inner, sizeof(h->inner), "%.15s", tti_setting(&plan->settings, TTI_SET_HIER_INNER));
+    snprintf(h->outer, sizeof(h->outer), "%.15s", tti_setting(&plan->settings, TTI_SET_HIER_OUTER));
+    snprintf(h->piece, sizeof(h->piece), "%.20s", tti_setting(&plan->settings, TTI_SET_HIER_CHUNK));
     list_available(engine_device->type, h->available, sizeof(h->available));
     if (status == TUTTI_OK) {
         status = tti_registry_choice(wish, device->name, h->backend, sizeof(h->backend), error);
@@ -169,6 +186,9 @@ static void terminate(struct tti_hello *h)
     h->chunk[sizeof(h->chunk) - 1] = '\0';
     h->zero_copy[sizeof(h->zero_copy) - 1] = '\0';
     h->heap[sizeof(h->heap) - 1] = '\0';
+    h->inner[sizeof(h->inner) - 1] = '\0';
+    h->outer[sizeof(h->outer) - 1] = '\0';
+    h->piece[sizeof(h->piece) - 1] = '\0';
     h->available[sizeof(h->available) - 1] = '\0';
     h->message[sizeof(h->message) - 1] = '\0';
 }
@@ -214,6 +234,9 @@ tutti_status tti_hello_look(const struct tti_group_plan *plan, const struct tti_
     if ((status = same_text(plan, "the host backend", h->host_backend, own->host_backend, r, error)) != TUTTI_OK ||
         (status = same_text(plan, "engine.window", h->window, own->window, r, error)) != TUTTI_OK ||
         (status = same_text(plan, "device.chunk", h->chunk, own->chunk, r, error)) != TUTTI_OK ||
+        (status = same_text(plan, "hier.inner", h->inner, own->inner, r, error)) != TUTTI_OK ||
+        (status = same_text(plan, "hier.outer", h->outer, own->outer, r, error)) != TUTTI_OK ||
+        (status = same_text(plan, "hier.chunk", h->piece, own->piece, r, error)) != TUTTI_OK ||
         (status = same_text(plan, "engine.zero_copy", h->zero_copy, own->zero_copy, r, error)) != TUTTI_OK) {
         return status;
     }
@@ -289,6 +312,119 @@ static tutti_status choose_named(const struct tti_group_plan *plan, const struct
     return TUTTI_OK;
 }
 
+/* ---- engines for some of the ranks --------------------------------------------------------------------------------- */
+
+static struct places places_among(const struct tti_hello *all, const int32_t *ranks, int32_t count, bool real)
+{
+    struct places p = {.one_process = true, .one_host = true};
+    const struct tti_hello *first = &all[ranks[0]];
+    for (int32_t i = 0; i < count; i++) {
+        const struct tti_hello *h = &all[ranks[i]];
+        p.one_host = p.one_host && (real ? h->machine == first->machine : h->host == first->host);
+        p.one_process = p.one_process && h->machine == first->machine && h->pid == first->pid;
+    }
+    return p;
+}
+
+/* The first of the ranks that cannot use it, or -1. */
+static int32_t lacks(const struct tti_hello *all, const int32_t *ranks, int32_t count, const tutti_backend *backend)
+{
+    for (int32_t i = 0; i < count; i++) {
+        if (!has_name(all[ranks[i]].available, backend->name)) {
+            return ranks[i];
+        }
+    }
+    return -1;
+}
+
+static bool fits_places(const tutti_backend *b, const struct places *places)
+{
+    return (!(b->capabilities & TUTTI_CAP_ONE_PROCESS) || places->one_process) &&
+           (!(b->capabilities & TUTTI_CAP_ONE_HOST) || places->one_host);
+}
+
+static const tutti_backend *best_part(const struct tti_hello *all, const int32_t *ranks, int32_t count)
+{
+    const struct places places = places_among(all, ranks, count, false);
+    for (size_t i = 0; tutti_backend_at(i); i++) {
+        const tutti_backend *b = tutti_backend_at(i);
+        if (b->priority >= 0 && !(b->capabilities & (TUTTI_CAP_COMPOSED | TUTTI_CAP_NO_HOST)) &&
+            fits_places(b, &places) && lacks(all, ranks, count, b) < 0) {
+            return b;
+        }
+    }
+    return NULL;
+}
+
+static tutti_status named_part(const struct tti_hello *all, const int32_t *ranks, int32_t count, const char *wish,
+                               const tutti_backend **backend, tutti_error *error)
+{
+    const struct places places = places_among(all, ranks, count, true);
+    tutti_status status = tti_registry_find(wish, backend, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    const int32_t without = lacks(all, ranks, count, *backend);
+    if ((*backend)->capabilities & (TUTTI_CAP_COMPOSED | TUTTI_CAP_NO_HOST)) {
+        return tti_error_set(
+            error, TUTTI_UNSUPPORTED,
+            "backend %s cannot be a part of another one: it %s; `tutti info` lists the others", (*backend)->name,
+            (*backend)->capabilities & TUTTI_CAP_NO_HOST ? "takes no host memory" : "is made of others");
+    }
+    if (without >= 0) {
+        return tti_error_set(error, TUTTI_NOT_AVAILABLE, "backend %s cannot be used on rank %d (`tutti info` says why)",
+                             (*backend)->name, without);
+    }
+    if (!fits_places(*backend, &places)) {
+        return tti_error_set(error, TUTTI_NOT_AVAILABLE, "backend %s needs ranks %s, but ranks %d to %d are not",
+                             (*backend)->name, places.one_host ? "that are threads of one process" : "on one host",
+                             ranks[0], ranks[count - 1]);
+    }
+    return TUTTI_OK;
+}
+
+tutti_status tti_resolve_engine(const struct tti_hello *all, const int32_t *ranks, int32_t count, const char *wish,
+                                const tutti_backend **backend, tutti_error *error)
+{
+    if (strcasecmp(wish, "auto") != 0) {
+        return named_part(all, ranks, count, wish, backend, error);
+    }
+    *backend = best_part(all, ranks, count);
+    if (*backend) {
+        return TUTTI_OK;
+    }
+    const bool one_host = places_among(all, ranks, count, false).one_host;
+    return tti_error_set(error, TUTTI_NOT_AVAILABLE, "no backend can join ranks %s (%d to %d): %s",
+                         one_host ? "of one host" : "of several hosts", ranks[0], ranks[count - 1],
+                         one_host
+                             ? "`tutti info` says what each one needs"
+                             : "mpi needs to be started by mpirun or the like; `tutti info` says what others need");
+}
+
+/* Whether a composed engine finds its parts: one for the ranks of each host, and one for all. */
+static bool has_parts(const struct tti_hello *all, int size)
+{
+    const tutti_backend *part;
+    int32_t *ranks = calloc((size_t)size, sizeof(*ranks));
+    for (int32_t r = 0; ranks && r < size; r++) {
+        ranks[r] = r;
+    }
+    bool found = ranks && tti_resolve_engine(all, ranks, size, all[0].outer, &part, NULL) == TUTTI_OK;
+    for (int r = 0; r < size && found; r++) {
+        int32_t count = 0;
+        for (int q = 0; q < size; q++) {
+            if (all[q].host == all[r].host) {
+                ranks[count++] = q;
+            }
+        }
+        if (ranks[0] == r) { /* once for each host */
+            found = tti_resolve_engine(all, ranks, count, all[0].inner, &part, NULL) == TUTTI_OK;
+        }
+    }
+    free(ranks);
+    return found;
+}
+
 /* The best engine that fits; NULL if none does. */
 static const tutti_backend *choose_best(const struct tti_hello *all, int size, const struct places *places,
                                         DLDeviceType device)
@@ -298,13 +434,15 @@ static const tutti_backend *choose_best(const struct tti_hello *all, int size, c
         const tutti_backend *b = tutti_backend_at(i);
         const uint32_t has = b->capabilities;
         const bool threads_only = (has & TUTTI_CAP_ONE_PROCESS) != 0;
-        bool fits = b->priority >= 0 && (!threads_only || places->one_process) &&
-                    (!(has & TUTTI_CAP_ONE_HOST) || places->one_host);
+        bool fits = b->priority >= 0 && fits_places(b, places);
         if (needs_device(b)) {
             fits = fits && (has & tti_resolve_capability(device)) && places->own_devices;
         }
         for (int r = 0; r < size && fits; r++) {
             fits = has_name(all[r].available, b->name);
+        }
+        if (fits && (has & TUTTI_CAP_COMPOSED)) {
+            fits = !places->one_host && !best && has_parts(all, size);
         }
         if (fits && (!best || (threads_only && !(best->capabilities & (TUTTI_CAP_ONE_PROCESS | TUTTI_CAP_NO_HOST))))) {
             best = b;

@@ -15,7 +15,8 @@ struct tti_hello {
     int32_t size;
     int32_t lanes;
     int64_t pid;
-    uint64_t host;
+    uint64_t host;    /* the same for ranks on one host */
+    uint64_t machine; /* the same, whatever TUTTI_HOST_ID says */
     int32_t status; /* this rank cannot take part, and why */
     int32_t device_type;
     int32_t device_index;
@@ -27,6 +28,9 @@ struct tti_hello {
     char chunk[24];
     char zero_copy[8];
     char heap[8];
+    char inner[16]; /* what a composed engine is to be made of */
+    char outer[16];
+    char piece[24];
     char available[400]; /* names of the backends that can be used here, each followed by a blank */
     char message[300];
 };
@@ -56,6 +60,13 @@ tutti_status tti_hello_look(const struct tti_group_plan *plan, const struct tti_
  */
 tutti_status tti_resolve(const struct tti_group_plan *plan, const struct tti_hello *all, struct tti_choice *choice,
                          tutti_error *error);
+
+/*
+ * An engine for some of the ranks: `ranks` are their numbers in `all`. "auto" takes the best one for them that is not itself
+ * composed, by their hosts. One that is named may also join hosts that are one machine in truth. NOT_FOUND, NOT_AVAILABLE.
+ */
+tutti_status tti_resolve_engine(const struct tti_hello *all, const int32_t *ranks, int32_t count, const char *wish,
+                                const tutti_backend **backend, tutti_error *error);
 
 /* The capability that says that a backend takes memory of such a device as it is; 0 for the CPU's. */
 uint32_t tti_resolve_capability(DLDeviceType type);

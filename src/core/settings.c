@@ -104,6 +104,15 @@ static const tutti_config_key_info table[TTI_SETTINGS] = {
     [TTI_SET_GLOO_SEGMENT] = {0, TUTTI_CONFIG_BYTES, "gloo.segment", "TUTTI_GLOO_SEGMENT", "262144", "",
                               "bytes of the pieces in which Gloo's connections carry large tensors; rank 0's counts",
                               4 * KIB, 64 * KIB *KIB},
+    [TTI_SET_HIER_CHUNK] = {0, TUTTI_CONFIG_BYTES, "hier.chunk", "TUTTI_HIER_CHUNK", "1048576", "",
+                            "bytes of the pieces in which large tensors pass from the steps inside the hosts to those "
+                            "between them, which overlap; the same on all ranks",
+                            KIB, 1024 * KIB *KIB},
+    [TTI_SET_HIER_INNER] = {0, TUTTI_CONFIG_STRING, "hier.inner", "TUTTI_HIER_INNER", "auto", "",
+                            "the backend inside each host; auto = the best one there; the same on all ranks", 0, 0},
+    [TTI_SET_HIER_OUTER] = {0, TUTTI_CONFIG_STRING, "hier.outer", "TUTTI_HIER_OUTER", "auto", "",
+                            "the backend between hosts; auto = the best one that joins several; the same on all ranks",
+                            0, 0},
     [TTI_SET_MPI_BLOCKING] = {0, TUTTI_CONFIG_CHOICE, "mpi.blocking", "TUTTI_MPI_BLOCKING", "auto", "auto|always|never",
                               "whether collectives use MPI's blocking functions, which no deadline ends; auto = if "
                               "timeout_ms is the default or -1",

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * all_gather of n bytes in all: every rail gathers the parts of its seats from all hosts, and inside each host the rails
+ * exchange what they have. Where a host has more ranks than there are rails, the others hand in their parts first.
+ *
+ * Cost: on the link n less the host's own parts into each host, the least, on all rails in parallel. Inside: an all_gather
+ * of n bytes and one copy of them to their places.
+ */
+#include "backends/hier/state.h"
+
+static tutti_status before(struct tti_pipe *p, size_t k, tutti_error *error)
+{
+    struct tti_windows_plan *plan = p->user;
+    return tti_window_hand_in(p->c, &plan->windows, k, p->c->op->src, plan->shared[k % 2], error);
+}
+
+static tutti_status between(struct tti_pipe *p, size_t k, tutti_error *error)
+{
+    struct tti_windows_plan *plan = p->user;
+    struct tti_hier_call *c = p->c;
+    int64_t *counts = c->lane->between.receive_counts;
+    const size_t all = tti_window_list(c, &plan->windows, k, counts);
+    if (all == 0) {
+        return TUTTI_OK;
+    }
+    tutti_op op = tti_hier_step(c, TUTTI_OP_ALL_GATHER, c->op->dtype);
+    op.src = plan->shared[k % 2];
+    op.dst = plan->rail[k % 2];
+    op.count = (size_t)counts[c->s->host];
+    op.recv_parts = tti_hier_row(counts, all, c->item);
+    return tti_hier_between(c, &op, error);
+}
+
+static tutti_status after(struct tti_pipe *p, size_t k, tutti_error *error)
+{
+    struct tti_windows_plan *plan = p->user;
+    struct tti_hier_call *c = p->c;
+    const struct tti_hier *s = c->s;
+    int64_t *counts = c->lane->inside.receive_counts;
+    size_t all = 0;
+    for (int32_t seat = 0; seat < tti_host_ranks(&s->hosts, s->host); seat++) {
+        const size_t n = seat < s->hosts.rails ? tti_window_rail(&plan->windows, k, seat) : 0;
+        counts[seat] = (int64_t)n;
+        all += n;
+    }
+    tutti_op op = tti_hier_step(c, TUTTI_OP_ALL_GATHER, c->op->dtype);
+    op.src = plan->rail[k % 2];
+    op.dst = plan->all;
+    op.count = (size_t)counts[s->seat];
+    op.recv_parts = tti_hier_row(counts, all, c->item);
+    const tutti_status status = tti_hier_inside(c, &op, error);
+    if (status == TUTTI_OK) {
+        tti_window_unpack(&plan->windows, k, plan->all, &c->op->recv_parts, c->op->dst);
+    }
+    return status;
+}
+
+tutti_status tti_hier_all_gather(struct tti_hier_call *c, tutti_error *error)
+{
+    struct tti_windows_plan plan = {0};
+    tti_windows_make(c->s, &c->op->recv_parts, 0, c->item, &plan.windows);
+    const tutti_status status = tti_windows_memory(c, &plan, c->item, true, error);
+    struct tti_pipe p = {
+        .c = c, .user = &plan, .pieces = plan.windows.count, .before = before, .between = between, .after = after};
+    return status == TUTTI_OK ? tti_pipe_run(&p, error) : status;
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * all_reduce of n bytes over H hosts of L ranks: reduce_scatter inside each host, so that every rank of a rail has the host's
+ * sum of one slice; all_reduce of the slices on all rails in parallel; all_gather inside.
+ *
+ * Cost on the link: what the outer engine takes for n / L bytes on each of L rails, so 2 n (H - 1) / H bytes out of a host
+ * and as many into it with a ring, which is the least; a flat ring takes that with ranks laid out host by host, and up to
+ * L times as much where they are interleaved. Inside: reduce_scatter and all_gather of n bytes.
+ * The idea: Jia et al., "Highly scalable deep learning training system with mixed-precision", 2018.
+ */
+#include "backends/hier/state.h"
+
+struct plan {
+    struct tti_hier_fold fold;
+    unsigned char *wide; /* two pieces of widened inputs; NULL: the steps run in the output itself */
+    size_t piece;
+};
+
+static const struct plan *plan_of(const struct tti_pipe *p)
+{
+    return p->user;
+}
+
+/* Where the own slice is while it is reduced. */
+static unsigned char *slice_at(const struct tti_pipe *p, const struct tti_slices *cut, size_t k)
+{
+    const struct plan *plan = plan_of(p);
+    unsigned char *piece = plan->wide ? plan->wide + (k % 2) * plan->piece * plan->fold.item
+                                      : (unsigned char *)p->c->op->dst + cut->from * plan->fold.item;
+    return piece + cut->begin * plan->fold.item;
+}
+
+static tutti_status before(struct tti_pipe *p, size_t k, tutti_error *error)
+{
+    const struct plan *plan = plan_of(p);
+    const struct tti_hier_fold *f = &plan->fold;
+    struct tti_hier_call *c = p->c;
+    struct tti_slices cut;
+    tti_slices_cut(c->s, c->op->count, f->item, k, &cut, c->lane->inside.send_counts);
+    tutti_op op = tti_hier_step(c, TUTTI_OP_REDUCE_SCATTER, f->dtype);
+    op.redop = f->inside;
+    op.scale = c->op->scale;
+    op.src = (const unsigned char *)c->op->src + cut.from * c->item;
+    if (plan->wide) {
+        unsigned char *wide = plan->wide + (k % 2) * plan->piece * f->item;
+        tti_hier_widen(f, wide, op.src, cut.count);
+        op.src = wide;
+    }
+    op.dst = slice_at(p, &cut, k);
+    op.count = cut.own;
+    op.send_parts = tti_hier_row(c->lane->inside.send_counts, cut.count, f->item);
+    return tti_hier_inside(c, &op, error);
+}
+
+static tutti_status between(struct tti_pipe *p, size_t k, tutti_error *error)
+{
+    const struct tti_hier_fold *f = &plan_of(p)->fold;
+    struct tti_hier_call *c = p->c;
+    struct tti_slices cut;
+    tti_slices_cut(c->s, c->op->count, f->item, k, &cut, NULL);
+    if (cut.own == 0) {
+        return TUTTI_OK;
+    }
+    tutti_op op = tti_hier_step(c, TUTTI_OP_ALL_REDUCE, f->dtype);
+    op.redop = f->between;
+    op.scale = f->scale;
+    op.src = op.dst = slice_at(p, &cut, k);
+    op.count = cut.own;
+    const tutti_status status = tti_hier_between(c, &op, error);
+    if (status == TUTTI_OK && f->divisor > 1) {
+        tti_hier_settle(f, (unsigned char *)c->op->dst + (cut.from + cut.begin) * c->item, op.dst, cut.own);
+    }
+    return status;
+}
+
+static tutti_status after(struct tti_pipe *p, size_t k, tutti_error *error)
+{
+    struct tti_hier_call *c = p->c;
+    struct tti_slices cut;
+    tti_slices_cut(c->s, c->op->count, plan_of(p)->fold.item, k, &cut, c->lane->inside.receive_counts);
+    tutti_op op = tti_hier_step(c, TUTTI_OP_ALL_GATHER, c->op->dtype);
+    op.dst = (unsigned char *)c->op->dst + cut.from * c->item;
+    op.src = (const unsigned char *)op.dst + cut.begin * c->item;
+    op.count = cut.own;
+    op.recv_parts = tti_hier_row(c->lane->inside.receive_counts, cut.count, c->item);
+    return tti_hier_inside(c, &op, error);
+}
+
+tutti_status tti_hier_all_reduce(struct tti_hier_call *c, tutti_error *error)
+{
+    struct plan plan = {0};
+    tti_hier_fold_make(c, &plan.fold);
+    plan.piece = tti_hier_piece(c->s, plan.fold.item);
+    if (plan.fold.widened && !(plan.wide = tti_hier_scratch(c, 2 * plan.piece * plan.fold.item, error))) {
+        return error->status;
+    }
+    struct tti_pipe p = {.c = c,
+                         .user = &plan,
+                         .pieces = tti_hier_pieces(c->op->count, plan.piece),
+                         .before = before,
+                         .between = between,
+                         .after = after};
+    return tti_pipe_run(&p, error);
+}

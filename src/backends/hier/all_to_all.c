@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * all_to_all: what goes to ranks of this host goes through the inner engine, everything else straight through the flat one,
+ * and with more than a piece of data both at once. Nothing goes through a third rank: how much ranks have for one
+ * another is known to these two only. Cost: what ranks of different hosts have for one another crosses the link once.
+ */
+#include "backends/hier/state.h"
+
+/* Units of a rank's part, and where they lie. */
+static int64_t units_of(const tutti_parts *p, int32_t rank)
+{
+    return p->counts ? p->counts[rank] : p->each;
+}
+
+static void list_all(const tutti_parts *p, int32_t size, int64_t *counts, int64_t *displacements)
+{
+    int64_t at = 0;
+    for (int32_t r = 0; r < size; r++) {
+        counts[r] = units_of(p, r);
+        displacements[r] = p->displacements ? p->displacements[r] : at;
+        at += counts[r];
+    }
+}
+
+/* Of such lists: those of this host's ranks in the order of their seats, and all without them. */
+static size_t split(const struct tti_hier *s, const tutti_parts *p, int64_t *inside_counts, int64_t *inside_places,
+                    int64_t *flat_counts, int64_t *flat_places)
+{
+    int64_t far = 0;
+    list_all(p, s->size, flat_counts, flat_places);
+    for (int32_t seat = 0; seat < tti_host_ranks(&s->hosts, s->host); seat++) {
+        const int32_t rank = tti_host_member(&s->hosts, s->host, seat);
+        inside_counts[seat] = flat_counts[rank];
+        inside_places[seat] = flat_places[rank];
+        flat_counts[rank] = 0;
+    }
+    for (int32_t r = 0; r < s->size; r++) {
+        far += flat_counts[r];
+    }
+    return (size_t)far * p->unit * p->outer;
+}
+
+static tutti_parts with(const tutti_parts *p, const int64_t *counts, const int64_t *displacements)
+{
+    tutti_parts parts = *p;
+    parts.each = 0;
+    parts.counts = counts;
+    parts.displacements = displacements;
+    return parts;
+}
+
+struct job {
+    struct tti_hier_call *c;
+    tutti_op op;
+};
+
+static tutti_status far_away(void *user, tutti_error *error)
+{
+    struct job *j = user;
+    return tti_hier_flat(j->c, &j->op, error);
+}
+
+static tutti_op step(const struct tti_hier_call *c, const struct tti_lists *lists)
+{
+    tutti_op op = tti_hier_step(c, TUTTI_OP_ALL_TO_ALL, c->op->dtype);
+    op.src = c->op->src;
+    op.dst = c->op->dst;
+    op.send_parts = with(&c->op->send_parts, lists->send_counts, lists->send_displacements);
+    op.recv_parts = with(&c->op->recv_parts, lists->receive_counts, lists->receive_displacements);
+    return op;
+}
+
+tutti_status tti_hier_all_to_all(struct tti_hier_call *c, tutti_error *error)
+{
+    const struct tti_lists *near = &c->lane->inside;
+    const struct tti_lists *far = &c->lane->between;
+    const size_t bytes = split(c->s, &c->op->send_parts, near->send_counts, near->send_displacements, far->send_counts,
+                               far->send_displacements);
+    split(c->s, &c->op->recv_parts, near->receive_counts, near->receive_displacements, far->receive_counts,
+          far->receive_displacements);
+    struct job job = {.c = c, .op = step(c, far)};
+    tutti_op inside = step(c, near);
+    tutti_error theirs;
+    /* a thread is worth its while for more than a piece; without one it takes longer, that is all */
+    const bool beside = bytes > c->s->chunk && tti_helper_post(&c->lane->helper, far_away, &job, &theirs) == TUTTI_OK;
+    tutti_status status = tti_hier_inside(c, &inside, error);
+    if (!beside) {
+        return status == TUTTI_OK ? far_away(&job, error) : status;
+    }
+    const tutti_status ended = tti_helper_wait(&c->lane->helper, &theirs);
+    if (ended != TUTTI_OK && (status == TUTTI_OK || status == TUTTI_REVOKED)) {
+        *error = theirs;
+        status = ended;
+    }
+    return status;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * broadcast of n bytes: inside the root's host, then every rail takes one slice from there to the other hosts, which gather
+ * the slices inside.
+ *
+ * Cost: on the link n bytes into each other host, on all rails in parallel, sent as the outer engine does it. Inside: a
+ * broadcast on the root's host, an all_gather on the others.
+ */
+#include "backends/hier/state.h"
+
+static bool is_root_host(const struct tti_hier_call *c)
+{
+    return c->s->host == c->s->hosts.host_of[c->op->root];
+}
+
+static tutti_status before(struct tti_pipe *p, size_t k, tutti_error *error)
+{
+    struct tti_hier_call *c = p->c;
+    if (!is_root_host(c)) {
+        return TUTTI_OK;
+    }
+    struct tti_slices cut;
+    tti_slices_cut(c->s, c->op->count, c->item, k, &cut, NULL);
+    tutti_op op = tti_hier_step(c, TUTTI_OP_BROADCAST, c->op->dtype);
+    op.dst = (unsigned char *)c->op->dst + cut.from * c->item;
+    op.count = cut.count;
+    op.root = c->s->hosts.seat_of[c->op->root];
+    return tti_hier_inside(c, &op, error);
+}
+
+static tutti_status between(struct tti_pipe *p, size_t k, tutti_error *error)
+{
+    struct tti_hier_call *c = p->c;
+    struct tti_slices cut;
+    tti_slices_cut(c->s, c->op->count, c->item, k, &cut, NULL);
+    if (cut.own == 0) {
+        return TUTTI_OK;
+    }
+    tutti_op op = tti_hier_step(c, TUTTI_OP_BROADCAST, c->op->dtype);
+    op.dst = (unsigned char *)c->op->dst + (cut.from + cut.begin) * c->item;
+    op.count = cut.own;
+    op.root = c->s->hosts.host_of[c->op->root];
+    return tti_hier_between(c, &op, error);
+}
+
+static tutti_status after(struct tti_pipe *p, size_t k, tutti_error *error)
+{
+    struct tti_hier_call *c = p->c;
+    if (is_root_host(c)) {
+        return TUTTI_OK;
+    }
+    struct tti_slices cut;
+    tti_slices_cut(c->s, c->op->count, c->item, k, &cut, c->lane->inside.receive_counts);
+    tutti_op op = tti_hier_step(c, TUTTI_OP_ALL_GATHER, c->op->dtype);
+    op.dst = (unsigned char *)c->op->dst + cut.from * c->item;
+    op.src = (const unsigned char *)op.dst + cut.begin * c->item;
+    op.count = cut.own;
+    op.recv_parts = tti_hier_row(c->lane->inside.receive_counts, cut.count, c->item);
+    return tti_hier_inside(c, &op, error);
+}
+
+tutti_status tti_hier_broadcast(struct tti_hier_call *c, tutti_error *error)
+{
+    struct tti_pipe p = {.c = c,
+                         .pieces = tti_hier_pieces(c->op->count, tti_hier_piece(c->s, c->item)),
+                         .before = before,
+                         .between = between,
+                         .after = after};
+    return tti_pipe_run(&p, error);
+}

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Failing together. A group has up to three engines here, and other ranks wait in others; so who learns that one has
+ * failed fails all it has, the flat one first. That one has every rank under its own number, so it carries the cause to
+ * ranks whose engines have nothing to do with the culprit: they look there before they name somebody themselves.
+ *
+ * A rank that is late is missed inside its host and, through the ranks that wait for it there, between hosts, at the same
+ * moment. So who times out between hosts waits NEWS_MS for the host where it is known who is missing.
+ */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "backends/hier/state.h"
+#include "base/error.h"
+
+#define NEWS_MS    200
+#define NEWS_STEPS 20
+
+/* ---- words --------------------------------------------------------------------------------------------------------- */
+
+/* What begins where a sentence is in the words of the group already: a cause that another rank has passed on. */
+static const char *own_words(const char *text)
+{
+    const char *inside = strstr(text, "inside host ");
+    const char *between = strstr(text, "between hosts: ");
+    const char *first = !inside || (between && between < inside) ? between : inside;
+    return first ? first : text + strlen(text);
+}
+
+/* Behind "rank" or "ranks" and a blank, if that begins here; else NULL. */
+static const char *behind_rank(const char *begin, const char *at)
+{
+    if (strncmp(at, "rank", 4) != 0 || (at > begin && (isalnum((unsigned char)at[-1]) || at[-1] == '_'))) {
+        return NULL;
+    }
+    at += at[4] == 's' ? 5 : 4;
+    return *at == ' ' && isdigit((unsigned char)at[1]) ? at + 1 : NULL;
+}
+
+/* How long a word between two numbers of a list is; 0: the list ends here. */
+static size_t joint(const char *at)
+{
+    static const char *const joints[] = {", ", " and ", " to ", " or "};
+    for (size_t i = 0; i < sizeof(joints) / sizeof(joints[0]); i++) {
+        const size_t length = strlen(joints[i]);
+        if (strncmp(at, joints[i], length) == 0 && isdigit((unsigned char)at[length])) {
+            return length;
+        }
+    }
+    return 0;
+}
+
+struct sentence {
+    char *text;
+    size_t capacity;
+    size_t length;
+};
+
+static void append(struct sentence *s, const char *from, size_t length)
+{
+    const size_t room = s->capacity - 1 - s->length;
+    length = length < room ? length : room;
+    memcpy(s->text + s->length, from, length);
+    s->length += length;
+    s->text[s->length] = '\0';
+}
+
+/* A list of numbers; returns what is behind it. */
+static const char *append_numbers(struct sentence *s, const char *at, const int32_t *ranks, int32_t count)
+{
+    for (;;) {
+        char *end;
+        char number[24];
+        const long rank = strtol(at, &end, 10);
+        if (rank < count) {
+            const int n = snprintf(number, sizeof(number), "%d", ranks[rank]);
+            append(s, number, n > 0 ? (size_t)n : 0);
+        } else {
+            append(s, at, (size_t)(end - at));
+        }
+        const size_t more = joint(end);
+        append(s, end, more);
+        at = end + more;
+        if (more == 0) {
+            return at;
+        }
+    }
+}
+
+void tti_hier_translate(const char *from, const int32_t *ranks, int32_t count, char *to, size_t capacity)
+{
+    struct sentence s = {.text = to, .capacity = capacity};
+    const char *end = own_words(from);
+    to[0] = '\0';
+    for (const char *at = from; at < end;) {
+        const char *numbers = behind_rank(from, at);
+        if (numbers) {
+            append(&s, at, (size_t)(numbers - at));
+            at = append_numbers(&s, numbers, ranks, count);
+        } else {
+            append(&s, at++, 1);
+        }
+    }
+    append(&s, end, strlen(end));
+}
+
+/* The group's numbers of an engine's ranks, which the caller frees; NULL: they are the same, or there is no memory. */
+static int32_t *numbers_of(const struct tti_hier *s, const tutti_engine *engine)
+{
+    const struct tti_hosts *h = &s->hosts;
+    int32_t *ranks = engine == s->flat ? NULL : calloc((size_t)engine->world_size, sizeof(*ranks));
+    for (int32_t i = 0; ranks && i < engine->world_size; i++) {
+        ranks[i] = engine == s->inner ? tti_host_member(h, s->host, i) : tti_host_member(h, i, s->seat);
+    }
+    return ranks;
+}
+
+/* The number that a rank of the group has in an engine; -1: it is not in it. */
+static int32_t place_in(const struct tti_hier *s, const tutti_engine *engine, int32_t rank)
+{
+    const struct tti_hosts *h = &s->hosts;
+    if (rank < 0 || rank >= s->size || engine == s->flat) {
+        return rank;
+    }
+    if (engine == s->inner) {
+        return h->host_of[rank] == s->host ? h->seat_of[rank] : -1;
+    }
+    return h->seat_of[rank] == s->seat ? h->host_of[rank] : -1;
+}
+
+/* Puts an engine's error in the words of the group. */
+static void put_in_words(const struct tti_hier *s, const tutti_engine *engine, tutti_error *error)
+{
+    int32_t *ranks = numbers_of(s, engine);
+    char text[sizeof(error->message)];
+    if (ranks) {
+        tti_hier_translate(error->message, ranks, engine->world_size, text, sizeof(text));
+        const bool known = error->suspect >= 0 && error->suspect < engine->world_size;
+        error->suspect = known ? ranks[error->suspect] : -1;
+    } else {
+        snprintf(text, sizeof(text), "%s", error->message);
+    }
+    free(ranks);
+    if (!s->inner || *own_words(text) != '\0') {
+        snprintf(error->message, sizeof(error->message), "%s", text);
+    } else if (engine == s->inner) {
+        snprintf(error->message, sizeof(error->message), "inside host %d of %d: %.400s", s->host, s->hosts.count, text);
+    } else {
+        snprintf(error->message, sizeof(error->message), "between hosts: %.400s", text);
+    }
+    error->scope = TUTTI_SCOPE_GROUP;
+}
+
+/* ---- the failure --------------------------------------------------------------------------------------------------- */
+
+static bool has_failed(const struct tti_hier *s)
+{
+    /* acquire: pairs with the release in remember(); the cause is complete */
+    return atomic_load_explicit(&s->failed, memory_order_acquire) != 0;
+}
+
+/* The first cause that this rank learns of is the one it keeps. */
+static void remember(struct tti_hier *s, const tutti_error *cause)
+{
+    pthread_mutex_lock(&s->lock);
+    if (!has_failed(s)) {
+        s->cause = *cause;
+        s->cause.scope = TUTTI_SCOPE_GROUP;
+        /* release: pairs with the acquire in has_failed */
+        atomic_store_explicit(&s->failed, 1, memory_order_release);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+static tutti_status failure_of(const tutti_engine *engine, tutti_error *error)
+{
+    return engine->backend->ops->failure ? engine->backend->ops->failure(engine->state, error) : TUTTI_OK;
+}
+
+static void abort_engine(const struct tti_hier *s, const tutti_engine *engine, int32_t lane, const tutti_error *cause)
+{
+    tutti_error e = *cause;
+    if (!engine || !engine->backend->ops->abort || failure_of(engine, NULL) != TUTTI_OK) {
+        return;
+    }
+    e.suspect = place_in(s, engine, cause->suspect);
+    if (cause->suspect >= 0 && e.suspect < 0) {
+        e.suspect = engine->rank; /* nobody there is to blame, so ask this one */
+    }
+    /* what goes wrong inside one rank is to the others that the group is no more */
+    const bool is_common = e.status == TUTTI_NO_MEMORY || e.status == TUTTI_MISMATCH || e.status >= TUTTI_TIMEOUT;
+    e.status = is_common ? e.status : TUTTI_REVOKED;
+    engine->backend->ops->abort(engine->state, lane, &e);
+}
+
+static void abort_all(struct tti_hier *s, int32_t lane, const tutti_error *cause)
+{
+    abort_engine(s, s->flat, lane, cause);
+    abort_engine(s, s->inner, lane, cause);
+    abort_engine(s, s->rail, lane, cause);
+}
+
+/* What the others have told through the flat engine. A probe looks what others say, a failure what this rank has heard. */
+static bool learn(const struct tti_hier *s, tutti_error *cause)
+{
+    const tutti_backend_ops *ops = s->flat->backend->ops;
+    int32_t found = 0;
+    tutti_message message = TUTTI_MESSAGE_INIT;
+    tutti_error unused;
+    if (ops->probe) {
+        ops->probe(s->flat->state, TUTTI_ANY_SOURCE, TUTTI_ANY_TAG, &found, &message, &unused);
+    }
+    return failure_of(s->flat, cause) != TUTTI_OK;
+}
+
+static bool wait_for_news(const struct tti_hier *s, tutti_error *cause)
+{
+    const struct timespec pause = {.tv_nsec = NEWS_MS * 1000000L / NEWS_STEPS};
+    bool heard = learn(s, cause);
+    for (int i = 0; i < NEWS_STEPS && !heard && !has_failed(s); i++) {
+        nanosleep(&pause, NULL);
+        heard = learn(s, cause);
+    }
+    return heard;
+}
+
+tutti_status tti_hier_fail(struct tti_hier *s, const tutti_engine *engine, int32_t lane, tutti_error *error)
+{
+    tutti_error cause;
+    const bool late = engine == s->rail && error->status == TUTTI_TIMEOUT;
+    if (!has_failed(s) && engine != s->flat && (late ? wait_for_news(s, &cause) : learn(s, &cause))) {
+        cause.elapsed_ms = error->elapsed_ms;
+        *error = cause;
+        engine = s->flat; /* its words */
+    }
+    put_in_words(s, engine, error);
+    remember(s, error);
+    abort_all(s, lane, error);
+    return error->status;
+}
+
+tutti_status tti_hier_usable(struct tti_hier *s, tutti_error *error)
+{
+    if (!has_failed(s)) {
+        return TUTTI_OK;
+    }
+    tti_error_set(error, TUTTI_REVOKED, "the group failed earlier: %.330s; make a new group of the ranks that are left",
+                  s->cause.message);
+    if (error) {
+        error->scope = TUTTI_SCOPE_GROUP;
+        error->suspect = s->cause.suspect;
+        error->vendor_code = s->cause.status;
+    }
+    return TUTTI_REVOKED;
+}
+
+/* Aborts an engine whose ranks may know who is missing, and takes that over. */
+static void ask(const struct tti_hier *s, const tutti_engine *engine, int32_t lane, tutti_error *cause)
+{
+    tutti_error answer;
+    abort_engine(s, engine, lane, cause);
+    if (engine && cause->suspect < 0 && failure_of(engine, &answer) != TUTTI_OK && answer.suspect >= 0) {
+        put_in_words(s, engine, &answer);
+        snprintf(cause->message, sizeof(cause->message), "%s", answer.message);
+        cause->suspect = answer.suspect;
+    }
+}
+
+void tti_hier_abort(void *state, int32_t lane, const tutti_error *cause)
+{
+    struct tti_hier *s = state;
+    tutti_error e = *cause;
+    if (e.suspect < 0) {
+        ask(s, s->inner, lane, &e);
+        ask(s, s->rail, lane, &e);
+    }
+    remember(s, &e);
+    abort_all(s, lane, &e);
+}
+
+tutti_status tti_hier_failure(void *state, tutti_error *error)
+{
+    struct tti_hier *s = state;
+    tutti_error heard;
+    if (!has_failed(s) && failure_of(s->flat, &heard) != TUTTI_OK) {
+        tti_hier_fail(s, s->flat, -1, &heard);
+    }
+    if (!has_failed(s)) {
+        return error ? tti_error_clear(error) : TUTTI_OK;
+    }
+    if (error) {
+        *error = s->cause;
+    }
+    return s->cause.status;
+}

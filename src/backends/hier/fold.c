@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a reduction is inside hosts and between them. Most are the same in both steps. The factors of a weighted sum are
+ * those of the inputs, so the second step is a plain sum.
+ *
+ * Averages. Those of f64, f32 and bf16 are sums whose result is divided once, by the number of ranks: they overflow only
+ * where the sum does, as in any engine. f16 and fp8 could overflow where the average does not, so they are averaged
+ * inside each host, in f32, and the averages of the hosts are averaged, weighted by their ranks where these differ. Those
+ * of integers are exact: sums of 64 bits, to which smaller types are widened on the way in (8 / size times the bytes).
+ *
+ * Narrow floats are rounded once inside a host and once between: twice instead of once, for half the bytes on the link.
+ */
+#include "backends/hier/state.h"
+#include "tensor/dtype.h"
+
+/* What the kernels' build gives to this header. */
+#define TTI_INLINE static inline __attribute__((always_inline, unused))
+#include "kernels/isa/convert.h"
+
+static bool is_integer(tutti_dtype dtype)
+{
+    return dtype >= TUTTI_I8 && dtype <= TUTTI_U64;
+}
+
+void tti_hier_fold_make(const struct tti_hier_call *c, struct tti_hier_fold *f)
+{
+    const struct tti_hier *s = c->s;
+    const tutti_op *op = c->op;
+    const tutti_dtype d = op->dtype;
+    *f = (struct tti_hier_fold){.given = d, .dtype = d, .inside = op->redop, .between = op->redop, .divisor = 1};
+    if (op->redop == TUTTI_PREMUL_SUM) {
+        f->between = TUTTI_SUM;
+    } else if (op->redop == TUTTI_AVG && (is_integer(d) || d == TUTTI_F64 || d == TUTTI_F32 || d == TUTTI_BF16)) {
+        f->inside = f->between = TUTTI_SUM;
+        f->divisor = s->size;
+        f->widened = is_integer(d) && tti_dtype_size(d) < sizeof(int64_t);
+        f->dtype = f->widened ? TUTTI_I64 : d;
+    } else if (op->redop == TUTTI_AVG && !s->hosts.even) {
+        f->between = TUTTI_PREMUL_SUM;
+        f->scale = (double)tti_host_ranks(&s->hosts, s->host) / (double)s->size;
+    }
+    f->item = tti_dtype_size(f->dtype);
+}
+
+#define WIDEN(type)                                                                                                    \
+    for (size_t i = 0; i < count; i++) {                                                                               \
+        ((int64_t *)to)[i] = ((const type *)from)[i];                                                                  \
+    }                                                                                                                  \
+    break
+
+void tti_hier_widen(const struct tti_hier_fold *f, void *to, const void *from, size_t count)
+{
+    switch (f->given) {
+    case TUTTI_I8:
+        WIDEN(int8_t);
+    case TUTTI_I16:
+        WIDEN(int16_t);
+    case TUTTI_I32:
+        WIDEN(int32_t);
+    case TUTTI_U8:
+        WIDEN(uint8_t);
+    case TUTTI_U16:
+        WIDEN(uint16_t);
+    default:
+        WIDEN(uint32_t);
+    }
+}
+
+/* to[i] = from[i] / divisor, truncated toward zero or rounded; `wide` is the type of what comes in. */
+#define DIVIDE(type, wide)                                                                                             \
+    for (size_t i = 0; i < count; i++) {                                                                               \
+        ((type *)to)[i] = (type)(((const wide *)from)[i] / (wide)f->divisor);                                          \
+    }                                                                                                                  \
+    break
+
+void tti_hier_settle(const struct tti_hier_fold *f, void *to, const void *from, size_t count)
+{
+    switch (f->given) {
+    case TUTTI_F64:
+        DIVIDE(double, double);
+    case TUTTI_F32:
+        DIVIDE(float, float);
+    case TUTTI_I8:
+        DIVIDE(int8_t, int64_t);
+    case TUTTI_I16:
+        DIVIDE(int16_t, int64_t);
+    case TUTTI_I32:
+        DIVIDE(int32_t, int64_t);
+    case TUTTI_I64:
+        DIVIDE(int64_t, int64_t);
+    case TUTTI_U8:
+        DIVIDE(uint8_t, int64_t);
+    case TUTTI_U16:
+        DIVIDE(uint16_t, int64_t);
+    case TUTTI_U32:
+        DIVIDE(uint32_t, int64_t);
+    case TUTTI_U64:
+        DIVIDE(uint64_t, uint64_t);
+    default: /* bf16 */
+        for (size_t i = 0; i < count; i++) {
+            const float sum = f32_of_bf16(((const uint16_t *)from)[i]);
+            ((uint16_t *)to)[i] = bf16_of_f32(sum / (float)f->divisor);
+        }
+    }
+}

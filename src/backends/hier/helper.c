@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The thread beside a lane, which runs the steps between hosts while the lane's own thread is inside. It is started when a
+ * lane first has a tensor of several pieces, and sleeps between jobs: what it waits for takes a network's time.
+ */
+#include <signal.h>
+#include <string.h>
+
+#include "backends/hier/state.h"
+#include "base/error.h"
+
+void tti_helper_init(struct tti_helper *h)
+{
+    pthread_mutex_init(&h->lock, NULL);
+    pthread_cond_init(&h->changed, NULL);
+}
+
+static void *serve(void *argument)
+{
+    struct tti_helper *h = argument;
+    pthread_mutex_lock(&h->lock);
+    for (;;) {
+        while (!h->job && !h->stop) {
+            pthread_cond_wait(&h->changed, &h->lock);
+        }
+        if (!h->job) {
+            break;
+        }
+        tutti_status (*job)(void *, tutti_error *) = h->job;
+        pthread_mutex_unlock(&h->lock);
+        const tutti_status status = job(h->user, &h->error);
+        pthread_mutex_lock(&h->lock);
+        h->status = status;
+        h->job = NULL;
+        h->busy = false;
+        pthread_cond_broadcast(&h->changed);
+    }
+    pthread_mutex_unlock(&h->lock);
+    return NULL;
+}
+
+static tutti_status start(struct tti_helper *h, tutti_error *error)
+{
+    /* Signals are the application's: none is delivered here. */
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int code = pthread_create(&h->thread, NULL, serve, h);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    h->started = code == 0;
+    return code == 0 ? TUTTI_OK : tti_error_system(error, code, "no thread for the steps between hosts can be started");
+}
+
+void tti_helper_end(struct tti_helper *h)
+{
+    if (h->started) {
+        pthread_mutex_lock(&h->lock);
+        h->stop = true;
+        pthread_cond_broadcast(&h->changed);
+        pthread_mutex_unlock(&h->lock);
+        pthread_join(h->thread, NULL);
+    }
+    pthread_cond_destroy(&h->changed);
+    pthread_mutex_destroy(&h->lock);
+}
+
+tutti_status tti_helper_post(struct tti_helper *h, tutti_status (*job)(void *user, tutti_error *error), void *user,
+                             tutti_error *error)
+{
+    pthread_mutex_lock(&h->lock);
+    const tutti_status status = h->started ? TUTTI_OK : start(h, error);
+    if (status == TUTTI_OK) {
+        tti_error_clear(&h->error);
+        h->job = job;
+        h->user = user;
+        h->busy = true;
+        pthread_cond_broadcast(&h->changed);
+    }
+    pthread_mutex_unlock(&h->lock);
+    return status;
+}
+
+tutti_status tti_helper_wait(struct tti_helper *h, tutti_error *error)
+{
+    pthread_mutex_lock(&h->lock);
+    while (h->busy) {
+        pthread_cond_wait(&h->changed, &h->lock);
+    }
+    const tutti_status status = h->status;
+    pthread_mutex_unlock(&h->lock);
+    if (status != TUTTI_OK) {
+        *error = h->error;
+    }
+    return status;
+}

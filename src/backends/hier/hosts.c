@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Who is where: from the identity of every rank's host, which all ranks have read alike. Quadratic in the number of hosts
+ * and ranks at worst, once a group. */
+#include <stdlib.h>
+
+#include "backends/hier/state.h"
+
+/* Numbers the hosts in the order of their first rank; `first` remembers that rank. */
+static void number(struct tti_hosts *h, const uint64_t *hosts, int32_t *first)
+{
+    for (int32_t r = 0; r < h->size; r++) {
+        int32_t host = 0;
+        while (host < h->count && hosts && hosts[first[host]] != hosts[r]) {
+            host++;
+        }
+        if (host == h->count) {
+            first[h->count++] = r;
+        }
+        h->host_of[r] = host;
+        h->seat_of[r] = h->begin[host + 1]++;
+    }
+}
+
+bool tti_hosts_make(struct tti_hosts *h, const uint64_t *hosts, int32_t size)
+{
+    const size_t n = (size_t)size;
+    int32_t *first = calloc(n, sizeof(*first));
+    *h = (struct tti_hosts){.size = size};
+    h->host_of = calloc(n, sizeof(*h->host_of));
+    h->seat_of = calloc(n, sizeof(*h->seat_of));
+    h->begin = calloc(n + 1, sizeof(*h->begin));
+    h->members = calloc(n, sizeof(*h->members));
+    if (!first || !h->host_of || !h->seat_of || !h->begin || !h->members) {
+        free(first);
+        tti_hosts_free(h);
+        return false;
+    }
+    number(h, hosts, first);
+    free(first);
+    h->rails = size;
+    for (int32_t i = 0; i < h->count; i++) {
+        const int32_t ranks = h->begin[i + 1]; /* still how many */
+        h->rails = ranks < h->rails ? ranks : h->rails;
+        h->begin[i + 1] += h->begin[i];
+    }
+    h->even = h->rails * h->count == size;
+    for (int32_t r = 0; r < size; r++) {
+        h->members[h->begin[h->host_of[r]] + h->seat_of[r]] = r;
+    }
+    return true;
+}
+
+void tti_hosts_free(struct tti_hosts *h)
+{
+    free(h->host_of);
+    free(h->seat_of);
+    free(h->begin);
+    free(h->members);
+    *h = (struct tti_hosts){0};
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Messages go through the flat engine, also between ranks of one host: a receive from any source has to see all of them in
+ * the order in which they came, and a probe must not find one that a receive in another engine would take. The price is
+ * that messages inside a host cost what the outer engine makes of them.
+ */
+#include "backends/hier/state.h"
+#include "base/error.h"
+
+static const tutti_backend_ops *flat_ops(const struct tti_hier *s)
+{
+    return s->flat->backend->ops;
+}
+
+static tutti_status none(const struct tti_hier *s, const char *what, tutti_error *error)
+{
+    return tti_error_set(error, TUTTI_UNSUPPORTED, "backend %s, which joins the hosts, has no %s",
+                         s->flat->backend->name, what);
+}
+
+/* A message that fails may have failed the flat engine, and then the group. */
+static tutti_status ended(struct tti_hier *s, tutti_status status, tutti_error *error)
+{
+    const bool over = status > TUTTI_MISMATCH && tti_hier_failure(s, NULL) != TUTTI_OK;
+    return over && status == TUTTI_REVOKED ? tti_hier_usable(s, error) : status; /* which knows what was the cause */
+}
+
+tutti_status tti_hier_run_p2p(void *state, tutti_op *const *ops, size_t count, int64_t timeout_ms, tutti_error *error)
+{
+    struct tti_hier *s = state;
+    if (!flat_ops(s)->run_p2p) {
+        return none(s, "messages between ranks", error);
+    }
+    return ended(s, flat_ops(s)->run_p2p(s->flat->state, ops, count, timeout_ms, error), error);
+}
+
+tutti_status tti_hier_probe(void *state, int32_t peer, int32_t tag, int32_t *found, tutti_message *message,
+                            tutti_error *error)
+{
+    struct tti_hier *s = state;
+    if (!flat_ops(s)->probe) {
+        return none(s, "way to look for messages", error);
+    }
+    return ended(s, flat_ops(s)->probe(s->flat->state, peer, tag, found, message, error), error);
+}
+
+tutti_status tti_hier_post_p2p(void *state, tutti_op *const *ops, size_t count, int64_t timeout_ms, void **batch,
+                               tutti_error *error)
+{
+    struct tti_hier *s = state;
+    if (!flat_ops(s)->post_p2p) {
+        return none(s, "asynchronous messages", error);
+    }
+    return ended(s, flat_ops(s)->post_p2p(s->flat->state, ops, count, timeout_ms, batch, error), error);
+}
+
+int32_t tti_hier_test_p2p(void *state, void *batch)
+{
+    struct tti_hier *s = state;
+    return flat_ops(s)->test_p2p(s->flat->state, batch);
+}
+
+void tti_hier_attend_p2p(void *state, void *batch, int64_t until_ns)
+{
+    struct tti_hier *s = state;
+    if (flat_ops(s)->attend_p2p) {
+        flat_ops(s)->attend_p2p(s->flat->state, batch, until_ns);
+    }
+}
+
+void tti_hier_wake_p2p(void *state)
+{
+    struct tti_hier *s = state;
+    if (flat_ops(s)->wake_p2p) {
+        flat_ops(s)->wake_p2p(s->flat->state);
+    }
+}
+
+int32_t tti_hier_cancel_p2p(void *state, void *batch)
+{
+    struct tti_hier *s = state;
+    return flat_ops(s)->cancel_p2p(s->flat->state, batch);
+}
+
+tutti_status tti_hier_end_p2p(void *state, void *batch, tutti_error *error)
+{
+    struct tti_hier *s = state;
+    return ended(s, flat_ops(s)->end_p2p(s->flat->state, batch, error), error);
+}

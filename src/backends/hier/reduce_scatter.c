@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * reduce_scatter of n bytes: inside each host every rail gets the host's sums of the parts of its seats, and reduces them
+ * between hosts, so that each host keeps those of its own ranks; ranks without a rail get theirs inside.
+ *
+ * Cost: on the link n (H - 1) / H bytes out of each host with even hosts, the least, on all rails in parallel. Inside: a
+ * reduce_scatter of n bytes, and one copy of them before it.
+ */
+#include "backends/hier/state.h"
+
+struct plan {
+    struct tti_windows_plan way;
+    struct tti_hier_fold fold;
+    unsigned char *given; /* a window of the inputs as they are, if they are widened */
+};
+
+static tutti_status before(struct tti_pipe *p, size_t k, tutti_error *error)
+{
+    struct plan *plan = p->user;
+    const struct tti_windows *w = &plan->way.windows;
+    struct tti_hier_call *c = p->c;
+    const struct tti_hier *s = c->s;
+    int64_t *counts = c->lane->inside.send_counts;
+    size_t all = 0;
+    for (int32_t seat = 0; seat < tti_host_ranks(&s->hosts, s->host); seat++) {
+        const size_t n = seat < s->hosts.rails ? tti_window_rail(w, k, seat) : 0;
+        counts[seat] = (int64_t)n;
+        all += n;
+    }
+    tti_window_pack(w, k, c->op->src, &c->op->send_parts, plan->given ? plan->given : plan->way.all);
+    if (plan->given) {
+        tti_hier_widen(&plan->fold, plan->way.all, plan->given, all);
+    }
+    tutti_op op = tti_hier_step(c, TUTTI_OP_REDUCE_SCATTER, plan->fold.dtype);
+    op.redop = plan->fold.inside;
+    op.scale = c->op->scale;
+    op.src = plan->way.all;
+    op.dst = plan->way.rail[k % 2];
+    op.count = (size_t)counts[s->seat];
+    op.send_parts = tti_hier_row(counts, all, plan->fold.item);
+    return tti_hier_inside(c, &op, error);
+}
+
+static tutti_status between(struct tti_pipe *p, size_t k, tutti_error *error)
+{
+    struct plan *plan = p->user;
+    struct tti_hier_call *c = p->c;
+    int64_t *counts = c->lane->between.send_counts;
+    const size_t all = tti_window_list(c, &plan->way.windows, k, counts);
+    if (all == 0) {
+        return TUTTI_OK;
+    }
+    const size_t own = (size_t)counts[c->s->host];
+    unsigned char *shared = plan->way.shared[k % 2];
+    tutti_op op = tti_hier_step(c, TUTTI_OP_REDUCE_SCATTER, plan->fold.dtype);
+    op.redop = plan->fold.between;
+    op.scale = plan->fold.scale;
+    op.src = plan->way.rail[k % 2];
+    op.dst = shared;
+    op.count = own;
+    op.send_parts = tti_hier_row(counts, all, plan->fold.item);
+    const tutti_status status = tti_hier_between(c, &op, error);
+    if (status == TUTTI_OK && plan->fold.divisor > 1) {
+        /* what came from the host's sums has been used: there is room for results of another type */
+        unsigned char *to = plan->fold.widened ? plan->way.rail[k % 2] : shared;
+        tti_hier_settle(&plan->fold, to, shared, own);
+    }
+    return status;
+}
+
+static tutti_status after(struct tti_pipe *p, size_t k, tutti_error *error)
+{
+    struct plan *plan = p->user;
+    const unsigned char *result = plan->fold.widened ? plan->way.rail[k % 2] : plan->way.shared[k % 2];
+    return tti_window_hand_out(p->c, &plan->way.windows, k, result, p->c->op->dst, error);
+}
+
+tutti_status tti_hier_reduce_scatter(struct tti_hier_call *c, tutti_error *error)
+{
+    struct plan plan = {0};
+    tti_hier_fold_make(c, &plan.fold);
+    struct tti_windows *w = &plan.way.windows;
+    tti_windows_make(c->s, &c->op->send_parts, 0, c->item, w);
+    /* behind a window of wide elements there is room for one more byte range of narrow ones */
+    const size_t item = plan.fold.item + (plan.fold.widened ? c->item : 0);
+    tutti_status status = tti_windows_memory(c, &plan.way, item, true, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    plan.given = plan.fold.widened ? plan.way.all + tti_windows_most(w) * plan.fold.item : NULL;
+    struct tti_pipe p = {
+        .c = c, .user = &plan, .pieces = w->count, .before = before, .between = between, .after = after};
+    return tti_pipe_run(&p, error);
+}

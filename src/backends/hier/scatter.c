@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * scatter from a root: it deals the parts to the rails of its host, each of which takes those of its seats to all hosts; ranks
+ * without a rail get theirs inside. Cost: on the link the parts of the other hosts, once; inside the root's host one copy
+ * of all parts, and all parts.
+ */
+#include "backends/hier/state.h"
+
+static tutti_status before(struct tti_pipe *p, size_t k, tutti_error *error)
+{
+    struct tti_windows_plan *plan = p->user;
+    struct tti_hier_call *c = p->c;
+    const struct tti_hosts *h = &c->s->hosts;
+    const int32_t root = c->op->root;
+    if (c->s->host != h->host_of[root]) {
+        return TUTTI_OK;
+    }
+    if (c->s->rank == root) {
+        tti_window_pack(&plan->windows, k, c->op->src, &c->op->send_parts, plan->all);
+    }
+    return tti_window_deal(c, &plan->windows, k, h->seat_of[root], plan->all, plan->rail[k % 2], error);
+}
+
+static tutti_status between(struct tti_pipe *p, size_t k, tutti_error *error)
+{
+    return tti_window_from_host(p->c, p->user, k, p->c->s->hosts.host_of[p->c->op->root], error);
+}
+
+static tutti_status after(struct tti_pipe *p, size_t k, tutti_error *error)
+{
+    struct tti_windows_plan *plan = p->user;
+    return tti_window_hand_out(p->c, &plan->windows, k, plan->shared[k % 2], p->c->op->dst, error);
+}
+
+tutti_status tti_hier_scatter(struct tti_hier_call *c, tutti_error *error)
+{
+    struct tti_windows_plan plan = {0};
+    tti_windows_make(c->s, NULL, c->op->count, c->item, &plan.windows);
+    const tutti_status status = tti_windows_memory(c, &plan, c->item, c->s->rank == c->op->root, error);
+    struct tti_pipe p = {
+        .c = c, .user = &plan, .pieces = plan.windows.count, .before = before, .between = between, .after = after};
+    return status == TUTTI_OK ? tti_pipe_run(&p, error) : status;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How a vector is cut: into pieces that overlap, and each piece into one slice for every rail. Slices are whole cache lines,
+ * and no smaller than a packet of the network is worth: a short vector uses fewer rails.
+ */
+#include "backends/hier/state.h"
+
+enum { LINE = 64, LEAST_BYTES = 4096 };
+
+size_t tti_hier_piece(const struct tti_hier *s, size_t item)
+{
+    const size_t lines = s->chunk / LINE > 0 ? s->chunk / LINE : 1;
+    return lines * LINE / item;
+}
+
+size_t tti_hier_pieces(size_t count, size_t piece)
+{
+    return count / piece + (count % piece != 0);
+}
+
+static size_t each_of(const struct tti_hier *s, size_t count, size_t item)
+{
+    size_t rails = count * item / LEAST_BYTES;
+    rails = rails < 1 ? 1 : rails > (size_t)s->hosts.rails ? (size_t)s->hosts.rails : rails;
+    const size_t line = LINE / item;
+    return (count + rails * line - 1) / (rails * line) * line;
+}
+
+void tti_slices_cut(const struct tti_hier *s, size_t count, size_t item, size_t k, struct tti_slices *slices,
+                    int64_t *counts)
+{
+    const size_t piece = tti_hier_piece(s, item);
+    const size_t from = k * piece;
+    const size_t n = count - from < piece ? count - from : piece;
+    const size_t each = each_of(s, n, item);
+    *slices = (struct tti_slices){.from = from, .count = n, .each = each, .begin = n};
+    const int32_t seats = tti_host_ranks(&s->hosts, s->host);
+    size_t at = 0;
+    for (int32_t seat = 0; seat < seats; seat++) {
+        const size_t own = n - at < each ? n - at : each;
+        if (seat == s->seat) {
+            slices->begin = at;
+            slices->own = own;
+        }
+        if (counts) {
+            counts[seat] = (int64_t)own;
+        }
+        at += own; /* seats without a rail come behind the end */
+    }
+}
+
+size_t tti_slices_most(const struct tti_hier *s, size_t item)
+{
+    /* a slice of a piece that is just too short for one rail more is longer than one of a whole piece */
+    const size_t piece = tti_hier_piece(s, item);
+    const size_t least = 2 * (size_t)LEAST_BYTES / item;
+    const size_t whole = each_of(s, piece, item);
+    return whole > least ? whole : least;
+}

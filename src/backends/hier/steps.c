@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Operations on the parts of a group. All have the time of the whole: they begin when the call began. */
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "backends/hier/state.h"
+#include "base/error.h"
+
+tutti_op tti_hier_step(const struct tti_hier_call *c, tutti_operation kind, tutti_dtype dtype)
+{
+    return (tutti_op){.size = sizeof(tutti_op),
+                      .kind = kind,
+                      .dtype = dtype,
+                      .lane = c->op->lane,
+                      .user_tag = c->op->user_tag,
+                      .ndim = 1,
+                      .timeout_ms = c->op->timeout_ms, /* unchanged: some engines choose by it, on all ranks alike */
+                      .begun_ns = c->begun_ns,
+                      .background = c->op->background};
+}
+
+static tutti_status run(struct tti_hier_call *c, const tutti_engine *engine, tutti_op *op, tutti_error *error)
+{
+    const tutti_status status = engine->backend->ops->run(engine->state, op, error);
+    return status == TUTTI_OK ? TUTTI_OK : tti_hier_fail(c->s, engine, c->op->lane, error);
+}
+
+tutti_status tti_hier_inside(struct tti_hier_call *c, tutti_op *op, tutti_error *error)
+{
+    return run(c, c->s->inner, op, error);
+}
+
+tutti_status tti_hier_between(struct tti_hier_call *c, tutti_op *op, tutti_error *error)
+{
+    return run(c, c->s->rail, op, error);
+}
+
+tutti_status tti_hier_flat(struct tti_hier_call *c, tutti_op *op, tutti_error *error)
+{
+    return run(c, c->s->flat, op, error);
+}
+
+unsigned char *tti_hier_scratch(struct tti_hier_call *c, size_t bytes, tutti_error *error)
+{
+    struct tti_hier_lane *lane = c->lane;
+    if (bytes > lane->scratch_bytes || !lane->scratch) {
+        free(lane->scratch);
+        lane->scratch_bytes = 0;
+        lane->scratch = bytes <= SIZE_MAX - 8192 ? aligned_alloc(4096, (bytes + 4096) / 4096 * 4096) : NULL;
+        if (!lane->scratch) {
+            tti_error_set(error, TUTTI_NO_MEMORY, "%s: rank %d has no memory for %zu bytes of scratch",
+                          tutti_operation_name(c->op->kind), c->s->rank, bytes);
+            error->suspect = c->s->rank;
+            error->scope = TUTTI_SCOPE_GROUP;
+            tti_hier_abort(c->s, c->op->lane, error);
+            return NULL;
+        }
+        lane->scratch_bytes = bytes;
+    }
+    return lane->scratch;
+}

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Joined tensors on their way over the rails. A part is a run of bytes, which in the joined tensor may lie in several rows and
+ * anywhere; windows of all parts are copied into scratch memory in the order in which the steps need them, so no step
+ * cares how ranks lie on the hosts. That is one copy more of everything at the ranks that have the joined tensor.
+ */
+#include <stdint.h>
+#include <string.h>
+
+#include "backends/hier/state.h"
+
+enum { LINE = 64 };
+
+static size_t width_of(const tutti_parts *p, int32_t rank)
+{
+    return (size_t)(p->counts ? p->counts[rank] : p->each) * p->unit;
+}
+
+static size_t elements_of(const struct tti_windows *w, int32_t rank)
+{
+    return w->parts ? w->parts->outer * width_of(w->parts, rank) / w->unit : w->equal;
+}
+
+void tti_windows_make(const struct tti_hier *s, const tutti_parts *parts, size_t equal, size_t unit,
+                      struct tti_windows *w)
+{
+    *w = (struct tti_windows){.s = s, .unit = unit, .equal = equal, .parts = parts};
+    size_t most = 0;
+    for (int32_t r = 0; r < s->size; r++) {
+        const size_t n = elements_of(w, r);
+        most = n > most ? n : most;
+    }
+    const size_t least = LINE / unit;
+    const size_t step = s->chunk / ((size_t)s->size * unit);
+    w->step = step > least ? step : least;
+    w->step = w->step < most ? w->step : most; /* scratch memory for what there is */
+    w->count = most > 0 ? tti_hier_pieces(most, w->step) : 0;
+}
+
+size_t tti_window_part(const struct tti_windows *w, size_t k, int32_t rank)
+{
+    const size_t n = elements_of(w, rank);
+    const size_t from = k * w->step;
+    return n <= from ? 0 : n - from < w->step ? n - from : w->step;
+}
+
+size_t tti_window_host(const struct tti_windows *w, size_t k, int32_t rail, int32_t host)
+{
+    const struct tti_hosts *h = &w->s->hosts;
+    size_t n = 0;
+    for (int32_t seat = rail; seat < tti_host_ranks(h, host); seat += h->rails) {
+        n += tti_window_part(w, k, tti_host_member(h, host, seat));
+    }
+    return n;
+}
+
+size_t tti_window_rail(const struct tti_windows *w, size_t k, int32_t rail)
+{
+    size_t n = 0;
+    for (int32_t host = 0; host < w->s->hosts.count; host++) {
+        n += tti_window_host(w, k, rail, host);
+    }
+    return n;
+}
+
+size_t tti_windows_rail_most(const struct tti_windows *w)
+{
+    const struct tti_hosts *h = &w->s->hosts;
+    size_t ranks = 0;
+    for (int32_t host = 0; host < h->count; host++) {
+        ranks += (size_t)((tti_host_ranks(h, host) + h->rails - 1) / h->rails);
+    }
+    return ranks * w->step;
+}
+
+size_t tti_windows_most(const struct tti_windows *w)
+{
+    return (size_t)w->s->size * w->step;
+}
+
+/* Where the rows of a part begin. */
+static size_t offset_of(const tutti_parts *p, int32_t rank)
+{
+    if (p->displacements) {
+        return (size_t)p->displacements[rank] * p->unit;
+    }
+    size_t rows = p->counts ? 0 : (size_t)rank * (size_t)p->each;
+    for (int32_t r = 0; p->counts && r < rank; r++) {
+        rows += (size_t)p->counts[r];
+    }
+    return rows * p->unit;
+}
+
+/* Copies window k of a rank's part from its rows in `joined` to `packed`, or back. */
+static void copy_part(const struct tti_windows *w, size_t k, int32_t rank, const tutti_parts *parts,
+                      unsigned char *joined, unsigned char *packed, bool back)
+{
+    const size_t width = width_of(parts, rank);
+    unsigned char *rows = joined + offset_of(parts, rank);
+    size_t from = k * w->step * w->unit;
+    size_t left = tti_window_part(w, k, rank) * w->unit;
+    while (left > 0) {
+        const size_t in_row = from % width;
+        const size_t n = width - in_row < left ? width - in_row : left;
+        unsigned char *at = rows + from / width * parts->pitch + in_row;
+        memcpy(back ? at : packed, back ? packed : at, n);
+        from += n;
+        packed += n;
+        left -= n;
+    }
+}
+
+/* The same for all parts, in the order of the rails. */
+static void copy_all(const struct tti_windows *w, size_t k, const tutti_parts *parts, unsigned char *joined,
+                     unsigned char *packed, bool back)
+{
+    const struct tti_hosts *h = &w->s->hosts;
+    for (int32_t rail = 0; rail < h->rails; rail++) {
+        for (int32_t host = 0; host < h->count; host++) {
+            for (int32_t seat = rail; seat < tti_host_ranks(h, host); seat += h->rails) {
+                const int32_t rank = tti_host_member(h, host, seat);
+                copy_part(w, k, rank, parts, joined, packed, back);
+                packed += tti_window_part(w, k, rank) * w->unit;
+            }
+        }
+    }
+}
+
+void tti_window_pack(const struct tti_windows *w, size_t k, const void *joined, const tutti_parts *parts,
+                     unsigned char *to)
+{
+    copy_all(w, k, parts, (unsigned char *)(uintptr_t)joined, to, false);
+}
+
+void tti_window_unpack(const struct tti_windows *w, size_t k, const unsigned char *from, const tutti_parts *parts,
+                       void *joined)
+{
+    copy_all(w, k, parts, joined, (unsigned char *)(uintptr_t)from, true);
+}
+
+/* ---- steps inside a host ------------------------------------------------------------------------------------------- */
+
+/* An all_to_all of the lists for the steps inside, which the caller has filled. */
+static tutti_status exchange(struct tti_hier_call *c, const struct tti_windows *w, const void *src, void *dst,
+                             tutti_error *error)
+{
+    const struct tti_lists *lists = &c->lane->inside;
+    size_t sent = 0;
+    size_t received = 0;
+    for (int32_t seat = 0; seat < tti_host_ranks(&c->s->hosts, c->s->host); seat++) {
+        sent += (size_t)lists->send_counts[seat];
+        received += (size_t)lists->receive_counts[seat];
+    }
+    tutti_op op = tti_hier_step(c, TUTTI_OP_ALL_TO_ALL, c->op->dtype);
+    op.src = src;
+    op.dst = dst;
+    op.send_parts = tti_hier_row(lists->send_counts, sent, w->unit);
+    op.recv_parts = tti_hier_row(lists->receive_counts, received, w->unit);
+    return tti_hier_inside(c, &op, error);
+}
+
+/* Fills one list with the own part at the seat whose rail it takes, the other with the parts that this rank has for its
+ * rail. */
+static void list_sharers(const struct tti_hier_call *c, const struct tti_windows *w, size_t k, int64_t *own,
+                         int64_t *shared)
+{
+    const struct tti_hier *s = c->s;
+    const int32_t rails = s->hosts.rails;
+    for (int32_t seat = 0; seat < tti_host_ranks(&s->hosts, s->host); seat++) {
+        const int32_t rank = tti_host_member(&s->hosts, s->host, seat);
+        own[seat] = seat == s->seat % rails ? (int64_t)tti_window_part(w, k, s->rank) : 0;
+        shared[seat] = s->rail && seat % rails == s->seat ? (int64_t)tti_window_part(w, k, rank) : 0;
+    }
+}
+
+/* Every rank of this host has a rail of its own. */
+static bool is_level(const struct tti_hier *s)
+{
+    return tti_host_ranks(&s->hosts, s->host) == s->hosts.rails;
+}
+
+tutti_status tti_window_hand_in(struct tti_hier_call *c, const struct tti_windows *w, size_t k, const void *part,
+                                void *shared, tutti_error *error)
+{
+    const unsigned char *from = part ? (const unsigned char *)part + k * w->step * w->unit : NULL;
+    const size_t bytes = tti_window_part(w, k, c->s->rank) * w->unit;
+    if (!is_level(c->s)) {
+        list_sharers(c, w, k, c->lane->inside.send_counts, c->lane->inside.receive_counts);
+        return exchange(c, w, from, shared, error);
+    }
+    if (bytes > 0) {
+        memcpy(shared, from, bytes);
+    }
+    return TUTTI_OK;
+}
+
+tutti_status tti_window_hand_out(struct tti_hier_call *c, const struct tti_windows *w, size_t k, const void *shared,
+                                 void *part, tutti_error *error)
+{
+    unsigned char *to = part ? (unsigned char *)part + k * w->step * w->unit : NULL;
+    const size_t bytes = tti_window_part(w, k, c->s->rank) * w->unit;
+    if (!is_level(c->s)) {
+        list_sharers(c, w, k, c->lane->inside.receive_counts, c->lane->inside.send_counts);
+        return exchange(c, w, shared, to, error);
+    }
+    if (bytes > 0) {
+        memcpy(to, shared, bytes);
+    }
+    return TUTTI_OK;
+}
+
+/* Fills one list with the own rail's window at one seat, the other, of the rank there, with those of all rails. */
+static void list_rails(const struct tti_hier_call *c, const struct tti_windows *w, size_t k, int32_t at, int64_t *own,
+                       int64_t *all)
+{
+    const struct tti_hier *s = c->s;
+    for (int32_t seat = 0; seat < tti_host_ranks(&s->hosts, s->host); seat++) {
+        own[seat] = seat == at && s->rail ? (int64_t)tti_window_rail(w, k, s->seat) : 0;
+        all[seat] = s->seat == at && seat < s->hosts.rails ? (int64_t)tti_window_rail(w, k, seat) : 0;
+    }
+}
+
+tutti_status tti_window_bring(struct tti_hier_call *c, const struct tti_windows *w, size_t k, int32_t to,
+                              const void *rail, void *all, tutti_error *error)
+{
+    list_rails(c, w, k, to, c->lane->inside.send_counts, c->lane->inside.receive_counts);
+    return exchange(c, w, rail, all, error);
+}
+
+tutti_status tti_window_deal(struct tti_hier_call *c, const struct tti_windows *w, size_t k, int32_t from,
+                             const void *all, void *rail, tutti_error *error)
+{
+    list_rails(c, w, k, from, c->lane->inside.receive_counts, c->lane->inside.send_counts);
+    return exchange(c, w, all, rail, error);
+}
