@@ -83,6 +83,7 @@ tutti_status tti_hier_all_to_all(struct tti_hier_call *c, tutti_error *error)
     tutti_error theirs;
     /* a thread is worth its while for more than a piece; without one it takes longer, that is all */
     const bool beside = bytes > c->s->chunk && tti_helper_post(&c->lane->helper, far_away, &job, &theirs) == TUTTI_OK;
+    c->first = true;
     tutti_status status = tti_hier_inside(c, &inside, error);
     if (!beside) {
         return status == TUTTI_OK ? far_away(&job, error) : status;

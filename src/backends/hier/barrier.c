@@ -9,7 +9,9 @@
 tutti_status tti_hier_barrier(struct tti_hier_call *c, tutti_error *error)
 {
     tutti_op op = tti_hier_step(c, TUTTI_OP_BARRIER, 0);
+    c->first = true;
     tutti_status status = tti_hier_inside(c, &op, error);
+    c->first = false;
     if (status == TUTTI_OK && c->s->seat == 0) {
         op = tti_hier_step(c, TUTTI_OP_BARRIER, 0);
         status = tti_hier_between(c, &op, error);

@@ -4,8 +4,9 @@
  * failed fails all it has, the flat one first. That one has every rank under its own number, so it carries the cause to
  * ranks whose engines have nothing to do with the culprit: they look there before they name somebody themselves.
  *
- * A rank that is late is missed inside its host and, through the ranks that wait for it there, between hosts, at the same
- * moment. So who times out between hosts waits NEWS_MS for the host where it is known who is missing.
+ * A rank that is late is missed by those who wait for it in the first step, and at the same moment by all who wait for
+ * these, or for somebody who does. So whoever times out first listens for a while whether somebody knows better: the later
+ * the step, the longer.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -14,10 +15,10 @@
 #include <time.h>
 
 #include "backends/hier/state.h"
+#include "base/clock.h"
 #include "base/error.h"
 
-#define NEWS_MS    200
-#define NEWS_STEPS 20
+#define LOOK_MS 10 /* between two looks */
 
 /* ---- words --------------------------------------------------------------------------------------------------------- */
 
@@ -216,22 +217,24 @@ static bool learn(const struct tti_hier *s, tutti_error *cause)
     return failure_of(s->flat, cause) != TUTTI_OK;
 }
 
-static bool wait_for_news(const struct tti_hier *s, tutti_error *cause)
+static bool listen_for(const struct tti_hier *s, int64_t patience_ms, tutti_error *cause)
 {
-    const struct timespec pause = {.tv_nsec = NEWS_MS * 1000000L / NEWS_STEPS};
+    const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000L};
+    const int64_t until_ns = tti_now_ns() + patience_ms * 1000000;
     bool heard = learn(s, cause);
-    for (int i = 0; i < NEWS_STEPS && !heard && !has_failed(s); i++) {
+    while (!heard && !has_failed(s) && tti_now_ns() < until_ns) {
         nanosleep(&pause, NULL);
         heard = learn(s, cause);
     }
     return heard;
 }
 
-tutti_status tti_hier_fail(struct tti_hier *s, const tutti_engine *engine, int32_t lane, tutti_error *error)
+tutti_status tti_hier_fail(struct tti_hier *s, const tutti_engine *engine, int32_t lane, int64_t patience_ms,
+                           tutti_error *error)
 {
     tutti_error cause;
-    const bool late = engine == s->rail && error->status == TUTTI_TIMEOUT;
-    if (!has_failed(s) && engine != s->flat && (late ? wait_for_news(s, &cause) : learn(s, &cause))) {
+    patience_ms = error->status == TUTTI_TIMEOUT ? patience_ms : 0;
+    if (!has_failed(s) && engine != s->flat && listen_for(s, patience_ms, &cause)) {
         cause.elapsed_ms = error->elapsed_ms;
         *error = cause;
         engine = s->flat; /* its words */
@@ -276,6 +279,9 @@ void tti_hier_abort(void *state, int32_t lane, const tutti_error *cause)
     if (e.suspect < 0) {
         ask(s, s->inner, lane, &e);
         ask(s, s->rail, lane, &e);
+        if (!s->inner) {
+            ask(s, s->flat, lane, &e);
+        }
     }
     remember(s, &e);
     abort_all(s, lane, &e);
@@ -286,7 +292,7 @@ tutti_status tti_hier_failure(void *state, tutti_error *error)
     struct tti_hier *s = state;
     tutti_error heard;
     if (!has_failed(s) && failure_of(s->flat, &heard) != TUTTI_OK) {
-        tti_hier_fail(s, s->flat, -1, &heard);
+        tti_hier_fail(s, s->flat, -1, 0, &heard);
     }
     if (!has_failed(s)) {
         return error ? tti_error_clear(error) : TUTTI_OK;

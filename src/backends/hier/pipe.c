@@ -36,9 +36,18 @@ static tutti_status await(struct tti_pipe *p, tutti_error *error)
     return p->c->s->rail && p->between ? tti_helper_wait(&p->c->lane->helper, error) : TUTTI_OK;
 }
 
+/* Where every rank of the group has to come, and nobody waits for a later step. */
+static tutti_status first(struct tti_pipe *p, tutti_error *error)
+{
+    p->c->first = true;
+    const tutti_status status = p->before ? p->before(p, 0, error) : TUTTI_OK;
+    p->c->first = false;
+    return status;
+}
+
 static tutti_status overlapped(struct tti_pipe *p, tutti_error *error)
 {
-    tutti_status status = p->before ? p->before(p, 0, error) : TUTTI_OK;
+    tutti_status status = first(p, error);
     bool posted = status == TUTTI_OK && (status = post(p, 0, error)) == TUTTI_OK;
     for (size_t k = 0; k < p->pieces && status == TUTTI_OK; k++) {
         if (k + 1 < p->pieces && p->before) {
@@ -76,7 +85,7 @@ tutti_status tti_pipe_run(struct tti_pipe *p, tutti_error *error)
         return overlapped(p, error);
     }
     if (p->pieces == 1) {
-        status = p->before ? p->before(p, 0, error) : status;
+        status = first(p, error);
         status = status == TUTTI_OK && p->between && p->c->s->rail ? p->between(p, 0, error) : status;
         status = status == TUTTI_OK && p->after ? p->after(p, 0, error) : status;
     }

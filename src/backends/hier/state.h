@@ -114,8 +114,9 @@ void tti_hier_close(void *state);
 tutti_status tti_hier_usable(struct tti_hier *s, tutti_error *error);
 
 /* A step on `engine` (a part of the group) has failed with *error: puts it in the words of the group, fails the group and
- * returns the status that the call ends with. */
-tutti_status tti_hier_fail(struct tti_hier *s, const tutti_engine *engine, int32_t lane, tutti_error *error);
+ * returns the status that the call ends with. If it is a time-out, others have `patience_ms` to tell who is missing. */
+tutti_status tti_hier_fail(struct tti_hier *s, const tutti_engine *engine, int32_t lane, int64_t patience_ms,
+                           tutti_error *error);
 
 /* Fails the group from this rank with a cause in the words of the group. */
 void tti_hier_abort(void *state, int32_t lane, const tutti_error *cause);
@@ -134,6 +135,7 @@ struct tti_hier_call {
     tutti_op *op;
     int64_t begun_ns;
     size_t item; /* bytes of an element */
+    bool first;  /* who is missing in a step inside has not come to the call at all */
 };
 
 /* An operation for a part, with lane, deadline and tag of the call; the rest is the caller's. */

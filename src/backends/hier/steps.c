@@ -4,7 +4,11 @@
 #include <stdlib.h>
 
 #include "backends/hier/state.h"
+#include "base/clock.h"
 #include "base/error.h"
+
+/* How long who times out in a step listens for others. A deadline may be overrun by a second. */
+enum { BETWEEN_MS = 250, LATER_MS = 700 };
 
 tutti_op tti_hier_step(const struct tti_hier_call *c, tutti_operation kind, tutti_dtype dtype)
 {
@@ -19,25 +23,32 @@ tutti_op tti_hier_step(const struct tti_hier_call *c, tutti_operation kind, tutt
                       .background = c->op->background};
 }
 
-static tutti_status run(struct tti_hier_call *c, const tutti_engine *engine, tutti_op *op, tutti_error *error)
+static tutti_status run(struct tti_hier_call *c, const tutti_engine *engine, tutti_op *op, int64_t patience_ms,
+                        tutti_error *error)
 {
-    const tutti_status status = engine->backend->ops->run(engine->state, op, error);
-    return status == TUTTI_OK ? TUTTI_OK : tti_hier_fail(c->s, engine, c->op->lane, error);
+    tutti_status status = engine->backend->ops->run(engine->state, op, error);
+    if (status == TUTTI_OK) {
+        return status;
+    }
+    status = tti_hier_fail(c->s, engine, c->op->lane, patience_ms, error);
+    const int64_t elapsed_ms = (tti_now_ns() - c->begun_ns) / 1000000;
+    const bool too_soon = status == TUTTI_TIMEOUT && (op->timeout_ms < 0 || elapsed_ms < op->timeout_ms / 2);
+    return too_soon ? tti_hier_usable(c->s, error) : status; /* others have waited, perhaps for this one */
 }
 
 tutti_status tti_hier_inside(struct tti_hier_call *c, tutti_op *op, tutti_error *error)
 {
-    return run(c, c->s->inner, op, error);
+    return run(c, c->s->inner, op, c->first ? 0 : LATER_MS, error);
 }
 
 tutti_status tti_hier_between(struct tti_hier_call *c, tutti_op *op, tutti_error *error)
 {
-    return run(c, c->s->rail, op, error);
+    return run(c, c->s->rail, op, BETWEEN_MS, error);
 }
 
 tutti_status tti_hier_flat(struct tti_hier_call *c, tutti_op *op, tutti_error *error)
 {
-    return run(c, c->s->flat, op, error);
+    return run(c, c->s->flat, op, 0, error);
 }
 
 unsigned char *tti_hier_scratch(struct tti_hier_call *c, size_t bytes, tutti_error *error)
