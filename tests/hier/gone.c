@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the ranks are told when the last one has died, or does not come: each in a job of its own (the argument). Nobody
+ * waits for ever, and after a death everybody can name the rank, on whichever host it was.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tutti/tutti.h>
+#include <unistd.h>
+
+enum { COUNT = 3 << 20 }; /* several pieces */
+
+static int complain(int rank, const char *what, tutti_status status, const tutti_error *e)
+{
+    fprintf(stderr, "rank %d: %s: got %s \"%s\" suspect %d\n", rank, what, tutti_status_name(status), e->message,
+            e->suspect);
+    return 1;
+}
+
+/* Joins the others again, so that nobody ends while others still look at what has become of it. */
+static int wait_for_others(tutti_group *late, int rank)
+{
+    tutti_error e;
+    const tutti_status status = tutti_barrier(late, TUTTI_CALL(.error = &e));
+    return status == TUTTI_OK ? 0 : complain(rank, "the barrier behind", status, &e);
+}
+
+static tutti_status sum(tutti_group *g, float *data, int64_t timeout_ms, tutti_error *e)
+{
+    const int64_t count = COUNT;
+    DLTensor t = tutti_tensor_1d(data, &count, TUTTI_F32);
+    return tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.timeout_ms = timeout_ms, .error = e));
+}
+
+int main(int argc, char **argv)
+{
+    const int dies = argc == 2 && strcmp(argv[1], "dead") == 0;
+    tutti_group *world = NULL;
+    tutti_group *other = NULL;
+    tutti_error e = {0};
+    float *data = calloc(COUNT, sizeof(*data));
+    tutti_status status = tutti_init(NULL, &world, &e);
+    if (!data || status != TUTTI_OK) {
+        return complain(-1, "init", status, &e);
+    }
+    const int rank = tutti_group_rank(world);
+    const int last = tutti_group_size(world) - 1;
+    if ((status = tutti_group_split(world, 0, rank, NULL, &other, &e)) != TUTTI_OK) {
+        return complain(rank, "split", status, &e);
+    }
+    if ((status = sum(world, data, 0, &e)) != TUTTI_OK) {
+        return complain(rank, "the first all_reduce", status, &e);
+    }
+    int failed = 0;
+    if (rank != last) {
+        status = sum(world, data, dies ? 60000 : 1000, &e);
+        const int good = dies ? (status >= TUTTI_PEER_LEFT && e.suspect == last) : status >= TUTTI_TIMEOUT;
+        failed = good ? 0 : complain(rank, "the last rank is missing", status, &e);
+        tutti_error later;
+        const tutti_status again = sum(world, data, 60000, &later);
+        failed |= again == TUTTI_REVOKED ? 0 : complain(rank, "after that", again, &later);
+    } else if (dies) {
+        _exit(0);
+    }
+    failed |= dies ? 0 : wait_for_others(other, rank);
+    tutti_group_destroy(other, NULL);
+    tutti_group_destroy(world, NULL);
+    free(data);
+    return failed;
+}
