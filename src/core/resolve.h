@@ -17,7 +17,7 @@ struct tti_hello {
     int64_t pid;
     uint64_t host;    /* the same for ranks on one host */
     uint64_t machine; /* the same, whatever TUTTI_HOST_ID says */
-    int32_t status; /* this rank cannot take part, and why */
+    int32_t status;   /* this rank cannot take part, and why */
     int32_t device_type;
     int32_t device_index;
     int32_t reserved;

@@ -188,7 +188,7 @@ tutti_status tti_window_hand_in(struct tti_hier_call *c, const struct tti_window
         list_sharers(c, w, k, c->lane->inside.send_counts, c->lane->inside.receive_counts);
         return exchange(c, w, from, shared, error);
     }
-    if (bytes > 0) {
+    if (from && bytes > 0) {
         memcpy(shared, from, bytes);
     }
     return TUTTI_OK;
@@ -203,7 +203,7 @@ tutti_status tti_window_hand_out(struct tti_hier_call *c, const struct tti_windo
         list_sharers(c, w, k, c->lane->inside.receive_counts, c->lane->inside.send_counts);
         return exchange(c, w, shared, to, error);
     }
-    if (bytes > 0) {
+    if (to && bytes > 0) {
         memcpy(to, shared, bytes);
     }
     return TUTTI_OK;
