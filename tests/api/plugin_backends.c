@@ -152,8 +152,10 @@ static void bad_registrations(void)
     b.ops = NULL;
     refused(__LINE__, &b, TUTTI_INVALID_ARGUMENT, "NULL");
     b.ops = &copy_ops;
+    char next[16];
+    snprintf(next, sizeof(next), "ABI %u", TUTTI_BACKEND_ABI + 1);
     b.abi = TUTTI_BACKEND_ABI + 1;
-    refused(__LINE__, &b, TUTTI_VERSION, "ABI 6");
+    refused(__LINE__, &b, TUTTI_VERSION, next);
     b.abi = 0;
     refused(__LINE__, &b, TUTTI_VERSION, "ABI 0");
     b.abi = TUTTI_BACKEND_ABI;
