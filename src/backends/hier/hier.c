@@ -91,7 +91,7 @@ static tutti_status run(void *state, tutti_op *op, tutti_error *error)
                               .op = op,
                               .begun_ns = op->begun_ns != 0 ? op->begun_ns : tti_now_ns(),
                               .item = op->kind == TUTTI_OP_BARRIER ? 1 : tti_dtype_size(op->dtype)};
-    op->sequence = ++c.lane->calls;
+    op->sequence = atomic_fetch_add_explicit(&c.lane->calls, 1, memory_order_relaxed) + 1;
     const tutti_status status = tti_hier_usable(s, error);
     if (status != TUTTI_OK) {
         return status;
@@ -170,7 +170,7 @@ static const char *algorithm(void *state, int32_t lane)
     if (!s->inner) {
         return ops->algorithm ? ops->algorithm(s->flat->state, lane) : NULL;
     }
-    return s->lane[lane].calls > 0 ? "hierarchical" : NULL;
+    return atomic_load_explicit(&s->lane[lane].calls, memory_order_relaxed) > 0 ? "hierarchical" : NULL;
 }
 
 static const tutti_backend_ops ops = {

@@ -83,7 +83,7 @@ struct tti_hier_lane {
     struct tti_lists between; /* for who makes those between hosts       */
     unsigned char *scratch;
     size_t scratch_bytes;
-    int64_t calls;
+    _Atomic int64_t calls; /* relaxed: the lane counts, and who asks for its algorithm looks */
 };
 
 struct tti_hier {
