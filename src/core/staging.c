@@ -36,33 +36,9 @@ tutti_status tti_staging_create(struct tti_group *g, DLDevice device, struct tti
     return TUTTI_OK;
 }
 
-static void free_slot(const struct tti_staging *s, struct tti_staging_slot *slot)
+static void close_pipeline(const struct tti_device *d, struct tti_staging_pipeline *p)
 {
-    if (s->lends) {
-        s->device->free(slot->memory, NULL);
-    } else {
-        s->device->free_host(slot->memory, NULL);
-    }
-    slot->memory = NULL;
-    slot->bytes = 0;
-}
-
-static tutti_status alloc_slot(const struct tti_staging *s, struct tti_staging_slot *slot, size_t bytes,
-                               tutti_error *error)
-{
-    tutti_status status =
-        s->lends ? s->device->alloc(bytes, &slot->memory, error) : s->device->alloc_host(bytes, &slot->memory, error);
-    slot->bytes = status == TUTTI_OK ? bytes : 0;
-    return status;
-}
-
-static void close_pipeline(struct tti_staging *s, struct tti_staging_pipeline *p)
-{
-    const struct tti_device *d = s->device;
     for (int i = 0; i < TTI_STAGING_SLOTS; i++) {
-        if (p->slots[i].memory) {
-            free_slot(s, &p->slots[i]);
-        }
         if (p->slots[i].loaded) {
             d->event_destroy(p->slots[i].loaded, NULL);
         }
@@ -86,11 +62,9 @@ void tti_staging_free(struct tti_staging *s)
     }
     if (s->device->enter(s->index, &scope, NULL) == TUTTI_OK) { /* else the device is gone, and its memory with it */
         for (int i = 0; i < TUTTI_MAX_LANES; i++) {
-            close_pipeline(s, &s->lanes[i]);
+            close_pipeline(s->device, &s->lanes[i]);
         }
-        for (size_t i = 0; i < s->block_count; i++) {
-            s->device->free_host(s->blocks[i].memory, NULL);
-        }
+        tti_staging_blocks_free(s);
         s->device->leave(&scope);
     }
     pthread_mutex_destroy(&s->lock);
@@ -118,7 +92,7 @@ static tutti_status open_pipeline(const struct tti_device *d, struct tti_staging
 }
 
 /* Memory for the largest piece in as many slots as are used. */
-static tutti_status make_room(const struct tti_staging *s, struct tti_staging_pipeline *p, int64_t pieces, size_t bytes,
+static tutti_status make_room(struct tti_staging *s, struct tti_staging_pipeline *p, int64_t pieces, size_t bytes,
                               tutti_error *error)
 {
     tutti_status status = p->ready ? TUTTI_OK : open_pipeline(s->device, p, error);
@@ -126,9 +100,11 @@ static tutti_status make_room(const struct tti_staging *s, struct tti_staging_pi
         struct tti_staging_slot *slot = &p->slots[i];
         if (slot->bytes < bytes) {
             if (slot->memory) {
-                free_slot(s, slot);
+                tti_staging_block_give(s, slot->memory);
             }
-            status = alloc_slot(s, slot, bytes, error);
+            slot->memory = NULL;
+            slot->bytes = 0;
+            status = tti_staging_block_take(s, bytes, s->lends, &slot->memory, &slot->bytes, error);
         }
     }
     return status;

@@ -24,8 +24,8 @@ void tti_staging_free(struct tti_staging *staging);
 tutti_status tti_staging_run(struct tti_group *group, const tutti_backend *engine, void *state, tutti_op *op,
                              tutti_error *error);
 
-/* Pinned memory, from what was given back before if it is large enough; NULL: there is none. */
-void *tti_staging_take(struct tti_group *group, size_t bytes);
+/* Pinned memory, or memory of the device (`there`), from what was given back before if it is large enough; NULL: there is none. */
+void *tti_staging_take(struct tti_group *group, size_t bytes, bool there);
 void tti_staging_give(struct tti_group *group, void *memory);
 
 /* Copies a tensor of the device into compact memory anywhere, or back, behind the event `after` (NULL: at once), and waits until that

@@ -1,22 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tensors that are copied as a whole, pinned memory for them, and marks on streams. */
+/*
+ * Memory for copies, tensors that are copied as a whole, and marks on streams.
+ *
+ * Memory that was allocated stays until the group ends, and is used again. Freeing it would wait for everything that runs on
+ * the device: beside a collective of NCCL that is, for the other ranks, which may be waiting for what this thread is about to
+ * do. Sizes are rounded so that blocks fit again: at most a third of one is not needed, and a group whose tensors grow from
+ * call to call ends with some three times the largest.
+ */
+#include <stdint.h>
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "core/group.h"
 #include "core/staging_state.h"
 
-#define BLOCKS 8 /* pinned memory that waits to be used again */
+#define BLOCKS 8
+#define LEAST  ((size_t)4096)
 
 /* ---- memory -------------------------------------------------------------------------------------------------------- */
 
 /* A free block that is large enough, the smallest of them. */
-static struct tti_staging_block *find_block(struct tti_staging *s, size_t bytes)
+static struct tti_staging_block *find_block(struct tti_staging *s, size_t bytes, bool there)
 {
     struct tti_staging_block *best = NULL;
     for (size_t i = 0; i < s->block_count; i++) {
         struct tti_staging_block *b = &s->blocks[i];
-        if (!b->taken && b->bytes >= bytes && (!best || b->bytes < best->bytes)) {
+        if (!b->taken && b->there == there && b->bytes >= bytes && (!best || b->bytes < best->bytes)) {
             best = b;
         }
     }
@@ -37,57 +46,88 @@ static struct tti_staging_block *add_block(struct tti_staging *s)
     return &s->blocks[s->block_count];
 }
 
+/* Up to a power of two, or the middle between two. */
+static size_t round_up(size_t bytes)
+{
+    size_t size = LEAST;
+    while (size < bytes && size <= SIZE_MAX / 4) {
+        size *= 2;
+    }
+    return size / 4 * 3 >= bytes && size > LEAST ? size / 4 * 3 : size < bytes ? bytes : size;
+}
+
 /* With the lock held. */
-static void *make_block(struct tti_staging *s, size_t bytes)
+static tutti_status make_block(struct tti_staging *s, size_t bytes, bool there, struct tti_staging_block **block,
+                               tutti_error *error)
 {
     struct tti_device_scope scope;
     struct tti_staging_block *b = add_block(s);
-    void *memory = NULL;
-    if (b && s->device->enter(s->index, &scope, NULL) == TUTTI_OK) {
-        const size_t whole = (bytes + 4095) / 4096 * 4096;
-        if (s->device->alloc_host(whole, &memory, NULL) == TUTTI_OK) {
-            *b = (struct tti_staging_block){.memory = memory, .bytes = whole, .taken = true};
-            s->block_count++;
-        }
-        s->device->leave(&scope);
+    if (!b) {
+        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a list of %zu copies of tensors", s->block_count);
     }
-    return memory;
+    tutti_status status = s->device->enter(s->index, &scope, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    *b = (struct tti_staging_block){.bytes = round_up(bytes), .there = there};
+    status = there ? s->device->alloc(b->bytes, &b->memory, error) : s->device->alloc_host(b->bytes, &b->memory, error);
+    s->device->leave(&scope);
+    s->block_count += status == TUTTI_OK;
+    *block = b;
+    return status;
 }
 
-void *tti_staging_take(struct tti_group *g, size_t bytes)
+tutti_status tti_staging_block_take(struct tti_staging *s, size_t bytes, bool there, void **memory, size_t *room,
+                                    tutti_error *error)
 {
-    struct tti_staging *s = g->staging;
+    tutti_status status = TUTTI_OK;
     pthread_mutex_lock(&s->lock);
-    struct tti_staging_block *b = find_block(s, bytes);
-    void *memory = b ? b->memory : make_block(s, bytes);
-    if (b) {
+    struct tti_staging_block *b = find_block(s, bytes, there);
+    if (!b) {
+        status = make_block(s, bytes, there, &b, error);
+    }
+    if (status == TUTTI_OK) {
         b->taken = true;
+        *memory = b->memory;
+        *room = b->bytes;
     }
     pthread_mutex_unlock(&s->lock);
-    return memory;
+    return status;
+}
+
+void tti_staging_block_give(struct tti_staging *s, const void *memory)
+{
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < s->block_count; i++) {
+        if (s->blocks[i].memory == memory) {
+            s->blocks[i].taken = false;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+void *tti_staging_take(struct tti_group *g, size_t bytes, bool there)
+{
+    void *memory = NULL;
+    size_t room;
+    return tti_staging_block_take(g->staging, bytes, there, &memory, &room, NULL) == TUTTI_OK ? memory : NULL;
 }
 
 void tti_staging_give(struct tti_group *g, void *memory)
 {
-    struct tti_staging *s = g->staging;
-    size_t idle = 0;
-    size_t own = 0;
-    pthread_mutex_lock(&s->lock);
+    tti_staging_block_give(g->staging, memory);
+}
+
+/* Inside the device's scope. */
+void tti_staging_blocks_free(struct tti_staging *s)
+{
     for (size_t i = 0; i < s->block_count; i++) {
-        own = s->blocks[i].memory == memory ? i : own;
-        idle += !s->blocks[i].taken;
-    }
-    s->blocks[own].taken = false;
-    if (idle >= BLOCKS) { /* enough of them wait already */
-        s->blocks[own] = s->blocks[--s->block_count];
-    } else {
-        memory = NULL;
-    }
-    pthread_mutex_unlock(&s->lock);
-    struct tti_device_scope scope;
-    if (memory && s->device->enter(s->index, &scope, NULL) == TUTTI_OK) {
-        s->device->free_host(memory, NULL);
-        s->device->leave(&scope);
+        if (s->blocks[i].there) {
+            s->device->free(s->blocks[i].memory, NULL);
+        } else {
+            s->device->free_host(s->blocks[i].memory, NULL);
+        }
     }
 }
 

@@ -28,6 +28,7 @@ struct tti_staging_pipeline {
 struct tti_staging_block {
     void *memory;
     size_t bytes;
+    bool there; /* memory of the device; else pinned memory of the host */
     bool taken;
 };
 
@@ -41,5 +42,13 @@ struct tti_staging {
     size_t block_count;
     size_t block_room;
 };
+
+/* staging_memory.c. At least so many bytes, *room of them: pinned ones, or the device's own. What is given back is not freed
+ * before the group ends. */
+tutti_status tti_staging_block_take(struct tti_staging *s, size_t bytes, bool there, void **memory, size_t *room,
+                                    tutti_error *error);
+void tti_staging_block_give(struct tti_staging *s, const void *memory);
+/* Inside the device's scope. */
+void tti_staging_blocks_free(struct tti_staging *s);
 
 #endif

@@ -31,11 +31,7 @@ void *tti_task_stand_in(struct tti_task *t, const DLTensor *tensor, const char *
                               .bytes = bytes,
                               .pack = (what & TTI_PACK) != 0,
                               .unpack = (what & TTI_UNPACK) != 0};
-    if (!tti_group_on_device(g)) {
-        side->memory = malloc(bytes);
-    } else if (tti_device_alloc(g->device, bytes, &side->memory, NULL) != TUTTI_OK) {
-        side->memory = NULL;
-    }
+    side->memory = tti_group_on_device(g) ? tti_staging_take(g, bytes, true) : malloc(bytes);
     if (!side->memory) {
         t->op.failed = TUTTI_NO_MEMORY;
     }
@@ -243,7 +239,7 @@ void tti_task_drop(struct tti_task *t)
         if (!tti_group_on_device(g)) {
             free(t->sides[i].memory);
         } else if (t->sides[i].memory) {
-            tti_device_free(g->device, t->sides[i].memory);
+            tti_staging_give(g, t->sides[i].memory);
         }
     }
     t->side_count = 0;

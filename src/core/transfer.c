@@ -96,7 +96,7 @@ tutti_status tti_transfer_allocate(tutti_op *op, const tutti_message *message, i
 
 bool tti_transfer_take_scratch(struct tti_transfer *t, size_t bytes)
 {
-    t->scratch = tti_group_on_device(t->group) ? tti_staging_take(t->group, bytes) : malloc(bytes);
+    t->scratch = tti_group_on_device(t->group) ? tti_staging_take(t->group, bytes, false) : malloc(bytes);
     return t->scratch != NULL;
 }
 
