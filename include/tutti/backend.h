@@ -150,7 +150,24 @@ typedef struct tutti_engines {
     tutti_status (*open)(void *self, const tutti_engine_wish *wish, tutti_engine **engine, tutti_error *error);
 } tutti_engines;
 
-/** What a backend is opened with. Valid during open only, except `rendezvous` and its store, which outlive the group. */
+/**
+ * How ranks whose engine cannot tell who is missing hear it from one another, through the rendezvous. It is asked by a
+ * thread of its own, so a store that does not answer holds nobody up. From any thread, until close.
+ */
+typedef struct tutti_attendance {
+    uint32_t size;
+    uint32_t reserved;
+    void *self;
+    /** This rank has waited in the collective for a while; or, with an error, has failed in it. Does not wait. Ranks find
+     *  each other's words by op->lane and op->sequence. */
+    void (*tell)(void *self, const tutti_op *op, const tutti_error *failed);
+    /** This rank is about to give the collective up. Adds to error->message who has not come to it, has come to something
+     *  else, or has failed in it, and sets error->suspect. Who tells in the next patience_ms counts as present. */
+    void (*ask)(void *self, const tutti_op *op, int64_t patience_ms, tutti_error *error);
+} tutti_attendance;
+
+/** What a backend is opened with. Valid during open only, except `rendezvous`, its store and `attendance`, which outlive the
+ *  group. */
 typedef struct tutti_open_info {
     uint32_t size;
     int32_t rank;
@@ -167,8 +184,9 @@ typedef struct tutti_open_info {
     /* What open returned for the group that this one is made from, if the same backend runs both; else NULL. It may be
      * closed first. */
     void *parent_state;
-    const uint64_t *hosts;        /* world_size entries: the same number for ranks on one host; NULL: not known */
-    const tutti_engines *engines; /* for backends made of others; NULL: there are none */
+    const uint64_t *hosts;              /* world_size entries: the same number for ranks on one host; NULL: not known */
+    const tutti_engines *engines;       /* for backends made of others; NULL: there are none */
+    const tutti_attendance *attendance; /* until close; NULL: nobody can be asked */
 } tutti_open_info;
 
 /** How the ranks of a group agree while they run a collective of the heap: hands `bytes` bytes of every rank to all, in

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "core/attendance.h"
 #include "core/compose.h"
 #include "core/memory.h"
 #include "core/registry.h"
@@ -136,6 +137,10 @@ static tutti_status open_engine(struct tti_group *g, const struct tti_group_plan
                                                                               : NULL,
                             .hosts = compose.hosts,
                             .engines = all ? &compose.table : NULL};
+    if (!beside && !(backend->capabilities & TUTTI_CAP_CHECKS_CALLS)) {
+        g->attendance = tti_attendance_open(g->rendezvous.store, g->rendezvous.name, g->rank, g->size);
+        info.attendance = tti_attendance_table(g->attendance);
+    }
     status = status != TUTTI_OK ? status : backend->ops->open(&info, state, error);
     tti_compose_end(&compose);
     return status;
@@ -416,6 +421,7 @@ void tti_group_free(struct tti_group *g)
         g->lists = next;
     }
     tti_staging_free(g->staging);
+    tti_attendance_close(g->attendance);
     tti_pool_release(g->pool);
     tti_rendezvous_close(&g->host_rendezvous);
     tti_rendezvous_close(&g->rendezvous);

@@ -44,7 +44,8 @@ struct tti_group {
     bool lends_device;                     /* tensors lie in host memory, but `backend` works on a device */
     struct tti_pool *pool;                 /* memory of tutti_alloc, if the backend has no heap */
     struct tti_settings settings;
-    struct tti_rendezvous rendezvous; /* private keys of this group; keeps the store */
+    struct tti_rendezvous rendezvous;  /* private keys of this group; keeps the store */
+    struct tti_attendance *attendance; /* for engines that cannot tell who is missing; else NULL */
     struct tti_lane_queue lane_queues[TUTTI_MAX_LANES];
     struct tti_messages messages;
     pthread_mutex_t callback_lock; /* callbacks of a group run one at a time */

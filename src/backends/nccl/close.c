@@ -152,6 +152,9 @@ static void free_lane(struct tti_nccl_group *g, struct tti_nccl_lane *lane, bool
         if (lane->scratch) {
             device->free(lane->scratch, NULL);
         }
+        for (int32_t i = 0; i < lane->outgrown_count; i++) {
+            device->free(lane->outgrown[i], NULL);
+        }
     }
     pthread_cond_destroy(&lane->changed);
     pthread_mutex_destroy(&lane->lock);

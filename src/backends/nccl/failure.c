@@ -97,6 +97,9 @@ void tti_nccl_break_off(struct tti_nccl_call *c, tutti_status status)
     struct tti_nccl_group *g = c->group;
     struct tti_nccl_lane *lane = c->lane;
     c->error->scope = TUTTI_SCOPE_GROUP;
+    if (status != TUTTI_TIMEOUT && g->attendance) { /* which has told who was asked */
+        g->attendance->tell(g->attendance->self, c->op, c->error);
+    }
     if (status != TUTTI_REVOKED) {
         tti_nccl_fail(g, c->error);
     }

@@ -303,6 +303,7 @@ static struct tti_nccl_group *group_make(const tutti_open_info *info)
     g->size = info->world_size;
     g->lanes = info->lanes;
     g->timeout_ms = info->timeout_ms;
+    g->attendance = info->attendance;
     pthread_mutex_init(&g->lock, NULL);
     pthread_condattr_init(&clock);
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);

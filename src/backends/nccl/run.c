@@ -6,6 +6,8 @@
  * the event, and now and then the communicator's state and the clock.
  */
 #include <sched.h>
+#include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "backends/nccl/state.h"
@@ -16,6 +18,10 @@
 #define POLLS_BEFORE_NAP   4096u /* some milliseconds: asking a device for an event takes about a microsecond */
 #define POLLS_BEFORE_LOOK  256u
 #define NAP_NS             50000
+/* Who is missing: ranks that wait say so after a quarter of their time, and who gives up waits half as long again for those
+ * that have come last. */
+#define TELL_MS INT64_C(1000)
+#define ASK_MS  INT64_C(2000)
 
 bool tti_nccl_pause(struct tti_nccl_pace *pace)
 {
@@ -35,15 +41,36 @@ bool tti_nccl_pause(struct tti_nccl_pace *pace)
 static tutti_status too_late(struct tti_nccl_call *c, const char *what)
 {
     const struct tti_nccl_group *g = c->group;
+    const tutti_attendance *others = g->attendance;
     const int64_t elapsed = (tti_now_ns() - c->started_ns) / 1000000;
-    tti_error_set(
-        c->error, TUTTI_TIMEOUT,
-        "%s: call %lld on lane %d of rank %d has not %s after %lld ms: a rank has not come or has died, and %s "
-        "cannot say which",
-        tutti_operation_name(c->op->kind), (long long)c->op->sequence, c->op->lane, g->rank, what, (long long)elapsed,
-        g->library->spoken);
+    tti_error_set(c->error, TUTTI_TIMEOUT, "%s: call %lld on lane %d of rank %d has not %s after %lld ms",
+                  tutti_operation_name(c->op->kind), (long long)c->op->sequence, c->op->lane, g->rank, what,
+                  (long long)elapsed);
     c->error->elapsed_ms = elapsed;
+    if (others) {
+        const int64_t patience = c->op->timeout_ms / 2 < ASK_MS ? c->op->timeout_ms / 2 : ASK_MS;
+        others->ask(others->self, c->op, patience, c->error);
+    } else {
+        const size_t used = strlen(c->error->message);
+        snprintf(c->error->message + used, sizeof(c->error->message) - used,
+                 ": a rank has not come or has died, and %s cannot say which", g->library->spoken);
+    }
     return TUTTI_TIMEOUT;
+}
+
+/* TIMEOUT if the deadline has passed. Long before that the other ranks hear that this one is here. */
+static tutti_status look_at_clock(struct tti_nccl_call *c, const char *what)
+{
+    const tutti_attendance *others = c->group->attendance;
+    const int64_t now_ns = tti_now_ns();
+    if (now_ns >= c->deadline_ns) {
+        return too_late(c, what);
+    }
+    if (others && !c->told && now_ns >= c->tell_ns) {
+        others->tell(others->self, c->op, NULL);
+        c->told = true;
+    }
+    return TUTTI_OK;
 }
 
 /* ---- visits to the library ------------------------------------------------------------------------------------------ */
@@ -115,9 +142,8 @@ tutti_status tti_nccl_leave(struct tti_nccl_call *c, tti_nccl_comm comm, int cod
     tti_nccl_step_out(c->lane);
     while (status == TUTTI_OK && code == TTI_NCCL_IN_PROGRESS) {
         status = look(c, &code, what);
-        if (status == TUTTI_OK && code == TTI_NCCL_IN_PROGRESS && tti_nccl_pause(&pace) &&
-            tti_now_ns() >= c->deadline_ns) {
-            status = too_late(c, "begun");
+        if (status == TUTTI_OK && code == TTI_NCCL_IN_PROGRESS && tti_nccl_pause(&pace)) {
+            status = look_at_clock(c, "begun");
         }
     }
     return status;
@@ -125,6 +151,8 @@ tutti_status tti_nccl_leave(struct tti_nccl_call *c, tti_nccl_comm comm, int cod
 
 /* ---- the stream ----------------------------------------------------------------------------------------------------- */
 
+/* What has become too small stays until the group ends: freeing it would wait for all that runs on the device, also for other
+ * lanes' kernels, which wait for other ranks, which may wait for this lane. It doubles, so that is no more than the last. */
 unsigned char *tti_nccl_scratch(struct tti_nccl_call *c, size_t bytes)
 {
     struct tti_nccl_lane *lane = c->lane;
@@ -132,14 +160,14 @@ unsigned char *tti_nccl_scratch(struct tti_nccl_call *c, size_t bytes)
     if (bytes <= lane->scratch_bytes) {
         return lane->scratch;
     }
-    if (lane->scratch && device->free(lane->scratch, c->error) != TUTTI_OK) {
-        return NULL;
-    }
+    const size_t twice = 2 * lane->scratch_bytes;
     void *memory = NULL;
-    lane->scratch = NULL;
-    lane->scratch_bytes = 0;
+    bytes = bytes < twice ? twice : bytes;
     if (device->alloc(bytes, &memory, c->error) != TUTTI_OK) {
         return NULL;
+    }
+    if (lane->scratch) {
+        lane->outgrown[lane->outgrown_count++] = lane->scratch;
     }
     lane->scratch = memory;
     lane->scratch_bytes = bytes;
@@ -158,8 +186,9 @@ static tutti_status finish(struct tti_nccl_call *c)
         status = device->event_query(c->lane->event, &done, c->error);
         if (status == TUTTI_OK && !done && tti_nccl_pause(&pace)) {
             status = look(c, &code, "CommGetAsyncError");
-            if (status == TUTTI_OK && tti_now_ns() >= c->deadline_ns) {
-                status = too_late(c, "ended");
+            if (status == TUTTI_OK && (status = look_at_clock(c, "ended")) == TUTTI_TIMEOUT &&
+                device->event_query(c->lane->event, &done, NULL) == TUTTI_OK && done) {
+                status = tti_error_clear(c->error); /* who was missing has come while the others were asked */
             }
         }
     }
@@ -195,6 +224,8 @@ tutti_status tti_nccl_run(void *state, tutti_op *op, tutti_error *error)
                               .error = error,
                               .started_ns = started_ns,
                               .deadline_ns = tti_deadline_ns(started_ns, op->timeout_ms)};
+    c.tell_ns =
+        tti_now_ns() + (op->timeout_ms >= 0 && op->timeout_ms / 4 < TELL_MS ? op->timeout_ms / 4 : TELL_MS) * 1000000;
     op->sequence = atomic_load_explicit(&lane->calls, memory_order_relaxed) + 1;
     atomic_store_explicit(&lane->calls, op->sequence, memory_order_relaxed);
     tutti_status status = tti_nccl_check(g, error);

@@ -33,6 +33,8 @@ struct tti_nccl_lane {
     void *word; /* of the device: what a barrier reduces */
     unsigned char *scratch;
     size_t scratch_bytes;
+    void *outgrown[64]; /* scratch memory of before, each at least twice as large as the last */
+    int32_t outgrown_count;
     bool held;             /* what is queued on the stream has not ended after a failure, so that stays, too */
     _Atomic int64_t calls; /* relaxed: for the lane's owner and for people */
     _Atomic(const char *) algorithm; /* relaxed: static text */
@@ -52,6 +54,7 @@ struct tti_nccl_group {
     char name[96];      /* of the device */
     char unheeded[512]; /* what was asked for and this version cannot do, for people */
     struct tti_nccl_heap *heap;
+    const tutti_attendance *attendance; /* NULL: nobody can be asked */
     _Atomic int32_t failed; /* a status; release by whoever has written the cause, acquire by whoever reads it */
     pthread_mutex_t lock;   /* the cause */
     tutti_error cause;
@@ -68,6 +71,8 @@ struct tti_nccl_call {
     tutti_error *error;
     int64_t started_ns;
     int64_t deadline_ns;
+    int64_t tell_ns; /* when the other ranks are told that this one waits */
+    bool told;
 };
 
 /* ---- open.c ---- */

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-test: ranks=3 timeout=120 trees=release,debug,address,undefined */
+/*
+ * What a rank on NCCL hears when a collective does not end: who has not come, who has come to something else, who has failed,
+ * or that all have come. NCCL itself (a double) says nothing of it. Every case spoils a group of its own; most of them wait
+ * at the same time.
+ */
+#include <stdbool.h>
+
+#include "device_support.h"
+
+enum { COUNT = 1000, WAIT_MS = 3000 };
+
+static tutti_group *base;
+static struct device_vector v;
+static int rank;
+
+static tutti_group *group_make(void)
+{
+    static const int32_t all[] = {0, 1, 2};
+    tutti_group *g = NULL;
+    if (tutti_group_create(base, all, 3, TUTTI_CONFIG(.backend = "nccl", .device = "cuda", .device_index = rank), &g,
+                           &err) != TUTTI_OK) {
+        fprintf(stderr, "%s\n", err.message);
+        exit(1);
+    }
+    return g;
+}
+
+/* A call that will not end well: what, and what this rank hears. */
+struct call {
+    tutti_operation kind; /* NONE: this rank makes none */
+    int32_t suspect;
+    const char *word;
+};
+
+struct scene {
+    struct call calls[3]; /* of each rank */
+    tutti_group *group;
+    tutti_work *work;
+};
+
+enum { REFUSED = 2 }; /* the scene in which rank 0's call is refused */
+
+static struct scene scenes[] = {
+    {{{TUTTI_OP_ALL_REDUCE, 2, ": rank 2 has not come"}, {TUTTI_OP_ALL_REDUCE, 2, ": rank 2 has not come"}, {0}},
+     NULL,
+     NULL},
+    {{{0}, {TUTTI_OP_BARRIER, 2, ": ranks 2, 0 have not come"}, {0}}, NULL, NULL},
+    {{{TUTTI_OP_REDUCE, -1, "ncclReduce"},
+      {TUTTI_OP_REDUCE, 0, ": rank 0 has failed in it: reduce: ncclReduce of call 1"},
+      {TUTTI_OP_REDUCE, 0, ": rank 0 has failed in it: reduce: ncclReduce of call 1"}},
+     NULL,
+     NULL},
+    /* who is not in a call with a root may have been there and gone on */
+    {{{0}, {TUTTI_OP_BROADCAST, 0, ": rank 0 is not in it"}, {TUTTI_OP_BROADCAST, 0, ": rank 0 is not in it"}},
+     NULL,
+     NULL},
+    {{{TUTTI_OP_ALL_REDUCE, 1,
+       ": rank 1 is in broadcast of f32 with root 0, 1000 elements there, this rank in all_red"},
+      {TUTTI_OP_BROADCAST, 2, ": rank 2 is in all_reduce of f32 by sum, 1000 elements there, this rank in broadcast"},
+      {TUTTI_OP_ALL_REDUCE, 1, ": rank 1 is in broadcast"}},
+     NULL,
+     NULL},
+};
+enum { SCENES = sizeof(scenes) / sizeof(scenes[0]) };
+
+static tutti_status start(struct scene *s)
+{
+    const tutti_call *call = TUTTI_CALL(.timeout_ms = WAIT_MS, .error = &err);
+    switch (s->calls[rank].kind) {
+    case TUTTI_OP_ALL_REDUCE:
+        return tutti_all_reduce_async(s->group, &v.tensor, &v.tensor, TUTTI_SUM, call, &s->work);
+    case TUTTI_OP_REDUCE:
+        return tutti_reduce_async(s->group, &v.tensor, &v.tensor, TUTTI_SUM, 0, call, &s->work);
+    case TUTTI_OP_BROADCAST:
+        return tutti_broadcast_async(s->group, &v.tensor, 0, call, &s->work);
+    case TUTTI_OP_BARRIER:
+        return tutti_barrier_async(s->group, call, &s->work);
+    default:
+        return TUTTI_OK;
+    }
+}
+
+static void expect_end(struct scene *s, const struct call *call)
+{
+    const bool refused = s == &scenes[REFUSED];
+    if (call->kind == 0) {
+        return;
+    }
+    const tutti_status status = tutti_work_wait(s->work, -1);
+    tutti_work_error(s->work, &err);
+    if (refused && rank == 0) {
+        EXPECT(status == TUTTI_BACKEND && strstr(err.message, call->word) != NULL);
+    } else if (!refused || status != TUTTI_BACKEND) { /* of which the library may tell the others; not of whom */
+        EXPECT(status == TUTTI_TIMEOUT && err.suspect == call->suspect && strstr(err.message, call->word) != NULL);
+        /* later calls, too */
+        EXPECT(tutti_barrier(s->group, TUTTI_CALL(.error = &err)) == TUTTI_REVOKED && err.suspect == call->suspect);
+    }
+    tutti_work_release(s->work);
+}
+
+/* All come, and the device does not end it. */
+static void stuck(void)
+{
+    tutti_group *g = group_make();
+    EXPECT(tutti_all_reduce(g, &v.tensor, &v.tensor, TUTTI_SUM, TUTTI_CALL(.timeout_ms = WAIT_MS, .error = &err)) ==
+           TUTTI_TIMEOUT);
+    EXPECT(err.suspect == -1 && strstr(err.message, ": all ranks are in it, so a device or the network") != NULL);
+    EXPECT_OK(tutti_barrier(base, TUTTI_CALL(.error = &err)));
+    EXPECT_OK(tutti_group_destroy(g, &err));
+}
+
+int main(void)
+{
+    char path[4096];
+    const char *build = getenv("TUTTI_BUILD");
+    const char *number = getenv("TUTTI_RANK");
+    rank = number ? (int)strtol(number, NULL, 10) : 0;
+    snprintf(path, sizeof(path), "%s/tests/doubles/nccl_new/libnccl.so.2", build ? build : ".");
+    setenv("TUTTI_NCCL_LIBRARY", path, 1);
+    setenv("TUTTI_DOUBLE_NCCL", rank == 0 ? "hang=1,fail=Reduce:1=4" : "hang=1", 1);
+    device_choose("delay_us=0");
+    base = device_open(TUTTI_CONFIG(.backend = "shm", .device = "cuda", .device_index = rank));
+    vector_make(base, &v, COUNT);
+    vector_fill(&v, rank, 0);
+    vector_send(&v, NULL);
+    EXPECT(cuda.synchronize(NULL) == 0);
+    stuck();
+    for (int i = 0; i < SCENES; i++) {
+        scenes[i].group = group_make();
+    }
+    EXPECT_OK(tutti_barrier(base, TUTTI_CALL(.error = &err)));
+    for (int i = 0; i < SCENES; i++) {
+        EXPECT_OK(start(&scenes[i]));
+    }
+    for (int i = 0; i < SCENES; i++) {
+        expect_end(&scenes[i], &scenes[i].calls[rank]);
+    }
+    EXPECT_OK(tutti_barrier(base, TUTTI_CALL(.error = &err)));
+    for (int i = 0; i < SCENES; i++) {
+        EXPECT_OK(tutti_group_destroy(scenes[i].group, &err));
+    }
+    vector_free(base, &v);
+    EXPECT_OK(tutti_group_destroy(base, &err));
+    return failures > 0;
+}
