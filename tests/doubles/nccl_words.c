@@ -7,7 +7,7 @@
  *   rank=R                  the faults below happen on this rank only
  *   async_error=N:CODE      the N-th operation is never done, and leaves this asynchronous error
  *   hang=N                  the N-th operation is never done
- *   fail=FUNCTION:K=CODE    the K-th call of the function returns this result and does nothing else
+ *   fail=FUNCTION:K=CODE    the K-th call of the function returns this result and does nothing else; several may name one
  *   init_hang               communicators never come into being
  *   abort_hang              CommAbort never returns
  *   unique_id_fails         GetUniqueId fails
@@ -31,7 +31,7 @@ struct fail {
     char function[32];
     uint32_t call;
     ncclResult_t result;
-    _Atomic uint32_t calls; /* so far */
+    int counter; /* of the function: the first fault that names it */
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -48,6 +48,7 @@ static struct {
     int fails;
 } words;
 static struct fail fails[MAX_FAILS];
+static _Atomic uint32_t calls[MAX_FAILS]; /* so far, of the function of that fault, if it is the first that names it */
 static _Atomic uint32_t operations;
 
 static long number(const char *word, const char *text, char end, const char **rest)
@@ -82,6 +83,10 @@ static void read_fail(const char *word, const char *text)
     memcpy(fail->function, text, (size_t)(colon - text));
     if (!has_function(fail->function)) {
         tti_misused("TUTTI_DOUBLE_NCCL: \"%s\" names a function that this library does not have.", word);
+    }
+    fail->counter = 0;
+    while (strcmp(fails[fail->counter].function, fail->function) != 0) {
+        fail->counter++;
     }
     const char *rest;
     fail->call = (uint32_t)number(word, colon + 1, '=', &rest);
@@ -165,6 +170,24 @@ static void write_log(const char *function, int rank, const char *format, va_lis
     }
 }
 
+/* Counts the call, once for all faults of the function, and returns what is ordered for it. */
+static ncclResult_t ordered_result(const char *function)
+{
+    uint32_t call = 0;
+    for (int i = 0; i < words.fails; i++) {
+        if (strcmp(fails[i].function, function) != 0) {
+            continue;
+        }
+        if (call == 0) { /* relaxed: only counts */
+            call = atomic_fetch_add_explicit(&calls[fails[i].counter], 1, memory_order_relaxed) + 1;
+        }
+        if (call == fails[i].call) {
+            return tti_refuse(fails[i].result, "%s : told to fail by TUTTI_DOUBLE_NCCL", function);
+        }
+    }
+    return ncclSuccess;
+}
+
 ncclResult_t tti_called(const char *function, int rank, const char *format, ...)
 {
     const bool meant = is_meant(rank);
@@ -177,13 +200,7 @@ ncclResult_t tti_called(const char *function, int rank, const char *format, ...)
     if (meant && words.id_fails && !strcmp(function, "GetUniqueId")) {
         return tti_refuse(ncclSystemError, "GetUniqueId : told to fail by TUTTI_DOUBLE_NCCL");
     }
-    for (int i = 0; i < words.fails && meant; i++) {
-        if (!strcmp(fails[i].function, function) &&
-            atomic_fetch_add_explicit(&fails[i].calls, 1, memory_order_relaxed) + 1 == fails[i].call) {
-            return tti_refuse(fails[i].result, "%s : told to fail by TUTTI_DOUBLE_NCCL", function);
-        }
-    }
-    return ncclSuccess;
+    return meant ? ordered_result(function) : ncclSuccess;
 }
 
 int tti_next_fault(int rank)

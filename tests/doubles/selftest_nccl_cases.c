@@ -26,7 +26,7 @@ const struct test tests[] = {
     {"revoke", case_revoke, 2, 3, NEW, NULL, -1, false},
     {"async_error", case_async_error, 2, 3, ALL, "rank=1 async_error=3:2", -1, false},
     {"hang", case_hang, 2, 2, ALL, "hang=2", 0, false},
-    {"fail", case_fail, 2, 2, ALL, "fail=AllReduce:2=1,fail=GroupEnd:1=3", -1, false},
+    {"fail", case_fail, 2, 2, ALL, "fail=AllReduce:2=1,fail=GroupEnd:1=3,fail=AllReduce:4=5", -1, false},
     {"init_hang", case_init_hang, 2, 2, LATER, "rank=1,init_hang", -1, false},
     {"abort_hang", case_abort_hang, 1, 1, ALL, "abort_hang", -1, false},
     {"unique_id_fails", case_unique_id_fails, 1, 1, ALL, "unique_id_fails", -1, false},

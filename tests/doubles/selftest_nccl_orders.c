@@ -59,7 +59,7 @@ void case_hang(struct rank *t)
     device_wait(t, t->stream);
 }
 
-/* "fail=AllReduce:2=1,fail=GroupEnd:1=3" */
+/* "fail=AllReduce:2=1,fail=GroupEnd:1=3,fail=AllReduce:4=5": the call that fails counts, too */
 void case_fail(struct rank *t)
 {
     ncclComm_t comm = comm_blocking(t);
@@ -67,6 +67,7 @@ void case_fail(struct rank *t)
     CHECK(move_byte(t, memory, comm) == ncclSuccess);
     CHECK(move_byte(t, memory, comm) == ncclUnhandledCudaError);
     CHECK(move_byte(t, memory, comm) == ncclSuccess);
+    CHECK(move_byte(t, memory, comm) == ncclInvalidUsage);
     CHECK(t->GroupStart() == ncclSuccess && t->GroupEnd() == ncclInternalError);
     CHECK(t->GroupStart() == ncclSuccess && t->GroupEnd() == ncclSuccess);
     device_wait(t, t->stream);

@@ -70,7 +70,8 @@ typedef struct {
 
 /*
  * The functions: X(name, since, result, arguments). `since` is the version that brought it (RCCL's levels are NCCL's); all
- * up to 20700 are needed, what is newer may be missing (NULL), and what is done instead is said where it is called.
+ * up to 20700 are needed, what is newer may be missing (NULL), and what is done instead is said where it is called. Nobody
+ * calls CommShrink and CommRevoke yet: they are for groups that go on without ranks they have lost.
  */
 #define TTI_NCCL_FUNCTIONS(X)                                                                                          \
     X(GetVersion, 20300, int, (int *version))                                                                          \
@@ -106,6 +107,9 @@ typedef struct {
     X(MemFree, 21900, int, (void *memory))                                                                             \
     X(CommRegister, 21900, int, (tti_nccl_comm comm, void *memory, size_t bytes, void **handle))                       \
     X(CommDeregister, 21900, int, (tti_nccl_comm comm, void *handle))                                                  \
+    X(CommShrink, 22700, int,                                                                                          \
+      (tti_nccl_comm comm, int *without, int count, tti_nccl_comm *made, tti_nccl_config *config, int flags))          \
+    X(CommRevoke, 22807, int, (tti_nccl_comm comm, int flags))                                                         \
     X(AlltoAll, 22803, int,                                                                                            \
       (const void *send, void *recv, size_t count, int type, tti_nccl_comm comm, tti_nccl_stream stream))              \
     X(Gather, 22803, int,                                                                                              \
