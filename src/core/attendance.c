@@ -27,8 +27,8 @@
 #include "base/error.h"
 
 #define MAGIC     0x6e6f7465u         /* "note" */
-#define ANSWER_NS INT64_C(1000000000) /* for a store that answers slowly, behind the patience of whoever asks */
-#define CLOSE_NS  INT64_C(1000000000)
+#define ANSWER_NS INT64_C(3000000000) /* for a store that answers slowly, behind the patience of whoever asks */
+#define CLOSE_NS  INT64_C(2000000000)
 
 /* What a rank says of itself. Fixed layout: it travels between processes. */
 struct note {
