@@ -100,7 +100,7 @@ void tti_staging_block_give(struct tti_staging *s, const void *memory)
     pthread_mutex_lock(&s->lock);
     for (size_t i = 0; i < s->block_count; i++) {
         if (s->blocks[i].memory == memory) {
-            s->blocks[i].taken = false;
+            s->blocks[i].taken = s->blocks[i].kept;
             break;
         }
     }
@@ -131,28 +131,53 @@ void tti_staging_blocks_free(struct tti_staging *s)
     }
 }
 
+/* The device may still copy from or to it, so it is not used again: it stays taken, whoever gives it back. */
+static void keep_block(struct tti_staging *s, const void *memory)
+{
+    const uintptr_t at = (uintptr_t)memory;
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < s->block_count; i++) {
+        const uintptr_t begin = (uintptr_t)s->blocks[i].memory;
+        if (at >= begin && at - begin < s->blocks[i].bytes) {
+            s->blocks[i].kept = true;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
 /* ---- whole tensors ------------------------------------------------------------------------------------------------- */
+
+static tutti_status end_copy(struct tti_group *g, struct tti_device_errand *x, tutti_status status, const void *compact,
+                             int64_t deadline_ns, tutti_error *error)
+{
+    status = tti_device_errand_end(x, status, deadline_ns, error);
+    if (!x->done) {
+        keep_block(g->staging, compact);
+    }
+    return status;
+}
 
 tutti_status tti_staging_pack(struct tti_group *g, void *compact, const DLTensor *tensor, void *after,
                               int64_t deadline_ns, tutti_error *error)
 {
     struct tti_device_errand x;
-    tutti_status status = tti_device_errand_begin(g->device, after, &x, error);
+    const tutti_status status = tti_device_errand_begin(g->device, after, &x, error);
     if (status != TUTTI_OK) {
         return status;
     }
-    return tti_device_errand_end(&x, tti_device_pack(g->where, compact, tensor, x.stream, error), deadline_ns, error);
+    return end_copy(g, &x, tti_device_pack(g->where, compact, tensor, x.stream, error), compact, deadline_ns, error);
 }
 
 tutti_status tti_staging_unpack(struct tti_group *g, const DLTensor *tensor, const void *compact, void *after,
                                 int64_t deadline_ns, tutti_error *error)
 {
     struct tti_device_errand x;
-    tutti_status status = tti_device_errand_begin(g->device, after, &x, error);
+    const tutti_status status = tti_device_errand_begin(g->device, after, &x, error);
     if (status != TUTTI_OK) {
         return status;
     }
-    return tti_device_errand_end(&x, tti_device_unpack(g->where, tensor, compact, x.stream, error), deadline_ns, error);
+    return end_copy(g, &x, tti_device_unpack(g->where, tensor, compact, x.stream, error), compact, deadline_ns, error);
 }
 
 tutti_status tti_staging_mark(struct tti_group *g, void *stream, void **event, tutti_error *error)

@@ -30,6 +30,7 @@ struct tti_staging_block {
     size_t bytes;
     bool there; /* memory of the device; else pinned memory of the host */
     bool taken;
+    bool kept; /* until the end of the group: a copy that was given up may still be under way */
 };
 
 struct tti_staging {

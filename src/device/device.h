@@ -134,6 +134,7 @@ struct tti_device_errand {
     struct tti_device_scope scope;
     void *stream;
     void *event;
+    bool done; /* behind its end: nothing of it is under way any more */
 };
 tutti_status tti_device_errand_begin(DLDevice device, void *after, struct tti_device_errand *x, tutti_error *error);
 tutti_status tti_device_errand_end(struct tti_device_errand *x, tutti_status status, int64_t deadline_ns,

@@ -40,6 +40,7 @@ tutti_status tti_device_errand_end(struct tti_device_errand *x, tutti_status sta
     if (ended == TUTTI_OK) {
         ended = tti_device_await(x->device, x->event, deadline_ns, told);
     }
+    x->done = ended == TUTTI_OK;
     leave(x);
     return status == TUTTI_OK ? ended : status;
 }
