@@ -158,7 +158,9 @@ tutti_op tti_pieces_op(const struct tti_pieces *p, int64_t k, void *in, void *ou
     op.after = NULL;
     op.flags = k == 0 ? whole->flags : 0; /* what may be cancelled before it begins has begun with the first */
     memset(op.prepared, 0, sizeof(op.prepared));
-    op.src = in;
+    /* With nothing to give, `in` would be where `out` begins, and Open MPI's non-blocking calls take one address for both to
+     * mean in place. */
+    op.src = room_of(p, &p->in, k) > 0 ? in : NULL;
     op.dst = out;
     if (whole->kind == TUTTI_OP_BARRIER) {
         return op;
