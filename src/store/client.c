@@ -2,7 +2,8 @@
 /*
  * Request and reply over one connection. The server keeps the time of a waiting get; the client only makes sure that a
  * server that does not answer at all (stopped, cut off) ends the call: PATIENCE_MS after the deadline of a get, after
- * the store's own timeout for everything else. A connection whose reply did not come is closed, never reused.
+ * the store's own timeout for everything else, unless another patience was set. A connection whose reply did not come
+ * is closed, never reused.
  */
 #include "store/client.h"
 
@@ -242,8 +243,8 @@ static tutti_status request(struct tti_client *client, struct exchange *x, tutti
     bool waits = x->request.type == TTI_FRAME_GET || x->request.type == TTI_FRAME_GET_FD;
     x->request.key_length = (uint8_t)strlen(x->key);
     x->deadline_ns = tti_deadline_ns(tti_now_ns(), waits ? x->request.timeout_ms : client->patience_ms);
-    if (waits && x->deadline_ns < TTI_NEVER - PATIENCE_MS * 1000000LL) {
-        x->deadline_ns += PATIENCE_MS * 1000000LL;
+    if (waits && x->deadline_ns < TTI_NEVER - client->get_patience_ms * 1000000LL) {
+        x->deadline_ns += client->get_patience_ms * 1000000LL;
     }
     int fd = -1;
     tutti_status status = take_connection(client, x->deadline_ns, &fd, error);
@@ -331,17 +332,24 @@ struct tti_client *tti_client_make(size_t size, const struct tti_store_kind *kin
     if (client) {
         client->base.kind = kind;
         client->patience_ms = timeout_ms == 0 ? PATIENCE_MS : timeout_ms;
+        client->get_patience_ms = PATIENCE_MS;
         pthread_mutex_init(&client->lock, NULL);
     }
     return client;
 }
 
-/* Everything but the memory, which store.c frees. */
 bool tti_client_served_here(const struct tti_store *store)
 {
     return ((const struct tti_client *)store)->server != NULL;
 }
 
+void tti_client_set_patience(struct tti_store *store, int64_t patience_ms)
+{
+    struct tti_client *client = (struct tti_client *)store;
+    client->patience_ms = client->get_patience_ms = patience_ms;
+}
+
+/* Everything but the memory, which store.c frees. */
 void tti_client_close(struct tti_store *store)
 {
     struct tti_client *client = (struct tti_client *)store;

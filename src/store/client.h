@@ -19,6 +19,7 @@ struct tti_client {
     tutti_status (*connect)(struct tti_client *client, int64_t deadline_ns, int *fd, tutti_error *error);
     struct tti_server *server; /* the one this store has started, or NULL */
     int64_t patience_ms;       /* how long the server may take to answer what it can answer at once; -1 = for ever */
+    int64_t get_patience_ms;   /* the same, after the time of a get has passed */
     pthread_mutex_t lock;
     int idle[TTI_CLIENT_POOL]; /* connections that nobody uses, under the lock */
     int idle_count;
@@ -42,6 +43,7 @@ tutti_status tti_client_put_fd(struct tti_store *store, const char *key, int fd,
 tutti_status tti_client_get_fd(struct tti_store *store, const char *key, int *fd, int64_t timeout_ms,
                                tutti_error *error);
 bool tti_client_served_here(const struct tti_store *store);
+void tti_client_set_patience(struct tti_store *store, int64_t patience_ms);
 void tti_client_close(struct tti_store *store);
 
 #endif

@@ -22,7 +22,8 @@ struct tti_store_kind {
     /* Both NULL where descriptors cannot be passed. */
     tutti_status (*put_fd)(struct tti_store *store, const char *key, int fd, int32_t readers, tutti_error *error);
     tutti_status (*get_fd)(struct tti_store *store, const char *key, int *fd, int64_t timeout_ms, tutti_error *error);
-    bool (*served_here)(const struct tti_store *store); /* NULL: never */
+    bool (*served_here)(const struct tti_store *store);                 /* NULL: never */
+    void (*set_patience)(struct tti_store *store, int64_t patience_ms); /* NULL: nobody is waited for */
     void (*close)(struct tti_store *store);
 };
 

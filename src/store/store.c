@@ -261,6 +261,13 @@ bool tti_store_served_here(const struct tti_store *store)
     return store && store->kind->served_here && store->kind->served_here(store);
 }
 
+void tti_store_set_patience(struct tti_store *store, int64_t patience_ms)
+{
+    if (store && store->kind->set_patience) {
+        store->kind->set_patience(store, patience_ms);
+    }
+}
+
 const char *tti_store_url(const struct tti_store *store)
 {
     return store ? store->url : "";

@@ -54,6 +54,11 @@ tutti_status tti_store_get_fd(struct tti_store *store, const char *key, int *fd,
 /* Whether others depend on this one for the store: it started the server, or holds memory that they share. */
 bool tti_store_served_here(const struct tti_store *store);
 
+/* How long a server is waited for that does not answer at all (stopped, cut off): after the time of a get, and for
+ * everything else. Before the store is shared with other threads; without this it is 5 s after a get, and the opening's
+ * timeout_ms for everything else. */
+void tti_store_set_patience(struct tti_store *store, int64_t patience_ms);
+
 /* The URL that others use to reach it ("" for callbacks). */
 const char *tti_store_url(const struct tti_store *store);
 

@@ -188,6 +188,7 @@ static const struct tti_store_kind tcp_kind = {
     .get = tti_client_get,
     .remove = tti_client_remove,
     .served_here = tti_client_served_here,
+    .set_patience = tti_client_set_patience,
     .close = tti_client_close,
 };
 

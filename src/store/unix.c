@@ -63,6 +63,7 @@ static const struct tti_store_kind unix_kind = {
     .put_fd = tti_client_put_fd,
     .get_fd = tti_client_get_fd,
     .served_here = tti_client_served_here,
+    .set_patience = tti_client_set_patience,
     .close = tti_client_close,
 };
 

@@ -114,24 +114,32 @@ __attribute__((format(printf, 2, 3))) static void put_format(struct variables *v
     put(variables, assignment);
 }
 
+/* `local` counts the ranks of this node. */
 static void put_own(struct variables *variables, const struct tti_run_options *options,
-                    const struct tti_job_identity *identity, int rank)
+                    const struct tti_job_identity *identity, int local)
 {
+    const int rank = identity->first_rank + local;
     put_format(variables, "TUTTI_RANK=%d", rank);
-    put_format(variables, "TUTTI_WORLD_SIZE=%d", options->ranks);
-    put_format(variables, "TUTTI_LOCAL_RANK=%d", rank);
+    put_format(variables, "TUTTI_WORLD_SIZE=%d", identity->world_size);
+    put_format(variables, "TUTTI_LOCAL_RANK=%d", local);
     put_format(variables, "TUTTI_LOCAL_WORLD_SIZE=%d", options->ranks);
-    put_format(variables, "TUTTI_STORE=unix:%s", identity->name);
+    put_format(variables, "TUTTI_NODE_RANK=%d", options->node_rank);
+    put_format(variables, "TUTTI_NODES=%d", options->nodes);
+    put_format(variables, "TUTTI_STORE=%s", identity->store);
     put_format(variables, "TUTTI_JOB=%s", identity->name);
     put_format(variables, "TUTTI_RESTART_COUNT=%d", identity->restart);
     if (options->backend) {
         put_format(variables, "TUTTI_BACKEND=%s", options->backend);
     }
     put_format(variables, "RANK=%d", rank);
-    put_format(variables, "WORLD_SIZE=%d", options->ranks);
-    put_format(variables, "LOCAL_RANK=%d", rank);
+    put_format(variables, "WORLD_SIZE=%d", identity->world_size);
+    put_format(variables, "LOCAL_RANK=%d", local);
     put_format(variables, "LOCAL_WORLD_SIZE=%d", options->ranks);
-    put_format(variables, "MASTER_ADDR=127.0.0.1");
+    if (options->nodes > 1) {
+        put_format(variables, "GROUP_RANK=%d", options->node_rank);
+        put_format(variables, "GROUP_WORLD_SIZE=%d", options->nodes);
+    }
+    put_format(variables, "MASTER_ADDR=%s", options->nodes > 1 ? options->master_addr : "127.0.0.1");
     put_format(variables, "MASTER_PORT=%d", identity->port);
     if (!getenv("OMP_NUM_THREADS")) {
         int threads = options->cpus_usable / options->ranks;
@@ -151,22 +159,23 @@ static char **finish(struct variables *variables)
     return variables->list;
 }
 
-char **tti_run_environment(const struct tti_run_options *options, const struct tti_job_identity *identity, int rank)
+char **tti_run_environment(const struct tti_run_options *options, const struct tti_job_identity *identity, int local)
 {
     struct variables variables = {.good = true};
     for (char **variable = environ; *variable; variable++) {
-        if (strchr(*variable, '=') && !is_stale(*variable, options->ranks)) {
+        if (strchr(*variable, '=') && !is_stale(*variable, identity->world_size)) {
             put(&variables, strdup(*variable));
         }
     }
-    put_own(&variables, options, identity, rank);
+    put_own(&variables, options, identity, local);
     return finish(&variables);
 }
 
-char **tti_run_environment_own(const struct tti_run_options *options, const struct tti_job_identity *identity, int rank)
+char **tti_run_environment_own(const struct tti_run_options *options, const struct tti_job_identity *identity,
+                               int local)
 {
     struct variables variables = {.good = true};
-    put_own(&variables, options, identity, rank);
+    put_own(&variables, options, identity, local);
     return finish(&variables);
 }
 

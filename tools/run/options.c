@@ -26,12 +26,22 @@ enum {
     OPTION_CPUS,
     OPTION_RESTARTS,
     OPTION_DRY_RUN,
+    OPTION_NODES,
+    OPTION_NODE_RANK,
+    OPTION_MASTER_ADDR,
+    OPTION_MASTER_PORT,
+    OPTION_JOIN_TIMEOUT,
+    OPTION_NODE_TIMEOUT,
 };
+
+#define MASTER_PORT "29500" /* torchrun's */
 
 static const struct argp_option argp_options[] = {
     {NULL, 0, NULL, 0, "The job:", 1},
     {"ranks", 'n', "N|auto", 0, "Ranks to start (default auto: one per CPU that the affinity mask and cgroup grant)",
      1},
+    {"nproc-per-node", 'n', NULL, OPTION_ALIAS, NULL, 1},
+    {"nproc_per_node", 'n', NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 1},
     {"backend", OPTION_BACKEND, "NAME", 0, "Backend to use (sets TUTTI_BACKEND)", 1},
     {"env", OPTION_ENV, "KEY=VALUE", 0, "Set a variable for all ranks; may be repeated", 1},
     {"timeout", OPTION_TIMEOUT, "S", 0, "End the job after S seconds and exit with 124 (also 90s, 5m, 2h)", 1},
@@ -41,6 +51,17 @@ static const struct argp_option argp_options[] = {
     {"cpus", OPTION_CPUS, "LIST", 0, "Use these CPUs only (as in 0-3,8)", 2},
     {"bind-to", OPTION_BIND, "core|numa|none", 0,
      "Give each rank its share of the cores, a NUMA node, or leave it free (default none)", 2},
+    {NULL, 0, NULL, 0, "Several nodes (start the same on each, with another --node-rank):", 4},
+    {"nnodes", OPTION_NODES, "M", 0, "Nodes that make up the job (default 1); each may have another -n", 4},
+    {"node-rank", OPTION_NODE_RANK, "R", 0, "Which of them this one is, from 0", 4},
+    {"node_rank", OPTION_NODE_RANK, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 4},
+    {"master-addr", OPTION_MASTER_ADDR, "HOST", 0, "Name or address of node 0 that the others reach it by", 4},
+    {"master_addr", OPTION_MASTER_ADDR, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 4},
+    {"master-port", OPTION_MASTER_PORT, "P", 0, "A port that is free there (default " MASTER_PORT ")", 4},
+    {"master_port", OPTION_MASTER_PORT, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 4},
+    {"join-timeout", OPTION_JOIN_TIMEOUT, "S", 0, "How long nodes wait for one another at the start (default 300)", 4},
+    {"node-timeout", OPTION_NODE_TIMEOUT, "S", 0,
+     "A node that is silent for so long is lost, and ends the job (default 20)", 4},
     {NULL, 0, NULL, 0, "Output:", 3},
     {"log-dir", OPTION_LOG_DIR, "DIR", 0, "Also write each rank's output to DIR/rank-R.out and DIR/rank-R.err", 3},
     {"only-rank", OPTION_ONLY_RANK, "R", 0, "Show the output of rank R only", 3},
@@ -50,7 +71,7 @@ static const struct argp_option argp_options[] = {
     {0}};
 
 static const char argp_doc[] =
-    "Start PROGRAM on every rank of a job on this host, and end all of it when one rank fails.\v"
+    "Start PROGRAM on every rank of a job, on this host or on several, and end all of it when one rank fails.\v"
     "More ranks than CPUs are welcome, and so is root. Standard input goes to rank 0. Every line is shown with its "
     "rank "
     "before it when there is more than one. The exit code is that of the rank that failed first (128 + N for signal "
@@ -62,11 +83,14 @@ static const char argp_doc[] =
     "  tutti run -n 4 --timeout 10m ./train --lr 0.1\n"
     "  tutti run -n 2 --only-rank 0 python3 train.py\n"
     "  tutti run -n 8 --bind-to core --log-dir logs ./train\n"
-    "  tutti run -n 2 --dry-run ./train             show the ranks' environments";
+    "  tutti run -n 2 --dry-run ./train             show the ranks' environments\n"
+    "  tutti run --nnodes 2 --node-rank 0 --master-addr node0 -n 4 ./train    on node0, and on the other one:\n"
+    "  tutti run --nnodes 2 --node-rank 1 --master-addr node0 -n 4 ./train";
 
 struct parser {
     struct tti_run_options *options;
     const char *ranks;
+    bool node_rank_given;
 };
 
 static int parse_count(struct argp_state *state, const char *option, const char *text, int64_t minimum, int64_t maximum)
@@ -92,8 +116,8 @@ static void add_environment(struct argp_state *state, struct tti_run_options *op
 {
     /* These say who a rank is; a wrong one makes ranks wait for each other for ever. */
     static const char *const reserved[] = {
-        "TUTTI_RANK", "TUTTI_WORLD_SIZE", "TUTTI_LOCAL_RANK", "TUTTI_LOCAL_WORLD_SIZE", "TUTTI_JOB",
-        "RANK",       "WORLD_SIZE",       "LOCAL_RANK",       "LOCAL_WORLD_SIZE"};
+        "TUTTI_RANK", "TUTTI_WORLD_SIZE", "TUTTI_LOCAL_RANK", "TUTTI_LOCAL_WORLD_SIZE", "TUTTI_JOB",  "RANK",
+        "WORLD_SIZE", "LOCAL_RANK",       "LOCAL_WORLD_SIZE", "TUTTI_NODE_RANK",        "TUTTI_NODES"};
     const char *equals = strchr(assignment, '=');
     if (!equals || equals == assignment) {
         argp_error(state, "--env takes KEY=VALUE, not '%s'", assignment);
@@ -151,6 +175,40 @@ static void parse_cpus(struct argp_state *state, struct tti_run_options *options
     options->cpus_given = true;
 }
 
+static void check_nodes(struct argp_state *state, const struct parser *parser)
+{
+    const struct tti_run_options *options = parser->options;
+    if (options->node_rank >= options->nodes) {
+        argp_error(state, "--node-rank %d: with --nnodes %d there are nodes 0 to %d", options->node_rank,
+                   options->nodes, options->nodes - 1);
+    }
+    if (options->nodes == 1) {
+        return;
+    }
+    if (!parser->node_rank_given) {
+        argp_error(state, "--nnodes %d: which node is this one? Say --node-rank, from 0 to %d", options->nodes,
+                   options->nodes - 1);
+    }
+    if (!options->master_addr) {
+        argp_error(state, "--nnodes %d: where is node 0? Say --master-addr, its name or address, on all nodes",
+                   options->nodes);
+    }
+    if (options->max_restarts > 0) {
+        argp_error(state, "--max-restarts works on one node only: with --nnodes %d start the job again from outside",
+                   options->nodes);
+    }
+}
+
+static void parse_master_addr(struct argp_state *state, struct tti_run_options *options, const char *text)
+{
+    const size_t length = strlen(text);
+    if (length == 0 || length > 200 ||
+        strspn(text, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-_:%") != length) {
+        argp_error(state, "--master-addr takes the name or address of a host, not '%s'", text);
+    }
+    options->master_addr = text;
+}
+
 /* Things that can be judged only when all options are known. */
 static void complete(struct argp_state *state, const struct parser *parser)
 {
@@ -168,7 +226,8 @@ static void complete(struct argp_state *state, const struct parser *parser)
         }
         options->ranks = (int)ranks;
     }
-    if (options->only_rank >= options->ranks) {
+    check_nodes(state, parser);
+    if (options->nodes == 1 && options->only_rank >= options->ranks) {
         argp_error(state, "--only-rank %d: the job has ranks 0 to %d", options->only_rank, options->ranks - 1);
     }
     if (!options->program) {
@@ -223,6 +282,28 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case OPTION_RESTARTS:
         options->max_restarts = parse_count(state, "--max-restarts", argument, 0, 1000000);
         return 0;
+    case OPTION_NODES:
+        options->nodes = parse_count(state, "--nnodes", argument, 1, TTI_MAX_NODES);
+        return 0;
+    case OPTION_NODE_RANK:
+        options->node_rank = parse_count(state, "--node-rank", argument, 0, TTI_MAX_NODES - 1);
+        parser->node_rank_given = true;
+        return 0;
+    case OPTION_MASTER_ADDR:
+        parse_master_addr(state, options, argument);
+        return 0;
+    case OPTION_MASTER_PORT:
+        options->master_port = parse_count(state, "--master-port", argument, 1, 65535);
+        return 0;
+    case OPTION_JOIN_TIMEOUT:
+        options->join_timeout_ms = parse_seconds(state, "--join-timeout", argument);
+        return 0;
+    case OPTION_NODE_TIMEOUT:
+        options->node_timeout_ms = parse_seconds(state, "--node-timeout", argument);
+        if (options->node_timeout_ms < 1000) {
+            argp_error(state, "--node-timeout must be at least 1 second");
+        }
+        return 0;
     case OPTION_DRY_RUN:
         options->dry_run = true;
         return 0;
@@ -240,7 +321,14 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 
 void tti_run_options_parse(struct tti_run_options *options, int argc, char **argv)
 {
-    *options = (struct tti_run_options){.timeout_ms = -1, .grace_ms = 5000, .only_rank = -1, .prefix = true};
+    *options = (struct tti_run_options){.timeout_ms = -1,
+                                        .grace_ms = 5000,
+                                        .only_rank = -1,
+                                        .prefix = true,
+                                        .nodes = 1,
+                                        .master_port = atoi(MASTER_PORT),
+                                        .join_timeout_ms = 300000,
+                                        .node_timeout_ms = 20000};
     if (!tti_cpus_allowed(&options->cpus)) {
         fprintf(stderr, "tutti run: cannot read the CPU affinity mask of this process\n");
         exit(TTI_EXIT_FAILED);

@@ -2,7 +2,8 @@
 /*
  * `tutti run`: one job after the other until one ends well or no restart is left. For each job, in this order: a guard
  * (while there is one thread, so that fork is simple), the store where the ranks meet (served by a thread of the
- * launcher, so that it outlives every rank), the ranks.
+ * launcher, so that it outlives every rank; on several nodes by that of node 0, where the launchers meet first), the
+ * ranks.
  */
 #include "run.h"
 
@@ -18,8 +19,7 @@
 #include <unistd.h>
 
 #include "../tools.h"
-#include "job.h"
-#include "store/store.h"
+#include "nodes.h"
 
 static int complain(const char *what, int errnum)
 {
@@ -63,10 +63,11 @@ static void raise_open_files(struct tti_signals *signals)
 
 /* A TCP port nobody uses. It stays bound (but not listening) until the job has ended, so that no other launcher picks
  * it; servers that set SO_REUSEADDR, as they all do, can listen on it. Returns the socket or -1 with errno. */
-static int reserve_port(int *port)
+static int reserve_port(const struct tti_run_options *options, int *port)
 {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const in_addr_t where = options->nodes > 1 ? INADDR_ANY : INADDR_LOOPBACK;
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(where)};
     socklen_t length = sizeof(address);
     int yes = 1;
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) != 0 ||
@@ -83,7 +84,8 @@ static int reserve_port(int *port)
     return fd;
 }
 
-static bool make_identity(struct tti_job_identity *identity)
+/* With several nodes these are guesses (that all have as many ranks) until the launchers have met. */
+static bool make_identity(const struct tti_run_options *options, struct tti_job_identity *identity)
 {
     unsigned long long random = 0;
     if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random)) {
@@ -91,6 +93,15 @@ static bool make_identity(struct tti_job_identity *identity)
     }
     snprintf(identity->mark, sizeof(identity->mark), "run-%d-%016llx", (int)getpid(), random);
     snprintf(identity->name, sizeof(identity->name), "%s", identity->mark);
+    identity->first_rank = options->node_rank * options->ranks;
+    identity->world_size = options->nodes * options->ranks;
+    if (options->nodes > 1) {
+        const bool v6 = strchr(options->master_addr, ':') != NULL;
+        snprintf(identity->store, sizeof(identity->store), "tcp://%s%.255s%s:%d", v6 ? "[" : "", options->master_addr,
+                 v6 ? "]" : "", options->master_port);
+    } else {
+        snprintf(identity->store, sizeof(identity->store), "unix:%s", identity->name);
+    }
     return true;
 }
 
@@ -115,16 +126,19 @@ static void print_quoted(const char *word)
 /* What would be started, in a form that a shell understands. */
 static int dry_run(const struct tti_run_options *options, const struct tti_job_identity *identity, const char *path)
 {
-    for (int rank = 0; rank < options->ranks; rank++) {
+    if (options->nodes > 1) {
+        printf("# as if all %d nodes had %d ranks\n", options->nodes, options->ranks);
+    }
+    for (int local = 0; local < options->ranks; local++) {
         struct tti_cpu_list cpus;
-        char **variables = tti_run_environment_own(options, identity, rank);
-        if (!variables || !tti_run_affinity(options, rank, &cpus)) {
+        char **variables = tti_run_environment_own(options, identity, local);
+        if (!variables || !tti_run_affinity(options, local, &cpus)) {
             tti_run_environment_free(variables);
             return complain("make the environment", ENOMEM);
         }
         char where[256];
         tti_cpu_list_format(cpus.count ? &cpus : &options->cpus, where, sizeof(where));
-        printf("# rank %d on CPUs %s\nenv", rank, where);
+        printf("# rank %d on CPUs %s\nenv", identity->first_rank + local, where);
         for (char **variable = variables; *variable; variable++) {
             print_quoted(*variable);
         }
@@ -139,32 +153,68 @@ static int dry_run(const struct tti_run_options *options, const struct tti_job_i
     return 0;
 }
 
+/* What is to be run, or why it cannot be. */
+struct program {
+    char *path;
+    int code; /* 0, or the exit code of a launcher that cannot start it */
+    char why[512];
+};
+
+/* On one node: in a store of this host. */
+static int run_alone(const struct tti_run_options *options, struct tti_job_identity *identity,
+                     const struct tti_signals *signals, const char *path, pid_t *guard, bool *failed_by_rank)
+{
+    struct tti_store *store = NULL;
+    tutti_error error;
+    snprintf(identity->store, sizeof(identity->store), "unix:%s", identity->name);
+    if (tti_store_open(identity->store, true, 10000, &store, &error) != TUTTI_OK) {
+        fprintf(stderr, "tutti run: cannot open the store where the ranks meet: %s\n", error.message);
+        return TTI_EXIT_FAILED;
+    }
+    const int code = tti_run_job(options, identity, signals, path, NULL, guard, failed_by_rank);
+    tti_store_release(store);
+    return code;
+}
+
+/* Together with the launchers of other nodes. While they meet nothing runs: signals do what they do to any program. */
+static int run_among_nodes(const struct tti_run_options *options, struct tti_job_identity *identity,
+                           const struct tti_signals *signals, const struct program *program, pid_t *guard,
+                           bool *failed_by_rank)
+{
+    struct tti_nodes nodes;
+    sigset_t blocked;
+    sigprocmask(SIG_SETMASK, &signals->original_mask, &blocked);
+    int code = tti_nodes_meet(&nodes, options, identity, program->code, program->why);
+    sigprocmask(SIG_SETMASK, &blocked, NULL);
+    if (code == 0) {
+        struct tti_council *council = tti_council_open(&nodes);
+        code = council ? tti_run_job(options, identity, signals, program->path, council, guard, failed_by_rank)
+                       : complain("start threads for the other nodes", EAGAIN);
+        tti_council_close(council);
+    }
+    tti_nodes_part(&nodes);
+    return code;
+}
+
 /* One job with its guard and its store. */
-static int run_once(const struct tti_run_options *options, const struct tti_job_identity *identity,
-                    const struct tti_signals *signals, const char *path, bool *failed_by_rank)
+static int run_once(const struct tti_run_options *options, struct tti_job_identity *identity,
+                    const struct tti_signals *signals, const struct program *program, bool *failed_by_rank)
 {
     int life = -1;
     pid_t guard = tti_guard_start(identity->mark, &life);
     if (guard < 0) {
         return complain("start another process", errno);
     }
-    char url[96];
-    snprintf(url, sizeof(url), "unix:%s", identity->name);
-    struct tti_store *store = NULL;
-    tutti_error error;
-    int code = TTI_EXIT_FAILED;
     pid_t guard_left = guard;
-    if (tti_store_open(url, true, 10000, &store, &error) != TUTTI_OK) {
-        fprintf(stderr, "tutti run: cannot open the store where the ranks meet: %s\n", error.message);
-    } else {
-        code = tti_run_job(options, identity, signals, path, &guard_left, failed_by_rank);
-        tti_store_release(store);
-    }
+    const int code = options->nodes > 1
+                         ? run_among_nodes(options, identity, signals, program, &guard_left, failed_by_rank)
+                         : run_alone(options, identity, signals, program->path, &guard_left, failed_by_rank);
     tti_guard_stop(guard, life, guard_left == 0);
     return code;
 }
 
-static int run_jobs(const struct tti_run_options *options, struct tti_job_identity *identity, const char *path)
+static int run_jobs(const struct tti_run_options *options, struct tti_job_identity *identity,
+                    const struct program *program)
 {
     struct tti_signals signals = {.fd = -1};
     if (!open_signals(&signals)) {
@@ -178,9 +228,10 @@ static int run_jobs(const struct tti_run_options *options, struct tti_job_identi
     for (;;) {
         bool failed_by_rank = false;
         if (options->verbose) {
-            fprintf(stderr, "tutti run: job %s, %d ranks of %s\n", identity->name, options->ranks, path);
+            fprintf(stderr, "tutti run: job %s, %d ranks of %s\n", identity->name, options->ranks,
+                    program->path ? program->path : options->program[0]);
         }
-        code = run_once(options, identity, &signals, path, &failed_by_rank);
+        code = run_once(options, identity, &signals, program, &failed_by_rank);
         if (!failed_by_rank || identity->restart >= options->max_restarts) {
             break;
         }
@@ -197,25 +248,25 @@ int tutti_tool_run(int argc, char **argv)
     struct tti_run_options options;
     tti_run_options_parse(&options, argc, argv);
     struct tti_job_identity identity = {0};
-    char *path = NULL;
-    char why[512];
+    struct program program = {0};
     int port_fd = -1;
-    int code = tti_run_find_program(options.program[0], &path, why, sizeof(why));
-    if (code != 0) {
-        fprintf(stderr, "tutti run: %s\n", why);
-    } else if (!make_identity(&identity)) {
+    int code = tti_run_find_program(options.program[0], &program.path, program.why, sizeof(program.why));
+    program.code = code;
+    if (code != 0 && (options.nodes == 1 || options.dry_run)) {
+        fprintf(stderr, "tutti run: %s\n", program.why);
+    } else if (!make_identity(&options, &identity)) {
         code = complain("get random bytes", errno);
-    } else if ((port_fd = reserve_port(&identity.port)) < 0) {
+    } else if ((port_fd = reserve_port(&options, &identity.port)) < 0) {
         code = complain("find a free TCP port", errno);
     } else if (options.dry_run) {
-        code = dry_run(&options, &identity, path);
+        code = dry_run(&options, &identity, program.path);
     } else {
-        code = run_jobs(&options, &identity, path);
+        code = run_jobs(&options, &identity, &program);
     }
     if (port_fd >= 0) {
         close(port_fd);
     }
-    free(path);
+    free(program.path);
     tti_run_options_free(&options);
     return code;
 }

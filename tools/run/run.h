@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * `tutti run`, the launcher of one host. Who is who:
+ * `tutti run`, the launcher of one node: a host, or a part of one. Who is who:
  *
  *   options.c      the command line
  *   environment.c  the variables that each rank gets
@@ -13,6 +13,7 @@
  *   supervise.c    the poll loop: output, signals, deaths, deadlines
  *   verdict.c      which rank failed first, and how it is told
  *   run.c          one job after the other (restarts)
+ *   nodes.h        several nodes: meet.c, link.c, council.c
  */
 #ifndef TTI_TOOLS_RUN_H
 #define TTI_TOOLS_RUN_H
@@ -26,6 +27,7 @@
 #include "../common/cpus.h"
 
 #define TTI_MAX_RANKS 4096
+#define TTI_MAX_NODES 512 /* each costs node 0 two threads */
 
 /* Exit codes of the launcher itself, as shells and timeout(1) use them. */
 #define TTI_EXIT_TIMEOUT        124
@@ -46,6 +48,12 @@ struct tti_run_options {
     int64_t timeout_ms;  /* -1 = none */
     int64_t grace_ms;
     int max_restarts;
+    int nodes; /* launchers that make up the job */
+    int node_rank;
+    const char *master_addr; /* NULL = not said */
+    int master_port;
+    int64_t join_timeout_ms;
+    int64_t node_timeout_ms;
     const char *log_dir; /* NULL = none */
     int only_rank;       /* -1 = all */
     bool prefix;
@@ -68,7 +76,10 @@ struct tti_job_identity {
     char name[80]; /* run-PID-RANDOM, plus .N after restart N */
     char mark[64]; /* run-PID-RANDOM: begins the name of every job of this launcher */
     int restart;
-    int port; /* free TCP port, held by the launcher (bound, not listening) */
+    int port;        /* MASTER_PORT for torch: free, and held by the launcher of node 0 (bound, not listening) */
+    int first_rank;  /* of this node */
+    int world_size;  /* of all nodes */
+    char store[320]; /* where the ranks meet */
 };
 
 /* The environment of one rank as execve takes it; NULL when memory is exhausted. */

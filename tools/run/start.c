@@ -114,10 +114,12 @@ static bool make_input(struct tti_job *job, int rank, int *fd)
     return true;
 }
 
-static bool start_rank(struct tti_job *job, int rank, struct tti_spawn *spawn)
+/* `local` counts the ranks of this node. */
+static bool start_rank(struct tti_job *job, int local, struct tti_spawn *spawn)
 {
     const struct tti_run_options *options = job->options;
-    bool piped = options->ranks > 1 || options->log_dir;
+    const int rank = job->identity->first_rank + local;
+    bool piped = job->identity->world_size > 1 || options->log_dir;
     if (!make_input(job, rank, &spawn->stdin_fd)) {
         return false;
     }
@@ -126,8 +128,8 @@ static bool start_rank(struct tti_job *job, int rank, struct tti_spawn *spawn)
         return false;
     }
     struct tti_cpu_list cpus;
-    spawn->environment = tti_run_environment(options, job->identity, rank);
-    if (!spawn->environment || !tti_run_affinity(options, rank, &cpus)) {
+    spawn->environment = tti_run_environment(options, job->identity, local);
+    if (!spawn->environment || !tti_run_affinity(options, local, &cpus)) {
         tti_output_message(job->output, "out of memory");
         return fail(job, TTI_EXIT_FAILED);
     }
@@ -142,7 +144,7 @@ static bool start_rank(struct tti_job *job, int rank, struct tti_spawn *spawn)
         tti_output_message(job->output, "%s", why);
         return fail(job, code);
     }
-    job->ranks[rank] = (struct tti_rank){.pid = pid, .running = true, .started_ns = tti_now_ns()};
+    job->ranks[local] = (struct tti_rank){.pid = pid, .running = true, .started_ns = tti_now_ns()};
     job->started++;
     job->running++;
     if (options->verbose) {

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "nodes.h"
 
 #define PARTIAL_LINE_MS 200   /* how long an unfinished line of rank 0 waits for the rest */
 #define KILLED_MS       10000 /* how long a process may take to die of SIGKILL */
@@ -83,7 +84,7 @@ static void kill_job(struct tti_job *job)
     signal_strays(job, SIGKILL);
 }
 
-static void end_job(struct tti_job *job)
+void tti_job_stop(struct tti_job *job)
 {
     if (job->state != TTI_JOB_RUNNING) {
         return;
@@ -130,7 +131,7 @@ static void reap(struct tti_job *job, pid_t first)
     }
     if (failure && job->state == TTI_JOB_RUNNING) {
         tti_job_find_suspects(job);
-        end_job(job);
+        tti_job_stop(job);
     }
     tti_job_judge(job);
 }
@@ -147,6 +148,9 @@ static void forward(struct tti_job *job, int number)
     }
     if (number != SIGUSR1 && number != SIGUSR2) {
         job->forwarded = number;
+        if (job->own_over && job->launcher_code == 0) { /* no rank is here to make a failure of it */
+            job->launcher_code = TTI_EXIT_SIGNAL + number;
+        }
     }
     if (job->options->verbose) {
         tti_output_message(job->output, "passing SIG%s on to the ranks", sigabbrev_np(number));
@@ -179,11 +183,14 @@ static void handle_signals(struct tti_job *job)
 static void handle_deadlines(struct tti_job *job)
 {
     int64_t now = tti_now_ns();
+    if (job->own_over) {
+        return;
+    }
     if (job->state == TTI_JOB_RUNNING && now >= job->timeout_deadline_ns) {
         tti_output_message(job->output, "the job ran longer than %.1f s (--timeout): ending it",
                            (double)job->options->timeout_ms / 1000);
         job->launcher_code = TTI_EXIT_TIMEOUT;
-        end_job(job);
+        tti_job_stop(job);
     } else if (job->state == TTI_JOB_ENDING && now >= job->state_deadline_ns) {
         if (job->running > 0) {
             tti_output_message(job->output, "%d rank%s did not end within %.1f s of SIGTERM: killing", job->running,
@@ -216,7 +223,7 @@ static bool is_over(struct tti_job *job)
             tti_output_message(job->output, "the ranks have left %zu process%s behind: ending them", count,
                                count == 1 ? "" : "es");
         }
-        end_job(job);
+        tti_job_stop(job);
     } else if (job->state == TTI_JOB_KILLED) {
         signal_strays(job, SIGKILL); /* those that became ours only now */
     }
@@ -272,12 +279,8 @@ static void handle_terminal(struct tti_job *job, const struct pollfd *entry)
 
 static int poll_timeout(const struct tti_job *job)
 {
-    int64_t deadline = TTI_NEVER;
-    if (job->state != TTI_JOB_RUNNING) {
-        deadline = job->state_deadline_ns;
-    } else {
-        deadline = job->timeout_deadline_ns;
-    }
+    int64_t deadline = job->state != TTI_JOB_RUNNING ? job->state_deadline_ns : job->timeout_deadline_ns;
+    deadline = job->own_over ? TTI_NEVER : deadline;
     int64_t left = tti_remaining_ms(deadline);
     if (tti_output_has_partial(job->output) && (left < 0 || left > PARTIAL_LINE_MS)) {
         left = PARTIAL_LINE_MS;
@@ -285,14 +288,28 @@ static int poll_timeout(const struct tti_job *job)
     return left > INT_MAX ? INT_MAX : (int)left;
 }
 
-/* Entries: signals, the terminal, the output. `entries` has room for all. */
+/* Whether all is over, on the other nodes as well. */
+static bool is_over_everywhere(struct tti_job *job)
+{
+    const bool over = is_over(job);
+    if (!job->council) {
+        return over;
+    }
+    job->own_over = over;
+    tti_council_step(job->council, job, over);
+    return over && tti_council_is_over(job->council);
+}
+
+/* Entries: signals, other nodes, the terminal, the output. `entries` has room for all. */
 static void supervise(struct tti_job *job, struct pollfd *entries)
 {
-    while (!is_over(job)) {
+    const int mail = job->council ? tti_council_fd(job->council) : -1; /* poll passes over -1 */
+    while (!is_over_everywhere(job)) {
         entries[0] = (struct pollfd){.fd = job->signals->fd, .events = POLLIN};
-        size_t terminal = poll_terminal(job, &entries[1]);
-        struct pollfd *output = entries + 1 + terminal;
-        size_t count = 1 + terminal + tti_output_poll(job->output, output);
+        entries[1] = (struct pollfd){.fd = mail, .events = POLLIN};
+        size_t terminal = poll_terminal(job, &entries[2]);
+        struct pollfd *output = entries + 2 + terminal;
+        size_t count = 2 + terminal + tti_output_poll(job->output, output);
         int ready = poll(entries, count, poll_timeout(job));
         if (ready == 0) {
             tti_output_show_partial(job->output);
@@ -300,7 +317,7 @@ static void supervise(struct tti_job *job, struct pollfd *entries)
         if (ready >= 0) {
             tti_output_handle(job->output, output);
             if (terminal) {
-                handle_terminal(job, &entries[1]);
+                handle_terminal(job, &entries[2]);
             }
             handle_signals(job);
         }
@@ -327,22 +344,24 @@ static void flush(struct tti_job *job, struct pollfd *entries)
 }
 
 int tti_run_job(const struct tti_run_options *options, const struct tti_job_identity *identity,
-                const struct tti_signals *signals, const char *path, pid_t *guard, bool *failed_by_rank)
+                const struct tti_signals *signals, const char *path, struct tti_council *council, pid_t *guard,
+                bool *failed_by_rank)
 {
     size_t streams = (size_t)options->ranks * 2;
     struct tti_job job = {
         .options = options,
         .identity = identity,
         .signals = signals,
-        .output = tti_output_new(streams, options->prefix && options->ranks > 1 && options->only_rank < 0),
+        .output = tti_output_new(streams, options->prefix && identity->world_size > 1 && options->only_rank < 0),
         .ranks = calloc((size_t)options->ranks, sizeof(struct tti_rank)),
         .group = *guard,
         .guard = *guard,
         .timeout_deadline_ns = tti_deadline_ns(tti_now_ns(), options->timeout_ms),
         .culprit = -1,
+        .council = council,
         .terminal_pipe = -1,
     };
-    struct pollfd *entries = calloc(streams + 4, sizeof(*entries));
+    struct pollfd *entries = calloc(streams + 5, sizeof(*entries));
     int code = TTI_EXIT_FAILED;
     if (job.output && job.ranks && entries) {
         if (!tti_job_start(&job, path)) {

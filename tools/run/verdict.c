@@ -10,10 +10,12 @@
  */
 #include "job.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 
 #include "base/clock.h"
+#include "nodes.h"
 
 static bool has_failed(const struct tti_rank *rank)
 {
@@ -21,9 +23,14 @@ static bool has_failed(const struct tti_rank *rank)
 }
 
 /* SIGABRT and SIGPIPE are what a program makes of an error that somebody else may have caused. */
+bool tti_status_is_struck(int status)
+{
+    return WIFSIGNALED(status) && WTERMSIG(status) != SIGABRT && WTERMSIG(status) != SIGPIPE;
+}
+
 static bool was_struck(const struct tti_rank *rank)
 {
-    return WIFSIGNALED(rank->status) && WTERMSIG(rank->status) != SIGABRT && WTERMSIG(rank->status) != SIGPIPE;
+    return tti_status_is_struck(rank->status);
 }
 
 void tti_job_note_end(struct tti_job *job, int rank, int status)
@@ -50,38 +57,40 @@ double tti_job_rank_seconds(const struct tti_rank *rank)
     return (double)((rank->running ? tti_now_ns() : rank->ended_ns) - rank->started_ns) / 1e9;
 }
 
-static void describe(struct tti_job *job, int index)
+void tti_job_describe(char *text, size_t capacity, int status, double seconds, int pid)
 {
-    const struct tti_rank *rank = &job->ranks[index];
-    double seconds = tti_job_rank_seconds(rank);
-    if (WIFSIGNALED(rank->status)) {
-        int number = WTERMSIG(rank->status);
-        const char *name = sigabbrev_np(number);
-        const char *core = WCOREDUMP(rank->status) ? ", core dumped" : "";
-        if (name) {
-            tti_output_message(job->output, "rank %d killed by SIG%s after %.1f s (pid %d%s)", index, name, seconds,
-                               (int)rank->pid, core);
-        } else {
-            tti_output_message(job->output, "rank %d killed by signal %d after %.1f s (pid %d%s)", index, number,
-                               seconds, (int)rank->pid, core);
-        }
+    if (!WIFSIGNALED(status)) {
+        snprintf(text, capacity, "exited with code %d after %.1f s (pid %d)", WEXITSTATUS(status), seconds, pid);
         return;
     }
-    tti_output_message(job->output, "rank %d exited with code %d after %.1f s (pid %d)", index,
-                       WEXITSTATUS(rank->status), seconds, (int)rank->pid);
+    int number = WTERMSIG(status);
+    const char *name = sigabbrev_np(number);
+    const char *core = WCOREDUMP(status) ? ", core dumped" : "";
+    if (name) {
+        snprintf(text, capacity, "killed by SIG%s after %.1f s (pid %d%s)", name, seconds, pid, core);
+    } else {
+        snprintf(text, capacity, "killed by signal %d after %.1f s (pid %d%s)", number, seconds, pid, core);
+    }
+}
+
+bool tti_job_is_judged(const struct tti_job *job)
+{
+    for (int i = 0; i < job->started; i++) {
+        if (job->ranks[i].suspect && job->ranks[i].running) {
+            return false;
+        }
+    }
+    return job->failed;
 }
 
 void tti_job_judge(struct tti_job *job)
 {
-    if (!job->failed || job->culprit >= 0) {
+    if (!tti_job_is_judged(job) || job->culprit >= 0) {
         return;
     }
     const struct tti_rank *worst = NULL;
     for (int i = 0; i < job->started; i++) {
         const struct tti_rank *rank = &job->ranks[i];
-        if (rank->suspect && rank->running) {
-            return;
-        }
         if (!rank->suspect || !has_failed(rank)) {
             continue;
         }
@@ -91,13 +100,20 @@ void tti_job_judge(struct tti_job *job)
         }
     }
     if (worst) {
+        char what[200];
         job->culprit = (int)(worst - job->ranks);
-        describe(job, job->culprit);
+        tti_job_describe(what, sizeof(what), worst->status, tti_job_rank_seconds(worst), (int)worst->pid);
+        if (!job->council) {
+            tti_output_message(job->output, "rank %d %s", job->culprit, what);
+        }
     }
 }
 
 int tti_job_exit_code(const struct tti_job *job)
 {
+    if (job->council) {
+        return tti_council_exit_code(job->council);
+    }
     if (job->launcher_code != 0) {
         return job->launcher_code;
     }
