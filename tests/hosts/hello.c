@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A rank of a job on several hosts.
+ *
+ *   hello meet     meets the others in the store, checks that each rank is there once and agrees about the size, and
+ *                  prints "hello RANK SIZE LOCAL_RANK LOCAL_SIZE HOST"
+ *   hello stay     the same, and then waits for ever for what nobody says
+ *   hello init     joins the job as a group and says what came of it
+ */
+#include <stdio.h>
+#include <string.h>
+#include <tutti/tutti.h>
+#include <unistd.h>
+
+#include "core/world.h"
+#include "store/store.h"
+
+#define TIMEOUT_MS 60000
+
+struct card {
+    int rank;
+    int size;
+    char host[64];
+};
+
+static int fail(int rank, const char *what, const char *why)
+{
+    fprintf(stderr, "hello: rank %d: %s: %s\n", rank, what, why);
+    return 1;
+}
+
+/* Everyone leaves a card and reads those of all. */
+static int exchange_cards(struct tti_store *store, const struct card *own)
+{
+    tutti_error error;
+    char key[32];
+    snprintf(key, sizeof(key), "card/%d", own->rank);
+    if (tti_store_set(store, key, own, sizeof(*own), &error) != TUTTI_OK) {
+        return fail(own->rank, "set", error.message);
+    }
+    for (int r = 0; r < own->size; r++) {
+        struct card other;
+        size_t length = 0;
+        snprintf(key, sizeof(key), "card/%d", r);
+        if (tti_store_get(store, key, &other, sizeof(other), &length, TIMEOUT_MS, &error) != TUTTI_OK) {
+            return fail(own->rank, "get", error.message);
+        }
+        if (length != sizeof(other) || other.rank != r || other.size != own->size) {
+            return fail(own->rank, "get", "another rank is of another world");
+        }
+    }
+    return 0;
+}
+
+static int meet(bool stays)
+{
+    struct tti_world world;
+    tutti_error error;
+    struct tti_store *store = NULL;
+    if (tti_world_from_environment(&world, &error) != TUTTI_OK ||
+        tti_store_open(world.store_url, world.serve, TIMEOUT_MS, &store, &error) != TUTTI_OK) {
+        return fail(-1, "join", error.message);
+    }
+    struct card own = {.rank = world.rank, .size = world.size};
+    gethostname(own.host, sizeof(own.host) - 1);
+    int code = exchange_cards(store, &own);
+    if (code == 0) {
+        printf("hello %d %d %d %d %s\n", world.rank, world.size, world.local_rank, world.local_size, own.host);
+        fflush(stdout);
+    }
+    if (code == 0 && stays) {
+        char nothing;
+        size_t length = 0;
+        tti_store_get(store, "never", &nothing, 1, &length, -1, &error);
+        code = fail(own.rank, "stay", error.message);
+    }
+    tti_store_release(store);
+    return code;
+}
+
+static int init(void)
+{
+    tutti_group *group = NULL;
+    tutti_error error;
+    if (tutti_init(NULL, &group, &error) != TUTTI_OK) {
+        printf("failed: %s\n", error.message);
+        return 1;
+    }
+    printf("joined %d %d\n", tutti_group_rank(group), tutti_group_size(group));
+    tutti_group_destroy(group, NULL);
+    tutti_finalize(NULL);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    const char *mode = argc > 1 ? argv[1] : "";
+    if (strcmp(mode, "init") == 0) {
+        return init();
+    }
+    return meet(strcmp(mode, "stay") == 0);
+}

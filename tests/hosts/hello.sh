@@ -1,0 +1,39 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Jobs on several hosts: every rank is there once, on its host, and all of them meet. Hosts may have different numbers
+# of ranks, and ranks may be dealt out in turn.
+. "$(dirname "$0")/common.inc"
+
+run_hosts --hosts 2 --ranks 2 --rate 1gbit --count-bytes -- "$hello" meet
+check_status 0 "2 hosts x 2 ranks"
+for rank in 0 1; do
+    check_line out "^\[host0\] \[$rank\] hello $rank 4 $rank 2 host0\$" "2 hosts x 2 ranks"
+    check_line out "^\[host1\] \[$((rank + 2))\] hello $((rank + 2)) 4 $rank 2 host1\$" "2 hosts x 2 ranks"
+done
+check_line out '^host1: eth0 sent [1-9][0-9]{2,} bytes, received [1-9][0-9]{2,}$' "they have talked through their cables"
+
+run_hosts --hosts 3 --ranks 3,1,2 -- "$hello" meet
+check_status 0 "uneven hosts"
+check_count out ' hello [0-5] 6 ' 6 "uneven hosts"
+check_line out '\[host0\] \[2\] hello 2 6 2 3 host0$' "uneven hosts"
+check_line out '\[host1\] \[3\] hello 3 6 0 1 host1$' "uneven hosts"
+check_line out '\[host2\] \[5\] hello 5 6 1 2 host2$' "uneven hosts"
+
+run_hosts --hosts 2 --ranks 2 --interleave -- "$hello" meet
+check_status 0 "ranks in turn"
+check_line out '\[host0\] \[2\] hello 2 4 0 1 host0$' "ranks in turn"
+check_line out '\[host1\] \[3\] hello 3 4 0 1 host1$' "ranks in turn"
+
+# What cannot span hosts says so on every rank, and one rank that does not fit fails all of them, by its name.
+run_hosts --hosts 2 --ranks 2 --run-option=--backend --run-option=shm -- "$hello" init
+check_status 1 "shm on two hosts"
+check_line out 'failed: backend shm needs all ranks on one host' "shm on two hosts"
+
+run_hosts --hosts 2 --ranks 2 -- sh -c '[ $TUTTI_RANK != 3 ] || export TUTTI_LANES=2
+    "$0" init; exit 0' "$hello"
+check_status 0 "one rank that does not fit"
+check_count out 'failed: rank 3 expects 4 ranks and 2 lanes, but rank [0-2] expects 4 ranks and 1 lanes' 3 \
+    "all others name the rank that does not fit"
+check_line out '\[3\] failed: rank 0 expects 4 ranks and 1 lanes, but rank 3' "it hears, too"
+
+finish

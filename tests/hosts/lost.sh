@@ -1,0 +1,40 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# A host vanishes, or its link is cut: all others end in time and name it. A job that is killed from outside leaves
+# nothing behind on any host.
+. "$(dirname "$0")/common.inc"
+silence="--run-option=--node-timeout --run-option=4"
+
+# One that only follows. `stay` does not end by itself: its launcher must.
+run_hosts --hosts 3 --ranks 1,2,1 $silence --drop 1@2 -- "$hello" stay
+check_status 125 "host1 is dropped"
+for host in host0 host2; do
+    check_line err "^\[$host\] tutti run: node 1 \(host1\) is lost: nothing was heard of it for 4\.0 s" "$host names host1"
+done
+check_count err 'is lost' 2 "nobody else is named"
+
+# The one that serves the store.
+run_hosts --hosts 2 --ranks 1 $silence --cut 0@2 -- sleep 200
+check_status 125 "the link of host0 is cut"
+check_line err '^\[host1\] tutti run: node 0 \(host0\) is lost: ' "host1 names host0"
+check_line err '^\[host0\] tutti run: node 1 \(host1\) is lost: ' "and the other way round"
+
+# A rank fails: every node says which, and exits with its code.
+run_hosts --hosts 2 --ranks 2 -- sh -c '[ $TUTTI_RANK != 3 ] || kill -SEGV $$; exec sleep 200'
+check_status 139 "a rank dies"
+check_count err 'rank 3 on node 1 \(host1\) killed by SIGSEGV after ' 2 "both nodes name it"
+check_count err 'tutti run:' 2 "and nobody else"
+
+# The script that makes the hosts is killed: nothing outlives it.
+"$hosts" run --tutti "$build/tutti" --hosts 2 --ranks 2 -- "$hello" stay >"$work/out" 2>"$work/err" </dev/null &
+script=$!
+both_stay() {
+    [ "$(grep -c hello "$work/out")" = 4 ]
+}
+checks=$((checks + 1))
+eventually both_stay || fail "the job that is to be killed has not begun"
+kill -KILL $script
+wait $script 2>/dev/null
+check_nothing_left "after SIGKILL to scripts/hosts"
+
+finish
