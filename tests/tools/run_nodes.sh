@@ -1,0 +1,183 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# `tutti run --nnodes`: launchers that meet over the loopback interface. What they agree on, how they end together, and what
+# they say when they do not fit. tests/hosts has the same between hosts.
+# In a network of its own, where that can be had, nobody else takes a port.
+if [ -z "${TUTTI_TEST_NETWORK:-}" ] && unshare --net ip link set lo up 2>/dev/null; then
+    export TUTTI_TEST_NETWORK=own
+    exec unshare --net sh -c 'ip link set lo up && exec "$0"' "$0"
+fi
+. "$(dirname "$0")/common.inc"
+command -v python3 >/dev/null || exit 77
+
+# A port that was free a moment ago.
+free_port() {
+    python3 -c 'import socket
+s = socket.socket()
+s.bind(("127.0.0.1", 0))
+print(s.getsockname()[1])'
+}
+
+# node RANK NODES ARGS...: the launcher of one node in the background; its output in out.RANK, err.RANK, code.RANK.
+node() {
+    local rank=$1 nodes=$2
+    shift 2
+    {
+        "$tutti" run --nnodes "$nodes" --node-rank "$rank" --master-addr 127.0.0.1 --master-port "$port" "$@" \
+            >"$work/out.$rank" 2>"$work/err.$rank" </dev/null
+        echo $? >"$work/code.$rank"
+    } &
+}
+
+begin() {
+    rm -f "$work"/out.* "$work"/err.* "$work"/code.*
+    port=$(free_port)
+}
+
+check_codes() { # EXPECTED WHAT
+    wait
+    for file in "$work"/code.*; do
+        checks=$((checks + 1))
+        [ "$(cat "$file")" = "$1" ] || fail "$2: ${file##*/} is $(cat "$file"), not $1: $(cat "$work"/err.*)"
+    done
+}
+
+# Uneven nodes, started in the wrong order: ranks are numbered node by node.
+begin
+show='echo "$TUTTI_RANK $TUTTI_WORLD_SIZE $TUTTI_LOCAL_RANK $TUTTI_LOCAL_WORLD_SIZE $TUTTI_NODE_RANK $TUTTI_NODES $RANK
+$WORLD_SIZE $GROUP_RANK $TUTTI_STORE $MASTER_ADDR" | tr "\n" " "; echo; echo "port $MASTER_PORT"'
+node 2 3 --nproc_per_node 2 sh -c "$show"
+node 1 3 -n 1 sh -c "$show"
+node 0 3 -n 3 sh -c "$show"
+check_codes 0 "uneven nodes"
+cat "$work"/out.* >"$work/out"
+check_line out "^\[0\] 0 6 0 3 0 3 0 6 0 tcp://127.0.0.1:$port 127.0.0.1 \$" "rank 0"
+check_line out "^\[3\] 3 6 0 1 1 3 3 6 1 tcp://127.0.0.1:$port 127.0.0.1 \$" "rank 3"
+check_line out "^\[5\] 5 6 1 2 2 3 5 6 2 tcp://127.0.0.1:$port 127.0.0.1 \$" "rank 5"
+check_equal "$(grep -o 'port .*' "$work/out" | sort -u | wc -l)" 1 "one MASTER_PORT for all"
+check_no_line out "port $port\$" "torch's port is not the store's"
+check_equal "$(cat "$work"/err.*)" "" "a good job is silent"
+
+# A failure ends all nodes with its code, and all name it; ranks that had ended well do not count.
+begin
+node 0 2 -n 2 sleep 100
+node 1 2 -n 1 sh -c 'exit 7'
+check_codes 7 "a rank fails"
+check_count err.0 '^tutti run: rank 2 on node 1 \(.*\) exited with code 7 after [0-9.]+ s \(pid [0-9]+\)$' 1 "node 0 names it"
+check_equal "$(cat "$work/err.1")" "$(cat "$work/err.0")" "both say the same"
+
+begin
+node 0 2 -n 1 true
+node 1 2 -n 2 sh -c 'sleep 0.3; [ $TUTTI_RANK = 1 ] || kill -SEGV $$; sleep 100'
+check_codes 139 "a rank dies after others have ended"
+check_count err.0 'rank 2 on node 1 \(.*\) killed by SIGSEGV' 1 "node 0 names it"
+
+begin
+node 0 2 -n 1 --timeout 0.5 sleep 100
+node 1 2 -n 1 sleep 100
+check_codes 124 "--timeout of one node"
+check_line err.1 'the job ran longer than the --timeout of node 0' "--timeout of one node"
+
+begin
+node 0 2 -n 1 true
+node 1 2 -n 1 there-is-no-such-program
+check_codes 127 "a program that one node does not have"
+check_line err.0 "node 1 \(.*\) cannot start its ranks: cannot find the program 'there-is-no-such-program'" "it says where"
+
+# SIGTERM to a launcher whose ranks have ended ends the others.
+begin
+node 0 2 -n 1 sleep 100
+"$tutti" run --nnodes 2 --node-rank 1 --master-addr 127.0.0.1 --master-port "$port" -v true >"$work/out.1" \
+    2>"$work/err.1" </dev/null &
+launcher=$!
+wait_for_lines err.1 'ended after' 1
+sleep 0.2 # whether it is waiting already or not, it ends the job
+kill -TERM $launcher
+wait $launcher
+check_equal $? 143 "SIGTERM to one launcher"
+check_codes 143 "SIGTERM to one launcher"
+
+# Launchers that vanish.
+begin
+node 0 2 -n 1 --node-timeout 3 sleep 100
+"$tutti" run --nnodes 2 --node-rank 1 --master-addr 127.0.0.1 --master-port "$port" sh -c 'echo here; sleep 100' \
+    >"$work/out.1" 2>"$work/err.1" </dev/null &
+launcher=$!
+wait_for_lines out.1 here 1
+kill -KILL $launcher
+check_codes 125 "node 1 vanishes"
+check_line err.0 'node 1 \(.*\) is lost: nothing was heard of it for 3\.0 s \(--node-timeout\)' "node 0 names node 1"
+
+begin
+node 1 2 -n 1 sh -c 'echo here; sleep 100'
+"$tutti" run --nnodes 2 --node-rank 0 --master-addr 127.0.0.1 --master-port "$port" sleep 100 >"$work/out.0" \
+    2>"$work/err.0" </dev/null &
+launcher=$!
+wait_for_lines out.1 here 1
+kill -KILL $launcher
+check_codes 125 "node 0 vanishes"
+check_line err.1 'node 0 \(.*\) is lost: its launcher has gone' "node 1 names node 0"
+
+# Launchers that do not fit.
+begin
+node 0 2 true
+node 1 3 true
+check_codes 125 "different --nnodes"
+check_line err.0 'node 1 \(.*\) was given --nnodes 3, but node 0 \(.*\) --nnodes 2' "different --nnodes"
+check_line err.1 'node 0 \(.*\) was given --nnodes 2, but node 1 \(.*\) --nnodes 3' "different --nnodes"
+
+begin
+node 0 3 true
+"$tutti" run --nnodes 3 --node-rank 1 --master-addr 127.0.0.1 --master-port "$port" true >"$work/out.1" 2>"$work/err.1" &
+"$tutti" run --nnodes 3 --node-rank 1 --master-addr 127.0.0.1 --master-port "$port" true >"$work/out.2" 2>"$work/err.2" &
+check_codes 125 "the same --node-rank twice"
+for file in err.0 err.1 err.2; do
+    check_line $file 'node-rank 1 was given twice: to host .* \(process [0-9]+\) and to host .* \(process [0-9]+\)' "$file"
+done
+
+begin
+node 0 3 --join-timeout 0.5 true
+check_codes 125 "nodes that do not come"
+check_line err.0 'of 3 nodes these have not come: 1, 2; start' "nodes that do not come"
+
+begin
+node 1 2 --join-timeout 0.5 true
+check_codes 125 "node 0 does not come"
+check_line err.1 'node 1 \(.*\) has not reached the launcher of node 0 at 127\.0\.0\.1:.*Connection refused' \
+    "node 0 does not come"
+
+begin
+node 0 2 sleep 100
+"$tutti" run --nnodes 2 --node-rank 1 --master-addr 127.0.0.1 --master-port "$port" sh -c 'echo here; sleep 100' \
+    >"$work/out.1" 2>"$work/err.1" </dev/null &
+launcher=$!
+wait_for_lines out.1 here 1
+run_tutti run --nnodes 2 --node-rank 0 --master-addr 127.0.0.1 --master-port "$port" true
+check_status 125 "the port of another job"
+check_line err 'cannot serve at 127\.0\.0\.1:.* the launcher with process number [0-9]+ on host .* does already' \
+    "the port of another job"
+kill -TERM $launcher
+wait $launcher
+check_codes 143 "the other job"
+
+run_tutti run --nnodes 2 --node-rank 0 --master-addr 192.0.2.1 --master-port "$port" true
+check_status 125 "an address of somebody else"
+check_line err 'cannot serve at 192\.0\.2\.1:.*--master-addr must be an address of this host' "an address of somebody else"
+
+# The command line.
+run_tutti run --nnodes 2 true
+check_status 2 "no --node-rank"
+check_line err 'which node is this one\? Say --node-rank, from 0 to 1' "no --node-rank"
+run_tutti run --nnodes 2 --node-rank 1 true
+check_line err 'where is node 0\? Say --master-addr' "no --master-addr"
+run_tutti run --nnodes 2 --node-rank 2 --master-addr x true
+check_line err '--node-rank 2: with --nnodes 2 there are nodes 0 to 1' "--node-rank too large"
+run_tutti run --nnodes 2 --node-rank 1 --master-addr x --max-restarts 1 true
+check_line err '--max-restarts works on one node only' "--max-restarts"
+run_tutti run --nnodes 1 --node-rank 0 --master-addr nowhere -n 1 sh -c 'echo $TUTTI_STORE'
+check_line out '^unix:' "one node is none"
+run_tutti run --nnodes 2 --node-rank 1 --master-addr ::1 --master-port 77 -n 2 --dry-run true
+check_line out '^# rank 3 on CPUs' "--dry-run"
+check_line out 'TUTTI_RANK=2 TUTTI_WORLD_SIZE=4 .*TUTTI_STORE=.?tcp://\[::1\]:77' "--dry-run"
+
+finish
