@@ -4,8 +4,11 @@
  * names the job. A table holds the names per family; only "where do we meet" needs code per family.
  *
  * Ranks of one host meet in a unix store whose name contains a fingerprint of everything that names the job, so two
- * jobs that run at once never meet. Ranks of several hosts need an address: torchrun gives one, for the others the user
- * says TUTTI_STORE. A job of one rank meets nobody and needs no store.
+ * jobs that run at once never meet. Ranks of several hosts need the host of rank 0: torchrun and Slurm tell it, for the
+ * others the user says TUTTI_STORE. And they need a port there, which nobody chooses: torchrun's MASTER_PORT belongs to its
+ * agent or to torch, and its neighbours to other jobs as likely as not. So the fingerprint chooses a few, above those that
+ * systems give to whoever asks for any; rank 0 takes the first that is free, and the others find it by the job's token.
+ * A job of one rank meets nobody and needs no store.
  */
 #include "core/world.h"
 
@@ -31,6 +34,12 @@ struct family {
     /* Fills store_url and serve for a job of more than one rank without TUTTI_STORE. */
     tutti_status (*meet)(struct tti_world *world, tutti_error *error);
 };
+
+/* Where ranks of several hosts look for one another: above the ports that Linux gives to whoever asks for any. */
+#define FIRST_PORT 61000
+#define PORT_RANGE 4500u
+#define PORT_STEP  1117u /* prime */
+#define PORTS      4
 
 static bool is_set(const char *name)
 {
@@ -108,16 +117,25 @@ static tutti_status meet_tutti(struct tti_world *world, tutti_error *error)
         world->size);
 }
 
-/* Several hosts: the port after MASTER_PORT, which is torch's own, served by rank 0. */
-static tutti_status meet_torchrun_hosts(struct tti_world *world, const char *address, int port, tti_fingerprint job)
+/* On several hosts: at one of a few ports of `host`, where rank 0 is, but not at `reserved`. */
+static void meet_at(struct tti_world *world, const char *host, int reserved, tti_fingerprint job)
 {
     char token[TTI_FINGERPRINT_LENGTH + 1];
+    char ports[PORTS * 6 + 1] = "";
     tti_fingerprint_print(job, token);
-    bool v6 = strchr(address, ':') != NULL;
-    snprintf(world->store_url, sizeof(world->store_url), "tcp://%s%.200s%s:%d/%s", v6 ? "[" : "", address,
-             v6 ? "]" : "", port < 65535 ? port + 1 : port - 1, token);
+    for (unsigned i = 0, tried = 0; i < PORTS; tried++) {
+        /* the low bits of the hash; steps that are prime to the range never meet a port twice */
+        const int port = FIRST_PORT + (int)(((unsigned)job % PORT_RANGE + tried * PORT_STEP) % PORT_RANGE);
+        if (port != reserved) {
+            const size_t used = strlen(ports);
+            snprintf(ports + used, sizeof(ports) - used, "%s%d", i ? "," : "", port);
+            i++;
+        }
+    }
+    const bool v6 = strchr(host, ':') != NULL;
+    snprintf(world->store_url, sizeof(world->store_url), "tcp://%s%.200s%s:%s/%s", v6 ? "[" : "", host, v6 ? "]" : "",
+             ports, token);
     world->serve = world->rank == 0;
-    return TUTTI_OK;
 }
 
 static tutti_status meet_torchrun(struct tti_world *world, tutti_error *error)
@@ -148,7 +166,8 @@ static tutti_status meet_torchrun(struct tti_world *world, tutti_error *error)
     }
     tti_fingerprint job = add_variables(TTI_FINGERPRINT_EMPTY, names);
     if (several_hosts(world)) {
-        return meet_torchrun_hosts(world, address, port, job);
+        meet_at(world, address, port, job);
+        return TUTTI_OK;
     }
     meet_on_host(world, port_text, job);
     return TUTTI_OK;
@@ -231,6 +250,49 @@ static bool slurm_present(void)
     return is_set("SLURM_PROCID") && !batch;
 }
 
+/* The first host of a list as Slurm writes it: "node[01-04,07],gpu3" begins with node01. */
+static bool first_host(const char *list, char *host, size_t capacity)
+{
+    size_t used = 0;
+    for (const char *c = list; *c && *c != ','; c++) {
+        if (*c == '[') { /* of these numbers the first */
+            const size_t digits = strspn(c + 1, "0123456789");
+            const char *end = strchr(c, ']');
+            if (!end || digits == 0 || used + digits >= capacity) {
+                return false;
+            }
+            memcpy(host + used, c + 1, digits);
+            used += digits;
+            c = end;
+        } else if ((isalnum((unsigned char)*c) || strchr(".-_", *c)) && used + 1 < capacity) {
+            host[used++] = *c;
+        } else {
+            return false;
+        }
+    }
+    host[used] = '\0';
+    return used > 0;
+}
+
+/* On several nodes of Slurm rank 0 runs on the first of the list, unless the user has said otherwise (arbitrary). */
+static tutti_status meet_slurm_hosts(struct tti_world *world, tti_fingerprint job, tutti_error *error)
+{
+    const char *list = getenv("SLURM_STEP_NODELIST") ? getenv("SLURM_STEP_NODELIST") : getenv("SLURM_NODELIST");
+    char host[200];
+    if (!list || !first_host(list, host, sizeof(host))) {
+        return needs_store(world, "they are on several hosts, and SLURM_STEP_NODELIST does not name the first", error);
+    }
+    int node = 0;
+    tutti_status status = read_number("SLURM_NODEID", 0, INT_MAX, &node, error);
+    if (status == TUTTI_OK && world->rank == 0 && node != 0) {
+        return needs_store(world, "rank 0 is not on the first host of SLURM_STEP_NODELIST", error);
+    }
+    if (status == TUTTI_OK) {
+        meet_at(world, host, 0, job);
+    }
+    return status;
+}
+
 static tutti_status meet_slurm(struct tti_world *world, tutti_error *error)
 {
     static const char *const names[] = {"SLURM_CLUSTER_NAME", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT",
@@ -248,10 +310,11 @@ static tutti_status meet_slurm(struct tti_world *world, tutti_error *error)
     if (status != TUTTI_OK) {
         return status;
     }
+    const tti_fingerprint fingerprint = add_variables(TTI_FINGERPRINT_EMPTY, names);
     if (nodes > 1) {
-        return needs_store(world, "they are on several hosts", error);
+        return meet_slurm_hosts(world, fingerprint, error);
     }
-    meet_on_host(world, job, add_variables(TTI_FINGERPRINT_EMPTY, names));
+    meet_on_host(world, job, fingerprint);
     return TUTTI_OK;
 }
 

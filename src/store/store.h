@@ -21,7 +21,8 @@ struct tti_store;
  *   memory:NAME       a table inside this process, shared by all who open NAME
  *   unix:NAME         an abstract unix socket private to this user and network namespace; whoever comes first serves it
  *                     from a thread until its last reference is released; nothing is left in the file system
- *   tcp://HOST:PORT   `serve` true: binds PORT and serves (rank 0); otherwise connects, trying until the deadline
+ *   tcp://HOST:PORT   `serve` true: binds PORT and serves (rank 0); otherwise connects, trying until the deadline; with
+ *                     several ports and a token (HOST:P,P,P/TOKEN) at the one where it is
  *   file:PATH         a directory on a file system that all ranks see
  * The reference count of the new store is 1.
  */

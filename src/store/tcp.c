@@ -9,6 +9,10 @@
  * There is no user to check across hosts. A TOKEN keeps jobs apart: a client that names another one is refused. The
  * side that serves and finds its port taken becomes a client, if a store of the same token answers there: the launcher
  * may have been first.
+ *
+ * tcp://HOST:PORT,PORT,.../TOKEN - where nobody could choose a port that is free. The side that serves takes the first
+ * that is; the others look for the one where a store of their token answers, and pass over whatever else listens there.
+ * Who serves looks first, too: an earlier store of the same job may still be there, with clients.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -25,24 +29,47 @@
 
 #define BACKLOG    1024
 #define ATTEMPT_MS 3000 /* for one address, so that a dead one does not hide the next */
+#define PORTS      8    /* at most, in one URL */
 
 struct tcp_store {
     struct tti_client client;
     char host[256];
-    char port[6];
+    char port[6]; /* the one in use, or being tried */
+    uint16_t ports[PORTS];
+    int port_count;
     bool brackets;
     struct sockaddr_storage own; /* where the server of this very store listens */
     socklen_t own_length;
 };
 
-static const char *const shape = "tcp://HOST:PORT or tcp://HOST:PORT/TOKEN, an IPv6 address in brackets";
+static const char *const shape =
+    "tcp://HOST:PORT or tcp://HOST:PORT/TOKEN, an IPv6 address in brackets; or up to 8 PORTs with commas, and a TOKEN";
 
 static void write_port(struct tcp_store *self, uint16_t port)
 {
     snprintf(self->port, sizeof(self->port), "%u", (unsigned)port);
 }
 
-/* Splits HOST:PORT[/TOKEN]. */
+/* Reads ports with commas between them. Returns what follows, or NULL if there is no port at all or no room for one. */
+static const char *parse_ports(struct tcp_store *self, const char *text, long *largest, long *least)
+{
+    *largest = 0;
+    *least = 65535;
+    do {
+        const size_t digits = strspn(text, "0123456789");
+        if (digits == 0 || digits > 5 || self->port_count == PORTS) {
+            return NULL;
+        }
+        const long port = strtol(text, NULL, 10);
+        *largest = port > *largest ? port : *largest;
+        *least = port < *least ? port : *least;
+        self->ports[self->port_count++] = (uint16_t)port;
+        text += digits;
+    } while (*text == ',' && *++text);
+    return text;
+}
+
+/* Splits HOST:PORT[,PORT...][/TOKEN]. */
 static tutti_status parse(struct tcp_store *self, const char *rest, bool serve, tutti_error *error)
 {
     self->brackets = rest[0] == '[';
@@ -54,19 +81,19 @@ static tutti_status parse(struct tcp_store *self, const char *rest, bool serve, 
     } else if (self->brackets) {
         end = "";
     }
-    size_t digits = *end == ':' ? strspn(end + 1, "0123456789") : 0;
-    const char *after = end + 1 + digits;
-    if (host_length == 0 || host_length >= sizeof(self->host) || digits == 0 || digits > 5 ||
-        (*after != '\0' && *after != '/')) {
+    long largest = 0;
+    long least = 0;
+    const char *after = *end == ':' ? parse_ports(self, end + 1, &largest, &least) : NULL;
+    if (host_length == 0 || host_length >= sizeof(self->host) || !after || (*after != '\0' && *after != '/') ||
+        (self->port_count > 1 && after[0] == '\0')) {
         return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "\"tcp://%s\" is not %s", rest, shape);
     }
     const char *token = *after == '/' ? after + 1 : after;
-    long port = strtol(end + 1, NULL, 10); /* 1 to 5 digits */
-    if (port > 65535 || (port == 0 && !serve)) {
+    if (largest > 65535 || (least == 0 && (!serve || self->port_count > 1))) {
         return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "the port of \"tcp://%s\" is not in 1..65535", rest);
     }
     memcpy(self->host, host, host_length);
-    write_port(self, (uint16_t)port);
+    write_port(self, self->ports[0]);
     snprintf(self->client.token, sizeof(self->client.token), "%s", token);
     return TUTTI_OK;
 }
@@ -267,6 +294,65 @@ static tutti_status serve_tcp(struct tcp_store *self, tutti_error *error)
     return tti_server_start(listener, false, self->client.token, &self->client.server, error);
 }
 
+/* Looks for the store at each port. PEER_LEFT: it is at none of them (now). */
+static tutti_status find_port(struct tcp_store *self, int64_t deadline_ns, tutti_error *error)
+{
+    tutti_status status = TUTTI_PEER_LEFT;
+    for (int i = 0; i < self->port_count && status == TUTTI_PEER_LEFT; i++) {
+        /* Something else may listen there, and not answer. */
+        const int64_t attempt = tti_deadline_ns(tti_now_ns(), ATTEMPT_MS);
+        write_port(self, self->ports[i]);
+        status = write_url(self, error);
+        if (status == TUTTI_OK) {
+            status = tti_client_join(&self->client, deadline_ns < attempt ? deadline_ns : attempt, error);
+        }
+        if (status == TUTTI_AUTH || status == TUTTI_PROTOCOL || status == TUTTI_VERSION || status == TUTTI_TIMEOUT) {
+            status = TUTTI_PEER_LEFT;
+        }
+    }
+    return status;
+}
+
+/* Serves at the first port that is free. BUSY: none is. */
+static tutti_status serve_free_port(struct tcp_store *self, int64_t deadline_ns, tutti_error *error)
+{
+    tutti_status status = TUTTI_BUSY;
+    for (int i = 0; i < self->port_count && status == TUTTI_BUSY; i++) {
+        write_port(self, self->ports[i]);
+        status = write_url(self, error);
+        status = status == TUTTI_OK ? serve_tcp(self, error) : status;
+    }
+    return status == TUTTI_OK ? tti_client_join(&self->client, deadline_ns, error) : status;
+}
+
+/* The same with several ports. */
+static tutti_status open_ports(struct tcp_store *self, bool serve, int64_t timeout_ms, tutti_error *error)
+{
+    const int64_t deadline = tti_deadline_ns(tti_now_ns(), timeout_ms);
+    int pause = 0;
+    tutti_error last;
+    for (;;) {
+        tutti_status status = find_port(self, deadline, &last);
+        if (status == TUTTI_PEER_LEFT && serve) {
+            status = serve_free_port(self, deadline, &last);
+        }
+        if (status != TUTTI_PEER_LEFT && status != TUTTI_BUSY) {
+            if (status != TUTTI_OK && error) {
+                *error = last;
+            }
+            return status;
+        }
+        if (!tti_pause(&pause, deadline)) {
+            return tti_error_set(error, TUTTI_TIMEOUT,
+                                 "%s at one of the %d ports of the host %s within %lld ms (%s); TUTTI_STORE may name "
+                                 "another place",
+                                 serve ? "the store cannot be served" : "no store of this job has answered",
+                                 self->port_count, self->host, (long long)timeout_ms,
+                                 status == TUTTI_BUSY ? "all are taken" : last.message);
+        }
+    }
+}
+
 static tutti_status open_tcp(struct tcp_store *self, bool serve, int64_t timeout_ms, tutti_error *error)
 {
     int64_t deadline = tti_deadline_ns(tti_now_ns(), timeout_ms);
@@ -312,7 +398,8 @@ tutti_status tti_store_open_tcp(const char *rest, bool serve, int64_t timeout_ms
         status = write_url(self, error);
     }
     if (status == TUTTI_OK) {
-        status = open_tcp(self, serve, timeout_ms, error);
+        status = self->port_count > 1 ? open_ports(self, serve, timeout_ms, error)
+                                      : open_tcp(self, serve, timeout_ms, error);
     }
     if (status != TUTTI_OK) {
         tti_client_free(&self->client);

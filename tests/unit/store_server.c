@@ -199,6 +199,92 @@ static void other_versions_and_tokens_are_told(void **state)
     expect_unharmed(f, 3);
 }
 
+/* A socket at a port that nobody else has; `port` gets its number. */
+static int take_port(int *port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof(address);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, length), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &length), 0);
+    *port = ntohs(address.sin_port);
+    return fd;
+}
+
+static void of_several_ports_the_free_one_is_taken(void **state)
+{
+    (void)state;
+    int ports[2];
+    int taken = take_port(&ports[0]);
+    int next = take_port(&ports[1]);
+    struct tti_store *stranger = open_store("tcp://127.0.0.1:0/other-job", true);
+    assert_non_null(stranger);
+    const char *others = strrchr(tti_store_url(stranger), ':') + 1;
+    char url[300];
+    char found[300];
+    snprintf(url, sizeof(url), "tcp://127.0.0.1:%d,%d,%d/job", ports[0], (int)strtol(others, NULL, 10), ports[1]);
+    snprintf(found, sizeof(found), "tcp://127.0.0.1:%d/job", ports[1]);
+    tutti_error error;
+    struct tti_store *store = NULL;
+    assert_int_equal(tti_store_open(url, true, 0, &store, &error), TUTTI_TIMEOUT); /* none is free */
+    assert_non_null(strstr(error.message, "all are taken"));
+    assert_int_equal(tti_store_open(url, false, 0, &store, &error), TUTTI_TIMEOUT);
+    close(next);
+    struct tti_store *server = open_store(url, true);
+    struct tti_store *client = open_store(url, false);
+    struct tti_store *again = open_store(url, true); /* the same job once more: it joins the one that is there */
+    assert_non_null(server);
+    assert_non_null(client);
+    assert_non_null(again);
+    assert_true(tti_store_served_here(server));
+    assert_false(tti_store_served_here(client));
+    assert_false(tti_store_served_here(again));
+    assert_string_equal(tti_store_url(server), found);
+    assert_string_equal(tti_store_url(client), found);
+    assert_int_equal(tti_store_set(again, "k", NULL, 0, NULL), TUTTI_OK);
+    assert_int_equal(tti_store_get(client, "k", NULL, 0, NULL, 0, NULL), TUTTI_OK);
+    tti_store_release(again);
+    tti_store_release(client);
+    tti_store_release(server);
+    tti_store_release(stranger);
+    close(taken);
+    static const char *const wrong[] = {"tcp://h:1,2",   "tcp://h:1,/t",   "tcp://h:,1/t",
+                                        "tcp://h:0,1/t", "tcp://h:1,2x/t", "tcp://h:1,2,3,4,5,6,7,8,9/t"};
+    for (int i = 0; i < 6; i++) {
+        assert_int_equal(tti_store_open(wrong[i], true, 0, &store, &error), TUTTI_INVALID_ARGUMENT);
+    }
+}
+
+static void a_silent_server_ends_patience(void **state)
+{
+    (void)state;
+    /* A server in a process that is stopped: the kernel takes what is sent, and nobody answers. */
+    int ends[2];
+    char url[300] = "";
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        struct tti_store *served = open_store("tcp://127.0.0.1:0", true);
+        CHILD_CHECK(served && write(ends[1], tti_store_url(served), strlen(tti_store_url(served)) + 1) > 0);
+        pause();
+        _exit(0);
+    }
+    assert_true(read(ends[0], url, sizeof(url)) > 0);
+    struct tti_store *store = open_store(url, false);
+    assert_non_null(store);
+    assert_int_equal(tti_store_set(store, "before", NULL, 0, NULL), TUTTI_OK);
+    tti_store_set_patience(store, 200);
+    kill(child, SIGSTOP);
+    assert_int_equal(waitpid(child, NULL, WUNTRACED), child);
+    assert_int_equal(tti_store_get(store, "never", NULL, 0, NULL, 100, NULL), TUTTI_TIMEOUT);
+    assert_int_equal(tti_store_set(store, "after", NULL, 0, NULL), TUTTI_TIMEOUT);
+    tti_store_release(store);
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 static void a_frame_may_come_byte_by_byte(void **state)
 {
     struct fixture *f = *state;
@@ -396,6 +482,8 @@ int main(void)
         TEST(every_wrong_first_byte_string_is_survived),
         TEST(requests_out_of_place_are_dropped),
         TEST(other_versions_and_tokens_are_told),
+        TEST(of_several_ports_the_free_one_is_taken),
+        TEST(a_silent_server_ends_patience),
         TEST(a_frame_may_come_byte_by_byte),
         TEST(only_one_descriptor_is_taken),
         TEST(silent_strangers_do_not_keep_others_out),

@@ -189,16 +189,61 @@ static void torchrun_on_several_hosts(void **state)
     environment("RANK=0", "WORLD_SIZE=4", "LOCAL_RANK=0", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=node0",
                 "MASTER_PORT=29500", "TORCHELASTIC_USE_AGENT_STORE=True", NULL);
     struct tti_world world = expect_world("torchrun", 0, 4, 0, 2);
-    assert_memory_equal(world.store_url, "tcp://node0:29501/", 18); /* never torch's own port */
+    assert_memory_equal(world.store_url, "tcp://node0:6", 13);
+    assert_null(strstr(world.store_url, "29500")); /* never torch's own port */
     assert_true(world.serve);
+    setenv("TORCHELASTIC_RESTART_COUNT", "1", 1); /* a new round meets elsewhere */
+    assert_string_not_equal(expect_world("torchrun", 0, 4, 0, 2).store_url, world.store_url);
+    unsetenv("TORCHELASTIC_RESTART_COUNT");
     setenv("RANK", "2", 1);
     struct tti_world other = expect_world("torchrun", 2, 4, 0, 2);
     assert_string_equal(other.store_url, world.store_url);
     assert_false(other.serve);
-    setenv("MASTER_PORT", "65535", 1);
-    assert_memory_equal(expect_world("torchrun", 2, 4, 0, 2).store_url, "tcp://node0:65534/", 18);
+    for (int port = 61000; port < 65500; port++) { /* whatever it is: other ports are taken then */
+        char text[8];
+        snprintf(text, sizeof(text), "%d", port);
+        setenv("MASTER_PORT", text, 1);
+        world = expect_world("torchrun", 2, 4, 0, 2);
+        int commas = 0;
+        for (const char *at = strchr(world.store_url + 6, ':'); *at != '/'; at++) {
+            if (*at == ':' || *at == ',') {
+                assert_int_not_equal(strtol(at + 1, NULL, 10), port);
+                assert_in_range(strtol(at + 1, NULL, 10), 61000, 65499);
+                commas += *at == ',';
+            }
+        }
+        assert_int_equal(commas, 3);
+    }
     setenv("MASTER_ADDR", "fd00::2", 1);
-    assert_memory_equal(expect_world("torchrun", 2, 4, 0, 2).store_url, "tcp://[fd00::2]:65534/", 22);
+    assert_memory_equal(expect_world("torchrun", 2, 4, 0, 2).store_url, "tcp://[fd00::2]:6", 17);
+}
+
+static void slurm_on_several_hosts(void **state)
+{
+    (void)state;
+    environment("SLURM_PROCID=0", "SLURM_NTASKS=4", "SLURM_LOCALID=0", "SLURM_JOB_ID=99", "SLURM_STEP_ID=1",
+                "SLURM_STEP_NUM_NODES=2", "SLURM_NODEID=0", NULL);
+    expect_refused("SLURM_STEP_NODELIST", "TUTTI_STORE", NULL);
+    static const char *const lists[][2] = {{"node[01-04,07],gpu3", "tcp://node01:6"},
+                                           {"a,b", "tcp://a:6"},
+                                           {"rack[2]node[7-8].cluster", "tcp://rack2node7.cluster:6"},
+                                           {"gpu-1.example.org", "tcp://gpu-1.example.org:6"}};
+    for (int i = 0; i < 4; i++) {
+        setenv("SLURM_STEP_NODELIST", lists[i][0], 1);
+        struct tti_world world = expect_world("slurm", 0, 4, 0, -1);
+        assert_memory_equal(world.store_url, lists[i][1], strlen(lists[i][1]));
+        assert_true(world.serve);
+    }
+    static const char *const broken[] = {"", "node[", "node[]", "node[a-b]", "a/b", ","};
+    for (int i = 0; i < 6; i++) {
+        setenv("SLURM_STEP_NODELIST", broken[i], 1);
+        expect_refused("SLURM_STEP_NODELIST", "TUTTI_STORE", NULL);
+    }
+    setenv("SLURM_STEP_NODELIST", "node[1-2]", 1);
+    setenv("SLURM_NODEID", "1", 1); /* of rank 0 */
+    expect_refused("SLURM_STEP_NODELIST", "TUTTI_STORE", NULL);
+    setenv("SLURM_PROCID", "2", 1);
+    assert_false(expect_world("slurm", 2, 4, 0, -1).serve);
 }
 
 static void openmpi_family(void **state)
@@ -432,6 +477,7 @@ int main(void)
         cmocka_unit_test(tutti_family),
         cmocka_unit_test(torchrun_family),
         cmocka_unit_test(torchrun_on_several_hosts),
+        cmocka_unit_test(slurm_on_several_hosts),
         cmocka_unit_test(openmpi_family),
         cmocka_unit_test(hydra_family),
         cmocka_unit_test(pmix_family),
