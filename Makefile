@@ -6,7 +6,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 NAMES := src include tools tests examples
 
-.PHONY: all demo check check-gpu bench bench-async fuzz format lint install uninstall clean help
+.PHONY: all demo check check-gpu bench bench-async bench-hosts fuzz format lint install uninstall clean help
 
 all:
 	@scripts/setup build
@@ -37,6 +37,11 @@ fuzz:
 	@scripts/setup fuzz
 	@scripts/fuzz
 
+bench-hosts:
+	@scripts/setup bench
+	@scripts/build release
+	@scripts/bench_hosts build
+
 format:
 	@scripts/setup check
 	@find $(NAMES) -name '*.[ch]' -print0 | xargs -0 clang-format-14 -i
@@ -62,6 +67,8 @@ help:
 	@echo "make bench       compare with other libraries, into bench/results/ (most of an hour; BENCH_QUICK=1: minutes)"
 	@echo "make bench-async measure the asynchronous operations, into bench/results/"
 	@echo "make fuzz        search for inputs that break something, a minute for each target (scripts/fuzz -t SECONDS)"
+
+	@echo "make bench-hosts measure all_reduce between two hosts with a slow link, as root, into bench/results/"
 	@echo "make lint        check format, layers, headers and clang-tidy's rules"
 	@echo "make format      format all C sources"
 	@echo "make install     install to PREFIX (/usr/local), below DESTDIR if set; make uninstall removes it"

@@ -32,7 +32,7 @@ refused '--only-rank 2: the job has ranks 0 to 1' -n 2 --only-rank 2 true
 refused "--only-rank takes a number from 0" --only-rank -1 true
 refused "--max-restarts takes a number from 0" --max-restarts many true
 refused '--backend takes a name' --backend '' true
-refused "unrecognized option '--nnodes'" --nnodes 2 true
+refused 'which node is this one' --nnodes 2 true
 
 run_tutti run --help
 check_status 0 "--help"
