@@ -3,13 +3,13 @@
 # A host vanishes, or its link is cut: all others end in time and name it. A job that is killed from outside leaves
 # nothing behind on any host.
 . "$(dirname "$0")/common.inc"
-silence="--run-option=--node-timeout --run-option=4"
+silence="--run-option=--node-timeout --run-option=6"
 
 # One that only follows. `stay` does not end by itself: its launcher must.
 run_hosts --hosts 3 --ranks 1,2,1 $silence --drop 1@2 -- "$hello" stay
 check_status 125 "host1 is dropped"
 for host in host0 host2; do
-    check_line err "^\[$host\] tutti run: node 1 \(host1\) is lost: nothing was heard of it for 4\.0 s" "$host names host1"
+    check_line err "^\[$host\] tutti run: node 1 \(host1\) is lost: nothing was heard of it for 6\.0 s" "$host names host1"
 done
 check_count err 'is lost' 2 "nobody else is named"
 

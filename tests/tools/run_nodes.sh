@@ -99,14 +99,14 @@ check_codes 143 "SIGTERM to one launcher"
 
 # Launchers that vanish.
 begin
-node 0 2 -n 1 --node-timeout 3 sleep 100
+node 0 2 -n 1 --node-timeout 6 sleep 100
 "$tutti" run --nnodes 2 --node-rank 1 --master-addr 127.0.0.1 --master-port "$port" sh -c 'echo here; sleep 100' \
     >"$work/out.1" 2>"$work/err.1" </dev/null &
 launcher=$!
 wait_for_lines out.1 here 1
 kill -KILL $launcher
 check_codes 125 "node 1 vanishes"
-check_line err.0 'node 1 \(.*\) is lost: nothing was heard of it for 3\.0 s \(--node-timeout\)' "node 0 names node 1"
+check_line err.0 'node 1 \(.*\) is lost: nothing was heard of it for 6\.0 s \(--node-timeout\)' "node 0 names node 1"
 
 begin
 node 1 2 -n 1 sh -c 'echo here; sleep 100'

@@ -258,7 +258,7 @@ struct tti_council *tti_council_open(const struct tti_nodes *nodes)
     const int last = nodes->node == 0 ? nodes->count - 1 : 0;
     for (int r = first; r <= last && good; r++) {
         struct member *m = &council->members[r];
-        m->link = tti_link_open(nodes->store, &council->box, nodes->node, r, nodes->options->node_timeout_ms);
+        m->link = tti_link_open(nodes->store, &council->box, nodes->node, r, nodes->silence_ms);
         good = m->link != NULL;
     }
     if (!good) {

@@ -45,6 +45,7 @@ static void fill_card(struct meeting *m, const struct tti_job_identity *identity
         .ranks = m->options->ranks,
         .pid = getpid(),
         .torch_port = identity->port,
+        .silence_ms = (int32_t)m->options->node_timeout_ms,
         .code = code,
     };
     snprintf(card->version, sizeof(card->version), "%s", tutti_version_string());
@@ -151,8 +152,7 @@ static int open_store(struct meeting *m)
     m->deadline_ns = tti_deadline_ns(tti_now_ns(), options->join_timeout_ms);
     const int code = m->own.node == 0 ? serve(m, url) : reach(m, url);
     if (code == 0) {
-        /* half of the silence for the letter, half for the answer that there is none (link.c) */
-        tti_store_set_patience(m->nodes->store, options->node_timeout_ms / 2);
+        tti_store_set_patience(m->nodes->store, options->node_timeout_ms);
     }
     return code;
 }
@@ -286,6 +286,7 @@ static void say_farewell(struct meeting *m)
 
 /* ---- */
 
+/* What follows from the cards. */
 static int number_ranks(struct meeting *m, struct tti_job_identity *identity)
 {
     const struct tti_run_options *options = m->options;
@@ -294,7 +295,12 @@ static int number_ranks(struct meeting *m, struct tti_job_identity *identity)
     for (int r = 0; r < m->own.nodes; r++) {
         before += r < m->own.node ? m->nodes->cards[r].ranks : 0;
         all += m->nodes->cards[r].ranks;
+        /* Who waits least decides how often all give signs of life. */
+        m->nodes->silence_ms =
+            m->nodes->cards[r].silence_ms < m->nodes->silence_ms ? m->nodes->cards[r].silence_ms : m->nodes->silence_ms;
     }
+    /* half of the silence for the letter, half for the answer that there is none (link.c) */
+    tti_store_set_patience(m->nodes->store, m->nodes->silence_ms / 2);
     if (all > TTI_MAX_RANKS) {
         return fail("the %d nodes have %lld ranks together; a job has at most %d", m->own.nodes, (long long)all,
                     TTI_MAX_RANKS);
@@ -314,7 +320,8 @@ int tti_nodes_meet(struct tti_nodes *nodes, const struct tti_run_options *option
                    int code, const char *why)
 {
     struct meeting m = {.nodes = nodes, .options = options};
-    *nodes = (struct tti_nodes){.options = options, .node = options->node_rank, .count = options->nodes};
+    *nodes =
+        (struct tti_nodes){.node = options->node_rank, .count = options->nodes, .silence_ms = options->node_timeout_ms};
     nodes->cards = calloc((size_t)options->nodes, sizeof(*nodes->cards));
     if (!nodes->cards) {
         return fail("out of memory for %d nodes", options->nodes);

@@ -23,6 +23,7 @@ struct tti_node_card {
     int32_t ranks;
     int32_t pid;
     int32_t torch_port; /* node 0: what its ranks find as MASTER_PORT */
+    int32_t silence_ms; /* --node-timeout */
     int32_t code;       /* the exit code if it cannot start its ranks, with the reason in `why` */
     char host[64];
     char why[200];
@@ -30,9 +31,9 @@ struct tti_node_card {
 
 struct tti_nodes {
     struct tti_store *store;
-    const struct tti_run_options *options;
     int node;
     int count;
+    int64_t silence_ms;          /* the shortest --node-timeout of all */
     struct tti_node_card *cards; /* of all nodes */
 };
 

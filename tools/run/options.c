@@ -61,7 +61,7 @@ static const struct argp_option argp_options[] = {
     {"master_port", OPTION_MASTER_PORT, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 4},
     {"join-timeout", OPTION_JOIN_TIMEOUT, "S", 0, "How long nodes wait for one another at the start (default 300)", 4},
     {"node-timeout", OPTION_NODE_TIMEOUT, "S", 0,
-     "A node that is silent for so long is lost, and ends the job (default 20)", 4},
+     "A node that is silent for so long is lost, and ends the job (default 20; the shortest of all nodes counts)", 4},
     {NULL, 0, NULL, 0, "Output:", 3},
     {"log-dir", OPTION_LOG_DIR, "DIR", 0, "Also write each rank's output to DIR/rank-R.out and DIR/rank-R.err", 3},
     {"only-rank", OPTION_ONLY_RANK, "R", 0, "Show the output of rank R only", 3},
@@ -300,8 +300,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         return 0;
     case OPTION_NODE_TIMEOUT:
         options->node_timeout_ms = parse_seconds(state, "--node-timeout", argument);
-        if (options->node_timeout_ms < 1000) {
-            argp_error(state, "--node-timeout must be at least 1 second");
+        if (options->node_timeout_ms < 1000 || options->node_timeout_ms > 86400000) {
+            argp_error(state, "--node-timeout must be at least 1 second, and at most a day");
         }
         return 0;
     case OPTION_DRY_RUN:
