@@ -200,7 +200,7 @@ static void torchrun_on_several_hosts(void **state)
     assert_string_equal(other.store_url, world.store_url);
     assert_false(other.serve);
     for (int port = 61000; port < 65500; port++) { /* whatever it is: other ports are taken then */
-        char text[8];
+        char text[16];
         snprintf(text, sizeof(text), "%d", port);
         setenv("MASTER_PORT", text, 1);
         world = expect_world("torchrun", 2, 4, 0, 2);
