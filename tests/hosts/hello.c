@@ -52,6 +52,25 @@ static int exchange_cards(struct tti_store *store, const struct card *own)
     return 0;
 }
 
+/* The store may live in one of the ranks: nobody leaves before everybody is through. After that it may be gone. */
+static int say_goodbye(struct tti_store *store, const struct card *own)
+{
+    tutti_error error;
+    char key[32];
+    snprintf(key, sizeof(key), "done/%d", own->rank);
+    if (tti_store_set(store, key, NULL, 0, &error) != TUTTI_OK) {
+        return fail(own->rank, "set", error.message);
+    }
+    for (int r = 0; r < own->size; r++) {
+        snprintf(key, sizeof(key), "done/%d", r);
+        const tutti_status status = tti_store_get(store, key, NULL, 0, NULL, TIMEOUT_MS, &error);
+        if (status != TUTTI_OK && status != TUTTI_PEER_LEFT) {
+            return fail(own->rank, "get", error.message);
+        }
+    }
+    return 0;
+}
+
 static int meet(bool stays)
 {
     struct tti_world world;
@@ -74,7 +93,9 @@ static int meet(bool stays)
         tti_store_get(store, "never", &nothing, 1, &length, -1, &error);
         code = fail(own.rank, "stay", error.message);
     }
+    code = code == 0 ? say_goodbye(store, &own) : code;
     tti_store_release(store);
+    tti_store_shutdown();
     return code;
 }
 

@@ -24,6 +24,20 @@ check_status 0 "ranks in turn"
 check_line out '\[host0\] \[2\] hello 2 4 0 1 host0$' "ranks in turn"
 check_line out '\[host1\] \[3\] hello 3 4 0 1 host1$' "ranks in turn"
 
+# torchrun's and Slurm's variables: rank 0 serves, at a port that the others find.
+run_hosts --hosts 2 --launcher plain -- sh -c 'export RANK=${TUTTI_HOST_ID#host} WORLD_SIZE=2 LOCAL_RANK=0
+    export LOCAL_WORLD_SIZE=1 MASTER_ADDR=host0 MASTER_PORT=29500 TORCHELASTIC_USE_AGENT_STORE=True
+    exec "$0" meet' "$hello"
+check_status 0 "torchrun on two hosts"
+check_line out '^\[host1\] hello 1 2 0 1 host1$' "torchrun on two hosts"
+
+run_hosts --hosts 2 --launcher plain -- sh -c 'export SLURM_PROCID=${TUTTI_HOST_ID#host} SLURM_NTASKS=2 SLURM_LOCALID=0
+    export SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_STEP_NUM_NODES=2 SLURM_STEP_NODELIST=host[0-1]
+    export SLURM_NODEID=$SLURM_PROCID
+    exec "$0" meet' "$hello"
+check_status 0 "Slurm on two hosts"
+check_line out '^\[host1\] hello 1 2 0 -1 host1$' "Slurm on two hosts"
+
 # What cannot span hosts says so on every rank, and one rank that does not fit fails all of them, by its name.
 run_hosts --hosts 2 --ranks 2 --run-option=--backend --run-option=shm -- "$hello" init
 check_status 1 "shm on two hosts"
