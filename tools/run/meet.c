@@ -31,7 +31,8 @@ struct meeting {
     struct tti_node_card own;
     char where[300]; /* HOST:PORT */
     int64_t deadline_ns;
-    bool told; /* that we wait */
+    bool told;    /* that we wait */
+    bool refused; /* another launcher is this node */
 };
 
 static void fill_card(struct meeting *m, const struct tti_job_identity *identity, int code, const char *why)
@@ -179,6 +180,7 @@ static int introduce(struct meeting *m)
         "--node-rank %d was given twice: to host %s (process %d) and to host %s (process %d); each node needs one of "
         "its own, from 0 to %d",
         m->own.node, other.host, other.pid, m->own.host, m->own.pid, m->own.nodes - 1);
+    m->refused = true;
     tti_store_set(m->nodes->store, "refused", text, strlen(text), NULL);
     return fail("%s", text);
 }
@@ -192,6 +194,10 @@ static int check_card(const struct meeting *m, const struct tti_node_card *card,
             "node %d (%s) has version %s of Tutti, but node %d (%s) has version %s: install the same on all nodes", r,
             card->magic == CARD_MAGIC ? card->host : "its host is unknown",
             card->version[0] ? card->version : "(another)", own->node, own->host, own->version);
+    }
+    if (card->ranks < 1 || card->ranks > TTI_MAX_RANKS || card->silence_ms < 1000 || card->torch_port < 1 ||
+        card->torch_port > 65535) {
+        return fail("what is at %s as node %d is not a launcher of Tutti", m->where, r);
     }
     if (card->nodes != own->nodes) {
         return fail("node %d (%s) was given --nnodes %d, but node %d (%s) --nnodes %d: say the same on all nodes", r,
@@ -269,9 +275,12 @@ static void say_farewell(struct meeting *m)
     char key[32];
     char nothing[8];
     size_t length = 0;
+    if (m->refused) { /* it is the other one, which has the same number, that must be heard */
+        return;
+    }
     snprintf(key, sizeof(key), "seen/%d", m->own.node);
     tti_store_set(m->nodes->store, key, "", 0, NULL);
-    if (m->own.node != 0) {
+    if (!tti_store_served_here(m->nodes->store)) {
         return;
     }
     const int64_t deadline = tti_deadline_ns(tti_now_ns(), FAREWELL_MS);
