@@ -184,6 +184,7 @@ static void hear_member(struct tti_council *council, struct tti_job *job, const 
     struct member *m = &council->members[mail->from];
     switch (mail->kind) {
     case TTI_MAIL_FAILED:
+        m->heard = false; /* also if it was DONE: the answer that follows counts */
         note_bad_news(council, m);
         break;
     case TTI_MAIL_ANSWER:

@@ -122,7 +122,7 @@ static void reap(struct tti_job *job, pid_t first)
                 tti_job_note_end(job, rank, status);
                 failure = failure || !WIFEXITED(status) || WEXITSTATUS(status) != 0;
                 if (job->options->verbose && WIFEXITED(status) && WEXITSTATUS(status) == 0) {
-                    tti_output_message(job->output, "rank %d ended after %.1f s", rank,
+                    tti_output_message(job->output, "rank %d ended after %.1f s", job->identity->first_rank + rank,
                                        tti_job_rank_seconds(&job->ranks[rank]));
                 }
                 break;
