@@ -28,4 +28,18 @@ static inline bool tti_scheduling_of(struct tti_scheduling *s)
     return syscall(SYS_sched_getattr, 0, s, sizeof(*s), 0) == 0 && s->policy == SCHED_OTHER;
 }
 
+#define TTI_SLICE_NS 100000 /* the least that the kernel gives */
+
+/* For a thread that runs for moments, each of which somebody waits for. Beside a computation on the same CPU it would wait for
+ * the end of a slice, some milliseconds, every time that it has used up its own share. Who asks for a shorter slice gets its
+ * turn earlier, and no more time in all. Older kernels ignore it; where it is refused, things are as they were. */
+static inline void tti_ask_for_short_slices(void)
+{
+    struct tti_scheduling s;
+    if (tti_scheduling_of(&s)) {
+        s.runtime = TTI_SLICE_NS;
+        (void)syscall(SYS_sched_setattr, 0, &s, 0);
+    }
+}
+
 #endif

@@ -21,6 +21,7 @@
 #include "core/staging.h"
 
 #define FAREWELL_MS       5000 /* for ranks that died between their hello and the end, or are on their way */
+#define LOOK_MS           100  /* between looks whether the others are still there */
 #define SIZE_MAX_EXPECTED 4096 /* larger claims are not waited for */
 
 struct tti_handle_table tti_groups = {.kind = TTI_KIND_GROUP, .name = "groups"};
@@ -61,9 +62,23 @@ static tutti_status name_missing(const struct tti_group_plan *plan, const tutti_
 typedef tutti_status (*look_function)(const struct tti_group_plan *plan, const void *own, void *record, int rank,
                                       tutti_error *error);
 
+/* Waits for a record; with engines that are open (NULL: none), also for the news that a rank has died meanwhile. */
+static tutti_status await_record(const struct tti_group *open, const tutti_rendezvous *rv, const char *key,
+                                 void *record, size_t bytes, size_t *length, int64_t deadline, tutti_error *error)
+{
+    for (;;) {
+        const int64_t left = tti_remaining_ms(deadline);
+        const bool last = !open || (left >= 0 && left <= LOOK_MS);
+        tutti_status status = rv->get(rv->self, key, record, bytes, length, last ? left : LOOK_MS, error);
+        if (status != TUTTI_TIMEOUT || last || (status = tti_group_failure(open, error)) != TUTTI_OK) {
+            return status;
+        }
+    }
+}
+
 /* Reads record `stem`/rank of every rank into an array that holds the own one. */
-static tutti_status collect(const struct tti_group_plan *plan, const tutti_rendezvous *rv, const char *stem,
-                            void *records, size_t bytes, look_function look, tutti_error *error)
+static tutti_status collect(const struct tti_group_plan *plan, const struct tti_group *open, const tutti_rendezvous *rv,
+                            const char *stem, void *records, size_t bytes, look_function look, tutti_error *error)
 {
     int64_t timeout_ms = tti_setting_number(&plan->settings, TTI_SET_TIMEOUT_MS);
     int64_t deadline = tti_deadline_ns(tti_now_ns(), timeout_ms);
@@ -71,8 +86,8 @@ static tutti_status collect(const struct tti_group_plan *plan, const tutti_rende
         char key[40];
         size_t length = 0;
         snprintf(key, sizeof(key), "%s/%d", stem, r);
-        tutti_status status = rv->get(rv->self, key, (char *)records + (size_t)r * bytes, bytes, &length,
-                                      tti_remaining_ms(deadline), error);
+        tutti_status status =
+            await_record(open, rv, key, (char *)records + (size_t)r * bytes, bytes, &length, deadline, error);
         if (status == TUTTI_TIMEOUT) {
             return name_missing(plan, rv, stem, timeout_ms, error);
         }
@@ -200,7 +215,7 @@ static tutti_status confirm(struct tti_group *g, const struct tti_group_plan *pl
     if (!all) {
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group of %d ranks", g->size);
     }
-    status = status == TUTTI_OK ? collect(plan, rv, "ready", all, sizeof(*all), look_at_outcome, error) : status;
+    status = status == TUTTI_OK ? collect(plan, g, rv, "ready", all, sizeof(*all), look_at_outcome, error) : status;
     free(all);
     return status;
 }
@@ -304,7 +319,8 @@ static tutti_status meet(struct tti_group *g, struct tti_group_plan *plan, tutti
         }
         return status != TUTTI_OK ? status : mine;
     }
-    if ((status = collect(plan, &g->rendezvous.table, "hello", all, sizeof(*all), look_at_hello, error)) == TUTTI_OK) {
+    if ((status = collect(plan, NULL, &g->rendezvous.table, "hello", all, sizeof(*all), look_at_hello, error)) ==
+        TUTTI_OK) {
         status = tti_resolve(plan, all, &choice, error);
     }
     const int32_t size = largest_size(all, plan->size);

@@ -11,8 +11,6 @@
 #include "base/error.h"
 #include "base/slice.h"
 
-#define SLICE_NS 100000 /* the least that the kernel gives */
-
 void tti_worker_init(struct tti_worker *worker, void (*serve)(struct tti_worker *worker))
 {
     worker->serve = serve;
@@ -23,22 +21,10 @@ void tti_worker_init(struct tti_worker *worker, void (*serve)(struct tti_worker 
     atomic_init(&worker->stop, 0);
 }
 
-/* A worker runs for moments, and something waits for each of them. Beside a computation on the same CPU it would wait for
- * the end of a slice, some milliseconds, every time that it has used up its own share. Who asks for a shorter slice gets its
- * turn earlier, and no more time in all. Older kernels ignore it; where it is refused, things are as they were. */
-static void ask_for_short_slices(void)
-{
-    struct tti_scheduling s;
-    if (tti_scheduling_of(&s)) {
-        s.runtime = SLICE_NS;
-        (void)syscall(SYS_sched_setattr, 0, &s, 0);
-    }
-}
-
 static void *run(void *argument)
 {
     struct tti_worker *w = argument;
-    ask_for_short_slices();
+    tti_ask_for_short_slices();
     for (;;) {
         /* acquire: what the ringer did before is visible to serve */
         uint32_t seen = atomic_load_explicit(&w->bell, memory_order_acquire);

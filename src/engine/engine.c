@@ -5,10 +5,11 @@
 #include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/cgroup.h"
 #include "base/cpu.h"
+#include "base/proc.h"
+#include "engine/keeper.h"
 #include "engine/moving.h"
 #include "engine/p2p.h"
 
@@ -24,7 +25,11 @@ void tti_engine_segment_init(unsigned char *segment, const struct tti_layout *la
     h->rank = (uint32_t)rank;
     h->size = (uint32_t)layout->size;
     h->lanes = (uint32_t)layout->lanes;
-    h->pid = (uint32_t)getpid();
+    struct tti_proc_id id;
+    tti_proc_own(&id);
+    h->pid = id.pid;
+    h->started = id.started;
+    h->space = id.space;
     h->stage = layout->stage;
     h->far = layout->far;
     const struct tti_cgroup_cpus granted = tti_cgroup_cpus("");
@@ -154,6 +159,9 @@ tutti_status tti_engine_create(const struct tti_engine_options *options, struct 
     tti_barrier_find(e);
     tti_remote_find(e);
     tti_wait_policy(e, options->spin_ns, options->yield_ns);
+    if (!options->threads && e->size > 1) {
+        tti_keeper_watch(e);
+    }
     *engine = e;
     return TUTTI_OK;
 }
@@ -168,6 +176,7 @@ void tti_engine_leave(struct tti_engine *e)
 void tti_engine_destroy(struct tti_engine *e)
 {
     tti_engine_leave(e);
+    tti_keeper_unwatch(e);
     engine_free(e);
 }
 
@@ -393,7 +402,7 @@ int32_t tti_engine_start(struct tti_engine *e, tutti_op *op)
         return 0;
     }
     if (op->prepared[PREPARED_CLASS] == TTI_CLASS_LARGE || needs_agreement(lane, op) ||
-        !tti_has_credit(lane, lane->call + 1) || look_for_failure(lane, &unused) != TUTTI_OK) {
+        !tti_has_credit(lane, lane->call + 1) || look_for_failure(lane, NULL) != TUTTI_OK) {
         return 0;
     }
     lane->error = &unused; /* nothing that can fail happens before the first wait */
@@ -418,8 +427,7 @@ int32_t tti_engine_poll(struct tti_engine *e, const tutti_op *op)
         return 1;
     }
     /* finish will say what has happened; it must not be called for a departure that means nothing here */
-    tutti_error unused;
-    return look_for_failure(lane, &unused) != TUTTI_OK || tti_laggard_left(lane, op) ||
+    return look_for_failure(lane, NULL) != TUTTI_OK || tti_laggard_left(lane, op) ||
            (lane->deadline_ns != 0 && tti_now_ns() >= lane->deadline_ns);
 }
 

@@ -6,51 +6,79 @@
  */
 #include <stdio.h>
 
+#include "engine/keeper.h"
+#include "engine/peers.h"
 #include "engine/waiting.h"
 
-static void append_ranks(char *text, size_t capacity, const uint64_t *suspects, int size)
+#define NAMES 300 /* bytes of a sentence for the ranks in it */
+
+static void suspect_only(uint64_t *suspects, int rank)
 {
-    size_t used = strlen(text);
-    int named = 0;
-    for (int r = 0; r < size && used < capacity; r++) {
-        if (!(suspects[r / 64] >> (r % 64) & 1)) {
-            continue;
-        }
-        int n = snprintf(text + used, capacity - used, named ? ", %d" : "%d", r);
-        used += n > 0 ? (size_t)n : 0;
-        named++;
-    }
+    memset(suspects, 0, TTI_MAX_RANKS / 8);
+    suspects[rank / 64] |= UINT64_C(1) << (rank % 64);
 }
 
-static int first_rank(const uint64_t *suspects, int size)
+static bool is_death(tutti_status status)
 {
-    for (int r = 0; r < size; r++) {
-        if (suspects[r / 64] >> (r % 64) & 1) {
-            return r;
-        }
-    }
-    return -1;
+    return status == TUTTI_PEER_DEAD || status == TUTTI_PEER_CRASHING;
 }
 
 /* The first failure that this process learns of is the one it keeps. */
-static void remember(struct tti_engine *e, const tutti_error *error)
+static void remember(struct tti_engine *e, const tutti_error *error, bool death)
 {
     pthread_mutex_lock(&e->failure_lock);
     if (atomic_load_explicit(&e->failed, memory_order_relaxed) == TUTTI_OK) {
         e->failure = *error;
         e->failure.scope = TUTTI_SCOPE_GROUP;
+        e->death = death;
         /* release: pairs with the acquire in tti_fault_check and tti_engine_failure */
         atomic_store_explicit(&e->failed, error->status, memory_order_release);
     }
     pthread_mutex_unlock(&e->failure_lock);
 }
 
-static tutti_status revoked(struct tti_engine *e, tutti_error *error)
+static tutti_error failure_of(struct tti_engine *e)
 {
     pthread_mutex_lock(&e->failure_lock);
     tutti_error cause = e->failure;
     pthread_mutex_unlock(&e->failure_lock);
-    tti_error_set(error, TUTTI_REVOKED, "the group failed earlier: %s; make a new group of the ranks that are left",
+    return cause;
+}
+
+/* A death is told to every call that it has interrupted, and to the first one that comes later, if there was none. */
+static bool is_news(const struct tti_engine *e, const struct tti_lane *lane)
+{
+    /* relaxed: a courtesy. Two that are told at once do no harm */
+    return (lane && lane->op) || !atomic_load_explicit(&e->told, memory_order_relaxed);
+}
+
+static tutti_status tell_death(struct tti_engine *e, const struct tti_lane *lane, const tutti_error *cause,
+                               tutti_error *error)
+{
+    if (lane && lane->op) {
+        tti_error_set(error, cause->status, "%.16s (call %llu, lane %d) cannot end: %.340s",
+                      tutti_operation_name(lane->op->kind), (unsigned long long)lane->call, lane->index,
+                      cause->message);
+    } else {
+        tti_error_set(error, cause->status, "%s", cause->message);
+    }
+    error->scope = TUTTI_SCOPE_GROUP;
+    error->suspect = cause->suspect;
+    atomic_store_explicit(&e->told, true, memory_order_relaxed);
+    return cause->status;
+}
+
+/* The group has failed: what a call hears that is not part of the reason. */
+static tutti_status revoked(struct tti_engine *e, const struct tti_lane *lane, tutti_error *error)
+{
+    const tutti_error cause = failure_of(e);
+    if (!error) {
+        return TUTTI_REVOKED;
+    }
+    if (e->death && is_news(e, lane)) { /* set before `failed` */
+        return tell_death(e, lane, &cause, error);
+    }
+    tti_error_set(error, TUTTI_REVOKED, "the group failed earlier: %.340s; make a new group of the ranks that are left",
                   cause.message);
     error->scope = TUTTI_SCOPE_GROUP;
     error->suspect = cause.suspect;
@@ -62,6 +90,17 @@ static tutti_status revoked(struct tti_engine *e, tutti_error *error)
 static bool is_about(const struct tti_lane *lane, int32_t where, uint64_t call)
 {
     return lane && lane->op && where == lane->index && (call == lane->call || call == 0);
+}
+
+/* Whether a rank's process is no member any more, and has not said so before. */
+static bool has_ended(const struct tti_engine *e, int rank)
+{
+    const struct tti_segment_header *h = tti_header(e, rank);
+    const struct tti_proc_id id = tti_peer_id(e, rank);
+    const enum tti_proc_state state = tti_proc_look(&id).state;
+    const bool ended = state == TTI_PROC_GONE || state == TTI_PROC_ZOMBIE || state == TTI_PROC_DUMPING;
+    /* `left` after the look: who has ended sets nothing any more; acquire: as in tti_fault_check */
+    return (ended && atomic_load_explicit(&h->left, memory_order_acquire) == 0) || tti_keeper_died(h);
 }
 
 /* Another rank's record, read once and made safe to print. */
@@ -77,11 +116,15 @@ static tutti_status adopt(struct tti_engine *e, struct tti_lane *lane, int rank,
     uint64_t call = f->call;
     uint64_t suspects[TTI_MAX_RANKS / 64];
     memcpy(suspects, f->suspects, sizeof(suspects));
-    char names[200] = "";
-    append_ranks(names, sizeof(names), suspects, e->size);
-
+    const int first = tti_peers_first(suspects, e->size);
+    if (is_death(cause) && first >= 0 && first != e->rank && has_ended(e, first)) {
+        tti_fault_death(e, first); /* confirmed: as if this rank had been the first to see it */
+        return revoked(e, lane, error);
+    }
     tutti_error text;
     char what[64];
+    char names[NAMES];
+    tti_peers_text(e, where, suspects, names, sizeof(names));
     if (where < 0) {
         snprintf(what, sizeof(what), "its messages");
     } else if (call == 0) {
@@ -91,15 +134,15 @@ static tutti_status adopt(struct tti_engine *e, struct tti_lane *lane, int rank,
                  (unsigned long long)call, where);
     }
     tti_error_set(&text, cause, "rank %d gave up %s: %s%s%s", rank, what, tutti_status_string(cause),
-                  names[0] ? "; suspected: rank " : "", names);
-    text.suspect = names[0] ? first_rank(suspects, e->size) : rank;
-    remember(e, &text);
-    if (is_about(lane, where, call) && cause != TUTTI_OK) {
+                  names[0] ? "; suspected: " : "", names);
+    text.suspect = first >= 0 ? first : rank;
+    remember(e, &text, false);
+    if (error && is_about(lane, where, call)) {
         text.scope = TUTTI_SCOPE_GROUP;
         *error = text;
         return cause;
     }
-    return revoked(e, error);
+    return revoked(e, lane, error);
 }
 
 /* Another lane of this rank may have seen the failure of this very call first: it is still this call's. */
@@ -119,7 +162,7 @@ tutti_status tti_fault_check(struct tti_engine *e, struct tti_lane *lane, int pu
                 return adopt(e, lane, r, error);
             }
         }
-        return revoked(e, error);
+        return revoked(e, lane, error);
     }
     for (int r = 0; r < e->size; r++) {
         /* acquire: pairs with the release in tti_fault_raise; the record is complete */
@@ -128,8 +171,8 @@ tutti_status tti_fault_check(struct tti_engine *e, struct tti_lane *lane, int pu
         }
     }
     if (publisher >= 0 && atomic_load_explicit(&tti_header(e, publisher)->left, memory_order_acquire) != 0) {
-        uint64_t suspects[TTI_MAX_RANKS / 64] = {0};
-        suspects[publisher / 64] |= UINT64_C(1) << (publisher % 64);
+        uint64_t suspects[TTI_MAX_RANKS / 64];
+        suspect_only(suspects, publisher);
         tti_error_set(error, TUTTI_PEER_LEFT, "rank %d has destroyed its group or ended, but is still needed here",
                       publisher);
         error->suspect = publisher;
@@ -140,7 +183,7 @@ tutti_status tti_fault_check(struct tti_engine *e, struct tti_lane *lane, int pu
 
 /* What a record speaks of. */
 struct place {
-    int32_t lane; /* -1: messages */
+    int32_t lane; /* or TTI_FAULT_MESSAGES, TTI_FAULT_ANYWHERE */
     tutti_operation operation;
     uint64_t call;
 };
@@ -148,7 +191,7 @@ struct place {
 static tutti_status fail_group(struct tti_engine *e, struct place place, const uint64_t *suspects, tutti_error *error)
 {
     error->scope = TUTTI_SCOPE_GROUP;
-    error->suspect = first_rank(suspects, e->size);
+    error->suspect = tti_peers_first(suspects, e->size);
     struct tti_fault *f = tti_fault_of(e, e->rank);
     pthread_mutex_lock(&e->failure_lock); /* two lanes of this rank may fail at once: the first record stays */
     if (atomic_load_explicit(&f->state, memory_order_relaxed) == TTI_FAULT_NONE) {
@@ -161,18 +204,38 @@ static tutti_status fail_group(struct tti_engine *e, struct place place, const u
         atomic_store_explicit(&f->state, TTI_FAULT_FAILED, memory_order_release);
     }
     pthread_mutex_unlock(&e->failure_lock);
-    remember(e, error); /* after the record: whoever sees the failure finds it */
+    remember(e, error, place.lane == TTI_FAULT_ANYWHERE); /* after the record: whoever sees the failure finds it */
     tti_ring_alarm(e);
     return error->status;
 }
 
 tutti_status tti_fault_raise(struct tti_engine *e, struct tti_lane *lane, const uint64_t *suspects, tutti_error *error)
 {
-    struct place place = {.lane = -1};
+    struct place place = {.lane = TTI_FAULT_MESSAGES};
     if (lane) {
         place = (struct place){lane->index, lane->op ? lane->op->kind : TUTTI_OP_NONE, lane->call};
     }
     return fail_group(e, place, suspects, error);
+}
+
+void tti_fault_death(struct tti_engine *e, int rank)
+{
+    const struct tti_proc_id id = tti_peer_id(e, rank);
+    const struct tti_proc look = tti_proc_look(&id);
+    uint64_t suspects[TTI_MAX_RANKS / 64];
+    char text[160];
+    tutti_error error;
+    suspect_only(suspects, rank);
+    tti_peer_death_text(e, rank, &look, text, sizeof(text));
+    tti_error_set(&error, look.state == TTI_PROC_DUMPING ? TUTTI_PEER_CRASHING : TUTTI_PEER_DEAD, "%s", text);
+    fail_group(e, (struct place){.lane = TTI_FAULT_ANYWHERE}, suspects, &error);
+}
+
+void tti_fault_look_at(struct tti_engine *e, int rank)
+{
+    if (e->futex_private == 0 && rank != e->rank && has_ended(e, rank)) {
+        tti_fault_death(e, rank);
+    }
 }
 
 /* The ranks that have not arrived at the newest call of this rank on the lane. Another thread may be in that call, so it is
@@ -197,15 +260,15 @@ void tti_fault_abort(struct tti_engine *e, int32_t lane, const tutti_error *caus
 {
     tutti_error error = *cause;
     uint64_t suspects[TTI_MAX_RANKS / 64] = {0};
-    char names[200] = "";
+    char names[NAMES];
     if (cause->suspect >= 0 && cause->suspect < e->size) {
-        suspects[cause->suspect / 64] |= UINT64_C(1) << (cause->suspect % 64);
+        suspect_only(suspects, cause->suspect);
     } else if (lane >= 0 && lane < e->layout.lanes) {
         add_laggards(e, lane, suspects);
     }
-    append_ranks(names, sizeof(names), suspects, e->size);
+    tti_peers_text(e, lane, suspects, names, sizeof(names));
     if (names[0]) {
-        tti_error_set(&error, cause->status, "%.300s; not arrived there: rank %.100s", cause->message, names);
+        tti_error_set(&error, cause->status, "%.200s; not arrived there: %s", cause->message, names);
         error.elapsed_ms = cause->elapsed_ms;
     }
     fail_group(e, (struct place){.lane = lane}, suspects, &error);
@@ -226,13 +289,13 @@ tutti_status tti_fault_timeout(struct tti_lane *lane, int publisher)
     }
     const char *how = call < lane->call ? "many calls behind" : "not arrived";
     if (late == 0) { /* everybody came, but one got stuck inside */
-        suspects[publisher / 64] |= UINT64_C(1) << (publisher % 64);
+        suspect_only(suspects, publisher);
         how = "arrived but did not go on";
     }
-    char names[200] = "";
-    append_ranks(names, sizeof(names), suspects, e->size);
+    char names[NAMES];
+    tti_peers_text(e, lane->index, suspects, names, sizeof(names));
     int64_t elapsed = (tti_now_ns() - lane->started_ns) / 1000000;
-    tti_error_set(lane->error, TUTTI_TIMEOUT, "%s (call %llu, lane %d) waited %lld ms; %s: rank %s",
+    tti_error_set(lane->error, TUTTI_TIMEOUT, "%s (call %llu, lane %d) waited %lld ms; %s: %s",
                   tutti_operation_name(lane->op->kind), (unsigned long long)lane->call, lane->index, (long long)elapsed,
                   how, names);
     lane->error->elapsed_ms = elapsed;

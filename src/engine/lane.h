@@ -133,6 +133,8 @@ struct tti_engine {
     struct tti_lane *lanes;
     struct tti_p2p *p2p;
     _Atomic int32_t failed; /* tutti_status; set after `failure` was written, release */
+    _Atomic bool told;      /* that a peer has died: later calls hear REVOKED */
+    bool death;             /* that is the failure */
     pthread_mutex_t failure_lock;
     tutti_error failure;
 };

@@ -34,7 +34,7 @@
 #define TTI_SLOT_BODY    224u
 #define TTI_OFFERS       8u          /* open ones from one rank to another: see p2p_reach.c */
 #define TTI_LAYOUT_MAGIC 0x69747475u /* "utti" */
-#define TTI_LAYOUT_ABI   6u
+#define TTI_LAYOUT_ABI   7u
 #define TTI_STAGE_SPANS  5u /* a stage holds at least so many of the largest spans that a call takes: see stage.c */
 
 /* One call of one rank. `sequence` is stored last and says that the rest is there. */
@@ -81,12 +81,13 @@ static_assert(TTI_RING * TTI_LINE == TTI_PAGE, "the ring fills a page, so that r
 struct tti_fault {
     _Atomic uint32_t state; /* TTI_FAULT_* */
     int32_t cause;          /* tutti_status */
-    int32_t lane;           /* -1: not in a collective */
+    int32_t lane;           /* or TTI_FAULT_MESSAGES, TTI_FAULT_ANYWHERE */
     int32_t operation;
     uint64_t call;
     uint64_t suspects[TTI_MAX_RANKS / 64];
 };
 enum { TTI_FAULT_NONE = 0, TTI_FAULT_FAILED = 1 };
+enum { TTI_FAULT_MESSAGES = -1, TTI_FAULT_ANYWHERE = -2 };
 
 struct tti_segment_header {
     uint32_t magic;
@@ -107,6 +108,10 @@ struct tti_segment_header {
     uint64_t mark_at;
     _Atomic uint32_t reads; /* TTI_READS_*: whether the owner can read all others' memory */
     _Atomic uint32_t left;
+    uint64_t started; /* the owner's process, beside its number: see proc.h */
+    uint64_t space;
+    _Atomic uintptr_t life_next; /* entry of the robust list of the owner's keeper: an address there. See keeper.c */
+    _Atomic uint32_t life;       /* the keeper's thread; the kernel adds FUTEX_OWNER_DIED. 0 = there is no keeper */
 };
 enum { TTI_READS_UNKNOWN = 0, TTI_READS_ALL = 1, TTI_READS_NOT = 2 };
 static_assert(sizeof(struct tti_segment_header) <= TTI_PAGE, "the header fits its page");

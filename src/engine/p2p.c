@@ -67,6 +67,7 @@ static tutti_status begin(struct tti_posting *p, tutti_op *const *ops, int64_t t
     p->timeout_ms = timeout_ms;
     p->started_ns = ops[0]->begun_ns;
     p->deadline_ns = p->started_ns != 0 ? tti_deadline_ns(p->started_ns, timeout_ms) : 0;
+    p->look_ns = 0;
     p->over = false;
     p->status = TUTTI_OK;
     tutti_status status = look_for_failure(p);

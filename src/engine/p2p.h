@@ -60,6 +60,7 @@ struct tti_posting {
     int64_t timeout_ms;
     int64_t started_ns; /* 0 until the first look at the clock */
     int64_t deadline_ns;
+    int64_t look_ns; /* when to look whether peers are still there; 0 = not found out yet */
     uint32_t alarm_seen;
     uint32_t wakes_seen;
     bool over; /* with this status, if it is not OK, and else each request's own */

@@ -69,8 +69,7 @@ bool tti_p2p_intend(struct tti_engine *e, int peer)
     atomic_store_explicit(intent_of(e, e->rank), (uint64_t)peer + 1, memory_order_seq_cst);
     uint32_t alarm = atomic_load_explicit(tti_alarm(e), memory_order_seq_cst);
     bool clean = alarm == atomic_load_explicit(&p2p->alarm_clean, memory_order_relaxed);
-    tutti_error unused;
-    if (!has_left(e, peer) && (clean || tti_fault_check(e, NULL, -1, &unused) == TUTTI_OK)) {
+    if (!has_left(e, peer) && (clean || tti_fault_check(e, NULL, -1, NULL) == TUTTI_OK)) {
         p2p->alarm_touching = alarm;
         atomic_store_explicit(&p2p->alarm_clean, alarm, memory_order_relaxed);
         return true;

@@ -6,6 +6,7 @@
  * sleeps on these words.
  */
 #include "engine/p2p.h"
+#include "engine/peers.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -318,10 +319,32 @@ static tutti_status timed_out(struct tti_posting *p, int64_t now)
         return TUTTI_OK; /* another thread's round has just ended the last one */
     }
     int64_t elapsed = (now - p->started_ns) / 1000000;
-    tti_error_set(&p->error, TUTTI_TIMEOUT, "%s waited %lld ms for the other side (%zu of %zu messages open)", first,
-                  (long long)elapsed, open, p->count);
+    char names[200];
+    tti_peers_text(p->e, TTI_FAULT_MESSAGES, suspects, names, sizeof(names));
+    tti_error_set(&p->error, TUTTI_TIMEOUT, "%s waited %lld ms for the other side (%zu of %zu messages open)%s%s",
+                  first, (long long)elapsed, open, p->count, names[0] ? ": " : "", names);
     p->error.elapsed_ms = elapsed;
     return tti_fault_raise(p->e, NULL, suspects, &p->error);
+}
+
+/* Who has waited for a while looks whether the other side is still there; if that may be anybody, at one after the other. */
+static void look_at_peers(struct tti_posting *p, int64_t now)
+{
+    struct tti_engine *e = p->e;
+    if (p->look_ns == 0) {
+        p->look_ns = now + TTI_LOOK_NS;
+    }
+    if (now < p->look_ns) {
+        return;
+    }
+    p->look_ns = now + TTI_LOOK_NS;
+    for (size_t i = 0; i < p->count; i++) {
+        if (!tti_p2p_is_done(&p->requests[i])) {
+            const int peer = tti_p2p_peer_of(&p->requests[i]);
+            tti_fault_look_at(e, peer != TUTTI_ANY_SOURCE ? peer : (int)(now / TTI_LOOK_NS % e->size));
+            return;
+        }
+    }
 }
 
 /* Looks at the clock, the alarm and departures. */
@@ -334,6 +357,7 @@ static tutti_status watch(struct tti_posting *p, int64_t now)
     if (p->deadline_ns == 0) {
         p->deadline_ns = tti_deadline_ns(p->started_ns, p->timeout_ms);
     }
+    look_at_peers(p, now);
     uint32_t alarm = atomic_load_explicit(tti_alarm(e), memory_order_acquire);
     tutti_status status = alarm != p->alarm_seen ? tti_fault_check(e, NULL, -1, &p->error) : TUTTI_OK;
     if (status == TUTTI_OK && (status = drop_orphans(p)) == TUTTI_OK) {

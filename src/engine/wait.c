@@ -23,14 +23,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/waitv.h"
 #include "engine/waiting.h"
 
-#ifndef SYS_futex_waitv
-#define SYS_futex_waitv 449
-#endif
-
 #define SLEEP_BLIND_NS  500000 /* the same without futex_waitv, for the alarm    */
-#define WAITV_MAX       128    /* FUTEX_WAITV_MAX of the kernel                             */
 #define POLLS_PER_LOOK  64     /* polls of the word for one look at the alarm               */
 #define YIELDS_PER_LOOK 8      /* yields for one look at the clock                          */
 #define QUICK_YIELDS    4      /* these many can let the publisher run on this CPU */
@@ -38,14 +34,6 @@
 #define TRIAL_EVERY     64 /* slow waits for one with the full spin */
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a futex sits on the low half of a 64-bit word");
-
-/* The kernel's struct futex_waitv and struct __kernel_timespec, which Debian 12's libc does not declare. */
-struct waitv_entry {
-    uint64_t value;
-    uint64_t address;
-    uint32_t flags;
-    uint32_t reserved;
-};
 
 void tti_pause(void)
 {
@@ -58,12 +46,11 @@ void tti_pause(void)
 #endif
 }
 
-static void sleep_on(const struct tti_engine *e, struct waitv_entry *entries, unsigned count, int64_t until_ns)
+static void sleep_on(const struct tti_engine *e, struct tti_waitv *entries, unsigned count, int64_t until_ns)
 {
     static _Atomic int no_waitv; /* relaxed: a fact about the kernel, found out at most once per thread */
     if (!atomic_load_explicit(&no_waitv, memory_order_relaxed)) {
-        struct timespec limit = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
-        long r = syscall(SYS_futex_waitv, entries, count, 0, &limit, CLOCK_MONOTONIC);
+        long r = tti_waitv(entries, count, until_ns);
         if (r >= 0 || errno == EAGAIN || errno == ETIMEDOUT || errno == EINTR) {
             return;
         }
@@ -120,24 +107,24 @@ static void clear_bits(struct tti_engine *e, int channel, const struct tti_await
 void tti_sleep(struct tti_engine *e, int channel, const struct tti_awaited *awaited, const uint64_t *seen, int count,
                uint32_t alarm_seen, _Atomic uint32_t *own, uint32_t own_seen, int64_t until_ns)
 {
-    struct waitv_entry entries[WAITV_MAX];
+    struct tti_waitv entries[TTI_WAITV_MAX];
     unsigned n = 0;
-    uint32_t flags = 2u /* FUTEX2_SIZE_U32 */ | (uint32_t)e->futex_private;
+    uint32_t flags = TTI_WAITV_U32 | (uint32_t)e->futex_private;
     bool changed = false;
     raise_bits(e, channel, awaited, count);
     tti_barrier(e);
     for (int i = 0; i < count; i++) {
         uint64_t now = atomic_load_explicit(awaited[i].word, memory_order_seq_cst);
         changed = changed || now != seen[i];
-        if (n < WAITV_MAX - 2) {
+        if (n < TTI_WAITV_MAX - 2) {
             entries[n++] =
-                (struct waitv_entry){.value = (uint32_t)seen[i], .address = (uintptr_t)awaited[i].word, .flags = flags};
+                (struct tti_waitv){.value = (uint32_t)seen[i], .address = (uintptr_t)awaited[i].word, .flags = flags};
         }
     }
     if (own) {
-        entries[n++] = (struct waitv_entry){.value = own_seen, .address = (uintptr_t)own, .flags = flags};
+        entries[n++] = (struct tti_waitv){.value = own_seen, .address = (uintptr_t)own, .flags = flags};
     }
-    entries[n++] = (struct waitv_entry){.value = alarm_seen, .address = (uintptr_t)tti_alarm(e), .flags = flags};
+    entries[n++] = (struct tti_waitv){.value = alarm_seen, .address = (uintptr_t)tti_alarm(e), .flags = flags};
     changed = changed || atomic_load_explicit(tti_alarm(e), memory_order_seq_cst) != alarm_seen;
     if (!changed) {
         int64_t bound = tti_now_ns() + e->sleep_ns;
@@ -200,6 +187,7 @@ static tutti_status wait_long(struct tti_lane *lane, _Atomic uint64_t *ahead, _A
         lane->deadline_ns = tti_deadline_ns(lane->started_ns, lane->op->timeout_ms);
     }
     int64_t yield_until = now + lane->yield_ns;
+    int64_t look_at = now + TTI_LOOK_NS;
     for (unsigned i = 1;; i++) {
         uint64_t seen = atomic_load_explicit(word, memory_order_acquire);
         if (seen >= target) {
@@ -221,6 +209,10 @@ static tutti_status wait_long(struct tti_lane *lane, _Atomic uint64_t *ahead, _A
             return status;
         }
         now = tti_now_ns();
+        if (now >= look_at) {
+            look_at = now + TTI_LOOK_NS;
+            tti_fault_look_at(e, publisher); /* a death rings the alarm */
+        }
         if (now >= lane->deadline_ns) {
             if (atomic_load_explicit(word, memory_order_acquire) >= target) {
                 return TUTTI_OK;

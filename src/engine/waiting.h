@@ -103,11 +103,20 @@ void tti_wait_begin(struct tti_lane *lane);
 
 /* ---- fault.c: failing, and learning that others have -------------------------------------------------------------- */
 
-/* The group has failed, or a peer that is needed has gone. publisher -1: nobody in particular. OK if all is well. */
+/* The group has failed, or a peer that is needed has gone. publisher -1: nobody in particular. OK if all is well. error NULL:
+ * nobody is told; somebody will come and ask again. */
 tutti_status tti_fault_check(struct tti_engine *e, struct tti_lane *lane, int publisher, tutti_error *error);
 
 /* Fails the group from this rank: writes the record, rings the alarm, remembers the error, returns `cause`. */
 tutti_status tti_fault_raise(struct tti_engine *e, struct tti_lane *lane, const uint64_t *suspects, tutti_error *error);
+
+/* A rank's process has died, or is writing a core dump: fails the group. Waiting calls, or the next one, say so. */
+void tti_fault_death(struct tti_engine *e, int rank);
+
+/* Looks whether a rank's process is still there, and does that if not. For those that have waited for it for a while: keepers
+ * are much quicker, but there may be none, and none sees a core dump. */
+#define TTI_LOOK_NS 100000000
+void tti_fault_look_at(struct tti_engine *e, int rank);
 
 /* Fails the group for a reason that lies outside the engine; adds who has not arrived at the lane's newest call. */
 void tti_fault_abort(struct tti_engine *e, int32_t lane, const tutti_error *cause);

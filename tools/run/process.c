@@ -14,13 +14,15 @@
 
 #include "../common/number.h"
 
-#define FLAG_EXITING 0x4u /* PF_EXITING of the kernel, in the flags of /proc/PID/stat */
+#define FLAG_EXITING    0x4u /* PF_EXITING of the kernel, in the flags of /proc/PID/stat */
+#define FIELD_EXIT_CODE 52   /* the last one there; counted from 1, the name in brackets is the second */
 
 struct facts {
     char state;
     pid_t parent;
     pid_t group;
     unsigned flags;
+    int code; /* as waitpid will give it: known from the moment of a deadly signal on, or 0 */
 };
 
 static ssize_t read_file(pid_t pid, const char *name, char *text, size_t capacity)
@@ -45,6 +47,11 @@ static bool read_facts(pid_t pid, struct facts *facts)
     }
     /* "pid (name) state parent group session terminal foreground flags ...": the name may hold anything, even ")". */
     const char *rest = strrchr(text, ')');
+    const char *code = rest;
+    for (int field = 2; code && field < FIELD_EXIT_CODE; field++) {
+        code = strchr(code + 1, ' ');
+    }
+    facts->code = code ? (int)strtol(code, NULL, 10) : 0;
     return rest && sscanf(rest + 1, " %c %d %d %*d %*d %*d %u", &facts->state, &facts->parent, &facts->group,
                           &facts->flags) == 4;
 }
@@ -122,6 +129,10 @@ bool tti_process_is_ending(pid_t pid)
 {
     struct facts facts;
     if (!read_facts(pid, &facts) || facts.state == 'Z' || facts.state == 'X' || (facts.flags & FLAG_EXITING)) {
+        return true;
+    }
+    if (facts.code != 0 && facts.state != 'T' &&
+        facts.state != 't') { /* its other threads end first; if stopped: by what */
         return true;
     }
     char text[4096];

@@ -18,8 +18,11 @@
 #include "backends/shm/segment.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "engine/keeper.h"
 #include "engine/p2p_use.h"
 #include "store/store.h"
+
+#define LOOK_MS 100 /* so often somebody who waits for a segment looks whether the others are still there */
 
 struct shm_state {
     struct tti_engine_state common; /* first: engine_ops.h */
@@ -28,6 +31,7 @@ struct shm_state {
     struct tti_mapping bell;
     struct tti_mapping *segments;
     struct tti_heap_view *heap; /* NULL: engine.heap is off */
+    bool kept;                  /* the own segment: keeper.h */
 };
 
 /* Where descriptors go: the rendezvous itself, or a store of our own. */
@@ -98,6 +102,7 @@ static tutti_status offer(const tutti_open_info *info, const struct passage *p, 
         return status;
     }
     tti_engine_segment_init(own->base, layout, info->rank, nonce);
+    s->kept = info->world_size > 1 && tti_keeper_own((struct tti_segment_header *)own->base);
     status = tti_mapping_seal(own, error);
     snprintf(key, sizeof(key), "segment/%d", info->rank);
     if (status == TUTTI_OK && info->world_size > 1) {
@@ -113,6 +118,41 @@ static tutti_status offer(const tutti_open_info *info, const struct passage *p, 
     return status;
 }
 
+/* Those whose segments are here already, while others are awaited. */
+static tutti_status look_for_losses(const struct shm_state *s, tutti_error *error)
+{
+    for (int r = 0; r < s->size; r++) {
+        const struct tti_segment_header *h = (const struct tti_segment_header *)s->segments[r].base;
+        if (!h || r == s->rank) {
+            continue;
+        }
+        const bool died = tti_keeper_died(h);
+        if (died || atomic_load_explicit(&h->left, memory_order_acquire) != 0) {
+            tti_error_set(error, died ? TUTTI_PEER_DEAD : TUTTI_PEER_LEFT,
+                          "rank %d (process %u) has %s while the group was being made", r, h->pid,
+                          died ? "died" : "given up");
+            if (error) {
+                error->suspect = r;
+            }
+            return died ? TUTTI_PEER_DEAD : TUTTI_PEER_LEFT;
+        }
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status await_descriptor(const struct passage *p, const char *key, const struct shm_state *s,
+                                     int64_t deadline, int *fd, tutti_error *error)
+{
+    for (;;) {
+        const int64_t left = tti_remaining_ms(deadline);
+        const bool last = left >= 0 && left <= LOOK_MS;
+        tutti_status status = pass_get(p, key, fd, last ? left : LOOK_MS, error);
+        if (status != TUTTI_TIMEOUT || last || (status = look_for_losses(s, error)) != TUTTI_OK) {
+            return status;
+        }
+    }
+}
+
 static tutti_status collect(const tutti_open_info *info, const struct passage *p, const struct tti_layout *layout,
                             uint64_t nonce, struct shm_state *s, tutti_error *error)
 {
@@ -125,7 +165,7 @@ static tutti_status collect(const tutti_open_info *info, const struct passage *p
             continue;
         }
         snprintf(key, sizeof(key), "segment/%d", r);
-        status = pass_get(p, key, &fd, tti_remaining_ms(deadline), error);
+        status = await_descriptor(p, key, s, deadline, &fd, error);
         if (status == TUTTI_TIMEOUT) {
             tti_error_set(error, TUTTI_TIMEOUT, "rank %d did not offer its segment within %lld ms", r,
                           (long long)info->timeout_ms);
@@ -136,7 +176,7 @@ static tutti_status collect(const tutti_open_info *info, const struct passage *p
         }
     }
     if (status == TUTTI_OK && info->rank != 0) {
-        status = pass_get(p, "bell", &fd, tti_remaining_ms(deadline), error);
+        status = await_descriptor(p, "bell", s, deadline, &fd, error);
         if (status == TUTTI_OK) {
             status = tti_mapping_adopt(fd, layout->bell_bytes, 1, 0, &s->bell, error);
         }
@@ -227,6 +267,12 @@ static tutti_status start_engine(const tutti_open_info *info, const struct tti_l
 
 static void state_free(struct shm_state *s)
 {
+    if (s->kept) {
+        struct tti_segment_header *own = (struct tti_segment_header *)s->segments[s->rank].base;
+        /* release: as in tti_engine_leave, which may not have come to it */
+        atomic_store_explicit(&own->left, 1, memory_order_release);
+        tti_keeper_disown(own);
+    }
     for (int r = 0; s->segments && r < s->size; r++) {
         tti_mapping_close(&s->segments[r]);
     }

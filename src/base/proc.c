@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * /proc/PID/stat has nearly all: the state, the start, which tells a process from a later one of the same number, and for
+ * one that is ending, how. A process that is writing a core dump looks like any other there; /proc/PID/status tells.
+ *
+ * Numbers mean nothing in another namespace, so nothing is said of a process there. Where there is no /proc, only a signal
+ * that is not sent tells that nobody has the number any more.
+ */
+#include "base/proc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FILE_MOST 4096 /* of what is read: longer than either file is */
+
+/* Fields of /proc/PID/stat, counted from the state, which is the third. */
+enum { FIELD_STATE = 0, FIELD_THREADS = 17, FIELD_STARTED = 19, FIELD_EXIT_CODE = 49 };
+
+/* False if there is no such file. */
+static bool read_text(const char *path, char *text, size_t capacity)
+{
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) {
+        return false;
+    }
+    ssize_t got;
+    do {
+        got = read(file, text, capacity - 1);
+    } while (got < 0 && errno == EINTR);
+    close(file);
+    text[got > 0 ? got : 0] = '\0';
+    return got > 0;
+}
+
+struct facts {
+    char state;
+    long threads;
+    uint64_t started;
+    int code;
+};
+
+/* The name of the program stands in brackets, and may hold any byte. */
+static bool parse(const char *text, struct facts *f)
+{
+    const char *at = strrchr(text, ')');
+    if (!at || at[1] != ' ') {
+        return false;
+    }
+    at += 2;
+    *f = (struct facts){.state = *at};
+    for (int field = 1; (at = strchr(at, ' ')) != NULL; field++) {
+        at++;
+        if (field == FIELD_THREADS) {
+            f->threads = strtol(at, NULL, 10);
+        } else if (field == FIELD_STARTED) {
+            f->started = strtoull(at, NULL, 10);
+        } else if (field == FIELD_EXIT_CODE) {
+            f->code = (int)strtol(at, NULL, 10);
+        }
+    }
+    return f->started != 0;
+}
+
+static bool stat_of(const char *who, struct facts *f)
+{
+    char path[40];
+    char text[FILE_MOST];
+    snprintf(path, sizeof(path), "/proc/%s/stat", who);
+    return read_text(path, text, sizeof(text)) && parse(text, f);
+}
+
+static bool is_dumping(uint32_t pid)
+{
+    char path[40];
+    char text[FILE_MOST];
+    snprintf(path, sizeof(path), "/proc/%u/status", pid);
+    return read_text(path, text, sizeof(text)) && strstr(text, "\nCoreDumping:\t1") != NULL;
+}
+
+static uint64_t own_space(void)
+{
+    struct stat st;
+    return stat("/proc/self/ns/pid", &st) == 0 ? (uint64_t)st.st_ino : 0;
+}
+
+void tti_proc_own(struct tti_proc_id *id)
+{
+    struct facts f;
+    *id = (struct tti_proc_id){.pid = (uint32_t)getpid(), .space = own_space()};
+    id->started = stat_of("self", &f) ? f.started : 0;
+}
+
+bool tti_proc_same(const struct tti_proc_id *a, const struct tti_proc_id *b)
+{
+    return a->pid == b->pid && a->started == b->started && a->space == b->space && a->space != 0;
+}
+
+static enum tti_proc_state state_of(const struct facts *f)
+{
+    switch (f->state) {
+    case 'S':
+    case 'I':
+        return TTI_PROC_SLEEPING;
+    case 'D':
+        return TTI_PROC_DISK;
+    case 'T':
+        return TTI_PROC_STOPPED;
+    case 't':
+        return TTI_PROC_TRACED;
+    case 'Z': /* or only its first thread has ended */
+        return f->threads > 1 ? TTI_PROC_RUNNING : TTI_PROC_ZOMBIE;
+    case 'X':
+        return TTI_PROC_GONE;
+    default:
+        return TTI_PROC_RUNNING;
+    }
+}
+
+struct tti_proc tti_proc_look(const struct tti_proc_id *id)
+{
+    struct tti_proc p = {.state = TTI_PROC_UNKNOWN};
+    char number[16];
+    struct facts f;
+    if (id->space == 0 || id->space != own_space() || id->pid == 0 || id->pid > INT32_MAX) {
+        return p;
+    }
+    snprintf(number, sizeof(number), "%u", id->pid);
+    if (!stat_of(number, &f)) {
+        p.state = kill((pid_t)id->pid, 0) != 0 && errno == ESRCH ? TTI_PROC_GONE : TTI_PROC_UNKNOWN;
+        return p;
+    }
+    if (id->started != 0 && f.started != id->started) { /* another one has got the number since */
+        p.state = TTI_PROC_GONE;
+        return p;
+    }
+    p.state = state_of(&f);
+    p.code = p.state == TTI_PROC_STOPPED || p.state == TTI_PROC_TRACED ? 0 : f.code; /* else: what has stopped it */
+    if (p.state != TTI_PROC_ZOMBIE && p.state != TTI_PROC_GONE && is_dumping(id->pid)) {
+        p.state = TTI_PROC_DUMPING;
+    }
+    return p;
+}
+
+const char *tti_proc_state_name(enum tti_proc_state state)
+{
+    static const char *const names[] = {
+        [TTI_PROC_UNKNOWN] = "state unknown", [TTI_PROC_RUNNING] = "running",      [TTI_PROC_SLEEPING] = "sleeping",
+        [TTI_PROC_DISK] = "in disk sleep",    [TTI_PROC_STOPPED] = "stopped",      [TTI_PROC_TRACED] = "in a debugger",
+        [TTI_PROC_DUMPING] = "dumping core",  [TTI_PROC_ZOMBIE] = "ended, zombie", [TTI_PROC_GONE] = "gone"};
+    return names[state];
+}
+
+const char *tti_signal_name(int number)
+{
+    static const struct {
+        int number;
+        const char *name;
+    } names[] = {{SIGHUP, "SIGHUP"},   {SIGINT, "SIGINT"},   {SIGQUIT, "SIGQUIT"}, {SIGILL, "SIGILL"},
+                 {SIGTRAP, "SIGTRAP"}, {SIGABRT, "SIGABRT"}, {SIGBUS, "SIGBUS"},   {SIGFPE, "SIGFPE"},
+                 {SIGKILL, "SIGKILL"}, {SIGUSR1, "SIGUSR1"}, {SIGSEGV, "SIGSEGV"}, {SIGUSR2, "SIGUSR2"},
+                 {SIGPIPE, "SIGPIPE"}, {SIGALRM, "SIGALRM"}, {SIGTERM, "SIGTERM"}, {SIGXCPU, "SIGXCPU"},
+                 {SIGXFSZ, "SIGXFSZ"}, {SIGSYS, "SIGSYS"}};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (names[i].number == number) {
+            return names[i].name;
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the kernel tells of another process on this host: whether it is still there, and in which state. */
+#ifndef TTI_BASE_PROC_H
+#define TTI_BASE_PROC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A process for the time of its life: a number alone is given to others later, and means something in one namespace only. */
+struct tti_proc_id {
+    uint32_t pid;
+    uint32_t unused;
+    uint64_t started; /* in the kernel's ticks since the machine began; 0 = unknown */
+    uint64_t space;   /* inode of its namespace of process numbers; 0 = unknown     */
+};
+
+enum tti_proc_state {
+    TTI_PROC_UNKNOWN, /* cannot be seen from here */
+    TTI_PROC_RUNNING,
+    TTI_PROC_SLEEPING,
+    TTI_PROC_DISK, /* sleeps where no signal reaches it */
+    TTI_PROC_STOPPED,
+    TTI_PROC_TRACED, /* stopped by a debugger */
+    TTI_PROC_DUMPING,
+    TTI_PROC_ZOMBIE, /* has ended; its parent has not asked yet */
+    TTI_PROC_GONE
+};
+
+struct tti_proc {
+    enum tti_proc_state state;
+    int code; /* as waitpid gives it, once it is ending or crashing; 0 also if the kernel does not tell */
+};
+
+void tti_proc_own(struct tti_proc_id *id);
+
+/* Looks at a process: three or four system calls, none of which waits for it. */
+struct tti_proc tti_proc_look(const struct tti_proc_id *id);
+
+bool tti_proc_same(const struct tti_proc_id *a, const struct tti_proc_id *b);
+
+/* "running", "stopped", ... */
+const char *tti_proc_state_name(enum tti_proc_state state);
+
+/* "SIGKILL" and the like; NULL if it has no name here. */
+const char *tti_signal_name(int number);
+
+#endif

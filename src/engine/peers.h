@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What can be told of other ranks: alive or not, and what they did last. */
+#ifndef TTI_ENGINE_PEERS_H
+#define TTI_ENGINE_PEERS_H
+
+#include "base/proc.h"
+#include "engine/lane.h"
+
+/* Which process a rank is, as its segment says. */
+struct tti_proc_id tti_peer_id(const struct tti_engine *e, int rank);
+
+/* A sentence without a full stop: "rank 2 (process 77) was killed by signal 9 (SIGKILL)". */
+void tti_peer_death_text(const struct tti_engine *e, int rank, const struct tti_proc *look, char *text,
+                         size_t capacity);
+
+/* "rank 2 (process 77, stopped; last call: all_reduce, 16), rank 3 (...)", and of those that do not fit only the numbers. */
+void tti_peers_text(const struct tti_engine *e, int lane, const uint64_t *ranks, char *text, size_t capacity);
+
+/* The lowest rank of a set, -1 if it is empty. */
+int tti_peers_first(const uint64_t *ranks, int size);
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-test: ranks=2,3,4 timeout=300 */
+/*
+ * A rank is killed, or ends in some other way that nobody has asked for, at each point and in each kind of operation: the
+ * others return PEER_DEAD that names it and its process.
+ */
+#include "round.h"
+
+static struct stage *stage;
+static int failures;
+
+static void check(struct round r)
+{
+    char text[COMPLAINT];
+    r.init_ms = r.init_ms > 0 ? r.init_ms : CALL_MS;
+    r.call_ms = CALL_MS;
+    judge(stage, run_round(stage, &r), text);
+    if (text[0]) {
+        tell_round(&r, stderr);
+        fprintf(stderr, ": %s\n", text);
+        failures++;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const int32_t size = argc > 1 ? atoi(argv[1]) : 2;
+    const int32_t last = size - 1;
+    stage = stage_make();
+    for (enum work w = 0; w < WORK_COUNT; w++) {
+        const bool large = w == WORK_LARGE_REDUCE;
+        check((struct round){.size = size, .victim = last, .point = POINT_BETWEEN, .work = w, .calls = 3});
+        check((struct round){.size = size,
+                             .victim = w % size,
+                             .point = POINT_INSIDE,
+                             .work = w,
+                             .calls = 2,
+                             .delay_us = large ? 2000 : 50});
+    }
+    check((struct round){
+        .size = size, .victim = 0, .point = POINT_WAITING, .work = WORK_LARGE_REDUCE, .delay_us = 20000});
+    check(
+        (struct round){.size = size, .victim = last, .point = POINT_WAITING, .work = WORK_MESSAGES, .delay_us = 20000});
+    const enum end ends[] = {END_SEGV, END_QUICK_EXIT, END_EXIT, END_EXEC};
+    for (int i = 0; i < 4; i++) {
+        check((struct round){
+            .size = size, .victim = last, .point = POINT_BETWEEN, .end = ends[i], .work = WORK_SMALL, .calls = 1});
+        check((struct round){.size = size,
+                             .victim = i % size,
+                             .point = POINT_INSIDE,
+                             .end = ends[i],
+                             .work = WORK_LARGE_REDUCE,
+                             .calls = 1,
+                             .delay_us = 1000});
+    }
+    check(
+        (struct round){.size = size, .victim = last, .point = POINT_BEFORE_DESTROY, .work = WORK_BARRIER, .calls = 2});
+    return failures != 0;
+}
