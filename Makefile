@@ -6,7 +6,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 NAMES := src include tools tests examples
 
-.PHONY: all demo check check-gpu bench bench-async bench-hosts fuzz format lint install uninstall clean help
+.PHONY: all demo check check-gpu chaos bench bench-async bench-hosts fuzz format lint install uninstall clean help
 
 all:
 	@scripts/setup build
@@ -24,6 +24,11 @@ check:
 # Without scripts/setup: machines with GPUs are seldom one's own.
 check-gpu:
 	@scripts/check_gpu
+
+chaos:
+	@scripts/setup check
+	@scripts/build release -DTUTTI_TESTS=ON
+	@N="$(N)" scripts/chaos
 
 bench:
 	@scripts/setup bench
@@ -64,6 +69,7 @@ help:
 	@echo "make demo        train a network on Fashion-MNIST with one rank per CPU"
 	@echo "make check       run every test, also under sanitizers, and every lint"
 	@echo "make check-gpu   test device tensors on this machine's GPUs, into bench/results/gpu-NAME.txt"
+	@echo "make chaos N=500 end ranks at random in that many rounds, and see what the others make of it"
 	@echo "make bench       compare with other libraries, into bench/results/ (most of an hour; BENCH_QUICK=1: minutes)"
 	@echo "make bench-async measure the asynchronous operations, into bench/results/"
 	@echo "make fuzz        search for inputs that break something, a minute for each target (scripts/fuzz -t SECONDS)"

@@ -15,6 +15,7 @@ struct tti_proc_id {
     uint64_t space;   /* inode of its namespace of process numbers; 0 = unknown     */
 };
 
+/* From STOPPED on it does not run. */
 enum tti_proc_state {
     TTI_PROC_UNKNOWN, /* cannot be seen from here */
     TTI_PROC_RUNNING,

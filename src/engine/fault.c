@@ -274,6 +274,24 @@ void tti_fault_abort(struct tti_engine *e, int32_t lane, const tutti_error *caus
     fail_group(e, (struct place){.lane = lane}, suspects, &error);
 }
 
+/* The publisher may be waiting for another one. Whoever cannot run holds up the others. */
+static void suspect_stuck(const struct tti_engine *e, int publisher, uint64_t *suspects)
+{
+    bool found = false;
+    suspect_only(suspects, publisher);
+    for (int r = 0; e->futex_private == 0 && r < e->size; r++) {
+        const struct tti_proc_id id = tti_peer_id(e, r);
+        const enum tti_proc_state state = r != e->rank ? tti_proc_look(&id).state : TTI_PROC_RUNNING;
+        if (state >= TTI_PROC_STOPPED) {
+            if (!found) {
+                memset(suspects, 0, TTI_MAX_RANKS / 8);
+            }
+            found = true;
+            suspects[r / 64] |= UINT64_C(1) << (r % 64);
+        }
+    }
+}
+
 tutti_status tti_fault_timeout(struct tti_lane *lane, int publisher)
 {
     struct tti_engine *e = lane->engine;
@@ -289,7 +307,7 @@ tutti_status tti_fault_timeout(struct tti_lane *lane, int publisher)
     }
     const char *how = call < lane->call ? "many calls behind" : "not arrived";
     if (late == 0) { /* everybody came, but one got stuck inside */
-        suspect_only(suspects, publisher);
+        suspect_stuck(e, publisher, suspects);
         how = "arrived but did not go on";
     }
     char names[NAMES];

@@ -454,8 +454,10 @@ static inline bool is_right(const struct stage *s, const struct seen *own)
     switch (s->round.end) {
     case END_STOP:
         return own->status == TUTTI_TIMEOUT && names_victim(s, e) && strstr(e->message, "stopped") != NULL;
-    case END_EXIT: /* a departure: only who needs the rank notices by itself */
-        return (own->status == TUTTI_PEER_LEFT || own->status == TUTTI_REVOKED) && e->suspect == s->round.victim;
+    case END_EXIT: /* a departure, once there is a group: only who needs the rank notices by itself */
+        return (own->status == TUTTI_PEER_LEFT || own->status == TUTTI_REVOKED ||
+                (own->status == TUTTI_PEER_DEAD && ends_in_init(&s->round))) &&
+               e->suspect == s->round.victim;
     case END_SEGV:
         return (own->status == TUTTI_PEER_DEAD || own->status == TUTTI_PEER_CRASHING) && names_victim(s, e);
     default:

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-test: ranks=3 timeout=300 */
+/*
+ * What is no death: children that end in any way, programs that a rank starts, and the end of its main thread. The others wait
+ * meanwhile for long enough to look at the rank.
+ */
+#include "round.h"
+
+#define LONG_US 400000
+
+static struct stage *stage;
+static tutti_group *group;
+static struct seen *own;
+
+static void meet(const char *when)
+{
+    tutti_error e;
+    const tutti_status status = tutti_barrier(group, TUTTI_CALL(.timeout_ms = CALL_MS, .error = &e));
+    if (status != TUTTI_OK) {
+        fault(own, "%s: %s \"%s\"", when, tutti_status_name(status), e.message);
+    }
+}
+
+static void child(void (*end)(void))
+{
+    const pid_t pid = fork();
+    if (pid == 0) {
+        end();
+    }
+    pause_us(LONG_US); /* it is a zombie for so long */
+    waitpid(pid, NULL, 0);
+}
+
+static void end_in_order(void)
+{
+    exit(0);
+}
+
+static void end_at_once(void)
+{
+    _exit(3);
+}
+
+static void end_by_force(void)
+{
+    kill(getpid(), SIGKILL);
+}
+
+static void begin_another(void)
+{
+    execl("/bin/true", "true", (char *)NULL);
+}
+
+static void *go_on(void *unused)
+{
+    (void)unused;
+    pause_us(LONG_US);
+    meet("without the main thread");
+    tutti_group_destroy(group, NULL);
+    tutti_finalize(NULL);
+    atomic_store(&own->finished, 1);
+    _exit(0);
+}
+
+static void be_member(int32_t rank)
+{
+    void (*const ends[])(void) = {end_in_order, end_at_once, end_by_force, begin_another};
+    own = &stage->seen[rank];
+    tutti_error e;
+    if (tutti_init(TUTTI_CONFIG(.backend = "shm", .rank = rank, .world_size = stage->round.size, .store = stage->store,
+                                .timeout_ms = CALL_MS),
+                   &group, &e) != TUTTI_OK) {
+        fault(own, "init: %s", e.message);
+        _exit(1);
+    }
+    meet("before");
+    for (int i = 0; i < 4; i++) {
+        if (rank == 1) {
+            child(ends[i]);
+        }
+        meet("after the end of a child");
+    }
+    if (rank == 1) {
+        pthread_t thread;
+        if (system("true") != 0 || pthread_create(&thread, NULL, go_on, NULL) != 0) {
+            abort();
+        }
+        pthread_detach(thread);
+        pthread_exit(NULL);
+    }
+    go_on(NULL);
+}
+
+int main(int argc, char **argv)
+{
+    int failures = 0;
+    stage = stage_make();
+    stage->round.size = argc > 1 ? atoi(argv[1]) : 3;
+    snprintf(stage->store, sizeof(stage->store), "unix:alive-%d", (int)getpid());
+    for (int32_t rank = 0; rank < stage->round.size; rank++) {
+        if ((stage->pids[rank] = fork()) == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            alarm(PATIENCE_S);
+            be_member(rank);
+        }
+    }
+    for (int32_t rank = 0; rank < stage->round.size; rank++) {
+        waitpid(stage->pids[rank], NULL, 0);
+        if (!atomic_load(&stage->seen[rank].finished) || stage->seen[rank].faults[0]) {
+            fprintf(stderr, "rank %d: %s\n", rank, stage->seen[rank].faults);
+            failures++;
+        }
+    }
+    return failures != 0;
+}
