@@ -171,12 +171,13 @@ static void add_peers(struct words *all, const struct watched *w)
         const struct tti_proc_id id = tti_peer_id(e, r);
         /* relaxed: the kernel compares it once more */
         const uint32_t life = atomic_load_explicit(&h->life, memory_order_relaxed);
-        if (life == 0 || (life & FUTEX_OWNER_DIED) != 0 || is_known(w, r) || has_left(h) || has(all, &id)) {
+        if (life == 0 || is_known(w, r) || has_left(h) || has(all, &id)) {
             continue;
         }
         all->of[all->count] = id;
-        all->entries[all->count++] =
-            (struct tti_waitv){.value = life, .address = (uintptr_t)&h->life, .flags = TTI_WAITV_U32};
+        /* one that has been marked since it was looked at ends the sleep at once */
+        all->entries[all->count++] = (struct tti_waitv){
+            .value = life & ~FUTEX_OWNER_DIED, .address = (uintptr_t)&h->life, .flags = TTI_WAITV_U32};
     }
 }
 

@@ -399,7 +399,7 @@ static inline bool run_round(struct stage *s, const struct round *r)
     const int64_t until = now_ns() + (int64_t)PATIENCE_S * 1000000000;
     bool well = true;
     int32_t left = r->size;
-    bool open[RANKS_MOST];
+    bool open[RANKS_MOST] = {false};
     for (int32_t i = 0; i < r->size; i++) {
         open[i] = true;
     }
@@ -447,7 +447,7 @@ static inline bool names_victim(const struct stage *s, const tutti_error *e)
     return e->suspect == s->round.victim && strstr(e->message, name) != NULL;
 }
 
-/* A call that the end has spoilt. */
+/* A call that the end has spoilt. Not all calls after a departure are. */
 static inline bool is_right(const struct stage *s, const struct seen *own)
 {
     const tutti_error *e = &own->error;
