@@ -6,7 +6,7 @@
  * moment before the end until they had returned, of those that were in a call by then. That is a figure, no promise:
  * it contains the scheduler's turns. `make chaos N=...` runs it.
  */
-#include "round.h"
+#include "judge.h"
 
 #define TIMES_MOST 1000000
 

@@ -4,7 +4,7 @@
  * A rank is killed, or ends in some other way that nobody has asked for, at each point and in each kind of operation: the
  * others return PEER_DEAD that names it and its process.
  */
-#include "round.h"
+#include "judge.h"
 
 static struct stage *stage;
 static int failures;

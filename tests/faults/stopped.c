@@ -4,7 +4,7 @@
  * A rank that is stopped is not dead: the others' deadline passes, their error names it and says that it is stopped, and
  * when it goes on it gets REVOKED.
  */
-#include "round.h"
+#include "judge.h"
 
 int main(int argc, char **argv)
 {

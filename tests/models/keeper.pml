@@ -2,8 +2,8 @@
 /*
  * Deaths: src/engine/keeper.c, with fail_group and tti_fault_check of fault.c and the sleep of wait.c.
  *
- * Modelled: three processes of one group, each with a keeper and a rank that waits for something that never comes.
- * Process 2 dies, process 1 may die as well, each at any step of anybody. The kernel marks the life word of a process
+ * Modelled: three processes of one group, each with a keeper, and in process 0 a rank that waits for something that
+ * never comes. Process 2 dies, process 1 may die as well, each at any step of anybody. The kernel marks the life word of a process
  * that dies and wakes one of the keepers that sleep on it, in one step; it compares the words and puts a keeper to
  * sleep in one step, too. Who is killed while it sleeps is in no queue any more; who was woken before has used up the
  * wake-up, and takes it along.
@@ -12,7 +12,8 @@
  * delay; so are looks at /proc, several groups, words beyond those that the kernel takes, and processes that are
  * stopped.
  *
- * Proved: every rank that stays alive hears of a death (no invalid end state), and of none without one.
+ * Proved: a rank that stays alive hears of a death, whoever else dies on the way (no invalid end state), and of none
+ * before there is one.
  *
  * ends: no run loops for ever
  * mutant SKIP_MARKED end: a keeper does not list a word that was marked after it had looked at it
@@ -29,7 +30,7 @@ bool record[PROCESSES];     /* of the process: fail_group */
 byte alarm;
 bool keeper_asleep[PROCESSES];
 bool listed[PROCESSES * PROCESSES]; /* keeper * PROCESSES + word: among the words that it sleeps on */
-bool rank_asleep[PROCESSES];
+bool rank_asleep;
 
 #define OTHER(i)      ((me + (i)) % PROCESSES)
 #define LISTED(k, r)  listed[(k) * PROCESSES + (r)]
@@ -60,8 +61,7 @@ proctype Death(byte r)
     :: r == 1 /* it stays */
     :: atomic {
            dead[r] = true;
-           keeper_asleep[r] = false;
-           rank_asleep[r] = false
+           keeper_asleep[r] = false
        };
        atomic {
 #ifdef NO_WORD
@@ -75,7 +75,7 @@ proctype Death(byte r)
 
 inline tti_ring_alarm()
 {
-    atomic { alarm++; rank_asleep[0] = false; rank_asleep[1] = false; rank_asleep[2] = false }
+    atomic { alarm++; rank_asleep = false }
 }
 
 inline tti_fault_death()
@@ -119,8 +119,7 @@ proctype Keeper(byte me)
         do
         :: look_at(OTHER(1));
            look_at(OTHER(2));
-           list(OTHER(1));
-           list(OTHER(2));
+           atomic { list(OTHER(1)); list(OTHER(2)) };
            atomic { /* the kernel, under the locks of its queues */
                if
 #ifdef NO_COMPARE
@@ -136,33 +135,31 @@ end:       !keeper_asleep[me]
     } unless { dead[me] }
 }
 
-proctype Rank(byte me)
+proctype Rank()
 {
     byte seen = 0;
     byte look;
-    {
-        do
-        :: look = alarm; /* look_around */
+    do
+    :: look = alarm; /* look_around */
+       if
+       :: look != seen && (record[0] || record[1] || record[2]) -> break /* tti_fault_check finds one */
+       :: else -> seen = look
+       fi;
+       atomic {
            if
-           :: look != seen && (record[0] || record[1] || record[2]) -> break /* tti_fault_check finds one */
-           :: else -> seen = look
-           fi;
-           atomic {
-               if
-               :: alarm == seen -> rank_asleep[me] = true
-               :: else
-               fi
-           };
-           !rank_asleep[me]
-        od;
-        assert(dead[1] || dead[2])
-    } unless { dead[me] }
+           :: alarm == seen -> rank_asleep = true
+           :: else
+           fi
+       };
+       !rank_asleep
+    od;
+    assert(dead[1] || dead[2])
 }
 
 init {
     atomic {
         run Death(1); run Death(2);
         run Keeper(0); run Keeper(1); run Keeper(2);
-        run Rank(0); run Rank(1); run Rank(2)
+        run Rank()
     }
 }
