@@ -98,16 +98,19 @@ int main(int argc, char **argv)
     stage->round.size = argc > 1 ? atoi(argv[1]) : 3;
     snprintf(stage->store, sizeof(stage->store), "unix:alive-%d", (int)getpid());
     for (int32_t rank = 0; rank < stage->round.size; rank++) {
-        if ((stage->pids[rank] = fork()) == 0) {
+        const pid_t pid = fork();
+        if (pid == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
             alarm(PATIENCE_S);
             be_member(rank);
         }
+        stage->pids[rank] = pid;
     }
     for (int32_t rank = 0; rank < stage->round.size; rank++) {
-        waitpid(stage->pids[rank], NULL, 0);
+        int status = 0;
+        waitpid(stage->pids[rank], &status, 0);
         if (!atomic_load(&stage->seen[rank].finished) || stage->seen[rank].faults[0]) {
-            fprintf(stderr, "rank %d: %s\n", rank, stage->seen[rank].faults);
+            fprintf(stderr, "rank %d ended with status 0x%x: %s\n", rank, (unsigned)status, stage->seen[rank].faults);
             failures++;
         }
     }

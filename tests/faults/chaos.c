@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tutti-test: ranks=4 args=24,1 timeout=300 */
+/* tutti-test: ranks=4 args=24,1 timeout=300 trees=release,debug,address,undefined */
 /*
  * chaos RANKS [ROUNDS [SEED [MEGABYTES]]]: rounds with random points, ends, operations and times, in groups of 2 to RANKS;
  * the victim has so much memory more. Counts what went wrong, and tells how long the others took to notice: from the

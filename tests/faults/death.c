@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tutti-test: ranks=2,3,4 timeout=300 */
+/* tutti-test: ranks=2,3,4 timeout=300 trees=release,debug,address,undefined */
 /*
  * A rank is killed, or ends in some other way that nobody has asked for, at each point and in each kind of operation: the
  * others return PEER_DEAD that names it and its process.
