@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tutti-test: ranks=2,4 timeout=300 */
+/* tutti-test: ranks=2,4 timeout=300 trees=release,debug,address,undefined */
 /*
  * A rank that is stopped is not dead: the others' deadline passes, their error names it and says that it is stopped, and
  * when it goes on it gets REVOKED.
