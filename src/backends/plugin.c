@@ -90,3 +90,11 @@ const tutti_backend *tti_plugin_open(const char *path, char *why, size_t capacit
     }
     return backend;
 }
+
+void tti_plugin_lend(tutti_backend_ops *front, const tutti_backend_ops *plugin)
+{
+    const size_t rest = offsetof(tutti_backend_ops, close);
+    front->init = plugin->init;
+    front->fini = plugin->fini;
+    memcpy((char *)front + rest, (const char *)plugin + rest, sizeof(*front) - rest);
+}

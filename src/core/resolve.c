@@ -401,7 +401,8 @@ tutti_status tti_resolve_engine(const struct tti_hello *all, const int32_t *rank
                              : "mpi needs to be started by mpirun or the like; `tutti info` says what others need");
 }
 
-/* Whether a composed engine finds its parts: one for the ranks of each host, and one for all. */
+/* Whether a composed engine finds its parts: one for the ranks of each host, and one for all; and whether there is a host with
+ * several ranks, for else the one for all is all there is to it, unless it has been named. */
 static bool has_parts(const struct tti_hello *all, int size)
 {
     const tutti_backend *part;
@@ -410,6 +411,7 @@ static bool has_parts(const struct tti_hello *all, int size)
         ranks[r] = r;
     }
     bool found = ranks && tti_resolve_engine(all, ranks, size, all[0].outer, &part, NULL) == TUTTI_OK;
+    bool wanted = strcasecmp(all[0].outer, "auto") != 0;
     for (int r = 0; r < size && found; r++) {
         int32_t count = 0;
         for (int q = 0; q < size; q++) {
@@ -419,10 +421,11 @@ static bool has_parts(const struct tti_hello *all, int size)
         }
         if (ranks[0] == r) { /* once for each host */
             found = tti_resolve_engine(all, ranks, count, all[0].inner, &part, NULL) == TUTTI_OK;
+            wanted = wanted || count > 1;
         }
     }
     free(ranks);
-    return found;
+    return found && wanted;
 }
 
 /* The best engine that fits; NULL if none does. */

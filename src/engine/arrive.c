@@ -72,8 +72,7 @@ bool tti_laggard_left(const struct tti_lane *lane, const tutti_op *op)
     bool from_root = op->kind == TUTTI_OP_BROADCAST || op->kind == TUTTI_OP_SCATTER;
     for (int r = 0; r < e->size; r++) {
         /* acquire: a departure counts only if it was seen before the arrival was looked for */
-        if (r != e->rank && (!from_root || r == op->root) &&
-            atomic_load_explicit(&tti_header(e, r)->left, memory_order_acquire) != 0 &&
+        if (r != e->rank && (!from_root || r == op->root) && tti_has_left(e, r) &&
             atomic_load_explicit(&tti_arrival_of(lane, r, lane->call)->sequence, memory_order_acquire) < lane->call) {
             return true;
         }

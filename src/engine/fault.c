@@ -92,15 +92,20 @@ static bool is_about(const struct tti_lane *lane, int32_t where, uint64_t call)
     return lane && lane->op && where == lane->index && (call == lane->call || call == 0);
 }
 
+static bool is_gone(const struct tti_engine *e, int rank)
+{
+    const struct tti_proc_id id = tti_peer_id(e, rank);
+    const enum tti_proc_state state = tti_proc_look(&id).state;
+    return state == TTI_PROC_GONE || state == TTI_PROC_ZOMBIE || state == TTI_PROC_DUMPING;
+}
+
 /* Whether a rank's process is no member any more, and has not said so before. */
 static bool has_ended(const struct tti_engine *e, int rank)
 {
     const struct tti_segment_header *h = tti_header(e, rank);
-    const struct tti_proc_id id = tti_peer_id(e, rank);
-    const enum tti_proc_state state = tti_proc_look(&id).state;
-    const bool ended = state == TTI_PROC_GONE || state == TTI_PROC_ZOMBIE || state == TTI_PROC_DUMPING;
-    /* `left` after the look: who has ended sets nothing any more; acquire: as in tti_fault_check */
-    return (ended && atomic_load_explicit(&h->left, memory_order_acquire) == 0) || tti_keeper_died(h);
+    const bool ended = is_gone(e, rank);
+    /* after the look: who has ended sets nothing any more */
+    return (ended && !tti_segment_departs(h)) || tti_keeper_died(h);
 }
 
 /* Another rank's record, read once and made safe to print. */
@@ -170,7 +175,7 @@ tutti_status tti_fault_check(struct tti_engine *e, struct tti_lane *lane, int pu
             return adopt(e, lane, r, error);
         }
     }
-    if (publisher >= 0 && atomic_load_explicit(&tti_header(e, publisher)->left, memory_order_acquire) != 0) {
+    if (publisher >= 0 && tti_has_left(e, publisher)) {
         uint64_t suspects[TTI_MAX_RANKS / 64];
         suspect_only(suspects, publisher);
         tti_error_set(error, TUTTI_PEER_LEFT, "rank %d has destroyed its group or ended, but is still needed here",
@@ -231,10 +236,24 @@ void tti_fault_death(struct tti_engine *e, int rank)
     fail_group(e, (struct place){.lane = TTI_FAULT_ANYWHERE}, suspects, &error);
 }
 
+void tti_fault_departure(struct tti_engine *e, int rank)
+{
+    /* release: pairs with tti_has_left */
+    atomic_fetch_or_explicit(&e->departed[rank / 64], UINT64_C(1) << (rank % 64), memory_order_release);
+    tti_ring_alarm(e);
+}
+
 void tti_fault_look_at(struct tti_engine *e, int rank)
 {
-    if (e->futex_private == 0 && rank != e->rank && has_ended(e, rank)) {
-        tti_fault_death(e, rank);
+    if (e->futex_private != 0 || rank == e->rank || tti_has_left(e, rank)) {
+        return;
+    }
+    if (!tti_segment_departs(tti_header(e, rank))) {
+        if (has_ended(e, rank)) {
+            tti_fault_death(e, rank);
+        }
+    } else if (is_gone(e, rank)) {
+        tti_fault_departure(e, rank);
     }
 }
 

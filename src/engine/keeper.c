@@ -26,6 +26,7 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -40,6 +41,7 @@
 
 #define SLEEP_NS       250000000 /* bound of a sleep: for what nobody could pass on */
 #define SLEEP_BLIND_NS 5000000   /* the same without futex_waitv */
+#define EXIT_MS        100       /* most that the memory of a process in exit() is waited for */
 
 /* The kernel's struct robust_list_head. */
 struct robust_head {
@@ -85,12 +87,6 @@ static void ring(struct keeper *k)
 
 /* ---- watching ----------------------------------------------------------------------------------------------------- */
 
-static bool has_left(const struct tti_segment_header *h)
-{
-    /* acquire: pairs with tti_engine_leave */
-    return atomic_load_explicit(&h->left, memory_order_acquire) != 0;
-}
-
 static bool is_marked(const struct tti_segment_header *h)
 {
     /* acquire: what the process wrote before it died is visible after, `left` in the first place */
@@ -99,7 +95,7 @@ static bool is_marked(const struct tti_segment_header *h)
 
 bool tti_keeper_died(const struct tti_segment_header *header)
 {
-    return is_marked(header) && !has_left(header);
+    return is_marked(header) && !tti_segment_departs(header);
 }
 
 static bool is_known(const struct watched *w, int rank)
@@ -107,11 +103,25 @@ static bool is_known(const struct watched *w, int rank)
     return (w->known[rank / 64] >> (rank % 64) & 1) != 0;
 }
 
+/* Until the process's parent has been told of its end. */
+static void await_end(const struct tti_engine *e, int rank)
+{
+    const int fd = (int)syscall(SYS_pidfd_open, (pid_t)tti_peer_id(e, rank).pid, 0);
+    if (fd >= 0) {
+        poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, EXIT_MS);
+        close(fd);
+    }
+}
+
 static void note(struct watched *w, int rank)
 {
+    const struct tti_segment_header *h = tti_header(w->engine, rank);
     w->known[rank / 64] |= UINT64_C(1) << (rank % 64);
-    if (!has_left(tti_header(w->engine, rank))) {
+    if (!tti_segment_departs(h)) {
         tti_fault_death(w->engine, rank);
+    } else if (!tti_has_left(w->engine, rank)) { /* it is in exit() */
+        await_end(w->engine, rank);
+        tti_fault_departure(w->engine, rank);
     }
 }
 
@@ -171,7 +181,7 @@ static void add_peers(struct words *all, const struct watched *w)
         const struct tti_proc_id id = tti_peer_id(e, r);
         /* relaxed: the kernel compares it once more */
         const uint32_t life = atomic_load_explicit(&h->life, memory_order_relaxed);
-        if (life == 0 || is_known(w, r) || has_left(h) || has(all, &id)) {
+        if (life == 0 || is_known(w, r) || tti_has_left(e, r) || has(all, &id)) {
             continue;
         }
         all->of[all->count] = id;
@@ -385,12 +395,21 @@ void tti_keeper_disown(struct tti_segment_header *own)
     }
 }
 
-/* exit() with groups that nobody has destroyed: a departure, and no death. */
+/*
+ * exit() with groups that nobody has destroyed: a departure, and no death. The others hear of it when the process has ended
+ * and not now: those who need this rank end with errors of their own, and whoever has started all of them shall see first who
+ * was the first.
+ */
 __attribute__((destructor)) static void leave_at_exit(void)
 {
     pthread_mutex_lock(&lock);
     for (struct watched *w = current && current->process == getpid() ? watching : NULL; w; w = w->next) {
-        tti_engine_leave(w->engine);
+        struct tti_segment_header *own = tti_header(w->engine, w->engine->rank);
+        if (atomic_load_explicit(&own->life, memory_order_relaxed) == 0) { /* nobody will mark it */
+            tti_engine_leave(w->engine);
+        } else {
+            atomic_store_explicit(&own->leaving, 1, memory_order_release); /* pairs with tti_segment_departs */
+        }
     }
     pthread_mutex_unlock(&lock);
 }

@@ -20,6 +20,7 @@
 
 #include <assert.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -112,9 +113,18 @@ struct tti_segment_header {
     uint64_t space;
     _Atomic uintptr_t life_next; /* entry of the robust list of the owner's keeper: an address there. See keeper.c */
     _Atomic uint32_t life;       /* the keeper's thread; the kernel adds FUTEX_OWNER_DIED. 0 = there is no keeper */
+    _Atomic uint32_t leaving;    /* in exit(): the owner leaves with the end of its process */
 };
 enum { TTI_READS_UNKNOWN = 0, TTI_READS_ALL = 1, TTI_READS_NOT = 2 };
 static_assert(sizeof(struct tti_segment_header) <= TTI_PAGE, "the header fits its page");
+
+/* Whether the owner has left in good order, or is about to: its end is no death. */
+static inline bool tti_segment_departs(const struct tti_segment_header *h)
+{
+    /* acquire, both: whatever the owner owed has been published before */
+    return atomic_load_explicit(&h->left, memory_order_acquire) != 0 ||
+           atomic_load_explicit(&h->leaving, memory_order_acquire) != 0;
+}
 
 /* What the owner tells one peer about messages, beside the records themselves. It changes seldom. */
 struct tti_pair_control {

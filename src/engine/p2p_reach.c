@@ -57,11 +57,6 @@ static _Atomic uint64_t *intent_of(const struct tti_engine *e, int rank)
     return &tti_pair(e, rank, rank)->intent;
 }
 
-static bool has_left(const struct tti_engine *e, int peer)
-{
-    return atomic_load_explicit(&tti_header(e, peer)->left, memory_order_acquire) != 0;
-}
-
 bool tti_p2p_intend(struct tti_engine *e, int peer)
 {
     struct tti_p2p *p2p = e->p2p;
@@ -69,7 +64,7 @@ bool tti_p2p_intend(struct tti_engine *e, int peer)
     atomic_store_explicit(intent_of(e, e->rank), (uint64_t)peer + 1, memory_order_seq_cst);
     uint32_t alarm = atomic_load_explicit(tti_alarm(e), memory_order_seq_cst);
     bool clean = alarm == atomic_load_explicit(&p2p->alarm_clean, memory_order_relaxed);
-    if (!has_left(e, peer) && (clean || tti_fault_check(e, NULL, -1, NULL) == TUTTI_OK)) {
+    if (!tti_has_left(e, peer) && (clean || tti_fault_check(e, NULL, -1, NULL) == TUTTI_OK)) {
         p2p->alarm_touching = alarm;
         atomic_store_explicit(&p2p->alarm_clean, alarm, memory_order_relaxed);
         return true;

@@ -245,10 +245,10 @@ static bool something_new(const struct tti_vigil *v)
 static bool peer_left(const struct tti_engine *e, int peer)
 {
     if (peer != TUTTI_ANY_SOURCE) {
-        return atomic_load_explicit(&tti_header(e, peer)->left, memory_order_acquire) != 0;
+        return tti_has_left(e, peer);
     }
     for (int r = 0; r < e->size; r++) {
-        if (r != e->rank && atomic_load_explicit(&tti_header(e, r)->left, memory_order_acquire) == 0) {
+        if (r != e->rank && !tti_has_left(e, r)) {
             return false;
         }
     }

@@ -139,7 +139,7 @@ static tutti_status look_around(struct tti_lane *lane, _Atomic uint64_t *word, u
     struct tti_engine *e = lane->engine;
     /* acquire: pairs with tti_ring_alarm, so that the record of whoever rang is visible */
     uint32_t alarm = atomic_load_explicit(tti_alarm(e), memory_order_acquire);
-    bool left = atomic_load_explicit(&tti_header(e, publisher)->left, memory_order_acquire) != 0;
+    bool left = tti_has_left(e, publisher);
     if (alarm == lane->alarm_seen && !left) {
         return TUTTI_OK;
     }

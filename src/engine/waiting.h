@@ -112,6 +112,8 @@ tutti_status tti_fault_raise(struct tti_engine *e, struct tti_lane *lane, const 
 
 /* A rank's process has died, or is writing a core dump: fails the group. Waiting calls, or the next one, say so. */
 void tti_fault_death(struct tti_engine *e, int rank);
+/* A rank's process has ended by exit(): for this process the rank has left from now on. */
+void tti_fault_departure(struct tti_engine *e, int rank);
 
 /* Looks whether a rank's process is still there, and does that if not. For those that have waited for it for a while: keepers
  * are much quicker, but there may be none, and none sees a core dump. */

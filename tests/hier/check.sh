@@ -45,9 +45,11 @@ expect 0 ', backend shm, ' AA --filter barrier/
 expect 0 ', backend hier, ' AB --filter barrier/
 expect 0 ', backend hier, ' AAB --filter barrier/
 unset TUTTI_HIER_OUTER
+export TUTTI_PLUGIN_PATH=$scratch # Gloo joins several hosts, where it is installed
 expect 1 'no backend fits these 2 ranks \(several hosts\)' AB --filter barrier/
 expect 1 'backend shm needs all ranks on one host' AB --backend shm --filter barrier/
 expect 1 'no backend can join ranks of several hosts' AAB --backend hier --filter barrier/
+unset TUTTI_PLUGIN_PATH
 TUTTI_HIER_OUTER=nosuch expect 1 'there is no backend "nosuch"' AAB --backend hier --filter barrier/
 TUTTI_HIER_OUTER=hier expect 1 'backend hier cannot be a part of another one' AAB --backend hier --filter barrier/
 TUTTI_HIER_INNER=local TUTTI_HIER_OUTER=shm expect 1 'backend local needs ranks that are threads of one process' AAB \

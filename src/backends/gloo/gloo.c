@@ -79,10 +79,7 @@ static const tutti_backend *load(char *why, size_t capacity)
     }
     const tutti_backend *found = tti_plugin_open(path, why, capacity);
     if (found) {
-        const tutti_backend_ops own = ops;
-        ops = *found->ops;
-        ops.available = own.available;
-        ops.open = own.open;
+        tti_plugin_lend(&ops, found->ops);
     }
     return found;
 }

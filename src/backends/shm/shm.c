@@ -127,7 +127,7 @@ static tutti_status look_for_losses(const struct shm_state *s, tutti_error *erro
             continue;
         }
         const bool died = tti_keeper_died(h);
-        if (died || atomic_load_explicit(&h->left, memory_order_acquire) != 0) {
+        if (died || tti_segment_departs(h)) {
             tti_error_set(error, died ? TUTTI_PEER_DEAD : TUTTI_PEER_LEFT,
                           "rank %d (process %u) has %s while the group was being made", r, h->pid,
                           died ? "died" : "given up");
