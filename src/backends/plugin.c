@@ -3,10 +3,13 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/fork.h"
 
 #ifndef TTI_LIBRARY_FOLDER
 #define TTI_LIBRARY_FOLDER "lib"
@@ -89,6 +92,26 @@ const tutti_backend *tti_plugin_open(const char *path, char *why, size_t capacit
         return NULL;
     }
     return backend;
+}
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void protect(void)
+{
+    tti_fork_protect(&lock);
+}
+
+const tutti_backend *tti_plugin_get(const tutti_backend **plugin, tti_plugin_load load, char *why, size_t capacity)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, protect);
+    pthread_mutex_lock(&lock);
+    if (!*plugin) {
+        *plugin = load(why, capacity);
+    }
+    const tutti_backend *found = *plugin;
+    pthread_mutex_unlock(&lock);
+    return found;
 }
 
 void tti_plugin_lend(tutti_backend_ops *front, const tutti_backend_ops *plugin)

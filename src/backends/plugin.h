@@ -17,6 +17,11 @@ bool tti_plugin_find(const char *name, char *path, size_t capacity, char *looked
  * the reason. */
 const tutti_backend *tti_plugin_open(const char *path, char *why, size_t capacity);
 
+/* *plugin, which `load` finds if nobody has found it before; NULL with the reason. All plug-ins go through one lock: what a
+ * plug-in brings along is the dynamic loader's, which others look through meanwhile. */
+typedef const tutti_backend *(*tti_plugin_load)(char *why, size_t capacity);
+const tutti_backend *tti_plugin_get(const tutti_backend **plugin, tti_plugin_load load, char *why, size_t capacity);
+
 /* Fills the table of a backend in front of a plug-in with the functions of that, but for `available` and `open`: they are its own,
  * and other threads may be on the way into them. All others are called after one of these two has returned. */
 void tti_plugin_lend(tutti_backend_ops *front, const tutti_backend_ops *plugin);

@@ -5,13 +5,11 @@
  */
 #include "backends/mpi/mpi.h"
 
-#include <pthread.h>
 #include <stdio.h>
 
 #include "backends/mpi/choose.h"
 #include "backends/plugin.h"
 #include "base/error.h"
-#include "base/fork.h"
 
 static int32_t available(char *why, size_t capacity);
 static tutti_status open_group(const tutti_open_info *info, void **state, tutti_error *error);
@@ -37,14 +35,8 @@ const tutti_backend tti_backend_mpi = {
     .ops = &ops,
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static const tutti_backend *plugin; /* under the lock; once it is there it stays */
+static const tutti_backend *plugin; /* tti_plugin_get's */
 static struct tti_mpi_choice choice;
-
-static void protect(void)
-{
-    tti_fork_protect(&lock);
-}
 
 static const char *supports_nothing(void *state, const tutti_op *op)
 {
@@ -92,15 +84,7 @@ static const tutti_backend *load(char *why, size_t capacity)
 /* The plug-in, or NULL with the reason. */
 static const tutti_backend *get(char *why, size_t capacity)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, protect);
-    pthread_mutex_lock(&lock);
-    if (!plugin) {
-        plugin = load(why, capacity);
-    }
-    const tutti_backend *found = plugin;
-    pthread_mutex_unlock(&lock);
-    return found;
+    return tti_plugin_get(&plugin, load, why, capacity);
 }
 
 static int32_t available(char *why, size_t capacity)
