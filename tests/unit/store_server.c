@@ -269,6 +269,7 @@ static void a_silent_server_ends_patience(void **state)
         pause();
         _exit(0);
     }
+    close(ends[1]); /* the child's end is the end of the wait */
     assert_true(read(ends[0], url, sizeof(url)) > 0);
     struct tti_store *store = open_store(url, false);
     assert_non_null(store);
@@ -282,7 +283,6 @@ static void a_silent_server_ends_patience(void **state)
     kill(child, SIGKILL);
     assert_int_equal(waitpid(child, NULL, 0), child);
     close(ends[0]);
-    close(ends[1]);
 }
 
 static void a_frame_may_come_byte_by_byte(void **state)
@@ -478,12 +478,12 @@ static void servers_come_and_go(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_silent_server_ends_patience), /* forks, so before there is any thread */
         TEST(garbage_is_dropped_and_counted),
         TEST(every_wrong_first_byte_string_is_survived),
         TEST(requests_out_of_place_are_dropped),
         TEST(other_versions_and_tokens_are_told),
         TEST(of_several_ports_the_free_one_is_taken),
-        TEST(a_silent_server_ends_patience),
         TEST(a_frame_may_come_byte_by_byte),
         TEST(only_one_descriptor_is_taken),
         TEST(silent_strangers_do_not_keep_others_out),
