@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "base/fork.h"
 
 #ifndef TTI_LIBRARY_FOLDER
@@ -112,6 +113,25 @@ const tutti_backend *tti_plugin_get(const tutti_backend **plugin, tti_plugin_loa
     const tutti_backend *found = *plugin;
     pthread_mutex_unlock(&lock);
     return found;
+}
+
+const char *tti_plugin_supports_nothing(void *state, const tutti_op *op)
+{
+    (void)state;
+    (void)op;
+    return NULL;
+}
+
+tutti_status tti_plugin_runs_nothing(void *state, tutti_op *op, tutti_error *error)
+{
+    (void)state;
+    (void)op;
+    return tti_error_set(error, TUTTI_INTERNAL, "the plug-in of this backend has not been opened");
+}
+
+void tti_plugin_closes_nothing(void *state)
+{
+    (void)state;
 }
 
 void tti_plugin_lend(tutti_backend_ops *front, const tutti_backend_ops *plugin)

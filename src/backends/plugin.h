@@ -22,6 +22,11 @@ const tutti_backend *tti_plugin_open(const char *path, char *why, size_t capacit
 typedef const tutti_backend *(*tti_plugin_load)(char *why, size_t capacity);
 const tutti_backend *tti_plugin_get(const tutti_backend **plugin, tti_plugin_load load, char *why, size_t capacity);
 
+/* What stands in the table of a backend in front of a plug-in until that is there. Nobody has a group to call them with. */
+const char *tti_plugin_supports_nothing(void *state, const tutti_op *op);
+tutti_status tti_plugin_runs_nothing(void *state, tutti_op *op, tutti_error *error);
+void tti_plugin_closes_nothing(void *state);
+
 /* Fills the table of a backend in front of a plug-in with the functions of that, but for `available` and `open`: they are its own,
  * and other threads may be on the way into them. All others are called after one of these two has returned. */
 void tti_plugin_lend(tutti_backend_ops *front, const tutti_backend_ops *plugin);

@@ -13,18 +13,15 @@
 
 static int32_t available(char *why, size_t capacity);
 static tutti_status open_group(const tutti_open_info *info, void **state, tutti_error *error);
-static const char *supports_nothing(void *state, const tutti_op *op);
-static tutti_status runs_nothing(void *state, tutti_op *op, tutti_error *error);
-static void close_nothing(void *state);
 
 /* available and open stay as they are; the rest is the plug-in's from its loading on, which is before the first group. */
 static tutti_backend_ops ops = {
     .size = sizeof(tutti_backend_ops),
     .available = available,
     .open = open_group,
-    .close = close_nothing,
-    .supports = supports_nothing,
-    .run = runs_nothing,
+    .close = tti_plugin_closes_nothing,
+    .supports = tti_plugin_supports_nothing,
+    .run = tti_plugin_runs_nothing,
 };
 
 const tutti_backend tti_backend_mpi = {
@@ -37,25 +34,6 @@ const tutti_backend tti_backend_mpi = {
 
 static const tutti_backend *plugin; /* tti_plugin_get's */
 static struct tti_mpi_choice choice;
-
-static const char *supports_nothing(void *state, const tutti_op *op)
-{
-    (void)state;
-    (void)op;
-    return NULL;
-}
-
-static tutti_status runs_nothing(void *state, tutti_op *op, tutti_error *error)
-{
-    (void)state;
-    (void)op;
-    return tti_error_set(error, TUTTI_INTERNAL, "backend mpi has no plug-in");
-}
-
-static void close_nothing(void *state)
-{
-    (void)state;
-}
 
 static const tutti_backend *load(char *why, size_t capacity)
 {
