@@ -234,9 +234,7 @@ static const struct collective collectives[] = {
     [TUTTI_OP_BARRIER] = {"barrier", "barrier_async", barrier},
 };
 
-/* Apart, so that a recalled call does not pay for what this one needs. */
-__attribute__((noinline)) static tutti_status run_anew(tutti_group *group, const struct tti_signature *s,
-                                                       const tutti_call *call)
+static tutti_status run_anew(tutti_group *group, const struct tti_signature *s, const tutti_call *call)
 {
     const struct collective *c = &collectives[tti_signature_kind(s)];
     struct tti_task task;
@@ -261,8 +259,7 @@ tutti_status tti_all_gather_on_host(tutti_group *group, const DLTensor *input, D
 
 static inline tutti_status run(tutti_group *group, const struct tti_signature *s, const tutti_call *call)
 {
-    const tutti_status status = tti_recall(group, s, call);
-    return __builtin_expect(status == TTI_NOT_RECALLED, 0) ? run_anew(group, s, call) : status;
+    return tti_recall(group, s, call, run_anew);
 }
 
 static tutti_status start(tutti_group *group, const struct tti_signature *s, const tutti_call *call, tutti_work **work)

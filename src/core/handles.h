@@ -89,13 +89,14 @@ static inline void tti_known_handle_release(const struct tti_known_handle *known
 /* Counts the caller as a user of what is alive; false: it is not. For somebody who knows it to be of this process. */
 static inline bool tti_known_handle_hold(const struct tti_known_handle *known)
 {
-    uint64_t word = atomic_load_explicit(&known->slot->word, memory_order_relaxed);
+    struct tti_handle_slot *slot = known->slot;
+    uint64_t word = atomic_load_explicit(&slot->word, memory_order_relaxed);
     do {
         if (!tti_known_handle_matches(known, word)) {
             return false;
         }
         /* acquire: pairs with the release of tti_handles_insert */
-    } while (!atomic_compare_exchange_weak_explicit(&known->slot->word, &word, word + 1, memory_order_acquire,
+    } while (!atomic_compare_exchange_weak_explicit(&slot->word, &word, word + 1, memory_order_acquire,
                                                     memory_order_relaxed));
     return true;
 }

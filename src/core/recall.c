@@ -20,9 +20,9 @@
 struct recalled_tensor {
     uint64_t
         type; /* ndim and dtype, as they lie in a DLTensor; 0: this rank has no tensor here, whatever it was given */
-    uintptr_t unaligned; /* bits that no address has */
+    uintptr_t
+        impossible; /* bits that no address has: it is aligned, and in the lower half, where nothing wraps around */
     uintptr_t bytes;
-    uintptr_t last; /* address at which it ends where the address space does */
 };
 
 struct recalled_dim {
@@ -44,7 +44,7 @@ struct tti_recalled {
     struct recalled_tensor input;
     struct recalled_dim dims[DIMS][2]; /* of the output, of the input */
     /* of the group, which need not be looked at then */
-    tutti_status (*run)(void *state, tutti_op *op, tutti_error *error);
+    _Alignas(64) tutti_status (*run)(void *state, tutti_op *op, tutti_error *error);
     void *state;
     int64_t timeout_ms;
     char backend[sizeof(((tutti_error *)0)->backend)];
@@ -75,41 +75,64 @@ static inline uint64_t type_of(const DLTensor *t)
     return type;
 }
 
-/* The remembered tensor in memory that may be another one; *begin is its address. `side` is its place in dims. */
-static inline bool is_like(const struct tti_recalled *entry, int side, const DLTensor *t, uintptr_t *begin)
+static inline bool has_dim(const struct tti_recalled *entry, int side, const DLTensor *t, int32_t d)
+{
+    const struct recalled_dim *dim = &entry->dims[d][side];
+    return t->shape[d] == dim->shape && (!t->strides || t->strides[d] == dim->stride);
+}
+
+static bool has_dims(const struct tti_recalled *entry, int side, const DLTensor *t)
+{
+    for (int32_t d = 0; d < t->ndim; d++) {
+        if (!has_dim(entry, side, t, d)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The remembered tensor, in memory that may be another one than before; *begin is its address. `side` is its place in dims. What
+ * is right of an address was found out when it was new. */
+static inline bool is_like(const struct tti_recalled *entry, int side, const DLTensor *t, uintptr_t before,
+                           uintptr_t *begin)
 {
     const struct recalled_tensor *r = side == 0 ? &entry->output : &entry->input;
     if (r->type == 0) {
         *begin = 0;
         return true;
     }
-    if (!t || type_of(t) != r->type || t->device.device_type != kDLCPU || !t->data || (!t->shape && t->ndim > 0)) {
+    if (!t || type_of(t) != r->type || t->device.device_type != kDLCPU || (!t->shape && t->ndim > 0)) {
         return false;
     }
-    for (int32_t d = 0; d < t->ndim; d++) {
-        if (t->shape[d] != entry->dims[d][side].shape || (t->strides && t->strides[d] != entry->dims[d][side].stride)) {
-            return false;
-        }
+    if (t->ndim == 1 ? !has_dim(entry, side, t, 0) : !has_dims(entry, side, t)) { /* most small ones have one */
+        return false;
     }
     *begin = (uintptr_t)t->data + t->byte_offset;
-    return *begin >= t->byte_offset && (*begin & r->unaligned) == 0 && *begin <= r->last;
+    return *begin == before || (t->data && *begin >= t->byte_offset && (*begin & r->impossible) == 0);
 }
 
 static inline bool is_same(struct tti_recalled *r, const tutti_group *group, const struct tti_signature *s)
 {
+    const uintptr_t in_before = (uintptr_t)r->op.src;
+    const uintptr_t out_before = (uintptr_t)r->op.dst;
     uintptr_t in;
     uintptr_t out;
-    if (r->group != group || r->what != s->what || r->where != s->where || !is_like(r, 0, s->output, &out)) {
+    if (r->group != group || r->what != s->what || r->where != s->where ||
+        !is_like(r, 0, s->output, out_before, &out)) {
         return false;
     }
     if (s->input == s->output && r->same) {
         in = out;
-    } else if (!is_like(r, 1, s->input, &in) ||
-               (in < out + r->output.bytes && out < in + r->input.bytes && (ptrdiff_t)(in - out) != r->in_place)) {
+    } else if (!is_like(r, 1, s->input, in_before, &in)) {
         return false;
     }
-    r->op.src = (const void *)in;
-    r->op.dst = (void *)out;
+    if (in != in_before || out != out_before) {
+        if (in < out + r->output.bytes && out < in + r->input.bytes && (ptrdiff_t)(in - out) != r->in_place) {
+            return false;
+        }
+        r->op.src = (const void *)in;
+        r->op.dst = (void *)out;
+    }
     return true;
 }
 
@@ -142,23 +165,22 @@ static inline void report_success(tutti_error *error, const struct tti_recalled 
     error->message[0] = '\0';
 }
 
-tutti_status tti_recall(tutti_group *group, const struct tti_signature *signature, const tutti_call *options)
+tutti_status tti_recall(tutti_group *group, const struct tti_signature *signature, const tutti_call *options,
+                        tti_anew_function *anew)
 {
     const struct tti_thread *thread = &tti_thread;
     struct tti_recalled *entries = thread->recalled; /* ENTRIES of them, or NULL */
     if (!entries || thread->engagements != 0) {
-        return TTI_NOT_RECALLED;
+        return anew(group, signature, options);
     }
     struct tti_recalled *r = entry_of(entries, group, signature->what);
-    if (!is_same(r, group, signature) || !(options ? are_plain(r, options) : r->op.lane == 0)) {
-        return TTI_NOT_RECALLED;
-    }
-    if (!tti_known_handle_hold(&r->known)) {
-        return TTI_NOT_RECALLED;
+    if (!is_same(r, group, signature) || !(options ? are_plain(r, options) : r->op.lane == 0) ||
+        !tti_known_handle_hold(&r->known)) {
+        return anew(group, signature, options);
     }
     if (!tti_lane_try_enter(r->lane)) {
         tti_known_handle_release(&r->known);
-        return TTI_NOT_RECALLED;
+        return anew(group, signature, options);
     }
     tutti_error own;
     tutti_error *error = options && options->error ? options->error : &own;
@@ -225,8 +247,7 @@ static bool note_tensor(struct tti_recalled *entry, int side, const DLTensor *t,
     }
     r->type = type_of(t);
     r->bytes = (uintptr_t)count * element;
-    r->last = UINTPTR_MAX - r->bytes;
-    r->unaligned = element - 1;
+    r->impossible = (element - 1) | (UINTPTR_MAX / 2 + 1);
     return true;
 }
 

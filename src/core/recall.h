@@ -48,10 +48,13 @@ static inline int32_t tti_signature_root(const struct tti_signature *s)
     return (int32_t)(uint32_t)s->where;
 }
 
-#define TTI_NOT_RECALLED (-1) /* no status */
+/* Checks, describes and runs a call. */
+typedef tutti_status tti_anew_function(tutti_group *group, const struct tti_signature *signature,
+                                       const tutti_call *options);
 
-/* Runs the whole call if this thread has made it before, and returns its status. TTI_NOT_RECALLED: nothing has happened. */
-tutti_status tti_recall(tutti_group *group, const struct tti_signature *signature, const tutti_call *options);
+/* Runs the whole call and returns its status: as this thread remembers it, or else by `anew`, the long way. */
+tutti_status tti_recall(tutti_group *group, const struct tti_signature *signature, const tutti_call *options,
+                        tti_anew_function *anew);
 
 /* In the child of a fork: what this thread remembers is of groups that are not the child's. */
 void tti_recall_forget(void);

@@ -209,27 +209,25 @@ __attribute__((noinline)) static tutti_status staged(struct tti_lane *lane, cons
     return sliced(lane, op, &p);
 }
 
-static inline void fold_lines(struct tti_lane *lane, const tutti_op *op)
-{
-    const struct tti_fold fold = {.dtype = op->dtype, .op = op->redop};
-    const size_t size = (size_t)lane->engine->size;
-    tti_fold_here(op->dst, lane->sources, size, op->count, &fold);
-    lane->moved += ((size + 1) * op->count) << tti_dtype_shift(op->dtype);
-}
-
 /* Without factors, which travel behind the data. */
 static tutti_status in_lines(struct tti_lane *lane, const tutti_op *op)
 {
-    tutti_status status = tti_arrive_now(lane, op->src, op->count << tti_dtype_shift(op->dtype), true);
+    const size_t bytes = op->prepared[TTI_PREPARED_CLASS] >> TTI_PREPARED_BYTES_FROM;
+    tutti_status status = tti_arrive_now(lane, op->src, bytes, true);
     if (status == TUTTI_OK && (status = tti_await_everybody(lane, true)) == TUTTI_OK) {
-        fold_lines(lane, op);
+        const size_t size = (size_t)lane->engine->size;
+        lane->moved += (size + 1) * bytes;
+        if (bytes > 0) {
+            tti_fold_function *const fold = (tti_fold_function *)(uintptr_t)op->prepared[TTI_PREPARED_FOLD];
+            tti_fold_by(fold, op->dtype, op->dst, lane->sources, size, op->count, NULL);
+        }
     }
     return status;
 }
 
 tutti_status tti_run_all_reduce(struct tti_lane *lane, const tutti_op *op)
 {
-    if (lane->class == TTI_CLASS_LINE && op->redop != TUTTI_PREMUL_SUM) {
+    if (op->prepared[TTI_PREPARED_FOLD] != 0) {
         return in_lines(lane, op);
     }
     if (lane->class == TTI_CLASS_LARGE) {

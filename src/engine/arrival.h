@@ -87,9 +87,11 @@ static inline tutti_status tti_await_everybody(struct tti_lane *lane, const bool
     const uint64_t second = lane->descriptor[1];
     const uint32_t before = lane->digest_before;
     const void **sources = lane->sources;
+    unsigned char *const *controls = lane->controls; /* here, since a store into sources might change it, for all the
+                                                        compiler knows */
     uint64_t differences = tti_descriptor_marked(lane->descriptor);
     for (int r = 0; r < size; r++) {
-        struct tti_arrival *line = tti_arrival_of(lane, r, call);
+        struct tti_arrival *line = tti_arrival_in(controls, r, call);
         if (lines) {
             sources[r] = line->payload;
         }

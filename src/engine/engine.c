@@ -12,6 +12,7 @@
 #include "engine/keeper.h"
 #include "engine/moving.h"
 #include "engine/p2p.h"
+#include "kernels/dispatch.h"
 
 #define SLEEP_NS 5000000 /* what a hint lost by a corrupt peer may cost */
 
@@ -241,9 +242,6 @@ static inline tutti_status look_for_failure(struct tti_lane *lane, tutti_error *
     return __builtin_expect(quiet, 1) ? TUTTI_OK : look_closely(lane, alarm, error);
 }
 
-/* What follows from the operation and the group alone, and is kept with an operation that is run again. */
-enum { PREPARED_CLASS = 2, PREPARED_ANNOUNCES = 3 };
-
 /* False: there is no such collective. */
 TTI_RARE static bool prepare(const struct tti_lane *lane, tutti_op *op)
 {
@@ -251,8 +249,14 @@ TTI_RARE static bool prepare(const struct tti_lane *lane, tutti_op *op)
         return false;
     }
     tti_descriptor_make(op, lane->engine->size, op->prepared); /* never 0: it holds the kind */
-    op->prepared[PREPARED_CLASS] = tti_classify(lane, op);
-    op->prepared[PREPARED_ANNOUNCES] = !tti_kind_waits_for_all(op->kind);
+    const bool alone = lane->engine->size == 1;
+    const enum tti_class class = alone ? TTI_CLASS_LARGE : tti_classify(lane, op);
+    op->prepared[TTI_PREPARED_CLASS] = class | (alone || tti_kind_waits_for_all(op->kind) ? 0 : TTI_PREPARED_ANNOUNCES);
+    op->prepared[TTI_PREPARED_FOLD] = 0;
+    if (class == TTI_CLASS_LINE && op->kind == TUTTI_OP_ALL_REDUCE && op->redop != TUTTI_PREMUL_SUM) {
+        op->prepared[TTI_PREPARED_CLASS] |= op->count << tti_dtype_shift(op->dtype) << TTI_PREPARED_BYTES_FROM;
+        op->prepared[TTI_PREPARED_FOLD] = (uintptr_t)tti_fold_table()->ops[op->dtype][op->redop];
+    }
     return true;
 }
 
@@ -269,8 +273,8 @@ static inline void begin_call(struct tti_lane *lane, tutti_op *op)
     lane->awaited_call = ++lane->call;
     lane->descriptor[0] = op->prepared[0];
     lane->descriptor[1] = op->prepared[1];
-    lane->class = (enum tti_class)op->prepared[PREPARED_CLASS];
-    lane->announces = op->prepared[PREPARED_ANNOUNCES] != 0;
+    lane->class = (enum tti_class)(op->prepared[TTI_PREPARED_CLASS] & TTI_PREPARED_CLASSES);
+    lane->announces = (op->prepared[TTI_PREPARED_CLASS] & TTI_PREPARED_ANNOUNCES) != 0;
     if (op->background != lane->background) {
         tti_wait_begin(lane);
     }
@@ -341,6 +345,9 @@ static bool exceeds_caches(const struct tti_lane *lane, const tutti_op *op, size
 
 TTI_RARE static tutti_status run_large(struct tti_lane *lane, const tutti_op *op)
 {
+    if (lane->engine->size == 1) {
+        return run_solo(lane, op);
+    }
     const size_t bytes = tti_call_bytes(lane, op);
     lane->way = TTI_WAY_UNDECIDED;
     tti_probe_distance(lane, bytes);
@@ -362,6 +369,9 @@ static inline tutti_status run_call(struct tti_lane *lane, const tutti_op *op)
 /* A call that this rank cannot or will not take part in, or that may be cancelled. */
 TTI_RARE static tutti_status run_unusual(struct tti_lane *lane, tutti_op *op)
 {
+    if (lane->engine->size == 1) {
+        return run_solo(lane, op);
+    }
     if (needs_agreement(lane, op)) {
         tutti_status status = tti_agree(lane, op);
         if (status != TUTTI_OK) {
@@ -375,20 +385,18 @@ TTI_RARE static tutti_status run_unusual(struct tti_lane *lane, tutti_op *op)
 
 tutti_status tti_engine_run(struct tti_engine *e, tutti_op *op, tutti_error *error)
 {
-    struct tti_lane *lane = &e->lanes[op->lane];
+    struct tti_lane *lane =
+        &e->lanes[op->lane]; /* from here on the only pointer to be kept: a small call saves no more */
+    lane->error = error;
     if (!is_prepared(lane, op)) {
-        return tti_error_set(error, TUTTI_UNSUPPORTED, "the shared-memory engine has no operation %d", op->kind);
+        return tti_error_set(lane->error, TUTTI_UNSUPPORTED, "the shared-memory engine has no operation %d", op->kind);
     }
-    tutti_status status = look_for_failure(lane, error);
+    tutti_status status = look_for_failure(lane, lane->error);
     if (status != TUTTI_OK) {
         return status;
     }
-    lane->error = error;
     begin_call(lane, op);
     op->sequence = (int64_t)lane->call;
-    if (e->size == 1) {
-        return run_solo(lane, op);
-    }
     return (op->flags | (uint32_t)op->failed) == 0 ? run_call(lane, op) : run_unusual(lane, op);
 }
 
@@ -401,8 +409,9 @@ int32_t tti_engine_start(struct tti_engine *e, tutti_op *op)
     if (op->failed != TUTTI_OK || !is_prepared(lane, op)) {
         return 0;
     }
-    if (op->prepared[PREPARED_CLASS] == TTI_CLASS_LARGE || needs_agreement(lane, op) ||
-        !tti_has_credit(lane, lane->call + 1) || look_for_failure(lane, NULL) != TUTTI_OK) {
+    const bool large = (op->prepared[TTI_PREPARED_CLASS] & TTI_PREPARED_CLASSES) == TTI_CLASS_LARGE;
+    if ((e->size > 1 && (large || needs_agreement(lane, op) || !tti_has_credit(lane, lane->call + 1))) ||
+        look_for_failure(lane, NULL) != TUTTI_OK) {
         return 0;
     }
     lane->error = &unused; /* nothing that can fail happens before the first wait */

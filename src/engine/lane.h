@@ -44,6 +44,16 @@ enum tti_class {
     TTI_CLASS_LARGE    /* through stages, or not at all                           */
 };
 
+/* tutti_op.prepared: what follows from the operation and the group alone, and is kept with an operation that is run again. The
+ * first two words are the descriptor. */
+enum {
+    TTI_PREPARED_CLASS = 2, /* in the lowest bits; a bit; and above what a rank sends in lines */
+    TTI_PREPARED_FOLD = 3   /* address of the function of an all_reduce in lines, 0 for all others */
+};
+#define TTI_PREPARED_CLASSES    UINT64_C(3)
+#define TTI_PREPARED_ANNOUNCES  UINT64_C(4) /* it has to end by announcing TTI_PHASE_FINAL */
+#define TTI_PREPARED_BYTES_FROM 8
+
 /* How a large call ran: what tti_engine_algorithm says of it. */
 enum tti_way {
     TTI_WAY_UNDECIDED,
@@ -121,7 +131,8 @@ struct tti_engine {
     tti_commit_function commit;
     tti_populate_function populate;
     void *commit_user;
-    bool barriers; /* sleepers run barriers on publishers' CPUs: see publish.c */
+    bool barriers;          /* sleepers run barriers on publishers' CPUs: see publish.c */
+    bool publishes_plainly; /* they do, and one mask has all of them */
     double ticks_per_ns;
     unsigned spin_polls;       /* polls with a pause before yielding      */
     unsigned background_polls; /* the same beside the application's threads */
@@ -158,9 +169,14 @@ static inline struct tti_fault *tti_fault_of(const struct tti_engine *e, int ran
     return (struct tti_fault *)(e->segments[rank] + e->layout.fault);
 }
 
+static inline struct tti_arrival *tti_arrival_in(unsigned char *const *controls, int rank, uint64_t call)
+{
+    return (struct tti_arrival *)(controls[rank] + (((size_t)call + (size_t)rank) % TTI_RING) * TTI_LINE);
+}
+
 static inline struct tti_arrival *tti_arrival_of(const struct tti_lane *lane, int rank, uint64_t call)
 {
-    return (struct tti_arrival *)(lane->controls[rank] + (((size_t)call + (size_t)rank) % TTI_RING) * TTI_LINE);
+    return tti_arrival_in(lane->controls, rank, call);
 }
 
 static inline struct tti_progress *tti_progress_of(const struct tti_lane *lane, int rank)

@@ -104,6 +104,7 @@ void tti_wait_policy(struct tti_engine *e, int64_t spin_ns, int64_t yield_ns)
     /* Ranks that share CPUs sleep in the midst of the work, and barriers on other CPUs cost them more than exchanges cost
      * publishers. All ranks read the same headers, so all agree. */
     e->barriers = e->barriers && e->ranks_per_cpu <= 1;
+    e->publishes_plainly = e->barriers && e->size <= 64;
     const double pause = pause_ns(e);
     const double polls = (double)spin_ns / pause;
     e->spin_polls = polls > 1e9 ? 1000000000u : (unsigned)polls;

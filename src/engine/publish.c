@@ -74,6 +74,20 @@ void tti_wake_sleepers(const struct tti_engine *e, const _Atomic uint64_t *sleep
     }
 }
 
+void tti_publish_dearly(const struct tti_engine *e, const _Atomic uint64_t *sleepers, _Atomic uint64_t *word,
+                        uint64_t value)
+{
+    if (e->barriers) {
+        /* release, and the compiler's fence: as in tti_publish_for */
+        atomic_store_explicit(word, value, memory_order_release);
+        atomic_signal_fence(memory_order_seq_cst);
+    } else {
+        /* seq_cst, and thereby release: pairs with the waiters' acquire loads, and with the fetch_or in tti_sleep */
+        atomic_exchange_explicit(word, value, memory_order_seq_cst);
+    }
+    tti_wake_sleepers(e, sleepers, word);
+}
+
 void tti_publish(const struct tti_engine *e, int channel, _Atomic uint64_t *word, uint64_t value)
 {
     tti_publish_for(e, tti_sleepers(e, e->rank, channel), word, value);

@@ -29,20 +29,23 @@ void tti_barrier(const struct tti_engine *e);
 /* Looks at a mask of sleepers after `word` has been stored, and wakes them. */
 void tti_wake_sleepers(const struct tti_engine *e, const _Atomic uint64_t *sleepers, _Atomic uint64_t *word);
 
+/* Where sleepers run no barriers, or are more than one mask has. */
+void tti_publish_dearly(const struct tti_engine *e, const _Atomic uint64_t *sleepers, _Atomic uint64_t *word,
+                        uint64_t value);
+
 /* Stores a value that others may wait for, and wakes those who sleep on it: publish.c says why this suffices. */
 static inline void tti_publish_for(const struct tti_engine *e, const _Atomic uint64_t *sleepers, _Atomic uint64_t *word,
                                    uint64_t value)
 {
-    if (__builtin_expect(e->barriers, 1)) {
-        /* release: pairs with the waiters' acquire loads */
-        atomic_store_explicit(word, value, memory_order_release);
-        atomic_signal_fence(memory_order_seq_cst); /* the compiler keeps the order; the CPU is the sleeper's business */
-    } else {
-        /* seq_cst, and thereby release: pairs with the waiters' acquire loads, and with the fetch_or in tti_sleep */
-        atomic_exchange_explicit(word, value, memory_order_seq_cst);
+    if (__builtin_expect(!e->publishes_plainly, 0)) {
+        tti_publish_dearly(e, sleepers, word, value);
+        return;
     }
-    /* seq_cst: pairs with the fetch_or in tti_sleep, through the exchange or the sleeper's barrier */
-    if (__builtin_expect(e->size > 64 || atomic_load_explicit(sleepers, memory_order_seq_cst) != 0, 0)) {
+    /* release: pairs with the waiters' acquire loads */
+    atomic_store_explicit(word, value, memory_order_release);
+    atomic_signal_fence(memory_order_seq_cst); /* the compiler keeps the order; the CPU is the sleeper's business */
+    /* seq_cst: pairs with the fetch_or in tti_sleep, through the sleeper's barrier */
+    if (__builtin_expect(atomic_load_explicit(sleepers, memory_order_seq_cst) != 0, 0)) {
         tti_wake_sleepers(e, sleepers, word);
     }
 }

@@ -80,19 +80,24 @@ static inline void tti_environment_leave(tti_environment before)
 #error "Tutti's kernels know x86-64 and aarch64."
 #endif
 
-static inline void tti_fold_here(void *dst, const void *const *src, size_t n, size_t count, const struct tti_fold *fold)
+/* `function` is the one that the table has for this dtype. */
+static inline void tti_fold_by(tti_fold_function *function, tutti_dtype dtype, void *dst, const void *const *src,
+                               size_t n, size_t count, const double *scales)
 {
-    if (count == 0) {
-        return;
-    }
-    tti_fold_function *const function = tti_fold_table()->ops[fold->dtype][fold->op];
-    if (fold->dtype > TUTTI_F8_E5M2) { /* no float */
-        function(dst, src, n, count, fold->scales);
+    if (dtype > TUTTI_F8_E5M2) { /* no float */
+        function(dst, src, n, count, scales);
         return;
     }
     const tti_environment before = tti_environment_enter();
-    function(dst, src, n, count, fold->scales);
+    function(dst, src, n, count, scales);
     tti_environment_leave(before);
+}
+
+static inline void tti_fold_here(void *dst, const void *const *src, size_t n, size_t count, const struct tti_fold *fold)
+{
+    if (count > 0) {
+        tti_fold_by(tti_fold_table()->ops[fold->dtype][fold->op], fold->dtype, dst, src, n, count, fold->scales);
+    }
 }
 
 #endif

@@ -119,13 +119,10 @@ TTI_INLINE void PACK_NAME(direct)(char *dst, const void *const *src, const size_
     }
 }
 
+/* At least a pack, or a part of one that is not 8 bytes. */
 TTI_INLINE void PACK_NAME(run)(char *dst, const void *const *src, size_t n, size_t bytes, const tutti_reduce_op op,
                                const double *scales)
 {
-    if (bytes == 8) { /* what is latency-bound most often */
-        PACK_NAME(part)(dst, src, n, 8, op, scales);
-        return;
-    }
     if (bytes < TTI_PACK) {
         PACK_NAME(part)(dst, src, n, bytes, op, scales);
         return;
@@ -156,10 +153,20 @@ TTI_INLINE void PACK_NAME(run)(char *dst, const void *const *src, size_t n, size
     }
 }
 
+/* Eight bytes are what is latency-bound most often: their function has no loops, and saves no registers for any. */
 #define PACK_FUNCTION(op)                                                                                              \
+    __attribute__((noinline)) static void PACK_NAME(op##_run)(void *dst, const void *const *src, size_t n,             \
+                                                              size_t bytes, const double *scales)                      \
+    {                                                                                                                  \
+        PACK_NAME(run)(dst, src, n, bytes, TUTTI_##op, scales);                                                        \
+    }                                                                                                                  \
     static void PACK_NAME(op)(void *dst, const void *const *src, size_t n, size_t count, const double *scales)         \
     {                                                                                                                  \
-        PACK_NAME(run)(dst, src, n, PACK_SIZE * count, TUTTI_##op, scales);                                            \
+        if (PACK_SIZE * count == 8) {                                                                                  \
+            PACK_NAME(part)(dst, src, n, 8, TUTTI_##op, scales);                                                       \
+        } else {                                                                                                       \
+            PACK_NAME(op##_run)(dst, src, n, PACK_SIZE * count, scales);                                               \
+        }                                                                                                              \
     }
 PACK_OPS(PACK_FUNCTION)
 #undef PACK_FUNCTION
