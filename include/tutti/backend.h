@@ -28,8 +28,9 @@ enum {
     TUTTI_CAP_CUDA = 1 << 10,        /* likewise: takes tensors in CUDA memory as they are                */
     TUTTI_CAP_ROCM = 1 << 11,        /* likewise: ROCm                                                    */
     TUTTI_CAP_NO_HOST = 1 << 12,     /* likewise: takes no tensors in host memory, and needs a device for each rank */
-    TUTTI_CAP_COMPOSED = 1 << 13     /* likewise: made of an engine inside each host and one between hosts, which the
+    TUTTI_CAP_COMPOSED = 1 << 13,    /* likewise: made of an engine inside each host and one between hosts, which the
                                         settings NAME.inner and NAME.outer choose; "auto" takes it over several hosts */
+    TUTTI_CAP_ASK_LATE = 1 << 14     /* likewise: `available` opens a file, so groups ask only if the answer decides */
 };
 
 /**

@@ -208,6 +208,17 @@ tutti_status tti_call_run_p2p(struct tti_call *c, tutti_op *const *ops, size_t c
     return status;
 }
 
+/* Whom a rank waits for is told with the host, where there are several: that is what the user has to look at. */
+static void name_host(tutti_error *error, const struct tti_group *group)
+{
+    const int32_t suspect = error->suspect;
+    const size_t used = strlen(error->message);
+    if (suspect >= 0 && suspect < group->size && !strstr(error->message, " is on host ")) {
+        snprintf(error->message + used, sizeof(error->message) - used, " (rank %d is on host %s)", suspect,
+                 group->host_names[suspect]);
+    }
+}
+
 void tti_call_describe(tutti_error *error, const struct tti_group *group, const tutti_op *op)
 {
     error->operation = op->kind;
@@ -216,6 +227,9 @@ void tti_call_describe(tutti_error *error, const struct tti_group *group, const 
     error->deadline_ms = op->timeout_ms;
     if (group->backend) {
         strncpy(error->backend, group->backend->name, sizeof(error->backend) - 1); /* names are shorter */
+    }
+    if (group->host_names && error->status != TUTTI_OK) {
+        name_host(error, group);
     }
 }
 

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "core/attendance.h"
+#include "core/collect.h"
 #include "core/compose.h"
 #include "core/memory.h"
 #include "core/registry.h"
@@ -21,7 +22,6 @@
 #include "core/staging.h"
 
 #define FAREWELL_MS       5000 /* for ranks that died between their hello and the end, or are on their way */
-#define LOOK_MS           100  /* between looks whether the others are still there */
 #define SIZE_MAX_EXPECTED 4096 /* larger claims are not waited for */
 
 struct tti_handle_table tti_groups = {.kind = TTI_KIND_GROUP, .name = "groups"};
@@ -32,82 +32,6 @@ struct outcome {
     char backend[16];
     char message[300];
 };
-
-/* After a time-out: everybody who has not put `stem`/rank yet, in one sentence. */
-static tutti_status name_missing(const struct tti_group_plan *plan, const tutti_rendezvous *rv, const char *stem,
-                                 int64_t waited_ms, tutti_error *error)
-{
-    char names[200] = "";
-    int first = -1;
-    for (int r = 0; r < plan->size; r++) {
-        char key[40];
-        char value[sizeof(struct tti_hello)];
-        size_t length;
-        snprintf(key, sizeof(key), "%s/%d", stem, r);
-        if (rv->get(rv->self, key, value, sizeof(value), &length, 0, NULL) == TUTTI_TIMEOUT) {
-            size_t used = strlen(names);
-            snprintf(names + used, sizeof(names) - used, "%s%d", first < 0 ? "" : ", ", r);
-            first = first < 0 ? r : first;
-        }
-    }
-    tti_error_set(error, TUTTI_TIMEOUT, "%s of %d ranks waited %lld ms; missing: rank %s",
-                  tutti_operation_name(plan->operation), plan->size, (long long)waited_ms, names);
-    if (error) {
-        error->suspect = first;
-    }
-    return TUTTI_TIMEOUT;
-}
-
-/* Looks at one rank's record as soon as it is there: ranks that do not fit should not wait for those that cannot come. */
-typedef tutti_status (*look_function)(const struct tti_group_plan *plan, const void *own, void *record, int rank,
-                                      tutti_error *error);
-
-/* Waits for a record; with engines that are open (NULL: none), also for the news that a rank has died meanwhile. */
-static tutti_status await_record(const struct tti_group *open, const tutti_rendezvous *rv, const char *key,
-                                 void *record, size_t bytes, size_t *length, int64_t deadline, tutti_error *error)
-{
-    for (;;) {
-        const int64_t left = tti_remaining_ms(deadline);
-        const bool last = !open || (left >= 0 && left <= LOOK_MS);
-        tutti_status status = rv->get(rv->self, key, record, bytes, length, last ? left : LOOK_MS, error);
-        if (status != TUTTI_TIMEOUT || last || (status = tti_group_failure(open, error)) != TUTTI_OK) {
-            return status;
-        }
-    }
-}
-
-/* Reads record `stem`/rank of every rank into an array that holds the own one. */
-static tutti_status collect(const struct tti_group_plan *plan, const struct tti_group *open, const tutti_rendezvous *rv,
-                            const char *stem, void *records, size_t bytes, look_function look, tutti_error *error)
-{
-    int64_t timeout_ms = tti_setting_number(&plan->settings, TTI_SET_TIMEOUT_MS);
-    int64_t deadline = tti_deadline_ns(tti_now_ns(), timeout_ms);
-    for (int r = 0; r < plan->size; r++) {
-        char key[40];
-        size_t length = 0;
-        snprintf(key, sizeof(key), "%s/%d", stem, r);
-        tutti_status status =
-            await_record(open, rv, key, (char *)records + (size_t)r * bytes, bytes, &length, deadline, error);
-        if (status == TUTTI_TIMEOUT) {
-            return name_missing(plan, rv, stem, timeout_ms, error);
-        }
-        if (status != TUTTI_OK) {
-            return status;
-        }
-        if (length != bytes) {
-            return tti_error_set(error, TUTTI_VERSION,
-                                 "rank %d uses another version of Tutti: run the same on all ranks", r);
-        }
-        if ((status = look(plan, (char *)records + (size_t)plan->rank * bytes, (char *)records + (size_t)r * bytes, r,
-                           error)) != TUTTI_OK) {
-            if (error) {
-                error->suspect = r;
-            }
-            return status;
-        }
-    }
-    return TUTTI_OK;
-}
 
 static tutti_status look_at_hello(const struct tti_group_plan *plan, const void *own, void *record, int r,
                                   tutti_error *error)
@@ -215,7 +139,7 @@ static tutti_status confirm(struct tti_group *g, const struct tti_group_plan *pl
     if (!all) {
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group of %d ranks", g->size);
     }
-    status = status == TUTTI_OK ? collect(plan, g, rv, "ready", all, sizeof(*all), look_at_outcome, error) : status;
+    status = status == TUTTI_OK ? tti_collect(plan, g, rv, "ready", all, sizeof(*all), look_at_outcome, error) : status;
     free(all);
     return status;
 }
@@ -278,6 +202,61 @@ static int32_t largest_size(const struct tti_hello *all, int32_t size)
     return largest;
 }
 
+static tutti_status look_at_answer(const struct tti_group_plan *plan, const void *own, void *record, int r,
+                                   tutti_error *error)
+{
+    (void)plan;
+    (void)own;
+    (void)record;
+    (void)r;
+    return tti_error_clear(error);
+}
+
+/* Every rank asks the backends that it had left out, tells the others, and hears what they found. */
+static tutti_status ask_late(struct tti_group *g, const struct tti_group_plan *plan, struct tti_hello *all,
+                             tutti_error *error)
+{
+    const tutti_rendezvous *rv = &g->rendezvous.table;
+    struct tti_answer *answers = calloc((size_t)g->size, sizeof(*answers));
+    if (!answers) {
+        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %d ranks", g->size);
+    }
+    char key[40];
+    snprintf(key, sizeof(key), "asked/%d", g->rank);
+    tti_hello_answer(&all[g->rank], &answers[g->rank]);
+    tutti_status status = rv->set(rv->self, key, &answers[g->rank], sizeof(*answers), error);
+    status = status == TUTTI_OK ? tti_collect(plan, NULL, rv, "asked", answers, sizeof(*answers), look_at_answer, error)
+                                : status;
+    for (int r = 0; r < g->size; r++) {
+        tti_hello_take(&all[r], &answers[r]);
+    }
+    free(answers);
+    return status;
+}
+
+static tutti_status choose(struct tti_group *g, const struct tti_group_plan *plan, struct tti_hello *all,
+                           struct tti_choice *choice, tutti_error *error)
+{
+    tutti_status status = tti_resolve(plan, all, choice, error);
+    if (status == TUTTI_OK && choice->unasked && (status = ask_late(g, plan, all, error)) == TUTTI_OK) {
+        status = tti_resolve(plan, all, choice, error);
+    }
+    return status;
+}
+
+/* For errors, which can do without. On one host they would say nothing new. */
+static void keep_host_names(struct tti_group *g, const struct tti_hello *all)
+{
+    bool several = false;
+    for (int r = 0; r < g->size; r++) {
+        several = several || all[r].host != all[0].host;
+    }
+    g->host_names = several ? calloc((size_t)g->size, sizeof(*g->host_names)) : NULL;
+    for (int r = 0; r < g->size && g->host_names; r++) {
+        snprintf(g->host_names[r], sizeof(g->host_names[r]), "%s", all[r].node);
+    }
+}
+
 static tutti_status open_together(struct tti_group *g, const struct tti_group_plan *plan,
                                   const struct tti_choice *choice, const struct tti_hello *all, tutti_error *error)
 {
@@ -319,12 +298,11 @@ static tutti_status meet(struct tti_group *g, struct tti_group_plan *plan, tutti
         }
         return status != TUTTI_OK ? status : mine;
     }
-    if ((status = collect(plan, NULL, &g->rendezvous.table, "hello", all, sizeof(*all), look_at_hello, error)) ==
-        TUTTI_OK) {
-        status = tti_resolve(plan, all, &choice, error);
-    }
+    status = tti_collect(plan, NULL, &g->rendezvous.table, "hello", all, sizeof(*all), look_at_hello, error);
+    status = status == TUTTI_OK ? choose(g, plan, all, &choice, error) : status;
     const int32_t size = largest_size(all, plan->size);
     if (status == TUTTI_OK) { /* else every rank has seen the same records and fails alike */
+        keep_host_names(g, all);
         status = open_together(g, plan, &choice, all, error);
     }
     free(all);
@@ -444,6 +422,7 @@ void tti_group_free(struct tti_group *g)
     tti_events_list_free(&g->events);
     pthread_mutex_destroy(&g->callback_lock);
     pthread_mutex_destroy(&g->names_lock);
+    free(g->host_names);
     free(g->global_ranks);
     free(g);
 }

@@ -53,6 +53,7 @@ struct tti_group {
     pthread_mutex_t names_lock; /* the counters below */
     struct tti_list_count *lists;
     uint32_t splits;
+    char (*host_names)[64]; /* of each rank's host, if they are on several; else NULL */
 };
 
 /* Everything that two ways of making a group differ in. */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -49,6 +50,15 @@ static uint64_t host_identity(uint64_t machine)
     return id && *id ? hash_text(machine, id) : machine;
 }
 
+/* What people call it. */
+static void host_name(char *name, size_t capacity)
+{
+    const char *id = getenv("TUTTI_HOST_ID");
+    struct utsname system = {0};
+    uname(&system);
+    snprintf(name, capacity, "%.*s", (int)capacity - 1, id && *id ? id : system.nodename);
+}
+
 /* ---- devices ------------------------------------------------------------------------------------------------------- */
 
 uint32_t tti_resolve_capability(DLDeviceType type)
@@ -56,7 +66,7 @@ uint32_t tti_resolve_capability(DLDeviceType type)
     return type == kDLCUDA ? TUTTI_CAP_CUDA : type == kDLROCM ? TUTTI_CAP_ROCM : 0;
 }
 
-static bool needs_device(const tutti_backend *backend)
+bool tti_resolve_needs_device(const tutti_backend *backend)
 {
     return backend && (backend->capabilities & TUTTI_CAP_NO_HOST) != 0;
 }
@@ -66,7 +76,7 @@ static const char *device_by_wish(const char *wish)
 {
     if (!strchr(wish, ':')) {
         const tutti_backend *backend = tutti_backend_find(wish);
-        return !needs_device(backend) ? "cpu" : backend->capabilities & TUTTI_CAP_CUDA ? "cuda" : "rocm";
+        return !tti_resolve_needs_device(backend) ? "cpu" : backend->capabilities & TUTTI_CAP_CUDA ? "cuda" : "rocm";
     }
     return strstr(wish, "cpu:") ? "cpu" : strstr(wish, "cuda:") ? "cuda" : strstr(wish, "rocm:") ? "rocm" : "cpu";
 }
@@ -93,7 +103,7 @@ static tutti_status pick(const struct tti_group_plan *plan, const struct tti_dev
 static const struct tti_device *lent_device(const struct tti_settings *settings)
 {
     const tutti_backend *backend = tutti_backend_find(tti_setting(settings, TTI_SET_BACKEND));
-    if (!needs_device(backend)) {
+    if (!tti_resolve_needs_device(backend)) {
         return &tti_device_host;
     }
     char key[40];
@@ -120,21 +130,55 @@ tutti_status tti_resolve_devices(struct tti_group_plan *plan, tutti_error *error
 
 /* ---- records ------------------------------------------------------------------------------------------------------- */
 
-/* The names of what can be used here. What needs a device is asked only by groups on such a one: the question starts the
- * vendor's driver. */
-static void list_available(DLDeviceType device, char *list, size_t capacity)
+static void append_name(char *list, size_t capacity, const char *name)
+{
+    const size_t used = strlen(list);
+    snprintf(list + used, capacity - used, "%s ", name);
+}
+
+static bool is_wanted(const struct tti_hello *h, const tutti_backend *b)
+{
+    return strcasecmp(h->backend, b->name) == 0 || strcasecmp(h->host_backend, b->name) == 0;
+}
+
+/* Which backends can be used here. What needs a device is asked only by groups on such a one: the question starts the
+ * vendor's driver. What would open a file is asked if it was named, and else when it turns out to matter. */
+static void list_available(DLDeviceType device, struct tti_hello *h)
 {
     for (size_t i = 0; tutti_backend_at(i); i++) {
         const tutti_backend *b = tutti_backend_at(i);
-        const size_t used = strlen(list);
         char why[200];
-        if (needs_device(b) && !(b->capabilities & tti_resolve_capability(device))) {
+        if (tti_resolve_needs_device(b) && !(b->capabilities & tti_resolve_capability(device))) {
             continue;
         }
-        if (tutti_backend_available(b, why, sizeof(why))) {
-            snprintf(list + used, capacity - used, "%s ", b->name);
+        if ((b->capabilities & TUTTI_CAP_ASK_LATE) && !is_wanted(h, b)) {
+            append_name(h->unasked, sizeof(h->unasked), b->name);
+        } else if (tutti_backend_available(b, why, sizeof(why))) {
+            append_name(h->available, sizeof(h->available), b->name);
         }
     }
+}
+
+void tti_hello_answer(const struct tti_hello *h, struct tti_answer *answer)
+{
+    char copy[sizeof(h->unasked)];
+    memset(answer, 0, sizeof(*answer));
+    memcpy(answer->available, h->available, sizeof(answer->available));
+    memcpy(copy, h->unasked, sizeof(copy));
+    char *rest = NULL;
+    for (const char *name = strtok_r(copy, " ", &rest); name; name = strtok_r(NULL, " ", &rest)) {
+        char why[200];
+        if (tutti_backend_available(tutti_backend_find(name), why, sizeof(why))) {
+            append_name(answer->available, sizeof(answer->available), name);
+        }
+    }
+}
+
+void tti_hello_take(struct tti_hello *h, const struct tti_answer *answer)
+{
+    memcpy(h->available, answer->available, sizeof(h->available));
+    h->available[sizeof(h->available) - 1] = '\0';
+    h->unasked[0] = '\0';
 }
 
 tutti_status tti_hello_fill(const struct tti_group_plan *plan, tutti_status status, struct tti_hello *h,
@@ -160,7 +204,7 @@ tutti_status tti_hello_fill(const struct tti_group_plan *plan, tutti_status stat
     snprintf(h->inner, sizeof(h->inner), "%.15s", tti_setting(&plan->settings, TTI_SET_HIER_INNER));
     snprintf(h->outer, sizeof(h->outer), "%.15s", tti_setting(&plan->settings, TTI_SET_HIER_OUTER));
     snprintf(h->piece, sizeof(h->piece), "%.20s", tti_setting(&plan->settings, TTI_SET_HIER_CHUNK));
-    list_available(engine_device->type, h->available, sizeof(h->available));
+    host_name(h->node, sizeof(h->node));
     if (status == TUTTI_OK) {
         status = tti_registry_choice(wish, device->name, h->backend, sizeof(h->backend), error);
     }
@@ -171,6 +215,7 @@ tutti_status tti_hello_fill(const struct tti_group_plan *plan, tutti_status stat
     if (status == TUTTI_OK && engine_device->type != kDLCPU) {
         status = engine_device->uuid_of(plan->engine_device.device_id, h->uuid, error);
     }
+    list_available(engine_device->type, h);
     h->status = status;
     if (status != TUTTI_OK) {
         snprintf(h->message, sizeof(h->message), "%.*s", (int)sizeof(h->message) - 1, error->message);
@@ -190,6 +235,8 @@ static void terminate(struct tti_hello *h)
     h->outer[sizeof(h->outer) - 1] = '\0';
     h->piece[sizeof(h->piece) - 1] = '\0';
     h->available[sizeof(h->available) - 1] = '\0';
+    h->unasked[sizeof(h->unasked) - 1] = '\0';
+    h->node[sizeof(h->node) - 1] = '\0';
     h->message[sizeof(h->message) - 1] = '\0';
 }
 
@@ -241,242 +288,4 @@ tutti_status tti_hello_look(const struct tti_group_plan *plan, const struct tti_
         return status;
     }
     return same_text(plan, "engine.heap", h->heap, own->heap, r, error);
-}
-
-/* ---- choosing ------------------------------------------------------------------------------------------------------ */
-
-static bool has_name(const char *list, const char *name)
-{
-    size_t length = strlen(name);
-    for (const char *c = strstr(list, name); c; c = strstr(c + 1, name)) {
-        if ((c == list || c[-1] == ' ') && c[length] == ' ') {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Where the ranks are. */
-struct places {
-    bool one_process;
-    bool one_host;
-    bool own_devices; /* no two ranks share a device */
-};
-
-static struct places places_of(const struct tti_hello *all, int size)
-{
-    struct places p = {.one_process = true, .one_host = true, .own_devices = true};
-    for (int r = 0; r < size; r++) {
-        p.one_host = p.one_host && all[r].host == all[0].host;
-        p.one_process = p.one_process && p.one_host && all[r].pid == all[0].pid;
-        for (int q = 0; q < r && p.own_devices; q++) {
-            p.own_devices = memcmp(all[r].uuid, all[q].uuid, sizeof(all[r].uuid)) != 0;
-        }
-    }
-    return p;
-}
-
-/* The engine that the ranks have named; with what is wrong with it. */
-static tutti_status choose_named(const struct tti_group_plan *plan, const struct tti_hello *all, const char *wish,
-                                 const struct places *places, DLDeviceType device, const tutti_backend **backend,
-                                 tutti_error *error)
-{
-    tutti_status status = tti_registry_find(wish, backend, error);
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    const uint32_t has = (*backend)->capabilities;
-    const char *name = (*backend)->name;
-    if (needs_device(*backend) && !(has & tti_resolve_capability(device))) {
-        return tti_error_set(error, TUTTI_NOT_AVAILABLE,
-                             "backend %s works on %s memory only, but the group's device is %s: leave the device to "
-                             "auto, or set %s.host_staging=yes to have host tensors copied there and back",
-                             name, has & TUTTI_CAP_CUDA ? "CUDA" : "ROCm", tti_device_of(device)->name, name);
-    }
-    for (int r = 0; r < plan->size; r++) {
-        if (!has_name(all[r].available, name)) {
-            char why[200] = "";
-            tutti_backend_available(*backend, why, sizeof(why));
-            return tti_error_set(error, TUTTI_NOT_AVAILABLE, "backend %s cannot be used on rank %d%s%s", name, r,
-                                 r == plan->rank ? ": " : "", r == plan->rank ? why : "");
-        }
-    }
-    if ((has & TUTTI_CAP_ONE_HOST) && !places->one_host) {
-        return tti_error_set(error, TUTTI_NOT_AVAILABLE,
-                             "backend %s needs all ranks on one host, but they are on several", name);
-    }
-    if ((has & TUTTI_CAP_ONE_PROCESS) && !places->one_process) {
-        return tti_error_set(error, TUTTI_NOT_AVAILABLE,
-                             "backend %s joins threads of one process, but the ranks are processes; use shm", name);
-    }
-    return TUTTI_OK;
-}
-
-/* ---- engines for some of the ranks --------------------------------------------------------------------------------- */
-
-static struct places places_among(const struct tti_hello *all, const int32_t *ranks, int32_t count, bool real)
-{
-    struct places p = {.one_process = true, .one_host = true};
-    const struct tti_hello *first = &all[ranks[0]];
-    for (int32_t i = 0; i < count; i++) {
-        const struct tti_hello *h = &all[ranks[i]];
-        p.one_host = p.one_host && (real ? h->machine == first->machine : h->host == first->host);
-        p.one_process = p.one_process && h->machine == first->machine && h->pid == first->pid;
-    }
-    return p;
-}
-
-/* The first of the ranks that cannot use it, or -1. */
-static int32_t lacks(const struct tti_hello *all, const int32_t *ranks, int32_t count, const tutti_backend *backend)
-{
-    for (int32_t i = 0; i < count; i++) {
-        if (!has_name(all[ranks[i]].available, backend->name)) {
-            return ranks[i];
-        }
-    }
-    return -1;
-}
-
-static bool fits_places(const tutti_backend *b, const struct places *places)
-{
-    return (!(b->capabilities & TUTTI_CAP_ONE_PROCESS) || places->one_process) &&
-           (!(b->capabilities & TUTTI_CAP_ONE_HOST) || places->one_host);
-}
-
-static const tutti_backend *best_part(const struct tti_hello *all, const int32_t *ranks, int32_t count)
-{
-    const struct places places = places_among(all, ranks, count, false);
-    for (size_t i = 0; tutti_backend_at(i); i++) {
-        const tutti_backend *b = tutti_backend_at(i);
-        if (b->priority >= 0 && !(b->capabilities & (TUTTI_CAP_COMPOSED | TUTTI_CAP_NO_HOST)) &&
-            fits_places(b, &places) && lacks(all, ranks, count, b) < 0) {
-            return b;
-        }
-    }
-    return NULL;
-}
-
-static tutti_status named_part(const struct tti_hello *all, const int32_t *ranks, int32_t count, const char *wish,
-                               const tutti_backend **backend, tutti_error *error)
-{
-    const struct places places = places_among(all, ranks, count, true);
-    tutti_status status = tti_registry_find(wish, backend, error);
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    const int32_t without = lacks(all, ranks, count, *backend);
-    if ((*backend)->capabilities & (TUTTI_CAP_COMPOSED | TUTTI_CAP_NO_HOST)) {
-        return tti_error_set(
-            error, TUTTI_UNSUPPORTED,
-            "backend %s cannot be a part of another one: it %s; `tutti info` lists the others", (*backend)->name,
-            (*backend)->capabilities & TUTTI_CAP_NO_HOST ? "takes no host memory" : "is made of others");
-    }
-    if (without >= 0) {
-        return tti_error_set(error, TUTTI_NOT_AVAILABLE, "backend %s cannot be used on rank %d (`tutti info` says why)",
-                             (*backend)->name, without);
-    }
-    if (!fits_places(*backend, &places)) {
-        return tti_error_set(error, TUTTI_NOT_AVAILABLE, "backend %s needs ranks %s, but ranks %d to %d are not",
-                             (*backend)->name, places.one_host ? "that are threads of one process" : "on one host",
-                             ranks[0], ranks[count - 1]);
-    }
-    return TUTTI_OK;
-}
-
-tutti_status tti_resolve_engine(const struct tti_hello *all, const int32_t *ranks, int32_t count, const char *wish,
-                                const tutti_backend **backend, tutti_error *error)
-{
-    if (strcasecmp(wish, "auto") != 0) {
-        return named_part(all, ranks, count, wish, backend, error);
-    }
-    *backend = best_part(all, ranks, count);
-    if (*backend) {
-        return TUTTI_OK;
-    }
-    const bool one_host = places_among(all, ranks, count, false).one_host;
-    return tti_error_set(error, TUTTI_NOT_AVAILABLE, "no backend can join ranks %s (%d to %d): %s",
-                         one_host ? "of one host" : "of several hosts", ranks[0], ranks[count - 1],
-                         one_host
-                             ? "`tutti info` says what each one needs"
-                             : "mpi needs to be started by mpirun or the like; `tutti info` says what others need");
-}
-
-/* Whether a composed engine finds its parts: one for the ranks of each host, and one for all; and whether there is a host with
- * several ranks, for else the one for all is all there is to it, unless it has been named. */
-static bool has_parts(const struct tti_hello *all, int size)
-{
-    const tutti_backend *part;
-    int32_t *ranks = calloc((size_t)size, sizeof(*ranks));
-    for (int32_t r = 0; ranks && r < size; r++) {
-        ranks[r] = r;
-    }
-    bool found = ranks && tti_resolve_engine(all, ranks, size, all[0].outer, &part, NULL) == TUTTI_OK;
-    bool wanted = strcasecmp(all[0].outer, "auto") != 0;
-    for (int r = 0; r < size && found; r++) {
-        int32_t count = 0;
-        for (int q = 0; q < size; q++) {
-            if (all[q].host == all[r].host) {
-                ranks[count++] = q;
-            }
-        }
-        if (ranks[0] == r) { /* once for each host */
-            found = tti_resolve_engine(all, ranks, count, all[0].inner, &part, NULL) == TUTTI_OK;
-            wanted = wanted || count > 1;
-        }
-    }
-    free(ranks);
-    return found && wanted;
-}
-
-/* The best engine that fits; NULL if none does. */
-static const tutti_backend *choose_best(const struct tti_hello *all, int size, const struct places *places,
-                                        DLDeviceType device)
-{
-    const tutti_backend *best = NULL;
-    for (size_t i = 0; tutti_backend_at(i); i++) {
-        const tutti_backend *b = tutti_backend_at(i);
-        const uint32_t has = b->capabilities;
-        const bool threads_only = (has & TUTTI_CAP_ONE_PROCESS) != 0;
-        bool fits = b->priority >= 0 && fits_places(b, places);
-        if (needs_device(b)) {
-            fits = fits && (has & tti_resolve_capability(device)) && places->own_devices;
-        }
-        for (int r = 0; r < size && fits; r++) {
-            fits = has_name(all[r].available, b->name);
-        }
-        if (fits && (has & TUTTI_CAP_COMPOSED)) {
-            fits = !places->one_host && !best && has_parts(all, size);
-        }
-        if (fits && (!best || (threads_only && !(best->capabilities & (TUTTI_CAP_ONE_PROCESS | TUTTI_CAP_NO_HOST))))) {
-            best = b;
-        }
-    }
-    return best;
-}
-
-tutti_status tti_resolve(const struct tti_group_plan *plan, const struct tti_hello *all, struct tti_choice *choice,
-                         tutti_error *error)
-{
-    const struct places places = places_of(all, plan->size);
-    const struct tti_hello *own = &all[plan->rank];
-    const DLDeviceType device = plan->engine_device.device_type;
-    tutti_status status = TUTTI_OK;
-    if (strcasecmp(own->backend, "auto") != 0) {
-        status = choose_named(plan, all, own->backend, &places, device, &choice->backend, error);
-    } else if (!(choice->backend = choose_best(all, plan->size, &places, device))) {
-        status = tti_error_set(error, TUTTI_NOT_AVAILABLE,
-                               "no backend fits these %d ranks (%s); `tutti info` says what each one needs", plan->size,
-                               places.one_host ? "one host" : "several hosts");
-    }
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    choice->host = choice->backend;
-    if (needs_device(choice->backend)) {
-        if (strcasecmp(own->host_backend, "auto") != 0) {
-            return choose_named(plan, all, own->host_backend, &places, kDLCPU, &choice->host, error);
-        }
-        choice->host = choose_best(all, plan->size, &places, kDLCPU);
-    }
-    return TUTTI_OK;
 }

@@ -6,6 +6,8 @@
 #ifndef TTI_CORE_RESOLVE_H
 #define TTI_CORE_RESOLVE_H
 
+#include <stdbool.h>
+
 #include "core/group.h"
 
 /* One rank's record. Fixed layout: it travels between processes. */
@@ -31,15 +33,23 @@ struct tti_hello {
     char inner[16]; /* what a composed engine is to be made of */
     char outer[16];
     char piece[24];
+    char node[64];       /* the host's name, for people */
     char available[400]; /* names of the backends that can be used here, each followed by a blank */
+    char unasked[64];    /* likewise: of those that have not been asked, because nobody may need the answer */
     char message[300];
+};
+
+/* What a rank tells when all have come upon a backend that has not been asked. */
+struct tti_answer {
+    char available[400];
 };
 
 /* What the records say. */
 struct tti_choice {
     const tutti_backend *backend;
     const tutti_backend
-        *host; /* for what `backend` cannot do; the same, unless it takes no host memory; NULL: there is none */
+        *host;    /* for what `backend` cannot do; the same, unless it takes no host memory; NULL: there is none */
+    bool unasked; /* nothing has been chosen: all ranks have to answer first */
 };
 
 /* The devices of this rank, from the settings. NOT_AVAILABLE if one is not there. */
@@ -54,9 +64,14 @@ tutti_status tti_hello_fill(const struct tti_group_plan *plan, tutti_status stat
 tutti_status tti_hello_look(const struct tti_group_plan *plan, const struct tti_hello *own, struct tti_hello *h, int r,
                             tutti_error *error);
 
+/* Asks all backends that were left out of a record of this rank; and what comes of that for a record of any rank. */
+void tti_hello_answer(const struct tti_hello *h, struct tti_answer *answer);
+void tti_hello_take(struct tti_hello *h, const struct tti_answer *answer);
+
 /*
  * The engine of a group, from the records of all ranks. "auto": the highest priority among those that can be used on all
  * ranks and fit where the ranks are. One that is made for threads of one process comes first when that is what they are.
+ * OK with choice->unasked: that hangs on backends that have not been asked; once all ranks have answered, choose again.
  */
 tutti_status tti_resolve(const struct tti_group_plan *plan, const struct tti_hello *all, struct tti_choice *choice,
                          tutti_error *error);
@@ -67,6 +82,9 @@ tutti_status tti_resolve(const struct tti_group_plan *plan, const struct tti_hel
  */
 tutti_status tti_resolve_engine(const struct tti_hello *all, const int32_t *ranks, int32_t count, const char *wish,
                                 const tutti_backend **backend, tutti_error *error);
+
+/* Whether it takes no host memory. */
+bool tti_resolve_needs_device(const tutti_backend *backend);
 
 /* The capability that says that a backend takes memory of such a device as it is; 0 for the CPU's. */
 uint32_t tti_resolve_capability(DLDeviceType type);

@@ -29,6 +29,7 @@ const tutti_backend tti_backend_mpi = {
     .size = sizeof(tutti_backend),
     .name = "mpi",
     .priority = 50,
+    .capabilities = TUTTI_CAP_ASK_LATE,
     .ops = &ops,
 };
 
