@@ -233,7 +233,8 @@ tutti_status tti_hier_fail(struct tti_hier *s, const tutti_engine *engine, int32
                            tutti_error *error)
 {
     tutti_error cause;
-    patience_ms = error->status == TUTTI_TIMEOUT ? patience_ms : 0;
+    /* revoked by one that has timed out, and listens, too */
+    patience_ms = error->status == TUTTI_TIMEOUT || error->status == TUTTI_REVOKED ? patience_ms : 0;
     if (!has_failed(s) && engine != s->flat && listen_for(s, patience_ms, &cause)) {
         cause.elapsed_ms = error->elapsed_ms;
         *error = cause;

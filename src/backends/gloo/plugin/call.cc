@@ -12,6 +12,9 @@ namespace tti
 namespace
 {
 
+constexpr int64_t LISTEN_MS =
+    250; /* a deadline may be overrun by a second, of which a composed backend takes a part, too */
+
 /* "2, 5 and 7": for people, cut where there are many. */
 std::string list_of(const std::vector<int> &ranks)
 {
@@ -240,16 +243,49 @@ tutti_status Call::compare_pairs(const Plan &plan)
 
 /* ---- waiting ----------------------------------------------------------------------------------------------------- */
 
-tutti_status Call::pause(uint32_t seen, const std::vector<int> &missing, bool *is_over)
+/* Whoever waits for them waits in vain. */
+bool Call::cannot_come(const std::vector<int> &missing) const
+{
+    return group.has_failed() ||
+           std::any_of(missing.begin(), missing.end(), [this](int r) { return group.mesh->is_gone(r); });
+}
+
+/* True at the deadline, or if there is no use in waiting; else returns when something has ended. */
+bool Call::is_over(uint32_t seen, const std::vector<int> &missing)
 {
     lane.awaited.store(missing.empty() ? -1 : missing.front(), std::memory_order_relaxed);
     group.look();
-    *is_over = group.has_failed() || (deadline_ns_ != TTI_NEVER && tti_now_ns() >= deadline_ns_) ||
-               std::any_of(missing.begin(), missing.end(), [this](int r) { return group.mesh->is_gone(r); });
-    if (!*is_over) {
-        group.bell().wait(seen, deadline_ns_);
+    if (group.is_asked(op->lane)) {
+        group.tell_waiting(op->lane, missing);
     }
-    return TUTTI_OK;
+    if (cannot_come(missing) || (deadline_ns_ != TTI_NEVER && tti_now_ns() >= deadline_ns_)) {
+        return true;
+    }
+    group.bell().wait(seen, deadline_ns_);
+    return false;
+}
+
+/* The deadline has passed: until when to listen what others say to that. */
+int64_t Call::ask(const std::vector<int> &missing)
+{
+    if (asked_ || cannot_come(missing)) {
+        return 0;
+    }
+    asked_ = true;
+    group.tell_waiting(op->lane, missing);
+    return tti_now_ns() + LISTEN_MS * 1000000;
+}
+
+/* Until something has ended; false if it is over. */
+bool Call::listen(int64_t limit_ns, const std::vector<int> &missing)
+{
+    const uint32_t seen = group.bell().value();
+    group.look();
+    if (tti_now_ns() >= limit_ns || cannot_come(missing)) {
+        return false;
+    }
+    group.bell().wait(seen, limit_ns);
+    return true;
 }
 
 tutti_status Call::lost(const std::vector<int> &missing)
@@ -268,11 +304,11 @@ tutti_status Call::lost(const std::vector<int> &missing)
 
 tutti_status Call::too_late(const std::vector<int> &missing)
 {
+    const std::vector<int> silent = group.silent(missing);
     const int64_t elapsed = (tti_now_ns() - started_ns_) / 1000000;
     tti_error_set(error, TUTTI_TIMEOUT, "%s: rank %d waited %" PRId64 " ms in call %" PRId64 " of lane %d for rank %s",
-                  tutti_operation_name(op->kind), group.rank, elapsed, op->sequence, op->lane,
-                  list_of(missing).c_str());
-    error->suspect = missing.empty() ? -1 : missing.front();
+                  tutti_operation_name(op->kind), group.rank, elapsed, op->sequence, op->lane, list_of(silent).c_str());
+    error->suspect = silent.empty() ? -1 : silent.front();
     error->elapsed_ms = elapsed;
     error->scope = TUTTI_SCOPE_GROUP;
     group.fail(*error);

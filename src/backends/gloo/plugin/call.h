@@ -55,28 +55,32 @@ class Call
     /* Runs `step` whenever something has ended, until it returns true; `needs(rank)` says whom it waits for. */
     template <class Step, class Needs> tutti_status until(Step step, Needs needs)
     {
+        std::vector<int> missing;
+        const auto list_missing = [&] {
+            missing.clear();
+            for (int r = 0; r < group.size; r++) {
+                if (r != group.rank && needs(r)) {
+                    missing.push_back(r);
+                }
+            }
+        };
         for (;;) {
             const uint32_t seen = group.bell().value();
             if (step()) {
                 lane.awaited.store(-1, std::memory_order_relaxed);
                 return TUTTI_OK;
             }
-            std::vector<int> missing;
-            for (int r = 0; r < group.size; r++) {
-                if (r != group.rank && needs(r)) {
-                    missing.push_back(r);
-                }
+            list_missing();
+            if (!is_over(seen, missing)) {
+                continue;
             }
-            bool is_over = false;
-            const tutti_status status = pause(seen, missing, &is_over);
-            if (status != TUTTI_OK) {
-                return status;
+            bool done = step();
+            for (const int64_t limit = done ? 0 : ask(missing); !done && listen(limit, missing);) {
+                done = step();
             }
-            if (is_over && !step()) {
+            if (!done && !step()) {
+                list_missing();
                 return lost(missing);
-            }
-            if (is_over) {
-                return TUTTI_OK;
             }
         }
     }
@@ -96,7 +100,10 @@ class Call
     tutti_status compare();
     tutti_status compare_pairs(const Plan &plan);
     tutti_status differs(int peer);
-    tutti_status pause(uint32_t seen, const std::vector<int> &missing, bool *is_over);
+    bool cannot_come(const std::vector<int> &missing) const;
+    bool is_over(uint32_t seen, const std::vector<int> &missing);
+    int64_t ask(const std::vector<int> &missing);
+    bool listen(int64_t limit_ns, const std::vector<int> &missing);
     tutti_status lost(const std::vector<int> &missing);
     tutti_status too_late(const std::vector<int> &missing);
     const Letter &letter_of(int peer, uint64_t round) const;
@@ -104,6 +111,7 @@ class Call
     int64_t started_ns_;
     int64_t deadline_ns_;
     uint64_t round_ = 0; /* of the call's first letters */
+    bool asked_ = false;
 };
 
 /* The first round of a group. Throws. */

@@ -92,17 +92,21 @@ void Group::connect(const tutti_open_info *info)
     }
     mesh = device_->mesh();
 
-    news_in_.resize(2 * ranks);
+    news_in_.resize(FACTS * ranks);
     news_seen_.resize(ranks);
     news_buffers_.resize(ranks);
     failed_buffer_ = mesh->buffer(&failed_news_, sizeof(failed_news_));
     left_buffer_ = mesh->buffer(&left_news_, sizeof(left_news_));
+    waiting_buffer_ = mesh->buffer(&waiting_news_, sizeof(waiting_news_));
+    waits_.resize(ranks);
+    awaited_.resize(ranks);
     for (int r = 0; r < size; r++) {
         if (r != rank) {
             auto &buffer = news_buffers_[static_cast<size_t>(r)];
-            buffer = mesh->buffer(&news_in_[2 * static_cast<size_t>(r)], 2 * sizeof(News));
-            recv(*buffer, r, slot_of(Use::NEWS, 0), 0, sizeof(News));
-            recv(*buffer, r, slot_of(Use::NEWS, 0), sizeof(News), sizeof(News));
+            buffer = mesh->buffer(&news_in_[FACTS * static_cast<size_t>(r)], FACTS * sizeof(News));
+            for (size_t i = 0; i < FACTS; i++) {
+                recv(*buffer, r, slot_of(Use::NEWS, 0), i * sizeof(News), sizeof(News));
+            }
         }
     }
     messages.begin();
@@ -117,8 +121,7 @@ Group::~Group()
     }
     const bool failed = has_failed();
     if (!failed) {
-        left_news_.magic = NEWS_MAGIC;
-        tell(left_news_);
+        tell(left_news_, *left_buffer_, Fact::LEAVES);
     }
     await_sent(failed ? LINGER_FAILED_MS : LINGER_MS);
     mesh->discard();
@@ -170,9 +173,10 @@ bool Group::note(const tutti_error &cause) noexcept
     return true;
 }
 
-void Group::tell(const News &news) noexcept
+void Group::tell(News &news, Buffer &buffer, Fact fact) noexcept
 {
-    Buffer &buffer = &news == &failed_news_ ? *failed_buffer_ : *left_buffer_;
+    news.magic = NEWS_MAGIC;
+    news.fact = fact;
     for (int r = 0; r < size; r++) {
         if (r != rank && !mesh->is_gone(r)) {
             send(buffer, r, slot_of(Use::NEWS, 0), 0, sizeof(News));
@@ -186,13 +190,30 @@ void Group::fail(const tutti_error &cause) noexcept
         return;
     }
     if (mesh) {
-        failed_news_.magic = NEWS_MAGIC;
-        failed_news_.has_failed = 1;
         failed_news_.cause = cause_;
-        tell(failed_news_);
+        tell(failed_news_, *failed_buffer_, Fact::HAS_FAILED);
         mesh->discard();
     }
     bell().ring();
+}
+
+/* With the lock. */
+void Group::take_in(const News &news, int peer, tutti_error *cause)
+{
+    if (news.magic != NEWS_MAGIC || news.fact == Fact::LEAVES) {
+        left_[static_cast<size_t>(peer)].store(true, std::memory_order_release);
+    } else if (news.fact == Fact::WAITS) {
+        waits_[static_cast<size_t>(peer)] = true;
+        for (int r = 0; r < std::min(size, TOLD_RANKS); r++) {
+            const size_t told = static_cast<size_t>(r);
+            awaited_[told] = awaited_[told] || (news.missing[told / 8] >> (told % 8) & 1) != 0;
+        }
+        asked_lane_.store(news.lane, std::memory_order_relaxed);
+    } else {
+        *cause = news.cause;
+        cause->message[sizeof(cause->message) - 1] = '\0';
+        cause->suspect = cause->suspect >= 0 && cause->suspect < size ? cause->suspect : peer;
+    }
 }
 
 void Group::look()
@@ -205,15 +226,8 @@ void Group::look()
         tutti_error cause{};
         {
             const std::lock_guard<std::mutex> guard(lock_);
-            while (news_seen_[peer] < std::min<size_t>(news_buffers_[peer]->received(), 2)) {
-                const News &news = news_in_[2 * peer + news_seen_[peer]++];
-                if (news.magic == NEWS_MAGIC && news.has_failed) {
-                    cause = news.cause;
-                    cause.message[sizeof(cause.message) - 1] = '\0';
-                    cause.suspect = cause.suspect >= 0 && cause.suspect < size ? cause.suspect : r;
-                } else {
-                    left_[peer].store(true, std::memory_order_release);
-                }
+            while (news_seen_[peer] < std::min<size_t>(news_buffers_[peer]->received(), FACTS)) {
+                take_in(news_in_[FACTS * peer + news_seen_[peer]++], r, &cause);
             }
         }
         if (cause.status != TUTTI_OK && note(cause)) {
@@ -221,6 +235,39 @@ void Group::look()
             bell().ring();
         }
     }
+}
+
+void Group::tell_waiting(int32_t waiting_lane, const std::vector<int> &missing)
+{
+    {
+        const std::lock_guard<std::mutex> guard(lock_);
+        if (told_waiting_) {
+            return;
+        }
+        told_waiting_ = true;
+        waiting_news_.lane = waiting_lane;
+        for (const int r : missing) {
+            if (r < TOLD_RANKS) {
+                uint8_t &byte = waiting_news_.missing[r / 8];
+                byte = static_cast<uint8_t>(byte | 1 << r % 8);
+            }
+        }
+    }
+    tell(waiting_news_, *waiting_buffer_, Fact::WAITS);
+}
+
+std::vector<int> Group::silent(const std::vector<int> &missing)
+{
+    const std::lock_guard<std::mutex> guard(lock_);
+    std::vector<int> ranks;
+    for (int r = 0; r < size; r++) {
+        const size_t peer = static_cast<size_t>(r);
+        const bool is_missing = awaited_[peer] || std::find(missing.begin(), missing.end(), r) != missing.end();
+        if (r != rank && is_missing && !waits_[peer]) {
+            ranks.push_back(r);
+        }
+    }
+    return ranks.empty() ? missing : ranks; /* they wait for one another */
 }
 
 tutti_status Group::check(tutti_error *error)

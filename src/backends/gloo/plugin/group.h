@@ -61,11 +61,17 @@ struct Lane {
     std::vector<unsigned char> scratch; /* grows, is kept */
 };
 
+/* What ranks tell one another besides calls, each at most once. */
+enum class Fact : int32_t { LEAVES = 1, HAS_FAILED, WAITS };
+constexpr size_t FACTS = 3;
+constexpr int TOLD_RANKS = 1024; /* of larger groups, a rank tells of the first ones only whether it waits for them */
+
 struct News {
     uint64_t magic;
-    int32_t has_failed; /* else: leaves */
-    int32_t reserved;
-    tutti_error cause;
+    Fact fact;
+    int32_t lane; /* WAITS: where, and for whom */
+    uint8_t missing[TOLD_RANKS / 8];
+    tutti_error cause; /* HAS_FAILED */
 };
 
 class Group
@@ -106,6 +112,18 @@ class Group
     /* Takes in what others have told. */
     void look();
 
+    /*
+     * Who is to blame for a deadline that passes? A rank that this one waits for may itself wait for another. So it tells all that
+     * it waits, and for whom; who hears that while it waits in the same lane tells likewise. Then those count that were waited for
+     * by somebody and have told nothing.
+     */
+    void tell_waiting(int32_t waiting_lane, const std::vector<int> &missing);
+    bool is_asked(int32_t waiting_lane) const
+    {
+        return asked_lane_.load(std::memory_order_relaxed) == waiting_lane; /* a hint: the rest is under the lock */
+    }
+    std::vector<int> silent(const std::vector<int> &missing);
+
     bool has_left(int peer) const
     {
         return left_[static_cast<size_t>(peer)].load(std::memory_order_acquire);
@@ -132,7 +150,8 @@ class Group
     void connect(const tutti_open_info *info);
     void agree(const tutti_open_info *info, Store &store);
     bool note(const tutti_error &cause) noexcept;
-    void tell(const News &news) noexcept;
+    void tell(News &news, Buffer &buffer, Fact fact) noexcept;
+    void take_in(const News &news, int peer, tutti_error *cause);
     void await_sent(int64_t limit_ms);
 
     std::shared_ptr<Device> device_;
@@ -141,13 +160,19 @@ class Group
     std::mutex lock_; /* the cause, and what looking at the news changes */
     tutti_error cause_{};
     std::vector<std::atomic<bool>> left_;
-    std::vector<News> news_in_; /* two for each rank: that it has failed, that it leaves */
+    std::atomic<int32_t> asked_lane_{-1};
+    bool told_waiting_ = false; /* with the lock, and what follows */
+    std::vector<bool> waits_;   /* ranks that have told that they wait */
+    std::vector<bool> awaited_; /* ranks that one of these waits for */
+    std::vector<News> news_in_; /* FACTS for each rank */
     std::vector<size_t> news_seen_;
     std::vector<std::unique_ptr<Buffer>> news_buffers_;
     News failed_news_{};
     News left_news_{};
+    News waiting_news_{};
     std::unique_ptr<Buffer> failed_buffer_;
     std::unique_ptr<Buffer> left_buffer_;
+    std::unique_ptr<Buffer> waiting_buffer_;
 };
 
 } // namespace tti

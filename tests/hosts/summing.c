@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * summing BACKEND DEADLINE_MS: a rank that sums with the others until that fails, as it must when a host is lost.
+ *
+ * Rank 0 prints "all are summing" when everybody is. At the end each rank prints
+ *     [RANK] ended STATUS after MS ms: SENTENCE
+ * with the time that the failed call has taken. A call that fails takes the group with it, so the exit code says whether
+ * everything else went well: 0, else 1.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <tutti/tutti.h>
+
+enum { COUNT = 3 << 18 }; /* 3 MiB: pieces that overlap */
+
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+static int fail(const char *what, const tutti_error *e)
+{
+    printf("failed: %s: %s\n", what, e->message);
+    return 1;
+}
+
+int main(int argc, char **argv)
+{
+    static float data[COUNT];
+    const int64_t count = COUNT;
+    DLTensor t = tutti_tensor_1d(data, &count, TUTTI_F32);
+    tutti_group *world = NULL;
+    tutti_error e = {0};
+    if (argc != 3) {
+        return 1;
+    }
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (tutti_init(TUTTI_CONFIG(.backend = argv[1], .timeout_ms = 60000), &world, &e) != TUTTI_OK) {
+        return fail("init", &e);
+    }
+    const int rank = tutti_group_rank(world);
+    if (tutti_all_reduce(world, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &e)) != TUTTI_OK ||
+        tutti_barrier(world, TUTTI_CALL(.error = &e)) != TUTTI_OK) {
+        return fail("the beginning", &e);
+    }
+    if (rank == 0) {
+        printf("all are summing\n");
+    }
+    double begin = 0;
+    tutti_status status = TUTTI_OK;
+    while (status == TUTTI_OK) {
+        begin = now_ms();
+        status = tutti_all_reduce(world, &t, &t, TUTTI_SUM, TUTTI_CALL(.timeout_ms = atoi(argv[2]), .error = &e));
+    }
+    printf("[%d] ended %s after %.0f ms: %s\n", rank, tutti_status_name(status), now_ms() - begin, e.message);
+    if (tutti_group_destroy(world, &e) != TUTTI_OK || tutti_finalize(&e) != TUTTI_OK) {
+        return fail("the end", &e);
+    }
+    return 0;
+}
