@@ -27,6 +27,7 @@ typedef struct settings {
     const char *data;
     const char *terminal;
     bool compare;
+    bool measure;
 } settings;
 
 static const char help[] =
@@ -41,6 +42,7 @@ static const char help[] =
     "  --data DIR       where the data set lies (default " DATA_DEFAULT ")\n"
     "  --terminal DEV   draw the progress bar on this terminal (default: standard output if it is one)\n"
     "  --no-compare     do not repeat the training on one rank for comparison\n"
+    "  --measure        do not train; measure a step, and computing and summing gradients alone\n"
     "  --help           print this and stop\n";
 
 static long long whole_number(const char *option, const char *text, long long least, long long most)
@@ -67,11 +69,17 @@ static double learning_rate(const char *text)
 static settings parse(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"epochs", required_argument, NULL, 'e'},   {"batch", required_argument, NULL, 'b'},
-        {"lr", required_argument, NULL, 'l'},       {"seed", required_argument, NULL, 's'},
-        {"backend", required_argument, NULL, 'k'},  {"data", required_argument, NULL, 'd'},
-        {"terminal", required_argument, NULL, 't'}, {"no-compare", no_argument, NULL, 'n'},
-        {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0},
+        {"epochs", required_argument, NULL, 'e'},
+        {"batch", required_argument, NULL, 'b'},
+        {"lr", required_argument, NULL, 'l'},
+        {"seed", required_argument, NULL, 's'},
+        {"backend", required_argument, NULL, 'k'},
+        {"data", required_argument, NULL, 'd'},
+        {"terminal", required_argument, NULL, 't'},
+        {"no-compare", no_argument, NULL, 'n'},
+        {"measure", no_argument, NULL, 'm'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
     };
     settings s = {.train = {.epochs = 5, .batch = 256, .rate = 0.05, .seed = 1}, .data = DATA_DEFAULT, .compare = true};
     int option;
@@ -100,6 +108,9 @@ static settings parse(int argc, char **argv)
             break;
         case 'n':
             s.compare = false;
+            break;
+        case 'm':
+            s.measure = true;
             break;
         case 'h':
             fputs(help, stdout);
@@ -136,6 +147,27 @@ static void load(tutti_group *world, const char *directory, dataset *training, d
     }
 }
 
+/* How much of the sums is hidden behind the computation. */
+static int measure(tutti_group *world, dataset *training, dataset *test, const train_options *o)
+{
+    model m;
+    step_times t;
+    tutti_error error;
+    model_create(&m, o->batch);
+    model_randomize(&m, o->seed);
+    measure_step(world, training, &m, o, &t);
+    if (tutti_group_rank(world) == 0) {
+        printf("step %.2f ms, computing alone %.2f ms, gradients alone %.2f ms\n", 1000 * t.whole, 1000 * t.computing,
+               1000 * t.gradients);
+    }
+    model_free(&m);
+    dataset_free(training);
+    dataset_free(test);
+    must(tutti_group_destroy(world, &error), &error);
+    must(tutti_finalize(&error), &error);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -150,6 +182,9 @@ int main(int argc, char **argv)
     dataset training;
     dataset test;
     load(world, s.data, &training, &test);
+    if (s.measure) {
+        return measure(world, &training, &test, &s.train);
+    }
 
     model m;
     progress bar;

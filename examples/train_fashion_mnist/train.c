@@ -134,6 +134,79 @@ void train(tutti_group *group, const dataset *data, model *m, const train_option
     free(labels);
 }
 
+/* ---- how long a step takes, and its parts alone ------------------------------------------------------------------------- */
+
+enum { WHOLE, COMPUTING, GRADIENTS, PARTS, ROUNDS = 40, WARM_UP = 5 };
+
+static void sum_nothing(int index, void *user)
+{
+    (void)index;
+    (void)user;
+}
+
+static void run_part(int part, model *m, const float *inputs, const uint8_t *labels, int64_t count, summing *sums)
+{
+    if (part != GRADIENTS) {
+        model_gradients(m, inputs, labels, count, part == WHOLE ? sum_layer : sum_nothing, sums);
+    }
+    for (int i = MODEL_LAYERS - 1; i >= 0 && part == GRADIENTS; i--) {
+        sum_layer(i, sums);
+    }
+    if (part != COMPUTING) {
+        sum_wait(sums);
+    }
+    if (part != GRADIENTS) {
+        model_update(m, 0, 0, MOMENTUM); /* the work, but the model stays as it is */
+    }
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a;
+    const double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+void measure_step(tutti_group *group, const dataset *data, model *m, const train_options *o, step_times *result)
+{
+    const int32_t rank = tutti_group_rank(group);
+    const int32_t ranks = tutti_group_size(group);
+    const int64_t count = share_begin(o->batch, rank + 1, ranks) - share_begin(o->batch, rank, ranks);
+    float *inputs = allocate((size_t)m->capacity * IMAGE_PIXELS, sizeof(*inputs));
+    uint8_t *labels = allocate((size_t)m->capacity, 1);
+    int32_t *order = allocate((size_t)data->count, sizeof(*order));
+    static double seconds[PARTS * ROUNDS]; /* a row for each part */
+    order_plain(order, data->count);
+    dataset_gather(data, order, share_begin(o->batch, rank, ranks), count, inputs, labels);
+    share_parameters(group, m);
+    summing sums;
+    summing_begin(&sums, group, m);
+    tutti_error error;
+    for (int round = -WARM_UP; round < ROUNDS; round++) {
+        for (int part = 0; part < PARTS; part++) {
+            must(tutti_barrier(group, TUTTI_CALL(.error = &error)), &error);
+            const double start = seconds_now();
+            run_part(part, m, inputs, labels, count, &sums);
+            if (round >= 0) {
+                seconds[part * ROUNDS + round] = seconds_now() - start;
+            }
+        }
+    }
+    int64_t all = PARTS * ROUNDS; /* a step is done when the slowest rank is */
+    DLTensor slowest = tutti_tensor_1d(seconds, &all, TUTTI_F64);
+    must(tutti_all_reduce(group, &slowest, &slowest, TUTTI_MAX, TUTTI_CALL(.error = &error)), &error);
+    for (int part = 0; part < PARTS; part++) {
+        qsort(seconds + part * ROUNDS, ROUNDS, sizeof(seconds[0]), by_size);
+    }
+    *result = (step_times){.whole = seconds[WHOLE * ROUNDS + ROUNDS / 2],
+                           .computing = seconds[COMPUTING * ROUNDS + ROUNDS / 2],
+                           .gradients = seconds[GRADIENTS * ROUNDS + ROUNDS / 2]};
+    summing_end(&sums);
+    free(inputs);
+    free(labels);
+    free(order);
+}
+
 double accuracy(tutti_group *group, const dataset *data, model *m)
 {
     const int32_t rank = tutti_group_rank(group);

@@ -29,6 +29,17 @@ typedef struct train_result {
 void train(tutti_group *group, const dataset *data, model *m, const train_options *o, progress *bar,
            train_result *result);
 
+/* Seconds that a step takes, and that its computation and the sums of its gradients would take alone: medians of some steps,
+ * which are run in turn, each with the time of the slowest rank. */
+typedef struct step_times {
+    double whole;
+    double computing;
+    double gradients;
+} step_times;
+
+/* Measures steps with the first batch. The model remains as it was. */
+void measure_step(tutti_group *group, const dataset *data, model *m, const train_options *o, step_times *result);
+
 /* The share of images that the model classifies correctly; every rank counts its share of them. */
 double accuracy(tutti_group *group, const dataset *data, model *m);
 

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Gloo over TCP on the loopback interface, as a peer of `tutti bench`. The ranks tell one another their addresses
- * through Tutti, so it runs in any job. No exception crosses to the caller.
+ * Gloo over TCP, on the loopback interface unless another one is named, as a peer of `tutti bench`. The ranks tell one another
+ * their addresses through Tutti, so it runs in any job. No exception crosses to the caller.
+ *
+ * Settings, with commas between them: `ring` (the default) or `bcube`, for all_reduce; `interface=NAME`, for ranks on several
+ * hosts (or GLOO_SOCKET_IFNAME, which PyTorch reads, too).
  */
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
@@ -19,9 +22,11 @@
 #include <gloo/types.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -85,15 +90,36 @@ void say(char *why, size_t capacity, const char *text)
     std::snprintf(why, capacity, "%s", text);
 }
 
-gloo::AllreduceOptions::Algorithm algorithm_of(const std::string &settings)
+struct Settings {
+    gloo::AllreduceOptions::Algorithm algorithm = gloo::AllreduceOptions::Algorithm::RING;
+    gloo::transport::tcp::attr attr{"127.0.0.1"};
+
+    void use_interface(const std::string &name)
+    {
+        attr = gloo::transport::tcp::attr();
+        attr.iface = name;
+    }
+};
+
+Settings settings_of(const std::string &text)
 {
-    if (settings.empty() || settings == "ring") {
-        return gloo::AllreduceOptions::Algorithm::RING;
+    static const std::string interface = "interface=";
+    Settings settings;
+    const char *name = std::getenv("GLOO_SOCKET_IFNAME");
+    if (name && *name) {
+        settings.use_interface(name);
     }
-    if (settings == "bcube") {
-        return gloo::AllreduceOptions::Algorithm::BCUBE;
+    std::istringstream words(text);
+    for (std::string word; std::getline(words, word, ',');) {
+        if (word == "bcube") {
+            settings.algorithm = gloo::AllreduceOptions::Algorithm::BCUBE;
+        } else if (word.size() > interface.size() && word.compare(0, interface.size(), interface) == 0) {
+            settings.use_interface(word.substr(interface.size()));
+        } else if (word != "ring") {
+            throw std::invalid_argument("takes ring (the default) or bcube, and interface=NAME, not '" + word + "'");
+        }
     }
-    throw std::invalid_argument("takes ring (the default) or bcube, not '" + settings + "'");
+    return settings;
 }
 
 template <typename T> Fold fold_of(tutti_reduce_op op)
@@ -299,10 +325,10 @@ int open_peer(const tti_bench_peer_job *job, const char *settings, void **sessio
               size_t version_capacity, char *why, size_t why_capacity)
 {
     try {
-        const auto algorithm = algorithm_of(settings);
-        auto device = gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr("127.0.0.1"));
+        const Settings chosen = settings_of(settings);
+        auto device = gloo::transport::tcp::CreateDevice(chosen.attr);
         auto mesh = std::make_shared<Mesh>(job, std::move(device));
-        *session = new Session{std::move(mesh), algorithm};
+        *session = new Session{std::move(mesh), chosen.algorithm};
     } catch (const std::exception &e) {
         say(why, why_capacity, e.what());
         return 1;
