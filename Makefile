@@ -44,6 +44,7 @@ fuzz:
 
 bench-hosts:
 	@scripts/setup bench
+	@scripts/setup demo
 	@scripts/build release
 	@scripts/bench_hosts build
 

@@ -66,3 +66,16 @@ if(GLOO_INCLUDE_DIR AND GLOO_LIBRARY AND CMAKE_CXX_COMPILER)
 else()
     message(STATUS "No plug-in gloo: there is no Gloo (Debian: libgloo-dev) or no C++ compiler")
 endif()
+
+# PMIx, which knows where ranks on several hosts meet.
+find_path(PMIX_INCLUDE_DIR pmix.h PATH_SUFFIXES pmix2/include ${CMAKE_LIBRARY_ARCHITECTURE}/pmix2/include
+    HINTS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE})
+find_library(PMIX_LIBRARY pmix PATH_SUFFIXES pmix2/lib)
+mark_as_advanced(PMIX_INCLUDE_DIR PMIX_LIBRARY)
+if(PMIX_INCLUDE_DIR AND PMIX_LIBRARY)
+    tutti_add_plugin(pmix ${PROJECT_SOURCE_DIR}/src/core/plugin/pmix.c)
+    target_include_directories(plugin_pmix SYSTEM PRIVATE ${PMIX_INCLUDE_DIR})
+    target_link_libraries(plugin_pmix PRIVATE ${PMIX_LIBRARY})
+else()
+    message(STATUS "No plug-in pmix: there is no PMIx (Debian: libpmix-dev)")
+endif()

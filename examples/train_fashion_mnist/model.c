@@ -19,12 +19,38 @@
 #include "matmul.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define CORNER 0.25f
+#define CORNER       0.25f
+#define PART_WEIGHTS 32768 /* a layer with more is done in parts: a sum that begins earlier ends earlier */
 
 static const int32_t layer_sizes[MODEL_LAYERS + 1] = {IMAGE_PIXELS, 256, 128, IMAGE_CLASSES};
+
+/* How many parts a layer has, and where the rows of part number `at` begin; its biases belong to the last one. */
+static int parts_of(const layer *l)
+{
+    const int64_t parts = (int64_t)l->inputs * l->outputs / PART_WEIGHTS;
+    return parts > 1 ? (int)parts : 1;
+}
+
+static int64_t part_begin(const layer *l, int at)
+{
+    return (int64_t)l->inputs * at / parts_of(l);
+}
+
+static void list_parts(model *m, const layer *l)
+{
+    const int parts = parts_of(l);
+    for (int i = 0; i < parts; i++) {
+        const bool last = i + 1 == parts;
+        const int64_t from = part_begin(l, i);
+        const int64_t count = (part_begin(l, i + 1) - from) * l->outputs + (last ? l->outputs : 0);
+        m->parts[m->part_count++] =
+            (gradient_part){.gradients = l->weight_gradients + from * l->outputs, .count = count};
+    }
+}
 
 void model_create(model *m, int64_t capacity)
 {
@@ -53,7 +79,9 @@ void model_create(model *m, int64_t capacity)
         at += weights + (size_t)l->outputs;
         l->activations = allocate((size_t)capacity * (size_t)l->outputs, sizeof(float));
         l->deltas = allocate((size_t)capacity * (size_t)l->outputs, sizeof(float));
+        list_parts(m, l);
     }
+    m->parts[m->part_count - 1].count++; /* the loss */
 }
 
 void model_free(model *m)
@@ -131,7 +159,21 @@ static double softmax_cross_entropy(const float *logits, uint8_t label, float *d
     return (double)(logf(sum) + largest - logits[label]);
 }
 
-void model_gradients(model *m, const float *inputs, const uint8_t *labels, int64_t count, layer_done done, void *user)
+/* dW and db of a layer, whose first part is number `first` of the model's. */
+static void layer_gradients(const layer *l, const float *x, int64_t count, int first, part_done done, void *user)
+{
+    for (int64_t e = 0; e < count * l->outputs; e++) {
+        l->bias_gradients[e % l->outputs] += l->deltas[e];
+    }
+    for (int i = parts_of(l) - 1; i >= 0; i--) {
+        const int64_t from = part_begin(l, i);
+        matmul_add(l->weight_gradients + from * l->outputs, x + from, 1, l->inputs, l->deltas,
+                   part_begin(l, i + 1) - from, l->outputs, count);
+        done(first + i, user);
+    }
+}
+
+void model_gradients(model *m, const float *inputs, const uint8_t *labels, int64_t count, part_done done, void *user)
 {
     forward(m, inputs, count);
     const layer *last = &m->layers[MODEL_LAYERS - 1];
@@ -142,14 +184,12 @@ void model_gradients(model *m, const float *inputs, const uint8_t *labels, int64
     }
     memset(m->gradients, 0, m->count * sizeof(float));
     m->gradients[m->count] = (float)loss;
+    int first = m->part_count;
     for (int i = MODEL_LAYERS - 1; i >= 0; i--) {
         layer *l = &m->layers[i];
         const float *x = i == 0 ? inputs : m->layers[i - 1].activations;
-        matmul_add(l->weight_gradients, x, 1, l->inputs, l->deltas, l->inputs, l->outputs, count);
-        for (int64_t e = 0; e < count * l->outputs; e++) {
-            l->bias_gradients[e % l->outputs] += l->deltas[e];
-        }
-        done(i, user);
+        first -= parts_of(l);
+        layer_gradients(l, x, count, first, done, user);
         if (i > 0) {
             layer *below = &m->layers[i - 1];
             memset(below->deltas, 0, (size_t)(count * below->outputs) * sizeof(float));

@@ -17,6 +17,14 @@ typedef struct layer {
     float *deltas;                     /* d loss / d (weights * input + bias), images x outputs */
 } layer;
 
+/* Gradients that are complete at the same time: all of a small layer, or some rows of a large one. */
+#define MODEL_PARTS 16 /* at most */
+
+typedef struct gradient_part {
+    float *gradients;
+    int64_t count;
+} gradient_part;
+
 /* All parameters lie in one array, and so do all gradients: layer by layer, weights before biases. */
 typedef struct model {
     size_t count;
@@ -26,6 +34,8 @@ typedef struct model {
     int64_t capacity; /* images at a time */
     float *transposed;
     layer layers[MODEL_LAYERS];
+    gradient_part parts[MODEL_PARTS]; /* one behind the other; the last one has the sum of the losses, too */
+    int part_count;
 } model;
 
 void model_create(model *m, int64_t capacity);
@@ -34,12 +44,12 @@ void model_free(model *m);
 /* He initialisation: uniform with variance 2 / inputs; biases 0. */
 void model_randomize(model *m, uint64_t seed);
 
-/* Called when the gradients of a layer are complete, while those of the layers below are still to come. */
-typedef void (*layer_done)(int index, void *user);
+/* Called when the gradients of a part are complete, while those of the parts before it are still to come. */
+typedef void (*part_done)(int index, void *user);
 
-/* Sums the gradients and the loss of `count` <= capacity images into m->gradients, which is cleared first. The last layer
+/* Sums the gradients and the loss of `count` <= capacity images into m->gradients, which is cleared first. The last part
  * is done first, and the loss with it. */
-void model_gradients(model *m, const float *inputs, const uint8_t *labels, int64_t count, layer_done done, void *user);
+void model_gradients(model *m, const float *inputs, const uint8_t *labels, int64_t count, part_done done, void *user);
 
 /* How many of the images the model classifies correctly. */
 int64_t model_correct(model *m, const float *inputs, const uint8_t *labels, int64_t count);

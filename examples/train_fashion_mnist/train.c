@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One step on every rank: gradients of the own share of the batch, their sum over all ranks, the same update everywhere.
- * The sums are a bucketer's: as soon as the backward pass is done with a layer, that layer's gradients travel, while those
- * of the layers below are computed. Tutti's sums have the same bits on every rank, so the replicas stay bit-identical
+ * The sums are a bucketer's: as soon as the backward pass is done with a part, the gradients of that part travel, while the others
+ * are computed. Tutti's sums have the same bits on every rank, so the replicas stay bit-identical
  * without ever being compared. The sum is divided by the size of the whole batch, so that uneven shares weigh what they
  * should, and so that any number of ranks trains the same model but for the rounding of the sums.
  */
@@ -13,8 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOMENTUM     0.9f
-#define BUCKET_BYTES 65536 /* two buckets: the small upper layers, and the lowest one, which is done last */
+#define MOMENTUM 0.9f
+#define BUCKET_BYTES                                                                                                   \
+    65536 /* the small upper layers in one bucket, and one for each part of the lowest one, which is done last */
 
 /* Everybody starts from rank 0's parameters. */
 static void share_parameters(tutti_group *group, model *m)
@@ -30,28 +31,25 @@ typedef struct summing {
     double seconds; /* in its calls */
 } summing;
 
-/* Registers the gradients, one tensor per layer; the loss belongs to the last one. */
+/* Registers the gradients, one tensor for each part. */
 static void summing_begin(summing *s, tutti_group *group, const model *m)
 {
-    int64_t counts[MODEL_LAYERS];
-    DLTensor tensors[MODEL_LAYERS];
-    const DLTensor *list[MODEL_LAYERS];
-    for (int i = 0; i < MODEL_LAYERS; i++) {
-        const layer *l = &m->layers[i];
-        counts[i] = (int64_t)l->inputs * l->outputs + l->outputs + (i == MODEL_LAYERS - 1);
-        tensors[i] = tutti_tensor_1d(l->weight_gradients, &counts[i], TUTTI_F32);
+    DLTensor tensors[MODEL_PARTS];
+    const DLTensor *list[MODEL_PARTS];
+    for (int i = 0; i < m->part_count; i++) {
+        tensors[i] = tutti_tensor_1d(m->parts[i].gradients, &m->parts[i].count, TUTTI_F32);
         list[i] = &tensors[i];
     }
     tutti_error error;
-    must(tutti_bucketer_create(group, list, MODEL_LAYERS,
+    must(tutti_bucketer_create(group, list, (size_t)m->part_count,
                                TUTTI_BUCKETER_OPTIONS(.op = TUTTI_SUM, .bucket_bytes = BUCKET_BYTES), &s->bucketer,
                                &error),
          &error);
     s->seconds = 0;
 }
 
-/* The gradients of a layer are complete on this rank: their sum may begin. */
-static void sum_layer(int index, void *user)
+/* The gradients of a part are complete on this rank: their sum may begin. */
+static void sum_part(int index, void *user)
 {
     summing *s = user;
     tutti_error error;
@@ -108,7 +106,7 @@ void train(tutti_group *group, const dataset *data, model *m, const train_option
             int64_t count = share_begin(batch, rank + 1, ranks) - begin;
 
             dataset_gather(data, order, first + begin, count, inputs, labels);
-            model_gradients(m, inputs, labels, count, sum_layer, &sums);
+            model_gradients(m, inputs, labels, count, sum_part, &sums);
             sum_wait(&sums);
             double progressed = (double)result->steps / (double)all_steps;
             model_update(m, 1.0f / (float)batch, (float)(o->rate * (1 - progressed)), MOMENTUM);
@@ -147,10 +145,10 @@ static void sum_nothing(int index, void *user)
 static void run_part(int part, model *m, const float *inputs, const uint8_t *labels, int64_t count, summing *sums)
 {
     if (part != GRADIENTS) {
-        model_gradients(m, inputs, labels, count, part == WHOLE ? sum_layer : sum_nothing, sums);
+        model_gradients(m, inputs, labels, count, part == WHOLE ? sum_part : sum_nothing, sums);
     }
-    for (int i = MODEL_LAYERS - 1; i >= 0 && part == GRADIENTS; i--) {
-        sum_layer(i, sums);
+    for (int i = m->part_count - 1; i >= 0 && part == GRADIENTS; i--) {
+        sum_part(i, sums);
     }
     if (part != COMPUTING) {
         sum_wait(sums);

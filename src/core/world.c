@@ -20,6 +20,7 @@
 
 #include "base/error.h"
 #include "core/hydra.h"
+#include "core/pmix.h"
 #include "store/fingerprint.h"
 
 struct family {
@@ -173,13 +174,28 @@ static tutti_status meet_torchrun(struct tti_world *world, tutti_error *error)
     return TUTTI_OK;
 }
 
+/* Ranks on several hosts whose launcher has not told them where rank 0 is: a PMIx server knows. `names` are variables that name
+ * the job, the same on all hosts. */
+static tutti_status meet_by_pmix(struct tti_world *world, const char *const *names, tutti_error *error)
+{
+    char host[200];
+    char why[300];
+    char text[400];
+    if (!tti_pmix_first_host(host, sizeof(host), why, sizeof(why))) {
+        snprintf(text, sizeof(text), "they are on several hosts, and %s", why);
+        return needs_store(world, text, error);
+    }
+    meet_at(world, host, 0, add_variables(TTI_FINGERPRINT_EMPTY, names));
+    return TUTTI_OK;
+}
+
 static tutti_status meet_openmpi(struct tti_world *world, tutti_error *error)
 {
     /* The namespace is made from the launcher's process number, which comes back; the transport key is random. */
     static const char *const names[] = {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid",
                                         "OMPI_MCA_orte_precondition_transports", NULL};
     if (several_hosts(world)) {
-        return needs_store(world, "they are on several hosts", error);
+        return meet_by_pmix(world, names, error);
     }
     const char *job = getenv(names[0]) ? getenv(names[0]) : getenv(names[1]);
     if (!job) {
@@ -232,8 +248,9 @@ static tutti_status meet_pmix(struct tti_world *world, tutti_error *error)
 {
     static const char *const names[] = {"PMIX_NAMESPACE", "PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3",
                                         NULL};
+    static const char *const everywhere[] = {"PMIX_NAMESPACE", NULL};
     if (several_hosts(world)) {
-        return needs_store(world, "they are on several hosts", error);
+        return meet_by_pmix(world, everywhere, error);
     }
     const char *job = getenv(names[0]);
     if (!job) {
