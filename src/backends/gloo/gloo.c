@@ -30,8 +30,8 @@ const tutti_backend tti_backend_gloo = {
     .size = sizeof(tutti_backend),
     .name = "gloo",
     .priority = 40,
-    .capabilities =
-        TUTTI_CAP_RANK_ORDER | TUTTI_CAP_ROUND_ONCE | TUTTI_CAP_SAME_BITS | TUTTI_CAP_CHECKS_CALLS | TUTTI_CAP_CANCEL | TUTTI_CAP_ASK_LATE,
+    .capabilities = TUTTI_CAP_RANK_ORDER | TUTTI_CAP_ROUND_ONCE | TUTTI_CAP_SAME_BITS | TUTTI_CAP_CHECKS_CALLS |
+                    TUTTI_CAP_CANCEL | TUTTI_CAP_ASK_LATE,
     .ops = &ops,
 };
 
