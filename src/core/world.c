@@ -7,7 +7,7 @@
  * jobs that run at once never meet. Ranks of several hosts need the host of rank 0: torchrun and Slurm tell it, for the
  * others the user says TUTTI_STORE. And they need a port there, which nobody chooses: torchrun's MASTER_PORT belongs to its
  * agent or to torch, and its neighbours to other jobs as likely as not. So the fingerprint chooses a few, above those that
- * systems give to whoever asks for any; rank 0 takes the first that is free, and the others find it by the job's token.
+ * systems give to whoever asks for any; rank 0 takes the first that is free, and the others find it by the name of the job.
  * A job of one rank meets nobody and needs no store.
  */
 #include "core/world.h"

@@ -89,7 +89,8 @@ static tutti_status find_devices(tutti_error *error)
 
 static void start(void)
 {
-    static const struct tti_library library = {.variable = "TUTTI_HIP_LIBRARY",
+    static const struct tti_library library = {.spoken = "driver",
+                                               .variable = "TUTTI_HIP_LIBRARY",
                                                .names = names,
                                                .symbols = symbols,
                                                .count = sizeof(symbols) / sizeof(symbols[0])};

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * A vendor's library: found by name when it is first needed, its functions looked up by theirs, and what is said of it
- * in one form. A library stays open for the life of the process, since threads of its own may run in it.
- */
+/* A vendor's library (base/library.h opens it): what became of its driver, and what is said of it in one form. */
 #ifndef TTI_DEVICE_LIBRARY_H
 #define TTI_DEVICE_LIBRARY_H
 
@@ -12,26 +9,8 @@
 #include <sys/types.h>
 #include <tutti/status.h>
 
+#include "base/library.h"
 #include "device/device.h"
-
-/* One function: where its address goes (an offset in the caller's table), and under which names it is exported. */
-struct tti_symbol {
-    size_t offset;
-    const char *name;
-    const char *older; /* looked for if `name` is missing; may be NULL */
-    bool needed;       /* false: its address may be NULL */
-};
-
-struct tti_library {
-    const char *variable;     /* in the environment: names the file instead */
-    const char *const *names; /* sonames, the best first; ends with NULL */
-    const struct tti_symbol *symbols;
-    size_t count;
-};
-
-/* Opens the library and fills `table`. False, and why: which file, which symbol. A copy that the process has already is
- * preferred to a better one beside it: two of them would not know of each other's memory. */
-bool tti_library_open(const struct tti_library *library, void *table, char *why, size_t capacity);
 
 /* What became of a vendor's driver in this process. Filled in once, then constant. */
 struct tti_driver {

@@ -7,11 +7,18 @@
 #ifndef TTI_STORE_CLIENT_H
 #define TTI_STORE_CLIENT_H
 
+#include "store/channel.h"
 #include "store/kind.h"
 #include "store/process.h"
 #include "store/server.h"
 
 #define TTI_CLIENT_POOL 64
+
+/* A connection that has been greeted. */
+struct tti_line {
+    int fd;
+    struct tti_channel channel;
+};
 
 struct tti_client {
     struct tti_store base;
@@ -21,9 +28,10 @@ struct tti_client {
     int64_t patience_ms;       /* how long the server may take to answer what it can answer at once; -1 = for ever */
     int64_t get_patience_ms;   /* the same, after the time of a get has passed */
     pthread_mutex_t lock;
-    int idle[TTI_CLIENT_POOL]; /* connections that nobody uses, under the lock */
+    struct tti_line idle[TTI_CLIENT_POOL]; /* connections that nobody uses, under the lock */
     int idle_count;
-    char token[TTI_STORE_KEY_MAX + 1];
+    char job[TTI_STORE_KEY_MAX + 1]; /* its name, which the URL may give */
+    struct tti_secret secret;        /* its token; none where the kernel says who the other side is */
 };
 
 /* Makes a client without any connection; `size` is that of the struct that embeds it. NULL without memory. */

@@ -17,6 +17,7 @@
 #include "store/process.h"
 
 static atomic_llong dropped;
+static atomic_llong refused;
 
 int64_t tti_connection_dropped(void)
 {
@@ -28,6 +29,16 @@ void tti_connection_count_dropped(void)
     atomic_fetch_add_explicit(&dropped, 1, memory_order_relaxed); /* a statistic: orders nothing */
 }
 
+int64_t tti_connection_refused(void)
+{
+    return atomic_load_explicit(&refused, memory_order_relaxed); /* a statistic: orders nothing */
+}
+
+static void count_refused(void)
+{
+    atomic_fetch_add_explicit(&refused, 1, memory_order_relaxed); /* a statistic: orders nothing */
+}
+
 void tti_connection_end(struct tti_service *service, struct tti_connection *c)
 {
     if (c->phase == TTI_DEAD) {
@@ -37,6 +48,9 @@ void tti_connection_end(struct tti_service *service, struct tti_connection *c)
         service->clients--;
     } else {
         service->strangers--;
+    }
+    if (c->channel.stage == TTI_CHANNEL_CHALLENGED) { /* our proof has told the client that its token is another one */
+        count_refused();
     }
     c->phase = TTI_DEAD;
     /* Closing alone would not end the events while a child that was just forked holds a copy. */
@@ -68,7 +82,9 @@ static void next_request(struct tti_connection *c)
     c->reply = NULL;
     c->got = 0;
     c->phase = TTI_READING;
-    c->deadline_ns = TTI_NEVER;
+    if (c->greeted) { /* a stranger's time goes on */
+        c->deadline_ns = TTI_NEVER;
+    }
     tti_private_close(c->received);
     c->received = -1;
 }
@@ -82,7 +98,6 @@ static void go_on_writing(struct tti_service *service, struct tti_connection *c)
                 tti_connection_end(service, c);
             } else if (c->phase != TTI_WRITING) {
                 c->phase = TTI_WRITING;
-                c->deadline_ns = TTI_NEVER;
                 if (!watch(service, c, EPOLLOUT)) {
                     tti_connection_end(service, c);
                 }
@@ -98,14 +113,13 @@ static void go_on_writing(struct tti_service *service, struct tti_connection *c)
     next_request(c);
 }
 
-static void reply(struct tti_service *service, struct tti_connection *c, tutti_status status, const void *value,
-                  size_t length)
+static void reply_with(struct tti_service *service, struct tti_connection *c, tutti_status status, uint32_t number,
+                       const void *value, size_t length)
 {
-    struct tti_frame frame = {.type = TTI_FRAME_REPLY,
-                              .status = (uint16_t)status,
-                              .value_length = (uint32_t)length,
-                              .number = TTI_PROTOCOL_VERSION};
-    c->reply = malloc(TTI_FRAME_HEADER + length);
+    struct tti_frame frame = {
+        .type = TTI_FRAME_REPLY, .status = (uint16_t)status, .value_length = (uint32_t)length, .number = number};
+    const size_t whole = TTI_FRAME_HEADER + length + tti_channel_surplus(&c->channel);
+    c->reply = malloc(whole);
     if (!c->reply) {
         tti_connection_end(service, c);
         return;
@@ -114,9 +128,23 @@ static void reply(struct tti_service *service, struct tti_connection *c, tutti_s
     if (length) {
         memcpy(c->reply + TTI_FRAME_HEADER, value, length);
     }
-    c->reply_length = TTI_FRAME_HEADER + length;
+    tti_channel_encrypt(&c->channel, c->reply, c->reply + TTI_FRAME_HEADER, length);
+    c->reply_length = whole;
     c->reply_sent = 0;
     go_on_writing(service, c);
+}
+
+static void reply(struct tti_service *service, struct tti_connection *c, tutti_status status, const void *value,
+                  size_t length)
+{
+    reply_with(service, c, status, TTI_PROTOCOL_VERSION, value, length);
+}
+
+/* Says why, and hangs up. The words go out at once: nothing is before them. */
+static void refuse(struct tti_service *service, struct tti_connection *c, tutti_status status, uint32_t number)
+{
+    reply_with(service, c, status, number, NULL, 0);
+    tti_connection_drop(service, c);
 }
 
 static void reply_with_fd(struct tti_service *service, struct tti_connection *c, struct tti_table_entry *entry)
@@ -169,25 +197,51 @@ static void answer_waiting(struct tti_service *service, const char *key, size_t 
     }
 }
 
-static void handle_hello(struct tti_service *service, struct tti_connection *c)
+/* ---- who is it? ---------------------------------------------------------------------------------------------------- */
+
+static void handle_challenge(struct tti_service *service, struct tti_connection *c)
 {
-    tutti_status status = TUTTI_OK;
-    size_t length = strlen(service->token);
+    unsigned char answer[TTI_CHANNEL_ANSWER];
     if (c->request.number != TTI_PROTOCOL_VERSION) {
-        status = TUTTI_VERSION;
-    } else if (c->request.key_length != length || (length && memcmp(c->body, service->token, length) != 0)) {
-        status = TUTTI_AUTH;
+        refuse(service, c, TUTTI_VERSION, TTI_PROTOCOL_VERSION);
+    } else if (!service->secret.known) {
+        refuse(service, c, TUTTI_AUTH, TTI_REFUSED_HERE);
+    } else if (!tti_channel_answer(&c->channel, &service->secret, c->header, c->body, answer)) {
+        tti_connection_end(service, c);
+    } else {
+        reply(service, c, TUTTI_OK, answer, sizeof(answer));
     }
-    if (status != TUTTI_OK) {
-        reply(service, c, status, NULL, 0); /* goes out at once: nothing is before it */
-        tti_connection_drop(service, c);
+}
+
+static void handle_proof(struct tti_service *service, struct tti_connection *c)
+{
+    if (!tti_channel_check(&c->channel, &service->secret, c->body)) {
+        refuse(service, c, TUTTI_AUTH, TTI_REFUSED_PROOF);
         return;
     }
-    c->greeted = true;
-    service->strangers--;
-    service->clients++;
-    reply(service, c, TUTTI_OK, NULL, 0);
+    reply(service, c, TUTTI_OK, NULL, 0); /* the last one in the clear: it tells nothing */
+    tti_channel_seal(&c->channel, &service->secret, false);
 }
+
+static void handle_hello(struct tti_service *service, struct tti_connection *c)
+{
+    const size_t length = strlen(service->job);
+    if (c->request.number != TTI_PROTOCOL_VERSION) {
+        refuse(service, c, TUTTI_VERSION, TTI_PROTOCOL_VERSION);
+    } else if (service->secret.known && c->channel.stage != TTI_CHANNEL_SEALED) {
+        count_refused();
+        refuse(service, c, TUTTI_AUTH, TTI_REFUSED_NAKED);
+    } else if (c->request.key_length != length || (length && memcmp(c->body, service->job, length) != 0)) {
+        refuse(service, c, TUTTI_AUTH, TTI_REFUSED_JOB);
+    } else {
+        c->greeted = true;
+        service->strangers--;
+        service->clients++;
+        reply(service, c, TUTTI_OK, NULL, 0);
+    }
+}
+
+/* ---- requests ------------------------------------------------------------------------------------------------------ */
 
 static void handle_get(struct tti_service *service, struct tti_connection *c)
 {
@@ -224,6 +278,12 @@ static void handle_put(struct tti_service *service, struct tti_connection *c)
 static void handle(struct tti_service *service, struct tti_connection *c)
 {
     switch (c->request.type) {
+    case TTI_FRAME_CHALLENGE:
+        handle_challenge(service, c);
+        break;
+    case TTI_FRAME_PROOF:
+        handle_proof(service, c);
+        break;
     case TTI_FRAME_HELLO:
         handle_hello(service, c);
         break;
@@ -256,11 +316,20 @@ static bool acceptable(const struct tti_service *service, const struct tti_conne
     if (request->type != TTI_FRAME_PUT_FD && c->received >= 0) {
         return false;
     }
+    switch (request->type) {
+    case TTI_FRAME_CHALLENGE:
+        return c->channel.stage == TTI_CHANNEL_OPEN && !c->greeted && request->key_length == 0 &&
+               request->value_length == TTI_CHANNEL_NONCE;
+    case TTI_FRAME_PROOF:
+        return c->channel.stage == TTI_CHANNEL_CHALLENGED && request->key_length == 0 &&
+               request->value_length == TTI_CHANNEL_PROOF;
+    case TTI_FRAME_HELLO:
+        return !c->greeted && c->channel.stage != TTI_CHANNEL_CHALLENGED && request->value_length == 0;
+    default:
+        break;
+    }
     if (request->type != TTI_FRAME_SET && request->value_length != 0) {
         return false;
-    }
-    if (request->type == TTI_FRAME_HELLO) {
-        return !c->greeted;
     }
     return c->greeted && request->type != TTI_FRAME_REPLY && request->key_length > 0;
 }
@@ -296,6 +365,11 @@ static bool fill(struct tti_service *service, struct tti_connection *c, unsigned
     return true;
 }
 
+static size_t body_length(const struct tti_connection *c)
+{
+    return (size_t)c->request.key_length + c->request.value_length + tti_channel_surplus(&c->channel);
+}
+
 static void read_request(struct tti_service *service, struct tti_connection *c)
 {
     if (c->got < TTI_FRAME_HEADER) {
@@ -309,14 +383,19 @@ static void read_request(struct tti_service *service, struct tti_connection *c)
             tti_connection_drop(service, c);
             return;
         }
-        c->body = malloc((size_t)c->request.key_length + c->request.value_length + 1);
+        c->body = malloc(body_length(c) + 1);
         if (!c->body) {
             tti_connection_end(service, c);
             return;
         }
     }
-    if (fill(service, c, c->body, TTI_FRAME_HEADER, (size_t)c->request.key_length + c->request.value_length)) {
+    if (!fill(service, c, c->body, TTI_FRAME_HEADER, body_length(c))) {
+        return;
+    }
+    if (tti_channel_decrypt(&c->channel, c->header, c->body, body_length(c) - tti_channel_surplus(&c->channel))) {
         handle(service, c);
+    } else {
+        tti_connection_drop(service, c);
     }
 }
 

@@ -3,6 +3,7 @@
 #ifndef TTI_STORE_CONNECTION_H
 #define TTI_STORE_CONNECTION_H
 
+#include "store/channel.h"
 #include "store/service.h"
 
 enum tti_phase { TTI_READING, TTI_WAITING, TTI_WRITING, TTI_DEAD };
@@ -12,12 +13,13 @@ struct tti_connection {
     int fd;
     enum tti_phase phase;
     bool greeted;
+    struct tti_channel channel;
     int received;        /* a private descriptor that came with the request, or -1 */
     int64_t deadline_ns; /* of the hello, or of the wait */
     struct tti_frame request;
     size_t got; /* bytes of the request so far */
     unsigned char header[TTI_FRAME_HEADER];
-    unsigned char *body; /* key, then value */
+    unsigned char *body; /* key, then value; the surplus of the channel behind them */
     unsigned char *reply;
     size_t reply_length;
     size_t reply_sent;
@@ -26,6 +28,8 @@ struct tti_connection {
 /* Counts a connection that was dropped for what it sent or who it was. */
 void tti_connection_count_dropped(void);
 int64_t tti_connection_dropped(void);
+/* Of these and of those that left by themselves: who did not know the token of the job. */
+int64_t tti_connection_refused(void);
 
 /* Closes it; the struct stays, DEAD, until the end of the step. */
 void tti_connection_end(struct tti_service *service, struct tti_connection *c);

@@ -51,7 +51,7 @@ bool tti_frame_decode(const unsigned char bytes[TTI_FRAME_HEADER], struct tti_fr
     frame->number = (uint32_t)take(bytes + 12, 4);
     frame->timeout_ms = (int64_t)take(bytes + 16, 8);
     return tti_frame_may_begin(bytes, TTI_FRAME_HEADER) && frame->type >= TTI_FRAME_HELLO &&
-           frame->type <= TTI_FRAME_REPLY && frame->value_length <= TTI_STORE_VALUE_MAX && frame->timeout_ms >= -1;
+           frame->type < TTI_FRAME_TYPES && frame->value_length <= TTI_STORE_VALUE_MAX && frame->timeout_ms >= -1;
 }
 
 ssize_t tti_wire_send(int fd, const void *bytes, size_t length, int pass_fd)

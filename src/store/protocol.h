@@ -7,12 +7,15 @@
  *     byte  5   length of the key, 0..255
  *     byte  6   reply: status, 2 bytes
  *     byte  8   length of the value, 4 bytes, at most TTI_STORE_VALUE_MAX
- *     byte 12   HELLO: version; PUT_FD: readers; 4 bytes
+ *     byte 12   HELLO, CHALLENGE and replies: version; PUT_FD: readers; a reply of AUTH: enum tti_refusal; 4 bytes
  *     byte 16   GET, GET_FD: timeout in milliseconds, 8 bytes
  *
  * Numbers are little-endian on every machine. A client sends one request and reads one reply before it sends the next;
- * the first request is HELLO, whose key is the token of the job. PUT_FD and the reply to GET_FD carry exactly one
- * descriptor with their header. Whoever sends anything else is disconnected.
+ * the first request is HELLO, whose key is the name of the job, if it has one. PUT_FD and the reply to GET_FD carry exactly
+ * one descriptor with their header. Whoever sends anything else is disconnected.
+ *
+ * Where the processes of the job have a token, CHALLENGE and PROOF come before HELLO (channel.h says what is in them), and from
+ * HELLO on key and value of every frame are encrypted and followed by 16 bytes that authenticate the whole frame.
  */
 #ifndef TTI_STORE_PROTOCOL_H
 #define TTI_STORE_PROTOCOL_H
@@ -26,7 +29,7 @@
 
 #define TTI_FRAME_HEADER     24
 #define TTI_FRAME_MAX        (TTI_FRAME_HEADER + TTI_STORE_KEY_MAX + TTI_STORE_VALUE_MAX)
-#define TTI_PROTOCOL_VERSION 1
+#define TTI_PROTOCOL_VERSION 2
 
 enum tti_frame_type {
     TTI_FRAME_HELLO = 1,
@@ -36,6 +39,17 @@ enum tti_frame_type {
     TTI_FRAME_PUT_FD,
     TTI_FRAME_GET_FD,
     TTI_FRAME_REPLY,
+    TTI_FRAME_CHALLENGE,
+    TTI_FRAME_PROOF,
+    TTI_FRAME_TYPES, /* none has this number or a higher one */
+};
+
+/* Why a server answers AUTH. */
+enum tti_refusal {
+    TTI_REFUSED_JOB = 1, /* it belongs to a job of another name */
+    TTI_REFUSED_NAKED,   /* it has a token, and the client has proven none */
+    TTI_REFUSED_HERE,    /* it has no token itself */
+    TTI_REFUSED_PROOF,   /* the client's token is another one */
 };
 
 struct tti_frame {

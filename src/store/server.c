@@ -45,6 +45,11 @@ int64_t tti_server_dropped(void)
     return tti_service_dropped();
 }
 
+int64_t tti_server_refused(void)
+{
+    return tti_service_refused();
+}
+
 static void *serve(void *argument)
 {
     struct tti_server *server = argument;
@@ -142,8 +147,8 @@ static tutti_status start_thread(struct tti_server *server, tutti_error *error)
     return code == 0 ? TUTTI_OK : tti_error_system(error, code, "the thread that serves the store cannot be started");
 }
 
-tutti_status tti_server_start(int listener, bool local, const char *token, struct tti_server **server,
-                              tutti_error *error)
+tutti_status tti_server_start(int listener, bool local, const char *job, const struct tti_secret *secret,
+                              struct tti_server **server, tutti_error *error)
 {
     join_ended();
     struct tti_server *made = calloc(1, sizeof(*made));
@@ -151,7 +156,7 @@ tutti_status tti_server_start(int listener, bool local, const char *token, struc
         tti_private_close(listener);
         return tti_error_set(error, TUTTI_NO_MEMORY, "out of memory for the server of a store");
     }
-    tutti_status status = tti_service_begin(&made->service, listener, local, token, error);
+    tutti_status status = tti_service_begin(&made->service, listener, local, job, secret, error);
     if (status != TUTTI_OK) {
         free(made);
         return status;

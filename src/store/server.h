@@ -9,12 +9,14 @@
 #include <stdbool.h>
 #include <tutti/status.h>
 
+struct tti_secret;
 struct tti_server;
 
 /* Serves on a bound and listening private socket, which the server owns from then on (closed on failure, too). `local`
- * means a unix socket: only this user may connect, descriptors may be passed. `token` is what clients must name. */
-tutti_status tti_server_start(int listener, bool local, const char *token, struct tti_server **server,
-                              tutti_error *error);
+ * means a unix socket: only this user may connect, descriptors may be passed. `job` is what clients must name, `secret` what
+ * they must know (NULL: nothing). */
+tutti_status tti_server_start(int listener, bool local, const char *job, const struct tti_secret *secret,
+                              struct tti_server **server, tutti_error *error);
 
 /* Gives the server up. Returns when it has either ended or found clients that still need it. */
 void tti_server_release(struct tti_server *server);
@@ -27,5 +29,7 @@ void tti_server_forget(void);
 
 /* How many connections the servers of this process have dropped for what they sent or who they were. */
 int64_t tti_server_dropped(void);
+/* How many they have turned away because they did not know the token of the job. */
+int64_t tti_server_refused(void);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * An event loop over non-blocking sockets. Everything that clients can make the server hold is bounded: connections,
- * strangers (who have not said hello yet, and get HELLO_MS for it), one frame per connection (connection.c).
+ * strangers (who have not said hello yet, and get HELLO_MS for all that comes up to it), one frame per connection
+ * (connection.c).
  *
  * Connections die in the middle of a round of events while later events may still point at them, so they are closed at
  * once but freed at the end of the step.
@@ -38,6 +39,7 @@ static void free_dead(struct tti_service *service)
             *link = c->next;
             free(c->body);
             free(c->reply);
+            tti_channel_end(&c->channel);
             free(c);
         } else {
             link = &c->next;
@@ -140,7 +142,7 @@ static int expire(struct tti_service *service)
     int64_t now = tti_now_ns();
     int64_t next = TTI_NEVER;
     for (struct tti_connection *c = service->connections; c; c = c->next) {
-        bool timed = c->phase == TTI_WAITING || (c->phase == TTI_READING && !c->greeted);
+        bool timed = c->phase == TTI_WAITING || (c->phase != TTI_DEAD && !c->greeted);
         if (timed && c->deadline_ns <= now) {
             tti_connection_expire(service, c);
         } else if (timed && c->deadline_ns < next) {
@@ -177,13 +179,16 @@ bool tti_service_step(struct tti_service *service, bool wait)
     return count > 0;
 }
 
-tutti_status tti_service_begin(struct tti_service *service, int listener, bool local, const char *token,
-                               tutti_error *error)
+tutti_status tti_service_begin(struct tti_service *service, int listener, bool local, const char *job,
+                               const struct tti_secret *secret, tutti_error *error)
 {
     memset(service, 0, sizeof(*service));
     service->listener = listener;
     service->local = local;
-    memcpy(service->token, token, strlen(token));
+    memcpy(service->job, job, strlen(job));
+    if (secret) {
+        service->secret = *secret;
+    }
     service->wake = tti_private_adopt(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     service->epoll = tti_private_adopt(epoll_create1(EPOLL_CLOEXEC));
     open_reserve(service);
@@ -210,9 +215,15 @@ void tti_service_end(struct tti_service *service)
     tti_private_close(service->epoll);
     tti_private_close(service->reserve);
     tti_table_clear(&service->table);
+    tti_secret_forget(&service->secret);
 }
 
 int64_t tti_service_dropped(void)
 {
     return tti_connection_dropped();
+}
+
+int64_t tti_service_refused(void)
+{
+    return tti_connection_refused();
 }

@@ -10,6 +10,7 @@
 #include <tutti/status.h>
 
 #include "store/protocol.h"
+#include "store/secret.h"
 #include "store/table.h"
 
 /* Steps after which every connection that had something to say has been heard, however many there are. */
@@ -27,12 +28,13 @@ struct tti_service {
     int strangers;                      /* connections that have not */
     struct tti_connection *connections; /* newest first */
     struct tti_table table;
-    char token[TTI_STORE_KEY_MAX + 1];
+    char job[TTI_STORE_KEY_MAX + 1]; /* what clients must name */
+    struct tti_secret secret;        /* what they must know */
 };
 
-/* Takes the listener over, also on failure. */
-tutti_status tti_service_begin(struct tti_service *service, int listener, bool local, const char *token,
-                               tutti_error *error);
+/* Takes the listener over, also on failure. `secret` may be NULL: there is none. */
+tutti_status tti_service_begin(struct tti_service *service, int listener, bool local, const char *job,
+                               const struct tti_secret *secret, tutti_error *error);
 
 /* Handles what has happened; `wait` true waits for something first. False if nothing had happened. */
 bool tti_service_step(struct tti_service *service, bool wait);
@@ -41,5 +43,6 @@ bool tti_service_step(struct tti_service *service, bool wait);
 void tti_service_end(struct tti_service *service);
 
 int64_t tti_service_dropped(void);
+int64_t tti_service_refused(void);
 
 #endif

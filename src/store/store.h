@@ -22,7 +22,8 @@ struct tti_store;
  *   unix:NAME         an abstract unix socket private to this user and network namespace; whoever comes first serves it
  *                     from a thread until its last reference is released; nothing is left in the file system
  *   tcp://HOST:PORT   `serve` true: binds PORT and serves (rank 0); otherwise connects, trying until the deadline; with
- *                     several ports and a token (HOST:P,P,P/TOKEN) at the one where it is
+ *                     several ports and the name of a job (HOST:P,P,P/JOB) at the one where it is; if the process has a
+ *                     job token (secret.h), with proofs and encryption
  *   file:PATH         a directory on a file system that all ranks see
  * The reference count of the new store is 1.
  */

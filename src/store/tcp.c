@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tcp://HOST:PORT[/TOKEN] - for jobs on several hosts. One side opens it with `serve`, binds the port and serves; the
+ * tcp://HOST:PORT[/JOB] - for jobs on several hosts. One side opens it with `serve`, binds the port and serves; the
  * others connect, again and again until the deadline, since they may be there first. HOST is a name, an IPv4 address or
  * an IPv6 address in brackets. A numeric host and "localhost" bind that address only; any other name binds all, because
  * hosts commonly resolve their own name to 127.0.1.1, where nobody else could reach them. Port 0 (serving only) takes
  * a free one; the URL of the store tells which.
  *
- * There is no user to check across hosts. A TOKEN keeps jobs apart: a client that names another one is refused. The
- * side that serves and finds its port taken becomes a client, if a store of the same token answers there: the launcher
- * may have been first.
+ * There is no user to check across hosts. If the job has a token (secret.h), both sides prove that they know it before
+ * anything else, and what they say is encrypted. Without one, whoever reaches the port is let in. JOB is a name that keeps jobs
+ * apart, and no secret: a client that says another one is refused. The side that serves and finds its port taken becomes a
+ * client, if a store of the same job answers there: the launcher may have been first.
  *
- * tcp://HOST:PORT,PORT,.../TOKEN - where nobody could choose a port that is free. The side that serves takes the first
- * that is; the others look for the one where a store of their token answers, and pass over whatever else listens there.
+ * tcp://HOST:PORT,PORT,.../JOB - where nobody could choose a port that is free. The side that serves takes the first
+ * that is; the others look for the one where a store of their job answers, and pass over whatever else listens there.
  * Who serves looks first, too: an earlier store of the same job may still be there, with clients.
  */
 #include <errno.h>
@@ -43,7 +44,7 @@ struct tcp_store {
 };
 
 static const char *const shape =
-    "tcp://HOST:PORT or tcp://HOST:PORT/TOKEN, an IPv6 address in brackets; or up to 8 PORTs with commas, and a TOKEN";
+    "tcp://HOST:PORT or tcp://HOST:PORT/JOB, an IPv6 address in brackets; or up to 8 PORTs with commas, and a JOB";
 
 static void write_port(struct tcp_store *self, uint16_t port)
 {
@@ -69,7 +70,7 @@ static const char *parse_ports(struct tcp_store *self, const char *text, long *l
     return text;
 }
 
-/* Splits HOST:PORT[,PORT...][/TOKEN]. */
+/* Splits HOST:PORT[,PORT...][/JOB]. */
 static tutti_status parse(struct tcp_store *self, const char *rest, bool serve, tutti_error *error)
 {
     self->brackets = rest[0] == '[';
@@ -88,13 +89,13 @@ static tutti_status parse(struct tcp_store *self, const char *rest, bool serve, 
         (self->port_count > 1 && after[0] == '\0')) {
         return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "\"tcp://%s\" is not %s", rest, shape);
     }
-    const char *token = *after == '/' ? after + 1 : after;
+    const char *job = *after == '/' ? after + 1 : after;
     if (largest > 65535 || (least == 0 && (!serve || self->port_count > 1))) {
         return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "the port of \"tcp://%s\" is not in 1..65535", rest);
     }
     memcpy(self->host, host, host_length);
     write_port(self, self->ports[0]);
-    snprintf(self->client.token, sizeof(self->client.token), "%s", token);
+    snprintf(self->client.job, sizeof(self->client.job), "%s", job);
     return TUTTI_OK;
 }
 
@@ -102,7 +103,7 @@ static tutti_status write_url(struct tcp_store *self, tutti_error *error)
 {
     char *url = self->client.base.url;
     int length = snprintf(url, TTI_STORE_URL_MAX + 1, "tcp://%s%s%s:%s%s%s", self->brackets ? "[" : "", self->host,
-                          self->brackets ? "]" : "", self->port, self->client.token[0] ? "/" : "", self->client.token);
+                          self->brackets ? "]" : "", self->port, self->client.job[0] ? "/" : "", self->client.job);
     if (length < 0 || length > TTI_STORE_URL_MAX) {
         return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "the store URL \"%.40s...\" has more than %d bytes", url,
                              TTI_STORE_URL_MAX);
@@ -291,13 +292,14 @@ static tutti_status serve_tcp(struct tcp_store *self, tutti_error *error)
         tti_private_close(listener);
         return status;
     }
-    return tti_server_start(listener, false, self->client.token, &self->client.server, error);
+    return tti_server_start(listener, false, self->client.job, &self->client.secret, &self->client.server, error);
 }
 
-/* Looks for the store at each port. PEER_LEFT: it is at none of them (now). */
+/* Looks for the store at each port. PEER_LEFT: it is at none of them (now). `error` is never NULL. */
 static tutti_status find_port(struct tcp_store *self, int64_t deadline_ns, tutti_error *error)
 {
     tutti_status status = TUTTI_PEER_LEFT;
+    tutti_error refused = {.status = TUTTI_OK};
     for (int i = 0; i < self->port_count && status == TUTTI_PEER_LEFT; i++) {
         /* Something else may listen there, and not answer. */
         const int64_t attempt = tti_deadline_ns(tti_now_ns(), ATTEMPT_MS);
@@ -306,9 +308,15 @@ static tutti_status find_port(struct tcp_store *self, int64_t deadline_ns, tutti
         if (status == TUTTI_OK) {
             status = tti_client_join(&self->client, deadline_ns < attempt ? deadline_ns : attempt, error);
         }
+        if (status == TUTTI_AUTH) { /* says more than that nobody listens at the next port */
+            refused = *error;
+        }
         if (status == TUTTI_AUTH || status == TUTTI_PROTOCOL || status == TUTTI_VERSION || status == TUTTI_TIMEOUT) {
             status = TUTTI_PEER_LEFT;
         }
+    }
+    if (status == TUTTI_PEER_LEFT && refused.status != TUTTI_OK) {
+        *error = refused;
     }
     return status;
 }
@@ -393,6 +401,9 @@ tutti_status tti_store_open_tcp(const char *rest, bool serve, int64_t timeout_ms
         return tti_store_error_no_memory(error);
     }
     tutti_status status = parse(self, rest, serve, error);
+    if (status == TUTTI_OK) {
+        status = tti_secret_read(&self->client.secret, error);
+    }
     if (status == TUTTI_OK) {
         self->client.connect = connect_tcp;
         status = write_url(self, error);

@@ -83,7 +83,7 @@ static tutti_status serve(struct unix_store *self, tutti_error *error)
         }
         return tti_error_system(error, code, "the socket of the store %s cannot be bound", self->client.base.url);
     }
-    return tti_server_start(listener, true, "", &self->client.server, error);
+    return tti_server_start(listener, true, "", NULL, &self->client.server, error);
 }
 
 static tutti_status open_unix(struct unix_store *self, int64_t timeout_ms, tutti_error *error)

@@ -106,7 +106,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     tutti_error error;
     int clients[CLIENTS] = {-1, -1, -1, -1};
     const int listener = listen_anywhere(&address, &length);
-    fuzz_expect(tti_service_begin(&service, listener, true, "", &error) == TUTTI_OK, "no server");
+    fuzz_expect(tti_service_begin(&service, listener, true, "", NULL, &error) == TUTTI_OK, "no server");
     while (in.left > 0) {
         const uint8_t step = fuzz_byte(&in);
         int *fd = &clients[step % CLIENTS];

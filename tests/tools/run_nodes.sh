@@ -164,6 +164,53 @@ run_tutti run --nnodes 2 --node-rank 0 --master-addr 192.0.2.1 --master-port "$p
 check_status 125 "an address of somebody else"
 check_line err 'cannot serve at 192\.0\.2\.1:.*--master-addr must be an address of this host' "an address of somebody else"
 
+# A job with a token: launchers and ranks prove it, and who cannot is told.
+token="a token for this test only $$"
+if python3 -c 'import ctypes
+try: ctypes.CDLL("libsodium.so.23")
+except OSError: ctypes.CDLL("libsodium.so.26")' 2>/dev/null; then
+    begin
+    (umask 077 && echo "$token" >"$work/token")
+    TUTTI_JOB_TOKEN=$token node 0 2 -n 1 "$tutti" check --quick --filter barrier
+    TUTTI_JOB_TOKEN_FILE=$work/token node 1 2 -n 1 "$tutti" check --quick --filter barrier
+    check_codes 0 "one token for all"
+    check_line out.0 '^(\[0\] )?[1-9][0-9]* passed, 0 failed' "one token for all"
+
+    begin
+    TUTTI_JOB_TOKEN="another $token" node 1 3 true
+    node 2 3 true
+    TUTTI_JOB_TOKEN=$token node 0 3 --join-timeout 6 true
+    check_codes 125 "other tokens"
+    check_line err.1 'node 1 \(.*\) cannot join .* does not have the job token of this process \(TUTTI_JOB_TOKEN\)' "another token"
+    check_line err.2 'node 2 \(.*\) cannot join .* this process has none: set TUTTI_JOB_TOKEN' "no token"
+    check_line err.0 'these have not come: 1, 2; .*; 2 times somebody came who did not know this job.s token' "node 0 tells"
+    check_no_line err.1 'check --master-addr' "it is not the address"
+
+    begin
+    node 0 2 --join-timeout 300 sleep 100
+    TUTTI_JOB_TOKEN_FILE=$work/token run_tutti run --nnodes 2 --node-rank 1 --master-addr 127.0.0.1 --master-port "$port" true
+    check_status 125 "node 0 without a token"
+    check_line err 'is served without a token, so this process, which has one \(TUTTI_JOB_TOKEN_FILE\), does not trust it' \
+        "node 0 without a token"
+    run_tutti run --nnodes 2 --node-rank 1 --master-addr 127.0.0.1 --master-port "$port" sh -c 'exit 3' # ends the job
+    check_codes 3 "without tokens"
+fi
+TUTTI_JOB_TOKEN=$token TUTTI_SODIUM_LIBRARY=/nonexistent run_tutti run --nnodes 2 --node-rank 0 --master-addr 127.0.0.1 \
+    --master-port "$(free_port)" true
+check_status 125 "a token without libsodium"
+check_line err 'no libsodium: /nonexistent.*install it here \(Debian: libsodium23\)' "a token without libsodium"
+TUTTI_JOB_TOKEN=short run_tutti run --nnodes 2 --node-rank 1 --master-addr 127.0.0.1 --master-port "$(free_port)" true
+check_status 125 "a short token"
+check_line err 'the job token of TUTTI_JOB_TOKEN has too few bytes' "a short token"
+for assignment in "TUTTI_JOB_TOKEN=$token" TUTTI_JOB_TOKEN_FILE=/x; do
+    run_tutti run --env "$assignment" true
+    check_status 2 "--env $assignment"
+    check_line err "--env ${assignment%%=*}: a job's token does not belong on a command line" "--env $assignment"
+    check_no_line err "$token" "it is not repeated"
+done
+TUTTI_JOB_TOKEN=$token run_tutti run --nnodes 2 --node-rank 1 --master-addr x -n 2 --dry-run true
+check_no_line out "$token" "--dry-run"
+
 # The command line.
 run_tutti run --nnodes 2 true
 check_status 2 "no --node-rank"

@@ -3,7 +3,8 @@
  * The launchers of a job find one another. The one of node 0 serves a store at --master-addr and --master-port, the
  * others try to reach it until --join-timeout has passed. Each leaves a card there and reads everybody's; a node's ranks
  * are numbered after those of the nodes before it, so every node may have another number of ranks. All judge the same
- * cards by the same rules, so all of them give up for the same reason. Cost: nodes^2 small requests.
+ * cards by the same rules, so all of them give up for the same reason. Cost: nodes^2 small requests. If the job has a token
+ * (TUTTI_JOB_TOKEN), the store lets in only who knows it, launchers and ranks alike, and their mail goes the same way.
  *
  * Nothing runs yet, so whatever signal comes may simply end the launcher.
  */
@@ -16,6 +17,8 @@
 
 #include "base/clock.h"
 #include "nodes.h"
+#include "store/secret.h"
+#include "store/server.h"
 
 #define CARD_MAGIC   0x74757275u
 #define PROTOCOL     1
@@ -89,12 +92,18 @@ static bool read_card(struct meeting *m, int node, int64_t timeout_ms, struct tt
 
 /* ---- reaching the store -------------------------------------------------------------------------------------------- */
 
-static int cannot_serve(const struct meeting *m, const char *message)
+/* Whether the sentence about it says itself what to do: it is the token, not the address. */
+static bool concerns_token(tutti_status status)
 {
-    return fail(
-        "node 0 (%s) cannot serve at %s: %s; --master-addr must be an address of this host, and --master-port one "
-        "that is free, the same on all nodes",
-        m->own.host, m->where, message);
+    return status == TUTTI_AUTH || status == TUTTI_NOT_AVAILABLE || status == TUTTI_INVALID_ARGUMENT;
+}
+
+static int cannot_serve(const struct meeting *m, const tutti_error *error)
+{
+    return fail("node 0 (%s) cannot serve at %s: %s%s", m->own.host, m->where, error->message,
+                concerns_token(error->status) ? ""
+                                              : "; --master-addr must be an address of this host, and --master-port "
+                                                "one that is free, the same on all nodes");
 }
 
 static int serve(struct meeting *m, const char *url)
@@ -102,7 +111,7 @@ static int serve(struct meeting *m, const char *url)
     tutti_error error;
     struct tti_node_card card;
     if (tti_store_open(url, true, SERVE_MS, &m->nodes->store, &error) != TUTTI_OK) {
-        return cannot_serve(m, error.message);
+        return cannot_serve(m, &error);
     }
     if (tti_store_served_here(m->nodes->store)) {
         return 0;
@@ -113,7 +122,8 @@ static int serve(struct meeting *m, const char *url)
             "job, choose another --master-port, or give each node a --node-rank of its own",
             m->own.host, m->where, card.pid, card.host);
     }
-    return cannot_serve(m, "another job's store is there");
+    snprintf(error.message, sizeof(error.message), "another job's store is there");
+    return cannot_serve(m, &error);
 }
 
 static int reach(struct meeting *m, const char *url)
@@ -137,9 +147,8 @@ static int reach(struct meeting *m, const char *url)
     }
     return status == TUTTI_OK
                ? 0
-               : fail(
-                     "node %d (%s) cannot join the launcher of node 0 at %s: %s; check --master-addr and --master-port",
-                     m->own.node, m->own.host, m->where, error.message);
+               : fail("node %d (%s) cannot join the launcher of node 0 at %s: %s%s", m->own.node, m->own.host, m->where,
+                      error.message, concerns_token(status) ? "" : "; check --master-addr and --master-port");
 }
 
 static int open_store(struct meeting *m)
@@ -223,6 +232,18 @@ static void list_missing(struct meeting *m, char *names, size_t capacity)
     }
 }
 
+/* Those who are missing may have come, and not have been let in. */
+static const char *tell_refused(char *text, size_t capacity)
+{
+    const long long refused = (long long)tti_server_refused();
+    text[0] = '\0';
+    if (refused > 0) {
+        snprintf(text, capacity, "; %lld times somebody came who did not know this job's token (%s)", refused,
+                 TTI_TOKEN_VARIABLE);
+    }
+    return text;
+}
+
 /* Waits for one card. */
 static int await_card(struct meeting *m, int r)
 {
@@ -247,13 +268,14 @@ static int await_card(struct meeting *m, int r)
             list_missing(m, names, sizeof(names));
             return fail(
                 "node %d (%s) has waited %.1f s (--join-timeout) at %s; of %d nodes these have not come: %s; start "
-                "`tutti run` there with the same --nnodes, --master-addr and --master-port",
-                m->own.node, m->own.host, (double)m->options->join_timeout_ms / 1000, m->where, m->own.nodes, names);
+                "`tutti run` there with the same --nnodes, --master-addr and --master-port%s",
+                m->own.node, m->own.host, (double)m->options->join_timeout_ms / 1000, m->where, m->own.nodes, names,
+                tell_refused(text, sizeof(text)));
         }
         if (!m->told && tti_now_ns() >= told_at) {
             list_missing(m, names, sizeof(names));
-            fprintf(stderr, "tutti run: node %d (%s) waits at %s for node %s of %d\n", m->own.node, m->own.host,
-                    m->where, names, m->own.nodes);
+            fprintf(stderr, "tutti run: node %d (%s) waits at %s for node %s of %d%s\n", m->own.node, m->own.host,
+                    m->where, names, m->own.nodes, tell_refused(text, sizeof(text)));
             m->told = true;
         }
     }

@@ -13,6 +13,7 @@
 #include "../common/number.h"
 #include "../tools.h"
 #include "base/cpu.h"
+#include "store/secret.h"
 
 enum {
     OPTION_BACKEND = 256,
@@ -85,7 +86,8 @@ static const char argp_doc[] =
     "  tutti run -n 8 --bind-to core --log-dir logs ./train\n"
     "  tutti run -n 2 --dry-run ./train             show the ranks' environments\n"
     "  tutti run --nnodes 2 --node-rank 0 --master-addr node0 -n 4 ./train    on node0, and on the other one:\n"
-    "  tutti run --nnodes 2 --node-rank 1 --master-addr node0 -n 4 ./train";
+    "  tutti run --nnodes 2 --node-rank 1 --master-addr node0 -n 4 ./train\n"
+    "With a secret in TUTTI_JOB_TOKEN, or in a file that TUTTI_JOB_TOKEN_FILE names, only those who know it can join.";
 
 struct parser {
     struct tti_run_options *options;
@@ -124,6 +126,13 @@ static void add_environment(struct argp_state *state, struct tti_run_options *op
         return;
     }
     size_t length = (size_t)(equals - assignment);
+    if (strncmp(assignment, TTI_TOKEN_VARIABLE, strlen(TTI_TOKEN_VARIABLE)) ==
+        0) { /* everybody on the host can read a command line */
+        argp_error(state,
+                   "--env %.*s: a job's token does not belong on a command line, and the launcher must know it "
+                   "too: set the variable for the launcher itself; its ranks inherit it",
+                   (int)length, assignment);
+    }
     for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++) {
         if (strlen(reserved[i]) == length && memcmp(reserved[i], assignment, length) == 0) {
             argp_error(state, "--env %s: the launcher sets %s for each rank", assignment, reserved[i]);
