@@ -144,7 +144,8 @@ tutti_status tti_exchange(const struct tti_client *client, struct tti_line *line
     const bool sealed = line->channel.stage == TTI_CHANNEL_SEALED;
     tutti_status status = send_request(client, line, x, error);
     unsigned char header[TTI_FRAME_HEADER];
-    if (status == TUTTI_OK) {
+    const bool greets = x->request.type == TTI_FRAME_HELLO || x->request.type == TTI_FRAME_CHALLENGE;
+    if (status == TUTTI_OK || (status == TUTTI_PEER_LEFT && greets)) { /* who has hung up may have said why */
         status = receive(client, line->fd, x, header, sizeof(header), sizeof(header), error);
     }
     if (status == TUTTI_OK &&
@@ -208,6 +209,12 @@ static tutti_status judge(const struct tti_client *client, const struct tti_exch
     case TUTTI_VERSION:
         return tti_error_set(error, TUTTI_VERSION, "the store at %s speaks version %u of the protocol, not %d",
                              client->base.url, (unsigned)x->reply.number, TTI_PROTOCOL_VERSION);
+    case TUTTI_NO_RESOURCE:
+        return tti_error_set(
+            error, TUTTI_NO_RESOURCE,
+            "the process that serves the store %s has no room for another connection: its limit of open "
+            "files (ulimit -n) is too low for this job",
+            client->base.url);
     default:
         return tti_exchange_strange(client, error);
     }

@@ -14,6 +14,7 @@
 #include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -54,11 +55,35 @@ static bool same_user(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
 }
 
+/* There is no room: whoever would otherwise try again and again learns why. To a connection that has no other bytes under
+ * way; a header fits into its buffer, or does not matter. */
+static void say_full(int fd)
+{
+    unsigned char bytes[TTI_FRAME_HEADER];
+    const struct tti_frame frame = {
+        .type = TTI_FRAME_REPLY, .status = TUTTI_NO_RESOURCE, .number = TTI_PROTOCOL_VERSION};
+    tti_frame_encode(&frame, bytes);
+    tti_wire_send(fd, bytes, sizeof(bytes), -1);
+}
+
+static void turn_away(int fd)
+{
+    if (fd >= 0) {
+        say_full(fd);
+        tti_private_hang_up(fd);
+        tti_connection_count_dropped();
+    }
+}
+
 static void welcome(struct tti_service *service, int fd)
 {
-    if (service->clients >= MAX_CONNECTIONS || (service->local && !same_user(fd))) {
+    if (service->local && !same_user(fd)) {
         tti_connection_count_dropped();
         tti_private_close(fd);
+        return;
+    }
+    if (service->clients >= MAX_CONNECTIONS) {
+        turn_away(fd);
         return;
     }
     struct tti_connection *c = calloc(1, sizeof(*c));
@@ -85,8 +110,9 @@ static void welcome(struct tti_service *service, int fd)
     service->strangers++;
 }
 
-/* Makes room by giving up the stranger who has been silent for longest. */
-static bool drop_oldest_stranger(struct tti_service *service)
+/* Makes room by giving up the stranger who has been silent for longest. It is not told why, and may try again, if only
+ * strangers are too many. */
+static bool drop_oldest_stranger(struct tti_service *service, bool out_of_descriptors)
 {
     struct tti_connection *oldest = NULL;
     for (struct tti_connection *c = service->connections; c; c = c->next) {
@@ -95,9 +121,19 @@ static bool drop_oldest_stranger(struct tti_service *service)
         }
     }
     if (oldest) {
+        if (out_of_descriptors && oldest->phase == TTI_READING) {
+            say_full(oldest->fd);
+        }
         tti_connection_drop(service, oldest);
     }
     return oldest != NULL;
+}
+
+/* accept() finds out that descriptors have run out before it finds out that nobody is there. */
+static bool somebody_waits(const struct tti_service *service)
+{
+    struct pollfd queue = {.fd = service->listener, .events = POLLIN};
+    return poll(&queue, 1, 0) > 0;
 }
 
 static void open_reserve(struct tti_service *service)
@@ -114,7 +150,7 @@ static void accept_all(struct tti_service *service)
         int fd = tti_private_accept(service->listener);
         if (fd >= 0) {
             if (service->strangers >= MAX_STRANGERS) {
-                drop_oldest_stranger(service);
+                drop_oldest_stranger(service, false);
             }
             welcome(service, fd);
             continue;
@@ -122,15 +158,14 @@ static void accept_all(struct tti_service *service)
         if (errno == EINTR || errno == ECONNABORTED || errno == EPERM) {
             continue;
         }
-        if ((errno != EMFILE && errno != ENFILE) || service->reserve < 0) {
+        if ((errno != EMFILE && errno != ENFILE) || service->reserve < 0 || !somebody_waits(service)) {
             return;
         }
         /* Out of descriptors: a connection that stays in the queue would make this loop spin, so it is refused. */
-        if (!drop_oldest_stranger(service)) {
+        if (!drop_oldest_stranger(service, true)) {
             tti_private_close(service->reserve);
             service->reserve = -1;
-            tti_private_close(tti_private_accept(service->listener));
-            tti_connection_count_dropped();
+            turn_away(tti_private_accept(service->listener));
             open_reserve(service);
         }
     }

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A process that runs out of descriptors while it joins: with one more each time, until it can. Every failure is
+ * NO_RESOURCE with a sentence, comes without waiting for the deadline, and leaves no descriptor behind; what then succeeds
+ * works. Where the process serves the store, too, the server runs out together with its client.
+ */
+#include <dirent.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "check.h"
+
+#define MOST 64 /* descriptors that a group of one may need */
+
+/* How many are open; the one that counts is among them each time. */
+static int open_descriptors(void)
+{
+    int count = 0;
+    DIR *directory = opendir("/proc/self/fd");
+    while (directory && readdir(directory)) {
+        count++;
+    }
+    if (directory) {
+        closedir(directory);
+    }
+    return count;
+}
+
+static int allow(int more)
+{
+    struct rlimit limit;
+    const int next = dup(0); /* the lowest that is free: all below it are taken */
+    close(next);
+    return next >= 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+           setrlimit(RLIMIT_NOFILE, &(struct rlimit){(rlim_t)(next + more), limit.rlim_max}) == 0;
+}
+
+/* Returns how many it took. */
+static int join(const char *backend, const char *scheme)
+{
+    for (int more = 0; more < MOST; more++) {
+        struct rlimit before;
+        char store[80];
+        tutti_group *g = NULL;
+        tutti_error e;
+        snprintf(store, sizeof(store), "%s:no-descriptors-%d-%s-%d", scheme, (int)getpid(), backend, more);
+        const int open = open_descriptors();
+        EXPECT(getrlimit(RLIMIT_NOFILE, &before) == 0 && allow(more));
+        const tutti_status status =
+            tutti_init(TUTTI_CONFIG(.backend = backend, .world_size = 1, .store = store, .timeout_ms = 60000), &g, &e);
+        EXPECT(setrlimit(RLIMIT_NOFILE, &before) == 0);
+        if (status == TUTTI_OK) {
+            EXPECT_OK(tutti_barrier(g, NULL));
+            EXPECT_OK(tutti_group_destroy(g, &e));
+            EXPECT_OK(tutti_finalize(&e));
+            return more;
+        }
+        /* a backend that finds itself unavailable for that reason says so */
+        const bool available = status != TUTTI_NOT_AVAILABLE;
+        test_status(__FILE__, __LINE__, store, status, available ? TUTTI_NO_RESOURCE : status, &e,
+                    available ? "" : "Too many open files");
+        EXPECT(e.message[0] != '\0' && !g);
+        EXPECT(open_descriptors() == open);
+    }
+    EXPECT(!"a group of one needs more descriptors than that");
+    return MOST;
+}
+
+int main(void)
+{
+    tutti_group *g = NULL;
+    tutti_error e;
+    EXPECT_OK(tutti_init(TUTTI_CONFIG(.backend = "shm", .world_size = 1), &g, &e)); /* what a process opens once */
+    EXPECT_OK(tutti_finalize(&e));
+    EXPECT(join("shm", "unix") > 3);
+    EXPECT(join("shm", "memory") > 0);
+    join("local", "unix");
+    return test_result();
+}
