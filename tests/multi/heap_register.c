@@ -199,6 +199,7 @@ static void refused_by_state(tutti_group *g)
     EXPECT_ERROR(TUTTI_INVALID_ARGUMENT, "not registered", tutti_unregister(g, memory + PAGE, &err));
     EXPECT_ERROR(TUTTI_INVALID_ARGUMENT, "rank 0",
                  tutti_unregister(g, tutti_group_rank(g) == 0 ? block : memory, &err));
+    EXPECT_ERROR(TUTTI_INVALID_ARGUMENT, "not memory", tutti_free(g, memory, &err)); /* before it is unregistered */
     EXPECT_OK(tutti_unregister(g, memory, &err));
     EXPECT_OK(tutti_unregister(g, memory + 4 * PAGE, &err));
     check_sum(g, memory, bytes / sizeof(float));

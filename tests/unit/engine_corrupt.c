@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: timeout=60 */
 /* A peer of the same user may write anything into its own segment: what depends on it is checked, and it is named. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "backends/shm/heap_file.h"
 #include "backends/shm/segment.h"
 #include "unit/engine_support.h"
 
@@ -53,6 +56,46 @@ static void descriptors_are_checked(void **state)
     tti_mapping_close(&m);
 }
 
+/* A file of this size with these seals, as a peer might pass it. */
+static int file_with(off_t bytes, int seals)
+{
+    const int fd = memfd_create("a peer's", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    assert_true(fd >= 0 && ftruncate(fd, bytes) == 0 && fcntl(fd, F_ADD_SEALS, seals) == 0);
+    return fd;
+}
+
+static void heap_files_are_checked(void **state)
+{
+    (void)state;
+    tutti_error e;
+    size_t bytes = 0;
+    int good = -1;
+    const int sealed = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+    int ends[2];
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    const int wrong[] = {
+        file_with(65536, 0),
+        file_with(65536, F_SEAL_SHRINK | F_SEAL_GROW),
+        file_with(65536, F_SEAL_SHRINK | F_SEAL_SEAL), /* may grow */
+        file_with(65536, F_SEAL_GROW | F_SEAL_SEAL),   /* may shrink: SIGBUS for who reads it */
+        file_with(65536, sealed | F_SEAL_WRITE),
+        file_with(0, sealed),
+        file_with(65537, sealed),
+        ends[0], /* no memory at all */
+        ends[1],
+    };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        assert_int_equal(tti_heap_file_check(wrong[i], 3, &bytes, &e), TUTTI_PROTOCOL);
+        assert_non_null(strstr(e.message, "rank 3"));
+        assert_int_equal(bytes, 0);
+        close(wrong[i]);
+    }
+    assert_int_equal(tti_heap_file_create("test", 65536, &good, &e), TUTTI_OK);
+    assert_int_equal(tti_heap_file_check(good, 3, &bytes, &e), TUTTI_OK);
+    assert_int_equal(bytes, 65536);
+    close(good);
+}
+
 /* Hints only: a bell full of nonsense costs time, not results. */
 static int sums_under_noise(struct cluster *c, int rank)
 {
@@ -84,6 +127,29 @@ static void bell_holds_hints_only(void **state)
     assert_int_equal(cluster_open(&c, 3, 1, 16384, (struct waiting){0, 0, 0}), 0);
     assert_int_equal(cluster_run(&c, sums_under_noise), 0);
     cluster_close(&c);
+}
+
+/* What a peer writes as the number of its call is compared, and never counted with: no result comes of a number that cannot
+ * be, and the peer is named. The test plays rank 1. */
+static void numbers_of_calls_are_checked(void **state)
+{
+    (void)state;
+    static const uint64_t numbers[] = {UINT64_MAX, UINT64_C(1) << 63, 1000000, 2, 0};
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        struct cluster c;
+        tutti_error e;
+        int32_t x[3] = {1, 2, 3};
+        assert_int_equal(cluster_open(&c, 2, 1, 16384, (struct waiting){-1, -1, 0}), 0);
+        struct tti_arrival *line = tti_arrival_of(&c.engines[0]->lanes[0], 1, 1);
+        atomic_store_explicit(&line->sequence, numbers[i], memory_order_relaxed); /* nobody else looks yet */
+        tutti_op op = op_of(TUTTI_OP_ALL_REDUCE, x, x, 3, 0);
+        op.timeout_ms = 200;
+        const tutti_status status = tti_engine_run(c.engines[0], &op, &e);
+        assert_true(status == TUTTI_MISMATCH || status == TUTTI_TIMEOUT);
+        assert_int_equal(e.suspect, 1);
+        assert_non_null(strstr(e.message, "rank 1"));
+        cluster_close(&c);
+    }
 }
 
 /* A rank that cannot back its windows with memory arrives all the same: everybody hears NO_MEMORY, and goes on. */
@@ -167,8 +233,9 @@ static void missing_memory_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(segment_is_checked),        cmocka_unit_test(descriptors_are_checked),
-        cmocka_unit_test(bell_holds_hints_only),     cmocka_unit_test(missing_memory_is_told),
+        cmocka_unit_test(segment_is_checked),           cmocka_unit_test(descriptors_are_checked),
+        cmocka_unit_test(heap_files_are_checked),       cmocka_unit_test(bell_holds_hints_only),
+        cmocka_unit_test(numbers_of_calls_are_checked), cmocka_unit_test(missing_memory_is_told),
         cmocka_unit_test(failed_ranks_stay_in_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
