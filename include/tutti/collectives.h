@@ -72,6 +72,11 @@ enum {
         1 << 0,                /* a rooted operation can be cancelled before it begins; set on all ranks, else MISMATCH.
                                    Costs a round of arrivals. All others can be cancelled anyway */
     TUTTI_HAS_STREAM = 1 << 1, /* call.stream counts, NULL (the device's default stream) included */
+    TUTTI_ENQUEUE =
+        1 << 2, /* with TUTTI_HAS_STREAM, collectives only: what is queued on call.stream from now on waits for
+                                   the end, as by tutti_work_wait_stream, and the synchronous form returns without waiting.
+                                   Tensors are borrowed until the stream has come by. If the operation fails and has no
+                                   callback, the group fails. In callbacks of the group: WOULD_DEADLOCK               */
 };
 
 /**
@@ -80,7 +85,7 @@ enum {
  */
 typedef struct tutti_call {
     uint32_t size;
-    uint32_t flags;            /* TUTTI_CANCELLABLE, TUTTI_HAS_STREAM                                           */
+    uint32_t flags;            /* TUTTI_CANCELLABLE, TUTTI_HAS_STREAM, TUTTI_ENQUEUE                            */
     int64_t timeout_ms;        /* deadline of the operation; 0 = the group's, -1 = for ever; expiry fails the group */
     int32_t lane;              /* 0..lanes-1                                                                    */
     uint32_t tag;              /* any number; must be the same on all ranks, else MISMATCH                      */

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/enqueue.h"
 #include "base/error.h"
 #include "core/batch.h"
 #include "core/group.h"
@@ -108,7 +109,18 @@ tutti_status tti_collective_run(const struct tti_checker *k, tutti_status checke
 
 tutti_status tti_collective_start(const struct tti_checker *k, tutti_status checked, tutti_work **work)
 {
-    return checked == TUTTI_OK ? tti_start_collective(k->work, k->callback, work) : tti_start_refuse(k->work, checked);
+    if (checked != TUTTI_OK) {
+        return tti_start_refuse(k->work, checked);
+    }
+    const tutti_call *o = &k->c->options; /* gone once it is under way */
+    const bool enqueues = (o->flags & TUTTI_ENQUEUE) != 0;
+    void *stream = o->stream;
+    tutti_error *error = o->error;
+    const tutti_status status = tti_start_collective(k->work, k->callback, work);
+    if (status == TUTTI_OK && enqueues) {
+        tti_enqueue(*work, stream, error);
+    }
+    return status;
 }
 
 void *tti_collective_memory(const struct tti_checker *k, const struct tti_view *view, unsigned what)

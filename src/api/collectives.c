@@ -7,6 +7,7 @@
 #include <string.h>
 #include <tutti/work.h>
 
+#include "api/enqueue.h"
 #include "api/parts.h"
 #include "core/recall.h"
 
@@ -234,11 +235,24 @@ static const struct collective collectives[] = {
     [TUTTI_OP_BARRIER] = {"barrier", "barrier_async", barrier},
 };
 
+static tutti_status start_as(const char *name, tutti_group *group, const struct tti_signature *s,
+                             const tutti_call *call, tutti_work **work)
+{
+    struct tti_checker k;
+    tutti_status status = tti_collective_begin_async(&k, group, tti_signature_kind(s), name, call, work);
+    return status == TUTTI_OK ? tti_collective_start(&k, collectives[tti_signature_kind(s)].describe(&k, s), work)
+                              : status;
+}
+
 static tutti_status run_anew(tutti_group *group, const struct tti_signature *s, const tutti_call *call)
 {
     const struct collective *c = &collectives[tti_signature_kind(s)];
     struct tti_task task;
     struct tti_checker k;
+    if (tti_enqueues(call)) {
+        tutti_work *work = NULL;
+        return tti_enqueued(start_as(c->name, group, s, call, &work), &work, call);
+    }
     tutti_status status = tti_collective_begin(&k, &task, group, tti_signature_kind(s), c->name, call);
     task.signature = s;
     return status == TUTTI_OK ? tti_collective_run(&k, c->describe(&k, s)) : status;
@@ -264,10 +278,7 @@ static inline tutti_status run(tutti_group *group, const struct tti_signature *s
 
 static tutti_status start(tutti_group *group, const struct tti_signature *s, const tutti_call *call, tutti_work **work)
 {
-    const struct collective *c = &collectives[tti_signature_kind(s)];
-    struct tti_checker k;
-    tutti_status status = tti_collective_begin_async(&k, group, tti_signature_kind(s), c->async_name, call, work);
-    return status == TUTTI_OK ? tti_collective_start(&k, c->describe(&k, s), work) : status;
+    return start_as(collectives[tti_signature_kind(s)].async_name, group, s, call, work);
 }
 
 tutti_status tutti_all_reduce(tutti_group *group, const DLTensor *input, DLTensor *output, tutti_reduce_op op,

@@ -5,6 +5,7 @@
  */
 #include <tutti/work.h>
 
+#include "api/enqueue.h"
 #include "api/parts.h"
 
 static void describe_variable(const struct tti_checker *k, const struct tti_view *in, const struct tti_view *out,
@@ -50,6 +51,11 @@ static tutti_status all_gather_v(const struct tti_checker *k, const DLTensor *in
 tutti_status tutti_all_gather_v(tutti_group *group, const DLTensor *input, DLTensor *output, int32_t dim,
                                 const int64_t *counts, const int64_t *displacements, const tutti_call *call)
 {
+    if (tti_enqueues(call)) {
+        tutti_work *work = NULL;
+        return tti_enqueued(tutti_all_gather_v_async(group, input, output, dim, counts, displacements, call, &work),
+                            &work, call);
+    }
     struct tti_task task;
     struct tti_checker k;
     tutti_status status = tti_collective_begin(&k, &task, group, TUTTI_OP_ALL_GATHER, "all_gather_v", call);
@@ -89,6 +95,11 @@ static tutti_status reduce_scatter_v(const struct tti_checker *k, const DLTensor
 tutti_status tutti_reduce_scatter_v(tutti_group *group, const DLTensor *input, DLTensor *output, tutti_reduce_op op,
                                     int32_t dim, const int64_t *counts, const tutti_call *call)
 {
+    if (tti_enqueues(call)) {
+        tutti_work *work = NULL;
+        return tti_enqueued(tutti_reduce_scatter_v_async(group, input, output, op, dim, counts, call, &work), &work,
+                            call);
+    }
     struct tti_task task;
     struct tti_checker k;
     tutti_status status = tti_collective_begin(&k, &task, group, TUTTI_OP_REDUCE_SCATTER, "reduce_scatter_v", call);
@@ -133,6 +144,12 @@ tutti_status tutti_all_to_all_v(tutti_group *group, const DLTensor *input, DLTen
                                 const int64_t *send_counts, const int64_t *send_displacements,
                                 const int64_t *recv_counts, const int64_t *recv_displacements, const tutti_call *call)
 {
+    if (tti_enqueues(call)) {
+        tutti_work *work = NULL;
+        return tti_enqueued(tutti_all_to_all_v_async(group, input, output, dim, send_counts, send_displacements,
+                                                     recv_counts, recv_displacements, call, &work),
+                            &work, call);
+    }
     struct tti_task task;
     struct tti_checker k;
     tutti_status status = tti_collective_begin(&k, &task, group, TUTTI_OP_ALL_TO_ALL, "all_to_all_v", call);

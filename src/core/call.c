@@ -94,11 +94,39 @@ static tutti_status read_options(struct tti_call *c, const tutti_call *options)
     return TUTTI_OK;
 }
 
+static bool is_message(tutti_operation operation)
+{
+    return operation == TUTTI_OP_SEND || operation == TUTTI_OP_RECV || operation == TUTTI_OP_BATCH;
+}
+
+/* TUTTI_ENQUEUE; the stream has been looked at. */
+static tutti_status check_enqueue(struct tti_call *c)
+{
+    if (!(c->options.flags & TUTTI_HAS_STREAM)) {
+        return tti_error_set(c->error, TUTTI_INVALID_ARGUMENT,
+                             "%s: the flag TUTTI_ENQUEUE is set without TUTTI_HAS_STREAM, which says where",
+                             tutti_operation_name(c->operation));
+    }
+    if (is_message(c->operation)) {
+        return tti_error_set(c->error, TUTTI_UNSUPPORTED,
+                             "%s: TUTTI_ENQUEUE is for collectives; start messages asynchronously and let the stream "
+                             "wait with tutti_work_wait_stream",
+                             tutti_operation_name(c->operation));
+    }
+    if (tti_in_callback(c->group)) {
+        return tti_error_set(c->error, TUTTI_WOULD_DEADLOCK,
+                             "%s: called with TUTTI_ENQUEUE from a callback of the same group, where a stream that "
+                             "cannot wait would make this thread wait",
+                             tutti_operation_name(c->operation));
+    }
+    return TUTTI_OK;
+}
+
 static tutti_status check_options(struct tti_call *c)
 {
     const struct tti_group *g = c->group;
     const tutti_call *o = &c->options;
-    if ((o->flags & ~(uint32_t)(TUTTI_CANCELLABLE | TUTTI_HAS_STREAM)) != 0) {
+    if ((o->flags & ~(uint32_t)(TUTTI_CANCELLABLE | TUTTI_HAS_STREAM | TUTTI_ENQUEUE)) != 0) {
         return tti_error_set(c->error, TUTTI_INVALID_ARGUMENT, "%s: call.flags 0x%x has bits that are not defined",
                              tutti_operation_name(c->operation), o->flags);
     }
@@ -126,7 +154,7 @@ static tutti_status check_options(struct tti_call *c)
                              "%s: call.stream is set without the flag TUTTI_HAS_STREAM, which makes it count",
                              tutti_operation_name(c->operation));
     }
-    return TUTTI_OK;
+    return (o->flags & TUTTI_ENQUEUE) != 0 ? check_enqueue(c) : TUTTI_OK;
 }
 
 /* Nothing has been started: no callback, and whatever is held is given back. */

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "core/attendance.h"
 #include "core/collect.h"
+#include "core/compare.h"
 #include "core/compose.h"
 #include "core/memory.h"
 #include "core/registry.h"
@@ -261,8 +262,12 @@ static tutti_status open_together(struct tti_group *g, const struct tti_group_pl
                                   const struct tti_choice *choice, const struct tti_hello *all, tutti_error *error)
 {
     tutti_status opened = open_engines(g, plan, choice, all, error);
+    const bool open = opened == TUTTI_OK;
+    if (open) {
+        opened = tti_comparison_open(g, &g->comparison, error);
+    }
     tutti_status status = confirm(g, plan, opened, error);
-    if (status != TUTTI_OK && opened == TUTTI_OK) {
+    if (status != TUTTI_OK && open) {
         tti_group_close(g);
     }
     if (status != TUTTI_OK && error) {
@@ -352,7 +357,7 @@ uint32_t tti_group_capabilities(const struct tti_group *g)
     if (tti_group_on_device(g) ? !g->takes_device : g->lends_device) {
         has &= ~(uint32_t)TUTTI_CAP_HEAP; /* which is memory of the other kind */
     }
-    return has;
+    return g->comparison ? has | TUTTI_CAP_CHECKS_CALLS : has;
 }
 
 static bool is_beside(const struct tti_group *g)
@@ -415,6 +420,7 @@ void tti_group_free(struct tti_group *g)
         g->lists = next;
     }
     tti_staging_free(g->staging);
+    tti_comparison_close(g->comparison);
     tti_attendance_close(g->attendance);
     tti_pool_release(g->pool);
     tti_rendezvous_close(&g->host_rendezvous);

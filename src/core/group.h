@@ -42,6 +42,7 @@ struct tti_group {
     struct tti_staging *staging;           /* groups that have to do with a device; else NULL */
     bool takes_device;                     /* `backend` takes tensors of the device as they are */
     bool lends_device;                     /* tensors lie in host memory, but `backend` works on a device */
+    struct tti_comparison *comparison;     /* calls are compared before they run; NULL: the engine does it, or nobody */
     struct tti_pool *pool;                 /* memory of tutti_alloc, if the backend has no heap */
     struct tti_settings settings;
     struct tti_rendezvous rendezvous;  /* private keys of this group; keeps the store */

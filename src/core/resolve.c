@@ -192,6 +192,7 @@ tutti_status tti_hello_fill(const struct tti_group_plan *plan, tutti_status stat
     h->version = TUTTI_BACKEND_ABI;
     h->size = plan->size;
     h->lanes = (int32_t)tti_setting_number(&plan->settings, TTI_SET_LANES);
+    h->checks_calls = (int32_t)tti_setting_number(&plan->settings, TTI_SET_CHECK_CALLS);
     h->pid = getpid();
     h->machine = machine_identity();
     h->host = host_identity(h->machine);
@@ -268,6 +269,10 @@ tutti_status tti_hello_look(const struct tti_group_plan *plan, const struct tti_
         return tti_error_set(error, TUTTI_MISMATCH,
                              "rank %d expects %d ranks and %d lanes, but rank %d expects %d ranks and %d lanes", r,
                              h->size, h->lanes, plan->rank, own->size, own->lanes);
+    }
+    if (h->checks_calls != own->checks_calls) {
+        return tti_error_set(error, TUTTI_MISMATCH, "rank %d has check_calls %s, but rank %d %s", r,
+                             h->checks_calls ? "on" : "off", plan->rank, own->checks_calls ? "on" : "off");
     }
     if (strcasecmp(h->backend, own->backend) != 0) {
         return tti_error_set(error, TUTTI_MISMATCH, "rank %d asks for backend %s, but rank %d for %s", r, h->backend,

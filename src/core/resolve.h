@@ -22,7 +22,7 @@ struct tti_hello {
     int32_t status;   /* this rank cannot take part, and why */
     int32_t device_type;
     int32_t device_index;
-    int32_t reserved;
+    int32_t checks_calls;
     unsigned char uuid[TTI_DEVICE_UUID]; /* of the device; zeros for a CPU */
     char backend[40];                    /* the wish for the group's device */
     char host_backend[40];               /* the wish for host memory, if that is another one */

@@ -20,6 +20,10 @@ static const tutti_config_key_info table[TTI_SETTINGS] = {
                          "which engine runs the group: auto, a name from `tutti info`, or one per device type "
                          "(cpu:shm)",
                          0, 0},
+    [TTI_SET_CHECK_CALLS] = {0, TUTTI_CONFIG_BOOL, "check_calls", "TUTTI_CHECK_CALLS", "0", "",
+                             "compare what the ranks call before each collective, also on engines that do not do so "
+                             "by themselves, at the price of one more round; the same on all ranks",
+                             0, 1},
     [TTI_SET_DEVICE] = {0, TUTTI_CONFIG_CHOICE, "device", "TUTTI_DEVICE", "auto", "auto|cpu|cuda|rocm",
                         "where the group's tensors lie; auto = on the CPU, unless the backend takes none there", 0, 0},
     [TTI_SET_DEVICE_CHUNK] = {0, TUTTI_CONFIG_BYTES, "device.chunk", "TUTTI_DEVICE_CHUNK", "1048576", "",

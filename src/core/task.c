@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "core/compare.h"
 #include "core/group.h"
 #include "core/recall.h"
 #include "core/staging.h"
@@ -177,8 +178,10 @@ static tutti_status run(struct tti_task *t)
     struct tti_call *c = &t->call;
     void *state;
     const tutti_backend *engine = engine_of(t, &state);
-    tutti_status status = TUTTI_OK;
-    if (t->is_staged) {
+    tutti_status status = c->group->comparison ? tti_compare(c->group, &t->op, c->error) : TUTTI_OK;
+    if (status != TUTTI_OK) {
+        /* nothing has been run */
+    } else if (t->is_staged) {
         status = tti_staging_run(c->group, engine, state, &t->op, c->error);
     } else if (t->op.on_device && !(engine->capabilities & TUTTI_CAP_NO_HOST)) {
         status = run_on_device(t);
@@ -198,7 +201,7 @@ static tutti_status give_up(struct tti_task *t, tutti_status status)
 {
     void *state;
     const tutti_backend *engine = engine_of(t, &state);
-    if (tti_engine_capabilities(engine, state) & TUTTI_CAP_CHECKS_CALLS) {
+    if (t->call.group->comparison || (tti_engine_capabilities(engine, state) & TUTTI_CAP_CHECKS_CALLS)) {
         const tutti_error own = *t->call.error;
         t->op.failed = status;
         run(t);
@@ -260,7 +263,7 @@ tutti_status tti_task_run(struct tti_task *t)
             tti_lane_leave(lane);
         }
     }
-    if (status == TUTTI_OK && t->signature && !t->is_staged && !t->on_host_engine) {
+    if (status == TUTTI_OK && t->signature && !t->is_staged && !t->on_host_engine && !t->call.group->comparison) {
         tti_recall_note(t);
     }
     tti_task_drop(t);

@@ -114,6 +114,9 @@ void tti_work_conclude(struct tti_work *w, tutti_status status)
     if (status != TUTTI_OK && c->error->scope == TUTTI_SCOPE_CALL) {
         c->error->scope = TUTTI_SCOPE_WORK;
     }
+    if (status != TUTTI_OK && status != TUTTI_CANCELLED && (c->options.flags & TUTTI_ENQUEUE) && !c->options.callback) {
+        tti_group_abort(c->group, c->options.lane, c->error); /* a stream goes on behind it, and nobody else is told */
+    }
     tti_task_drop(&w->task);
     tti_token_unlink(&w->token);
     w->status = status;

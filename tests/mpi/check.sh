@@ -11,6 +11,8 @@ for flavour in $(flavours); do
         TUTTI_MPI_BLOCKING=always launch "$flavour" 2 ./tutti check --backend mpi --quick --filter "$collective" ||
             fail "tutti check with blocking calls of $flavour: $collective"
     done
+    TUTTI_MPI_BLOCKING=always TUTTI_CHECK_CALLS=on launch "$flavour" 3 ./tutti check --backend mpi --quick --filter mismatch ||
+        fail "tutti check with blocking calls of $flavour that are compared"
     for level in single serialized; do
         TUTTI_MPI_THREAD_LEVEL=$level launch "$flavour" 2 ./tutti check --backend mpi --quick --filter lanes ||
             fail "tutti check with thread level $level of $flavour"

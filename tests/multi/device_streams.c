@@ -6,10 +6,17 @@
  */
 #include "device_support.h"
 
-#define ON(s) .flags = TUTTI_HAS_STREAM, .stream = (s)
+#define ON(s)      .flags = TUTTI_HAS_STREAM, .stream = (s)
+#define IN_LINE(s) .flags = TUTTI_HAS_STREAM | TUTTI_ENQUEUE, .stream = (s)
 
 static int rank;
 static int ranks;
+
+static void hear(tutti_status status, const tutti_error *error, void *user)
+{
+    (void)error;
+    *(int *)user = status != TUTTI_OK ? status : -1;
+}
 
 /* Sends, reduces and fetches, all in one stream's order; the host fills and looks. */
 static void synchronous(tutti_group *g, void *stream, struct device_vector *v)
@@ -42,6 +49,62 @@ static void asynchronous(tutti_group *g, void *stream, struct device_vector *v)
         EXPECT(vector_wrong_sums(v, ranks, round) == 0);
     }
     EXPECT(cuda.stream_destroy(other) == 0);
+}
+
+/* Two operations and the copies around them stand in a stream that does not begin before the host has called all of them: a call
+ * that waited would wait for ever. */
+static void enqueued(tutti_group *g, void *stream, struct device_vector *v)
+{
+    uint32_t *word = NULL;
+    EXPECT(cuda.alloc_host((void **)&word, sizeof(*word), 0) == 0);
+    for (int round = 0; round < 3; round++) {
+        const int32_t dim = 0;
+        const int64_t counts[] = {v->count, 0, 0}; /* rank 0 has it all */
+        const uint32_t now = (uint32_t)round + 1;
+        DLTensor part = v->tensor;
+        int64_t none = 0;
+        part.shape = rank == 0 ? part.shape : &none;
+        vector_fill(v, rank, round);
+        EXPECT(cuda.wait_value(stream, word, now, 0) == 0);
+        vector_send(v, stream);
+        EXPECT_OK(tutti_all_reduce(g, &v->tensor, &v->tensor, TUTTI_SUM, TUTTI_CALL(IN_LINE(stream), .error = &err)));
+        EXPECT(err.status == TUTTI_OK);
+        EXPECT_OK(tutti_all_gather_v(g, &part, &v->tensor, dim, counts, NULL, TUTTI_CALL(IN_LINE(stream))));
+        EXPECT_OK(tutti_barrier(g, TUTTI_CALL(IN_LINE(stream), .error = &err)));
+        vector_fetch(v, stream);
+        *(_Atomic uint32_t *)word = now;
+        EXPECT(cuda.synchronize(stream) == 0);
+        EXPECT(vector_wrong_sums(v, ranks, round) == 0);
+    }
+    EXPECT(cuda.free_host(word) == 0);
+}
+
+/* Behind the return nobody hears that an operation failed: the group fails with it, and the stream goes on. */
+static void enqueued_failure(tutti_group *g, void *stream, struct device_vector *v)
+{
+    const int32_t all[] = {0, 1, 2};
+    tutti_group *child = NULL;
+    tutti_work *work = NULL;
+    EXPECT_OK(tutti_group_create(g, all, ranks, NULL, &child, &err));
+    const uint32_t tag = rank == 0 ? 1 : 0;
+    /* with a callback somebody does hear */
+    int heard = 0;
+    EXPECT_OK(tutti_all_reduce_async(child, &v->tensor, &v->tensor, TUTTI_SUM,
+                                     TUTTI_CALL(IN_LINE(stream), .tag = tag, .callback = hear, .user = &heard), &work));
+    EXPECT(cuda.synchronize(stream) == 0);
+    EXPECT(tutti_work_wait(work, TUTTI_FOREVER) == (ranks > 1 ? TUTTI_MISMATCH : TUTTI_OK));
+    EXPECT(heard == (ranks > 1 ? TUTTI_MISMATCH : -1));
+    EXPECT_OK(tutti_work_release(work));
+    EXPECT_OK(tutti_barrier(child, TUTTI_CALL(.error = &err)));
+    if (ranks > 1) {
+        const tutti_status early = tutti_all_reduce(child, &v->tensor, &v->tensor, TUTTI_SUM,
+                                                    TUTTI_CALL(IN_LINE(stream), .tag = tag, .error = &err));
+        EXPECT(early == TUTTI_OK || early == TUTTI_MISMATCH || early == TUTTI_REVOKED);
+        EXPECT(cuda.synchronize(stream) == 0);
+        EXPECT_ERROR(TUTTI_REVOKED, "tag", tutti_barrier(child, TUTTI_CALL(.error = &err)));
+    }
+    EXPECT_OK(tutti_barrier(g, TUTTI_CALL(.error = &err))); /* a rank that left would be another error */
+    tutti_group_destroy(child, &err);
 }
 
 /* A message leaves when its tensor is ready, and lands when nobody reads the old one any more. */
@@ -107,6 +170,11 @@ static void refused(tutti_group *g, void *stream, struct device_vector *v)
     DLTensor here = tutti_tensor_1d(&value, &one, TUTTI_F32);
     EXPECT_ERROR(TUTTI_INVALID_ARGUMENT, "TUTTI_HAS_STREAM",
                  tutti_all_reduce(g, &v->tensor, &v->tensor, TUTTI_SUM, TUTTI_CALL(.stream = stream, .error = &err)));
+    EXPECT_ERROR(
+        TUTTI_INVALID_ARGUMENT, "TUTTI_HAS_STREAM",
+        tutti_all_reduce(g, &v->tensor, &v->tensor, TUTTI_SUM, TUTTI_CALL(.flags = TUTTI_ENQUEUE, .error = &err)));
+    EXPECT_ERROR(TUTTI_UNSUPPORTED, "TUTTI_ENQUEUE is for collectives",
+                 tutti_send(g, &v->tensor, 0, 1, TUTTI_CALL(IN_LINE(stream), .error = &err)));
     EXPECT_OK(tutti_group_create(g, all, ranks, TUTTI_CONFIG(.device = "cpu"), &host, &err));
     EXPECT(tutti_group_device(host).device_type == kDLCPU);
     EXPECT_ERROR(TUTTI_INVALID_ARGUMENT, "CPU",
@@ -134,6 +202,8 @@ int main(void)
     synchronous(g, stream, &v);
     synchronous(g, NULL, &v);
     asynchronous(g, stream, &v);
+    enqueued(g, stream, &v);
+    enqueued_failure(g, stream, &v);
     messages(g, stream, &v, &w);
     ends(g, stream, &v);
     abandoned(g, stream, &v);

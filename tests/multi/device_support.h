@@ -23,6 +23,7 @@ static struct {
     int (*stream_create)(void **stream, unsigned flags);
     int (*stream_destroy)(void *stream);
     int (*synchronize)(void *stream);
+    int (*wait_value)(void *stream, const uint32_t *word, uint32_t value, unsigned flags); /* cuStreamWaitValue32_v2 */
 } cuda;
 
 static inline void *function_of(void *library, const char *name)
@@ -67,6 +68,7 @@ static inline tutti_group *device_open(const tutti_config *config)
     *(void **)&cuda.stream_create = function_of(library, "cuStreamCreate");
     *(void **)&cuda.stream_destroy = function_of(library, "cuStreamDestroy_v2");
     *(void **)&cuda.synchronize = function_of(library, "cuStreamSynchronize");
+    *(void **)&cuda.wait_value = function_of(library, "cuStreamWaitValue32_v2");
     const DLDevice device = tutti_group_device(g);
     EXPECT(cuda.retain(&context, device.device_type == kDLCUDA ? device.device_id : 0) == 0 && cuda.push(context) == 0);
     return g;
