@@ -34,6 +34,7 @@ struct lane {
 };
 
 struct tti_comparison {
+    struct ticket *tickets; /* of all lanes */
     struct lane lanes[TUTTI_MAX_LANES];
 };
 
@@ -51,14 +52,15 @@ tutti_status tti_comparison_open(struct tti_group *g, struct tti_comparison **co
             g->backend->name);
     }
     struct tti_comparison *x = calloc(1, sizeof(*x));
-    struct ticket *tickets = calloc((size_t)g->size * (size_t)g->lanes, sizeof(*tickets));
-    if (!x || !tickets) {
-        free(tickets);
+    if (x) {
+        x->tickets = calloc((size_t)g->size * (size_t)g->lanes, sizeof(*x->tickets));
+    }
+    if (!x || !x->tickets) {
         free(x);
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory to compare the calls of %d ranks", g->size);
     }
     for (int32_t i = 0; i < g->lanes; i++) {
-        x->lanes[i].all = tickets + (size_t)i * (size_t)g->size;
+        x->lanes[i].all = x->tickets + (size_t)i * (size_t)g->size;
     }
     *comparison = x;
     return TUTTI_OK;
@@ -72,7 +74,7 @@ void tti_comparison_close(struct tti_comparison *x)
     for (int32_t i = 0; i < TUTTI_MAX_LANES; i++) {
         free(x->lanes[i].lists);
     }
-    free(x->lanes[0].all);
+    free(x->tickets);
     free(x);
 }
 
