@@ -47,6 +47,8 @@ checks=$((checks + 1))
 grep '^missing' "$work/out" && fail "the real library has everything"
 ask=("$build/tutti" info)
 tells "tutti info with the real library" '^  nccl +100  yes'
+TUTTI_NCCL_TREE_THRESHOLD=1M tells "what the library cannot honour" \
+    '^ +not possible: nccl\.tree_threshold=1048576 has no effect: '
 export TUTTI_CUDA_LIBRARY=$work/no-driver.so
 tells "tutti info without a driver" '^  nccl +100  no: NCCL has no device here: '
 ask=("$program")

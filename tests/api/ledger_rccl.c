@@ -9,6 +9,13 @@ static const struct ledger_vendor rocm_old = {.device = "rocm",
                                               .backend = "rccl",
                                               .type = kDLROCM};
 
+/* Tensors in host memory, which are copied to the device and back. */
+static const struct ledger_vendor rocm_staged = {.device = "cpu",
+                                                 .driver = "hip6/libamdhip64.so.6",
+                                                 .library = "rccl_new/librccl.so.1",
+                                                 .backend = "rccl",
+                                                 .type = kDLROCM};
+
 static const struct ledger_vendor rocm = {.device = "rocm",
                                           .driver = "hip6/libamdhip64.so.6",
                                           .library = "rccl_new/librccl.so.1",
@@ -198,6 +205,19 @@ static void older(tutti_group *group, int rank)
     ledger_device_moves(group, rank);
 }
 
+static void staged(tutti_group *group, int rank)
+{
+    float data[LEDGER_LENGTH];
+    const int64_t count = LEDGER_LENGTH;
+    DLTensor t = ledger_tensor(data, &count, TUTTI_F32);
+    EXPECT(tutti_group_device(group).device_type == kDLCPU && strcmp(tutti_group_backend(group), "rccl") == 0);
+    ledger_device_fill(data, rank);
+    EXPECT(tutti_all_reduce(group, &t, &t, TUTTI_SUM, NULL) == TUTTI_OK);
+    for (int64_t i = 0; i < LEDGER_LENGTH; i++) {
+        EXPECT(data[i] == ledger_device_fold(TUTTI_SUM, i));
+    }
+}
+
 static void expect_called(const char *const *functions)
 {
     for (; *functions; functions++) {
@@ -239,8 +259,8 @@ static void whole(void)
                                            NULL};
     static const char *const both[] = {"rccl.algo=ring,tree", NULL};
     static const char *const called[] = {
-        "GetUniqueId", "CommInitRankConfig", "AllReduce",    "Reduce",      "Broadcast",
-        "AllGather",   "ReduceScatter",      "CommRegister", "CommDestroy", NULL};
+        "GetUniqueId",   "CommInitRankConfig", "AllReduce",    "Reduce",      "Broadcast", "AllGather",
+        "ReduceScatter", "CommRegister",       "CommFinalize", "CommDestroy", NULL};
     tutti_group *group = NULL;
     tutti_error error = {.message = ""};
     factory();
@@ -276,15 +296,25 @@ int main(int argc, char **argv)
     static const char *const settings[] = {"rccl.algo=tree", "rccl.channels=2", "rccl.debug=warn", NULL};
     static const char *const called[] = {"AllReduce", "Broadcast", NULL};
     const char *part = argc > 1 ? argv[1] : "";
+    char orders[4200];
     if (strcmp(part, "fails") == 0) {
         ledger_choose(&rocm);
-        setenv("TUTTI_DOUBLE_NCCL", "fail=AllReduce:1=5", 1); /* whoever comes first hears of it */
+        snprintf(orders, sizeof(orders), "log=%s,fail=AllReduce:1=5", ledger_device.log);
+        setenv("TUTTI_DOUBLE_NCCL", orders, 1); /* whoever comes first hears of it */
         ledger_open_driver();
         ledger_on_devices("memory:ledger-rccl-fails", NULL, fails);
         EXPECT(atomic_load(&told) > 0);
+        EXPECT(ledger_logged("CommAbort")); /* a group that has failed does not end politely */
     } else if (strcmp(part, "without") == 0) {
         ledger_choose(&rocm);
         without();
+    } else if (strcmp(part, "staged") == 0) {
+        static const char *const copied[] = {"rccl.host_staging=yes", NULL};
+        static const char *const summed[] = {"AllReduce", NULL};
+        ledger_choose(&rocm_staged);
+        ledger_open_driver();
+        ledger_on_devices("memory:ledger-rccl-staged", copied, staged);
+        expect_called(summed);
     } else if (strcmp(part, "older") == 0) {
         ledger_choose(&rocm_old);
         ledger_open_driver();
@@ -297,6 +327,7 @@ int main(int argc, char **argv)
         in_own_process(argv[0], "fails");
         in_own_process(argv[0], "without");
         in_own_process(argv[0], "older");
+        in_own_process(argv[0], "staged");
     }
     unlink(ledger_device.log);
     return ledger_result();

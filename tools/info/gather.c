@@ -12,8 +12,8 @@
 #include "info.h"
 #include "kernels/kernels.h"
 
-/* Which library a backend has found: its version, and why or where. */
-static void describe_choice(struct tti_backend_info *entry)
+/* Which library a backend has found: its version, and why or where; and which settings that version cannot honour. */
+static void describe_choice(const struct tti_info *info, struct tti_backend_info *entry)
 {
     char version[16];
     const bool is_nccl = strcmp(entry->name, "nccl") == 0 || strcmp(entry->name, "rccl") == 0;
@@ -21,6 +21,10 @@ static void describe_choice(struct tti_backend_info *entry)
     if (library) {
         tti_nccl_version_text(library->version, version);
         snprintf(entry->choice, sizeof(entry->choice), "%s %s, %.200s", library->spoken, version, library->path);
+        const tutti_open_info open = {.setting = tti_setting_by_key, .settings = &info->settings};
+        if (info->settings_error.status == TUTTI_OK) {
+            tti_nccl_unheeded(library, &open, entry->unheeded, sizeof(entry->unheeded));
+        }
     } else if (strcmp(entry->name, "mpi") == 0) {
         memcpy(entry->choice, entry->reason, sizeof(entry->choice));
     }
@@ -39,7 +43,7 @@ static void gather_backends(struct tti_info *info)
         entry->capabilities = backend->capabilities;
         entry->available = tutti_backend_available(backend, entry->reason, sizeof(entry->reason)) == 1;
         if (entry->available) {
-            describe_choice(entry);
+            describe_choice(info, entry);
             entry->reason[0] = '\0';
         }
     }
@@ -120,11 +124,11 @@ void tti_info_gather(struct tti_info *info, bool again)
     memset(info, 0, sizeof(*info));
     tti_info_system(&info->system);
     info->isa = tti_kernels_isa();
+    info->settings_error.status = tti_settings_resolve(NULL, NULL, &info->settings, &info->settings_error);
     gather_devices(info);
     gather_backends(info);
     choose_auto(info);
     info->world_error.status = tti_world_from_environment(&info->world, &info->world_error);
-    info->settings_error.status = tti_settings_resolve(NULL, NULL, &info->settings, &info->settings_error);
     gather_tuning(info, again);
 }
 

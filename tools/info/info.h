@@ -22,8 +22,9 @@ struct tti_backend_info {
     int32_t priority;
     uint32_t capabilities;
     bool available;
-    char reason[256]; /* why not; "" when available */
-    char choice[256]; /* mpi, nccl, rccl: which library was taken; else "" */
+    char reason[256];   /* why not; "" when available */
+    char choice[256];   /* mpi, nccl, rccl: which library was taken; else "" */
+    char unheeded[512]; /* nccl, rccl: which settings it cannot honour, and why; else "" */
 };
 
 /* A kind of device. */

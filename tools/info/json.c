@@ -72,9 +72,10 @@ static json_t *pack_backends(const struct tti_info *info)
         const struct tti_backend_info *backend = &info->backends[i];
         char capabilities[256];
         tti_info_capabilities(backend->capabilities, capabilities, sizeof(capabilities));
-        array = append(array, json_pack("{s:s, s:b, s:o, s:i, s:s}", "name", backend->name, "available",
+        array = append(array, json_pack("{s:s, s:b, s:o, s:i, s:s, s:o}", "name", backend->name, "available",
                                         (int)backend->available, "reason", text(backend->reason), "priority",
-                                        (int)backend->priority, "capabilities", capabilities));
+                                        (int)backend->priority, "capabilities", capabilities, "not_possible",
+                                        text(backend->unheeded)));
     }
     return array;
 }

@@ -72,6 +72,9 @@ static void print_backends(const struct tti_info *info)
         printf("  %-21s %8s  %s%s\n", backend->name, backend->priority < 0 ? "-" : priority,
                backend->available ? (*backend->choice ? "yes: " : "yes") : "no: ",
                backend->available ? backend->choice : backend->reason);
+        if (*backend->unheeded) {
+            printf("  %-21s %8s  not possible: %s\n", "", "", backend->unheeded);
+        }
     }
     printf("  auto takes %s for processes of this host, %s for threads\n",
            info->auto_processes ? info->auto_processes : "nothing",
