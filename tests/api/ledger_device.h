@@ -231,7 +231,7 @@ static inline void ledger_device_reductions(tutti_group *group, int rank)
     static const tutti_reduce_op ops[] = {TUTTI_SUM, TUTTI_AVG, TUTTI_MAX, TUTTI_MIN, TUTTI_PRODUCT};
     for (size_t o = 0; o < sizeof(ops) / sizeof(ops[0]); o++) {
         float data[LEDGER_LENGTH];
-        float out[LEDGER_LENGTH];
+        float out[LEDGER_LENGTH] = {0};
         struct ledger_vector in;
         struct ledger_vector result;
         tutti_work *work = NULL;
@@ -266,7 +266,7 @@ static inline void ledger_device_reductions(tutti_group *group, int rank)
 static inline void ledger_device_moves(tutti_group *group, int rank)
 {
     float data[LEDGER_LENGTH];
-    float out[2 * LEDGER_LENGTH];
+    float out[2 * LEDGER_LENGTH] = {0};
     struct ledger_vector v;
     struct ledger_vector joined;
     tutti_work *work = NULL;
