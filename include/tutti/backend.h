@@ -13,7 +13,7 @@
 
 TUTTI_BEGIN_DECLS
 
-#define TUTTI_BACKEND_ABI 6u
+#define TUTTI_BACKEND_ABI 7u
 
 /** Capabilities: promises that `tutti check` asserts. */
 enum {
@@ -23,6 +23,8 @@ enum {
     TUTTI_CAP_CHECKS_CALLS = 1 << 3, /* differing calls give MISMATCH instead of a hang or a wrong result */
     TUTTI_CAP_CANCEL = 1 << 4,       /* an operation that has not begun can be cancelled on all ranks together */
     TUTTI_CAP_HEAP = 1 << 5,         /* a fact: memory of tutti_alloc and tutti_register spares it copies */
+    TUTTI_CAP_RECOVER = 1 << 6,      /* revoke, failed ranks, agree and shrink work: tutti/recovery.h       */
+    TUTTI_CAP_GROW = 1 << 7,         /* new ranks can join: likewise                                         */
     TUTTI_CAP_ONE_PROCESS = 1 << 8,  /* a fact, not a promise: all ranks must be threads of one process  */
     TUTTI_CAP_ONE_HOST = 1 << 9,     /* likewise: all ranks must be on one host                           */
     TUTTI_CAP_CUDA = 1 << 10,        /* likewise: takes tensors in CUDA memory as they are                */
@@ -199,6 +201,27 @@ typedef struct tutti_exchange {
     tutti_status (*gather)(void *self, const void *mine, size_t bytes, void *all, tutti_error *error);
 } tutti_exchange;
 
+/** What becomes of ranks that have not come to an agreement at its deadline. */
+enum {
+    TUTTI_LATE_IS_ERROR = 0, /* the agreement is a TIMEOUT here; who calls again takes part in the same one */
+    TUTTI_LATE_IS_OUT = 1,   /* they are absent, and hear REVOKED when they come: then and ever after        */
+    TUTTI_LATE_IS_ABSENT = 2 /* they are absent this time                                                    */
+};
+
+/** One agreement among the ranks of a group, some of which may have been lost. All that is agreed upon comes from one of them,
+ *  so it is the same everywhere, whoever dies on the way. */
+typedef struct tutti_accord {
+    uint32_t size;
+    int32_t series; /* 0 or 1: agreements of one do not meet those of the other; one at a time in each */
+    int32_t late;   /* TUTTI_LATE_* */
+    uint32_t
+        aborts; /* how often the group has been revoked by ABORT so far; one more ends the agreement with REVOKED */
+    int64_t timeout_ms;
+    uint64_t flags;    /* in: this rank's; out: the bitwise AND of those of all who came */
+    uint64_t token[2]; /* in: this rank's; out: those of one rank */
+    uint64_t *absent;  /* a bit for each rank, 64 in a word. In: whom nobody waits for; out: who is not there */
+} tutti_accord;
+
 /** The functions of a backend. Optional ones may be NULL. `state` is what open returned. `error` is never NULL in run,
  *  run_p2p and probe; elsewhere it may be. */
 typedef struct tutti_backend_ops {
@@ -270,6 +293,17 @@ typedef struct tutti_backend_ops {
     void *(*native)(void *state);
     /** Optional: how many bytes of a device's tensor are best copied through host memory at once; 0: no opinion. */
     size_t (*staging_bytes)(void *state);
+
+    /* Optional, all or none: going on without ranks that are lost (tutti/recovery.h). From any thread, and when the group has
+     * failed, too. With TUTTI_CAP_RECOVER. */
+
+    /** Fails the group: whatever waits in it on any rank returns REVOKED, whatever comes later as well. `how` is
+     *  TUTTI_OP_REVOKE, or TUTTI_OP_ABORT, which also ends an accord that waits on this rank. Waits for nobody. */
+    void (*revoke)(void *state, tutti_operation how);
+    /** Ranks that have died or left, as far as this one knows: a bit for each, 64 in a word. */
+    void (*lost)(void *state, uint64_t *ranks);
+    /** Takes part in an agreement. OK, TIMEOUT, REVOKED (aborted here, or left out), PEER_CORRUPT. */
+    tutti_status (*accord)(void *state, tutti_accord *accord, tutti_error *error);
 } tutti_backend_ops;
 
 /** A backend. All of it is constant and lives as long as the process. */

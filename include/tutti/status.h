@@ -32,7 +32,8 @@ TUTTI_BEGIN_DECLS
  * The statuses: X(NAME, value, sentence). The values are part of the ABI: new ones are appended, none is reused.
  *
  * Usable afterwards: the group is as good as before after every status up to and including MISMATCH in this list, with
- * the exceptions that a function documents. From TIMEOUT on the group has failed: only destroy is accepted.
+ * the exceptions that a function documents. From TIMEOUT on the group has failed: only destroy and what tutti/recovery.h
+ * declares are accepted.
  */
 #define TUTTI_STATUS_LIST(X)                                                                                           \
     X(OK, 0, "success")                                                                                                \
@@ -104,7 +105,13 @@ enum {
     X(ALLOC, 18, "alloc")                                                                                              \
     X(FREE, 19, "free")                                                                                                \
     X(REGISTER, 20, "register")                                                                                        \
-    X(UNREGISTER, 21, "unregister")
+    X(UNREGISTER, 21, "unregister")                                                                                    \
+    X(REVOKE, 22, "group_revoke")                                                                                      \
+    X(ABORT, 23, "group_abort")                                                                                        \
+    X(AGREE, 24, "group_agree")                                                                                        \
+    X(SHRINK, 25, "group_shrink")                                                                                      \
+    X(GROW, 26, "group_grow")                                                                                          \
+    X(JOIN, 27, "group_join")
 
 typedef int32_t tutti_operation;
 enum {

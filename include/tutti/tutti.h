@@ -23,6 +23,7 @@
 #include <tutti/overlap.h>
 #include <tutti/p2p.h>
 #include <tutti/queue.h>
+#include <tutti/recovery.h>
 #include <tutti/status.h>
 #include <tutti/tensor.h>
 #include <tutti/work.h>

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/group.h"
 #include "backends/null/null.h"
 #include "base/error.h"
 #include "core/call.h"
@@ -15,9 +16,9 @@
 #include "core/registry.h"
 #include "core/task.h"
 #include "core/timer.h"
+#include "store/pause.h"
 
-/* Completes an error of a function that has no call options. */
-static tutti_status finish(tutti_error *error, tutti_operation operation, int32_t rank, tutti_status status)
+tutti_status tti_api_finish(tutti_error *error, tutti_operation operation, int32_t rank, tutti_status status)
 {
     if (status == TUTTI_OK) {
         tti_error_clear(error);
@@ -29,7 +30,7 @@ static tutti_status finish(tutti_error *error, tutti_operation operation, int32_
     return status;
 }
 
-static tutti_status check_config(const tutti_config *config, tutti_error *error)
+tutti_status tti_api_check_config(const tutti_config *config, tutti_error *error)
 {
     if (!config) {
         return TUTTI_OK;
@@ -58,18 +59,17 @@ static tutti_status check_config(const tutti_config *config, tutti_error *error)
 tutti_status tutti_init(const tutti_config *config, tutti_group **group, tutti_error *error)
 {
     if (!group) {
-        return finish(error, TUTTI_OP_INIT, -1,
-                      tti_error_set(error, TUTTI_INVALID_ARGUMENT, "init: the pointer for the group is NULL"));
+        return tti_api_finish(error, TUTTI_OP_INIT, -1,
+                              tti_error_set(error, TUTTI_INVALID_ARGUMENT, "init: the pointer for the group is NULL"));
     }
-    tutti_status status = check_config(config, error);
+    tutti_status status = tti_api_check_config(config, error);
     if (status == TUTTI_OK) {
         status = tti_join_world(config, group, error);
     }
-    return finish(error, TUTTI_OP_INIT, -1, status);
+    return tti_api_finish(error, TUTTI_OP_INIT, -1, status);
 }
 
-/* The group, held for the caller; or NULL with the status and a sentence that says which function and why. */
-static struct tti_group *hold(tutti_group *handle, const char *function, tutti_error *error, tutti_status *status)
+struct tti_group *tti_api_hold(tutti_group *handle, const char *function, tutti_error *error, tutti_status *status)
 {
     struct tti_group *g = tti_group_acquire(handle, status);
     if (!g) {
@@ -121,7 +121,7 @@ static tutti_status check_child(const struct tti_group *parent, const tutti_conf
     if (tti_in_callback(parent)) {
         return tti_error_set(error, TUTTI_WOULD_DEADLOCK, "%s: called from a callback of the same group", function);
     }
-    tutti_status status = check_config(config, error);
+    tutti_status status = tti_api_check_config(config, error);
     if (status == TUTTI_OK && config && (config->world_size > 0 || config->store || config->store_callbacks)) {
         status = tti_error_set(error, TUTTI_INVALID_ARGUMENT,
                                "%s: rank, world_size and store come from the parent group; leave them out", function);
@@ -133,9 +133,9 @@ tutti_status tutti_group_create(tutti_group *parent, const int32_t *ranks, int32
                                 tutti_group **group, tutti_error *error)
 {
     tutti_status status = TUTTI_OK;
-    struct tti_group *p = hold(parent, "group_create", error, &status);
+    struct tti_group *p = tti_api_hold(parent, "group_create", error, &status);
     if (!p) {
-        return finish(error, TUTTI_OP_CREATE, -1, status);
+        return tti_api_finish(error, TUTTI_OP_CREATE, -1, status);
     }
     int32_t own = -1;
     if (!group) {
@@ -146,16 +146,16 @@ tutti_status tutti_group_create(tutti_group *parent, const int32_t *ranks, int32
     }
     int32_t rank = p->rank;
     tti_group_release(p);
-    return finish(error, TUTTI_OP_CREATE, rank, status);
+    return tti_api_finish(error, TUTTI_OP_CREATE, rank, status);
 }
 
 tutti_status tutti_group_split(tutti_group *parent, int32_t color, int32_t key, const tutti_config *config,
                                tutti_group **group, tutti_error *error)
 {
     tutti_status status = TUTTI_OK;
-    struct tti_group *p = hold(parent, "group_split", error, &status);
+    struct tti_group *p = tti_api_hold(parent, "group_split", error, &status);
     if (!p) {
-        return finish(error, TUTTI_OP_SPLIT, -1, status);
+        return tti_api_finish(error, TUTTI_OP_SPLIT, -1, status);
     }
     if (!group) {
         status = tti_error_set(error, TUTTI_INVALID_ARGUMENT, "group_split: the pointer for the group is NULL");
@@ -167,30 +167,35 @@ tutti_status tutti_group_split(tutti_group *parent, int32_t color, int32_t key, 
     }
     int32_t rank = p->rank;
     tti_group_release(p);
-    return finish(error, TUTTI_OP_SPLIT, rank, status);
+    return tti_api_finish(error, TUTTI_OP_SPLIT, rank, status);
+}
+
+/* After an abort calls are on their way out: they are waited for. */
+static int64_t patience_of(const struct tti_group *g)
+{
+    /* acquire: pairs with tti_recover_abort */
+    const bool aborted = atomic_load_explicit(&g->recovery.aborts, memory_order_acquire) != 0;
+    return aborted && !tti_in_callback(g) ? g->timeout_ms : 0;
 }
 
 tutti_status tutti_group_destroy(tutti_group *group, tutti_error *error)
 {
     tutti_status status = TUTTI_OK;
-    struct tti_group *g = hold(group, "group_destroy", error, &status);
-    if (!g) {
-        return finish(error, TUTTI_OP_DESTROY, -1, status);
+    struct tti_group *g = tti_api_hold(group, "group_destroy", error, &status);
+    const int32_t rank = g ? g->rank : -1;
+    const int64_t until = g ? tti_deadline_ns(tti_now_ns(), patience_of(g)) : 0;
+    int pause = 0;
+    while (g && (status = tti_group_end(g)) != TUTTI_OK) {
+        if (!tti_pause(&pause, until)) {
+            tti_error_set(
+                error, status,
+                "group_destroy: asynchronous operations are pending, or another thread or a callback is inside "
+                "a call on the group; wait for them first");
+            break;
+        }
+        g = tti_api_hold(group, "group_destroy", error, &status);
     }
-    int32_t rank = g->rank;
-    status = tti_handles_retire(&tti_groups, g->handle);
-    if (status != TUTTI_OK) {
-        tti_group_release(g);
-        tti_error_set(
-            error, status,
-            "group_destroy: asynchronous operations are pending, or another thread or a callback is inside a call on "
-            "the group; wait for them first");
-        return finish(error, TUTTI_OP_DESTROY, rank, status);
-    }
-    tti_group_quiesce(g);
-    tti_group_close(g);
-    tti_group_free(g);
-    return finish(error, TUTTI_OP_DESTROY, rank, TUTTI_OK);
+    return tti_api_finish(error, TUTTI_OP_DESTROY, rank, status);
 }
 
 static void destroy_if_idle(void *handle, void *user)
@@ -381,7 +386,7 @@ tutti_status tutti_group_describe(tutti_group *group, char *text, size_t capacit
                              capacity);
     }
     tutti_status status = TUTTI_OK;
-    struct tti_group *g = hold(group, "group_describe", error, &status);
+    struct tti_group *g = tti_api_hold(group, "group_describe", error, &status);
     if (!g) {
         return status;
     }
@@ -396,7 +401,7 @@ tutti_status tutti_group_describe(tutti_group *group, char *text, size_t capacit
 tutti_status tutti_group_error(tutti_group *group, tutti_error *details)
 {
     tutti_status status = TUTTI_OK;
-    struct tti_group *g = hold(group, "group_error", details, &status);
+    struct tti_group *g = tti_api_hold(group, "group_error", details, &status);
     if (!g) {
         return status;
     }
@@ -416,7 +421,7 @@ tutti_status tutti_null_recorded(tutti_group *group, int64_t index, tutti_null_r
         return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "null_recorded: record is NULL or its size is 0");
     }
     tutti_status status = TUTTI_OK;
-    struct tti_group *g = hold(group, "null_recorded", error, &status);
+    struct tti_group *g = tti_api_hold(group, "null_recorded", error, &status);
     if (!g) {
         return status;
     }

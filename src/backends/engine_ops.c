@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/cpu.h"
+#include "engine/accord.h"
 #include "engine/calibrate.h"
 
 static struct tti_engine *engine_of(void *state)
@@ -99,6 +100,21 @@ const char *tti_ops_algorithm(void *state, int32_t lane)
 tutti_status tti_ops_failure(void *state, tutti_error *error)
 {
     return tti_engine_failure(engine_of(state), error);
+}
+
+void tti_ops_revoke(void *state, tutti_operation how)
+{
+    tti_engine_revoke(engine_of(state), how);
+}
+
+void tti_ops_lost(void *state, uint64_t *ranks)
+{
+    tti_engine_lost(engine_of(state), ranks);
+}
+
+tutti_status tti_ops_accord(void *state, tutti_accord *accord, tutti_error *error)
+{
+    return tti_engine_accord(engine_of(state), accord, error);
 }
 
 /* -1 for "auto". The core has checked type and bounds; a key that it does not know would be a defect of ours. */

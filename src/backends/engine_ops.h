@@ -29,6 +29,9 @@ tutti_status tti_ops_probe(void *state, int32_t peer, int32_t tag, int32_t *foun
 size_t tti_ops_describe(void *state, char *text, size_t capacity);
 const char *tti_ops_algorithm(void *state, int32_t lane);
 tutti_status tti_ops_failure(void *state, tutti_error *error);
+void tti_ops_revoke(void *state, tutti_operation how);
+void tti_ops_lost(void *state, uint64_t *ranks);
+tutti_status tti_ops_accord(void *state, tutti_accord *accord, tutti_error *error);
 
 /* The entries of the table that are the same for both. */
 #define TTI_ENGINE_OPS                                                                                                 \
@@ -36,12 +39,13 @@ tutti_status tti_ops_failure(void *state, tutti_error *error);
     .probe = tti_ops_probe, .describe = tti_ops_describe, .failure = tti_ops_failure, .abort = tti_ops_abort,          \
     .start = tti_ops_start, .poll = tti_ops_poll, .finish = tti_ops_finish, .post_p2p = tti_ops_post_p2p,              \
     .test_p2p = tti_ops_test_p2p, .attend_p2p = tti_ops_attend_p2p, .wake_p2p = tti_ops_wake_p2p,                      \
-    .cancel_p2p = tti_ops_cancel_p2p, .end_p2p = tti_ops_end_p2p, .algorithm = tti_ops_algorithm
+    .cancel_p2p = tti_ops_cancel_p2p, .end_p2p = tti_ops_end_p2p, .algorithm = tti_ops_algorithm,                      \
+    .revoke = tti_ops_revoke, .lost = tti_ops_lost, .accord = tti_ops_accord
 
 /* What the engine promises. */
 #define TTI_ENGINE_CAPABILITIES                                                                                        \
     (TUTTI_CAP_RANK_ORDER | TUTTI_CAP_ROUND_ONCE | TUTTI_CAP_SAME_BITS | TUTTI_CAP_CHECKS_CALLS | TUTTI_CAP_CANCEL |   \
-     TUTTI_CAP_ONE_HOST)
+     TUTTI_CAP_ONE_HOST | TUTTI_CAP_RECOVER | TUTTI_CAP_GROW)
 
 /* The value of a setting by its key, or NULL: as in tutti_open_info. */
 typedef const char *(*tti_setting_function)(const void *settings, const char *key);

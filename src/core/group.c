@@ -346,6 +346,8 @@ static tutti_status prepare(const struct tti_group_plan *plan, struct tti_group 
     snprintf(beside, sizeof(beside), "%s/h", plan->name);
     tti_rendezvous_open(&g->rendezvous, plan->store, plan->name);
     tti_rendezvous_open(&g->host_rendezvous, plan->store, beside);
+    g->rendezvous.look = g->host_rendezvous.look = plan->look;
+    g->rendezvous.look_user = g->host_rendezvous.look_user = plan->look_user;
     g->pool = pool;
     *group = g;
     return TUTTI_OK;
@@ -435,8 +437,22 @@ void tti_group_free(struct tti_group *g)
     pthread_mutex_destroy(&g->callback_lock);
     pthread_mutex_destroy(&g->names_lock);
     free(g->host_names);
+    free(g->recovery.out);
     free(g->global_ranks);
     free(g);
+}
+
+tutti_status tti_group_end(struct tti_group *g)
+{
+    tutti_status status = tti_handles_retire(&tti_groups, g->handle);
+    if (status != TUTTI_OK) {
+        tti_group_release(g);
+        return status;
+    }
+    tti_group_quiesce(g);
+    tti_group_close(g);
+    tti_group_free(g);
+    return TUTTI_OK;
 }
 
 tutti_status tti_group_open(struct tti_group_plan *plan, tutti_group **group, tutti_error *error)
@@ -447,6 +463,7 @@ tutti_status tti_group_open(struct tti_group_plan *plan, tutti_group **group, tu
         return status;
     }
     status = meet(g, plan, error);
+    g->rendezvous.look = g->host_rendezvous.look = NULL;
     if (status == TUTTI_OK && plan->engine_device.device_type != kDLCPU) {
         status = tti_staging_create(g, plan->engine_device, &g->staging, error);
     }

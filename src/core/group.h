@@ -22,6 +22,15 @@ struct tti_list_count {
     uint32_t count;
 };
 
+/* What a group knows of its recovery: see recover.c. */
+struct tti_recovery {
+    _Atomic uint32_t aborts; /* so far */
+    _Atomic bool agreeing;   /* some thread is in tutti_group_agree ... */
+    _Atomic bool shrinking;  /* ... or in tutti_group_shrink, whose the rest is: */
+    bool unconfirmed;        /* it has begun to agree whether all have the new group, and has not heard the end */
+    uint64_t *out;           /* ranks that a shrink has gone on without; NULL: it has not come to that */
+};
+
 struct tti_group {
     tutti_group *handle;
     int32_t rank;
@@ -55,6 +64,7 @@ struct tti_group {
     struct tti_list_count *lists;
     uint32_t splits;
     char (*host_names)[64]; /* of each rank's host, if they are on several; else NULL */
+    struct tti_recovery recovery; /* `out`: under names_lock, too */
 };
 
 /* Everything that two ways of making a group differ in. */
@@ -70,7 +80,9 @@ struct tti_group_plan {
     void *native_communicator;
     struct tti_settings settings;
     struct tti_store *store;
-    char name[64]; /* unique among the groups of the store */
+    char name[64];          /* unique among the groups of the store */
+    tti_look_function look; /* of the new group's rendezvous, while it is being opened; NULL: none */
+    void *look_user;
 };
 
 /* Meets the other members, agrees on a backend, opens it, makes sure that all have; or fails on all of them. */
@@ -88,6 +100,9 @@ static inline void tti_group_release(struct tti_group *group)
 {
     tti_handles_release(&tti_groups, group->handle);
 }
+
+/* For the last user, who has acquired it: ends and frees the group. BUSY: there are others; then it is released only. */
+tutti_status tti_group_end(struct tti_group *group);
 
 /* Closes the engines. Nothing is pending any more. */
 void tti_group_close(struct tti_group *group);

@@ -7,10 +7,15 @@
 
 #include "store/store.h"
 
+/* Asked from time to time while something is waited for: whether that is still worth it. Not OK: why it is not. */
+typedef tutti_status (*tti_look_function)(void *user, tutti_error *error);
+
 struct tti_rendezvous {
     tutti_rendezvous table; /* table.self points back here */
     struct tti_store *store;
     char name[64];
+    tti_look_function look; /* NULL: only the time limits a wait. Set after open */
+    void *look_user;
 };
 
 /* Takes a reference on the store. The struct must stay where it is until tti_rendezvous_close. */

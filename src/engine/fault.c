@@ -108,6 +108,11 @@ static bool has_ended(const struct tti_engine *e, int rank)
     return (ended && !tti_segment_departs(h)) || tti_keeper_died(h);
 }
 
+static const char *revoked_how(tutti_operation operation)
+{
+    return operation == TUTTI_OP_ABORT ? "aborted" : "revoked";
+}
+
 /* Another rank's record, read once and made safe to print. */
 static tutti_status adopt(struct tti_engine *e, struct tti_lane *lane, int rank, tutti_error *error)
 {
@@ -130,6 +135,12 @@ static tutti_status adopt(struct tti_engine *e, struct tti_lane *lane, int rank,
     char what[64];
     char names[NAMES];
     tti_peers_text(e, where, suspects, names, sizeof(names));
+    if (cause == TUTTI_REVOKED && where == TTI_FAULT_ANYWHERE) {
+        tti_error_set(&text, cause, "rank %d has %s the group", rank, revoked_how(operation));
+        text.suspect = rank;
+        remember(e, &text, false);
+        return revoked(e, lane, error);
+    }
     if (where < 0) {
         snprintf(what, sizeof(what), "its messages");
     } else if (call == 0) {
@@ -209,7 +220,8 @@ static tutti_status fail_group(struct tti_engine *e, struct place place, const u
         atomic_store_explicit(&f->state, TTI_FAULT_FAILED, memory_order_release);
     }
     pthread_mutex_unlock(&e->failure_lock);
-    remember(e, error, place.lane == TTI_FAULT_ANYWHERE); /* after the record: whoever sees the failure finds it */
+    /* after the record: whoever sees the failure finds it */
+    remember(e, error, place.lane == TTI_FAULT_ANYWHERE && is_death(error->status));
     tti_ring_alarm(e);
     return error->status;
 }
@@ -231,9 +243,19 @@ void tti_fault_death(struct tti_engine *e, int rank)
     char text[160];
     tutti_error error;
     suspect_only(suspects, rank);
+    /* release: pairs with is_gone in accord.c */
+    atomic_fetch_or_explicit(&e->dead[rank / 64], UINT64_C(1) << (rank % 64), memory_order_release);
     tti_peer_death_text(e, rank, &look, text, sizeof(text));
     tti_error_set(&error, look.state == TTI_PROC_DUMPING ? TUTTI_PEER_CRASHING : TUTTI_PEER_DEAD, "%s", text);
     fail_group(e, (struct place){.lane = TTI_FAULT_ANYWHERE}, suspects, &error);
+}
+
+void tti_fault_revoke(struct tti_engine *e, tutti_operation how)
+{
+    const uint64_t nobody[TTI_MAX_RANKS / 64] = {0};
+    tutti_error error;
+    tti_error_set(&error, TUTTI_REVOKED, "rank %d has %s the group", e->rank, revoked_how(how));
+    fail_group(e, (struct place){.lane = TTI_FAULT_ANYWHERE, .operation = how}, nobody, &error);
 }
 
 void tti_fault_departure(struct tti_engine *e, int rank)

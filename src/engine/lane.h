@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "engine/accord.h"
 #include "engine/engine.h"
 #include "engine/heap.h"
 #include "kernels/kernels.h"
@@ -149,6 +150,9 @@ struct tti_engine {
     pthread_mutex_t failure_lock;
     tutti_error failure;
     _Atomic uint64_t departed[TTI_MAX_RANKS / 64]; /* ranks whose processes have ended by exit() */
+    _Atomic uint64_t dead[TTI_MAX_RANKS / 64];     /* and those that have died */
+    _Atomic uint32_t aborts;                       /* by threads of this rank */
+    struct tti_accord_state accords[TTI_ACCORD_SERIES];
 };
 
 static inline struct tti_segment_header *tti_header(const struct tti_engine *e, int rank)

@@ -9,7 +9,8 @@
  *   pair      control: one line with what the owner has to say to one peer about messages
  *             rings: slots, each of which holds a small message or names a piece of a larger one; two rings of
  *             bytes for those
- *   bell      alarm line | for each (publisher, channel) one line: a bit for each rank that sleeps on that publisher
+ *   fault     struct tti_fault | what ranks agree with after a failure (accord.h)
+ *   bell      alarm and arbiter (accord.h) in one line | for each (publisher, channel) one line: a bit for each rank that sleeps on that publisher
  *
  * Lines of a ring start at rank * 128 mod 4096, so that scanning many ranks' segments, which start on page boundaries, does
  * not fall into one cache set. All that lies before the stages is committed when the segment is made; a lane's stage and a
@@ -35,7 +36,7 @@
 #define TTI_SLOT_BODY    224u
 #define TTI_OFFERS       8u          /* open ones from one rank to another: see p2p_reach.c */
 #define TTI_LAYOUT_MAGIC 0x69747475u /* "utti" */
-#define TTI_LAYOUT_ABI   7u
+#define TTI_LAYOUT_ABI   8u
 #define TTI_STAGE_SPANS  5u /* a stage holds at least so many of the largest spans that a call takes: see stage.c */
 
 /* One call of one rank. `sequence` is stored last and says that the rest is there. */

@@ -118,6 +118,9 @@ void tti_fault_death(struct tti_engine *e, int rank);
 /* A rank's process has ended by exit(): for this process the rank has left from now on. */
 void tti_fault_departure(struct tti_engine *e, int rank);
 
+/* Fails the group because the application wants that: `how` is REVOKE or ABORT. */
+void tti_fault_revoke(struct tti_engine *e, tutti_operation how);
+
 /* Looks whether a rank's process is still there, and does that if not. For those that have waited for it for a while: keepers
  * are much quicker, but there may be none, and none sees a core dump. */
 #define TTI_LOOK_NS 100000000

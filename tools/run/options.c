@@ -26,6 +26,7 @@ enum {
     OPTION_BIND,
     OPTION_CPUS,
     OPTION_RESTARTS,
+    OPTION_KEEP_GOING,
     OPTION_DRY_RUN,
     OPTION_NODES,
     OPTION_NODE_RANK,
@@ -48,6 +49,8 @@ static const struct argp_option argp_options[] = {
     {"timeout", OPTION_TIMEOUT, "S", 0, "End the job after S seconds and exit with 124 (also 90s, 5m, 2h)", 1},
     {"grace", OPTION_GRACE, "S", 0, "Seconds between SIGTERM and SIGKILL when the job is ended (default 5)", 1},
     {"max-restarts", OPTION_RESTARTS, "N", 0, "Start all ranks again when one fails, at most N times (default 0)", 1},
+    {"keep-going", OPTION_KEEP_GOING, NULL, 0,
+     "Let the others go on when a rank fails, as programs can that shrink their groups; exit with 0 if a rank does", 1},
     {NULL, 0, NULL, 0, "CPUs:", 2},
     {"cpus", OPTION_CPUS, "LIST", 0, "Use these CPUs only (as in 0-3,8)", 2},
     {"bind-to", OPTION_BIND, "core|numa|none", 0,
@@ -202,6 +205,10 @@ static void check_nodes(struct argp_state *state, const struct parser *parser)
         argp_error(state, "--nnodes %d: where is node 0? Say --master-addr, its name or address, on all nodes",
                    options->nodes);
     }
+    if (options->keep_going) {
+        argp_error(state, "--keep-going works on one node only: with --nnodes %d a rank that fails ends the job",
+                   options->nodes);
+    }
     if (options->max_restarts > 0) {
         argp_error(state, "--max-restarts works on one node only: with --nnodes %d start the job again from outside",
                    options->nodes);
@@ -290,6 +297,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         return 0;
     case OPTION_RESTARTS:
         options->max_restarts = parse_count(state, "--max-restarts", argument, 0, 1000000);
+        return 0;
+    case OPTION_KEEP_GOING:
+        options->keep_going = true;
         return 0;
     case OPTION_NODES:
         options->nodes = parse_count(state, "--nnodes", argument, 1, TTI_MAX_NODES);

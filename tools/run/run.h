@@ -48,7 +48,8 @@ struct tti_run_options {
     int64_t timeout_ms;  /* -1 = none */
     int64_t grace_ms;
     int max_restarts;
-    int nodes; /* launchers that make up the job */
+    bool keep_going; /* ranks that fail are lost, and no more */
+    int nodes;       /* launchers that make up the job */
     int node_rank;
     const char *master_addr; /* NULL = not said */
     int master_port;

@@ -103,6 +103,29 @@ void tti_job_stop(struct tti_job *job)
     signal_group(job, SIGCONT);
 }
 
+/* With --keep-going: whether the job goes on, or has ended well all the same, without the ranks that have failed. */
+static bool goes_on(const struct tti_job *job)
+{
+    bool well = job->running > 0;
+    for (int rank = 0; rank < job->started && !well; rank++) {
+        well = WIFEXITED(job->ranks[rank].status) && WEXITSTATUS(job->ranks[rank].status) == 0;
+    }
+    return job->options->keep_going && well;
+}
+
+static void tell_loss(const struct tti_job *job, int rank)
+{
+    const struct tti_rank *r = &job->ranks[rank];
+    char what[200];
+    tti_job_describe(what, sizeof(what), r->status, tti_job_rank_seconds(r), (int)r->pid);
+    if (job->running > 0) {
+        tti_output_message(job->output, "rank %d %s; %d go%s on", rank, what, job->running,
+                           job->running == 1 ? "es" : "");
+    } else {
+        tti_output_message(job->output, "rank %d %s", rank, what);
+    }
+}
+
 /* `first` is the child whose death was announced: when several died, it was the first one. */
 static void reap(struct tti_job *job, pid_t first)
 {
@@ -120,7 +143,11 @@ static void reap(struct tti_job *job, pid_t first)
         for (int rank = 0; rank < job->started; rank++) {
             if (job->ranks[rank].running && job->ranks[rank].pid == pid) {
                 tti_job_note_end(job, rank, status);
-                failure = failure || !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+                const bool failed = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+                failure = failure || failed;
+                if (failed && job->state == TTI_JOB_RUNNING && goes_on(job)) {
+                    tell_loss(job, rank);
+                }
                 if (job->options->verbose && WIFEXITED(status) && WEXITSTATUS(status) == 0) {
                     tti_output_message(job->output, "rank %d ended after %.1f s", job->identity->first_rank + rank,
                                        tti_job_rank_seconds(&job->ranks[rank]));
@@ -129,7 +156,7 @@ static void reap(struct tti_job *job, pid_t first)
             }
         }
     }
-    if (failure && job->state == TTI_JOB_RUNNING) {
+    if (failure && job->state == TTI_JOB_RUNNING && !goes_on(job)) {
         tti_job_find_suspects(job);
         tti_job_stop(job);
     }

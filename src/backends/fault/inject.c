@@ -22,7 +22,9 @@
 
 uint32_t tti_faulty_capabilities(const struct tti_faulty *s)
 {
-    return s->backend->ops->capabilities ? s->backend->ops->capabilities(s->inner) : s->backend->capabilities;
+    const uint32_t inner =
+        s->backend->ops->capabilities ? s->backend->ops->capabilities(s->inner) : s->backend->capabilities;
+    return inner & ~(uint32_t)(TUTTI_CAP_RECOVER | TUTTI_CAP_GROW); /* no rules for them */
 }
 
 static bool failed_here(const struct tti_faulty *s)

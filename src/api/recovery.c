@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The functions of tutti/recovery.h. */
+#include <tutti/recovery.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/group.h"
+#include "base/error.h"
+#include "core/call.h"
+#include "core/grow.h"
+#include "core/recover.h"
+
+tutti_status tutti_group_abort(tutti_group *group, tutti_error *error)
+{
+    tutti_status status = TUTTI_OK;
+    struct tti_group *g = tti_api_hold(group, "group_abort", error, &status);
+    if (!g) {
+        return tti_api_finish(error, TUTTI_OP_ABORT, -1, status);
+    }
+    const int32_t rank = g->rank;
+    status = tti_recover_abort(g, error);
+    tti_group_release(g);
+    return tti_api_finish(error, TUTTI_OP_ABORT, rank, status);
+}
+
+tutti_status tutti_group_revoke(tutti_group *group, tutti_error *error)
+{
+    tutti_status status = TUTTI_OK;
+    struct tti_group *g = tti_api_hold(group, "group_revoke", error, &status);
+    if (!g) {
+        return tti_api_finish(error, TUTTI_OP_REVOKE, -1, status);
+    }
+    const int32_t rank = g->rank;
+    if ((status = tti_recover_check(g, "group_revoke", error)) == TUTTI_OK) {
+        tti_recover_revoke(g);
+    }
+    tti_group_release(g);
+    return tti_api_finish(error, TUTTI_OP_REVOKE, rank, status);
+}
+
+/* Where a list of ranks goes that the caller wants. */
+struct list {
+    int32_t *ranks;
+    int32_t capacity;
+    int32_t *count;
+};
+
+static tutti_status check_list(const struct list *l, const char *function, tutti_error *error)
+{
+    return l->capacity >= 0 && (l->ranks || l->capacity == 0) && l->count
+               ? TUTTI_OK
+               : tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                               "%s: the list of ranks needs a place for %d of them and one for their number", function,
+                               l->capacity);
+}
+
+static void fill_list(const struct list *l, const struct tti_group *g, const uint64_t *set)
+{
+    int32_t count = 0;
+    for (int32_t r = 0; r < g->size; r++) {
+        if (set[r / 64] >> (r % 64) & 1) {
+            if (count < l->capacity) {
+                l->ranks[count] = r;
+            }
+            count++;
+        }
+    }
+    *l->count = count;
+}
+
+static tutti_status no_memory(const struct tti_group *g, const char *function, tutti_error *error)
+{
+    return tti_error_set(error, TUTTI_NO_MEMORY, "%s: no memory for a list of %d ranks", function, g->size);
+}
+
+tutti_status tutti_group_failed(tutti_group *group, int32_t *ranks, int32_t capacity, int32_t *count,
+                                tutti_error *error)
+{
+    const struct list list = {ranks, capacity, count};
+    tutti_status status = TUTTI_OK;
+    struct tti_group *g = tti_api_hold(group, "group_failed", error, &status);
+    if (!g) {
+        return tti_api_finish(error, TUTTI_OP_NONE, -1, status);
+    }
+    const int32_t rank = g->rank;
+    uint64_t *lost = calloc(tti_recover_words(g), sizeof(*lost));
+    if (!lost) {
+        status = no_memory(g, "group_failed", error);
+    } else if ((status = check_list(&list, "group_failed", error)) == TUTTI_OK &&
+               (status = tti_recover_check(g, "group_failed", error)) == TUTTI_OK) {
+        tti_recover_lost(g, lost);
+        fill_list(&list, g, lost);
+    }
+    free(lost);
+    tti_group_release(g);
+    return tti_api_finish(error, TUTTI_OP_NONE, rank, status);
+}
+
+/* What every collective of recovery is refused for. 0 becomes the group's deadline. */
+static tutti_status check_call(const struct tti_group *g, const char *function, int64_t *timeout_ms, tutti_error *error)
+{
+    if (*timeout_ms < TUTTI_FOREVER) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                             "%s: timeout_ms is %lld; it must be -1 (none), 0 (the group's) or positive", function,
+                             (long long)*timeout_ms);
+    }
+    *timeout_ms = *timeout_ms == 0 ? g->timeout_ms : *timeout_ms;
+    return !tti_in_callback(g)
+               ? TUTTI_OK
+               : tti_error_set(error, TUTTI_WOULD_DEADLOCK, "%s: called from a callback of the same group", function);
+}
+
+tutti_status tutti_group_agree(tutti_group *group, uint64_t *flags, int32_t *failed, int32_t capacity, int32_t *count,
+                               int64_t timeout_ms, tutti_error *error)
+{
+    const struct list list = {failed, capacity, count};
+    tutti_status status = TUTTI_OK;
+    struct tti_group *g = tti_api_hold(group, "group_agree", error, &status);
+    if (!g) {
+        return tti_api_finish(error, TUTTI_OP_AGREE, -1, status);
+    }
+    const int32_t rank = g->rank;
+    uint64_t *absent = calloc(tti_recover_words(g), sizeof(*absent));
+    if (!absent) {
+        status = no_memory(g, "group_agree", error);
+    } else if (!flags) {
+        status = tti_error_set(error, TUTTI_INVALID_ARGUMENT, "group_agree: the pointer for the flags is NULL");
+    } else if ((status = check_list(&list, "group_agree", error)) == TUTTI_OK &&
+               (status = check_call(g, "group_agree", &timeout_ms, error)) == TUTTI_OK &&
+               (status = tti_recover_check(g, "group_agree", error)) == TUTTI_OK &&
+               (status = tti_recover_agree(g, flags, absent, timeout_ms, error)) == TUTTI_OK) {
+        fill_list(&list, g, absent);
+    }
+    free(absent);
+    tti_group_release(g);
+    return tti_api_finish(error, TUTTI_OP_AGREE, rank, status);
+}
+
+tutti_status tutti_group_shrink(tutti_group *group, int64_t timeout_ms, tutti_group **survivors, tutti_error *error)
+{
+    tutti_status status = TUTTI_OK;
+    struct tti_group *g = tti_api_hold(group, "group_shrink", error, &status);
+    if (!g) {
+        return tti_api_finish(error, TUTTI_OP_SHRINK, -1, status);
+    }
+    const int32_t rank = g->rank;
+    if (!survivors) {
+        status = tti_error_set(error, TUTTI_INVALID_ARGUMENT, "group_shrink: the pointer for the group is NULL");
+    } else if ((status = check_call(g, "group_shrink", &timeout_ms, error)) == TUTTI_OK &&
+               (status = tti_recover_check(g, "group_shrink", error)) == TUTTI_OK) {
+        status = tti_recover_shrink(g, timeout_ms, survivors, error);
+    }
+    tti_group_release(g);
+    return tti_api_finish(error, TUTTI_OP_SHRINK, rank, status);
+}
+
+tutti_status tutti_group_token(tutti_group *group, char *token, size_t capacity, tutti_error *error)
+{
+    tutti_status status = TUTTI_OK;
+    struct tti_group *g = tti_api_hold(group, "group_token", error, &status);
+    if (!g) {
+        return tti_api_finish(error, TUTTI_OP_GROW, -1, status);
+    }
+    const int32_t rank = g->rank;
+    if (!token || capacity < TUTTI_TOKEN_BYTES) {
+        status = tti_error_set(error, TUTTI_INVALID_ARGUMENT, "group_token: a token needs room for %d bytes, not %zu",
+                               TUTTI_TOKEN_BYTES, token ? capacity : 0);
+    } else if ((status = tti_grow_check(g, "group_token", error)) == TUTTI_OK) {
+        status = tti_grow_token(g, token, capacity, error);
+    }
+    tti_group_release(g);
+    return tti_api_finish(error, TUTTI_OP_GROW, rank, status);
+}
+
+static tutti_status check_growth(const struct tti_group *g, const char *token, int32_t newcomers, tutti_group **grown,
+                                 tutti_error *error)
+{
+    if (!token || !*token || !grown) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "group_grow: %s is NULL or empty",
+                             grown ? "the token" : "the pointer for the group");
+    }
+    if (newcomers < 1 || newcomers > INT32_MAX - g->size) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "group_grow: %d newcomers; there must be at least one",
+                             newcomers);
+    }
+    tutti_error cause;
+    return tti_group_failure(g, &cause) == TUTTI_OK
+               ? TUTTI_OK
+               : tti_error_set(error, TUTTI_REVOKED,
+                               "group_grow: the group failed earlier: %.300s; let the survivors shrink it first",
+                               cause.message);
+}
+
+tutti_status tutti_group_grow(tutti_group *group, const char *token, int32_t newcomers, int64_t timeout_ms,
+                              tutti_group **grown, tutti_error *error)
+{
+    tutti_status status = TUTTI_OK;
+    struct tti_group *g = tti_api_hold(group, "group_grow", error, &status);
+    if (!g) {
+        return tti_api_finish(error, TUTTI_OP_GROW, -1, status);
+    }
+    const int32_t rank = g->rank;
+    if ((status = check_call(g, "group_grow", &timeout_ms, error)) == TUTTI_OK &&
+        (status = tti_grow_check(g, "group_grow", error)) == TUTTI_OK &&
+        (status = check_growth(g, token, newcomers, grown, error)) == TUTTI_OK) {
+        status = tti_grow(g, token, newcomers, timeout_ms, grown, error);
+    }
+    tti_group_release(g);
+    return tti_api_finish(error, TUTTI_OP_GROW, rank, status);
+}
+
+tutti_status tutti_group_join(const char *token, const tutti_config *config, tutti_group **grown, tutti_error *error)
+{
+    tutti_status status = tti_api_check_config(config, error);
+    if (status == TUTTI_OK && (!token || !*token || !grown)) {
+        status = tti_error_set(error, TUTTI_INVALID_ARGUMENT, "group_join: %s is NULL or empty",
+                               grown ? "the token" : "the pointer for the group");
+    }
+    if (status == TUTTI_OK && config &&
+        (config->world_size > 0 || config->lanes != 0 || config->backend || config->store || config->store_callbacks ||
+         config->native_communicator)) {
+        status = tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                               "group_join: rank, world_size, lanes, backend and store come from the group; leave them "
+                               "out of the configuration");
+    }
+    return tti_api_finish(error, TUTTI_OP_JOIN, -1,
+                          status == TUTTI_OK ? tti_grow_join(token, config, grown, error) : status);
+}

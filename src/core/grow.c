@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Growing: members and newcomers meet at a store whose name is the token, and make a group as tutti_init does. What the
+ * newcomers cannot know, rank 0 of the old group puts there: how many there are, and what engine they run on. Newcomers take
+ * their numbers in the order in which they come: a key of the store can be set once, so two never get the same.
+ *
+ * The old group is asked for nothing but its settings, and stays as it is: the new one is a world of its own.
+ */
+#include "core/grow.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+#define GROWTH_MAGIC 0x776f7267u /* "grow" */
+
+/* What newcomers are told. Fixed layout: it travels between processes. */
+struct growth {
+    uint32_t magic;
+    int32_t members;
+    int32_t newcomers;
+    int32_t lanes;
+    char backend[16];
+};
+
+/* How long one waits for all of it. */
+struct patience {
+    int64_t until_ns;
+    int64_t timeout_ms;
+};
+
+tutti_status tti_grow_check(const struct tti_group *g, const char *function, tutti_error *error)
+{
+    return tti_group_capabilities(g) & TUTTI_CAP_GROW
+               ? TUTTI_OK
+               : tti_error_set(error, TUTTI_UNSUPPORTED,
+                               "%s: a group of backend %s cannot take new ranks; start the job again with more of them",
+                               function, g->backend->name);
+}
+
+tutti_status tti_grow_token(const struct tti_group *g, char *token, size_t capacity, tutti_error *error)
+{
+    uint64_t r[2];
+    if (getrandom(r, sizeof(r), 0) != sizeof(r)) {
+        return tti_error_system(error, errno, "no random token");
+    }
+    const bool threads = (g->backend->capabilities & TUTTI_CAP_ONE_PROCESS) != 0;
+    snprintf(token, capacity, "%s:grow-%016llx%016llx", threads ? "memory" : "unix", (unsigned long long)r[0],
+             (unsigned long long)r[1]);
+    return TUTTI_OK;
+}
+
+static tutti_status look(void *user, tutti_error *error)
+{
+    const struct patience *p = user;
+    return tti_remaining_ms(p->until_ns) != 0
+               ? TUTTI_OK
+               : tti_error_set(error, TUTTI_TIMEOUT, "the larger group was not complete within %lld ms",
+                               (long long)p->timeout_ms);
+}
+
+static struct patience patience_of(int64_t timeout_ms)
+{
+    return (struct patience){.until_ns = tti_deadline_ns(tti_now_ns(), timeout_ms), .timeout_ms = timeout_ms};
+}
+
+static tutti_status open_grown(struct tti_group_plan *plan, const struct growth *growth, int32_t rank,
+                               struct patience *p, tutti_group **grown, tutti_error *error)
+{
+    plan->rank = rank;
+    plan->size = growth->members + growth->newcomers;
+    plan->look = look;
+    plan->look_user = p;
+    snprintf(plan->name, sizeof(plan->name), "grown");
+    return tti_group_open(plan, grown, error);
+}
+
+tutti_status tti_grow(struct tti_group *g, const char *token, int32_t newcomers, int64_t timeout_ms,
+                      tutti_group **grown, tutti_error *error)
+{
+    struct patience p = patience_of(timeout_ms);
+    struct tti_group_plan plan = {.operation = TUTTI_OP_GROW, .local_rank = g->local_rank};
+    struct growth growth = {.magic = GROWTH_MAGIC, .members = g->size, .newcomers = newcomers, .lanes = g->lanes};
+    snprintf(growth.backend, sizeof(growth.backend), "%s", g->backend->name);
+    const tutti_config config = {.size = sizeof(config), .backend = tti_group_on_device(g) ? NULL : g->backend->name};
+    tutti_status status = tti_settings_resolve(&config, &g->settings, &plan.settings, error);
+    if (status != TUTTI_OK ||
+        (status = tti_store_open(token, g->rank == 0, timeout_ms, &plan.store, error)) != TUTTI_OK) {
+        return status;
+    }
+    if (g->rank == 0 && (status = tti_store_set(plan.store, "growth", &growth, sizeof(growth), error)) == TUTTI_BUSY) {
+        tti_error_set(error, status, "group_grow: this token has been used already; make a new one");
+    }
+    if (status == TUTTI_OK) {
+        status = open_grown(&plan, &growth, g->rank, &p, grown, error);
+    }
+    tti_store_release(plan.store);
+    return status;
+}
+
+static tutti_status read_growth(struct tti_store *store, const struct patience *p, struct growth *growth,
+                                tutti_error *error)
+{
+    size_t length = 0;
+    tutti_status status =
+        tti_store_get(store, "growth", growth, sizeof(*growth), &length, tti_remaining_ms(p->until_ns), error);
+    if (status == TUTTI_TIMEOUT) {
+        return tti_error_set(error, status, "no group has grown by this token within %lld ms",
+                             (long long)p->timeout_ms);
+    }
+    if (status == TUTTI_OK &&
+        (length != sizeof(*growth) || growth->magic != GROWTH_MAGIC || growth->members < 1 || growth->newcomers < 1 ||
+         growth->newcomers > INT32_MAX - growth->members || growth->lanes < 1 || growth->lanes > TUTTI_MAX_LANES)) {
+        return tti_error_set(error, TUTTI_PROTOCOL, "what was found by the token does not speak of a group that grows");
+    }
+    growth->backend[sizeof(growth->backend) - 1] = '\0';
+    return status;
+}
+
+static tutti_status take_number(struct tti_store *store, const struct growth *growth, int32_t *rank, tutti_error *error)
+{
+    for (int32_t i = 0; i < growth->newcomers; i++) {
+        char key[40];
+        snprintf(key, sizeof(key), "newcomer/%d", i);
+        tutti_status status = tti_store_set(store, key, "", 1, error);
+        if (status != TUTTI_BUSY) {
+            *rank = growth->members + i;
+            return status;
+        }
+    }
+    return tti_error_set(error, TUTTI_RANK_TAKEN, "all %d newcomers that the group waits for have come already",
+                         growth->newcomers);
+}
+
+tutti_status tti_grow_join(const char *token, const tutti_config *config, tutti_group **grown, tutti_error *error)
+{
+    struct tti_group_plan plan = {.operation = TUTTI_OP_JOIN};
+    tutti_status status = tti_settings_resolve(config, NULL, &plan.settings, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    struct patience p = patience_of(tti_setting_number(&plan.settings, TTI_SET_TIMEOUT_MS));
+    if ((status = tti_store_open(token, false, p.timeout_ms, &plan.store, error)) != TUTTI_OK) {
+        return status;
+    }
+    struct growth growth;
+    int32_t rank = -1;
+    if ((status = read_growth(plan.store, &p, &growth, error)) == TUTTI_OK &&
+        (status = take_number(plan.store, &growth, &rank, error)) == TUTTI_OK) {
+        const tutti_config found = {.size = sizeof(found), .backend = growth.backend, .lanes = growth.lanes};
+        const struct tti_settings own = plan.settings;
+        plan.local_rank = rank;
+        status = tti_settings_resolve(&found, &own, &plan.settings, error);
+    }
+    if (status == TUTTI_OK) {
+        status = open_grown(&plan, &growth, rank, &p, grown, error);
+    }
+    tti_store_release(plan.store);
+    return status;
+}

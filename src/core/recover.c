@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Shrinking: the survivors agree who they are and where they meet, in the engine of the old group (accord.c). The old
+ * group's store is of no use for that: the process that served it may be the one that has died. So the agreement has a
+ * random token with it, and they open a store of that name, which whoever comes first serves; there the new group is made
+ * as any other is. Then they agree, in a second round, whether all of them have it: if a rank has died on the way, or
+ * has been too slow, nobody keeps the group, and all begin again with a new agreement, without that rank.
+ *
+ * So the rounds alternate: members, confirmation, members, ... Whoever leaves after a members' round without an answer to the
+ * next one (only an abort can do that) gives it first when it comes again.
+ *
+ * Time: each step gets half of what is left, so that there is something left for another attempt. Cost: two agreements and
+ * the opening of a group.
+ */
+#include "core/recover.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+enum { AGREEMENTS = 0, SHRINKS = 1 }; /* series */
+
+/* Flags of a confirmation. */
+#define OPENED   UINT64_C(1)
+#define WORTH_IT UINT64_C(2) /* to try again: what has failed was a rank that is lost or late */
+
+struct shrink {
+    struct tti_group *g;
+    int64_t deadline_ns;
+    int64_t opened_until_ns; /* this attempt's new group */
+    uint32_t aborts;         /* before it began */
+    uint64_t token[2];
+    uint64_t *absent; /* the last agreement's */
+    uint64_t *lost;
+    int32_t *global_ranks; /* of the members, in their order */
+    int32_t count;
+    int32_t own;
+};
+
+static bool has(const uint64_t *ranks, int32_t rank)
+{
+    return (ranks[rank / 64] >> (rank % 64) & 1) != 0;
+}
+
+static bool is_able(const struct tti_group *g)
+{
+    const tutti_backend_ops *ops = g->backend->ops;
+    return (tti_group_capabilities(g) & TUTTI_CAP_RECOVER) && ops->revoke && ops->lost && ops->accord &&
+           (!g->host_backend || g->host_backend == g->backend);
+}
+
+tutti_status tti_recover_check(const struct tti_group *g, const char *function, tutti_error *error)
+{
+    return is_able(g) ? TUTTI_OK
+                      : tti_error_set(error, TUTTI_UNSUPPORTED,
+                                      "%s: backend %s cannot go on without ranks that are lost; destroy the group and "
+                                      "start the job again",
+                                      function, g->backend->name);
+}
+
+void tti_recover_revoke(struct tti_group *g)
+{
+    g->backend->ops->revoke(g->state, TUTTI_OP_REVOKE);
+}
+
+tutti_status tti_recover_abort(struct tti_group *g, tutti_error *error)
+{
+    const bool able = is_able(g);
+    if (!able && !g->backend->ops->abort) {
+        return tti_error_set(error, TUTTI_UNSUPPORTED, "group_abort: backend %s cannot end what waits in it",
+                             g->backend->name);
+    }
+    /* release: pairs with the acquire of who begins or destroys */
+    atomic_fetch_add_explicit(&g->recovery.aborts, 1, memory_order_release);
+    if (able) {
+        g->backend->ops->revoke(g->state, TUTTI_OP_ABORT);
+    } else {
+        tutti_error cause;
+        tti_error_set(&cause, TUTTI_REVOKED, "rank %d has aborted the group", g->rank);
+        cause.scope = TUTTI_SCOPE_GROUP;
+        tti_group_abort(g, -1, &cause);
+    }
+    return TUTTI_OK;
+}
+
+void tti_recover_lost(struct tti_group *g, uint64_t *ranks)
+{
+    g->backend->ops->lost(g->state, ranks);
+}
+
+static tutti_status is_busy(const char *function, tutti_error *error)
+{
+    return tti_error_set(error, TUTTI_BUSY, "%s: another thread of this rank is in it already", function);
+}
+
+static uint32_t aborts_of(const struct tti_group *g)
+{
+    return atomic_load_explicit(&g->recovery.aborts, memory_order_acquire);
+}
+
+/* Whom a shrink has left out nobody waits for. */
+static void copy_out(struct tti_group *g, uint64_t *ranks)
+{
+    const size_t bytes = tti_recover_words(g) * sizeof(*ranks);
+    pthread_mutex_lock(&g->names_lock);
+    if (g->recovery.out) {
+        memcpy(ranks, g->recovery.out, bytes);
+    } else {
+        memset(ranks, 0, bytes);
+    }
+    pthread_mutex_unlock(&g->names_lock);
+}
+
+tutti_status tti_recover_agree(struct tti_group *g, uint64_t *flags, uint64_t *failed, int64_t timeout_ms,
+                               tutti_error *error)
+{
+    if (atomic_exchange_explicit(&g->recovery.agreeing, true, memory_order_acquire)) {
+        return is_busy("group_agree", error);
+    }
+    copy_out(g, failed);
+    tutti_accord a = {.size = sizeof(a),
+                      .series = AGREEMENTS,
+                      .late = TUTTI_LATE_IS_ERROR,
+                      .aborts = aborts_of(g),
+                      .timeout_ms = timeout_ms,
+                      .flags = *flags,
+                      .absent = failed};
+    tutti_status status = g->backend->ops->accord(g->state, &a, error);
+    atomic_store_explicit(&g->recovery.agreeing, false, memory_order_release);
+    if (status == TUTTI_OK) {
+        *flags = a.flags;
+    }
+    return status;
+}
+
+/* ---- shrink -------------------------------------------------------------------------------------------------------- */
+
+static int64_t half_of_rest(const struct shrink *s)
+{
+    const int64_t left = tti_remaining_ms(s->deadline_ns);
+    return left < 0 ? TUTTI_FOREVER : left / 2 + 1;
+}
+
+/* The old group knows who has died. */
+static tutti_status look(void *user, tutti_error *error)
+{
+    struct shrink *s = user;
+    if (aborts_of(s->g) != s->aborts) {
+        return tti_error_set(error, TUTTI_REVOKED, "another thread of this rank has aborted the group");
+    }
+    tti_recover_lost(s->g, s->lost);
+    for (int32_t r = 0; r < s->g->size; r++) {
+        if (has(s->lost, r) && !has(s->absent, r)) {
+            tti_error_set(error, TUTTI_PEER_DEAD, "rank %d has been lost while the others were shrinking the group", r);
+            if (error) {
+                error->suspect = r;
+            }
+            return TUTTI_PEER_DEAD;
+        }
+    }
+    return tti_remaining_ms(s->opened_until_ns) != 0
+               ? TUTTI_OK
+               : tti_error_set(error, TUTTI_TIMEOUT, "the time was over before the new group was there");
+}
+
+/* Who the members are, and where they meet. */
+static tutti_status find_members(struct shrink *s, tutti_error *error)
+{
+    struct tti_group *g = s->g;
+    tutti_accord a = {.size = sizeof(a),
+                      .series = SHRINKS,
+                      .late = TUTTI_LATE_IS_OUT,
+                      .aborts = s->aborts,
+                      .timeout_ms = half_of_rest(s),
+                      .absent = s->absent};
+    if (getrandom(a.token, sizeof(a.token), 0) != sizeof(a.token)) {
+        return tti_error_system(error, errno, "no random name for the place where the survivors meet");
+    }
+    copy_out(g, s->absent);
+    tutti_status status = g->backend->ops->accord(g->state, &a, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    pthread_mutex_lock(&g->names_lock);
+    memcpy(g->recovery.out, s->absent, tti_recover_words(g) * sizeof(*s->absent));
+    pthread_mutex_unlock(&g->names_lock);
+    g->recovery.unconfirmed = true;
+    memcpy(s->token, a.token, sizeof(s->token));
+    s->count = 0;
+    for (int32_t r = 0; r < g->size; r++) {
+        if (!has(s->absent, r)) {
+            s->own = r == g->rank ? s->count : s->own;
+            s->global_ranks[s->count++] = g->global_ranks[r];
+        }
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status open_store(const struct shrink *s, struct tti_store **store, tutti_error *error)
+{
+    char url[80];
+    const bool threads = (s->g->backend->capabilities & TUTTI_CAP_ONE_PROCESS) != 0;
+    snprintf(url, sizeof(url), "%s:shrink-%016llx%016llx", threads ? "memory" : "unix", (unsigned long long)s->token[0],
+             (unsigned long long)s->token[1]);
+    return tti_store_open(url, true, half_of_rest(s), store, error);
+}
+
+static tutti_status open_group(struct shrink *s, tutti_group **group, tutti_error *error)
+{
+    struct tti_group *g = s->g;
+    struct tti_group_plan plan = {.rank = s->own,
+                                  .size = s->count,
+                                  .local_rank = g->local_rank,
+                                  .global_ranks = s->global_ranks,
+                                  .operation = TUTTI_OP_SHRINK,
+                                  .parent = g,
+                                  .name = "survivors",
+                                  .look = look,
+                                  .look_user = s};
+    const tutti_config config = {.size = sizeof(config), .backend = tti_group_on_device(g) ? NULL : g->backend->name};
+    s->opened_until_ns = tti_deadline_ns(tti_now_ns(), half_of_rest(s));
+    tutti_status status = tti_settings_resolve(&config, &g->settings, &plan.settings, error);
+    if (status == TUTTI_OK && (status = open_store(s, &plan.store, error)) == TUTTI_OK) {
+        status = tti_group_open(&plan, group, error);
+        tti_store_release(plan.store);
+    }
+    return status;
+}
+
+/* Whether another attempt may go better: somebody was lost or late. All that is not so fails on every rank alike. */
+static bool is_worth_it(struct shrink *s, tutti_status status)
+{
+    tutti_error unused;
+    return (status >= TUTTI_TIMEOUT && status <= TUTTI_PEER_CRASHING) || look(s, &unused) != TUTTI_OK;
+}
+
+/* Whether all have the new group: the same answer everywhere. */
+static tutti_status confirm(struct shrink *s, uint64_t *flags, tutti_error *error)
+{
+    struct tti_group *g = s->g;
+    tutti_accord a = {.size = sizeof(a),
+                      .series = SHRINKS,
+                      .late = TUTTI_LATE_IS_ABSENT,
+                      .aborts = s->aborts,
+                      .timeout_ms = half_of_rest(s),
+                      .flags = *flags,
+                      .absent = s->absent};
+    copy_out(g, s->absent);
+    tutti_status status = g->backend->ops->accord(g->state, &a, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    g->recovery.unconfirmed = false;
+    const size_t words = tti_recover_words(g);
+    *flags = memcmp(s->absent, g->recovery.out, words * sizeof(*s->absent)) == 0 ? a.flags : a.flags & ~OPENED;
+    return TUTTI_OK;
+}
+
+static void drop(tutti_group *handle)
+{
+    tutti_status why;
+    struct tti_group *g = tti_group_acquire(handle, &why);
+    if (g) {
+        tti_group_end(g);
+    }
+}
+
+/* One attempt. BUSY: another one is worth it; error says what was wrong with this one. */
+static tutti_status attempt(struct shrink *s, tutti_group **survivors, tutti_error *error)
+{
+    tutti_group *group = NULL;
+    tutti_error unused;
+    tutti_status status = find_members(s, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    const tutti_status opened = open_group(s, &group, error);
+    uint64_t flags = opened == TUTTI_OK ? OPENED | WORTH_IT : is_worth_it(s, opened) ? WORTH_IT : 0;
+    status = confirm(s, &flags, opened == TUTTI_OK ? error : &unused);
+    if (status == TUTTI_OK && (flags & OPENED)) {
+        *survivors = group;
+        return TUTTI_OK;
+    }
+    if (group) {
+        drop(group);
+    }
+    if (status != TUTTI_OK || !(flags & WORTH_IT)) {
+        return opened != TUTTI_OK && aborts_of(s->g) == s->aborts ? opened : status;
+    }
+    if (opened == TUTTI_OK) {
+        tti_error_set(error, TUTTI_TIMEOUT, "a rank was lost or late before all had the new group");
+    }
+    return TUTTI_BUSY;
+}
+
+/* An abort has taken this rank away from a confirmation. If the others have gone on with it as a member, they are gone. */
+static tutti_status catch_up(struct shrink *s, tutti_error *error)
+{
+    uint64_t flags = WORTH_IT;
+    tutti_status status = s->g->recovery.unconfirmed ? confirm(s, &flags, error) : TUTTI_OK;
+    return status == TUTTI_OK && (flags & OPENED)
+               ? tti_error_set(error, TUTTI_REVOKED, "the other ranks have made their group while this one aborted")
+               : status;
+}
+
+static tutti_status run(struct shrink *s, tutti_group **survivors, tutti_error *error)
+{
+    const size_t words = tti_recover_words(s->g);
+    if (!s->g->recovery.out) {
+        uint64_t *out = calloc(words, sizeof(*out));
+        pthread_mutex_lock(&s->g->names_lock);
+        s->g->recovery.out = out;
+        pthread_mutex_unlock(&s->g->names_lock);
+    }
+    if (!s->absent || !s->lost || !s->global_ranks || !s->g->recovery.out) {
+        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory to shrink a group of %d ranks", s->g->size);
+    }
+    tti_recover_revoke(s->g);
+    tutti_status status = catch_up(s, error);
+    if (status == TUTTI_OK) {
+        do {
+            status = attempt(s, survivors, error);
+        } while (status == TUTTI_BUSY && tti_remaining_ms(s->deadline_ns) != 0);
+    }
+    if (status == TUTTI_BUSY) {
+        status = TUTTI_TIMEOUT;
+        if (error) {
+            error->status = status;
+        }
+    }
+    return status;
+}
+
+tutti_status tti_recover_shrink(struct tti_group *g, int64_t timeout_ms, tutti_group **survivors, tutti_error *error)
+{
+    if (atomic_exchange_explicit(&g->recovery.shrinking, true, memory_order_acquire)) {
+        return is_busy("group_shrink", error);
+    }
+    const size_t words = tti_recover_words(g);
+    struct shrink s = {.g = g,
+                       .deadline_ns = tti_deadline_ns(tti_now_ns(), timeout_ms),
+                       .aborts = aborts_of(g),
+                       .absent = calloc(words, sizeof(uint64_t)),
+                       .lost = calloc(words, sizeof(uint64_t)),
+                       .global_ranks = calloc((size_t)g->size, sizeof(int32_t))};
+    tutti_status status = run(&s, survivors, error);
+    free(s.absent);
+    free(s.lost);
+    free(s.global_ranks);
+    atomic_store_explicit(&g->recovery.shrinking, false, memory_order_release);
+    return status;
+}

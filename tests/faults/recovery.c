@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-test: ranks=2,4 timeout=300 trees=release,debug,address,undefined */
+/*
+ * Ranks are killed before, inside and after each step of a recovery. The others must agree on the same flags and the same lost
+ * ranks, come to one group of the same members, and get right results in it. A rank that is stopped is left out, and hears
+ * that when it goes on. Who has started the job's store, rank 0, is as good a victim as any.
+ */
+#include "round.h"
+
+/* When the victim dies: at once there, or `delay_us` after it has begun to do it. */
+enum step { BEFORE_AGREE, IN_AGREE, BEFORE_SHRINK, IN_SHRINK, IN_WORK, NOWHERE };
+static const char *const step_names[] = {"before agree", "in agree", "before shrink",
+                                         "in shrink",    "at work",  "nowhere"};
+
+struct script {
+    int32_t size;
+    enum step steps[RANKS_MOST];
+    int32_t delays_us[RANKS_MOST];
+    bool stops; /* instead of dying; goes on when the others have done without it */
+};
+
+struct rank_report {
+    _Atomic int32_t finished;
+    uint64_t flags; /* of the first agreement */
+    int32_t failed[RANKS_MOST];
+    int32_t failed_count;
+    int32_t members[RANKS_MOST];
+    int32_t size; /* of the last group */
+    char faults[600];
+};
+
+struct show {
+    struct script script;
+    char store[64];
+    struct rank_report reports[RANKS_MOST];
+};
+
+static struct show *show;
+static int32_t me;
+
+__attribute__((format(printf, 1, 2))) static void wrong(const char *format, ...)
+{
+    char *text = show->reports[me].faults;
+    const size_t used = strlen(text);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text + used, sizeof(show->reports[me].faults) - used, format, arguments);
+    va_end(arguments);
+}
+
+static void *die_soon(void *unused)
+{
+    pause_us(show->script.delays_us[me]);
+    raise(SIGKILL);
+    return unused;
+}
+
+static void come_to(enum step step)
+{
+    const struct script *s = &show->script;
+    pthread_t thread;
+    if (s->steps[me] != step) {
+        return;
+    }
+    if (s->stops) {
+        raise(SIGSTOP);
+    } else if (step == BEFORE_AGREE || step == BEFORE_SHRINK) {
+        raise(SIGKILL);
+    } else if (pthread_create(&thread, NULL, die_soon, NULL) == 0) {
+        pthread_detach(thread);
+    }
+}
+
+/* Whether the sum of something of all members is right. */
+static tutti_status work(tutti_group *g, tutti_error *error)
+{
+    const int64_t count = 2;
+    uint64_t value[2] = {1, UINT64_C(1) << tutti_group_global_rank(g, tutti_group_rank(g))};
+    uint64_t expected = 0;
+    DLTensor t = tutti_tensor_1d(value, &count, TUTTI_U64);
+    for (int32_t r = 0; r < tutti_group_size(g); r++) {
+        expected |= UINT64_C(1) << tutti_group_global_rank(g, r);
+    }
+    tutti_status status = tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.timeout_ms = CALL_MS, .error = error));
+    if (status == TUTTI_OK && (value[0] != (uint64_t)tutti_group_size(g) || value[1] != expected)) {
+        wrong("the sum is %llx, not %llx; ", (unsigned long long)value[1], (unsigned long long)expected);
+    }
+    return status;
+}
+
+/* Shrinks; false if this rank has been left out. */
+static bool shrink(tutti_group **g)
+{
+    tutti_group *rest = NULL;
+    tutti_error error;
+    come_to(BEFORE_SHRINK);
+    come_to(IN_SHRINK);
+    const tutti_status status = tutti_group_shrink(*g, show->script.stops ? 8000 : CALL_MS, &rest, &error);
+    const bool was_stopped = show->script.stops && show->script.steps[me] != NOWHERE;
+    if (status != TUTTI_OK && !(was_stopped && status == TUTTI_REVOKED)) {
+        wrong("shrink gives %s: %s; ", tutti_status_name(status), error.message);
+    }
+    if (was_stopped) {
+        if (status == TUTTI_OK) {
+            wrong("a rank that was stopped is a member; ");
+        } else if (tutti_group_shrink(*g, CALL_MS, &rest, &error) != TUTTI_REVOKED) {
+            wrong("who has been left out once is not left out twice; ");
+        }
+    }
+    if (tutti_barrier(*g, TUTTI_CALL(.timeout_ms = CALL_MS)) == TUTTI_OK) {
+        wrong("the old group still works; ");
+    }
+    if (tutti_group_destroy(*g, &error) != TUTTI_OK) {
+        wrong("destroy: %s; ", error.message);
+    }
+    *g = rest;
+    return status == TUTTI_OK;
+}
+
+static void recover(tutti_group *g)
+{
+    struct rank_report *own = &show->reports[me];
+    tutti_error error;
+    own->flags = ~(UINT64_C(1) << me);
+    come_to(BEFORE_AGREE);
+    come_to(IN_AGREE);
+    if (tutti_group_agree(g, &own->flags, own->failed, RANKS_MOST, &own->failed_count, CALL_MS, &error) != TUTTI_OK) {
+        wrong("agree gives %s; ", error.message);
+    }
+    for (uint64_t well = 0; well == 0;) {
+        if (!shrink(&g)) {
+            break;
+        }
+        int32_t count = 0;
+        come_to(IN_WORK);
+        const tutti_status status = work(g, &error);
+        well = status == TUTTI_OK;
+        if (status != TUTTI_OK && status != TUTTI_PEER_DEAD && status != TUTTI_REVOKED) {
+            wrong("work gives %s; ", error.message);
+        }
+        if (tutti_group_agree(g, &well, NULL, 0, &count, CALL_MS, &error) != TUTTI_OK) {
+            wrong("the second agree gives %s; ", error.message);
+            break;
+        }
+    }
+    own->size = g ? tutti_group_size(g) : 0;
+    for (int32_t r = 0; r < own->size; r++) {
+        own->members[r] = tutti_group_global_rank(g, r);
+    }
+    tutti_group_destroy(g, NULL);
+}
+
+static void be_actor(int32_t rank)
+{
+    me = rank;
+    tutti_group *g = NULL;
+    tutti_error error;
+    const int descriptors = entries("/proc/self/fd");
+    if (tutti_init(TUTTI_CONFIG(.backend = "shm", .rank = rank, .world_size = show->script.size, .store = show->store,
+                                .timeout_ms = CALL_MS),
+                   &g, &error) != TUTTI_OK ||
+        work(g, &error) != TUTTI_OK) {
+        wrong("%s; ", error.message);
+    } else {
+        recover(g);
+    }
+    if (show->script.steps[rank] != NOWHERE && !show->script.stops) {
+        for (;;) { /* it has been quicker than its death */
+            pause();
+        }
+    }
+    tutti_finalize(NULL);
+    /* each store that was served leaves an eventfd until the process ends; and one that a stopped rank still uses, more */
+    const int most = descriptors + 8;
+    if (!show->script.stops && (settles("/proc/self/fd", most) > most || mappings() != 0)) {
+        wrong("%d descriptors, %d before, and %d segments; ", entries("/proc/self/fd"), descriptors, mappings());
+    }
+    atomic_store(&show->reports[rank].finished, 1);
+    _exit(0);
+}
+
+static bool survives(const struct script *s, int32_t rank)
+{
+    return s->steps[rank] == NOWHERE;
+}
+
+static int judge_rank(const struct script *s, int32_t rank, int32_t first)
+{
+    const struct rank_report *r = &show->reports[rank];
+    const struct rank_report *other = &show->reports[first];
+    int failures = 0;
+    if (!atomic_load(&r->finished) || r->faults[0]) {
+        fprintf(stderr, "rank %d: %s%s\n", rank, r->faults, atomic_load(&r->finished) ? "" : "did not finish");
+        return 1;
+    }
+    if (!survives(s, rank)) {
+        return 0;
+    }
+    failures += r->flags != other->flags || r->failed_count != other->failed_count || r->size != other->size ||
+                memcmp(r->failed, other->failed, sizeof(r->failed)) != 0 ||
+                memcmp(r->members, other->members, sizeof(r->members)) != 0;
+    for (int32_t i = 0; i < s->size; i++) {
+        bool member = false;
+        bool failed = false;
+        for (int32_t k = 0; k < r->size; k++) {
+            member = member || r->members[k] == i;
+        }
+        for (int32_t k = 0; k < r->failed_count; k++) {
+            failed = failed || r->failed[k] == i;
+        }
+        failures += survives(s, i) && (!member || failed || (r->flags >> i & 1));
+        failures += s->steps[i] == BEFORE_AGREE && !s->stops && (!failed || member);
+        failures += s->steps[i] == BEFORE_SHRINK && member;
+    }
+    if (failures) {
+        fprintf(stderr, "rank %d: flags %llx, %d lost (%d ...), %d members (%d, ...); rank %d: %llx, %d, %d\n", rank,
+                (unsigned long long)r->flags, r->failed_count, r->failed[0], r->size, r->members[0], first,
+                (unsigned long long)other->flags, other->failed_count, other->size);
+    }
+    return failures;
+}
+
+/* Waits for those who come to an end; whoever is left after that is killed, or set going if it has stopped. */
+static void wait_for_all(const struct script *s, const pid_t *pids)
+{
+    const int64_t until = now_ns() + (int64_t)PATIENCE_S * 1000000000;
+    bool open[RANKS_MOST] = {false};
+    int32_t left = s->size;
+    int32_t survivors = 0;
+    for (int32_t i = 0; i < s->size; i++) {
+        open[i] = true;
+        survivors += survives(s, i);
+    }
+    while (left > 0 && now_ns() < until) {
+        for (int32_t i = 0; i < s->size; i++) {
+            if (open[i] && waitpid(pids[i], NULL, WNOHANG) == pids[i]) {
+                open[i] = false;
+                left--;
+                survivors -= survives(s, i);
+            } else if (open[i] && survivors == 0) {
+                kill(pids[i], s->stops ? SIGCONT : SIGKILL);
+            }
+        }
+        pause_us(1000);
+    }
+    for (int32_t i = 0; i < s->size; i++) {
+        if (open[i]) {
+            kill(pids[i], SIGKILL);
+            waitpid(pids[i], NULL, 0);
+        }
+    }
+}
+
+static int play(const struct script *s)
+{
+    static unsigned plays;
+    pid_t pids[RANKS_MOST];
+    const pid_t parent = getpid();
+    int failures = 0;
+    int32_t first = 0;
+    memset(show, 0, sizeof(*show));
+    show->script = *s;
+    snprintf(show->store, sizeof(show->store), "unix:show-%d-%u", (int)parent, plays++);
+    fflush(NULL);
+    for (int32_t rank = 0; rank < s->size; rank++) {
+        pids[rank] = fork();
+        if (pids[rank] == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            if (getppid() != parent) {
+                _exit(1);
+            }
+            be_actor(rank);
+        }
+    }
+    wait_for_all(s, pids);
+    while (!survives(s, first)) {
+        first++;
+    }
+    for (int32_t rank = 0; rank < s->size; rank++) {
+        if (survives(s, rank) || s->stops) {
+            failures += judge_rank(s, rank, first);
+        }
+    }
+    for (int32_t rank = 0; rank < s->size && failures; rank++) {
+        fprintf(stderr, "    rank %d %s %s after %d us\n", rank, s->stops ? "stops" : "dies",
+                step_names[s->steps[rank]], s->delays_us[rank]);
+    }
+    return failures;
+}
+
+static struct script script_of(int32_t size)
+{
+    struct script s = {.size = size};
+    for (int32_t i = 0; i < RANKS_MOST; i++) {
+        s.steps[i] = NOWHERE;
+    }
+    return s;
+}
+
+int main(int argc, char **argv)
+{
+    const int32_t size = argc > 1 ? atoi(argv[1]) : 4;
+    const int32_t delays[] = {0, 200, 1000, 3000};
+    int failures = 0;
+    show = mmap(NULL, sizeof(*show), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (show == MAP_FAILED) {
+        return 1;
+    }
+    struct script s = script_of(size);
+    failures += play(&s); /* nobody dies: revoked by the shrink itself */
+    for (enum step step = BEFORE_AGREE; step < NOWHERE; step++) {
+        for (int32_t i = 0; i < 4; i++) {
+            const bool at_once = step == BEFORE_AGREE || step == BEFORE_SHRINK;
+            if (at_once && i > 1) {
+                continue;
+            }
+            s = script_of(size);
+            s.steps[i % size] = step;
+            s.delays_us[i % size] = delays[i];
+            failures += play(&s);
+        }
+    }
+    for (int32_t i = 0; i < 4 && size > 2; i++) { /* two, and all but one */
+        s = script_of(size);
+        s.steps[i] = IN_SHRINK;
+        s.delays_us[i] = delays[i];
+        s.steps[(i + 1) % size] = i % 2 ? BEFORE_AGREE : IN_SHRINK;
+        failures += play(&s);
+        for (int32_t r = 0; r < size - 1; r++) {
+            s.steps[(i + r) % size] = i == 0 ? BEFORE_AGREE : IN_SHRINK;
+            s.delays_us[(i + r) % size] = delays[(i + r) % 4];
+        }
+        s.steps[(i + size - 1) % size] = NOWHERE;
+        failures += play(&s);
+    }
+    s = script_of(size);
+    s.stops = true;
+    s.steps[size - 1] = BEFORE_SHRINK;
+    failures += play(&s);
+    return failures != 0;
+}
