@@ -26,12 +26,25 @@ static tutti_status set(void *self, const char *key, const void *value, size_t l
     return status != TUTTI_OK ? status : tti_store_set(r->store, full, value, length, error);
 }
 
-/* The next piece of a wait until the deadline; *last: there is none behind it. */
-static int64_t next_wait(const struct tti_rendezvous *r, int64_t deadline, bool *last)
+/* The next piece of a wait until the deadline. */
+static int64_t next_wait(const struct tti_rendezvous *r, int64_t deadline)
 {
     const int64_t left = tti_remaining_ms(deadline);
-    *last = !r->look || (left >= 0 && left <= LOOK_MS);
-    return *last ? left : LOOK_MS;
+    return r->look && (left < 0 || left > LOOK_MS) ? LOOK_MS : left;
+}
+
+/* A piece has passed in vain. BUSY: another one is worth it. Who only polls is not told more than that. */
+static tutti_status after_wait(const struct tti_rendezvous *r, int64_t deadline, int64_t timeout_ms, tutti_error *error)
+{
+    tutti_error unused;
+    tutti_status status = r->look && timeout_ms != 0 ? r->look(r->look_user, &unused) : TUTTI_OK;
+    if (status == TUTTI_OK) {
+        return r->look && tti_remaining_ms(deadline) != 0 ? TUTTI_BUSY : TUTTI_TIMEOUT;
+    }
+    if (error) {
+        *error = unused;
+    }
+    return status;
 }
 
 static tutti_status get(void *self, const char *key, void *value, size_t capacity, size_t *length, int64_t timeout_ms,
@@ -40,16 +53,14 @@ static tutti_status get(void *self, const char *key, void *value, size_t capacit
     struct tti_rendezvous *r = self;
     char full[TTI_STORE_KEY_MAX + 1];
     const int64_t deadline = tti_deadline_ns(tti_now_ns(), timeout_ms);
-    bool last = false;
     tutti_status status = full_key(r, key, full, sizeof(full), error);
-    while (status == TUTTI_OK) {
-        const int64_t wait_ms = next_wait(r, deadline, &last);
-        status = tti_store_get(r->store, full, value, capacity, length, wait_ms, error);
-        if (status != TUTTI_TIMEOUT || last) {
-            return status;
-        }
-        status = r->look(r->look_user, error);
+    if (status != TUTTI_OK) {
+        return status;
     }
+    do {
+        status = tti_store_get(r->store, full, value, capacity, length, next_wait(r, deadline), error);
+        status = status == TUTTI_TIMEOUT ? after_wait(r, deadline, timeout_ms, error) : status;
+    } while (status == TUTTI_BUSY);
     return status;
 }
 
@@ -66,16 +77,14 @@ static tutti_status get_fd(void *self, const char *key, int *fd, int64_t timeout
     struct tti_rendezvous *r = self;
     char full[TTI_STORE_KEY_MAX + 1];
     const int64_t deadline = tti_deadline_ns(tti_now_ns(), timeout_ms);
-    bool last = false;
     tutti_status status = full_key(r, key, full, sizeof(full), error);
-    while (status == TUTTI_OK) {
-        const int64_t wait_ms = next_wait(r, deadline, &last);
-        status = tti_store_get_fd(r->store, full, fd, wait_ms, error);
-        if (status != TUTTI_TIMEOUT || last) {
-            return status;
-        }
-        status = r->look(r->look_user, error);
+    if (status != TUTTI_OK) {
+        return status;
     }
+    do {
+        status = tti_store_get_fd(r->store, full, fd, next_wait(r, deadline), error);
+        status = status == TUTTI_TIMEOUT ? after_wait(r, deadline, timeout_ms, error) : status;
+    } while (status == TUTTI_BUSY);
     return status;
 }
 

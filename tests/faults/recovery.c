@@ -3,7 +3,7 @@
 /*
  * Ranks are killed before, inside and after each step of a recovery. The others must agree on the same flags and the same lost
  * ranks, come to one group of the same members, and get right results in it. A rank that is stopped is left out, and hears
- * that when it goes on. Who has started the job's store, rank 0, is as good a victim as any.
+ * that when it goes on. A new process takes a dead one's place. Who has started the job's store, rank 0, is as good a victim as any.
  */
 #include "round.h"
 
@@ -17,6 +17,7 @@ struct script {
     enum step steps[RANKS_MOST];
     int32_t delays_us[RANKS_MOST];
     bool stops; /* instead of dying; goes on when the others have done without it */
+    bool grows; /* a new process takes the place */
 };
 
 struct rank_report {
@@ -32,6 +33,8 @@ struct rank_report {
 struct show {
     struct script script;
     char store[64];
+    char token[TUTTI_TOKEN_BYTES];
+    _Atomic int32_t token_there;
     struct rank_report reports[RANKS_MOST];
 };
 
@@ -117,6 +120,46 @@ static bool shrink(tutti_group **g)
     return status == TUTTI_OK;
 }
 
+static void use(tutti_group *g, tutti_status status, tutti_error *error)
+{
+    if (status != TUTTI_OK || work(g, error) != TUTTI_OK) {
+        wrong("the larger group: %s; ", error->message);
+    }
+}
+
+static tutti_group *grow(tutti_group *g)
+{
+    tutti_group *larger = NULL;
+    tutti_error error;
+    if (tutti_group_rank(g) == 0) {
+        tutti_group_token(g, show->token, sizeof(show->token), &error);
+        atomic_store(&show->token_there, 1);
+    }
+    tutti_barrier(g, TUTTI_CALL(.timeout_ms = CALL_MS)); /* behind it all have the token */
+    const tutti_status status = tutti_group_grow(g, show->token, 1, CALL_MS, &larger, &error);
+    use(larger, status, &error);
+    tutti_group_destroy(g, NULL);
+    return larger;
+}
+
+static void be_newcomer(int32_t number)
+{
+    tutti_group *g = NULL;
+    tutti_error error;
+    me = number;
+    while (!atomic_load(&show->token_there)) {
+        pause_us(1000);
+    }
+    const tutti_status status = tutti_group_join(show->token, TUTTI_CONFIG(.timeout_ms = CALL_MS), &g, &error);
+    use(g, status, &error);
+    if (status == TUTTI_OK && tutti_group_rank(g) != tutti_group_size(g) - 1) {
+        wrong("the newcomer is rank %d of %d; ", tutti_group_rank(g), tutti_group_size(g));
+    }
+    tutti_finalize(NULL);
+    atomic_store(&show->reports[number].finished, 1);
+    _exit(0);
+}
+
 static void recover(tutti_group *g)
 {
     struct rank_report *own = &show->reports[me];
@@ -147,6 +190,7 @@ static void recover(tutti_group *g)
     for (int32_t r = 0; r < own->size; r++) {
         own->members[r] = tutti_group_global_rank(g, r);
     }
+    g = show->script.grows ? grow(g) : g;
     tutti_group_destroy(g, NULL);
 }
 
@@ -251,28 +295,53 @@ static void wait_for_all(const struct script *s, const pid_t *pids)
     }
 }
 
+static pid_t start(int32_t number, void (*actor)(int32_t number))
+{
+    const pid_t parent = getpid();
+    const pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent) {
+            _exit(1);
+        }
+        actor(number);
+    }
+    return pid;
+}
+
+static int judge_newcomer(const struct script *s, pid_t pid)
+{
+    const struct rank_report *r = &show->reports[s->size];
+    const int64_t until = now_ns() + (int64_t)PATIENCE_S * 1000000000;
+    while (waitpid(pid, NULL, WNOHANG) == 0) {
+        if (now_ns() > until || !atomic_load(&show->token_there)) {
+            kill(pid, SIGKILL);
+        }
+        pause_us(1000);
+    }
+    if (!atomic_load(&r->finished) || r->faults[0]) {
+        fprintf(stderr, "the newcomer: %s\n", r->faults[0] ? r->faults : "did not finish");
+        return 1;
+    }
+    return 0;
+}
+
 static int play(const struct script *s)
 {
     static unsigned plays;
     pid_t pids[RANKS_MOST];
-    const pid_t parent = getpid();
     int failures = 0;
     int32_t first = 0;
     memset(show, 0, sizeof(*show));
     show->script = *s;
-    snprintf(show->store, sizeof(show->store), "unix:show-%d-%u", (int)parent, plays++);
+    snprintf(show->store, sizeof(show->store), "unix:show-%d-%u", (int)getpid(), plays++);
     fflush(NULL);
     for (int32_t rank = 0; rank < s->size; rank++) {
-        pids[rank] = fork();
-        if (pids[rank] == 0) {
-            prctl(PR_SET_PDEATHSIG, SIGKILL);
-            if (getppid() != parent) {
-                _exit(1);
-            }
-            be_actor(rank);
-        }
+        pids[rank] = start(rank, be_actor);
     }
+    const pid_t newcomer = s->grows ? start(s->size, be_newcomer) : -1;
     wait_for_all(s, pids);
+    failures += newcomer > 0 ? judge_newcomer(s, newcomer) : 0;
     while (!survives(s, first)) {
         first++;
     }
@@ -333,6 +402,10 @@ int main(int argc, char **argv)
         s.steps[(i + size - 1) % size] = NOWHERE;
         failures += play(&s);
     }
+    s = script_of(size);
+    s.steps[0] = BEFORE_AGREE;
+    s.grows = true;
+    failures += play(&s);
     s = script_of(size);
     s.stops = true;
     s.steps[size - 1] = BEFORE_SHRINK;

@@ -2,25 +2,26 @@
 /*
  * Agreements: src/engine/accord.c, on which agree and shrink rest.
  *
- * Modelled: RANKS ranks that go through ROUNDS agreements, of which all but rank 0 may die, each at any step of
- * anybody. A rank writes its ballot, looks at everybody's and at who is known to have died, sleeps if somebody is missing,
- * writes its verdict word by word, and tries to put its number into the arbiter's word; then it reads the verdict of whom the
- * arbiter names. Deaths become known, and ring the alarm, some time after they have happened. With LATE, deadlines
- * pass at any time: a rank leaves out whoever is missing then.
+ * Modelled: RANKS ranks that go through ROUNDS agreements, of which one may die, at any step of anybody. A rank writes
+ * its ballot, looks at everybody's and at who is known to have died, sleeps if somebody is missing, writes its verdict
+ * word by word, and tries to put its number into the arbiter's word; then it reads the verdict of whom the arbiter names. Deaths
+ * become known, and ring the alarm, some time after they have happened. With LATE nobody dies, but deadlines pass at any
+ * time: a rank leaves out whoever is missing then.
  *
  * Abstracted: the flags are one bit; whoever knows of a death tells all at once (keeper.pml is about how); the bound
- * of sleeps is left out, so that what it makes up for is a deadlock instead of a delay. Memory is sequentially
- * consistent: ballots and verdicts are written with release order and read with acquire order, word by word.
+ * of sleeps is left out, so that what it makes up for is a deadlock instead of a delay; the two words that ranks sleep on
+ * are one; among three ranks there is no sleep at all, and some steps are one. Memory is sequentially consistent:
+ * ballots and verdicts are written with release order and read with acquire order, word by word.
  *
- * Proved: all who come to the end of a round have the same outcome, whoever has died where; its flag is the AND of what those
- * said who are not absent, or of more; nobody is absent who is neither dead nor late; nobody hears that it has been left out
- * unless it was late; without LATE every rank that stays alive comes to its end (no invalid end state).
+ * Proved: all who come to the end of a round have the same outcome, whoever has died where; its flag is true if nobody
+ * has said no, and only if nobody has who is not absent; nobody is absent who is neither dead nor late; nobody hears that it has
+ * been left out unless it was late; without LATE every rank that stays alive comes to its end (no invalid end state).
  *
  * ends: no run loops for ever
+ * config RANKS=2
  * config RANKS=3
  * config RANKS=2 ROUNDS=3 LATE=1
- * config RANKS=3 LATE=1
- * mutant PLAIN_STORE assertion: the arbiter's word is changed by a load and a store
+ * mutant PLAIN_STORE RANKS=3 assertion: the arbiter's word is changed by a load and a store
  * mutant DECIDE_FIRST assertion: the arbiter's word is changed before the verdict is complete
  * mutant ROUND_FIRST assertion: a ballot says its round before its flag
  * mutant NO_CHECK RANKS=2 ROUNDS=3 LATE=1 assertion: who reads a verdict does not look whether it is still that round's
@@ -29,7 +30,7 @@
  * mutant LOOK_FIRST end: what a rank will sleep on is read after it has looked
  */
 #ifndef RANKS
-#define RANKS 3
+#define RANKS 2
 #endif
 #ifndef ROUNDS
 #define ROUNDS 1
@@ -38,6 +39,15 @@
 #define SLOT(r, round) ((r) * 2 + (round) % 2)
 #define SAID(r, round) said[(r) * (ROUNDS + 1) + (round)]
 #define BIT(r)         (1 << (r))
+
+#define HEARD(r)       (ballot_round[SLOT(r, round)] >= round || (known & BIT(r)))
+
+/* With three ranks some steps are taken together that two take one by one, and waiting is not by sleeping. */
+#if RANKS > 2
+#define COARSE atomic
+#else
+#define COARSE
+#endif
 
 byte ballot_round[RANKS * 2], verdict_round[RANKS * 2];
 bool ballot_flag[RANKS * 2], verdict_flag[RANKS * 2];
@@ -50,6 +60,7 @@ byte known; /* to be dead, to all */
 
 /* What is to be proved. */
 bool said[RANKS * (ROUNDS + 1)];
+bool refused[ROUNDS + 1]; /* somebody has said no */
 byte late[ROUNDS + 1]; /* who was missing when a deadline passed */
 bool ended[ROUNDS + 1], outcome_flag[ROUNDS + 1];
 byte outcome_absent[ROUNDS + 1];
@@ -57,16 +68,16 @@ byte outcome_absent[ROUNDS + 1];
 /* Of both words that ranks sleep on. */
 inline bump()
 {
+#if RANKS > 2
+    skip
+#else
     d_step {
         changed[0] = true;
         changed[1] = true;
         asleep[0] = false;
-        asleep[1] = false;
-#if RANKS > 2
-        changed[2] = true;
-        asleep[2] = false
-#endif
+        asleep[1] = false
     }
+#endif
 }
 
 inline speak()
@@ -75,8 +86,10 @@ inline speak()
     ballot_round[SLOT(me, round)] = round;
     ballot_flag[SLOT(me, round)] = mine;
 #else
-    ballot_flag[SLOT(me, round)] = mine;
-    ballot_round[SLOT(me, round)] = round;
+    COARSE {
+        ballot_flag[SLOT(me, round)] = mine;
+        ballot_round[SLOT(me, round)] = round
+    };
 #endif
 #ifndef NO_NEWS
     bump()
@@ -112,9 +125,16 @@ inline look()
 
 inline write_verdict()
 {
+#if !defined(LATE) && !defined(DECIDE_FIRST)
+    d_step { /* nobody reads it before it is decided, and it is written once */
+#endif
     verdict_round[SLOT(me, round)] = 0;
-    d_step { verdict_flag[SLOT(me, round)] = flag; verdict_absent[SLOT(me, round)] = absent | missing };
+    verdict_flag[SLOT(me, round)] = flag;
+    verdict_absent[SLOT(me, round)] = absent | missing;
     verdict_round[SLOT(me, round)] = round
+#if !defined(LATE) && !defined(DECIDE_FIRST)
+    }
+#endif
 }
 
 inline decide()
@@ -124,15 +144,18 @@ inline decide()
     :: decided_round < round -> atomic { decided_round = round; decided_rank = me }
     :: else
     fi;
-#else
-    atomic {
-        if
-        :: decided_round < round -> decided_round = round; decided_rank = me
-        :: else
-        fi
-    };
-#endif
     bump()
+#else
+    COARSE {
+        atomic {
+            if
+            :: decided_round < round -> decided_round = round; decided_rank = me
+            :: else
+            fi
+        };
+        bump()
+    }
+#endif
 }
 
 /* What is not looked at again makes no difference between states. */
@@ -153,6 +176,9 @@ inline propose()
 /* `who` was named by the arbiter. */
 inline adopt()
 {
+#if !defined(LATE) && !defined(DECIDE_FIRST)
+    d_step { /* written once, and read when it is complete */
+#endif
 #ifndef NO_CHECK
     valid = verdict_round[SLOT(who, round)] == round;
 #else
@@ -164,6 +190,9 @@ inline adopt()
 #else
     valid = true
 #endif
+#if !defined(LATE) && !defined(DECIDE_FIRST)
+    }
+#endif
 }
 
 inline judge()
@@ -173,6 +202,7 @@ inline judge()
         :: ended[round] -> assert(outcome_flag[round] == flag && outcome_absent[round] == absent)
         :: else -> ended[round] = true; outcome_flag[round] = flag; outcome_absent[round] = absent
         fi;
+        assert(flag || refused[round]);
         r = 0;
         do
         :: r < RANKS ->
@@ -193,24 +223,26 @@ proctype Rank(byte me)
         do
         :: round < ROUNDS && !out ->
             round++;
-#if ROUNDS == 1
-            if :: mine = true :: mine = false fi;
-#else
+#ifdef LATE
             mine = (me + round) % 2;
+#else
+            if :: mine = true :: me == RANKS - 1 -> mine = false fi;
 #endif
-            SAID(me, round) = mine;
+            d_step { SAID(me, round) = mine; refused[round] = refused[round] || !mine };
             speak();
             do
             :: true ->
+                COARSE {
 #ifndef LOOK_FIRST
-                changed[me] = false;
+                    changed[me] = (RANKS > 2);
 #endif
-                atomic {
-                    if
-                    :: decided_round > round -> out = true
-                    :: decided_round == round -> who = decided_rank; valid = true
-                    :: else -> valid = false
-                    fi
+                    atomic {
+                        if
+                        :: decided_round > round -> out = true
+                        :: decided_round == round -> who = decided_rank; valid = true
+                        :: else -> valid = false
+                        fi
+                    }
                 };
                 if
                 :: out ->
@@ -233,15 +265,19 @@ proctype Rank(byte me)
 #ifdef LATE
                     :: missing != 0 -> late[round] = late[round] | missing; propose()
 #endif
+#ifdef LATE
+                    :: missing != 0 /* it looks again */
+#else
                     :: missing != 0 ->
 #ifdef LOOK_FIRST
                         changed[me] = false;
 #endif
                         d_step { forget(); asleep[me] = !changed[me] };
-#ifdef LATE
-                        asleep[me] = false /* the deadline */
+#if RANKS > 2
+                        decided_round >= round || (HEARD(0) && HEARD(1) && HEARD(2))
 #else
                         !asleep[me]
+#endif
 #endif
                     fi
                 fi
@@ -275,10 +311,11 @@ init {
     atomic {
         run Rank(0);
         run Rank(1);
-        run Death(1);
 #if RANKS > 2
         run Rank(2);
-        run Death(2);
+#endif
+#ifndef LATE
+        run Death(RANKS - 1)
 #endif
     }
 }

@@ -117,12 +117,28 @@ static void await_failure(tutti_group *g, tutti_error *details)
     expect(details->status != TUTTI_OK, "the failure becomes known", details);
 }
 
+/* MPI's own recovery is not used: nothing of it may wait for anybody. */
+static void expect_no_recovery(tutti_group *g)
+{
+    tutti_error error;
+    tutti_group *other = NULL;
+    uint64_t flags = 0;
+    int32_t count = 0;
+    expect(!(tutti_group_capabilities(g) & (TUTTI_CAP_RECOVER | TUTTI_CAP_GROW)), "no recovery is promised", NULL);
+    expect(tutti_group_revoke(g, &error) == TUTTI_UNSUPPORTED, "revoke", &error);
+    expect(tutti_group_failed(g, NULL, 0, &count, &error) == TUTTI_UNSUPPORTED, "failed ranks", &error);
+    expect(tutti_group_agree(g, &flags, NULL, 0, &count, -1, &error) == TUTTI_UNSUPPORTED, "agree", &error);
+    expect(tutti_group_shrink(g, -1, &other, &error) == TUTTI_UNSUPPORTED, "shrink", &error);
+    expect(tutti_group_grow(g, "unix:nowhere", 1, -1, &other, &error) == TUTTI_UNSUPPORTED, "grow", &error);
+}
+
 static void blocking_failure(tutti_group *world)
 {
     tutti_error error;
     tutti_group *g = part_of(world, "mpi.blocking=always", 0);
     expect(!(tutti_group_capabilities(g) & TUTTI_CAP_CHECKS_CALLS), "blocking calls are not compared", NULL);
     expect_two_sums(g);
+    expect_no_recovery(g);
     if (rank == 1) {
         expect_own_failure(g, "MPI_Allreduce");
     } else {

@@ -144,6 +144,8 @@ void tti_info_capabilities(uint32_t capabilities, char *text, size_t capacity)
         {TUTTI_CAP_CHECKS_CALLS, "checks_calls"},
         {TUTTI_CAP_CANCEL, "cancel"},
         {TUTTI_CAP_HEAP, "heap"},
+        {TUTTI_CAP_RECOVER, "recover"},
+        {TUTTI_CAP_GROW, "grow"},
         {TUTTI_CAP_ONE_PROCESS, "one_process"},
         {TUTTI_CAP_ONE_HOST, "one_host"},
         {TUTTI_CAP_CUDA, "cuda"},
