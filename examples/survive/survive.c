@@ -114,7 +114,7 @@ static tutti_status recover(tutti_group **g, struct state *s, tutti_error *error
     }
     tutti_group_destroy(*g, NULL);
     *g = rest;
-    if ((status = lowest(rest, &step, error)) != TUTTI_OK) {
+    if (lowest(rest, &step, error) != TUTTI_OK) {
         return recover(g, s, error);
     }
     if (step < s->step) {

@@ -25,7 +25,7 @@
  * mutant DECIDE_FIRST assertion: the arbiter's word is changed before the verdict is complete
  * mutant ROUND_FIRST assertion: a ballot says its round before its flag
  * mutant NO_CHECK RANKS=2 ROUNDS=3 LATE=1 assertion: who reads a verdict does not look whether it is still that round's
- * mutant NO_NEWS end: nobody is woken behind a ballot
+ * mutant NO_NEWS end: nobody is woken behind a ballot or a decision
  * mutant NO_ALARM end: nobody is woken behind a death
  * mutant LOOK_FIRST end: what a rank will sleep on is read after it has looked
  */
@@ -115,12 +115,14 @@ inline look_at(i)
 
 inline look()
 {
-    d_step { forget(); flag = true };
-    look_at(0);
-    look_at(1);
+    COARSE {
+        d_step { forget(); flag = true };
+        look_at(0);
+        look_at(1);
 #if RANKS > 2
-    look_at(2)
+        look_at(2)
 #endif
+    }
 }
 
 inline write_verdict()
@@ -153,7 +155,9 @@ inline decide()
             :: else
             fi
         };
+#ifndef NO_NEWS
         bump()
+#endif
     }
 #endif
 }
