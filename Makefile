@@ -6,7 +6,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 NAMES := src include tools tests examples
 
-.PHONY: all demo check check-gpu chaos bench bench-async bench-hosts fuzz format lint install uninstall clean help
+.PHONY: all demo check check-gpu chaos bench bench-async bench-checks bench-hosts fuzz format lint install uninstall clean help
 
 all:
 	@scripts/setup build
@@ -34,6 +34,10 @@ bench:
 	@scripts/setup bench
 	@scripts/build release
 	@scripts/bench build
+
+bench-checks:
+	@scripts/setup bench
+	@scripts/bench_checks
 
 bench-async: all
 	@scripts/bench_async.py build
@@ -73,6 +77,7 @@ help:
 	@echo "make chaos N=500 end ranks at random in that many rounds, and see what the others make of it"
 	@echo "make bench       compare with other libraries, into bench/results/ (most of an hour; BENCH_QUICK=1: minutes)"
 	@echo "make bench-async measure the asynchronous operations, into bench/results/"
+	@echo "make bench-checks measure what looking for failures costs, into bench/results/"
 	@echo "make fuzz        search for inputs that break something, a minute for each target (scripts/fuzz -t SECONDS)"
 	@echo "make bench-hosts measure all_reduce between two hosts with a slow link, as root, into bench/results/"
 	@echo "make lint        check format, layers, headers and clang-tidy's rules"

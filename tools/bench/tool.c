@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "bench/beside.h"
+#include "bench/checks.h"
 #include "bench/compare.h"
 #include "bench/kernels.h"
 #include "bench/overlap.h"
@@ -95,6 +96,7 @@ static const char argp_doc[] =
     "  mpirun.openmpi -n 2 tutti bench --beside openmpi\n"
     "  tutti bench all_reduce -n 2 --vs openmpi,mpich,gloo --plot all_reduce.svg\n"
     "  tutti bench overlap --help\n"
+    "  tutti bench --checks-cost --help\n"
     "  mpirun -n 4 tutti bench all_to_all";
 
 int64_t tti_bench_number(struct argp_state *state, const char *option, const char *text, int64_t minimum,
@@ -371,6 +373,9 @@ int tutti_tool_bench(int argc, char **argv)
     }
     if (argc > 1 && strcmp(argv[1], "kernels") == 0) {
         return tti_kernels_tool(argc - 1, argv + 1);
+    }
+    if (argc > 1 && strcmp(argv[1], "--checks-cost") == 0) {
+        return tti_checks_cost_tool(argc - 1, argv + 1);
     }
     struct words words = {
         .bench = {.least = 8, .most = INT64_C(16) << 20, .factor = 8, .dtype = TUTTI_F32, .op = TUTTI_SUM},

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * `tutti bench --checks-cost`: an all_reduce of 8 bytes between two ranks, by the library as it is and by one that was built
+ * without looking for failures. Both are plug-in files that are linked alike, loaded by the same two processes, each with a
+ * group of its own over the same CPUs. They take turns, a block of calls each, and which of them is first changes; so what
+ * disturbs the machine disturbs both, and what is told is the median of the differences within the pairs. Where the linker has
+ * put the code is a part of it that no repetition averages out.
+ */
+#include "bench/checks.h"
+
+#include <argp.h>
+#include <dlfcn.h>
+#include <limits.h>
+#include <math.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <tutti/tutti.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "bench/bench.h"
+#include "bench/beside.h"
+#include "tools.h"
+
+#define RANKS      2
+#define CALLS      2000 /* of a block */
+#define WARM_UP    5    /* pairs that do not count */
+#define PAIRS_MOST 100000
+#define GOAL_NS    10.0
+#define GOAL       0.03
+
+struct side {
+    const char *name;
+    const char *file;
+    char path[PATH_MAX];
+    tutti_group *group;
+    __typeof__(tutti_init) *init;
+    __typeof__(tutti_all_reduce) *all_reduce;
+    __typeof__(tutti_group_destroy) *destroy;
+};
+
+struct cost {
+    int pairs;
+    int cpus[RANKS]; /* -1: wherever the system puts it */
+    char store[2][64];
+    _Atomic int failed;
+    double ns[2][PAIRS_MOST]; /* of a call, by rank 0 */
+};
+
+static const struct argp_option argp_options[] = {
+    {"iterations", 'i', "I", 0, "Pairs of blocks of 2000 calls (default 1000)", 0}, {0}};
+
+static const char argp_doc[] =
+    "Measure what it costs to look for failures: an all_reduce of 8 bytes between two ranks, beside one of a library "
+    "that "
+    "was built without.\vIt takes a build with -DTUTTI_CHECKS_COST=ON; scripts/bench_checks makes one, and keeps what "
+    "comes "
+    "out. Exit code: 0, 1 if something failed, 2 for a command line that cannot be understood.";
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+    struct cost *cost = state->input;
+    switch (key) {
+    case 'i':
+        cost->pairs = (int)tti_bench_number(state, "-i", argument, 10, PAIRS_MOST - WARM_UP);
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "--checks-cost takes options only, not '%s'", argument);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* ---- the ranks ----------------------------------------------------------------------------------------------------- */
+
+static bool complain(struct cost *cost, const char *what, const char *why)
+{
+    fprintf(stderr, "tutti bench --checks-cost: %s: %s\n", what, why);
+    atomic_store(&cost->failed, 1);
+    return false;
+}
+
+static bool open_side(struct cost *cost, struct side *s, int rank, const char *store)
+{
+    tutti_error e;
+    void *file = dlopen(s->path, RTLD_NOW | RTLD_LOCAL);
+    if (!file) {
+        return complain(cost, s->name, dlerror());
+    }
+    s->init = (__typeof__(tutti_init) *)(uintptr_t)dlsym(file, "tutti_init");
+    s->all_reduce = (__typeof__(tutti_all_reduce) *)(uintptr_t)dlsym(file, "tutti_all_reduce");
+    s->destroy = (__typeof__(tutti_group_destroy) *)(uintptr_t)dlsym(file, "tutti_group_destroy");
+    if (!s->init || !s->all_reduce || !s->destroy) {
+        return complain(cost, s->path, "it is not a library of Tutti");
+    }
+    const tutti_config config = {.size = sizeof(config),
+                                 .backend = "shm",
+                                 .rank = rank,
+                                 .world_size = RANKS,
+                                 .store = store,
+                                 .timeout_ms = 60000};
+    return s->init(&config, &s->group, &e) == TUTTI_OK || complain(cost, s->name, e.message);
+}
+
+/* Nanoseconds of one call in a block of them; negative if one has failed. */
+static double run_block(struct cost *cost, const struct side *s, int calls)
+{
+    double in = 1;
+    double out = 0;
+    int64_t one = 1;
+    DLTensor source = {.data = &in, .device = {kDLCPU, 0}, .ndim = 1, .dtype = {kDLFloat, 64, 1}, .shape = &one};
+    DLTensor result = source;
+    result.data = &out;
+    int64_t begun = 0;
+    for (int i = -1; i < calls; i++) { /* the first brings the ranks together */
+        if (s->all_reduce(s->group, &source, &result, TUTTI_SUM, NULL) != TUTTI_OK || out != RANKS) {
+            complain(cost, s->name, "an all_reduce has failed");
+            return -1;
+        }
+        begun = i < 0 ? tti_now_ns() : begun;
+    }
+    return (double)(tti_now_ns() - begun) / calls;
+}
+
+static void bind_to(int cpu)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (cpu >= 0) {
+        CPU_SET(cpu, &set);
+        (void)sched_setaffinity(0, sizeof(set), &set);
+    }
+}
+
+static int be_rank(struct cost *cost, struct side sides[2], int rank)
+{
+    bind_to(cost->cpus[rank]);
+    for (int i = 0; i < 2; i++) {
+        if (!open_side(cost, &sides[i], rank, cost->store[i])) {
+            return 1;
+        }
+    }
+    for (int pair = -WARM_UP; pair < cost->pairs; pair++) {
+        for (int turn = 0; turn < 2; turn++) {
+            const int which = (turn + pair) & 1;
+            const double ns = run_block(cost, &sides[which], CALLS);
+            if (ns < 0) {
+                return 1;
+            }
+            if (pair >= 0 && rank == 0) {
+                cost->ns[which][pair] = ns;
+            }
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        sides[i].destroy(sides[i].group, NULL);
+    }
+    return 0;
+}
+
+/* ---- the verdict --------------------------------------------------------------------------------------------------- */
+
+static int compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a;
+    const double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Sorts them. The interval holds the median with a probability of 95 %, whatever the distribution. */
+static double median_of(double *values, int n, double *low, double *high)
+{
+    qsort(values, (size_t)n, sizeof(values[0]), compare);
+    const double reach = 0.98 * sqrt(n);
+    const int from = (int)fmax(0, floor(n / 2.0 - reach));
+    const int to = (int)fmin(n - 1, ceil(n / 2.0 + reach));
+    *low = values[from];
+    *high = values[to];
+    return values[n / 2];
+}
+
+static void tell(struct cost *cost)
+{
+    double *differences = calloc((size_t)cost->pairs, sizeof(*differences));
+    double low;
+    double high;
+    if (!differences) {
+        complain(cost, "the verdict", "no memory");
+        return;
+    }
+    for (int i = 0; i < cost->pairs; i++) {
+        differences[i] = cost->ns[0][i] - cost->ns[1][i];
+    }
+    const double with = median_of(cost->ns[0], cost->pairs, &low, &high);
+    const double without = median_of(cost->ns[1], cost->pairs, &low, &high);
+    const double more = median_of(differences, cost->pairs, &low, &high);
+    const double limit = fmax(GOAL_NS, GOAL * without);
+    if (cost->cpus[0] >= 0) {
+        printf("ranks on CPUs %d and %d, ", cost->cpus[0], cost->cpus[1]);
+    } else {
+        printf("both ranks on one CPU, ");
+    }
+    printf("%d pairs of %d calls\n", cost->pairs, CALLS);
+    printf("all_reduce of 8 bytes, 2 ranks: %.1f ns with checks, %.1f ns without\n", with, without);
+    printf("checks cost: %.1f ns (95 %% between %.1f and %.1f), %.1f %%; allowed are %.1f ns (%s)\n", more, low, high,
+           100 * more / without, limit, more <= limit ? "kept" : "NOT kept");
+    free(differences);
+}
+
+/* The first two CPUs that this process may use. */
+static void choose_cpus(struct cost *cost)
+{
+    cpu_set_t set;
+    int found = 0;
+    cost->cpus[0] = cost->cpus[1] = -1;
+    if (sched_getaffinity(0, sizeof(set), &set) != 0 || CPU_COUNT(&set) < RANKS) {
+        return;
+    }
+    for (int cpu = 0; cpu < CPU_SETSIZE && found < RANKS; cpu++) {
+        if (CPU_ISSET(cpu, &set)) {
+            cost->cpus[found++] = cpu;
+        }
+    }
+}
+
+static int run(struct cost *cost, struct side sides[2])
+{
+    pid_t ranks[RANKS];
+    int failed = 0;
+    fflush(NULL);
+    for (int rank = 0; rank < RANKS; rank++) {
+        ranks[rank] = fork();
+        if (ranks[rank] == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            _exit(be_rank(cost, sides, rank));
+        }
+    }
+    for (int rank = 0; rank < RANKS; rank++) {
+        int status = 1;
+        failed |= ranks[rank] < 0 || waitpid(ranks[rank], &status, 0) < 0 || status != 0;
+    }
+    if (!failed) {
+        tell(cost);
+    }
+    return failed || atomic_load(&cost->failed);
+}
+
+int tti_checks_cost_tool(int argc, char **argv)
+{
+    static char full_name[] = "tutti bench --checks-cost";
+    struct side sides[2] = {{.name = "with checks", .file = "checks/checked"},
+                            {.name = "without checks", .file = "checks/unchecked"}};
+    const struct argp argp = {argp_options, parse, NULL, argp_doc, NULL, NULL, NULL};
+    struct cost *cost =
+        mmap(NULL, sizeof(*cost), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (cost == MAP_FAILED) {
+        perror(full_name);
+        return 1;
+    }
+    cost->pairs = 1000;
+    argp_err_exit_status = TTI_EXIT_USAGE;
+    argv[0] = full_name;
+    if (argp_parse(&argp, argc, argv, 0, NULL, cost) != 0) {
+        return TTI_EXIT_USAGE;
+    }
+    for (int i = 0; i < 2; i++) {
+        snprintf(cost->store[i], sizeof(cost->store[i]), "unix:checks-%d-%d", (int)getpid(), i);
+        if (!tti_beside_find(sides[i].file, sides[i].path, sizeof(sides[i].path))) {
+            fprintf(stderr,
+                    "%s: there is no library to compare with; build with -DTUTTI_CHECKS_COST=ON, or run "
+                    "scripts/bench_checks\n",
+                    full_name);
+            return 1;
+        }
+    }
+    choose_cpus(cost);
+    return run(cost, sides);
+}
