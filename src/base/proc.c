@@ -83,10 +83,11 @@ static bool is_dumping(uint32_t pid)
     return read_text(path, text, sizeof(text)) && strstr(text, "\nCoreDumping:\t1") != NULL;
 }
 
+/* Of this thread: where the main thread has ended, those of the process are no more. */
 static uint64_t own_space(void)
 {
     struct stat st;
-    return stat("/proc/self/ns/pid", &st) == 0 ? (uint64_t)st.st_ino : 0;
+    return stat("/proc/thread-self/ns/pid", &st) == 0 ? (uint64_t)st.st_ino : 0;
 }
 
 void tti_proc_own(struct tti_proc_id *id)

@@ -315,6 +315,22 @@ static tutti_status meet(struct tti_group *g, struct tti_group_plan *plan, tutti
     return status;
 }
 
+/* A member of the group that is being made has died, as the group knows that it is made from. That one may have failed for other
+ * reasons, or have lost others: those who are left make a new one. */
+static tutti_status look_for_members(void *user, tutti_error *error)
+{
+    const struct tti_group *g = user;
+    int32_t rank = -1;
+    const tutti_status status = g->parent ? tti_group_death(g->parent, &rank, error) : TUTTI_OK;
+    for (int32_t r = 0; status != TUTTI_OK && r < g->size; r++) {
+        if (g->global_ranks[r] == g->parent->global_ranks[rank]) {
+            error->suspect = r;
+            return status;
+        }
+    }
+    return TUTTI_OK;
+}
+
 static tutti_status prepare(const struct tti_group_plan *plan, struct tti_group **group, tutti_error *error)
 {
     struct tti_group *g = calloc(1, sizeof(*g));
@@ -346,8 +362,8 @@ static tutti_status prepare(const struct tti_group_plan *plan, struct tti_group 
     snprintf(beside, sizeof(beside), "%s/h", plan->name);
     tti_rendezvous_open(&g->rendezvous, plan->store, plan->name);
     tti_rendezvous_open(&g->host_rendezvous, plan->store, beside);
-    g->rendezvous.look = g->host_rendezvous.look = plan->look;
-    g->rendezvous.look_user = g->host_rendezvous.look_user = plan->look_user;
+    g->rendezvous.look = g->host_rendezvous.look = plan->look ? plan->look : look_for_members;
+    g->rendezvous.look_user = g->host_rendezvous.look_user = plan->look ? plan->look_user : g;
     g->pool = pool;
     *group = g;
     return TUTTI_OK;
@@ -376,6 +392,17 @@ tutti_status tti_group_failure(const struct tti_group *g, tutti_error *error)
 {
     tutti_status status = failure_of(g->backend, g->state, error);
     return status == TUTTI_OK && is_beside(g) ? failure_of(g->host_backend, g->host_state, error) : status;
+}
+
+tutti_status tti_group_death(const struct tti_group *g, int32_t *rank, tutti_error *error)
+{
+    const tutti_status status = tti_group_failure(g, error);
+    const bool death = status == TUTTI_PEER_DEAD || status == TUTTI_PEER_CRASHING;
+    if (!death || error->suspect < 0 || error->suspect >= g->size) {
+        return TUTTI_OK;
+    }
+    *rank = error->suspect;
+    return status;
 }
 
 void tti_group_share_failure(struct tti_group *g, int32_t lane)
@@ -462,8 +489,10 @@ tutti_status tti_group_open(struct tti_group_plan *plan, tutti_group **group, tu
     if (status != TUTTI_OK) {
         return status;
     }
+    g->parent = plan->parent;
     status = meet(g, plan, error);
     g->rendezvous.look = g->host_rendezvous.look = NULL;
+    g->parent = NULL;
     if (status == TUTTI_OK && plan->engine_device.device_type != kDLCPU) {
         status = tti_staging_create(g, plan->engine_device, &g->staging, error);
     }

@@ -40,7 +40,8 @@ struct tti_group {
     DLDevice device;
     const struct tti_device *where; /* the functions of that device; the host's for a CPU */
     int32_t local_rank;
-    int32_t *global_ranks; /* size entries: ranks in the world */
+    int32_t *global_ranks;          /* size entries: ranks in the world */
+    const struct tti_group *parent; /* from which it is being made; NULL afterwards, and if there is none */
     const tutti_backend *backend;
     void *state;
     /* The engine for what `backend` does not do, with tensors in host memory: `backend` itself, or one that was opened
@@ -63,7 +64,7 @@ struct tti_group {
     pthread_mutex_t names_lock; /* the counters below */
     struct tti_list_count *lists;
     uint32_t splits;
-    char (*host_names)[64]; /* of each rank's host, if they are on several; else NULL */
+    char (*host_names)[64];       /* of each rank's host, if they are on several; else NULL */
     struct tti_recovery recovery; /* `out`: under names_lock, too */
 };
 
@@ -112,6 +113,9 @@ void tti_group_free(struct tti_group *group);
 
 /* Why the group has failed, whichever engine knows; OK if it has not. */
 tutti_status tti_group_failure(const struct tti_group *group, tutti_error *error);
+
+/* Whether the group has failed because a process has died, and who (by its rank there). */
+tutti_status tti_group_death(const struct tti_group *group, int32_t *rank, tutti_error *error);
 
 /* After an operation has failed: if one engine has failed, so does the one beside it. */
 void tti_group_share_failure(struct tti_group *group, int32_t lane);

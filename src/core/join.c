@@ -215,16 +215,21 @@ static int by_key(const void *a, const void *b)
     return x->key != y->key ? (x->key < y->key ? -1 : 1) : (x->rank < y->rank ? -1 : 1);
 }
 
+static tutti_status look_for_voters(void *user, tutti_error *error)
+{
+    int32_t rank;
+    return tti_group_death(user, &rank, error);
+}
+
 static tutti_status collect_votes(struct tti_group *parent, uint32_t serial, struct vote *votes, tutti_error *error)
 {
-    const tutti_rendezvous *rv = &parent->rendezvous.table;
     int64_t deadline = tti_deadline_ns(tti_now_ns(), parent->timeout_ms);
     for (int r = 0; r < parent->size; r++) {
         char key[48];
         size_t length = 0;
         snprintf(key, sizeof(key), "split/%u/%d", serial, r);
-        tutti_status status =
-            rv->get(rv->self, key, &votes[r], sizeof(votes[r]), &length, tti_remaining_ms(deadline), error);
+        tutti_status status = tti_rendezvous_get(&parent->rendezvous, key, &votes[r], sizeof(votes[r]), &length,
+                                                 tti_remaining_ms(deadline), look_for_voters, parent, error);
         if (status == TUTTI_TIMEOUT) {
             tti_error_set(error, TUTTI_TIMEOUT, "group_split waited %lld ms for rank %d to call it",
                           (long long)parent->timeout_ms, r);

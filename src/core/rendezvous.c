@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-#define LOOK_MS 100 /* between looks whether to go on waiting */
+#define LOOK_MS 100 /* between looks: a death is told to the group that both came from much earlier */
 
 static tutti_status full_key(const struct tti_rendezvous *r, const char *key, char *full, size_t capacity,
                              tutti_error *error)
@@ -26,42 +26,61 @@ static tutti_status set(void *self, const char *key, const void *value, size_t l
     return status != TUTTI_OK ? status : tti_store_set(r->store, full, value, length, error);
 }
 
-/* The next piece of a wait until the deadline. */
-static int64_t next_wait(const struct tti_rendezvous *r, int64_t deadline)
+/* What somebody else is to put there: a value, or (value NULL) a descriptor. */
+struct wanted {
+    void *value;
+    size_t capacity;
+    size_t *length;
+    int *fd;
+};
+
+static tutti_status get_once(const struct tti_rendezvous *r, const char *full, const struct wanted *w,
+                             int64_t timeout_ms, tutti_error *error)
 {
-    const int64_t left = tti_remaining_ms(deadline);
-    return r->look && (left < 0 || left > LOOK_MS) ? LOOK_MS : left;
+    return w->fd ? tti_store_get_fd(r->store, full, w->fd, timeout_ms, error)
+                 : tti_store_get(r->store, full, w->value, w->capacity, w->length, timeout_ms, error);
 }
 
-/* A piece has passed in vain. BUSY: another one is worth it. Who only polls is not told more than that. */
-static tutti_status after_wait(const struct tti_rendezvous *r, int64_t deadline, int64_t timeout_ms, tutti_error *error)
+/* In turns, if there is somebody to ask between them. Who served the store may be the one that has gone. */
+static tutti_status get_looking(const struct tti_rendezvous *r, const char *full, const struct wanted *w,
+                                int64_t timeout_ms, tti_look_function look, void *user, tutti_error *error)
 {
-    tutti_error unused;
-    tutti_status status = r->look && timeout_ms != 0 ? r->look(r->look_user, &unused) : TUTTI_OK;
-    if (status == TUTTI_OK) {
-        return r->look && tti_remaining_ms(deadline) != 0 ? TUTTI_BUSY : TUTTI_TIMEOUT;
+    if (!look || timeout_ms == 0) { /* who only polls is not told more than that */
+        return get_once(r, full, w, timeout_ms, error);
     }
-    if (error) {
-        *error = unused;
-    }
+    const int64_t deadline_ns = tti_deadline_ns(tti_now_ns(), timeout_ms);
+    bool last;
+    tutti_status status;
+    do {
+        const int64_t left_ms = tti_remaining_ms(deadline_ns);
+        last = left_ms >= 0 && left_ms <= LOOK_MS;
+        status = get_once(r, full, w, last ? left_ms : LOOK_MS, error);
+        if (status == TUTTI_TIMEOUT || status == TUTTI_PEER_LEFT) {
+            tutti_error reason;
+            const tutti_status known = look(user, &reason);
+            if (known != TUTTI_OK) {
+                return error ? (*error = reason).status : known;
+            }
+        }
+    } while (status == TUTTI_TIMEOUT && !last);
     return status;
+}
+
+tutti_status tti_rendezvous_get(const struct tti_rendezvous *r, const char *key, void *value, size_t capacity,
+                                size_t *length, int64_t timeout_ms, tti_look_function look, void *user,
+                                tutti_error *error)
+{
+    const struct wanted w = {.value = value, .capacity = capacity, .length = length};
+    char full[TTI_STORE_KEY_MAX + 1];
+    tutti_status status = full_key(r, key, full, sizeof(full), error);
+    return status != TUTTI_OK ? status : get_looking(r, full, &w, timeout_ms, look, user, error);
 }
 
 static tutti_status get(void *self, const char *key, void *value, size_t capacity, size_t *length, int64_t timeout_ms,
                         tutti_error *error)
 {
-    struct tti_rendezvous *r = self;
-    char full[TTI_STORE_KEY_MAX + 1];
-    const int64_t deadline = tti_deadline_ns(tti_now_ns(), timeout_ms);
-    tutti_status status = full_key(r, key, full, sizeof(full), error);
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    do {
-        status = tti_store_get(r->store, full, value, capacity, length, next_wait(r, deadline), error);
-        status = status == TUTTI_TIMEOUT ? after_wait(r, deadline, timeout_ms, error) : status;
-    } while (status == TUTTI_BUSY);
-    return status;
+    const struct tti_rendezvous *r = self;
+    return tti_rendezvous_get(r, key, value, capacity, length, timeout_ms, r->look, r->look_user, error);
 }
 
 static tutti_status put_fd(void *self, const char *key, int fd, int32_t readers, tutti_error *error)
@@ -74,18 +93,11 @@ static tutti_status put_fd(void *self, const char *key, int fd, int32_t readers,
 
 static tutti_status get_fd(void *self, const char *key, int *fd, int64_t timeout_ms, tutti_error *error)
 {
-    struct tti_rendezvous *r = self;
+    const struct tti_rendezvous *r = self;
+    const struct wanted w = {.fd = fd};
     char full[TTI_STORE_KEY_MAX + 1];
-    const int64_t deadline = tti_deadline_ns(tti_now_ns(), timeout_ms);
     tutti_status status = full_key(r, key, full, sizeof(full), error);
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    do {
-        status = tti_store_get_fd(r->store, full, fd, next_wait(r, deadline), error);
-        status = status == TUTTI_TIMEOUT ? after_wait(r, deadline, timeout_ms, error) : status;
-    } while (status == TUTTI_BUSY);
-    return status;
+    return status != TUTTI_OK ? status : get_looking(r, full, &w, timeout_ms, r->look, r->look_user, error);
 }
 
 void tti_rendezvous_open(struct tti_rendezvous *r, struct tti_store *store, const char *name)

@@ -20,6 +20,10 @@ struct tti_rendezvous {
 
 /* Takes a reference on the store. The struct must stay where it is until tti_rendezvous_close. */
 void tti_rendezvous_open(struct tti_rendezvous *r, struct tti_store *store, const char *name);
+/* As table.get, but with this function to look. */
+tutti_status tti_rendezvous_get(const struct tti_rendezvous *r, const char *key, void *value, size_t capacity,
+                                size_t *length, int64_t timeout_ms, tti_look_function look, void *user,
+                                tutti_error *error);
 void tti_rendezvous_close(struct tti_rendezvous *r);
 
 #endif

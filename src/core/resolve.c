@@ -34,7 +34,8 @@ static uint64_t machine_identity(void)
         close(fd);
     }
     uint64_t h = hash_text(UINT64_C(0xcbf29ce484222325), text);
-    const char *spaces[] = {"/proc/self/ns/net", "/proc/self/ns/pid"};
+    /* of this thread: where the main thread has ended, those of the process are no more */
+    const char *spaces[] = {"/proc/thread-self/ns/net", "/proc/thread-self/ns/pid"};
     for (size_t i = 0; i < 2; i++) {
         struct stat st;
         uint64_t v = stat(spaces[i], &st) == 0 ? (uint64_t)st.st_ino : 0;

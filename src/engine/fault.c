@@ -46,10 +46,10 @@ static tutti_error failure_of(struct tti_engine *e)
 }
 
 /* A death is told to every call that it has interrupted, and to the first one that comes later, if there was none. */
-static bool is_news(const struct tti_engine *e, const struct tti_lane *lane)
+static bool is_news(const struct tti_engine *e, bool interrupted)
 {
     /* relaxed: a courtesy. Two that are told at once do no harm */
-    return (lane && lane->op) || !atomic_load_explicit(&e->told, memory_order_relaxed);
+    return interrupted || !atomic_load_explicit(&e->told, memory_order_relaxed);
 }
 
 static tutti_status tell_death(struct tti_engine *e, const struct tti_lane *lane, const tutti_error *cause,
@@ -68,14 +68,14 @@ static tutti_status tell_death(struct tti_engine *e, const struct tti_lane *lane
     return cause->status;
 }
 
-/* The group has failed: what a call hears that is not part of the reason. */
-static tutti_status revoked(struct tti_engine *e, const struct tti_lane *lane, tutti_error *error)
+/* The group has failed: what a call hears that is not part of the reason. `interrupted`: it had begun before. */
+static tutti_status revoked(struct tti_engine *e, const struct tti_lane *lane, bool interrupted, tutti_error *error)
 {
     const tutti_error cause = failure_of(e);
     if (!error) {
         return TUTTI_REVOKED;
     }
-    if (e->death && is_news(e, lane)) { /* set before `failed` */
+    if (e->death && is_news(e, interrupted)) { /* set before `failed` */
         return tell_death(e, lane, &cause, error);
     }
     tti_error_set(error, TUTTI_REVOKED, "the group failed earlier: %.340s; make a new group of the ranks that are left",
@@ -114,7 +114,7 @@ static const char *revoked_how(tutti_operation operation)
 }
 
 /* Another rank's record, read once and made safe to print. */
-static tutti_status adopt(struct tti_engine *e, struct tti_lane *lane, int rank, tutti_error *error)
+static tutti_status adopt(struct tti_engine *e, struct tti_lane *lane, bool interrupted, int rank, tutti_error *error)
 {
     const struct tti_fault *f = tti_fault_of(e, rank);
     tutti_status cause = f->cause;
@@ -129,7 +129,7 @@ static tutti_status adopt(struct tti_engine *e, struct tti_lane *lane, int rank,
     const int first = tti_peers_first(suspects, e->size);
     if (is_death(cause) && first >= 0 && first != e->rank && has_ended(e, first)) {
         tti_fault_death(e, first); /* confirmed: as if this rank had been the first to see it */
-        return revoked(e, lane, error);
+        return revoked(e, lane, interrupted, error);
     }
     tutti_error text;
     char what[64];
@@ -139,7 +139,7 @@ static tutti_status adopt(struct tti_engine *e, struct tti_lane *lane, int rank,
         tti_error_set(&text, cause, "rank %d has %s the group", rank, revoked_how(operation));
         text.suspect = rank;
         remember(e, &text, false);
-        return revoked(e, lane, error);
+        return revoked(e, lane, interrupted, error);
     }
     if (where < 0) {
         snprintf(what, sizeof(what), "its messages");
@@ -158,7 +158,7 @@ static tutti_status adopt(struct tti_engine *e, struct tti_lane *lane, int rank,
         *error = text;
         return cause;
     }
-    return revoked(e, lane, error);
+    return revoked(e, lane, interrupted, error);
 }
 
 /* Another lane of this rank may have seen the failure of this very call first: it is still this call's. */
@@ -169,21 +169,22 @@ static bool concerns(const struct tti_engine *e, const struct tti_lane *lane, in
     return atomic_load_explicit(&f->state, memory_order_acquire) != TTI_FAULT_NONE && is_about(lane, f->lane, f->call);
 }
 
-tutti_status tti_fault_check(struct tti_engine *e, struct tti_lane *lane, int publisher, tutti_error *error)
+static tutti_status check(struct tti_engine *e, struct tti_lane *lane, bool interrupted, int publisher,
+                          tutti_error *error)
 {
     /* acquire: pairs with remember() */
     if (atomic_load_explicit(&e->failed, memory_order_acquire) != TUTTI_OK) {
         for (int r = 0; lane && r < e->size; r++) {
             if (r != e->rank && concerns(e, lane, r)) {
-                return adopt(e, lane, r, error);
+                return adopt(e, lane, interrupted, r, error);
             }
         }
-        return revoked(e, lane, error);
+        return revoked(e, lane, interrupted, error);
     }
     for (int r = 0; r < e->size; r++) {
         /* acquire: pairs with the release in tti_fault_raise; the record is complete */
         if (r != e->rank && atomic_load_explicit(&tti_fault_of(e, r)->state, memory_order_acquire) != TTI_FAULT_NONE) {
-            return adopt(e, lane, r, error);
+            return adopt(e, lane, interrupted, r, error);
         }
     }
     if (publisher >= 0 && tti_has_left(e, publisher)) {
@@ -195,6 +196,16 @@ tutti_status tti_fault_check(struct tti_engine *e, struct tti_lane *lane, int pu
         return lane ? tti_fault_raise(e, lane, suspects, error) : TUTTI_PEER_LEFT;
     }
     return TUTTI_OK;
+}
+
+tutti_status tti_fault_check(struct tti_engine *e, struct tti_lane *lane, int publisher, tutti_error *error)
+{
+    return check(e, lane, lane && lane->op, publisher, error);
+}
+
+tutti_status tti_fault_check_messages(struct tti_engine *e, tutti_error *error)
+{
+    return check(e, NULL, true, -1, error);
 }
 
 /* What a record speaks of. */

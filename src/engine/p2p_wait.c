@@ -359,7 +359,7 @@ static tutti_status watch(struct tti_posting *p, int64_t now)
     }
     look_at_peers(p, now);
     uint32_t alarm = atomic_load_explicit(tti_alarm(e), memory_order_acquire);
-    tutti_status status = alarm != p->alarm_seen ? tti_fault_check(e, NULL, -1, &p->error) : TUTTI_OK;
+    tutti_status status = alarm != p->alarm_seen ? tti_fault_check_messages(e, &p->error) : TUTTI_OK;
     if (status == TUTTI_OK && (status = drop_orphans(p)) == TUTTI_OK) {
         p->alarm_seen = alarm;
     }

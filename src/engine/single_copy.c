@@ -15,6 +15,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <linux/futex.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -37,18 +38,27 @@ void tti_remote_offer(struct tti_segment_header *header)
     header->mark_at = (uint64_t)(uintptr_t)&mark;
 }
 
-static ssize_t read_from(uint32_t pid, void *to, uint64_t from, size_t n)
+/* The kernel takes the number of any thread for the memory of its process. That of the process is its main thread's, which may
+ * end before the others; the keeper lives as long as there are groups. */
+static uint32_t thread_of(const struct tti_segment_header *h)
+{
+    /* relaxed: a number, and if it is out of date the kernel says so */
+    const uint32_t keeper = atomic_load_explicit(&h->life, memory_order_relaxed) & FUTEX_TID_MASK;
+    return keeper != 0 ? keeper : h->pid;
+}
+
+static ssize_t read_from(const struct tti_segment_header *owner, void *to, uint64_t from, size_t n)
 {
     const struct iovec here = {.iov_base = to, .iov_len = n};
     const struct iovec there = {.iov_base = (void *)(uintptr_t)from, .iov_len = n};
-    return process_vm_readv((pid_t)pid, &here, 1, &there, 1, 0);
+    return process_vm_readv((pid_t)thread_of(owner), &here, 1, &there, 1, 0);
 }
 
 static bool can_read(const struct tti_engine *e, int rank)
 {
     const struct tti_segment_header *h = tti_header(e, rank);
     uint64_t value = 0;
-    return read_from(h->pid, &value, h->mark_at, sizeof(value)) == (ssize_t)sizeof(value) && value == h->mark;
+    return read_from(h, &value, h->mark_at, sizeof(value)) == (ssize_t)sizeof(value) && value == h->mark;
 }
 
 void tti_remote_find(struct tti_engine *e)
@@ -94,7 +104,7 @@ bool tti_remote_named(uint64_t name, uint64_t bytes)
 
 bool tti_remote_copy(const struct tti_engine *e, int peer, void *dst, uint64_t name, size_t n)
 {
-    return read_from(tti_header(e, peer)->pid, dst, name & ~TTI_REMOTE, n) == (ssize_t)n;
+    return read_from(tti_header(e, peer), dst, name & ~TTI_REMOTE, n) == (ssize_t)n;
 }
 
 /* The others only read. */
@@ -145,7 +155,7 @@ static tutti_status unreadable(struct tti_lane *lane, int peer, size_t n, ssize_
 
 static tutti_status read_piece(struct tti_lane *lane, int peer, void *to, const unsigned char *from, size_t n)
 {
-    const ssize_t got = read_from(tti_header(lane->engine, peer)->pid, to, (uintptr_t)from, n);
+    const ssize_t got = read_from(tti_header(lane->engine, peer), to, (uintptr_t)from, n);
     lane->moved += 2 * n;
     return got == (ssize_t)n ? TUTTI_OK : unreadable(lane, peer, n, got);
 }

@@ -110,6 +110,9 @@ void tti_wait_begin(struct tti_lane *lane);
  * nobody is told; somebody will come and ask again. */
 tutti_status tti_fault_check(struct tti_engine *e, struct tti_lane *lane, int publisher, tutti_error *error);
 
+/* The same for messages that are under way: a death interrupts each of them, whoever was told of it before. */
+tutti_status tti_fault_check_messages(struct tti_engine *e, tutti_error *error);
+
 /* Fails the group from this rank: writes the record, rings the alarm, remembers the error, returns `cause`. */
 tutti_status tti_fault_raise(struct tti_engine *e, struct tti_lane *lane, const uint64_t *suspects, tutti_error *error);
 

@@ -110,7 +110,7 @@ ssize_t tti_wire_receive(int fd, void *bytes, size_t length, int *received)
         }
     }
     if (surplus) {
-        errno = EPROTO;
+        errno = rights ? EPROTO : EMFILE; /* it came, but this process has no number for it */
         return -1;
     }
     return count;

@@ -4,9 +4,18 @@
  * What is no death: children that end in any way, programs that a rank starts, and the end of its main thread. The others wait
  * meanwhile for long enough to look at the rank.
  */
-#include "round.h"
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "faults/support/round.h"
 
 #define LONG_US 400000
+#define COUNT   100000 /* elements */
 
 static struct stage *stage;
 static tutti_group *group;
@@ -18,6 +27,34 @@ static void meet(const char *when)
     const tutti_status status = tutti_barrier(group, TUTTI_CALL(.timeout_ms = CALL_MS, .error = &e));
     if (status != TUTTI_OK) {
         fault(own, "%s: %s \"%s\"", when, tutti_status_name(status), e.message);
+    }
+}
+
+/* Large enough to be read out of one another's private memory by the kernel. */
+static void gather(const char *when)
+{
+    static const char *algorithm;
+    static float part[COUNT];
+    static float whole[RANKS_MOST * COUNT];
+    const int32_t size = stage->round.size;
+    const int64_t count = COUNT;
+    const int64_t all = count * size;
+    const DLTensor in = tutti_tensor_1d(part, &count, TUTTI_F32);
+    DLTensor out = tutti_tensor_1d(whole, &all, TUTTI_F32);
+    tutti_error e;
+    part[COUNT - 1] = (float)tutti_group_rank(group);
+    if (tutti_all_gather(group, &in, &out, 0, TUTTI_CALL(.timeout_ms = CALL_MS, .error = &e)) != TUTTI_OK) {
+        fault(own, "%s: %s", when, e.message);
+    }
+    if (!algorithm) { /* where the kernel may not read, it is another one */
+        algorithm = tutti_group_algorithm(group, 0);
+    } else if (strcmp(tutti_group_algorithm(group, 0), algorithm) != 0) {
+        fault(own, "%s: all_gather is %s, and was %s", when, tutti_group_algorithm(group, 0), algorithm);
+    }
+    for (int32_t r = 0; r < size; r++) {
+        if (whole[(r + 1) * COUNT - 1] != (float)r) {
+            fault(own, "%s: wrong part %d", when, r);
+        }
     }
 }
 
@@ -56,6 +93,7 @@ static void *go_on(void *unused)
     (void)unused;
     pause_us(LONG_US);
     meet("without the main thread");
+    gather("without the main thread");
     tutti_group_destroy(group, NULL);
     tutti_finalize(NULL);
     atomic_store(&own->finished, 1);
@@ -67,13 +105,15 @@ static void be_member(int32_t rank)
     void (*const ends[])(void) = {end_in_order, end_at_once, end_by_force, begin_another};
     own = &stage->seen[rank];
     tutti_error e;
-    if (tutti_init(TUTTI_CONFIG(.backend = "shm", .rank = rank, .world_size = stage->round.size, .store = stage->store,
-                                .timeout_ms = CALL_MS),
+    const char *const settings[] = {"engine.single_copy_bytes=64K", NULL};
+    if (tutti_init(TUTTI_CONFIG(.settings = settings, .backend = "shm", .rank = rank, .world_size = stage->round.size,
+                                .store = stage->store, .timeout_ms = CALL_MS),
                    &group, &e) != TUTTI_OK) {
         fault(own, "init: %s", e.message);
         _exit(1);
     }
     meet("before");
+    gather("before");
     for (int i = 0; i < 4; i++) {
         if (rank == 1) {
             child(ends[i]);

@@ -1,16 +1,60 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tutti-test: ranks=4 args=24,1 timeout=300 trees=release,debug,address,undefined */
+/* tutti-test: ranks=4 args=40,1 timeout=300 trees=release,debug,address,undefined */
 /*
- * chaos RANKS [ROUNDS [SEED [MEGABYTES]]]: rounds with random points, ends, operations and times, in groups of 2 to RANKS;
- * the victim has so much memory more. Counts what went wrong, and tells how long the others took to notice: from the
- * moment before the end until they had returned, of those that were in a call by then. That is a figure, no promise:
- * it contains the scheduler's turns. `make chaos N=...` runs it.
+ * chaos RANKS [ROUNDS [SEED [MEGABYTES [kills]]]]: rounds with random points, places, fates, operations and times, in groups
+ * of 2 to RANKS; the victim has so much memory more. With `kills`, groups of RANKS in which one is killed in or between calls,
+ * and now and then one is stopped. Counts what went wrong, and tells how long the others took to notice: from the moment
+ * before the end until they had returned, of those that were in a call by then. That is a figure, no promise: it contains
+ * the scheduler's turns. `make chaos N=...` runs it.
+ *
+ * Rounds in which ranks wait for a deadline come last, several at a time: they would take longer than all the others, and are
+ * idle nearly all of it.
  */
-#include "judge.h"
+#include <assert.h>
+#include <dirent.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-#define TIMES_MOST 1000000
+#include "faults/support/round.h"
+
+#define TIMES_MOST 200000
+#define AT_A_TIME  6 /* rounds that wait */
+
+struct times {
+    _Atomic uint32_t count;
+    int64_t ns[TIMES_MOST];
+};
+
+/* Of all rounds, which several processes count. */
+struct tally {
+    _Atomic int rounds;
+    _Atomic int hangs;
+    _Atomic int wrong;
+    _Atomic int others;
+    _Atomic int fates[FATE_COUNT];
+    _Atomic int places[PLACE_COUNT]; /* at which something has happened */
+    struct times returns;
+    struct times late; /* from the deadline on, where one was stopped */
+};
+
+struct plan {
+    int32_t ranks;
+    int rounds;
+    uint64_t seed;
+    size_t resident;
+    bool kills;
+    bool can_dump;
+};
 
 static uint64_t state;
+static struct tally *tally;
+
+/* ---- drawing ------------------------------------------------------------------------------------------------------- */
 
 static uint64_t draw(void)
 {
@@ -26,53 +70,198 @@ static int32_t below(int32_t n)
     return (int32_t)(draw() % (uint64_t)n);
 }
 
-static struct round random_round(int32_t ranks, size_t resident)
+/* In hundredths, in the order of the fates. */
+static enum fate random_fate(const struct plan *plan)
 {
-    struct round r = {.size = 2 + below(ranks - 1), .init_ms = CALL_MS, .call_ms = CALL_MS, .resident = resident};
+    static const int32_t shares[] = {36, 6, 3, 6, 6, 4, 4, 6, 5, 5, 6, 8, 5};
+    static_assert(sizeof(shares) / sizeof(shares[0]) == FATE_COUNT, "one for each");
+    int32_t where = below(100);
+    if (plan->kills) {
+        return where < 90 ? FATE_KILL : FATE_STOP;
+    }
+    for (enum fate fate = 0; fate < FATE_COUNT; fate++) {
+        if (where < shares[fate]) {
+            return fate == FATE_DUMP && !plan->can_dump ? FATE_SEGV : fate;
+        }
+        where -= shares[fate];
+    }
+    return FATE_KILL;
+}
+
+static enum point random_point(const struct plan *plan)
+{
+    const int32_t where = below(100);
+    if (plan->kills) {
+        return where < 20 ? POINT_BETWEEN : where < 40 ? POINT_WAITING : POINT_INSIDE;
+    }
+    return where < 2    ? POINT_BEFORE_INIT
+           : where < 12 ? POINT_INIT
+           : where < 30 ? POINT_BETWEEN
+           : where < 45 ? POINT_WAITING
+           : where < 95 ? POINT_INSIDE
+                        : POINT_BEFORE_DESTROY;
+}
+
+static enum place random_place(enum fate fate)
+{
+    static const enum place scarce[] = {PLACE_MEMORY, PLACE_MAP, PLACE_COMMIT, PLACE_FILE, PLACE_THREAD};
+    enum place place;
+    if (fate == FATE_NO_DESCRIPTORS || fate == FATE_STORM || fate == FATE_CALLER_EXIT) {
+        return PLACE_TIME;
+    }
+    do {
+        place = fate == FATE_NO_MEMORY ? scarce[below(sizeof(scarce) / sizeof(scarce[0]))]
+                : below(2) == 0        ? PLACE_TIME
+                                       : (enum place)below(PLACE_COUNT);
+    } while (!place_is_seen(place));
+    return place;
+}
+
+/* Works in which every rank waits for the victim, each under its own deadline. */
+static bool all_wait(enum work work)
+{
+    return work == WORK_BARRIER || work == WORK_SMALL || work == WORK_LARGE_REDUCE || work == WORK_HEAP ||
+           work == WORK_PARTS || work == WORK_ASYNC;
+}
+
+/* What a fate makes of a round. */
+static void adapt(struct round *r)
+{
+    if (r->fate == FATE_STORM || r->fate == FATE_CALLER_EXIT) {
+        r->point = POINT_BEFORE_INIT; /* and from then on */
+    } else if (is_lack(r->fate)) {
+        r->point = r->point == POINT_INIT ? POINT_INIT : POINT_INSIDE;
+    } else if (r->fate == FATE_STOP) {
+        r->point = r->point == POINT_INSIDE ? POINT_INSIDE : POINT_BETWEEN;
+        r->work = all_wait(r->work) ? r->work : WORK_LARGE_REDUCE;
+        r->call_ms = 1500;
+    }
+    if (r->fate == FATE_EXIT && r->work == WORK_GROUPS) {
+        r->work = WORK_ROOTED; /* who leaves while a group is made is missed until the deadline, as one that is late */
+    }
+    if (r->point != POINT_INIT && r->point != POINT_INSIDE) {
+        r->place = PLACE_TIME;
+    }
+    if (happens_in_init(r) && (is_end(r->fate) || is_lack(r->fate))) {
+        r->init_ms = r->point == POINT_INIT ? 5000 : 1500;
+    }
+}
+
+static struct round random_round(const struct plan *plan)
+{
+    const int32_t size = plan->kills ? plan->ranks : 2 + below(plan->ranks - 1);
+    struct round r = {.size = size, .init_ms = CALL_MS, .call_ms = CALL_MS, .resident = plan->resident};
     r.victim = below(r.size);
     r.work = (enum work)below(WORK_COUNT);
     r.calls = below(6);
     r.delay_us = 1 << below(15);
     r.delay_us += below(r.delay_us);
-    const int32_t where = below(100); /* rounds that can only end by a deadline are rare: they take their time */
-    r.point = where < 2    ? POINT_BEFORE_INIT
-              : where < 12 ? POINT_INIT
-              : where < 30 ? POINT_BETWEEN
-              : where < 50 ? POINT_WAITING
-              : where < 95 ? POINT_INSIDE
-                           : POINT_BEFORE_DESTROY;
-    const int32_t how = below(100);
-    r.end = how < 60   ? END_KILL
-            : how < 70 ? END_SEGV
-            : how < 78 ? END_QUICK_EXIT
-            : how < 86 ? END_EXIT
-            : how < 94 ? END_EXEC
-                       : END_STOP;
-    if (r.end == END_STOP) {
-        const bool stoppable = r.work != WORK_BROADCAST && r.work != WORK_MESSAGES; /* where all wait for all */
-        r.point = POINT_BETWEEN;
-        r.work = stoppable ? r.work : WORK_LARGE_REDUCE;
-        r.call_ms = 1500;
-    }
-    if (ends_in_init(&r)) {
-        r.init_ms = r.point == POINT_INIT ? 5000 : 1500;
-    }
+    r.pause_us = r.delay_us * 4;
+    r.passage = 1 << below(5);
+    r.passage += below(r.passage) - 1;
+    r.passage += r.passage == 0;
+    r.point = random_point(plan);
+    r.fate = random_fate(plan);
+    r.place = plan->kills ? PLACE_TIME : random_place(r.fate);
+    adapt(&r);
     return r;
 }
 
-static int64_t times[TIMES_MOST];
-static size_t timed;
+/* For a deadline. */
+static bool waits(const struct round *r)
+{
+    return r->fate == FATE_STOP || (happens_in_init(r) && (is_end(r->fate) || is_lack(r->fate)));
+}
+
+/* ---- counting ------------------------------------------------------------------------------------------------------ */
+
+static void note_time(struct times *t, int64_t ns)
+{
+    const uint32_t at = atomic_fetch_add(&t->count, 1);
+    if (at < TIMES_MOST) {
+        t->ns[at] = ns;
+    }
+}
 
 static void note_times(const struct stage *s)
 {
     for (int32_t i = 0; i < s->round.size; i++) {
         const struct seen *own = &s->seen[i];
-        const bool waited = own->init == TUTTI_OK && own->status != TUTTI_OK && own->began_ns < s->ended_ns;
-        if (i != s->round.victim && waited && s->round.end != END_STOP && timed < TIMES_MOST) {
-            times[timed++] = own->returned_ns - s->ended_ns;
+        if (!has_waited(s, i)) {
+            continue;
+        }
+        if (s->round.fate == FATE_STOP) {
+            note_time(&tally->late, own->returned_ns - own->began_ns - (int64_t)s->round.call_ms * 1000000);
+        } else {
+            note_time(&tally->returns, own->returned_ns - s->happened_ns);
         }
     }
 }
+
+static void count(const struct stage *s, int number, bool well)
+{
+    const struct round *r = &s->round;
+    char text[COMPLAINT];
+    bool bad = false;
+    judge(s, well, text);
+    for (int32_t k = 0; k < r->size; k++) {
+        bad = bad || s->seen[k].status == TUTTI_INTERNAL;
+    }
+    atomic_fetch_add(&tally->rounds, 1);
+    atomic_fetch_add(&tally->hangs, !well);
+    atomic_fetch_add(&tally->wrong, bad);
+    atomic_fetch_add(&tally->others, well && !bad && text[0]);
+    atomic_fetch_add(&tally->fates[r->fate], 1);
+    if (atomic_load(&s->reached)) {
+        atomic_fetch_add(&tally->places[r->place], 1);
+    }
+    if (text[0] || bad) {
+        printf("round %d: ", number);
+        tell_round(r, stdout);
+        printf(": %s\n", text);
+        fflush(stdout);
+    }
+    note_times(s);
+}
+
+/* Those that wait, or those that do not: every one of `workers` processes takes its share. */
+static void run_share(const struct plan *plan, bool waiting, int worker, int workers)
+{
+    struct stage *stage = stage_make();
+    int found = 0;
+    for (int i = 0; i < plan->rounds; i++) {
+        state = plan->seed * 1000003 + (uint64_t)i; /* so that a round depends on nothing before it */
+        const struct round r = random_round(plan);
+        if (waits(&r) == waiting && found++ % workers == worker) {
+            const bool well = run_round(stage, &r);
+            count(stage, i, well);
+        }
+    }
+    munmap(stage, sizeof(*stage));
+}
+
+static void run_waiting(const struct plan *plan)
+{
+    pid_t workers[AT_A_TIME];
+    fflush(NULL);
+    for (int i = 0; i < AT_A_TIME; i++) {
+        workers[i] = fork();
+        if (workers[i] == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            run_share(plan, true, i, AT_A_TIME);
+            _exit(0);
+        }
+    }
+    for (int i = 0; i < AT_A_TIME; i++) {
+        int status = 0;
+        if (workers[i] < 0 || waitpid(workers[i], &status, 0) != workers[i] || status != 0) {
+            printf("the process for rounds that wait has ended with status 0x%x\n", (unsigned)status);
+            atomic_fetch_add(&tally->others, 1);
+        }
+    }
+}
+
+/* ---- telling ------------------------------------------------------------------------------------------------------- */
 
 static int compare(const void *a, const void *b)
 {
@@ -81,71 +270,98 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double share(double part)
+static void tell_times(struct times *t, const char *what)
 {
-    return (double)times[(size_t)(part * (double)(timed - 1))] / 1e6;
+    const size_t n = t->count < TIMES_MOST ? t->count : TIMES_MOST;
+    static const double parts[] = {0.5, 0.99, 0.999, 1};
+    double ms[4];
+    if (n == 0) {
+        return;
+    }
+    qsort(t->ns, n, sizeof(t->ns[0]), compare);
+    for (int i = 0; i < 4; i++) {
+        ms[i] = (double)t->ns[(size_t)(parts[i] * (double)(n - 1))] / 1e6;
+    }
+    printf("%s, ms: p50 %.3f, p99 %.3f, p99.9 %.3f, max %.3f (%zu returns)\n", what, ms[0], ms[1], ms[2], ms[3], n);
+}
+
+static void tell_counts(const char *title, const _Atomic int *counts, const char *const *names, int first, int end)
+{
+    printf("%s:", title);
+    for (int i = first; i < end; i++) {
+        if (counts[i] > 0) {
+            printf(" %s %d;", names[i], counts[i]);
+        }
+    }
+    printf("\n");
 }
 
 /* Names in /dev/shm that could be ours. */
 static int left_behind(void)
 {
-    int count = 0;
+    int found = 0;
     DIR *folder = opendir("/dev/shm");
     for (struct dirent *e; folder && (e = readdir(folder)) != NULL;) {
-        count += strstr(e->d_name, "tutti") != NULL;
+        found += strstr(e->d_name, "tutti") != NULL;
     }
     if (folder) {
         closedir(folder);
     }
-    return count;
+    return found;
+}
+
+/* Core files go there, and nowhere else. */
+static void remove_folder(const char *path)
+{
+    DIR *folder = opendir(path);
+    for (struct dirent *e; folder && (e = readdir(folder)) != NULL;) {
+        unlinkat(dirfd(folder), e->d_name, 0);
+    }
+    if (folder) {
+        closedir(folder);
+    }
+    rmdir(path);
+}
+
+static bool read_plan(int argc, char **argv, struct plan *plan)
+{
+    *plan = (struct plan){.ranks = argc > 1 ? atoi(argv[1]) : 4,
+                          .rounds = argc > 2 ? atoi(argv[2]) : 40,
+                          .seed = argc > 3 ? strtoull(argv[3], NULL, 10) : (uint64_t)now_ns() % 1000000007,
+                          .resident = argc > 4 ? (size_t)atoi(argv[4]) << 20 : 0,
+                          .kills = argc > 5 && strcmp(argv[5], "kills") == 0,
+                          .can_dump = no_core_files() == NULL};
+    return plan->ranks >= 2 && plan->ranks <= RANKS_MOST && plan->rounds >= 1 && argc <= 6 && (argc < 6 || plan->kills);
 }
 
 int main(int argc, char **argv)
 {
-    const int32_t ranks = argc > 1 ? atoi(argv[1]) : 4;
-    const int rounds = argc > 2 ? atoi(argv[2]) : 40;
-    const uint64_t seed = argc > 3 ? strtoull(argv[3], NULL, 10) : (uint64_t)now_ns() % 1000000007;
-    const size_t resident = argc > 4 ? (size_t)atoi(argv[4]) << 20 : 0;
-    if (ranks < 2 || ranks > RANKS_MOST || rounds < 1) {
-        fprintf(stderr, "usage: chaos RANKS [ROUNDS [SEED [MEGABYTES]]], with 2 to %d ranks\n", RANKS_MOST);
+    struct plan plan;
+    char folder[] = "/tmp/tutti-chaos-XXXXXX";
+    if (!read_plan(argc, argv, &plan)) {
+        fprintf(stderr, "usage: chaos RANKS [ROUNDS [SEED [MEGABYTES [kills]]]], with 2 to %d ranks\n", RANKS_MOST);
         return 2;
     }
-    printf("chaos: %d rounds of up to %d ranks, seed %llu\n", rounds, ranks, (unsigned long long)seed);
-    struct stage *stage = stage_make();
+    tally = mmap(NULL, sizeof(*tally), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (tally == MAP_FAILED || !mkdtemp(folder) || chdir(folder) != 0) {
+        perror("chaos");
+        return 1;
+    }
+    printf("chaos: %d rounds of %s%d ranks, seed %llu\n", plan.rounds, plan.kills ? "" : "up to ", plan.ranks,
+           (unsigned long long)plan.seed);
+    if (!plan.can_dump && !plan.kills) {
+        printf("no core dumps: %s\n", no_core_files());
+    }
     const int before = left_behind();
-    int hangs = 0;
-    int wrong = 0;
-    int others = 0;
-    for (int i = 0; i < rounds; i++) {
-        state = seed * 1000003 + (uint64_t)i; /* so that a round depends on nothing before it */
-        const struct round r = random_round(ranks, resident);
-        const bool well = run_round(stage, &r);
-        char text[COMPLAINT];
-        bool bad = false;
-        judge(stage, well, text);
-        for (int32_t k = 0; k < r.size; k++) {
-            bad = bad || stage->seen[k].status == TUTTI_INTERNAL;
-        }
-        hangs += !well;
-        wrong += bad;
-        others += well && !bad && text[0];
-        if (text[0] || bad) {
-            printf("round %d: ", i);
-            tell_round(&r, stdout);
-            printf(": %s\n", text);
-            fflush(stdout);
-        }
-        note_times(stage);
-    }
-    qsort(times, timed, sizeof(times[0]), compare);
-    if (timed > 0) {
-        printf(
-            "from the end of a rank to the return of those that waited, ms: p50 %.3f, p99 %.3f, p99.9 %.3f, max %.3f "
-            "(%zu returns)\n",
-            share(0.5), share(0.99), share(0.999), share(1), timed);
-    }
+    run_share(&plan, false, 0, 1);
+    run_waiting(&plan);
     const int left = left_behind() - before;
-    printf("%d rounds: %d hangs, %d wrong results, %d other faults, %d files left in /dev/shm\n", rounds, hangs, wrong,
-           others, left > 0 ? left : 0);
-    return hangs + wrong + others > 0;
+    remove_folder(folder);
+    tell_counts("fates", tally->fates, fate_names, 0, FATE_COUNT);
+    tell_counts("at places", tally->places, place_names, 1, PLACE_COUNT);
+    tell_times(&tally->returns, "from the end of a rank to the return of those that waited");
+    tell_times(&tally->late, "from the deadline to the return of those that waited for one that was stopped");
+    printf("%d rounds: %d hangs, %d wrong results, %d other faults, %d files left in /dev/shm\n", tally->rounds,
+           tally->hangs, tally->wrong, tally->others, left > 0 ? left : 0);
+    return tally->hangs + tally->wrong + tally->others + (left > 0) > 0 || tally->rounds != plan.rounds;
 }

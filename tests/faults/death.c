@@ -4,7 +4,9 @@
  * A rank is killed, or ends in some other way that nobody has asked for, at each point and in each kind of operation: the
  * others return PEER_DEAD that names it and its process.
  */
-#include "judge.h"
+#include <stdlib.h>
+
+#include "faults/support/round.h"
 
 static struct stage *stage;
 static int failures;
@@ -41,14 +43,14 @@ int main(int argc, char **argv)
         .size = size, .victim = 0, .point = POINT_WAITING, .work = WORK_LARGE_REDUCE, .delay_us = 20000});
     check(
         (struct round){.size = size, .victim = last, .point = POINT_WAITING, .work = WORK_MESSAGES, .delay_us = 20000});
-    const enum end ends[] = {END_SEGV, END_QUICK_EXIT, END_EXIT, END_EXEC};
+    const enum fate ends[] = {FATE_SEGV, FATE_QUICK_EXIT, FATE_EXIT, FATE_EXEC};
     for (int i = 0; i < 4; i++) {
         check((struct round){
-            .size = size, .victim = last, .point = POINT_BETWEEN, .end = ends[i], .work = WORK_SMALL, .calls = 1});
+            .size = size, .victim = last, .point = POINT_BETWEEN, .fate = ends[i], .work = WORK_SMALL, .calls = 1});
         check((struct round){.size = size,
                              .victim = i % size,
                              .point = POINT_INSIDE,
-                             .end = ends[i],
+                             .fate = ends[i],
                              .work = WORK_LARGE_REDUCE,
                              .calls = 1,
                              .delay_us = 1000});

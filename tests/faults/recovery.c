@@ -5,7 +5,17 @@
  * ranks, come to one group of the same members, and get right results in it. A rank that is stopped is left out, and hears
  * that when it goes on. A new process takes a dead one's place. Who has started the job's store, rank 0, is as good a victim as any.
  */
-#include "round.h"
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "faults/support/round.h"
 
 /* When the victim dies: at once there, or `delay_us` after it has begun to do it. */
 enum step { BEFORE_AGREE, IN_AGREE, BEFORE_SHRINK, IN_SHRINK, IN_WORK, NOWHERE };
@@ -199,7 +209,7 @@ static void be_actor(int32_t rank)
     me = rank;
     tutti_group *g = NULL;
     tutti_error error;
-    const int descriptors = entries("/proc/self/fd");
+    const int descriptors = entries(DESCRIPTORS);
     if (tutti_init(TUTTI_CONFIG(.backend = "shm", .rank = rank, .world_size = show->script.size, .store = show->store,
                                 .timeout_ms = CALL_MS),
                    &g, &error) != TUTTI_OK ||
@@ -216,8 +226,8 @@ static void be_actor(int32_t rank)
     tutti_finalize(NULL);
     /* each store that was served leaves an eventfd until the process ends; and one that a stopped rank still uses, more */
     const int most = descriptors + 8;
-    if (!show->script.stops && (settles("/proc/self/fd", most) > most || mappings() != 0)) {
-        wrong("%d descriptors, %d before, and %d segments; ", entries("/proc/self/fd"), descriptors, mappings());
+    if (!show->script.stops && (settles(DESCRIPTORS, most) > most || mappings() != 0)) {
+        wrong("%d descriptors, %d before, and %d segments; ", entries(DESCRIPTORS), descriptors, mappings());
     }
     atomic_store(&show->reports[rank].finished, 1);
     _exit(0);

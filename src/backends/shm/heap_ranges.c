@@ -133,7 +133,7 @@ static bool is_queried_part(const struct tti_heap_region *r, const struct procma
 int tti_heap_maps_open(void)
 {
     struct procmap_query q;
-    int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    int maps = open("/proc/thread-self/maps", O_RDONLY | O_CLOEXEC);
     if (maps >= 0 && !query(maps, &q, &q)) {
         close(maps);
         maps = -1;
@@ -236,7 +236,7 @@ tutti_status tti_heap_parts(const struct tti_heap_region *region, struct tti_hea
     struct mapping m;
     *parts = NULL;
     *count = 0;
-    FILE *f = fopen("/proc/self/maps", "re");
+    FILE *f = fopen("/proc/thread-self/maps", "re");
     if (!f) {
         return tti_error_system(error, errno, "cannot read /proc/self/maps");
     }
@@ -317,7 +317,7 @@ tutti_status tti_heap_check_range(const unsigned char *begin, size_t bytes, bool
     if (own_stack) {
         return tti_error_set(error, TUTTI_UNSUPPORTED, "the memory at %p is a stack", (const void *)begin);
     }
-    FILE *f = fopen("/proc/self/smaps", "re");
+    FILE *f = fopen("/proc/thread-self/smaps", "re");
     if (!f) {
         return tti_error_system(error, errno, "cannot read /proc/self/smaps, which says what can be registered");
     }

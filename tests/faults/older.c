@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-test: ranks=2,3 timeout=300 trees=release,debug,address,undefined */
+/*
+ * Kernels that have no futex_waitv, no robust lists, or neither: deaths and departures are found all the same, by looking at
+ * words more often, or at /proc; and nothing else changes. A filter of system calls makes such a kernel of this one.
+ */
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "faults/support/round.h"
+
+static struct stage *stage;
+static int32_t size;
+static int failures;
+
+static void check(struct round r)
+{
+    char text[COMPLAINT];
+    r.size = size;
+    r.init_ms = CALL_MS;
+    r.calls = 2;
+    r.call_ms = r.call_ms > 0 ? r.call_ms : CALL_MS;
+    judge(stage, run_round(stage, &r), text);
+    if (text[0]) {
+        tell_round(&r, stderr);
+        fprintf(stderr, " (lacks 0x%x): %s\n", r.lacks, text);
+        failures++;
+    }
+}
+
+static void check_kernel(unsigned lacks)
+{
+    const enum fate ends[] = {FATE_KILL, FATE_QUICK_EXIT, FATE_EXIT, FATE_SEGV};
+    for (int i = 0; i < 4; i++) {
+        check((struct round){.lacks = lacks,
+                             .victim = i % size,
+                             .point = i % 2 ? POINT_WAITING : POINT_INSIDE,
+                             .fate = ends[i],
+                             .work = i % 2 ? WORK_BARRIER : WORK_LARGE_REDUCE,
+                             .delay_us = 1000});
+    }
+    check((struct round){
+        .lacks = lacks, .victim = size - 1, .point = POINT_BETWEEN, .fate = FATE_KILL, .work = WORK_MESSAGES});
+    check((struct round){
+        .lacks = lacks, .victim = 0, .point = POINT_BETWEEN, .fate = FATE_STOP, .work = WORK_SMALL, .call_ms = 1500});
+    check((struct round){
+        .lacks = lacks, .victim = 1, .point = POINT_BEFORE_INIT, .fate = FATE_CALLER_EXIT, .work = WORK_LANES});
+}
+
+/* In a child, which cannot get rid of the filter again. */
+static bool can_refuse(void)
+{
+    int status = 1;
+    const pid_t pid = fork();
+    if (pid == 0) {
+        _exit(refuse(LACKS_WAITV) ? 0 : 1);
+    }
+    return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
+}
+
+int main(int argc, char **argv)
+{
+    size = argc > 1 ? atoi(argv[1]) : 2;
+    if (!can_refuse()) {
+        printf("skipped: this system allows no filters of system calls\n");
+        return 77;
+    }
+    stage = stage_make();
+    check_kernel(LACKS_WAITV);
+    check_kernel(LACKS_ROBUST_LISTS);
+    check_kernel(LACKS_WAITV | LACKS_ROBUST_LISTS | LACKS_PIDFD | LACKS_MEMBARRIER);
+    /* only a robust list tells that a process has become another program: here the deadline has to */
+    check((struct round){.lacks = LACKS_ROBUST_LISTS,
+                         .victim = 0,
+                         .point = POINT_BETWEEN,
+                         .fate = FATE_EXEC,
+                         .work = WORK_BARRIER,
+                         .call_ms = 1500});
+    return failures != 0;
+}

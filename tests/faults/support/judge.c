@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the ranks of a round have to have seen. docs/reliability.md says it in words. */
+#include <stdarg.h>
+#include <string.h>
+
+#include "faults/support/round.h"
+
+__attribute__((format(printf, 2, 3))) static void complain(char *text, const char *format, ...)
+{
+    const size_t used = strlen(text);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text + used, COMPLAINT - used, format, arguments);
+    va_end(arguments);
+}
+
+static bool names_victim(const struct stage *s, const tutti_error *e)
+{
+    char name[64];
+    snprintf(name, sizeof(name), "rank %d (process %d", s->round.victim, (int)s->pids[s->round.victim]);
+    return e->suspect == s->round.victim && strstr(e->message, name) != NULL;
+}
+
+/* A message to or from a rank that has left fails alone, and the group stays usable. Who then ends is the next to have left. */
+static bool spreads_alone(const struct round *r)
+{
+    return r->fate == FATE_EXIT && r->work == WORK_MESSAGES;
+}
+
+/* Another program is no member any more, but the same process: only a robust list tells. */
+static bool is_unseen_exec(const struct round *r)
+{
+    return r->fate == FATE_EXEC && (r->lacks & LACKS_ROBUST_LISTS);
+}
+
+/* A call that the victim's end has spoilt. Not all calls after a departure are. */
+static bool is_right_end(const struct stage *s, const struct seen *own)
+{
+    const struct round *r = &s->round;
+    const tutti_error *e = &own->error;
+    if (is_unseen_exec(r)) {
+        return own->status == TUTTI_TIMEOUT && names_victim(s, e);
+    }
+    switch (r->fate) {
+    case FATE_STOP:
+        return own->status == TUTTI_TIMEOUT && names_victim(s, e) && strstr(e->message, "stopped") != NULL;
+    case FATE_EXIT: /* a departure, once there is a group: only who needs the rank notices by itself */
+        return (own->status == TUTTI_PEER_LEFT || own->status == TUTTI_REVOKED ||
+                (own->status == TUTTI_PEER_DEAD && happens_in_init(r))) &&
+               (e->suspect == r->victim || spreads_alone(r));
+    case FATE_SEGV:
+    case FATE_DUMP:
+        return (own->status == TUTTI_PEER_DEAD || own->status == TUTTI_PEER_CRASHING) && names_victim(s, e);
+    default:
+        return own->status == TUTTI_PEER_DEAD && names_victim(s, e);
+    }
+}
+
+/* Groups are made where the others meet, and who has gone is missed there each time: it may have served the place itself. */
+static bool is_right_in_making(const struct stage *s, const struct seen *own)
+{
+    return s->round.work == WORK_GROUPS && own->status == TUTTI_PEER_LEFT && own->error.suspect == -1;
+}
+
+/* What the call after the spoilt one says. */
+static bool is_right_next(const struct round *r, tutti_status next)
+{
+    const bool again = r->work == WORK_GROUPS && (next == TUTTI_PEER_DEAD || next == TUTTI_PEER_CRASHING ||
+                                                  next == TUTTI_PEER_LEFT || next == TUTTI_TIMEOUT);
+    return next == TUTTI_REVOKED || spreads_alone(r) || again;
+}
+
+/* The victim may end at any time of init: then some ranks have their group, and hear of it later, and others do not. */
+static bool is_right_init(const struct stage *s, const struct seen *own)
+{
+    const bool named = own->error.suspect == s->round.victim || own->error.suspect == -1 ||
+                       own->init == TUTTI_PEER_LEFT ||
+                       own->init == TUTTI_TIMEOUT; /* others that have given up or are missing, for the same reason */
+    return named && (own->init == TUTTI_TIMEOUT || own->init == TUTTI_PEER_DEAD || own->init == TUTTI_PEER_LEFT ||
+                     own->init == TUTTI_PEER_CRASHING);
+}
+
+static bool is_scarcity(tutti_status status)
+{
+    return status == TUTTI_NO_MEMORY || status == TUTTI_NO_RESOURCE;
+}
+
+/* Where the victim lacks something: it says what, and the others that it did, or that it has left because of that. */
+static bool is_right_lack(const struct stage *s, int32_t rank, tutti_status status)
+{
+    const bool in_init = s->seen[rank].init != TUTTI_OK;
+    if (status == TUTTI_OK || is_scarcity(status) ||
+        ((in_init || s->round.work == WORK_GROUPS) && status == TUTTI_NOT_AVAILABLE)) {
+        return true; /* a backend that finds at the start that it lacks something cannot be used, and says why */
+    }
+    if (rank == s->round.victim) {
+        return status == TUTTI_REVOKED ||            /* somebody else was the first to give up */
+               (in_init && status == TUTTI_TIMEOUT); /* who serves the store without descriptors lets nobody in */
+    }
+    return status == TUTTI_MISMATCH || status == TUTTI_PEER_LEFT || status == TUTTI_REVOKED ||
+           (in_init && status == TUTTI_TIMEOUT);
+}
+
+static void judge_end(const struct stage *s, int32_t rank, char *text)
+{
+    const struct round *r = &s->round;
+    const struct seen *own = &s->seen[rank];
+    if (own->init != TUTTI_OK) {
+        if (!happens_in_init(r) || !is_right_init(s, own)) {
+            complain(text, "rank %d: init gives %s \"%s\"; ", rank, tutti_status_name(own->init), own->error.message);
+        }
+        return;
+    }
+    if (r->point == POINT_BEFORE_DESTROY
+            ? own->status != TUTTI_OK
+            : !(is_right_end(s, own) || is_right_in_making(s, own)) || !is_right_next(r, own->next)) {
+        complain(text, "rank %d: call %d gives %s \"%s\" suspect %d, and the next one %s; ", rank,
+                 atomic_load(&own->at), tutti_status_name(own->status), own->error.message, own->error.suspect,
+                 tutti_status_name(own->next));
+    }
+}
+
+static void judge_disturbance(const struct stage *s, int32_t rank, char *text)
+{
+    const struct seen *own = &s->seen[rank];
+    const bool lack = is_lack(s->round.fate);
+    if (own->init != TUTTI_OK) {
+        if (!lack || !is_right_lack(s, rank, own->init)) {
+            complain(text, "rank %d: init gives %s \"%s\"; ", rank, tutti_status_name(own->init), own->error.message);
+        }
+    } else if (lack ? !is_right_lack(s, rank, own->status) : own->status != TUTTI_OK) {
+        complain(text, "rank %d: call %d gives %s \"%s\" suspect %d; ", rank, atomic_load(&own->at),
+                 tutti_status_name(own->status), own->error.message, own->error.suspect);
+    }
+}
+
+/* In the middle of a call it may still have got what it needed, or find its own name in the reason. */
+static bool is_right_resumed(const struct round *r, const struct seen *victim)
+{
+    return atomic_load(&victim->finished) && !victim->faults[0] &&
+           (victim->status == TUTTI_REVOKED || (r->point != POINT_BETWEEN && victim->status == TUTTI_TIMEOUT));
+}
+
+void judge(const struct stage *s, bool well, char text[COMPLAINT])
+{
+    const struct round *r = &s->round;
+    const struct seen *victim = &s->seen[r->victim];
+    text[0] = '\0';
+    if (!well) {
+        complain(text, "hang; ");
+    }
+    for (int32_t i = 0; i < r->size; i++) {
+        const struct seen *own = &s->seen[i];
+        if (i == r->victim && is_end(r->fate)) {
+            continue;
+        }
+        if (!atomic_load(&own->finished)) {
+            complain(text, "rank %d did not come to its end (call %d); ", i, atomic_load(&own->at));
+            continue;
+        }
+        if (own->faults[0]) {
+            complain(text, "rank %d: %s", i, own->faults);
+        }
+        if (is_end(r->fate)) {
+            judge_end(s, i, text);
+        } else {
+            judge_disturbance(s, i, text);
+        }
+    }
+    if (r->fate == FATE_STOP && !is_right_resumed(r, victim)) {
+        complain(text, "the one that was resumed: %s \"%s\" %s", tutti_status_name(victim->status),
+                 victim->error.message, victim->faults);
+    }
+}
+
+bool has_waited(const struct stage *s, int32_t rank)
+{
+    const struct seen *own = &s->seen[rank];
+    return rank != s->round.victim && is_end(s->round.fate) && own->init == TUTTI_OK && own->status != TUTTI_OK &&
+           own->began_ns < s->happened_ns;
+}

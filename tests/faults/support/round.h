@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One round: some processes become the ranks of a group and repeat an operation, and something happens to one of them, the
+ * victim, at a given point. If that is its end, the others have to hear of it, by name, in the call that it spoils, and to
+ * get REVOKED from then on. If it only disturbs the victim, every call has to go well all the same, or to say what was
+ * missing. In either case nothing may be left behind. A rank that hears nothing for a minute and more hangs.
+ *
+ * What the ranks have seen lies in memory that they share with the test, since a rank may end at any moment.
+ */
+#ifndef TESTS_FAULTS_ROUND_H
+#define TESTS_FAULTS_ROUND_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+#include <tutti/tutti.h>
+
+#define RANKS_MOST 8
+#define PATIENCE_S 100 /* far beyond what a slow machine needs */
+#define CALL_MS    60000
+
+/* Where the victim is when it happens. */
+#define POINTS(X)                                                                                                      \
+    X(BEFORE_INIT, "before init")                                                                                      \
+    X(INIT, "in init")                                                                                                 \
+    X(BETWEEN, "between calls")                                                                                        \
+    X(WAITING, "waiting for others")                                                                                   \
+    X(INSIDE, "inside a call")                                                                                         \
+    X(BEFORE_DESTROY, "before destroy")
+
+/* What happens. Up to STOP the victim is lost to the others; the rest only disturbs it. */
+#define FATES(X)                                                                                                       \
+    X(KILL, "SIGKILL")                                                                                                 \
+    X(SEGV, "SIGSEGV")                                                                                                 \
+    X(DUMP, "core dump")                                                                                               \
+    X(QUICK_EXIT, "_exit")                                                                                             \
+    X(EXIT, "exit")                                                                                                    \
+    X(EXEC, "exec")                                                                                                    \
+    X(STOP, "SIGSTOP")                                                                                                 \
+    X(PAUSE, "SIGSTOP and SIGCONT")                                                                                    \
+    X(MAIN_EXIT, "end of the main thread")                                                                             \
+    X(CALLER_EXIT, "end of each calling thread")                                                                       \
+    X(STORM, "storm of signals")                                                                                       \
+    X(NO_MEMORY, "lack of memory")                                                                                     \
+    X(NO_DESCRIPTORS, "lack of descriptors")
+
+/* What the ranks do meanwhile. */
+#define WORKS(X)                                                                                                       \
+    X(BARRIER, "barrier")                                                                                              \
+    X(SMALL, "small all_reduce")                                                                                       \
+    X(LARGE_REDUCE, "large all_reduce")                                                                                \
+    X(HEAP, "all_reduce in the heap")                                                                                  \
+    X(BROADCAST, "broadcast")                                                                                          \
+    X(ROOTED, "reduce, gather, scatter")                                                                               \
+    X(PARTS, "all_gather, reduce_scatter, all_to_all")                                                                 \
+    X(MESSAGES, "messages")                                                                                            \
+    X(ASYNC, "asynchronous all_reduce")                                                                                \
+    X(LANES, "all_reduce on three lanes")                                                                              \
+    X(GROUPS, "groups made and destroyed")
+
+/* Places in the library: where it asks the system for something. Between two of them only memory is touched, and points in
+ * time (TIME: after a delay) have to find that. */
+#define PLACES(X)                                                                                                      \
+    X(TIME, "")                                                                                                        \
+    X(MEMORY, "allocation")                                                                                            \
+    X(MAP, "mmap")                                                                                                     \
+    X(UNMAP, "munmap")                                                                                                 \
+    X(COMMIT, "fallocate")                                                                                             \
+    X(FILE, "memory file")                                                                                             \
+    X(THREAD, "thread start")                                                                                          \
+    X(YIELD, "yield")                                                                                                  \
+    X(SLEEP, "sleep on a futex")                                                                                       \
+    X(WAKE, "wake-up")                                                                                                 \
+    X(BARRIER, "membarrier")                                                                                           \
+    X(CLOCK, "look at the clock")                                                                                      \
+    X(SEND, "send")                                                                                                    \
+    X(RECEIVE, "receive")                                                                                              \
+    X(CONNECT, "connect or accept")                                                                                    \
+    X(POLL, "poll")                                                                                                    \
+    X(CLOSE, "close")
+
+#define ENUM_POINT(name, text) POINT_##name,
+#define ENUM_FATE(name, text)  FATE_##name,
+#define ENUM_WORK(name, text)  WORK_##name,
+#define ENUM_PLACE(name, text) PLACE_##name,
+enum point { POINTS(ENUM_POINT) POINT_COUNT };
+enum fate { FATES(ENUM_FATE) FATE_COUNT };
+enum work { WORKS(ENUM_WORK) WORK_COUNT };
+enum place { PLACES(ENUM_PLACE) PLACE_COUNT };
+extern const char *const point_names[];
+extern const char *const fate_names[];
+extern const char *const work_names[];
+extern const char *const place_names[];
+
+/* System calls that kernels of earlier years do not have: refused to all ranks. */
+enum { LACKS_ROBUST_LISTS = 1, LACKS_WAITV = 2, LACKS_PIDFD = 4, LACKS_MEMBARRIER = 8 };
+
+struct round {
+    int32_t size;
+    int32_t victim;
+    enum point point;
+    enum fate fate;
+    enum work work;
+    enum place place; /* of POINT_INIT and POINT_INSIDE */
+    int32_t
+        passage; /* it happens there at the passage of this number, from 1; at the end of the call if there are fewer */
+    int32_t calls;    /* that go well before the one in which it happens */
+    int32_t delay_us; /* from the point to what happens */
+    int32_t pause_us; /* from SIGSTOP to SIGCONT */
+    int32_t init_ms;  /* deadline of init */
+    int32_t call_ms;  /* and of calls */
+    unsigned lacks;   /* LACKS_*, of the kernel */
+    size_t resident;  /* bytes that the victim touches before */
+};
+
+#define AFTERWARDS 3 /* calls behind the one that was disturbed */
+
+struct seen {
+    _Atomic int32_t at; /* calls that have begun; -1 = in init, -2 = has not come to it */
+    int64_t began_ns;   /* the last of them, or init */
+    int64_t returned_ns;
+    tutti_status init;   /* how init went */
+    tutti_status status; /* the first error of a call */
+    tutti_status next;   /* and the call after it */
+    tutti_error error;
+    char faults[600];         /* what the rank itself found wrong */
+    _Atomic int32_t finished; /* it came to its end */
+};
+
+struct stage {
+    struct round round;
+    char store[64];
+    _Atomic int32_t happened; /* or is about to */
+    _Atomic int32_t reached;  /* at its place */
+    int64_t happened_ns;
+    pid_t pids[RANKS_MOST];
+    struct seen seen[RANKS_MOST];
+};
+
+/* ---- stage.c: a round from outside ---- */
+
+struct stage *stage_make(void);
+/* Runs a round; false if somebody hung. Whoever is left afterwards has been killed. */
+bool run_round(struct stage *s, const struct round *r);
+/* Why no process here leaves a core file in its working directory; NULL if one that crashes does. */
+const char *no_core_files(void);
+void tell_round(const struct round *r, FILE *to);
+
+/* ---- judge.c: what the ranks have to have seen ---- */
+
+#define COMPLAINT 4096 /* bytes */
+
+/* Empty if all is as it must be. */
+void judge(const struct stage *s, bool well, char text[COMPLAINT]);
+/* Whether a rank had to wait for the victim when it happened, and was told. */
+bool has_waited(const struct stage *s, int32_t rank);
+
+static inline bool is_end(enum fate fate)
+{
+    return fate <= FATE_STOP;
+}
+
+/* What lacks is had again after the call. */
+static inline bool is_lack(enum fate fate)
+{
+    return fate == FATE_NO_MEMORY || fate == FATE_NO_DESCRIPTORS;
+}
+
+static inline bool happens_in_init(const struct round *r)
+{
+    return r->point == POINT_INIT || r->point == POINT_BEFORE_INIT;
+}
+
+/* ---- rank.c: a rank's life ---- */
+
+_Noreturn void be_rank(struct stage *s, int32_t rank);
+
+int64_t now_ns(void);
+void pause_us(int64_t us);
+
+/* Folders of this process. Of the thread and not of the process: where the main thread has ended, those of the process are empty. */
+#define DESCRIPTORS "/proc/thread-self/fd"
+#define THREADS     "/proc/self/task"
+
+/* Entries of one of them. The descriptor that is open for it counts each time. */
+int entries(const char *path);
+/* The same, when it has become as few or a while has passed: a thread that has been joined is listed for a moment longer, and
+ * who serves the store goes on until all clients have gone. */
+int settles(const char *path, int wanted);
+/* Segments and bells that are mapped. */
+int mappings(void);
+
+__attribute__((format(printf, 2, 3))) void fault(struct seen *s, const char *format, ...);
+
+/* ---- works.c: the operations, with their right results ---- */
+
+/* The memory of a rank's tensors. */
+struct ground {
+    tutti_group *group;
+    const struct round *round;
+    float *in;
+    float *out;
+};
+
+/* Memory for a group's operations; those of the heap are allocated together. */
+tutti_status ground_open(struct ground *ground, tutti_group *group, const struct round *r, tutti_error *error);
+/* INTERNAL stands for a wrong result. `apart`: by a thread that ends. */
+tutti_status operate(const struct ground *ground, int32_t step, bool apart, tutti_error *error);
+
+/* ---- places.c: the labelled places ---- */
+
+/* From now on what happens at this passage of the place: `happen`. Or every passage from this one on fails. */
+void place_arm(enum place place, int32_t passage, void (*happen)(void *user), void *user);
+void place_fail(enum place place, int32_t passage);
+void place_disarm(void);
+/* Whether places of this kind are seen in this build: sanitizers have allocators of their own. */
+bool place_is_seen(enum place place);
+
+/* ---- lacks.c: older kernels ---- */
+
+/* This process and its children are refused these system calls (LACKS_*). False if the system does not allow that. */
+bool refuse(unsigned lacks);
+
+#endif

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A round from outside: starts the ranks, sets going again who was stopped, and ends those who hang. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "faults/support/round.h"
+
+#define LOOK_US 300 /* between two looks at the ranks */
+
+#define TEXT_OF(name, text) text,
+const char *const point_names[] = {POINTS(TEXT_OF)};
+const char *const fate_names[] = {FATES(TEXT_OF)};
+const char *const work_names[] = {WORKS(TEXT_OF)};
+const char *const place_names[] = {PLACES(TEXT_OF)};
+
+struct stage *stage_make(void)
+{
+    void *memory = mmap(NULL, sizeof(struct stage), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+        abort();
+    }
+    return memory;
+}
+
+const char *no_core_files(void)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return "a sanitizer's memory is too large for a core file";
+#else
+    char pattern[256] = "";
+    struct rlimit limit;
+    FILE *file = fopen("/proc/sys/kernel/core_pattern", "r");
+    if (!file) {
+        return "there is no /proc/sys/kernel/core_pattern";
+    }
+    if (!fgets(pattern, sizeof(pattern), file)) {
+        pattern[0] = '\0';
+    }
+    fclose(file);
+    if (pattern[0] == '\0' || pattern[0] == '\n') {
+        return "the system is set to write no core files (kernel.core_pattern)";
+    }
+    if (pattern[0] == '|' || strchr(pattern, '/')) {
+        return "core files do not go to the working directory here (kernel.core_pattern)";
+    }
+    return getrlimit(RLIMIT_CORE, &limit) == 0 && limit.rlim_max != RLIM_INFINITY
+               ? "core files are limited (ulimit -Hc)"
+               : NULL;
+#endif
+}
+
+static void start_ranks(struct stage *s)
+{
+    const pid_t parent = getpid();
+    for (int32_t rank = 0; rank < s->round.size; rank++) {
+        s->seen[rank].at = -2;
+        const pid_t pid = fork();
+        if (pid == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            if (getppid() != parent || !(s->round.lacks == 0 || refuse(s->round.lacks))) {
+                _exit(1);
+            }
+            be_rank(s, rank);
+        }
+        s->pids[rank] = pid;
+    }
+}
+
+/* Who was stopped goes on: after a while, or when all others have come to their end. Who is another program now ends. */
+static void attend_victim(const struct stage *s, bool alone)
+{
+    const struct round *r = &s->round;
+    if (!atomic_load(&s->happened)) {
+        return;
+    }
+    const bool paused = r->fate == FATE_PAUSE && now_ns() > s->happened_ns + (int64_t)r->pause_us * 1000;
+    if (paused || (r->fate == FATE_STOP && alone)) {
+        kill(s->pids[r->victim], SIGCONT);
+    } else if (r->fate == FATE_EXEC && alone) {
+        kill(s->pids[r->victim], SIGKILL);
+    }
+}
+
+bool run_round(struct stage *s, const struct round *r)
+{
+    static unsigned rounds;
+    memset(s, 0, sizeof(*s));
+    s->round = *r;
+    snprintf(s->store, sizeof(s->store), "unix:round-%d-%u", (int)getpid(), rounds++);
+    fflush(NULL);
+    start_ranks(s);
+    const int64_t until = now_ns() + (int64_t)PATIENCE_S * 1000000000;
+    bool open[RANKS_MOST];
+    memset(open, 1, sizeof(open));
+    int32_t left = r->size;
+    bool well = true;
+    while (left > 0 && well) {
+        attend_victim(s, left == 1 && open[r->victim]);
+        for (int32_t i = 0; i < r->size; i++) {
+            if (open[i] && waitpid(s->pids[i], NULL, WNOHANG) == s->pids[i]) {
+                open[i] = false;
+                left--;
+            }
+        }
+        pause_us(LOOK_US);
+        well = now_ns() < until;
+    }
+    for (int32_t i = 0; i < r->size; i++) {
+        if (open[i]) {
+            kill(s->pids[i], SIGKILL);
+            waitpid(s->pids[i], NULL, 0);
+        }
+    }
+    return well;
+}
+
+void tell_round(const struct round *r, FILE *to)
+{
+    const bool placed = r->place != PLACE_TIME;
+    fprintf(to, "%d ranks, %s, %s of rank %d %s", r->size, work_names[r->work], fate_names[r->fate], r->victim,
+            point_names[r->point]);
+    if (placed) {
+        fprintf(to, " at %s number %d", place_names[r->place], r->passage);
+    } else {
+        fprintf(to, " after %d us", r->delay_us);
+    }
+    fprintf(to, " of call %d%s", r->calls + 1, r->lacks ? ", on an older kernel" : "");
+}

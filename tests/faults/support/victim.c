@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What happens to the victim. Most of it a thread does to its process wherever it is; exit() and the end of the main thread
+ * are left to a thread that waits for it, since no program can call them from within the library.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "faults/support/victim.h"
+
+#define STORM_US 100
+
+static struct stage *stage;
+static _Atomic bool told;
+static struct rlimit descriptors;
+
+static void note(void)
+{
+    stage->happened_ns = now_ns();
+    atomic_store(&stage->happened, 1);
+}
+
+static void crash(rlim_t core)
+{
+    const struct rlimit limit = {.rlim_cur = core, .rlim_max = core};
+    setrlimit(RLIMIT_CORE, &limit);
+    signal(SIGSEGV, SIG_DFL);
+    kill(getpid(), SIGSEGV);
+}
+
+static void meet_fate(void)
+{
+    note();
+    switch (stage->round.fate) {
+    case FATE_SEGV:
+        crash(0);
+        break;
+    case FATE_DUMP:
+        crash(RLIM_INFINITY);
+        break;
+    case FATE_QUICK_EXIT:
+        _exit(7);
+    case FATE_EXIT:
+        exit(7);
+    case FATE_EXEC:
+        execl("/bin/sleep", "sleep", "1000", (char *)NULL);
+        break;
+    case FATE_STOP:
+    case FATE_PAUSE:
+        raise(SIGSTOP);
+        return;
+    case FATE_MAIN_EXIT:
+        pthread_exit(NULL);
+    default:
+        kill(getpid(), SIGKILL);
+    }
+    for (;;) {
+        pause();
+    }
+}
+
+static bool is_left_to_another(void)
+{
+    return stage->round.fate == FATE_EXIT || stage->round.fate == FATE_MAIN_EXIT;
+}
+
+void victim_await(void)
+{
+    while (!atomic_load(&told)) {
+        pause_us(50);
+    }
+    meet_fate();
+}
+
+static void *await_in_thread(void *unused)
+{
+    (void)unused;
+    victim_await();
+    return NULL;
+}
+
+static void happen(void)
+{
+    if (is_left_to_another()) {
+        atomic_store(&told, true);
+    } else {
+        meet_fate();
+    }
+}
+
+static void happen_at_place(void *unused)
+{
+    (void)unused;
+    atomic_store(&stage->reached, 1);
+    happen();
+}
+
+static void *happen_later(void *unused)
+{
+    (void)unused;
+    pause_us(stage->round.delay_us);
+    happen();
+    return NULL;
+}
+
+static void start_thread(void *(*function)(void *))
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, function, NULL) != 0) {
+        abort();
+    }
+    pthread_detach(thread);
+}
+
+static void interrupt(int number)
+{
+    (void)number;
+}
+
+/* Every call of the system that can end with EINTR is going to. */
+static void set_storm(long us)
+{
+    struct sigaction action = {.sa_handler = us > 0 ? interrupt : SIG_IGN};
+    const struct itimerval every = {.it_interval.tv_usec = us, .it_value.tv_usec = us};
+    if (sigaction(SIGALRM, &action, NULL) != 0 || setitimer(ITIMER_REAL, &every, NULL) != 0) {
+        abort();
+    }
+}
+
+/* So many descriptors more may be opened. */
+static void limit_descriptors(int32_t more)
+{
+    const int lowest = dup(STDERR_FILENO);
+    struct rlimit limit;
+    if (lowest < 0 || getrlimit(RLIMIT_NOFILE, &descriptors) != 0) {
+        abort();
+    }
+    close(lowest);
+    limit = descriptors;
+    limit.rlim_cur = (rlim_t)lowest + (rlim_t)more;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+void victim_prepare(struct stage *s)
+{
+    const struct round *r = &s->round;
+    stage = s;
+    if (r->resident > 0) {
+        static void *memory; /* to the end */
+        memory = malloc(r->resident);
+        memset(memory, 1, r->resident);
+    }
+    if (r->fate == FATE_EXIT) {
+        start_thread(await_in_thread);
+    } else if (r->fate == FATE_STORM) {
+        set_storm(STORM_US);
+    }
+    if (r->fate == FATE_STORM || r->fate == FATE_CALLER_EXIT) {
+        note();
+    }
+}
+
+void victim_begin(struct stage *s)
+{
+    const struct round *r = &s->round;
+    const bool in_time = r->place == PLACE_TIME;
+    if (r->fate == FATE_STORM || r->fate == FATE_CALLER_EXIT) {
+        return; /* all the time */
+    }
+    if (r->fate == FATE_NO_DESCRIPTORS) {
+        note();
+        limit_descriptors(r->passage);
+    } else if (r->fate == FATE_NO_MEMORY) {
+        note();
+        place_fail(r->place, r->passage);
+    } else if (r->point == POINT_BETWEEN || r->point == POINT_BEFORE_INIT || r->point == POINT_BEFORE_DESTROY) {
+        happen_later(NULL);
+    } else if (in_time) {
+        start_thread(happen_later);
+    } else {
+        place_arm(r->place, r->passage, happen_at_place, NULL);
+    }
+}
+
+void victim_end(struct stage *s)
+{
+    const struct round *r = &s->round;
+    place_disarm();
+    if (r->fate == FATE_NO_DESCRIPTORS) {
+        setrlimit(RLIMIT_NOFILE, &descriptors);
+    }
+    if (r->place != PLACE_TIME && !is_lack(r->fate) && !atomic_load(&s->reached)) {
+        happen(); /* the call had fewer passages */
+    }
+}
+
+void victim_calm(const struct stage *s)
+{
+    if (s->round.fate == FATE_STORM) {
+        set_storm(0);
+    }
+}
