@@ -14,7 +14,7 @@ from pathlib import Path
 # From the bottom to the top. Whoever adds a room says here where it stands.
 LAYERS = [
     {"base"},
-    {"store", "kernels", "tensor"},
+    {"store", "kernels", "tensor", "diag"},
     {"device"},  # packs strided tensors by what tensor knows of them
     {"engine"},
     {"backends"},

@@ -22,6 +22,7 @@ static const struct command commands[] = {
     {"run", "tutti run", tutti_tool_run, "start a program on several ranks of this host"},
     {"check", "tutti check", tutti_tool_check, "test every collective on this machine"},
     {"bench", "tutti bench", tutti_tool_bench, "measure the collectives"},
+    {"trace", "tutti trace", tutti_tool_trace, "show what the ranks of a job do, or did last"},
     {"info", "tutti info", tutti_tool_info, "show version, CPU, backends and settings"},
 };
 

@@ -101,6 +101,9 @@ typedef struct tutti_op {
     /* The backend's: 0 in a new op. The core may run an op again that differs in src, dst and timeout_ms only; then it finds
      * here what it has left, and need not derive it anew. */
     uint64_t prepared[4];
+    /* Where the backend may say, while it waits for other ranks for long, since when (CLOCK_MONOTONIC); 0 = it does not. NULL:
+     * nobody wants to know. */
+    int64_t *waits_since;
 } tutti_op;
 
 /** The rendezvous as a backend sees it: keys are private to the group that is being opened. */

@@ -215,6 +215,7 @@ tutti_status tutti_finalize(tutti_error *error)
         return tti_error_set(error, status, "finalize: a group is in use by another thread; let its calls end first");
     }
     tti_timer_shutdown();
+    tti_flight_finish();
     tti_registry_stop(); /* a rendezvous served from here goes on until its clients have left, or the process ends */
     return tti_error_clear(error);
 }

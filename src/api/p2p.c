@@ -83,6 +83,7 @@ static void blank(const struct tti_checker *k, tutti_message *message, struct tt
     t->device = t->group->device;
     t->scratch = NULL;
     t->after = NULL;
+    t->flight = 0;
     t->message = (tutti_message)TUTTI_MESSAGE_INIT;
     t->message_out = message;
     t->managed = NULL;

@@ -449,6 +449,7 @@ void tti_group_quiesce(struct tti_group *g)
 
 void tti_group_free(struct tti_group *g)
 {
+    tti_flight_leave(g->flight);
     while (g->lists) {
         struct tti_list_count *next = g->lists->next;
         free(g->lists);
@@ -482,6 +483,21 @@ tutti_status tti_group_end(struct tti_group *g)
     return TUTTI_OK;
 }
 
+static void record(struct tti_group *g, const struct tti_group_plan *plan)
+{
+    const char *mode = tti_setting(&plan->settings, TTI_SET_FLIGHT);
+    const struct tti_flight_member member = {.name = plan->name,
+                                             .backend = g->backend->name,
+                                             .rank = g->rank,
+                                             .size = g->size,
+                                             .world_rank = g->global_ranks[g->rank],
+                                             .lanes = g->lanes,
+                                             .is_world = plan->parent == NULL};
+    g->flight = tti_flight_join(&member, strcmp(mode, "off") == 0    ? TTI_FLIGHT_OFF
+                                         : strcmp(mode, "full") == 0 ? TTI_FLIGHT_FULL
+                                                                     : TTI_FLIGHT_ON);
+}
+
 tutti_status tti_group_open(struct tti_group_plan *plan, tutti_group **group, tutti_error *error)
 {
     struct tti_group *g = NULL;
@@ -503,6 +519,7 @@ tutti_status tti_group_open(struct tti_group_plan *plan, tutti_group **group, tu
         tti_group_free(g);
         return status;
     }
+    record(g, plan); /* nobody else has the handle yet */
     *group = g->handle;
     return TUTTI_OK;
 }

@@ -14,6 +14,7 @@
 #include "core/rendezvous.h"
 #include "core/settings.h"
 #include "device/device.h"
+#include "diag/flight.h"
 
 /* How often a list of ranks has been made into a group: part of the new group's name at the rendezvous. */
 struct tti_list_count {
@@ -55,6 +56,7 @@ struct tti_group {
     struct tti_comparison *comparison;     /* calls are compared before they run; NULL: the engine does it, or nobody */
     struct tti_pool *pool;                 /* memory of tutti_alloc, if the backend has no heap */
     struct tti_settings settings;
+    struct tti_flight_group *flight;   /* where its operations are recorded; NULL: nowhere */
     struct tti_rendezvous rendezvous;  /* private keys of this group; keeps the store */
     struct tti_attendance *attendance; /* for engines that cannot tell who is missing; else NULL */
     struct tti_lane_queue lane_queues[TUTTI_MAX_LANES];

@@ -49,6 +49,7 @@ static void finish(struct tti_messages *m, struct tti_work *w)
     if (w->posted) {
         status = ops_of(m)->end_p2p(m->group->host_state, w->posted, c->error);
         w->posted = NULL;
+        tti_transfers_record_end(c, w->first, status);
     }
     status = tti_transfers_conclude(c, w->first, status);
     tti_batch_free(w->batch);
@@ -156,8 +157,12 @@ static tutti_status post(struct tti_messages *m, struct tti_work *w, size_t *byt
             *bytes += op->allocate ? SIZE_MAX / 2 : op->count * tutti_dtype_size(op->dtype);
         }
     }
+    tti_transfers_record_begin(c, w->first);
     tutti_status status =
         ops_of(m)->post_p2p(m->group->host_state, all, count, c->options.timeout_ms, &w->posted, error);
+    if (status != TUTTI_OK) {
+        tti_transfers_record_end(c, w->first, status);
+    }
     c->sequence = all[0]->sequence;
     if (all != few) {
         free(all);

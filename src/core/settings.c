@@ -100,6 +100,11 @@ static const tutti_config_key_info table[TTI_SETTINGS] = {
     [TTI_SET_FAULT_RULES] =
         {0, TUTTI_CONFIG_STRING, "fault.rules", "TUTTI_FAULT_RULES", "", "",
          "what backend fault does to which operation, as in all_reduce:delay=2ms;send:error=TIMEOUT@3", 0, 0},
+    [TTI_SET_FLIGHT] =
+        {0, TUTTI_CONFIG_CHOICE, "flight", "TUTTI_FLIGHT", "on", "off|on|full",
+         "the flight recorder: on = what each rank has done last, small calls without times; full = times for "
+         "all of them; off = nothing",
+         0, 0},
     [TTI_SET_GLOO_INTERFACE] =
         {0, TUTTI_CONFIG_STRING, "gloo.interface", "TUTTI_GLOO_INTERFACE", "", "",
          "the network interface that Gloo connects over; empty = the fastest that all ranks reach, "

@@ -21,6 +21,8 @@ void tti_task_reset(struct tti_task *t, const char *function)
     t->result = NULL;
     t->signature = NULL;
     t->op.after = NULL;
+    t->op.waits_since = NULL;
+    t->flight = 0;
 }
 
 void *tti_task_stand_in(struct tti_task *t, const DLTensor *tensor, const char *name, size_t bytes, unsigned what)
@@ -173,11 +175,62 @@ static const tutti_backend *engine_of(const struct tti_task *t, void **state)
     return t->on_host_engine ? g->host_backend : g->backend;
 }
 
+struct tti_flight_what tti_task_what(const tutti_op *op)
+{
+    return (struct tti_flight_what){.count = op->count,
+                                    .bytes = op->count * tutti_dtype_size(op->dtype),
+                                    .kind = (uint8_t)op->kind,
+                                    .dtype = (uint8_t)op->dtype,
+                                    .redop = (uint8_t)op->redop,
+                                    .lane = (uint8_t)op->lane,
+                                    .root = op->root};
+}
+
+static void record_begin(struct tti_task *t)
+{
+    struct tti_flight_group *f = t->call.group->flight;
+    if (f && t->flight == 0) {
+        const struct tti_flight_what what = tti_task_what(&t->op);
+        t->flight = tti_flight_begin(f, &what, 0, t->op.begun_ns);
+        t->op.waits_since = tti_flight_since(t->flight);
+    }
+}
+
+static void record_end(struct tti_task *t, tutti_status status)
+{
+    if (t->flight != 0) {
+        const struct tti_flight_what what = tti_task_what(&t->op);
+        tti_flight_end(t->call.group->flight, t->flight, &what, t->op.sequence, status);
+        t->op.waits_since = NULL;
+    }
+}
+
+bool tti_task_start(struct tti_task *t)
+{
+    struct tti_group *g = t->call.group;
+    if (g->backend->ops->start(g->state, &t->op) != 1) {
+        return false;
+    }
+    record_begin(t);
+    tti_flight_arrived(t->flight, t->op.sequence);
+    return true;
+}
+
+tutti_status tti_task_finish(struct tti_task *t)
+{
+    struct tti_group *g = t->call.group;
+    const tutti_status status = g->backend->ops->finish(g->state, &t->op, t->call.error);
+    t->call.sequence = t->op.sequence;
+    record_end(t, status);
+    return status;
+}
+
 static tutti_status run(struct tti_task *t)
 {
     struct tti_call *c = &t->call;
     void *state;
     const tutti_backend *engine = engine_of(t, &state);
+    record_begin(t);
     tutti_status status = c->group->comparison ? tti_compare(c->group, &t->op, c->error) : TUTTI_OK;
     if (status != TUTTI_OK) {
         /* nothing has been run */
@@ -189,6 +242,7 @@ static tutti_status run(struct tti_task *t)
         status = engine->ops->run(state, &t->op, c->error);
     }
     c->sequence = t->op.sequence;
+    record_end(t, status);
     if (status != TUTTI_OK) {
         tti_group_share_failure(c->group, t->op.lane);
     }

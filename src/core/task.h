@@ -12,6 +12,7 @@
 #define TTI_CORE_TASK_H
 
 #include "core/call.h"
+#include "diag/flight.h"
 
 /* A tensor of the call and its stand-in. */
 struct tti_side {
@@ -29,6 +30,7 @@ struct tti_task {
     const char *function; /* for sentences: "all_reduce" */
     struct tti_side sides[2];
     int32_t side_count;
+    uint64_t flight;                       /* number of its entry in the flight recorder; 0 = it has none (yet) */
     bool is_staged;                        /* the engine gets copies of the tensors: see staging.h */
     bool on_host_engine;                   /* not the group's own */
     const DLTensor *result;                /* this rank's output; NULL if it has none */
@@ -51,6 +53,13 @@ tutti_status tti_task_perform(struct tti_task *t);
 
 /* How an operation of f32 is done in this group, in words: in `text`, or a constant. */
 const char *tti_task_describe(const struct tti_group *g, tutti_operation kind, char *text, size_t capacity);
+
+/* The steps of a backend that has two, recorded. */
+bool tti_task_start(struct tti_task *t);
+tutti_status tti_task_finish(struct tti_task *t);
+
+/* What the flight recorder says of an operation. */
+struct tti_flight_what tti_task_what(const tutti_op *op);
 
 /* Frees the stand-ins. */
 void tti_task_drop(struct tti_task *t);

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "core/group.h"
 #include "core/staging.h"
+#include "core/task.h"
 #include "tensor/strided.h"
 
 #define ALIGNMENT 64
@@ -277,6 +278,31 @@ static tutti_status copy_to_self(struct tti_call *c, const tutti_op *from, struc
     return TUTTI_OK;
 }
 
+void tti_transfers_record_begin(const struct tti_call *c, struct tti_transfer *first)
+{
+    struct tti_flight_group *f = c->group->flight;
+    for (struct tti_transfer *t = f ? first : NULL; t; t = t->next) {
+        if (!t->partner) {
+            const struct tti_flight_what what = tti_task_what(&t->op);
+            t->flight = tti_flight_begin(f, &what, t->op.p2p_tag, t->op.begun_ns);
+            t->op.waits_since = tti_flight_since(t->flight);
+        }
+    }
+}
+
+void tti_transfers_record_end(const struct tti_call *c, struct tti_transfer *first, tutti_status status)
+{
+    for (struct tti_transfer *t = first; t; t = t->next) {
+        if (t->flight != 0) {
+            const struct tti_flight_what what = tti_task_what(&t->op);
+            const tutti_status own = status == TUTTI_OK || t->op.status != TTI_NOT_RUN ? t->op.status : status;
+            tti_flight_end(c->group->flight, t->flight, &what, t->op.sequence, own);
+            t->flight = 0;
+            t->op.waits_since = NULL;
+        }
+    }
+}
+
 /* Runs everything between two ranks; `ops` has room for all. Afterwards each op tells how it ended. */
 static tutti_status run_with_peers(struct tti_call *c, struct tti_transfer *first, tutti_op **ops)
 {
@@ -290,7 +316,10 @@ static tutti_status run_with_peers(struct tti_call *c, struct tti_transfer *firs
     if (count == 0) {
         return TUTTI_OK;
     }
-    return tti_call_run_p2p(c, ops, count);
+    tti_transfers_record_begin(c, first);
+    const tutti_status status = tti_call_run_p2p(c, ops, count);
+    tti_transfers_record_end(c, first, status);
+    return status;
 }
 
 /* Copies between transfers of this rank. Their first failure decides only if it comes first in the list. */
@@ -354,7 +383,9 @@ static tutti_status run_plain(struct tti_call *c, struct tti_transfer *first)
     if (first->next) {
         first->next->op.status = TTI_NOT_RUN;
     }
+    tti_transfers_record_begin(c, first);
     tutti_status status = tti_call_run_p2p(c, ops, first->next ? 2 : 1);
+    tti_transfers_record_end(c, first, status);
     if (status != TUTTI_OK) {
         return tti_transfers_conclude(c, first, status);
     }

@@ -16,6 +16,7 @@ struct tti_transfer {
     tutti_op op;
     struct tti_transfer *partner; /* the other end, if that is this rank too: then it is not the backend's business */
     const char *function;         /* "recv_alloc", for sentences */
+    uint64_t flight;              /* number of its entry in the flight recorder; 0 = it has none */
     struct tti_group *group;      /* alive while the messages are posted; a batch that nobody ends may outlive it */
     tutti_group *handle;          /* which tells whether it is */
     DLDevice device;              /* of the group: whose scratch and event these are */
@@ -43,6 +44,10 @@ tutti_status tti_transfers_match(struct tti_call *c, struct tti_transfer *first)
 
 /* After what is between ranks has ended with `status`: copies, delivers, frees. Returns the first failure. */
 tutti_status tti_transfers_conclude(struct tti_call *c, struct tti_transfer *first, tutti_status status);
+
+/* For the flight recorder: the messages between two ranks begin, or have ended, all with `status` unless each has its own. */
+void tti_transfers_record_begin(const struct tti_call *c, struct tti_transfer *first);
+void tti_transfers_record_end(const struct tti_call *c, struct tti_transfer *first, tutti_status status);
 
 /* Memory of the host for a stand-in of `bytes` bytes, which the transfer owns; false: there is none. */
 bool tti_transfer_take_scratch(struct tti_transfer *t, size_t bytes);

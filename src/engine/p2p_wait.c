@@ -347,12 +347,23 @@ static void look_at_peers(struct tti_posting *p, int64_t now)
     }
 }
 
+/* Whoever reads the flight recorder sees since when this rank waits. */
+static void tell_since(const struct tti_posting *p, int64_t since_ns)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        if (p->requests[i].op->waits_since) {
+            *p->requests[i].op->waits_since = since_ns;
+        }
+    }
+}
+
 /* Looks at the clock, the alarm and departures. */
 static tutti_status watch(struct tti_posting *p, int64_t now)
 {
     struct tti_engine *e = p->e;
     if (p->started_ns == 0) {
         p->started_ns = now;
+        tell_since(p, now);
     }
     if (p->deadline_ns == 0) {
         p->deadline_ns = tti_deadline_ns(p->started_ns, p->timeout_ms);

@@ -159,37 +159,20 @@ static tutti_status look_around(struct tti_lane *lane, _Atomic uint64_t *word, u
     return status;
 }
 
-/* Waits for the word; while it spins, it polls `ahead` first, which the publisher stores before. */
-static tutti_status wait_long(struct tti_lane *lane, _Atomic uint64_t *ahead, _Atomic uint64_t *word, uint64_t target,
-                              int publisher)
+/* Whoever reads the flight recorder sees since when this rank waits. */
+static void tell_since(const struct tti_lane *lane, int64_t since_ns)
+{
+    if (lane->op->waits_since) {
+        *lane->op->waits_since = since_ns;
+    }
+}
+
+static tutti_status yield_and_sleep(struct tti_lane *lane, _Atomic uint64_t *word, uint64_t target, int publisher,
+                                    int64_t now)
 {
     struct tti_engine *e = lane->engine;
     tutti_status status;
     uint8_t *halvings = &lane->halvings[publisher];
-    const bool trial = ++lane->slow_waits % TRIAL_EVERY == 0;
-    const unsigned polls = lane->spin_polls >> (trial ? 0 : *halvings);
-    _Atomic uint64_t *polled = ahead;
-    for (unsigned i = 1; i <= polls; i++) {
-        tti_pause();
-        if (atomic_load_explicit(polled, memory_order_acquire) >= target) {
-            if (polled == word) {
-                *halvings = trial || *halvings == 0 ? 0 : (uint8_t)(*halvings - 1);
-                return TUTTI_OK;
-            }
-            polled = word;
-        }
-        if (i % POLLS_PER_LOOK == 0) {
-            polled = word; /* a publisher that has called something else stores nothing ahead of it */
-            if ((status = look_around(lane, word, target, publisher)) != TUTTI_OK) {
-                return status;
-            }
-        }
-    }
-    int64_t now = tti_now_ns();
-    if (lane->deadline_ns == 0) {
-        lane->started_ns = lane->started_ns == 0 ? now : lane->started_ns;
-        lane->deadline_ns = tti_deadline_ns(lane->started_ns, lane->op->timeout_ms);
-    }
     int64_t yield_until = now + lane->yield_ns;
     int64_t look_at = now + TTI_LOOK_NS;
     for (unsigned i = 1;; i++) {
@@ -224,6 +207,42 @@ static tutti_status wait_long(struct tti_lane *lane, _Atomic uint64_t *ahead, _A
             return tti_fault_timeout(lane, publisher);
         }
     }
+}
+
+/* Waits for the word; while it spins, it polls `ahead` first, which the publisher stores before. */
+static tutti_status wait_long(struct tti_lane *lane, _Atomic uint64_t *ahead, _Atomic uint64_t *word, uint64_t target,
+                              int publisher)
+{
+    tutti_status status;
+    uint8_t *halvings = &lane->halvings[publisher];
+    const bool trial = ++lane->slow_waits % TRIAL_EVERY == 0;
+    const unsigned polls = lane->spin_polls >> (trial ? 0 : *halvings);
+    _Atomic uint64_t *polled = ahead;
+    for (unsigned i = 1; i <= polls; i++) {
+        tti_pause();
+        if (atomic_load_explicit(polled, memory_order_acquire) >= target) {
+            if (polled == word) {
+                *halvings = trial || *halvings == 0 ? 0 : (uint8_t)(*halvings - 1);
+                return TUTTI_OK;
+            }
+            polled = word;
+        }
+        if (i % POLLS_PER_LOOK == 0) {
+            polled = word; /* a publisher that has called something else stores nothing ahead of it */
+            if ((status = look_around(lane, word, target, publisher)) != TUTTI_OK) {
+                return status;
+            }
+        }
+    }
+    int64_t now = tti_now_ns();
+    if (lane->deadline_ns == 0) {
+        lane->started_ns = lane->started_ns == 0 ? now : lane->started_ns;
+        lane->deadline_ns = tti_deadline_ns(lane->started_ns, lane->op->timeout_ms);
+    }
+    tell_since(lane, lane->started_ns != 0 ? lane->started_ns : now);
+    status = yield_and_sleep(lane, word, target, publisher, now);
+    tell_since(lane, 0);
+    return status;
 }
 
 tutti_status tti_lane_wait_slow(struct tti_lane *lane, _Atomic uint64_t *word, uint64_t target, int publisher)

@@ -15,6 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "diag/flight.h"
+
 /* An outer launcher: the variables that hold its rank and size, and the beginnings of all names that carry identity. */
 struct family {
     const char *rank;
@@ -159,7 +161,8 @@ static char **finish(struct variables *variables)
     return variables->list;
 }
 
-char **tti_run_environment(const struct tti_run_options *options, const struct tti_job_identity *identity, int local)
+char **tti_run_environment(const struct tti_run_options *options, const struct tti_job_identity *identity, int local,
+                           int flight_fd)
 {
     struct variables variables = {.good = true};
     for (char **variable = environ; *variable; variable++) {
@@ -168,6 +171,7 @@ char **tti_run_environment(const struct tti_run_options *options, const struct t
         }
     }
     put_own(&variables, options, identity, local);
+    put_format(&variables, "%s=%d", TTI_FLIGHT_VARIABLE, flight_fd);
     return finish(&variables);
 }
 

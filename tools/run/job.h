@@ -22,6 +22,7 @@ struct tti_rank {
     int order;    /* of ending, from 1; 0 while running */
     int64_t started_ns;
     int64_t ended_ns;
+    int flight_fd; /* of its flight recorder; -1 = none */
 };
 
 enum tti_job_state {

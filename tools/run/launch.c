@@ -142,6 +142,9 @@ static _Noreturn void child_main(const struct prepared *prepared)
     if (prepared->cpus && sched_setaffinity(0, prepared->cpu_bytes, prepared->cpus) != 0) {
         child_fail(prepared, STEP_AFFINITY, errno);
     }
+    if (spawn->flight_fd >= 0) {
+        fcntl(spawn->flight_fd, F_SETFD, 0);
+    }
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != spawn->open_files) {
         limit.rlim_cur = spawn->open_files;

@@ -28,6 +28,8 @@ enum {
     OPTION_RESTARTS,
     OPTION_KEEP_GOING,
     OPTION_DRY_RUN,
+    OPTION_TRACE,
+    OPTION_METRICS,
     OPTION_NODES,
     OPTION_NODE_RANK,
     OPTION_MASTER_ADDR,
@@ -70,6 +72,10 @@ static const struct argp_option argp_options[] = {
     {"log-dir", OPTION_LOG_DIR, "DIR", 0, "Also write each rank's output to DIR/rank-R.out and DIR/rank-R.err", 3},
     {"only-rank", OPTION_ONLY_RANK, "R", 0, "Show the output of rank R only", 3},
     {"no-prefix", OPTION_NO_PREFIX, NULL, 0, "Do not put [rank] before each line", 3},
+    {"trace", OPTION_TRACE, "DIR", 0,
+     "Keep each rank's flight recorder in DIR, for `tutti trace dump`, whatever becomes of the rank", 3},
+    {"metrics", OPTION_METRICS, "FILE", 0,
+     "Write counters of all operations to FILE in the end, in Prometheus' text format", 3},
     {"dry-run", OPTION_DRY_RUN, NULL, 0, "Print what would be started, and start nothing", 3},
     {"verbose", 'v', NULL, 0, "Say what the launcher does", 3},
     {0}};
@@ -82,6 +88,9 @@ static const char argp_doc[] =
     "N), "
     "124 after --timeout, 126 or 127 if PROGRAM cannot be started. Each rank finds TUTTI_RANK, TUTTI_WORLD_SIZE and "
     "torch's RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT in its environment.\n\n"
+    "SIGQUIT (Ctrl-\\) to the launcher prints which rank holds the others up, who waits for whom, and what each has "
+    "done "
+    "last; the job goes on. --timeout prints the same before it ends the job.\n\n"
     "Examples:\n"
     "  tutti run ./train                            one rank per CPU\n"
     "  tutti run -n 4 --timeout 10m ./train --lr 0.1\n"
@@ -322,6 +331,12 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         if (options->node_timeout_ms < 1000 || options->node_timeout_ms > 86400000) {
             argp_error(state, "--node-timeout must be at least 1 second, and at most a day");
         }
+        return 0;
+    case OPTION_TRACE:
+        options->trace_dir = argument;
+        return 0;
+    case OPTION_METRICS:
+        options->metrics_file = argument;
         return 0;
     case OPTION_DRY_RUN:
         options->dry_run = true;

@@ -12,6 +12,7 @@
  *   start.c        starting a job: pipes, log files, standard input, processes
  *   supervise.c    the poll loop: output, signals, deaths, deadlines
  *   verdict.c      which rank failed first, and how it is told
+ *   report.c       what the ranks were doing, from their flight recorders
  *   run.c          one job after the other (restarts)
  *   nodes.h        several nodes: meet.c, link.c, council.c
  */
@@ -56,7 +57,9 @@ struct tti_run_options {
     int64_t join_timeout_ms;
     int64_t node_timeout_ms;
     const char *log_dir; /* NULL = none */
-    int only_rank;       /* -1 = all */
+    const char *trace_dir;
+    const char *metrics_file;
+    int only_rank; /* -1 = all */
     bool prefix;
     bool dry_run;
     bool verbose;
@@ -83,8 +86,10 @@ struct tti_job_identity {
     char store[320]; /* where the ranks meet */
 };
 
-/* The environment of one rank as execve takes it; NULL when memory is exhausted. */
-char **tti_run_environment(const struct tti_run_options *options, const struct tti_job_identity *identity, int rank);
+/* The environment of one rank as execve takes it, with the descriptor of its flight recorder (-1 = none); NULL when memory
+ * is exhausted. */
+char **tti_run_environment(const struct tti_run_options *options, const struct tti_job_identity *identity, int rank,
+                           int flight_fd);
 void tti_run_environment_free(char **environment);
 
 /* The variables that the launcher itself sets, closed by NULL, for --dry-run. Freed by tti_run_environment_free. */
@@ -104,6 +109,7 @@ struct tti_spawn {
     int stderr_fd;
     pid_t group;                     /* the process group to join */
     const struct tti_cpu_list *cpus; /* empty = unchanged */
+    int flight_fd;                   /* of its flight recorder, kept open; -1 = none */
     const sigset_t *mask;            /* the signal mask to restore */
     void (*pipe_handler)(int);       /* the disposition of SIGPIPE to restore */
     size_t open_files;               /* the soft limit to restore */

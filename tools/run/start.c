@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "report.h"
 
 static bool fail(struct tti_job *job, int code)
 {
@@ -128,7 +129,11 @@ static bool start_rank(struct tti_job *job, int local, struct tti_spawn *spawn)
         return false;
     }
     struct tti_cpu_list cpus;
-    spawn->environment = tti_run_environment(options, job->identity, local);
+    if (!tti_report_prepare(job, local)) {
+        return fail_system(job, "write the record", options->trace_dir);
+    }
+    spawn->flight_fd = job->ranks[local].flight_fd;
+    spawn->environment = tti_run_environment(options, job->identity, local, spawn->flight_fd);
     if (!spawn->environment || !tti_run_affinity(options, local, &cpus)) {
         tti_output_message(job->output, "out of memory");
         return fail(job, TTI_EXIT_FAILED);
@@ -144,7 +149,9 @@ static bool start_rank(struct tti_job *job, int local, struct tti_spawn *spawn)
         tti_output_message(job->output, "%s", why);
         return fail(job, code);
     }
-    job->ranks[local] = (struct tti_rank){.pid = pid, .running = true, .started_ns = tti_now_ns()};
+    job->ranks[local].pid = pid;
+    job->ranks[local].running = true;
+    job->ranks[local].started_ns = tti_now_ns();
     job->started++;
     job->running++;
     if (options->verbose) {
@@ -166,6 +173,7 @@ bool tti_job_start(struct tti_job *job, const char *path)
             .stdin_fd = -1,
             .stdout_fd = -1,
             .stderr_fd = -1,
+            .flight_fd = -1,
             .group = job->group,
             .mask = &job->signals->original_mask,
             .pipe_handler = job->signals->original_pipe,

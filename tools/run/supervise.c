@@ -23,6 +23,7 @@
 
 #include "base/clock.h"
 #include "nodes.h"
+#include "report.h"
 
 #define PARTIAL_LINE_MS 200   /* how long an unfinished line of rank 0 waits for the rest */
 #define KILLED_MS       10000 /* how long a process may take to die of SIGKILL */
@@ -201,6 +202,9 @@ static void handle_signals(struct tti_job *job)
         case SIGCONT:
             signal_group(job, SIGCONT);
             break;
+        case SIGQUIT: /* Ctrl-\, or kill -QUIT: what is everybody doing? The job goes on */
+            tti_report_hang(job);
+            break;
         default:
             forward(job, (int)info.ssi_signo);
         }
@@ -216,6 +220,7 @@ static void handle_deadlines(struct tti_job *job)
     if (job->state == TTI_JOB_RUNNING && now >= job->timeout_deadline_ns) {
         tti_output_message(job->output, "the job ran longer than %.1f s (--timeout): ending it",
                            (double)job->options->timeout_ms / 1000);
+        tti_report_hang(job);
         job->launcher_code = TTI_EXIT_TIMEOUT;
         tti_job_stop(job);
     } else if (job->state == TTI_JOB_ENDING && now >= job->state_deadline_ns) {
@@ -391,6 +396,9 @@ int tti_run_job(const struct tti_run_options *options, const struct tti_job_iden
     struct pollfd *entries = calloc(streams + 5, sizeof(*entries));
     int code = TTI_EXIT_FAILED;
     if (job.output && job.ranks && entries) {
+        for (int i = 0; i < options->ranks; i++) {
+            job.ranks[i].flight_fd = -1;
+        }
         if (!tti_job_start(&job, path)) {
             kill_job(&job);
         }
@@ -400,6 +408,8 @@ int tti_run_job(const struct tti_run_options *options, const struct tti_job_iden
         tti_job_judge(&job);
         flush(&job, entries);
         code = tti_job_exit_code(&job);
+        tti_report_metrics(&job);
+        tti_report_close(&job);
     }
     *failed_by_rank = job.failed && job.launcher_code == 0 && job.forwarded == 0;
     *guard = job.guard;

@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "nodes.h"
+#include "report.h"
 
 static bool has_failed(const struct tti_rank *rank)
 {
@@ -104,7 +105,10 @@ void tti_job_judge(struct tti_job *job)
         job->culprit = (int)(worst - job->ranks);
         tti_job_describe(what, sizeof(what), worst->status, tti_job_rank_seconds(worst), (int)worst->pid);
         if (!job->council) {
-            tti_output_message(job->output, "rank %d %s", job->culprit, what);
+            char last[256];
+            const bool any = tti_report_last(job, job->culprit, last, sizeof(last));
+            tti_output_message(job->output, "rank %d %s%s%s", job->culprit, what, any ? "; last operation: " : "",
+                               any ? last : "");
         }
     }
 }

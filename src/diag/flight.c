@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The writing side. One memory for each process, made with its first group: the one that was inherited from a launcher, if
+ * no other living process has claimed it (a rank may be a script that starts several programs, one after the other or at
+ * once), else a file in the folder of TUTTI_TRACE_DIR, else a memory file.
+ *
+ * When the process has finished with Tutti, a memory of its own goes. The addresses stay taken: threads may remember tallies
+ * there, which no later memory must be mistaken for.
+ *
+ * In the child of a fork the groups are not the child's any more, so nothing is written; its own first group makes a new
+ * memory.
+ */
+#include "diag/flight.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fork.h"
+#include "base/proc.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* groups and tallies, and that there is a memory */
+static unsigned char *_Atomic memory; /* release when it is made, acquire by who uses it; NULL = there is none */
+static bool tried;
+static int own_fd = -1;  /* of a memory that this process has made */
+static atomic_bool full; /* relaxed: a setting */
+static uint32_t next_slot;
+static uint32_t next_tally;
+
+static struct tti_flight_head *head_of(unsigned char *m)
+{
+    return (struct tti_flight_head *)m;
+}
+
+static struct tti_flight_group *group_at(unsigned char *m, uint32_t slot)
+{
+    return (struct tti_flight_group *)(m + TTI_FLIGHT_AT_GROUPS) + slot;
+}
+
+static struct tti_flight_tally *tally_at(unsigned char *m, uint32_t index)
+{
+    return (struct tti_flight_tally *)(m + TTI_FLIGHT_AT_TALLIES) + index;
+}
+
+static struct tti_flight_entry *entry_of(unsigned char *m, uint64_t number)
+{
+    return (struct tti_flight_entry *)(m + TTI_FLIGHT_AT_RING) + (number - 1) % TTI_FLIGHT_RING;
+}
+
+static unsigned char *memory_now(void)
+{
+    return atomic_load_explicit(&memory, memory_order_acquire);
+}
+
+/* ---- making the memory ------------------------------------------------------------------------------------------------- */
+
+static unsigned char *map(int fd)
+{
+    void *m = mmap(NULL, TTI_FLIGHT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    return m == MAP_FAILED ? NULL : m;
+}
+
+/* Makes the process the owner, unless another one is that and lives. */
+static bool claim(unsigned char *m, const struct tti_proc_id *own)
+{
+    struct tti_flight_head *h = head_of(m);
+    uint32_t owner = 0;
+    /* relaxed: what the owner writes is read by nobody here */
+    if (atomic_compare_exchange_strong_explicit(&h->owner, &owner, own->pid, memory_order_relaxed,
+                                                memory_order_relaxed)) {
+        return true;
+    }
+    const struct tti_proc_id other = {.pid = owner, .started = h->started, .space = h->space};
+    const enum tti_proc_state state = tti_proc_look(&other).state;
+    if ((state != TTI_PROC_GONE && state != TTI_PROC_ZOMBIE) ||
+        !atomic_compare_exchange_strong_explicit(&h->owner, &owner, own->pid, memory_order_relaxed,
+                                                 memory_order_relaxed)) {
+        return false;
+    }
+    memset(m + TTI_FLIGHT_AT_GROUPS, 0, TTI_FLIGHT_BYTES - TTI_FLIGHT_AT_GROUPS);
+    atomic_store_explicit(&h->next, 0, memory_order_relaxed);
+    return true;
+}
+
+static unsigned char *inherit(const struct tti_proc_id *own)
+{
+    const char *text = getenv(TTI_FLIGHT_VARIABLE);
+    char *end = NULL;
+    const long fd = text ? strtol(text, &end, 10) : -1;
+    if (fd < 0 || fd > INT32_MAX || *end != '\0' || end == text || !tti_flight_is((int)fd)) {
+        return NULL;
+    }
+    unsigned char *m = map((int)fd);
+    if (m && !claim(m, own)) {
+        munmap(m, TTI_FLIGHT_BYTES);
+        return NULL;
+    }
+    if (m) {
+        fcntl((int)fd, F_SETFD, FD_CLOEXEC); /* programs that this one starts have nothing to write there */
+    }
+    return m;
+}
+
+static unsigned char *make(const struct tti_proc_id *own)
+{
+    static unsigned made; /* under the lock */
+    const char *folder = getenv("TUTTI_TRACE_DIR");
+    char name[512] = "";
+    if (folder && *folder) {
+        char host[64] = "";
+        gethostname(host, sizeof(host) - 1);
+        snprintf(name, sizeof(name), "%.380s/%s.%u.%llu.%u.flight", folder, host, own->pid,
+                 (unsigned long long)own->started, made++);
+    }
+    const int fd = tti_flight_make(*name ? name : NULL, getenv("TUTTI_JOB"), -1, 0);
+    unsigned char *m = fd >= 0 ? map(fd) : NULL;
+    own_fd = fd;
+    if (!m || !claim(m, own)) {
+        own_fd = -1;
+        if (fd >= 0) {
+            close(fd);
+        }
+        return NULL;
+    }
+    return m; /* the descriptor stays open: `tutti trace` finds it in /proc */
+}
+
+static void fill_head(struct tti_flight_head *h, const struct tti_proc_id *own)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    h->started = own->started;
+    h->space = own->space;
+    h->begun_ns = tti_now_ns();
+    h->beyond_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - h->begun_ns;
+}
+
+static void after_fork_in_child(void)
+{
+    atomic_store_explicit(&memory, NULL, memory_order_release);
+    tried = false;
+    if (own_fd >= 0) {
+        close(own_fd);
+    }
+    own_fd = -1;
+}
+
+static void watch_forks(void)
+{
+    tti_fork_protect(&lock);
+    pthread_atfork(NULL, NULL, after_fork_in_child);
+}
+
+/* Under the lock. */
+static unsigned char *open_memory(void)
+{
+    unsigned char *m = memory_now();
+    if (m || tried) {
+        return m;
+    }
+    struct tti_proc_id own;
+    tried = true;
+    tti_proc_own(&own);
+    m = inherit(&own);
+    m = m ? m : make(&own);
+    if (m) {
+        fill_head(head_of(m), &own);
+        atomic_store_explicit(&memory, m, memory_order_release);
+    }
+    return m;
+}
+
+/* ---- groups ------------------------------------------------------------------------------------------------------------ */
+
+/* One that was never used, or else the next one whose group has gone; NULL: all are alive. */
+static struct tti_flight_group *free_slot(unsigned char *m)
+{
+    for (uint32_t tries = 0; tries < TTI_FLIGHT_GROUPS; tries++) {
+        const uint32_t slot = next_slot++ % TTI_FLIGHT_GROUPS;
+        struct tti_flight_group *g = group_at(m, slot);
+        if (atomic_load_explicit(&g->state, memory_order_relaxed) != TTI_FLIGHT_ALIVE) {
+            const uint32_t id = (g->id + TTI_FLIGHT_GROUPS) & 0xffffu;
+            memset(g, 0, sizeof(*g));
+            g->id = id - TTI_FLIGHT_SLOT(id) + slot;
+            return g;
+        }
+    }
+    return NULL;
+}
+
+struct tti_flight_group *tti_flight_join(const struct tti_flight_member *member, enum tti_flight_mode mode)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    if (mode == TTI_FLIGHT_OFF) {
+        return NULL;
+    }
+    pthread_once(&once, watch_forks);
+    pthread_mutex_lock(&lock);
+    unsigned char *m = open_memory();
+    struct tti_flight_group *g = m ? free_slot(m) : NULL;
+    if (g) {
+        struct tti_flight_head *h = head_of(m);
+        if (mode == TTI_FLIGHT_FULL) {
+            atomic_store_explicit(&full, true, memory_order_relaxed);
+            h->full = 1;
+        }
+        if (member->is_world) { /* of several ranks in one process: the first */
+            h->rank = h->world_size > 0 && h->rank >= 0 ? h->rank : member->rank;
+            h->world_size = member->size;
+        }
+        g->rank = member->rank;
+        g->size = member->size;
+        g->world_rank = member->world_rank;
+        g->lanes = member->lanes;
+        g->opened_ns = tti_now_ns();
+        snprintf(g->name, sizeof(g->name), "%s", member->name);
+        snprintf(g->backend, sizeof(g->backend), "%s", member->backend);
+        /* release: a reader that sees it alive sees what it is */
+        atomic_store_explicit(&g->state, TTI_FLIGHT_ALIVE, memory_order_release);
+    }
+    pthread_mutex_unlock(&lock);
+    return g;
+}
+
+void tti_flight_leave(struct tti_flight_group *group)
+{
+    if (group) {
+        pthread_mutex_lock(&lock);
+        if (memory_now()) {
+            atomic_store_explicit(&group->state, TTI_FLIGHT_ENDED, memory_order_release);
+        }
+        pthread_mutex_unlock(&lock);
+    }
+}
+
+static bool any_alive(unsigned char *m)
+{
+    for (uint32_t slot = 0; slot < TTI_FLIGHT_GROUPS; slot++) {
+        if (atomic_load_explicit(&group_at(m, slot)->state, memory_order_relaxed) == TTI_FLIGHT_ALIVE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void tti_flight_finish(void)
+{
+    pthread_mutex_lock(&lock);
+    unsigned char *m = memory_now();
+    if (m && own_fd >= 0 && !any_alive(m)) {
+        atomic_store_explicit(&memory, NULL, memory_order_release);
+        (void)mmap(m, TTI_FLIGHT_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+        close(own_fd);
+        own_fd = -1;
+        tried = false;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- operations -------------------------------------------------------------------------------------------------------- */
+
+bool tti_flight_is_timed(const struct tti_flight_what *what)
+{
+    return what->bytes >= TTI_FLIGHT_TIMED || atomic_load_explicit(&full, memory_order_relaxed);
+}
+
+static uint64_t add_entry(unsigned char *m, const struct tti_flight_entry *entry)
+{
+    /* relaxed: a number; the entry itself says when it is there */
+    const uint64_t number = atomic_fetch_add_explicit(&head_of(m)->next, 1, memory_order_relaxed) + 1;
+    struct tti_flight_entry *e = entry_of(m, number);
+    atomic_store_explicit(&e->number, 0, memory_order_relaxed);
+    atomic_signal_fence(memory_order_seq_cst); /* readers take a torn entry for what it is, so this is a courtesy */
+    e->begun_ns = entry->begun_ns;
+    e->ended_ns = 0;
+    e->sequence = entry->sequence;
+    e->what = entry->what;
+    e->group = entry->group;
+    e->status = entry->status;
+    e->tag = entry->tag;
+    /* release: pairs with the reader's look at the number */
+    atomic_store_explicit(&e->number, number, memory_order_release);
+    return number;
+}
+
+uint64_t tti_flight_begin(struct tti_flight_group *group, const struct tti_flight_what *what, int32_t tag,
+                          int64_t begun_ns)
+{
+    unsigned char *m = group ? memory_now() : NULL;
+    if (!m) {
+        return 0;
+    }
+    const struct tti_flight_entry entry = {.begun_ns =
+                                               begun_ns == 0 && tti_flight_is_timed(what) ? tti_now_ns() : begun_ns,
+                                           .what = *what,
+                                           .group = (uint16_t)group->id,
+                                           .status = TTI_FLIGHT_RUNNING,
+                                           .tag = tag};
+    return add_entry(m, &entry);
+}
+
+/* NULL once 4096 others have begun since. */
+static struct tti_flight_entry *find(unsigned char *m, uint64_t number)
+{
+    struct tti_flight_entry *e = m && number != 0 ? entry_of(m, number) : NULL;
+    return e && atomic_load_explicit(&e->number, memory_order_relaxed) == number ? e : NULL;
+}
+
+int64_t *tti_flight_since(uint64_t number)
+{
+    struct tti_flight_entry *e = find(memory_now(), number);
+    return e && e->begun_ns == 0 ? &e->begun_ns : NULL;
+}
+
+void tti_flight_arrived(uint64_t number, int64_t sequence)
+{
+    struct tti_flight_entry *e = find(memory_now(), number);
+    if (e) {
+        e->sequence = (uint64_t)sequence;
+    }
+}
+
+static void count(unsigned char *m, const struct tti_flight_what *what, uint64_t calls)
+{
+    struct tti_flight_counter *c = &head_of(m)->counters[what->kind % TTI_FLIGHT_KINDS];
+    /* relaxed, all: statistics */
+    atomic_fetch_add_explicit(&c->calls, calls, memory_order_relaxed);
+    atomic_fetch_add_explicit(&c->bytes, calls * what->bytes, memory_order_relaxed);
+}
+
+static bool is_message(const struct tti_flight_what *what)
+{
+    return what->kind == TUTTI_OP_SEND || what->kind == TUTTI_OP_RECV;
+}
+
+void tti_flight_end(struct tti_flight_group *group, uint64_t number, const struct tti_flight_what *what,
+                    int64_t sequence, tutti_status status)
+{
+    unsigned char *m = number != 0 ? memory_now() : NULL;
+    if (!m) {
+        return;
+    }
+    struct tti_flight_entry *e = find(m, number);
+    if (e) {
+        e->ended_ns = tti_flight_is_timed(what) ? tti_now_ns() : 0;
+        e->sequence = (uint64_t)sequence;
+        e->status = (int16_t)status;
+    }
+    count(m, what, 1);
+    if (status != TUTTI_OK) {
+        atomic_fetch_add_explicit(&head_of(m)->counters[what->kind % TTI_FLIGHT_KINDS].failures, 1,
+                                  memory_order_relaxed);
+    }
+    if (!is_message(what) && sequence > 0) {
+        atomic_store_explicit(&group->last[what->lane % TTI_FLIGHT_LANES], (uint64_t)sequence, memory_order_relaxed);
+    }
+}
+
+/* ---- tallies ----------------------------------------------------------------------------------------------------------- */
+
+struct tti_flight_tally *tti_flight_tally_take(const struct tti_flight_group *group, const struct tti_flight_what *what)
+{
+    struct tti_flight_tally *found = NULL;
+    pthread_mutex_lock(&lock);
+    unsigned char *m = group ? memory_now() : NULL;
+    for (uint32_t tries = 0; m && !found && tries < TTI_FLIGHT_TALLIES; tries++) {
+        struct tti_flight_tally *t = tally_at(m, next_tally++ % TTI_FLIGHT_TALLIES);
+        if (!t->used) {
+            *t = (struct tti_flight_tally){.what = *what, .group = group->id, .used = 1};
+            found = t;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+static bool is_ours(const unsigned char *m, const struct tti_flight_tally *tally)
+{
+    const uintptr_t from = (uintptr_t)m + TTI_FLIGHT_AT_TALLIES;
+    return m && (uintptr_t)tally >= from && (uintptr_t)tally < (uintptr_t)m + TTI_FLIGHT_AT_RING;
+}
+
+void tti_flight_tally_give(struct tti_flight_tally *tally)
+{
+    pthread_mutex_lock(&lock);
+    unsigned char *m = memory_now();
+    if (!is_ours(m, tally)) { /* none, or of a memory that has gone, or of the process that this one was forked from */
+        pthread_mutex_unlock(&lock);
+        return;
+    }
+    struct tti_flight_group *g = group_at(m, TTI_FLIGHT_SLOT(tally->group));
+    _Atomic uint64_t *last = &g->last[tally->what.lane % TTI_FLIGHT_LANES];
+    if (g->id == tally->group && atomic_load_explicit(last, memory_order_relaxed) < tally->last) {
+        atomic_store_explicit(last, tally->last, memory_order_relaxed);
+    }
+    count(m, &tally->what, tally->ended);
+    if (tally->ended > 0) {
+        const struct tti_flight_entry entry = {.sequence = tally->last,
+                                               .what = tally->what,
+                                               .group = (uint16_t)tally->group,
+                                               .tag = tally->ended < INT32_MAX ? (int32_t)tally->ended : INT32_MAX};
+        add_entry(m, &entry);
+    }
+    tally->used = 0;
+    pthread_mutex_unlock(&lock);
+}
+
+void tti_flight_call_failed(const struct tti_flight_tally *tally)
+{
+    unsigned char *m = memory_now();
+    if (is_ours(m, tally)) {
+        atomic_fetch_add_explicit(&head_of(m)->counters[tally->what.kind % TTI_FLIGHT_KINDS].failures, 1,
+                                  memory_order_relaxed);
+    }
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The reading side of the flight recorder: a copy of one process's memory, checked. The writer may be running, dead, or
+ * hostile: all is copied first and judged afterwards, what cannot be is left out, texts are made printable. An operation
+ * that changes while it is copied may come out torn, but never as something out of bounds.
+ */
+#ifndef TTI_DIAG_SNAPSHOT_H
+#define TTI_DIAG_SNAPSHOT_H
+
+#include "base/proc.h"
+#include "diag/flight.h"
+
+struct tti_snapshot_group {
+    char name[64];
+    char backend[16];
+    int32_t rank;
+    int32_t size;
+    int32_t world_rank;
+    int32_t lanes;
+    int64_t opened_ns;
+    bool alive;
+    uint32_t id;
+    uint64_t last[TTI_FLIGHT_LANES];   /* number of the last collective that has ended, 0 = none */
+    int32_t running[TTI_FLIGHT_LANES]; /* the collective that runs: index of the op; -1 = none */
+};
+
+struct tti_snapshot_op {
+    struct tti_flight_what what;
+    int group; /* index */
+    int32_t tag;
+    int32_t status;    /* TTI_FLIGHT_RUNNING: it has not ended */
+    uint64_t number;   /* in the ring, 0 = this is a tally */
+    uint64_t calls;    /* of a tally, so many that ended; else 1 */
+    uint64_t sequence; /* 0 = not known */
+    int64_t begun_ns;  /* 0 = not known, both */
+    int64_t ended_ns;
+};
+
+struct tti_snapshot_counter {
+    uint64_t calls;
+    uint64_t bytes;
+    uint64_t failures;
+};
+
+struct tti_snapshot {
+    char host[64];
+    char job[80];
+    struct tti_proc_id process; /* pid 0: none has begun */
+    int32_t rank;               /* in the world, -1 = not known */
+    int32_t world_size;
+    int64_t begun_ns;
+    int64_t beyond_ns; /* of CLOCK_REALTIME beyond CLOCK_MONOTONIC */
+    bool full;
+    struct tti_snapshot_counter counters[TTI_FLIGHT_KINDS]; /* tallies included */
+    int group_count;
+    struct tti_snapshot_group groups[TTI_FLIGHT_GROUPS];
+    size_t op_count; /* in the order of their beginning, then the tallies in the order of their last calls */
+    struct tti_snapshot_op *ops;
+};
+
+/* From the bytes of a recorder's memory; false, with a sentence's end, if they are none or there is no memory. */
+bool tti_snapshot_parse(const void *bytes, size_t size, struct tti_snapshot *snapshot, const char **why);
+
+/* From an open file. */
+bool tti_snapshot_read(int fd, struct tti_snapshot *snapshot, const char **why);
+
+void tti_snapshot_free(struct tti_snapshot *snapshot);
+
+static inline bool tti_snapshot_is_message(const struct tti_snapshot_op *op)
+{
+    return op->what.kind == TUTTI_OP_SEND || op->what.kind == TUTTI_OP_RECV;
+}
+
+static inline bool tti_snapshot_is_running(const struct tti_snapshot_op *op)
+{
+    return op->status == TTI_FLIGHT_RUNNING;
+}
+
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A rank for the tests of the flight recorder. All begin with small all_reduces, a large one and a message to the next rank;
+ * then, as told:
+ *
+ *   done     say "done" and end
+ *   late     rank 1 waits for SIGUSR1 before it comes to the barrier of the others
+ *   stopped  rank 1 stops itself there
+ *   killed   rank 1 kills itself there; the others ignore the SIGTERM that follows, and see it by themselves
+ *   circle   rank 0 and rank 1 both receive first
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tutti/tutti.h>
+#include <unistd.h>
+
+#define SMALL_CALLS 20
+#define LARGE       (1 << 18)
+#define LIFETIME_S  200
+
+static tutti_group *group;
+
+static void must(tutti_status status, const char *what)
+{
+    if (status != TUTTI_OK) {
+        fprintf(stderr, "%s: %s\n", what, tutti_status_name(status));
+        exit(3);
+    }
+}
+
+static void begin(int32_t rank, int32_t size)
+{
+    static float large[LARGE];
+    float two[2] = {1, 2};
+    float got = 0;
+    float out = (float)rank;
+    DLTensor small = tutti_tensor_1d(two, &(int64_t){2}, TUTTI_F32);
+    DLTensor big = tutti_tensor_1d(large, &(int64_t){LARGE}, TUTTI_F32);
+    DLTensor sent = tutti_tensor_1d(&out, &(int64_t){1}, TUTTI_F32);
+    DLTensor received = tutti_tensor_1d(&got, &(int64_t){1}, TUTTI_F32);
+    for (int i = 0; i < SMALL_CALLS; i++) {
+        must(tutti_all_reduce(group, &small, &small, TUTTI_MAX, NULL), "all_reduce");
+    }
+    for (int i = 0; i < 3; i++) {
+        must(tutti_all_reduce(group, &big, &big, TUTTI_SUM, NULL), "large all_reduce");
+    }
+    must(tutti_sendrecv(group, &sent, (rank + 1) % size, 5, &received, (rank + size - 1) % size, 5, NULL, NULL),
+         "sendrecv");
+}
+
+static void go_on(int number)
+{
+    (void)number;
+}
+
+int main(int argc, char **argv)
+{
+    const char *mode = argc > 1 ? argv[1] : "done";
+    tutti_config config;
+    tutti_error error;
+    tutti_config_init(&config);
+    config.timeout_ms = -1;
+    alarm(LIFETIME_S);
+    sigset_t set;
+    sigset_t before;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &set, &before);
+    signal(SIGUSR1, go_on);
+    signal(SIGTERM, strcmp(mode, "killed") == 0 ? SIG_IGN : SIG_DFL);
+    if (tutti_init(&config, &group, &error) != TUTTI_OK) {
+        fprintf(stderr, "%s\n", error.message);
+        return 3;
+    }
+    const int32_t rank = tutti_group_rank(group);
+    begin(rank, tutti_group_size(group));
+    puts("ready");
+    fflush(stdout);
+    if (rank == 1 && strcmp(mode, "late") == 0) {
+        sigsuspend(&before);
+    } else if (rank == 1 && strcmp(mode, "stopped") == 0) {
+        raise(SIGSTOP);
+    } else if (rank == 1 && strcmp(mode, "killed") == 0) {
+        raise(SIGKILL);
+    } else if (strcmp(mode, "circle") == 0 && rank < 2) {
+        float got = 0;
+        DLTensor received = tutti_tensor_1d(&got, &(int64_t){1}, TUTTI_F32);
+        must(tutti_recv(group, &received, 1 - rank, 7, NULL, NULL), "recv");
+    }
+    must(tutti_barrier(group, NULL), "barrier");
+    must(tutti_group_destroy(group, NULL), "destroy");
+    puts("done");
+    return 0;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Where records come from: see find.c. Each function adds what it finds; false, with a sentence's end, if that is nothing. */
+#ifndef TTI_TOOLS_TRACE_FIND_H
+#define TTI_TOOLS_TRACE_FIND_H
+
+#include "record.h"
+
+struct tti_found {
+    struct tti_record *records;
+    size_t count;
+};
+
+bool tti_find_in_file(struct tti_found *found, const char *path, const char **why);
+bool tti_find_in_folder(struct tti_found *found, const char *path, const char **why);
+bool tti_find_in_process(struct tti_found *found, int32_t pid, const char **why);
+bool tti_find_in_job(struct tti_found *found, const char *job, const char **why);
+
+/* By rank. */
+void tti_found_sort(struct tti_found *found);
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What `tutti trace` and the reports of `tutti run` share: the records of some ranks, and the ways of writing them. */
+#ifndef TTI_TOOLS_TRACE_RECORD_H
+#define TTI_TOOLS_TRACE_RECORD_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "diag/hang.h"
+
+/* A rank whose record was read, or could not be. */
+struct tti_record {
+    int32_t rank; /* in the world, -1 = not known */
+    struct tti_proc_id process;
+    struct tti_proc look;
+    int ended_with; /* as waitpid gave it, -1 = it has not been waited for */
+    bool has_snapshot;
+    struct tti_snapshot snapshot;
+    bool has_before; /* and one of a moment before */
+    struct tti_snapshot before;
+};
+
+void tti_record_free(struct tti_record *records, size_t count);
+
+/* text.c: "all_reduce #418 f32 x2 sum (8 B)" */
+void tti_record_op_text(const struct tti_snapshot *s, const struct tti_snapshot_op *op, char *text, size_t capacity);
+
+/* The last operation of a rank that ran or had ended; false: it has made none. */
+bool tti_record_last_text(const struct tti_record *record, char *text, size_t capacity);
+
+/* page.c: who is to blame, who waits for whom, what each has done last. At most `most` ranks are described one by one. */
+void tti_record_page(FILE *out, const struct tti_record *records, size_t count, size_t most);
+
+/* The formats of `tutti trace dump`. */
+void tti_record_json(FILE *out, const struct tti_record *records, size_t count);
+void tti_record_chrome(FILE *out, const struct tti_record *records, size_t count);
+/* of one rank; the others tell who is in its groups */
+void tti_record_pickle(FILE *out, const struct tti_record *records, size_t count, size_t which);
+void tti_record_metrics(FILE *out, const struct tti_record *records, size_t count);
+
+/* The same into a file, which is whole at any time; false with errno. */
+bool tti_record_metrics_file(const char *path, const struct tti_record *records, size_t count);
+
+#endif

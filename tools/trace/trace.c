@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* `tutti trace`: what ranks do, or did last, out of their flight recorders. */
+#include <argp.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../common/number.h"
+#include "../tools.h"
+#include "find.h"
+
+enum action { ACTION_NONE, ACTION_DUMP, ACTION_METRICS, ACTION_MERGE };
+enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_CHROME, FORMAT_PYTORCH };
+enum { OPTION_JOB = 256, OPTION_FORMAT };
+
+struct wish {
+    enum action action;
+    enum format format;
+    bool format_given;
+    const char *output; /* NULL: standard output */
+    struct tti_found found;
+    size_t sources;
+    bool failed;
+};
+
+static const struct argp_option argp_options[] = {
+    {"pid", 'p', "PID", 0, "The record of a running process; may be repeated", 1},
+    {"job", OPTION_JOB, "NAME", 0, "Those of all processes of a job on this host (TUTTI_JOB in a rank's environment)",
+     1},
+    {"format", OPTION_FORMAT, "text|json|chrome|pytorch", 0,
+     "text: who waits for whom, and the last operations (default); json: all that is recorded; chrome: a timeline for "
+     "ui.perfetto.dev; pytorch: pickles for PyTorch's flight recorder, one for each rank",
+     2},
+    {"output", 'o', "FILE", 0, "Write to FILE (pytorch: to FILE0, FILE1, ... by rank) instead of standard output", 2},
+    {0}};
+
+static const char argp_doc[] =
+    "Show what the ranks of a job do, or did last, from their flight recorders.\v"
+    "dump shows records in one of four formats, metrics shows counters in Prometheus' text format, merge makes one "
+    "timeline "
+    "of the records of several hosts (a dump in format chrome; clocks are taken as the hosts have them).\n\n"
+    "Records of running processes are found by --pid or --job. Those of jobs that have ended are files: `tutti run "
+    "--trace "
+    "DIR` keeps them in DIR, and so does a process that was started otherwise with TUTTI_TRACE_DIR=DIR. Name the files "
+    "or "
+    "the folder.\n\n"
+    "Examples:\n"
+    "  tutti trace dump --pid 4711\n"
+    "  tutti run -n 4 --trace records ./train; tutti trace dump records\n"
+    "  tutti trace dump --format pytorch -o trace_ records\n"
+    "  tutti trace merge -o timeline.json node0/records node1/records\n"
+    "  tutti trace metrics --job run-4711-0123456789abcdef";
+
+static void took(struct wish *w, const char *kind, const char *name, bool good, const char *why)
+{
+    w->sources++;
+    if (!good) {
+        fprintf(stderr, "tutti trace: %s %s: %s\n", kind, name, why);
+        w->failed = true;
+    }
+}
+
+static void take_path(struct wish *w, const char *path)
+{
+    struct stat st;
+    const char *why = "";
+    const bool folder = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    const bool good = folder ? tti_find_in_folder(&w->found, path, &why) : tti_find_in_file(&w->found, path, &why);
+    took(w, folder ? "folder" : "file", path, good, why);
+}
+
+static void take_pid(struct argp_state *state, struct wish *w, const char *text)
+{
+    int64_t pid = 0;
+    const char *why = "";
+    if (!tti_parse_integer(text, 1, INT32_MAX, &pid)) {
+        argp_error(state, "--pid takes the number of a process, not '%s'", text);
+    }
+    const bool good = tti_find_in_process(&w->found, (int32_t)pid, &why);
+    took(w, "process", text, good, why);
+}
+
+static void take_format(struct argp_state *state, struct wish *w, const char *text)
+{
+    static const char *const names[] = {
+        [FORMAT_TEXT] = "text", [FORMAT_JSON] = "json", [FORMAT_CHROME] = "chrome", [FORMAT_PYTORCH] = "pytorch"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strcmp(names[i], text) == 0) {
+            w->format = (enum format)i;
+            w->format_given = true;
+            return;
+        }
+    }
+    argp_error(state, "--format takes text, json, chrome or pytorch, not '%s'", text);
+}
+
+static void take_action(struct argp_state *state, struct wish *w, const char *word)
+{
+    if (strcmp(word, "dump") == 0) {
+        w->action = ACTION_DUMP;
+    } else if (strcmp(word, "metrics") == 0) {
+        w->action = ACTION_METRICS;
+    } else if (strcmp(word, "merge") == 0) {
+        w->action = ACTION_MERGE;
+        w->format = FORMAT_CHROME;
+    } else {
+        argp_error(state, "there is no '%s': say dump, metrics or merge", word);
+    }
+}
+
+static void check(struct argp_state *state, const struct wish *w)
+{
+    if (w->action == ACTION_NONE) {
+        argp_error(state, "what is to be done? Say dump, metrics or merge");
+    }
+    if (w->sources == 0) {
+        argp_error(state, "which records? Say --pid, --job, or the files or the folder of `tutti run --trace`");
+    }
+    if (w->action != ACTION_DUMP && w->format_given) {
+        argp_error(state, "--format belongs to dump");
+    }
+    if (w->action == ACTION_DUMP && w->format == FORMAT_PYTORCH && !w->output) {
+        argp_error(state,
+                   "--format pytorch writes a file for each rank: say what their names begin with, as in -o trace_");
+    }
+}
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+    struct wish *w = state->input;
+    const char *why = "";
+    bool good;
+    switch (key) {
+    case 'p':
+        take_pid(state, w, argument);
+        return 0;
+    case OPTION_JOB:
+        good = tti_find_in_job(&w->found, argument, &why);
+        took(w, "job", argument, good, why);
+        return 0;
+    case OPTION_FORMAT:
+        take_format(state, w, argument);
+        return 0;
+    case 'o':
+        w->output = argument;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (w->action == ACTION_NONE) {
+            take_action(state, w, argument);
+        } else {
+            take_path(w, argument);
+        }
+        return 0;
+    case ARGP_KEY_END:
+        check(state, w);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static bool complain(const char *path)
+{
+    fprintf(stderr, "tutti trace: cannot write %s: %s\n", path, strerror(errno));
+    return false;
+}
+
+static bool write_pickles(const struct wish *w)
+{
+    for (size_t i = 0; i < w->found.count; i++) {
+        char path[4096];
+        snprintf(path, sizeof(path), "%s%d", w->output, w->found.records[i].snapshot.rank);
+        FILE *out = fopen(path, "we");
+        if (!out) {
+            return complain(path);
+        }
+        tti_record_pickle(out, w->found.records, w->found.count, i);
+        if (fclose(out) != 0) {
+            return complain(path);
+        }
+    }
+    return true;
+}
+
+static void write_to(FILE *out, const struct wish *w)
+{
+    const struct tti_record *records = w->found.records;
+    if (w->action == ACTION_METRICS) {
+        tti_record_metrics(out, records, w->found.count);
+    } else if (w->format == FORMAT_JSON) {
+        tti_record_json(out, records, w->found.count);
+    } else if (w->format == FORMAT_CHROME) {
+        tti_record_chrome(out, records, w->found.count);
+    } else {
+        tti_record_page(out, records, w->found.count, w->found.count);
+    }
+}
+
+static bool write_out(const struct wish *w)
+{
+    if (w->action == ACTION_METRICS && w->output) {
+        return tti_record_metrics_file(w->output, w->found.records, w->found.count) || complain(w->output);
+    }
+    if (w->action == ACTION_DUMP && w->format == FORMAT_PYTORCH) {
+        return write_pickles(w);
+    }
+    FILE *out = w->output ? fopen(w->output, "we") : stdout;
+    if (!out) {
+        return complain(w->output);
+    }
+    write_to(out, w);
+    const bool good = fflush(out) == 0 && !ferror(out);
+    const bool closed = !w->output || fclose(out) == 0;
+    return (good && closed) || complain(w->output ? w->output : "to standard output");
+}
+
+int tutti_tool_trace(int argc, char **argv)
+{
+    struct wish w = {.action = ACTION_NONE};
+    struct argp argp = {argp_options, parse, "dump|metrics|merge [FILE|FOLDER...]", argp_doc, NULL, NULL, NULL};
+    argp_err_exit_status = TTI_EXIT_USAGE;
+    if (argp_parse(&argp, argc, argv, 0, NULL, &w) != 0) {
+        return TTI_EXIT_USAGE;
+    }
+    tti_found_sort(&w.found);
+    const bool good = w.found.count > 0 && write_out(&w);
+    tti_record_free(w.found.records, w.found.count);
+    return good && !w.failed ? 0 : 1;
+}
