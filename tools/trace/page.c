@@ -130,8 +130,9 @@ static int compare_newest(const void *a, const void *b)
     if (rx != ry) {
         return (ry ? 1 : 0) - (rx ? 1 : 0);
     }
-    return x->sequence != y->sequence ? (x->sequence < y->sequence) - (x->sequence > y->sequence)
-                                      : (x->number < y->number) - (x->number > y->number);
+    const uint64_t sx = x->sequence == 0 ? UINT64_MAX : x->sequence; /* refused before it got a number */
+    const uint64_t sy = y->sequence == 0 ? UINT64_MAX : y->sequence;
+    return sx != sy ? (sx < sy) - (sx > sy) : (x->number < y->number) - (x->number > y->number);
 }
 
 /* The last operations, newest first. Entries and tallies are each in order already, so a few of both hold the newest. */
