@@ -210,9 +210,7 @@ static tutti_status perform(struct tti_lane_queue *q, struct tti_work *w, bool o
     t->op.background = on_worker;
     if (tti_stage(state) == TTI_STAGE_ARRIVED) {
         tti_work_move(w, TTI_STAGE_ARRIVED, TTI_STAGE_RUNNING, 0);
-        tutti_status status = q->group->backend->ops->finish(q->group->state, &t->op, t->call.error);
-        t->call.sequence = t->op.sequence;
-        return status;
+        return tti_task_finish(t);
     }
     if (!tti_work_move(w, TTI_STAGE_QUEUED, TTI_STAGE_RUNNING, TTI_FLAG_CANCEL)) {
         tti_work_move(w, TTI_STAGE_QUEUED, TTI_STAGE_RUNNING, 0);
@@ -300,7 +298,7 @@ static void begin(struct tti_lane_queue *q, struct tti_work *w)
     bool arrived = false;
     if (ops->start && !t->is_staged && !t->on_host_engine && t->side_count == 0 && t->op.failed == TUTTI_OK &&
         tti_work_move(w, TTI_STAGE_QUEUED, TTI_STAGE_RUNNING, TTI_FLAG_CANCEL)) {
-        arrived = ops->start(q->group->state, &t->op) == 1;
+        arrived = tti_task_start(t);
         tti_work_move(w, TTI_STAGE_RUNNING, arrived ? TTI_STAGE_ARRIVED : TTI_STAGE_QUEUED, 0);
         if (arrived && !w->worker_only && needs_nobody(q->group, &t->op)) {
             end_work(q, w, perform(q, w, false), false);

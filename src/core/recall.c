@@ -48,10 +48,13 @@ struct tti_recalled {
     void *state;
     int64_t timeout_ms;
     char backend[sizeof(((tutti_error *)0)->backend)];
-    int32_t rank;
-    int32_t reserved;
+    struct tti_flight_tally *tally; /* of the flight recorder, or `nowhere` */
     tutti_op op;
     uint64_t seen; /* the call that was last worth noting here, in short: noted when it comes again */
+    int32_t rank;
+    int32_t reserved;
+    struct tti_group *timed_group; /* for run_timed: what is behind `run` and `state` then */
+    struct tti_flight_tally nowhere;
 };
 static_assert(offsetof(struct tti_recalled, output) == 64 && offsetof(struct tti_recalled, run) == 256 &&
                   (offsetof(struct tti_recalled, op) + offsetof(tutti_op, root)) % 64 == 0,
@@ -185,9 +188,12 @@ tutti_status tti_recall(tutti_group *group, const struct tti_signature *signatur
     tutti_error own;
     tutti_error *error = options && options->error ? options->error : &own;
     r->op.timeout_ms = options && options->timeout_ms != 0 ? options->timeout_ms : r->timeout_ms;
+    tti_flight_call_begin(r->tally);
     const tutti_status status = r->run(r->state, &r->op, error);
+    tti_flight_call_end(r->tally, r->op.sequence);
     tti_lane_leave(r->lane);
     if (__builtin_expect(status != TUTTI_OK, 0)) {
+        tti_flight_call_failed(r->tally);
         tti_call_describe(error, r->known.slot->object, &r->op);
     } else if (error != &own) {
         report_success(error, r);
@@ -201,13 +207,18 @@ void tti_recall_forget(void)
     struct tti_recalled *entries = tti_thread.recalled;
     for (unsigned i = 0; entries && i < ENTRIES; i++) {
         entries[i].group = NULL;
+        entries[i].tally = &entries[i].nowhere; /* the parent's */
     }
 }
 
 /* ---- remembering ----------------------------------------------------------------------------------------------------- */
 
-static void drop_memory(void *entries)
+static void drop_memory(void *memory)
 {
+    struct tti_recalled *entries = memory;
+    for (unsigned i = 0; i < ENTRIES; i++) {
+        tti_flight_tally_give(entries[i].tally);
+    }
     tti_thread.recalled = NULL;
     free(entries);
 }
@@ -277,6 +288,35 @@ static ptrdiff_t in_place_of(const tutti_op *op, int32_t rank)
     }
 }
 
+/* Larger calls get an entry of the flight recorder with their times. */
+static tutti_status run_timed(void *state, tutti_op *op, tutti_error *error)
+{
+    const struct tti_recalled *r = state;
+    const struct tti_group *g = r->timed_group;
+    const struct tti_flight_what what = tti_task_what(op);
+    const uint64_t number = tti_flight_begin(g->flight, &what, 0, 0);
+    const tutti_status status = g->backend->ops->run(g->state, op, error);
+    tti_flight_end(g->flight, number, &what, op->sequence, status);
+    return status;
+}
+
+/* How calls like this one are going to be recorded. */
+static void note_flight(struct tti_recalled *r, struct tti_group *g)
+{
+    const struct tti_flight_what what = tti_task_what(&r->op);
+    struct tti_flight_tally *tally = NULL;
+    tti_flight_tally_give(r->tally);
+    r->op.waits_since = NULL;
+    if (g->flight && !tti_flight_is_timed(&what) && (tally = tti_flight_tally_take(g->flight, &what)) != NULL) {
+        r->op.waits_since = &tally->since_ns;
+    } else if (g->flight) {
+        r->timed_group = g;
+        r->run = run_timed;
+        r->state = r;
+    }
+    r->tally = tally ? tally : &r->nowhere;
+}
+
 /* A tensor without elements has no address, as one that is not there: such a call tells too little. */
 static bool is_worth_noting(const struct tti_task *t)
 {
@@ -326,4 +366,5 @@ void tti_recall_note(const struct tti_task *t)
     r->op = t->op;
     r->op.begun_ns = 0;
     memset(r->op.prepared, 0, sizeof(r->op.prepared));
+    note_flight(r, g);
 }
