@@ -22,7 +22,7 @@ int stat(const char *restrict path, struct stat *restrict buffer)
 {
     const char *rank = getenv("OMPI_COMM_WORLD_RANK") ? getenv("OMPI_COMM_WORLD_RANK") : getenv("PMI_RANK");
     const int result = fstatat(AT_FDCWD, path, buffer, 0);
-    if (result == 0 && pretends_hosts && rank && strcmp(path, "/proc/self/ns/net") == 0) {
+    if (result == 0 && pretends_hosts && rank && strcmp(path, "/proc/thread-self/ns/net") == 0) {
         buffer->st_ino += (ino_t)strtol(rank, NULL, 10) + 1;
     }
     return result;

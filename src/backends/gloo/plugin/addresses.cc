@@ -107,7 +107,7 @@ uint64_t host_identity()
     std::getline(boot, text);
     struct stat status {
     };
-    if (stat("/proc/self/ns/net", &status) == 0) {
+    if (stat("/proc/thread-self/ns/net", &status) == 0) {
         text += std::to_string(status.st_ino);
     }
     const char *given = getenv("TUTTI_HOST_ID");
