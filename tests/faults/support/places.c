@@ -63,6 +63,8 @@ bool place_is_seen(enum place place)
     return place != PLACE_MEMORY || OWN_ALLOCATOR;
 }
 
+#if !defined(__SANITIZE_THREAD__) /* which understands none of this */
+
 /* True: the call has to fail. */
 static bool pass(enum place place)
 {
@@ -95,8 +97,6 @@ static void *find(const char *name)
     if (!atomic_load_explicit(&real, memory_order_relaxed)) {                                                          \
         atomic_store_explicit(&real, (__typeof__(name) *)(uintptr_t)find(#name), memory_order_relaxed);                \
     }
-
-#if !defined(__SANITIZE_THREAD__) /* which understands none of this */
 
 #if OWN_ALLOCATOR
 /* dlsym may allocate, so these have the names by which libc itself calls them. */
