@@ -276,13 +276,12 @@ static uint64_t add_entry(unsigned char *m, const struct tti_flight_entry *entry
     struct tti_flight_entry *e = entry_of(m, number);
     atomic_store_explicit(&e->number, 0, memory_order_relaxed);
     atomic_signal_fence(memory_order_seq_cst); /* readers take a torn entry for what it is, so this is a courtesy */
-    e->begun_ns = entry->begun_ns;
-    e->ended_ns = 0;
-    e->sequence = entry->sequence;
-    e->what = entry->what;
-    e->group = entry->group;
-    e->status = entry->status;
-    e->tag = entry->tag;
+    /* relaxed, all: whoever had this place 4096 operations ago may still be writing into it */
+    uint64_t words[sizeof(*entry) / sizeof(uint64_t)];
+    memcpy(words, entry, sizeof(words));
+    for (size_t i = 1; i < sizeof(words) / sizeof(words[0]); i++) { /* the number is the first one */
+        atomic_store_explicit((_Atomic uint64_t *)e + i, words[i], memory_order_relaxed);
+    }
     /* release: pairs with the reader's look at the number */
     atomic_store_explicit(&e->number, number, memory_order_release);
     return number;
@@ -314,14 +313,15 @@ static struct tti_flight_entry *find(unsigned char *m, uint64_t number)
 int64_t *tti_flight_since(uint64_t number)
 {
     struct tti_flight_entry *e = find(memory_now(), number);
-    return e && e->begun_ns == 0 ? &e->begun_ns : NULL;
+    /* relaxed, as in add_entry */
+    return e && atomic_load_explicit((_Atomic int64_t *)&e->begun_ns, memory_order_relaxed) == 0 ? &e->begun_ns : NULL;
 }
 
 void tti_flight_arrived(uint64_t number, int64_t sequence)
 {
     struct tti_flight_entry *e = find(memory_now(), number);
-    if (e) {
-        e->sequence = (uint64_t)sequence;
+    if (e) { /* relaxed, as in add_entry */
+        atomic_store_explicit((_Atomic uint64_t *)&e->sequence, (uint64_t)sequence, memory_order_relaxed);
     }
 }
 
@@ -346,10 +346,11 @@ void tti_flight_end(struct tti_flight_group *group, uint64_t number, const struc
         return;
     }
     struct tti_flight_entry *e = find(m, number);
-    if (e) {
-        e->ended_ns = tti_flight_is_timed(what) ? tti_now_ns() : 0;
-        e->sequence = (uint64_t)sequence;
-        e->status = (int16_t)status;
+    if (e) { /* relaxed, as in add_entry */
+        const int64_t ended_ns = tti_flight_is_timed(what) ? tti_now_ns() : 0;
+        atomic_store_explicit((_Atomic int64_t *)&e->ended_ns, ended_ns, memory_order_relaxed);
+        atomic_store_explicit((_Atomic uint64_t *)&e->sequence, (uint64_t)sequence, memory_order_relaxed);
+        atomic_store_explicit((_Atomic int16_t *)&e->status, (int16_t)status, memory_order_relaxed);
     }
     count(m, what, 1);
     if (status != TUTTI_OK) {

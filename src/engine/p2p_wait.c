@@ -351,8 +351,9 @@ static void look_at_peers(struct tti_posting *p, int64_t now)
 static void tell_since(const struct tti_posting *p, int64_t since_ns)
 {
     for (size_t i = 0; i < p->count; i++) {
-        if (p->requests[i].op->waits_since) {
-            *p->requests[i].op->waits_since = since_ns;
+        int64_t *since = p->requests[i].op->waits_since;
+        if (since) { /* relaxed: as in wait.c */
+            atomic_store_explicit((_Atomic int64_t *)since, since_ns, memory_order_relaxed);
         }
     }
 }

@@ -162,8 +162,9 @@ static tutti_status look_around(struct tti_lane *lane, _Atomic uint64_t *word, u
 /* Whoever reads the flight recorder sees since when this rank waits. */
 static void tell_since(const struct tti_lane *lane, int64_t since_ns)
 {
-    if (lane->op->waits_since) {
-        *lane->op->waits_since = since_ns;
+    if (lane->op
+            ->waits_since) { /* relaxed: read by other processes only, and its place may be given to another operation */
+        atomic_store_explicit((_Atomic int64_t *)lane->op->waits_since, since_ns, memory_order_relaxed);
     }
 }
 

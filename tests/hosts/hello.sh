@@ -38,8 +38,9 @@ run_hosts --hosts 2 --launcher plain -- sh -c 'export SLURM_PROCID=${TUTTI_HOST_
 check_status 0 "Slurm on two hosts"
 check_line out '^\[host1\] hello 1 2 0 -1 host1$' "Slurm on two hosts"
 
-# Open MPI's launcher tells nobody where rank 0 is, but its PMIx server does. What Open MPI itself leaves is no leak of Tutti's.
-if [ -r "$build/lib/tutti/plugins/tutti-pmix.so" ] && command -v mpirun.openmpi >/dev/null; then
+# Open MPI's launcher tells nobody where rank 0 is, but its PMIx server does. What Open MPI itself leaves is no leak of Tutti's, and
+# the thread sanitizer does not understand its locks.
+if [ "$(basename "$build")" != tsan ] && [ -r "$build/lib/tutti/plugins/tutti-pmix.so" ] && command -v mpirun.openmpi >/dev/null; then
     ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0 TUTTI_PLUGIN_PATH=$build/lib/tutti/plugins \
         run_hosts --hosts 2 --ranks 1,2 --launcher openmpi -- sh -c 'unset TUTTI_STORE; exec "$0" init' "$hello"
     check_status 0 "PMIx on two hosts"
