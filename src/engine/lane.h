@@ -48,8 +48,9 @@ enum tti_class {
 /* tutti_op.prepared: what follows from the operation and the group alone, and is kept with an operation that is run again. The
  * first two words are the descriptor. */
 enum {
-    TTI_PREPARED_CLASS = 2, /* in the lowest bits; a bit; and above what a rank sends in lines */
-    TTI_PREPARED_FOLD = 3   /* address of the function of an all_reduce in lines, 0 for all others */
+    TTI_PREPARED_CLASS =
+        2, /* the class, whether it announces its end, and from bit 8 on the bytes of an all_reduce in lines */
+    TTI_PREPARED_FOLD = 3 /* address of the function of an all_reduce in lines, 0 for all others */
 };
 #define TTI_PREPARED_CLASSES    UINT64_C(3)
 #define TTI_PREPARED_ANNOUNCES  UINT64_C(4) /* it has to end by announcing TTI_PHASE_FINAL */

@@ -5,6 +5,7 @@
  * tests/faults/recovery.c.
  */
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdbool.h>
 #include <tutti/backend.h>
 #include <unistd.h>
@@ -176,7 +177,7 @@ static tutti_status left(tutti_group *g, void *user)
     return TUTTI_OK;
 }
 
-static _Atomic int others_done;
+static sem_t others_done;
 
 /* The last rank does not come: agree says who it is, shrink goes on without it, and then it is too late. */
 static tutti_status late(tutti_group *g, void *user)
@@ -188,8 +189,9 @@ static tutti_status late(tutti_group *g, void *user)
     uint64_t flags = 1;
     const int32_t last = tutti_group_size(g) - 1;
     if (tutti_group_rank(g) == last) {
-        while (atomic_load(&others_done) < last) {
-            usleep(1000);
+        for (int32_t r = 0; r < last; r++) {
+            while (sem_wait(&others_done) != 0) { /* a signal */
+            }
         }
         EXPECT_ERROR(&e, TUTTI_REVOKED, "without this one", tutti_group_shrink(g, LONG_MS, &rest, &e));
         EXPECT_ERROR(&e, TUTTI_REVOKED, "without this one", tutti_group_shrink(g, LONG_MS, &rest, &e));
@@ -205,7 +207,7 @@ static tutti_status late(tutti_group *g, void *user)
     EXPECT(count == 1);
     EXPECT_OK(sum(rest, &e));
     EXPECT_OK(tutti_group_destroy(rest, NULL));
-    atomic_fetch_add(&others_done, 1);
+    sem_post(&others_done);
     return TUTTI_OK;
 }
 
@@ -352,6 +354,7 @@ static void bad_inputs(void)
 
 int main(void)
 {
+    sem_init(&others_done, 0, 0);
     bad_inputs();
     unsupported();
     test_ranks(3, revoked);
