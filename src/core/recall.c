@@ -67,7 +67,7 @@ static int key_failed;
 /* One group makes calls of several kinds in turn, and several groups make calls of the same kind. */
 static inline struct tti_recalled *entry_of(struct tti_recalled *entries, const tutti_group *group, uint64_t what)
 {
-    return &entries[(((uintptr_t)group >> 4) * 5 + (what >> 32)) % ENTRIES];
+    return &entries[(((uintptr_t)group >> 4) * 4 + (what >> 32)) % ENTRIES];
 }
 
 static inline uint64_t type_of(const DLTensor *t)

@@ -213,8 +213,8 @@ __attribute__((noinline)) static tutti_status staged(struct tti_lane *lane, cons
 static tutti_status in_lines(struct tti_lane *lane, const tutti_op *op)
 {
     const size_t bytes = op->prepared[TTI_PREPARED_CLASS] >> TTI_PREPARED_BYTES_FROM;
-    tutti_status status = tti_arrive_now(lane, op->src, bytes, true);
-    if (status == TUTTI_OK && (status = tti_await_everybody(lane, true)) == TUTTI_OK) {
+    const tutti_status status = tti_meet(lane, op->src, bytes);
+    if (status == TUTTI_OK) {
         const size_t size = (size_t)lane->engine->size;
         lane->moved += (size + 1) * bytes;
         if (bytes > 0) {

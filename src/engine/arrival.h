@@ -39,9 +39,6 @@ static inline void tti_arrival_fill(struct tti_lane *lane, struct tti_arrival *l
 /* `small` is a constant: the call is not of the large class. */
 static inline tutti_status tti_arrive_now(struct tti_lane *lane, const void *payload, size_t bytes, const bool small)
 {
-    if (lane->arrived) {
-        return TUTTI_OK;
-    }
     const uint64_t call = lane->call;
     if (__builtin_expect(lane->credit + TTI_RING <= call, 0)) {
         tutti_status status = tti_await_credit(lane);
@@ -77,9 +74,6 @@ tutti_status tti_find_difference(struct tti_lane *lane);
 /* `lines` is a constant: the call is of the line class; then lane->sources become all ranks' data. */
 static inline tutti_status tti_await_everybody(struct tti_lane *lane, const bool lines)
 {
-    if (lane->arriving) {
-        return TUTTI_BUSY;
-    }
     const int rank = lane->engine->rank;
     const int size = lane->engine->size;
     const uint64_t call = lane->call;
@@ -109,6 +103,19 @@ static inline tutti_status tti_await_everybody(struct tti_lane *lane, const bool
     }
     lane->credit = call;
     return __builtin_expect(differences == 0, 1) ? TUTTI_OK : tti_find_difference(lane);
+}
+
+/* The one of them that is wanted now. */
+tutti_status tti_meet_half(struct tti_lane *lane, const void *payload, size_t bytes);
+
+/* Both, for a call of the line class; then lane->sources are all ranks' data. */
+static inline tutti_status tti_meet(struct tti_lane *lane, const void *payload, size_t bytes)
+{
+    if (__builtin_expect(lane->half != TTI_HALF_BOTH, 0)) {
+        return tti_meet_half(lane, payload, bytes);
+    }
+    const tutti_status status = tti_arrive_now(lane, payload, bytes, true);
+    return status == TUTTI_OK ? tti_await_everybody(lane, true) : status;
 }
 
 #endif

@@ -85,19 +85,15 @@ tutti_status tti_await_credit(struct tti_lane *lane)
     if (tti_has_credit(lane, lane->call)) { /* usually true, and then good for the next 16 calls */
         return TUTTI_OK;
     }
-    uint64_t need = lane->call - TTI_RING + 1;
-    lane->awaited_call = need;
-    for (int r = 0; r < lane->engine->size; r++) {
-        if (r != lane->engine->rank) {
-            tutti_status status = await_arrival(lane, r, need);
-            if (status != TUTTI_OK) {
-                return status;
-            }
-        }
+    const uint64_t need = lane->call - TTI_RING + 1;
+    tutti_status status = TUTTI_OK;
+    lane->needed_call = need;
+    for (int r = 0; r < lane->engine->size && status == TUTTI_OK; r++) {
+        status = r != lane->engine->rank ? await_arrival(lane, r, need) : TUTTI_OK;
     }
-    lane->awaited_call = lane->call;
-    lane->credit = need;
-    return TUTTI_OK;
+    lane->needed_call = 0;
+    lane->credit = status == TUTTI_OK ? need : lane->credit;
+    return status;
 }
 
 /* The line of the sequence comes last: readers poll it, and would take it away while the others are still on their way. */
@@ -113,7 +109,7 @@ void tti_arrival_write(struct tti_lane *lane, struct tti_arrival *line, const un
 
 tutti_status tti_arrive(struct tti_lane *lane, const void *payload, size_t bytes)
 {
-    return tti_arrive_now(lane, payload, bytes, false);
+    return lane->half == TTI_HALF_REST ? TUTTI_OK : tti_arrive_now(lane, payload, bytes, false);
 }
 
 tutti_status tti_arrive_staged(struct tti_lane *lane, uint32_t mark)
@@ -141,7 +137,7 @@ static tutti_status mismatch(struct tti_lane *lane, int peer, const uint64_t the
 
 tutti_status tti_await_one(struct tti_lane *lane, int peer)
 {
-    if (lane->arriving) {
+    if (lane->half == TTI_HALF_ARRIVAL) {
         return TUTTI_BUSY;
     }
     tutti_status status =
@@ -171,7 +167,16 @@ static tutti_status cancelled(struct tti_lane *lane, int by, const uint64_t own[
 
 tutti_status tti_await_all(struct tti_lane *lane)
 {
-    return tti_await_everybody(lane, false);
+    return lane->half == TTI_HALF_ARRIVAL ? TUTTI_BUSY : tti_await_everybody(lane, false);
+}
+
+tutti_status tti_meet_half(struct tti_lane *lane, const void *payload, size_t bytes)
+{
+    if (lane->half == TTI_HALF_REST) {
+        return tti_await_everybody(lane, true);
+    }
+    const tutti_status status = tti_arrive_now(lane, payload, bytes, true);
+    return status == TUTTI_OK ? TUTTI_BUSY : status;
 }
 
 tutti_status tti_find_difference(struct tti_lane *lane)

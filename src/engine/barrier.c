@@ -5,6 +5,5 @@
 tutti_status tti_run_barrier(struct tti_lane *lane, const tutti_op *op)
 {
     (void)op;
-    tutti_status status = tti_arrive_now(lane, NULL, 0, true);
-    return status == TUTTI_OK ? tti_await_everybody(lane, true) : status;
+    return tti_meet(lane, NULL, 0);
 }

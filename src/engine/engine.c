@@ -274,7 +274,7 @@ static inline void begin_call(struct tti_lane *lane, tutti_op *op)
     lane->op = op;
     lane->started_ns = op->begun_ns;
     lane->deadline_ns = 0; /* found out when the clock is looked at */
-    lane->awaited_call = ++lane->call;
+    lane->call++;
     lane->descriptor[0] = op->prepared[0];
     lane->descriptor[1] = op->prepared[1];
     lane->class = (enum tti_class)(op->prepared[TTI_PREPARED_CLASS] & TTI_PREPARED_CLASSES);
@@ -425,9 +425,9 @@ int32_t tti_engine_start(struct tti_engine *e, tutti_op *op)
     }
     op->sequence = (int64_t)lane->call;
     if (e->size > 1) {
-        lane->arriving = true;
+        lane->half = TTI_HALF_ARRIVAL;
         runners[op->kind](lane, op);
-        lane->arriving = false;
+        lane->half = TTI_HALF_BOTH;
     }
     lane->error = NULL;
     return 1;
@@ -451,10 +451,10 @@ tutti_status tti_engine_finish(struct tti_engine *e, tutti_op *op, tutti_error *
     if (e->size == 1) {
         return run_solo(lane, op);
     }
-    lane->arrived = true;
+    lane->half = TTI_HALF_REST;
     tti_wait_begin(lane); /* perhaps on another thread */
     tutti_status status = runners[op->kind](lane, op);
-    lane->arrived = false;
+    lane->half = TTI_HALF_BOTH;
     return end_call(lane, status);
 }
 

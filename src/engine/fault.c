@@ -348,7 +348,7 @@ tutti_status tti_fault_timeout(struct tti_lane *lane, int publisher)
 {
     struct tti_engine *e = lane->engine;
     uint64_t suspects[TTI_MAX_RANKS / 64] = {0};
-    uint64_t call = lane->awaited_call;
+    const uint64_t call = lane->needed_call != 0 ? lane->needed_call : lane->call;
     int late = 0;
     for (int r = 0; r < e->size; r++) {
         if (r != e->rank &&

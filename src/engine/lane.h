@@ -67,6 +67,13 @@ enum tti_way {
     TTI_WAY_SINGLE_COPY /* likewise, and the kernel copies from some of them  */
 };
 
+/* A small call may run in two steps: its arrival first, and later the rest. */
+enum tti_half {
+    TTI_HALF_BOTH,
+    TTI_HALF_ARRIVAL, /* the first wait returns BUSY */
+    TTI_HALF_REST     /* its arrival is there already */
+};
+
 struct tti_lane {
     /* what small calls use comes first */
     _Alignas(64) struct tti_engine *engine;
@@ -82,8 +89,7 @@ struct tti_lane {
     bool named;                       /* some rank has named a tensor that it exposes */
     bool streams;                     /* the output of this call goes past the caches */
     bool announces;                   /* this call has to end by announcing TTI_PHASE_FINAL */
-    bool arriving;                    /* only its arrival is wanted now: the first wait returns BUSY */
-    bool arrived;                     /* that has been done: its arrival is there already */
+    enum tti_half half;               /* which part of this call is wanted now */
     int32_t background;  /* of the call for which spin_polls and yield_ns have been set: see tti_wait_begin */
     unsigned spin_polls; /* how the current call waits */
     unsigned slow_waits; /* so far: some of them are trials, see wait.c */
@@ -103,7 +109,7 @@ struct tti_lane {
     unsigned char **outputs;
     bool *remote; /* size entries: those addresses are of the rank's process, not of this one: see single_copy.c */
     /* the current call */
-    uint64_t awaited_call; /* the arrivals it waits for: usually its own number; an earlier one while it needs credit */
+    uint64_t needed_call; /* while it needs credit: the earlier call whose arrivals it waits for; else 0 */
     const tutti_op *op;
     tutti_error *error;
     uint64_t descriptor[2];
