@@ -62,6 +62,7 @@ class Pair : public gloo::transport::tcp::Pair
     void waitUntilConnected(std::unique_lock<std::mutex> &lock, bool use_timeout) override;
 
   private:
+    void await_lock();
     bool discard();
 
     Mesh *mesh_;

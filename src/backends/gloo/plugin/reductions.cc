@@ -239,8 +239,9 @@ tutti_status run_large(Job &job)
 /* Scratch memory: `before` bytes, the rings of the others, and one for the result if it has no other place. */
 bool make_rings(Job &job, size_t before)
 {
-    job.piece = std::min(piece_of(job.c.group), std::max(SMALLEST_PIECE, up_to_64(job.longest() / 4)));
-    job.piece = std::min(job.piece, std::max<size_t>(up_to_64(job.longest()), 64));
+    const size_t longest = job.longest();
+    const size_t pieces = std::max<size_t>(longest / std::max(SMALLEST_PIECE, longest / 4), 1); /* alike: none for crumbs */
+    job.piece = std::min(piece_of(job.c.group), std::max<size_t>(up_to_64((longest + pieces - 1) / pieces), 64));
     const size_t rings = (job.c.group.others() + (job.result_is_ring ? 1 : 0)) * UNDER_WAY * job.piece;
     unsigned char *scratch = job.c.scratch(before + rings);
     if (scratch) {
