@@ -240,7 +240,7 @@ tutti_status run_large(Job &job)
 bool make_rings(Job &job, size_t before)
 {
     const size_t longest = job.longest();
-    const size_t pieces = std::max<size_t>(longest / std::max(SMALLEST_PIECE, longest / 4), 1); /* alike: none for crumbs */
+    const size_t pieces = std::max<size_t>(longest / std::max(SMALLEST_PIECE, longest / 4), 1); /* alike: no crumbs */
     job.piece = std::min(piece_of(job.c.group), std::max<size_t>(up_to_64((longest + pieces - 1) / pieces), 64));
     const size_t rings = (job.c.group.others() + (job.result_is_ring ? 1 : 0)) * UNDER_WAY * job.piece;
     unsigned char *scratch = job.c.scratch(before + rings);
