@@ -33,7 +33,8 @@ std::string text_of(const std::exception_ptr &thrown)
 
 thread_local bool in_loop; /* whether this thread is Gloo's */
 
-constexpr long LOCK_WAIT_NS = 2000000;
+constexpr long PAUSE_NS = 10000; /* and what the kernel adds, 50 us */
+constexpr int PAUSES = 20;
 
 /* Gloo writes with writev, which raises SIGPIPE in this thread when the other side has gone. */
 class NoPipeSignal
@@ -99,17 +100,13 @@ Pair::Pair(Mesh *mesh, tcp::Device *device, int rank, std::chrono::milliseconds 
  */
 void Pair::await_lock()
 {
-    if (m_.try_lock()) {
-        m_.unlock();
-        return;
-    }
-    timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += LOCK_WAIT_NS;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    if (pthread_mutex_clocklock(m_.native_handle(), CLOCK_MONOTONIC, &until) == 0) {
-        m_.unlock();
+    const timespec pause = {0, PAUSE_NS};
+    for (int i = 0; i < PAUSES; i++) {
+        if (m_.try_lock()) {
+            m_.unlock();
+            return;
+        }
+        nanosleep(&pause, nullptr);
     }
 }
 
