@@ -160,6 +160,19 @@ kill -TERM $launcher
 wait $launcher
 check_codes 143 "the other job"
 
+# What comes as a launcher and is none: its words are checked, and shown without control characters.
+for what in lost answer code; do
+    begin
+    node 0 2 -n 1 --node-timeout 20 sleep 100
+    python3 "$here/rogue_node.py" "$port" $what >"$work/rogue" 2>&1
+    check_codes 125 "a rogue that says $what"
+    check_no_line err.0 $'[\x01-\x08\x0b-\x1f]' "a rogue's control characters"
+    case $what in
+    lost) check_line err.0 'node 1 \(a host \?\[31m\?\?31m\) is lost: it sends what no launcher sends' "a rogue" ;;
+    code) check_line err.0 'node 1 \(.*\) cannot start its ranks: no \? reason' "a rogue" ;;
+    esac
+done
+
 run_tutti run --nnodes 2 --node-rank 0 --master-addr 192.0.2.1 --master-port "$port" true
 check_status 125 "an address of somebody else"
 check_line err 'cannot serve at 192\.0\.2\.1:.*--master-addr must be an address of this host' "an address of somebody else"

@@ -178,7 +178,7 @@ static void conclude(struct tti_council *council, struct tti_job *job)
     tell_verdict(council, job);
 }
 
-/* Mail to node 0. */
+/* Mail to node 0. Whatever a report says, it is that of the node it comes from. */
 static void hear_member(struct tti_council *council, struct tti_job *job, const struct tti_mail *mail)
 {
     struct member *m = &council->members[mail->from];
@@ -204,6 +204,7 @@ static void hear_member(struct tti_council *council, struct tti_job *job, const 
         if (!council->concluded) {
             m->heard = true;
             m->report = mail->report;
+            m->report.node = mail->from;
             note_bad_news(council, m);
         }
         break;
@@ -332,11 +333,12 @@ int tti_council_exit_code(const struct tti_council *council)
     case TTI_FATE_WELL:
         return 0;
     case TTI_FATE_RANK:
-        return WIFSIGNALED(v->status) ? TTI_EXIT_SIGNAL + WTERMSIG(v->status) : WEXITSTATUS(v->status);
+        return tti_nodes_failure(WIFSIGNALED(v->status) ? TTI_EXIT_SIGNAL + WTERMSIG(v->status)
+                                                        : WEXITSTATUS(v->status));
     case TTI_FATE_LOST:
         return TTI_EXIT_FAILED;
     default:
-        return v->status;
+        return tti_nodes_failure(v->status);
     }
 }
 

@@ -145,6 +145,26 @@ static bool is_dead(struct tti_link *link)
     return dead;
 }
 
+/* Whether this is for the other side to say: node 0 leads, the others answer. That a node is lost is said by the link
+ * alone. */
+static bool is_fit(const struct tti_link *link, int32_t kind)
+{
+    switch (kind) {
+    case TTI_MAIL_BEAT:
+        return true;
+    case TTI_MAIL_STOP:
+    case TTI_MAIL_VERDICT:
+        return link->peer == 0;
+    case TTI_MAIL_FAILED:
+    case TTI_MAIL_ANSWER:
+    case TTI_MAIL_DONE:
+    case TTI_MAIL_BYE:
+        return link->own == 0;
+    default:
+        return false;
+    }
+}
+
 static void *read_mail(void *argument)
 {
     struct tti_link *link = argument;
@@ -156,13 +176,13 @@ static void *read_mail(void *argument)
         tutti_error error;
         snprintf(key, sizeof(key), "mail/%d-%d/%lu", link->peer, link->own, number);
         const tutti_status status = tti_store_get(link->store, key, &mail, sizeof(mail), &length, patience, &error);
-        if (status != TUTTI_OK || length != sizeof(mail)) {
+        if (status != TUTTI_OK || length != sizeof(mail) || !is_fit(link, mail.kind)) {
             give_up(link, status, status == TUTTI_OK ? "it sends what no launcher sends" : error.message);
             break;
         }
         tti_store_remove(link->store, key, NULL); /* if that fails, so does the next get */
         mail.from = link->peer;
-        mail.report.text[sizeof(mail.report.text) - 1] = '\0';
+        tti_nodes_tame(mail.report.text, sizeof(mail.report.text));
         if (mail.kind != TTI_MAIL_BEAT) {
             put_into(link->box, write_letter(mail.kind, link->peer, &mail.report));
         }

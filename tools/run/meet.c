@@ -75,19 +75,37 @@ static int fail(const char *format, ...)
     return TTI_EXIT_FAILED;
 }
 
+void tti_nodes_tame(char *text, size_t capacity)
+{
+    text[capacity - 1] = '\0';
+    for (unsigned char *c = (unsigned char *)text; *c; c++) {
+        const bool high = c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0; /* U+0080 to U+009F, in UTF-8 */
+        if (*c < 0x20 || *c == 0x7f || high) {
+            c[high] = '?';
+            c[0] = '?';
+        }
+    }
+}
+
+int tti_nodes_failure(int code)
+{
+    return code > 0 && code < 256 ? code : TTI_EXIT_FAILED;
+}
+
 static bool read_card(struct meeting *m, int node, int64_t timeout_ms, struct tti_node_card *card, tutti_error *error)
 {
     char key[32];
     size_t length = 0;
     snprintf(key, sizeof(key), "node/%d", node);
     tutti_status status = tti_store_get(m->nodes->store, key, card, sizeof(*card), &length, timeout_ms, error);
-    if (status == TUTTI_OK && length != sizeof(*card)) {
+    const bool other = length > sizeof(*card) || (status == TUTTI_OK && length < sizeof(*card));
+    if (status != TUTTI_OK || other) {
         memset(card, 0, sizeof(*card)); /* a launcher of another version: check_card says so */
     }
-    card->version[sizeof(card->version) - 1] = '\0';
-    card->host[sizeof(card->host) - 1] = '\0';
-    card->why[sizeof(card->why) - 1] = '\0';
-    return status == TUTTI_OK;
+    tti_nodes_tame(card->version, sizeof(card->version));
+    tti_nodes_tame(card->host, sizeof(card->host));
+    tti_nodes_tame(card->why, sizeof(card->why));
+    return status == TUTTI_OK || other;
 }
 
 /* ---- reaching the store -------------------------------------------------------------------------------------------- */
@@ -214,7 +232,7 @@ static int check_card(const struct meeting *m, const struct tti_node_card *card,
     }
     if (card->code != 0) {
         fail("node %d (%s) cannot start its ranks: %s", r, card->host, card->why);
-        return card->code;
+        return tti_nodes_failure(card->code);
     }
     return 0;
 }
@@ -261,8 +279,10 @@ static int await_card(struct meeting *m, int r)
             return fail("node %d (%s) has lost the launcher of node 0 at %s while it waited for node %d: %s",
                         m->own.node, m->own.host, m->where, r, error.message);
         }
+        memset(text, 0, sizeof(text));
         if (tti_store_get(m->nodes->store, "refused", text, sizeof(text) - 1, &length, 0, NULL) == TUTTI_OK) {
-            return fail("%.*s", (int)length, text);
+            tti_nodes_tame(text, sizeof(text));
+            return fail("%s", text);
         }
         if (left == 0) {
             list_missing(m, names, sizeof(names));

@@ -29,6 +29,13 @@ struct tti_node_card {
     char why[200];
 };
 
+/* A text that another launcher has sent, and that is going to be shown on this one's terminal: ends it, and puts a question
+ * mark in the place of each control character. */
+void tti_nodes_tame(char *text, size_t capacity);
+
+/* An exit code that another launcher has sent: never 0, which would say that all went well. */
+int tti_nodes_failure(int code);
+
 struct tti_nodes {
     struct tti_store *store;
     int node;
