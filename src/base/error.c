@@ -58,6 +58,11 @@ tutti_status tti_error_clear(tutti_error *error)
     return TUTTI_OK;
 }
 
+tutti_status tti_status_of_peer(int32_t announced)
+{
+    return announced > TUTTI_OK && announced <= TUTTI_REVOKED ? announced : TUTTI_PEER_CORRUPT;
+}
+
 tutti_status tti_error_set(tutti_error *error, tutti_status status, const char *format, ...)
 {
     if (error) {

@@ -17,4 +17,7 @@ __attribute__((format(printf, 3, 4))) tutti_status tti_error_system(tutti_error 
 /* Marks success: status OK, empty sentence. Returns TUTTI_OK. */
 tutti_status tti_error_clear(tutti_error *error);
 
+/* The failure that another process has announced: PEER_CORRUPT for a number that is none. */
+tutti_status tti_status_of_peer(int32_t announced);
+
 #endif

@@ -64,7 +64,8 @@ tutti_status tti_collect(const struct tti_group_plan *plan, const struct tti_gro
         if (status == TUTTI_TIMEOUT) {
             return name_missing(plan, rv, stem, timeout_ms, error);
         }
-        if (status != TUTTI_OK) {
+        const bool longer = status == TUTTI_PROTOCOL && length > bytes;
+        if (status != TUTTI_OK && !longer) {
             return status;
         }
         if (length != bytes) {

@@ -50,7 +50,8 @@ static tutti_status look_at_outcome(const struct tti_group_plan *plan, const voi
         return TUTTI_OK;
     }
     o->message[sizeof(o->message) - 1] = '\0';
-    return tti_error_set(error, o->status, "rank %d could not open backend %.15s: %s", r, o->backend, o->message);
+    return tti_error_set(error, tti_status_of_peer(o->status), "rank %d could not open backend %.15s: %s", r,
+                         o->backend, o->message);
 }
 
 static tutti_status open_engine(struct tti_group *g, const struct tti_group_plan *plan, const tutti_backend *backend,

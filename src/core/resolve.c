@@ -264,7 +264,7 @@ tutti_status tti_hello_look(const struct tti_group_plan *plan, const struct tti_
                              r);
     }
     if (h->status != TUTTI_OK) {
-        return tti_error_set(error, h->status, "rank %d cannot take part: %s", r, h->message);
+        return tti_error_set(error, tti_status_of_peer(h->status), "rank %d cannot take part: %s", r, h->message);
     }
     if (h->size != own->size || h->lanes != own->lanes) {
         return tti_error_set(error, TUTTI_MISMATCH,

@@ -53,6 +53,7 @@
 
 #define SINGLE_COPY (65536 * KIB) /* measured: docs/decisions/0024 */
 #define WINDOWS     8             /* of a stage: see TTI_STAGE_SPANS */
+#define WINDOW_UNIT (8 * KIB)     /* so that TTI_STAGE_SPANS hold of window and slice, in pages */
 #define LEAST_SLOT  128           /* scatter and all_to_all give each rank a slot of a window */
 
 #define STEP          250.0 /* ns */
@@ -68,6 +69,8 @@
 #define ONE_SHOT_MOST  (256 * KIB)
 #define ZERO_LEAST     (1 * KIB)
 #define ZERO_MOST      (64 * KIB)
+#define RING_MOST      (UINT64_C(1) << 31)
+#define COST_MOST      UINT64_C(1000000000) /* ns */
 #define LINES_LEAST    2.0
 #define LINES_MOST     12.0
 #define PACKETS_RANKS  64 /* with more, unpacking them all takes more memory than it is worth */
@@ -220,8 +223,7 @@ void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const
     uint64_t window = wishes->window > 0 ? (uint64_t)wishes->window : stage / WINDOWS;
     uint64_t least = (uint64_t)size * LEAST_SLOT;
     window = window < least ? least : window;
-    window =
-        (window + 8 * KIB - 1) / (8 * KIB) * (8 * KIB); /* so that TTI_STAGE_SPANS hold of window and slice, in pages */
+    window = (window + WINDOW_UNIT - 1) / WINDOW_UNIT * WINDOW_UNIT;
     if (stage < WINDOWS * window || (wishes->window > 0 && wishes->stage <= 0)) {
         stage = WINDOWS * window;
     }
@@ -243,6 +245,18 @@ void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const
                                   .yield_ns = (uint64_t)p.yield_ns,
                                   .switch_ns = (uint64_t)p.switch_ns,
                                   .wake_ns = (uint64_t)p.wake_ns};
+}
+
+static bool is_ring(uint64_t bytes)
+{
+    return bytes > 0 && bytes <= RING_MOST && (bytes & (bytes - 1)) == 0;
+}
+
+bool tti_tuning_can_be(int size, const struct tti_tuning *t)
+{
+    return is_ring(t->stage) && (t->far == 0 || is_ring(t->far)) && t->window >= (uint64_t)size * LEAST_SLOT &&
+           t->window % WINDOW_UNIT == 0 && t->window <= t->stage / WINDOWS && t->packets <= TTI_INLINE_MOST &&
+           t->one_shot <= t->window && t->yield_ns <= COST_MOST && t->switch_ns <= COST_MOST && t->wake_ns <= COST_MOST;
 }
 
 void tti_tuning_make(int size, const struct tti_tuning_wishes *wishes, struct tti_tuning *tuning)

@@ -46,6 +46,10 @@ struct tti_tuning_wishes {
 void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const struct tti_tuning_wishes *wishes,
                     struct tti_tuning *tuning);
 
+/* Whether these are numbers that tti_tuning_fit gives to some group of this size: rank 0 tells them to the others. What is
+ * within the bounds costs time at worst. */
+bool tti_tuning_can_be(int size, const struct tti_tuning *tuning);
+
 /* The same on the built-in machine, with a CPU for each rank. */
 void tti_tuning_make(int size, const struct tti_tuning_wishes *wishes, struct tti_tuning *tuning);
 

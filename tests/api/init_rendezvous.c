@@ -109,6 +109,79 @@ static struct table *table_make(void)
     return t;
 }
 
+/* A rank that meets the others' words of an earlier job, with one of them changed: what rank 0 decides for all, and what
+ * every rank says of itself, is read as a stranger's. */
+struct replay {
+    struct table *table;
+    const char *key;
+    size_t at; /* these bytes are others */
+    size_t count;
+    const void *bytes;
+    size_t longer; /* and so many are added */
+    tutti_status status;
+    const char *word;
+};
+
+static tutti_status replay_set(void *user, const char *key, const void *value, size_t length)
+{
+    (void)user;
+    (void)key;
+    (void)value;
+    (void)length;
+    return TUTTI_OK;
+}
+
+static tutti_status replay_get(void *user, const char *key, void *value, size_t capacity, size_t *length,
+                               int64_t timeout_ms)
+{
+    const struct replay *r = user;
+    const tutti_status status = table_get(r->table, key, value, capacity, length, timeout_ms);
+    if (status == TUTTI_OK && strcmp(key, r->key) == 0) {
+        *length += r->longer;
+        for (size_t i = 0; i < r->count && r->at + i < capacity; i++) {
+            ((char *)value)[r->at + i] = ((const char *)r->bytes)[i];
+        }
+    }
+    return status;
+}
+
+static void replayed(int32_t index, void *user)
+{
+    struct replay *r = user;
+    const tutti_store_callbacks callbacks = {
+        .size = sizeof(callbacks), .user = r, .set = replay_set, .get = replay_get};
+    tutti_error e;
+    tutti_group *g = NULL;
+    (void)index;
+    EXPECT_ERROR(&e, r->status, r->word,
+                 tutti_init(TUTTI_CONFIG(.rank = 1, .world_size = RANKS, .store_callbacks = &callbacks,
+                                         .backend = "shm", .timeout_ms = LIMIT),
+                            &g, &e));
+}
+
+static void words_are_checked(struct table *t)
+{
+    char url[160];
+    const char *temporary = getenv("TMPDIR");
+    snprintf(url, sizeof(url), "file:%.100s/tutti-not-made-%d", temporary ? temporary : "/tmp", (int)getpid());
+    static const unsigned char ones[8] = {255, 255, 255, 255, 255, 255, 255, 255};
+    static const unsigned char zeros[8] = {0};
+    static const unsigned char tib[8] = {0, 0, 0, 0, 0, 1};
+    enum { STAGE = 8, WINDOW = 24, PACKETS = 32 }; /* behind the number of the group */
+    struct replay cases[] = {
+        {.key = "w0/hello/0", .longer = 8, .status = TUTTI_VERSION, .word = "rank 0 uses another version"},
+        {.key = "w0/terms", .at = STAGE, .count = 8, .bytes = tib, .status = TUTTI_PROTOCOL, .word = "terms"},
+        {.key = "w0/terms", .at = WINDOW, .count = 8, .bytes = zeros, .status = TUTTI_PROTOCOL, .word = "terms"},
+        {.key = "w0/terms", .at = PACKETS, .count = 8, .bytes = ones, .status = TUTTI_PROTOCOL, .word = "terms"},
+        {.key = "w0/passage", .count = 64, .bytes = url, .longer = 48, .status = TUTTI_PROTOCOL, .word = ""},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        cases[i].table = t;
+        test_processes(cases[i].key, 1, replayed, &cases[i]);
+    }
+    EXPECT(access(url + strlen("file:"), F_OK) != 0); /* nobody was led to open it */
+}
+
 struct place {
     const char *url;
     const tutti_store_callbacks *callbacks;
@@ -282,6 +355,7 @@ int main(void)
     struct place own = {.callbacks = &callbacks, .backend = "shm", .expect = "shm"};
     test_processes("callbacks", RANKS, in_process, &own);
     EXPECT(t->used > 0 && t->refused == 0);
+    words_are_checked(t);
     munmap(t, sizeof(*t));
 
     snprintf(url, sizeof(url), "memory:rendezvous-%d", (int)getpid());

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "backends/shm/heap_ranges.h"
+#include "backends/shm/heap_state.h"
 
 #define PAGE ((size_t)4096)
 #define MIB  ((size_t)1 << 20)
@@ -329,12 +330,63 @@ static void too_many(void **state)
     assert_int_equal(run_ranks(2, too_many_on), 0);
 }
 
+/* What rank 1 says of itself, in place of the truth. */
+static _Thread_local struct {
+    bool on;
+    uint32_t region;
+    int32_t status;
+} lie;
+
+static tutti_status gather_lies(void *self, const void *mine, size_t bytes, void *all, tutti_error *error)
+{
+    struct rank *x = self;
+    struct tti_heap_record record;
+    EXPECT(bytes == sizeof(record));
+    memcpy(&record, mine, sizeof(record));
+    if (x->rank == 1 && lie.on) {
+        record.region = lie.region;
+        record.status = lie.status;
+    }
+    return gather(self, &record, bytes, all, error);
+}
+
+static void lied_to_on(struct rank *x)
+{
+    static const uint32_t regions[] = {0, 1, TTI_HEAP_REGIONS, 1000000, UINT32_MAX};
+    unsigned char *private = pages(3 * PAGE);
+    void *memory = NULL;
+    x->exchange.gather = gather_lies;
+    lie.on = true;
+    for (size_t i = 0; i < sizeof(regions) / sizeof(regions[0]); i++) {
+        lie.region = regions[i];
+        const bool arena = regions[i] == TTI_HEAP_ARENA;
+        tutti_status status =
+            arena ? TUTTI_PEER_CORRUPT : tti_heap_alloc(x->view, PAGE, &x->exchange, &memory, &x->error);
+        EXPECT_E(status == TUTTI_PEER_CORRUPT && (arena || strstr(x->error.message, "rank 1 means region")));
+        status = regions[i] == 1 ? TUTTI_PEER_CORRUPT
+                                 : tti_heap_register(x->view, private, 3 * PAGE, &x->exchange, &x->error);
+        EXPECT_E(status == TUTTI_PEER_CORRUPT);
+    }
+    lie.status = 12345; /* no failure has that number */
+    EXPECT_E(tti_heap_alloc(x->view, PAGE, &x->exchange, &memory, &x->error) == TUTTI_PEER_CORRUPT);
+    lie.on = false;
+    CHECK_SHARED(x, take(x, 2 * PAGE), 2 * PAGE);
+    EXPECT_E(tti_heap_register(x->view, private, 3 * PAGE, &x->exchange, &x->error) == TUTTI_OK);
+    CHECK_SHARED(x, private, 3 * PAGE);
+}
+
+static void lied_to(void **state)
+{
+    (void)state;
+    assert_int_equal(run_ranks(2, lied_to_on), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(allocated), cmocka_unit_test(overlapping), cmocka_unit_test(registered),
-        cmocka_unit_test(reused),    cmocka_unit_test(orphaned),    cmocka_unit_test(left_registered),
-        cmocka_unit_test(too_many),  cmocka_unit_test(moved),
+        cmocka_unit_test(lied_to),         cmocka_unit_test(allocated), cmocka_unit_test(overlapping),
+        cmocka_unit_test(registered),      cmocka_unit_test(reused),    cmocka_unit_test(orphaned),
+        cmocka_unit_test(left_registered), cmocka_unit_test(too_many),  cmocka_unit_test(moved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,6 +39,7 @@ static void check_bounds(int size, const struct tti_tuning *t)
     assert_in_range(t->zero_copy, 1 * KIB, 64 * KIB);
     assert_true(t->stream_direct >= 256 * KIB);
     assert_true(t->yield_ns > 0 && t->switch_ns > 0 && t->wake_ns > 0);
+    assert_true(tti_tuning_can_be(size, t));
 }
 
 static const int sizes[] = {1, 2, 3, 4, 5, 8, 16, 64, 65, 255, TTI_MAX_RANKS};
@@ -188,6 +189,47 @@ static void test_wishes(void **state)
     assert_int_equal(t.zero_copy, 3);
 }
 
+/* The numbers of a group come from its rank 0: those that would make the others reckon beyond their memory are none. */
+static void test_cannot_be(void **state)
+{
+    (void)state;
+    static const int64_t windows[] = {-1, 16 * 1024, 20000, 1 << 20, 64 << 20};
+    static const int64_t stages[] = {-1, 256 * 1024, 300000, 1 << 20, 1 << 30};
+    for (int i = 0; i < SIZES * 25; i++) { /* whatever a user may wish */
+        const struct tti_tuning_wishes wishes = {
+            .stage = stages[i / 5 % 5], .window = windows[i % 5], .packets = 1892, .one_shot = INT64_C(1) << 36};
+        struct tti_tuning t;
+        tti_tuning_fit(sizes[i / 25], 2, &tti_profile_built_in, &wishes, &t);
+        assert_true(tti_tuning_can_be(sizes[i / 25], &t));
+    }
+    const struct tti_tuning good = fit(4, 4, &tti_profile_built_in);
+    static const struct {
+        size_t at;
+        uint64_t value;
+    } wrong[] = {
+        {offsetof(struct tti_tuning, stage), 0},
+        {offsetof(struct tti_tuning, stage), (1 << 20) + 1},
+        {offsetof(struct tti_tuning, stage), UINT64_C(1) << 40},
+        {offsetof(struct tti_tuning, stage), UINT64_MAX},
+        {offsetof(struct tti_tuning, far), 12345},
+        {offsetof(struct tti_tuning, far), UINT64_C(1) << 63},
+        {offsetof(struct tti_tuning, window), 0},
+        {offsetof(struct tti_tuning, window), 8192 + 64},
+        {offsetof(struct tti_tuning, window), UINT64_C(1) << 32},
+        {offsetof(struct tti_tuning, packets), TTI_INLINE_MOST + 1},
+        {offsetof(struct tti_tuning, one_shot), UINT64_C(1) << 62},
+        {offsetof(struct tti_tuning, yield_ns), UINT64_MAX},
+        {offsetof(struct tti_tuning, switch_ns), UINT64_MAX},
+        {offsetof(struct tti_tuning, wake_ns), UINT64_MAX},
+    };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        struct tti_tuning t = good;
+        memcpy((char *)&t + wrong[i].at, &wrong[i].value, sizeof(wrong[i].value));
+        assert_false(tti_tuning_can_be(4, &t));
+    }
+    assert_false(tti_tuning_can_be(TTI_MAX_RANKS, &(struct tti_tuning){.stage = 1 << 20, .window = 8192}));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -198,6 +240,7 @@ int main(void)
         cmocka_unit_test(test_near_and_far),
         cmocka_unit_test(test_caches),
         cmocka_unit_test(test_wishes),
+        cmocka_unit_test(test_cannot_be),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -83,7 +83,7 @@ static tutti_status look(const tutti_open_info *info, const tutti_backend *inner
     r->message[sizeof(r->message) - 1] = '\0';
     tutti_status status = TUTTI_OK;
     if (r->status != TUTTI_OK) {
-        status = tti_error_set(error, r->status, "rank %d: %s", rank, r->message);
+        status = tti_error_set(error, tti_status_of_peer(r->status), "rank %d: %s", rank, r->message);
     } else if (strcmp(r->inner, own->inner) != 0) {
         status = tti_error_set(error, TUTTI_MISMATCH, "rank %d has fault.backend %s, but rank %d %s", rank, r->inner,
                                info->rank, own->inner);

@@ -50,7 +50,8 @@ static tutti_status agree(const tutti_open_info *info, const char *phase, tutti_
             status = tti_error_set(error, TUTTI_VERSION,
                                    "rank %d uses another version of Tutti: run the same on all ranks", r);
         } else if (status == TUTTI_OK && record.status != TUTTI_OK) {
-            status = tti_error_set(error, record.status, "rank %d, %s: %s", r, phase, record.message);
+            status =
+                tti_error_set(error, tti_status_of_peer(record.status), "rank %d, %s: %s", r, phase, record.message);
         }
         if (status != TUTTI_OK) {
             error->suspect = r;

@@ -235,11 +235,12 @@ static tutti_status compare_places(const tutti_open_info *info, struct place *al
 {
     for (int32_t r = 0; r < info->world_size; r++) {
         if (all[r].status != TUTTI_OK) {
-            tti_error_set(error, all[r].status, "rank %d: %s", r, all[r].text);
+            const tutti_status status = tti_status_of_peer(all[r].status);
+            tti_error_set(error, status, "rank %d: %s", r, all[r].text);
             if (error) {
                 error->suspect = r;
             }
-            return all[r].status;
+            return status;
         }
     }
     tutti_status status = compare_versions(info, all, error);

@@ -21,7 +21,8 @@ tutti_status tti_heap_agree(const struct tti_heap_view *v, const tutti_exchange 
     for (int r = 0; r < v->size && status == TUTTI_OK; r++) {
         if (all[r].status != TUTTI_OK) {
             all[r].message[sizeof(all[r].message) - 1] = '\0';
-            status = tti_error_set(error, all[r].status, "%s: rank %d: %s", what, r, all[r].message);
+            status =
+                tti_error_set(error, tti_status_of_peer(all[r].status), "%s: rank %d: %s", what, r, all[r].message);
             error->suspect = r;
         }
     }
@@ -57,15 +58,32 @@ static tutti_status receive(struct tti_heap_view *v, int rank, unsigned region, 
     return status;
 }
 
-tutti_status tti_heap_pass(struct tti_heap_view *v, const struct tti_heap_record *all, const bool *wanted, int fd,
-                           struct tti_store **passage, tutti_error *error)
+/* A number out of a peer's record becomes an index: of the arena, or of what can be registered. */
+static tutti_status check_regions(const struct tti_heap_view *v, const struct tti_heap_record *all, bool arena,
+                                  tutti_error *error)
+{
+    for (int r = 0; r < v->size; r++) {
+        const uint32_t region = all[r].region;
+        if (region >= TTI_HEAP_REGIONS || (region == TTI_HEAP_ARENA) != arena) {
+            return tti_error_set(error, TUTTI_PEER_CORRUPT,
+                                 "rank %d means region %u of its memory, which it cannot have", r, (unsigned)region);
+        }
+    }
+    return TUTTI_OK;
+}
+
+tutti_status tti_heap_pass(struct tti_heap_view *v, const struct tti_heap_record *all, const bool *wanted, bool arena,
+                           int fd, struct tti_store **passage, tutti_error *error)
 {
     char url[64];
     char key[32];
     int64_t deadline = tti_deadline_ns(tti_now_ns(), v->timeout_ms);
     snprintf(url, sizeof(url), "unix:heap-%016llx%016llx", (unsigned long long)all[0].random[0],
              (unsigned long long)all[0].random[1]);
-    tutti_status status = tti_store_open(url, v->rank == 0, v->timeout_ms, passage, error);
+    tutti_status status = check_regions(v, all, arena, error);
+    if (status == TUTTI_OK) {
+        status = tti_store_open(url, v->rank == 0, v->timeout_ms, passage, error);
+    }
     if (status == TUTTI_OK && fd >= 0) {
         snprintf(key, sizeof(key), "heap/%d", v->rank);
         status = tti_store_put_fd(*passage, key, fd, v->size - 1, error);

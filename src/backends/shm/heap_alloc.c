@@ -59,6 +59,12 @@ static tutti_status no_room(const struct tti_heap_shared *h, size_t bytes, tutti
                          h->capacity);
 }
 
+/* Under the lock. */
+static bool is_mapped_here(const struct tti_heap_shared *h, int member)
+{
+    return atomic_load_explicit(&h->table[member].regions[TTI_HEAP_ARENA], memory_order_relaxed) != 0;
+}
+
 /* What this rank brings to the first round. */
 static tutti_status prepare(struct tti_heap_view *v, size_t bytes, struct tti_heap_record *mine, tutti_error *error)
 {
@@ -70,8 +76,7 @@ static tutti_status prepare(struct tti_heap_view *v, size_t bytes, struct tti_he
     }
     for (int r = 0; r < v->size && status == TUTTI_OK; r++) {
         int m = v->member_of[r];
-        bool theirs = atomic_load_explicit(&h->table[m].regions[TTI_HEAP_ARENA], memory_order_relaxed) != 0;
-        mine->incomplete |= !theirs || (r != v->rank && !arena_of(h)->mapped[m]);
+        mine->incomplete |= !is_mapped_here(h, m) || (r != v->rank && !arena_of(h)->mapped[m]);
     }
     pthread_mutex_unlock(&h->lock);
     if (status == TUTTI_OK && bytes > h->capacity) {
@@ -86,7 +91,8 @@ static tutti_status prepare(struct tti_heap_view *v, size_t bytes, struct tti_he
     return status;
 }
 
-/* Everybody's arena to everybody, if one is missing anywhere in the group. */
+/* Everybody's arena to everybody, if one is missing anywhere in the group. Those that are mapped here stay where they are:
+ * other threads may be in the middle of a call that touches them. */
 static tutti_status swap_arenas(struct tti_heap_view *v, const struct tti_heap_record *all, struct tti_store **passage,
                                 tutti_error *error)
 {
@@ -101,10 +107,12 @@ static tutti_status swap_arenas(struct tti_heap_view *v, const struct tti_heap_r
     if (!wanted) {
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a list of %d ranks", v->size);
     }
+    pthread_mutex_lock(&v->shared->lock);
     for (int r = 0; r < v->size; r++) {
-        wanted[r] = true;
+        wanted[r] = !is_mapped_here(v->shared, v->member_of[r]);
     }
-    tutti_status status = tti_heap_pass(v, all, wanted, arena_of(v->shared)->fd, passage, error);
+    pthread_mutex_unlock(&v->shared->lock);
+    tutti_status status = tti_heap_pass(v, all, wanted, true, arena_of(v->shared)->fd, passage, error);
     free(wanted);
     return status;
 }

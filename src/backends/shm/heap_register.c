@@ -164,7 +164,7 @@ static tutti_status share(struct registration *x, tutti_error *error)
         status = make_file(x, error);
     }
     if (status == TUTTI_OK && any && v->size > 1) {
-        status = tti_heap_pass(v, x->all, wanted, r->fd, &x->passage, error);
+        status = tti_heap_pass(v, x->all, wanted, false, r->fd, &x->passage, error);
     }
     free(wanted);
     return status;

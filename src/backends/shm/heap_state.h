@@ -91,11 +91,12 @@ tutti_status tti_heap_agree(const struct tti_heap_view *v, const tutti_exchange 
                             struct tti_heap_record *mine, struct tti_heap_record *all, tutti_error *error);
 
 /*
- * Hands `fd` (-1: none) to the other ranks and maps what those with wanted[rank] hand over, as their region. The passage is
- * a store under a random name, which rank 0 has told all; it must stay open until all ranks have agreed that they are done.
+ * Hands `fd` (-1: none) to the other ranks and maps what those with wanted[rank] hand over, as their region: `arena`, the one
+ * that has this number, or not. The passage is a store under a random name, which rank 0 has told all; it must stay open until
+ * all ranks have agreed that they are done. PEER_CORRUPT: a rank means a region that it cannot have.
  */
-tutti_status tti_heap_pass(struct tti_heap_view *v, const struct tti_heap_record *all, const bool *wanted, int fd,
-                           struct tti_store **passage, tutti_error *error);
+tutti_status tti_heap_pass(struct tti_heap_view *v, const struct tti_heap_record *all, const bool *wanted, bool arena,
+                           int fd, struct tti_store **passage, tutti_error *error);
 
 /* NO_MEMORY if what all ranks want cannot be had. */
 tutti_status tti_heap_check_room(const struct tti_heap_view *v, const struct tti_heap_record *all, tutti_error *error);

@@ -2,7 +2,7 @@
 /*
  * shm: ranks are processes of one host. Each makes its sealed segment and hands it to the others through the rendezvous;
  * rank 0 also makes the bell. A rendezvous that cannot pass descriptors (tcp, file, the caller's own) is helped by a unix
- * socket that rank 0 opens for the occasion under a random name.
+ * socket that rank 0 opens for the occasion under a random name. What rank 0 says is checked as what any rank says is.
  */
 #include "backends/shm/shm.h"
 
@@ -60,23 +60,24 @@ static tutti_status passage_open(const tutti_open_info *info, struct passage *p,
     if (rv->can_pass_descriptors) {
         return TUTTI_OK;
     }
-    char url[64] = "";
+    char url[64];
+    uint64_t r[2] = {0}; /* a number and no URL, so that rank 0 chooses the name only, and not what is opened */
     size_t length = 0;
-    tutti_status status;
-    if (info->rank == 0) {
-        uint64_t r[2];
-        if (getrandom(r, sizeof(r), 0) != sizeof(r)) {
-            return tti_error_system(error, errno, "no random name for the passage of descriptors");
-        }
-        snprintf(url, sizeof(url), "unix:passage-%016llx%016llx", (unsigned long long)r[0], (unsigned long long)r[1]);
-        status = tti_store_open(url, true, info->timeout_ms, &p->store, error);
-        return status != TUTTI_OK ? status : rv->set(rv->self, "passage", url, sizeof(url), error);
+    tutti_status status = TUTTI_OK;
+    if (info->rank == 0 && getrandom(r, sizeof(r), 0) != sizeof(r)) {
+        return tti_error_system(error, errno, "no random name for the passage of descriptors");
     }
-    status = rv->get(rv->self, "passage", url, sizeof(url), &length, info->timeout_ms, error);
-    if (status == TUTTI_OK && (length != sizeof(url) || url[sizeof(url) - 1] != '\0')) {
+    if (info->rank != 0) {
+        status = rv->get(rv->self, "passage", r, sizeof(r), &length, info->timeout_ms, error);
+    }
+    if (status == TUTTI_OK && info->rank != 0 && length != sizeof(r)) {
         status = tti_error_set(error, TUTTI_PROTOCOL, "rank 0 announced no usable passage for descriptors");
     }
-    return status != TUTTI_OK ? status : tti_store_open(url, false, info->timeout_ms, &p->store, error);
+    if (status == TUTTI_OK) {
+        snprintf(url, sizeof(url), "unix:passage-%016llx%016llx", (unsigned long long)r[0], (unsigned long long)r[1]);
+        status = tti_store_open(url, info->rank == 0, info->timeout_ms, &p->store, error);
+    }
+    return status == TUTTI_OK && info->rank == 0 ? rv->set(rv->self, "passage", r, sizeof(r), error) : status;
 }
 
 static tutti_status pass_put(const struct passage *p, const char *key, int fd, int readers, tutti_error *error)
@@ -202,7 +203,7 @@ static tutti_status agree(const tutti_open_info *info, struct terms *terms, tutt
         return rv->set(rv->self, "terms", terms, sizeof(*terms), error);
     }
     tutti_status status = rv->get(rv->self, "terms", terms, sizeof(*terms), &length, info->timeout_ms, error);
-    return status == TUTTI_OK && length != sizeof(*terms)
+    return status == TUTTI_OK && (length != sizeof(*terms) || !tti_tuning_can_be(info->world_size, &terms->tuning))
                ? tti_error_set(error, TUTTI_PROTOCOL, "rank 0 announced no usable terms for the group")
                : status;
 }
@@ -314,7 +315,9 @@ static tutti_status open_group(const tutti_open_info *info, void **state, tutti_
     struct passage p = {0};
     struct terms terms = {0};
     tutti_status status = agree(info, &terms, error);
-    layout = tti_layout_make(info->world_size, info->lanes, terms.tuning.stage, terms.tuning.far);
+    if (status == TUTTI_OK) {
+        layout = tti_layout_make(info->world_size, info->lanes, terms.tuning.stage, terms.tuning.far);
+    }
     if (status == TUTTI_OK && (status = passage_open(info, &p, error)) == TUTTI_OK &&
         (status = offer(info, &p, &layout, terms.nonce, s, error)) == TUTTI_OK &&
         (status = collect(info, &p, &layout, terms.nonce, s, error)) == TUTTI_OK &&
