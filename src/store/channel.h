@@ -15,7 +15,7 @@
  * are HMAC(K, "key of client", T) and HMAC(K, "key of server", T). Each frame is ChaCha20-Poly1305 (RFC 8439) with the
  * number of the frame in its direction as the nonce, and with the header, which stays readable, authenticated beside it.
  *
- * Cost: two round trips and five hashes for a connection, 16 bytes and about a microsecond for a frame.
+ * Cost: two round trips and four hashes on each side for a connection, 16 bytes and about a microsecond for a frame.
  */
 #ifndef TTI_STORE_CHANNEL_H
 #define TTI_STORE_CHANNEL_H

@@ -3,7 +3,7 @@
  * The pool of connections, and what the server's statuses mean. The server keeps the time of a waiting get; the client only
  * makes sure that a server that does not answer at all (stopped, cut off) ends the call: PATIENCE_MS after the deadline of a
  * get, after the store's own timeout for everything else, unless another patience was set. A connection whose reply did
- * not come is closed, never reused.
+ * not come is closed, never reused. A line's keys are in one place at a time, and wiped where they were.
  */
 #include "store/client.h"
 
@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "store/exchange.h"
+#include "store/pause.h"
 
 #define PATIENCE_MS    5000
 #define LEAST_HELLO_MS 1000
@@ -40,13 +41,22 @@ static tutti_status connect_and_greet(struct tti_client *client, int64_t deadlin
     return status;
 }
 
-tutti_status tti_client_join(struct tti_client *client, int64_t deadline_ns, tutti_error *error)
+static void move_line(struct tti_line *to, struct tti_line *from)
 {
-    struct tti_line line;
-    tutti_status status = connect_and_greet(client, deadline_ns, &line, error);
-    if (status == TUTTI_OK) {
-        client->idle[client->idle_count++] = line;
-    }
+    *to = *from;
+    explicit_bzero(from, sizeof(*from));
+}
+
+/* A server that strangers crowd gives up whoever has been there longest without a hello, perhaps us: as long as somebody
+ * listens there, it is tried again. */
+static tutti_status connect_again(struct tti_client *client, int64_t deadline_ns, struct tti_line *line,
+                                  tutti_error *error)
+{
+    int pause = 0;
+    tutti_status status;
+    do {
+        status = connect_and_greet(client, deadline_ns, line, error);
+    } while (status == TUTTI_PEER_LEFT && line->fd >= 0 && tti_pause(&pause, deadline_ns));
     return status;
 }
 
@@ -56,10 +66,10 @@ static tutti_status take_connection(struct tti_client *client, int64_t deadline_
     pthread_mutex_lock(&client->lock);
     bool idle = client->idle_count > 0;
     if (idle) {
-        *line = client->idle[--client->idle_count];
+        move_line(line, &client->idle[--client->idle_count]);
     }
     pthread_mutex_unlock(&client->lock);
-    return idle ? TUTTI_OK : connect_and_greet(client, deadline_ns, line, error);
+    return idle ? TUTTI_OK : connect_again(client, deadline_ns, line, error);
 }
 
 static void give_back_connection(struct tti_client *client, struct tti_line *line)
@@ -67,12 +77,22 @@ static void give_back_connection(struct tti_client *client, struct tti_line *lin
     pthread_mutex_lock(&client->lock);
     bool kept = client->idle_count < TTI_CLIENT_POOL;
     if (kept) {
-        client->idle[client->idle_count++] = *line;
+        move_line(&client->idle[client->idle_count++], line);
     }
     pthread_mutex_unlock(&client->lock);
     if (!kept) {
         hang_up(line);
     }
+}
+
+tutti_status tti_client_join(struct tti_client *client, int64_t deadline_ns, tutti_error *error)
+{
+    struct tti_line line;
+    tutti_status status = connect_and_greet(client, deadline_ns, &line, error);
+    if (status == TUTTI_OK) {
+        give_back_connection(client, &line);
+    }
+    return status;
 }
 
 /* A whole request: OK if the server said OK; otherwise the sentence belongs to the status it gave. */
@@ -82,8 +102,8 @@ static tutti_status request(struct tti_client *client, struct tti_exchange *x, t
     bool waits = x->request.type == TTI_FRAME_GET || x->request.type == TTI_FRAME_GET_FD;
     x->request.key_length = (uint8_t)strlen(x->key);
     x->deadline_ns = tti_deadline_ns(tti_now_ns(), waits ? x->request.timeout_ms : client->patience_ms);
-    if (waits && x->deadline_ns < TTI_NEVER - client->get_patience_ms * 1000000LL) {
-        x->deadline_ns += client->get_patience_ms * 1000000LL;
+    if (waits) { /* the server's time, and then ours */
+        x->deadline_ns = tti_deadline_ns(x->deadline_ns, client->get_patience_ms);
     }
     struct tti_line line;
     tutti_status status = take_connection(client, x->deadline_ns, &line, error);
@@ -198,7 +218,6 @@ void tti_client_close(struct tti_store *store)
         hang_up(&client->idle[i]);
     }
     client->idle_count = 0;
-    explicit_bzero(client->idle, sizeof(client->idle)); /* the keys of those in use were copied from here */
     tti_secret_forget(&client->secret);
     pthread_mutex_destroy(&client->lock);
     tti_server_release(client->server);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An event loop over non-blocking sockets. Everything that clients can make the server hold is bounded: connections,
- * strangers (who have not said hello yet, and get HELLO_MS for all that comes up to it), one frame per connection
- * (connection.c).
+ * An event loop over non-blocking sockets. Everything that strangers can make the server hold is bounded: how many there
+ * are, the time up to their hello (HELLO_MS for all of it), one frame per connection (connection.c). Clients are as many
+ * as MAX_CONNECTIONS; what they put into the table is the job's, and stays until they remove it.
  *
  * Connections die in the middle of a round of events while later events may still point at them, so they are closed at
  * once but freed at the end of the step.
@@ -25,9 +25,11 @@
 #include "base/error.h"
 #include "store/connection.h"
 #include "store/process.h"
+#include "store/user.h"
 
 #define EVENTS          64
-#define MAX_CONNECTIONS 4096
+#define ACCEPTED        16    /* in one step */
+#define MAX_CONNECTIONS 16384 /* a job's ranks and launchers have one each, and one more for each thread that waits */
 #define MAX_STRANGERS   256
 #define HELLO_MS        10000
 
@@ -46,13 +48,6 @@ static void free_dead(struct tti_service *service)
             link = &c->next;
         }
     }
-}
-
-static bool same_user(int fd)
-{
-    struct ucred peer;
-    socklen_t length = sizeof(peer);
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
 }
 
 /* There is no room: whoever would otherwise try again and again learns why. To a connection that has no other bytes under
@@ -77,7 +72,7 @@ static void turn_away(int fd)
 
 static void welcome(struct tti_service *service, int fd)
 {
-    if (service->local && !same_user(fd)) {
+    if (service->local && !tti_user_is_ours(fd)) {
         tti_connection_count_dropped();
         tti_private_close(fd);
         return;
@@ -141,12 +136,15 @@ static void open_reserve(struct tti_service *service)
     service->reserve = tti_private_adopt(open("/dev/null", O_RDONLY | O_CLOEXEC));
 }
 
-static void accept_all(struct tti_service *service)
+/* The queue of the listener, or a part of it: who only comes must not keep the server from those who have something to
+ * say, nor push those out whose hello has not been read yet. A step hears more connections than it accepts, even where
+ * each has to say three things before it is no stranger any more. */
+static void accept_some(struct tti_service *service)
 {
     if (service->reserve < 0) {
         open_reserve(service);
     }
-    for (;;) {
+    for (int tried = 0; tried < ACCEPTED; tried++) {
         int fd = tti_private_accept(service->listener);
         if (fd >= 0) {
             if (service->strangers >= MAX_STRANGERS) {
@@ -195,7 +193,7 @@ static void handle_event(struct tti_service *service, const struct epoll_event *
         ssize_t size = read(service->wake, &count, sizeof(count));
         (void)size; /* only resets it */
     } else if (event->data.ptr == &service->listener) {
-        accept_all(service);
+        accept_some(service);
     } else {
         tti_connection_hear(service, event->data.ptr);
     }

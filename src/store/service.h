@@ -14,7 +14,7 @@
 #include "store/table.h"
 
 /* Steps after which every connection that had something to say has been heard, however many there are. */
-#define TTI_SERVICE_DRAIN 128
+#define TTI_SERVICE_DRAIN 512
 
 struct tti_connection;
 

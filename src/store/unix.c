@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "store/client.h"
 #include "store/pause.h"
+#include "store/user.h"
 
 #define BACKLOG 1024
 
@@ -45,9 +46,7 @@ static tutti_status connect_unix(struct tti_client *client, int64_t deadline_ns,
         }
         return tti_error_system(error, code, "cannot connect to the store %s", client->base.url);
     }
-    struct ucred peer;
-    socklen_t length = sizeof(peer);
-    if (getsockopt(made, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 || peer.uid != geteuid()) {
+    if (!tti_user_is_ours(made)) {
         tti_private_close(made);
         return tti_error_set(error, TUTTI_AUTH, "the name of the store %s is held by another user's process",
                              client->base.url);
@@ -116,6 +115,14 @@ tutti_status tti_store_open_unix(const char *rest, int64_t timeout_ms, struct tt
         return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
                              "the name of the store unix:%.120s has %zu bytes; at most %zu fit into a socket's name",
                              rest, strlen(rest), strlen(rest) + room - 1 - (size_t)length);
+    }
+    if (!tti_user_is_distinct()) {
+        return tti_error_set(
+            error, TUTTI_AUTH,
+            "the store unix:%.120s would be open to all users: in this user namespace the kernel shows "
+            "this process as user %u, as it shows everybody who has no number here; give its user one "
+            "(unshare --map-user, or the container's mapping of users)",
+            rest, (unsigned)geteuid());
     }
     struct unix_store *self = (struct unix_store *)tti_client_make(sizeof(*self), &unix_kind, timeout_ms);
     if (!self) {

@@ -1,22 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What something that is no store, or a broken one, answers to a client. The answers lie in the socket before the client
- * asks; behind them the connection ends, so nothing waits. Half of the inputs have a proper greeting in front.
+ * asks; behind them the connection ends, so nothing waits. Half of the inputs have a proper greeting in front. Who hangs up
+ * during the greeting is asked a second time, and then there is nobody any more.
  */
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "fuzz.h"
 #include "store/client.h"
 #include "store/protocol.h"
 
 static struct fuzz_input *answers;
+static int attempts; /* of one request */
 
 static tutti_status connect_to_input(struct tti_client *client, int64_t deadline_ns, int *fd, tutti_error *error)
 {
     (void)client;
     (void)deadline_ns;
-    (void)error;
+    if (attempts++ == 2) {
+        return tti_error_set(error, TUTTI_PEER_LEFT, "nobody is there");
+    }
     int ends[2];
     unsigned char bytes[2 * TTI_FRAME_HEADER + 512];
     size_t length = 0;
@@ -83,6 +88,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         size_t length = 0;
         int fd = -1;
         tutti_status status;
+        attempts = 0;
         switch (fuzz_byte(&in) % 5) {
         case 0:
             status = tti_client_set(&client->base, "key", "value", 5, &error);

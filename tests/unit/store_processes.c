@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 
@@ -375,6 +376,47 @@ static void a_forked_child_keeps_nothing(void **state)
     expect_child(child, 0);
 }
 
+/* A process whose user has no number in its user namespace looks like all others there that have none: it trusts nobody,
+ * until it is given one. */
+static void who_is_nobody_trusts_nobody(void **state)
+{
+    (void)state;
+    enum { CANNOT_BE_TRIED = 77 };
+    char name[64];
+    char url[80];
+    unique_name(name, sizeof(name));
+    snprintf(url, sizeof(url), "unix:%s", name);
+    const unsigned outside = (unsigned)geteuid();
+    const pid_t child = fork();
+    if (child == 0) {
+        struct tti_store *store = NULL;
+        tutti_error error;
+        char text[32];
+        if (unshare(CLONE_NEWUSER) != 0) {
+            _exit(CANNOT_BE_TRIED);
+        }
+        CHILD_CHECK(tti_store_open(url, false, LONG_MS, &store, &error) == TUTTI_AUTH && !store);
+        CHILD_CHECK(strstr(error.message, "user namespace"));
+        const int map = open("/proc/self/uid_map", O_WRONLY | O_CLOEXEC);
+        const int length = snprintf(text, sizeof(text), "12 %u 1\n", outside);
+        if (map < 0 || write(map, text, (size_t)length) != length) {
+            _exit(CANNOT_BE_TRIED);
+        }
+        CHILD_CHECK(geteuid() == 12);
+        store = open_store(url, false);
+        CHILD_CHECK(store && tti_store_set(store, "k", "", 0, &error) == TUTTI_OK);
+        tti_store_release(store);
+        tti_store_shutdown();
+        _exit(0);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == CANNOT_BE_TRIED) {
+        skip();
+    }
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 /* Another user knocks: the server drops the connection unread. */
 static void other_user_knocks(int from, int to)
 {
@@ -468,6 +510,7 @@ int main(void)
         cmocka_unit_test_teardown(a_killed_server_ends_a_waiting_get, shut_down),
         cmocka_unit_test_teardown(a_forked_child_is_told, shut_down),
         cmocka_unit_test_teardown(a_forked_child_keeps_nothing, shut_down),
+        cmocka_unit_test_teardown(who_is_nobody_trusts_nobody, shut_down),
         cmocka_unit_test_teardown(another_user_is_not_let_in, shut_down),
         cmocka_unit_test_teardown(another_users_server_is_refused, shut_down),
     };

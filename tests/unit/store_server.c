@@ -8,8 +8,11 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include "base/error.h"
+#include "store/client.h"
 #include "store/protocol.h"
 #include "store/server.h"
+#include "store/service.h"
 
 struct fixture {
     struct tti_store *store;
@@ -357,6 +360,99 @@ static void silent_strangers_do_not_keep_others_out(void **state)
     }
 }
 
+/* More than there may be strangers, all of whom have said hello before the server looks: none of them is one. */
+static void a_crowd_is_let_in(void **state)
+{
+    (void)state;
+    enum { CROWD = 330 };
+    char name[64];
+    struct sockaddr_un address;
+    struct tti_service service;
+    tutti_error error;
+    int fds[CROWD];
+    unique_name(name, sizeof(name));
+    const socklen_t length = unix_address(&address, (unsigned)geteuid(), name);
+    const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, length), 0);
+    assert_int_equal(listen(listener, CROWD + 1), 0);
+    assert_int_equal(tti_service_begin(&service, listener, true, "", NULL, &error), TUTTI_OK);
+    for (int i = 0; i < CROWD; i++) {
+        fds[i] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (connect(fds[i], (struct sockaddr *)&address, length) != 0) {
+            assert_int_equal(errno, EAGAIN);
+            skip(); /* net.core.somaxconn is smaller */
+        }
+        send_frame(fds[i], (struct tti_frame){.type = TTI_FRAME_HELLO, .number = TTI_PROTOCOL_VERSION}, NULL, 0, -1);
+    }
+    while (tti_service_step(&service, false)) {
+    }
+    assert_int_equal(service.clients, CROWD);
+    assert_int_equal(service.strangers, 0);
+    for (int i = 0; i < CROWD; i++) {
+        assert_int_equal(next_reply(fds[i]), TUTTI_OK);
+        close(fds[i]);
+    }
+    tti_service_end(&service);
+    close(service.wake);
+}
+
+static int attempts;
+static int replying; /* the server's end */
+
+/* A server that hangs up the first time, because too many strangers came behind this one. */
+static tutti_status connect_in_a_crowd(struct tti_client *client, int64_t deadline_ns, int *fd, tutti_error *error)
+{
+    int ends[2];
+    unsigned char bytes[2 * TTI_FRAME_HEADER];
+    (void)client;
+    (void)deadline_ns;
+    (void)error;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+    if (attempts++ == 0) {
+        close(ends[1]);
+    } else { /* to hello, and to what is asked */
+        const struct tti_frame reply = {.type = TTI_FRAME_REPLY, .number = TTI_PROTOCOL_VERSION};
+        tti_frame_encode(&reply, bytes);
+        tti_frame_encode(&reply, bytes + TTI_FRAME_HEADER);
+        assert_int_equal(send(ends[1], bytes, sizeof(bytes), MSG_NOSIGNAL), sizeof(bytes));
+        replying = ends[1];
+    }
+    *fd = tti_private_adopt(ends[0]);
+    return TUTTI_OK;
+}
+
+static tutti_status connect_to_nobody(struct tti_client *client, int64_t deadline_ns, int *fd, tutti_error *error)
+{
+    (void)client;
+    (void)deadline_ns;
+    (void)fd;
+    attempts++;
+    return tti_error_set(error, TUTTI_PEER_LEFT, "nobody is there");
+}
+
+static void a_crowded_server_is_asked_again(void **state)
+{
+    (void)state;
+    tutti_error error;
+    struct tti_client *client = tti_client_make(sizeof(*client), NULL, LONG_MS);
+    assert_non_null(client);
+    client->connect = connect_in_a_crowd;
+    attempts = 0;
+    assert_int_equal(tti_client_set(&client->base, "key", "value", 5, &error), TUTTI_OK);
+    assert_int_equal(attempts, 2);
+    close(replying);
+    tti_client_free(client);
+    client = tti_client_make(sizeof(*client), NULL, LONG_MS); /* where nobody listens, that is the end */
+    assert_non_null(client);
+    client->connect = connect_to_nobody;
+    attempts = 0;
+    tti_client_set_patience(&client->base, -1);
+    assert_int_equal(tti_client_get(&client->base, "key", NULL, 0, NULL, -1, &error), TUTTI_PEER_LEFT);
+    assert_int_equal(tti_client_get(&client->base, "key", NULL, 0, NULL, 0, &error), TUTTI_PEER_LEFT);
+    assert_int_equal(attempts, 2);
+    tti_client_free(client);
+}
+
 static void running_out_of_descriptors_is_survived(void **state)
 {
     struct fixture *f = *state;
@@ -487,6 +583,8 @@ int main(void)
         TEST(a_frame_may_come_byte_by_byte),
         TEST(only_one_descriptor_is_taken),
         TEST(silent_strangers_do_not_keep_others_out),
+        cmocka_unit_test(a_crowd_is_let_in),
+        cmocka_unit_test(a_crowded_server_is_asked_again),
         TEST(running_out_of_descriptors_is_survived),
         TEST(shutting_down_ends_a_wait),
         TEST(a_released_server_waits_for_its_clients),
