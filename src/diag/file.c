@@ -73,8 +73,9 @@ bool tti_flight_is(int fd)
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size != (off_t)TTI_FLIGHT_BYTES) {
         return false;
     }
-    const int seals = fcntl(fd, F_GET_SEALS); /* EINVAL: a file in a folder */
-    const bool whole = seals < 0 || (seals & (F_SEAL_SHRINK | F_SEAL_GROW)) == (F_SEAL_SHRINK | F_SEAL_GROW);
-    return whole && pread(fd, &head, sizeof(head), 0) == (ssize_t)sizeof(head) && head.magic == TTI_FLIGHT_MAGIC &&
-           head.abi == TTI_FLIGHT_ABI && head.bytes == TTI_FLIGHT_BYTES;
+    const int seals = fcntl(fd, F_GET_SEALS);
+    const bool in_folder = seals < 0 || seals == F_SEAL_SEAL; /* on a disk, or in memory: nobody can seal it */
+    const bool whole = (seals & (F_SEAL_SHRINK | F_SEAL_GROW)) == (F_SEAL_SHRINK | F_SEAL_GROW);
+    return (in_folder || whole) && pread(fd, &head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
+           head.magic == TTI_FLIGHT_MAGIC && head.abi == TTI_FLIGHT_ABI && head.bytes == TTI_FLIGHT_BYTES;
 }

@@ -123,6 +123,15 @@ check_line err '^tutti run: rank 1 killed by SIGKILL after .* s \(pid [0-9]+\); 
 check_line dead ': PEER_DEAD$' "killed: the others"
 check_line prom '^tutti_operation_failures_total\{.*rank="0",operation="[a-z_]+"\} [1-9]$' "--metrics"
 
+# In a folder in memory, where files have seals of a kind, too.
+if memory=$(mktemp -d -p /dev/shm 2>/dev/null); then
+    run_tutti run -n 2 --trace "$memory" "$program" done
+    check_status 0 "a folder in memory"
+    "$tutti" trace dump "$memory" >"$work/dead" 2>&1
+    check_line dead 'all_reduce #20 f32 x2 max' "a folder in memory"
+    rm -rf "$memory"
+fi
+
 # Not by `tutti run`: a process keeps its record in TUTTI_TRACE_DIR. Without a recorder it works as well.
 mkdir "$work/alone"
 env TUTTI_TRACE_DIR="$work/alone" TUTTI_RANK=0 TUTTI_WORLD_SIZE=1 TUTTI_STORE="memory:x" TUTTI_FLIGHT=full "$program" >"$work/out" 2>&1

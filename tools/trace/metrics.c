@@ -41,7 +41,8 @@ bool tti_record_metrics_file(const char *path, const struct tti_record *records,
         errno = ENOMEM;
         return false;
     }
-    FILE *out = fopen(beside, "we");
+    unlink(beside); /* of an earlier process of the same number; what comes in its place meanwhile is not written to */
+    FILE *out = fopen(beside, "wxe");
     bool good = out != NULL;
     if (out) {
         tti_record_metrics(out, records, count);
