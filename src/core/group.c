@@ -488,11 +488,11 @@ static void record(struct tti_group *g, const struct tti_group_plan *plan)
 {
     const char *mode = tti_setting(&plan->settings, TTI_SET_FLIGHT);
     const struct tti_flight_member member = {.name = plan->name,
-                                             .backend = g->backend->name,
                                              .rank = g->rank,
                                              .size = g->size,
                                              .world_rank = g->global_ranks[g->rank],
                                              .lanes = g->lanes,
+                                             .opened_by = plan->operation,
                                              .is_world = plan->parent == NULL};
     g->flight = tti_flight_join(&member, strcmp(mode, "off") == 0    ? TTI_FLIGHT_OFF
                                          : strcmp(mode, "full") == 0 ? TTI_FLIGHT_FULL
@@ -507,6 +507,7 @@ tutti_status tti_group_open(struct tti_group_plan *plan, tutti_group **group, tu
         return status;
     }
     g->parent = plan->parent;
+    record(g, plan);
     status = meet(g, plan, error);
     g->rendezvous.look = g->host_rendezvous.look = NULL;
     g->parent = NULL;
@@ -520,7 +521,7 @@ tutti_status tti_group_open(struct tti_group_plan *plan, tutti_group **group, tu
         tti_group_free(g);
         return status;
     }
-    record(g, plan); /* nobody else has the handle yet */
+    tti_flight_open(g->flight, g->backend->name); /* nobody else has the handle yet */
     *group = g->handle;
     return TUTTI_OK;
 }

@@ -68,14 +68,19 @@ static struct patience patience_of(int64_t timeout_ms)
     return (struct patience){.until_ns = tti_deadline_ns(tti_now_ns(), timeout_ms), .timeout_ms = timeout_ms};
 }
 
-static tutti_status open_grown(struct tti_group_plan *plan, const struct growth *growth, int32_t rank,
-                               struct patience *p, tutti_group **grown, tutti_error *error)
+static tutti_status open_grown(struct tti_group_plan *plan, const char *token, const struct growth *growth,
+                               int32_t rank, struct patience *p, tutti_group **grown, tutti_error *error)
 {
     plan->rank = rank;
     plan->size = growth->members + growth->newcomers;
     plan->look = look;
     plan->look_user = p;
-    snprintf(plan->name, sizeof(plan->name), "grown");
+    /* The same on all members, and no other group's: who reads flight records knows groups by their names. */
+    uint32_t hash = UINT32_C(0x811c9dc5);
+    for (const char *at = token; *at; at++) {
+        hash = (hash ^ (unsigned char)*at) * UINT32_C(0x01000193);
+    }
+    snprintf(plan->name, sizeof(plan->name), "grown-%08x", (unsigned)hash);
     return tti_group_open(plan, grown, error);
 }
 
@@ -96,7 +101,7 @@ tutti_status tti_grow(struct tti_group *g, const char *token, int32_t newcomers,
         tti_error_set(error, status, "group_grow: this token has been used already; make a new one");
     }
     if (status == TUTTI_OK) {
-        status = open_grown(&plan, &growth, g->rank, &p, grown, error);
+        status = open_grown(&plan, token, &growth, g->rank, &p, grown, error);
     }
     tti_store_release(plan.store);
     return status;
@@ -157,7 +162,7 @@ tutti_status tti_grow_join(const char *token, const tutti_config *config, tutti_
         status = tti_settings_resolve(&found, &own, &plan.settings, error);
     }
     if (status == TUTTI_OK) {
-        status = open_grown(&plan, &growth, rank, &p, grown, error);
+        status = open_grown(&plan, token, &growth, rank, &p, grown, error);
     }
     tti_store_release(plan.store);
     return status;

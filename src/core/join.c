@@ -98,6 +98,24 @@ static tutti_status find_world(const tutti_config *config, const struct tti_sett
     return TUTTI_OK;
 }
 
+static uint64_t hash_text(uint64_t h, const char *text)
+{
+    for (; *text; text++) {
+        h = (h ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+    }
+    return h;
+}
+
+/* Worlds of one process get names that no other process has: who reads flight records knows groups by their names. */
+static void name_world(struct tti_group_plan *plan, const char *place, unsigned count)
+{
+    snprintf(plan->name, sizeof(plan->name), "w%u", count);
+    if (strncmp(place, "memory:", 7) == 0) {
+        const uint64_t hash = hash_text(UINT64_C(0xcbf29ce484222325) ^ (uint64_t)getpid(), place);
+        snprintf(plan->name, sizeof(plan->name), "w%u-%08x", count, (unsigned)(hash ^ hash >> 32));
+    }
+}
+
 tutti_status tti_join_world(const tutti_config *config, tutti_group **group, tutti_error *error)
 {
     struct tti_group_plan plan = {.operation = TUTTI_OP_INIT};
@@ -125,19 +143,11 @@ tutti_status tti_join_world(const tutti_config *config, tutti_group **group, tut
     unsigned count = 0;
     status = is_single_use(place) ? TUTTI_OK : count_join(place, world.rank, &count, error);
     if (status == TUTTI_OK) {
-        snprintf(plan.name, sizeof(plan.name), "w%u", count);
+        name_world(&plan, place, count);
         status = tti_group_open(&plan, group, error);
     }
     tti_store_release(plan.store);
     return status;
-}
-
-static uint64_t hash_text(uint64_t h, const char *text)
-{
-    for (; *text; text++) {
-        h = (h ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
-    }
-    return h;
 }
 
 static uint64_t hash_ranks(uint64_t h, const int32_t *ranks, int32_t count)

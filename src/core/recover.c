@@ -219,10 +219,11 @@ static tutti_status open_group(struct shrink *s, tutti_group **group, tutti_erro
                                   .global_ranks = s->global_ranks,
                                   .operation = TUTTI_OP_SHRINK,
                                   .parent = g,
-                                  .name = "survivors",
                                   .look = look,
                                   .look_user = s};
     const tutti_config config = {.size = sizeof(config), .backend = tti_group_on_device(g) ? NULL : g->backend->name};
+    /* the same on all survivors, and no other group's: who reads flight records knows groups by their names */
+    snprintf(plan.name, sizeof(plan.name), "survivors-%08x", (unsigned)(uint32_t)s->token[0]);
     s->opened_until_ns = tti_deadline_ns(tti_now_ns(), half_of_rest(s));
     tutti_status status = tti_settings_resolve(&config, &g->settings, &plan.settings, error);
     if (status == TUTTI_OK && (status = open_store(s, &plan.store, error)) == TUTTI_OK) {

@@ -2,7 +2,7 @@
 /*
  * The writing side. One memory for each process, made with its first group: the one that was inherited from a launcher, if
  * no other living process has claimed it (a rank may be a script that starts several programs, one after the other or at
- * once), else a file in the folder of TUTTI_TRACE_DIR, else a memory file.
+ * once), else a file in the folder of TUTTI_TRACE_DIR, else (there is none, or it cannot be written) a memory file.
  *
  * When the process has finished with Tutti, a memory of its own goes. The addresses stay taken: threads may remember tallies
  * there, which no later memory must be mistaken for.
@@ -12,6 +12,7 @@
  */
 #include "diag/flight.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -65,26 +66,66 @@ static unsigned char *map(int fd)
     return m == MAP_FAILED ? NULL : m;
 }
 
-/* Makes the process the owner, unless another one is that and lives. */
-static bool claim(unsigned char *m, const struct tti_proc_id *own)
+static void fill_head(struct tti_flight_head *h, const struct tti_proc_id *own)
 {
-    struct tti_flight_head *h = head_of(m);
-    uint32_t owner = 0;
-    /* relaxed: what the owner writes is read by nobody here */
-    if (atomic_compare_exchange_strong_explicit(&h->owner, &owner, own->pid, memory_order_relaxed,
-                                                memory_order_relaxed)) {
-        return true;
-    }
-    const struct tti_proc_id other = {.pid = owner, .started = h->started, .space = h->space};
-    const enum tti_proc_state state = tti_proc_look(&other).state;
-    if ((state != TTI_PROC_GONE && state != TTI_PROC_ZOMBIE) ||
-        !atomic_compare_exchange_strong_explicit(&h->owner, &owner, own->pid, memory_order_relaxed,
-                                                 memory_order_relaxed)) {
-        return false;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    h->started = own->started;
+    h->space = own->space;
+    h->begun_ns = tti_now_ns();
+    h->beyond_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - h->begun_ns;
+}
+
+static void count(unsigned char *m, const struct tti_flight_what *what, uint64_t calls)
+{
+    struct tti_flight_counter *c = &head_of(m)->counters[what->kind % TTI_FLIGHT_KINDS];
+    /* relaxed, all: statistics */
+    atomic_fetch_add_explicit(&c->calls, calls, memory_order_relaxed);
+    atomic_fetch_add_explicit(&c->bytes, calls * what->bytes, memory_order_relaxed);
+}
+
+/* What the rank's last program has left there goes, but for what it has counted. */
+static void clear(unsigned char *m)
+{
+    for (uint32_t i = 0; i < TTI_FLIGHT_TALLIES; i++) {
+        const struct tti_flight_tally *t = tally_at(m, i);
+        if (t->used) {
+            count(m, &t->what, t->ended);
+        }
     }
     memset(m + TTI_FLIGHT_AT_GROUPS, 0, TTI_FLIGHT_BYTES - TTI_FLIGHT_AT_GROUPS);
-    atomic_store_explicit(&h->next, 0, memory_order_relaxed);
-    return true;
+    atomic_store_explicit(&head_of(m)->next, 0, memory_order_relaxed);
+    atomic_store_explicit(&head_of(m)->unrecorded, 0, memory_order_relaxed);
+}
+
+/* Several programs of a rank may come at once: one at a time looks who owns it. A file system without locks has to do. */
+static bool lock_file(int fd, short type)
+{
+    struct flock first_byte = {.l_type = type, .l_whence = SEEK_SET, .l_len = 1};
+    return fcntl(fd, F_SETLK, &first_byte) == 0 || (errno != EAGAIN && errno != EACCES);
+}
+
+/* Makes the process the owner, unless another one is that and lives. */
+static bool claim(unsigned char *m, int fd, const struct tti_proc_id *own)
+{
+    struct tti_flight_head *h = head_of(m);
+    if (!lock_file(fd, F_WRLCK)) {
+        return false;
+    }
+    /* relaxed, all: the lock orders them */
+    uint32_t owner = atomic_load_explicit(&h->owner, memory_order_relaxed);
+    const struct tti_proc_id other = {.pid = owner, .started = h->started, .space = h->space};
+    const enum tti_proc_state state = owner == 0 ? TTI_PROC_GONE : tti_proc_look(&other).state;
+    const bool ours = state == TTI_PROC_GONE || state == TTI_PROC_ZOMBIE;
+    if (ours && owner != 0) {
+        clear(m);
+    }
+    if (ours) {
+        fill_head(h, own);
+        atomic_store_explicit(&h->owner, own->pid, memory_order_relaxed);
+    }
+    lock_file(fd, F_UNLCK);
+    return ours;
 }
 
 static unsigned char *inherit(const struct tti_proc_id *own)
@@ -96,7 +137,7 @@ static unsigned char *inherit(const struct tti_proc_id *own)
         return NULL;
     }
     unsigned char *m = map((int)fd);
-    if (m && !claim(m, own)) {
+    if (m && !claim(m, (int)fd, own)) {
         munmap(m, TTI_FLIGHT_BYTES);
         return NULL;
     }
@@ -117,27 +158,18 @@ static unsigned char *make(const struct tti_proc_id *own)
         snprintf(name, sizeof(name), "%.380s/%s.%u.%llu.%u.flight", folder, host, own->pid,
                  (unsigned long long)own->started, made++);
     }
-    const int fd = tti_flight_make(*name ? name : NULL, getenv("TUTTI_JOB"), -1, 0);
+    const char *job = getenv("TUTTI_JOB");
+    int fd = *name ? tti_flight_make(name, job, -1, 0) : -1;
+    fd = fd >= 0 ? fd : tti_flight_make(NULL, job, -1, 0);
     unsigned char *m = fd >= 0 ? map(fd) : NULL;
-    own_fd = fd;
-    if (!m || !claim(m, own)) {
-        own_fd = -1;
+    if (!m || !claim(m, fd, own)) {
         if (fd >= 0) {
             close(fd);
         }
         return NULL;
     }
-    return m; /* the descriptor stays open: `tutti trace` finds it in /proc */
-}
-
-static void fill_head(struct tti_flight_head *h, const struct tti_proc_id *own)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    h->started = own->started;
-    h->space = own->space;
-    h->begun_ns = tti_now_ns();
-    h->beyond_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - h->begun_ns;
+    own_fd = fd; /* stays open: `tutti trace` finds it in /proc */
+    return m;
 }
 
 static void after_fork_in_child(void)
@@ -169,7 +201,6 @@ static unsigned char *open_memory(void)
     m = inherit(&own);
     m = m ? m : make(&own);
     if (m) {
-        fill_head(head_of(m), &own);
         atomic_store_explicit(&memory, m, memory_order_release);
     }
     return m;
@@ -177,13 +208,29 @@ static unsigned char *open_memory(void)
 
 /* ---- groups ------------------------------------------------------------------------------------------------------------ */
 
+static bool is_used(struct tti_flight_group *g)
+{
+    const uint32_t state = atomic_load_explicit(&g->state, memory_order_relaxed); /* changes under the lock */
+    return state == TTI_FLIGHT_ALIVE || state == TTI_FLIGHT_OPENING;
+}
+
+static bool any_used(unsigned char *m)
+{
+    for (uint32_t slot = 0; slot < TTI_FLIGHT_GROUPS; slot++) {
+        if (is_used(group_at(m, slot))) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* One that was never used, or else the next one whose group has gone; NULL: all are alive. */
 static struct tti_flight_group *free_slot(unsigned char *m)
 {
     for (uint32_t tries = 0; tries < TTI_FLIGHT_GROUPS; tries++) {
         const uint32_t slot = next_slot++ % TTI_FLIGHT_GROUPS;
         struct tti_flight_group *g = group_at(m, slot);
-        if (atomic_load_explicit(&g->state, memory_order_relaxed) != TTI_FLIGHT_ALIVE) {
+        if (!is_used(g)) {
             const uint32_t id = (g->id + TTI_FLIGHT_GROUPS) & 0xffffu;
             memset(g, 0, sizeof(*g));
             g->id = id - TTI_FLIGHT_SLOT(id) + slot;
@@ -202,29 +249,45 @@ struct tti_flight_group *tti_flight_join(const struct tti_flight_member *member,
     pthread_once(&once, watch_forks);
     pthread_mutex_lock(&lock);
     unsigned char *m = open_memory();
+    const bool first = m && !any_used(m);
     struct tti_flight_group *g = m ? free_slot(m) : NULL;
     if (g) {
         struct tti_flight_head *h = head_of(m);
-        if (mode == TTI_FLIGHT_FULL) {
-            atomic_store_explicit(&full, true, memory_order_relaxed);
-            h->full = 1;
+        if (first || mode == TTI_FLIGHT_FULL) { /* of the whole process, as long as it has groups */
+            atomic_store_explicit(&full, mode == TTI_FLIGHT_FULL, memory_order_relaxed);
+            h->full = mode == TTI_FLIGHT_FULL;
         }
-        if (member->is_world) { /* of several ranks in one process: the first */
-            h->rank = h->world_size > 0 && h->rank >= 0 ? h->rank : member->rank;
+        if (member->is_world &&
+            h->world_size <= 0) { /* the launcher knows better; of several worlds or ranks, the first */
+            h->rank = member->rank;
             h->world_size = member->size;
         }
         g->rank = member->rank;
         g->size = member->size;
         g->world_rank = member->world_rank;
         g->lanes = member->lanes;
+        g->opened_by = (uint32_t)member->opened_by;
         g->opened_ns = tti_now_ns();
         snprintf(g->name, sizeof(g->name), "%s", member->name);
-        snprintf(g->backend, sizeof(g->backend), "%s", member->backend);
-        /* release: a reader that sees it alive sees what it is */
-        atomic_store_explicit(&g->state, TTI_FLIGHT_ALIVE, memory_order_release);
+        /* release: a reader that sees it sees what it is */
+        atomic_store_explicit(&g->state, TTI_FLIGHT_OPENING, memory_order_release);
+    } else if (m) {
+        atomic_fetch_add_explicit(&head_of(m)->unrecorded, 1, memory_order_relaxed); /* a number */
     }
     pthread_mutex_unlock(&lock);
     return g;
+}
+
+void tti_flight_open(struct tti_flight_group *group, const char *backend)
+{
+    if (group) {
+        pthread_mutex_lock(&lock);
+        if (memory_now()) {
+            snprintf(group->backend, sizeof(group->backend), "%s", backend);
+            atomic_store_explicit(&group->state, TTI_FLIGHT_ALIVE, memory_order_release); /* as in tti_flight_join */
+        }
+        pthread_mutex_unlock(&lock);
+    }
 }
 
 void tti_flight_leave(struct tti_flight_group *group)
@@ -232,27 +295,18 @@ void tti_flight_leave(struct tti_flight_group *group)
     if (group) {
         pthread_mutex_lock(&lock);
         if (memory_now()) {
-            atomic_store_explicit(&group->state, TTI_FLIGHT_ENDED, memory_order_release);
+            const bool was_open = atomic_load_explicit(&group->state, memory_order_relaxed) == TTI_FLIGHT_ALIVE;
+            atomic_store_explicit(&group->state, was_open ? TTI_FLIGHT_ENDED : TTI_FLIGHT_FREE, memory_order_release);
         }
         pthread_mutex_unlock(&lock);
     }
-}
-
-static bool any_alive(unsigned char *m)
-{
-    for (uint32_t slot = 0; slot < TTI_FLIGHT_GROUPS; slot++) {
-        if (atomic_load_explicit(&group_at(m, slot)->state, memory_order_relaxed) == TTI_FLIGHT_ALIVE) {
-            return true;
-        }
-    }
-    return false;
 }
 
 void tti_flight_finish(void)
 {
     pthread_mutex_lock(&lock);
     unsigned char *m = memory_now();
-    if (m && own_fd >= 0 && !any_alive(m)) {
+    if (m && own_fd >= 0 && !any_used(m)) {
         atomic_store_explicit(&memory, NULL, memory_order_release);
         (void)mmap(m, TTI_FLIGHT_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
         close(own_fd);
@@ -323,14 +377,6 @@ void tti_flight_arrived(uint64_t number, int64_t sequence)
     if (e) { /* relaxed, as in add_entry */
         atomic_store_explicit((_Atomic uint64_t *)&e->sequence, (uint64_t)sequence, memory_order_relaxed);
     }
-}
-
-static void count(unsigned char *m, const struct tti_flight_what *what, uint64_t calls)
-{
-    struct tti_flight_counter *c = &head_of(m)->counters[what->kind % TTI_FLIGHT_KINDS];
-    /* relaxed, all: statistics */
-    atomic_fetch_add_explicit(&c->calls, calls, memory_order_relaxed);
-    atomic_fetch_add_explicit(&c->bytes, calls * what->bytes, memory_order_relaxed);
 }
 
 static bool is_message(const struct tti_flight_what *what)
@@ -411,11 +457,20 @@ void tti_flight_tally_give(struct tti_flight_tally *tally)
     pthread_mutex_unlock(&lock);
 }
 
-void tti_flight_call_failed(const struct tti_flight_tally *tally)
+void tti_flight_call_failed(struct tti_flight_tally *tally, tutti_status status)
 {
     unsigned char *m = memory_now();
-    if (is_ours(m, tally)) {
-        atomic_fetch_add_explicit(&head_of(m)->counters[tally->what.kind % TTI_FLIGHT_KINDS].failures, 1,
-                                  memory_order_relaxed);
+    if (!is_ours(m, tally)) {
+        return;
     }
+    tally->begun--; /* this thread's own; first, so that nobody takes it for running */
+    tally->ended--;
+    const uint64_t sequence = tally->last;
+    tally->last -= sequence > 0 ? 1 : 0; /* at most: another kind of call may have been there */
+    const struct tti_flight_entry entry = {
+        .sequence = sequence, .what = tally->what, .group = (uint16_t)tally->group, .status = (int16_t)status};
+    add_entry(m, &entry);
+    count(m, &tally->what, 1);
+    atomic_fetch_add_explicit(&head_of(m)->counters[tally->what.kind % TTI_FLIGHT_KINDS].failures, 1,
+                              memory_order_relaxed);
 }

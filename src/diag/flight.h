@@ -63,11 +63,13 @@ struct tti_flight_head {
     int32_t world_size;
     char host[64];
     char job[80];
+    _Atomic uint32_t unrecorded;        /* so many groups found no place */
     _Alignas(64) _Atomic uint64_t next; /* number of the ring's next entry, from 0 */
     _Alignas(64) struct tti_flight_counter counters[TTI_FLIGHT_KINDS];
 };
 
-enum { TTI_FLIGHT_FREE = 0, TTI_FLIGHT_ALIVE = 1, TTI_FLIGHT_ENDED = 2 };
+/* OPENING: the rank waits for the other members in the call that makes the group. */
+enum { TTI_FLIGHT_FREE = 0, TTI_FLIGHT_ALIVE = 1, TTI_FLIGHT_ENDED = 2, TTI_FLIGHT_OPENING = 3 };
 
 struct tti_flight_group {
     _Atomic uint32_t state;
@@ -79,8 +81,10 @@ struct tti_flight_group {
     int64_t opened_ns;
     char name[64]; /* the same on all members, and of no other group of the job */
     char backend[16];
+    uint32_t opened_by; /* the operation that makes it */
+    uint32_t unused;
     _Atomic uint64_t last[TTI_FLIGHT_LANES]; /* number of the last operation that has ended, tallies aside */
-    int64_t unused[2];
+    int64_t reserved;
 };
 static_assert(sizeof(struct tti_flight_group) == 256, "no padding");
 #define TTI_FLIGHT_SLOT(id) ((id) % TTI_FLIGHT_GROUPS)
@@ -143,17 +147,18 @@ enum tti_flight_mode { TTI_FLIGHT_OFF, TTI_FLIGHT_ON, TTI_FLIGHT_FULL };
 
 struct tti_flight_member {
     const char *name;
-    const char *backend;
     int32_t rank;
     int32_t size;
     int32_t world_rank; /* of this rank */
     int32_t lanes;
+    tutti_operation opened_by; /* TUTTI_OP_INIT and the like */
     bool is_world;
 };
 
 /* Where a group is recorded; NULL: nowhere. The first one of the process makes the memory. Never fails: who cannot record
- * works on. Leaving takes NULL. */
+ * works on. It is being opened until it is said to be open, and is forgotten if it is left before. Both take NULL. */
 struct tti_flight_group *tti_flight_join(const struct tti_flight_member *member, enum tti_flight_mode mode);
+void tti_flight_open(struct tti_flight_group *group, const char *backend);
 void tti_flight_leave(struct tti_flight_group *group);
 
 /* The process has no groups any more: gives back what it has made itself. What a launcher has made is kept for groups to come. */
@@ -190,7 +195,7 @@ static inline void tti_flight_call_end(struct tti_flight_tally *tally, int64_t s
     tally->last = (uint64_t)sequence;
 }
 
-/* ... and has failed. */
-void tti_flight_call_failed(const struct tti_flight_tally *tally);
+/* ... and has failed: taken from its tally, it gets an entry of its own. */
+void tti_flight_call_failed(struct tti_flight_tally *tally, tutti_status status);
 
 #endif

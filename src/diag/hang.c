@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Cost: the groups of all ranks are sorted by name once; each wait looks at the members of its group. */
+/* Cost: the groups of all ranks are sorted by name once; each wait looks at the members of its group, and once more at what it
+ * has found when a circle is looked for. */
 #include "diag/hang.h"
 
 #include <stdlib.h>
@@ -19,7 +20,9 @@ struct finder {
     struct tti_hang *hang;
     int *blamed; /* by how many waits, for each node */
     int *first;  /* of those, the first; -1 = none */
-    int *own;    /* the first wait of each; -1 = it does not wait */
+    int *own;    /* the first wait of each that somebody holds up; -1 = there is none */
+    int *next;   /* of each wait, the next one of the same node; -1 = none */
+    int *from;   /* of each node, while a circle is looked for: who led there */
 };
 
 static int compare_members(const void *a, const void *b)
@@ -30,7 +33,7 @@ static int compare_members(const void *a, const void *b)
     return by_name != 0 ? by_name : (x->group->rank > y->group->rank) - (x->group->rank < y->group->rank);
 }
 
-/* The nodes of a process follow one another, from `first` on. */
+/* From `first` on lie those of the process. */
 static int node_of(struct tti_hang *h, int first, int process, int32_t rank)
 {
     for (int i = first; i < h->node_count; i++) {
@@ -50,6 +53,9 @@ static void collect_members(struct finder *f)
         for (int g = 0; s && g < s->group_count; g++) {
             const int node = node_of(f->hang, first, i, s->groups[g].world_rank);
             f->members[f->member_count++] = (struct member){&s->groups[g], i, node};
+        }
+        if (f->hang->node_count == first) {
+            node_of(f->hang, first, i, f->ranks[i].rank);
         }
     }
     qsort(f->members, f->member_count, sizeof(*f->members), compare_members);
@@ -83,16 +89,19 @@ static bool is_from_root(int kind)
     return kind == TUTTI_OP_BROADCAST || kind == TUTTI_OP_SCATTER;
 }
 
+/* Whether one member alone can hold it up: the root, or the peer. */
+static bool needs_one(const struct tti_snapshot_op *op, const struct tti_snapshot_group *own)
+{
+    const bool rooted =
+        is_from_root(op->what.kind) || op->what.kind == TUTTI_OP_REDUCE || op->what.kind == TUTTI_OP_GATHER;
+    return tti_snapshot_is_message(op) ? op->what.root >= 0 : rooted && own->rank != op->what.root;
+}
+
 /* Whether the operation can be held up by that member. */
 static bool needs(const struct tti_snapshot_op *op, const struct tti_snapshot_group *own,
                   const struct tti_snapshot_group *other)
 {
-    const bool rooted =
-        is_from_root(op->what.kind) || op->what.kind == TUTTI_OP_REDUCE || op->what.kind == TUTTI_OP_GATHER;
-    if (tti_snapshot_is_message(op)) {
-        return op->what.root < 0 || other->rank == op->what.root;
-    }
-    return !rooted || own->rank == op->what.root || other->rank == op->what.root;
+    return !needs_one(op, own) || other->rank == op->what.root;
 }
 
 static bool does_not_run(enum tti_proc_state state)
@@ -116,33 +125,103 @@ static int member_node(const struct finder *f, const struct tti_snapshot_group *
     return f->members[first].node;
 }
 
+static bool is_same_group(const struct tti_snapshot_group *a, const struct tti_snapshot_group *b)
+{
+    return strcmp(a->name, b->name) == 0;
+}
+
+/* Who has not come to the operation; in the second pass, who has come and cannot go on. */
+static void find_missing(const struct finder *f, struct tti_hang_wait *w, const struct tti_snapshot_group *own,
+                         size_t first)
+{
+    const bool message = tti_snapshot_is_message(w->op);
+    const int needed = needs_one(w->op, own) ? 1 : own->size - 1;
+    for (int pass = 0; pass < 2 && w->missing_count == 0; pass++) {
+        int seen = 0;
+        w->all_came = pass == 1 && !message;
+        for (size_t i = first; i < f->member_count && is_same_group(f->members[i].group, own); i++) {
+            const struct member *m = &f->members[i];
+            if (m->group == own || !needs(w->op, own, m->group)) {
+                continue;
+            }
+            seen++;
+            const bool late = message || has_begun(f, m, w->op->what.lane) < w->op->sequence;
+            if (pass == 0 ? late : does_not_run(f->ranks[m->process].state)) {
+                miss(w, m->node);
+            }
+        }
+        w->unseen = needed > seen ? needed - seen : 0;
+    }
+}
+
+/* Whether that rank of a world has come, being one of these members, or is told of as missing already. */
+static bool is_accounted(const struct finder *f, const struct tti_hang_wait *w, const struct member *members,
+                         size_t count, int32_t rank)
+{
+    size_t low = 0; /* they lie in the order of their ranks */
+    while (count > 0) {
+        const size_t half = count / 2;
+        const bool above = members[low + half].group->rank < rank;
+        low = above ? low + half + 1 : low;
+        count = above ? count - half - 1 : half;
+    }
+    const struct member *found = &members[low];
+    if (found < f->members + f->member_count && is_same_group(found->group, members->group) &&
+        found->group->rank == rank) {
+        return true;
+    }
+    for (int i = 0; i < w->missing_count && i < TTI_HANG_NAMED; i++) {
+        if (f->hang->nodes[w->missing[i]].rank == rank) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Who is to open the group as well. The members of a world of processes are known; of other groups, only those that have
+ * come. */
+static void find_absent(const struct finder *f, struct tti_hang_wait *w, const struct tti_snapshot_group *own,
+                        size_t first)
+{
+    const bool known = own->name[0] == 'w' && !strchr(own->name, '-');
+    size_t came = 0;
+    while (first + came < f->member_count && is_same_group(f->members[first + came].group, own)) {
+        came++;
+    }
+    for (int node = 0; known && node < f->hang->node_count; node++) {
+        const int32_t rank = f->hang->nodes[node].rank;
+        if (rank >= 0 && rank < own->size && !is_accounted(f, w, &f->members[first], came, rank)) {
+            miss(w, node);
+        }
+    }
+    const int seen = (int)came + w->missing_count;
+    w->unseen = own->size > seen ? own->size - seen : 0;
+    if (w->missing_count == 0 && w->unseen == 0) {
+        find_missing(f, w, own, first);
+    }
+}
+
 static void add_wait(struct finder *f, int process, const struct tti_snapshot_op *op)
 {
     const struct tti_snapshot_group *own = &f->ranks[process].snapshot->groups[op->group];
     const size_t first = first_member(f, own->name);
     const int who = member_node(f, own, first);
-    struct tti_hang_wait *w = &f->hang->waits[f->hang->wait_count];
-    *w = (struct tti_hang_wait){.who = who, .op = op};
-    const bool message = tti_snapshot_is_message(op);
-    int seen = 0;
-    for (int pass = 0; pass < 2 && w->missing_count == 0; pass++) { /* who has not come; else who cannot go on */
-        w->all_came = pass == 1 && !message;
-        seen = 0;
-        for (size_t i = first; i < f->member_count && strcmp(f->members[i].group->name, own->name) == 0; i++) {
-            const struct member *m = &f->members[i];
-            seen++;
-            if (m->group == own || !needs(op, own, m->group)) {
-                continue;
-            }
-            const bool late = message || has_begun(f, m, op->what.lane) < op->sequence;
-            if (pass == 0 ? late : does_not_run(f->ranks[m->process].state)) {
-                miss(w, m->node);
-            }
-        }
-    }
-    w->unseen = own->size > seen ? own->size - seen : 0;
     const int index = f->hang->wait_count++;
-    f->own[who] = f->own[who] < 0 ? index : f->own[who];
+    struct tti_hang_wait *w = &f->hang->waits[index];
+    *w = (struct tti_hang_wait){.who = who, .op = op};
+    if (tti_snapshot_is_opening(op)) {
+        find_absent(f, w, own, first);
+    } else {
+        find_missing(f, w, own, first);
+    }
+    if (w->missing_count == 0 && w->unseen == 0) { /* all have come: it ends as soon as it is looked at */
+        return;
+    }
+    int *end = &f->own[who];
+    while (*end >= 0) {
+        end = &f->next[*end];
+    }
+    *end = index;
     for (int i = 0; i < w->missing_count && i < TTI_HANG_NAMED; i++) {
         f->first[w->missing[i]] = f->blamed[w->missing[i]] == 0 ? index : f->first[w->missing[i]];
         f->blamed[w->missing[i]]++;
@@ -160,7 +239,8 @@ static bool is_stuck(const struct tti_snapshot_op *op, const struct tti_snapshot
         const struct tti_snapshot_op *b = &before->ops[i];
         const bool same = op->number != 0 || tti_snapshot_is_message(op)
                               ? b->number == op->number
-                              : b->number == 0 && b->sequence == op->sequence && b->what.lane == op->what.lane;
+                              : b->number == 0 && b->sequence == op->sequence && b->what.lane == op->what.lane &&
+                                    b->what.kind == op->what.kind;
         if (tti_snapshot_is_running(b) && same && before->groups[b->group].id == now->groups[op->group].id) {
             return true;
         }
@@ -184,7 +264,8 @@ static void collect_waits(struct finder *f)
         const struct tti_hang_rank *r = &f->ranks[i];
         for (size_t j = 0; r->snapshot && r->state < TTI_PROC_DUMPING && j < r->snapshot->op_count; j++) {
             const struct tti_snapshot_op *op = &r->snapshot->ops[j];
-            if (tti_snapshot_is_running(op) && r->snapshot->groups[op->group].alive &&
+            const struct tti_snapshot_group *g = &r->snapshot->groups[op->group];
+            if (tti_snapshot_is_running(op) && (g->alive || tti_snapshot_is_opening(op)) &&
                 is_stuck(op, r->snapshot, r->before)) {
                 add_wait(f, i, op);
             }
@@ -214,56 +295,92 @@ static void collect_culprits(struct finder *f)
     }
 }
 
-/* Nobody is to blame alone: from any wait on, the ranks that are waited for lead into a circle. */
-static void find_circle(struct finder *f)
+enum { UNKNOWN = -1, ROOT = -2, DONE = -3 }; /* in `from`, beside nodes */
+
+/* Of the ranks that a node waits for, counted over all its waits, number `edge`; -1 = there are fewer. */
+static int waited_for(const struct finder *f, int node, int edge)
+{
+    for (int wait = f->own[node]; wait >= 0; wait = f->next[wait]) {
+        const struct tti_hang_wait *w = &f->hang->waits[wait];
+        const int count = w->missing_count < TTI_HANG_NAMED ? w->missing_count : TTI_HANG_NAMED;
+        if (edge < count) {
+            return w->missing[edge];
+        }
+        edge -= count;
+    }
+    return -1;
+}
+
+/* From `start` on, deep first; `edges` counts what has been looked at of each node. */
+static bool find_circle_from(struct finder *f, int *edges, int start)
 {
     struct tti_hang *h = f->hang;
-    int at = h->waits[0].who;
-    for (int steps = 0; steps < 2 * h->node_count; steps++) { /* the first half leads into it, the second goes round */
-        const struct tti_hang_wait *w = f->own[at] >= 0 ? &h->waits[f->own[at]] : NULL;
-        if (!w || w->missing_count == 0) {
-            h->circle_count = 0;
-            return;
-        }
-        if (steps >= h->node_count) {
-            if (h->circle_count > 0 && h->circle[0] == at) {
-                return;
+    int at = start;
+    f->from[start] = ROOT;
+    while (at >= 0) {
+        const int to = waited_for(f, at, edges[at]++);
+        if (to < 0) {
+            const int back = f->from[at];
+            f->from[at] = DONE;
+            at = back;
+        } else if (f->from[to] == UNKNOWN) {
+            f->from[to] = at;
+            at = to;
+        } else if (f->from[to] != DONE) { /* it lies on the way here */
+            for (int i = at; i != to; i = f->from[i]) {
+                h->circle_count++;
             }
-            h->circle[h->circle_count++] = at;
+            int place = ++h->circle_count;
+            for (int i = at; place > 1; i = f->from[i]) {
+                h->circle[--place] = i;
+            }
+            h->circle[0] = to;
+            return true;
         }
-        at = w->missing[0];
+    }
+    return false;
+}
+
+/* Nobody is to blame alone: somewhere the ranks that are waited for lead into a circle. */
+static void find_circle(struct finder *f, int *edges)
+{
+    bool found = false;
+    for (int i = 0; i < f->hang->node_count && !found; i++) {
+        found = f->own[i] >= 0 && f->from[i] == UNKNOWN && find_circle_from(f, edges, i);
     }
 }
 
 bool tti_hang_find(const struct tti_hang_rank *ranks, int count, struct tti_hang *hang)
 {
     size_t running = 1;
-    size_t groups = 1;
+    size_t n = 1 + (size_t)count; /* more nodes there are not: a process has as many as it has groups, or one */
     *hang = (struct tti_hang){.wait_count = 0};
     for (int i = 0; i < count; i++) {
         running += (size_t)count_running(&ranks[i]);
-        groups += ranks[i].snapshot ? (size_t)ranks[i].snapshot->group_count : 0;
+        n += ranks[i].snapshot ? (size_t)ranks[i].snapshot->group_count : 0;
     }
-    const size_t n = groups; /* at most so many nodes, and one more */
-    int *numbers = calloc(4 * n, sizeof(*numbers));
-    struct finder f = {.ranks = ranks, .count = count, .hang = hang, .members = calloc(groups, sizeof(*f.members))};
+    int *numbers = calloc(6 * n + running, sizeof(*numbers));
+    struct finder f = {.ranks = ranks, .count = count, .hang = hang, .members = calloc(n, sizeof(*f.members))};
     hang->waits = calloc(running, sizeof(*hang->waits));
     hang->culprits = calloc(n, sizeof(*hang->culprits));
     hang->nodes = calloc(n, sizeof(*hang->nodes));
     hang->circle = numbers;
     const bool good = numbers && f.members && hang->waits && hang->culprits && hang->nodes;
     if (good) {
-        f.blamed = numbers + n;
-        f.first = numbers + 2 * n;
-        f.own = numbers + 3 * n;
-        for (size_t i = 0; i < n; i++) {
-            f.first[i] = f.own[i] = -1;
+        int *edges = numbers + n;
+        f.blamed = numbers + 2 * n;
+        f.first = numbers + 3 * n;
+        f.own = numbers + 4 * n;
+        f.from = numbers + 5 * n;
+        f.next = numbers + 6 * n;
+        for (size_t i = 3 * n; i < 6 * n + running; i++) {
+            numbers[i] = UNKNOWN;
         }
         collect_members(&f);
         collect_waits(&f);
         collect_culprits(&f);
         if (hang->culprit_count == 0 && hang->wait_count > 0) {
-            find_circle(&f);
+            find_circle(&f, edges);
         }
     }
     free(f.members);

@@ -3,9 +3,10 @@
  * Who waits for whom, from the snapshots of several ranks. Members of one group are found by the group's name. A rank waits if
  * it is in an operation, and in the same one as a moment before if there is an earlier snapshot: what moves is no hang. In a
  * collective it waits for those that have not begun it; in a rooted one that needs only the root, for the root; in a message,
- * for the peer. If everybody has come, it waits for those whose process does not run.
+ * for the peer; while a group is opened, for those that do not open it or have it. If everybody has come, it waits for those
+ * whose process does not run; if all of them do, it does not count as waiting, for nobody holds it up.
  *
- * The culprits are ranks that are waited for and wait for nobody, or cannot run. If there are none, the ranks wait in a circle.
+ * The culprits are ranks that are waited for and wait for nobody, or cannot run. If there are none, some ranks wait in a circle.
  */
 #ifndef TTI_DIAG_HANG_H
 #define TTI_DIAG_HANG_H
@@ -44,7 +45,7 @@ struct tti_hang_culprit {
 
 struct tti_hang {
     int node_count;
-    struct tti_hang_node *nodes;
+    struct tti_hang_node *nodes; /* those of a process follow one another; each process has one at least */
     int wait_count;
     struct tti_hang_wait *waits;
     int culprit_count;

@@ -34,6 +34,7 @@ static bool take_head(const struct tti_flight_head *h, struct tti_snapshot *s)
     s->begun_ns = h->begun_ns;
     s->beyond_ns = h->beyond_ns > 0 && h->beyond_ns < INT64_MAX / 2 ? h->beyond_ns : 0;
     s->full = h->full != 0;
+    s->unrecorded = h->unrecorded;
     for (int i = 0; i < TTI_FLIGHT_KINDS; i++) {
         const struct tti_flight_counter *c = &h->counters[i];
         s->counters[i] = (struct tti_snapshot_counter){.calls = c->calls, .bytes = c->bytes, .failures = c->failures};
@@ -43,10 +44,9 @@ static bool take_head(const struct tti_flight_head *h, struct tti_snapshot *s)
 
 static void take_group(const struct tti_flight_group *g, uint32_t slot, struct tti_snapshot *s)
 {
-    const bool known = g->state == TTI_FLIGHT_ALIVE || g->state == TTI_FLIGHT_ENDED;
-    if (!known || TTI_FLIGHT_SLOT(g->id) != slot || g->size <= 0 || g->size > SIZE_MOST || g->rank < 0 ||
-        g->rank >= g->size || g->lanes < 1 || g->lanes > TTI_FLIGHT_LANES || g->world_rank < 0 ||
-        g->world_rank > SIZE_MOST) {
+    if (g->state < TTI_FLIGHT_ALIVE || g->state > TTI_FLIGHT_OPENING || TTI_FLIGHT_SLOT(g->id) != slot ||
+        g->size <= 0 || g->size > SIZE_MOST || g->rank < 0 || g->rank >= g->size || g->lanes < 1 ||
+        g->lanes > TTI_FLIGHT_LANES || g->world_rank < 0 || g->world_rank > SIZE_MOST) {
         return;
     }
     struct tti_snapshot_group *to = &s->groups[s->group_count++];
@@ -56,6 +56,7 @@ static void take_group(const struct tti_flight_group *g, uint32_t slot, struct t
                                       .lanes = g->lanes,
                                       .opened_ns = g->opened_ns,
                                       .alive = g->state == TTI_FLIGHT_ALIVE,
+                                      .opening = g->state == TTI_FLIGHT_OPENING,
                                       .id = g->id};
     take_text(to->name, g->name, sizeof(to->name));
     take_text(to->backend, g->backend, sizeof(to->backend));
@@ -145,6 +146,19 @@ static int compare_sequences(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* A group that is being opened is what the rank does. */
+static void take_opening(const struct tti_flight_group *g, struct tti_snapshot *s)
+{
+    const int group = g->state == TTI_FLIGHT_OPENING ? find_group(s, g->id) : -1;
+    if (group >= 0 && g->opened_by > TUTTI_OP_RECV && g->opened_by < TTI_FLIGHT_KINDS) {
+        s->ops[s->op_count++] = (struct tti_snapshot_op){.what = {.kind = (uint8_t)g->opened_by, .root = -1},
+                                                         .group = group,
+                                                         .status = TTI_FLIGHT_RUNNING,
+                                                         .calls = 1,
+                                                         .begun_ns = g->opened_ns > 0 ? g->opened_ns : 0};
+    }
+}
+
 /* A tally that runs becomes two: what has ended, and what runs. Then the running collectives get their numbers. */
 static void settle(struct tti_snapshot *s, size_t tallies_from)
 {
@@ -170,25 +184,26 @@ static void settle(struct tti_snapshot *s, size_t tallies_from)
     }
 }
 
-bool tti_snapshot_parse(const void *bytes, size_t size, struct tti_snapshot *s, const char **why)
+/* Entries up to number `gone` may have been written over meanwhile. */
+static bool parse(const unsigned char *m, uint64_t gone, struct tti_snapshot *s, const char **why)
 {
-    const unsigned char *m = bytes;
-    *s = (struct tti_snapshot){.op_count = 0};
-    if (size != TTI_FLIGHT_BYTES || !take_head((const struct tti_flight_head *)m, s)) {
+    const struct tti_flight_group *groups = (const struct tti_flight_group *)(m + TTI_FLIGHT_AT_GROUPS);
+    if (!take_head((const struct tti_flight_head *)m, s)) {
         *why = "it is no record of this version of Tutti";
         return false;
     }
     const uint64_t next = ((const struct tti_flight_head *)m)->next;
-    s->ops = malloc((TTI_FLIGHT_RING + 2 * TTI_FLIGHT_TALLIES) * sizeof(*s->ops));
+    s->ops = malloc((TTI_FLIGHT_RING + 2 * TTI_FLIGHT_TALLIES + TTI_FLIGHT_GROUPS) * sizeof(*s->ops));
     if (!s->ops) {
         *why = "there is no memory for it";
         return false;
     }
     for (uint32_t i = 0; i < TTI_FLIGHT_GROUPS; i++) {
-        take_group((const struct tti_flight_group *)(m + TTI_FLIGHT_AT_GROUPS) + i, i, s);
+        take_group(&groups[i], i, s);
     }
     /* The oldest first. After 2^64 operations or a hostile `next` the numbers wrap, and no entry has the one expected. */
-    const uint64_t first = next > TTI_FLIGHT_RING ? next - TTI_FLIGHT_RING : 0;
+    uint64_t first = next > TTI_FLIGHT_RING ? next - TTI_FLIGHT_RING : 0;
+    first = gone > first ? gone : first;
     for (uint64_t i = first; i < next; i++) {
         take_entry((const struct tti_flight_entry *)(m + TTI_FLIGHT_AT_RING) + i % TTI_FLIGHT_RING, i + 1, s);
     }
@@ -197,7 +212,53 @@ bool tti_snapshot_parse(const void *bytes, size_t size, struct tti_snapshot *s, 
         take_tally((const struct tti_flight_tally *)(m + TTI_FLIGHT_AT_TALLIES) + i, s);
     }
     settle(s, tallies_from);
+    for (uint32_t i = 0; i < TTI_FLIGHT_GROUPS; i++) {
+        take_opening(&groups[i], s);
+    }
+    struct tti_snapshot_op *fitting = realloc(s->ops, (s->op_count + 1) * sizeof(*s->ops)); /* reports hold many */
+    s->ops = fitting ? fitting : s->ops;
     return true;
+}
+
+bool tti_snapshot_parse(const void *bytes, size_t size, struct tti_snapshot *s, const char **why)
+{
+    *s = (struct tti_snapshot){.op_count = 0};
+    if (size != TTI_FLIGHT_BYTES) {
+        *why = "it is no record of this version of Tutti";
+        return false;
+    }
+    return parse(bytes, 0, s, why);
+}
+
+/* Fewer bytes at the end of the file, and after an error. */
+static size_t read_part(int fd, void *bytes, size_t size, size_t at)
+{
+    size_t done = 0;
+    while (done < size) {
+        const ssize_t n = pread(fd, (char *)bytes + done, size - done, (off_t)(at + done));
+        if (n == 0 || (n < 0 && errno != EINTR)) {
+            break;
+        }
+        done += n > 0 ? (size_t)n : 0;
+    }
+    return done;
+}
+
+/* What another group got the place of while it was read is nobody's. The state and what follows the name may change. */
+static void drop_torn_groups(int fd, unsigned char *m)
+{
+    static const size_t from = offsetof(struct tti_flight_group, id);
+    static const size_t to = offsetof(struct tti_flight_group, backend);
+    struct tti_flight_group *groups = (struct tti_flight_group *)(m + TTI_FLIGHT_AT_GROUPS);
+    for (uint32_t i = 0; i < TTI_FLIGHT_GROUPS; i++) {
+        struct tti_flight_group again;
+        const size_t at = TTI_FLIGHT_AT_GROUPS + i * sizeof(again);
+        if (groups[i].state != TTI_FLIGHT_FREE &&
+            (read_part(fd, &again, sizeof(again), at) != sizeof(again) ||
+             memcmp((const char *)&again + from, (const char *)&groups[i] + from, to - from) != 0)) {
+            groups[i].state = TTI_FLIGHT_FREE;
+        }
+    }
 }
 
 bool tti_snapshot_read(int fd, struct tti_snapshot *s, const char **why)
@@ -208,15 +269,14 @@ bool tti_snapshot_read(int fd, struct tti_snapshot *s, const char **why)
         *why = "there is no memory for it";
         return false;
     }
-    size_t done = 0;
-    while (done < TTI_FLIGHT_BYTES) {
-        const ssize_t n = pread(fd, bytes + done, TTI_FLIGHT_BYTES - done, (off_t)done);
-        if (n == 0 || (n < 0 && errno != EINTR)) {
-            break;
-        }
-        done += n > 0 ? (size_t)n : 0;
+    uint64_t next = 0;
+    bool good = read_part(fd, bytes, TTI_FLIGHT_BYTES, 0) == TTI_FLIGHT_BYTES;
+    if (good) {
+        drop_torn_groups(fd, bytes);
+        good = read_part(fd, &next, sizeof(next), offsetof(struct tti_flight_head, next)) == sizeof(next);
     }
-    const bool good = tti_snapshot_parse(bytes, done, s, why);
+    *why = "it is no record of this version of Tutti";
+    good = good && parse(bytes, next > TTI_FLIGHT_RING ? next - TTI_FLIGHT_RING : 0, s, why);
     free(bytes);
     return good;
 }

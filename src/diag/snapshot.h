@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The reading side of the flight recorder: a copy of one process's memory, checked. The writer may be running, dead, or
- * hostile: all is copied first and judged afterwards, what cannot be is left out, texts are made printable. An operation
- * that changes while it is copied may come out torn, but never as something out of bounds.
+ * hostile: all is copied first and judged afterwards, what cannot be is left out, texts are made printable. What is written
+ * over while it is copied is left out as well; an operation that just begins or ends comes out as one or the other, without its
+ * times perhaps.
+ *
+ * A group that is being opened counts as an operation of it that runs (its kind is TUTTI_OP_INIT or the like).
  */
 #ifndef TTI_DIAG_SNAPSHOT_H
 #define TTI_DIAG_SNAPSHOT_H
@@ -19,6 +22,7 @@ struct tti_snapshot_group {
     int32_t lanes;
     int64_t opened_ns;
     bool alive;
+    bool opening;
     uint32_t id;
     uint64_t last[TTI_FLIGHT_LANES];   /* number of the last collective that has ended, 0 = none */
     int32_t running[TTI_FLIGHT_LANES]; /* the collective that runs: index of the op; -1 = none */
@@ -51,6 +55,7 @@ struct tti_snapshot {
     int64_t begun_ns;
     int64_t beyond_ns; /* of CLOCK_REALTIME beyond CLOCK_MONOTONIC */
     bool full;
+    uint32_t unrecorded;                                    /* groups that found no place */
     struct tti_snapshot_counter counters[TTI_FLIGHT_KINDS]; /* tallies included */
     int group_count;
     struct tti_snapshot_group groups[TTI_FLIGHT_GROUPS];
@@ -69,6 +74,11 @@ void tti_snapshot_free(struct tti_snapshot *snapshot);
 static inline bool tti_snapshot_is_message(const struct tti_snapshot_op *op)
 {
     return op->what.kind == TUTTI_OP_SEND || op->what.kind == TUTTI_OP_RECV;
+}
+
+static inline bool tti_snapshot_is_opening(const struct tti_snapshot_op *op)
+{
+    return op->what.kind > TUTTI_OP_RECV;
 }
 
 static inline bool tti_snapshot_is_running(const struct tti_snapshot_op *op)
