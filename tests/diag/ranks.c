@@ -5,6 +5,8 @@
  *
  *   done     say "done" and end
  *   late     rank 1 waits for SIGUSR1 before it comes to the barrier of the others
+ *   absent   rank 1 does so before it calls tutti_init
+ *   threads  three ranks are threads of this process, and the second one does so
  *   stopped  rank 1 stops itself there
  *   killed   rank 1 kills itself there; the others ignore the SIGTERM that follows, and see it by themselves
  *   circle   rank 0 and rank 1 both receive first
@@ -21,6 +23,7 @@
 #define LIFETIME_S  200
 
 static tutti_group *group;
+static sigset_t before; /* without SIGUSR1 blocked */
 
 static void must(tutti_status status, const char *what)
 {
@@ -50,6 +53,18 @@ static void begin(int32_t rank, int32_t size)
          "sendrecv");
 }
 
+static tutti_status be_thread(tutti_group *g, void *unused)
+{
+    (void)unused;
+    must(tutti_barrier(g, NULL), "first barrier");
+    if (tutti_group_rank(g) == 1) {
+        puts("ready");
+        fflush(stdout);
+        sigsuspend(&before);
+    }
+    return tutti_barrier(g, NULL);
+}
+
 static void go_on(int number)
 {
     (void)number;
@@ -64,12 +79,22 @@ int main(int argc, char **argv)
     config.timeout_ms = -1;
     alarm(LIFETIME_S);
     sigset_t set;
-    sigset_t before;
     sigemptyset(&set);
     sigaddset(&set, SIGUSR1);
     sigprocmask(SIG_BLOCK, &set, &before);
     signal(SIGUSR1, go_on);
     signal(SIGTERM, strcmp(mode, "killed") == 0 ? SIG_IGN : SIG_DFL);
+    if (strcmp(mode, "threads") == 0) {
+        must(tutti_run_threads(3, be_thread, NULL, &error), "threads");
+        puts("done");
+        return 0;
+    }
+    const char *number = getenv("TUTTI_RANK");
+    if (strcmp(mode, "absent") == 0 && number && strcmp(number, "1") == 0) {
+        puts("ready");
+        fflush(stdout);
+        sigsuspend(&before);
+    }
     if (tutti_init(&config, &group, &error) != TUTTI_OK) {
         fprintf(stderr, "%s\n", error.message);
         return 3;

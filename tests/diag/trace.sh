@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# tutti-test: trees=release,address,undefined
+# tutti-test: trees=release,address,undefined timeout=240
 # The flight recorder: the hang report of `tutti run`, records of killed and running ranks, and all that `tutti trace` writes.
 . "$(dirname "$0")/../tools/common.inc"
 program=$build/tests/diag/ranks
@@ -51,7 +51,8 @@ check_count out 'done$' 3 "the job goes on after a report"
 
 # What is left of an ended job.
 "$tutti" trace dump "$work/late" >"$work/dead" 2>&1
-check_line dead 'no rank waits for another one' "an ended job"
+check_line dead '^all processes have ended' "an ended job"
+check_line dead '^no rank was waiting for another one' "an ended job"
 check_line dead '^  rank 2 \(process [0-9]+, (gone|ended).*\), newest first:' "an ended job"
 "$tutti" trace dump --format json -o "$work/json" "$work/late"
 "$tutti" trace dump --format chrome -o "$work/chrome" "$work/late"
@@ -78,31 +79,105 @@ for r in ranks:
     large = [o for o in r["operations"] if o["bytes"] == 4 << 18]
     assert [o["sequence"] for o in large] == [21, 22, 23] and all(o["end_ns"] > o["start_ns"] > 1e18 for o in large)
 for name in ("chrome", "merged"):
-    events = json.load(open(work + "/" + name))["traceEvents"]
-    spans = [e for e in events if e["ph"] == "X" and e["name"] == "all_reduce"]
+    trace = json.load(open(work + "/" + name))
+    events = trace["traceEvents"]
+    assert int(trace["otherData"]["begin_ns"]) > 1e18 and all(isinstance(e["pid"], int) for e in events)
+    timed = [e for e in events if e["ph"] != "M"]
+    assert min(e["ts"] for e in timed) == 0 and max(e["ts"] for e in timed) < 1e9
+    assert {e["ph"] for e in timed} <= {"X", "i"} and all(e["s"] == "t" for e in timed if e["ph"] == "i")
+    spans = [e for e in timed if e["ph"] == "X" and e["name"] == "all_reduce"]
     assert len(spans) == 9 and {e["pid"] for e in spans} == {0, 1, 2}, spans
-    assert {e["args"]["name"] for e in events if e["name"] == "thread_name"} == {"group w0 lane 0", "group w0 messages"}
-    for rank in range(3):
-        own = sorted((e["ts"], e["dur"]) for e in spans if e["pid"] == rank)
-        assert all(a[0] + a[1] <= b[0] + 0.002 for a, b in zip(own, own[1:])), own
+    assert {e["args"]["name"] for e in events if e["name"] == "process_name"} == {
+        "rank %d on %s" % (r, ranks[0]["host"]) for r in range(3)}
+    tracks = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    assert all(e["tid"] > 0 and (e["pid"], e["tid"]) in tracks for e in timed)
+    assert {tracks[e["pid"], e["tid"]] for e in spans} == {"group w0 lane 0"}, tracks
+    for track in tracks:
+        own = sorted((e["ts"], e["dur"]) for e in timed if e["ph"] == "X" and (e["pid"], e["tid"]) == track)
+        assert all(a[0] + a[1] <= b[0] + 0.0005 for a, b in zip(own, own[1:])), own
 for rank in range(3):
     dump = pickle.load(open(work + "/torch_%d" % rank, "rb"))
     assert dump["version"] == "2.4" and dump["rank"] == rank
     assert dump["pg_config"]["w0"]["ranks"] == "[0, 1, 2]" and dump["pg_config"]["w0"]["desc"] == "default_pg"
     assert dump["pg_status"]["w0"]["last_completed_collective"] == 24
-    for e in dump["entries"]:
-        assert e["process_group"] == ("w0", "default_pg") and e["state"] == "completed" and e["frames"] == []
-        assert e["profiling_name"].startswith("nccl:") and e["input_dtypes"] in (["Float"], [])
-    large = [e for e in dump["entries"] if e["input_sizes"] == [[1 << 18]]]
+    entries = dump["entries"]  # of messages only those that have not ended
+    assert all(e["process_group"] == ("w0", "default_pg") and not e["is_p2p"] for e in entries), entries
+    assert all(e["state"] == "completed" and e["frames"] == [] for e in entries)
+    assert [e["record_id"] for e in entries] == list(range(len(entries)))
+    assert [e["collective_seq_id"] for e in entries][-4:] == [21, 22, 23, 24], entries
+    large = [e for e in entries if e["input_sizes"] == [[1 << 18]]]
     assert [e["collective_seq_id"] for e in large] == [21, 22, 23] and all(e["duration_ms"] > 0 for e in large)
-    assert [e["p2p_seq_id"] > 0 for e in dump["entries"] if e["is_p2p"]] == [True, True]
+    assert all(e["profiling_name"] == "nccl:all_reduce" and e["output_dtypes"] == ["Float"] for e in large)
 PYTHON
 check_line metrics '^tutti_operations_total\{job="run-[^"]+",host="[^"]*",rank="0",operation="all_reduce"\} 23$' "metrics"
 check_line metrics '^tutti_operation_bytes_total\{.*operation="all_reduce"\} 3145888$' "metrics"
 check_line metrics '^tutti_operation_failures_total\{.*operation="barrier"\} 0$' "metrics"
 
+# Who does not come to tutti_init is named as well.
+start "$program" absent
+wait_for_lines out ready 1
+reports '^tutti run: culprit: rank 1 \(process [0-9]+, sleeping\) has not come to init of 3 ranks, where 2 ranks wait for it, for .*: none yet$'
+kill -USR1 "$(sed -nE 's/.*culprit: rank 1 \(process ([0-9]+).*/\1/p' "$work/err" | head -1)"
+end
+check_status 0 "absent"
+
+# Ranks that are threads: each is told of apart.
+env TUTTI_FLIGHT=full "$program" threads >"$work/out" 2>"$work/err" </dev/null &
+threads=$!
+wait_for_lines out ready 1
+threads_report() {
+    "$tutti" trace dump --pid "$threads" >"$work/threads" 2>&1
+    grep -q '^culprit: rank 1 .* has not come to barrier #2, where 2 ranks wait for it.*; its last operation: barrier #1$' "$work/threads"
+}
+checks=$((checks + 1))
+eventually threads_report || fail "threads: $(cat "$work/threads")"
+check_line threads '^  rank 2 \(process [0-9]+, sleeping\), newest first:' "threads"
+"$tutti" trace dump --format chrome --pid "$threads" >"$work/chrome"
+check_line chrome '"ph":"B","pid":2,' "threads: what runs is drawn"
+kill -KILL "$threads"
+wait "$threads" 2>>"$work/asked"
+
+# All were killed at once, in the middle of a hang: the files tell. The folder has had another job before.
+run_tutti run -n 4 --trace "$work/deep/er" "$program" done
+check_status 0 "a folder in a folder"
+start --trace "$work/deep/er" "$program" late
+wait_for_lines out ready 3
+reports '^tutti run: culprit: rank 1 '
+kill -KILL "$launcher"
+end
+checks=$((checks + 1))
+eventually nothing_left || fail "ranks outlive their launcher"
+"$tutti" trace dump "$work/deep/er" >"$work/dead" 2>"$work/err"
+check_line dead '^all processes have ended' "killed in a hang"
+check_line dead '^culprit: rank 1 \(process [0-9]+, (gone|ended.*)\) has not come to barrier #24, where 2 ranks wait for it; its last' "killed in a hang"
+check_line err '4 records are left out' "an earlier job"
+"$tutti" trace dump --format pytorch -o "$work/hung_" "$work/deep/er" 2>>"$work/asked"
+"$tutti" trace metrics -o "$work/metrics" "$work/deep/er"
+checks=$((checks + 1))
+python3 - "$work" <<'PYTHON' || fail "a hang is not told as its readers expect"
+import pickle, sys
+work = sys.argv[1]
+for rank in range(3):
+    last = pickle.load(open(work + "/hung_%d" % rank, "rb"))["entries"][-1]
+    assert (last["collective_seq_id"], last["state"]) == ((23, "completed") if rank == 1 else (24, "started")), last
+lines = open(work + "/metrics").read().split("\n")
+assert lines[-1] == ""
+series, family = set(), None
+for line in lines[:-1]:
+    words = line.split(" ", 3)
+    if words[0] == "#":
+        assert words[1] in ("HELP", "TYPE") and (words[1] == "HELP" or words[2:] == [family, "counter"]), line
+        assert words[1] == "TYPE" or family != words[2], line
+        family = words[2]
+    else:
+        name, value = line.rsplit(" ", 1)
+        assert name.split("{")[0] == family and int(value) >= 0 and name not in series, line
+        series.add(name)
+assert len(series) > 60, lines
+PYTHON
+
 # Stopped, and --timeout: the report comes before the end.
-run_tutti run -n 3 --timeout 5 --grace 1 "$program" stopped
+run_tutti run -n 3 --timeout 8 --grace 1 "$program" stopped
 check_status 124 "--timeout"
 check_line err '^tutti run: culprit: rank 1 \(process [0-9]+, stopped\) has not come to barrier #24, where 2 ranks wait' "--timeout"
 
@@ -142,6 +217,32 @@ env TUTTI_FLIGHT=off "$tutti" run -n 3 --trace "$work/off" "$program" done >"$wo
 check_equal "$?" 0 "off"
 run_tutti trace dump "$work/off"
 check_no_line out 'all_reduce' "off"
+
+# Spoilt records: anything may come out, but nothing may break.
+checks=$((checks + 1))
+python3 - "$work" "$tutti" <<'PYTHON' || fail "a spoilt record breaks a format"
+import glob, json, os, pickle, random, subprocess, sys
+work, tutti = sys.argv[1:]
+random.seed(8)
+files = sorted(glob.glob(work + "/node[01]/*.flight"))
+os.mkdir(work + "/spoilt")
+for turn in range(6):
+    for number, file in enumerate(files):
+        data = bytearray(open(file, "rb").read())
+        for _ in range(2 ** random.randrange(1, 12)):
+            at = random.choice((0, 4096, 4096, 20480, 86016, 86016)) + random.randrange(400 if turn % 2 else 4000)
+            data[at if at > 16 else at + 16] = random.choice((0, 1, 9, 127, 128, 255, random.randrange(256)))
+        open(work + "/spoilt/%d.flight" % number, "wb").write(data)
+    for kind in ("text", "json", "chrome", "pytorch"):
+        out = work + "/spoilt/out_"
+        run = subprocess.run([tutti, "trace", "dump", "--format", kind, "-o", out, work + "/spoilt"], stderr=subprocess.PIPE)
+        assert run.returncode in (0, 1) and b"Sanitizer" not in run.stderr and b"runtime error" not in run.stderr, run
+        if kind in ("json", "chrome") and run.returncode == 0:
+            json.load(open(out))
+    for file in glob.glob(work + "/spoilt/out_?*"):
+        pickle.load(open(file, "rb"))
+        os.remove(file)
+PYTHON
 
 run_tutti trace dump "$work/alone" --format pytorch
 check_status 2 "pytorch without -o"

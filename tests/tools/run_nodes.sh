@@ -77,6 +77,14 @@ node 0 2 -n 1 --timeout 0.5 sleep 100
 node 1 2 -n 1 sleep 100
 check_codes 124 "--timeout of one node"
 check_line err.1 'the job ran longer than the --timeout of node 0' "--timeout of one node"
+check_line err.1 '^tutti run: the --timeout of another node has passed; on this one:$' "the others look at their ranks, too"
+check_line err.1 '^tutti run: no rank has begun to use Tutti$' "the others look at their ranks, too"
+
+begin
+node 0 2 -n 1 "$build/tests/diag/ranks" killed
+node 1 2 -n 2 "$build/tests/diag/ranks" killed
+check_codes 137 "a rank of Tutti is killed"
+check_line err.0 'rank 1 on node 1 \(.*\) killed by SIGKILL after .* \(pid [0-9]+\); last operation: ' "what it did last"
 
 begin
 node 0 2 -n 1 true

@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 
 #include "nodes.h"
+#include "report.h"
 
 struct member {
     struct tti_link *link; /* to this node; NULL: ourselves, or it is not our business */
@@ -54,7 +55,7 @@ static void tell_verdict(const struct tti_council *council, struct tti_job *job)
     switch (v->fate) {
     case TTI_FATE_RANK:
         tti_job_describe(what, sizeof(what), v->status, (double)v->milliseconds / 1000, v->pid);
-        tti_output_message(job->output, "rank %d on node %d (%s) %s", v->rank, v->node, host, what);
+        tti_output_message(job->output, "rank %d on node %d (%s) %s%.199s", v->rank, v->node, host, what, v->text);
         break;
     case TTI_FATE_TIMEOUT:
         if (v->node != council->nodes->node) { /* who has ended it has said so */
@@ -100,6 +101,7 @@ static bool find_own(const struct tti_council *council, const struct tti_job *jo
         report->status = rank->status;
         report->pid = (int32_t)rank->pid;
         report->milliseconds = (int32_t)(tti_job_rank_seconds(rank) * 1000);
+        tti_job_last(job, job->culprit, report->text, sizeof(report->text));
         return true;
     }
     return tti_job_is_judged(job);
@@ -124,22 +126,33 @@ static void send_all(struct tti_council *council, enum tti_mail_kind kind, const
     }
 }
 
-/* Ends the own ranks, noting first who has failed by now. */
-static void stop_own(struct tti_council *council, struct tti_job *job)
+/* Who has failed by now: what follows makes others fail. */
+static void note_suspects(struct tti_job *job)
 {
-    council->stopping = true;
     if (!job->failed && job->launcher_code == 0) {
         tti_job_find_suspects(job);
         tti_job_judge(job);
     }
+}
+
+/* Ends the own ranks, and says first what they do if a --timeout has passed elsewhere. */
+static void stop_own(struct tti_job *job, int32_t fate)
+{
+    if (fate == TTI_FATE_TIMEOUT && job->state == TTI_JOB_RUNNING && job->running > 0) {
+        tti_output_message(job->output, "the --timeout of another node has passed; on this one:");
+        tti_report_hang(job);
+    }
     tti_job_stop(job);
 }
 
-static void begin_stop(struct tti_council *council, struct tti_job *job)
+static void begin_stop(struct tti_council *council, struct tti_job *job, int32_t fate)
 {
+    const struct tti_report why = {.fate = fate, .node = council->nodes->node, .rank = -1};
     if (!council->stopping) {
-        stop_own(council, job);
-        send_all(council, TTI_MAIL_STOP, NULL);
+        council->stopping = true;
+        note_suspects(job);
+        send_all(council, TTI_MAIL_STOP, &why);
+        stop_own(job, fate);
     }
 }
 
@@ -212,7 +225,7 @@ static void hear_member(struct tti_council *council, struct tti_job *job, const 
         return;
     }
     if (council->bad_news > 0 && !council->concluded) {
-        begin_stop(council, job);
+        begin_stop(council, job, mail->report.fate);
     }
 }
 
@@ -226,7 +239,9 @@ static void hear_leader(struct tti_council *council, struct tti_job *job, const 
     }
     if (mail->kind == TTI_MAIL_STOP) {
         if (!council->stopping) {
-            stop_own(council, job);
+            council->stopping = true;
+            note_suspects(job);
+            stop_own(job, mail->report.fate);
         }
     } else if (mail->kind == TTI_MAIL_VERDICT || mail->kind == TTI_MAIL_LOST) {
         const int node = mail->report.node;
@@ -275,6 +290,21 @@ int tti_council_fd(const struct tti_council *council)
     return council->box.fd;
 }
 
+void tti_council_warn(struct tti_council *council)
+{
+    const struct tti_report why = {.fate = TTI_FATE_TIMEOUT, .node = council->nodes->node, .rank = -1};
+    if (council->stopping) {
+        return;
+    }
+    council->stopping = true;
+    note_bad_news(council, &council->members[council->nodes->node]);
+    if (leads(council)) {
+        send_all(council, TTI_MAIL_STOP, &why);
+    } else {
+        tti_link_send(council->members[0].link, TTI_MAIL_FAILED, &why);
+    }
+}
+
 void tti_council_step(struct tti_council *council, struct tti_job *job, bool own_over)
 {
     struct member *own = &council->members[council->nodes->node];
@@ -284,7 +314,7 @@ void tti_council_step(struct tti_council *council, struct tti_job *job, bool own
     if (failed && !council->stopping) {
         note_bad_news(council, own);
         if (leads(council)) {
-            begin_stop(council, job);
+            begin_stop(council, job, TTI_FATE_WELL);
         } else {
             council->stopping = true;
             tti_link_send(leader->link, TTI_MAIL_FAILED, NULL);

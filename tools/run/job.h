@@ -78,6 +78,9 @@ bool tti_job_is_judged(const struct tti_job *job);
 /* How a rank has ended, in words that follow its name. */
 void tti_job_describe(char *text, size_t capacity, int status, double seconds, int pid);
 
+/* "; last operation: all_reduce #5 ...", or nothing if the rank has made none. */
+void tti_job_last(const struct tti_job *job, int rank, char *text, size_t capacity);
+
 /* Whether a status of waitpid is that of a program killed by a signal that programs do not send themselves. */
 bool tti_status_is_struck(int status);
 

@@ -66,18 +66,18 @@ struct tti_report {
     int32_t status; /* of a rank: as waitpid gives it; else the exit code */
     int32_t pid;
     int32_t milliseconds;
-    char text[200]; /* LOST: what is known about it */
+    char text[200]; /* LOST: what is known about it; RANK: what it has done last */
 };
 
 enum tti_mail_kind {
     TTI_MAIL_BEAT = 1, /* nothing but a sign of life */
-    TTI_MAIL_FAILED,   /* to node 0: something has gone wrong here, an answer will follow */
-    TTI_MAIL_STOP,     /* from node 0: end your ranks and answer */
-    TTI_MAIL_ANSWER,   /* to node 0: what went wrong here, if anything */
-    TTI_MAIL_DONE,     /* to node 0: all ranks have ended well */
-    TTI_MAIL_VERDICT,  /* from node 0: how the job has ended; the last mail */
-    TTI_MAIL_BYE,      /* to node 0: the verdict has come; the last mail */
-    TTI_MAIL_LOST,     /* made by the link itself; the last mail */
+    TTI_MAIL_FAILED, /* to node 0: something has gone wrong here, an answer will follow. `fate` says TIMEOUT if it is that */
+    TTI_MAIL_STOP,    /* from node 0: end your ranks and answer. `fate` likewise */
+    TTI_MAIL_ANSWER,  /* to node 0: what went wrong here, if anything */
+    TTI_MAIL_DONE,    /* to node 0: all ranks have ended well */
+    TTI_MAIL_VERDICT, /* from node 0: how the job has ended; the last mail */
+    TTI_MAIL_BYE,     /* to node 0: the verdict has come; the last mail */
+    TTI_MAIL_LOST,    /* made by the link itself; the last mail */
 };
 
 struct tti_mail {
@@ -114,6 +114,8 @@ int tti_council_fd(const struct tti_council *council);
 /* Tells what has happened here, hears what has happened elsewhere, and ends the ranks if that is bad. `own_over`: nothing
  * of the job runs on this node any more. */
 void tti_council_step(struct tti_council *council, struct tti_job *job, bool own_over);
+/* Tells that the job's time is over here, before the ranks are ended: the others look then what theirs do. */
+void tti_council_warn(struct tti_council *council);
 /* Whether all has been said. */
 bool tti_council_is_over(const struct tti_council *council);
 int tti_council_exit_code(const struct tti_council *council);

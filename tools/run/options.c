@@ -73,7 +73,9 @@ static const struct argp_option argp_options[] = {
     {"only-rank", OPTION_ONLY_RANK, "R", 0, "Show the output of rank R only", 3},
     {"no-prefix", OPTION_NO_PREFIX, NULL, 0, "Do not put [rank] before each line", 3},
     {"trace", OPTION_TRACE, "DIR", 0,
-     "Keep each rank's flight recorder in DIR, for `tutti trace dump`, whatever becomes of the rank", 3},
+     "Keep each rank's flight recorder in DIR, for `tutti trace dump`, whatever becomes of the rank (default: "
+     "TUTTI_TRACE_DIR, if that is set)",
+     3},
     {"metrics", OPTION_METRICS, "FILE", 0,
      "Write counters of all operations to FILE in the end, in Prometheus' text format", 3},
     {"dry-run", OPTION_DRY_RUN, NULL, 0, "Print what would be started, and start nothing", 3},
@@ -333,10 +335,11 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         }
         return 0;
     case OPTION_TRACE:
-        options->trace_dir = argument;
-        return 0;
     case OPTION_METRICS:
-        options->metrics_file = argument;
+        if (*argument == '\0') {
+            argp_error(state, key == OPTION_TRACE ? "--trace takes a folder" : "--metrics takes a file");
+        }
+        *(key == OPTION_TRACE ? &options->trace_dir : &options->metrics_file) = argument;
         return 0;
     case OPTION_DRY_RUN:
         options->dry_run = true;
@@ -367,6 +370,8 @@ void tti_run_options_parse(struct tti_run_options *options, int argc, char **arg
         fprintf(stderr, "tutti run: cannot read the CPU affinity mask of this process\n");
         exit(TTI_EXIT_FAILED);
     }
+    const char *trace_dir = getenv("TUTTI_TRACE_DIR");
+    options->trace_dir = trace_dir && *trace_dir ? trace_dir : NULL;
     struct parser parser = {.options = options};
     struct argp argp = {argp_options, parse, "[--] PROGRAM [ARGUMENT...]", argp_doc, NULL, NULL, NULL};
     argp_err_exit_status = TTI_EXIT_USAGE;

@@ -337,7 +337,11 @@ static void flush_sink(struct tti_output *output, struct sink *sink)
     struct pollfd room = {.fd = sink->fd, .events = POLLOUT};
     for (int turn = 0; turn < 64 && sink->end > sink->start && poll(&room, 1, 0) > 0; turn++) {
         size_t length = sink->end - sink->start;
-        ssize_t written = write(sink->fd, sink->queue + sink->start, length < PIPE_BUF ? length : PIPE_BUF);
+        if (length > PIPE_BUF) { /* in whole lines, for others may write there as well */
+            const char *end = memrchr(sink->queue + sink->start, '\n', PIPE_BUF);
+            length = end ? (size_t)(end + 1 - (sink->queue + sink->start)) : PIPE_BUF;
+        }
+        ssize_t written = write(sink->fd, sink->queue + sink->start, length);
         if (written > 0) {
             sink->start += (size_t)written;
         } else if (written < 0 && errno != EINTR && errno != EAGAIN) {

@@ -10,12 +10,10 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "../trace/record.h"
 
-#define MOMENT_MS 50 /* between two looks: what has moved meanwhile does not hang */
 #define DESCRIBED 16 /* ranks whose operations are listed */
 
 bool tti_report_prepare(struct tti_job *job, int local)
@@ -25,9 +23,6 @@ bool tti_report_prepare(struct tti_job *job, int local)
     const int rank = identity->first_rank + local;
     char name[4096] = "";
     if (options->trace_dir) {
-        if (mkdir(options->trace_dir, 0777) != 0 && errno != EEXIST) {
-            return false;
-        }
         const int length =
             snprintf(name, sizeof(name), "%s/%s.rank-%d.flight", options->trace_dir, identity->name, rank);
         if (length < 0 || (size_t)length >= sizeof(name)) {
@@ -53,8 +48,8 @@ static void read_record(const struct tti_job *job, int local, struct tti_record 
 {
     const struct tti_rank *rank = &job->ranks[local];
     const char *why;
-    *r =
-        (struct tti_record){.rank = job->identity->first_rank + local, .ended_with = rank->running ? -1 : rank->status};
+    *r = (struct tti_record){
+        .rank = job->identity->first_rank + local, .ended_with = rank->running ? -1 : rank->status, .fd = -1};
     r->has_snapshot = rank->flight_fd >= 0 && tti_snapshot_read(rank->flight_fd, &r->snapshot, &why);
     if (r->has_snapshot && r->snapshot.process.pid != 0) { /* the program may be a child of what was started */
         r->process = r->snapshot.process;
@@ -102,7 +97,7 @@ void tti_report_hang(struct tti_job *job)
         for (int i = 0; i < count; i++) {
             read_record(job, i, &records[i]);
         }
-        poll(NULL, 0, MOMENT_MS);
+        poll(NULL, 0, TTI_RECORD_MOMENT_MS);
         for (int i = 0; i < count; i++) {
             struct tti_record before = records[i];
             read_record(job, i, &records[i]);
@@ -143,7 +138,7 @@ bool tti_report_last(const struct tti_job *job, int local, char *text, size_t ca
 {
     struct tti_record r;
     read_record(job, local, &r);
-    const bool any = tti_record_last_text(&r, text, capacity);
+    const bool any = tti_record_last_text(&r, -1, text, capacity);
     tti_snapshot_free(&r.snapshot);
     return any;
 }

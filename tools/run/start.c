@@ -130,7 +130,7 @@ static bool start_rank(struct tti_job *job, int local, struct tti_spawn *spawn)
     }
     struct tti_cpu_list cpus;
     if (!tti_report_prepare(job, local)) {
-        return fail_system(job, "write the record", options->trace_dir);
+        return fail_system(job, "keep a record in", options->trace_dir);
     }
     spawn->flight_fd = job->ranks[local].flight_fd;
     spawn->environment = tti_run_environment(options, job->identity, local, spawn->flight_fd);
@@ -165,6 +165,9 @@ bool tti_job_start(struct tti_job *job, const char *path)
     const struct tti_run_options *options = job->options;
     if (options->log_dir && !make_directories(options->log_dir)) {
         return fail_system(job, "create the directory", options->log_dir);
+    }
+    if (options->trace_dir && !make_directories(options->trace_dir)) {
+        return fail_system(job, "create the directory", options->trace_dir);
     }
     for (int rank = 0; rank < options->ranks; rank++) {
         struct tti_spawn spawn = {

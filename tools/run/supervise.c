@@ -118,12 +118,14 @@ static void tell_loss(const struct tti_job *job, int rank)
 {
     const struct tti_rank *r = &job->ranks[rank];
     char what[200];
+    char last[300] = "";
     tti_job_describe(what, sizeof(what), r->status, tti_job_rank_seconds(r), (int)r->pid);
+    tti_job_last(job, rank, last, sizeof(last));
     if (job->running > 0) {
-        tti_output_message(job->output, "rank %d %s; %d go%s on", rank, what, job->running,
+        tti_output_message(job->output, "rank %d %s%s; %d go%s on", rank, what, last, job->running,
                            job->running == 1 ? "es" : "");
     } else {
-        tti_output_message(job->output, "rank %d %s", rank, what);
+        tti_output_message(job->output, "rank %d %s%s", rank, what, last);
     }
 }
 
@@ -220,8 +222,11 @@ static void handle_deadlines(struct tti_job *job)
     if (job->state == TTI_JOB_RUNNING && now >= job->timeout_deadline_ns) {
         tti_output_message(job->output, "the job ran longer than %.1f s (--timeout): ending it",
                            (double)job->options->timeout_ms / 1000);
-        tti_report_hang(job);
         job->launcher_code = TTI_EXIT_TIMEOUT;
+        if (job->council) {
+            tti_council_warn(job->council);
+        }
+        tti_report_hang(job);
         tti_job_stop(job);
     } else if (job->state == TTI_JOB_ENDING && now >= job->state_deadline_ns) {
         if (job->running > 0) {

@@ -74,6 +74,15 @@ void tti_job_describe(char *text, size_t capacity, int status, double seconds, i
     }
 }
 
+void tti_job_last(const struct tti_job *job, int rank, char *text, size_t capacity)
+{
+    static const char before[] = "; last operation: ";
+    snprintf(text, capacity, "%s", before);
+    if (!tti_report_last(job, rank, text + sizeof(before) - 1, capacity - sizeof(before) + 1)) {
+        text[0] = '\0';
+    }
+}
+
 bool tti_job_is_judged(const struct tti_job *job)
 {
     for (int i = 0; i < job->started; i++) {
@@ -105,10 +114,9 @@ void tti_job_judge(struct tti_job *job)
         job->culprit = (int)(worst - job->ranks);
         tti_job_describe(what, sizeof(what), worst->status, tti_job_rank_seconds(worst), (int)worst->pid);
         if (!job->council) {
-            char last[256];
-            const bool any = tti_report_last(job, job->culprit, last, sizeof(last));
-            tti_output_message(job->output, "rank %d %s%s%s", job->culprit, what, any ? "; last operation: " : "",
-                               any ? last : "");
+            char last[300];
+            tti_job_last(job, job->culprit, last, sizeof(last));
+            tti_output_message(job->output, "rank %d %s%s", job->culprit, what, last);
         }
     }
 }

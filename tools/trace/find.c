@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Finding records: in files, in the descriptors of a process, or in those of all processes of a job. A process keeps its
- * recorder open; /proc/PID/fd opens it once more for those who may look into the process, its own user.
+ * recorder open; /proc/PID/fd opens it once more for those who may look into the process, its own user. `tutti run` keeps those
+ * of its ranks open as well, so that of a job that runs even the dead are found.
  */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -16,27 +18,49 @@
 
 #define ENVIRON_MOST ((size_t)1 << 20)
 
-static bool add(struct tti_found *found, int fd, const char **why)
+/* Whether that record is there already: a launcher and its ranks hold the same ones. */
+static bool has(const struct tti_found *found, const struct tti_proc_id *process)
 {
-    struct tti_record r = {.rank = -1, .ended_with = -1};
-    if (!tti_snapshot_read(fd, &r.snapshot, why)) {
-        return false;
+    for (size_t i = 0; i < found->count; i++) {
+        const struct tti_proc_id *p = &found->records[i].process;
+        if (p->pid == process->pid && p->started == process->started && p->space == process->space) {
+            return true;
+        }
     }
-    struct tti_record *grown = realloc(found->records, (found->count + 1) * sizeof(*grown));
-    if (!grown) {
-        tti_snapshot_free(&r.snapshot);
-        *why = "there is no memory for it";
+    return false;
+}
+
+static void look_at(struct tti_record *r)
+{
+    char here[64] = "";
+    gethostname(here, sizeof(here) - 1);
+    r->look = (struct tti_proc){.state = TTI_PROC_UNKNOWN};
+    if (r->process.pid != 0 && strcmp(here, r->snapshot.host) == 0) {
+        r->look = tti_proc_look(&r->process);
+    }
+}
+
+/* `job`: of that one only; NULL = of any. True also if it is there already. */
+static bool add(struct tti_found *found, int fd, const char *job, const char **why)
+{
+    struct tti_record r = {.rank = -1, .ended_with = -1, .fd = -1};
+    if (!tti_snapshot_read(fd, &r.snapshot, why)) {
         return false;
     }
     r.has_snapshot = true;
     r.rank = r.snapshot.rank;
     r.process = r.snapshot.process;
-    char here[64] = "";
-    gethostname(here, sizeof(here) - 1);
-    if (r.process.pid == 0 || strcmp(here, r.snapshot.host) != 0) {
-        r.look.state = TTI_PROC_UNKNOWN;
-    } else {
-        r.look = tti_proc_look(&r.process);
+    const bool known = r.process.pid != 0 && has(found, &r.process);
+    const bool wanted = !job || strcmp(job, r.snapshot.job) == 0;
+    struct tti_record *grown = known || !wanted ? NULL : realloc(found->records, (found->count + 1) * sizeof(*grown));
+    if (!grown) {
+        *why = wanted ? "there is no memory for it" : "it belongs to another job";
+        tti_snapshot_free(&r.snapshot);
+        return known;
+    }
+    look_at(&r);
+    if (r.look.state != TTI_PROC_UNKNOWN && r.look.state < TTI_PROC_ZOMBIE) {
+        r.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     }
     found->records = grown;
     found->records[found->count++] = r;
@@ -53,7 +77,7 @@ bool tti_find_in_file(struct tti_found *found, const char *path, const char **wh
     struct stat st;
     bool good = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
     *why = "it is no record of this version of Tutti";
-    good = good && add(found, fd, why);
+    good = good && add(found, fd, NULL, why);
     close(fd);
     return good;
 }
@@ -83,23 +107,11 @@ bool tti_find_in_folder(struct tti_found *found, const char *path, const char **
     return found->count > before;
 }
 
-/* Whether that record is there already: a launcher and its ranks hold the same ones. */
-static bool has(const struct tti_found *found, const struct tti_proc_id *process)
-{
-    for (size_t i = 0; i < found->count; i++) {
-        const struct tti_proc_id *p = &found->records[i].process;
-        if (p->pid == process->pid && p->started == process->started && p->space == process->space) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Looks at sizes before anything is opened: what else a process has open must not notice. */
-bool tti_find_in_process(struct tti_found *found, int32_t pid, const char **why)
+static bool find_in_process(struct tti_found *found, int32_t pid, const char *job, const char **why)
 {
     char path[320];
-    const size_t before = found->count;
+    bool any = false;
     snprintf(path, sizeof(path), "/proc/%d/fd", pid);
     DIR *folder = opendir(path);
     if (!folder) {
@@ -115,20 +127,20 @@ bool tti_find_in_process(struct tti_found *found, int32_t pid, const char **why)
             continue;
         }
         const int fd = open(path, O_RDONLY | O_CLOEXEC);
-        if (fd >= 0 && tti_flight_is(fd) && add(found, fd, &ignored)) {
-            struct tti_record *last = &found->records[--found->count];
-            if (last->process.pid == 0 || has(found, &last->process)) {
-                tti_snapshot_free(&last->snapshot);
-            } else {
-                found->count++;
-            }
+        if (fd >= 0 && tti_flight_is(fd)) {
+            any = add(found, fd, job, &ignored) || any;
         }
         if (fd >= 0) {
             close(fd);
         }
     }
     closedir(folder);
-    return found->count > before;
+    return any;
+}
+
+bool tti_find_in_process(struct tti_found *found, int32_t pid, const char **why)
+{
+    return find_in_process(found, pid, NULL, why);
 }
 
 static bool is_of_job(int32_t pid, const char *job, char *environ)
@@ -148,32 +160,60 @@ static bool is_of_job(int32_t pid, const char *job, char *environ)
     return is;
 }
 
+/* 0 if that cannot be known. */
+static int32_t parent_of(int32_t pid)
+{
+    char path[40];
+    char text[512];
+    int parent = 0;
+    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t length = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+    if (fd >= 0) {
+        close(fd);
+    }
+    text[length > 0 ? length : 0] = '\0';
+    const char *rest = strrchr(text, ')'); /* the name before may hold anything */
+    return rest && sscanf(rest, ") %*c %d", &parent) == 1 ? parent : 0;
+}
+
 bool tti_find_in_job(struct tti_found *found, const char *job, const char **why)
 {
-    const size_t before = found->count;
     char *environ = malloc(ENVIRON_MOST);
     DIR *folder = opendir("/proc");
+    int32_t launcher = 0; /* of the last one that was found: ranks follow one another */
+    bool any = false;
     *why = "no process here belongs to it";
     for (struct dirent *entry = folder && environ ? readdir(folder) : NULL; entry; entry = readdir(folder)) {
         int64_t pid = 0;
-        if (tti_parse_integer(entry->d_name, 1, INT32_MAX, &pid) && is_of_job((int32_t)pid, job, environ)) {
-            tti_find_in_process(found, (int32_t)pid, why);
+        if (!tti_parse_integer(entry->d_name, 1, INT32_MAX, &pid) || !is_of_job((int32_t)pid, job, environ)) {
+            continue;
+        }
+        any = find_in_process(found, (int32_t)pid, job, why) || any;
+        const int32_t parent = parent_of((int32_t)pid);
+        if (parent > 1 && parent != launcher) {
+            const char *ignored;
+            launcher = parent;
+            any = find_in_process(found, parent, job, &ignored) || any;
         }
     }
     if (folder) {
         closedir(folder);
     }
     free(environ);
-    return found->count > before;
+    return any;
 }
 
 static int compare_ranks(const void *a, const void *b)
 {
     const struct tti_record *x = a;
     const struct tti_record *y = b;
-    return x->snapshot.rank != y->snapshot.rank
-               ? (x->snapshot.rank > y->snapshot.rank) - (x->snapshot.rank < y->snapshot.rank)
-               : (x->process.pid > y->process.pid) - (x->process.pid < y->process.pid);
+    if (x->snapshot.rank != y->snapshot.rank) {
+        return (x->snapshot.rank > y->snapshot.rank) - (x->snapshot.rank < y->snapshot.rank);
+    }
+    const int64_t s = tti_record_wall_ns(&x->snapshot, x->snapshot.begun_ns);
+    const int64_t t = tti_record_wall_ns(&y->snapshot, y->snapshot.begun_ns);
+    return (s > t) - (s < t);
 }
 
 void tti_found_sort(struct tti_found *found)
@@ -181,4 +221,90 @@ void tti_found_sort(struct tti_found *found)
     if (found->count > 0) {
         qsort(found->records, found->count, sizeof(*found->records), compare_ranks);
     }
+}
+
+static void drop(struct tti_record *r)
+{
+    tti_snapshot_free(&r->snapshot);
+    tti_snapshot_free(&r->before);
+    if (r->fd >= 0) {
+        close(r->fd);
+    }
+}
+
+/* Whether a later record is of the same rank, but not of another program that the rank runs. */
+static bool is_superseded(const struct tti_found *found, size_t which)
+{
+    const struct tti_record *r = &found->records[which];
+    const struct tti_record *next = which + 1 < found->count ? r + 1 : NULL;
+    return next && r->rank >= 0 && next->rank == r->rank &&
+           (r->snapshot.job[0] == '\0' || strcmp(next->snapshot.job, r->snapshot.job) != 0);
+}
+
+/* A job goes as a whole: it may have had more ranks than the later one. */
+static bool is_outdated(const struct tti_found *found, const bool *superseded, size_t which)
+{
+    const char *job = found->records[which].snapshot.job;
+    for (size_t i = 0; i < found->count && job[0] != '\0'; i++) {
+        if (superseded[i] && strcmp(found->records[i].snapshot.job, job) == 0) {
+            return true;
+        }
+    }
+    return superseded[which];
+}
+
+size_t tti_found_keep_latest(struct tti_found *found)
+{
+    const size_t count = found->count;
+    bool *superseded = calloc(2 * count + 1, sizeof(*superseded));
+    if (!superseded || !found->records) {
+        free(superseded);
+        return 0;
+    }
+    bool *outdated = superseded + count;
+    for (size_t i = 0; i < count; i++) {
+        superseded[i] = is_superseded(found, i);
+    }
+    for (size_t i = 0; i < count; i++) {
+        outdated[i] = is_outdated(found, superseded, i);
+    }
+    found->count = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (outdated[i]) {
+            drop(&found->records[i]);
+        } else {
+            found->records[found->count++] = found->records[i];
+        }
+    }
+    free(superseded);
+    return count - found->count;
+}
+
+void tti_found_look_again(struct tti_found *found)
+{
+    bool any = false;
+    for (size_t i = 0; i < found->count; i++) {
+        any = any || found->records[i].fd >= 0;
+    }
+    poll(NULL, 0, any ? TTI_RECORD_MOMENT_MS : 0);
+    for (size_t i = 0; i < found->count; i++) {
+        struct tti_record *r = &found->records[i];
+        struct tti_snapshot now;
+        const char *ignored;
+        if (r->fd >= 0 && tti_snapshot_read(r->fd, &now, &ignored)) {
+            r->before = r->snapshot;
+            r->has_before = true;
+            r->snapshot = now;
+            look_at(r);
+        }
+    }
+}
+
+void tti_found_free(struct tti_found *found)
+{
+    for (size_t i = 0; i < found->count; i++) {
+        drop(&found->records[i]);
+    }
+    free(found->records);
+    *found = (struct tti_found){.count = 0};
 }

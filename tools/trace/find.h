@@ -15,7 +15,16 @@ bool tti_find_in_folder(struct tti_found *found, const char *path, const char **
 bool tti_find_in_process(struct tti_found *found, int32_t pid, const char **why);
 bool tti_find_in_job(struct tti_found *found, const char *job, const char **why);
 
-/* By rank. */
+/* By rank; of several programs of a rank the earlier one first. */
 void tti_found_sort(struct tti_found *found);
+
+/* Leaves out the records of earlier jobs, where a later one has a rank of the same number, as in a folder that was used twice;
+ * after sorting. Returns how many. */
+size_t tti_found_keep_latest(struct tti_found *found);
+
+/* Reads those of living processes once more, a moment later: what has moved does not hang. */
+void tti_found_look_again(struct tti_found *found);
+
+void tti_found_free(struct tti_found *found);
 
 #endif

@@ -1,24 +1,59 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Counters in Prometheus' text format, for its collector of text files: no port, no thread. */
+/*
+ * Counters in Prometheus' text format, for its collector of text files: no port, no thread. Of each family all lines stand
+ * together, and no two have the same labels, or the collector would refuse the whole file: what several programs of a rank have
+ * done is added. Texts of a snapshot hold nothing that would need escaping.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "record.h"
 
-/* One family of counters: all its lines stand together. */
+/* Whose lines cannot be told apart. */
+static bool is_alike(const struct tti_record *a, const struct tti_record *b)
+{
+    return a->has_snapshot && b->has_snapshot && a->snapshot.rank == b->snapshot.rank &&
+           strcmp(a->snapshot.job, b->snapshot.job) == 0 && strcmp(a->snapshot.host, b->snapshot.host) == 0;
+}
+
+static bool was_before(const struct tti_record *records, size_t which)
+{
+    for (size_t i = 0; i < which; i++) {
+        if (is_alike(&records[i], &records[which])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static uint64_t value_of(const struct tti_snapshot *s, int kind, size_t member)
+{
+    return *(const uint64_t *)(const void *)((const char *)&s->counters[kind] + member);
+}
+
 static void family(FILE *out, const struct tti_record *records, size_t count, const char *name, const char *help,
                    size_t member)
 {
     fprintf(out, "# HELP tutti_%s %s\n# TYPE tutti_%s counter\n", name, help, name);
     for (size_t i = 0; i < count; i++) {
         const struct tti_snapshot *s = &records[i].snapshot;
-        for (int kind = 0; records[i].has_snapshot && kind < TTI_FLIGHT_KINDS; kind++) {
-            const uint64_t *value = (const uint64_t *)(const void *)((const char *)&s->counters[kind] + member);
-            if (s->counters[kind].calls > 0 && kind <= TUTTI_OP_RECV) {
+        const bool first = records[i].has_snapshot && !was_before(records, i);
+        for (int kind = TUTTI_OP_ALL_REDUCE; first && kind <= TUTTI_OP_RECV; kind++) {
+            uint64_t calls = 0;
+            uint64_t value = 0;
+            for (size_t j = i; j < count; j++) {
+                if (is_alike(&records[i], &records[j])) {
+                    calls += records[j].snapshot.counters[kind].calls;
+                    value += value_of(&records[j].snapshot, kind, member);
+                }
+            }
+            if (calls > 0) {
                 fprintf(out, "tutti_%s{job=\"%s\",host=\"%s\",rank=\"%d\",operation=\"%s\"} %" PRIu64 "\n", name,
-                        s->job, s->host, s->rank, tutti_operation_name(kind), *value);
+                        s->job, s->host, s->rank, tutti_operation_name(kind), value);
             }
         }
     }
@@ -34,8 +69,22 @@ void tti_record_metrics(FILE *out, const struct tti_record *records, size_t coun
            offsetof(struct tti_snapshot_counter, failures));
 }
 
+static bool write_to(FILE *out, const struct tti_record *records, size_t count)
+{
+    if (!out) {
+        return false;
+    }
+    tti_record_metrics(out, records, count);
+    const bool good = !ferror(out);
+    return fclose(out) == 0 && good;
+}
+
 bool tti_record_metrics_file(const char *path, const struct tti_record *records, size_t count)
 {
+    struct stat st;
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) { /* a terminal or a pipe cannot be replaced */
+        return write_to(fopen(path, "we"), records, count);
+    }
     char *beside = NULL;
     if (asprintf(&beside, "%s.%d", path, (int)getpid()) < 0) {
         errno = ENOMEM;
@@ -43,13 +92,9 @@ bool tti_record_metrics_file(const char *path, const struct tti_record *records,
     }
     unlink(beside); /* of an earlier process of the same number; what comes in its place meanwhile is not written to */
     FILE *out = fopen(beside, "wxe");
-    bool good = out != NULL;
-    if (out) {
-        tti_record_metrics(out, records, count);
-        good = !ferror(out);
-        good = fclose(out) == 0 && good && rename(beside, path) == 0;
-    }
-    if (!good) {
+    const bool made = out != NULL;
+    const bool good = write_to(out, records, count) && rename(beside, path) == 0;
+    if (made && !good) {
         const int code = errno;
         unlink(beside);
         errno = code;

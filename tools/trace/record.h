@@ -18,15 +18,29 @@ struct tti_record {
     struct tti_snapshot snapshot;
     bool has_before; /* and one of a moment before */
     struct tti_snapshot before;
+    int fd; /* find.c's, of a living process's record; -1 = none */
 };
+
+#define TTI_RECORD_MOMENT_MS 50 /* between two looks: what has moved meanwhile does not hang */
 
 void tti_record_free(struct tti_record *records, size_t count);
 
 /* text.c: "all_reduce #418 f32 x2 sum (8 B)" */
 void tti_record_op_text(const struct tti_snapshot *s, const struct tti_snapshot_op *op, char *text, size_t capacity);
 
-/* The last operation of a rank that ran or had ended; false: it has made none. */
-bool tti_record_last_text(const struct tti_record *record, char *text, size_t capacity);
+/* The last operation that ran or had ended; false: there is none. Of a process whose threads are ranks: those of `rank`; of
+ * others, -1. */
+bool tti_record_last_text(const struct tti_record *record, int32_t rank, char *text, size_t capacity);
+
+/* The newest operations of that rank, newest first, those that run before all; returns how many. */
+size_t tti_record_newest(const struct tti_snapshot *s, int32_t rank, const struct tti_snapshot_op **ops,
+                         size_t capacity);
+
+/* Nanoseconds since 1970, of a time that is known; else 0. */
+static inline int64_t tti_record_wall_ns(const struct tti_snapshot *s, int64_t monotonic_ns)
+{
+    return monotonic_ns > 0 && monotonic_ns < INT64_MAX - s->beyond_ns ? monotonic_ns + s->beyond_ns : 0;
+}
 
 /* page.c: who is to blame, who waits for whom, what each has done last. At most `most` ranks are described one by one. */
 void tti_record_page(FILE *out, const struct tti_record *records, size_t count, size_t most);
@@ -34,8 +48,9 @@ void tti_record_page(FILE *out, const struct tti_record *records, size_t count, 
 /* The formats of `tutti trace dump`. */
 void tti_record_json(FILE *out, const struct tti_record *records, size_t count);
 void tti_record_chrome(FILE *out, const struct tti_record *records, size_t count);
-/* of one rank; the others tell who is in its groups */
-void tti_record_pickle(FILE *out, const struct tti_record *records, size_t count, size_t which);
+/* A file for each rank, whose name is `prefix` and the rank. False with errno, and the file in `path`. */
+bool tti_record_pytorch(const char *prefix, const struct tti_record *records, size_t count, char *path,
+                        size_t capacity);
 void tti_record_metrics(FILE *out, const struct tti_record *records, size_t count);
 
 /* The same into a file, which is whole at any time; false with errno. */

@@ -169,19 +169,8 @@ static bool complain(const char *path)
 
 static bool write_pickles(const struct wish *w)
 {
-    for (size_t i = 0; i < w->found.count; i++) {
-        char path[4096];
-        snprintf(path, sizeof(path), "%s%d", w->output, w->found.records[i].snapshot.rank);
-        FILE *out = fopen(path, "we");
-        if (!out) {
-            return complain(path);
-        }
-        tti_record_pickle(out, w->found.records, w->found.count, i);
-        if (fclose(out) != 0) {
-            return complain(path);
-        }
-    }
-    return true;
+    char path[4096];
+    return tti_record_pytorch(w->output, w->found.records, w->found.count, path, sizeof(path)) || complain(path);
 }
 
 static void write_to(FILE *out, const struct wish *w)
@@ -194,7 +183,7 @@ static void write_to(FILE *out, const struct wish *w)
     } else if (w->format == FORMAT_CHROME) {
         tti_record_chrome(out, records, w->found.count);
     } else {
-        tti_record_page(out, records, w->found.count, w->found.count);
+        tti_record_page(out, records, w->found.count, SIZE_MAX);
     }
 }
 
@@ -216,6 +205,17 @@ static bool write_out(const struct wish *w)
     return (good && closed) || complain(w->output ? w->output : "to standard output");
 }
 
+static void leave_out(struct wish *w)
+{
+    const size_t left_out = tti_found_keep_latest(&w->found);
+    if (left_out > 0) {
+        fprintf(
+            stderr,
+            "tutti trace: %zu record%s left out: later ones are of the same ranks; name files to see an earlier job\n",
+            left_out, left_out == 1 ? " is" : "s are");
+    }
+}
+
 int tutti_tool_trace(int argc, char **argv)
 {
     struct wish w = {.action = ACTION_NONE};
@@ -225,7 +225,13 @@ int tutti_tool_trace(int argc, char **argv)
         return TTI_EXIT_USAGE;
     }
     tti_found_sort(&w.found);
+    if (w.action != ACTION_METRICS && w.format != FORMAT_JSON) { /* these say of each record which job it is of */
+        leave_out(&w);
+    }
+    if (w.action == ACTION_DUMP && w.format == FORMAT_TEXT) {
+        tti_found_look_again(&w.found);
+    }
     const bool good = w.found.count > 0 && write_out(&w);
-    tti_record_free(w.found.records, w.found.count);
+    tti_found_free(&w.found);
     return good && !w.failed ? 0 : 1;
 }

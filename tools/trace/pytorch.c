@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * PyTorch's flight recorder format, for its analyser (torch.distributed.flight_recorder): files <prefix><rank> of version 2.4
+ * with entries, pg_config (ranks as a string) and pg_status. The analyser takes the first operation of a group on one rank and
+ * looks on all members for the one with its number; who has none is told to be missing, and two neighbours of one number are a
+ * bug to it. So that it finds who is to blame, and nobody else:
+ *
+ *   - A lane is a process group of its own, since lanes are numbered apart.
+ *   - Messages between two ranks are one for each direction. Only those that have not ended are written: the two sides number
+ *     theirs apart, and those that have ended were matched by Tutti. Not those from any rank: they belong to no pair.
+ *   - Of collectives that have ended well some are left out: see told.c.
+ *   - What has failed is said to be "started": the analyser knows nothing of failures, but looks at what has not completed.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pickle.h"
+#include "record.h"
+#include "told.h"
+
+#define NAME 128
+
+struct dump {
+    const struct tti_record *records;
+    size_t count;
+    const struct tti_told *told;
+    FILE *out;
+    int32_t rank; /* whose file is being written */
+    int64_t id;   /* of the next entry */
+};
+
+/* ---- words ------------------------------------------------------------------------------------------------------------- */
+
+/* The names of torch's scalar types. */
+static const char *torch_dtype(int dtype)
+{
+    static const char *const names[][2] = {{"f64", "Double"}, {"f32", "Float"}, {"f16", "Half"}, {"bf16", "BFloat16"},
+                                           {"i8", "Char"},    {"i16", "Short"}, {"i32", "Int"},  {"i64", "Long"},
+                                           {"u8", "Byte"},    {"bool", "Bool"}};
+    const char *name = tutti_dtype_name(dtype);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strcmp(names[i][0], name) == 0) {
+            return names[i][1];
+        }
+    }
+    return name;
+}
+
+static void lane_name(const struct tti_snapshot_group *g, int lane, char *name)
+{
+    snprintf(name, NAME, lane > 0 ? "%s.lane%d" : "%s", g->name, lane);
+}
+
+static const char *description(const struct tti_snapshot_group *g, int lane)
+{
+    return strcmp(g->name, "w0") == 0 && lane == 0 ? "default_pg" : "undefined";
+}
+
+static void pair(FILE *out, const char *key, const char *value)
+{
+    tti_pickle_text(out, key);
+    tti_pickle_text(out, value);
+}
+
+static void count_of(FILE *out, const char *key, int64_t value)
+{
+    tti_pickle_text(out, key);
+    tti_pickle_number(out, value);
+}
+
+/* The world rank of a member; -1 if no record tells. */
+static int32_t world_rank(const struct dump *d, const struct tti_snapshot_group *g, int32_t member)
+{
+    if (g->name[0] == 'w' || member == g->rank) {
+        return g->name[0] == 'w' ? member : g->world_rank;
+    }
+    for (size_t i = 0; i < d->count; i++) {
+        const struct tti_snapshot *s = &d->records[i].snapshot;
+        for (int k = 0; k < s->group_count; k++) {
+            if (s->groups[k].rank == member && strcmp(s->groups[k].name, g->name) == 0) {
+                return s->groups[k].world_rank;
+            }
+        }
+    }
+    return -1;
+}
+
+/* ---- entries ----------------------------------------------------------------------------------------------------------- */
+
+/* [[count]] and ["Float"] */
+static void tensor(FILE *out, const char *sizes, const char *dtypes, bool any, uint64_t count, const char *dtype)
+{
+    tti_pickle_text(out, sizes);
+    tti_pickle_list(out);
+    if (any) {
+        tti_pickle_list(out);
+        tti_pickle_number(out, (int64_t)(count & INT64_MAX));
+        tti_pickle_list_end(out);
+    }
+    tti_pickle_list_end(out);
+    tti_pickle_text(out, dtypes);
+    tti_pickle_list(out);
+    if (any) {
+        tti_pickle_text(out, dtype);
+    }
+    tti_pickle_list_end(out);
+}
+
+/* What is recorded is the number of elements of the tensor that is not joined. */
+static void tensors(FILE *out, const struct tti_snapshot_group *g, const struct tti_flight_what *w)
+{
+    const bool any = w->kind != TUTTI_OP_BARRIER;
+    const char *dtype = torch_dtype(w->dtype);
+    const uint64_t joined = w->count * (uint64_t)g->size;
+    const bool joins = w->kind == TUTTI_OP_ALL_GATHER || w->kind == TUTTI_OP_GATHER;
+    const bool parts = w->kind == TUTTI_OP_REDUCE_SCATTER || w->kind == TUTTI_OP_SCATTER;
+    tensor(out, "input_sizes", "input_dtypes", any, parts ? joined : w->count, dtype);
+    tensor(out, "output_sizes", "output_dtypes", any, joins ? joined : w->count, dtype);
+}
+
+static void time_of(FILE *out, const char *key, const struct tti_snapshot *s, int64_t ns)
+{
+    tti_pickle_text(out, key);
+    if (ns > 0) {
+        tti_pickle_number(out, tti_record_wall_ns(s, ns));
+    } else {
+        tti_pickle_none(out);
+    }
+}
+
+static void entry(struct dump *d, const struct tti_snapshot *s, const struct tti_snapshot_op *op, const char *group,
+                  const char *described, const char *name, int64_t sequence)
+{
+    FILE *out = d->out;
+    const bool message = tti_snapshot_is_message(op);
+    tti_pickle_dictionary(out);
+    count_of(out, "record_id", d->id++);
+    count_of(out, "pg_id", op->group);
+    tti_pickle_text(out, "process_group");
+    tti_pickle_text(out, group);
+    tti_pickle_text(out, described);
+    tti_pickle_pair(out);
+    count_of(out, "collective_seq_id", sequence);
+    count_of(out, "p2p_seq_id", message ? sequence : 0);
+    count_of(out, "op_id", sequence);
+    pair(out, "profiling_name", name);
+    tti_pickle_text(out, "time_created_ns");
+    tti_pickle_number(out, tti_record_wall_ns(s, op->begun_ns));
+    time_of(out, "time_discovered_started_ns", s, op->begun_ns);
+    time_of(out, "time_discovered_completed_ns", s, op->ended_ns);
+    tti_pickle_text(out, "duration_ms");
+    if (op->ended_ns > 0) {
+        tti_pickle_real(out, (double)(op->ended_ns - op->begun_ns) / 1e6);
+    } else {
+        tti_pickle_none(out);
+    }
+    tensors(out, &s->groups[op->group], &op->what);
+    pair(out, "state", op->status == TUTTI_OK ? "completed" : "started");
+    tti_pickle_text(out, "retired");
+    tti_pickle_truth(out, !tti_snapshot_is_running(op));
+    count_of(out, "timeout_ms", 0);
+    tti_pickle_text(out, "is_p2p");
+    tti_pickle_truth(out, message);
+    tti_pickle_text(out, "frames");
+    tti_pickle_list(out);
+    tti_pickle_list_end(out);
+    tti_pickle_dictionary_end(out);
+}
+
+static int compare_sequences(const void *a, const void *b)
+{
+    const struct tti_snapshot_op *x = *(const struct tti_snapshot_op *const *)a;
+    const struct tti_snapshot_op *y = *(const struct tti_snapshot_op *const *)b;
+    if (x->what.lane != y->what.lane) {
+        return (x->what.lane > y->what.lane) - (x->what.lane < y->what.lane);
+    }
+    return x->sequence != y->sequence ? (x->sequence > y->sequence) - (x->sequence < y->sequence)
+                                      : (x->number > y->number) - (x->number < y->number);
+}
+
+/* The collectives of a group, lane by lane, in order. */
+static void collectives(struct dump *d, const struct tti_snapshot *s, int group, const struct tti_snapshot_op **ops)
+{
+    const struct tti_snapshot_group *g = &s->groups[group];
+    size_t count = 0;
+    for (size_t i = 0; i < s->op_count; i++) {
+        if (s->ops[i].group == group && tti_is_collective(&s->ops[i]) && tti_is_told(d->told, s, &s->ops[i])) {
+            ops[count++] = &s->ops[i];
+        }
+    }
+    if (count > 0) {
+        qsort(ops, count, sizeof(const struct tti_snapshot_op *), compare_sequences);
+    }
+    for (size_t i = 0; i < count; i++) {
+        const struct tti_snapshot_op *op = ops[i];
+        char lane[NAME];
+        char name[60];
+        if (i + 1 < count && ops[i + 1]->what.lane == op->what.lane && ops[i + 1]->sequence == op->sequence) {
+            continue; /* a spoilt record: one of a number */
+        }
+        lane_name(g, op->what.lane, lane);
+        snprintf(name, sizeof(name), "nccl:%s", tutti_operation_name(op->what.kind));
+        entry(d, s, op, lane, description(g, op->what.lane), name, (int64_t)(op->sequence & INT64_MAX));
+    }
+}
+
+struct direction {
+    int32_t from; /* ranks in the world */
+    int32_t to;
+};
+
+/* Of a message that has not ended; false for all else, and if the peer is not known. */
+static bool direction_of(const struct dump *d, const struct tti_snapshot *s, const struct tti_snapshot_op *op,
+                         struct direction *way)
+{
+    if (!tti_snapshot_is_message(op) || !tti_snapshot_is_running(op) || op->what.root < 0) {
+        return false;
+    }
+    const struct tti_snapshot_group *g = &s->groups[op->group];
+    const int32_t peer = world_rank(d, g, op->what.root);
+    const bool sends = op->what.kind == TUTTI_OP_SEND;
+    *way = (struct direction){sends ? g->world_rank : peer, sends ? peer : g->world_rank};
+    return peer >= 0 && peer != g->world_rank;
+}
+
+static void way_name(const struct tti_snapshot_group *g, const struct direction *way, char *name)
+{
+    snprintf(name, NAME, "%s.%d-%d", g->name, way->from, way->to);
+}
+
+/* How many earlier messages went the same way. */
+static int64_t number_of(const struct dump *d, const struct tti_snapshot *s, const struct tti_snapshot_op *op,
+                         const struct direction *way)
+{
+    int64_t n = 0;
+    for (const struct tti_snapshot_op *other = s->ops; other < op; other++) {
+        struct direction w;
+        n += other->group == op->group && direction_of(d, s, other, &w) && w.from == way->from && w.to == way->to;
+    }
+    return n;
+}
+
+static void messages(struct dump *d, const struct tti_snapshot *s, int group)
+{
+    for (size_t i = 0; i < s->op_count; i++) {
+        const struct tti_snapshot_op *op = &s->ops[i];
+        struct direction way;
+        if (op->group != group || !direction_of(d, s, op, &way)) {
+            continue;
+        }
+        char pair_name[NAME];
+        char name[60];
+        const int from = way.from > way.to; /* places in the sorted pair */
+        way_name(&s->groups[group], &way, pair_name);
+        if (op->what.kind == TUTTI_OP_SEND) {
+            snprintf(name, sizeof(name), "nccl:send %d->%d", from, 1 - from);
+        } else {
+            snprintf(name, sizeof(name), "nccl:recv %d<-%d", 1 - from, from);
+        }
+        entry(d, s, op, pair_name, "undefined", name, number_of(d, s, op, &way) + 1);
+    }
+}
+
+/* ---- groups ------------------------------------------------------------------------------------------------------------ */
+
+static void config(FILE *out, const char *name, const char *described)
+{
+    tti_pickle_text(out, name);
+    tti_pickle_dictionary(out);
+    pair(out, "name", name);
+    pair(out, "desc", described);
+    tti_pickle_text(out, "ranks");
+}
+
+/* "[0, 1, 3]": the members that are known, in an order that is the same in all files; of a world, all. */
+static void ranks_of(const struct dump *d, const struct tti_snapshot_group *g)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *list = open_memstream(&text, &size);
+    const char *comma = "[";
+    for (int32_t r = 0; list && g->name[0] == 'w' && r < g->size; r++) {
+        fprintf(list, "%s%d", comma, r);
+        comma = ", ";
+    }
+    for (size_t i = 0; list && g->name[0] != 'w' && i < d->count; i++) {
+        const struct tti_snapshot *s = &d->records[i].snapshot;
+        for (int k = 0; k < s->group_count; k++) {
+            if (strcmp(s->groups[k].name, g->name) == 0) {
+                fprintf(list, "%s%d", comma, s->groups[k].world_rank);
+                comma = ", ";
+            }
+        }
+    }
+    const bool good = list && fputc(']', list) != EOF && fclose(list) == 0;
+    tti_pickle_text(d->out, good ? text : "[]");
+    free(text);
+}
+
+static void group_config(struct dump *d, const struct tti_snapshot *s, int group)
+{
+    const struct tti_snapshot_group *g = &s->groups[group];
+    char name[NAME];
+    for (int lane = 0; lane < g->lanes; lane++) {
+        lane_name(g, lane, name);
+        config(d->out, name, description(g, lane));
+        ranks_of(d, g);
+        tti_pickle_dictionary_end(d->out);
+    }
+    for (size_t i = 0; i < s->op_count; i++) {
+        struct direction way;
+        if (s->ops[i].group == group && direction_of(d, s, &s->ops[i], &way) &&
+            number_of(d, s, &s->ops[i], &way) == 0) {
+            char ranks[40];
+            snprintf(ranks, sizeof(ranks), "[%d, %d]", way.from, way.to);
+            way_name(g, &way, name);
+            config(d->out, name, "undefined");
+            tti_pickle_text(d->out, ranks);
+            tti_pickle_dictionary_end(d->out);
+        }
+    }
+}
+
+static void group_status(struct dump *d, const struct tti_snapshot *s, int group)
+{
+    const struct tti_snapshot_group *g = &s->groups[group];
+    for (int lane = 0; lane < g->lanes; lane++) {
+        const int64_t ended = (int64_t)(g->last[lane] & INT64_MAX);
+        const int64_t begun = g->running[lane] >= 0 ? (int64_t)(s->ops[g->running[lane]].sequence & INT64_MAX) : ended;
+        char name[NAME];
+        lane_name(g, lane, name);
+        tti_pickle_text(d->out, name);
+        tti_pickle_dictionary(d->out);
+        count_of(d->out, "last_enqueued_collective", begun);
+        count_of(d->out, "last_started_collective", begun);
+        count_of(d->out, "last_completed_collective", ended);
+        tti_pickle_dictionary_end(d->out);
+    }
+}
+
+/* ---- */
+
+/* Calls it for all groups of the rank: more than one record may have some. */
+static void for_groups(struct dump *d, void (*write)(struct dump *d, const struct tti_snapshot *s, int group))
+{
+    for (size_t i = 0; i < d->count; i++) {
+        const struct tti_snapshot *s = &d->records[i].snapshot;
+        for (int g = 0; g < s->group_count; g++) {
+            if (s->groups[g].world_rank == d->rank) {
+                write(d, s, g);
+            }
+        }
+    }
+}
+
+static void write_entries(struct dump *d, const struct tti_snapshot *s, int group)
+{
+    const struct tti_snapshot_op **ops = malloc((s->op_count + 1) * sizeof(const struct tti_snapshot_op *));
+    if (ops) {
+        collectives(d, s, group, ops);
+        messages(d, s, group);
+    }
+    free((void *)ops);
+}
+
+static void write_rank(struct dump *d, const char *host)
+{
+    tti_pickle_begin(d->out);
+    tti_pickle_dictionary(d->out);
+    pair(d->out, "version", "2.4");
+    pair(d->out, "host_name", host);
+    count_of(d->out, "rank", d->rank);
+    tti_pickle_text(d->out, "pg_config");
+    tti_pickle_dictionary(d->out);
+    for_groups(d, group_config);
+    tti_pickle_dictionary_end(d->out);
+    tti_pickle_text(d->out, "pg_status");
+    tti_pickle_dictionary(d->out);
+    for_groups(d, group_status);
+    tti_pickle_dictionary_end(d->out);
+    tti_pickle_text(d->out, "entries");
+    tti_pickle_list(d->out);
+    d->id = 0;
+    for_groups(d, write_entries);
+    tti_pickle_list_end(d->out);
+    tti_pickle_dictionary_end(d->out);
+    tti_pickle_end(d->out);
+}
+
+static bool write_file(struct dump *d, const char *prefix, const char *host, char *path, size_t capacity)
+{
+    const int length = snprintf(path, capacity, "%s%d", prefix, d->rank);
+    if (length < 0 || (size_t)length >= capacity) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    d->out = fopen(path, "we");
+    if (!d->out) {
+        return false;
+    }
+    write_rank(d, host);
+    const bool good = !ferror(d->out);
+    return fclose(d->out) == 0 && good;
+}
+
+/* Whether an earlier group, or record, is of that rank. */
+static bool was_before(const struct dump *d, size_t record, int group, int32_t rank)
+{
+    for (size_t i = 0; i <= record; i++) {
+        const struct tti_snapshot *s = &d->records[i].snapshot;
+        for (int g = 0; g < (i < record ? s->group_count : group); g++) {
+            if (s->groups[g].world_rank == rank) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+bool tti_record_pytorch(const char *prefix, const struct tti_record *records, size_t count, char *path, size_t capacity)
+{
+    struct tti_told told;
+    struct dump d = {.records = records, .count = count, .told = &told};
+    snprintf(path, capacity, "%s", prefix);
+    bool good = tti_told_make(&told, records, count);
+    for (size_t i = 0; good && i < count; i++) {
+        const struct tti_snapshot *s = &records[i].snapshot;
+        for (int g = 0; good && g < s->group_count; g++) {
+            d.rank = s->groups[g].world_rank;
+            good = was_before(&d, i, g, d.rank) || write_file(&d, prefix, s->host, path, capacity);
+        }
+        if (good && s->group_count == 0 && s->rank >= 0 && !was_before(&d, count - 1, 0, s->rank)) {
+            d.rank = s->rank; /* it has done nothing, which the analyser wants to know */
+            good = write_file(&d, prefix, s->host, path, capacity);
+        }
+    }
+    tti_told_free(&told);
+    return good;
+}
