@@ -28,11 +28,21 @@ static const tutti_backend *backends[BACKENDS] = {&tti_backend_nccl,  &tti_backe
                                                   &tti_backend_gloo,  &tti_backend_null, &tti_backend_fault};
 static bool started[BACKENDS];
 static size_t count = 9;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* over the table, for moments */
+
+/* Held while a backend begins or ends, which may take long, and ask for other backends. Taken before the lock. */
+static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+
+/* Who had the turn is not there in a forked child. What it was about to start is started anew. */
+static void free_turn(void)
+{
+    pthread_mutex_init(&turn, NULL);
+}
 
 static void protect(void)
 {
     tti_fork_protect(&lock);
+    pthread_atfork(NULL, NULL, free_turn);
 }
 
 static void enter(void)
@@ -212,28 +222,42 @@ tutti_status tti_registry_choice(const char *text, const char *device, char *nam
     return TUTTI_OK;
 }
 
-tutti_status tti_registry_start(const tutti_backend *backend, tutti_error *error)
+/* Whether a backend has been started, which what is not in the table needs not be; notes it anew if `now` is not NULL. */
+static bool was_started(const tutti_backend *backend, const bool *now)
 {
-    tutti_status status = TUTTI_OK;
+    bool before = true;
     enter();
     for (size_t i = 0; i < count; i++) {
-        if (backends[i] == backend && !started[i]) {
-            status = backend->ops->init ? backend->ops->init(error) : TUTTI_OK;
-            started[i] = status == TUTTI_OK;
+        if (backends[i] == backend) {
+            before = started[i];
+            started[i] = now ? *now : before;
         }
     }
     pthread_mutex_unlock(&lock);
+    return before;
+}
+
+tutti_status tti_registry_start(const tutti_backend *backend, tutti_error *error)
+{
+    tutti_status status = TUTTI_OK;
+    pthread_mutex_lock(&turn);
+    if (!was_started(backend, NULL)) {
+        status = backend->ops->init ? backend->ops->init(error) : TUTTI_OK;
+        was_started(backend, &(bool){status == TUTTI_OK});
+    }
+    pthread_mutex_unlock(&turn);
     return status;
 }
 
 void tti_registry_stop(void)
 {
-    enter();
-    for (size_t i = 0; i < count; i++) {
-        if (started[i] && backends[i]->ops->fini) {
-            backends[i]->ops->fini();
+    const tutti_backend *backend;
+    pthread_mutex_lock(&turn);
+    for (size_t i = 0; (backend = tutti_backend_at(i)) != NULL;
+         i++) { /* one that is registered meanwhile has not begun */
+        if (was_started(backend, &(bool){false}) && backend->ops->fini) {
+            backend->ops->fini();
         }
-        started[i] = false;
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&turn);
 }

@@ -133,6 +133,51 @@ static const tutti_backend ledger_backend = {
     .ops = &ledger_ops,
 };
 
+/* One that asks for others when it begins, which goes wrong the first time. */
+static int begins;
+static int ends;
+
+static int32_t always_available(char *why, size_t capacity)
+{
+    snprintf(why, capacity, "always");
+    return 1;
+}
+
+static tutti_status begin_asking(tutti_error *error)
+{
+    (void)error;
+    EXPECT(tutti_backend_find("local") != NULL && tutti_backend_at(0) != NULL);
+    return ++begins == 1 ? TUTTI_BACKEND : TUTTI_OK;
+}
+
+static void end_asking(void)
+{
+    EXPECT(tutti_backend_find("local") != NULL);
+    ends++;
+}
+
+static void asking_backend(void)
+{
+    static tutti_backend_ops asking_ops;
+    static tutti_backend asking;
+    tutti_error error;
+    tutti_group *group = NULL;
+    asking_ops = ledger_ops;
+    asking_ops.available = always_available;
+    asking_ops.init = begin_asking;
+    asking_ops.fini = end_asking;
+    asking = ledger_backend;
+    asking.name = "asking";
+    asking.ops = &asking_ops;
+    EXPECT(tutti_backend_register(&asking, &error) == TUTTI_OK);
+    for (int i = 0; i < 3; i++) {
+        EXPECT(tutti_init(TUTTI_CONFIG(.backend = "asking", .world_size = 1), &group, &error) == TUTTI_BACKEND);
+    }
+    EXPECT(begins == 2 && ends == 0);
+    EXPECT(tutti_finalize(&error) == TUTTI_OK);
+    EXPECT(begins == 2 && ends == 1);
+}
+
 static void own_backend(void)
 {
     tutti_error error;
@@ -161,5 +206,6 @@ int main(void)
     lookup();
     factory();
     own_backend();
+    asking_backend();
     return ledger_result();
 }
