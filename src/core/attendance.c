@@ -201,6 +201,11 @@ static void look_for_all(struct tti_attendance *a, struct question *q)
             tti_store_get(a->store, key, &note, sizeof(note), &length, tti_remaining_ms(q->patient_until_ns), &error);
         const bool read = status == TUTTI_OK && length == sizeof(note) && note.magic == MAGIC;
         note.text[sizeof(note.text) - 1] = '\0';
+        if (status == TUTTI_OK && !read) {
+            tti_error_set(
+                &error, TUTTI_VERSION,
+                "rank %d uses another version of Tutti, whose notes cannot be read: run the same on all ranks", rank);
+        }
         const enum finding found = status == TUTTI_TIMEOUT     ? ABSENT
                                    : !read                     ? UNKNOWN
                                    : note.status != TUTTI_OK   ? FAILED
@@ -377,7 +382,7 @@ static void ask(void *self, const tutti_op *op, int64_t patience_ms, tutti_error
     q->sequence = op->sequence;
     q->patient_until_ns = tti_deadline_ns(tti_now_ns(), patience_ms);
     note_fill(&q->own, op, NULL);
-    const int64_t until_ns = q->patient_until_ns + ANSWER_NS;
+    const int64_t until_ns = q->patient_until_ns < TTI_NEVER - ANSWER_NS ? q->patient_until_ns + ANSWER_NS : TTI_NEVER;
     const struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
     int waited = 0;
     pthread_mutex_lock(&a->lock);

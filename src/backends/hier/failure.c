@@ -6,7 +6,9 @@
  *
  * A rank that is late is missed by those who wait for it in the first step, and at the same moment by all who wait for
  * these, or for somebody who does. So whoever times out first listens for a while whether somebody knows better: the later
- * the step, the longer.
+ * the step, the longer. It looks every 10 ms, 70 times at most, in a call that has failed already; a look is a probe of the flat
+ * engine. It cannot sleep instead until there is news: what would wake it comes over the flat engine's network, and Gloo and
+ * MPI wait for that in calls only, of which this rank has none to make.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -108,13 +110,22 @@ void tti_hier_translate(const char *from, const int32_t *ranks, int32_t count, c
     append(&s, end, strlen(end));
 }
 
-/* The group's numbers of an engine's ranks, which the caller frees; NULL: they are the same, or there is no memory. */
-static int32_t *numbers_of(const struct tti_hier *s, const tutti_engine *engine)
+/* The number in the group of a rank of an engine; -1: there is no such rank. */
+static int32_t number_of(const struct tti_hier *s, const tutti_engine *engine, int32_t rank)
 {
     const struct tti_hosts *h = &s->hosts;
+    if (rank < 0 || rank >= engine->world_size || engine == s->flat) {
+        return engine == s->flat ? rank : -1;
+    }
+    return engine == s->inner ? tti_host_member(h, s->host, rank) : tti_host_member(h, rank, s->seat);
+}
+
+/* Of all its ranks, for the caller to free; NULL: they are the same, or there is no memory. */
+static int32_t *numbers_of(const struct tti_hier *s, const tutti_engine *engine)
+{
     int32_t *ranks = engine == s->flat ? NULL : calloc((size_t)engine->world_size, sizeof(*ranks));
     for (int32_t i = 0; ranks && i < engine->world_size; i++) {
-        ranks[i] = engine == s->inner ? tti_host_member(h, s->host, i) : tti_host_member(h, i, s->seat);
+        ranks[i] = number_of(s, engine, i);
     }
     return ranks;
 }
@@ -139,12 +150,11 @@ static void put_in_words(const struct tti_hier *s, const tutti_engine *engine, t
     char text[sizeof(error->message)];
     if (ranks) {
         tti_hier_translate(error->message, ranks, engine->world_size, text, sizeof(text));
-        const bool known = error->suspect >= 0 && error->suspect < engine->world_size;
-        error->suspect = known ? ranks[error->suspect] : -1;
     } else {
         snprintf(text, sizeof(text), "%s", error->message);
     }
     free(ranks);
+    error->suspect = number_of(s, engine, error->suspect);
     if (!s->inner || *own_words(text) != '\0') {
         snprintf(error->message, sizeof(error->message), "%s", text);
     } else if (engine == s->inner) {
