@@ -6,7 +6,8 @@
  * its ballot, looks at everybody's and at who is known to have died, sleeps if somebody is missing, writes its verdict
  * word by word, and tries to put its number into the arbiter's word; then it reads the verdict of whom the arbiter names. Deaths
  * become known, and ring the alarm, some time after they have happened. With LATE nobody dies, but deadlines pass at any
- * time: a rank leaves out whoever is missing then.
+ * time: a rank leaves out whoever is missing then, and who has been left out resigns. With RETURNS a rank may give up once in a
+ * round (a deadline, an abort) and call again, perhaps with another flag.
  *
  * Abstracted: the flags are one bit; whoever knows of a death tells all at once (keeper.pml is about how); the bound
  * of sleeps is left out, so that what it makes up for is a deadlock instead of a delay; the two words that ranks sleep on
@@ -14,13 +15,15 @@
  * ballots and verdicts are written with release order and read with acquire order, word by word.
  *
  * Proved: all who come to the end of a round have the same outcome, whoever has died where; its flag is true if nobody
- * has said no, and only if nobody has who is not absent; nobody is absent who is neither dead nor late; nobody hears that it has
- * been left out unless it was late; without LATE every rank that stays alive comes to its end (no invalid end state).
+ * has said no, and only if nobody has who is not absent (who has called twice has said both); nobody is absent who is neither
+ * dead nor late nor has resigned; nobody hears that it has been left out unless it was late; without LATE every rank that stays
+ * alive comes to its end (no invalid end state).
  *
  * ends: no run loops for ever
  * config RANKS=2
  * config RANKS=3
  * config RANKS=2 ROUNDS=3 LATE=1
+ * config RANKS=2 RETURNS=1
  * mutant PLAIN_STORE RANKS=3 assertion: the arbiter's word is changed by a load and a store
  * mutant DECIDE_FIRST assertion: the arbiter's word is changed before the verdict is complete
  * mutant ROUND_FIRST assertion: a ballot says its round before its flag
@@ -39,6 +42,8 @@
 #define SLOT(r, round) ((r) * 2 + (round) % 2)
 #define SAID(r, round) said[(r) * (ROUNDS + 1) + (round)]
 #define BIT(r)         (1 << (r))
+
+#define RESIGNED       255 /* instead of a round */
 
 #define HEARD(r)       (ballot_round[SLOT(r, round)] >= round || (known & BIT(r)))
 
@@ -59,7 +64,8 @@ bool dead[RANKS];
 byte known; /* to be dead, to all */
 
 /* What is to be proved. */
-bool said[RANKS * (ROUNDS + 1)];
+bool said[RANKS * (ROUNDS + 1)]; /* yes */
+bool resigned[RANKS];
 bool refused[ROUNDS + 1]; /* somebody has said no */
 byte late[ROUNDS + 1]; /* who was missing when a deadline passed */
 bool ended[ROUNDS + 1], outcome_flag[ROUNDS + 1];
@@ -101,7 +107,8 @@ inline look_at(i)
 {
     d_step {
         if
-        :: ballot_round[SLOT(i, round)] >= round ->
+        :: ballot_round[SLOT(i, round)] == RESIGNED -> absent = absent | BIT(i)
+        :: ballot_round[SLOT(i, round)] >= round && ballot_round[SLOT(i, round)] != RESIGNED ->
             flag = flag && ballot_flag[SLOT(i, round)];
             absent = (known & BIT(i) -> absent | BIT(i) : absent)
         :: else ->
@@ -211,7 +218,7 @@ inline judge()
         do
         :: r < RANKS ->
             assert(!flag || (absent & BIT(r)) || SAID(r, round));
-            assert(!(absent & BIT(r)) || dead[r] || (late[round] & BIT(r)));
+            assert(!(absent & BIT(r)) || dead[r] || resigned[r] || (late[round] & BIT(r)));
             r++
         :: else -> break
         od;
@@ -219,10 +226,20 @@ inline judge()
     }
 }
 
+inline resign()
+{
+    resigned[me] = true;
+    ballot_round[SLOT(me, 0)] = RESIGNED;
+    ballot_round[SLOT(me, 1)] = RESIGNED
+}
+
 proctype Rank(byte me)
 {
     byte round = 0, r, who, absent, missing;
     bool mine, flag, valid, out;
+#ifdef RETURNS
+    bool back;
+#endif
     {
         do
         :: round < ROUNDS && !out ->
@@ -266,6 +283,17 @@ proctype Rank(byte me)
                     look();
                     if
                     :: missing == 0 -> propose()
+#ifdef RETURNS
+                    :: !back ->
+                        back = true;
+                        if :: mine = true :: mine = false fi;
+                        d_step {
+                            SAID(me, round) = SAID(me, round) || mine;
+                            refused[round] = refused[round] || !mine;
+                            forget()
+                        };
+                        speak()
+#endif
 #ifdef LATE
                     :: missing != 0 -> late[round] = late[round] | missing; propose()
 #endif
@@ -292,6 +320,13 @@ proctype Rank(byte me)
             :: !out && absent & BIT(me) -> out = true /* TUTTI_LATE_IS_OUT */
             :: !out                           /* TUTTI_LATE_IS_ABSENT */
             fi;
+            if
+            :: out -> resign()
+            :: else
+            fi;
+#endif
+#ifdef RETURNS
+            back = false;
 #endif
             atomic { forget(); mine = false }
         :: else -> break
