@@ -179,7 +179,7 @@ typedef struct tutti_open_info {
     int32_t rank;
     int32_t world_size; /* of this group */
     int32_t lanes;
-    int64_t timeout_ms;
+    int64_t timeout_ms; /* of the opening: -1 = for ever. The group's own is a setting of that name */
     DLDevice device;
     const tutti_rendezvous *rendezvous;
     void *native_communicator;

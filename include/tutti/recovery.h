@@ -50,8 +50,9 @@ TUTTI_API tutti_status tutti_group_failed(tutti_group *group, int32_t *ranks, in
  * Agrees among all ranks that are alive, though any of them may die on the way. In *flags each gives 64 bits, and all
  * get the same 64 back: the bitwise AND of what all have given who are not among the failed ones, perhaps of some of these
  * as well. The failed ranks (as in tutti_group_failed) are the same list on all. Collective: all that are alive call. timeout_ms:
- * 0 = the group's deadline, -1 = none. Errors: TIMEOUT naming who has not come (who calls again takes part in the same
- * agreement); REVOKED (aborted meanwhile, or left out by a shrink); BUSY (another thread is in it); WOULD_DEADLOCK; UNSUPPORTED.
+ * 0 = the group's deadline, -1 = none. Errors: TIMEOUT naming who has not come; REVOKED (aborted meanwhile, or left out by a
+ * shrink); BUSY (another thread is in it); WOULD_DEADLOCK; UNSUPPORTED. Who calls again after a TIMEOUT or an abort takes part in
+ * the same agreement, for which the flags of either call may have counted.
  */
 TUTTI_API tutti_status tutti_group_agree(tutti_group *group, uint64_t *flags, int32_t *failed, int32_t capacity,
                                          int32_t *count, int64_t timeout_ms, tutti_error *error);
@@ -62,7 +63,8 @@ TUTTI_API tutti_status tutti_group_agree(tutti_group *group, uint64_t *flags, in
  * A rank that dies meanwhile is left out. So is, after half of the time, one that is alive and has not come: it gets REVOKED
  * when it does. timeout_ms bounds the whole: 0 = the group's deadline, -1 = none: then all that are alive are waited for.
  * The old group stays as it is and is still to be destroyed; memory of tutti_alloc stays good until it is freed.
- * Errors: TIMEOUT (may be called again), REVOKED (left out; aborted), BUSY, WOULD_DEADLOCK, NO_MEMORY, ..., UNSUPPORTED.
+ * Errors: TIMEOUT (may be called again), REVOKED (left out; aborted), BUSY, WOULD_DEADLOCK, UNSUPPORTED; NO_MEMORY and others if a
+ * rank cannot open the new group: then no rank has it, and all may call again.
  */
 TUTTI_API tutti_status tutti_group_shrink(tutti_group *group, int64_t timeout_ms, tutti_group **survivors,
                                           tutti_error *error);

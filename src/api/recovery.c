@@ -2,6 +2,7 @@
 /* The functions of tutti/recovery.h. */
 #include <tutti/recovery.h>
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,34 +70,6 @@ static void fill_list(const struct list *l, const struct tti_group *g, const uin
     *l->count = count;
 }
 
-static tutti_status no_memory(const struct tti_group *g, const char *function, tutti_error *error)
-{
-    return tti_error_set(error, TUTTI_NO_MEMORY, "%s: no memory for a list of %d ranks", function, g->size);
-}
-
-tutti_status tutti_group_failed(tutti_group *group, int32_t *ranks, int32_t capacity, int32_t *count,
-                                tutti_error *error)
-{
-    const struct list list = {ranks, capacity, count};
-    tutti_status status = TUTTI_OK;
-    struct tti_group *g = tti_api_hold(group, "group_failed", error, &status);
-    if (!g) {
-        return tti_api_finish(error, TUTTI_OP_NONE, -1, status);
-    }
-    const int32_t rank = g->rank;
-    uint64_t *lost = calloc(tti_recover_words(g), sizeof(*lost));
-    if (!lost) {
-        status = no_memory(g, "group_failed", error);
-    } else if ((status = check_list(&list, "group_failed", error)) == TUTTI_OK &&
-               (status = tti_recover_check(g, "group_failed", error)) == TUTTI_OK) {
-        tti_recover_lost(g, lost);
-        fill_list(&list, g, lost);
-    }
-    free(lost);
-    tti_group_release(g);
-    return tti_api_finish(error, TUTTI_OP_NONE, rank, status);
-}
-
 /* What every collective of recovery is refused for. 0 becomes the group's deadline. */
 static tutti_status check_call(const struct tti_group *g, const char *function, int64_t *timeout_ms, tutti_error *error)
 {
@@ -111,30 +84,69 @@ static tutti_status check_call(const struct tti_group *g, const char *function, 
                : tti_error_set(error, TUTTI_WOULD_DEADLOCK, "%s: called from a callback of the same group", function);
 }
 
+/* What the two functions that give a list of ranks differ in. */
+struct inquiry {
+    const char *function;
+    tutti_operation operation;
+    uint64_t *flags; /* of an agreement */
+    int64_t timeout_ms;
+    bool agrees;
+};
+
+static tutti_status check_agreement(const struct tti_group *g, struct inquiry *q, tutti_error *error)
+{
+    return q->flags
+               ? check_call(g, q->function, &q->timeout_ms, error)
+               : tti_error_set(error, TUTTI_INVALID_ARGUMENT, "%s: the pointer for the flags is NULL", q->function);
+}
+
+static tutti_status ask(struct tti_group *g, const struct inquiry *q, uint64_t *set, tutti_error *error)
+{
+    if (q->agrees) {
+        return tti_recover_agree(g, q->flags, set, q->timeout_ms, error);
+    }
+    tti_recover_lost(g, set);
+    return TUTTI_OK;
+}
+
+static tutti_status inquire(tutti_group *group, struct inquiry *q, const struct list *list, tutti_error *error)
+{
+    tutti_status status = TUTTI_OK;
+    struct tti_group *g = tti_api_hold(group, q->function, error, &status);
+    if (!g) {
+        return tti_api_finish(error, q->operation, -1, status);
+    }
+    const int32_t rank = g->rank;
+    uint64_t *set = calloc(tti_recover_words(g), sizeof(*set));
+    if (!set) {
+        status = tti_error_set(error, TUTTI_NO_MEMORY, "%s: no memory for a list of %d ranks", q->function, g->size);
+    } else if ((status = check_list(list, q->function, error)) == TUTTI_OK &&
+               (!q->agrees || (status = check_agreement(g, q, error)) == TUTTI_OK) &&
+               (status = tti_recover_check(g, q->function, error)) == TUTTI_OK &&
+               (status = ask(g, q, set, error)) == TUTTI_OK) {
+        fill_list(list, g, set);
+    }
+    free(set);
+    tti_group_release(g);
+    return tti_api_finish(error, q->operation, rank, status);
+}
+
+tutti_status tutti_group_failed(tutti_group *group, int32_t *ranks, int32_t capacity, int32_t *count,
+                                tutti_error *error)
+{
+    struct inquiry q = {.function = "group_failed", .operation = TUTTI_OP_NONE};
+    return inquire(group, &q, &(struct list){ranks, capacity, count}, error);
+}
+
 tutti_status tutti_group_agree(tutti_group *group, uint64_t *flags, int32_t *failed, int32_t capacity, int32_t *count,
                                int64_t timeout_ms, tutti_error *error)
 {
-    const struct list list = {failed, capacity, count};
-    tutti_status status = TUTTI_OK;
-    struct tti_group *g = tti_api_hold(group, "group_agree", error, &status);
-    if (!g) {
-        return tti_api_finish(error, TUTTI_OP_AGREE, -1, status);
-    }
-    const int32_t rank = g->rank;
-    uint64_t *absent = calloc(tti_recover_words(g), sizeof(*absent));
-    if (!absent) {
-        status = no_memory(g, "group_agree", error);
-    } else if (!flags) {
-        status = tti_error_set(error, TUTTI_INVALID_ARGUMENT, "group_agree: the pointer for the flags is NULL");
-    } else if ((status = check_list(&list, "group_agree", error)) == TUTTI_OK &&
-               (status = check_call(g, "group_agree", &timeout_ms, error)) == TUTTI_OK &&
-               (status = tti_recover_check(g, "group_agree", error)) == TUTTI_OK &&
-               (status = tti_recover_agree(g, flags, absent, timeout_ms, error)) == TUTTI_OK) {
-        fill_list(&list, g, absent);
-    }
-    free(absent);
-    tti_group_release(g);
-    return tti_api_finish(error, TUTTI_OP_AGREE, rank, status);
+    struct inquiry q = {.function = "group_agree",
+                        .operation = TUTTI_OP_AGREE,
+                        .flags = flags,
+                        .timeout_ms = timeout_ms,
+                        .agrees = true};
+    return inquire(group, &q, &(struct list){failed, capacity, count}, error);
 }
 
 tutti_status tutti_group_shrink(tutti_group *group, int64_t timeout_ms, tutti_group **survivors, tutti_error *error)

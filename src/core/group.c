@@ -66,7 +66,7 @@ static tutti_status open_engine(struct tti_group *g, const struct tti_group_plan
                             .rank = g->rank,
                             .world_size = g->size,
                             .lanes = g->lanes,
-                            .timeout_ms = g->timeout_ms,
+                            .timeout_ms = tti_setting_number(&plan->settings, TTI_SET_TIMEOUT_MS),
                             .device = beside ? (DLDevice){kDLCPU, 0} : plan->engine_device,
                             .rendezvous = beside ? &g->host_rendezvous.table : &g->rendezvous.table,
                             .native_communicator = beside ? NULL : plan->native_communicator,
@@ -150,7 +150,7 @@ static tutti_status confirm(struct tti_group *g, const struct tti_group_plan *pl
  * Says that this rank needs the rendezvous no more for this group (`came`: it was one of the members, of `size`). The process that
  * serves it hears that from everybody before it goes on: it may be about to end, in good order or with an error, and would
  * take the others down in the middle of hearing why. After an error it gives ranks that have not come yet a moment too,
- * unless that is the error.
+ * unless that is the error. Who has aborted waits for nobody: the others will meet elsewhere.
  */
 static void farewell(struct tti_group *g, bool came, int32_t size, tutti_status outcome)
 {
@@ -162,7 +162,7 @@ static void farewell(struct tti_group *g, bool came, int32_t size, tutti_status 
         snprintf(key, sizeof(key), "seen/%d", g->rank);
         rv->set(rv->self, key, "", 1, NULL);
     }
-    if (!tti_store_served_here(g->rendezvous.store)) {
+    if (!tti_store_served_here(g->rendezvous.store) || outcome == TUTTI_REVOKED) {
         return;
     }
     int64_t patience = g->timeout_ms >= 0 && g->timeout_ms < FAREWELL_MS ? g->timeout_ms : FAREWELL_MS;
@@ -332,6 +332,17 @@ static tutti_status look_for_members(void *user, tutti_error *error)
     return TUTTI_OK;
 }
 
+static void put_timeout(struct tti_settings *settings, int64_t timeout_ms)
+{
+    snprintf(settings->values[TTI_SET_TIMEOUT_MS], TTI_SETTING_MAX, "%lld", (long long)timeout_ms);
+}
+
+void tti_group_plan_time(struct tti_group_plan *plan, int64_t opening_ms)
+{
+    plan->timeout_ms = tti_setting_number(&plan->settings, TTI_SET_TIMEOUT_MS);
+    put_timeout(&plan->settings, opening_ms);
+}
+
 static tutti_status prepare(const struct tti_group_plan *plan, struct tti_group **group, tutti_error *error)
 {
     struct tti_group *g = calloc(1, sizeof(*g));
@@ -344,8 +355,11 @@ static tutti_status prepare(const struct tti_group_plan *plan, struct tti_group 
     g->rank = plan->rank;
     g->size = plan->size;
     g->settings = plan->settings;
+    if (plan->timeout_ms != 0) {
+        put_timeout(&g->settings, plan->timeout_ms);
+    }
     g->lanes = (int32_t)tti_setting_number(&plan->settings, TTI_SET_LANES);
-    g->timeout_ms = tti_setting_number(&plan->settings, TTI_SET_TIMEOUT_MS);
+    g->timeout_ms = tti_setting_number(&g->settings, TTI_SET_TIMEOUT_MS);
     g->device = (DLDevice){kDLCPU, 0};
     g->where = &tti_device_host;
     g->local_rank = plan->local_rank;
@@ -511,10 +525,14 @@ tutti_status tti_group_open(struct tti_group_plan *plan, tutti_group **group, tu
     status = meet(g, plan, error);
     g->rendezvous.look = g->host_rendezvous.look = NULL;
     g->parent = NULL;
-    if (status == TUTTI_OK && plan->engine_device.device_type != kDLCPU) {
+    const bool open = status == TUTTI_OK;
+    if (open && plan->engine_device.device_type != kDLCPU) {
         status = tti_staging_create(g, plan->engine_device, &g->staging, error);
     }
-    if (status == TUTTI_OK && (status = tti_handles_insert(&tti_groups, g, (void **)&g->handle, error)) != TUTTI_OK) {
+    if (status == TUTTI_OK) {
+        status = tti_handles_insert(&tti_groups, g, (void **)&g->handle, error);
+    }
+    if (open && status != TUTTI_OK) {
         tti_group_close(g);
     }
     if (status != TUTTI_OK) {

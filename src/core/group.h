@@ -29,6 +29,7 @@ struct tti_recovery {
     _Atomic bool agreeing;   /* some thread is in tutti_group_agree ... */
     _Atomic bool shrinking;  /* ... or in tutti_group_shrink, whose the rest is: */
     bool unconfirmed;        /* it has begun to agree whether all have the new group, and has not heard the end */
+    bool missed;             /* the others have a new group, with this rank in it, which it has dropped */
     uint64_t *out;           /* ranks that a shrink has gone on without; NULL: it has not come to that */
 };
 
@@ -84,9 +85,13 @@ struct tti_group_plan {
     struct tti_settings settings;
     struct tti_store *store;
     char name[64];          /* unique among the groups of the store */
+    int64_t timeout_ms;     /* of the group, if the settings' is that of its opening: tti_group_plan_time; else 0 */
     tti_look_function look; /* of the new group's rendezvous, while it is being opened; NULL: none */
     void *look_user;
 };
+
+/* Opening may take as long as that (-1: for ever), whatever the deadline of the group. After the settings have been resolved. */
+void tti_group_plan_time(struct tti_group_plan *plan, int64_t opening_ms);
 
 /* Meets the other members, agrees on a backend, opens it, makes sure that all have; or fails on all of them. */
 tutti_status tti_group_open(struct tti_group_plan *plan, tutti_group **group, tutti_error *error);

@@ -93,6 +93,7 @@ tutti_status tti_grow(struct tti_group *g, const char *token, int32_t newcomers,
     snprintf(growth.backend, sizeof(growth.backend), "%s", g->backend->name);
     const tutti_config config = {.size = sizeof(config), .backend = tti_group_on_device(g) ? NULL : g->backend->name};
     tutti_status status = tti_settings_resolve(&config, &g->settings, &plan.settings, error);
+    tti_group_plan_time(&plan, timeout_ms);
     if (status != TUTTI_OK ||
         (status = tti_store_open(token, g->rank == 0, timeout_ms, &plan.store, error)) != TUTTI_OK) {
         return status;

@@ -25,9 +25,16 @@
 
 enum { AGREEMENTS = 0, SHRINKS = 1 }; /* series */
 
-/* Flags of a confirmation. */
-#define OPENED   UINT64_C(1)
-#define WORTH_IT UINT64_C(2) /* to try again: what has failed was a rank that is lost or late */
+/* How long a store is waited for that does not answer: a server that is only slow must not seem to be stopped. */
+enum { PATIENCE_LEAST_MS = 100, PATIENCE_MOST_MS = 1000 };
+
+/* Flags of a confirmation. They are ANDed, so a rank that could not open the group clears the bit of its status, too: those
+ * that could hear what it was. */
+#define OPENED         UINT64_C(1)
+#define WORTH_IT       UINT64_C(2) /* to try again: what has failed was a rank that is lost or late */
+#define FINE(status)   (UINT64_C(4) << (status))
+#define STATUSES_BEGIN TUTTI_INVALID_ARGUMENT
+#define STATUSES_END   (TUTTI_REVOKED + 1)
 
 struct shrink {
     struct tti_group *g;
@@ -207,7 +214,14 @@ static tutti_status open_store(const struct shrink *s, struct tti_store **store,
     const bool threads = (s->g->backend->capabilities & TUTTI_CAP_ONE_PROCESS) != 0;
     snprintf(url, sizeof(url), "%s:shrink-%016llx%016llx", threads ? "memory" : "unix", (unsigned long long)s->token[0],
              (unsigned long long)s->token[1]);
-    return tti_store_open(url, true, half_of_rest(s), store, error);
+    const int64_t patience_ms = half_of_rest(s);
+    tutti_status status = tti_store_open(url, true, patience_ms, store, error);
+    if (status == TUTTI_OK && patience_ms >= 0) { /* who serves it may be stopped, and `look` must have its turn */
+        tti_store_set_patience(*store, patience_ms < PATIENCE_LEAST_MS  ? PATIENCE_LEAST_MS
+                                       : patience_ms > PATIENCE_MOST_MS ? PATIENCE_MOST_MS
+                                                                        : patience_ms);
+    }
+    return status;
 }
 
 static tutti_status open_group(struct shrink *s, tutti_group **group, tutti_error *error)
@@ -222,10 +236,12 @@ static tutti_status open_group(struct shrink *s, tutti_group **group, tutti_erro
                                   .look = look,
                                   .look_user = s};
     const tutti_config config = {.size = sizeof(config), .backend = tti_group_on_device(g) ? NULL : g->backend->name};
+    const int64_t opening_ms = half_of_rest(s);
     /* the same on all survivors, and no other group's: who reads flight records knows groups by their names */
     snprintf(plan.name, sizeof(plan.name), "survivors-%08x", (unsigned)(uint32_t)s->token[0]);
-    s->opened_until_ns = tti_deadline_ns(tti_now_ns(), half_of_rest(s));
+    s->opened_until_ns = tti_deadline_ns(tti_now_ns(), opening_ms);
     tutti_status status = tti_settings_resolve(&config, &g->settings, &plan.settings, error);
+    tti_group_plan_time(&plan, opening_ms);
     if (status == TUTTI_OK && (status = open_store(s, &plan.store, error)) == TUTTI_OK) {
         status = tti_group_open(&plan, group, error);
         tti_store_release(plan.store);
@@ -233,11 +249,31 @@ static tutti_status open_group(struct shrink *s, tutti_group **group, tutti_erro
     return status;
 }
 
-/* Whether another attempt may go better: somebody was lost or late. All that is not so fails on every rank alike. */
+/* Whether another attempt may go better: somebody was lost or late, or has aborted. */
 static bool is_worth_it(struct shrink *s, tutti_status status)
 {
     tutti_error unused;
-    return (status >= TUTTI_TIMEOUT && status <= TUTTI_PEER_CRASHING) || look(s, &unused) != TUTTI_OK;
+    return (status >= TUTTI_TIMEOUT && status <= TUTTI_PEER_CRASHING) || status == TUTTI_REVOKED ||
+           look(s, &unused) != TUTTI_OK;
+}
+
+static uint64_t flags_of(struct shrink *s, tutti_status opened)
+{
+    if (opened == TUTTI_OK) {
+        return UINT64_MAX;
+    }
+    return ~(OPENED | FINE(opened) | (is_worth_it(s, opened) ? 0 : WORTH_IT));
+}
+
+/* What a rank has failed with; in doubt what no other attempt would mend. */
+static tutti_status failure_in(uint64_t flags)
+{
+    for (tutti_status status = STATUSES_BEGIN; status < STATUSES_END; status++) {
+        if (!(flags & FINE(status))) {
+            return status;
+        }
+    }
+    return TUTTI_TIMEOUT; /* nobody has failed: one has not come */
 }
 
 /* Whether all have the new group: the same answer everywhere. */
@@ -271,18 +307,34 @@ static void drop(tutti_group *handle)
     }
 }
 
+/* The group was open here, but not on all: who is to blame. */
+static tutti_status blame_others(const struct shrink *s, uint64_t flags, tutti_error *error)
+{
+    const struct tti_group *g = s->g;
+    for (int32_t r = 0; r < g->size; r++) {
+        if (has(s->absent, r) && !has(g->recovery.out, r)) {
+            tti_error_set(error, TUTTI_TIMEOUT, "rank %d was lost or late before all had the new group", r);
+            error->suspect = r;
+            return TUTTI_TIMEOUT;
+        }
+    }
+    const tutti_status status = failure_in(flags);
+    return tti_error_set(error, status, "another rank could not open the new group (%s); its own error says why",
+                         tutti_status_string(status));
+}
+
 /* One attempt. BUSY: another one is worth it; error says what was wrong with this one. */
 static tutti_status attempt(struct shrink *s, tutti_group **survivors, tutti_error *error)
 {
     tutti_group *group = NULL;
-    tutti_error unused;
+    tutti_error second;
     tutti_status status = find_members(s, error);
     if (status != TUTTI_OK) {
         return status;
     }
     const tutti_status opened = open_group(s, &group, error);
-    uint64_t flags = opened == TUTTI_OK ? OPENED | WORTH_IT : is_worth_it(s, opened) ? WORTH_IT : 0;
-    status = confirm(s, &flags, opened == TUTTI_OK ? error : &unused);
+    uint64_t flags = flags_of(s, opened);
+    status = confirm(s, &flags, &second);
     if (status == TUTTI_OK && (flags & OPENED)) {
         *survivors = group;
         return TUTTI_OK;
@@ -290,28 +342,41 @@ static tutti_status attempt(struct shrink *s, tutti_group **survivors, tutti_err
     if (group) {
         drop(group);
     }
-    if (status != TUTTI_OK || !(flags & WORTH_IT)) {
-        return opened != TUTTI_OK && aborts_of(s->g) == s->aborts ? opened : status;
+    if (status != TUTTI_OK) {
+        *error = second;
+        return status;
     }
-    if (opened == TUTTI_OK) {
-        tti_error_set(error, TUTTI_TIMEOUT, "a rank was lost or late before all had the new group");
-    }
-    return TUTTI_BUSY;
+    status = opened == TUTTI_OK ? blame_others(s, flags, error) : opened;
+    return flags & WORTH_IT ? TUTTI_BUSY : status;
 }
 
-/* An abort has taken this rank away from a confirmation. If the others have gone on with it as a member, they are gone. */
+/* An abort has taken this rank away from a confirmation. If the others have gone on with it as a member, they are gone, and it
+ * may not make a group of its own any more: there would be two. */
 static tutti_status catch_up(struct shrink *s, tutti_error *error)
 {
-    uint64_t flags = WORTH_IT;
-    tutti_status status = s->g->recovery.unconfirmed ? confirm(s, &flags, error) : TUTTI_OK;
-    return status == TUTTI_OK && (flags & OPENED)
-               ? tti_error_set(error, TUTTI_REVOKED, "the other ranks have made their group while this one aborted")
-               : status;
+    struct tti_recovery *recovery = &s->g->recovery;
+    uint64_t flags = ~OPENED;
+    if (recovery->unconfirmed) {
+        const tutti_status status = confirm(s, &flags, error);
+        if (status != TUTTI_OK) {
+            return status;
+        }
+        recovery->missed = (flags & OPENED) != 0;
+    }
+    if (!recovery->missed) {
+        return TUTTI_OK;
+    }
+    tti_error_set(error, TUTTI_REVOKED,
+                  "the other ranks have made their group while this one aborted: destroy the group, and join them as "
+                  "a new rank");
+    error->scope = TUTTI_SCOPE_GROUP;
+    return TUTTI_REVOKED;
 }
 
 static tutti_status run(struct shrink *s, tutti_group **survivors, tutti_error *error)
 {
     const size_t words = tti_recover_words(s->g);
+    int attempts = 0;
     if (!s->g->recovery.out) {
         uint64_t *out = calloc(words, sizeof(*out));
         pthread_mutex_lock(&s->g->names_lock);
@@ -326,13 +391,16 @@ static tutti_status run(struct shrink *s, tutti_group **survivors, tutti_error *
     if (status == TUTTI_OK) {
         do {
             status = attempt(s, survivors, error);
+            attempts++;
         } while (status == TUTTI_BUSY && tti_remaining_ms(s->deadline_ns) != 0);
     }
     if (status == TUTTI_BUSY) {
-        status = TUTTI_TIMEOUT;
-        if (error) {
-            error->status = status;
-        }
+        const tutti_error last = *error;
+        status = tti_error_set(error, TUTTI_TIMEOUT,
+                               "group_shrink: the time was over after %d attempt%s, the last of which failed: %.300s; "
+                               "call it again",
+                               attempts, attempts == 1 ? "" : "s", last.message);
+        error->suspect = last.suspect;
     }
     return status;
 }
@@ -343,13 +411,14 @@ tutti_status tti_recover_shrink(struct tti_group *g, int64_t timeout_ms, tutti_g
         return is_busy("group_shrink", error);
     }
     const size_t words = tti_recover_words(g);
+    tutti_error own;
     struct shrink s = {.g = g,
                        .deadline_ns = tti_deadline_ns(tti_now_ns(), timeout_ms),
                        .aborts = aborts_of(g),
                        .absent = calloc(words, sizeof(uint64_t)),
                        .lost = calloc(words, sizeof(uint64_t)),
                        .global_ranks = calloc((size_t)g->size, sizeof(int32_t))};
-    tutti_status status = run(&s, survivors, error);
+    tutti_status status = run(&s, survivors, error ? error : &own);
     free(s.absent);
     free(s.lost);
     free(s.global_ranks);

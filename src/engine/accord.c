@@ -15,7 +15,7 @@
  * can spoil an agreement, as it could by changing its ballot while others read it, but nothing else: the word is read once and
  * its rank checked, and a verdict is taken only if it says the round itself.
  *
- * Sleeping: on `news`, which is bumped behind every ballot and decision, and on the alarm, which deaths and departures ring.
+ * Sleeping: on `news`, which is bumped behind every ballot and decision, and on the alarm, which deaths ring, and ranks that leave.
  * tests/models/accord.pml has the proof, with deaths at every step.
  */
 #include "engine/accord.h"

@@ -439,7 +439,7 @@ int32_t tti_engine_poll(struct tti_engine *e, const tutti_op *op)
     if (e->size == 1 || tti_arrivals_complete(lane, op)) {
         return 1;
     }
-    /* finish will say what has happened; it must not be called for a departure that means nothing here */
+    /* finish will say what has happened; it must not be called for a rank that has left and means nothing here */
     return look_for_failure(lane, NULL) != TUTTI_OK || tti_laggard_left(lane, op) ||
            (lane->deadline_ns != 0 && tti_now_ns() >= lane->deadline_ns);
 }

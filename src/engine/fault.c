@@ -105,7 +105,7 @@ static bool has_ended(const struct tti_engine *e, int rank)
     const struct tti_segment_header *h = tti_header(e, rank);
     const bool ended = is_gone(e, rank);
     /* after the look: who has ended sets nothing any more */
-    return (ended && !tti_segment_departs(h)) || tti_keeper_died(h);
+    return (ended && !tti_segment_leaves(h)) || tti_keeper_died(h);
 }
 
 static const char *revoked_how(tutti_operation operation)
@@ -135,14 +135,14 @@ static tutti_status adopt(struct tti_engine *e, struct tti_lane *lane, bool inte
     char what[64];
     char names[NAMES];
     tti_peers_text(e, where, suspects, names, sizeof(names));
-    if (cause == TUTTI_REVOKED && where == TTI_FAULT_ANYWHERE) {
+    if (cause == TUTTI_REVOKED && where == TTI_FAULT_ANYWHERE && first < 0) {
         tti_error_set(&text, cause, "rank %d has %s the group", rank, revoked_how(operation));
         text.suspect = rank;
         remember(e, &text, false);
         return revoked(e, lane, interrupted, error);
     }
     if (where < 0) {
-        snprintf(what, sizeof(what), "its messages");
+        snprintf(what, sizeof(what), where == TTI_FAULT_MESSAGES ? "its messages" : "the group");
     } else if (call == 0) {
         snprintf(what, sizeof(what), "lane %d", where);
     } else {
@@ -213,6 +213,7 @@ struct place {
     int32_t lane; /* or TTI_FAULT_MESSAGES, TTI_FAULT_ANYWHERE */
     tutti_operation operation;
     uint64_t call;
+    bool death; /* this rank has seen that a process has ended */
 };
 
 static tutti_status fail_group(struct tti_engine *e, struct place place, const uint64_t *suspects, tutti_error *error)
@@ -232,7 +233,7 @@ static tutti_status fail_group(struct tti_engine *e, struct place place, const u
     }
     pthread_mutex_unlock(&e->failure_lock);
     /* after the record: whoever sees the failure finds it */
-    remember(e, error, place.lane == TTI_FAULT_ANYWHERE && is_death(error->status));
+    remember(e, error, place.death);
     tti_ring_alarm(e);
     return error->status;
 }
@@ -241,7 +242,8 @@ tutti_status tti_fault_raise(struct tti_engine *e, struct tti_lane *lane, const 
 {
     struct place place = {.lane = TTI_FAULT_MESSAGES};
     if (lane) {
-        place = (struct place){lane->index, lane->op ? lane->op->kind : TUTTI_OP_NONE, lane->call};
+        place = (struct place){
+            .lane = lane->index, .operation = lane->op ? lane->op->kind : TUTTI_OP_NONE, .call = lane->call};
     }
     return fail_group(e, place, suspects, error);
 }
@@ -258,7 +260,7 @@ void tti_fault_death(struct tti_engine *e, int rank)
     atomic_fetch_or_explicit(&e->dead[rank / 64], UINT64_C(1) << (rank % 64), memory_order_release);
     tti_peer_death_text(e, rank, &look, text, sizeof(text));
     tti_error_set(&error, look.state == TTI_PROC_DUMPING ? TUTTI_PEER_CRASHING : TUTTI_PEER_DEAD, "%s", text);
-    fail_group(e, (struct place){.lane = TTI_FAULT_ANYWHERE}, suspects, &error);
+    fail_group(e, (struct place){.lane = TTI_FAULT_ANYWHERE, .death = true}, suspects, &error);
 }
 
 void tti_fault_revoke(struct tti_engine *e, tutti_operation how)
@@ -269,10 +271,10 @@ void tti_fault_revoke(struct tti_engine *e, tutti_operation how)
     fail_group(e, (struct place){.lane = TTI_FAULT_ANYWHERE, .operation = how}, nobody, &error);
 }
 
-void tti_fault_departure(struct tti_engine *e, int rank)
+void tti_fault_left(struct tti_engine *e, int rank)
 {
     /* release: pairs with tti_has_left */
-    atomic_fetch_or_explicit(&e->departed[rank / 64], UINT64_C(1) << (rank % 64), memory_order_release);
+    atomic_fetch_or_explicit(&e->left[rank / 64], UINT64_C(1) << (rank % 64), memory_order_release);
     tti_ring_alarm(e);
 }
 
@@ -281,12 +283,12 @@ void tti_fault_look_at(struct tti_engine *e, int rank)
     if (e->futex_private != 0 || rank == e->rank || tti_has_left(e, rank)) {
         return;
     }
-    if (!tti_segment_departs(tti_header(e, rank))) {
+    if (!tti_segment_leaves(tti_header(e, rank))) {
         if (has_ended(e, rank)) {
             tti_fault_death(e, rank);
         }
     } else if (is_gone(e, rank)) {
-        tti_fault_departure(e, rank);
+        tti_fault_left(e, rank);
     }
 }
 
@@ -323,7 +325,10 @@ void tti_fault_abort(struct tti_engine *e, int32_t lane, const tutti_error *caus
         tti_error_set(&error, cause->status, "%.200s; not arrived there: %s", cause->message, names);
         error.elapsed_ms = cause->elapsed_ms;
     }
-    fail_group(e, (struct place){.lane = lane}, suspects, &error);
+    const bool aborted = lane < 0 && cause->status == TUTTI_REVOKED && !names[0]; /* by the application */
+    const struct place place = {.lane = aborted ? TTI_FAULT_ANYWHERE : lane,
+                                .operation = aborted ? TUTTI_OP_ABORT : TUTTI_OP_NONE};
+    fail_group(e, place, suspects, &error);
 }
 
 /* The publisher may be waiting for another one. Whoever cannot run holds up the others. */
@@ -374,7 +379,9 @@ tutti_status tti_fault_timeout(struct tti_lane *lane, int publisher)
 
 tutti_status tti_engine_failure(struct tti_engine *e, tutti_error *error)
 {
-    if (atomic_load_explicit(&e->failed, memory_order_acquire) == TUTTI_OK) {
+    /* acquire: pairs with remember(). What others have written this rank may not have heard yet: it asks here */
+    if (atomic_load_explicit(&e->failed, memory_order_acquire) == TUTTI_OK &&
+        check(e, NULL, false, -1, NULL) == TUTTI_OK) {
         return tti_error_clear(error);
     }
     pthread_mutex_lock(&e->failure_lock);

@@ -20,7 +20,8 @@
  * fault.c.
  *
  * A segment left in good order (`left`) before is nobody's death. All lists are under one lock; the keeper holds it except
- * while it sleeps, and what it sleeps on may be unmapped then: the kernel answers EFAULT at most.
+ * while it sleeps, and what it sleeps on may be unmapped then: the kernel answers EFAULT at most. It waits for nothing else,
+ * since deaths, groups that begin and end, and exit() wait for it: whether a process in exit() has ended it looks every 2 ms.
  */
 #include "engine/keeper.h"
 
@@ -41,7 +42,8 @@
 
 #define SLEEP_NS       250000000 /* bound of a sleep: for what nobody could pass on */
 #define SLEEP_BLIND_NS 5000000   /* the same without futex_waitv */
-#define EXIT_MS        100       /* most that the memory of a process in exit() is waited for */
+#define SLEEP_EXIT_NS  2000000   /* the same while a process in exit() is about to end */
+#define EXIT_NS        100000000 /* most that the memory of such a process is waited for */
 
 /* The kernel's struct robust_list_head. */
 struct robust_head {
@@ -66,7 +68,9 @@ struct keeper {
 struct watched {
     struct tti_engine *engine;
     struct watched *next;
-    uint64_t known[TTI_MAX_RANKS / 64]; /* who has gone, one way or another */
+    uint64_t known[TTI_MAX_RANKS / 64];  /* who has gone, one way or another */
+    uint64_t ending[TTI_MAX_RANKS / 64]; /* of these: in exit(), and the process has not been seen to end */
+    int64_t ended_ns;                    /* when that is taken to have happened; 0: nobody is */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -95,34 +99,56 @@ static bool is_marked(const struct tti_segment_header *h)
 
 bool tti_keeper_died(const struct tti_segment_header *header)
 {
-    return is_marked(header) && !tti_segment_departs(header);
+    return is_marked(header) && !tti_segment_leaves(header);
 }
 
-static bool is_known(const struct watched *w, int rank)
+static bool is_in(const uint64_t *ranks, int rank)
 {
-    return (w->known[rank / 64] >> (rank % 64) & 1) != 0;
-}
-
-/* Until the process's parent has been told of its end. */
-static void await_end(const struct tti_engine *e, int rank)
-{
-    const int fd = (int)syscall(SYS_pidfd_open, (pid_t)tti_peer_id(e, rank).pid, 0);
-    if (fd >= 0) {
-        poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, EXIT_MS);
-        close(fd);
-    }
+    return (ranks[rank / 64] >> (rank % 64) & 1) != 0;
 }
 
 static void note(struct watched *w, int rank)
 {
     const struct tti_segment_header *h = tti_header(w->engine, rank);
-    w->known[rank / 64] |= UINT64_C(1) << (rank % 64);
-    if (!tti_segment_departs(h)) {
+    const uint64_t bit = UINT64_C(1) << (rank % 64);
+    w->known[rank / 64] |= bit;
+    if (!tti_segment_leaves(h)) {
         tti_fault_death(w->engine, rank);
     } else if (!tti_has_left(w->engine, rank)) { /* it is in exit() */
-        await_end(w->engine, rank);
-        tti_fault_departure(w->engine, rank);
+        w->ending[rank / 64] |= bit;
+        w->ended_ns = tti_now_ns() + EXIT_NS;
     }
+}
+
+/* Whether the process's parent has been told of its end; true, too, if that cannot be known. */
+static bool has_ended(const struct tti_engine *e, int rank)
+{
+    const int fd = (int)syscall(SYS_pidfd_open, (pid_t)tti_peer_id(e, rank).pid, 0);
+    if (fd < 0) {
+        return true;
+    }
+    const bool ended = poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 0) > 0;
+    close(fd);
+    return ended;
+}
+
+/* Those in exit() leave when they have ended. True if some have not. */
+static bool look_for_ends(struct watched *w)
+{
+    const bool over = tti_now_ns() >= w->ended_ns;
+    bool more = false;
+    for (int r = 0; r < w->engine->size; r++) {
+        if (is_in(w->ending, r)) {
+            if (over || has_ended(w->engine, r)) {
+                w->ending[r / 64] &= ~(UINT64_C(1) << (r % 64));
+                tti_fault_left(w->engine, r);
+            } else {
+                more = true;
+            }
+        }
+    }
+    w->ended_ns = more ? w->ended_ns : 0;
+    return more;
 }
 
 /* The kernel marks one segment after the other: whoever has died in one group has died in all. */
@@ -133,7 +159,7 @@ static void note_everywhere(const struct tti_engine *e, int rank)
         for (int r = 0; r < w->engine->size; r++) {
             const struct tti_proc_id id = tti_peer_id(w->engine, r);
             const bool is_it = tti_proc_same(&id, &dead) || (w->engine == e && r == rank);
-            if (is_it && r != w->engine->rank && !is_known(w, r)) {
+            if (is_it && r != w->engine->rank && !is_in(w->known, r)) {
                 note(w, r);
             }
         }
@@ -145,7 +171,7 @@ static void look_for_deaths(void)
     for (struct watched *w = watching; w; w = w->next) {
         for (int r = 0; r < w->engine->size; r++) {
             struct tti_segment_header *h = tti_header(w->engine, r);
-            if (r != w->engine->rank && !is_known(w, r) && is_marked(h)) {
+            if (r != w->engine->rank && !is_in(w->known, r) && is_marked(h)) {
                 /* it has woken one of those who sleep on it, at most */
                 syscall(SYS_futex, &h->life, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
                 note_everywhere(w->engine, r);
@@ -181,7 +207,7 @@ static void add_peers(struct words *all, const struct watched *w)
         const struct tti_proc_id id = tti_peer_id(e, r);
         /* relaxed: the kernel compares it once more */
         const uint32_t life = atomic_load_explicit(&h->life, memory_order_relaxed);
-        if (life == 0 || is_known(w, r) || tti_has_left(e, r) || has(all, &id)) {
+        if (life == 0 || is_in(w->known, r) || tti_has_left(e, r) || has(all, &id)) {
             continue;
         }
         all->of[all->count] = id;
@@ -191,17 +217,19 @@ static void add_peers(struct words *all, const struct watched *w)
     }
 }
 
-static void sleep_on(struct keeper *k, const struct words *all)
+static void sleep_on(struct keeper *k, const struct words *all, int64_t most_ns)
 {
     static _Atomic bool no_waitv; /* relaxed: a fact about the kernel */
     if (!atomic_load_explicit(&no_waitv, memory_order_relaxed)) {
-        long r = tti_waitv(all->entries, all->count, tti_now_ns() + SLEEP_NS);
-        if (r >= 0 || (errno != ENOSYS && errno != EPERM)) {
+        long r = tti_waitv(all->entries, all->count, tti_now_ns() + most_ns);
+        if (r >= 0 || errno == EAGAIN || errno == ETIMEDOUT || errno == EINTR) {
             return;
         }
-        atomic_store_explicit(&no_waitv, true, memory_order_relaxed);
+        if (errno != EFAULT) { /* which a word that has just been unmapped gives. Not to sleep at all would be worse */
+            atomic_store_explicit(&no_waitv, true, memory_order_relaxed);
+        }
     }
-    struct timespec limit = {.tv_nsec = SLEEP_BLIND_NS};
+    struct timespec limit = {.tv_nsec = most_ns < SLEEP_BLIND_NS ? most_ns : SLEEP_BLIND_NS};
     syscall(SYS_futex, &k->bell, FUTEX_WAIT_PRIVATE, (uint32_t)all->entries[0].value, &limit, NULL, 0);
 }
 
@@ -234,9 +262,11 @@ static void *keep(void *argument)
         all.count = 1;
         pthread_mutex_lock(&lock);
         const bool stop = k->stop;
+        bool ending = false;
         if (!stop) {
             look_for_deaths();
-            for (const struct watched *w = watching; w; w = w->next) {
+            for (struct watched *w = watching; w; w = w->next) {
+                ending = (w->ended_ns != 0 && look_for_ends(w)) || ending;
                 add_peers(&all, w);
             }
         }
@@ -244,7 +274,7 @@ static void *keep(void *argument)
         if (stop) {
             return NULL;
         }
-        sleep_on(k, &all);
+        sleep_on(k, &all, ending ? SLEEP_EXIT_NS : SLEEP_NS);
     }
 }
 
@@ -315,6 +345,7 @@ static struct keeper *start(void)
     const int code = pthread_create(&k->thread, NULL, keep, k);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (code != 0) {
+        pthread_cond_destroy(&k->started);
         free(k);
         return NULL;
     }
@@ -396,7 +427,7 @@ void tti_keeper_disown(struct tti_segment_header *own)
 }
 
 /*
- * exit() with groups that nobody has destroyed: a departure, and no death. The others hear of it when the process has ended
+ * exit() with groups that nobody has destroyed: the ranks leave, and have not died. The others hear of it when the process has ended
  * and not now: those who need this rank end with errors of their own, and whoever has started all of them shall see first who
  * was the first.
  */
@@ -408,7 +439,7 @@ __attribute__((destructor)) static void leave_at_exit(void)
         if (atomic_load_explicit(&own->life, memory_order_relaxed) == 0) { /* nobody will mark it */
             tti_engine_leave(w->engine);
         } else {
-            atomic_store_explicit(&own->leaving, 1, memory_order_release); /* pairs with tti_segment_departs */
+            atomic_store_explicit(&own->leaving, 1, memory_order_release); /* pairs with tti_segment_leaves */
         }
     }
     pthread_mutex_unlock(&lock);

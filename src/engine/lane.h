@@ -156,9 +156,9 @@ struct tti_engine {
     bool death;             /* that is the failure */
     pthread_mutex_t failure_lock;
     tutti_error failure;
-    _Atomic uint64_t departed[TTI_MAX_RANKS / 64]; /* ranks whose processes have ended by exit() */
-    _Atomic uint64_t dead[TTI_MAX_RANKS / 64];     /* and those that have died */
-    _Atomic uint32_t aborts;                       /* by threads of this rank */
+    _Atomic uint64_t left[TTI_MAX_RANKS / 64]; /* ranks whose processes have ended by exit() */
+    _Atomic uint64_t dead[TTI_MAX_RANKS / 64]; /* and those that have died */
+    _Atomic uint32_t aborts;                   /* by threads of this rank */
     struct tti_accord_state accords[TTI_ACCORD_SERIES];
 };
 
@@ -170,9 +170,9 @@ static inline struct tti_segment_header *tti_header(const struct tti_engine *e, 
 /* Whether a rank has left in good order: it has closed the group, or its process has ended by exit(). */
 static inline bool tti_has_left(const struct tti_engine *e, int rank)
 {
-    /* acquire, both: pair with tti_engine_leave and tti_fault_departure; whatever the rank owed has been published before */
+    /* acquire, both: pair with tti_engine_leave and tti_fault_left; whatever the rank owed has been published before */
     return atomic_load_explicit(&tti_header(e, rank)->left, memory_order_acquire) != 0 ||
-           (atomic_load_explicit(&e->departed[rank / 64], memory_order_acquire) >> (rank % 64) & 1) != 0;
+           (atomic_load_explicit(&e->left[rank / 64], memory_order_acquire) >> (rank % 64) & 1) != 0;
 }
 
 static inline struct tti_fault *tti_fault_of(const struct tti_engine *e, int rank)

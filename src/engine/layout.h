@@ -120,7 +120,7 @@ enum { TTI_READS_UNKNOWN = 0, TTI_READS_ALL = 1, TTI_READS_NOT = 2 };
 static_assert(sizeof(struct tti_segment_header) <= TTI_PAGE, "the header fits its page");
 
 /* Whether the owner has left in good order, or is about to: its end is no death. */
-static inline bool tti_segment_departs(const struct tti_segment_header *h)
+static inline bool tti_segment_leaves(const struct tti_segment_header *h)
 {
     /* acquire, both: whatever the owner owed has been published before */
     return atomic_load_explicit(&h->left, memory_order_acquire) != 0 ||

@@ -2,7 +2,7 @@
 /*
  * Moving messages and waiting for them. Whoever waits runs rounds that move everybody's, then looks without a lock
  * at the words that would say that there is more: the next slot of a peer that somebody receives from, the activity
- * of one that somebody sends to. When nothing changes it watches deadline, failures and departures, yields, and
+ * of one that somebody sends to. When nothing changes it watches deadline, failures and who leaves, yields, and
  * sleeps on these words.
  */
 #include "engine/p2p.h"
@@ -358,7 +358,7 @@ static void tell_since(const struct tti_posting *p, int64_t since_ns)
     }
 }
 
-/* Looks at the clock, the alarm and departures. */
+/* Looks at the clock, the alarm and who has left. */
 static tutti_status watch(struct tti_posting *p, int64_t now)
 {
     struct tti_engine *e = p->e;

@@ -134,7 +134,7 @@ void tti_sleep(struct tti_engine *e, int channel, const struct tti_awaited *awai
     clear_bits(e, channel, awaited, count);
 }
 
-/* Looks at the alarm and at the publisher's departure; called when the word is not there yet. */
+/* Looks at the alarm, and whether the publisher has left; called when the word is not there yet. */
 static tutti_status look_around(struct tti_lane *lane, _Atomic uint64_t *word, uint64_t target, int publisher)
 {
     struct tti_engine *e = lane->engine;
@@ -151,7 +151,7 @@ static tutti_status look_around(struct tti_lane *lane, _Atomic uint64_t *word, u
     if (atomic_load_explicit(word, memory_order_acquire) >= target) {
         return TUTTI_OK;
     }
-    /* A departure counts only if it was seen before the word was looked at for the last time. */
+    /* That it has left counts only if it was seen before the word was looked at for the last time. */
     tutti_status status = tti_fault_check(e, lane, left ? publisher : -1, lane->error);
     if (status == TUTTI_OK) {
         lane->alarm_seen = alarm;

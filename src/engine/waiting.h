@@ -70,7 +70,7 @@ static inline void tti_lane_publish(struct tti_lane *lane, _Atomic uint64_t *wor
     }
 }
 
-/* Waits in a collective until *word >= target: spin, yield, sleep; deadline, alarm and departures are watched. */
+/* Waits in a collective until *word >= target: spin, yield, sleep; deadline, alarm and whether the publisher leaves are watched. */
 tutti_status tti_lane_wait_slow(struct tti_lane *lane, _Atomic uint64_t *word, uint64_t target, int publisher);
 
 static inline tutti_status tti_lane_wait(struct tti_lane *lane, _Atomic uint64_t *word, uint64_t target, int publisher)
@@ -119,7 +119,7 @@ tutti_status tti_fault_raise(struct tti_engine *e, struct tti_lane *lane, const 
 /* A rank's process has died, or is writing a core dump: fails the group. Waiting calls, or the next one, say so. */
 void tti_fault_death(struct tti_engine *e, int rank);
 /* A rank's process has ended by exit(): for this process the rank has left from now on. */
-void tti_fault_departure(struct tti_engine *e, int rank);
+void tti_fault_left(struct tti_engine *e, int rank);
 
 /* Fails the group because the application wants that: `how` is REVOKE or ABORT. */
 void tti_fault_revoke(struct tti_engine *e, tutti_operation how);

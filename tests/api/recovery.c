@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "reaches.h"
 
 #define LONG_MS 60000
 
@@ -74,6 +75,38 @@ static tutti_status revoked(tutti_group *g, void *user)
     EXPECT_OK(sum(rest, &e));
     expect_failed(g, "revoked");
     EXPECT_OK(tutti_group_destroy(rest, NULL));
+    return TUTTI_OK;
+}
+
+static void await(sem_t *semaphore)
+{
+    while (sem_wait(semaphore) != 0) { /* a signal */
+    }
+}
+
+static sem_t has_revoked;
+
+/* Who has called nothing since is told all the same by what asks whether the group has failed. */
+static tutti_status heard(tutti_group *g, void *user)
+{
+    (void)user;
+    tutti_error e;
+    tutti_group *other = NULL;
+    EXPECT_OK(sum(g, &e));
+    if (tutti_group_rank(g) == 0) {
+        EXPECT_OK(tutti_group_revoke(g, &e));
+        sem_post(&has_revoked);
+        sem_post(&has_revoked);
+        return TUTTI_OK;
+    }
+    await(&has_revoked);
+    if (tutti_group_rank(g) == 1) {
+        EXPECT(tutti_group_error(g, &e) == TUTTI_OK && e.status == TUTTI_REVOKED && e.suspect == 0);
+        EXPECT(strstr(e.message, "rank 0 has revoked the group"));
+    } else {
+        EXPECT_ERROR(&e, TUTTI_REVOKED, "rank 0 has revoked",
+                     tutti_group_grow(g, "memory:nowhere", 1, 1000, &other, &e));
+    }
     return TUTTI_OK;
 }
 
@@ -144,6 +177,143 @@ static tutti_status aborted(tutti_group *g, void *user)
     return TUTTI_OK;
 }
 
+static _Atomic int returned;
+
+static tutti_status wait_in_shrink(tutti_group *g, tutti_error *e)
+{
+    tutti_group *rest = NULL;
+    return tutti_group_shrink(g, TUTTI_FOREVER, &rest, e);
+}
+
+static tutti_status wait_in_agree(tutti_group *g, tutti_error *e)
+{
+    int32_t count = 0;
+    uint64_t flags = 5;
+    return tutti_group_agree(g, &flags, NULL, 0, &count, TUTTI_FOREVER, e);
+}
+
+struct waiter {
+    tutti_group *group;
+    tutti_status (*wait)(tutti_group *g, tutti_error *e);
+    tutti_status status;
+    tutti_error error;
+};
+
+static void *wait_until_aborted(void *user)
+{
+    struct waiter *w = user;
+    w->status = w->wait(w->group, &w->error);
+    atomic_fetch_add(&returned, 1);
+    return NULL;
+}
+
+/* Two threads of a rank want the same: one is BUSY, the other waits for the other rank until a third one aborts. */
+static void end_by_abort(tutti_group *g, tutti_status (*wait)(tutti_group *g, tutti_error *e))
+{
+    tutti_error e;
+    pthread_t threads[2];
+    struct waiter w[2] = {{.group = g, .wait = wait}, {.group = g, .wait = wait}};
+    atomic_store(&returned, 0);
+    for (int i = 0; i < 2; i++) {
+        EXPECT(pthread_create(&threads[i], NULL, wait_until_aborted, &w[i]) == 0);
+    }
+    EXPECT(reaches(&returned, 1));
+    EXPECT_OK(tutti_group_abort(g, &e));
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    const int busy = w[0].status == TUTTI_BUSY ? 0 : 1;
+    EXPECT_ERROR(&w[busy].error, TUTTI_BUSY, "another thread", w[busy].status);
+    EXPECT_ERROR(&w[1 - busy].error, TUTTI_REVOKED, "aborted", w[1 - busy].status);
+}
+
+static sem_t has_aborted;
+
+/* Who aborts may call again, and takes part in what the others have begun. */
+static tutti_status ended(tutti_group *g, void *user)
+{
+    (void)user;
+    tutti_error e;
+    tutti_group *rest = NULL;
+    int32_t count = -1;
+    uint64_t flags = 7;
+    EXPECT_OK(sum(g, &e));
+    if (tutti_group_rank(g) == 0) {
+        end_by_abort(g, wait_in_agree);
+        end_by_abort(g, wait_in_shrink);
+        sem_post(&has_aborted);
+    } else {
+        await(&has_aborted);
+    }
+    EXPECT_OK(tutti_group_agree(g, &flags, NULL, 0, &count, LONG_MS, &e));
+    EXPECT((flags == 7 || flags == 5) && count == 0);
+    EXPECT_OK(tutti_group_shrink(g, LONG_MS, &rest, &e));
+    EXPECT(tutti_group_size(rest) == 2);
+    EXPECT_OK(sum(rest, &e));
+    EXPECT_OK(tutti_group_destroy(rest, &e));
+    return TUTTI_OK;
+}
+
+#define TEAR_MS 400
+#define TEARS   12
+
+static _Atomic int tear_us;      /* from the begin of a shrink to the abort */
+static _Atomic int survivors[2]; /* members of each rank's new group */
+static pthread_barrier_t all_done;
+
+struct shrinker {
+    tutti_group *group;
+    tutti_group *rest;
+    tutti_status status;
+    tutti_error error;
+};
+
+static void shrink(struct shrinker *s)
+{
+    s->status = tutti_group_shrink(s->group, TEAR_MS, &s->rest, &s->error);
+}
+
+static void *abort_soon(void *group)
+{
+    usleep((useconds_t)atomic_load(&tear_us));
+    EXPECT_OK(tutti_group_abort(group, NULL));
+    return NULL;
+}
+
+/* Rank 0 aborts while both shrink, wherever that finds them, and shrinks again: there are never two new groups. */
+static tutti_status torn(tutti_group *g, void *user)
+{
+    (void)user;
+    const int32_t rank = tutti_group_rank(g);
+    struct shrinker s = {.group = g};
+    EXPECT_OK(sum(g, &s.error));
+    if (rank == 0) {
+        pthread_t thread;
+        EXPECT(pthread_create(&thread, NULL, abort_soon, g) == 0);
+        shrink(&s);
+        pthread_join(thread, NULL);
+    } else {
+        shrink(&s);
+        /* that is the other rank's business: this one may only have been too late */
+        EXPECT(s.status != TUTTI_REVOKED || strstr(s.error.message, "without this one"));
+    }
+    for (int i = 0; i < 3 && rank == 0 && s.status != TUTTI_OK; i++) {
+        shrink(&s);
+    }
+    EXPECT((s.status == TUTTI_OK) == (s.rest != NULL) && s.error.status == s.status);
+    atomic_store(&survivors[rank], s.rest ? tutti_group_size(s.rest) : 0);
+    pthread_barrier_wait(&all_done); /* nobody has left before */
+    const int here = atomic_load(&survivors[rank]);
+    const int there = atomic_load(&survivors[1 - rank]);
+    EXPECT(here == 0 || there == 0 || (here == 2 && there == 2));
+    if (here == 2 && there == 2) {
+        EXPECT_OK(sum(s.rest, &s.error));
+    }
+    pthread_barrier_wait(&all_done);
+    tutti_group_destroy(s.rest, NULL);
+    return TUTTI_OK;
+}
+
 /* ---- who has left, and who does not come --------------------------------------------------------------------------- */
 
 static tutti_status left(tutti_group *g, void *user)
@@ -190,8 +360,7 @@ static tutti_status late(tutti_group *g, void *user)
     const int32_t last = tutti_group_size(g) - 1;
     if (tutti_group_rank(g) == last) {
         for (int32_t r = 0; r < last; r++) {
-            while (sem_wait(&others_done) != 0) { /* a signal */
-            }
+            await(&others_done);
         }
         EXPECT_ERROR(&e, TUTTI_REVOKED, "without this one", tutti_group_shrink(g, LONG_MS, &rest, &e));
         EXPECT_ERROR(&e, TUTTI_REVOKED, "without this one", tutti_group_shrink(g, LONG_MS, &rest, &e));
@@ -263,6 +432,41 @@ static tutti_status grown(tutti_group *g, void *user)
     return TUTTI_OK;
 }
 
+#define SHORT_MS 200
+
+static void *come_late(void *unused)
+{
+    tutti_error e;
+    tutti_group *g = NULL;
+    usleep(3 * SHORT_MS * 1000);
+    EXPECT_OK(tutti_group_join(token, TUTTI_CONFIG(.timeout_ms = LONG_MS), &g, &e));
+    EXPECT_OK(sum(g, &e));
+    EXPECT_OK(tutti_group_destroy(g, NULL));
+    return unused;
+}
+
+/* Growing has the time that it was given, and not the group's deadline, which is shorter. */
+static void patient(void)
+{
+    tutti_error e;
+    tutti_group *g = NULL;
+    tutti_group *larger = NULL;
+    char text[4000] = "";
+    pthread_t newcomer;
+    EXPECT_OK(tutti_init(
+        TUTTI_CONFIG(.backend = "local", .world_size = 1, .timeout_ms = SHORT_MS, .store = "memory:recovery-patient"),
+        &g, &e));
+    EXPECT_OK(tutti_group_token(g, token, sizeof(token), &e));
+    EXPECT(pthread_create(&newcomer, NULL, come_late, NULL) == 0);
+    EXPECT_OK(tutti_group_grow(g, token, 1, LONG_MS, &larger, &e));
+    EXPECT_OK(sum(larger, &e));
+    EXPECT_OK(tutti_group_describe(larger, text, sizeof(text), NULL, &e));
+    EXPECT(strstr(text, "deadline 200 ms"));
+    EXPECT_OK(tutti_group_destroy(larger, &e));
+    pthread_join(newcomer, NULL);
+    EXPECT_OK(tutti_group_destroy(g, &e));
+}
+
 /* ---- who cannot, and what cannot be -------------------------------------------------------------------------------- */
 
 static void expect_unsupported(tutti_group *g, bool aborts)
@@ -313,6 +517,9 @@ static void in_callback(tutti_status status, const tutti_error *error, void *use
     EXPECT_ERROR(&e, TUTTI_WOULD_DEADLOCK, "callback", tutti_group_agree(user, &flags, NULL, 0, &count, 0, &e));
     EXPECT_ERROR(&e, TUTTI_WOULD_DEADLOCK, "callback", tutti_group_shrink(user, 0, &other, &e));
     EXPECT_ERROR(&e, TUTTI_WOULD_DEADLOCK, "callback", tutti_group_grow(user, "memory:x", 1, 0, &other, &e));
+    EXPECT_OK(tutti_group_failed(user, NULL, 0, &count, &e)); /* these wait for nobody */
+    EXPECT_OK(tutti_group_revoke(user, &e));
+    EXPECT_OK(tutti_group_abort(user, &e));
 }
 
 static void bad_inputs(void)
@@ -355,10 +562,20 @@ static void bad_inputs(void)
 int main(void)
 {
     sem_init(&others_done, 0, 0);
+    sem_init(&has_revoked, 0, 0);
+    sem_init(&has_aborted, 0, 0);
+    pthread_barrier_init(&all_done, NULL, 2);
     bad_inputs();
     unsupported();
+    patient();
     test_ranks(3, revoked);
+    test_ranks(3, heard);
     test_ranks(2, aborted);
+    test_ranks(2, ended);
+    for (int i = 0; i < TEARS; i++) {
+        atomic_store(&tear_us, i * 80);
+        test_ranks(2, torn);
+    }
     test_ranks(4, left);
     test_ranks(3, late);
     test_ranks(2, grown);

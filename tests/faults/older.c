@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=2,3 timeout=300 trees=release,debug,address,undefined */
 /*
- * Kernels that have no futex_waitv, no robust lists, or neither: deaths and departures are found all the same, by looking at
+ * Kernels that have no futex_waitv, no robust lists, or neither: deaths and ranks that leave are found all the same, by looking at
  * words more often, or at /proc; and nothing else changes. A filter of system calls makes such a kernel of this one.
  */
 #include <stdlib.h>

@@ -17,10 +17,11 @@
 
 #include "faults/support/round.h"
 
-/* When the victim dies: at once there, or `delay_us` after it has begun to do it. */
-enum step { BEFORE_AGREE, IN_AGREE, BEFORE_SHRINK, IN_SHRINK, IN_WORK, NOWHERE };
-static const char *const step_names[] = {"before agree", "in agree", "before shrink",
-                                         "in shrink",    "at work",  "nowhere"};
+/* When the victim dies: at once there, or `delay_us` after it has begun to do it; in an allocation at its connection of that
+ * number. */
+enum step { IN_ALLOC, BEFORE_AGREE, IN_AGREE, BEFORE_SHRINK, IN_SHRINK, IN_WORK, NOWHERE };
+static const char *const step_names[] = {"in alloc",  "before agree", "in agree", "before shrink",
+                                         "in shrink", "at work",      "nowhere"};
 
 struct script {
     int32_t size;
@@ -47,6 +48,8 @@ struct show {
     _Atomic int32_t token_there;
     struct rank_report reports[RANKS_MOST];
 };
+
+#define KEPT 5000 /* numbers */
 
 static struct show *show;
 static int32_t me;
@@ -137,6 +140,50 @@ static void use(tutti_group *g, tutti_status status, tutti_error *error)
     }
 }
 
+static void die_now(void *unused)
+{
+    (void)unused;
+    raise(SIGKILL);
+}
+
+/* Memory of the heap, for which the ranks meet at a store; NULL if somebody has been lost. */
+static int32_t *allocate(tutti_group *g)
+{
+    const struct script *s = &show->script;
+    const bool dies = s->steps[me] == IN_ALLOC && !s->stops;
+    tutti_error error;
+    void *memory = NULL;
+    if (dies) {
+        place_arm(PLACE_CONNECT, s->delays_us[me], die_now, NULL);
+    }
+    const tutti_status status = tutti_alloc(g, KEPT * sizeof(int32_t), &memory, &error);
+    if (dies) {
+        raise(SIGKILL);
+    }
+    if (status != TUTTI_OK && status != TUTTI_PEER_DEAD && status != TUTTI_REVOKED) {
+        wrong("alloc gives %s: %s; ", tutti_status_name(status), error.message);
+    }
+    for (int32_t i = 0; status == TUTTI_OK && i < KEPT; i++) {
+        ((int32_t *)memory)[i] = i ^ me;
+    }
+    return status == TUTTI_OK ? memory : NULL;
+}
+
+/* It is still there when the group is gone that it was allocated with. */
+static void look_at_kept(tutti_group *g, int32_t *kept)
+{
+    tutti_error error;
+    for (int32_t i = 0; kept && i < KEPT; i++) {
+        if (kept[i] != (i ^ me)) {
+            wrong("kept[%d] is %d; ", i, kept[i]);
+            break;
+        }
+    }
+    if (tutti_free(g, kept, &error) != TUTTI_OK) {
+        wrong("free: %s; ", error.message);
+    }
+}
+
 static tutti_group *grow(tutti_group *g)
 {
     tutti_group *larger = NULL;
@@ -174,6 +221,7 @@ static void recover(tutti_group *g)
 {
     struct rank_report *own = &show->reports[me];
     tutti_error error;
+    int32_t *const kept = allocate(g);
     own->flags = ~(UINT64_C(1) << me);
     come_to(BEFORE_AGREE);
     come_to(IN_AGREE);
@@ -197,6 +245,9 @@ static void recover(tutti_group *g)
         }
     }
     own->size = g ? tutti_group_size(g) : 0;
+    if (g) {
+        look_at_kept(g, kept);
+    }
     for (int32_t r = 0; r < own->size; r++) {
         own->members[r] = tutti_group_global_rank(g, r);
     }
@@ -263,7 +314,7 @@ static int judge_rank(const struct script *s, int32_t rank, int32_t first)
             failed = failed || r->failed[k] == i;
         }
         failures += survives(s, i) && (!member || failed || (r->flags >> i & 1));
-        failures += s->steps[i] == BEFORE_AGREE && !s->stops && (!failed || member);
+        failures += s->steps[i] <= BEFORE_AGREE && !s->stops && (!failed || member);
         failures += s->steps[i] == BEFORE_SHRINK && member;
     }
     if (failures) {
@@ -387,7 +438,7 @@ int main(int argc, char **argv)
     }
     struct script s = script_of(size);
     failures += play(&s); /* nobody dies: revoked by the shrink itself */
-    for (enum step step = BEFORE_AGREE; step < NOWHERE; step++) {
+    for (enum step step = IN_ALLOC; step < NOWHERE; step++) {
         for (int32_t i = 0; i < 4; i++) {
             const bool at_once = step == BEFORE_AGREE || step == BEFORE_SHRINK;
             if (at_once && i > 1) {
@@ -395,7 +446,7 @@ int main(int argc, char **argv)
             }
             s = script_of(size);
             s.steps[i % size] = step;
-            s.delays_us[i % size] = delays[i];
+            s.delays_us[i % size] = step == IN_ALLOC ? 1 + i / 2 : delays[i];
             failures += play(&s);
         }
     }

@@ -64,6 +64,9 @@ static inline tutti_status gather(void *self, const void *mine, size_t bytes, vo
 static inline const char *setting(const void *settings, const char *key)
 {
     const struct rank *x = settings;
+    if (strcmp(key, "timeout_ms") == 0) {
+        return "30000";
+    }
     return strcmp(key, "engine.heap_capacity") == 0 && x->capacity ? x->capacity : "67108864";
 }
 

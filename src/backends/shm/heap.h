@@ -19,13 +19,15 @@
 struct tti_heap;
 struct tti_heap_view;
 
-/* Who moves a group's messages in the heap, beside the threads that take memory away. */
+/* Who moves a group's messages in the heap, beside the threads that take memory away, and knows how the group is. */
 struct tti_heap_movers {
     void *user;
     /* Whether a message of this rank that has not ended has its tensor in the range, or a part of it. */
     bool (*use)(void *user, const void *memory, size_t bytes);
     /* Returns when no thread of this rank touches memory any more that it looked up before. Waits for no other rank. */
     void (*settle)(void *user);
+    /* Why the group has failed; OK if it has not. NULL: nobody knows. */
+    tutti_status (*failure)(void *user, tutti_error *error);
 };
 
 /* `parent` is the view of the group that this one is made from, NULL if there is none. Nothing is mapped yet. */

@@ -10,6 +10,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 
+#define LOOK_MS 100 /* so often somebody who waits for a descriptor looks whether the group has failed */
+
 tutti_status tti_heap_agree(const struct tti_heap_view *v, const tutti_exchange *exchange, const char *what,
                             struct tti_heap_record *mine, struct tti_heap_record *all, tutti_error *error)
 {
@@ -29,6 +31,23 @@ tutti_status tti_heap_agree(const struct tti_heap_view *v, const tutti_exchange 
     return status;
 }
 
+/* The others may be lost, or have given up, while they are waited for. */
+static tutti_status await_descriptor(struct tti_heap_view *v, struct tti_store *passage, const char *key,
+                                     int64_t deadline, int *fd, tutti_error *error)
+{
+    pthread_mutex_lock(&v->shared->lock);
+    const struct tti_heap_movers group = v->movers;
+    pthread_mutex_unlock(&v->shared->lock);
+    for (;;) {
+        const int64_t left = tti_remaining_ms(deadline);
+        const bool last = !group.failure || (left >= 0 && left <= LOOK_MS);
+        tutti_status status = tti_store_get_fd(passage, key, fd, last ? left : LOOK_MS, error);
+        if (status != TUTTI_TIMEOUT || last || (status = group.failure(group.user, error)) != TUTTI_OK) {
+            return status;
+        }
+    }
+}
+
 static tutti_status receive(struct tti_heap_view *v, int rank, unsigned region, struct tti_store *passage,
                             int64_t deadline, tutti_error *error)
 {
@@ -37,8 +56,8 @@ static tutti_status receive(struct tti_heap_view *v, int rank, unsigned region, 
     size_t bytes = 0;
     unsigned char *base = NULL;
     snprintf(key, sizeof(key), "heap/%d", rank);
-    tutti_status status = tti_store_get_fd(passage, key, &fd, tti_remaining_ms(deadline), error);
-    if (status == TUTTI_TIMEOUT) {
+    tutti_status status = await_descriptor(v, passage, key, deadline, &fd, error);
+    if (status == TUTTI_TIMEOUT && tti_remaining_ms(deadline) == 0) {
         tti_error_set(error, status, "rank %d did not hand over its memory within %lld ms", rank,
                       (long long)v->timeout_ms);
     }
@@ -87,6 +106,9 @@ tutti_status tti_heap_pass(struct tti_heap_view *v, const struct tti_heap_record
     if (status == TUTTI_OK && fd >= 0) {
         snprintf(key, sizeof(key), "heap/%d", v->rank);
         status = tti_store_put_fd(*passage, key, fd, v->size - 1, error);
+        if (status != TUTTI_OK) { /* so that nobody waits for it: a value is not what they look for */
+            tti_store_set(*passage, key, "", 1, NULL);
+        }
     }
     for (int r = 0; r < v->size && status == TUTTI_OK; r++) {
         if (r != v->rank && wanted[r]) {

@@ -128,7 +128,7 @@ static tutti_status look_for_losses(const struct shm_state *s, tutti_error *erro
             continue;
         }
         const bool died = tti_keeper_died(h);
-        if (died || tti_segment_departs(h)) {
+        if (died || tti_segment_leaves(h)) {
             tti_error_set(error, died ? TUTTI_PEER_DEAD : TUTTI_PEER_LEFT,
                           "rank %d (process %u) has %s while the group was being made", r, h->pid,
                           died ? "died" : "given up");
@@ -230,6 +230,11 @@ static void settle(void *user)
     tti_p2p_settle(user);
 }
 
+static tutti_status failure(void *user, tutti_error *error)
+{
+    return tti_engine_failure(user, error);
+}
+
 /* Mapping the others' rings in one go saves page faults in the first calls. With more ranks than CPUs these are nothing
  * beside the turns that a rank waits for, while all rings of 64 ranks are 4 GiB to map, most of it for nothing. */
 static bool maps_ahead(int ranks)
@@ -261,7 +266,8 @@ static tutti_status start_engine(const tutti_open_info *info, const struct tti_l
     free(bases);
     if (status == TUTTI_OK && s->heap) {
         tti_heap_view_attach(s->heap,
-                             &(struct tti_heap_movers){.user = s->common.engine, .use = use_memory, .settle = settle});
+                             &(struct tti_heap_movers){
+                                 .user = s->common.engine, .use = use_memory, .settle = settle, .failure = failure});
     }
     return status;
 }

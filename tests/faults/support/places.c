@@ -99,50 +99,12 @@ static void *find(const char *name)
     }
 
 #if OWN_ALLOCATOR
-/* dlsym may allocate, so these have the names by which libc itself calls them. */
-void *__libc_malloc(size_t bytes);
-void *__libc_calloc(size_t count, size_t bytes);
-void *__libc_realloc(void *memory, size_t bytes);
-void *__libc_memalign(size_t alignment, size_t bytes);
-
 static bool lacks_memory(void)
 {
-    if (pass(PLACE_MEMORY)) {
-        errno = ENOMEM;
-        return true;
-    }
-    return false;
+    return pass(PLACE_MEMORY);
 }
 
-void *malloc(size_t bytes)
-{
-    return lacks_memory() ? NULL : __libc_malloc(bytes);
-}
-
-void *calloc(size_t count, size_t bytes)
-{
-    return lacks_memory() ? NULL : __libc_calloc(count, bytes);
-}
-
-void *realloc(void *memory, size_t bytes)
-{
-    return lacks_memory() ? NULL : __libc_realloc(memory, bytes);
-}
-
-void *aligned_alloc(size_t alignment, size_t bytes)
-{
-    return lacks_memory() ? NULL : __libc_memalign(alignment, bytes);
-}
-
-int posix_memalign(void **memory, size_t alignment, size_t bytes)
-{
-    void *got = lacks_memory() ? NULL : __libc_memalign(alignment, bytes);
-    if (!got) {
-        return ENOMEM;
-    }
-    *memory = got;
-    return 0;
-}
+#include "allocator.h"
 #endif
 
 void *mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset)

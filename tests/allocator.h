@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Lack of memory at a chosen moment. A program's own definitions come before libc's, also for the shared library: these ask
+ * lacks_memory(), which the file that includes this has defined before, and then go on to the real ones. dlsym may allocate, so
+ * they use the names by which libc itself calls them. Not for programs with a sanitizer that has an allocator of its own.
+ */
+#ifndef TESTS_ALLOCATOR_H
+#define TESTS_ALLOCATOR_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+void *__libc_malloc(size_t bytes);
+void *__libc_calloc(size_t count, size_t bytes);
+void *__libc_realloc(void *memory, size_t bytes);
+void *__libc_memalign(size_t alignment, size_t bytes);
+
+static bool refuses(void)
+{
+    if (lacks_memory()) {
+        errno = ENOMEM;
+        return true;
+    }
+    return false;
+}
+
+void *malloc(size_t bytes)
+{
+    return refuses() ? NULL : __libc_malloc(bytes);
+}
+
+void *calloc(size_t count, size_t bytes)
+{
+    return refuses() ? NULL : __libc_calloc(count, bytes);
+}
+
+void *realloc(void *memory, size_t bytes)
+{
+    return refuses() ? NULL : __libc_realloc(memory, bytes);
+}
+
+void *aligned_alloc(size_t alignment, size_t bytes)
+{
+    return refuses() ? NULL : __libc_memalign(alignment, bytes);
+}
+
+int posix_memalign(void **memory, size_t alignment, size_t bytes)
+{
+    void *got = refuses() ? NULL : __libc_memalign(alignment, bytes);
+    if (!got) {
+        return ENOMEM;
+    }
+    *memory = got;
+    return 0;
+}
+
+#endif
