@@ -87,11 +87,15 @@ static tutti_status check_call(const struct tti_group *g, const char *function, 
 /* What the two functions that give a list of ranks differ in. */
 struct inquiry {
     const char *function;
-    tutti_operation operation;
-    uint64_t *flags; /* of an agreement */
+    tutti_operation operation; /* AGREE, or NONE: only what this rank knows */
+    uint64_t *flags;           /* of an agreement, and its time */
     int64_t timeout_ms;
-    bool agrees;
 };
+
+static bool agrees(const struct inquiry *q)
+{
+    return q->operation == TUTTI_OP_AGREE;
+}
 
 static tutti_status check_agreement(const struct tti_group *g, struct inquiry *q, tutti_error *error)
 {
@@ -102,7 +106,7 @@ static tutti_status check_agreement(const struct tti_group *g, struct inquiry *q
 
 static tutti_status ask(struct tti_group *g, const struct inquiry *q, uint64_t *set, tutti_error *error)
 {
-    if (q->agrees) {
+    if (agrees(q)) {
         return tti_recover_agree(g, q->flags, set, q->timeout_ms, error);
     }
     tti_recover_lost(g, set);
@@ -121,7 +125,7 @@ static tutti_status inquire(tutti_group *group, struct inquiry *q, const struct 
     if (!set) {
         status = tti_error_set(error, TUTTI_NO_MEMORY, "%s: no memory for a list of %d ranks", q->function, g->size);
     } else if ((status = check_list(list, q->function, error)) == TUTTI_OK &&
-               (!q->agrees || (status = check_agreement(g, q, error)) == TUTTI_OK) &&
+               (!agrees(q) || (status = check_agreement(g, q, error)) == TUTTI_OK) &&
                (status = tti_recover_check(g, q->function, error)) == TUTTI_OK &&
                (status = ask(g, q, set, error)) == TUTTI_OK) {
         fill_list(list, g, set);
@@ -141,11 +145,8 @@ tutti_status tutti_group_failed(tutti_group *group, int32_t *ranks, int32_t capa
 tutti_status tutti_group_agree(tutti_group *group, uint64_t *flags, int32_t *failed, int32_t capacity, int32_t *count,
                                int64_t timeout_ms, tutti_error *error)
 {
-    struct inquiry q = {.function = "group_agree",
-                        .operation = TUTTI_OP_AGREE,
-                        .flags = flags,
-                        .timeout_ms = timeout_ms,
-                        .agrees = true};
+    struct inquiry q = {
+        .function = "group_agree", .operation = TUTTI_OP_AGREE, .flags = flags, .timeout_ms = timeout_ms};
     return inquire(group, &q, &(struct list){failed, capacity, count}, error);
 }
 

@@ -96,7 +96,8 @@ Pair::Pair(Mesh *mesh, tcp::Device *device, int rank, std::chrono::milliseconds 
 /*
  * Gloo's thread leaves events to its next round when somebody else has the pair's lock, so while a rank is busy sending, and
  * something has arrived, it goes round and round: 7 ms of a CPU for a step of 27 ms of the demo between hosts. It waits for
- * the lock instead, though not for ever: who closes the pair holds it, and waits for the next round.
+ * the lock instead, though not for ever: who closes the pair holds it, and waits for the next round. Nobody says when the lock is
+ * free, and a mutex with a time limit goes by the wall clock, or is one that GCC 12's thread sanitizer does not know: so it looks.
  */
 void Pair::await_lock()
 {
