@@ -117,6 +117,9 @@ typedef struct tutti_rendezvous {
     /* Hands a file descriptor to `readers` ranks of this host; the caller keeps its own. */
     tutti_status (*put_fd)(void *self, const char *key, int fd, int32_t readers, tutti_error *error);
     tutti_status (*get_fd)(void *self, const char *key, int *fd, int64_t timeout_ms, tutti_error *error);
+    /* For who waits for the other members elsewhere, every 0.1 s: whether that is still worth it. Not OK: why it is not. What
+     * waits here looks by itself. */
+    tutti_status (*look)(void *self, tutti_error *error);
 } tutti_rendezvous;
 
 typedef struct tutti_backend tutti_backend;
@@ -307,6 +310,9 @@ typedef struct tutti_backend_ops {
     void (*lost)(void *state, uint64_t *ranks);
     /** Takes part in an agreement. OK, TIMEOUT, REVOKED (aborted here, or left out), PEER_CORRUPT. */
     tutti_status (*accord)(void *state, tutti_accord *accord, tutti_error *error);
+    /** What has become of a rank, as far as this one knows: OK, or PEER_LEFT, PEER_DEAD or PEER_CRASHING with a sentence that
+     *  names it and its process. `error` is not NULL. */
+    tutti_status (*fate)(void *state, int32_t rank, tutti_error *error);
 } tutti_backend_ops;
 
 /** A backend. All of it is constant and lives as long as the process. */

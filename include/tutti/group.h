@@ -37,7 +37,8 @@ TUTTI_API tutti_status tutti_finalize(tutti_error *error);
 /**
  * Makes a group of some ranks of `parent`: ranks[i] (a rank of parent) becomes rank i. Only the members call, all with
  * the same list; nobody else is touched or waited for. config NULL: backend, lanes and timeout as the parent's.
- * Errors: INVALID_ARGUMENT (empty list, duplicates, rank outside the parent, the caller not in the list); TIMEOUT.
+ * Errors: INVALID_ARGUMENT (empty list, duplicates, rank outside the parent, the caller not in the list); TIMEOUT, PEER_DEAD,
+ * PEER_LEFT, naming who has not come: then no member has the group. Who has it may destroy the parent at once.
  */
 TUTTI_API tutti_status tutti_group_create(tutti_group *parent, const int32_t *ranks, int32_t count,
                                           const tutti_config *config, tutti_group **group, tutti_error *error);
@@ -45,7 +46,7 @@ TUTTI_API tutti_status tutti_group_create(tutti_group *parent, const int32_t *ra
 /**
  * Splits `parent` as MPI_Comm_split does: ranks of equal colour form a group, ordered by key, then by parent rank.
  * Every rank of parent calls. Colour -1: takes part but joins none, and *group becomes NULL. Other negative colours are
- * INVALID_ARGUMENT (on the caller; the others run into their deadline).
+ * INVALID_ARGUMENT (on the caller; the others run into their deadline). Other errors as in tutti_group_create.
  */
 TUTTI_API tutti_status tutti_group_split(tutti_group *parent, int32_t color, int32_t key, const tutti_config *config,
                                          tutti_group **group, tutti_error *error);

@@ -117,6 +117,11 @@ tutti_status tti_ops_accord(void *state, tutti_accord *accord, tutti_error *erro
     return tti_engine_accord(engine_of(state), accord, error);
 }
 
+tutti_status tti_ops_fate(void *state, int32_t rank, tutti_error *error)
+{
+    return tti_engine_fate(engine_of(state), rank, error);
+}
+
 /* -1 for "auto". The core has checked type and bounds; a key that it does not know would be a defect of ours. */
 static int64_t number(tti_setting_function setting, const void *settings, const char *key)
 {

@@ -32,6 +32,7 @@ tutti_status tti_ops_failure(void *state, tutti_error *error);
 void tti_ops_revoke(void *state, tutti_operation how);
 void tti_ops_lost(void *state, uint64_t *ranks);
 tutti_status tti_ops_accord(void *state, tutti_accord *accord, tutti_error *error);
+tutti_status tti_ops_fate(void *state, int32_t rank, tutti_error *error);
 
 /* The entries of the table that are the same for both. */
 #define TTI_ENGINE_OPS                                                                                                 \
@@ -40,7 +41,7 @@ tutti_status tti_ops_accord(void *state, tutti_accord *accord, tutti_error *erro
     .start = tti_ops_start, .poll = tti_ops_poll, .finish = tti_ops_finish, .post_p2p = tti_ops_post_p2p,              \
     .test_p2p = tti_ops_test_p2p, .attend_p2p = tti_ops_attend_p2p, .wake_p2p = tti_ops_wake_p2p,                      \
     .cancel_p2p = tti_ops_cancel_p2p, .end_p2p = tti_ops_end_p2p, .algorithm = tti_ops_algorithm,                      \
-    .revoke = tti_ops_revoke, .lost = tti_ops_lost, .accord = tti_ops_accord
+    .revoke = tti_ops_revoke, .lost = tti_ops_lost, .accord = tti_ops_accord, .fate = tti_ops_fate
 
 /* What the engine promises. */
 #define TTI_ENGINE_CAPABILITIES                                                                                        \

@@ -9,8 +9,6 @@
 #include "base/error.h"
 #include "core/resolve.h"
 
-#define LOOK_MS 100 /* between looks whether the others are still there */
-
 /* After a time-out: everybody who has not put `stem`/rank yet, in one sentence. */
 static tutti_status name_missing(const struct tti_group_plan *plan, const tutti_rendezvous *rv, const char *stem,
                                  int64_t waited_ms, tutti_error *error)
@@ -30,28 +28,20 @@ static tutti_status name_missing(const struct tti_group_plan *plan, const tutti_
     }
     tti_error_set(error, TUTTI_TIMEOUT, "%s of %d ranks waited %lld ms; missing: rank %s",
                   tutti_operation_name(plan->operation), plan->size, (long long)waited_ms, names);
-    if (error) {
-        error->suspect = first;
-    }
+    error->suspect = first;
     return TUTTI_TIMEOUT;
 }
 
-/* Waits for a record; with engines that are open (NULL: none), also for the news that a rank has died meanwhile. */
-static tutti_status await_record(const struct tti_group *open, const tutti_rendezvous *rv, const char *key,
-                                 void *record, size_t bytes, size_t *length, int64_t deadline, tutti_error *error)
+/* What a rank sees with its own eyes comes first: a record that is there after all counts more than what others say. */
+static tutti_status get_record(const tutti_rendezvous *rv, const char *key, void *record, size_t bytes, size_t *length,
+                               int64_t deadline, tutti_error *error)
 {
-    for (;;) {
-        const int64_t left = tti_remaining_ms(deadline);
-        const bool last = !open || (left >= 0 && left <= LOOK_MS);
-        tutti_status status = rv->get(rv->self, key, record, bytes, length, last ? left : LOOK_MS, error);
-        if (status != TUTTI_TIMEOUT || last || (status = tti_group_failure(open, error)) != TUTTI_OK) {
-            return status;
-        }
-    }
+    const tutti_status status = rv->get(rv->self, key, record, bytes, length, tti_remaining_ms(deadline), error);
+    return status != TUTTI_OK && rv->get(rv->self, key, record, bytes, length, 0, NULL) == TUTTI_OK ? TUTTI_OK : status;
 }
 
-tutti_status tti_collect(const struct tti_group_plan *plan, const struct tti_group *open, const tutti_rendezvous *rv,
-                         const char *stem, void *records, size_t bytes, tti_collect_look look, tutti_error *error)
+tutti_status tti_collect(const struct tti_group_plan *plan, const tutti_rendezvous *rv, const char *stem, void *records,
+                         size_t bytes, tti_collect_look look, tutti_error *error)
 {
     int64_t timeout_ms = tti_setting_number(&plan->settings, TTI_SET_TIMEOUT_MS);
     int64_t deadline = tti_deadline_ns(tti_now_ns(), timeout_ms);
@@ -59,10 +49,10 @@ tutti_status tti_collect(const struct tti_group_plan *plan, const struct tti_gro
         char key[40];
         size_t length = 0;
         snprintf(key, sizeof(key), "%s/%d", stem, r);
-        tutti_status status =
-            await_record(open, rv, key, (char *)records + (size_t)r * bytes, bytes, &length, deadline, error);
-        if (status == TUTTI_TIMEOUT) {
-            return name_missing(plan, rv, stem, timeout_ms, error);
+        tutti_status status = get_record(rv, key, (char *)records + (size_t)r * bytes, bytes, &length, deadline, error);
+        if (status == TUTTI_TIMEOUT && error->suspect < 0) { /* else it is another rank's, which says whom it misses */
+            const bool whole = plan->lookout.until_ns != 0 && tti_remaining_ms(plan->lookout.until_ns) == 0;
+            return name_missing(plan, rv, stem, whole ? plan->lookout.timeout_ms : timeout_ms, error);
         }
         const bool longer = status == TUTTI_PROTOCOL && length > bytes;
         if (status != TUTTI_OK && !longer) {
@@ -74,7 +64,7 @@ tutti_status tti_collect(const struct tti_group_plan *plan, const struct tti_gro
         }
         if ((status = look(plan, (char *)records + (size_t)plan->rank * bytes, (char *)records + (size_t)r * bytes, r,
                            error)) != TUTTI_OK) {
-            if (error) {
+            if (error->suspect < 0) {
                 error->suspect = r;
             }
             return status;

@@ -9,9 +9,9 @@
 typedef tutti_status (*tti_collect_look)(const struct tti_group_plan *plan, const void *own, void *record, int rank,
                                          tutti_error *error);
 
-/* Reads record `stem`/rank of every rank into an array that holds the own one. With engines that are open (NULL: none), the
- * news that a rank has died meanwhile ends it, too. TIMEOUT names whose records are missing. */
-tutti_status tti_collect(const struct tti_group_plan *plan, const struct tti_group *open, const tutti_rendezvous *rv,
-                         const char *stem, void *records, size_t bytes, tti_collect_look look, tutti_error *error);
+/* Reads record `stem`/rank of every rank into an array that holds the own one. TIMEOUT names whose records are missing.
+ * `error` is not NULL. */
+tutti_status tti_collect(const struct tti_group_plan *plan, const tutti_rendezvous *rv, const char *stem, void *records,
+                         size_t bytes, tti_collect_look look, tutti_error *error);
 
 #endif

@@ -27,13 +27,6 @@
 
 struct tti_handle_table tti_groups = {.kind = TTI_KIND_GROUP, .name = "groups"};
 
-/* How opening went on one rank. */
-struct outcome {
-    int32_t status;
-    char backend[16];
-    char message[300];
-};
-
 static tutti_status look_at_hello(const struct tti_group_plan *plan, const void *own, void *record, int r,
                                   tutti_error *error)
 {
@@ -43,15 +36,10 @@ static tutti_status look_at_hello(const struct tti_group_plan *plan, const void 
 static tutti_status look_at_outcome(const struct tti_group_plan *plan, const void *own, void *record, int r,
                                     tutti_error *error)
 {
-    struct outcome *o = record;
-    (void)plan;
+    struct tti_outcome *o = record;
     (void)own;
-    if (o->status == TUTTI_OK) {
-        return TUTTI_OK;
-    }
-    o->message[sizeof(o->message) - 1] = '\0';
-    return tti_error_set(error, tti_status_of_peer(o->status), "rank %d could not open backend %.15s: %s", r,
-                         o->backend, o->message);
+    o->rank = r;
+    return tti_outcome_read(o, plan->size, error);
 }
 
 static tutti_status open_engine(struct tti_group *g, const struct tti_group_plan *plan, const tutti_backend *backend,
@@ -117,44 +105,65 @@ static tutti_status open_engines(struct tti_group *g, const struct tti_group_pla
     return TUTTI_OK;
 }
 
+/* Of an abort the others hear nothing: it is this rank's own affair. */
+static void give_up(const struct tti_group_plan *plan, const struct tti_outcome *outcome)
+{
+    if (outcome->status != TUTTI_OK && outcome->status != TUTTI_REVOKED) {
+        tti_lookout_give_up(&plan->lookout, outcome);
+    }
+}
+
 /* Tells the others how opening went and hears how it went for them: one failure fails all. */
 static tutti_status confirm(struct tti_group *g, const struct tti_group_plan *plan, tutti_status mine,
                             tutti_error *error)
 {
     const tutti_rendezvous *rv = &g->rendezvous.table;
-    struct outcome own = {.status = mine};
-    snprintf(own.backend, sizeof(own.backend), "%s", g->backend->name);
-    if (mine != TUTTI_OK && error) {
-        snprintf(own.message, sizeof(own.message), "%.*s", (int)sizeof(own.message) - 1, error->message);
-    }
-    char key[40];
-    snprintf(key, sizeof(key), "ready/%d", g->rank);
+    struct tti_outcome own;
     tutti_error second;
+    char key[40];
+    tti_outcome_fill(&own, g->rank, g->backend->name, mine, error);
+    give_up(plan, &own); /* first: whoever reads the record is not to be the first to say why */
+    snprintf(key, sizeof(key), TTI_GROUP_READY "/%d", g->rank);
     tutti_status status = rv->set(rv->self, key, &own, sizeof(own), &second);
     if (mine != TUTTI_OK) {
         return mine;
     }
-    if (status != TUTTI_OK && error) {
+    if (status != TUTTI_OK) {
         *error = second;
     }
-    struct outcome *all = calloc((size_t)g->size, sizeof(*all));
+    struct tti_outcome *all = calloc((size_t)g->size, sizeof(*all));
     if (!all) {
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group of %d ranks", g->size);
     }
-    status = status == TUTTI_OK ? tti_collect(plan, g, rv, "ready", all, sizeof(*all), look_at_outcome, error) : status;
+    status =
+        status == TUTTI_OK ? tti_collect(plan, rv, TTI_GROUP_READY, all, sizeof(*all), look_at_outcome, error) : status;
     free(all);
     return status;
+}
+
+/* Somebody who is waited for, whatever becomes of the others. */
+struct guest {
+    const struct tti_lookout *lookout;
+    int32_t rank;
+};
+
+static tutti_status look_for_guest(void *user, tutti_error *error)
+{
+    const struct guest *guest = user;
+    return tti_lookout_look_at(guest->lookout, guest->rank, error);
 }
 
 /*
  * Says that this rank needs the rendezvous no more for this group (`came`: it was one of the members, of `size`). The process that
  * serves it hears that from everybody before it goes on: it may be about to end, in good order or with an error, and would
  * take the others down in the middle of hearing why. After an error it gives ranks that have not come yet a moment too,
- * unless that is the error. Who has aborted waits for nobody: the others will meet elsewhere.
+ * unless that is the error: that one of them does not come. Who has aborted waits for nobody: the others will meet elsewhere.
  */
-static void farewell(struct tti_group *g, bool came, int32_t size, tutti_status outcome)
+static void farewell(struct tti_group *g, const struct tti_group_plan *plan, bool came, int32_t size,
+                     tutti_status outcome)
 {
     const tutti_rendezvous *rv = &g->rendezvous.table;
+    struct guest guest = {.lookout = &plan->lookout};
     char key[40];
     char record[sizeof(struct tti_hello)];
     size_t length = 0;
@@ -167,15 +176,19 @@ static void farewell(struct tti_group *g, bool came, int32_t size, tutti_status 
     }
     int64_t patience = g->timeout_ms >= 0 && g->timeout_ms < FAREWELL_MS ? g->timeout_ms : FAREWELL_MS;
     int64_t deadline = tti_deadline_ns(tti_now_ns(), patience);
+    g->rendezvous.look = look_for_guest;
+    g->rendezvous.look_user = &guest;
     for (int r = 0; r < size; r++) {
+        guest.rank = r;
         snprintf(key, sizeof(key), "hello/%d", r);
         bool expected =
-            outcome != TUTTI_TIMEOUT || rv->get(rv->self, key, record, sizeof(record), &length, 0, NULL) == TUTTI_OK;
+            !tti_is_loss(outcome) || rv->get(rv->self, key, record, sizeof(record), &length, 0, NULL) == TUTTI_OK;
         if (expected && (r != g->rank || !came)) {
             snprintf(key, sizeof(key), "seen/%d", r);
             rv->get(rv->self, key, record, sizeof(record), &length, tti_remaining_ms(deadline), NULL);
         }
     }
+    g->rendezvous.look = NULL;
 }
 
 /* Puts the own record where the others find it. */
@@ -227,8 +240,8 @@ static tutti_status ask_late(struct tti_group *g, const struct tti_group_plan *p
     snprintf(key, sizeof(key), "asked/%d", g->rank);
     tti_hello_answer(&all[g->rank], &answers[g->rank]);
     tutti_status status = rv->set(rv->self, key, &answers[g->rank], sizeof(*answers), error);
-    status = status == TUTTI_OK ? tti_collect(plan, NULL, rv, "asked", answers, sizeof(*answers), look_at_answer, error)
-                                : status;
+    status =
+        status == TUTTI_OK ? tti_collect(plan, rv, "asked", answers, sizeof(*answers), look_at_answer, error) : status;
     for (int r = 0; r < g->size; r++) {
         tti_hello_take(&all[r], &answers[r]);
     }
@@ -259,27 +272,62 @@ static void keep_host_names(struct tti_group *g, const struct tti_hello *all)
     }
 }
 
-static tutti_status open_together(struct tti_group *g, const struct tti_group_plan *plan,
-                                  const struct tti_choice *choice, const struct tti_hello *all, tutti_error *error)
+/* Who serves the store, as the members say. If none of them does, what the parent knows of its store counts. */
+static void note_server(struct tti_group *g, struct tti_lookout *lookout, const struct tti_hello *all)
+{
+    int32_t servers = 0;
+    for (int r = 0; r < g->size; r++) {
+        lookout->server = all[r].serves && servers++ == 0 ? r : lookout->server;
+    }
+    lookout->server = servers > 1 ? -1 : lookout->server; /* threads of one process: it ends with all of them */
+    g->served_by = lookout->server >= 0 ? g->global_ranks[lookout->server] : g->served_by;
+}
+
+static tutti_status open_together(struct tti_group *g, struct tti_group_plan *plan, const struct tti_choice *choice,
+                                  const struct tti_hello *all, tutti_error *error)
 {
     tutti_status opened = open_engines(g, plan, choice, all, error);
     const bool open = opened == TUTTI_OK;
     if (open) {
+        plan->lookout.open = g;
         opened = tti_comparison_open(g, &g->comparison, error);
     }
     tutti_status status = confirm(g, plan, opened, error);
+    plan->lookout.open = NULL;
     if (status != TUTTI_OK && open) {
         tti_group_close(g);
     }
-    if (status != TUTTI_OK && error) {
+    if (status != TUTTI_OK) {
         snprintf(error->backend, sizeof(error->backend), "%s", choice->backend->name);
     }
     return status;
 }
 
-static tutti_status meet(struct tti_group *g, struct tti_group_plan *plan, tutti_error *error)
+/* From the records on. */
+static tutti_status make(struct tti_group *g, struct tti_group_plan *plan, struct tti_hello *all, tutti_error *error)
 {
     struct tti_choice choice = {0};
+    tutti_status status = tti_collect(plan, &g->rendezvous.table, "hello", all, sizeof(*all), look_at_hello, error);
+    status = status == TUTTI_OK ? choose(g, plan, all, &choice, error) : status;
+    if (status != TUTTI_OK) { /* every rank has seen the same records and fails alike, or somebody is missing */
+        return status;
+    }
+    keep_host_names(g, all);
+    note_server(g, &plan->lookout, all);
+    return open_together(g, plan, &choice, all, error);
+}
+
+/* Nobody else needs to exist. */
+static tutti_status make_alone(struct tti_group *g, const struct tti_group_plan *plan, tutti_error *error)
+{
+    struct tti_choice choice = {0};
+    tutti_status status = tti_registry_find("null", &choice.backend, error);
+    choice.host = choice.backend;
+    return status == TUTTI_OK ? open_engines(g, plan, &choice, NULL, error) : status;
+}
+
+static tutti_status meet(struct tti_group *g, struct tti_group_plan *plan, tutti_error *error)
+{
     struct tti_hello *all = calloc((size_t)plan->size, sizeof(*all));
     if (!all) {
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %d ranks", plan->size);
@@ -289,47 +337,26 @@ static tutti_status meet(struct tti_group *g, struct tti_group_plan *plan, tutti
     g->device = plan->device;
     g->where = tti_device_of(g->device.device_type);
     mine = tti_hello_fill(plan, mine, &all[plan->rank], &own_error);
-    if (mine == TUTTI_OK && strcasecmp(all[plan->rank].backend, "null") == 0) { /* nobody else needs to exist */
+    if (mine == TUTTI_OK && strcasecmp(all[plan->rank].backend, "null") == 0) {
         free(all);
-        tutti_status status = tti_registry_find("null", &choice.backend, error);
-        choice.host = choice.backend;
-        return status == TUTTI_OK ? open_engines(g, plan, &choice, NULL, error) : status;
+        return make_alone(g, plan, error);
     }
     tutti_status status = introduce(g, &all[plan->rank], error);
-    if (status != TUTTI_OK || mine != TUTTI_OK) {
-        free(all);
-        farewell(g, status == TUTTI_OK, plan->size, status != TUTTI_OK ? status : mine);
-        if (status == TUTTI_OK && error) {
-            *error = own_error;
-        }
-        return status != TUTTI_OK ? status : mine;
+    const bool came = status == TUTTI_OK;
+    if (came && mine != TUTTI_OK) {
+        *error = own_error;
+        status = mine;
     }
-    status = tti_collect(plan, NULL, &g->rendezvous.table, "hello", all, sizeof(*all), look_at_hello, error);
-    status = status == TUTTI_OK ? choose(g, plan, all, &choice, error) : status;
-    const int32_t size = largest_size(all, plan->size);
-    if (status == TUTTI_OK) { /* else every rank has seen the same records and fails alike */
-        keep_host_names(g, all);
-        status = open_together(g, plan, &choice, all, error);
-    }
+    status = status == TUTTI_OK ? make(g, plan, all, error) : status;
+    const int32_t size = came && mine == TUTTI_OK ? largest_size(all, plan->size) : plan->size;
     free(all);
-    farewell(g, true, size, status);
-    return status;
-}
-
-/* A member of the group that is being made has died, as the group knows that it is made from. That one may have failed for other
- * reasons, or have lost others: those who are left make a new one. */
-static tutti_status look_for_members(void *user, tutti_error *error)
-{
-    const struct tti_group *g = user;
-    int32_t rank = -1;
-    const tutti_status status = g->parent ? tti_group_death(g->parent, &rank, error) : TUTTI_OK;
-    for (int32_t r = 0; status != TUTTI_OK && r < g->size; r++) {
-        if (g->global_ranks[r] == g->parent->global_ranks[rank]) {
-            error->suspect = r;
-            return status;
-        }
+    if (came) {
+        struct tti_outcome outcome;
+        tti_outcome_fill(&outcome, g->rank, error->backend, status, error);
+        give_up(plan, &outcome);
     }
-    return TUTTI_OK;
+    farewell(g, plan, came, size, status);
+    return status;
 }
 
 static void put_timeout(struct tti_settings *settings, int64_t timeout_ms)
@@ -363,8 +390,9 @@ static tutti_status prepare(const struct tti_group_plan *plan, struct tti_group 
     g->device = (DLDevice){kDLCPU, 0};
     g->where = &tti_device_host;
     g->local_rank = plan->local_rank;
+    g->served_by = plan->parent && plan->parent->rendezvous.store == plan->store ? plan->parent->served_by : -1;
     for (int r = 0; r < plan->size; r++) {
-        g->global_ranks[r] = plan->global_ranks ? plan->global_ranks[r] : r;
+        g->global_ranks[r] = plan->parent ? plan->parent->global_ranks[plan->lookout.ranks[r]] : r;
     }
     for (int32_t i = 0; i < g->lanes; i++) {
         tti_lane_init(&g->lane_queues[i], g, i);
@@ -377,8 +405,6 @@ static tutti_status prepare(const struct tti_group_plan *plan, struct tti_group 
     snprintf(beside, sizeof(beside), "%s/h", plan->name);
     tti_rendezvous_open(&g->rendezvous, plan->store, plan->name);
     tti_rendezvous_open(&g->host_rendezvous, plan->store, beside);
-    g->rendezvous.look = g->host_rendezvous.look = plan->look ? plan->look : look_for_members;
-    g->rendezvous.look_user = g->host_rendezvous.look_user = plan->look ? plan->look_user : g;
     g->pool = pool;
     *group = g;
     return TUTTI_OK;
@@ -409,15 +435,17 @@ tutti_status tti_group_failure(const struct tti_group *g, tutti_error *error)
     return status == TUTTI_OK && is_beside(g) ? failure_of(g->host_backend, g->host_state, error) : status;
 }
 
-tutti_status tti_group_death(const struct tti_group *g, int32_t *rank, tutti_error *error)
+tutti_status tti_group_fate(const struct tti_group *g, int32_t rank, tutti_error *error)
 {
+    if (g->backend->ops->fate) {
+        return g->backend->ops->fate(g->state, rank, error);
+    }
+    if (is_beside(g) && g->host_backend->ops->fate) {
+        return g->host_backend->ops->fate(g->host_state, rank, error);
+    }
     const tutti_status status = tti_group_failure(g, error);
     const bool death = status == TUTTI_PEER_DEAD || status == TUTTI_PEER_CRASHING;
-    if (!death || error->suspect < 0 || error->suspect >= g->size) {
-        return TUTTI_OK;
-    }
-    *rank = error->suspect;
-    return status;
+    return death && error->suspect == rank ? status : TUTTI_OK;
 }
 
 void tti_group_share_failure(struct tti_group *g, int32_t lane)
@@ -516,15 +544,18 @@ static void record(struct tti_group *g, const struct tti_group_plan *plan)
 tutti_status tti_group_open(struct tti_group_plan *plan, tutti_group **group, tutti_error *error)
 {
     struct tti_group *g = NULL;
+    tutti_error own;
+    error = error ? error : &own;
     tutti_status status = prepare(plan, &g, error);
     if (status != TUTTI_OK) {
         return status;
     }
-    g->parent = plan->parent;
+    tti_lookout_begin(&plan->lookout, &g->rendezvous, plan->size, TTI_GROUP_READY);
+    g->host_rendezvous.look = g->rendezvous.look;
+    g->host_rendezvous.look_user = g->rendezvous.look_user;
     record(g, plan);
     status = meet(g, plan, error);
     g->rendezvous.look = g->host_rendezvous.look = NULL;
-    g->parent = NULL;
     const bool open = status == TUTTI_OK;
     if (open && plan->engine_device.device_type != kDLCPU) {
         status = tti_staging_create(g, plan->engine_device, &g->staging, error);

@@ -10,6 +10,7 @@
 #include "core/events.h"
 #include "core/handles.h"
 #include "core/lane.h"
+#include "core/lookout.h"
 #include "core/messages.h"
 #include "core/rendezvous.h"
 #include "core/settings.h"
@@ -42,8 +43,8 @@ struct tti_group {
     DLDevice device;
     const struct tti_device *where; /* the functions of that device; the host's for a CPU */
     int32_t local_rank;
-    int32_t *global_ranks;          /* size entries: ranks in the world */
-    const struct tti_group *parent; /* from which it is being made; NULL afterwards, and if there is none */
+    int32_t *global_ranks; /* size entries: ranks in the world */
+    int32_t served_by;     /* who serves the store: a rank in the world; -1: none of them, or not known */
     const tutti_backend *backend;
     void *state;
     /* The engine for what `backend` does not do, with tensors in host memory: `backend` itself, or one that was opened
@@ -71,23 +72,24 @@ struct tti_group {
     struct tti_recovery recovery; /* `out`: under names_lock, too */
 };
 
+/* The last step of making a group is a record TTI_GROUP_READY/RANK. Who has put it owes the others nothing more. */
+#define TTI_GROUP_READY "ready"
+
 /* Everything that two ways of making a group differ in. */
 struct tti_group_plan {
     int32_t rank;
     int32_t size;
-    int32_t local_rank;          /* picks one of several devices */
-    DLDevice device;             /* filled in when the group is opened: of tensors, */
-    DLDevice engine_device;      /* and of the engine, another one if host tensors are to be copied to a device */
-    const int32_t *global_ranks; /* NULL: 0, 1, 2, ... */
-    tutti_operation operation;   /* INIT, CREATE or SPLIT, for messages */
-    struct tti_group *parent;    /* NULL for INIT */
+    int32_t local_rank;        /* picks one of several devices */
+    DLDevice device;           /* filled in when the group is opened: of tensors, */
+    DLDevice engine_device;    /* and of the engine, another one if host tensors are to be copied to a device */
+    tutti_operation operation; /* INIT, CREATE, SPLIT, SHRINK, GROW or JOIN, for messages */
+    struct tti_group *parent;  /* for CREATE, SPLIT and SHRINK: the lookout names the members by their ranks there */
     void *native_communicator;
     struct tti_settings settings;
     struct tti_store *store;
     char name[64];          /* unique among the groups of the store */
     int64_t timeout_ms;     /* of the group, if the settings' is that of its opening: tti_group_plan_time; else 0 */
-    tti_look_function look; /* of the new group's rendezvous, while it is being opened; NULL: none */
-    void *look_user;
+    struct tti_lookout lookout;
 };
 
 /* Opening may take as long as that (-1: for ever), whatever the deadline of the group. After the settings have been resolved. */
@@ -121,8 +123,8 @@ void tti_group_free(struct tti_group *group);
 /* Why the group has failed, whichever engine knows; OK if it has not. */
 tutti_status tti_group_failure(const struct tti_group *group, tutti_error *error);
 
-/* Whether the group has failed because a process has died, and who (by its rank there). */
-tutti_status tti_group_death(const struct tti_group *group, int32_t *rank, tutti_error *error);
+/* Whether a rank is lost, as far as is known here: OK, PEER_LEFT, PEER_DEAD or PEER_CRASHING. */
+tutti_status tti_group_fate(const struct tti_group *group, int32_t rank, tutti_error *error);
 
 /* After an operation has failed: if one engine has failed, so does the one beside it. */
 void tti_group_share_failure(struct tti_group *group, int32_t lane);

@@ -4,7 +4,8 @@
  * newcomers cannot know, rank 0 of the old group puts there: how many there are, and what engine they run on. Newcomers take
  * their numbers in the order in which they come: a key of the store can be set once, so two never get the same.
  *
- * The old group is asked for nothing but its settings, and stays as it is: the new one is a world of its own.
+ * The old group is asked for nothing but its settings and which of its ranks are lost, and stays as it is: the new one is a
+ * world of its own. The newcomers hear from the members if it comes to nothing.
  */
 #include "core/grow.h"
 
@@ -25,12 +26,6 @@ struct growth {
     int32_t newcomers;
     int32_t lanes;
     char backend[16];
-};
-
-/* How long one waits for all of it. */
-struct patience {
-    int64_t until_ns;
-    int64_t timeout_ms;
 };
 
 tutti_status tti_grow_check(const struct tti_group *g, const char *function, tutti_error *error)
@@ -54,69 +49,72 @@ tutti_status tti_grow_token(const struct tti_group *g, char *token, size_t capac
     return TUTTI_OK;
 }
 
-static tutti_status look(void *user, tutti_error *error)
+/* The lookout knows how long one waits for all of it. */
+static struct tti_lookout patience(int64_t timeout_ms)
 {
-    const struct patience *p = user;
-    return tti_remaining_ms(p->until_ns) != 0
-               ? TUTTI_OK
-               : tti_error_set(error, TUTTI_TIMEOUT, "the larger group was not complete within %lld ms",
-                               (long long)p->timeout_ms);
+    return (struct tti_lookout){.until_ns = tti_deadline_ns(tti_now_ns(), timeout_ms), .timeout_ms = timeout_ms};
 }
 
-static struct patience patience_of(int64_t timeout_ms)
+/* The same on all members, and no other group's: who reads flight records knows groups by their names. */
+static void name_grown(struct tti_group_plan *plan, const char *token)
 {
-    return (struct patience){.until_ns = tti_deadline_ns(tti_now_ns(), timeout_ms), .timeout_ms = timeout_ms};
-}
-
-static tutti_status open_grown(struct tti_group_plan *plan, const char *token, const struct growth *growth,
-                               int32_t rank, struct patience *p, tutti_group **grown, tutti_error *error)
-{
-    plan->rank = rank;
-    plan->size = growth->members + growth->newcomers;
-    plan->look = look;
-    plan->look_user = p;
-    /* The same on all members, and no other group's: who reads flight records knows groups by their names. */
     uint32_t hash = UINT32_C(0x811c9dc5);
     for (const char *at = token; *at; at++) {
         hash = (hash ^ (unsigned char)*at) * UINT32_C(0x01000193);
     }
     snprintf(plan->name, sizeof(plan->name), "grown-%08x", (unsigned)hash);
+}
+
+static tutti_status open_grown(struct tti_group_plan *plan, const struct growth *growth, int32_t rank,
+                               tutti_group **grown, tutti_error *error)
+{
+    plan->rank = rank;
+    plan->size = growth->members + growth->newcomers;
     return tti_group_open(plan, grown, error);
 }
 
 tutti_status tti_grow(struct tti_group *g, const char *token, int32_t newcomers, int64_t timeout_ms,
                       tutti_group **grown, tutti_error *error)
 {
-    struct patience p = patience_of(timeout_ms);
-    struct tti_group_plan plan = {.operation = TUTTI_OP_GROW, .local_rank = g->local_rank};
+    struct tti_group_plan plan = {
+        .operation = TUTTI_OP_GROW, .local_rank = g->local_rank, .lookout = patience(timeout_ms)};
     struct growth growth = {.magic = GROWTH_MAGIC, .members = g->size, .newcomers = newcomers, .lanes = g->lanes};
     snprintf(growth.backend, sizeof(growth.backend), "%s", g->backend->name);
     const tutti_config config = {.size = sizeof(config), .backend = tti_group_on_device(g) ? NULL : g->backend->name};
+    char key[sizeof(plan.name) + 8];
+    name_grown(&plan, token);
+    snprintf(key, sizeof(key), "%s/growth", plan.name);
+    plan.lookout.from = g;
+    plan.lookout.count = g->size;
     tutti_status status = tti_settings_resolve(&config, &g->settings, &plan.settings, error);
     tti_group_plan_time(&plan, timeout_ms);
     if (status != TUTTI_OK ||
         (status = tti_store_open(token, g->rank == 0, timeout_ms, &plan.store, error)) != TUTTI_OK) {
         return status;
     }
-    if (g->rank == 0 && (status = tti_store_set(plan.store, "growth", &growth, sizeof(growth), error)) == TUTTI_BUSY) {
+    if (g->rank == 0 && (status = tti_store_set(plan.store, key, &growth, sizeof(growth), error)) == TUTTI_BUSY) {
         tti_error_set(error, status, "group_grow: this token has been used already; make a new one");
     }
     if (status == TUTTI_OK) {
-        status = open_grown(&plan, token, &growth, g->rank, &p, grown, error);
+        status = open_grown(&plan, &growth, g->rank, grown, error);
     }
     tti_store_release(plan.store);
     return status;
 }
 
-static tutti_status read_growth(struct tti_store *store, const struct patience *p, struct growth *growth,
-                                tutti_error *error)
+/* Members who have given up without rank 0 have said so. */
+static tutti_status read_growth(struct tti_group_plan *plan, struct growth *growth, tutti_error *error)
 {
+    struct tti_rendezvous place;
     size_t length = 0;
-    tutti_status status =
-        tti_store_get(store, "growth", growth, sizeof(*growth), &length, tti_remaining_ms(p->until_ns), error);
+    tti_rendezvous_open(&place, plan->store, plan->name);
+    tti_lookout_begin(&plan->lookout, &place, INT32_MAX, TTI_GROUP_READY);
+    tutti_status status = place.table.get(place.table.self, "growth", growth, sizeof(*growth), &length,
+                                          tti_remaining_ms(plan->lookout.until_ns), error);
+    tti_rendezvous_close(&place);
     if (status == TUTTI_TIMEOUT) {
         return tti_error_set(error, status, "no group has grown by this token within %lld ms",
-                             (long long)p->timeout_ms);
+                             (long long)plan->lookout.timeout_ms);
     }
     if (status == TUTTI_OK &&
         (length != sizeof(*growth) || growth->magic != GROWTH_MAGIC || growth->members < 1 || growth->newcomers < 1 ||
@@ -149,13 +147,14 @@ tutti_status tti_grow_join(const char *token, const tutti_config *config, tutti_
     if (status != TUTTI_OK) {
         return status;
     }
-    struct patience p = patience_of(tti_setting_number(&plan.settings, TTI_SET_TIMEOUT_MS));
-    if ((status = tti_store_open(token, false, p.timeout_ms, &plan.store, error)) != TUTTI_OK) {
+    plan.lookout = patience(tti_setting_number(&plan.settings, TTI_SET_TIMEOUT_MS));
+    if ((status = tti_store_open(token, false, plan.lookout.timeout_ms, &plan.store, error)) != TUTTI_OK) {
         return status;
     }
     struct growth growth;
     int32_t rank = -1;
-    if ((status = read_growth(plan.store, &p, &growth, error)) == TUTTI_OK &&
+    name_grown(&plan, token);
+    if ((status = read_growth(&plan, &growth, error)) == TUTTI_OK &&
         (status = take_number(plan.store, &growth, &rank, error)) == TUTTI_OK) {
         const tutti_config found = {.size = sizeof(found), .backend = growth.backend, .lanes = growth.lanes};
         const struct tti_settings own = plan.settings;
@@ -163,7 +162,7 @@ tutti_status tti_grow_join(const char *token, const tutti_config *config, tutti_
         status = tti_settings_resolve(&found, &own, &plan.settings, error);
     }
     if (status == TUTTI_OK) {
-        status = open_grown(&plan, token, &growth, rank, &p, grown, error);
+        status = open_grown(&plan, &growth, rank, grown, error);
     }
     tti_store_release(plan.store);
     return status;

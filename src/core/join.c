@@ -188,27 +188,15 @@ tutti_status tti_join_list(struct tti_group *parent, const int32_t *ranks, int32
                                   .operation = TUTTI_OP_CREATE,
                                   .parent = parent,
                                   .store = parent->rendezvous.store,
-                                  .native_communicator = config ? config->native_communicator : NULL};
+                                  .native_communicator = config ? config->native_communicator : NULL,
+                                  .lookout = {.from = parent, .ranks = ranks, .count = count}};
     tutti_status status = tti_settings_resolve(config, &parent->settings, &plan.settings, error);
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    uint64_t hash = hash_ranks(hash_text(UINT64_C(0xcbf29ce484222325), parent->rendezvous.name), ranks, count);
     uint32_t serial = 0;
-    int32_t *global = malloc((size_t)count * sizeof(*global));
-    if (!global) {
-        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group of %d ranks", count);
-    }
-    for (int32_t i = 0; i < count; i++) {
-        global[i] = parent->global_ranks[ranks[i]];
-    }
-    plan.global_ranks = global;
-    status = count_list(parent, hash, &serial, error);
-    if (status == TUTTI_OK) {
+    const uint64_t hash = hash_ranks(hash_text(UINT64_C(0xcbf29ce484222325), parent->rendezvous.name), ranks, count);
+    if (status == TUTTI_OK && (status = count_list(parent, hash, &serial, error)) == TUTTI_OK) {
         snprintf(plan.name, sizeof(plan.name), "g%016llx.%u", (unsigned long long)hash, serial);
         status = tti_group_open(&plan, group, error);
     }
-    free(global);
     return status;
 }
 
@@ -225,27 +213,21 @@ static int by_key(const void *a, const void *b)
     return x->key != y->key ? (x->key < y->key ? -1 : 1) : (x->rank < y->rank ? -1 : 1);
 }
 
-static tutti_status look_for_voters(void *user, tutti_error *error)
-{
-    int32_t rank;
-    return tti_group_death(user, &rank, error);
-}
-
-static tutti_status collect_votes(struct tti_group *parent, uint32_t serial, struct vote *votes, tutti_error *error)
+/* At `place`, which looks for the voters meanwhile: who has voted may leave. */
+static tutti_status collect_votes(const struct tti_group *parent, const tutti_rendezvous *place, uint32_t serial,
+                                  struct vote *votes, tutti_error *error)
 {
     int64_t deadline = tti_deadline_ns(tti_now_ns(), parent->timeout_ms);
     for (int r = 0; r < parent->size; r++) {
         char key[48];
         size_t length = 0;
         snprintf(key, sizeof(key), "split/%u/%d", serial, r);
-        tutti_status status = tti_rendezvous_get(&parent->rendezvous, key, &votes[r], sizeof(votes[r]), &length,
-                                                 tti_remaining_ms(deadline), look_for_voters, parent, error);
+        tutti_status status =
+            place->get(place->self, key, &votes[r], sizeof(votes[r]), &length, tti_remaining_ms(deadline), error);
         if (status == TUTTI_TIMEOUT) {
             tti_error_set(error, TUTTI_TIMEOUT, "group_split waited %lld ms for rank %d to call it",
                           (long long)parent->timeout_ms, r);
-            if (error) {
-                error->suspect = r;
-            }
+            error->suspect = r;
         }
         if (status != TUTTI_OK) {
             return status;
@@ -258,6 +240,30 @@ static tutti_status collect_votes(struct tti_group *parent, uint32_t serial, str
     return TUTTI_OK;
 }
 
+/* Puts the own vote and reads everybody's. A rank that cannot vote (`ready` says why) tells the others. */
+static tutti_status vote(const struct tti_group *parent, uint32_t serial, int32_t color, int32_t key,
+                         tutti_status ready, struct vote *votes, tutti_error *error)
+{
+    const struct vote own = {.color = color, .key = key, .rank = parent->rank};
+    struct tti_lookout lookout = {.from = parent, .count = parent->size};
+    struct tti_rendezvous place;
+    char name[48];
+    tti_rendezvous_open(&place, parent->rendezvous.store, parent->rendezvous.name);
+    snprintf(name, sizeof(name), "split/%u", serial);
+    tti_lookout_begin(&lookout, &place, parent->size, name);
+    snprintf(name, sizeof(name), "split/%u/%d", serial, parent->rank);
+    tutti_status status = ready == TUTTI_OK ? place.table.set(place.table.self, name, &own, sizeof(own), error) : ready;
+    if (status == TUTTI_OK) {
+        status = collect_votes(parent, &place.table, serial, votes, error);
+    } else {
+        struct tti_outcome outcome;
+        tti_outcome_fill(&outcome, parent->rank, "", status, error);
+        tti_lookout_give_up(&lookout, &outcome);
+    }
+    tti_rendezvous_close(&place);
+    return status;
+}
+
 tutti_status tti_join_split(struct tti_group *parent, int32_t color, int32_t key, const tutti_config *config,
                             tutti_group **group, tutti_error *error)
 {
@@ -266,6 +272,8 @@ tutti_status tti_join_split(struct tti_group *parent, int32_t color, int32_t key
                              "group_split: the null backend cannot ask the other ranks for their colours; use "
                              "tutti_group_create");
     }
+    tutti_error unasked;
+    error = error ? error : &unasked;
     pthread_mutex_lock(&parent->names_lock);
     uint32_t serial = parent->splits++;
     pthread_mutex_unlock(&parent->names_lock);
@@ -274,14 +282,7 @@ tutti_status tti_join_split(struct tti_group *parent, int32_t color, int32_t key
     tutti_status status =
         votes && ranks ? TUTTI_OK
                        : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a split of %d ranks", parent->size);
-    if (status == TUTTI_OK) {
-        const tutti_rendezvous *rv = &parent->rendezvous.table;
-        struct vote own = {.color = color, .key = key, .rank = parent->rank};
-        char name[48];
-        snprintf(name, sizeof(name), "split/%u/%d", serial, parent->rank);
-        status = rv->set(rv->self, name, &own, sizeof(own), error);
-    }
-    if (status == TUTTI_OK && (status = collect_votes(parent, serial, votes, error)) == TUTTI_OK) {
+    if ((status = vote(parent, serial, color, key, status, votes, error)) == TUTTI_OK) {
         qsort(votes, (size_t)parent->size, sizeof(*votes), by_key);
         int32_t count = 0;
         int32_t own = -1;

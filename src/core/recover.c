@@ -39,12 +39,11 @@ enum { PATIENCE_LEAST_MS = 100, PATIENCE_MOST_MS = 1000 };
 struct shrink {
     struct tti_group *g;
     int64_t deadline_ns;
-    int64_t opened_until_ns; /* this attempt's new group */
-    uint32_t aborts;         /* before it began */
+    uint32_t aborts; /* before it began */
     uint64_t token[2];
     uint64_t *absent; /* the last agreement's */
     uint64_t *lost;
-    int32_t *global_ranks; /* of the members, in their order */
+    int32_t *ranks; /* of the members, in their order */
     int32_t count;
     int32_t own;
 };
@@ -153,26 +152,24 @@ static int64_t half_of_rest(const struct shrink *s)
     return left < 0 ? TUTTI_FOREVER : left / 2 + 1;
 }
 
-/* The old group knows who has died. */
-static tutti_status look(void *user, tutti_error *error)
+static tutti_status look_for_abort(void *user, tutti_error *error)
 {
-    struct shrink *s = user;
-    if (aborts_of(s->g) != s->aborts) {
-        return tti_error_set(error, TUTTI_REVOKED, "another thread of this rank has aborted the group");
-    }
+    const struct shrink *s = user;
+    return aborts_of(s->g) == s->aborts
+               ? TUTTI_OK
+               : tti_error_set(error, TUTTI_REVOKED, "another thread of this rank has aborted the group");
+}
+
+/* The old group knows: whether a member is lost. */
+static bool has_lost(struct shrink *s)
+{
     tti_recover_lost(s->g, s->lost);
-    for (int32_t r = 0; r < s->g->size; r++) {
-        if (has(s->lost, r) && !has(s->absent, r)) {
-            tti_error_set(error, TUTTI_PEER_DEAD, "rank %d has been lost while the others were shrinking the group", r);
-            if (error) {
-                error->suspect = r;
-            }
-            return TUTTI_PEER_DEAD;
+    for (int32_t i = 0; i < s->count; i++) {
+        if (has(s->lost, s->ranks[i])) {
+            return true;
         }
     }
-    return tti_remaining_ms(s->opened_until_ns) != 0
-               ? TUTTI_OK
-               : tti_error_set(error, TUTTI_TIMEOUT, "the time was over before the new group was there");
+    return false;
 }
 
 /* Who the members are, and where they meet. */
@@ -202,7 +199,7 @@ static tutti_status find_members(struct shrink *s, tutti_error *error)
     for (int32_t r = 0; r < g->size; r++) {
         if (!has(s->absent, r)) {
             s->own = r == g->rank ? s->count : s->own;
-            s->global_ranks[s->count++] = g->global_ranks[r];
+            s->ranks[s->count++] = r;
         }
     }
     return TUTTI_OK;
@@ -227,19 +224,22 @@ static tutti_status open_store(const struct shrink *s, struct tti_store **store,
 static tutti_status open_group(struct shrink *s, tutti_group **group, tutti_error *error)
 {
     struct tti_group *g = s->g;
+    const int64_t opening_ms = half_of_rest(s);
     struct tti_group_plan plan = {.rank = s->own,
                                   .size = s->count,
                                   .local_rank = g->local_rank,
-                                  .global_ranks = s->global_ranks,
                                   .operation = TUTTI_OP_SHRINK,
                                   .parent = g,
-                                  .look = look,
-                                  .look_user = s};
+                                  .lookout = {.from = g,
+                                              .ranks = s->ranks,
+                                              .count = s->count,
+                                              .until_ns = tti_deadline_ns(tti_now_ns(), opening_ms),
+                                              .timeout_ms = opening_ms,
+                                              .more = look_for_abort,
+                                              .user = s}};
     const tutti_config config = {.size = sizeof(config), .backend = tti_group_on_device(g) ? NULL : g->backend->name};
-    const int64_t opening_ms = half_of_rest(s);
     /* the same on all survivors, and no other group's: who reads flight records knows groups by their names */
     snprintf(plan.name, sizeof(plan.name), "survivors-%08x", (unsigned)(uint32_t)s->token[0]);
-    s->opened_until_ns = tti_deadline_ns(tti_now_ns(), opening_ms);
     tutti_status status = tti_settings_resolve(&config, &g->settings, &plan.settings, error);
     tti_group_plan_time(&plan, opening_ms);
     if (status == TUTTI_OK && (status = open_store(s, &plan.store, error)) == TUTTI_OK) {
@@ -253,8 +253,7 @@ static tutti_status open_group(struct shrink *s, tutti_group **group, tutti_erro
 static bool is_worth_it(struct shrink *s, tutti_status status)
 {
     tutti_error unused;
-    return (status >= TUTTI_TIMEOUT && status <= TUTTI_PEER_CRASHING) || status == TUTTI_REVOKED ||
-           look(s, &unused) != TUTTI_OK;
+    return tti_is_loss(status) || status == TUTTI_REVOKED || has_lost(s) || look_for_abort(s, &unused) != TUTTI_OK;
 }
 
 static uint64_t flags_of(struct shrink *s, tutti_status opened)
@@ -383,7 +382,7 @@ static tutti_status run(struct shrink *s, tutti_group **survivors, tutti_error *
         s->g->recovery.out = out;
         pthread_mutex_unlock(&s->g->names_lock);
     }
-    if (!s->absent || !s->lost || !s->global_ranks || !s->g->recovery.out) {
+    if (!s->absent || !s->lost || !s->ranks || !s->g->recovery.out) {
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory to shrink a group of %d ranks", s->g->size);
     }
     tti_recover_revoke(s->g);
@@ -417,11 +416,11 @@ tutti_status tti_recover_shrink(struct tti_group *g, int64_t timeout_ms, tutti_g
                        .aborts = aborts_of(g),
                        .absent = calloc(words, sizeof(uint64_t)),
                        .lost = calloc(words, sizeof(uint64_t)),
-                       .global_ranks = calloc((size_t)g->size, sizeof(int32_t))};
+                       .ranks = calloc((size_t)g->size, sizeof(int32_t))};
     tutti_status status = run(&s, survivors, error ? error : &own);
     free(s.absent);
     free(s.lost);
-    free(s.global_ranks);
+    free(s.ranks);
     atomic_store_explicit(&g->recovery.shrinking, false, memory_order_release);
     return status;
 }

@@ -8,6 +8,22 @@
 
 #define LOOK_MS 100 /* between looks: a death is told to the group that both came from much earlier */
 
+/* After a wait that has not got what it wanted, or at a store that has ended: whether who looks knows why, which is the answer
+ * then. */
+static bool is_explained(const struct tti_rendezvous *r, tutti_status *status, tutti_error *error)
+{
+    tutti_error reason;
+    if ((*status != TUTTI_TIMEOUT && *status != TUTTI_PEER_LEFT) || !r->look ||
+        r->look(r->look_user, &reason) == TUTTI_OK) {
+        return false;
+    }
+    *status = reason.status;
+    if (error) {
+        *error = reason;
+    }
+    return true;
+}
+
 static tutti_status full_key(const struct tti_rendezvous *r, const char *key, char *full, size_t capacity,
                              tutti_error *error)
 {
@@ -23,7 +39,11 @@ static tutti_status set(void *self, const char *key, const void *value, size_t l
     struct tti_rendezvous *r = self;
     char full[TTI_STORE_KEY_MAX + 1];
     tutti_status status = full_key(r, key, full, sizeof(full), error);
-    return status != TUTTI_OK ? status : tti_store_set(r->store, full, value, length, error);
+    if (status == TUTTI_OK) {
+        status = tti_store_set(r->store, full, value, length, error);
+        is_explained(r, &status, error);
+    }
+    return status;
 }
 
 /* What somebody else is to put there: a value, or (value NULL) a descriptor. */
@@ -41,46 +61,30 @@ static tutti_status get_once(const struct tti_rendezvous *r, const char *full, c
                  : tti_store_get(r->store, full, w->value, w->capacity, w->length, timeout_ms, error);
 }
 
-/* In turns, if there is somebody to ask between them. Who served the store may be the one that has gone. */
-static tutti_status get_looking(const struct tti_rendezvous *r, const char *full, const struct wanted *w,
-                                int64_t timeout_ms, tti_look_function look, void *user, tutti_error *error)
+/* In turns, if there is somebody to ask between them. Who only polls is not told more than that. */
+static tutti_status get_looking(const struct tti_rendezvous *r, const char *key, const struct wanted *w,
+                                int64_t timeout_ms, tutti_error *error)
 {
-    if (!look || timeout_ms == 0) { /* who only polls is not told more than that */
-        return get_once(r, full, w, timeout_ms, error);
+    char full[TTI_STORE_KEY_MAX + 1];
+    tutti_status status = full_key(r, key, full, sizeof(full), error);
+    if (status != TUTTI_OK || !r->look || timeout_ms == 0) {
+        return status != TUTTI_OK ? status : get_once(r, full, w, timeout_ms, error);
     }
     const int64_t deadline_ns = tti_deadline_ns(tti_now_ns(), timeout_ms);
     bool last;
-    tutti_status status;
     do {
         const int64_t left_ms = tti_remaining_ms(deadline_ns);
         last = left_ms >= 0 && left_ms <= LOOK_MS;
         status = get_once(r, full, w, last ? left_ms : LOOK_MS, error);
-        if (status == TUTTI_TIMEOUT || status == TUTTI_PEER_LEFT) {
-            tutti_error reason;
-            const tutti_status known = look(user, &reason);
-            if (known != TUTTI_OK) {
-                return error ? (*error = reason).status : known;
-            }
-        }
-    } while (status == TUTTI_TIMEOUT && !last);
+    } while (!is_explained(r, &status, error) && status == TUTTI_TIMEOUT && !last);
     return status;
-}
-
-tutti_status tti_rendezvous_get(const struct tti_rendezvous *r, const char *key, void *value, size_t capacity,
-                                size_t *length, int64_t timeout_ms, tti_look_function look, void *user,
-                                tutti_error *error)
-{
-    const struct wanted w = {.value = value, .capacity = capacity, .length = length};
-    char full[TTI_STORE_KEY_MAX + 1];
-    tutti_status status = full_key(r, key, full, sizeof(full), error);
-    return status != TUTTI_OK ? status : get_looking(r, full, &w, timeout_ms, look, user, error);
 }
 
 static tutti_status get(void *self, const char *key, void *value, size_t capacity, size_t *length, int64_t timeout_ms,
                         tutti_error *error)
 {
-    const struct tti_rendezvous *r = self;
-    return tti_rendezvous_get(r, key, value, capacity, length, timeout_ms, r->look, r->look_user, error);
+    const struct wanted w = {.value = value, .capacity = capacity, .length = length};
+    return get_looking(self, key, &w, timeout_ms, error);
 }
 
 static tutti_status put_fd(void *self, const char *key, int fd, int32_t readers, tutti_error *error)
@@ -88,16 +92,28 @@ static tutti_status put_fd(void *self, const char *key, int fd, int32_t readers,
     struct tti_rendezvous *r = self;
     char full[TTI_STORE_KEY_MAX + 1];
     tutti_status status = full_key(r, key, full, sizeof(full), error);
-    return status != TUTTI_OK ? status : tti_store_put_fd(r->store, full, fd, readers, error);
+    if (status == TUTTI_OK) {
+        status = tti_store_put_fd(r->store, full, fd, readers, error);
+        is_explained(r, &status, error);
+    }
+    return status;
 }
 
 static tutti_status get_fd(void *self, const char *key, int *fd, int64_t timeout_ms, tutti_error *error)
 {
-    const struct tti_rendezvous *r = self;
     const struct wanted w = {.fd = fd};
-    char full[TTI_STORE_KEY_MAX + 1];
-    tutti_status status = full_key(r, key, full, sizeof(full), error);
-    return status != TUTTI_OK ? status : get_looking(r, full, &w, timeout_ms, r->look, r->look_user, error);
+    return get_looking(self, key, &w, timeout_ms, error);
+}
+
+static tutti_status look(void *self, tutti_error *error)
+{
+    const struct tti_rendezvous *r = self;
+    tutti_error reason;
+    const tutti_status status = r->look ? r->look(r->look_user, &reason) : TUTTI_OK;
+    if (status != TUTTI_OK && error) {
+        *error = reason;
+    }
+    return status;
 }
 
 void tti_rendezvous_open(struct tti_rendezvous *r, struct tti_store *store, const char *name)
@@ -112,7 +128,8 @@ void tti_rendezvous_open(struct tti_rendezvous *r, struct tti_store *store, cons
                                   .set = set,
                                   .get = get,
                                   .put_fd = put_fd,
-                                  .get_fd = get_fd};
+                                  .get_fd = get_fd,
+                                  .look = look};
 }
 
 void tti_rendezvous_close(struct tti_rendezvous *r)

@@ -7,7 +7,8 @@
 
 #include "store/store.h"
 
-/* Asked from time to time while something is waited for: whether that is still worth it. Not OK: why it is not. */
+/* Asked from time to time while something is waited for, and when the store has ended: whether that is still worth it. Not
+ * OK: why it is not, and *error (not NULL) says so. */
 typedef tutti_status (*tti_look_function)(void *user, tutti_error *error);
 
 struct tti_rendezvous {
@@ -20,10 +21,6 @@ struct tti_rendezvous {
 
 /* Takes a reference on the store. The struct must stay where it is until tti_rendezvous_close. */
 void tti_rendezvous_open(struct tti_rendezvous *r, struct tti_store *store, const char *name);
-/* As table.get, but with this function to look. */
-tutti_status tti_rendezvous_get(const struct tti_rendezvous *r, const char *key, void *value, size_t capacity,
-                                size_t *length, int64_t timeout_ms, tti_look_function look, void *user,
-                                tutti_error *error);
 void tti_rendezvous_close(struct tti_rendezvous *r);
 
 #endif

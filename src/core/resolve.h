@@ -23,6 +23,7 @@ struct tti_hello {
     int32_t device_type;
     int32_t device_index;
     int32_t checks_calls;
+    int32_t serves;                      /* this rank serves the store */
     unsigned char uuid[TTI_DEVICE_UUID]; /* of the device; zeros for a CPU */
     char backend[40];                    /* the wish for the group's device */
     char host_backend[40];               /* the wish for host memory, if that is another one */

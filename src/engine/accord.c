@@ -289,18 +289,46 @@ tutti_status tti_engine_accord(struct tti_engine *e, tutti_accord *a, tutti_erro
     return sit(&s, error);
 }
 
+static bool is_lost(struct tti_engine *e, int rank)
+{
+    /* relaxed: without a keeper of its own, a process has to be looked for */
+    if (e->futex_private == 0 && atomic_load_explicit(&tti_header(e, rank)->life, memory_order_relaxed) == 0) {
+        tti_fault_look_at(e, rank);
+    }
+    return rank != e->rank && is_gone(e, rank);
+}
+
 void tti_engine_lost(struct tti_engine *e, uint64_t *ranks)
 {
     memset(ranks, 0, ((size_t)e->size + 63) / 64 * sizeof(*ranks));
     for (int r = 0; r < e->size; r++) {
-        /* relaxed: without a keeper of its own, a process has to be looked for */
-        if (e->futex_private == 0 && atomic_load_explicit(&tti_header(e, r)->life, memory_order_relaxed) == 0) {
-            tti_fault_look_at(e, r);
-        }
-        if (r != e->rank && is_gone(e, r)) {
+        if (is_lost(e, r)) {
             put(ranks, r);
         }
     }
+}
+
+tutti_status tti_engine_fate(struct tti_engine *e, int rank, tutti_error *error)
+{
+    if (!is_lost(e, rank)) {
+        return tti_error_clear(error);
+    }
+    char text[160];
+    tutti_status status = TUTTI_PEER_LEFT;
+    if (!tti_has_left(e, rank)) {
+        const struct tti_proc_id id = tti_peer_id(e, rank);
+        const struct tti_proc look = tti_proc_look(&id);
+        status = look.state == TTI_PROC_DUMPING ? TUTTI_PEER_CRASHING : TUTTI_PEER_DEAD;
+        tti_peer_death_text(e, rank, &look, text, sizeof(text));
+    } else if (e->futex_private == 0) {
+        snprintf(text, sizeof(text), "rank %d (process %u) has destroyed its group or ended", rank,
+                 tti_peer_id(e, rank).pid);
+    } else {
+        snprintf(text, sizeof(text), "rank %d has destroyed its group, or its thread has ended", rank);
+    }
+    tti_error_set(error, status, "%s", text);
+    error->suspect = rank;
+    return status;
 }
 
 void tti_engine_revoke(struct tti_engine *e, tutti_operation how)

@@ -56,9 +56,10 @@ struct tti_accord_state {
     bool resigned;
 };
 
-/* As tutti_backend_ops.accord and .lost. */
+/* As tutti_backend_ops.accord, .lost and .fate. */
 tutti_status tti_engine_accord(struct tti_engine *e, tutti_accord *accord, tutti_error *error);
 void tti_engine_lost(struct tti_engine *e, uint64_t *ranks);
+tutti_status tti_engine_fate(struct tti_engine *e, int rank, tutti_error *error);
 
 /* As tutti_backend_ops.revoke. */
 void tti_engine_revoke(struct tti_engine *e, tutti_operation how);

@@ -76,6 +76,7 @@ struct watched {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct keeper *current; /* NULL: it has no users */
 static struct watched *watching;
+static bool exiting; /* in exit() */
 
 static void protect(void)
 {
@@ -353,9 +354,17 @@ static struct keeper *start(void)
     return k;
 }
 
+static void mark_leaving(struct tti_segment_header *own)
+{
+    atomic_store_explicit(&own->leaving, 1, memory_order_release); /* pairs with tti_segment_leaves */
+}
+
 /* With the lock held. First the word, then the links: the kernel may walk the list at any moment. */
 static void add(struct keeper *k, struct tti_segment_header *own)
 {
+    if (exiting) { /* another thread has called exit() */
+        mark_leaving(own);
+    }
     /* release, all three: so that the list is whole whenever this process ends */
     atomic_store_explicit(&own->life, k->tid | FUTEX_WAITERS, memory_order_release);
     atomic_store_explicit(&own->life_next, atomic_load_explicit(&k->owned.first, memory_order_relaxed),
@@ -427,20 +436,27 @@ void tti_keeper_disown(struct tti_segment_header *own)
 }
 
 /*
- * exit() with groups that nobody has destroyed: the ranks leave, and have not died. The others hear of it when the process has ended
- * and not now: those who need this rank end with errors of their own, and whoever has started all of them shall see first who
- * was the first.
+ * exit() with groups that nobody has destroyed, or that are just being made: the ranks leave, and have not died. The others hear of it
+ * when the process has ended and not now: those who need this rank end with errors of their own, and whoever has started all of
+ * them shall see first who was the first.
  */
 __attribute__((destructor)) static void leave_at_exit(void)
 {
     pthread_mutex_lock(&lock);
-    for (struct watched *w = current && current->process == getpid() ? watching : NULL; w; w = w->next) {
-        struct tti_segment_header *own = tti_header(w->engine, w->engine->rank);
-        if (atomic_load_explicit(&own->life, memory_order_relaxed) == 0) { /* nobody will mark it */
-            tti_engine_leave(w->engine);
-        } else {
-            atomic_store_explicit(&own->leaving, 1, memory_order_release); /* pairs with tti_segment_leaves */
+    const bool own = current && current->process == getpid();
+    for (const struct watched *w = own ? watching : NULL; w; w = w->next) {
+        if (atomic_load_explicit(&tti_header(w->engine, w->engine->rank)->life, memory_order_relaxed) == 0) {
+            tti_engine_leave(w->engine); /* nobody will mark it */
         }
     }
+    const uintptr_t end = (uintptr_t)(own ? &current->owned : NULL);
+    uintptr_t at = own && current->ready ? atomic_load_explicit(&current->owned.first, memory_order_relaxed) : end;
+    while (at != end) { /* under the lock the list stays as it is */
+        struct tti_segment_header *h =
+            (struct tti_segment_header *)(at - offsetof(struct tti_segment_header, life_next));
+        mark_leaving(h);
+        at = atomic_load_explicit(&h->life_next, memory_order_relaxed);
+    }
+    exiting = true;
     pthread_mutex_unlock(&lock);
 }

@@ -136,9 +136,6 @@ static void adapt(struct round *r)
         r->work = all_wait(r->work) ? r->work : WORK_LARGE_REDUCE;
         r->call_ms = 1500;
     }
-    if (r->fate == FATE_EXIT && r->work == WORK_GROUPS) {
-        r->work = WORK_ROOTED; /* who leaves while a group is made is missed until the deadline, as one that is late */
-    }
     if (r->point != POINT_INIT && r->point != POINT_INSIDE) {
         r->place = PLACE_TIME;
     }

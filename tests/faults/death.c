@@ -55,6 +55,17 @@ int main(int argc, char **argv)
                              .calls = 1,
                              .delay_us = 1000});
     }
+    /* who leaves while groups are made from its own is missed there */
+    const enum point points[] = {POINT_BETWEEN, POINT_WAITING, POINT_INSIDE, POINT_INSIDE};
+    for (int i = 0; i < 4; i++) {
+        check((struct round){.size = size,
+                             .victim = i % 2 ? 0 : last,
+                             .point = points[i],
+                             .fate = FATE_EXIT,
+                             .work = WORK_GROUPS,
+                             .calls = 1,
+                             .delay_us = 50 << 3 * i});
+    }
     check(
         (struct round){.size = size, .victim = last, .point = POINT_BEFORE_DESTROY, .work = WORK_BARRIER, .calls = 2});
     return failures != 0;

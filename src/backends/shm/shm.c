@@ -22,7 +22,8 @@
 #include "engine/p2p_use.h"
 #include "store/store.h"
 
-#define LOOK_MS 100 /* so often somebody who waits for a segment looks whether the others are still there */
+#define LOOK_MS     100 /* so often somebody who waits for a segment looks whether the others are still there */
+#define GRACE_LOOKS 10  /* for who has given up to say why */
 
 struct shm_state {
     struct tti_engine_state common; /* first: engine_ops.h */
@@ -88,8 +89,15 @@ static tutti_status pass_put(const struct passage *p, const char *key, int fd, i
 
 static tutti_status pass_get(const struct passage *p, const char *key, int *fd, int64_t timeout_ms, tutti_error *error)
 {
-    return p->store ? tti_store_get_fd(p->store, key, fd, timeout_ms, error)
-                    : p->rendezvous->get_fd(p->rendezvous->self, key, fd, timeout_ms, error);
+    if (!p->store) {
+        return p->rendezvous->get_fd(p->rendezvous->self, key, fd, timeout_ms, error);
+    }
+    const tutti_status status = tti_store_get_fd(p->store, key, fd, timeout_ms, error);
+    if (status == TUTTI_PEER_LEFT && error) {
+        tti_error_set(error, status, "rank 0, which hands on the descriptors of all, has ended");
+        error->suspect = 0;
+    }
+    return status;
 }
 
 /* The own segment and, on rank 0, the bell: made, filled, sealed, handed over. */
@@ -119,8 +127,9 @@ static tutti_status offer(const tutti_open_info *info, const struct passage *p, 
     return status;
 }
 
-/* Those whose segments are here already, while others are awaited. */
-static tutti_status look_for_losses(const struct shm_state *s, tutti_error *error)
+/* Those whose segments are here already, while others are awaited. Who has given up is about to say why at the rendezvous: that
+ * comes later, but is the better reason, so it has some looks' time. */
+static tutti_status look_for_losses(const struct shm_state *s, int *grace, tutti_error *error)
 {
     for (int r = 0; r < s->size; r++) {
         const struct tti_segment_header *h = (const struct tti_segment_header *)s->segments[r].base;
@@ -128,7 +137,9 @@ static tutti_status look_for_losses(const struct shm_state *s, tutti_error *erro
             continue;
         }
         const bool died = tti_keeper_died(h);
-        if (died || tti_segment_leaves(h)) {
+        /* acquire: as in tti_segment_leaves */
+        const bool ends = died || atomic_load_explicit(&h->leaving, memory_order_acquire) != 0;
+        if (ends || (tti_segment_leaves(h) && --*grace < 0)) {
             tti_error_set(error, died ? TUTTI_PEER_DEAD : TUTTI_PEER_LEFT,
                           "rank %d (process %u) has %s while the group was being made", r, h->pid,
                           died ? "died" : "given up");
@@ -141,15 +152,30 @@ static tutti_status look_for_losses(const struct shm_state *s, tutti_error *erro
     return TUTTI_OK;
 }
 
-static tutti_status await_descriptor(const struct passage *p, const char *key, const struct shm_state *s,
-                                     int64_t deadline, int *fd, tutti_error *error)
+static tutti_status await_descriptor(const tutti_open_info *info, const struct passage *p, const char *key, int rank,
+                                     const struct shm_state *s, int64_t deadline, int *fd, tutti_error *error)
 {
+    const tutti_rendezvous *rv = info->rendezvous;
+    int grace = GRACE_LOOKS;
     for (;;) {
         const int64_t left = tti_remaining_ms(deadline);
         const bool last = left >= 0 && left <= LOOK_MS;
         tutti_status status = pass_get(p, key, fd, last ? left : LOOK_MS, error);
-        if (status != TUTTI_TIMEOUT || last || (status = look_for_losses(s, error)) != TUTTI_OK) {
+        const bool lost = status == TUTTI_TIMEOUT || status == TUTTI_PEER_LEFT;
+        const tutti_status reason = lost && rv->look ? rv->look(rv->self, error) : TUTTI_OK;
+        if (reason != TUTTI_OK || status != TUTTI_TIMEOUT) {
+            return reason != TUTTI_OK ? reason : status;
+        }
+        if ((status = look_for_losses(s, &grace, error)) != TUTTI_OK) {
             return status;
+        }
+        if (last) {
+            tti_error_set(error, TUTTI_TIMEOUT, "rank %d did not offer its memory (%s) within %lld ms", rank, key,
+                          (long long)info->timeout_ms);
+            if (error) {
+                error->suspect = rank;
+            }
+            return TUTTI_TIMEOUT;
         }
     }
 }
@@ -166,18 +192,14 @@ static tutti_status collect(const tutti_open_info *info, const struct passage *p
             continue;
         }
         snprintf(key, sizeof(key), "segment/%d", r);
-        status = await_descriptor(p, key, s, deadline, &fd, error);
-        if (status == TUTTI_TIMEOUT) {
-            tti_error_set(error, TUTTI_TIMEOUT, "rank %d did not offer its segment within %lld ms", r,
-                          (long long)info->timeout_ms);
-        }
+        status = await_descriptor(info, p, key, r, s, deadline, &fd, error);
         if (status == TUTTI_OK &&
             (status = tti_mapping_adopt(fd, layout->segment_bytes, 0, r, &s->segments[r], error)) == TUTTI_OK) {
             status = tti_engine_segment_check(s->segments[r].base, layout, r, nonce, error);
         }
     }
     if (status == TUTTI_OK && info->rank != 0) {
-        status = await_descriptor(p, "bell", s, deadline, &fd, error);
+        status = await_descriptor(info, p, "bell", 0, s, deadline, &fd, error);
         if (status == TUTTI_OK) {
             status = tti_mapping_adopt(fd, layout->bell_bytes, 1, 0, &s->bell, error);
         }

@@ -45,8 +45,7 @@ static bool is_right_end(const struct stage *s, const struct seen *own)
     case FATE_STOP:
         return own->status == TUTTI_TIMEOUT && names_victim(s, e) && strstr(e->message, "stopped") != NULL;
     case FATE_EXIT: /* a departure, once there is a group: only who needs the rank notices by itself */
-        return (own->status == TUTTI_PEER_LEFT || own->status == TUTTI_REVOKED ||
-                (own->status == TUTTI_PEER_DEAD && happens_in_init(r))) &&
+        return (own->status == TUTTI_PEER_LEFT || own->status == TUTTI_REVOKED) &&
                (e->suspect == r->victim || spreads_alone(r));
     case FATE_SEGV:
     case FATE_DUMP:
@@ -56,17 +55,11 @@ static bool is_right_end(const struct stage *s, const struct seen *own)
     }
 }
 
-/* Groups are made where the others meet, and who has gone is missed there each time: it may have served the place itself. */
-static bool is_right_in_making(const struct stage *s, const struct seen *own)
-{
-    return s->round.work == WORK_GROUPS && own->status == TUTTI_PEER_LEFT && own->error.suspect == -1;
-}
-
 /* What the call after the spoilt one says. */
 static bool is_right_next(const struct round *r, tutti_status next)
 {
-    const bool again = r->work == WORK_GROUPS && (next == TUTTI_PEER_DEAD || next == TUTTI_PEER_CRASHING ||
-                                                  next == TUTTI_PEER_LEFT || next == TUTTI_TIMEOUT);
+    const bool again =
+        r->work == WORK_GROUPS && (next == TUTTI_PEER_DEAD || next == TUTTI_PEER_CRASHING || next == TUTTI_PEER_LEFT);
     return next == TUTTI_REVOKED || spreads_alone(r) || again;
 }
 
@@ -111,9 +104,8 @@ static void judge_end(const struct stage *s, int32_t rank, char *text)
         }
         return;
     }
-    if (r->point == POINT_BEFORE_DESTROY
-            ? own->status != TUTTI_OK
-            : !(is_right_end(s, own) || is_right_in_making(s, own)) || !is_right_next(r, own->next)) {
+    if (r->point == POINT_BEFORE_DESTROY ? own->status != TUTTI_OK
+                                         : !is_right_end(s, own) || !is_right_next(r, own->next)) {
         complain(text, "rank %d: call %d gives %s \"%s\" suspect %d, and the next one %s; ", rank,
                  atomic_load(&own->at), tutti_status_name(own->status), own->error.message, own->error.suspect,
                  tutti_status_name(own->next));

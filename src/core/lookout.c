@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who makes a group waits for the other members, one after the other and at several places: for their records, their votes,
+ * what their engines hand over. All these waits look, every 0.1 s, whether it is still worth it, and all look here. Not so:
+ *
+ * - Somebody has given up. Who does so leaves a word, `last`/failed, in which the first one says why. So all hear the same
+ *   reason, also those who cannot see it themselves: new members, and whoever looks only when the one has left that saw it.
+ * - A member has died, or the engines of the new group say why that has failed.
+ * - A member has left the group that it comes from, without having done its part. Who has done that may leave at once, while
+ *   others are still on their way; its last record is there then. So the departure is looked for first, and then the record:
+ *   the record came before the departure, if it came at all, and whoever has left without it will never put it. Everybody
+ *   needs that record, so none of the others gets the group.
+ * - The store has ended, together with the member that served it.
+ *
+ * One question to the store for each look, and one for each member that has left.
+ */
+#include "core/lookout.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "core/group.h"
+
+#define SILENCE_NS INT64_C(1000000000)
+
+static int32_t rank_of(const struct tti_lookout *w, int32_t member)
+{
+    return w->ranks ? w->ranks[member] : member;
+}
+
+void tti_lookout_begin(struct tti_lookout *w, struct tti_rendezvous *place, int32_t size, const char *last)
+{
+    w->place = place;
+    w->size = size;
+    w->server = -1;
+    snprintf(w->last, sizeof(w->last), "%s", last);
+    for (int32_t i = 0; w->from && i < w->count; i++) {
+        /* of the same world: its store is this one only if that is where they meet */
+        const bool serves = w->from->global_ranks[rank_of(w, i)] == w->from->served_by;
+        w->server = serves && w->from->rendezvous.store == place->store ? i : w->server;
+    }
+    place->look = tti_lookout_look;
+    place->look_user = w;
+}
+
+/* ---- words ----------------------------------------------------------------------------------------------------------- */
+
+void tti_outcome_fill(struct tti_outcome *o, int32_t rank, const char *backend, tutti_status status,
+                      const tutti_error *error)
+{
+    *o = (struct tti_outcome){.status = status, .rank = rank, .suspect = -1};
+    if (status != TUTTI_OK) {
+        o->suspect = error->suspect;
+        snprintf(o->backend, sizeof(o->backend), "%s", backend);
+        snprintf(o->message, sizeof(o->message), "%.*s", (int)sizeof(o->message) - 1, error->message);
+    }
+}
+
+/* A loss is the same for all. Everything else is the rank's own. */
+tutti_status tti_outcome_read(struct tti_outcome *o, int32_t size, tutti_error *error)
+{
+    if (o->status == TUTTI_OK) {
+        return TUTTI_OK;
+    }
+    const tutti_status status = tti_status_of_peer(o->status);
+    o->backend[sizeof(o->backend) - 1] = '\0';
+    o->message[sizeof(o->message) - 1] = '\0';
+    if (tti_is_loss(status)) {
+        tti_error_set(error, status, "%s (rank %d has given up)", o->message, o->rank);
+    } else if (o->backend[0]) {
+        tti_error_set(error, status, "rank %d could not open backend %s: %s", o->rank, o->backend, o->message);
+    } else {
+        tti_error_set(error, status, "rank %d cannot take part: %s", o->rank, o->message);
+    }
+    error->suspect = tti_is_loss(status) && o->suspect >= 0 && o->suspect < size ? o->suspect : o->rank;
+    return status;
+}
+
+/* What stands under `last`/`who` now. TIMEOUT: nothing; PEER_LEFT: the store has ended. */
+static tutti_status find(const struct tti_lookout *w, const char *who, struct tti_outcome *record, size_t *length)
+{
+    const tutti_rendezvous *rv = &w->place->table;
+    char key[40];
+    snprintf(key, sizeof(key), "%s/%s", w->last, who);
+    return rv->get(rv->self, key, record, sizeof(*record), length, 0, NULL);
+}
+
+void tti_lookout_give_up(const struct tti_lookout *w, const struct tti_outcome *outcome)
+{
+    const tutti_rendezvous *rv = &w->place->table;
+    char key[40];
+    snprintf(key, sizeof(key), "%s/failed", w->last);
+    rv->set(rv->self, key, outcome, sizeof(*outcome), NULL);
+}
+
+/* ---- looking --------------------------------------------------------------------------------------------------------- */
+
+static tutti_status hear(const struct tti_lookout *w, bool *ended, tutti_error *error)
+{
+    struct tti_outcome o;
+    size_t length = 0;
+    const tutti_status status = find(w, "failed", &o, &length);
+    *ended = status == TUTTI_PEER_LEFT;
+    const bool told = status == TUTTI_OK && length == sizeof(o) && o.rank >= 0 && o.rank < w->size;
+    return told ? tti_outcome_read(&o, w->size, error) : TUTTI_OK;
+}
+
+/* Whether the member's last record is missing. After its departure has been seen. A store that does not answer for so long
+ * may have it. */
+static bool owes(const struct tti_lookout *w, int32_t member)
+{
+    struct tti_outcome unused;
+    size_t length = 0;
+    char who[16];
+    const int64_t asked_ns = tti_now_ns();
+    snprintf(who, sizeof(who), "%d", member);
+    return find(w, who, &unused, &length) == TUTTI_TIMEOUT && tti_now_ns() - asked_ns < SILENCE_NS;
+}
+
+static tutti_status fate_of(const struct tti_lookout *w, int32_t member, tutti_error *error)
+{
+    tutti_error why;
+    const tutti_status status =
+        w->from && member < w->count ? tti_group_fate(w->from, rank_of(w, member), &why) : TUTTI_OK;
+    if (status != TUTTI_OK) {
+        tti_error_set(error, status, "rank %d will not come: %s%s", member, why.message,
+                      status == TUTTI_PEER_LEFT ? " while a new group was being made of it" : "");
+        error->suspect = member;
+    }
+    return status;
+}
+
+/* A death comes first. */
+static tutti_status look_for_losses(const struct tti_lookout *w, tutti_error *error)
+{
+    tutti_status found = TUTTI_OK;
+    for (int32_t i = 0; i < w->count; i++) {
+        tutti_error one;
+        const tutti_status status = fate_of(w, i, &one);
+        const bool departure = status == TUTTI_PEER_LEFT;
+        if (status != TUTTI_OK && !(departure && (found != TUTTI_OK || !owes(w, i)))) {
+            *error = one;
+            found = status;
+        }
+        if (status != TUTTI_OK && !departure) {
+            break;
+        }
+    }
+    return found;
+}
+
+static tutti_status name_server(const struct tti_lookout *w, tutti_error *error)
+{
+    if (w->server < 0) {
+        return TUTTI_OK; /* the store's own words will do */
+    }
+    tti_error_set(error, TUTTI_PEER_LEFT, "rank %d, which served the rendezvous, has ended", w->server);
+    error->suspect = w->server;
+    return TUTTI_PEER_LEFT;
+}
+
+/* What has nothing to do with the members. */
+static tutti_status look_elsewhere(const struct tti_lookout *w, tutti_error *error)
+{
+    const tutti_status status = w->more ? w->more(w->user, error) : TUTTI_OK;
+    return status != TUTTI_OK || w->until_ns == 0 || tti_remaining_ms(w->until_ns) != 0
+               ? status
+               : tti_error_set(error, TUTTI_TIMEOUT, "the new group was not complete within %lld ms",
+                               (long long)w->timeout_ms);
+}
+
+tutti_status tti_lookout_look(void *user, tutti_error *error)
+{
+    const struct tti_lookout *w = user;
+    bool ended = false;
+    tutti_status status = hear(w, &ended, error);
+    status = status == TUTTI_OK && w->open ? tti_group_failure(w->open, error) : status;
+    status = status == TUTTI_OK ? look_for_losses(w, error) : status;
+    status = status == TUTTI_OK && ended ? name_server(w, error) : status;
+    return status == TUTTI_OK ? look_elsewhere(w, error) : status;
+}
+
+tutti_status tti_lookout_look_at(const struct tti_lookout *w, int32_t member, tutti_error *error)
+{
+    const tutti_status status = fate_of(w, member, error);
+    return status == TUTTI_OK ? look_elsewhere(w, error) : status;
+}
