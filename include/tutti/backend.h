@@ -13,7 +13,7 @@
 
 TUTTI_BEGIN_DECLS
 
-#define TUTTI_BACKEND_ABI 7u
+#define TUTTI_BACKEND_ABI 8u
 
 /** Capabilities: promises that `tutti check` asserts. */
 enum {
@@ -117,7 +117,7 @@ typedef struct tutti_rendezvous {
     /* Hands a file descriptor to `readers` ranks of this host; the caller keeps its own. */
     tutti_status (*put_fd)(void *self, const char *key, int fd, int32_t readers, tutti_error *error);
     tutti_status (*get_fd)(void *self, const char *key, int *fd, int64_t timeout_ms, tutti_error *error);
-    /* For who waits for the other members elsewhere, every 0.1 s: whether that is still worth it. Not OK: why it is not. What
+    /* For who waits for the other members elsewhere, a few times a second at least: whether that is still worth it. Not OK: why it is not. What
      * waits here looks by itself. */
     tutti_status (*look)(void *self, tutti_error *error);
 } tutti_rendezvous;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Who makes a group waits for the other members, one after the other and at several places: for their records, their votes,
- * what their engines hand over. All these waits look, every 0.1 s, whether it is still worth it, and all look here. Not so:
+ * what their engines hand over. All these waits come in turns (base/patience.h), and between two of them all look here whether
+ * it is still worth it. It is not, if:
  *
  * - Somebody has given up. Who does so leaves a word, `last`/failed, in which the first one says why. So all hear the same
  *   reason, also those who cannot see it themselves: new members, and whoever looks only when the one has left that saw it.

@@ -3,14 +3,8 @@
 
 #include <stdio.h>
 
-#include "base/clock.h"
 #include "base/error.h"
-
-/* Between looks: groups are mostly made within milliseconds, and a death shall be told as soon. Who has waited for longer than
- * EAGER_NS waits for somebody who computes. */
-#define EAGER_LOOK_MS 4
-#define LOOK_MS       100
-#define EAGER_NS      INT64_C(1000000000)
+#include "base/patience.h"
 
 /* After a wait that has not got what it wanted, or at a store that has ended: whether who looks knows why, which is the answer
  * then. */
@@ -74,15 +68,10 @@ static tutti_status get_looking(const struct tti_rendezvous *r, const char *key,
     if (status != TUTTI_OK || !r->look || timeout_ms == 0) {
         return status != TUTTI_OK ? status : get_once(r, full, w, timeout_ms, error);
     }
-    const int64_t begun_ns = tti_now_ns();
-    const int64_t deadline_ns = tti_deadline_ns(begun_ns, timeout_ms);
-    bool last;
+    struct tti_patience patience = tti_patience_until(tti_deadline_ns(tti_now_ns(), timeout_ms));
     do {
-        const int64_t left_ms = tti_remaining_ms(deadline_ns);
-        const int64_t look_ms = tti_now_ns() - begun_ns < EAGER_NS ? EAGER_LOOK_MS : LOOK_MS;
-        last = left_ms >= 0 && left_ms <= look_ms;
-        status = get_once(r, full, w, last ? left_ms : look_ms, error);
-    } while (!is_explained(r, &status, error) && status == TUTTI_TIMEOUT && !last);
+        status = get_once(r, full, w, tti_patience_turn_ms(&patience), error);
+    } while (!is_explained(r, &status, error) && status == TUTTI_TIMEOUT && !patience.last);
     return status;
 }
 

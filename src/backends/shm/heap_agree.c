@@ -9,8 +9,7 @@
 #include "backends/shm/heap_state.h"
 #include "base/clock.h"
 #include "base/error.h"
-
-#define LOOK_MS 100 /* so often somebody who waits for a descriptor looks whether the group has failed */
+#include "base/patience.h"
 
 tutti_status tti_heap_agree(const struct tti_heap_view *v, const tutti_exchange *exchange, const char *what,
                             struct tti_heap_record *mine, struct tti_heap_record *all, tutti_error *error)
@@ -38,12 +37,13 @@ static tutti_status await_descriptor(struct tti_heap_view *v, struct tti_store *
     pthread_mutex_lock(&v->shared->lock);
     const struct tti_heap_movers group = v->movers;
     pthread_mutex_unlock(&v->shared->lock);
+    struct tti_patience patience = tti_patience_until(deadline);
     for (;;) {
-        const int64_t left = tti_remaining_ms(deadline);
-        const bool last = !group.failure || (left >= 0 && left <= LOOK_MS);
-        tutti_status status = tti_store_get_fd(passage, key, fd, last ? left : LOOK_MS, error);
-        if (status != TUTTI_TIMEOUT || last || (status = group.failure(group.user, error)) != TUTTI_OK) {
-            return status;
+        tutti_status status = tti_store_get_fd(passage, key, fd, tti_patience_turn_ms(&patience), error);
+        const tutti_status reason =
+            status == TUTTI_TIMEOUT && group.failure ? group.failure(group.user, error) : TUTTI_OK;
+        if (reason != TUTTI_OK || status != TUTTI_TIMEOUT || patience.last) {
+            return reason != TUTTI_OK ? reason : status;
         }
     }
 }

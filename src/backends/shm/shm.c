@@ -18,12 +18,12 @@
 #include "backends/shm/segment.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/patience.h"
 #include "engine/keeper.h"
 #include "engine/p2p_use.h"
 #include "store/store.h"
 
-#define LOOK_MS     100 /* so often somebody who waits for a segment looks whether the others are still there */
-#define GRACE_LOOKS 10  /* for who has given up to say why */
+#define GRACE_MS 1000 /* for who has given up to say why */
 
 struct shm_state {
     struct tti_engine_state common; /* first: engine_ops.h */
@@ -128,8 +128,8 @@ static tutti_status offer(const tutti_open_info *info, const struct passage *p, 
 }
 
 /* Those whose segments are here already, while others are awaited. Who has given up is about to say why at the rendezvous: that
- * comes later, but is the better reason, so it has some looks' time. */
-static tutti_status look_for_losses(const struct shm_state *s, int *grace, tutti_error *error)
+ * comes later, but is the better reason, so it has until *grace_ns (0: nobody has been seen to give up). */
+static tutti_status look_for_losses(const struct shm_state *s, int64_t *grace_ns, tutti_error *error)
 {
     for (int r = 0; r < s->size; r++) {
         const struct tti_segment_header *h = (const struct tti_segment_header *)s->segments[r].base;
@@ -139,7 +139,11 @@ static tutti_status look_for_losses(const struct shm_state *s, int *grace, tutti
         const bool died = tti_keeper_died(h);
         /* acquire: as in tti_segment_leaves */
         const bool ends = died || atomic_load_explicit(&h->leaving, memory_order_acquire) != 0;
-        if (ends || (tti_segment_leaves(h) && --*grace < 0)) {
+        const bool gives_up = !ends && tti_segment_leaves(h);
+        if (gives_up && *grace_ns == 0) {
+            *grace_ns = tti_deadline_ns(tti_now_ns(), GRACE_MS);
+        }
+        if (ends || (gives_up && tti_remaining_ms(*grace_ns) == 0)) {
             tti_error_set(error, died ? TUTTI_PEER_DEAD : TUTTI_PEER_LEFT,
                           "rank %d (process %u) has %s while the group was being made", r, h->pid,
                           died ? "died" : "given up");
@@ -156,20 +160,19 @@ static tutti_status await_descriptor(const tutti_open_info *info, const struct p
                                      const struct shm_state *s, int64_t deadline, int *fd, tutti_error *error)
 {
     const tutti_rendezvous *rv = info->rendezvous;
-    int grace = GRACE_LOOKS;
+    struct tti_patience patience = tti_patience_until(deadline);
+    int64_t grace_ns = 0;
     for (;;) {
-        const int64_t left = tti_remaining_ms(deadline);
-        const bool last = left >= 0 && left <= LOOK_MS;
-        tutti_status status = pass_get(p, key, fd, last ? left : LOOK_MS, error);
+        tutti_status status = pass_get(p, key, fd, tti_patience_turn_ms(&patience), error);
         const bool lost = status == TUTTI_TIMEOUT || status == TUTTI_PEER_LEFT;
         const tutti_status reason = lost && rv->look ? rv->look(rv->self, error) : TUTTI_OK;
         if (reason != TUTTI_OK || status != TUTTI_TIMEOUT) {
             return reason != TUTTI_OK ? reason : status;
         }
-        if ((status = look_for_losses(s, &grace, error)) != TUTTI_OK) {
+        if ((status = look_for_losses(s, &grace_ns, error)) != TUTTI_OK) {
             return status;
         }
-        if (last) {
+        if (patience.last) {
             tti_error_set(error, TUTTI_TIMEOUT, "rank %d did not offer its memory (%s) within %lld ms", rank, key,
                           (long long)info->timeout_ms);
             if (error) {

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Waiting in turns: who waits for other ranks to come to a meeting place looks between the turns whether they still can. Mostly
+ * they come within milliseconds, and a death shall be told as soon; who has waited for a second waits for somebody who computes,
+ * and need not look so often.
+ */
+#ifndef TTI_BASE_PATIENCE_H
+#define TTI_BASE_PATIENCE_H
+
+#include <stdbool.h>
+
+#include "base/clock.h"
+
+#define TTI_EAGER_TURN_MS 4
+#define TTI_EAGER_NS      INT64_C(1000000000)
+#define TTI_TURN_MS       100
+
+struct tti_patience {
+    int64_t begun_ns;
+    int64_t deadline_ns;
+    bool last; /* the turn that tti_patience_turn_ms has begun ends at the deadline */
+};
+
+static inline struct tti_patience tti_patience_until(int64_t deadline_ns)
+{
+    return (struct tti_patience){.begun_ns = tti_now_ns(), .deadline_ns = deadline_ns};
+}
+
+/* How long the next turn may take. */
+static inline int64_t tti_patience_turn_ms(struct tti_patience *p)
+{
+    const int64_t turn_ms = tti_now_ns() - p->begun_ns < TTI_EAGER_NS ? TTI_EAGER_TURN_MS : TTI_TURN_MS;
+    const int64_t left_ms = tti_remaining_ms(p->deadline_ns);
+    p->last = left_ms >= 0 && left_ms <= turn_ms;
+    return p->last ? left_ms : turn_ms;
+}
+
+#endif
