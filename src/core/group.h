@@ -87,8 +87,8 @@ struct tti_group_plan {
     void *native_communicator;
     struct tti_settings settings;
     struct tti_store *store;
-    char name[64];          /* unique among the groups of the store */
-    int64_t timeout_ms;     /* of the group, if the settings' is that of its opening: tti_group_plan_time; else 0 */
+    char name[64];      /* unique among the groups of the store */
+    int64_t timeout_ms; /* of the group, if the settings' is that of its opening: tti_group_plan_time; else 0 */
     struct tti_lookout lookout;
 };
 
