@@ -105,6 +105,35 @@ void tti_expose(struct tti_lane *lane, const tutti_op *op)
     }
 }
 
+/* What is found in the heap from now on is in use until the call ends. */
+static void hold_heap(struct tti_lane *lane)
+{
+    if (atomic_load_explicit(&lane->holds_heap, memory_order_relaxed) == 0) { /* written by this thread only */
+        const uint64_t now = atomic_load_explicit(lane->engine->heap->withdrawals, memory_order_seq_cst);
+        /* seq_cst: before the lookup; pairs with tti_engine_let_go, after the withdrawal */
+        atomic_store_explicit(&lane->holds_heap, now, memory_order_seq_cst);
+    }
+}
+
+void tti_let_go(struct tti_lane *lane)
+{
+    if (lane->named) { /* release: pairs with tti_engine_let_go; the last access comes before */
+        atomic_store_explicit(&lane->holds_heap, 0, memory_order_release);
+    }
+}
+
+bool tti_engine_let_go(const struct tti_engine *e, uint64_t withdrawal)
+{
+    for (int32_t i = 0; i < e->layout.lanes; i++) {
+        /* seq_cst: see hold_heap; and it pairs with tti_let_go */
+        const uint64_t since = atomic_load_explicit(&e->lanes[i].holds_heap, memory_order_seq_cst);
+        if (since != 0 && since < withdrawal) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Where this rank sees a peer's tensor; NULL = it is private. A name that means nothing here is not to be trusted. */
 static tutti_status locate(struct tti_lane *lane, int peer, uint64_t name, size_t bytes, unsigned char **address)
 {
@@ -117,6 +146,9 @@ static tutti_status locate(struct tti_lane *lane, int peer, uint64_t name, size_
         *address = (unsigned char *)(uintptr_t)(name & ~TTI_REMOTE);
         lane->remote[peer] = peer != e->rank; /* only the kernel follows it */
         return TUTTI_OK;
+    }
+    if (name != 0 && e->heap) {
+        hold_heap(lane);
     }
     *address = name != 0 ? tti_heap_address(e->heap, peer, name, bytes) : NULL;
     if (name != 0 && !*address) {

@@ -358,6 +358,7 @@ TTI_RARE static tutti_status run_large(struct tti_lane *lane, const tutti_op *op
     tti_expose(lane, op);
     lane->streams = exceeds_caches(lane, op, bytes);
     tutti_status status = runners[op->kind](lane, op);
+    tti_let_go(lane);
     if (status != TUTTI_OK && status != TUTTI_MISMATCH && lane->exposed) {
         tti_ring_alarm(lane->engine); /* whoever failed first may not have come to it yet */
         tti_await_intents(lane);

@@ -59,8 +59,9 @@ unsigned char *tti_heap_address(const struct tti_heap *heap, int member, uint64_
     if (!heap || member < 0 || member >= heap->ranks || index >= TTI_HEAP_REGIONS) {
         return NULL;
     }
-    /* acquire: pairs with the backend's release when it has mapped the region */
-    uint64_t word = atomic_load_explicit(&heap->members[member]->regions[index], memory_order_acquire);
+    /* seq_cst: pairs with the backend's when it has mapped the region; and when it takes it away, this comes after the note in
+     * hold_heap, or sees that it is gone */
+    uint64_t word = atomic_load_explicit(&heap->members[member]->regions[index], memory_order_seq_cst);
     size_t size = tti_heap_bytes(word);
     if (offset > size || bytes > size - offset || word == 0) {
         return NULL;

@@ -11,6 +11,10 @@
  *
  * Names come from other processes: they are checked against the table, bounds included, before anything is touched. All
  * lookups are lock-free; an entry is one word, so that it is never seen half written.
+ *
+ * A peer may say at any time that a region is gone, also in the middle of a call that reads it. So who takes a region out of
+ * the table unmaps it only when no call is left that may have found it there before: the table counts such withdrawals, and
+ * a call that looks a name up notes the count first (tti_engine_let_go).
  */
 #ifndef TTI_ENGINE_HEAP_H
 #define TTI_ENGINE_HEAP_H
@@ -47,6 +51,7 @@ struct tti_heap {
     _Atomic uint64_t own[TTI_HEAP_REGIONS]; /* what this rank may name in this group; likewise */
     _Atomic uint32_t own_end;               /* those from here on are 0 */
     struct tti_heap_orphans *orphans;
+    const _Atomic uint64_t *withdrawals; /* so often a region was taken out of `members`, and one more: never 0 */
     int ranks;
     struct tti_heap_member **members; /* `ranks` entries, the own one included; never NULL */
     void *user;

@@ -121,6 +121,7 @@ struct tti_lane {
     uint32_t publications;           /* of large calls */
     double publish_ticks;            /* what it takes to change a line that another rank has read: a running average */
     uint8_t halvings[TTI_MAX_RANKS]; /* of spin_polls, for each publisher: 0 = it is worth to spin for it */
+    _Atomic uint64_t holds_heap;     /* withdrawals when this call first looked into the heap; 0 = it has not */
 };
 
 struct tti_p2p;

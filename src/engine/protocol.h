@@ -110,6 +110,9 @@ void tti_expose(struct tti_lane *lane, const tutti_op *op);
 
 /* After it: what a peer told (fills lane->inputs and lane->outputs); whether that suffices, from one / from all. */
 tutti_status tti_locate(struct tti_lane *lane, int peer, uint64_t input, uint64_t output);
+
+/* The call has ended: it uses nothing any more that it has located. */
+void tti_let_go(struct tti_lane *lane);
 bool tti_exposes_all_needed(const struct tti_lane *lane, int rank);
 static inline bool tti_exposes(const struct tti_lane *lane, int rank)
 {

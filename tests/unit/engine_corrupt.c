@@ -2,6 +2,7 @@
 /* tutti-test: timeout=60 */
 /* A peer of the same user may write anything into its own segment: what depends on it is checked, and it is named. */
 #include <fcntl.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -152,6 +153,77 @@ static void numbers_of_calls_are_checked(void **state)
     }
 }
 
+/* A call that stands in the middle: rank 0 has found the tensor of rank 1, which the test plays, and waits for it. */
+struct standing {
+    struct cluster cluster;
+    struct tti_heap heap;
+    unsigned char *tensors[2]; /* of TENSOR bytes */
+    tutti_status status;
+};
+
+#define TENSOR ((size_t)1 << 20)
+
+static void *stand(void *argument)
+{
+    struct standing *s = argument;
+    tutti_error e;
+    tutti_op op = op_of(TUTTI_OP_ALL_REDUCE, s->tensors[0], s->tensors[0], TENSOR / 4, 0);
+    s->status = tti_engine_run(s->cluster.engines[0], &op, &e);
+    return NULL;
+}
+
+/* Rank 1 comes to the call of rank 0, and offers its tensor: what it says beside is what rank 0 says. */
+static void come(struct standing *s)
+{
+    const struct tti_arrival *own = tti_arrival_of(&s->cluster.engines[0]->lanes[0], 0, 1);
+    struct tti_arrival *line = tti_arrival_of(&s->cluster.engines[0]->lanes[0], 1, 1);
+    while (atomic_load_explicit(&own->sequence, memory_order_acquire) != 1) {
+        sched_yield();
+    }
+    memcpy(line->descriptor, own->descriptor, sizeof(line->descriptor));
+    memcpy(line->payload, own->payload, sizeof(line->payload));
+    atomic_store_explicit(&line->sequence, 1, memory_order_release);
+    while (atomic_load_explicit(&s->cluster.engines[0]->lanes[0].holds_heap, memory_order_acquire) == 0) {
+        sched_yield();
+    }
+}
+
+/* A rank that says that its memory goes cannot make another one lose what it works on: what was withdrawn before a call is
+ * not its matter, what is withdrawn during it waits for its end. */
+static void memory_in_use_is_known(void **state)
+{
+    (void)state;
+    static struct standing s;
+    static struct tti_heap_member members[2];
+    static struct tti_heap_member *rows[] = {&members[0], &members[1]};
+    static struct tti_heap_orphans orphans;
+    _Atomic uint64_t withdrawals = 5;
+    const tutti_error cause = {.size = sizeof(cause), .status = TUTTI_REVOKED, .suspect = -1};
+    pthread_t thread;
+    assert_int_equal(cluster_open(&s.cluster, 2, 1, 16384, (struct waiting){-1, -1, 0}), 0);
+    for (int r = 0; r < 2; r++) {
+        s.tensors[r] = mmap(NULL, TENSOR, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        atomic_store(&members[r].regions[1], tti_heap_word(s.tensors[r], TENSOR));
+    }
+    s.heap = (struct tti_heap){.withdrawals = &withdrawals, .orphans = &orphans, .ranks = 2, .members = rows};
+    tti_heap_own(&s.heap, 1, tti_heap_word(s.tensors[0], TENSOR));
+    struct tti_engine *e = s.cluster.engines[0];
+    e->heap = &s.heap;
+    e->tuning.zero_copy = 0;
+    assert_true(tti_engine_let_go(e, 6));
+    assert_int_equal(pthread_create(&thread, NULL, stand, &s), 0);
+    come(&s);
+    assert_true(tti_engine_let_go(e, 5));
+    assert_false(tti_engine_let_go(e, 6));
+    tti_engine_abort(e, -1, &cause);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(s.status, TUTTI_REVOKED);
+    assert_true(tti_engine_let_go(e, 6));
+    cluster_close(&s.cluster);
+    munmap(s.tensors[0], TENSOR);
+    munmap(s.tensors[1], TENSOR);
+}
+
 /* A rank that cannot back its windows with memory arrives all the same: everybody hears NO_MEMORY, and goes on. */
 static tutti_status no_memory(void *user, size_t offset, size_t bytes)
 {
@@ -236,7 +308,7 @@ int main(void)
         cmocka_unit_test(segment_is_checked),           cmocka_unit_test(descriptors_are_checked),
         cmocka_unit_test(heap_files_are_checked),       cmocka_unit_test(bell_holds_hints_only),
         cmocka_unit_test(numbers_of_calls_are_checked), cmocka_unit_test(missing_memory_is_told),
-        cmocka_unit_test(failed_ranks_stay_in_step),
+        cmocka_unit_test(failed_ranks_stay_in_step),    cmocka_unit_test(memory_in_use_is_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -198,6 +198,7 @@ struct mover {
     uint64_t name;           /* of the neighbour's memory */
     const unsigned char *at; /* where it lies here */
     bool under_way;
+    bool in_call; /* a collective uses what it has found */
     int settled;
 };
 
@@ -207,13 +208,15 @@ static bool use(void *user, const void *memory, size_t bytes)
     return m->under_way && memory && bytes == 2 * PAGE;
 }
 
-static void settle(void *user)
+static bool settle(void *user, uint64_t withdrawal)
 {
     struct mover *m = user;
     const int next = (m->rank->rank + 1) % m->rank->meeting->size;
     EXPECT(address(m->rank, next, m->name, 2 * PAGE) == NULL); /* nobody new finds it */
     EXPECT(m->at[2 * PAGE - 1] == 'a' + next);                 /* who has found it can still use it */
+    EXPECT(withdrawal > 1);
     m->settled++;
+    return !m->in_call;
 }
 
 /* Nothing is taken away under a message: its owner refuses; others wait for what they are in the middle of. */
@@ -381,12 +384,51 @@ static void lied_to(void **state)
     assert_int_equal(run_ranks(2, lied_to_on), 0);
 }
 
+/* Rank 1 says that another one of its regions goes than the one that does, while rank 0 works on that. */
+static void lied_to_in_a_call_on(struct rank *x)
+{
+    uint64_t names[MOST_RANKS] = {0};
+    unsigned char *memory = pages(6 * PAGE);
+    const int next = 1 - x->rank;
+    EXPECT_E(tti_heap_register(x->view, memory, 2 * PAGE, &x->exchange, &x->error) == TUTTI_OK); /* region 1 */
+    memset(memory, 'a' + x->rank, 2 * PAGE);
+    tell(x, memory, 2 * PAGE, names);
+    struct mover m = {.rank = x, .name = names[next], .at = address(x, next, names[next], 2 * PAGE), .in_call = true};
+    if (x->rank == 0) {
+        tti_heap_view_attach(x->view, &(struct tti_heap_movers){.user = &m, .use = use, .settle = settle});
+    }
+    EXPECT_E(tti_heap_register(x->view, memory + 3 * PAGE, PAGE, &x->exchange, &x->error) == TUTTI_OK);
+    EXPECT(m.settled == 0);
+    x->exchange.gather = gather_lies;
+    lie.on = true;
+    lie.region = 1;
+    lie.status = TUTTI_OK;
+    EXPECT_E(tti_heap_unregister(x->view, memory + 3 * PAGE, &x->exchange, &x->error) == TUTTI_OK);
+    if (x->rank == 0) {
+        EXPECT(m.settled > 0 && m.at[PAGE] == 'b'); /* it can be read to the end */
+    }
+    const int asked = m.settled;
+    m.in_call = false;
+    lie.on = false;
+    EXPECT_E(tti_heap_register(x->view, memory + 5 * PAGE, PAGE, &x->exchange, &x->error) == TUTTI_OK);
+    EXPECT(x->rank == 1 || (m.settled > asked && !x->view->shared->relics)); /* then it goes */
+    tti_heap_view_attach(x->view, NULL);
+    meet(x);
+}
+
+static void lied_to_in_a_call(void **state)
+{
+    (void)state;
+    assert_int_equal(run_ranks(2, lied_to_in_a_call_on), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lied_to),         cmocka_unit_test(allocated), cmocka_unit_test(overlapping),
-        cmocka_unit_test(registered),      cmocka_unit_test(reused),    cmocka_unit_test(orphaned),
-        cmocka_unit_test(left_registered), cmocka_unit_test(too_many),  cmocka_unit_test(moved),
+        cmocka_unit_test(lied_to),           cmocka_unit_test(allocated), cmocka_unit_test(overlapping),
+        cmocka_unit_test(registered),        cmocka_unit_test(reused),    cmocka_unit_test(orphaned),
+        cmocka_unit_test(left_registered),   cmocka_unit_test(too_many),  cmocka_unit_test(moved),
+        cmocka_unit_test(lied_to_in_a_call),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,6 +60,7 @@ static struct tti_heap_shared *shared_create(const tutti_open_info *info)
     h->own = info->rank;
     h->capacity = capacity_of(info, h->members);
     h->maps = -1;
+    atomic_init(&h->withdrawals, 1);
     h->table = calloc((size_t)h->members, sizeof(*h->table));
     h->globals = calloc((size_t)h->members, sizeof(*h->globals));
     if (!h->table || !h->globals) {
@@ -78,24 +79,44 @@ static uint64_t mapped_word(const struct tti_heap_shared *h, int member, unsigne
     return atomic_load_explicit(&h->table[member].regions[region], memory_order_relaxed); /* written under the lock */
 }
 
-static void settle(const struct tti_heap_shared *h)
+static bool settle(const struct tti_heap_shared *h, uint64_t withdrawal)
 {
+    bool settled = true;
     for (const struct tti_heap_view *v = h->views; v; v = v->next) {
-        if (v->movers.settle) {
-            v->movers.settle(v->movers.user);
+        settled = (!v->movers.settle || v->movers.settle(v->movers.user, withdrawal)) && settled;
+    }
+    return settled;
+}
+
+static void sweep(struct tti_heap_shared *h)
+{
+    struct tti_heap_relic **link = &h->relics;
+    while (*link) {
+        struct tti_heap_relic *relic = *link;
+        if (settle(h, relic->withdrawal)) {
+            munmap((void *)tti_heap_begin(relic->word), tti_heap_bytes(relic->word));
+            *link = relic->next;
+            free(relic);
+        } else {
+            link = &relic->next;
         }
     }
 }
 
+/* Which of its regions a peer means is what it says: it may be any, also one that this rank is reading in another call. */
 void tti_heap_replace(struct tti_heap_shared *h, int member, unsigned region, uint64_t word)
 {
-    uint64_t old = mapped_word(h, member, region);
-    /* release: pairs with the acquire in tti_heap_address */
-    atomic_store_explicit(&h->table[member].regions[region], word, memory_order_release);
+    /* seq_cst: pairs with tti_heap_address, and comes before the count in the one order, see engine/heap.h */
+    const uint64_t old = atomic_exchange_explicit(&h->table[member].regions[region], word, memory_order_seq_cst);
     if (old != 0 && member != h->own) {
-        settle(h); /* threads that have looked up the old one may be in the middle of a message */
-        munmap((void *)tti_heap_begin(old), tti_heap_bytes(old));
+        struct tti_heap_relic *relic = malloc(sizeof(*relic));
+        const uint64_t before = atomic_fetch_add_explicit(&h->withdrawals, 1, memory_order_seq_cst);
+        if (relic) { /* else it stays mapped: the safe side */
+            *relic = (struct tti_heap_relic){.next = h->relics, .word = old, .withdrawal = before + 1};
+            h->relics = relic;
+        }
     }
+    sweep(h);
 }
 
 void tti_heap_publish(struct tti_heap_shared *h)
@@ -187,6 +208,7 @@ static tutti_status view_fill(struct tti_heap_view *v, const tutti_open_info *in
         v->table.members[r] = &h->table[m];
     }
     v->table.ranks = v->size;
+    v->table.withdrawals = &h->withdrawals;
     v->table.orphans = &h->orphans;
     v->table.user = h;
     v->table.still_mapped = still_mapped;

@@ -24,8 +24,9 @@ struct tti_heap_movers {
     void *user;
     /* Whether a message of this rank that has not ended has its tensor in the range, or a part of it. */
     bool (*use)(void *user, const void *memory, size_t bytes);
-    /* Returns when no thread of this rank touches memory any more that it looked up before. Waits for no other rank. */
-    void (*settle)(void *user);
+    /* Whether no thread of this rank touches memory any more that it looked up before this withdrawal (engine/heap.h). Waits for
+     * pieces of messages; not for collectives, which may wait for other ranks. */
+    bool (*settle)(void *user, uint64_t withdrawal);
     /* Why the group has failed; OK if it has not. NULL: nobody knows. */
     tutti_status (*failure)(void *user, tutti_error *error);
 };

@@ -27,6 +27,13 @@ struct tti_heap_region {
     struct tti_heap_region *next_claimed; /* heap_ranges.c */
 };
 
+/* A mapping of a member's region that is in the table no more, but perhaps still in use. */
+struct tti_heap_relic {
+    struct tti_heap_relic *next;
+    uint64_t word;
+    uint64_t withdrawal; /* the number of the one that took it out */
+};
+
 struct tti_heap_shared {
     pthread_mutex_t lock; /* all below; held for moments, never while waiting for another rank */
     int references;
@@ -36,6 +43,8 @@ struct tti_heap_shared {
     struct tti_heap_member *table; /* a row for each member: what this process has mapped of it */
     struct tti_heap_region regions[TTI_HEAP_REGIONS];
     struct tti_heap_orphans orphans;
+    _Atomic uint64_t withdrawals; /* see engine/heap.h */
+    struct tti_heap_relic *relics;
     struct tti_arena *arena;
     size_t capacity; /* of the arena */
     int maps;        /* /proc/self/maps, to ask what is mapped; -1 = cannot be asked */
@@ -73,8 +82,8 @@ void tti_heap_publish(struct tti_heap_shared *h);
 /* All ranks of the view have mapped the own region. Under the lock. */
 void tti_heap_mark_mapped(struct tti_heap_view *v, unsigned region);
 
-/* What this process has mapped of a member's region, exchanged for another mapping. The old one is unmapped when no
- * message touches it any more. Under the lock. */
+/* What this process has mapped of a member's region, exchanged for another mapping. The old one is unmapped when no message and
+ * no collective touches it any more, perhaps by a later call. Under the lock. */
 void tti_heap_replace(struct tti_heap_shared *h, int member, unsigned region, uint64_t word);
 
 /* Takes a free region: its index, or 0 if there is none. Under the lock. */

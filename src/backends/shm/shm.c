@@ -250,9 +250,10 @@ static bool use_memory(void *user, const void *memory, size_t bytes)
     return tti_p2p_uses(user, memory, bytes);
 }
 
-static void settle(void *user)
+static bool settle(void *user, uint64_t withdrawal)
 {
     tti_p2p_settle(user);
+    return tti_engine_let_go(user, withdrawal);
 }
 
 static tutti_status failure(void *user, tutti_error *error)
