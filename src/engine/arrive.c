@@ -211,14 +211,12 @@ tutti_status tti_find_difference(struct tti_lane *lane)
         }
     }
     if (diverged >= 0 && tti_kind_waits_for_all(lane->op->kind)) {
-        uint64_t suspects[TTI_MAX_RANKS / 64] = {0};
-        suspects[diverged / 64] |= UINT64_C(1) << (diverged % 64);
         tti_error_set(lane->error, TUTTI_MISMATCH,
                       "rank %d and rank %d called different things in an earlier call of lane %d that did not wait for "
                       "everybody; found out at %s, call %llu",
                       diverged, e->rank, lane->index, tutti_operation_name(lane->op->kind),
                       (unsigned long long)lane->call);
-        return tti_fault_raise(e, lane, suspects, lane->error);
+        return tti_fault_blame(e, lane, diverged, lane->error);
     }
     if (different < 0) {
         return marked < 0 ? TUTTI_OK : cancelled(lane, marked, own);
@@ -247,10 +245,7 @@ tutti_status tti_agree(struct tti_lane *lane, const tutti_op *op)
 static tutti_status fail_as_root(struct tti_lane *lane, tutti_status status, bool others_wait)
 {
     if (status != TUTTI_OK && others_wait && lane->error->scope != TUTTI_SCOPE_GROUP) {
-        uint64_t suspects[TTI_MAX_RANKS / 64] = {0};
-        int suspect = lane->error->suspect;
-        suspects[suspect / 64] |= UINT64_C(1) << (suspect % 64);
-        return tti_fault_raise(lane->engine, lane, suspects, lane->error);
+        return tti_fault_blame(lane->engine, lane, lane->error->suspect, lane->error);
     }
     return status;
 }

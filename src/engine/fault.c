@@ -188,12 +188,10 @@ static tutti_status check(struct tti_engine *e, struct tti_lane *lane, bool inte
         }
     }
     if (publisher >= 0 && tti_has_left(e, publisher)) {
-        uint64_t suspects[TTI_MAX_RANKS / 64];
-        suspect_only(suspects, publisher);
         tti_error_set(error, TUTTI_PEER_LEFT, "rank %d has destroyed its group or ended, but is still needed here",
                       publisher);
         error->suspect = publisher;
-        return lane ? tti_fault_raise(e, lane, suspects, error) : TUTTI_PEER_LEFT;
+        return lane ? tti_fault_blame(e, lane, publisher, error) : TUTTI_PEER_LEFT;
     }
     return TUTTI_OK;
 }
@@ -246,6 +244,15 @@ tutti_status tti_fault_raise(struct tti_engine *e, struct tti_lane *lane, const 
             .lane = lane->index, .operation = lane->op ? lane->op->kind : TUTTI_OP_NONE, .call = lane->call};
     }
     return fail_group(e, place, suspects, error);
+}
+
+tutti_status tti_fault_blame(struct tti_engine *e, struct tti_lane *lane, int rank, tutti_error *error)
+{
+    uint64_t suspects[TTI_MAX_RANKS / 64] = {0};
+    if (rank >= 0 && rank < e->size) {
+        suspect_only(suspects, rank);
+    }
+    return tti_fault_raise(e, lane, suspects, error);
 }
 
 void tti_fault_death(struct tti_engine *e, int rank)

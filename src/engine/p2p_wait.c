@@ -79,12 +79,7 @@ void tti_p2p_wake(struct tti_engine *e)
 
 tutti_status tti_p2p_give_up(struct tti_engine *e, tutti_error *error)
 {
-    uint64_t suspects[TTI_MAX_RANKS / 64] = {0};
-    int peer = error->suspect;
-    if (peer >= 0) {
-        suspects[peer / 64] |= UINT64_C(1) << (peer % 64);
-    }
-    return tti_fault_raise(e, NULL, suspects, error);
+    return tti_fault_blame(e, NULL, error->suspect, error);
 }
 
 /* acquire: pairs with the release of tti_publish in the peer's sending */

@@ -143,14 +143,12 @@ bool tti_remote_offered(const struct tti_lane *lane)
 
 static tutti_status unreadable(struct tti_lane *lane, int peer, size_t n, ssize_t got)
 {
-    uint64_t suspects[TTI_MAX_RANKS / 64] = {0};
-    suspects[peer / 64] |= UINT64_C(1) << (peer % 64);
     const int why = got < 0 ? errno : EFAULT;
     tti_error_set(lane->error, why == ESRCH ? TUTTI_PEER_DEAD : TUTTI_PEER_CORRUPT,
                   "%zu bytes of rank %d (process %u) could not be read: %s", n, peer,
                   tti_header(lane->engine, peer)->pid, strerror(why));
     lane->error->vendor_code = why;
-    return tti_fault_raise(lane->engine, lane, suspects, lane->error);
+    return tti_fault_blame(lane->engine, lane, peer, lane->error);
 }
 
 static tutti_status read_piece(struct tti_lane *lane, int peer, void *to, const unsigned char *from, size_t n)

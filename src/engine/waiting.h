@@ -116,6 +116,9 @@ tutti_status tti_fault_check_messages(struct tti_engine *e, tutti_error *error);
 /* Fails the group from this rank: writes the record, rings the alarm, remembers the error, returns `cause`. */
 tutti_status tti_fault_raise(struct tti_engine *e, struct tti_lane *lane, const uint64_t *suspects, tutti_error *error);
 
+/* The same with one suspect; -1: there is none. */
+tutti_status tti_fault_blame(struct tti_engine *e, struct tti_lane *lane, int rank, tutti_error *error);
+
 /* A rank's process has died, or is writing a core dump: fails the group. Waiting calls, or the next one, say so. */
 void tti_fault_death(struct tti_engine *e, int rank);
 /* A rank's process has ended by exit(): for this process the rank has left from now on. */

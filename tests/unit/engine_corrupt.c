@@ -13,6 +13,7 @@
 
 #include "backends/shm/heap_file.h"
 #include "backends/shm/segment.h"
+#include "engine/waiting.h"
 #include "unit/engine_support.h"
 
 static void segment_is_checked(void **state)
@@ -224,6 +225,25 @@ static void memory_in_use_is_known(void **state)
     munmap(s.tensors[1], TENSOR);
 }
 
+/* An error need not say who is to blame. */
+static void nobody_may_be_to_blame(void **state)
+{
+    (void)state;
+    static const int ranks[] = {-1, 2, 1};
+    for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++) {
+        struct cluster c;
+        tutti_error e;
+        assert_int_equal(cluster_open(&c, 2, 1, 16384, (struct waiting){-1, -1, 0}), 0);
+        tti_error_set(&e, TUTTI_NO_MEMORY, "a test");
+        assert_int_equal(tti_fault_blame(c.engines[0], &c.engines[0]->lanes[0], ranks[i], &e), TUTTI_NO_MEMORY);
+        assert_int_equal(e.suspect, ranks[i] < 2 ? ranks[i] : -1);
+        assert_int_equal(e.scope, TUTTI_SCOPE_GROUP);
+        assert_int_equal(tti_engine_failure(c.engines[1], &e), TUTTI_NO_MEMORY);
+        assert_int_equal(e.suspect, ranks[i] == 1 ? 1 : 0); /* or else who has said so */
+        cluster_close(&c);
+    }
+}
+
 /* A rank that cannot back its windows with memory arrives all the same: everybody hears NO_MEMORY, and goes on. */
 static tutti_status no_memory(void *user, size_t offset, size_t bytes)
 {
@@ -309,6 +329,7 @@ int main(void)
         cmocka_unit_test(heap_files_are_checked),       cmocka_unit_test(bell_holds_hints_only),
         cmocka_unit_test(numbers_of_calls_are_checked), cmocka_unit_test(missing_memory_is_told),
         cmocka_unit_test(failed_ranks_stay_in_step),    cmocka_unit_test(memory_in_use_is_known),
+        cmocka_unit_test(nobody_may_be_to_blame),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
