@@ -233,6 +233,9 @@ tutti_status tti_call_run_p2p(struct tti_call *c, tutti_op *const *ops, size_t c
     }
     tutti_status status = g->host_backend->ops->run_p2p(g->host_state, ops, count, c->options.timeout_ms, c->error);
     c->sequence = count > 0 ? ops[0]->sequence : 0;
+    if (status != TUTTI_OK) {
+        tti_group_share_failure(g, c->options.lane);
+    }
     return status;
 }
 

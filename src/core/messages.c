@@ -49,6 +49,9 @@ static void finish(struct tti_messages *m, struct tti_work *w)
     if (w->posted) {
         status = ops_of(m)->end_p2p(m->group->host_state, w->posted, c->error);
         w->posted = NULL;
+        if (status != TUTTI_OK) {
+            tti_group_share_failure(m->group, c->options.lane);
+        }
         tti_transfers_record_end(c, w->first, status);
     }
     status = tti_transfers_conclude(c, w->first, status);

@@ -194,6 +194,7 @@ tutti_status tti_recall(tutti_group *group, const struct tti_signature *signatur
     tti_lane_leave(r->lane);
     if (__builtin_expect(status != TUTTI_OK, 0)) {
         tti_flight_call_failed(r->tally, status);
+        tti_group_share_failure(r->known.slot->object, r->op.lane); /* of a device: its barriers are recalled, too */
         tti_call_describe(error, r->known.slot->object, &r->op);
     } else if (error != &own) {
         report_success(error, r);
