@@ -390,6 +390,7 @@ static tutti_status prepare(const struct tti_group_plan *plan, struct tti_group 
     g->device = (DLDevice){kDLCPU, 0};
     g->where = &tti_device_host;
     g->local_rank = plan->local_rank;
+    memcpy(g->mark, plan->parent ? plan->parent->mark : plan->mark, sizeof(g->mark));
     g->served_by = plan->parent && plan->parent->rendezvous.store == plan->store ? plan->parent->served_by : -1;
     for (int r = 0; r < plan->size; r++) {
         g->global_ranks[r] = plan->parent ? plan->parent->global_ranks[plan->lookout.ranks[r]] : r;
@@ -529,7 +530,9 @@ tutti_status tti_group_end(struct tti_group *g)
 static void record(struct tti_group *g, const struct tti_group_plan *plan)
 {
     const char *mode = tti_setting(&plan->settings, TTI_SET_FLIGHT);
-    const struct tti_flight_member member = {.name = plan->name,
+    char name[sizeof(plan->name) + sizeof(g->mark)];
+    snprintf(name, sizeof(name), "%s%s", plan->name, g->mark);
+    const struct tti_flight_member member = {.name = name,
                                              .rank = g->rank,
                                              .size = g->size,
                                              .world_rank = g->global_ranks[g->rank],

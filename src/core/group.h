@@ -59,6 +59,7 @@ struct tti_group {
     struct tti_pool *pool;                 /* memory of tutti_alloc, if the backend has no heap */
     struct tti_settings settings;
     struct tti_flight_group *flight;   /* where its operations are recorded; NULL: nowhere */
+    char mark[16];                     /* in its name there: see struct tti_group_plan */
     struct tti_rendezvous rendezvous;  /* private keys of this group; keeps the store */
     struct tti_attendance *attendance; /* for engines that cannot tell who is missing; else NULL */
     struct tti_lane_queue lane_queues[TUTTI_MAX_LANES];
@@ -88,6 +89,7 @@ struct tti_group_plan {
     struct tti_settings settings;
     struct tti_store *store;
     char name[64];      /* unique among the groups of the store */
+    char mark[16];      /* behind it in flight records: unique in the job; groups made from this one inherit it */
     int64_t timeout_ms; /* of the group, if the settings' is that of its opening: tti_group_plan_time; else 0 */
     struct tti_lookout lookout;
 };

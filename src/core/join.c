@@ -106,13 +106,27 @@ static uint64_t hash_text(uint64_t h, const char *text)
     return h;
 }
 
-/* Worlds of one process get names that no other process has: who reads flight records knows groups by their names. */
-static void name_world(struct tti_group_plan *plan, const char *place, unsigned count)
+/* Of the address of a host only what follows it, which all ranks write alike: port and path. */
+static const char *without_host(const char *place)
 {
-    snprintf(plan->name, sizeof(plan->name), "w%u", count);
+    const char *host = strncmp(place, "tcp://", 6) == 0 ? place + 6 : NULL;
+    const char *end = host && *host == '[' ? strchr(host, ']') : host;
+    const char *port = end ? strchr(end, ':') : NULL;
+    return port ? port : place;
+}
+
+/* Worlds of one process, and those that meet elsewhere than the job does, get a mark that tells them from others of the same
+ * number: who reads flight records knows groups by their names. The same on all ranks. */
+static void mark_world(struct tti_group_plan *plan, const char *place, const char *store)
+{
+    const char *job = getenv("TUTTI_STORE");
+    const uint64_t seed = UINT64_C(0xcbf29ce484222325);
     if (strncmp(place, "memory:", 7) == 0) {
-        const uint64_t hash = hash_text(UINT64_C(0xcbf29ce484222325) ^ (uint64_t)getpid(), place);
-        snprintf(plan->name, sizeof(plan->name), "w%u-%08x", count, (unsigned)(hash ^ hash >> 32));
+        const uint64_t hash = hash_text(seed ^ (uint64_t)getpid(), place);
+        snprintf(plan->mark, sizeof(plan->mark), "-%08x", (unsigned)(hash ^ hash >> 32));
+    } else if (strcmp(place, store) == 0 && !(job && strcmp(store, job) == 0)) { /* the application's own choice */
+        const uint64_t hash = hash_text(seed, without_host(place));
+        snprintf(plan->mark, sizeof(plan->mark), "@%06x", (unsigned)(hash ^ hash >> 32) & 0xffffffU);
     }
 }
 
@@ -143,7 +157,8 @@ tutti_status tti_join_world(const tutti_config *config, tutti_group **group, tut
     unsigned count = 0;
     status = is_single_use(place) ? TUTTI_OK : count_join(place, world.rank, &count, error);
     if (status == TUTTI_OK) {
-        name_world(&plan, place, count);
+        snprintf(plan.name, sizeof(plan.name), "w%u", count);
+        mark_world(&plan, place, tti_setting(&plan.settings, TTI_SET_STORE));
         status = tti_group_open(&plan, group, error);
     }
     tti_store_release(plan.store);

@@ -178,15 +178,16 @@ static bool is_accounted(const struct finder *f, const struct tti_hang_wait *w, 
     return false;
 }
 
-/* Who is to open the group as well. The members of a world of processes are known; of other groups, only those that have
- * come. */
+/* Who is to open the group as well. The members of a world of processes are known, if they have their ranks in the job there as
+ * well; of other groups, only those that have come. */
 static void find_absent(const struct finder *f, struct tti_hang_wait *w, const struct tti_snapshot_group *own,
                         size_t first)
 {
-    const bool known = own->name[0] == 'w' && !strchr(own->name, '-');
+    bool known = own->name[0] == 'w' && !strchr(own->name, '-');
     size_t came = 0;
     while (first + came < f->member_count && is_same_group(f->members[first + came].group, own)) {
-        came++;
+        const struct member *m = &f->members[first + came++];
+        known = known && f->hang->nodes[m->node].rank == m->group->rank;
     }
     for (int node = 0; known && node < f->hang->node_count; node++) {
         const int32_t rank = f->hang->nodes[node].rank;

@@ -276,6 +276,50 @@ static void worlds_of_threads_have_names_of_their_own(void **state)
     in_child(runs_threads_twice);
 }
 
+/* A group of one, at that place: the application's choice. */
+static tutti_group *world_at(const char *store)
+{
+    tutti_group *g = NULL;
+    assert(tutti_init(TUTTI_CONFIG(.rank = 0, .world_size = 1, .backend = "local", .store = store), &g, NULL) ==
+           TUTTI_OK);
+    return g;
+}
+
+static void opens_worlds_at_several_places(void)
+{
+    struct tti_snapshot s;
+    const int32_t all[] = {0};
+    char stores[3][64];
+    tutti_group *part = NULL;
+    for (int i = 0; i < 3; i++) {
+        snprintf(stores[i], sizeof(stores[i]), "unix:flight-%d-%d", (int)getpid(), i);
+    }
+    setenv("TUTTI_STORE", stores[2], 1);
+    tutti_group *a = world_at(stores[0]);
+    tutti_group *b = world_at(stores[1]);
+    world_at(stores[0]);
+    world_at(stores[2]);
+    assert(tutti_group_create(a, all, 1, NULL, &part, NULL) == TUTTI_OK);
+    assert(tutti_group_create(b, all, 1, NULL, &part, NULL) == TUTTI_OK);
+    read_own(&s, -1);
+    assert(s.group_count == 6);
+    for (size_t i = 0; i < 6; i++) {
+        for (size_t k = 0; k < i; k++) {
+            assert(strcmp(s.groups[i].name, s.groups[k].name) != 0);
+        }
+    }
+    assert(strncmp(s.groups[0].name, "w0@", 3) == 0 && strncmp(s.groups[1].name, "w0@", 3) == 0);
+    assert(strncmp(s.groups[2].name, "w1@", 3) == 0 && strcmp(s.groups[2].name + 2, s.groups[0].name + 2) == 0);
+    assert(strcmp(s.groups[3].name, "w0") == 0); /* the job's own */
+    tti_snapshot_free(&s);
+}
+
+static void worlds_of_several_stores_have_names_of_their_own(void **state)
+{
+    (void)state;
+    in_child(opens_worlds_at_several_places);
+}
+
 /* ---- who is to blame --------------------------------------------------------------------------------------------------- */
 
 #define RANKS 4
@@ -371,6 +415,30 @@ static void who_does_not_open_the_world_is_named(void **state)
     tti_hang_free(&c.hang);
 }
 
+/* Ranks 2 and 3 open a world of three in which they are 0 and 1: who of the others is the third is not known. */
+static void who_does_not_open_another_world_is_not_guessed(void **state)
+{
+    (void)state;
+    struct scene c;
+    set_up(&c, RANKS);
+    for (int r = 0; r < RANKS; r++) {
+        struct tti_snapshot_group *g = &c.snapshots[r].groups[0];
+        c.snapshots[r].group_count = r >= 2;
+        *g = (struct tti_snapshot_group){
+            .name = "w0@012345", .rank = r - 2, .size = 3, .world_rank = r - 2, .lanes = 1, .opening = true};
+        if (r >= 2) {
+            run_op(&c, r, TUTTI_OP_INIT, -1, 0);
+        }
+    }
+    tti_hang_find(c.ranks, RANKS, &c.hang);
+    assert_int_equal(c.hang.wait_count, 2);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(c.hang.waits[i].missing_count, 0);
+        assert_int_equal(c.hang.waits[i].unseen, 1);
+    }
+    tti_hang_free(&c.hang);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -381,9 +449,11 @@ int main(void)
         cmocka_unit_test(programs_of_a_rank_do_not_mix_and_counts_stay),
         cmocka_unit_test(full_lasts_as_long_as_groups_do),
         cmocka_unit_test(worlds_of_threads_have_names_of_their_own),
+        cmocka_unit_test(worlds_of_several_stores_have_names_of_their_own),
         cmocka_unit_test(who_holds_nobody_up_does_not_wait),
         cmocka_unit_test(circles_are_found_by_any_wait),
         cmocka_unit_test(who_does_not_open_the_world_is_named),
+        cmocka_unit_test(who_does_not_open_another_world_is_not_guessed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
