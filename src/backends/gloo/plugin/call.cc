@@ -250,10 +250,24 @@ bool Call::cannot_come(const std::vector<int> &missing) const
            std::any_of(missing.begin(), missing.end(), [this](int r) { return group.mesh->is_gone(r); });
 }
 
+/* Whoever reads the flight recorder sees since when this rank waits. */
+void Call::tell_since(int64_t since_ns) const
+{
+    if (op->waits_since) { /* relaxed: read by other processes only */
+        __atomic_store_n(op->waits_since, since_ns, __ATOMIC_RELAXED);
+    }
+}
+
+Call::~Call()
+{
+    tell_since(0);
+}
+
 /* True at the deadline, or if there is no use in waiting; else returns when something has ended. */
 bool Call::is_over(uint32_t seen, const std::vector<int> &missing)
 {
     lane.awaited.store(missing.empty() ? -1 : missing.front(), std::memory_order_relaxed);
+    tell_since(started_ns_);
     group.look();
     if (group.is_asked(op->lane)) {
         group.tell_waiting(op->lane, missing);

@@ -38,6 +38,9 @@ class Call
 {
   public:
     Call(Group &group, tutti_op *op, tutti_error *error);
+    ~Call();
+    Call(const Call &) = delete;
+    Call &operator=(const Call &) = delete;
 
     Group &group;
     Lane &lane;
@@ -101,6 +104,7 @@ class Call
     tutti_status compare_pairs(const Plan &plan);
     tutti_status differs(int peer);
     bool cannot_come(const std::vector<int> &missing) const;
+    void tell_since(int64_t since_ns) const;
     bool is_over(uint32_t seen, const std::vector<int> &missing);
     int64_t ask(const std::vector<int> &missing);
     bool listen(int64_t limit_ns, const std::vector<int> &missing);
