@@ -182,7 +182,7 @@ typedef struct tutti_open_info {
     int32_t rank;
     int32_t world_size; /* of this group */
     int32_t lanes;
-    int64_t timeout_ms; /* of the opening: -1 = for ever. The group's own is a setting of that name */
+    int64_t timeout_ms; /* of the opening: -1 = for ever */
     DLDevice device;
     const tutti_rendezvous *rendezvous;
     void *native_communicator;
@@ -196,6 +196,7 @@ typedef struct tutti_open_info {
     const uint64_t *hosts;              /* world_size entries: the same number for ranks on one host; NULL: not known */
     const tutti_engines *engines;       /* for backends made of others; NULL: there are none */
     const tutti_attendance *attendance; /* until close; NULL: nobody can be asked */
+    int64_t call_timeout_ms;            /* of calls of the group that say nothing else: -1 = for ever */
 } tutti_open_info;
 
 /** How the ranks of a group agree while they run a collective of the heap: hands `bytes` bytes of every rank to all, in

@@ -86,7 +86,8 @@ static tutti_status open_part(const struct tti_compose *c, const tutti_engine_wi
                             .settings = &g->settings,
                             .parent_state =
                                 wish->parent && wish->parent->backend == e->backend ? wish->parent->state : NULL,
-                            .hosts = hosts};
+                            .hosts = hosts,
+                            .call_timeout_ms = g->timeout_ms};
     tutti_status status = ranks && hosts ? tti_registry_start(e->backend, error) : no_memory(error, wish->count);
     status = status == TUTTI_OK ? e->backend->ops->open(&info, &e->state, error) : status;
     free(hosts);

@@ -65,7 +65,8 @@ static tutti_status open_engine(struct tti_group *g, const struct tti_group_plan
                                             : p && p->host_backend == backend ? p->host_state
                                                                               : NULL,
                             .hosts = compose.hosts,
-                            .engines = all ? &compose.table : NULL};
+                            .engines = all ? &compose.table : NULL,
+                            .call_timeout_ms = g->timeout_ms};
     if (!beside && !(backend->capabilities & TUTTI_CAP_CHECKS_CALLS)) {
         g->attendance = tti_attendance_open(g->rendezvous.store, g->rendezvous.name, g->rank, g->size);
         info.attendance = tti_attendance_table(g->attendance);

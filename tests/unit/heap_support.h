@@ -64,9 +64,6 @@ static inline tutti_status gather(void *self, const void *mine, size_t bytes, vo
 static inline const char *setting(const void *settings, const char *key)
 {
     const struct rank *x = settings;
-    if (strcmp(key, "timeout_ms") == 0) {
-        return "30000";
-    }
     return strcmp(key, "engine.heap_capacity") == 0 && x->capacity ? x->capacity : "67108864";
 }
 
@@ -87,6 +84,7 @@ static inline void rank_open(struct rank *x, struct meeting *m, int rank, const 
                             .rank = rank,
                             .world_size = m->size,
                             .timeout_ms = 30000,
+                            .call_timeout_ms = 30000,
                             .global_ranks = globals,
                             .setting = setting,
                             .settings = x};

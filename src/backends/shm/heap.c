@@ -189,8 +189,7 @@ static tutti_status view_fill(struct tti_heap_view *v, const tutti_open_info *in
     struct tti_heap_shared *h = v->shared;
     v->rank = info->rank;
     v->size = info->world_size;
-    const char *timeout = info->setting(info->settings, "timeout_ms"); /* the group's: opening may have another one */
-    v->timeout_ms = timeout ? strtoll(timeout, NULL, 10) : info->timeout_ms;
+    v->timeout_ms = info->call_timeout_ms;
     v->member_of = calloc((size_t)v->size, sizeof(*v->member_of));
     v->table.members = calloc((size_t)v->size, sizeof(struct tti_heap_member *));
     if (!v->member_of || !v->table.members) {
