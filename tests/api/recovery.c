@@ -32,6 +32,7 @@ static void expect_failed(tutti_group *g, const char *why)
     int32_t value = 0;
     int32_t count = -1;
     tutti_group *other = g;
+    void *memory = NULL;
     tutti_error e;
     DLTensor t = tutti_tensor_1d(&value, &one, TUTTI_I32);
     EXPECT_ERROR(&e, TUTTI_REVOKED, why, tutti_barrier(g, TUTTI_CALL(.error = &e)));
@@ -39,6 +40,8 @@ static void expect_failed(tutti_group *g, const char *why)
                  tutti_send(g, &t, (tutti_group_rank(g) + 1) % tutti_group_size(g), 1, TUTTI_CALL(.error = &e)));
     EXPECT_ERROR(&e, TUTTI_REVOKED, "shrink", tutti_group_grow(g, "memory:nowhere", 1, 1000, &other, &e));
     EXPECT(other == g);
+    EXPECT_ERROR(&e, TUTTI_REVOKED, why, tutti_alloc(g, 100, &memory, &e));
+    EXPECT(!memory);
     EXPECT(tutti_group_error(g, &e) == TUTTI_OK && e.status == TUTTI_REVOKED && strstr(e.message, why));
     EXPECT_OK(tutti_group_revoke(g, &e)); /* sticky, and the first reason stays */
     EXPECT(tutti_group_error(g, &e) == TUTTI_OK && strstr(e.message, why));
@@ -365,6 +368,7 @@ static tutti_status late(tutti_group *g, void *user)
         EXPECT_ERROR(&e, TUTTI_REVOKED, "without this one", tutti_group_shrink(g, LONG_MS, &rest, &e));
         EXPECT_ERROR(&e, TUTTI_REVOKED, "without this one", tutti_group_shrink(g, LONG_MS, &rest, &e));
         EXPECT(rest == NULL);
+        expect_failed(g, "");
         return TUTTI_OK;
     }
     EXPECT_ERROR(&e, TUTTI_TIMEOUT, "rank 2", tutti_group_agree(g, &flags, NULL, 0, &count, 50, &e));
@@ -557,6 +561,12 @@ static void bad_inputs(void)
     EXPECT_OK(tutti_group_destroy(g, &e));
     EXPECT_ERROR(&e, TUTTI_BAD_STATE, "destroyed", tutti_group_shrink(g, 0, &other, &e));
     EXPECT_ERROR(&e, TUTTI_BAD_STATE, "destroyed", tutti_group_abort(g, &e));
+    EXPECT_ERROR(&e, TUTTI_BAD_STATE, "destroyed", tutti_group_revoke(g, &e));
+    EXPECT_ERROR(&e, TUTTI_BAD_STATE, "destroyed", tutti_group_failed(g, NULL, 0, &count, &e));
+    EXPECT_ERROR(&e, TUTTI_BAD_STATE, "destroyed", tutti_group_agree(g, &flags, NULL, 0, &count, 0, &e));
+    EXPECT_ERROR(&e, TUTTI_BAD_STATE, "destroyed", tutti_group_grow(g, "memory:x", 1, 0, &other, &e));
+    EXPECT_ERROR(&e, TUTTI_BAD_STATE, "destroyed", tutti_group_token(g, text, sizeof(text), &e));
+    EXPECT(tutti_group_error(g, &e) == TUTTI_BAD_STATE);
 }
 
 int main(void)

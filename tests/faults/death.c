@@ -55,6 +55,9 @@ int main(int argc, char **argv)
                              .calls = 1,
                              .delay_us = 1000});
     }
+    /* before it has come to init, and in the middle of it: how far it has come decides what the others hear */
+    check((struct round){.size = size, .victim = last, .point = POINT_BEFORE_INIT, .init_ms = 1500});
+    check((struct round){.size = size, .victim = 0, .point = POINT_INIT, .delay_us = 1000, .init_ms = 1500});
     /* who leaves while groups are made from its own is missed there */
     const enum point points[] = {POINT_BETWEEN, POINT_WAITING, POINT_INSIDE, POINT_INSIDE};
     for (int i = 0; i < 4; i++) {

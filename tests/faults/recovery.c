@@ -17,11 +17,11 @@
 
 #include "faults/support/round.h"
 
-/* When the victim dies: at once there, or `delay_us` after it has begun to do it; in an allocation at its connection of that
- * number. */
-enum step { IN_ALLOC, BEFORE_AGREE, IN_AGREE, BEFORE_SHRINK, IN_SHRINK, IN_WORK, NOWHERE };
-static const char *const step_names[] = {"in alloc",  "before agree", "in agree", "before shrink",
-                                         "in shrink", "at work",      "nowhere"};
+/* When the victim dies: at once there, or `delay_us` after it has begun to do it; while heap memory is made at its connection of
+ * that number. */
+enum step { IN_ALLOC, IN_REGISTER, BEFORE_AGREE, IN_AGREE, BEFORE_SHRINK, IN_SHRINK, IN_WORK, NOWHERE };
+static const char *const step_names[] = {"in alloc",      "in register", "before agree", "in agree",
+                                         "before shrink", "in shrink",   "at work",      "nowhere"};
 
 struct script {
     int32_t size;
@@ -49,7 +49,8 @@ struct show {
     struct rank_report reports[RANKS_MOST];
 };
 
-#define KEPT 5000 /* numbers */
+#define KEPT       5000 /* numbers */
+#define REGISTERED 65536
 
 static struct show *show;
 static int32_t me;
@@ -146,23 +147,34 @@ static void die_now(void *unused)
     raise(SIGKILL);
 }
 
-/* Memory of the heap, for which the ranks meet at a store; NULL if somebody has been lost. */
-static int32_t *allocate(tutti_group *g)
+/* The ranks meet at a store for it, on the way to which the victim may die. */
+static tutti_status make_shared(tutti_group *g, enum step step, void **memory)
 {
     const struct script *s = &show->script;
-    const bool dies = s->steps[me] == IN_ALLOC && !s->stops;
+    const bool dies = s->steps[me] == step && !s->stops;
     tutti_error error;
-    void *memory = NULL;
     if (dies) {
         place_arm(PLACE_CONNECT, s->delays_us[me], die_now, NULL);
     }
-    const tutti_status status = tutti_alloc(g, KEPT * sizeof(int32_t), &memory, &error);
+    const tutti_status status = step == IN_ALLOC ? tutti_alloc(g, KEPT * sizeof(int32_t), memory, &error)
+                                                 : tutti_register(g, *memory, REGISTERED, &error);
     if (dies) {
         raise(SIGKILL);
     }
     if (status != TUTTI_OK && status != TUTTI_PEER_DEAD && status != TUTTI_REVOKED) {
-        wrong("alloc gives %s: %s; ", tutti_status_name(status), error.message);
+        wrong("%s: %s: %s; ", step_names[step], tutti_status_name(status), error.message);
     }
+    return status;
+}
+
+/* Memory of the heap; NULL if somebody has been lost. */
+static int32_t *allocate(tutti_group *g)
+{
+    static _Alignas(4096) unsigned char own[REGISTERED];
+    void *memory = own;
+    make_shared(g, IN_REGISTER, &memory);
+    memory = NULL;
+    const tutti_status status = make_shared(g, IN_ALLOC, &memory);
     for (int32_t i = 0; status == TUTTI_OK && i < KEPT; i++) {
         ((int32_t *)memory)[i] = i ^ me;
     }
@@ -446,7 +458,7 @@ int main(int argc, char **argv)
             }
             s = script_of(size);
             s.steps[i % size] = step;
-            s.delays_us[i % size] = step == IN_ALLOC ? 1 + i / 2 : delays[i];
+            s.delays_us[i % size] = step <= IN_REGISTER ? 1 + i / 2 : delays[i];
             failures += play(&s);
         }
     }

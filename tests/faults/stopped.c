@@ -2,7 +2,8 @@
 /* tutti-test: ranks=2,4 timeout=300 trees=release,debug,address,undefined */
 /*
  * A rank that is stopped is not dead: the others' deadline passes, their error names it and says that it is stopped, and
- * when it goes on it gets REVOKED. If it goes on before, nobody notices.
+ * when it goes on it gets REVOKED. If it goes on before, nobody notices; nor if its main thread ends, or the thread of each
+ * call, or if signals interrupt it all the time.
  */
 #include <stdlib.h>
 
@@ -44,6 +45,18 @@ int main(int argc, char **argv)
                              .delay_us = 500,
                              .pause_us = 300000, /* long enough to be looked at */
                              .call_ms = CALL_MS});
+    }
+    const struct round nothings[] = {{.fate = FATE_MAIN_EXIT, .point = POINT_INSIDE, .work = WORK_GROUPS},
+                                     {.fate = FATE_CALLER_EXIT, .point = POINT_BEFORE_INIT, .work = WORK_ASYNC},
+                                     {.fate = FATE_STORM, .point = POINT_BEFORE_INIT, .work = WORK_MESSAGES},
+                                     {.fate = FATE_STORM, .point = POINT_BEFORE_INIT, .work = WORK_GROUPS}};
+    for (size_t i = 0; i < sizeof(nothings) / sizeof(nothings[0]); i++) {
+        struct round r = nothings[i];
+        r.size = size;
+        r.victim = (int32_t)i % size;
+        r.delay_us = 200;
+        r.call_ms = CALL_MS;
+        check(r);
     }
     return failures != 0;
 }
