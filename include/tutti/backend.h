@@ -234,7 +234,8 @@ typedef struct tutti_accord {
 typedef struct tutti_backend_ops {
     uint32_t size;
     uint32_t reserved;
-    /** 1 if groups can be opened here; else 0 and a reason in `why`. Never crashes, never starts the engine. */
+    /** 1 if groups can be opened here; else 0 and a reason in `why`. Never crashes, never starts the engine. If that cannot be
+     * found out for lack of something that may be had again later: -NO_MEMORY or -NO_RESOURCE, and what is lacking. */
     int32_t (*available)(char *why, size_t capacity);
     tutti_status (*init)(tutti_error *error); /* optional: once, before the first open */
     void (*fini)(void);                       /* optional: by tutti_finalize           */

@@ -46,6 +46,18 @@ const char *tutti_operation_name(tutti_operation operation)
     }
 }
 
+bool tti_is_lack(tutti_status status)
+{
+    return status == TUTTI_NO_MEMORY || status == TUTTI_NO_RESOURCE;
+}
+
+tutti_status tti_status_of_peer(int32_t said)
+{
+#define IS_STATUS(name, value, text) said == (value) ||
+    return said != TUTTI_OK && (TUTTI_STATUS_LIST(IS_STATUS) false) ? said : TUTTI_PEER_CORRUPT;
+#undef IS_STATUS
+}
+
 tutti_status tti_error_clear(tutti_error *error)
 {
     if (error) {
@@ -56,11 +68,6 @@ tutti_status tti_error_clear(tutti_error *error)
         error->suspect = -1;
     }
     return TUTTI_OK;
-}
-
-tutti_status tti_status_of_peer(int32_t announced)
-{
-    return announced > TUTTI_OK && announced <= TUTTI_REVOKED ? announced : TUTTI_PEER_CORRUPT;
 }
 
 tutti_status tti_error_set(tutti_error *error, tutti_status status, const char *format, ...)
@@ -84,7 +91,8 @@ tutti_status tti_error_system(tutti_error *error, int errnum, const char *format
     tutti_status status = TUTTI_SYSTEM;
     if (errnum == ENOMEM) {
         status = TUTTI_NO_MEMORY;
-    } else if (errnum == EMFILE || errnum == ENFILE || errnum == EAGAIN) {
+    } else if (errnum == EMFILE || errnum == ENFILE || errnum == EAGAIN || errnum == ENOSPC || errnum == EDQUOT ||
+               errnum == ENOBUFS) {
         status = TUTTI_NO_RESOURCE;
     }
     if (error) {

@@ -3,6 +3,7 @@
 #ifndef TTI_BASE_ERROR_H
 #define TTI_BASE_ERROR_H
 
+#include <stdbool.h>
 #include <tutti/status.h>
 
 /* Writes status and sentence, clears everything else (rank and suspect become -1), returns status. error may be NULL. */
@@ -10,14 +11,17 @@ __attribute__((format(printf, 3, 4))) tutti_status tti_error_set(tutti_error *er
                                                                  const char *format, ...);
 
 /* The same for TUTTI_SYSTEM: appends ": " and the text of errnum, and stores errnum as the vendor code. ENOMEM becomes
- * TUTTI_NO_MEMORY; EMFILE, ENFILE and EAGAIN become TUTTI_NO_RESOURCE. */
+ * TUTTI_NO_MEMORY; EMFILE, ENFILE, EAGAIN, ENOSPC, EDQUOT and ENOBUFS become TUTTI_NO_RESOURCE. */
 __attribute__((format(printf, 3, 4))) tutti_status tti_error_system(tutti_error *error, int errnum, const char *format,
                                                                     ...);
 
+/* Whether something was lacking that may be had again later. */
+bool tti_is_lack(tutti_status status);
+
+/* The status of a failure that another process has told; PEER_CORRUPT if there is none of that number. */
+tutti_status tti_status_of_peer(int32_t said);
+
 /* Marks success: status OK, empty sentence. Returns TUTTI_OK. */
 tutti_status tti_error_clear(tutti_error *error);
-
-/* The failure that another process has announced: PEER_CORRUPT for a number that is none. */
-tutti_status tti_status_of_peer(int32_t announced);
 
 #endif

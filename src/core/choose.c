@@ -203,14 +203,14 @@ tutti_status tti_resolve_engine(const struct tti_hello *all, const int32_t *rank
 }
 
 /* Whether a composed engine finds its parts: one for the ranks of each host, and one for all (of one host, if they are); and
- * whether there is a host with several ranks, for else the one for all is all there is to it, unless it has been named. */
-static bool has_parts(const struct tti_hello *all, int size, bool one_host, bool *unasked)
+ * whether there is a host with several ranks, for else the one for all is all there is to it, unless it has been named. `ranks`
+ * has room for all of them. */
+static bool has_parts(const struct tti_hello *all, int size, bool one_host, int32_t *ranks, bool *unasked)
 {
     const tutti_backend *part;
     const char *outer = one_host ? all[0].inner : all[0].outer;
     struct members members = {.all = all, .count = size};
-    int32_t *ranks = calloc((size_t)size, sizeof(*ranks));
-    bool found = ranks && choose_part(&members, outer, &part, unasked, NULL) == TUTTI_OK;
+    bool found = choose_part(&members, outer, &part, unasked, NULL) == TUTTI_OK;
     bool wanted = strcasecmp(outer, "auto") != 0;
     members.ranks = ranks;
     for (int r = 0; r < size && found; r++) {
@@ -225,7 +225,6 @@ static bool has_parts(const struct tti_hello *all, int size, bool one_host, bool
             wanted = wanted || members.count > 1;
         }
     }
-    free(ranks);
     return found && wanted;
 }
 
@@ -239,7 +238,7 @@ static bool gives_way(const tutti_backend *best, uint32_t to)
 
 /* The best engine that fits; NULL if none does, or *unasked. */
 static const tutti_backend *choose_best(const struct tti_hello *all, int size, const struct places *places,
-                                        DLDeviceType device, bool *unasked)
+                                        DLDeviceType device, int32_t *ranks, bool *unasked)
 {
     const struct members members = {.all = all, .count = size};
     const tutti_backend *best = NULL;
@@ -255,7 +254,7 @@ static const tutti_backend *choose_best(const struct tti_hello *all, int size, c
         if (!fits || (composed && places->one_host)) {
             continue;
         }
-        if (can_use(&members, b, &without, unasked) && (!composed || has_parts(all, size, false, unasked)) &&
+        if (can_use(&members, b, &without, unasked) && (!composed || has_parts(all, size, false, ranks, unasked)) &&
             !*unasked) {
             best = b;
         }
@@ -271,14 +270,20 @@ static tutti_status choose(const struct tti_group_plan *plan, const struct tti_h
                            DLDeviceType device, const tutti_backend **backend, bool *unasked, tutti_error *error)
 {
     const struct places places = places_of(all, plan->size);
+    int32_t *ranks = calloc((size_t)plan->size, sizeof(*ranks));
+    tutti_status status = TUTTI_OK;
+    if (!ranks) { /* not a reason to choose something else than the others */
+        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory to choose a backend for %d ranks", plan->size);
+    }
     if (strcasecmp(wish, "auto") == 0) {
-        *backend = choose_best(all, plan->size, &places, device, unasked);
-        return TUTTI_OK;
+        *backend = choose_best(all, plan->size, &places, device, ranks, unasked);
+    } else {
+        status = choose_named(plan, all, wish, &places, device, backend, error);
+        if (status == TUTTI_OK && ((*backend)->capabilities & TUTTI_CAP_COMPOSED)) {
+            has_parts(all, plan->size, places.one_host, ranks, unasked); /* it says itself what it lacks */
+        }
     }
-    const tutti_status status = choose_named(plan, all, wish, &places, device, backend, error);
-    if (status == TUTTI_OK && ((*backend)->capabilities & TUTTI_CAP_COMPOSED)) {
-        has_parts(all, plan->size, places.one_host, unasked); /* it says itself what it lacks */
-    }
+    free(ranks);
     return status;
 }
 

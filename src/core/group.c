@@ -106,6 +106,12 @@ static tutti_status open_engines(struct tti_group *g, const struct tti_group_pla
     return TUTTI_OK;
 }
 
+/* Of the group, once it is there. */
+static int64_t timeout_of(const struct tti_group_plan *plan)
+{
+    return plan->timeout_ms != 0 ? plan->timeout_ms : tti_setting_number(&plan->settings, TTI_SET_TIMEOUT_MS);
+}
+
 /* Of an abort the others hear nothing: it is this rank's own affair. */
 static void give_up(const struct tti_group_plan *plan, const struct tti_outcome *outcome)
 {
@@ -122,36 +128,60 @@ static tutti_status confirm(struct tti_group *g, const struct tti_group_plan *pl
     struct tti_outcome own;
     tutti_error second;
     char key[40];
+    struct tti_outcome *all = calloc((size_t)g->size, sizeof(*all));
+    if (mine == TUTTI_OK && !all) { /* who says that all is well may not fail afterwards */
+        mine = tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group of %d ranks", g->size);
+    }
     tti_outcome_fill(&own, g->rank, g->backend->name, mine, error);
     give_up(plan, &own); /* first: whoever reads the record is not to be the first to say why */
     snprintf(key, sizeof(key), TTI_GROUP_READY "/%d", g->rank);
     tutti_status status = rv->set(rv->self, key, &own, sizeof(own), &second);
     if (mine != TUTTI_OK) {
-        return mine;
-    }
-    if (status != TUTTI_OK) {
+        status = mine;
+    } else if (status == TUTTI_OK) {
+        status = tti_collect(plan, rv, TTI_GROUP_READY, all, sizeof(*all), look_at_outcome, error);
+    } else {
         *error = second;
     }
-    struct tti_outcome *all = calloc((size_t)g->size, sizeof(*all));
-    if (!all) {
-        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group of %d ranks", g->size);
-    }
-    status =
-        status == TUTTI_OK ? tti_collect(plan, rv, TTI_GROUP_READY, all, sizeof(*all), look_at_outcome, error) : status;
     free(all);
     return status;
+}
+
+static bool has_come(const struct tti_lookout *lookout, int32_t rank)
+{
+    const tutti_rendezvous *rv = &lookout->place->table;
+    char key[40];
+    char record[sizeof(struct tti_hello)];
+    size_t length = 0;
+    snprintf(key, sizeof(key), "hello/%d", rank);
+    return rv->get(rv->self, key, record, sizeof(record), &length, 0, NULL) == TUTTI_OK;
 }
 
 /* Somebody who is waited for, whatever becomes of the others. */
 struct guest {
     const struct tti_lookout *lookout;
+    int32_t size;
     int32_t rank;
 };
+
+/* Who has not come does not, if all those have been turned away at the door. */
+static bool may_come(const struct guest *guest)
+{
+    const int64_t turned_away = tti_lookout_turned_away(guest->lookout);
+    int64_t absent = 0;
+    for (int32_t r = 0; turned_away > 0 && r < guest->size; r++) {
+        absent += !has_come(guest->lookout, r);
+    }
+    return turned_away <= 0 || absent > turned_away || has_come(guest->lookout, guest->rank);
+}
 
 static tutti_status look_for_guest(void *user, tutti_error *error)
 {
     const struct guest *guest = user;
-    return tti_lookout_look_at(guest->lookout, guest->rank, error);
+    const tutti_status status = tti_lookout_look_at(guest->lookout, guest->rank, error);
+    return status != TUTTI_OK || may_come(guest)
+               ? status
+               : tti_error_set(error, TUTTI_NO_RESOURCE, "rank %d has been turned away", guest->rank);
 }
 
 /*
@@ -160,36 +190,46 @@ static tutti_status look_for_guest(void *user, tutti_error *error)
  * take the others down in the middle of hearing why. After an error it gives ranks that have not come yet a moment too,
  * unless that is the error: that one of them does not come. Who has aborted waits for nobody: the others will meet elsewhere.
  */
-static void farewell(struct tti_group *g, const struct tti_group_plan *plan, bool came, int32_t size,
-                     tutti_status outcome)
+static void farewell(const struct tti_group_plan *plan, bool came, int32_t size, tutti_status outcome)
 {
-    const tutti_rendezvous *rv = &g->rendezvous.table;
-    struct guest guest = {.lookout = &plan->lookout};
+    struct tti_rendezvous *place = plan->lookout.place;
+    const tutti_rendezvous *rv = &place->table;
+    struct guest guest = {.lookout = &plan->lookout, .size = size};
     char key[40];
-    char record[sizeof(struct tti_hello)];
+    char record[1];
     size_t length = 0;
     if (came) {
-        snprintf(key, sizeof(key), "seen/%d", g->rank);
+        snprintf(key, sizeof(key), "seen/%d", plan->rank);
         rv->set(rv->self, key, "", 1, NULL);
     }
-    if (!tti_store_served_here(g->rendezvous.store) || outcome == TUTTI_REVOKED) {
+    if (!tti_store_served_here(place->store) || outcome == TUTTI_REVOKED) {
         return;
     }
-    int64_t patience = g->timeout_ms >= 0 && g->timeout_ms < FAREWELL_MS ? g->timeout_ms : FAREWELL_MS;
-    int64_t deadline = tti_deadline_ns(tti_now_ns(), patience);
-    g->rendezvous.look = look_for_guest;
-    g->rendezvous.look_user = &guest;
+    const int64_t patience = timeout_of(plan) >= 0 && timeout_of(plan) < FAREWELL_MS ? timeout_of(plan) : FAREWELL_MS;
+    const int64_t deadline = tti_deadline_ns(tti_now_ns(), patience);
+    place->look = look_for_guest;
+    place->look_user = &guest;
     for (int r = 0; r < size; r++) {
         guest.rank = r;
-        snprintf(key, sizeof(key), "hello/%d", r);
-        bool expected =
-            !tti_is_loss(outcome) || rv->get(rv->self, key, record, sizeof(record), &length, 0, NULL) == TUTTI_OK;
-        if (expected && (r != g->rank || !came)) {
+        const bool expected = !tti_is_loss(outcome) || has_come(&plan->lookout, r);
+        if (expected && (r != plan->rank || !came)) {
             snprintf(key, sizeof(key), "seen/%d", r);
             rv->get(rv->self, key, record, sizeof(record), &length, tti_remaining_ms(deadline), NULL);
         }
     }
-    g->rendezvous.look = NULL;
+    place->look = NULL;
+}
+
+void tti_group_decline(struct tti_group_plan *plan, tutti_status why, const tutti_error *error)
+{
+    struct tti_rendezvous place;
+    struct tti_outcome outcome;
+    tti_rendezvous_open(&place, plan->store, plan->name);
+    tti_lookout_begin(&plan->lookout, &place, plan->size, TTI_GROUP_READY);
+    tti_outcome_fill(&outcome, plan->rank, "", why, error);
+    give_up(plan, &outcome);
+    farewell(plan, true, plan->size, why);
+    tti_rendezvous_close(&place);
 }
 
 /* Puts the own record where the others find it. */
@@ -223,9 +263,7 @@ static tutti_status look_at_answer(const struct tti_group_plan *plan, const void
 {
     (void)plan;
     (void)own;
-    (void)record;
-    (void)r;
-    return tti_error_clear(error);
+    return tti_answer_look(record, r, error);
 }
 
 /* Every rank asks the backends that it had left out, tells the others, and hears what they found. */
@@ -308,7 +346,9 @@ static tutti_status open_together(struct tti_group *g, struct tti_group_plan *pl
 static tutti_status make(struct tti_group *g, struct tti_group_plan *plan, struct tti_hello *all, tutti_error *error)
 {
     struct tti_choice choice = {0};
+    plan->lookout.at_door = true;
     tutti_status status = tti_collect(plan, &g->rendezvous.table, "hello", all, sizeof(*all), look_at_hello, error);
+    plan->lookout.at_door = false;
     status = status == TUTTI_OK ? choose(g, plan, all, &choice, error) : status;
     if (status != TUTTI_OK) { /* every rank has seen the same records and fails alike, or somebody is missing */
         return status;
@@ -331,7 +371,9 @@ static tutti_status meet(struct tti_group *g, struct tti_group_plan *plan, tutti
 {
     struct tti_hello *all = calloc((size_t)plan->size, sizeof(*all));
     if (!all) {
-        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %d ranks", plan->size);
+        tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %d ranks", plan->size);
+        tti_group_decline(plan, TUTTI_NO_MEMORY, error);
+        return TUTTI_NO_MEMORY;
     }
     tutti_error own_error;
     tutti_status mine = tti_resolve_devices(plan, &own_error);
@@ -351,12 +393,13 @@ static tutti_status meet(struct tti_group *g, struct tti_group_plan *plan, tutti
     status = status == TUTTI_OK ? make(g, plan, all, error) : status;
     const int32_t size = came && mine == TUTTI_OK ? largest_size(all, plan->size) : plan->size;
     free(all);
-    if (came) {
+    const bool member = came || tti_is_lack(status); /* and not one whose number another process has taken */
+    if (member) {
         struct tti_outcome outcome;
         tti_outcome_fill(&outcome, g->rank, error->backend, status, error);
         give_up(plan, &outcome);
     }
-    farewell(g, plan, came, size, status);
+    farewell(plan, member, size, status);
     return status;
 }
 
@@ -552,6 +595,7 @@ tutti_status tti_group_open(struct tti_group_plan *plan, tutti_group **group, tu
     error = error ? error : &own;
     tutti_status status = prepare(plan, &g, error);
     if (status != TUTTI_OK) {
+        tti_group_decline(plan, status, error);
         return status;
     }
     tti_lookout_begin(&plan->lookout, &g->rendezvous, plan->size, TTI_GROUP_READY);

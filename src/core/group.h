@@ -100,6 +100,9 @@ void tti_group_plan_time(struct tti_group_plan *plan, int64_t opening_ms);
 /* Meets the other members, agrees on a backend, opens it, makes sure that all have; or fails on all of them. */
 tutti_status tti_group_open(struct tti_group_plan *plan, tutti_group **group, tutti_error *error);
 
+/* For who lacks what it takes to begin with that: tells the others. `error` is complete. */
+void tti_group_decline(struct tti_group_plan *plan, tutti_status why, const tutti_error *error);
+
 /* The table of groups; see handles.h. */
 extern struct tti_handle_table tti_groups;
 

@@ -134,6 +134,8 @@ tutti_status tti_join_world(const tutti_config *config, tutti_group **group, tut
 {
     struct tti_group_plan plan = {.operation = TUTTI_OP_INIT};
     struct tti_world world;
+    tutti_error unasked;
+    error = error ? error : &unasked;
     tutti_status status = tti_settings_resolve(config, NULL, &plan.settings, error);
     if (status != TUTTI_OK || (status = find_world(config, &plan.settings, &world, error)) != TUTTI_OK) {
         return status;
@@ -154,12 +156,14 @@ tutti_status tti_join_world(const tutti_config *config, tutti_group **group, tut
     if (status != TUTTI_OK) {
         return status;
     }
-    unsigned count = 0;
+    unsigned count = 0; /* as it is where there is no memory to count the first time */
     status = is_single_use(place) ? TUTTI_OK : count_join(place, world.rank, &count, error);
+    snprintf(plan.name, sizeof(plan.name), "w%u", count);
+    mark_world(&plan, place, tti_setting(&plan.settings, TTI_SET_STORE));
     if (status == TUTTI_OK) {
-        snprintf(plan.name, sizeof(plan.name), "w%u", count);
-        mark_world(&plan, place, tti_setting(&plan.settings, TTI_SET_STORE));
         status = tti_group_open(&plan, group, error);
+    } else {
+        tti_group_decline(&plan, status, error);
     }
     tti_store_release(plan.store);
     return status;
@@ -205,12 +209,20 @@ tutti_status tti_join_list(struct tti_group *parent, const int32_t *ranks, int32
                                   .store = parent->rendezvous.store,
                                   .native_communicator = config ? config->native_communicator : NULL,
                                   .lookout = {.from = parent, .ranks = ranks, .count = count}};
+    tutti_error unasked;
+    error = error ? error : &unasked;
     tutti_status status = tti_settings_resolve(config, &parent->settings, &plan.settings, error);
-    uint32_t serial = 0;
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    uint32_t serial = 0; /* as it is where there is no memory to count the first time */
     const uint64_t hash = hash_ranks(hash_text(UINT64_C(0xcbf29ce484222325), parent->rendezvous.name), ranks, count);
-    if (status == TUTTI_OK && (status = count_list(parent, hash, &serial, error)) == TUTTI_OK) {
-        snprintf(plan.name, sizeof(plan.name), "g%016llx.%u", (unsigned long long)hash, serial);
+    status = count_list(parent, hash, &serial, error);
+    snprintf(plan.name, sizeof(plan.name), "g%016llx.%u", (unsigned long long)hash, serial);
+    if (status == TUTTI_OK) {
         status = tti_group_open(&plan, group, error);
+    } else {
+        tti_group_decline(&plan, status, error);
     }
     return status;
 }

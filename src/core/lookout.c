@@ -12,6 +12,8 @@
  *   the record came before the departure, if it came at all, and whoever has left without it will never put it. Everybody
  *   needs that record, so none of the others gets the group.
  * - The store has ended, together with the member that served it.
+ * - The store is served here, and could not let somebody in for lack of descriptors or memory: who has been turned away has been
+ *   told so, and is not going to come.
  *
  * One question to the store for each look, and one for each member that has left.
  */
@@ -19,6 +21,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -31,6 +34,12 @@ static int32_t rank_of(const struct tti_lookout *w, int32_t member)
     return w->ranks ? w->ranks[member] : member;
 }
 
+/* Whether the members met there before; else the store is theirs only. */
+static bool is_shared(const struct tti_lookout *w)
+{
+    return w->from && w->from->rendezvous.store == w->place->store;
+}
+
 void tti_lookout_begin(struct tti_lookout *w, struct tti_rendezvous *place, int32_t size, const char *last)
 {
     w->place = place;
@@ -40,8 +49,9 @@ void tti_lookout_begin(struct tti_lookout *w, struct tti_rendezvous *place, int3
     for (int32_t i = 0; w->from && i < w->count; i++) {
         /* of the same world: its store is this one only if that is where they meet */
         const bool serves = w->from->global_ranks[rank_of(w, i)] == w->from->served_by;
-        w->server = serves && w->from->rendezvous.store == place->store ? i : w->server;
+        w->server = serves && is_shared(w) ? i : w->server;
     }
+    w->turned_away = is_shared(w) ? tti_store_turned_away(place->store) : 0;
     place->look = tti_lookout_look;
     place->look_user = w;
 }
@@ -59,7 +69,7 @@ void tti_outcome_fill(struct tti_outcome *o, int32_t rank, const char *backend, 
     }
 }
 
-/* A loss is the same for all. Everything else is the rank's own. */
+/* A loss is the same for all, and so is what the rank itself has heard of another one. Everything else is its own. */
 tutti_status tti_outcome_read(struct tti_outcome *o, int32_t size, tutti_error *error)
 {
     if (o->status == TUTTI_OK) {
@@ -68,24 +78,28 @@ tutti_status tti_outcome_read(struct tti_outcome *o, int32_t size, tutti_error *
     const tutti_status status = tti_status_of_peer(o->status);
     o->backend[sizeof(o->backend) - 1] = '\0';
     o->message[sizeof(o->message) - 1] = '\0';
+    const bool blames_another = o->suspect >= 0 && o->suspect < size && o->suspect != o->rank;
     if (tti_is_loss(status)) {
         tti_error_set(error, status, "%s (rank %d has given up)", o->message, o->rank);
+    } else if (blames_another) {
+        tti_error_set(error, status, "%s", o->message);
     } else if (o->backend[0]) {
         tti_error_set(error, status, "rank %d could not open backend %s: %s", o->rank, o->backend, o->message);
     } else {
         tti_error_set(error, status, "rank %d cannot take part: %s", o->rank, o->message);
     }
-    error->suspect = tti_is_loss(status) && o->suspect >= 0 && o->suspect < size ? o->suspect : o->rank;
+    error->suspect = blames_another ? o->suspect : o->rank;
     return status;
 }
 
 /* What stands under `last`/`who` now. TIMEOUT: nothing; PEER_LEFT: the store has ended. */
-static tutti_status find(const struct tti_lookout *w, const char *who, struct tti_outcome *record, size_t *length)
+static tutti_status find(const struct tti_lookout *w, const char *who, struct tti_outcome *record, size_t *length,
+                         tutti_error *error)
 {
     const tutti_rendezvous *rv = &w->place->table;
     char key[40];
     snprintf(key, sizeof(key), "%s/%s", w->last, who);
-    return rv->get(rv->self, key, record, sizeof(*record), length, 0, NULL);
+    return rv->get(rv->self, key, record, sizeof(*record), length, 0, error);
 }
 
 void tti_lookout_give_up(const struct tti_lookout *w, const struct tti_outcome *outcome)
@@ -93,7 +107,10 @@ void tti_lookout_give_up(const struct tti_lookout *w, const struct tti_outcome *
     const tutti_rendezvous *rv = &w->place->table;
     char key[40];
     snprintf(key, sizeof(key), "%s/failed", w->last);
-    rv->set(rv->self, key, outcome, sizeof(*outcome), NULL);
+    const tutti_status told = rv->set(rv->self, key, outcome, sizeof(*outcome), NULL);
+    if (tti_is_lack(told) && !is_shared(w)) { /* not even that; but if the others wait here, they can be told here */
+        tti_store_give_up(w->place->store, told);
+    }
 }
 
 /* ---- looking --------------------------------------------------------------------------------------------------------- */
@@ -102,8 +119,11 @@ static tutti_status hear(const struct tti_lookout *w, bool *ended, tutti_error *
 {
     struct tti_outcome o;
     size_t length = 0;
-    const tutti_status status = find(w, "failed", &o, &length);
+    const tutti_status status = find(w, "failed", &o, &length, error);
     *ended = status == TUTTI_PEER_LEFT;
+    if (tti_is_lack(status)) { /* there is something to be told, but no memory for it where the store is served */
+        return status;
+    }
     const bool told = status == TUTTI_OK && length == sizeof(o) && o.rank >= 0 && o.rank < w->size;
     return told ? tti_outcome_read(&o, w->size, error) : TUTTI_OK;
 }
@@ -117,7 +137,7 @@ static bool owes(const struct tti_lookout *w, int32_t member)
     char who[16];
     const int64_t asked_ns = tti_now_ns();
     snprintf(who, sizeof(who), "%d", member);
-    return find(w, who, &unused, &length) == TUTTI_TIMEOUT && tti_now_ns() - asked_ns < SILENCE_NS;
+    return find(w, who, &unused, &length, NULL) == TUTTI_TIMEOUT && tti_now_ns() - asked_ns < SILENCE_NS;
 }
 
 static tutti_status fate_of(const struct tti_lookout *w, int32_t member, tutti_error *error)
@@ -162,6 +182,23 @@ static tutti_status name_server(const struct tti_lookout *w, tutti_error *error)
     return TUTTI_PEER_LEFT;
 }
 
+int64_t tti_lookout_turned_away(const struct tti_lookout *w)
+{
+    return tti_store_turned_away(w->place->store) - w->turned_away;
+}
+
+static tutti_status look_at_door(const struct tti_lookout *w, tutti_error *error)
+{
+    const int64_t count = w->at_door ? tti_lookout_turned_away(w) : 0;
+    return count <= 0
+               ? TUTTI_OK
+               : tti_error_set(error, TUTTI_NO_RESOURCE,
+                               "process %d serves the store %s and had to turn %lld %s away: it has no descriptors "
+                               "left (its limit of open files, ulimit -n, is too low for this job), or no memory",
+                               (int)getpid(), tti_store_url(w->place->store), (long long)count,
+                               count == 1 ? "process" : "processes");
+}
+
 /* What has nothing to do with the members. */
 static tutti_status look_elsewhere(const struct tti_lookout *w, tutti_error *error)
 {
@@ -180,6 +217,7 @@ tutti_status tti_lookout_look(void *user, tutti_error *error)
     status = status == TUTTI_OK && w->open ? tti_group_failure(w->open, error) : status;
     status = status == TUTTI_OK ? look_for_losses(w, error) : status;
     status = status == TUTTI_OK && ended ? name_server(w, error) : status;
+    status = status == TUTTI_OK ? look_at_door(w, error) : status;
     return status == TUTTI_OK ? look_elsewhere(w, error) : status;
 }
 

@@ -19,11 +19,13 @@ struct tti_lookout {
     tti_look_function more; /* whatever else ends it; NULL: nothing */
     void *user;
     /* The rest is filled in by whoever waits. */
-    const struct tti_rendezvous *place;
+    struct tti_rendezvous *place;
     int32_t size;                 /* how many meet there; INT32_MAX: not known */
     char last[24];                /* who has put `last`/MEMBER there owes the others nothing more */
     int32_t server;               /* the member that serves the store; -1: none of them, or not known */
     const struct tti_group *open; /* the new group, once its engines are open: they know, too; NULL: not yet */
+    bool at_door;                 /* members are awaited who may not have come to the store yet */
+    int64_t turned_away;          /* by the store before, if it is served here */
 };
 
 /* Whether it says that a rank is lost or late: the same for all that have to do with it. */
@@ -54,6 +56,9 @@ tutti_status tti_lookout_look_at(const struct tti_lookout *lookout, int32_t memb
 void tti_outcome_fill(struct tti_outcome *outcome, int32_t rank, const char *backend, tutti_status status,
                       const tutti_error *error);
 tutti_status tti_outcome_read(struct tti_outcome *outcome, int32_t size, tutti_error *error);
+
+/* How many processes the store could not let in meanwhile, if it is served here. */
+int64_t tti_lookout_turned_away(const struct tti_lookout *lookout);
 
 /* Tells the others that nothing will come of it, and why, unless somebody has done so before. */
 void tti_lookout_give_up(const struct tti_lookout *lookout, const struct tti_outcome *outcome);

@@ -3,11 +3,14 @@
 
 #include <ctype.h>
 #include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "backends/fault/fault.h"
 #include "backends/gloo/gloo.h"
@@ -82,10 +85,37 @@ const tutti_backend *tutti_backend_at(size_t index)
     return found;
 }
 
+/* Whether this process can open a file now. What looks for libraries and devices takes it for their absence if it cannot. */
+static tutti_status lack_of_descriptors(char *text, size_t capacity)
+{
+    const int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    tutti_error error = {.status = TUTTI_OK};
+    if (fd >= 0) {
+        close(fd);
+    } else {
+        tti_error_system(&error, errno, "no file can be opened");
+    }
+    if (tti_is_lack(error.status)) {
+        snprintf(text, capacity, "%s", error.message);
+        return error.status;
+    }
+    return TUTTI_NOT_AVAILABLE;
+}
+
+tutti_status tti_registry_ask(const tutti_backend *backend, char *why, size_t capacity)
+{
+    why[0] = '\0';
+    const int32_t answer = backend->ops->available(why, capacity);
+    if (answer < 0 && tti_is_lack(-answer)) {
+        return -answer;
+    }
+    return answer == 0 ? lack_of_descriptors(why, capacity) : TUTTI_OK;
+}
+
 int32_t tutti_backend_available(const tutti_backend *backend, char *why, size_t capacity)
 {
     char text[200] = "no backend was given";
-    int32_t yes = backend ? backend->ops->available(text, sizeof(text)) : 0;
+    const bool yes = backend && tti_registry_ask(backend, text, sizeof(text)) == TUTTI_OK;
     if (why && capacity > 0) {
         snprintf(why, capacity, "%s", text);
     }

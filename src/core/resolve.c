@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/resolve.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "base/boot.h"
 #include "base/error.h"
 #include "core/registry.h"
 
@@ -24,14 +24,12 @@ static uint64_t hash_text(uint64_t h, const char *text)
 }
 
 /* This machine's identity: boot id and the namespaces that decide whether memory and sockets can be shared. */
-static uint64_t machine_identity(void)
+static tutti_status machine_identity(uint64_t *identity, tutti_error *error)
 {
-    char text[64] = "";
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    if (fd >= 0) {
-        ssize_t n = read(fd, text, sizeof(text) - 1);
-        text[n > 0 ? n : 0] = '\0';
-        close(fd);
+    char text[TTI_BOOT_ID];
+    const tutti_status status = tti_boot_id(text, error);
+    if (status != TUTTI_OK) {
+        return status;
     }
     uint64_t h = hash_text(UINT64_C(0xcbf29ce484222325), text);
     /* of this thread: where the main thread has ended, those of the process are no more */
@@ -41,7 +39,8 @@ static uint64_t machine_identity(void)
         uint64_t v = stat(spaces[i], &st) == 0 ? (uint64_t)st.st_ino : 0;
         h = (h ^ v) * UINT64_C(0x100000001b3);
     }
-    return h;
+    *identity = h;
+    return TUTTI_OK;
 }
 
 /* The host that this rank is on. TUTTI_HOST_ID, any text, makes one machine several hosts, for tests. */
@@ -142,37 +141,71 @@ static bool is_wanted(const struct tti_hello *h, const tutti_backend *b)
     return strcasecmp(h->backend, b->name) == 0 || strcasecmp(h->host_backend, b->name) == 0;
 }
 
+/* Whether the choice of an engine by this wish may come upon the backend. */
+static bool may_choose(const char *wish, const tutti_backend *b)
+{
+    const tutti_backend *named = tutti_backend_find(wish);
+    return strcasecmp(wish, "auto") == 0 ? b->priority >= 0
+                                         : named && (named == b || (named->capabilities & TUTTI_CAP_COMPOSED));
+}
+
+/* Asks a backend, and puts it on the list if it can be used. A lack, where it matters, is no reason to go on without it: another
+ * engine would be chosen for all, for as long as the group lives, because of one rank's bad moment. */
+static tutti_status ask(const struct tti_hello *h, const tutti_backend *b, char *list, size_t capacity,
+                        tutti_error *error)
+{
+    char why[200];
+    const tutti_status status = tti_registry_ask(b, why, sizeof(why));
+    if (status == TUTTI_OK) {
+        append_name(list, capacity, b->name);
+    } else if (tti_is_lack(status) && (may_choose(h->backend, b) || may_choose(h->host_backend, b))) {
+        return tti_error_set(error, status, "whether backend %s can be used cannot be found out: %s", b->name, why);
+    }
+    return TUTTI_OK;
+}
+
 /* Which backends can be used here. What needs a device is asked only by groups on such a one: the question starts the
  * vendor's driver. What would open a file is asked if it was named, and else when it turns out to matter. */
-static void list_available(DLDeviceType device, struct tti_hello *h)
+static tutti_status list_available(DLDeviceType device, struct tti_hello *h, tutti_error *error)
 {
-    for (size_t i = 0; tutti_backend_at(i); i++) {
+    tutti_status status = TUTTI_OK;
+    for (size_t i = 0; tutti_backend_at(i) && status == TUTTI_OK; i++) {
         const tutti_backend *b = tutti_backend_at(i);
-        char why[200];
         if (tti_resolve_needs_device(b) && !(b->capabilities & tti_resolve_capability(device))) {
             continue;
         }
         if ((b->capabilities & TUTTI_CAP_ASK_LATE) && !is_wanted(h, b)) {
             append_name(h->unasked, sizeof(h->unasked), b->name);
-        } else if (tutti_backend_available(b, why, sizeof(why))) {
-            append_name(h->available, sizeof(h->available), b->name);
+        } else {
+            status = ask(h, b, h->available, sizeof(h->available), error);
         }
     }
+    return status;
 }
 
 void tti_hello_answer(const struct tti_hello *h, struct tti_answer *answer)
 {
     char copy[sizeof(h->unasked)];
+    tutti_error error;
     memset(answer, 0, sizeof(*answer));
     memcpy(answer->available, h->available, sizeof(answer->available));
     memcpy(copy, h->unasked, sizeof(copy));
     char *rest = NULL;
-    for (const char *name = strtok_r(copy, " ", &rest); name; name = strtok_r(NULL, " ", &rest)) {
-        char why[200];
-        if (tutti_backend_available(tutti_backend_find(name), why, sizeof(why))) {
-            append_name(answer->available, sizeof(answer->available), name);
-        }
+    for (const char *name = strtok_r(copy, " ", &rest); name && answer->status == TUTTI_OK;
+         name = strtok_r(NULL, " ", &rest)) {
+        answer->status = ask(h, tutti_backend_find(name), answer->available, sizeof(answer->available), &error);
     }
+    if (answer->status != TUTTI_OK) {
+        snprintf(answer->message, sizeof(answer->message), "%.*s", (int)sizeof(answer->message) - 1, error.message);
+    }
+}
+
+tutti_status tti_answer_look(struct tti_answer *answer, int r, tutti_error *error)
+{
+    answer->message[sizeof(answer->message) - 1] = '\0';
+    return answer->status == TUTTI_OK ? tti_error_clear(error)
+                                      : tti_error_set(error, tti_status_of_peer(answer->status),
+                                                      "rank %d cannot take part: %s", r, answer->message);
 }
 
 void tti_hello_take(struct tti_hello *h, const struct tti_answer *answer)
@@ -196,7 +229,9 @@ tutti_status tti_hello_fill(const struct tti_group_plan *plan, tutti_status stat
     h->checks_calls = (int32_t)tti_setting_number(&plan->settings, TTI_SET_CHECK_CALLS);
     h->serves = tti_store_served_here(plan->store);
     h->pid = getpid();
-    h->machine = machine_identity();
+    if (status == TUTTI_OK) {
+        status = machine_identity(&h->machine, error);
+    }
     h->host = host_identity(h->machine);
     h->device_type = plan->device.device_type;
     h->device_index = plan->device.device_id;
@@ -218,7 +253,9 @@ tutti_status tti_hello_fill(const struct tti_group_plan *plan, tutti_status stat
     if (status == TUTTI_OK && engine_device->type != kDLCPU) {
         status = engine_device->uuid_of(plan->engine_device.device_id, h->uuid, error);
     }
-    list_available(engine_device->type, h);
+    if (status == TUTTI_OK) { /* else nobody reads the list */
+        status = list_available(engine_device->type, h, error);
+    }
     h->status = status;
     if (status != TUTTI_OK) {
         snprintf(h->message, sizeof(h->message), "%.*s", (int)sizeof(h->message) - 1, error->message);

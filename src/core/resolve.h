@@ -43,6 +43,8 @@ struct tti_hello {
 /* What a rank tells when all have come upon a backend that has not been asked. */
 struct tti_answer {
     char available[400];
+    int32_t status; /* this rank could not find out, for lack of something */
+    char message[300];
 };
 
 /* What the records say. */
@@ -68,6 +70,8 @@ tutti_status tti_hello_look(const struct tti_group_plan *plan, const struct tti_
 /* Asks all backends that were left out of a record of this rank; and what comes of that for a record of any rank. */
 void tti_hello_answer(const struct tti_hello *h, struct tti_answer *answer);
 void tti_hello_take(struct tti_hello *h, const struct tti_answer *answer);
+/* Looks at the answer of rank `r`: OK if that has found out all it was to. */
+tutti_status tti_answer_look(struct tti_answer *answer, int r, tutti_error *error);
 
 /*
  * The engine of a group, from the records of all ranks. "auto": the highest priority among those that can be used on all

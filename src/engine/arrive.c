@@ -135,6 +135,17 @@ static tutti_status mismatch(struct tti_lane *lane, int peer, const uint64_t the
     return TUTTI_MISMATCH;
 }
 
+/* Where the rest of a line is not what it should be: whether its number, which was only compared, can be. */
+static tutti_status check_number(struct tti_lane *lane, int peer)
+{
+    /* relaxed: it has been awaited with acquire, and does not change in this call */
+    const uint64_t number =
+        atomic_load_explicit(&tti_arrival_of(lane, peer, lane->call)->sequence, memory_order_relaxed);
+    return tti_arrival_can_be(lane, number, lane->call)
+               ? TUTTI_OK
+               : tti_fault_corrupt(lane, peer, "the number of its call", number);
+}
+
 tutti_status tti_await_one(struct tti_lane *lane, int peer)
 {
     if (lane->half == TTI_HALF_ARRIVAL) {
@@ -148,7 +159,8 @@ tutti_status tti_await_one(struct tti_lane *lane, int peer)
     const struct tti_arrival *line = tti_arrival_of(lane, peer, lane->call);
     uint64_t theirs[2] = {line->descriptor[0], line->descriptor[1]};
     if (theirs[0] != lane->descriptor[0] || theirs[1] != lane->descriptor[1]) {
-        return mismatch(lane, peer, theirs);
+        status = check_number(lane, peer);
+        return status == TUTTI_OK ? mismatch(lane, peer, theirs) : status;
     }
     return TUTTI_OK;
 }
@@ -197,6 +209,10 @@ tutti_status tti_find_difference(struct tti_lane *lane)
         }
         const struct tti_arrival *line = tti_arrival_of(lane, r, lane->call);
         uint64_t d[2] = {line->descriptor[0], line->descriptor[1]};
+        const tutti_status status = check_number(lane, r);
+        if (status != TUTTI_OK) {
+            return status;
+        }
         marked = tti_descriptor_uncancel(d) && marked < 0 ? r : marked;
         if (d[0] != own[0] || d[1] != own[1]) {
             everybody_waits = everybody_waits && tti_kind_waits_for_all(tti_descriptor_kind(d));
@@ -259,6 +275,9 @@ tutti_status tti_attributes_one(struct tti_lane *lane, int peer)
 {
     struct tti_attributes a;
     memcpy(&a, tti_arrival_of(lane, peer, lane->call)->payload, sizeof(a));
+    if (a.mark != TUTTI_OK && a.mark != TUTTI_NO_MEMORY) {
+        return tti_fault_corrupt(lane, peer, "the mark of its stage", a.mark);
+    }
     if (a.mark != TUTTI_OK) {
         tti_error_set(lane->error, TUTTI_NO_MEMORY, "rank %d has no memory for its stage (%zu bytes)", peer,
                       lane->engine->layout.stage);

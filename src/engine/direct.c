@@ -152,9 +152,7 @@ static tutti_status locate(struct tti_lane *lane, int peer, uint64_t name, size_
     }
     *address = name != 0 ? tti_heap_address(e->heap, peer, name, bytes) : NULL;
     if (name != 0 && !*address) {
-        tti_error_set(lane->error, TUTTI_PROTOCOL, "rank %d names memory that it does not share (0x%llx, %zu bytes)",
-                      peer, (unsigned long long)name, bytes);
-        return tti_fault_blame(e, lane, peer, lane->error);
+        return tti_fault_corrupt(lane, peer, "the name of its tensor, which is no memory that it shares,", name);
     }
     return TUTTI_OK;
 }

@@ -112,6 +112,7 @@ struct tti_peer {
     uint32_t large_sends;         /* that it might have let the kernel copy, so far */
     uint64_t fetches;             /* acknowledgements seen ... */
     uint64_t fetched[TTI_OFFERS]; /* ... the last ones */
+    const char *impossible;       /* what it has told of records that it was never sent; NULL: nothing */
     /* receiving from it */
     uint32_t open_recvs;           /* that name it or have matched one of its messages, and are not done */
     bool opened;                   /* its rings are there */
@@ -234,7 +235,8 @@ void tti_p2p_unmark(struct tti_engine *e, int peer);
 /* p2p_send.c, with the lock held */
 
 void tti_p2p_post_send(struct tti_engine *e, struct tti_request *r);
-/* Writes what can be written now, or a bounded part of it: then true. */
+/* Writes what can be written now, or a bounded part of it: then true. If the peer has told what cannot be, `impossible` of it
+ * says what. */
 bool tti_p2p_push(struct tti_engine *e, int peer);
 /* Whether the peer has told something since that lets more be written. */
 bool tti_p2p_can_push(const struct tti_engine *e, int peer);
@@ -246,7 +248,7 @@ void tti_p2p_forget_send(struct tti_engine *e, struct tti_request *r);
 /* p2p_recv.c, with the lock held */
 
 /* Reads records of the peer while an open receive may want them, or (`drain`) all that are there; or a bounded part
- * of it: then true. A failure means PEER_CORRUPT or NO_MEMORY, with the peer as the suspect. */
+ * of it: then true. A failure means PEER_CORRUPT, with the peer as the suspect, or NO_MEMORY, with this rank. */
 bool tti_p2p_pull(struct tti_engine *e, int peer, bool drain, tutti_error *error, tutti_status *status);
 /* The next message of a named peer at once, without a request, if it is a small one, for this receive, and no other receive
  * could want it. Whatever else: false, and the long way deals with it. */

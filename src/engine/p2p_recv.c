@@ -93,7 +93,7 @@ static tutti_status keep(struct tti_engine *e, int peer, const struct tti_incomi
             tti_p2p_finish(e, r, TUTTI_NO_MEMORY);
         }
         tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a message from rank %d", peer);
-        error->suspect = peer;
+        error->suspect = e->rank;
         return TUTTI_NO_MEMORY;
     }
     *m = *came;

@@ -110,13 +110,23 @@ static bool fits(const struct tti_engine *e, const struct tti_peer *p, int which
     return p->posted - p->taken < TTI_SLOTS && end - p->bytes[which].freed <= tti_ring_size(e, which);
 }
 
-/* What the peer has used up; nothing new if what it tells cannot be. */
+/* What the peer has used up. */
 static uint64_t taken_now(const struct tti_engine *e, int peer)
 {
-    const struct tti_peer *p = &e->p2p->peers[peer];
     /* acquire: pairs with the release in tell() of the peer; it has copied those pieces */
-    uint64_t taken = atomic_load_explicit(&tti_pair(e, peer, e->rank)->taken, memory_order_acquire);
-    return taken > p->taken && taken <= p->posted ? taken : p->taken;
+    return atomic_load_explicit(&tti_pair(e, peer, e->rank)->taken, memory_order_acquire);
+}
+
+/* What it tells only grows, and not beyond what it was sent. */
+static void hear_taken(struct tti_engine *e, int peer)
+{
+    struct tti_peer *p = &e->p2p->peers[peer];
+    const uint64_t taken = taken_now(e, peer);
+    if (taken >= p->taken && taken <= p->posted) {
+        note_taken(p, taken);
+    } else {
+        p->impossible = "records used up";
+    }
 }
 
 /* True if there is room for a record and the bytes up to this position of a ring. */
@@ -124,7 +134,7 @@ static bool has_room(struct tti_engine *e, int peer, int which, uint64_t end)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
     if (!fits(e, p, which, end)) {
-        note_taken(p, taken_now(e, peer));
+        hear_taken(e, peer);
     }
     return fits(e, p, which, end);
 }
@@ -270,8 +280,10 @@ static void end_fetched(struct tti_engine *e, int peer)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
     uint64_t number;
-    while (p->offers > 0 && (number = tti_p2p_fetched_now(e, peer)) != 0) {
+    /* a bound, since the peer may write there all the time */
+    for (unsigned i = 0; i < TTI_OFFERS && p->offers > 0 && (number = tti_p2p_fetched_now(e, peer)) != 0; i++) {
         p->fetched[p->fetches++ % TTI_OFFERS] = number;
+        p->impossible = number > p->posted ? "a message fetched" : p->impossible;
         struct tti_request *r = p->sends;
         while (r && (r->name == 0 || r->number != number)) { /* a number that is not ours ends nothing */
             r = r->next;
@@ -313,6 +325,7 @@ static bool find_granted(struct tti_engine *e, int peer)
     uint64_t granted = awaits_grant(p) ? granted_now(e, peer) : p->grant_seen;
     if (granted != p->grant_seen) {
         p->grant_seen = granted;
+        p->impossible = granted > p->posted ? "a message granted" : p->impossible;
         for (struct tti_request *r = p->sends; r && r->posted; r = r->next) {
             if (r->number != granted || (r->name != 0 && !tti_p2p_is_remote(e, r->name))) {
                 continue; /* a number that is not ours moves nothing */

@@ -43,10 +43,26 @@ bool tti_p2p_all_done(const struct tti_posting *p)
 
 /* ---- moving ---------------------------------------------------------------------------------------------------*/
 
+static tutti_status corrupt(const struct tti_engine *e, int peer, tutti_error *error)
+{
+    const struct tti_peer *p = &e->p2p->peers[peer];
+    tti_error_set(
+        error, TUTTI_PEER_CORRUPT,
+        "rank %d (process %u) has published what cannot be: %s that it was never sent (there were %llu records)", peer,
+        tti_peer_id(e, peer).pid, p->impossible, (unsigned long long)p->posted);
+    error->suspect = peer;
+    return TUTTI_PEER_CORRUPT;
+}
+
 /* True if there is more to do. */
 static bool visit(struct tti_engine *e, int peer, bool drain, tutti_error *error, tutti_status *status)
 {
-    bool more = e->p2p->peers[peer].sends && tti_p2p_push(e, peer);
+    const struct tti_peer *p = &e->p2p->peers[peer];
+    bool more = p->sends && tti_p2p_push(e, peer);
+    if (p->impossible) {
+        *status = corrupt(e, peer, error);
+        return false;
+    }
     return tti_p2p_pull(e, peer, drain, error, status) || more;
 }
 

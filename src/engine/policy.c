@@ -68,7 +68,8 @@ static double ranks_per_granted_cpu(const struct tti_engine *e)
 {
     double most = 0;
     for (int r = 0; r < e->size; r++) {
-        bool counted = tti_header(e, r)->cpu_limit == 0;
+        const uint32_t limit = tti_header(e, r)->cpu_limit; /* its owner may write there any time */
+        bool counted = limit == 0;
         for (int i = 0; i < r && !counted; i++) {
             counted = share_limit(e, i, r);
         }
@@ -76,7 +77,7 @@ static double ranks_per_granted_cpu(const struct tti_engine *e)
         for (int i = r; i < e->size && !counted; i++) {
             sharers += share_limit(e, i, r);
         }
-        const double here = counted ? 0 : sharers * 1000.0 / tti_header(e, r)->cpu_limit;
+        const double here = counted ? 0 : sharers * 1000.0 / limit;
         most = here > most ? here : most;
     }
     return most;

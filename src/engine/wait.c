@@ -197,11 +197,15 @@ static tutti_status yield_and_sleep(struct tti_lane *lane, _Atomic uint64_t *wor
             return status;
         }
         now = tti_now_ns();
+        const bool over = now >= lane->deadline_ns;
+        if ((over || now >= look_at) && !tti_awaited_can_be(lane, word, seen, target, publisher)) {
+            return tti_fault_corrupt(lane, publisher, "the number of its call", seen);
+        }
         if (now >= look_at) {
             look_at = now + TTI_LOOK_NS;
             tti_fault_look_at(e, publisher); /* a death rings the alarm */
         }
-        if (now >= lane->deadline_ns) {
+        if (over) {
             if (atomic_load_explicit(word, memory_order_acquire) >= target) {
                 return TUTTI_OK;
             }

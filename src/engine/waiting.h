@@ -138,4 +138,14 @@ void tti_fault_abort(struct tti_engine *e, int32_t lane, const tutti_error *caus
 /* The deadline of the lane's call has passed: names every laggard and fails the group. */
 tutti_status tti_fault_timeout(struct tti_lane *lane, int publisher);
 
+/* ---- corrupt.c: numbers that cannot be ----------------------------------------------------------------------------- */
+
+/* Whether a peer's slot of this call can hold such a number / whether the word can that is awaited to become `target`. */
+bool tti_arrival_can_be(const struct tti_lane *lane, uint64_t held, uint64_t call);
+bool tti_awaited_can_be(const struct tti_lane *lane, const _Atomic uint64_t *word, uint64_t held, uint64_t target,
+                        int publisher);
+
+/* A peer has published something that cannot be (`what`): fails the group, and returns PEER_CORRUPT. */
+tutti_status tti_fault_corrupt(struct tti_lane *lane, int peer, const char *what, uint64_t value);
+
 #endif

@@ -144,6 +144,13 @@ bool tti_channel_decrypt(struct tti_channel *channel, const unsigned char header
                                     channel->hear_key) == 0;
 }
 
+bool tti_channel_skip(struct tti_channel *channel)
+{
+    const bool sealed = channel->stage == TTI_CHANNEL_SEALED;
+    channel->heard += sealed;
+    return sealed;
+}
+
 void tti_channel_end(struct tti_channel *channel)
 {
     explicit_bzero(channel, sizeof(*channel));

@@ -82,6 +82,9 @@ void tti_channel_encrypt(struct tti_channel *channel, const unsigned char header
 bool tti_channel_decrypt(struct tti_channel *channel, const unsigned char header[TTI_FRAME_HEADER], unsigned char *body,
                          size_t length);
 
+/* The other side's next frame has been read, but not kept. True: what it was remains unknown. */
+bool tti_channel_skip(struct tti_channel *channel);
+
 /* Wipes the keys. */
 void tti_channel_end(struct tti_channel *channel);
 

@@ -91,6 +91,8 @@ tutti_status tti_client_join(struct tti_client *client, int64_t deadline_ns, tut
     tutti_status status = connect_and_greet(client, deadline_ns, &line, error);
     if (status == TUTTI_OK) {
         give_back_connection(client, &line);
+    } else if (tti_is_lack(status)) { /* those who have come to the own server already wait for this process in vain */
+        tti_client_give_up(&client->base, status);
     }
     return status;
 }
@@ -115,6 +117,10 @@ static tutti_status request(struct tti_client *client, struct tti_exchange *x, t
         hang_up(&line);
         return status;
     }
+    char server[TTI_EXCHANGE_SERVER] = "";
+    if (tti_is_lack(x->reply.status)) {
+        tti_exchange_server(client, &line, server, sizeof(server));
+    }
     give_back_connection(client, &line);
     switch (x->reply.status) {
     case TUTTI_OK:
@@ -126,11 +132,13 @@ static tutti_status request(struct tti_client *client, struct tti_exchange *x, t
     case TUTTI_PROTOCOL:
         return tti_store_error_content(store, x->key, error);
     case TUTTI_NO_MEMORY:
-        return tti_error_set(error, TUTTI_NO_MEMORY, "the process that serves the store %s is out of memory",
-                             store->url);
+        return tti_error_set(error, TUTTI_NO_MEMORY, "%s is out of memory", server);
     case TUTTI_NO_RESOURCE:
-        return tti_error_set(error, TUTTI_NO_RESOURCE, "too many descriptors are under way in the store %s",
-                             store->url);
+        return tti_error_set(
+            error, TUTTI_NO_RESOURCE,
+            "%s has no descriptors left (its limit of open files, ulimit -n, is too low), or too many are "
+            "under way there",
+            server);
     default:
         return tti_exchange_strange(client, error);
     }
@@ -202,6 +210,20 @@ struct tti_client *tti_client_make(size_t size, const struct tti_store_kind *kin
 bool tti_client_served_here(const struct tti_store *store)
 {
     return ((const struct tti_client *)store)->server != NULL;
+}
+
+int64_t tti_client_turned_away(const struct tti_store *store)
+{
+    const struct tti_client *client = (const struct tti_client *)store;
+    return client->server ? tti_server_turned_away(client->server) : 0;
+}
+
+void tti_client_give_up(struct tti_store *store, tutti_status status)
+{
+    struct tti_client *client = (struct tti_client *)store;
+    if (client->server) {
+        tti_server_give_up(client->server, status);
+    }
 }
 
 void tti_client_set_patience(struct tti_store *store, int64_t patience_ms)

@@ -51,6 +51,8 @@ tutti_status tti_client_put_fd(struct tti_store *store, const char *key, int fd,
 tutti_status tti_client_get_fd(struct tti_store *store, const char *key, int *fd, int64_t timeout_ms,
                                tutti_error *error);
 bool tti_client_served_here(const struct tti_store *store);
+int64_t tti_client_turned_away(const struct tti_store *store);
+void tti_client_give_up(struct tti_store *store, tutti_status status);
 void tti_client_set_patience(struct tti_store *store, int64_t patience_ms);
 void tti_client_close(struct tti_store *store);
 

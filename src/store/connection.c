@@ -6,6 +6,7 @@
  */
 #include "store/connection.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 #include <sys/socket.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "store/process.h"
 
 static atomic_llong dropped;
@@ -73,13 +75,22 @@ static bool watch(struct tti_service *service, struct tti_connection *c, uint32_
     return epoll_ctl(service->epoll, EPOLL_CTL_MOD, c->fd, &event) == 0;
 }
 
+void tti_connection_forget_frames(struct tti_connection *c)
+{
+    if (c->body != c->few) {
+        free(c->body);
+    }
+    if (c->reply != c->short_reply) {
+        free(c->reply);
+    }
+    c->body = NULL;
+    c->reply = NULL;
+}
+
 /* The request has been answered: the next one may come. */
 static void next_request(struct tti_connection *c)
 {
-    free(c->body);
-    free(c->reply);
-    c->body = NULL;
-    c->reply = NULL;
+    tti_connection_forget_frames(c);
     c->got = 0;
     c->phase = TTI_READING;
     if (c->greeted) { /* a stranger's time goes on */
@@ -119,9 +130,9 @@ static void reply_with(struct tti_service *service, struct tti_connection *c, tu
     struct tti_frame frame = {
         .type = TTI_FRAME_REPLY, .status = (uint16_t)status, .value_length = (uint32_t)length, .number = number};
     const size_t whole = TTI_FRAME_HEADER + length + tti_channel_surplus(&c->channel);
-    c->reply = malloc(whole);
-    if (!c->reply) {
-        tti_connection_end(service, c);
+    c->reply = whole <= sizeof(c->short_reply) ? c->short_reply : malloc(whole);
+    if (!c->reply) { /* that is a short one */
+        reply_with(service, c, TUTTI_NO_MEMORY, TTI_PROTOCOL_VERSION, NULL, 0);
         return;
     }
     tti_frame_encode(&frame, c->reply);
@@ -174,7 +185,11 @@ static bool answer(struct tti_service *service, struct tti_connection *c)
 {
     struct tti_table_entry *entry = tti_table_find(&service->table, key_of(c), c->request.key_length);
     if (!entry) {
-        return false;
+        const tutti_status lost = tti_table_loss_of(&service->table, key_of(c), c->request.key_length);
+        if (lost != TUTTI_OK) {
+            reply(service, c, lost, NULL, 0);
+        }
+        return lost != TUTTI_OK;
     }
     bool want_fd = c->request.type == TTI_FRAME_GET_FD;
     if (want_fd != (entry->fd >= 0)) {
@@ -256,12 +271,22 @@ static void handle_get(struct tti_service *service, struct tti_connection *c)
     c->phase = TTI_WAITING;
 }
 
+/* Its key cannot be stored, which all hear who want it. */
+static void lose(struct tti_service *service, struct tti_connection *c, tutti_status lack)
+{
+    tti_table_lose(&service->table, key_of(c), c->request.key_length, lack);
+    answer_waiting(service, key_of(c), c->request.key_length);
+    reply(service, c, lack, NULL, 0);
+}
+
 /* Stores what a SET or PUT_FD brought. The key outlives its answer: waiters are told before the body is freed. */
 static void handle_put(struct tti_service *service, struct tti_connection *c)
 {
     size_t key_length = c->request.key_length;
     tutti_status status;
-    if (c->request.type == TTI_FRAME_SET) {
+    if (c->received == TTI_NO_NUMBER) {
+        status = TUTTI_NO_RESOURCE;
+    } else if (c->request.type == TTI_FRAME_SET) {
         status = tti_table_set(&service->table, key_of(c), key_length, c->body + key_length, c->request.value_length);
     } else {
         status = tti_table_put_fd(&service->table, key_of(c), key_length, c->received, (int32_t)c->request.number);
@@ -269,14 +294,35 @@ static void handle_put(struct tti_service *service, struct tti_connection *c)
             c->received = -1; /* the table's now */
         }
     }
+    if (tti_is_lack(status)) {
+        lose(service, c, status);
+        return;
+    }
     if (status == TUTTI_OK) {
         answer_waiting(service, key_of(c), key_length);
     }
     reply(service, c, status, NULL, 0);
 }
 
+/* What everybody is told, whatever the request; OK: it is dealt with. */
+static tutti_status given_up(const struct tti_service *service)
+{
+    return atomic_load_explicit(&service->given_up, memory_order_relaxed); /* the signal behind it orders */
+}
+
+void tti_connection_tell(struct tti_service *service, struct tti_connection *c)
+{
+    if (c->phase == TTI_WAITING && given_up(service) != TUTTI_OK) {
+        reply(service, c, given_up(service), NULL, 0);
+    }
+}
+
 static void handle(struct tti_service *service, struct tti_connection *c)
 {
+    if (c->greeted && given_up(service) != TUTTI_OK) {
+        reply(service, c, given_up(service), NULL, 0);
+        return;
+    }
     switch (c->request.type) {
     case TTI_FRAME_CHALLENGE:
         handle_challenge(service, c);
@@ -310,10 +356,11 @@ static bool acceptable(const struct tti_service *service, const struct tti_conne
     if (is_fd && !service->local) {
         return false;
     }
-    if (request->type == TTI_FRAME_PUT_FD && (c->received < 0 || request->number < 1 || request->number > INT32_MAX)) {
+    if (request->type == TTI_FRAME_PUT_FD &&
+        (c->received == -1 || request->number < 1 || request->number > INT32_MAX)) {
         return false;
     }
-    if (request->type != TTI_FRAME_PUT_FD && c->received >= 0) {
+    if (request->type != TTI_FRAME_PUT_FD && c->received != -1) {
         return false;
     }
     switch (request->type) {
@@ -342,11 +389,11 @@ static bool fill(struct tti_service *service, struct tti_connection *c, unsigned
         int came = -1;
         ssize_t count = tti_wire_receive(c->fd, bytes + (c->got - start), start + length - c->got, &came);
         tti_private_adopt(came);
-        if (came >= 0 && (c->received >= 0 || c->got != 0)) {
+        if (came != -1 && (c->received != -1 || c->got != 0)) {
             tti_private_close(came); /* a second one, or one in the middle of a frame */
             count = -1;
             errno = EPROTO;
-        } else if (came >= 0) {
+        } else if (came != -1) {
             c->received = came;
         }
         if (count < 0 && errno == EPROTO) {
@@ -370,6 +417,30 @@ static size_t body_length(const struct tti_connection *c)
     return (size_t)c->request.key_length + c->request.value_length + tti_channel_surplus(&c->channel);
 }
 
+/* There is no memory for the value of a SET: it goes into nothing, and the connection stays, through which its owner can tell the
+ * others. */
+static void skip_value(struct tti_service *service, struct tti_connection *c)
+{
+    const size_t key_length = c->request.key_length;
+    const size_t end = TTI_FRAME_HEADER + body_length(c);
+    static_assert(sizeof(c->few) >= 2 * TTI_STORE_KEY_MAX, "there is room behind a key");
+    if (!fill(service, c, c->few, TTI_FRAME_HEADER, key_length)) {
+        return;
+    }
+    while (c->got < end) {
+        const size_t left = end - c->got;
+        const size_t room = sizeof(c->few) - key_length;
+        if (!fill(service, c, c->few + key_length, c->got, left < room ? left : room)) {
+            return;
+        }
+    }
+    if (tti_channel_skip(&c->channel)) { /* what key it was nobody knows */
+        reply(service, c, TUTTI_NO_MEMORY, NULL, 0);
+    } else {
+        lose(service, c, TUTTI_NO_MEMORY);
+    }
+}
+
 static void read_request(struct tti_service *service, struct tti_connection *c)
 {
     if (c->got < TTI_FRAME_HEADER) {
@@ -383,11 +454,14 @@ static void read_request(struct tti_service *service, struct tti_connection *c)
             tti_connection_drop(service, c);
             return;
         }
-        c->body = malloc(body_length(c) + 1);
-        if (!c->body) {
-            tti_connection_end(service, c);
-            return;
-        }
+        const bool is_short = body_length(c) < sizeof(c->few);
+        c->body = is_short ? c->few : malloc(body_length(c) + 1);
+        c->skips = !c->body;
+        c->body = c->skips ? c->few : c->body;
+    }
+    if (c->skips) {
+        skip_value(service, c);
+        return;
     }
     if (!fill(service, c, c->body, TTI_FRAME_HEADER, body_length(c))) {
         return;

@@ -14,16 +14,22 @@ struct tti_connection {
     enum tti_phase phase;
     bool greeted;
     struct tti_channel channel;
-    int received;        /* a private descriptor that came with the request, or -1 */
+    int received;        /* a private descriptor that came with the request, TTI_NO_NUMBER, or -1 */
     int64_t deadline_ns; /* of the hello, or of the wait */
     struct tti_frame request;
     size_t got; /* bytes of the request so far */
     unsigned char header[TTI_FRAME_HEADER];
-    unsigned char *body; /* key, then value; the surplus of the channel behind them */
+    unsigned char *body;    /* key, then value; the surplus of the channel behind them */
+    unsigned char few[512]; /* the body, if it is short: a lack can be told without memory */
+    bool skips;             /* only the key of the body is kept: there is no memory for the value */
     unsigned char *reply;
+    unsigned char short_reply[512]; /* likewise */
     size_t reply_length;
     size_t reply_sent;
 };
+
+/* Its request has been dealt with. */
+void tti_connection_forget_frames(struct tti_connection *c);
 
 /* Counts a connection that was dropped for what it sent or who it was. */
 void tti_connection_count_dropped(void);
@@ -38,6 +44,9 @@ void tti_connection_drop(struct tti_service *service, struct tti_connection *c);
 
 /* Something has happened on its socket. */
 void tti_connection_hear(struct tti_service *service, struct tti_connection *c);
+
+/* If the server has given up, and the connection waits for a key: it is told why. */
+void tti_connection_tell(struct tti_service *service, struct tti_connection *c);
 
 /* Its deadline has passed: a waiting get is told so, a stranger is dropped. */
 void tti_connection_expire(struct tti_service *service, struct tti_connection *c);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,13 +54,15 @@ static tutti_status broken(const struct tti_client *client, tutti_error *error)
     return tti_error_system(error, errno, "the connection to the store %s failed", client->base.url);
 }
 
+/* A rank that has no memory left can still say so to the others. */
 static tutti_status send_request(const struct tti_client *client, struct tti_line *line, const struct tti_exchange *x,
                                  tutti_error *error)
 {
     size_t key_length = x->request.key_length;
     size_t content = key_length + x->request.value_length;
     size_t length = TTI_FRAME_HEADER + content + tti_channel_surplus(&line->channel);
-    unsigned char *bytes = malloc(length);
+    unsigned char few[2048];
+    unsigned char *bytes = length <= sizeof(few) ? few : malloc(length);
     if (!bytes) {
         return tti_store_error_no_memory(error);
     }
@@ -83,7 +86,9 @@ static tutti_status send_request(const struct tti_client *client, struct tti_lin
             status = silent(client, error);
         }
     }
-    free(bytes);
+    if (bytes != few) {
+        free(bytes);
+    }
     return status;
 }
 
@@ -158,14 +163,28 @@ tutti_status tti_exchange(const struct tti_client *client, struct tti_line *line
         status = receive(client, line->fd, x, x->received_value, x->capacity, x->reply.value_length, error);
     }
     bool fd_expected = x->request.type == TTI_FRAME_GET_FD && status == TUTTI_OK && x->reply.status == TUTTI_OK;
-    if (status == TUTTI_OK && fd_expected != (x->received_fd >= 0)) {
+    if (status == TUTTI_OK && fd_expected && x->received_fd == TTI_NO_NUMBER) {
+        status = tti_error_system(error, EMFILE, "no number is left for the descriptor \"%s\" from the store %s",
+                                  x->key, client->base.url);
+    } else if (status == TUTTI_OK && (fd_expected ? x->received_fd < 0 : x->received_fd != -1)) {
         status = tti_exchange_strange(client, error);
     }
-    if (status != TUTTI_OK && x->received_fd >= 0) {
+    if (status != TUTTI_OK) {
         tti_private_close(x->received_fd);
         x->received_fd = -1;
     }
     return status;
+}
+
+void tti_exchange_server(const struct tti_client *client, const struct tti_line *line, char *text, size_t capacity)
+{
+    struct ucred peer;
+    socklen_t length = sizeof(peer);
+    if (getsockopt(line->fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.pid > 0) {
+        snprintf(text, capacity, "process %d, which serves the store %s,", (int)peer.pid, client->base.url);
+    } else {
+        snprintf(text, capacity, "the process that serves the store %s", client->base.url);
+    }
 }
 
 /* ---- greeting ------------------------------------------------------------------------------------------------------ */
@@ -199,8 +218,10 @@ static tutti_status say_refused(const struct tti_client *client, uint32_t why, t
 }
 
 /* What the replies to all frames of the greeting have in common. */
-static tutti_status judge(const struct tti_client *client, const struct tti_exchange *x, tutti_error *error)
+static tutti_status judge(const struct tti_client *client, const struct tti_line *line, const struct tti_exchange *x,
+                          tutti_error *error)
 {
+    char server[TTI_EXCHANGE_SERVER];
     switch (x->reply.status) {
     case TUTTI_OK:
         return TUTTI_OK;
@@ -210,11 +231,14 @@ static tutti_status judge(const struct tti_client *client, const struct tti_exch
         return tti_error_set(error, TUTTI_VERSION, "the store at %s speaks version %u of the protocol, not %d",
                              client->base.url, (unsigned)x->reply.number, TTI_PROTOCOL_VERSION);
     case TUTTI_NO_RESOURCE:
+        tti_exchange_server(client, line, server, sizeof(server));
         return tti_error_set(
             error, TUTTI_NO_RESOURCE,
-            "the process that serves the store %s has no room for another connection: its limit of open "
-            "files (ulimit -n) is too low for this job",
-            client->base.url);
+            "%s has no room for another connection: its limit of open files (ulimit -n) is too low for this job",
+            server);
+    case TUTTI_NO_MEMORY:
+        tti_exchange_server(client, line, server, sizeof(server));
+        return tti_error_set(error, TUTTI_NO_MEMORY, "%s has no memory for another connection", server);
     default:
         return tti_exchange_strange(client, error);
     }
@@ -244,7 +268,7 @@ static tutti_status prove(const struct tti_client *client, struct tti_line *line
     }
     tutti_status status = tti_exchange(client, line, &challenge, error);
     if (status == TUTTI_OK) {
-        status = judge(client, &challenge, error);
+        status = judge(client, line, &challenge, error);
     }
     if (status == TUTTI_OK && challenge.reply.value_length != sizeof(answer)) {
         status = tti_exchange_strange(client, error);
@@ -253,7 +277,7 @@ static tutti_status prove(const struct tti_client *client, struct tti_line *line
         status = say_refused(client, TTI_REFUSED_PROOF, error);
     }
     if (status == TUTTI_OK && (status = tti_exchange(client, line, &last, error)) == TUTTI_OK) {
-        status = judge(client, &last, error);
+        status = judge(client, line, &last, error);
     }
     if (status == TUTTI_OK) {
         tti_channel_seal(&line->channel, &client->secret, true);
@@ -275,5 +299,5 @@ tutti_status tti_greet(const struct tti_client *client, struct tti_line *line, i
     if (status == TUTTI_OK) {
         status = tti_exchange(client, line, &hello, error);
     }
-    return status == TUTTI_OK ? judge(client, &hello, error) : status;
+    return status == TUTTI_OK ? judge(client, line, &hello, error) : status;
 }

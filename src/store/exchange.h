@@ -24,6 +24,10 @@ tutti_status tti_exchange(const struct tti_client *client, struct tti_line *line
 /* Proves the token of the job, if there is one, has the server prove it, and says hello. */
 tutti_status tti_greet(const struct tti_client *client, struct tti_line *line, int64_t deadline_ns, tutti_error *error);
 
+/* Who serves at the other end, for a sentence: its process, where the kernel tells. */
+#define TTI_EXCHANGE_SERVER (TTI_STORE_URL_MAX + 60)
+void tti_exchange_server(const struct tti_client *client, const struct tti_line *line, char *text, size_t capacity);
+
 /* The other side is no store of Tutti. */
 tutti_status tti_exchange_strange(const struct tti_client *client, tutti_error *error);
 

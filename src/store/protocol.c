@@ -109,8 +109,10 @@ ssize_t tti_wire_receive(int fd, void *bytes, size_t length, int *received)
             surplus = true;
         }
     }
-    if (surplus) {
-        errno = rights ? EPROTO : EMFILE; /* it came, but this process has no number for it */
+    if (surplus && !rights && *received < 0) {
+        *received = TTI_NO_NUMBER;
+    } else if (surplus) {
+        errno = EPROTO;
         return -1;
     }
     return count;

@@ -72,8 +72,9 @@ bool tti_frame_decode(const unsigned char bytes[TTI_FRAME_HEADER], struct tti_fr
 /* One sendmsg without SIGPIPE; pass_fd (-1: none) travels with the first byte. As send(). */
 ssize_t tti_wire_send(int fd, const void *bytes, size_t length, int pass_fd);
 
-/* One recvmsg. A descriptor that came along is stored in *received, close-on-exec; what comes beyond one, or while
- * *received is taken already, is closed and reported as EPROTO. As recv(). */
+/* One recvmsg. A descriptor that came along is stored in *received, close-on-exec; TTI_NO_NUMBER if this process has no number
+ * left for it. What comes beyond one, or while *received is taken already, is closed and reported as EPROTO. As recv(). */
+#define TTI_NO_NUMBER (-2)
 ssize_t tti_wire_receive(int fd, void *bytes, size_t length, int *received);
 
 #endif

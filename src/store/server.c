@@ -198,6 +198,19 @@ void tti_server_release(struct tti_server *server)
     tti_process_unlock();
 }
 
+int64_t tti_server_turned_away(const struct tti_server *server)
+{
+    return tti_service_turned_away(&server->service);
+}
+
+void tti_server_give_up(struct tti_server *server, tutti_status status)
+{
+    tti_process_lock();
+    tti_service_give_up(&server->service, status);
+    wake(server);
+    tti_process_unlock();
+}
+
 void tti_server_shutdown_all(void)
 {
     tti_process_lock();

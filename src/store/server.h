@@ -21,6 +21,10 @@ tutti_status tti_server_start(int listener, bool local, const char *job, const s
 /* Gives the server up. Returns when it has either ended or found clients that still need it. */
 void tti_server_release(struct tti_server *server);
 
+/* See tti_store_turned_away, tti_store_give_up. */
+int64_t tti_server_turned_away(const struct tti_server *server);
+void tti_server_give_up(struct tti_server *server, tutti_status status);
+
 /* Ends all servers of this process and joins their threads. */
 void tti_server_shutdown_all(void);
 

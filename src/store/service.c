@@ -40,8 +40,7 @@ static void free_dead(struct tti_service *service)
         struct tti_connection *c = *link;
         if (c->phase == TTI_DEAD) {
             *link = c->next;
-            free(c->body);
-            free(c->reply);
+            tti_connection_forget_frames(c);
             tti_channel_end(&c->channel);
             free(c);
         } else {
@@ -52,38 +51,58 @@ static void free_dead(struct tti_service *service)
 
 /* There is no room: whoever would otherwise try again and again learns why. To a connection that has no other bytes under
  * way; a header fits into its buffer, or does not matter. */
-static void say_full(int fd)
+static void say_full(int fd, tutti_status why)
 {
     unsigned char bytes[TTI_FRAME_HEADER];
-    const struct tti_frame frame = {
-        .type = TTI_FRAME_REPLY, .status = TUTTI_NO_RESOURCE, .number = TTI_PROTOCOL_VERSION};
+    const struct tti_frame frame = {.type = TTI_FRAME_REPLY, .status = (uint16_t)why, .number = TTI_PROTOCOL_VERSION};
     tti_frame_encode(&frame, bytes);
     tti_wire_send(fd, bytes, sizeof(bytes), -1);
 }
 
-static void turn_away(int fd)
+/* Over a network anybody may knock, so only a process of this user's says anything about the job. */
+static void count_turned_away(struct tti_service *service)
 {
-    if (fd >= 0) {
-        say_full(fd);
-        tti_private_hang_up(fd);
-        tti_connection_count_dropped();
+    tti_connection_count_dropped();
+    if (service->local) {
+        atomic_fetch_add_explicit(&service->turned_away, 1, memory_order_relaxed); /* a number: orders nothing */
     }
 }
 
-static void welcome(struct tti_service *service, int fd)
+static void turn_away(struct tti_service *service, int fd, tutti_status why)
+{
+    say_full(fd, why);
+    tti_private_hang_up(fd);
+    count_turned_away(service);
+}
+
+/* Another user's process is told nothing. */
+static bool is_let_in(const struct tti_service *service, int fd)
 {
     if (service->local && !tti_user_is_ours(fd)) {
         tti_connection_count_dropped();
         tti_private_close(fd);
+        return false;
+    }
+    return true;
+}
+
+static tutti_status lack_of(int code)
+{
+    return code == ENOMEM ? TUTTI_NO_MEMORY : TUTTI_NO_RESOURCE;
+}
+
+static void welcome(struct tti_service *service, int fd)
+{
+    if (!is_let_in(service, fd)) {
         return;
     }
     if (service->clients >= MAX_CONNECTIONS) {
-        turn_away(fd);
+        turn_away(service, fd, TUTTI_NO_RESOURCE);
         return;
     }
     struct tti_connection *c = calloc(1, sizeof(*c));
     if (!c) {
-        tti_private_close(fd);
+        turn_away(service, fd, TUTTI_NO_MEMORY);
         return;
     }
     c->fd = fd;
@@ -96,7 +115,7 @@ static void welcome(struct tti_service *service, int fd)
     }
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
     if (epoll_ctl(service->epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
-        tti_private_close(fd);
+        turn_away(service, fd, lack_of(errno));
         free(c);
         return;
     }
@@ -117,9 +136,14 @@ static bool drop_oldest_stranger(struct tti_service *service, bool out_of_descri
     }
     if (oldest) {
         if (out_of_descriptors && oldest->phase == TTI_READING) {
-            say_full(oldest->fd);
+            say_full(oldest->fd, TUTTI_NO_RESOURCE);
         }
-        tti_connection_drop(service, oldest);
+        if (out_of_descriptors) {
+            count_turned_away(service);
+            tti_connection_end(service, oldest);
+        } else {
+            tti_connection_drop(service, oldest);
+        }
     }
     return oldest != NULL;
 }
@@ -163,7 +187,10 @@ static void accept_some(struct tti_service *service)
         if (!drop_oldest_stranger(service, true)) {
             tti_private_close(service->reserve);
             service->reserve = -1;
-            turn_away(tti_private_accept(service->listener));
+            fd = tti_private_accept(service->listener);
+            if (fd >= 0 && is_let_in(service, fd)) {
+                turn_away(service, fd, TUTTI_NO_RESOURCE);
+            }
             open_reserve(service);
         }
     }
@@ -186,12 +213,21 @@ static int expire(struct tti_service *service)
     return left > INT_MAX ? INT_MAX : (int)left;
 }
 
+/* Who waits already is told like all others. */
+static void tell_waiting(struct tti_service *service)
+{
+    for (struct tti_connection *c = service->connections; c; c = c->next) {
+        tti_connection_tell(service, c);
+    }
+}
+
 static void handle_event(struct tti_service *service, const struct epoll_event *event)
 {
     if (event->data.ptr == service) {
         uint64_t count;
         ssize_t size = read(service->wake, &count, sizeof(count));
         (void)size; /* only resets it */
+        tell_waiting(service);
     } else if (event->data.ptr == &service->listener) {
         accept_some(service);
     } else {
@@ -249,6 +285,16 @@ void tti_service_end(struct tti_service *service)
     tti_private_close(service->reserve);
     tti_table_clear(&service->table);
     tti_secret_forget(&service->secret);
+}
+
+int64_t tti_service_turned_away(const struct tti_service *service)
+{
+    return atomic_load_explicit(&service->turned_away, memory_order_relaxed); /* a number: orders nothing */
+}
+
+void tti_service_give_up(struct tti_service *service, tutti_status status)
+{
+    atomic_store_explicit(&service->given_up, status, memory_order_relaxed); /* the signal behind it orders */
 }
 
 int64_t tti_service_dropped(void)

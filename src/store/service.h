@@ -6,6 +6,7 @@
 #ifndef TTI_STORE_SERVICE_H
 #define TTI_STORE_SERVICE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <tutti/status.h>
 
@@ -24,6 +25,8 @@ struct tti_service {
     int wake;    /* an eventfd: a signal ends a waiting step; closed by who owns the service */
     int reserve; /* given up for a moment to refuse a connection when descriptors have run out */
     bool local;
+    _Atomic int64_t turned_away;        /* connections of this user, for lack of descriptors */
+    _Atomic int32_t given_up;           /* a status: what everybody is told; OK = all is well */
     int clients;                        /* connections that have said hello */
     int strangers;                      /* connections that have not */
     struct tti_connection *connections; /* newest first */
@@ -41,6 +44,10 @@ bool tti_service_step(struct tti_service *service, bool wait);
 
 /* Closes everything but `wake`. */
 void tti_service_end(struct tti_service *service);
+
+/* From any thread. The second one: `wake` is to be signalled afterwards. */
+int64_t tti_service_turned_away(const struct tti_service *service);
+void tti_service_give_up(struct tti_service *service, tutti_status status);
 
 int64_t tti_service_dropped(void);
 int64_t tti_service_refused(void);

@@ -134,6 +134,24 @@ tutti_status tti_table_put_fd(struct tti_table *table, const char *key, size_t k
     return status;
 }
 
+void tti_table_lose(struct tti_table *table, const char *key, size_t key_length, tutti_status status)
+{
+    table->lost[table->losses++ % TTI_TABLE_LOST] =
+        (struct tti_table_loss){.hash = hash_of(key, key_length), .status = status};
+}
+
+tutti_status tti_table_loss_of(const struct tti_table *table, const char *key, size_t key_length)
+{
+    const unsigned count = table->losses < TTI_TABLE_LOST ? table->losses : TTI_TABLE_LOST;
+    const uint64_t hash = count > 0 ? hash_of(key, key_length) : 0;
+    for (unsigned i = 0; i < count; i++) {
+        if (table->lost[i].hash == hash) {
+            return table->lost[i].status;
+        }
+    }
+    return TUTTI_OK;
+}
+
 void tti_table_served(struct tti_table *table, struct tti_table_entry *entry)
 {
     if (--entry->readers == 0) {

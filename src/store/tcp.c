@@ -216,6 +216,8 @@ static const struct tti_store_kind tcp_kind = {
     .get = tti_client_get,
     .remove = tti_client_remove,
     .served_here = tti_client_served_here,
+    .turned_away = tti_client_turned_away,
+    .give_up = tti_client_give_up,
     .set_patience = tti_client_set_patience,
     .close = tti_client_close,
 };

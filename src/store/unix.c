@@ -62,6 +62,8 @@ static const struct tti_store_kind unix_kind = {
     .put_fd = tti_client_put_fd,
     .get_fd = tti_client_get_fd,
     .served_here = tti_client_served_here,
+    .turned_away = tti_client_turned_away,
+    .give_up = tti_client_give_up,
     .set_patience = tti_client_set_patience,
     .close = tti_client_close,
 };

@@ -38,11 +38,13 @@ static unsigned char *map_before_guard(size_t bytes)
     return base;
 }
 
-/* Most of what is read of a segment lies in its first pages. */
+/* Most of what is read of a segment lies in its first pages, and what it tells about messages on one. */
 static size_t place(struct fuzz_input *in)
 {
-    const size_t limit = fuzz_byte(in) % 4 ? 16384 : layout.segment_bytes;
-    return fuzz_number(in, 3) * 4 % (limit < layout.segment_bytes ? limit : layout.segment_bytes - 8);
+    const unsigned where = fuzz_byte(in) % 4;
+    const size_t from = where == 3 ? layout.pairs : 0;
+    const size_t limit = where == 3 ? 2 * TTI_LINE : where != 0 ? 16384 : layout.segment_bytes;
+    return from + fuzz_number(in, 3) * 4 % (limit < layout.segment_bytes ? limit : layout.segment_bytes - 8);
 }
 
 static void write_all(void)

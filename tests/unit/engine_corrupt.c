@@ -131,25 +131,94 @@ static void bell_holds_hints_only(void **state)
     cluster_close(&c);
 }
 
+static void expect_corrupt(tutti_status status, const tutti_error *e)
+{
+    assert_int_equal(status, TUTTI_PEER_CORRUPT);
+    assert_int_equal(e->suspect, 1);
+    assert_non_null(strstr(e->message, "rank 1"));
+}
+
+static int add(struct cluster *c, int rank)
+{
+    int32_t x[3] = {1, 2, 3};
+    tutti_error e;
+    tutti_op op = op_of(TUTTI_OP_ALL_REDUCE, x, x, 3, 0);
+    return tti_engine_run(c->engines[rank], &op, &e) != TUTTI_OK;
+}
+
 /* What a peer writes as the number of its call is compared, and never counted with: no result comes of a number that cannot
- * be, and the peer is named. The test plays rank 1. */
+ * be, and the peer is named. The test plays rank 1. Numbers that a slot of the call cannot hold are known from those of a
+ * rank that is late: they are beyond the call, or belong to another slot. */
 static void numbers_of_calls_are_checked(void **state)
 {
     (void)state;
-    static const uint64_t numbers[] = {UINT64_MAX, UINT64_C(1) << 63, 1000000, 2, 0};
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+    static const struct {
+        uint64_t number;
+        bool may_be;
+    } cases[] = {{UINT64_MAX, false},
+                 {UINT64_C(1) << 63, false},
+                 {1000000, false},
+                 {3, false},
+                 {2 + TTI_RING, false},
+                 {1, false},
+                 {0, true}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        for (int size = 2; size <= 3; size++) {
+            struct cluster c;
+            tutti_error e;
+            int32_t x[3] = {1, 2, 3};
+            assert_int_equal(cluster_open(&c, size, 1, 16384, (struct waiting){-1, -1, 0}), 0);
+            assert_int_equal(cluster_run(&c, add), 0); /* call 1 goes well */
+            struct tti_arrival *line = tti_arrival_of(&c.engines[0]->lanes[0], 1, 2);
+            atomic_store_explicit(&line->sequence, cases[i].number, memory_order_relaxed); /* nobody else looks yet */
+            tutti_op op = op_of(size == 2 ? TUTTI_OP_ALL_REDUCE : TUTTI_OP_BROADCAST, size == 2 ? x : NULL, x, 3, 1);
+            op.timeout_ms = 200;
+            const tutti_status status = tti_engine_run(c.engines[0], &op, &e);
+            if (cases[i].may_be) {
+                assert_int_equal(status, TUTTI_TIMEOUT);
+                assert_int_equal(e.suspect, 1);
+            } else {
+                expect_corrupt(status, &e);
+            }
+            cluster_close(&c);
+        }
+    }
+}
+
+/* Who waits without a deadline in sight is told as well. */
+static void impossible_numbers_end_long_waits(void **state)
+{
+    (void)state;
+    struct cluster c;
+    tutti_error e;
+    int32_t x[3] = {1, 2, 3};
+    assert_int_equal(cluster_open(&c, 2, 1, 16384, (struct waiting){-1, -1, 0}), 0);
+    assert_int_equal(cluster_run(&c, add), 0);
+    atomic_store_explicit(&tti_arrival_of(&c.engines[0]->lanes[0], 1, 2)->sequence, 1, memory_order_relaxed);
+    tutti_op op = op_of(TUTTI_OP_ALL_REDUCE, x, x, 3, 0);
+    op.timeout_ms = -1;
+    expect_corrupt(tti_engine_run(c.engines[0], &op, &e), &e);
+    cluster_close(&c);
+}
+
+/* The line of a large call of rank 1, as it should be but for these attributes. */
+static void attributes_are_checked(void **state)
+{
+    (void)state;
+    static const struct tti_attributes wrong[] = {{.mark = 77}, {.mark = UINT32_MAX}, {.mark = TUTTI_TIMEOUT}};
+    static int32_t x[20000];
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         struct cluster c;
         tutti_error e;
-        int32_t x[3] = {1, 2, 3};
         assert_int_equal(cluster_open(&c, 2, 1, 16384, (struct waiting){-1, -1, 0}), 0);
         struct tti_arrival *line = tti_arrival_of(&c.engines[0]->lanes[0], 1, 1);
-        atomic_store_explicit(&line->sequence, numbers[i], memory_order_relaxed); /* nobody else looks yet */
-        tutti_op op = op_of(TUTTI_OP_ALL_REDUCE, x, x, 3, 0);
-        op.timeout_ms = 200;
-        const tutti_status status = tti_engine_run(c.engines[0], &op, &e);
-        assert_true(status == TUTTI_MISMATCH || status == TUTTI_TIMEOUT);
-        assert_int_equal(e.suspect, 1);
-        assert_non_null(strstr(e.message, "rank 1"));
+        tutti_op op = op_of(TUTTI_OP_ALL_REDUCE, x, x, 20000, 0);
+        uint64_t descriptor[2];
+        tti_descriptor_make(&op, 2, descriptor);
+        memcpy(line->descriptor, descriptor, sizeof(descriptor));
+        memcpy(line->payload, &wrong[i], sizeof(wrong[i]));
+        atomic_store_explicit(&line->sequence, 1, memory_order_relaxed);
+        expect_corrupt(tti_engine_run(c.engines[0], &op, &e), &e);
         cluster_close(&c);
     }
 }
@@ -327,7 +396,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(segment_is_checked),           cmocka_unit_test(descriptors_are_checked),
         cmocka_unit_test(heap_files_are_checked),       cmocka_unit_test(bell_holds_hints_only),
-        cmocka_unit_test(numbers_of_calls_are_checked), cmocka_unit_test(missing_memory_is_told),
+        cmocka_unit_test(numbers_of_calls_are_checked), cmocka_unit_test(impossible_numbers_end_long_waits),
+        cmocka_unit_test(attributes_are_checked),       cmocka_unit_test(missing_memory_is_told),
         cmocka_unit_test(failed_ranks_stay_in_step),    cmocka_unit_test(memory_in_use_is_known),
         cmocka_unit_test(nobody_may_be_to_blame),
     };

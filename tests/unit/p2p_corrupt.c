@@ -168,29 +168,69 @@ static void numbers_are_checked(void **state)
     cluster_close(&c);
 }
 
-/* What the reader of this rank's messages claims: a grant that nobody asked for and room that cannot be move
- * nothing. */
-static void claims_of_a_reader_move_nothing(void **state)
+static void expect_claim_is_corrupt(struct cluster *c, void *batch)
+{
+    tutti_error e = {0};
+    assert_int_equal(tti_engine_test_p2p(c->engines[0], batch), 1);
+    assert_int_equal(tti_engine_end_p2p(c->engines[0], batch, &e), TUTTI_PEER_CORRUPT);
+    assert_non_null(strstr(e.message, "rank 1"));
+    assert_int_equal(e.suspect, 1);
+}
+
+/* What the reader of this rank's messages claims: a grant of what it was never sent. One that is right goes on. */
+static void grants_are_checked(void **state)
 {
     (void)state;
-    struct cluster c;
-    tutti_error e = {0};
-    assert_int_equal(cluster_open(&c, 2, 1, 16384, (struct waiting){0, 0, 0}), 0);
-    struct tti_pair_control *control = tti_pair(c.engines[1], 1, 0);
     static int32_t data[COUNT];
-    tutti_op op = op_of(TUTTI_OP_SEND, data, NULL, COUNT, 1);
-    op.ndim = 1;
-    tutti_op *ops[] = {&op};
-    void *batch = NULL;
-    assert_int_equal(tti_engine_post_p2p(c.engines[0], ops, 1, 1000, &batch, &e), TUTTI_OK);
-    atomic_store(&control->granted, 77);
-    atomic_store(&control->taken, UINT64_C(1) << 40);
-    assert_int_equal(tti_engine_test_p2p(c.engines[0], batch), 0);
-    assert_int_equal(c.engines[0]->p2p->peers[1].posted, 1);
-    atomic_store(&control->granted, 1);
-    assert_int_equal(tti_engine_test_p2p(c.engines[0], batch), 1);
-    assert_int_equal(tti_engine_end_p2p(c.engines[0], batch, &e), TUTTI_OK);
-    cluster_close(&c);
+    for (int wrong = 0; wrong < 2; wrong++) {
+        struct cluster c;
+        tutti_error e = {0};
+        assert_int_equal(cluster_open(&c, 2, 1, 16384, (struct waiting){0, 0, 0}), 0);
+        struct tti_pair_control *control = tti_pair(c.engines[1], 1, 0);
+        tutti_op op = op_of(TUTTI_OP_SEND, data, NULL, COUNT, 1);
+        op.ndim = 1;
+        tutti_op *ops[] = {&op};
+        void *batch = NULL;
+        assert_int_equal(tti_engine_post_p2p(c.engines[0], ops, 1, 1000, &batch, &e), TUTTI_OK);
+        assert_int_equal(c.engines[0]->p2p->peers[1].posted, 1);
+        atomic_store(&control->granted, wrong ? 77 : 1);
+        if (wrong) {
+            expect_claim_is_corrupt(&c, batch);
+        } else {
+            assert_int_equal(tti_engine_test_p2p(c.engines[0], batch), 1);
+            assert_int_equal(tti_engine_end_p2p(c.engines[0], batch, &e), TUTTI_OK);
+        }
+        cluster_close(&c);
+    }
+}
+
+/* And room that cannot be: more than there was, or less than before. It is read when there is none left. */
+static void room_is_checked(void **state)
+{
+    (void)state;
+    static const uint64_t claims[] = {UINT64_C(1) << 40, UINT64_MAX, TTI_SLOTS + 1, 0};
+    static int32_t data[4];
+    for (size_t i = 0; i < sizeof(claims) / sizeof(claims[0]); i++) {
+        struct cluster c;
+        tutti_error e = {0};
+        void *batch = NULL;
+        assert_int_equal(cluster_open(&c, 2, 1, 16384, (struct waiting){0, 0, 0}), 0);
+        struct tti_pair_control *control = tti_pair(c.engines[1], 1, 0);
+        tutti_op op = op_of(TUTTI_OP_SEND, data, NULL, 4, 1);
+        op.ndim = 1;
+        tutti_op *ops[] = {&op};
+        for (unsigned n = 0; n < TTI_SLOTS; n++) {
+            assert_int_equal(tti_engine_run_p2p(c.engines[0], ops, 1, 1000, &e), TUTTI_OK);
+        }
+        if (claims[i] == 0) { /* after a right one */
+            atomic_store(&control->taken, 1);
+            assert_int_equal(tti_engine_run_p2p(c.engines[0], ops, 1, 1000, &e), TUTTI_OK);
+        }
+        atomic_store(&control->taken, claims[i]);
+        assert_int_equal(tti_engine_post_p2p(c.engines[0], ops, 1, 60000, &batch, &e), TUTTI_OK);
+        expect_claim_is_corrupt(&c, batch);
+        cluster_close(&c);
+    }
 }
 
 int main(void)
@@ -198,7 +238,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(first_records_are_checked), cmocka_unit_test(places_are_checked),
         cmocka_unit_test(later_records_are_checked), cmocka_unit_test(shapes_are_checked),
-        cmocka_unit_test(numbers_are_checked),       cmocka_unit_test(claims_of_a_reader_move_nothing),
+        cmocka_unit_test(numbers_are_checked),       cmocka_unit_test(grants_are_checked),
+        cmocka_unit_test(room_is_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -294,7 +294,8 @@ static void a_frame_may_come_byte_by_byte(void **state)
     int fd = greet(f);
     unsigned char bytes[TTI_FRAME_HEADER + 8];
     tti_frame_encode(&(struct tti_frame){.type = TTI_FRAME_SET, .key_length = 5, .value_length = 3}, bytes);
-    memcpy(bytes + TTI_FRAME_HEADER, "bytesabc", 8);
+    static const unsigned char body[8] = "bytesabc";
+    memcpy(bytes + TTI_FRAME_HEADER, body, sizeof(body));
     for (size_t i = 0; i < sizeof(bytes); i++) {
         assert_int_equal(send(fd, bytes + i, 1, MSG_NOSIGNAL), 1);
     }
@@ -473,20 +474,55 @@ static void running_out_of_descriptors_is_survived(void **state)
     for (int i = 0; i < CLIENTS; i++) {
         unsigned char header[TTI_FRAME_HEADER];
         tti_frame_encode(&(struct tti_frame){.type = TTI_FRAME_HELLO, .number = TTI_PROTOCOL_VERSION}, header);
-        if (connect(fds[i], (struct sockaddr *)&address, length) != 0 ||
-            send(fds[i], header, sizeof(header), MSG_NOSIGNAL) < 0 || next_reply(fds[i]) != TUTTI_OK) {
-            refused++;
-        }
+        assert_int_equal(connect(fds[i], (struct sockaddr *)&address, length), 0);
+        send(fds[i], header, sizeof(header), MSG_NOSIGNAL); /* it may have been refused already */
+        const int status = next_reply(fds[i]);
+        assert_true(status == TUTTI_OK || status == TUTTI_NO_RESOURCE);
+        refused += status != TUTTI_OK;
     }
     assert_int_equal(tti_store_set(f->store, "alive", NULL, 0, NULL), TUTTI_OK);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     assert_true(refused > 0);
+    assert_int_equal(tti_store_turned_away(f->store), refused);
     for (int i = 0; i < CLIENTS; i++) {
         close(fds[i]);
     }
     struct tti_store *store = open_store(f->url, false);
     assert_non_null(store);
     tti_store_release(store);
+}
+
+/* A descriptor that the server has no number for: the client is told what is lacking, and nothing else has happened. */
+static void a_descriptor_without_a_number_is_told(void **state)
+{
+    struct fixture *f = *state;
+    struct rlimit before;
+    tutti_error error;
+    const int file = memfd_create("passed", MFD_CLOEXEC);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(tti_store_set(f->store, "before", NULL, 0, NULL), TUTTI_OK);
+    const int next = dup(file); /* all below it are taken */
+    close(next);
+    const struct rlimit less = {.rlim_cur = (rlim_t)next, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &less), 0);
+    const tutti_status status = tti_store_put_fd(f->store, "k", file, 1, &error);
+    int got = -1;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(status, TUTTI_NO_RESOURCE);
+    assert_non_null(strstr(error.message, "ulimit -n"));
+    assert_int_equal(tti_store_get_fd(f->store, "k", &got, -1, &error),
+                     TUTTI_NO_RESOURCE); /* in vain, and not for ever */
+    assert_int_equal(tti_store_get_fd(f->store, "other", &got, 0, &error), TUTTI_TIMEOUT);
+    assert_int_equal(tti_store_put_fd(f->store, "k", file, 2, &error), TUTTI_OK);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &less), 0); /* and the other way round */
+    const tutti_status taken = tti_store_get_fd(f->store, "k", &got, 0, &error);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(taken, TUTTI_NO_RESOURCE);
+    assert_non_null(strstr(error.message, "open files"));
+    assert_int_equal(tti_store_get_fd(f->store, "k", &got, 0, &error), TUTTI_OK);
+    close(got);
+    close(file);
+    expect_unharmed(f, 0);
 }
 
 static void *wait_for_ever(void *argument)
@@ -506,6 +542,27 @@ static void shutting_down_ends_a_wait(void **state)
     assert_int_equal((int)(intptr_t)result, TUTTI_PEER_LEFT);
     tti_store_shutdown(); /* again is fine */
     assert_int_equal(tti_store_set(f->store, "k", NULL, 0, NULL), TUTTI_PEER_LEFT);
+}
+
+/* Its process cannot take part: whoever waits there, or asks for anything later, hears why. */
+static void a_server_that_gives_up_tells_everybody(void **state)
+{
+    struct fixture *f = *state;
+    pthread_t thread;
+    void *result = NULL;
+    tutti_error error;
+    struct tti_store *other = open_store(f->url, false);
+    assert_non_null(other);
+    assert_int_equal(tti_store_set(f->store, "there", NULL, 0, NULL), TUTTI_OK);
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_ever, other), 0);
+    tti_store_give_up(other, TUTTI_NO_RESOURCE); /* not its server */
+    assert_int_equal(tti_store_get(other, "there", NULL, 0, NULL, 0, &error), TUTTI_OK);
+    tti_store_give_up(f->store, TUTTI_NO_RESOURCE);
+    pthread_join(thread, &result);
+    assert_int_equal((int)(intptr_t)result, TUTTI_NO_RESOURCE);
+    assert_int_equal(tti_store_get(other, "there", NULL, 0, NULL, 0, &error), TUTTI_NO_RESOURCE);
+    assert_non_null(strstr(error.message, f->url));
+    tti_store_release(other);
 }
 
 static void a_released_server_waits_for_its_clients(void **state)
@@ -586,7 +643,9 @@ int main(void)
         cmocka_unit_test(a_crowd_is_let_in),
         cmocka_unit_test(a_crowded_server_is_asked_again),
         TEST(running_out_of_descriptors_is_survived),
+        TEST(a_descriptor_without_a_number_is_told),
         TEST(shutting_down_ends_a_wait),
+        TEST(a_server_that_gives_up_tells_everybody),
         TEST(a_released_server_waits_for_its_clients),
         TEST(servers_come_and_go),
     };

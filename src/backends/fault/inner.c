@@ -5,14 +5,13 @@
  */
 #include "backends/fault/inner.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 #include "backends/fault/fault.h"
+#include "base/boot.h"
 #include "base/clock.h"
 #include "base/error.h"
 
@@ -20,7 +19,7 @@
 struct record {
     int32_t status;
     char inner[16];
-    char host[40]; /* boot id */
+    char host[TTI_BOOT_ID];
     char message[300];
 };
 
@@ -52,8 +51,9 @@ tutti_status tti_inner_find(const tutti_open_info *info, const tutti_backend **i
                       "backends that are to be initialised before their first group cannot be wrapped yet");
     }
     char why[200] = "";
-    if (!tutti_backend_available(b, why, sizeof(why))) {
-        return refuse(error, TUTTI_NOT_AVAILABLE, name, why);
+    const int32_t available = b->ops->available(why, sizeof(why));
+    if (available <= 0) {
+        return refuse(error, tti_is_lack(-available) ? -available : TUTTI_NOT_AVAILABLE, name, why);
     }
     *inner = b;
     return TUTTI_OK;
@@ -61,17 +61,17 @@ tutti_status tti_inner_find(const tutti_open_info *info, const tutti_backend **i
 
 static void fill_record(const tutti_backend *inner, tutti_status mine, const tutti_error *error, struct record *record)
 {
+    tutti_error lack;
     memset(record, 0, sizeof(*record));
+    const tutti_status known = tti_boot_id(record->host, &lack);
+    if (mine == TUTTI_OK && known != TUTTI_OK) {
+        mine = known;
+        error = &lack;
+    }
     record->status = mine;
     snprintf(record->inner, sizeof(record->inner), "%s", inner ? inner->name : "");
     if (mine != TUTTI_OK) {
         snprintf(record->message, sizeof(record->message), "%.*s", (int)sizeof(record->message) - 1, error->message);
-    }
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    if (fd >= 0) {
-        ssize_t n = read(fd, record->host, sizeof(record->host) - 1);
-        record->host[n > 0 ? n : 0] = '\0';
-        close(fd);
     }
 }
 

@@ -7,13 +7,12 @@
  * Every group gets ids of its own, also one that is made from another: ncclCommSplit has to be called by all ranks of the
  * other one, and a list of members is known to its members only.
  */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "backends/nccl/state.h"
+#include "base/boot.h"
 #include "base/clock.h"
 #include "base/error.h"
 
@@ -35,7 +34,7 @@ struct place {
     int32_t lanes;
     int32_t index;
     unsigned char uuid[TTI_DEVICE_UUID];
-    char host[40];
+    char host[TTI_BOOT_ID];
     char backend[16];
     char variables[AGREED][AGREED_TEXT];
     char text[296];
@@ -52,16 +51,6 @@ struct invitation {
 };
 
 /* ---- what this rank has ------------------------------------------------------------------------------------------------ */
-
-static void name_host(char host[40])
-{
-    const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    const ssize_t length = fd >= 0 ? read(fd, host, 36) : 0;
-    if (fd >= 0) {
-        close(fd);
-    }
-    host[length > 0 ? length : 0] = '\0';
-}
 
 static bool says_yes(const char *variable)
 {
@@ -363,9 +352,9 @@ tutti_status tti_nccl_open(const char *backend, const tutti_open_info *info, voi
     own->magic = MAGIC;
     own->lanes = info->lanes;
     own->index = info->device.device_id;
-    name_host(own->host);
     snprintf(own->backend, sizeof(own->backend), "%s", backend);
-    own->status = look_around(g, backend, info, own, &cause);
+    own->status = tti_boot_id(own->host, &cause);
+    own->status = own->status == TUTTI_OK ? look_around(g, backend, info, own, &cause) : own->status;
     own->shares = own->version >= SHARES_DEVICES && says_yes("NCCL_MULTI_RANK_GPU_ENABLE");
     snprintf(own->text, sizeof(own->text), "%.295s", cause.message);
     tutti_status status = exchange_places(info, all, deadline_ns, &cause);

@@ -65,7 +65,10 @@ tutti_status tti_mapping_create(const char *what, size_t bytes, size_t committed
         return status;
     }
     if (tti_mapping_commit(&m, 0, committed) != TUTTI_OK) {
-        status = tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %s: %zu bytes are needed", what, committed);
+        const int cause = errno;
+        status = cause == ENOSPC || cause == ENOMEM
+                     ? tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %s: %zu bytes are needed", what, committed)
+                     : tti_error_system(error, cause, "cannot get %zu bytes of memory for %s", committed, what);
     } else {
         status = map(&m, PROT_READ | PROT_WRITE, error);
     }

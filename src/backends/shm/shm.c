@@ -51,7 +51,7 @@ static int32_t available(char *why, size_t capacity)
         tti_mapping_close(&probe);
     }
     snprintf(why, capacity, "%s", status == TUTTI_OK ? "sealed memory files work" : error.message);
-    return status == TUTTI_OK;
+    return tti_is_lack(status) ? -status : status == TUTTI_OK;
 }
 
 static tutti_status passage_open(const tutti_open_info *info, struct passage *p, tutti_error *error)

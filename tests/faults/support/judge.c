@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the ranks of a round have to have seen. docs/reliability.md says it in words. */
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "faults/support/round.h"
@@ -78,20 +79,57 @@ static bool is_scarcity(tutti_status status)
     return status == TUTTI_NO_MEMORY || status == TUTTI_NO_RESOURCE;
 }
 
-/* Where the victim lacks something: it says what, and the others that it did, or that it has left because of that. */
+/* Who lacks nothing itself says who does: by rank or, where only the store knew, by process. */
+static bool blames_victim(const struct stage *s, const tutti_error *e)
+{
+    char process[32];
+    snprintf(process, sizeof(process), "process %d", (int)s->pids[s->round.victim]);
+    return e->suspect == s->round.victim || strstr(e->message, process) != NULL;
+}
+
+/* The list behind "missing: rank" has the victim in it: it never got so far as to tell why. */
+static bool misses_victim(const struct stage *s, const tutti_error *e)
+{
+    static const char missing[] = "missing: rank ";
+    const char *list = strstr(e->message, missing);
+    if (!list) {
+        return e->suspect == s->round.victim;
+    }
+    for (list += strlen(missing);; list += strspn(list, ", ")) {
+        char *end;
+        const long number = strtol(list, &end, 10);
+        if (end == list || number == s->round.victim) {
+            return end != list;
+        }
+        list = end;
+    }
+}
+
+/* Where the victim lacks something: it says what, and the others that it did, or that it has left because of that. A rank that
+ * cannot even come to where the others meet is missed there. */
 static bool is_right_lack(const struct stage *s, int32_t rank, tutti_status status)
 {
     const bool in_init = s->seen[rank].init != TUTTI_OK;
-    if (status == TUTTI_OK || is_scarcity(status) ||
-        ((in_init || s->round.work == WORK_GROUPS) && status == TUTTI_NOT_AVAILABLE)) {
-        return true; /* a backend that finds at the start that it lacks something cannot be used, and says why */
+    const tutti_error *e = &s->seen[rank].error;
+    if (status == TUTTI_OK) {
+        return true;
     }
     if (rank == s->round.victim) {
-        return status == TUTTI_REVOKED ||            /* somebody else was the first to give up */
-               (in_init && status == TUTTI_TIMEOUT); /* who serves the store without descriptors lets nobody in */
+        return is_scarcity(status) ||
+               (!in_init && status == TUTTI_REVOKED); /* somebody else was the first to give up */
     }
-    return status == TUTTI_MISMATCH || status == TUTTI_PEER_LEFT || status == TUTTI_REVOKED ||
-           (in_init && status == TUTTI_TIMEOUT);
+    if (in_init) {
+        return (is_scarcity(status) && blames_victim(s, e)) || (status == TUTTI_TIMEOUT && misses_victim(s, e)) ||
+               (status == TUTTI_PEER_LEFT && (e->suspect == s->round.victim || e->suspect == -1));
+    }
+    return (is_scarcity(status) && blames_victim(s, e)) || status == TUTTI_MISMATCH || status == TUTTI_PEER_LEFT ||
+           status == TUTTI_REVOKED;
+}
+
+/* A root or a sender may have ended its last call before others have begun theirs, who then hear of its end first. */
+static bool may_be_ahead(const struct round *r)
+{
+    return r->work == WORK_BROADCAST || r->work == WORK_ROOTED || r->work == WORK_MESSAGES;
 }
 
 static void judge_end(const struct stage *s, int32_t rank, char *text)
@@ -104,8 +142,9 @@ static void judge_end(const struct stage *s, int32_t rank, char *text)
         }
         return;
     }
-    if (r->point == POINT_BEFORE_DESTROY ? own->status != TUTTI_OK
-                                         : !is_right_end(s, own) || !is_right_next(r, own->next)) {
+    const bool all_well = r->point == POINT_BEFORE_DESTROY && own->status == TUTTI_OK;
+    const bool may_fail = r->point != POINT_BEFORE_DESTROY || may_be_ahead(r);
+    if (!all_well && !(may_fail && is_right_end(s, own) && is_right_next(r, own->next))) {
         complain(text, "rank %d: call %d gives %s \"%s\" suspect %d, and the next one %s; ", rank,
                  atomic_load(&own->at), tutti_status_name(own->status), own->error.message, own->error.suspect,
                  tutti_status_name(own->next));
