@@ -17,12 +17,12 @@
 #include "core/collect.h"
 #include "core/compare.h"
 #include "core/compose.h"
+#include "core/farewell.h"
 #include "core/memory.h"
 #include "core/registry.h"
 #include "core/resolve.h"
 #include "core/staging.h"
 
-#define FAREWELL_MS       5000 /* for ranks that died between their hello and the end, or are on their way */
 #define SIZE_MAX_EXPECTED 4096 /* larger claims are not waited for */
 
 struct tti_handle_table tti_groups = {.kind = TTI_KIND_GROUP, .name = "groups"};
@@ -106,12 +106,6 @@ static tutti_status open_engines(struct tti_group *g, const struct tti_group_pla
     return TUTTI_OK;
 }
 
-/* Of the group, once it is there. */
-static int64_t timeout_of(const struct tti_group_plan *plan)
-{
-    return plan->timeout_ms != 0 ? plan->timeout_ms : tti_setting_number(&plan->settings, TTI_SET_TIMEOUT_MS);
-}
-
 /* Of an abort the others hear nothing: it is this rank's own affair. */
 static void give_up(const struct tti_group_plan *plan, const struct tti_outcome *outcome)
 {
@@ -147,79 +141,6 @@ static tutti_status confirm(struct tti_group *g, const struct tti_group_plan *pl
     return status;
 }
 
-static bool has_come(const struct tti_lookout *lookout, int32_t rank)
-{
-    const tutti_rendezvous *rv = &lookout->place->table;
-    char key[40];
-    char record[sizeof(struct tti_hello)];
-    size_t length = 0;
-    snprintf(key, sizeof(key), "hello/%d", rank);
-    return rv->get(rv->self, key, record, sizeof(record), &length, 0, NULL) == TUTTI_OK;
-}
-
-/* Somebody who is waited for, whatever becomes of the others. */
-struct guest {
-    const struct tti_lookout *lookout;
-    int32_t size;
-    int32_t rank;
-};
-
-/* Who has not come does not, if all those have been turned away at the door. */
-static bool may_come(const struct guest *guest)
-{
-    const int64_t turned_away = tti_lookout_turned_away(guest->lookout);
-    int64_t absent = 0;
-    for (int32_t r = 0; turned_away > 0 && r < guest->size; r++) {
-        absent += !has_come(guest->lookout, r);
-    }
-    return turned_away <= 0 || absent > turned_away || has_come(guest->lookout, guest->rank);
-}
-
-static tutti_status look_for_guest(void *user, tutti_error *error)
-{
-    const struct guest *guest = user;
-    const tutti_status status = tti_lookout_look_at(guest->lookout, guest->rank, error);
-    return status != TUTTI_OK || may_come(guest)
-               ? status
-               : tti_error_set(error, TUTTI_NO_RESOURCE, "rank %d has been turned away", guest->rank);
-}
-
-/*
- * Says that this rank needs the rendezvous no more for this group (`came`: it was one of the members, of `size`). The process that
- * serves it hears that from everybody before it goes on: it may be about to end, in good order or with an error, and would
- * take the others down in the middle of hearing why. After an error it gives ranks that have not come yet a moment too,
- * unless that is the error: that one of them does not come. Who has aborted waits for nobody: the others will meet elsewhere.
- */
-static void farewell(const struct tti_group_plan *plan, bool came, int32_t size, tutti_status outcome)
-{
-    struct tti_rendezvous *place = plan->lookout.place;
-    const tutti_rendezvous *rv = &place->table;
-    struct guest guest = {.lookout = &plan->lookout, .size = size};
-    char key[40];
-    char record[1];
-    size_t length = 0;
-    if (came) {
-        snprintf(key, sizeof(key), "seen/%d", plan->rank);
-        rv->set(rv->self, key, "", 1, NULL);
-    }
-    if (!tti_store_served_here(place->store) || outcome == TUTTI_REVOKED) {
-        return;
-    }
-    const int64_t patience = timeout_of(plan) >= 0 && timeout_of(plan) < FAREWELL_MS ? timeout_of(plan) : FAREWELL_MS;
-    const int64_t deadline = tti_deadline_ns(tti_now_ns(), patience);
-    place->look = look_for_guest;
-    place->look_user = &guest;
-    for (int r = 0; r < size; r++) {
-        guest.rank = r;
-        const bool expected = !tti_is_loss(outcome) || has_come(&plan->lookout, r);
-        if (expected && (r != plan->rank || !came)) {
-            snprintf(key, sizeof(key), "seen/%d", r);
-            rv->get(rv->self, key, record, sizeof(record), &length, tti_remaining_ms(deadline), NULL);
-        }
-    }
-    place->look = NULL;
-}
-
 void tti_group_decline(struct tti_group_plan *plan, tutti_status why, const tutti_error *error)
 {
     struct tti_rendezvous place;
@@ -228,7 +149,7 @@ void tti_group_decline(struct tti_group_plan *plan, tutti_status why, const tutt
     tti_lookout_begin(&plan->lookout, &place, plan->size, TTI_GROUP_READY);
     tti_outcome_fill(&outcome, plan->rank, "", why, error);
     give_up(plan, &outcome);
-    farewell(plan, true, plan->size, why);
+    tti_farewell(plan, true, plan->size, why);
     tti_rendezvous_close(&place);
 }
 
@@ -399,7 +320,7 @@ static tutti_status meet(struct tti_group *g, struct tti_group_plan *plan, tutti
         tti_outcome_fill(&outcome, g->rank, error->backend, status, error);
         give_up(plan, &outcome);
     }
-    farewell(plan, member, size, status);
+    tti_farewell(plan, member, size, status);
     return status;
 }
 
@@ -462,69 +383,6 @@ uint32_t tti_group_capabilities(const struct tti_group *g)
         has &= ~(uint32_t)TUTTI_CAP_HEAP; /* which is memory of the other kind */
     }
     return g->comparison ? has | TUTTI_CAP_CHECKS_CALLS : has;
-}
-
-static bool is_beside(const struct tti_group *g)
-{
-    return g->host_backend && g->host_backend != g->backend;
-}
-
-static tutti_status failure_of(const tutti_backend *backend, void *state, tutti_error *error)
-{
-    return backend->ops->failure ? backend->ops->failure(state, error) : TUTTI_OK;
-}
-
-tutti_status tti_group_failure(const struct tti_group *g, tutti_error *error)
-{
-    tutti_status status = failure_of(g->backend, g->state, error);
-    return status == TUTTI_OK && is_beside(g) ? failure_of(g->host_backend, g->host_state, error) : status;
-}
-
-tutti_status tti_group_fate(const struct tti_group *g, int32_t rank, tutti_error *error)
-{
-    if (g->backend->ops->fate) {
-        return g->backend->ops->fate(g->state, rank, error);
-    }
-    if (is_beside(g) && g->host_backend->ops->fate) {
-        return g->host_backend->ops->fate(g->host_state, rank, error);
-    }
-    const tutti_status status = tti_group_failure(g, error);
-    const bool death = status == TUTTI_PEER_DEAD || status == TUTTI_PEER_CRASHING;
-    return death && error->suspect == rank ? status : TUTTI_OK;
-}
-
-void tti_group_share_failure(struct tti_group *g, int32_t lane)
-{
-    tutti_error cause;
-    tutti_error other;
-    if (!is_beside(g)) {
-        return;
-    }
-    const bool own = failure_of(g->backend, g->state, &cause) != TUTTI_OK;
-    const bool beside = failure_of(g->host_backend, g->host_state, own ? &other : &cause) != TUTTI_OK;
-    if (own && !beside && g->host_backend->ops->abort) {
-        g->host_backend->ops->abort(g->host_state, lane, &cause);
-    } else if (beside && !own && g->backend->ops->abort) {
-        g->backend->ops->abort(g->state, lane, &cause);
-    }
-}
-
-bool tti_group_abort(struct tti_group *g, int32_t lane, const tutti_error *cause)
-{
-    if (!g->backend->ops->abort) {
-        return false;
-    }
-    const bool both = is_beside(g) && g->host_backend->ops->abort;
-    tutti_error more;
-    if (both && g->comparison) { /* the ranks wait for one another there, and it knows who is late */
-        g->host_backend->ops->abort(g->host_state, lane, cause);
-        cause = failure_of(g->host_backend, g->host_state, &more) != TUTTI_OK ? &more : cause;
-    }
-    g->backend->ops->abort(g->state, lane, cause);
-    if (both && !g->comparison) {
-        g->host_backend->ops->abort(g->host_state, lane, cause);
-    }
-    return true;
 }
 
 void tti_group_quiesce(struct tti_group *g)
