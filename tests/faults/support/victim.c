@@ -31,11 +31,11 @@ static void crash(rlim_t core)
     const struct rlimit limit = {.rlim_cur = core, .rlim_max = core};
     setrlimit(RLIMIT_CORE, &limit);
     signal(SIGSEGV, SIG_DFL);
-    sigset_t
-        segv; /* blocked where a thread is being started: a signal that is sent would wait, which one of a fault does not */
-    sigemptyset(&segv);
-    sigaddset(&segv, SIGSEGV);
-    pthread_sigmask(SIG_UNBLOCK, &segv, NULL);
+    /* blocked where a thread is being started: a signal that is sent would wait, which one of a fault does not */
+    sigset_t fault;
+    sigemptyset(&fault);
+    sigaddset(&fault, SIGSEGV);
+    pthread_sigmask(SIG_UNBLOCK, &fault, NULL);
     kill(getpid(), SIGSEGV);
 }
 
