@@ -199,7 +199,7 @@ check_line dead ': PEER_DEAD$' "killed: the others"
 check_line prom '^tutti_operation_failures_total\{.*rank="0",operation="[a-z_]+"\} [1-9]$' "--metrics"
 
 # In a folder in memory, where files have seals of a kind, too.
-if memory=$(mktemp -d -p /dev/shm 2>/dev/null); then
+if memory=$(mktemp -d -p /dev/shm records.XXXXXX 2>/dev/null); then # so called that others leave it alone
     run_tutti run -n 2 --trace "$memory" "$program" done
     check_status 0 "a folder in memory"
     "$tutti" trace dump "$memory" >"$work/dead" 2>&1
