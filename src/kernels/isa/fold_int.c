@@ -90,7 +90,7 @@ TTI_INLINE uint8_t combine_bool(const tutti_reduce_op op, uint8_t a, uint8_t x)
     return op == TUTTI_LAND ? a & x : op == TUTTI_LOR ? a | x : a ^ x;
 }
 
-#define FOLD_TYPE    bool
+#define FOLD_TYPE    boolean
 #define FOLD_ELEMENT any_u8
 #define FOLD_VALUE   uint8_t
 #define FOLD_LOAD    u8_truth
@@ -101,7 +101,7 @@ TTI_INLINE uint8_t combine_bool(const tutti_reduce_op op, uint8_t a, uint8_t x)
 #include "kernels/isa/fold_loops.h"
 
 tti_fold_ops TTI_ISA_NAME(tti_fold_bool) = {
-    [TUTTI_SUM] = bool_LOR,   [TUTTI_PRODUCT] = bool_LAND, [TUTTI_MIN] = bool_LAND,
-    [TUTTI_MAX] = bool_LOR,   [TUTTI_BAND] = bool_LAND,    [TUTTI_BOR] = bool_LOR,
-    [TUTTI_BXOR] = bool_BXOR, [TUTTI_LAND] = bool_LAND,    [TUTTI_LOR] = bool_LOR,
+    [TUTTI_SUM] = boolean_LOR,   [TUTTI_PRODUCT] = boolean_LAND, [TUTTI_MIN] = boolean_LAND,
+    [TUTTI_MAX] = boolean_LOR,   [TUTTI_BAND] = boolean_LAND,    [TUTTI_BOR] = boolean_LOR,
+    [TUTTI_BXOR] = boolean_BXOR, [TUTTI_LAND] = boolean_LAND,    [TUTTI_LOR] = boolean_LOR,
 };
