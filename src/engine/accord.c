@@ -68,9 +68,8 @@ static bool has(const uint64_t *ranks, int rank)
 /* Whoever will not come any more, as far as is known here. */
 static bool is_gone(const struct tti_engine *e, int rank)
 {
-    /* acquire: pairs with the release in tti_fault_death */
-    return (atomic_load_explicit(&e->dead[rank / 64], memory_order_acquire) >> (rank % 64) & 1) != 0 ||
-           tti_has_left(e, rank) || (e->futex_private == 0 && tti_keeper_died(tti_header(e, rank)));
+    return tti_known_dead(e, rank) || tti_has_left(e, rank) ||
+           (e->futex_private == 0 && tti_keeper_died(tti_header(e, rank)));
 }
 
 static void announce(const struct tti_engine *e)

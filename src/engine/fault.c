@@ -263,7 +263,7 @@ void tti_fault_death(struct tti_engine *e, int rank)
     char text[160];
     tutti_error error;
     suspect_only(suspects, rank);
-    /* release: pairs with is_gone in accord.c */
+    /* release: pairs with tti_known_dead */
     atomic_fetch_or_explicit(&e->dead[rank / 64], UINT64_C(1) << (rank % 64), memory_order_release);
     tti_peer_death_text(e, rank, &look, text, sizeof(text));
     tti_error_set(&error, look.state == TTI_PROC_DUMPING ? TUTTI_PEER_CRASHING : TUTTI_PEER_DEAD, "%s", text);

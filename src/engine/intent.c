@@ -5,9 +5,9 @@
  * left, both seq_cst as well. So either the toucher sees the alarm and stops, or the one that gives up sees the intent and
  * waits for the chunk. Chunks are short.
  *
- * A thread ends its chunk, unless the whole process ends. A process may have been stopped or killed in the middle of one:
- * after a while the one that gives up takes its own output away instead. It lays fresh pages over it, so that whatever is
- * still written goes to pages that nobody owns.
+ * A thread ends its chunk, unless the whole process ends. A process may have been stopped or killed in the middle of one: the
+ * one that gives up takes its own output away instead, at once where the death is known, else after a while. It lays fresh
+ * pages over it, so that whatever is still written goes to pages that nobody owns.
  */
 #include <sched.h>
 
@@ -54,7 +54,7 @@ void tti_await_intents(struct tti_lane *lane)
     int64_t until = tti_now_ns() + TTI_PATIENCE_NS;
     for (int r = 0; r < e->size; r++) {
         while (r != e->rank && atomic_load_explicit(&tti_progress_of(lane, r)->intent, memory_order_seq_cst) != 0) {
-            if (!e->direct && tti_now_ns() >= until) {
+            if (tti_chunk_is_lost(e, r, until)) {
                 tti_heap_orphan(e->heap, op->dst, op->count * tti_dtype_size(op->dtype));
                 return;
             }

@@ -86,7 +86,7 @@ void tti_p2p_reclaim(struct tti_engine *e, int peer, void *written, uint64_t byt
     int64_t until = tti_now_ns() + TTI_PATIENCE_NS;
     /* seq_cst: comes after the alarm; partner: the store in intend */
     while (atomic_load_explicit(intent_of(e, peer), memory_order_seq_cst) == (uint64_t)e->rank + 1) {
-        if (!e->direct && tti_now_ns() >= until) {
+        if (tti_chunk_is_lost(e, peer, until)) {
             if (written) {
                 tti_heap_orphan(e->heap, written, (size_t)bytes);
             }

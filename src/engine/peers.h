@@ -9,6 +9,13 @@
 /* Which process a rank is, as its segment says. */
 struct tti_proc_id tti_peer_id(const struct tti_engine *e, int rank);
 
+/* Whether this process has noticed that the rank's process is dead. */
+static inline bool tti_known_dead(const struct tti_engine *e, int rank)
+{
+    /* acquire: pairs with the release in tti_fault_death */
+    return (atomic_load_explicit(&e->dead[rank / 64], memory_order_acquire) >> (rank % 64) & 1) != 0;
+}
+
 /* A sentence without a full stop: "rank 2 (process 77) was killed by signal 9 (SIGKILL)". */
 void tti_peer_death_text(const struct tti_engine *e, int rank, const struct tti_proc *look, char *text,
                          size_t capacity);

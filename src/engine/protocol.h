@@ -3,7 +3,9 @@
 #ifndef TTI_ENGINE_PROTOCOL_H
 #define TTI_ENGINE_PROTOCOL_H
 
+#include "base/clock.h"
 #include "engine/descriptor.h"
+#include "engine/peers.h"
 #include "engine/waiting.h"
 
 /* ---- arrive.c: the arrival ring --------------------------------------------------------------------------------------- */
@@ -160,6 +162,12 @@ bool tti_remote_copy(const struct tti_engine *e, int peer, void *dst, uint64_t n
 
 #define TTI_INTENT_BYTES 65536u   /* at most so much is touched between tti_intend and tti_intent_done */
 #define TTI_PATIENCE_NS  20000000 /* so long a rank that gives up waits for the end of another process's chunk */
+
+/* Whether there is no use in waiting for the end of a rank's chunk until `until_ns`. A thread always comes to it. */
+static inline bool tti_chunk_is_lost(const struct tti_engine *e, int rank, int64_t until_ns)
+{
+    return !e->direct && (tti_known_dead(e, rank) || tti_now_ns() >= until_ns);
+}
 
 /* Around each chunk. Fails if the group has failed. */
 tutti_status tti_intend(struct tti_lane *lane);
