@@ -5,7 +5,7 @@
  * step, or alone; and groups that cannot be made with it. That every kind of difference is noticed is the suite's
  * (conformance.nccl.check_calls).
  */
-#include "device_support.h"
+#include "nccl_support.h"
 
 enum { COUNT = 1000, WAIT_MS = 2000 };
 
@@ -56,14 +56,10 @@ static void missing(tutti_group *g)
 
 int main(void)
 {
-    char path[4096];
     char host[16];
     tutti_group *g = NULL;
-    const char *build = getenv("TUTTI_BUILD");
-    const char *number = getenv("TUTTI_RANK");
-    rank = number ? (int)strtol(number, NULL, 10) : 0;
-    snprintf(path, sizeof(path), "%s/tests/doubles/nccl_new/libnccl.so.2", build ? build : ".");
-    setenv("TUTTI_NCCL_LIBRARY", path, 1);
+    rank = rank_told();
+    nccl_choose();
     setenv("TUTTI_PLUGIN_PATH", "/nonexistent", 1); /* neither Gloo nor MPI */
     device_choose("delay_us=0");
     base = device_open(TUTTI_CONFIG(.backend = "shm", .device = "cuda", .device_index = rank));

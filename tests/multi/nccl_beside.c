@@ -7,25 +7,13 @@
 #include <stdbool.h>
 #include <tutti/p2p.h>
 
-#include "device_support.h"
+#include "nccl_support.h"
 
 enum { SHORT_MS = 500, LONG_MS = 60000 };
 
 static tutti_group *base;
 static struct device_vector v;
 static int rank;
-
-static tutti_group *group_make(void)
-{
-    static const int32_t all[] = {0, 1, 2};
-    tutti_group *g = NULL;
-    if (tutti_group_create(base, all, 3, TUTTI_CONFIG(.backend = "nccl", .device = "cuda", .device_index = rank), &g,
-                           &err) != TUTTI_OK) {
-        fprintf(stderr, "%s\n", err.message);
-        exit(1);
-    }
-    return g;
-}
 
 static tutti_status barrier(tutti_group *g, int64_t timeout_ms)
 {
@@ -49,7 +37,7 @@ static tutti_status receive(tutti_group *g, int32_t from, int64_t timeout_ms, bo
 
 static void barrier_fails(int before)
 {
-    tutti_group *g = group_make();
+    tutti_group *g = nccl_group(base);
     for (int i = 0; i < before; i++) {
         EXPECT_OK(barrier(g, LONG_MS));
     }
@@ -63,7 +51,7 @@ static void barrier_fails(int before)
 
 static void message_fails(bool async)
 {
-    tutti_group *g = group_make();
+    tutti_group *g = nccl_group(base);
     EXPECT_OK(barrier(g, LONG_MS));
     if (rank == 0) {
         EXPECT(receive(g, 1, SHORT_MS, async) == TUTTI_TIMEOUT);
@@ -75,12 +63,8 @@ static void message_fails(bool async)
 
 int main(void)
 {
-    char path[4096];
-    const char *build = getenv("TUTTI_BUILD");
-    const char *number = getenv("TUTTI_RANK");
-    rank = number ? (int)strtol(number, NULL, 10) : 0;
-    snprintf(path, sizeof(path), "%s/tests/doubles/nccl_new/libnccl.so.2", build ? build : ".");
-    setenv("TUTTI_NCCL_LIBRARY", path, 1);
+    rank = rank_told();
+    nccl_choose();
     device_choose("delay_us=0");
     base = device_open(TUTTI_CONFIG(.backend = "shm", .device = "cuda", .device_index = rank));
     vector_make(base, &v, 1);

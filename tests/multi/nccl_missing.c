@@ -7,25 +7,13 @@
  */
 #include <stdbool.h>
 
-#include "device_support.h"
+#include "nccl_support.h"
 
 enum { COUNT = 1000, WAIT_MS = 4000 };
 
 static tutti_group *base;
 static struct device_vector v;
 static int rank;
-
-static tutti_group *group_make(void)
-{
-    static const int32_t all[] = {0, 1, 2};
-    tutti_group *g = NULL;
-    if (tutti_group_create(base, all, 3, TUTTI_CONFIG(.backend = "nccl", .device = "cuda", .device_index = rank), &g,
-                           &err) != TUTTI_OK) {
-        fprintf(stderr, "%s\n", err.message);
-        exit(1);
-    }
-    return g;
-}
 
 /* A call that will not end well: what, and what this rank hears. */
 struct call {
@@ -103,7 +91,7 @@ static void expect_end(struct scene *s, const struct call *call)
 /* All come, and the device does not end it. */
 static void stuck(void)
 {
-    tutti_group *g = group_make();
+    tutti_group *g = nccl_group(base);
     EXPECT_OK(tutti_barrier(base, TUTTI_CALL(.error = &err)));
     EXPECT(tutti_all_reduce(g, &v.tensor, &v.tensor, TUTTI_SUM, TUTTI_CALL(.timeout_ms = WAIT_MS, .error = &err)) ==
            TUTTI_TIMEOUT);
@@ -114,12 +102,8 @@ static void stuck(void)
 
 int main(void)
 {
-    char path[4096];
-    const char *build = getenv("TUTTI_BUILD");
-    const char *number = getenv("TUTTI_RANK");
-    rank = number ? (int)strtol(number, NULL, 10) : 0;
-    snprintf(path, sizeof(path), "%s/tests/doubles/nccl_new/libnccl.so.2", build ? build : ".");
-    setenv("TUTTI_NCCL_LIBRARY", path, 1);
+    rank = rank_told();
+    nccl_choose();
     setenv("TUTTI_DOUBLE_NCCL", rank == 0 ? "hang=1,fail=Reduce:1=4" : "hang=1", 1);
     device_choose("delay_us=0");
     base = device_open(TUTTI_CONFIG(.backend = "shm", .device = "cuda", .device_index = rank));
@@ -129,7 +113,7 @@ int main(void)
     EXPECT(cuda.synchronize(NULL) == 0);
     stuck();
     for (int i = 0; i < SCENES; i++) {
-        scenes[i].group = group_make();
+        scenes[i].group = nccl_group(base);
     }
     EXPECT_OK(tutti_barrier(base, TUTTI_CALL(.error = &err)));
     for (int i = 0; i < SCENES; i++) {

@@ -7,27 +7,13 @@
  */
 #include <stdbool.h>
 
-#include "device_support.h"
+#include "nccl_support.h"
 
 enum { COUNT = 3000, WAIT_MS = 4000 };
 
-static int ranks;
 static bool faulty;
 static struct device_vector v;
 static DLTensor strided;
-
-static tutti_group *group_make(tutti_group *base)
-{
-    static const int32_t all[] = {0, 1, 2};
-    tutti_group *g = NULL;
-    const tutti_config *config =
-        TUTTI_CONFIG(.backend = "nccl", .device = "cuda", .device_index = tutti_group_rank(base));
-    if (tutti_group_create(base, all, ranks, config, &g, &err) != TUTTI_OK) {
-        fprintf(stderr, "%s\n", err.message);
-        exit(1);
-    }
-    return g;
-}
 
 static void expect_end(tutti_group *g, tutti_status status)
 {
@@ -56,18 +42,13 @@ static void expect_untouched(int rank)
 
 int main(void)
 {
-    char path[4096];
-    const char *build = getenv("TUTTI_BUILD");
-    const char *number = getenv("TUTTI_RANK");
-    const int rank = number ? (int)strtol(number, NULL, 10) : 0;
+    const int rank = rank_told();
     int64_t shape[] = {10, 100};
     int64_t strides[] = {300, 1};
     faulty = rank == 1;
-    snprintf(path, sizeof(path), "%s/tests/doubles/nccl_new/libnccl.so.2", build ? build : ".");
-    setenv("TUTTI_NCCL_LIBRARY", path, 1);
+    nccl_choose();
     device_choose(faulty ? "delay_us=0,fail=cuMemcpy2DAsync_v2=1" : "delay_us=0");
     tutti_group *base = device_open(TUTTI_CONFIG(.backend = "shm", .device = "cuda", .device_index = rank));
-    ranks = tutti_group_size(base);
     vector_make(base, &v, COUNT);
     vector_fill(&v, rank, 0);
     vector_send(&v, NULL);
@@ -76,8 +57,8 @@ int main(void)
     strided.ndim = 2;
     strided.shape = shape;
     strided.strides = strides;
-    tutti_group *first = group_make(base);
-    tutti_group *second = group_make(base);
+    tutti_group *first = nccl_group(base);
+    tutti_group *second = nccl_group(base);
     const tutti_call *call = TUTTI_CALL(.timeout_ms = WAIT_MS, .error = &err);
     tutti_work *work = NULL;
     EXPECT_OK(tutti_barrier(base, TUTTI_CALL(.error = &err)));
