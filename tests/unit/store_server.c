@@ -1,45 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What strangers and broken clients can do to a server: nothing but lose their connection. */
-#include "store_support.h"
+#include "store_server_support.h"
 
 #include <errno.h>
 #include <netinet/in.h>
-#include <pthread.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 
 #include "base/error.h"
 #include "store/client.h"
-#include "store/protocol.h"
-#include "store/server.h"
-#include "store/service.h"
-
-struct fixture {
-    struct tti_store *store;
-    char name[64];
-    char url[80];
-    int64_t dropped;
-};
-
-static int set_up(void **state)
-{
-    struct fixture *f = calloc(1, sizeof(*f));
-    unique_name(f->name, sizeof(f->name));
-    snprintf(f->url, sizeof(f->url), "unix:%s", f->name);
-    f->store = open_store(f->url, false);
-    f->dropped = tti_server_dropped();
-    *state = f;
-    return f->store ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    struct fixture *f = *state;
-    tti_store_release(f->store);
-    tti_store_shutdown();
-    free(f);
-    return 0;
-}
 
 static int knock(const struct fixture *f)
 {
@@ -63,35 +31,12 @@ static void send_frame(int fd, struct tti_frame frame, const char *body, size_t 
     assert_int_equal(tti_wire_send(fd, bytes, TTI_FRAME_HEADER + length, pass_fd), TTI_FRAME_HEADER + length);
 }
 
-/* The status of the next reply, or -1 if the server has hung up. */
-static int next_reply(int fd)
-{
-    unsigned char header[TTI_FRAME_HEADER];
-    struct tti_frame frame;
-    ssize_t count = recv(fd, header, sizeof(header), MSG_WAITALL);
-    if (count != sizeof(header)) {
-        assert_true(count == 0 || (count < 0 && errno == ECONNRESET));
-        return -1;
-    }
-    assert_true(tti_frame_decode(header, &frame));
-    assert_int_equal(frame.type, TTI_FRAME_REPLY);
-    return frame.status;
-}
-
 static int greet(const struct fixture *f)
 {
     int fd = knock(f);
     send_frame(fd, (struct tti_frame){.type = TTI_FRAME_HELLO, .number = TTI_PROTOCOL_VERSION}, NULL, 0, -1);
     assert_int_equal(next_reply(fd), TUTTI_OK);
     return fd;
-}
-
-/* The server is as good as before, and has counted so many. */
-static void expect_unharmed(const struct fixture *f, int dropped)
-{
-    assert_int_equal(tti_store_set(f->store, "unharmed", NULL, 0, NULL), TUTTI_OK);
-    assert_int_equal(tti_store_remove(f->store, "unharmed", NULL), TUTTI_OK);
-    assert_int_equal(tti_server_dropped() - f->dropped, dropped);
 }
 
 static void garbage_is_dropped_and_counted(void **state)
@@ -454,180 +399,6 @@ static void a_crowded_server_is_asked_again(void **state)
     tti_client_free(client);
 }
 
-static void running_out_of_descriptors_is_survived(void **state)
-{
-    struct fixture *f = *state;
-    struct rlimit before;
-    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
-    enum { CLIENTS = 40 };
-    int fds[CLIENTS];
-    for (int i = 0; i < CLIENTS; i++) {
-        fds[i] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        assert_true(fds[i] >= 0);
-    }
-    /* The server, in this very process, can accept a few of them only. */
-    struct rlimit less = {.rlim_cur = (rlim_t)fds[CLIENTS - 1] + 4, .rlim_max = before.rlim_max};
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &less), 0);
-    struct sockaddr_un address;
-    socklen_t length = unix_address(&address, (unsigned)geteuid(), f->name);
-    int refused = 0;
-    for (int i = 0; i < CLIENTS; i++) {
-        unsigned char header[TTI_FRAME_HEADER];
-        tti_frame_encode(&(struct tti_frame){.type = TTI_FRAME_HELLO, .number = TTI_PROTOCOL_VERSION}, header);
-        assert_int_equal(connect(fds[i], (struct sockaddr *)&address, length), 0);
-        send(fds[i], header, sizeof(header), MSG_NOSIGNAL); /* it may have been refused already */
-        const int status = next_reply(fds[i]);
-        assert_true(status == TUTTI_OK || status == TUTTI_NO_RESOURCE);
-        refused += status != TUTTI_OK;
-    }
-    assert_int_equal(tti_store_set(f->store, "alive", NULL, 0, NULL), TUTTI_OK);
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
-    assert_true(refused > 0);
-    assert_int_equal(tti_store_turned_away(f->store), refused);
-    for (int i = 0; i < CLIENTS; i++) {
-        close(fds[i]);
-    }
-    struct tti_store *store = open_store(f->url, false);
-    assert_non_null(store);
-    tti_store_release(store);
-}
-
-/* A descriptor that the server has no number for: the client is told what is lacking, and nothing else has happened. */
-static void a_descriptor_without_a_number_is_told(void **state)
-{
-    struct fixture *f = *state;
-    struct rlimit before;
-    tutti_error error;
-    const int file = memfd_create("passed", MFD_CLOEXEC);
-    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
-    assert_int_equal(tti_store_set(f->store, "before", NULL, 0, NULL), TUTTI_OK);
-    const int next = dup(file); /* all below it are taken */
-    close(next);
-    const struct rlimit less = {.rlim_cur = (rlim_t)next, .rlim_max = before.rlim_max};
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &less), 0);
-    const tutti_status status = tti_store_put_fd(f->store, "k", file, 1, &error);
-    int got = -1;
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
-    assert_int_equal(status, TUTTI_NO_RESOURCE);
-    assert_non_null(strstr(error.message, "ulimit -n"));
-    assert_int_equal(tti_store_get_fd(f->store, "k", &got, -1, &error),
-                     TUTTI_NO_RESOURCE); /* in vain, and not for ever */
-    assert_int_equal(tti_store_get_fd(f->store, "other", &got, 0, &error), TUTTI_TIMEOUT);
-    assert_int_equal(tti_store_put_fd(f->store, "k", file, 2, &error), TUTTI_OK);
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &less), 0); /* and the other way round */
-    const tutti_status taken = tti_store_get_fd(f->store, "k", &got, 0, &error);
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
-    assert_int_equal(taken, TUTTI_NO_RESOURCE);
-    assert_non_null(strstr(error.message, "open files"));
-    assert_int_equal(tti_store_get_fd(f->store, "k", &got, 0, &error), TUTTI_OK);
-    close(got);
-    close(file);
-    expect_unharmed(f, 0);
-}
-
-static void *wait_for_ever(void *argument)
-{
-    static char value;
-    return (void *)(intptr_t)tti_store_get(argument, "never", &value, 1, NULL, -1, NULL);
-}
-
-static void shutting_down_ends_a_wait(void **state)
-{
-    struct fixture *f = *state;
-    pthread_t thread;
-    void *result = NULL;
-    assert_int_equal(pthread_create(&thread, NULL, wait_for_ever, f->store), 0);
-    tti_store_shutdown();
-    pthread_join(thread, &result);
-    assert_int_equal((int)(intptr_t)result, TUTTI_PEER_LEFT);
-    tti_store_shutdown(); /* again is fine */
-    assert_int_equal(tti_store_set(f->store, "k", NULL, 0, NULL), TUTTI_PEER_LEFT);
-}
-
-/* Its process cannot take part: whoever waits there, or asks for anything later, hears why. */
-static void a_server_that_gives_up_tells_everybody(void **state)
-{
-    struct fixture *f = *state;
-    pthread_t thread;
-    void *result = NULL;
-    tutti_error error;
-    struct tti_store *other = open_store(f->url, false);
-    assert_non_null(other);
-    assert_int_equal(tti_store_set(f->store, "there", NULL, 0, NULL), TUTTI_OK);
-    assert_int_equal(pthread_create(&thread, NULL, wait_for_ever, other), 0);
-    tti_store_give_up(other, TUTTI_NO_RESOURCE); /* not its server */
-    assert_int_equal(tti_store_get(other, "there", NULL, 0, NULL, 0, &error), TUTTI_OK);
-    tti_store_give_up(f->store, TUTTI_NO_RESOURCE);
-    pthread_join(thread, &result);
-    assert_int_equal((int)(intptr_t)result, TUTTI_NO_RESOURCE);
-    assert_int_equal(tti_store_get(other, "there", NULL, 0, NULL, 0, &error), TUTTI_NO_RESOURCE);
-    assert_non_null(strstr(error.message, f->url));
-    tti_store_release(other);
-}
-
-static void a_released_server_waits_for_its_clients(void **state)
-{
-    struct fixture *f = *state;
-    struct tti_store *other = open_store(f->url, false);
-    assert_non_null(other);
-    assert_int_equal(tti_store_set(f->store, "k", NULL, 0, NULL), TUTTI_OK);
-    tti_store_release(f->store); /* it serves; the other one is still connected */
-    assert_int_equal(tti_store_get(other, "k", NULL, 0, NULL, 0, NULL), TUTTI_OK);
-    int threads = count_entries("/proc/self/task");
-    tti_store_release(other);
-    while (count_entries("/proc/self/task") >= threads) {
-        sched_yield(); /* the last client has gone, so the server's thread ends */
-    }
-    f->store = open_store(f->url, false);
-    assert_non_null(f->store);
-    assert_int_equal(tti_store_get(f->store, "k", NULL, 0, NULL, 0, NULL), TUTTI_TIMEOUT);
-}
-
-/* Threads that open, use and release the same store all the time, so that servers begin and end under their feet. */
-static void *come_and_go(void *argument)
-{
-    const char *url = argument;
-    for (int i = 0; i < 40; i++) {
-        struct tti_store *store = NULL;
-        if (tti_store_open(url, false, LONG_MS, &store, NULL) != TUTTI_OK) {
-            return "open";
-        }
-        char key[64];
-        snprintf(key, sizeof(key), "%p/%d", (void *)&store, i);
-        tutti_status set = tti_store_set(store, key, &i, sizeof(i), NULL);
-        int got = -1;
-        tutti_status get = tti_store_get(store, key, &got, sizeof(got), NULL, LONG_MS, NULL);
-        tti_store_release(store);
-        if (set != TUTTI_OK || get != TUTTI_OK || got != i) {
-            return "use";
-        }
-    }
-    return NULL;
-}
-
-static void servers_come_and_go(void **state)
-{
-    struct fixture *f = *state;
-    char name[64];
-    char url[80];
-    pthread_t threads[4];
-    unique_name(name, sizeof(name));
-    snprintf(url, sizeof(url), "unix:%s", name);
-    for (int i = 0; i < 4; i++) {
-        assert_int_equal(pthread_create(&threads[i], NULL, come_and_go, url), 0);
-    }
-    for (int i = 0; i < 4; i++) {
-        void *failed = NULL;
-        pthread_join(threads[i], &failed);
-        if (failed) {
-            fail_msg("a thread failed to %s its store", (const char *)failed);
-        }
-    }
-    expect_unharmed(f, 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -642,12 +413,6 @@ int main(void)
         TEST(silent_strangers_do_not_keep_others_out),
         cmocka_unit_test(a_crowd_is_let_in),
         cmocka_unit_test(a_crowded_server_is_asked_again),
-        TEST(running_out_of_descriptors_is_survived),
-        TEST(a_descriptor_without_a_number_is_told),
-        TEST(shutting_down_ends_a_wait),
-        TEST(a_server_that_gives_up_tells_everybody),
-        TEST(a_released_server_waits_for_its_clients),
-        TEST(servers_come_and_go),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
