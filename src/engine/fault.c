@@ -338,15 +338,21 @@ void tti_fault_abort(struct tti_engine *e, int32_t lane, const tutti_error *caus
     fail_group(e, place, suspects, &error);
 }
 
+/* Whether a rank's process does not run, though the rank has something to do yet. */
+static bool is_held_up(const struct tti_engine *e, int rank)
+{
+    const struct tti_proc_id id = tti_peer_id(e, rank);
+    /* after the look: who has ended sets nothing any more */
+    return tti_proc_look(&id).state >= TTI_PROC_STOPPED && !tti_segment_leaves(tti_header(e, rank));
+}
+
 /* The publisher may be waiting for another one. Whoever cannot run holds up the others. */
 static void suspect_stuck(const struct tti_engine *e, int publisher, uint64_t *suspects)
 {
     bool found = false;
     suspect_only(suspects, publisher);
     for (int r = 0; e->futex_private == 0 && r < e->size; r++) {
-        const struct tti_proc_id id = tti_peer_id(e, r);
-        const enum tti_proc_state state = r != e->rank ? tti_proc_look(&id).state : TTI_PROC_RUNNING;
-        if (state >= TTI_PROC_STOPPED) {
+        if (r != e->rank && is_held_up(e, r)) {
             if (!found) {
                 memset(suspects, 0, TTI_MAX_RANKS / 8);
             }
@@ -376,6 +382,11 @@ tutti_status tti_fault_timeout(struct tti_lane *lane, int publisher)
     }
     char names[NAMES];
     tti_peers_text(e, lane->index, suspects, names, sizeof(names));
+    /* After the looks: who has given up because of the same culprit, and ended since, is none. */
+    const tutti_status earlier = tti_fault_check(e, lane, -1, lane->error);
+    if (earlier != TUTTI_OK) {
+        return earlier;
+    }
     int64_t elapsed = (tti_now_ns() - lane->started_ns) / 1000000;
     tti_error_set(lane->error, TUTTI_TIMEOUT, "%s (call %llu, lane %d) waited %lld ms; %s: %s",
                   tutti_operation_name(lane->op->kind), (unsigned long long)lane->call, lane->index, (long long)elapsed,

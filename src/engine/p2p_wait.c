@@ -332,6 +332,11 @@ static tutti_status timed_out(struct tti_posting *p, int64_t now)
     int64_t elapsed = (now - p->started_ns) / 1000000;
     char names[200];
     tti_peers_text(p->e, TTI_FAULT_MESSAGES, suspects, names, sizeof(names));
+    /* After the looks: the other side may have given up because of somebody else meanwhile. */
+    const tutti_status earlier = tti_fault_check_messages(p->e, &p->error);
+    if (earlier != TUTTI_OK) {
+        return earlier;
+    }
     tti_error_set(&p->error, TUTTI_TIMEOUT, "%s waited %lld ms for the other side (%zu of %zu messages open)%s%s",
                   first, (long long)elapsed, open, p->count, names[0] ? ": " : "", names);
     p->error.elapsed_ms = elapsed;
