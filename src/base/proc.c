@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define FILE_MOST 4096 /* of what is read: longer than either file is */
@@ -173,4 +174,33 @@ const char *tti_signal_name(int number)
         }
     }
     return NULL;
+}
+
+static void signal_text(int number, char *text, size_t capacity)
+{
+    const char *name = tti_signal_name(number);
+    snprintf(text, capacity, name ? "signal %d (%s)" : "signal %d", number, name);
+}
+
+void tti_proc_end_text(int rank, const struct tti_proc_id *id, const struct tti_proc *look, char *text, size_t capacity)
+{
+    char signal[40];
+    if (look->state == TTI_PROC_DUMPING) {
+        if (WIFSIGNALED(look->code)) {
+            signal_text(WTERMSIG(look->code), signal, sizeof(signal));
+        }
+        snprintf(text, capacity, "rank %d (process %u) has crashed and is writing a core dump%s%s", rank, id->pid,
+                 WIFSIGNALED(look->code) ? ": " : "", WIFSIGNALED(look->code) ? signal : "");
+    } else if (look->code != 0 && WIFSIGNALED(look->code)) {
+        signal_text(WTERMSIG(look->code), signal, sizeof(signal));
+        snprintf(text, capacity, "rank %d (process %u) was killed by %s%s", rank, id->pid, signal,
+                 WCOREDUMP(look->code) ? ", with a core dump" : "");
+    } else if (look->code != 0 && WIFEXITED(look->code)) {
+        snprintf(text, capacity, "rank %d (process %u) has ended at once, with exit status %d", rank, id->pid,
+                 WEXITSTATUS(look->code));
+    } else if (look->state == TTI_PROC_ZOMBIE || look->state == TTI_PROC_GONE || look->state == TTI_PROC_UNKNOWN) {
+        snprintf(text, capacity, "rank %d (process %u) has died", rank, id->pid);
+    } else { /* exec, or _exit(0) a moment ago */
+        snprintf(text, capacity, "rank %d (process %u) has died, or begun another program", rank, id->pid);
+    }
 }

@@ -22,9 +22,9 @@ enum tti_proc_state {
     TTI_PROC_SLEEPING,
     TTI_PROC_DISK, /* sleeps where no signal reaches it */
     TTI_PROC_STOPPED,
-    TTI_PROC_TRACED, /* stopped by a debugger */
-    TTI_PROC_DUMPING,
-    TTI_PROC_ZOMBIE, /* has ended; its parent has not asked yet */
+    TTI_PROC_TRACED,  /* stopped by a debugger */
+    TTI_PROC_DUMPING, /* from here on it never will again */
+    TTI_PROC_ZOMBIE,  /* has ended; its parent has not asked yet */
     TTI_PROC_GONE
 };
 
@@ -38,10 +38,19 @@ void tti_proc_own(struct tti_proc_id *id);
 /* Looks at a process: three or four system calls, none of which waits for it. */
 struct tti_proc tti_proc_look(const struct tti_proc_id *id);
 
+static inline bool tti_proc_has_ended(enum tti_proc_state state)
+{
+    return state >= TTI_PROC_DUMPING;
+}
+
 bool tti_proc_same(const struct tti_proc_id *a, const struct tti_proc_id *b);
 
 /* "running", "stopped", ... */
 const char *tti_proc_state_name(enum tti_proc_state state);
+
+/* How a rank's process has come to its end, as far as such a look tells: "rank 1 (process 4711) was killed by ...". */
+void tti_proc_end_text(int rank, const struct tti_proc_id *id, const struct tti_proc *look, char *text,
+                       size_t capacity);
 
 /* "SIGKILL" and the like; NULL if it has no name here. */
 const char *tti_signal_name(int number);

@@ -288,21 +288,16 @@ static tutti_status make_alone(struct tti_group *g, const struct tti_group_plan 
     return status == TUTTI_OK ? open_engines(g, plan, &choice, NULL, error) : status;
 }
 
-static tutti_status meet(struct tti_group *g, struct tti_group_plan *plan, tutti_error *error)
+/* Comes to the others, with a record for each of them, and goes when they know how it went. */
+static tutti_status meet_with(struct tti_group *g, struct tti_group_plan *plan, struct tti_hello *all,
+                              tutti_error *error)
 {
-    struct tti_hello *all = calloc((size_t)plan->size, sizeof(*all));
-    if (!all) {
-        tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %d ranks", plan->size);
-        tti_group_decline(plan, TUTTI_NO_MEMORY, error);
-        return TUTTI_NO_MEMORY;
-    }
     tutti_error own_error;
     tutti_status mine = tti_resolve_devices(plan, &own_error);
     g->device = plan->device;
     g->where = tti_device_of(g->device.device_type);
     mine = tti_hello_fill(plan, mine, &all[plan->rank], &own_error);
     if (mine == TUTTI_OK && strcasecmp(all[plan->rank].backend, "null") == 0) {
-        free(all);
         return make_alone(g, plan, error);
     }
     tutti_status status = introduce(g, &all[plan->rank], error);
@@ -312,15 +307,29 @@ static tutti_status meet(struct tti_group *g, struct tti_group_plan *plan, tutti
         status = mine;
     }
     status = status == TUTTI_OK ? make(g, plan, all, error) : status;
-    const int32_t size = came && mine == TUTTI_OK ? largest_size(all, plan->size) : plan->size;
-    free(all);
     const bool member = came || tti_is_lack(status); /* and not one whose number another process has taken */
     if (member) {
         struct tti_outcome outcome;
         tti_outcome_fill(&outcome, g->rank, error->backend, status, error);
         give_up(plan, &outcome);
     }
-    tti_farewell(plan, member, size, status);
+    tti_farewell(plan, member, came && mine == TUTTI_OK ? largest_size(all, plan->size) : plan->size, status);
+    return status;
+}
+
+static tutti_status meet(struct tti_group *g, struct tti_group_plan *plan, tutti_error *error)
+{
+    struct tti_hello *all = calloc((size_t)plan->size, sizeof(*all));
+    if (!all) {
+        tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %d ranks", plan->size);
+        tti_group_decline(plan, TUTTI_NO_MEMORY, error);
+        return TUTTI_NO_MEMORY;
+    }
+    plan->lookout.met = all;
+    plan->lookout.self = plan->rank;
+    const tutti_status status = meet_with(g, plan, all, error);
+    plan->lookout.met = NULL;
+    free(all);
     return status;
 }
 

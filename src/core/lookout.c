@@ -7,6 +7,8 @@
  * - Somebody has given up. Who does so leaves a word, `last`/failed, in which the first one says why. So all hear the same
  *   reason, also those who cannot see it themselves: new members, and whoever looks only when the one has left that saw it.
  * - A member has died, or the engines of the new group say why that has failed.
+ * - The process of one that nobody knows but by its record has ended, on this machine, before it has done its part. That takes
+ *   some system calls for each, so who waits for less than a tenth of a second does not look, nor more often than that.
  * - A member has left the group that it comes from, without having done its part. Who has done that may leave at once, while
  *   others are still on their way; its last record is there then. So the departure is looked for first, and then the record:
  *   the record came before the departure, if it came at all, and whoever has left without it will never put it. Everybody
@@ -26,8 +28,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "core/group.h"
+#include "core/resolve.h"
 
-#define SILENCE_NS INT64_C(1000000000)
+#define SILENCE_NS   INT64_C(1000000000)
+#define PROCESSES_NS INT64_C(100000000) /* from one look at the members' processes to the next */
 
 static int32_t rank_of(const struct tti_lookout *w, int32_t member)
 {
@@ -45,6 +49,7 @@ void tti_lookout_begin(struct tti_lookout *w, struct tti_rendezvous *place, int3
     w->place = place;
     w->size = size;
     w->server = -1;
+    w->looked_ns = tti_now_ns();
     snprintf(w->last, sizeof(w->last), "%s", last);
     for (int32_t i = 0; w->from && i < w->count; i++) {
         /* of the same world: its store is this one only if that is where they meet */
@@ -172,13 +177,66 @@ static tutti_status look_for_losses(const struct tti_lookout *w, tutti_error *er
     return found;
 }
 
+/* What has become of a member's process, if it runs on this machine and the member has come to the place. */
+static tutti_status fate_of_process(const struct tti_lookout *w, int32_t member, tutti_error *error)
+{
+    const struct tti_hello *own = w->met ? &w->met[w->self] : NULL;
+    const struct tti_hello *theirs = w->met && member < w->size ? &w->met[member] : NULL;
+    if (!own || !theirs || own->machine == 0 || own->machine != theirs->machine ||
+        own->process.pid == theirs->process.pid) {
+        return TUTTI_OK;
+    }
+    const struct tti_proc look = tti_proc_look(&theirs->process);
+    if (!tti_proc_has_ended(look.state)) {
+        return TUTTI_OK;
+    }
+    char end[160];
+    tti_proc_end_text(member, &theirs->process, &look, end, sizeof(end));
+    tti_error_set(error, look.state == TTI_PROC_DUMPING ? TUTTI_PEER_CRASHING : TUTTI_PEER_DEAD,
+                  "%s before it had the group", end);
+    error->suspect = member;
+    return error->status;
+}
+
+static tutti_status look_at_processes(struct tti_lookout *w, tutti_error *error)
+{
+    const int64_t now = tti_now_ns();
+    if (!w->met || now - w->looked_ns < PROCESSES_NS) {
+        return TUTTI_OK;
+    }
+    w->looked_ns = now;
+    for (int32_t i = w->from ? w->count : 0; i < w->size; i++) {
+        const tutti_status status = fate_of_process(w, i, error);
+        if (status != TUTTI_OK && owes(w, i)) { /* after the look, as with departures */
+            return status;
+        }
+    }
+    return TUTTI_OK;
+}
+
+/* The member that serves the store, if one says so: it is known before all have come. */
+static int32_t server_of(const struct tti_lookout *w)
+{
+    int32_t server = w->server;
+    for (int32_t i = 0; w->met && server < 0 && i < w->size; i++) {
+        server = w->met[i].serves ? i : server;
+    }
+    return server;
+}
+
+/* After the store has ended. */
 static tutti_status name_server(const struct tti_lookout *w, tutti_error *error)
 {
-    if (w->server < 0) {
+    const int32_t server = server_of(w);
+    if (server < 0) {
         return TUTTI_OK; /* the store's own words will do */
     }
-    tti_error_set(error, TUTTI_PEER_LEFT, "rank %d, which served the rendezvous, has ended", w->server);
-    error->suspect = w->server;
+    const tutti_status status = fate_of_process(w, server, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    tti_error_set(error, TUTTI_PEER_LEFT, "rank %d, which served the rendezvous, has ended", server);
+    error->suspect = server;
     return TUTTI_PEER_LEFT;
 }
 
@@ -211,11 +269,12 @@ static tutti_status look_elsewhere(const struct tti_lookout *w, tutti_error *err
 
 tutti_status tti_lookout_look(void *user, tutti_error *error)
 {
-    const struct tti_lookout *w = user;
+    struct tti_lookout *w = user;
     bool ended = false;
     tutti_status status = hear(w, &ended, error);
     status = status == TUTTI_OK && w->open ? tti_group_failure(w->open, error) : status;
     status = status == TUTTI_OK ? look_for_losses(w, error) : status;
+    status = status == TUTTI_OK ? look_at_processes(w, error) : status;
     status = status == TUTTI_OK && ended ? name_server(w, error) : status;
     status = status == TUTTI_OK ? look_at_door(w, error) : status;
     return status == TUTTI_OK ? look_elsewhere(w, error) : status;
@@ -223,6 +282,7 @@ tutti_status tti_lookout_look(void *user, tutti_error *error)
 
 tutti_status tti_lookout_look_at(const struct tti_lookout *w, int32_t member, tutti_error *error)
 {
-    const tutti_status status = fate_of(w, member, error);
+    tutti_status status = fate_of(w, member, error);
+    status = status == TUTTI_OK ? fate_of_process(w, member, error) : status;
     return status == TUTTI_OK ? look_elsewhere(w, error) : status;
 }

@@ -8,6 +8,7 @@
 #include "core/rendezvous.h"
 
 struct tti_group;
+struct tti_hello;
 
 /* Members count from 0 in the group that is being made. */
 struct tti_lookout {
@@ -20,6 +21,9 @@ struct tti_lookout {
     void *user;
     /* The rest is filled in by whoever waits. */
     struct tti_rendezvous *place;
+    struct tti_hello *met;        /* the members' records, as they are read, zeros before; NULL: there are none */
+    int32_t self;                 /* this rank's number among them */
+    int64_t looked_ns;            /* when their processes were looked at last */
     int32_t size;                 /* how many meet there; INT32_MAX: not known */
     char last[24];                /* who has put `last`/MEMBER there owes the others nothing more */
     int32_t server;               /* the member that serves the store; -1: none of them, or not known */

@@ -228,7 +228,7 @@ tutti_status tti_hello_fill(const struct tti_group_plan *plan, tutti_status stat
     h->lanes = (int32_t)tti_setting_number(&plan->settings, TTI_SET_LANES);
     h->checks_calls = (int32_t)tti_setting_number(&plan->settings, TTI_SET_CHECK_CALLS);
     h->serves = tti_store_served_here(plan->store);
-    h->pid = getpid();
+    tti_proc_own(&h->process);
     if (status == TUTTI_OK) {
         status = machine_identity(&h->machine, error);
     }

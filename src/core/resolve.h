@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 
+#include "base/proc.h"
 #include "core/group.h"
 
 /* One rank's record. Fixed layout: it travels between processes. */
@@ -16,7 +17,7 @@ struct tti_hello {
     uint32_t version;
     int32_t size;
     int32_t lanes;
-    int64_t pid;
+    struct tti_proc_id process;
     uint64_t host;    /* the same for ranks on one host */
     uint64_t machine; /* the same, whatever TUTTI_HOST_ID says */
     int32_t status;   /* this rank cannot take part, and why */

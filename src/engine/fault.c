@@ -95,8 +95,7 @@ static bool is_about(const struct tti_lane *lane, int32_t where, uint64_t call)
 static bool is_gone(const struct tti_engine *e, int rank)
 {
     const struct tti_proc_id id = tti_peer_id(e, rank);
-    const enum tti_proc_state state = tti_proc_look(&id).state;
-    return state == TTI_PROC_GONE || state == TTI_PROC_ZOMBIE || state == TTI_PROC_DUMPING;
+    return tti_proc_has_ended(tti_proc_look(&id).state);
 }
 
 /* Whether a rank's process is no member any more, and has not said so before. */
@@ -265,7 +264,7 @@ void tti_fault_death(struct tti_engine *e, int rank)
     suspect_only(suspects, rank);
     /* release: pairs with tti_known_dead */
     atomic_fetch_or_explicit(&e->dead[rank / 64], UINT64_C(1) << (rank % 64), memory_order_release);
-    tti_peer_death_text(e, rank, &look, text, sizeof(text));
+    tti_proc_end_text(rank, &id, &look, text, sizeof(text));
     tti_error_set(&error, look.state == TTI_PROC_DUMPING ? TUTTI_PEER_CRASHING : TUTTI_PEER_DEAD, "%s", text);
     fail_group(e, (struct place){.lane = TTI_FAULT_ANYWHERE, .death = true}, suspects, &error);
 }

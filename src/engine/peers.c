@@ -6,7 +6,6 @@
 #include "engine/peers.h"
 
 #include <stdio.h>
-#include <sys/wait.h>
 
 #include "engine/descriptor.h"
 
@@ -27,36 +26,6 @@ int tti_peers_first(const uint64_t *ranks, int size)
         }
     }
     return -1;
-}
-
-static void signal_text(int number, char *text, size_t capacity)
-{
-    const char *name = tti_signal_name(number);
-    snprintf(text, capacity, name ? "signal %d (%s)" : "signal %d", number, name);
-}
-
-void tti_peer_death_text(const struct tti_engine *e, int rank, const struct tti_proc *look, char *text, size_t capacity)
-{
-    const unsigned pid = tti_peer_id(e, rank).pid;
-    char signal[40];
-    if (look->state == TTI_PROC_DUMPING) {
-        if (WIFSIGNALED(look->code)) {
-            signal_text(WTERMSIG(look->code), signal, sizeof(signal));
-        }
-        snprintf(text, capacity, "rank %d (process %u) has crashed and is writing a core dump%s%s", rank, pid,
-                 WIFSIGNALED(look->code) ? ": " : "", WIFSIGNALED(look->code) ? signal : "");
-    } else if (look->code != 0 && WIFSIGNALED(look->code)) {
-        signal_text(WTERMSIG(look->code), signal, sizeof(signal));
-        snprintf(text, capacity, "rank %d (process %u) was killed by %s%s", rank, pid, signal,
-                 WCOREDUMP(look->code) ? ", with a core dump" : "");
-    } else if (look->code != 0 && WIFEXITED(look->code)) {
-        snprintf(text, capacity, "rank %d (process %u) has ended at once, with exit status %d", rank, pid,
-                 WEXITSTATUS(look->code));
-    } else if (look->state == TTI_PROC_ZOMBIE || look->state == TTI_PROC_GONE || look->state == TTI_PROC_UNKNOWN) {
-        snprintf(text, capacity, "rank %d (process %u) has died", rank, pid);
-    } else { /* exec, or _exit(0) a moment ago */
-        snprintf(text, capacity, "rank %d (process %u) has died, or begun another program", rank, pid);
-    }
 }
 
 /* What a rank called last on a lane; 0 = nothing. Slots hold calls in turn, so the newest is the largest number. */
