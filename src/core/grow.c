@@ -102,6 +102,12 @@ tutti_status tti_grow(struct tti_group *g, const char *token, int32_t newcomers,
     return status;
 }
 
+static tutti_status nobody_grows(const struct tti_group_plan *plan, tutti_error *error)
+{
+    return tti_error_set(error, TUTTI_TIMEOUT, "no group has grown by this token within %lld ms",
+                         (long long)plan->lookout.timeout_ms);
+}
+
 /* Members who have given up without rank 0 have said so. */
 static tutti_status read_growth(struct tti_group_plan *plan, struct growth *growth, tutti_error *error)
 {
@@ -113,8 +119,7 @@ static tutti_status read_growth(struct tti_group_plan *plan, struct growth *grow
                                           tti_remaining_ms(plan->lookout.until_ns), error);
     tti_rendezvous_close(&place);
     if (status == TUTTI_TIMEOUT) {
-        return tti_error_set(error, status, "no group has grown by this token within %lld ms",
-                             (long long)plan->lookout.timeout_ms);
+        return nobody_grows(plan, error);
     }
     if (status == TUTTI_OK &&
         (length != sizeof(*growth) || growth->magic != GROWTH_MAGIC || growth->members < 1 || growth->newcomers < 1 ||
@@ -148,8 +153,10 @@ tutti_status tti_grow_join(const char *token, const tutti_config *config, tutti_
         return status;
     }
     plan.lookout = patience(tti_setting_number(&plan.settings, TTI_SET_TIMEOUT_MS));
-    if ((status = tti_store_open(token, false, plan.lookout.timeout_ms, &plan.store, error)) != TUTTI_OK) {
-        return status;
+    /* The members serve it, who know each other: with a newcomer the store would end for all, and nobody could say who it was. */
+    status = tti_store_open_served(token, plan.lookout.timeout_ms, &plan.store, error);
+    if (status != TUTTI_OK) {
+        return status == TUTTI_TIMEOUT ? nobody_grows(&plan, error) : status;
     }
     struct growth growth;
     int32_t rank = -1;

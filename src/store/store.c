@@ -66,7 +66,13 @@ static void finish_open(struct tti_store *store, const char *url)
     }
 }
 
-tutti_status tti_store_open(const char *url, bool serve, int64_t timeout_ms, struct tti_store **store,
+/* Of a unix store whoever comes first is the server, among those that may. */
+struct part {
+    bool serves;
+    bool serves_if_first;
+};
+
+static tutti_status open_as(struct part part, const char *url, int64_t timeout_ms, struct tti_store **store,
                             tutti_error *error)
 {
     if (!url || !store) {
@@ -102,9 +108,9 @@ tutti_status tti_store_open(const char *url, bool serve, int64_t timeout_ms, str
     if (memory) {
         status = tti_store_open_memory(rest, &opened, error);
     } else if (local) {
-        status = tti_store_open_unix(rest, timeout_ms, &opened, error);
+        status = tti_store_open_unix(rest, part.serves_if_first, timeout_ms, &opened, error);
     } else if (tcp) {
-        status = tti_store_open_tcp(rest, serve, timeout_ms, &opened, error);
+        status = tti_store_open_tcp(rest, part.serves, timeout_ms, &opened, error);
     } else {
         status = tti_store_open_file(rest, &opened, error);
     }
@@ -114,6 +120,17 @@ tutti_status tti_store_open(const char *url, bool serve, int64_t timeout_ms, str
         tti_error_clear(error);
     }
     return status;
+}
+
+tutti_status tti_store_open(const char *url, bool serve, int64_t timeout_ms, struct tti_store **store,
+                            tutti_error *error)
+{
+    return open_as((struct part){.serves = serve, .serves_if_first = true}, url, timeout_ms, store, error);
+}
+
+tutti_status tti_store_open_served(const char *url, int64_t timeout_ms, struct tti_store **store, tutti_error *error)
+{
+    return open_as((struct part){0}, url, timeout_ms, store, error);
 }
 
 void tti_store_retain(struct tti_store *store)

@@ -29,6 +29,8 @@ struct tti_store;
  */
 tutti_status tti_store_open(const char *url, bool serve, int64_t timeout_ms, struct tti_store **store,
                             tutti_error *error);
+/* As a client only: of a unix store, too, it is waited for somebody else who serves it. */
+tutti_status tti_store_open_served(const char *url, int64_t timeout_ms, struct tti_store **store, tutti_error *error);
 tutti_status tti_store_open_callbacks(const tutti_store_callbacks *callbacks, struct tti_store **store,
                                       tutti_error *error);
 

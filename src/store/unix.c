@@ -87,27 +87,33 @@ static tutti_status serve(struct unix_store *self, tutti_error *error)
     return tti_server_start(listener, true, "", NULL, &self->client.server, error);
 }
 
-static tutti_status open_unix(struct unix_store *self, int64_t timeout_ms, tutti_error *error)
+static tutti_status open_unix(struct unix_store *self, bool may_serve, int64_t timeout_ms, tutti_error *error)
 {
     int64_t deadline = tti_deadline_ns(tti_now_ns(), timeout_ms);
     int pause = 0;
     for (;;) {
-        tutti_status status = self->client.server ? TUTTI_OK : serve(self, error);
+        tutti_status status = self->client.server || !may_serve ? TUTTI_OK : serve(self, error);
         if (status == TUTTI_OK || status == TUTTI_BUSY) {
             status = tti_client_join(&self->client, deadline, error);
         }
         if (status != TUTTI_PEER_LEFT) {
             return status;
         }
-        if (!tti_pause(&pause, deadline)) {
-            return tti_error_set(error, TUTTI_TIMEOUT,
-                                 "the name of the store %s is taken, but nobody has answered there within %lld ms",
+        if (tti_pause(&pause, deadline)) {
+            continue;
+        }
+        if (!may_serve) {
+            return tti_error_set(error, TUTTI_TIMEOUT, "nobody has served the store %s within %lld ms",
                                  self->client.base.url, (long long)timeout_ms);
         }
+        return tti_error_set(error, TUTTI_TIMEOUT,
+                             "the name of the store %s is taken, but nobody has answered there within %lld ms",
+                             self->client.base.url, (long long)timeout_ms);
     }
 }
 
-tutti_status tti_store_open_unix(const char *rest, int64_t timeout_ms, struct tti_store **store, tutti_error *error)
+tutti_status tti_store_open_unix(const char *rest, bool may_serve, int64_t timeout_ms, struct tti_store **store,
+                                 tutti_error *error)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     /* An abstract name begins with a NUL byte and ends where the length says. */
@@ -134,7 +140,7 @@ tutti_status tti_store_open_unix(const char *rest, int64_t timeout_ms, struct tt
     self->address = address;
     self->address_length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
     snprintf(self->client.base.url, sizeof(self->client.base.url), "unix:%s", rest);
-    tutti_status status = open_unix(self, timeout_ms, error);
+    tutti_status status = open_unix(self, may_serve, timeout_ms, error);
     if (status != TUTTI_OK) {
         tti_client_free(&self->client);
         return status;

@@ -454,6 +454,36 @@ static void nobody_serves_a_tcp_store(void **state)
     close(bound);
 }
 
+static void *serve_later(void *url)
+{
+    const struct timespec moment = {.tv_nsec = 20000000};
+    nanosleep(&moment, NULL);
+    return open_store(url, true);
+}
+
+/* Who only joins never becomes the server of a unix store, and finds one that comes later. */
+static void who_joins_does_not_serve(void **state)
+{
+    (void)state;
+    char name[64];
+    char url[80];
+    struct tti_store *joined = NULL;
+    tutti_error error;
+    pthread_t thread;
+    void *served = NULL;
+    unique_name(name, sizeof(name));
+    snprintf(url, sizeof(url), "unix:%s", name);
+    assert_int_equal(tti_store_open_served(url, 30, &joined, &error), TUTTI_TIMEOUT);
+    assert_non_null(strstr(error.message, url));
+    assert_null(joined);
+    assert_int_equal(pthread_create(&thread, NULL, serve_later, url), 0);
+    assert_int_equal(tti_store_open_served(url, LONG_MS, &joined, &error), TUTTI_OK);
+    pthread_join(thread, &served);
+    assert_true(served && tti_store_served_here(served) && !tti_store_served_here(joined));
+    tti_store_release(joined);
+    tti_store_release(served);
+}
+
 #define ON(kind, test)                                                                                                 \
     {                                                                                                                  \
 #kind "." #test, test, set_up_##kind, tear_down, NULL                                                          \
@@ -479,6 +509,7 @@ int main(void)
         cmocka_unit_test(nothing_stays_open),
         cmocka_unit_test(bad_urls_are_refused),
         cmocka_unit_test(nobody_serves_a_tcp_store),
+        cmocka_unit_test(who_joins_does_not_serve),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -122,8 +122,10 @@ static bool is_right_lack(const struct stage *s, int32_t rank, tutti_status stat
         return (is_scarcity(status) && blames_victim(s, e)) || (status == TUTTI_TIMEOUT && misses_victim(s, e)) ||
                (status == TUTTI_PEER_LEFT && (e->suspect == s->round.victim || e->suspect == -1));
     }
+    /* of a message that has not been posted nobody else can know */
+    const bool missed = status == TUTTI_TIMEOUT && s->round.work == WORK_MESSAGES && names_victim(s, e);
     return (is_scarcity(status) && blames_victim(s, e)) || status == TUTTI_MISMATCH || status == TUTTI_PEER_LEFT ||
-           status == TUTTI_REVOKED;
+           status == TUTTI_REVOKED || missed;
 }
 
 /* A root or a sender may have ended its last call before others have begun theirs, who then hear of its end first. */
