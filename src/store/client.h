@@ -7,6 +7,8 @@
 #ifndef TTI_STORE_CLIENT_H
 #define TTI_STORE_CLIENT_H
 
+#include <stdatomic.h>
+
 #include "store/channel.h"
 #include "store/kind.h"
 #include "store/process.h"
@@ -24,9 +26,10 @@ struct tti_client {
     struct tti_store base;
     /* One attempt to connect to the server. PEER_LEFT: nobody serves there (now); every other failure is final. */
     tutti_status (*connect)(struct tti_client *client, int64_t deadline_ns, int *fd, tutti_error *error);
-    struct tti_server *server; /* the one this store has started, or NULL */
-    int64_t patience_ms;       /* how long the server may take to answer what it can answer at once; -1 = for ever */
-    int64_t get_patience_ms;   /* the same, after the time of a get has passed */
+    struct tti_server *server;  /* the one this store has started, or NULL */
+    _Atomic int32_t server_pid; /* of the process that serves; 0: not known */
+    int64_t patience_ms;        /* how long the server may take to answer what it can answer at once; -1 = for ever */
+    int64_t get_patience_ms;    /* the same, after the time of a get has passed */
     pthread_mutex_t lock;
     struct tti_line idle[TTI_CLIENT_POOL]; /* connections that nobody uses, under the lock */
     int idle_count;

@@ -26,15 +26,25 @@ static bool wait_for(int fd, short events, int64_t deadline_ns)
     }
 }
 
+static tutti_status about_server(const struct tti_client *client, tutti_status status, const char *what,
+                                 tutti_error *error)
+{
+    char number[24] = "";
+    const int32_t pid = atomic_load_explicit(&client->server_pid, memory_order_relaxed);
+    if (pid > 0) {
+        snprintf(number, sizeof(number), " (%d)", (int)pid);
+    }
+    return tti_error_set(error, status, "the process%s that serves the store %s %s", number, client->base.url, what);
+}
+
 static tutti_status lost(const struct tti_client *client, tutti_error *error)
 {
-    return tti_error_set(error, TUTTI_PEER_LEFT, "the process that serves the store %s has gone", client->base.url);
+    return about_server(client, TUTTI_PEER_LEFT, "has gone", error);
 }
 
 static tutti_status silent(const struct tti_client *client, tutti_error *error)
 {
-    return tti_error_set(error, TUTTI_TIMEOUT, "the process that serves the store %s does not answer",
-                         client->base.url);
+    return about_server(client, TUTTI_TIMEOUT, "does not answer", error);
 }
 
 tutti_status tti_exchange_strange(const struct tti_client *client, tutti_error *error)

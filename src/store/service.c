@@ -78,7 +78,7 @@ static void turn_away(struct tti_service *service, int fd, tutti_status why)
 /* Another user's process is told nothing. */
 static bool is_let_in(const struct tti_service *service, int fd)
 {
-    if (service->local && !tti_user_is_ours(fd)) {
+    if (service->local && !tti_user_is_ours(fd, NULL)) {
         tti_connection_count_dropped();
         tti_private_close(fd);
         return false;

@@ -46,11 +46,14 @@ static tutti_status connect_unix(struct tti_client *client, int64_t deadline_ns,
         }
         return tti_error_system(error, code, "cannot connect to the store %s", client->base.url);
     }
-    if (!tti_user_is_ours(made)) {
+    int pid;
+    if (!tti_user_is_ours(made, &pid)) {
         tti_private_close(made);
         return tti_error_set(error, TUTTI_AUTH, "the name of the store %s is held by another user's process",
                              client->base.url);
     }
+    /* relaxed: for sentences only */
+    atomic_store_explicit(&client->server_pid, pid, memory_order_relaxed);
     *fd = made;
     return TUTTI_OK;
 }

@@ -8,11 +8,15 @@
 
 #define USUAL_OVERFLOW 65534u
 
-bool tti_user_is_ours(int fd)
+bool tti_user_is_ours(int fd, int *pid)
 {
     struct ucred peer;
     socklen_t length = sizeof(peer);
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
+    const bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0;
+    if (pid) {
+        *pid = known ? (int)peer.pid : 0;
+    }
+    return known && peer.uid == geteuid();
 }
 
 static unsigned overflow_user(void)

@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 
-/* Whether the other end was made by a process of this one's user. */
-bool tti_user_is_ours(int fd);
+/* Whether the other end was made by a process of this one's user, and its number (0: of another namespace; NULL: no matter). */
+bool tti_user_is_ours(int fd, int *pid);
 
 /*
  * Whether that means anything. In a user namespace the kernel shows every user who has no number there as the same one

@@ -289,7 +289,11 @@ static void a_killed_server_ends_a_waiting_get(void **state)
     assert_non_null(store);
     tutti_status status_of_set = tti_store_set(store, "ready", NULL, 0, NULL);
     assert_true(status_of_set == TUTTI_OK || status_of_set == TUTTI_PEER_LEFT); /* it may die before it can answer */
-    assert_int_equal(tti_store_get(store, "never", text, 1, NULL, -1, NULL), TUTTI_PEER_LEFT);
+    tutti_error error;
+    char number[24];
+    snprintf(number, sizeof(number), "(%d)", (int)helper.pid);
+    assert_int_equal(tti_store_get(store, "never", text, 1, NULL, -1, &error), TUTTI_PEER_LEFT);
+    assert_non_null(strstr(error.message, number));
     tti_store_release(store);
     expect_child(killer, 0);
     close(helper.to);
