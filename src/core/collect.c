@@ -64,7 +64,7 @@ tutti_status tti_collect(const struct tti_group_plan *plan, const tutti_rendezvo
         }
         if ((status = look(plan, (char *)records + (size_t)plan->rank * bytes, (char *)records + (size_t)r * bytes, r,
                            error)) != TUTTI_OK) {
-            if (error->suspect < 0) {
+            if (error->suspect < 0 && !tti_is_loss(status)) { /* of a loss it may not be known who it is */
                 error->suspect = r;
             }
             return status;

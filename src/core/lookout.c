@@ -93,7 +93,7 @@ tutti_status tti_outcome_read(struct tti_outcome *o, int32_t size, tutti_error *
     } else {
         tti_error_set(error, status, "rank %d cannot take part: %s", o->rank, o->message);
     }
-    error->suspect = blames_another ? o->suspect : o->rank;
+    error->suspect = blames_another ? o->suspect : tti_is_loss(status) ? -1 : o->rank;
     return status;
 }
 
@@ -177,11 +177,13 @@ static tutti_status look_for_losses(const struct tti_lookout *w, tutti_error *er
     return found;
 }
 
-/* What has become of a member's process, if it runs on this machine and the member has come to the place. */
+/* What has become of a member's process, if it runs on this machine, the member has come to the place, and no group knows
+ * better: how a process has ended does not tell whether it left in good order. */
 static tutti_status fate_of_process(const struct tti_lookout *w, int32_t member, tutti_error *error)
 {
+    const bool known = w->from && member < w->count;
     const struct tti_hello *own = w->met ? &w->met[w->self] : NULL;
-    const struct tti_hello *theirs = w->met && member < w->size ? &w->met[member] : NULL;
+    const struct tti_hello *theirs = w->met && !known && member < w->size ? &w->met[member] : NULL;
     if (!own || !theirs || own->machine == 0 || own->machine != theirs->machine ||
         own->process.pid == theirs->process.pid) {
         return TUTTI_OK;
@@ -205,7 +207,7 @@ static tutti_status look_at_processes(struct tti_lookout *w, tutti_error *error)
         return TUTTI_OK;
     }
     w->looked_ns = now;
-    for (int32_t i = w->from ? w->count : 0; i < w->size; i++) {
+    for (int32_t i = 0; i < w->size; i++) {
         const tutti_status status = fate_of_process(w, i, error);
         if (status != TUTTI_OK && owes(w, i)) { /* after the look, as with departures */
             return status;

@@ -3,7 +3,8 @@
 /*
  * A rank's process ends while the world is being made. Who has left its record is known by then: the others hear of the end, by
  * number and process, long before their deadline, whether all have come or not. Who had done all its part is missed in the first
- * call only. The ranks meet at a table of this test, in which a process ends right behind the record that is asked for.
+ * call only. Who is stopped there is named at the deadline. The ranks meet at a table of this test, in which it happens right behind
+ * the record that is asked for.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -16,8 +17,8 @@
 
 #include "faults/support/round.h"
 
-#define VICTIM  1
-#define ENTRIES 128
+#define ENTRIES  128
+#define SHORT_MS 3000
 
 struct entry {
     char key[128];
@@ -33,11 +34,13 @@ struct table {
 };
 
 struct course {
-    const char *last;  /* record of the victim */
-    bool all_come;     /* else the last rank does not */
-    bool calls;        /* the others get the group, and the victim is missed in the first call */
-    int ends_with;     /* the signal; 0: it exits with status 3 */
-    const char *words; /* of the sentence that the others hear, behind rank and process */
+    const char *last; /* record of the victim */
+    int32_t victim;
+    bool all_come;       /* else the last rank does not */
+    bool calls;          /* the others get the group, and the victim is missed in the first call */
+    int signal;          /* that ends it; 0: it exits with status 3 */
+    tutti_status status; /* that the others get */
+    const char *words;   /* of their sentence, behind the rank */
 };
 
 static struct stage *stage;
@@ -75,12 +78,12 @@ static bool ends_with(const char *key, const char *end)
     return end && length >= strlen(end) && strcmp(key + length - strlen(end), end) == 0;
 }
 
-_Noreturn static void end(void)
+static void happen(void)
 {
-    if (course->ends_with != 0) {
-        raise(course->ends_with);
+    if (course->signal == 0) {
+        _exit(3);
     }
-    _exit(3);
+    raise(course->signal);
 }
 
 static tutti_status set(void *user, const char *key, const void *value, size_t length)
@@ -100,8 +103,8 @@ static tutti_status set(void *user, const char *key, const void *value, size_t l
         e->length = length;
     }
     pthread_mutex_unlock(&table->lock);
-    if (*rank == VICTIM && ends_with(key, course->last)) {
-        end();
+    if (*rank == course->victim && ends_with(key, course->last)) {
+        happen();
     }
     return status;
 }
@@ -129,9 +132,14 @@ static tutti_status get(void *user, const char *key, void *value, size_t capacit
 
 static void expect(struct seen *own, const char *where, tutti_status status, const tutti_error *e)
 {
-    char name[64];
-    snprintf(name, sizeof(name), "rank %d (process %d) %s", VICTIM, (int)stage->pids[VICTIM], course->words);
-    if (status != TUTTI_PEER_DEAD || e->suspect != VICTIM || !strstr(e->message, name)) {
+    char name[120];
+    if (course->status == TUTTI_PEER_DEAD) {
+        snprintf(name, sizeof(name), "rank %d (process %d) %s", course->victim, (int)stage->pids[course->victim],
+                 course->words);
+    } else {
+        snprintf(name, sizeof(name), "rank %d %s", course->victim, course->words);
+    }
+    if (status != course->status || e->suspect != course->victim || !strstr(e->message, name)) {
         fault(own, "%s gives %s \"%s\", suspect %d, and not \"%s\"; ", where, tutti_status_name(status),
               status == TUTTI_OK ? "" : e->message, status == TUTTI_OK ? -1 : e->suspect, name);
     }
@@ -143,9 +151,10 @@ static void be_member(int32_t rank)
     const tutti_store_callbacks callbacks = {.size = sizeof(callbacks), .user = &rank, .set = set, .get = get};
     tutti_group *group = NULL;
     tutti_error e;
-    const tutti_status status = tutti_init(TUTTI_CONFIG(.backend = "shm", .rank = rank, .world_size = stage->round.size,
-                                                        .store_callbacks = &callbacks, .timeout_ms = CALL_MS),
-                                           &group, &e);
+    const tutti_status status = tutti_init(
+        TUTTI_CONFIG(.backend = "shm", .rank = rank, .world_size = stage->round.size, .store_callbacks = &callbacks,
+                     .timeout_ms = course->status == TUTTI_TIMEOUT ? SHORT_MS : CALL_MS),
+        &group, &e);
     if (!course->calls) {
         expect(own, "init", status, &e);
     } else if (status != TUTTI_OK) {
@@ -158,34 +167,42 @@ static void be_member(int32_t rank)
     exit(0);
 }
 
+/* The victim comes first, so that all know its process, and is looked at last: how it has ended can be read as long as nobody has. */
+static int32_t in_order(int32_t i)
+{
+    return i == 0 ? course->victim : i <= course->victim ? i - 1 : i;
+}
+
 static int run(const struct course *c)
 {
     const int32_t size = stage->round.size;
+    const int32_t coming = c->all_come ? size : size - 1;
     int failures = 0;
     course = c;
     table->used = 0;
     memset(stage->seen, 0, sizeof(stage->seen));
-    for (int32_t rank = 0; rank < (c->all_come ? size : size - 1); rank++) {
-        /* the victim comes first, so that all know its process */
-        const int32_t who = rank == 0 ? VICTIM : rank == VICTIM ? 0 : rank;
+    for (int32_t i = 0; i < coming; i++) {
+        const int32_t rank = in_order(i);
         const pid_t pid = fork();
         if (pid == 0) {
-            stage->pids[who] = getpid();
+            stage->pids[rank] = getpid();
             prctl(PR_SET_PDEATHSIG, SIGKILL);
             alarm(PATIENCE_S);
-            be_member(who);
+            be_member(rank);
         }
-        stage->pids[who] = pid;
+        stage->pids[rank] = pid;
     }
-    /* the victim's end is looked at last, so that its signal can be read as long as the others wait */
-    for (int32_t rank = size - 1; rank >= 0; rank--) {
-        const int32_t who = rank == 0 ? VICTIM : rank == VICTIM ? 0 : rank;
-        const bool comes = c->all_come || who < size - 1;
+    for (int32_t i = coming - 1; i >= 0; i--) {
+        const int32_t rank = in_order(i);
+        const struct seen *own = &stage->seen[rank];
         int code = 0;
-        if (comes && waitpid(stage->pids[who], &code, 0) == stage->pids[who] && who != VICTIM &&
-            (!atomic_load(&stage->seen[who].finished) || stage->seen[who].faults[0])) {
-            fprintf(stderr, "victim's last record %s, rank %d of %d: ended with 0x%x: %s\n", c->last, who, size,
-                    (unsigned)code, stage->seen[who].faults);
+        if (rank == c->victim) {
+            kill(stage->pids[rank], SIGKILL); /* it may only be stopped */
+        }
+        waitpid(stage->pids[rank], &code, 0);
+        if (rank != c->victim && (!atomic_load(&own->finished) || own->faults[0])) {
+            fprintf(stderr, "rank %d's last record is %s; rank %d of %d has ended with 0x%x: %s\n", c->victim, c->last,
+                    rank, size, (unsigned)code, own->faults);
             failures++;
         }
     }
@@ -194,11 +211,16 @@ static int run(const struct course *c)
 
 int main(int argc, char **argv)
 {
-    static const struct course courses[] = {
-        {"hello/1", .all_come = true, .ends_with = SIGKILL, .words = "was killed by signal 9"},
-        {"hello/1", .ends_with = SIGKILL, .words = "was killed by signal 9"},
-        {"hello/1", .words = "has ended at once, with exit status 3"},
-        {"ready/1", .all_come = true, .calls = true, .ends_with = SIGKILL, .words = "was killed by signal 9"},
+    static const char *const killed = "was killed by signal 9";
+    const struct course courses[] = {
+        {"hello/1", 1, .all_come = true, .signal = SIGKILL, .status = TUTTI_PEER_DEAD, .words = killed},
+        {"hello/1", 1, .signal = SIGKILL, .status = TUTTI_PEER_DEAD, .words = killed},
+        {"hello/1", 1, .status = TUTTI_PEER_DEAD, .words = "has ended at once, with exit status 3"},
+        {"ready/1", 1, .all_come = true, .calls = true, .signal = SIGKILL, .status = TUTTI_PEER_DEAD, .words = killed},
+        {"hello/0", 0, .all_come = true, .signal = SIGSTOP, .status = TUTTI_TIMEOUT,
+         .words = "did not leave its record"},
+        {"hello/1", 1, .all_come = true, .signal = SIGSTOP, .status = TUTTI_TIMEOUT,
+         .words = "did not offer its memory"},
     };
     int failures = 0;
     stage = stage_make();

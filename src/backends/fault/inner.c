@@ -11,6 +11,7 @@
 #include <strings.h>
 
 #include "backends/fault/fault.h"
+#include "backends/record.h"
 #include "base/boot.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -120,17 +121,9 @@ tutti_status tti_inner_agree(const tutti_open_info *info, const tutti_backend *i
     int64_t deadline = tti_deadline_ns(tti_now_ns(), info->timeout_ms);
     for (int32_t r = 0; r < info->world_size && status == TUTTI_OK; r++) {
         struct record record;
-        size_t length = 0;
         snprintf(key, sizeof(key), "fault/%d", r);
-        status = rv->get(rv->self, key, &record, sizeof(record), &length, tti_remaining_ms(deadline), error);
-        if (status == TUTTI_TIMEOUT) {
-            tti_error_set(error, status, "rank %d did not come to open backend fault within %lld ms", r,
-                          (long long)info->timeout_ms);
-            error->suspect = r;
-        } else if (status == TUTTI_OK && length != sizeof(record)) {
-            status = tti_error_set(error, TUTTI_VERSION,
-                                   "rank %d uses another version of Tutti: run the same on all ranks", r);
-        } else if (status == TUTTI_OK) {
+        status = tti_record_get(info, r, key, &record, sizeof(record), deadline, error);
+        if (status == TUTTI_OK) {
             status = look(info, inner, &own, &record, r, error);
         }
     }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "backends/hier/state.h"
+#include "backends/record.h"
 #include "base/clock.h"
 #include "base/error.h"
 
@@ -39,21 +40,12 @@ static tutti_status agree(const tutti_open_info *info, const char *phase, tutti_
     const int64_t deadline = tti_deadline_ns(tti_now_ns(), info->timeout_ms);
     for (int32_t r = 0; r < info->world_size && status == TUTTI_OK; r++) {
         struct record record;
-        size_t length = 0;
         snprintf(key, sizeof(key), "%s/%d", phase, r);
-        status = rv->get(rv->self, key, &record, sizeof(record), &length, tti_remaining_ms(deadline), error);
+        status = tti_record_get(info, r, key, &record, sizeof(record), deadline, error);
         record.message[sizeof(record.message) - 1] = '\0';
-        if (status == TUTTI_TIMEOUT) {
-            tti_error_set(error, status, "rank %d did not open its engine %s within %lld ms", r, phase,
-                          (long long)info->timeout_ms);
-        } else if (status == TUTTI_OK && length != sizeof(record)) {
-            status = tti_error_set(error, TUTTI_VERSION,
-                                   "rank %d uses another version of Tutti: run the same on all ranks", r);
-        } else if (status == TUTTI_OK && record.status != TUTTI_OK) {
+        if (status == TUTTI_OK && record.status != TUTTI_OK) {
             status =
                 tti_error_set(error, tti_status_of_peer(record.status), "rank %d, %s: %s", r, phase, record.message);
-        }
-        if (status != TUTTI_OK) {
             error->suspect = r;
         }
     }

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "backends/engine_ops.h"
+#include "backends/record.h"
 #include "base/error.h"
 #include "base/fork.h"
 
@@ -192,12 +193,12 @@ static tutti_status meet(const tutti_open_info *info, struct region **region, tu
         }
         return status;
     }
-    size_t length = 0;
-    tutti_status status = rv->get(rv->self, "local", &a, sizeof(a), &length, info->timeout_ms, error);
+    const tutti_status status =
+        tti_record_get(info, 0, "local", &a, sizeof(a), tti_deadline_ns(tti_now_ns(), info->timeout_ms), error);
     if (status != TUTTI_OK) {
         return status;
     }
-    if (length != sizeof(a) || a.pid != getpid() || !(*region = region_find(a.nonce))) {
+    if (a.pid != getpid() || !(*region = region_find(a.nonce))) {
         return tti_error_set(error, TUTTI_UNSUPPORTED,
                              "backend local joins threads of one process, but rank 0 is process %lld and rank %d is "
                              "process %d; use backend shm",

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "backends/nccl/state.h"
+#include "backends/record.h"
 #include "base/boot.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -122,19 +123,6 @@ static tutti_status look_around(struct tti_nccl_group *g, const char *backend, c
 
 /* ---- what the others have ---------------------------------------------------------------------------------------------- */
 
-static tutti_status get(const tutti_open_info *info, const char *key, void *value, size_t bytes, int64_t deadline_ns,
-                        tutti_error *error)
-{
-    const tutti_rendezvous *rv = info->rendezvous;
-    size_t length = 0;
-    const tutti_status status = rv->get(rv->self, key, value, bytes, &length, tti_remaining_ms(deadline_ns), error);
-    if (status == TUTTI_OK && length != bytes) {
-        return tti_error_set(error, TUTTI_PROTOCOL, "the rendezvous' key %s has %zu bytes, not %zu", key, length,
-                             bytes);
-    }
-    return status;
-}
-
 static tutti_status exchange_places(const tutti_open_info *info, struct place *all, int64_t deadline_ns,
                                     tutti_error *error)
 {
@@ -144,7 +132,7 @@ static tutti_status exchange_places(const tutti_open_info *info, struct place *a
     tutti_status status = rv->set(rv->self, key, &all[info->rank], sizeof(*all), error);
     for (int32_t r = 0; r < info->world_size && status == TUTTI_OK; r++) {
         snprintf(key, sizeof(key), "nccl/place/%d", r);
-        status = get(info, key, &all[r], sizeof(all[r]), deadline_ns, error);
+        status = tti_record_get(info, r, key, &all[r], sizeof(all[r]), deadline_ns, error);
         all[r].text[sizeof(all[r].text) - 1] = '\0';
         all[r].host[sizeof(all[r].host) - 1] = '\0';
         all[r].backend[sizeof(all[r].backend) - 1] = '\0';
@@ -267,7 +255,7 @@ static tutti_status exchange_ids(const struct tti_nccl_group *g, const tutti_ope
         make_ids(g, invitation);
         status = rv->set(rv->self, key, invitation, sizeof(*invitation), error);
     } else {
-        status = get(info, key, invitation, sizeof(*invitation), deadline_ns, error);
+        status = tti_record_get(info, 0, key, invitation, sizeof(*invitation), deadline_ns, error);
     }
     invitation->text[sizeof(invitation->text) - 1] = '\0';
     if (status == TUTTI_OK && (invitation->magic != MAGIC || invitation->version != g->library->version)) {

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "backends/engine_ops.h"
+#include "backends/record.h"
 #include "backends/shm/heap.h"
 #include "backends/shm/segment.h"
 #include "base/clock.h"
@@ -54,6 +55,11 @@ static int32_t available(char *why, size_t capacity)
     return tti_is_lack(status) ? -status : status == TUTTI_OK;
 }
 
+static int64_t deadline_of(const tutti_open_info *info)
+{
+    return tti_deadline_ns(tti_now_ns(), info->timeout_ms);
+}
+
 static tutti_status passage_open(const tutti_open_info *info, struct passage *p, tutti_error *error)
 {
     const tutti_rendezvous *rv = info->rendezvous;
@@ -63,16 +69,12 @@ static tutti_status passage_open(const tutti_open_info *info, struct passage *p,
     }
     char url[64];
     uint64_t r[2] = {0}; /* a number and no URL, so that rank 0 chooses the name only, and not what is opened */
-    size_t length = 0;
     tutti_status status = TUTTI_OK;
     if (info->rank == 0 && getrandom(r, sizeof(r), 0) != sizeof(r)) {
         return tti_error_system(error, errno, "no random name for the passage of descriptors");
     }
     if (info->rank != 0) {
-        status = rv->get(rv->self, "passage", r, sizeof(r), &length, info->timeout_ms, error);
-    }
-    if (status == TUTTI_OK && info->rank != 0 && length != sizeof(r)) {
-        status = tti_error_set(error, TUTTI_PROTOCOL, "rank 0 announced no usable passage for descriptors");
+        status = tti_record_get(info, 0, "passage", r, sizeof(r), deadline_of(info), error);
     }
     if (status == TUTTI_OK) {
         snprintf(url, sizeof(url), "unix:passage-%016llx%016llx", (unsigned long long)r[0], (unsigned long long)r[1]);
@@ -188,7 +190,7 @@ static tutti_status collect(const tutti_open_info *info, const struct passage *p
 {
     char key[32];
     int fd = -1;
-    int64_t deadline = tti_deadline_ns(tti_now_ns(), info->timeout_ms);
+    const int64_t deadline = deadline_of(info);
     tutti_status status = TUTTI_OK;
     for (int r = 0; r < info->world_size && status == TUTTI_OK; r++) {
         if (r == info->rank) {
@@ -219,7 +221,6 @@ struct terms {
 static tutti_status agree(const tutti_open_info *info, struct terms *terms, tutti_error *error)
 {
     const tutti_rendezvous *rv = info->rendezvous;
-    size_t length = 0;
     if (info->rank == 0) {
         if (getrandom(&terms->nonce, sizeof(terms->nonce), 0) != sizeof(terms->nonce)) {
             return tti_error_system(error, errno, "no random number for the group");
@@ -227,8 +228,8 @@ static tutti_status agree(const tutti_open_info *info, struct terms *terms, tutt
         tti_ops_tuning(info, false, &terms->tuning);
         return rv->set(rv->self, "terms", terms, sizeof(*terms), error);
     }
-    tutti_status status = rv->get(rv->self, "terms", terms, sizeof(*terms), &length, info->timeout_ms, error);
-    return status == TUTTI_OK && (length != sizeof(*terms) || !tti_tuning_can_be(info->world_size, &terms->tuning))
+    const tutti_status status = tti_record_get(info, 0, "terms", terms, sizeof(*terms), deadline_of(info), error);
+    return status == TUTTI_OK && !tti_tuning_can_be(info->world_size, &terms->tuning)
                ? tti_error_set(error, TUTTI_PROTOCOL, "rank 0 announced no usable terms for the group")
                : status;
 }

@@ -64,16 +64,6 @@ static bool is_right_next(const struct round *r, tutti_status next)
     return next == TUTTI_REVOKED || spreads_alone(r) || again;
 }
 
-/* The victim may end at any time of init: then some ranks have their group, and hear of it later, and others do not. */
-static bool is_right_init(const struct stage *s, const struct seen *own)
-{
-    const bool named = own->error.suspect == s->round.victim || own->error.suspect == -1 ||
-                       own->init == TUTTI_PEER_LEFT ||
-                       own->init == TUTTI_TIMEOUT; /* others that have given up or are missing, for the same reason */
-    return named && (own->init == TUTTI_TIMEOUT || own->init == TUTTI_PEER_DEAD || own->init == TUTTI_PEER_LEFT ||
-                     own->init == TUTTI_PEER_CRASHING);
-}
-
 static bool is_scarcity(tutti_status status)
 {
     return status == TUTTI_NO_MEMORY || status == TUTTI_NO_RESOURCE;
@@ -102,6 +92,21 @@ static bool misses_victim(const struct stage *s, const tutti_error *e)
             return end != list;
         }
         list = end;
+    }
+}
+
+/* The victim may end at any time of init: then some ranks have their group, and hear of it later, and others do not. Who has left
+ * no record by then is missed at the deadline, or (-1) only known as the process that served the store. */
+static bool is_right_init(const struct stage *s, const struct seen *own)
+{
+    const tutti_error *e = &own->error;
+    switch (own->init) {
+    case TUTTI_TIMEOUT:
+        return misses_victim(s, e);
+    case TUTTI_PEER_LEFT:
+        return e->suspect == s->round.victim || e->suspect == -1;
+    default:
+        return (own->init == TUTTI_PEER_DEAD || own->init == TUTTI_PEER_CRASHING) && names_victim(s, e);
     }
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "backends/mpi/plugin/plugin.h"
+#include "backends/record.h"
 #include "base/clock.h"
 #include "base/error.h"
 
@@ -64,12 +65,8 @@ static tutti_status tell_places(const tutti_open_info *info, MPI_Comm base, stru
     tutti_status status = rv->set(rv->self, key, own, sizeof(*own), error);
     const int64_t deadline = tti_deadline_ns(tti_now_ns(), info->timeout_ms);
     for (int r = 0; r < info->world_size && status == TUTTI_OK; r++) {
-        size_t length = 0;
         snprintf(key, sizeof(key), "place/%d", r);
-        status = rv->get(rv->self, key, &all[r], sizeof(all[r]), &length, tti_remaining_ms(deadline), error);
-        if (status == TUTTI_OK && length != sizeof(all[r])) {
-            status = tti_error_set(error, TUTTI_PROTOCOL, "rank %d announced no place in MPI's world", r);
-        }
+        status = tti_record_get(info, r, key, &all[r], sizeof(all[r]), deadline, error);
     }
     return status;
 }
