@@ -59,8 +59,9 @@ static bool is_right_end(const struct stage *s, const struct seen *own)
 /* What the call after the spoilt one says. */
 static bool is_right_next(const struct round *r, tutti_status next)
 {
-    const bool again =
-        r->work == WORK_GROUPS && (next == TUTTI_PEER_DEAD || next == TUTTI_PEER_CRASHING || next == TUTTI_PEER_LEFT);
+    /* a group that is not made, or memory that is not allocated, does not fail the group that it was to come from */
+    const bool left = next == TUTTI_PEER_LEFT && (r->work == WORK_GROUPS || r->work == WORK_HEAP);
+    const bool again = left || (r->work == WORK_GROUPS && (next == TUTTI_PEER_DEAD || next == TUTTI_PEER_CRASHING));
     return next == TUTTI_REVOKED || spreads_alone(r) || again;
 }
 
