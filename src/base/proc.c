@@ -182,7 +182,8 @@ static void signal_text(int number, char *text, size_t capacity)
     snprintf(text, capacity, name ? "signal %d (%s)" : "signal %d", number, name);
 }
 
-void tti_proc_end_text(int rank, const struct tti_proc_id *id, const struct tti_proc *look, char *text, size_t capacity)
+tutti_status tti_proc_end(int rank, const struct tti_proc_id *id, const struct tti_proc *look, char *text,
+                          size_t capacity)
 {
     char signal[40];
     if (look->state == TTI_PROC_DUMPING) {
@@ -203,4 +204,5 @@ void tti_proc_end_text(int rank, const struct tti_proc_id *id, const struct tti_
     } else { /* exec, or _exit(0) a moment ago */
         snprintf(text, capacity, "rank %d (process %u) has died, or begun another program", rank, id->pid);
     }
+    return look->state == TTI_PROC_DUMPING ? TUTTI_PEER_CRASHING : TUTTI_PEER_DEAD;
 }

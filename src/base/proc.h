@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <tutti/status.h>
 
 /* A process for the time of its life: a number alone is given to others later, and means something in one namespace only. */
 struct tti_proc_id {
@@ -48,9 +49,10 @@ bool tti_proc_same(const struct tti_proc_id *a, const struct tti_proc_id *b);
 /* "running", "stopped", ... */
 const char *tti_proc_state_name(enum tti_proc_state state);
 
-/* How a rank's process has come to its end, as far as such a look tells: "rank 1 (process 4711) was killed by ...". */
-void tti_proc_end_text(int rank, const struct tti_proc_id *id, const struct tti_proc *look, char *text,
-                       size_t capacity);
+/* How a rank's process has come to its end, as far as such a look tells: PEER_DEAD or PEER_CRASHING, and "rank 1 (process
+ * 4711) was killed by ...". */
+tutti_status tti_proc_end(int rank, const struct tti_proc_id *id, const struct tti_proc *look, char *text,
+                          size_t capacity);
 
 /* "SIGKILL" and the like; NULL if it has no name here. */
 const char *tti_signal_name(int number);

@@ -232,17 +232,6 @@ static void keep_host_names(struct tti_group *g, const struct tti_hello *all)
     }
 }
 
-/* Who serves the store, as the members say. If none of them does, what the parent knows of its store counts. */
-static void note_server(struct tti_group *g, struct tti_lookout *lookout, const struct tti_hello *all)
-{
-    int32_t servers = 0;
-    for (int r = 0; r < g->size; r++) {
-        lookout->server = all[r].serves && servers++ == 0 ? r : lookout->server;
-    }
-    lookout->server = servers > 1 ? -1 : lookout->server; /* threads of one process: it ends with all of them */
-    g->served_by = lookout->server >= 0 ? g->global_ranks[lookout->server] : g->served_by;
-}
-
 static tutti_status open_together(struct tti_group *g, struct tti_group_plan *plan, const struct tti_choice *choice,
                                   const struct tti_hello *all, tutti_error *error)
 {
@@ -275,7 +264,9 @@ static tutti_status make(struct tti_group *g, struct tti_group_plan *plan, struc
         return status;
     }
     keep_host_names(g, all);
-    note_server(g, &plan->lookout, all);
+    const int32_t server = tti_lookout_server(&plan->lookout);
+    g->served_by =
+        server >= 0 ? g->global_ranks[server] : g->served_by; /* else what the parent knows of its store counts */
     return open_together(g, plan, &choice, all, error);
 }
 

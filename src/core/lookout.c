@@ -193,11 +193,10 @@ static tutti_status fate_of_process(const struct tti_lookout *w, int32_t member,
         return TUTTI_OK;
     }
     char end[160];
-    tti_proc_end_text(member, &theirs->process, &look, end, sizeof(end));
-    tti_error_set(error, look.state == TTI_PROC_DUMPING ? TUTTI_PEER_CRASHING : TUTTI_PEER_DEAD,
-                  "%s before it had the group", end);
+    const tutti_status status = tti_proc_end(member, &theirs->process, &look, end, sizeof(end));
+    tti_error_set(error, status, "%s before it had the group", end);
     error->suspect = member;
-    return error->status;
+    return status;
 }
 
 static tutti_status look_at_processes(struct tti_lookout *w, tutti_error *error)
@@ -216,20 +215,20 @@ static tutti_status look_at_processes(struct tti_lookout *w, tutti_error *error)
     return TUTTI_OK;
 }
 
-/* The member that serves the store, if one says so: it is known before all have come. */
-static int32_t server_of(const struct tti_lookout *w)
+int32_t tti_lookout_server(const struct tti_lookout *w)
 {
     int32_t server = w->server;
-    for (int32_t i = 0; w->met && server < 0 && i < w->size; i++) {
-        server = w->met[i].serves ? i : server;
+    int32_t servers = 0;
+    for (int32_t i = 0; w->met && i < w->size; i++) {
+        server = w->met[i].serves && servers++ == 0 ? i : server;
     }
-    return server;
+    return servers > 1 ? -1 : server; /* threads of one process: it ends with all of them */
 }
 
 /* After the store has ended. */
 static tutti_status name_server(const struct tti_lookout *w, tutti_error *error)
 {
-    const int32_t server = server_of(w);
+    const int32_t server = tti_lookout_server(w);
     if (server < 0) {
         return TUTTI_OK; /* the store's own words will do */
     }

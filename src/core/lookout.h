@@ -26,7 +26,7 @@ struct tti_lookout {
     int64_t looked_ns;            /* when their processes were looked at last */
     int32_t size;                 /* how many meet there; INT32_MAX: not known */
     char last[24];                /* who has put `last`/MEMBER there owes the others nothing more */
-    int32_t server;               /* the member that serves the store; -1: none of them, or not known */
+    int32_t server;               /* the member that serves the store, as the group knows that they come from; or -1 */
     const struct tti_group *open; /* the new group, once its engines are open: they know, too; NULL: not yet */
     bool at_door;                 /* members are awaited who may not have come to the store yet */
     int64_t turned_away;          /* by the store before, if it is served here */
@@ -60,6 +60,9 @@ tutti_status tti_lookout_look_at(const struct tti_lookout *lookout, int32_t memb
 void tti_outcome_fill(struct tti_outcome *outcome, int32_t rank, const char *backend, tutti_status status,
                       const tutti_error *error);
 tutti_status tti_outcome_read(struct tti_outcome *outcome, int32_t size, tutti_error *error);
+
+/* The member that serves the store, as the records say that have been read, or else the group; -1: none of them, or not known. */
+int32_t tti_lookout_server(const struct tti_lookout *lookout);
 
 /* How many processes the store could not let in meanwhile, if it is served here. */
 int64_t tti_lookout_turned_away(const struct tti_lookout *lookout);

@@ -317,8 +317,7 @@ tutti_status tti_engine_fate(struct tti_engine *e, int rank, tutti_error *error)
     if (!tti_has_left(e, rank)) {
         const struct tti_proc_id id = tti_peer_id(e, rank);
         const struct tti_proc look = tti_proc_look(&id);
-        status = look.state == TTI_PROC_DUMPING ? TUTTI_PEER_CRASHING : TUTTI_PEER_DEAD;
-        tti_proc_end_text(rank, &id, &look, text, sizeof(text));
+        status = tti_proc_end(rank, &id, &look, text, sizeof(text));
     } else if (e->futex_private == 0) {
         snprintf(text, sizeof(text), "rank %d (process %u) has destroyed its group or ended", rank,
                  tti_peer_id(e, rank).pid);

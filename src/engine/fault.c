@@ -264,8 +264,8 @@ void tti_fault_death(struct tti_engine *e, int rank)
     suspect_only(suspects, rank);
     /* release: pairs with tti_known_dead */
     atomic_fetch_or_explicit(&e->dead[rank / 64], UINT64_C(1) << (rank % 64), memory_order_release);
-    tti_proc_end_text(rank, &id, &look, text, sizeof(text));
-    tti_error_set(&error, look.state == TTI_PROC_DUMPING ? TUTTI_PEER_CRASHING : TUTTI_PEER_DEAD, "%s", text);
+    const tutti_status status = tti_proc_end(rank, &id, &look, text, sizeof(text));
+    tti_error_set(&error, status, "%s", text);
     fail_group(e, (struct place){.lane = TTI_FAULT_ANYWHERE, .death = true}, suspects, &error);
 }
 

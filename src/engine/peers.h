@@ -16,10 +16,6 @@ static inline bool tti_known_dead(const struct tti_engine *e, int rank)
     return (atomic_load_explicit(&e->dead[rank / 64], memory_order_acquire) >> (rank % 64) & 1) != 0;
 }
 
-/* A sentence without a full stop: "rank 2 (process 77) was killed by signal 9 (SIGKILL)". */
-void tti_peer_death_text(const struct tti_engine *e, int rank, const struct tti_proc *look, char *text,
-                         size_t capacity);
-
 /* "rank 2 (process 77, stopped; last call: all_reduce, 16), rank 3 (...)", and of those that do not fit only the numbers. */
 void tti_peers_text(const struct tti_engine *e, int lane, const uint64_t *ranks, char *text, size_t capacity);
 
