@@ -60,14 +60,26 @@ static tutti_status look_for_guest(void *user, tutti_error *error)
                : tti_error_set(error, TUTTI_NO_RESOURCE, "rank %d has been turned away", guest->rank);
 }
 
+/* Waits until the guest has seen how it went. Nobody waits a turn for one that is known not to come. */
+static void await_guest(struct guest *guest, const tutti_rendezvous *rv, int64_t deadline)
+{
+    char key[40];
+    char record[1];
+    size_t length = 0;
+    tutti_error unused;
+    snprintf(key, sizeof(key), "seen/%d", guest->rank);
+    if (rv->get(rv->self, key, record, sizeof(record), &length, 0, NULL) == TUTTI_TIMEOUT &&
+        look_for_guest(guest, &unused) == TUTTI_OK) {
+        rv->get(rv->self, key, record, sizeof(record), &length, tti_remaining_ms(deadline), NULL);
+    }
+}
+
 void tti_farewell(const struct tti_group_plan *plan, bool came, int32_t size, tutti_status outcome)
 {
     struct tti_rendezvous *place = plan->lookout.place;
     const tutti_rendezvous *rv = &place->table;
     struct guest guest = {.lookout = &plan->lookout, .size = size};
     char key[40];
-    char record[1];
-    size_t length = 0;
     if (came) {
         snprintf(key, sizeof(key), "seen/%d", plan->rank);
         rv->set(rv->self, key, "", 1, NULL);
@@ -83,8 +95,7 @@ void tti_farewell(const struct tti_group_plan *plan, bool came, int32_t size, tu
         guest.rank = r;
         const bool expected = !tti_is_loss(outcome) || has_come(&plan->lookout, r);
         if (expected && (r != plan->rank || !came)) {
-            snprintf(key, sizeof(key), "seen/%d", r);
-            rv->get(rv->self, key, record, sizeof(record), &length, tti_remaining_ms(deadline), NULL);
+            await_guest(&guest, rv, deadline);
         }
     }
     place->look = NULL;

@@ -151,9 +151,12 @@ static tutti_status copy_out(struct tti_lane *lane, const tutti_op *op, const st
 
 static tutti_status sliced(struct tti_lane *lane, const tutti_op *op, const struct plan *p)
 {
-    tutti_status ready = tti_stage_begin(lane, result_at(p) + slice_bytes(p, p->window, lane->engine->size));
-    tutti_status status = ready == TUTTI_OK && !lane->exposed ? stage(lane, op, p, 0) : TUTTI_OK;
-    if (status != TUTTI_OK || (status = tti_arrive_staged(lane, (uint32_t)ready)) != TUTTI_OK ||
+    tutti_status mark;
+    tutti_status status = tti_stage_begin(lane, result_at(p) + slice_bytes(p, p->window, lane->engine->size), &mark);
+    if (status == TUTTI_OK && mark == TUTTI_OK && !lane->exposed) {
+        status = stage(lane, op, p, 0);
+    }
+    if (status != TUTTI_OK || (status = tti_arrive_staged(lane, (uint32_t)mark)) != TUTTI_OK ||
         (status = tti_await_all(lane)) != TUTTI_OK || (status = tti_attributes_all(lane)) != TUTTI_OK) {
         return status;
     }

@@ -27,9 +27,12 @@ static tutti_status pack(struct tti_lane *lane, const struct tti_exchange *x, si
 
 static tutti_status arrive(struct tti_lane *lane, const struct tti_exchange *x)
 {
-    tutti_status ready = tti_stage_begin(lane, x->stride);
-    tutti_status status = ready == TUTTI_OK && !lane->exposed ? pack(lane, x, 0) : TUTTI_OK;
-    if (status == TUTTI_OK && (status = tti_arrive_staged(lane, (uint32_t)ready)) == TUTTI_OK &&
+    tutti_status mark;
+    tutti_status status = tti_stage_begin(lane, x->stride, &mark);
+    if (status == TUTTI_OK && mark == TUTTI_OK && !lane->exposed) {
+        status = pack(lane, x, 0);
+    }
+    if (status == TUTTI_OK && (status = tti_arrive_staged(lane, (uint32_t)mark)) == TUTTI_OK &&
         (status = tti_await_all(lane)) == TUTTI_OK) {
         status = tti_attributes_all(lane);
     }

@@ -200,6 +200,18 @@ tutti_status tti_fault_check(struct tti_engine *e, struct tti_lane *lane, int pu
     return check(e, lane, lane && lane->op, publisher, error);
 }
 
+tutti_status tti_fault_heed(struct tti_lane *lane, uint32_t alarm)
+{
+    if (__builtin_expect(alarm == lane->alarm_seen, 1)) {
+        return TUTTI_OK;
+    }
+    const tutti_status status = tti_fault_check(lane->engine, lane, -1, lane->error);
+    if (status == TUTTI_OK) {
+        lane->alarm_seen = alarm;
+    }
+    return status;
+}
+
 tutti_status tti_fault_check_messages(struct tti_engine *e, tutti_error *error)
 {
     return check(e, NULL, true, -1, error);

@@ -18,16 +18,10 @@ tutti_status tti_intend(struct tti_lane *lane)
     struct tti_engine *e = lane->engine;
     _Atomic uint64_t *intent = &tti_progress_of(lane, e->rank)->intent;
     atomic_store_explicit(intent, 1, memory_order_seq_cst); /* partner: the load in tti_await_intents */
-    uint32_t alarm = atomic_load_explicit(tti_alarm(e), memory_order_seq_cst);
-    if (__builtin_expect(alarm == lane->alarm_seen, 1)) {
-        return TUTTI_OK;
+    const tutti_status status = tti_fault_heed(lane, atomic_load_explicit(tti_alarm(e), memory_order_seq_cst));
+    if (status != TUTTI_OK) {
+        tti_intent_done(lane);
     }
-    tutti_status status = tti_fault_check(e, lane, -1, lane->error);
-    if (status == TUTTI_OK) {
-        lane->alarm_seen = alarm;
-        return TUTTI_OK;
-    }
-    tti_intent_done(lane);
     return status;
 }
 

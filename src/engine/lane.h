@@ -26,13 +26,13 @@ struct tti_stamp {
 /* A rank's ring of bytes for what its peers shall read. Positions count bytes from the beginning of time, gaps included:
  * position modulo ring is the place. */
 struct tti_stage {
-    uint64_t base;   /* of the ring, in the lane's memory */
-    uint64_t ring;   /* its bytes, a power of two */
-    bool committed;  /* may be written */
-    uint64_t head;   /* position of the first span of the next call, before it is made to fit */
-    uint64_t freed;  /* everything before has been read by all */
-    uint64_t first;  /* of the current call: position of span 0 ... */
-    uint64_t stride; /* ... and bytes of each span */
+    uint64_t base;      /* of the ring, in the lane's memory */
+    uint64_t ring;      /* its bytes, a power of two */
+    uint64_t committed; /* of these, from the beginning: may be written */
+    uint64_t head;      /* position of the first span of the next call, before it is made to fit */
+    uint64_t freed;     /* everything before has been read by all */
+    uint64_t first;     /* of the current call: position of span 0 ... */
+    uint64_t stride;    /* ... and bytes of each span */
     uint32_t stamps_first;
     uint32_t stamps_count;
     struct tti_stamp stamps[TTI_STAMPS];

@@ -54,9 +54,9 @@ tutti_status tti_attributes_as_root(struct tti_lane *lane, bool others_wait);
 /* Divides the lane's memory into its two rings, once. */
 void tti_stage_prepare(struct tti_lane *lane);
 
-/* Says how large the spans of this call are; before it arrives. Makes the stage usable: on failure the call goes on with
- * this status as its mark. */
-tutti_status tti_stage_begin(struct tti_lane *lane, size_t stride);
+/* Says how large the spans of this call are; before it arrives. Makes the stage usable: if there is no memory for it, the call
+ * goes on with *mark as its mark. What it returns otherwise ends the call: the group has failed meanwhile. */
+tutti_status tti_stage_begin(struct tti_lane *lane, size_t stride, tutti_status *mark);
 
 /* Takes the place of a peer's first span from its arrival: lane->starts. */
 void tti_stage_start(struct tti_lane *lane, int peer, uint64_t place);

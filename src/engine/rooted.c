@@ -105,10 +105,14 @@ static tutti_status write_nothing(struct tti_lane *lane, const struct tti_stream
 
 tutti_status tti_stream_write(struct tti_lane *lane, const struct tti_stream *s, int reader)
 {
-    tutti_status status = tti_stage_begin(lane, s->stride);
+    tutti_status mark;
+    tutti_status status = tti_stage_begin(lane, s->stride, &mark);
+    if (status == TUTTI_OK && mark != TUTTI_OK) {
+        status = tti_arrive_staged(lane, (uint32_t)mark);
+        return status != TUTTI_OK ? status : tti_attributes_one(lane, lane->engine->rank);
+    }
     if (status != TUTTI_OK) {
-        tutti_status arrived = tti_arrive_staged(lane, (uint32_t)status);
-        return arrived != TUTTI_OK ? arrived : tti_attributes_one(lane, lane->engine->rank);
+        return status;
     }
     return lane->exposed ? write_nothing(lane, s, reader) : write_spans(lane, s, reader);
 }

@@ -22,10 +22,12 @@
  * largest spans. The last three spans of the call before, all that may be stamped TTI_PHASE_NEXT and not be free yet, are
  * never in the way of that one.
  */
+#include "base/checks.h"
 #include "engine/protocol.h"
 
 #define FAR_NS     100.0 /* publishing takes longer: the readers have another third-level cache */
 #define HYSTERESIS 1.2
+#define STEP       (UINT64_C(256) << 10) /* of memory made ready between two looks at the alarm: some 0.2 ms */
 
 /* Larger spans begin at pages, where hardware prefetching of the one before ends: it would fetch lines of the next span into
  * the reader's cache while the writer is about to write them. For small ones that costs less than one more page. */
@@ -69,41 +71,58 @@ void tti_stage_prepare(struct tti_lane *lane)
     lane->spare.ring = l->far;
 }
 
-static tutti_status commit(struct tti_lane *lane, struct tti_stage *s)
+static uint64_t step_at(uint64_t done, uint64_t ring)
+{
+    return ring - done < STEP ? ring - done : STEP;
+}
+
+static uint32_t alarm_now(const struct tti_lane *lane)
+{
+    /* acquire: pairs with tti_ring_alarm, so that the record of whoever rang is visible */
+    return TTI_FAULT_CHECKS ? atomic_load_explicit(tti_alarm(lane->engine), memory_order_acquire) : lane->alarm_seen;
+}
+
+/* OK if the group has not failed meanwhile. Without memory the call goes on, with *mark as its mark. */
+static tutti_status commit(struct tti_lane *lane, struct tti_stage *s, tutti_status *mark)
 {
     struct tti_engine *e = lane->engine;
-    if (!s->committed && e->commit) {
-        tutti_status status = e->commit(e->commit_user, offset_of(lane, s->base), s->ring);
-        if (status != TUTTI_OK) {
-            return status;
-        }
+    tutti_status status = TUTTI_OK;
+    *mark = TUTTI_OK;
+    while (e->commit && s->committed < s->ring && status == TUTTI_OK && *mark == TUTTI_OK) {
+        const uint64_t step = step_at(s->committed, s->ring);
+        *mark = e->commit(e->commit_user, offset_of(lane, s->base + s->committed), step);
+        s->committed += *mark == TUTTI_OK ? step : 0;
+        status = tti_fault_heed(lane, alarm_now(lane));
     }
-    s->committed = true;
-    return TUTTI_OK;
+    return status;
 }
 
 /* Takes the ring that suits the distance of the readers. Each keeps its positions and stamps, so nothing has to be waited
  * for. */
-static void choose_ring(struct tti_lane *lane)
+static tutti_status choose_ring(struct tti_lane *lane)
 {
     const double ns = lane->publish_ticks / lane->engine->ticks_per_ns;
     const bool is_far = tti_stage_is_far(lane);
-    if (lane->spare.ring == 0 || ns <= 0 || (is_far ? ns > FAR_NS / HYSTERESIS : ns < FAR_NS * HYSTERESIS) ||
-        commit(lane, &lane->spare) != TUTTI_OK) {
-        return;
+    if (lane->spare.ring == 0 || ns <= 0 || (is_far ? ns > FAR_NS / HYSTERESIS : ns < FAR_NS * HYSTERESIS)) {
+        return TUTTI_OK;
     }
-    const struct tti_stage before = lane->stage;
-    lane->stage = lane->spare;
-    lane->spare = before;
+    tutti_status mark;
+    const tutti_status status = commit(lane, &lane->spare, &mark);
+    if (status == TUTTI_OK && mark == TUTTI_OK) {
+        const struct tti_stage before = lane->stage;
+        lane->stage = lane->spare;
+        lane->spare = before;
+    }
+    return status;
 }
 
-tutti_status tti_stage_begin(struct tti_lane *lane, size_t stride)
+tutti_status tti_stage_begin(struct tti_lane *lane, size_t stride, tutti_status *mark)
 {
-    choose_ring(lane);
+    tutti_status status = choose_ring(lane);
     struct tti_stage *s = &lane->stage;
     s->stride = rounded(stride);
     s->first = fitted(s, s->head);
-    return commit(lane, s);
+    return status == TUTTI_OK ? commit(lane, s, mark) : status;
 }
 
 void tti_stage_start(struct tti_lane *lane, int peer, uint64_t place)
@@ -119,8 +138,10 @@ void tti_stage_start(struct tti_lane *lane, int peer, uint64_t place)
     }
     const unsigned char bit = is_far ? 2 : 1;
     if (!(lane->populated[peer] & bit)) { /* before it is read for the first time */
-        if (e->populate && peer != e->rank) {
-            e->populate(e->commit_user, peer, offset_of(lane, base), ring);
+        const bool ahead = e->populate && peer != e->rank;
+        for (uint64_t done = 0; ahead && done < ring && alarm_now(lane) == lane->alarm_seen;
+             done += step_at(done, ring)) {
+            e->populate(e->commit_user, peer, offset_of(lane, base + done), step_at(done, ring));
         }
         lane->populated[peer] |= bit;
     }

@@ -110,6 +110,9 @@ void tti_wait_begin(struct tti_lane *lane);
  * nobody is told; somebody will come and ask again. */
 tutti_status tti_fault_check(struct tti_engine *e, struct tti_lane *lane, int publisher, tutti_error *error);
 
+/* The same for a lane, if the alarm, which stands at `alarm` now, has rung since the lane looked last. */
+tutti_status tti_fault_heed(struct tti_lane *lane, uint32_t alarm);
+
 /* The same for messages that are under way: a death interrupts each of them, whoever was told of it before. */
 tutti_status tti_fault_check_messages(struct tti_engine *e, tutti_error *error);
 

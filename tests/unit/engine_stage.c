@@ -63,7 +63,9 @@ static void next_call(struct pair *p, size_t stride)
 {
     p->owner->call++;
     p->reader->call++;
-    assert_int_equal(tti_stage_begin(p->owner, stride), TUTTI_OK);
+    tutti_status mark;
+    assert_int_equal(tti_stage_begin(p->owner, stride, &mark), TUTTI_OK);
+    assert_int_equal(mark, TUTTI_OK);
     tti_stage_shape(p->reader, stride);
     tti_stage_start(p->reader, 0, tti_stage_place(p->owner));
 }

@@ -258,6 +258,14 @@ void tti_heap_view_attach(struct tti_heap_view *view, const struct tti_heap_move
     pthread_mutex_unlock(&view->shared->lock);
 }
 
+struct tti_heap_movers tti_heap_movers_of(struct tti_heap_view *v)
+{
+    pthread_mutex_lock(&v->shared->lock);
+    const struct tti_heap_movers movers = v->movers;
+    pthread_mutex_unlock(&v->shared->lock);
+    return movers;
+}
+
 static void shared_close(struct tti_heap_shared *h)
 {
     for (unsigned i = 0; i < TTI_HEAP_REGIONS; i++) {

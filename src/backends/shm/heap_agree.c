@@ -34,9 +34,7 @@ tutti_status tti_heap_agree(const struct tti_heap_view *v, const tutti_exchange 
 static tutti_status await_descriptor(struct tti_heap_view *v, struct tti_store *passage, const char *key,
                                      int64_t deadline, int *fd, tutti_error *error)
 {
-    pthread_mutex_lock(&v->shared->lock);
-    const struct tti_heap_movers group = v->movers;
-    pthread_mutex_unlock(&v->shared->lock);
+    const struct tti_heap_movers group = tti_heap_movers_of(v);
     struct tti_patience patience = tti_patience_until(deadline);
     for (;;) {
         tutti_status status = tti_store_get_fd(passage, key, fd, tti_patience_turn_ms(&patience), error);

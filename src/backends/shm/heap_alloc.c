@@ -145,8 +145,10 @@ static void give(struct tti_heap_shared *h, size_t offset)
     pthread_mutex_unlock(&h->lock);
 }
 
-static tutti_status take(struct tti_heap_shared *h, size_t bytes, uint64_t *offset, tutti_error *error)
+static tutti_status take(struct tti_heap_view *v, size_t bytes, uint64_t *offset, tutti_error *error)
 {
+    struct tti_heap_shared *h = v->shared;
+    const struct tti_heap_movers group = tti_heap_movers_of(v);
     size_t at = 0;
     pthread_mutex_lock(&h->lock);
     tutti_status status = tti_arena_take(h->arena, bytes, &at);
@@ -156,7 +158,7 @@ static tutti_status take(struct tti_heap_shared *h, size_t bytes, uint64_t *offs
     }
     size_t first = page_down(at);
     size_t last = page_down(at + bytes + TTI_ARENA_PAGE - 1);
-    status = tti_heap_file_commit(arena_of(h)->fd, arena_of(h)->base, first, last - first, error);
+    status = tti_heap_file_commit(arena_of(h)->fd, arena_of(h)->base, first, last - first, &group, error);
     if (status != TUTTI_OK) {
         give(h, at);
         return status;
@@ -166,8 +168,9 @@ static tutti_status take(struct tti_heap_shared *h, size_t bytes, uint64_t *offs
 }
 
 /* The others' blocks are mapped page by page now rather than in the first operation. */
-static void populate(const struct tti_heap_view *v, const struct tti_heap_record *all)
+static void populate(struct tti_heap_view *v, const struct tti_heap_record *all)
 {
+    const struct tti_heap_movers group = tti_heap_movers_of(v);
     uint64_t sum = 0;
     for (int r = 0; r < v->size; r++) {
         sum += r != v->rank ? all[r].bytes : 0;
@@ -177,7 +180,7 @@ static void populate(const struct tti_heap_view *v, const struct tti_heap_record
         unsigned char *block =
             r != v->rank && all[r].bytes > 0 ? tti_heap_address(&v->table, r, name, all[r].bytes) : NULL;
         if (block) {
-            tti_heap_file_populate(block, all[r].bytes);
+            tti_heap_file_populate(block, all[r].bytes, &group);
         }
     }
 }
@@ -195,7 +198,7 @@ static tutti_status rounds(struct tti_heap_view *v, size_t bytes, const tutti_ex
     }
     mine.status = swap_arenas(v, all, &passage, error);
     if (mine.status == TUTTI_OK && (mine.status = tti_heap_check_room(v, all, error)) == TUTTI_OK && bytes > 0) {
-        mine.status = take(h, bytes, &mine.offset, error);
+        mine.status = take(v, bytes, &mine.offset, error);
     }
     status = tti_heap_agree(v, exchange, "alloc", &mine, all, error);
     if (passage) {

@@ -9,13 +9,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "backends/shm/heap.h"
 #include "backends/shm/heap_arena.h"
 #include "backends/shm/segment.h"
 #include "base/error.h"
 #include "engine/heap.h"
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
-#define STEP  ((size_t)16 << 20) /* a signal undoes one step of fallocate, not all of it */
+#define STEP                                                                                                           \
+    ((size_t)2 << 20) /* between two looks at the group; and a signal undoes one step of fallocate, not all of it */
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
@@ -87,11 +89,25 @@ tutti_status tti_heap_file_map(int fd, size_t bytes, bool own, unsigned char **b
     return TUTTI_OK;
 }
 
-void tti_heap_file_populate(void *memory, size_t bytes)
+static size_t step_of(size_t left)
 {
+    return left < STEP ? left : STEP;
+}
+
+static tutti_status look_at(const struct tti_heap_movers *group, tutti_error *error)
+{
+    return group->failure ? group->failure(group->user, error) : TUTTI_OK;
+}
+
+void tti_heap_file_populate(void *memory, size_t bytes, const struct tti_heap_movers *group)
+{
+    tutti_error unused;
     uintptr_t first = (uintptr_t)memory / TTI_ARENA_PAGE * TTI_ARENA_PAGE;
     uintptr_t last = ((uintptr_t)memory + bytes + TTI_ARENA_PAGE - 1) / TTI_ARENA_PAGE * TTI_ARENA_PAGE;
-    madvise((void *)first, last - first, MADV_POPULATE_WRITE);
+    for (size_t step; first < last && look_at(group, &unused) == TUTTI_OK; first += step) {
+        step = step_of(last - first);
+        madvise((void *)first, step, MADV_POPULATE_WRITE);
+    }
 }
 
 /* By touching, which honours the advice for huge pages; by fallocate where the kernel (before 5.14) cannot touch. */
@@ -110,10 +126,15 @@ static int fill(int fd, unsigned char *base, size_t offset, size_t bytes)
     return result;
 }
 
-tutti_status tti_heap_file_commit(int fd, unsigned char *base, size_t offset, size_t bytes, tutti_error *error)
+tutti_status tti_heap_file_commit(int fd, unsigned char *base, size_t offset, size_t bytes,
+                                  const struct tti_heap_movers *group, tutti_error *error)
 {
     for (size_t done = 0; done < bytes;) {
-        size_t step = bytes - done < STEP ? bytes - done : STEP;
+        const size_t step = step_of(bytes - done);
+        const tutti_status status = look_at(group, error);
+        if (status != TUTTI_OK) {
+            return status;
+        }
         if (fill(fd, base, offset + done, step) != 0) {
             return tti_error_set(error, TUTTI_NO_MEMORY, "no memory: %zu bytes are needed, there were %zu", bytes,
                                  done);

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <tutti/status.h>
 
+struct tti_heap_movers;
+
 /* A sealed file without memory yet. */
 tutti_status tti_heap_file_create(const char *what, size_t bytes, int *fd, tutti_error *error);
 
@@ -18,13 +20,14 @@ tutti_status tti_heap_file_check(int fd, int rank, size_t *bytes, tutti_error *e
 tutti_status tti_heap_file_map(int fd, size_t bytes, bool own, unsigned char **base, tutti_error *error);
 
 /* Gives a part of the file memory, near the calling thread, and maps its pages: NO_MEMORY now instead of SIGBUS later. All
- * is aligned to pages. */
-tutti_status tti_heap_file_commit(int fd, unsigned char *base, size_t offset, size_t bytes, tutti_error *error);
+ * is aligned to pages. That takes up to a second for a GiB: if the group fails meanwhile, its failure ends it. */
+tutti_status tti_heap_file_commit(int fd, unsigned char *base, size_t offset, size_t bytes,
+                                  const struct tti_heap_movers *group, tutti_error *error);
 
 /* Gives the memory of a part back to the system. */
 void tti_heap_file_discard(int fd, size_t offset, size_t bytes);
 
-/* Maps the pages that are there already, so that the first use does not have to. A hint. */
-void tti_heap_file_populate(void *memory, size_t bytes);
+/* Maps the pages that are there already, so that the first use does not have to. A hint, which ends when the group fails. */
+void tti_heap_file_populate(void *memory, size_t bytes, const struct tti_heap_movers *group);
 
 #endif

@@ -19,6 +19,8 @@
 #include "base/error.h"
 
 /* One call as one rank goes through it. */
+#define COPY_STEP ((size_t)2 << 20) /* between two looks at the group */
+
 struct registration {
     struct tti_heap_view *view;
     unsigned index; /* of the own region */
@@ -133,6 +135,7 @@ static tutti_status claim(struct registration *x, void *memory, size_t bytes, tu
 static tutti_status make_file(struct registration *x, tutti_error *error)
 {
     struct tti_heap_region *r = region_of(x);
+    const struct tti_heap_movers group = tti_heap_movers_of(x->view);
     int fd = -1;
     tutti_status status = tti_heap_file_create("tutti-registered", r->bytes, &fd, error);
     if (status != TUTTI_OK) {
@@ -144,7 +147,7 @@ static tutti_status make_file(struct registration *x, tutti_error *error)
         return status;
     }
     status = tti_heap_file_map(fd, r->bytes, false, &x->alias, error);
-    return status != TUTTI_OK ? status : tti_heap_file_commit(fd, x->alias, 0, r->bytes, error);
+    return status != TUTTI_OK ? status : tti_heap_file_commit(fd, x->alias, 0, r->bytes, &group, error);
 }
 
 /* The second round: the file of this rank, and everybody's mapped. */
@@ -170,21 +173,36 @@ static tutti_status share(struct registration *x, tutti_error *error)
     return status;
 }
 
+static tutti_status copy_in(const struct registration *x, const struct tti_heap_movers *group, tutti_error *error)
+{
+    const struct tti_heap_region *r = region_of(x);
+    tutti_status status = TUTTI_OK;
+    for (size_t done = 0; done < r->bytes && status == TUTTI_OK; done += COPY_STEP) {
+        memcpy(x->alias + done, r->base + done, r->bytes - done < COPY_STEP ? r->bytes - done : COPY_STEP);
+        status = group->failure ? group->failure(group->user, error) : TUTTI_OK;
+    }
+    return status;
+}
+
 /* The third round: the content goes into the file, and the file over the range. */
 static tutti_status lay_over(struct registration *x, tutti_error *error)
 {
     struct tti_heap_region *r = region_of(x);
+    const struct tti_heap_movers group = tti_heap_movers_of(x->view);
     if (r->bytes == 0) {
         return TUTTI_OK;
     }
-    memcpy(x->alias, r->base, r->bytes);
+    const tutti_status status = copy_in(x, &group, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
     if (mmap(r->base, r->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, r->fd, 0) == MAP_FAILED) {
         return tti_error_system(error, errno, "cannot lay shared memory over %zu bytes at %p", r->bytes,
                                 (void *)r->base);
     }
     tti_heap_claim_laid(r);
     madvise(r->base, r->bytes, MADV_HUGEPAGE);
-    tti_heap_file_populate(r->base, r->bytes);
+    tti_heap_file_populate(r->base, r->bytes, &group);
     return TUTTI_OK;
 }
 

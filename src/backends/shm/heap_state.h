@@ -86,6 +86,9 @@ void tti_heap_mark_mapped(struct tti_heap_view *v, unsigned region);
  * no collective touches it any more, perhaps by a later call. Under the lock. */
 void tti_heap_replace(struct tti_heap_shared *h, int member, unsigned region, uint64_t word);
 
+/* Who moves the group's messages, as long as the call that asks. Takes the lock. */
+struct tti_heap_movers tti_heap_movers_of(struct tti_heap_view *v);
+
 /* Takes a free region: its index, or 0 if there is none. Under the lock. */
 unsigned tti_heap_take_region(struct tti_heap_shared *h);
 
