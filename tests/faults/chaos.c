@@ -5,7 +5,8 @@
  * of 2 to RANKS; the victim has so much memory more. With `kills`, groups of RANKS in which one is killed in or between calls,
  * and now and then one is stopped. Counts what went wrong, and tells how long the others took to notice: from the moment
  * before the end until they had returned, of those that were in a call by then. That is a figure, no promise: it contains
- * the scheduler's turns. `make chaos N=...` runs it.
+ * the scheduler's turns, and what a hypervisor takes away. How late a process wakes at the same moment that does nothing but
+ * sleep and look on tells how much of it is the machine's. `make chaos N=...` runs it.
  *
  * Rounds in which ranks wait for a deadline come last, several at a time: they would take longer than all the others, and are
  * idle nearly all of it.
@@ -39,7 +40,8 @@ struct tally {
     _Atomic int fates[FATE_COUNT];
     _Atomic int places[PLACE_COUNT]; /* at which something has happened */
     struct times returns;
-    struct times late; /* from the deadline on, where one was stopped */
+    struct times late;  /* from the deadline on, where one was stopped */
+    struct times looks; /* by which the onlooker woke too late, after a kill */
 };
 
 struct plan {
@@ -182,6 +184,9 @@ static void note_time(struct times *t, int64_t ns)
 
 static void note_times(const struct stage *s)
 {
+    if (s->round.fate != FATE_STOP && s->look_late_ns > 0) {
+        note_time(&tally->looks, s->look_late_ns);
+    }
     for (int32_t i = 0; i < s->round.size; i++) {
         const struct seen *own = &s->seen[i];
         if (!has_waited(s, i)) {
@@ -280,7 +285,7 @@ static void tell_times(struct times *t, const char *what)
     for (int i = 0; i < 4; i++) {
         ms[i] = (double)t->ns[(thousandths[i] * n + 999) / 1000 - 1] / 1e6;
     }
-    printf("%s, ms: p50 %.3f, p99 %.3f, p99.9 %.3f, max %.3f (%zu returns)\n", what, ms[0], ms[1], ms[2], ms[3], n);
+    printf("%s, ms: p50 %.3f, p99 %.3f, p99.9 %.3f, max %.3f (%zu)\n", what, ms[0], ms[1], ms[2], ms[3], n);
 }
 
 static void tell_counts(const char *title, const _Atomic int *counts, const char *const *names, int first, int end)
@@ -359,6 +364,7 @@ int main(int argc, char **argv)
     tell_counts("at places", tally->places, place_names, 1, PLACE_COUNT);
     tell_times(&tally->returns, "from the end of a rank to the return of those that waited");
     tell_times(&tally->late, "from the deadline to the return of those that waited for one that was stopped");
+    tell_times(&tally->looks, "by which an onlooker's sleep of 0.3 ms took longer then");
     printf("%d rounds: %d hangs, %d wrong results, %d other faults, %d files left in /dev/shm\n", tally->rounds,
            tally->hangs, tally->wrong, tally->others, left > 0 ? left : 0);
     return tally->hangs + tally->wrong + tally->others + (left > 0) > 0 || tally->rounds != plan.rounds;

@@ -3,7 +3,7 @@
 /*
  * The stage as two rings of bytes. Owner and reader, played by one thread, compute the same places for spans of any size
  * and any beginning, in both rings in turns; a span is not handed out again before its stamp is due, and not later than
- * that. Then calls of all kinds and sizes in random order, over several lanes at once, each rank in either ring.
+ * that. Memory for a ring comes in pieces, and no more of them when it lacks or the group has failed. Then calls of all kinds and sizes in random order, over several lanes at once, each rank in either ring.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -306,13 +306,79 @@ static void random_calls(void **state)
     run_random(5, 8192, 0, 1000);
 }
 
+/* Plays the backend that makes a ring ready, and the other rank meanwhile. */
+struct supply {
+    struct pair *pair;
+    size_t given; /* bytes */
+    int pieces;
+    int lacks_at;   /* this piece cannot be had; 0: all can */
+    int revokes_at; /* meanwhile the other rank revokes the group; 0: it does not */
+};
+
+static tutti_status supply(void *user, size_t offset, size_t bytes)
+{
+    struct supply *s = user;
+    const struct tti_stage *stage = &s->pair->owner->stage;
+    assert_int_equal(offset, s->pair->cluster.layout.stages + stage->base + s->given); /* where the last one ended */
+    assert_true(s->given + bytes <= stage->ring);
+    if (++s->pieces == s->revokes_at) {
+        tti_fault_revoke(s->pair->cluster.engines[1], TUTTI_OP_REVOKE);
+    }
+    if (s->pieces == s->lacks_at) {
+        return TUTTI_NO_MEMORY;
+    }
+    s->given += bytes;
+    return TUTTI_OK;
+}
+
+static tutti_status begin_supplied(struct pair *p, struct supply *s, tutti_status *mark)
+{
+    p->cluster.engines[0]->commit = supply;
+    p->cluster.engines[0]->commit_user = s;
+    p->owner->call++;
+    return tti_stage_begin(p->owner, 65536, mark);
+}
+
+static void memory_in_pieces(void **state)
+{
+    (void)state;
+    struct pair p;
+    pair_open(&p, (size_t)1 << 20, 0);
+    struct supply s = {.pair = &p, .lacks_at = 3};
+    tutti_status mark;
+    assert_int_equal(begin_supplied(&p, &s, &mark), TUTTI_OK);
+    assert_int_equal(mark, TUTTI_NO_MEMORY);
+    const size_t before = s.given;
+    assert_true(before > 0 && before < p.owner->stage.ring);
+    assert_int_equal(begin_supplied(&p, &s, &mark), TUTTI_OK); /* the rest, and nothing twice */
+    assert_int_equal(mark, TUTTI_OK);
+    assert_int_equal(s.given, p.owner->stage.ring);
+    const int pieces = s.pieces;
+    assert_int_equal(begin_supplied(&p, &s, &mark), TUTTI_OK);
+    assert_int_equal(s.pieces, pieces);
+    cluster_close(&p.cluster);
+}
+
+static void failure_between_pieces(void **state)
+{
+    (void)state;
+    struct pair p;
+    pair_open(&p, (size_t)1 << 20, 0);
+    struct supply s = {.pair = &p, .revokes_at = 2};
+    tutti_status mark;
+    assert_int_equal(begin_supplied(&p, &s, &mark), TUTTI_REVOKED);
+    assert_int_equal(p.error.suspect, 1);
+    assert_int_equal(s.pieces, 2);
+    assert_true(s.given < p.owner->stage.ring);
+    cluster_close(&p.cluster);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(owner_and_reader_agree),
-        cmocka_unit_test(spans_are_reused_one_by_one),
-        cmocka_unit_test(arrival_at_the_next_call),
-        cmocka_unit_test(random_calls),
+        cmocka_unit_test(owner_and_reader_agree),   cmocka_unit_test(spans_are_reused_one_by_one),
+        cmocka_unit_test(arrival_at_the_next_call), cmocka_unit_test(memory_in_pieces),
+        cmocka_unit_test(failure_between_pieces),   cmocka_unit_test(random_calls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

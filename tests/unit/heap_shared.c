@@ -14,6 +14,7 @@
 
 #include "backends/shm/heap_ranges.h"
 #include "backends/shm/heap_state.h"
+#include "base/error.h"
 
 #define PAGE ((size_t)4096)
 #define MIB  ((size_t)1 << 20)
@@ -422,13 +423,67 @@ static void lied_to_in_a_call(void **state)
     assert_int_equal(run_ranks(2, lied_to_in_a_call_on), 0);
 }
 
+/* A group that fails at the third look at it. */
+static tutti_status fail_third(void *user, tutti_error *error)
+{
+    int *looks = user;
+    return ++*looks < 3 ? TUTTI_OK : tti_error_set(error, TUTTI_PEER_DEAD, "rank 7 has died");
+}
+
+static bool use_nothing(void *user, const void *memory, size_t bytes)
+{
+    (void)user, (void)memory, (void)bytes;
+    return false;
+}
+
+static bool settle_at_once(void *user, uint64_t withdrawal)
+{
+    (void)user, (void)withdrawal;
+    return true;
+}
+
+static int failing; /* the rank whose group it is */
+
+/* Whoever makes memory ready while the group fails stops in the middle, and gives back what it had; nobody waits for it. */
+static void failed_meanwhile_on(struct rank *x)
+{
+    int looks = 0;
+    void *memory = NULL;
+    unsigned char *range = pages(16 * MIB);
+    const struct tti_heap_movers movers = {
+        .user = &looks, .use = use_nothing, .settle = settle_at_once, .failure = fail_third};
+    EXPECT(tti_heap_alloc(x->view, 0, &x->exchange, &memory, &x->error) == TUTTI_OK); /* what is done once */
+    if (x->rank == failing) {
+        tti_heap_view_attach(x->view, &movers);
+    }
+    EXPECT(tti_heap_alloc(x->view, 48 * MIB, &x->exchange, &memory, &x->error) == TUTTI_PEER_DEAD);
+    EXPECT(strstr(x->error.message, "rank 7 has died") && x->error.suspect == failing);
+    EXPECT(looks == (x->rank == failing ? 3 : 0));
+    looks = 0;
+    EXPECT(tti_heap_register(x->view, range, 16 * MIB, &x->exchange, &x->error) == TUTTI_PEER_DEAD);
+    EXPECT(strstr(x->error.message, "rank 7 has died") && x->error.suspect == failing);
+    EXPECT(looks == (x->rank == failing ? 3 : 0));
+    tti_heap_view_attach(x->view, NULL);
+    meet(x);
+    give(x, take(x, 48 * MIB)); /* which is more than would be left */
+    munmap(range, 16 * MIB);
+}
+
+static void failed_meanwhile(void **state)
+{
+    (void)state;
+    for (failing = 0; failing < 3; failing++) {
+        assert_int_equal(run_ranks(3, failed_meanwhile_on), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lied_to),           cmocka_unit_test(allocated), cmocka_unit_test(overlapping),
-        cmocka_unit_test(registered),        cmocka_unit_test(reused),    cmocka_unit_test(orphaned),
-        cmocka_unit_test(left_registered),   cmocka_unit_test(too_many),  cmocka_unit_test(moved),
-        cmocka_unit_test(lied_to_in_a_call),
+        cmocka_unit_test(lied_to),           cmocka_unit_test(allocated),        cmocka_unit_test(overlapping),
+        cmocka_unit_test(registered),        cmocka_unit_test(reused),           cmocka_unit_test(orphaned),
+        cmocka_unit_test(left_registered),   cmocka_unit_test(too_many),         cmocka_unit_test(moved),
+        cmocka_unit_test(lied_to_in_a_call), cmocka_unit_test(failed_meanwhile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,23 +11,38 @@
 #include "base/error.h"
 #include "base/patience.h"
 
+/* The record that says why: of a rank that failed by itself rather than of one that missed another; -1: none failed. */
+static int reason_among(const struct tti_heap_record *all, int size)
+{
+    int first = -1;
+    for (int r = 0; r < size; r++) {
+        if (all[r].status != TUTTI_OK && all[r].suspect == r) {
+            return r;
+        }
+        first = first < 0 && all[r].status != TUTTI_OK ? r : first;
+    }
+    return first;
+}
+
 tutti_status tti_heap_agree(const struct tti_heap_view *v, const tutti_exchange *exchange, const char *what,
                             struct tti_heap_record *mine, struct tti_heap_record *all, tutti_error *error)
 {
     mine->message[0] = '\0';
+    mine->suspect = v->rank;
     if (mine->status != TUTTI_OK) {
         snprintf(mine->message, sizeof(mine->message), "%.*s", (int)sizeof(mine->message) - 1, error->message);
+        mine->suspect = error->suspect >= 0 && error->suspect < v->size ? error->suspect : v->rank;
     }
-    tutti_status status = exchange->gather(exchange->self, mine, sizeof(*mine), all, error);
-    for (int r = 0; r < v->size && status == TUTTI_OK; r++) {
-        if (all[r].status != TUTTI_OK) {
-            all[r].message[sizeof(all[r].message) - 1] = '\0';
-            status =
-                tti_error_set(error, tti_status_of_peer(all[r].status), "%s: rank %d: %s", what, r, all[r].message);
-            error->suspect = r;
-        }
+    const tutti_status status = exchange->gather(exchange->self, mine, sizeof(*mine), all, error);
+    const int reason = status == TUTTI_OK ? reason_among(all, v->size) : -1;
+    if (reason < 0) {
+        return status;
     }
-    return status;
+    struct tti_heap_record *told = &all[reason];
+    told->message[sizeof(told->message) - 1] = '\0';
+    tti_error_set(error, tti_status_of_peer(told->status), "%s: rank %d: %s", what, reason, told->message);
+    error->suspect = told->suspect >= 0 && told->suspect < v->size ? told->suspect : reason;
+    return error->status;
 }
 
 /* The others may be lost, or have given up, while they are waited for. */
@@ -58,6 +73,10 @@ static tutti_status receive(struct tti_heap_view *v, int rank, unsigned region, 
     if (status == TUTTI_TIMEOUT && tti_remaining_ms(deadline) == 0) {
         tti_error_set(error, status, "rank %d did not hand over its memory within %lld ms", rank,
                       (long long)v->timeout_ms);
+        error->suspect = rank;
+    } else if (status == TUTTI_PROTOCOL) { /* a value is there: see put_nothing */
+        tti_error_set(error, status, "rank %d has no memory to hand over", rank);
+        error->suspect = rank;
     }
     if (status != TUTTI_OK) {
         return status;
@@ -89,23 +108,37 @@ static tutti_status check_regions(const struct tti_heap_view *v, const struct tt
     return TUTTI_OK;
 }
 
+static tutti_status open_passage(const struct tti_heap_view *v, const struct tti_heap_record *all,
+                                 struct tti_store **passage, tutti_error *error)
+{
+    char url[64];
+    snprintf(url, sizeof(url), "unix:heap-%016llx%016llx", (unsigned long long)all[0].random[0],
+             (unsigned long long)all[0].random[1]);
+    return tti_store_open(url, v->rank == 0, v->timeout_ms, passage, error);
+}
+
+/* So that nobody waits for a descriptor of this rank: a value is not what they look for. It tells them why when all agree. */
+static void put_nothing(const struct tti_heap_view *v, struct tti_store *passage)
+{
+    char key[32];
+    snprintf(key, sizeof(key), "heap/%d", v->rank);
+    tti_store_set(passage, key, "", 1, NULL);
+}
+
 tutti_status tti_heap_pass(struct tti_heap_view *v, const struct tti_heap_record *all, const bool *wanted, bool arena,
                            int fd, struct tti_store **passage, tutti_error *error)
 {
-    char url[64];
     char key[32];
     int64_t deadline = tti_deadline_ns(tti_now_ns(), v->timeout_ms);
-    snprintf(url, sizeof(url), "unix:heap-%016llx%016llx", (unsigned long long)all[0].random[0],
-             (unsigned long long)all[0].random[1]);
     tutti_status status = check_regions(v, all, arena, error);
     if (status == TUTTI_OK) {
-        status = tti_store_open(url, v->rank == 0, v->timeout_ms, passage, error);
+        status = open_passage(v, all, passage, error);
     }
     if (status == TUTTI_OK && fd >= 0) {
         snprintf(key, sizeof(key), "heap/%d", v->rank);
         status = tti_store_put_fd(*passage, key, fd, v->size - 1, error);
-        if (status != TUTTI_OK) { /* so that nobody waits for it: a value is not what they look for */
-            tti_store_set(*passage, key, "", 1, NULL);
+        if (status != TUTTI_OK) {
+            put_nothing(v, *passage);
         }
     }
     for (int r = 0; r < v->size && status == TUTTI_OK; r++) {
@@ -114,6 +147,13 @@ tutti_status tti_heap_pass(struct tti_heap_view *v, const struct tti_heap_record
         }
     }
     return status;
+}
+
+void tti_heap_pass_nothing(struct tti_heap_view *v, const struct tti_heap_record *all, struct tti_store **passage)
+{
+    if (open_passage(v, all, passage, NULL) == TUTTI_OK) {
+        put_nothing(v, *passage);
+    }
 }
 
 tutti_status tti_heap_check_room(const struct tti_heap_view *v, const struct tti_heap_record *all, tutti_error *error)

@@ -105,6 +105,7 @@ static tutti_status swap_arenas(struct tti_heap_view *v, const struct tti_heap_r
     }
     bool *wanted = malloc((size_t)v->size * sizeof(*wanted));
     if (!wanted) {
+        tti_heap_pass_nothing(v, all, passage);
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a list of %d ranks", v->size);
     }
     pthread_mutex_lock(&v->shared->lock);

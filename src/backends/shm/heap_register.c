@@ -159,15 +159,19 @@ static tutti_status share(struct registration *x, tutti_error *error)
     tutti_status status = wanted ? tti_heap_check_room(v, x->all, error)
                                  : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a list of %d ranks", v->size);
     bool any = false;
+    for (int i = 0; i < v->size; i++) {
+        any = any || x->all[i].bytes > 0;
+    }
     for (int i = 0; i < v->size && status == TUTTI_OK; i++) {
         wanted[i] = x->all[i].bytes > 0;
-        any = any || wanted[i];
     }
     if (status == TUTTI_OK && r->bytes > 0) {
         status = make_file(x, error);
     }
     if (status == TUTTI_OK && any && v->size > 1) {
         status = tti_heap_pass(v, x->all, wanted, false, r->fd, &x->passage, error);
+    } else if (any && v->size > 1) {
+        tti_heap_pass_nothing(v, x->all, &x->passage);
     }
     free(wanted);
     return status;

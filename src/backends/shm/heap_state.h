@@ -71,6 +71,7 @@ struct tti_heap_record {
     uint64_t cgroup;     /* whose memory limit this rank shares     */
     uint64_t random[2];  /* rank 0: the name of the passage         */
     uint32_t incomplete; /* 1: the arena of a rank is missing here */
+    int32_t suspect;     /* the rank whose failure it is            */
     char message[220];
 };
 
@@ -109,6 +110,9 @@ tutti_status tti_heap_agree(const struct tti_heap_view *v, const tutti_exchange 
  */
 tutti_status tti_heap_pass(struct tti_heap_view *v, const struct tti_heap_record *all, const bool *wanted, bool arena,
                            int fd, struct tti_store **passage, tutti_error *error);
+
+/* The same for a rank that cannot hand over what the others want: they need not wait for it. */
+void tti_heap_pass_nothing(struct tti_heap_view *v, const struct tti_heap_record *all, struct tti_store **passage);
 
 /* NO_MEMORY if what all ranks want cannot be had. */
 tutti_status tti_heap_check_room(const struct tti_heap_view *v, const struct tti_heap_record *all, tutti_error *error);

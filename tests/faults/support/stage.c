@@ -72,6 +72,15 @@ static void start_ranks(struct stage *s)
     }
 }
 
+/* Until the next look at the ranks. What an idle process suffers from the machine at that moment, others suffer as well. */
+static void sleep_between(struct stage *s)
+{
+    const bool first = atomic_load(&s->happened) && s->look_late_ns == 0;
+    const int64_t begun = now_ns();
+    pause_us(LOOK_US);
+    s->look_late_ns = first ? now_ns() - begun - (int64_t)LOOK_US * 1000 : s->look_late_ns;
+}
+
 /* Who was stopped goes on: after a while, or when all others have come to their end. Who is another program now ends. */
 static void attend_victim(const struct stage *s, bool alone)
 {
@@ -108,7 +117,7 @@ bool run_round(struct stage *s, const struct round *r)
                 left--;
             }
         }
-        pause_us(LOOK_US);
+        sleep_between(s);
         well = now_ns() < until;
     }
     for (int32_t i = 0; i < r->size; i++) {
