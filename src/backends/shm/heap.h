@@ -31,6 +31,11 @@ struct tti_heap_movers {
     tutti_status (*failure)(void *user, tutti_error *error);
 };
 
+static inline tutti_status tti_heap_group_failure(const struct tti_heap_movers *group, tutti_error *error)
+{
+    return group->failure ? group->failure(group->user, error) : TUTTI_OK;
+}
+
 /* `parent` is the view of the group that this one is made from, NULL if there is none. Nothing is mapped yet. */
 tutti_status tti_heap_view_open(const tutti_open_info *info, struct tti_heap_view *parent, struct tti_heap_view **view,
                                 tutti_error *error);

@@ -53,8 +53,7 @@ static tutti_status await_descriptor(struct tti_heap_view *v, struct tti_store *
     struct tti_patience patience = tti_patience_until(deadline);
     for (;;) {
         tutti_status status = tti_store_get_fd(passage, key, fd, tti_patience_turn_ms(&patience), error);
-        const tutti_status reason =
-            status == TUTTI_TIMEOUT && group.failure ? group.failure(group.user, error) : TUTTI_OK;
+        const tutti_status reason = status == TUTTI_TIMEOUT ? tti_heap_group_failure(&group, error) : TUTTI_OK;
         if (reason != TUTTI_OK || status != TUTTI_TIMEOUT || patience.last) {
             return reason != TUTTI_OK ? reason : status;
         }
@@ -74,7 +73,7 @@ static tutti_status receive(struct tti_heap_view *v, int rank, unsigned region, 
         tti_error_set(error, status, "rank %d did not hand over its memory within %lld ms", rank,
                       (long long)v->timeout_ms);
         error->suspect = rank;
-    } else if (status == TUTTI_PROTOCOL) { /* a value is there: see put_nothing */
+    } else if (status == TUTTI_PROTOCOL) { /* a value is there: see put_own */
         tti_error_set(error, status, "rank %d has no memory to hand over", rank);
         error->suspect = rank;
     }
@@ -117,29 +116,29 @@ static tutti_status open_passage(const struct tti_heap_view *v, const struct tti
     return tti_store_open(url, v->rank == 0, v->timeout_ms, passage, error);
 }
 
-/* So that nobody waits for a descriptor of this rank: a value is not what they look for. It tells them why when all agree. */
-static void put_nothing(const struct tti_heap_view *v, struct tti_store *passage)
+/* What this rank hands over. If it cannot (fd -1), nobody shall wait for it: a value is not what they look for, and why there is
+ * one they hear when all agree. */
+static tutti_status put_own(const struct tti_heap_view *v, struct tti_store *passage, int fd, tutti_error *error)
 {
     char key[32];
     snprintf(key, sizeof(key), "heap/%d", v->rank);
-    tti_store_set(passage, key, "", 1, NULL);
+    const tutti_status status = fd >= 0 ? tti_store_put_fd(passage, key, fd, v->size - 1, error) : TUTTI_OK;
+    if (fd < 0 || status != TUTTI_OK) {
+        tti_store_set(passage, key, "", 1, NULL);
+    }
+    return status;
 }
 
 tutti_status tti_heap_pass(struct tti_heap_view *v, const struct tti_heap_record *all, const bool *wanted, bool arena,
                            int fd, struct tti_store **passage, tutti_error *error)
 {
-    char key[32];
     int64_t deadline = tti_deadline_ns(tti_now_ns(), v->timeout_ms);
     tutti_status status = check_regions(v, all, arena, error);
     if (status == TUTTI_OK) {
         status = open_passage(v, all, passage, error);
     }
     if (status == TUTTI_OK && fd >= 0) {
-        snprintf(key, sizeof(key), "heap/%d", v->rank);
-        status = tti_store_put_fd(*passage, key, fd, v->size - 1, error);
-        if (status != TUTTI_OK) {
-            put_nothing(v, *passage);
-        }
+        status = put_own(v, *passage, fd, error);
     }
     for (int r = 0; r < v->size && status == TUTTI_OK; r++) {
         if (r != v->rank && wanted[r]) {
@@ -152,7 +151,7 @@ tutti_status tti_heap_pass(struct tti_heap_view *v, const struct tti_heap_record
 void tti_heap_pass_nothing(struct tti_heap_view *v, const struct tti_heap_record *all, struct tti_store **passage)
 {
     if (open_passage(v, all, passage, NULL) == TUTTI_OK) {
-        put_nothing(v, *passage);
+        put_own(v, *passage, -1, NULL);
     }
 }
 

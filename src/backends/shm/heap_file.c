@@ -16,8 +16,7 @@
 #include "engine/heap.h"
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
-#define STEP                                                                                                           \
-    ((size_t)2 << 20) /* between two looks at the group; and a signal undoes one step of fallocate, not all of it */
+#define STEP  ((size_t)2 << 20) /* between two looks at the group; a signal undoes one step only */
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
@@ -94,17 +93,12 @@ static size_t step_of(size_t left)
     return left < STEP ? left : STEP;
 }
 
-static tutti_status look_at(const struct tti_heap_movers *group, tutti_error *error)
-{
-    return group->failure ? group->failure(group->user, error) : TUTTI_OK;
-}
-
 void tti_heap_file_populate(void *memory, size_t bytes, const struct tti_heap_movers *group)
 {
     tutti_error unused;
     uintptr_t first = (uintptr_t)memory / TTI_ARENA_PAGE * TTI_ARENA_PAGE;
     uintptr_t last = ((uintptr_t)memory + bytes + TTI_ARENA_PAGE - 1) / TTI_ARENA_PAGE * TTI_ARENA_PAGE;
-    for (size_t step; first < last && look_at(group, &unused) == TUTTI_OK; first += step) {
+    for (size_t step; first < last && tti_heap_group_failure(group, &unused) == TUTTI_OK; first += step) {
         step = step_of(last - first);
         madvise((void *)first, step, MADV_POPULATE_WRITE);
     }
@@ -131,7 +125,7 @@ tutti_status tti_heap_file_commit(int fd, unsigned char *base, size_t offset, si
 {
     for (size_t done = 0; done < bytes;) {
         const size_t step = step_of(bytes - done);
-        const tutti_status status = look_at(group, error);
+        const tutti_status status = tti_heap_group_failure(group, error);
         if (status != TUTTI_OK) {
             return status;
         }

@@ -18,9 +18,9 @@
 #include "backends/shm/heap_room.h"
 #include "base/error.h"
 
-/* One call as one rank goes through it. */
 #define COPY_STEP ((size_t)2 << 20) /* between two looks at the group */
 
+/* One call as one rank goes through it. */
 struct registration {
     struct tti_heap_view *view;
     unsigned index; /* of the own region */
@@ -183,7 +183,7 @@ static tutti_status copy_in(const struct registration *x, const struct tti_heap_
     tutti_status status = TUTTI_OK;
     for (size_t done = 0; done < r->bytes && status == TUTTI_OK; done += COPY_STEP) {
         memcpy(x->alias + done, r->base + done, r->bytes - done < COPY_STEP ? r->bytes - done : COPY_STEP);
-        status = group->failure ? group->failure(group->user, error) : TUTTI_OK;
+        status = tti_heap_group_failure(group, error);
     }
     return status;
 }
