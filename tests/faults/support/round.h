@@ -135,8 +135,7 @@ struct stage {
     _Atomic int32_t happened; /* or is about to */
     _Atomic int32_t reached;  /* at its place */
     int64_t happened_ns;
-    int64_t
-        look_late_ns; /* by which the onlooker's first sleep after it was longer than it should be; 0: there was none */
+    int64_t look_late_ns; /* by which the onlooker's first sleep after it took too long; 0: there was none */
     pid_t pids[RANKS_MOST];
     struct seen seen[RANKS_MOST];
 };
