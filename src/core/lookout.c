@@ -6,7 +6,8 @@
  *
  * - Somebody has given up. Who does so leaves a word, `last`/failed, in which the first one says why. So all hear the same
  *   reason, also those who cannot see it themselves: new members, and whoever looks only when the one has left that saw it.
- * - A member has died, or the engines of the new group say why that has failed.
+ * - A member has died, or the engines of the new group say why that has failed. Not if that is the loss of a member that has put
+ *   its last record already: the new group is complete without it, and its first call says so.
  * - The process of one that nobody knows but by its record has ended, on this machine, before it has done its part. That takes
  *   some system calls for each, so who waits for less than a tenth of a second does not look, nor more often than that.
  * - A member has left the group that it comes from, without having done its part. Who has done that may leave at once, while
@@ -145,6 +146,14 @@ static bool owes(const struct tti_lookout *w, int32_t member)
     return find(w, who, &unused, &length, NULL) == TUTTI_TIMEOUT && tti_now_ns() - asked_ns < SILENCE_NS;
 }
 
+/* What the engines of the new group know, once they are open. */
+static tutti_status look_at_engines(const struct tti_lookout *w, tutti_error *error)
+{
+    const tutti_status status = w->open ? tti_group_failure(w->open, error) : TUTTI_OK;
+    const int32_t lost = tti_is_loss(status) ? error->suspect : -1;
+    return lost >= 0 && lost < w->size && !owes(w, lost) ? TUTTI_OK : status;
+}
+
 static tutti_status fate_of(const struct tti_lookout *w, int32_t member, tutti_error *error)
 {
     tutti_error why;
@@ -273,7 +282,7 @@ tutti_status tti_lookout_look(void *user, tutti_error *error)
     struct tti_lookout *w = user;
     bool ended = false;
     tutti_status status = hear(w, &ended, error);
-    status = status == TUTTI_OK && w->open ? tti_group_failure(w->open, error) : status;
+    status = status == TUTTI_OK ? look_at_engines(w, error) : status;
     status = status == TUTTI_OK ? look_for_losses(w, error) : status;
     status = status == TUTTI_OK ? look_at_processes(w, error) : status;
     status = status == TUTTI_OK && ended ? name_server(w, error) : status;
