@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Waiting in turns: who waits for other ranks to come to a meeting place looks between the turns whether they still can. Mostly
- * they come within milliseconds, and a death shall be told as soon: a turn takes a quarter of what has been waited, between one
+ * they come within milliseconds, and a death shall be told as soon: a turn takes a quarter of what has been waited, between `least`
  * and four milliseconds. Who has waited for a second waits for somebody who computes, and need not look so often.
  */
 #ifndef TTI_BASE_PATIENCE_H
@@ -11,20 +11,21 @@
 
 #include "base/clock.h"
 
-#define TTI_EAGER_LEAST_MS 1
-#define TTI_EAGER_MOST_MS  4
-#define TTI_EAGER_NS       INT64_C(1000000000)
-#define TTI_TURN_MS        100
+#define TTI_TURN_LEAST_MS 1
+#define TTI_TURN_EAGER_MS 4
+#define TTI_EAGER_NS      INT64_C(1000000000)
+#define TTI_TURN_MS       100
 
 struct tti_patience {
     int64_t begun_ns;
     int64_t deadline_ns;
+    int64_t least_ms;
     bool last; /* the turn that tti_patience_turn_ms has begun ends at the deadline */
 };
 
-static inline struct tti_patience tti_patience_until(int64_t deadline_ns)
+static inline struct tti_patience tti_patience_until(int64_t deadline_ns, int64_t least_ms)
 {
-    return (struct tti_patience){.begun_ns = tti_now_ns(), .deadline_ns = deadline_ns};
+    return (struct tti_patience){.begun_ns = tti_now_ns(), .deadline_ns = deadline_ns, .least_ms = least_ms};
 }
 
 /* How long the next turn may take. */
@@ -32,10 +33,10 @@ static inline int64_t tti_patience_turn_ms(struct tti_patience *p)
 {
     const int64_t waited_ns = tti_now_ns() - p->begun_ns;
     const int64_t quarter_ms = waited_ns / 4000000;
-    const int64_t turn_ms = waited_ns >= TTI_EAGER_NS         ? TTI_TURN_MS
-                            : quarter_ms < TTI_EAGER_LEAST_MS ? TTI_EAGER_LEAST_MS
-                            : quarter_ms > TTI_EAGER_MOST_MS  ? TTI_EAGER_MOST_MS
-                                                              : quarter_ms;
+    const int64_t turn_ms = waited_ns >= TTI_EAGER_NS        ? TTI_TURN_MS
+                            : quarter_ms < p->least_ms       ? p->least_ms
+                            : quarter_ms > TTI_TURN_EAGER_MS ? TTI_TURN_EAGER_MS
+                                                             : quarter_ms;
     const int64_t left_ms = tti_remaining_ms(p->deadline_ns);
     p->last = left_ms >= 0 && left_ms <= turn_ms;
     return p->last ? left_ms : turn_ms;

@@ -459,6 +459,7 @@ tutti_status tti_group_open(struct tti_group_plan *plan, tutti_group **group, tu
     tti_lookout_begin(&plan->lookout, &g->rendezvous, plan->size, TTI_GROUP_READY);
     g->host_rendezvous.look = g->rendezvous.look;
     g->host_rendezvous.look_user = g->rendezvous.look_user;
+    g->host_rendezvous.turn_ms = g->rendezvous.turn_ms;
     record(g, plan);
     status = meet(g, plan, error);
     g->rendezvous.look = g->host_rendezvous.look = NULL;

@@ -28,11 +28,13 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/patience.h"
 #include "core/group.h"
 #include "core/resolve.h"
 
 #define SILENCE_NS   INT64_C(1000000000)
 #define PROCESSES_NS INT64_C(100000000) /* from one look at the members' processes to the next */
+#define RECORDS_NS   INT64_C(200000000) /* to read the records, after another rank has found something in them */
 
 static int32_t rank_of(const struct tti_lookout *w, int32_t member)
 {
@@ -60,6 +62,8 @@ void tti_lookout_begin(struct tti_lookout *w, struct tti_rendezvous *place, int3
     w->turned_away = is_shared(w) ? tti_store_turned_away(place->store) : 0;
     place->look = tti_lookout_look;
     place->look_user = w;
+    /* of members that know each other; others may find each for itself what is wrong with a record, before they hear it */
+    place->turn_ms = w->from ? TTI_TURN_LEAST_MS : TTI_TURN_EAGER_MS;
 }
 
 /* ---- words ----------------------------------------------------------------------------------------------------------- */
@@ -121,7 +125,19 @@ void tti_lookout_give_up(const struct tti_lookout *w, const struct tti_outcome *
 
 /* ---- looking --------------------------------------------------------------------------------------------------------- */
 
-static tutti_status hear(const struct tti_lookout *w, bool *ended, tutti_error *error)
+/* Which rank does not fit, each finds in the records by itself, and better than it hears from the one that does not. If not
+ * all of them come, it hears it nevertheless. */
+static bool will_find(struct tti_lookout *w, const struct tti_outcome *told, const tutti_error *error)
+{
+    if (!w->at_door || tti_is_loss(error->status) || error->suspect == told->rank) {
+        return false;
+    }
+    const int64_t now = tti_now_ns();
+    w->heard_ns = w->heard_ns == 0 ? now : w->heard_ns;
+    return now - w->heard_ns < RECORDS_NS;
+}
+
+static tutti_status hear(struct tti_lookout *w, bool *ended, tutti_error *error)
 {
     struct tti_outcome o;
     size_t length = 0;
@@ -131,7 +147,8 @@ static tutti_status hear(const struct tti_lookout *w, bool *ended, tutti_error *
         return status;
     }
     const bool told = status == TUTTI_OK && length == sizeof(o) && o.rank >= 0 && o.rank < w->size;
-    return told ? tti_outcome_read(&o, w->size, error) : TUTTI_OK;
+    const tutti_status reason = told ? tti_outcome_read(&o, w->size, error) : TUTTI_OK;
+    return reason != TUTTI_OK && will_find(w, &o, error) ? TUTTI_OK : reason;
 }
 
 /* Whether the member's last record is missing. After its departure has been seen. A store that does not answer for so long

@@ -29,6 +29,7 @@ struct tti_lookout {
     int32_t server;               /* the member that serves the store, as the group knows that they come from; or -1 */
     const struct tti_group *open; /* the new group, once its engines are open: they know, too; NULL: not yet */
     bool at_door;                 /* members are awaited who may not have come to the store yet */
+    int64_t heard_ns;             /* when a reason was first heard that stands in the records; 0: none was */
     int64_t turned_away;          /* by the store before, if it is served here */
 };
 

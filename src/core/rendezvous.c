@@ -68,7 +68,7 @@ static tutti_status get_looking(const struct tti_rendezvous *r, const char *key,
     if (status != TUTTI_OK || !r->look || timeout_ms == 0) {
         return status != TUTTI_OK ? status : get_once(r, full, w, timeout_ms, error);
     }
-    struct tti_patience patience = tti_patience_until(tti_deadline_ns(tti_now_ns(), timeout_ms));
+    struct tti_patience patience = tti_patience_until(tti_deadline_ns(tti_now_ns(), timeout_ms), r->turn_ms);
     do {
         status = get_once(r, full, w, tti_patience_turn_ms(&patience), error);
     } while (!is_explained(r, &status, error) && status == TUTTI_TIMEOUT && !patience.last);
@@ -116,6 +116,7 @@ void tti_rendezvous_open(struct tti_rendezvous *r, struct tti_store *store, cons
     tti_store_retain(store);
     r->store = store;
     r->look = NULL;
+    r->turn_ms = TTI_TURN_EAGER_MS;
     snprintf(r->name, sizeof(r->name), "%s", name);
     r->table = (tutti_rendezvous){.size = sizeof(tutti_rendezvous),
                                   .can_pass_descriptors = tti_store_can_pass_fds(store),

@@ -17,6 +17,7 @@ struct tti_rendezvous {
     char name[64];
     tti_look_function look; /* NULL: only the time limits a wait. Set after open */
     void *look_user;
+    int64_t turn_ms; /* the least that passes between two looks */
 };
 
 /* Takes a reference on the store. The struct must stay where it is until tti_rendezvous_close. */

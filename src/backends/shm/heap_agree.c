@@ -50,7 +50,7 @@ static tutti_status await_descriptor(struct tti_heap_view *v, struct tti_store *
                                      int64_t deadline, int *fd, tutti_error *error)
 {
     const struct tti_heap_movers group = tti_heap_movers_of(v);
-    struct tti_patience patience = tti_patience_until(deadline);
+    struct tti_patience patience = tti_patience_until(deadline, TTI_TURN_LEAST_MS);
     for (;;) {
         tutti_status status = tti_store_get_fd(passage, key, fd, tti_patience_turn_ms(&patience), error);
         const tutti_status reason = status == TUTTI_TIMEOUT ? tti_heap_group_failure(&group, error) : TUTTI_OK;

@@ -162,7 +162,7 @@ static tutti_status await_descriptor(const tutti_open_info *info, const struct p
                                      const struct shm_state *s, int64_t deadline, int *fd, tutti_error *error)
 {
     const tutti_rendezvous *rv = info->rendezvous;
-    struct tti_patience patience = tti_patience_until(deadline);
+    struct tti_patience patience = tti_patience_until(deadline, TTI_TURN_EAGER_MS);
     int64_t grace_ns = 0;
     for (;;) {
         tutti_status status = pass_get(p, key, fd, tti_patience_turn_ms(&patience), error);
