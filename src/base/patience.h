@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Waiting in turns: who waits for other ranks to come to a meeting place looks between the turns whether they still can. Mostly
- * they come within milliseconds, and a death shall be told as soon: a turn takes a quarter of what has been waited, between `least`
- * and four milliseconds. Who has waited for a second waits for somebody who computes, and need not look so often.
+ * they come within milliseconds, and a death shall be told as soon: a turn takes a quarter of what has been waited, between
+ * `least_ms` and four milliseconds. Who has waited for a second waits for somebody who computes, and need not look so often.
  */
 #ifndef TTI_BASE_PATIENCE_H
 #define TTI_BASE_PATIENCE_H

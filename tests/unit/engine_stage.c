@@ -3,7 +3,8 @@
 /*
  * The stage as two rings of bytes. Owner and reader, played by one thread, compute the same places for spans of any size
  * and any beginning, in both rings in turns; a span is not handed out again before its stamp is due, and not later than
- * that. Memory for a ring comes in pieces, and no more of them when it lacks or the group has failed. Then calls of all kinds and sizes in random order, over several lanes at once, each rank in either ring.
+ * that. Memory for a ring comes in pieces, and no more of them when it lacks or the group has failed. Then calls of all kinds
+ * and sizes in random order, over several lanes at once, each rank in either ring.
  */
 #include <setjmp.h>
 #include <stdarg.h>

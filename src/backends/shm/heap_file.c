@@ -16,7 +16,6 @@
 #include "engine/heap.h"
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
-#define STEP  ((size_t)2 << 20) /* between two looks at the group; a signal undoes one step only */
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
@@ -90,7 +89,7 @@ tutti_status tti_heap_file_map(int fd, size_t bytes, bool own, unsigned char **b
 
 static size_t step_of(size_t left)
 {
-    return left < STEP ? left : STEP;
+    return left < TTI_HEAP_STEP ? left : TTI_HEAP_STEP;
 }
 
 void tti_heap_file_populate(void *memory, size_t bytes, const struct tti_heap_movers *group)

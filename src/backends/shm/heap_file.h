@@ -9,6 +9,9 @@
 
 struct tti_heap_movers;
 
+/* Bytes that are worked on between two looks at the group. Also, a signal undoes one step of getting memory, not all of it. */
+#define TTI_HEAP_STEP ((size_t)2 << 20)
+
 /* A sealed file without memory yet. */
 tutti_status tti_heap_file_create(const char *what, size_t bytes, int *fd, tutti_error *error);
 

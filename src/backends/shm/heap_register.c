@@ -18,8 +18,6 @@
 #include "backends/shm/heap_room.h"
 #include "base/error.h"
 
-#define COPY_STEP ((size_t)2 << 20) /* between two looks at the group */
-
 /* One call as one rank goes through it. */
 struct registration {
     struct tti_heap_view *view;
@@ -181,8 +179,8 @@ static tutti_status copy_in(const struct registration *x, const struct tti_heap_
 {
     const struct tti_heap_region *r = region_of(x);
     tutti_status status = TUTTI_OK;
-    for (size_t done = 0; done < r->bytes && status == TUTTI_OK; done += COPY_STEP) {
-        memcpy(x->alias + done, r->base + done, r->bytes - done < COPY_STEP ? r->bytes - done : COPY_STEP);
+    for (size_t done = 0; done < r->bytes && status == TUTTI_OK; done += TTI_HEAP_STEP) {
+        memcpy(x->alias + done, r->base + done, r->bytes - done < TTI_HEAP_STEP ? r->bytes - done : TTI_HEAP_STEP);
         status = tti_heap_group_failure(group, error);
     }
     return status;
