@@ -245,6 +245,13 @@ tutti_status tti_hier_fail(struct tti_hier *s, const tutti_engine *engine, int32
     tutti_error cause;
     /* revoked by one that has timed out, and listens, too */
     patience_ms = error->status == TUTTI_TIMEOUT || error->status == TUTTI_REVOKED ? patience_ms : 0;
+    if (engine != s->flat && error->status != TUTTI_REVOKED && has_failed(s)) {
+        /* This rank's other thread was first. Who has failed this engine is no more than a messenger, perhaps of the same. */
+        cause = s->cause;
+        cause.elapsed_ms = error->elapsed_ms;
+        *error = cause;
+        return error->status;
+    }
     if (!has_failed(s) && engine != s->flat && listen_for(s, patience_ms, &cause)) {
         cause.elapsed_ms = error->elapsed_ms;
         *error = cause;
