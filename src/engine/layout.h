@@ -26,6 +26,7 @@
 #include <stdint.h>
 
 #include "base/cpu.h"
+#include "base/proc.h"
 
 #define TTI_MAX_RANKS    1024
 #define TTI_LINE         128u
@@ -118,6 +119,12 @@ struct tti_segment_header {
 };
 enum { TTI_READS_UNKNOWN = 0, TTI_READS_ALL = 1, TTI_READS_NOT = 2 };
 static_assert(sizeof(struct tti_segment_header) <= TTI_PAGE, "the header fits its page");
+
+/* Whose segment it is. */
+static inline struct tti_proc_id tti_segment_owner(const struct tti_segment_header *h)
+{
+    return (struct tti_proc_id){.pid = h->pid, .started = h->started, .space = h->space};
+}
 
 /* Whether the owner has left in good order, or is about to: its end is no death. */
 static inline bool tti_segment_leaves(const struct tti_segment_header *h)

@@ -14,8 +14,7 @@
 
 struct tti_proc_id tti_peer_id(const struct tti_engine *e, int rank)
 {
-    const struct tti_segment_header *h = tti_header(e, rank);
-    return (struct tti_proc_id){.pid = h->pid, .started = h->started, .space = h->space};
+    return tti_segment_owner(tti_header(e, rank));
 }
 
 int tti_peers_first(const uint64_t *ranks, int size)

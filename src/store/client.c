@@ -134,11 +134,12 @@ static tutti_status request(struct tti_client *client, struct tti_exchange *x, t
     case TUTTI_NO_MEMORY:
         return tti_error_set(error, TUTTI_NO_MEMORY, "%s is out of memory", server);
     case TUTTI_NO_RESOURCE:
-        return tti_error_set(
-            error, TUTTI_NO_RESOURCE,
-            "%s has no descriptors left (its limit of open files, ulimit -n, is too low), or too many are "
-            "under way there",
-            server);
+        tti_error_set(error, TUTTI_NO_RESOURCE,
+                      "%s has no descriptors left (its limit of open files, ulimit -n, is too low), or too many are "
+                      "under way there",
+                      server);
+        tti_exchange_mark_own(client, error);
+        return TUTTI_NO_RESOURCE;
     default:
         return tti_exchange_strange(client, error);
     }

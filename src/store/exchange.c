@@ -197,6 +197,13 @@ void tti_exchange_server(const struct tti_client *client, const struct tti_line 
     }
 }
 
+void tti_exchange_mark_own(const struct tti_client *client, tutti_error *error)
+{
+    if (error && client->server && error->status == TUTTI_NO_RESOURCE) {
+        error->vendor_code = EAGAIN;
+    }
+}
+
 /* ---- greeting ------------------------------------------------------------------------------------------------------ */
 
 static tutti_status say_refused(const struct tti_client *client, uint32_t why, tutti_error *error)
@@ -242,10 +249,12 @@ static tutti_status judge(const struct tti_client *client, const struct tti_line
                              client->base.url, (unsigned)x->reply.number, TTI_PROTOCOL_VERSION);
     case TUTTI_NO_RESOURCE:
         tti_exchange_server(client, line, server, sizeof(server));
-        return tti_error_set(
+        tti_error_set(
             error, TUTTI_NO_RESOURCE,
             "%s has no room for another connection: its limit of open files (ulimit -n) is too low for this job",
             server);
+        tti_exchange_mark_own(client, error);
+        return TUTTI_NO_RESOURCE;
     case TUTTI_NO_MEMORY:
         tti_exchange_server(client, line, server, sizeof(server));
         return tti_error_set(error, TUTTI_NO_MEMORY, "%s has no memory for another connection", server);

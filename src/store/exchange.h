@@ -28,6 +28,10 @@ tutti_status tti_greet(const struct tti_client *client, struct tti_line *line, i
 #define TTI_EXCHANGE_SERVER (TTI_STORE_URL_MAX + 60)
 void tti_exchange_server(const struct tti_client *client, const struct tti_line *line, char *text, size_t capacity);
 
+/* A lack of who serves has been put into *error: if that is this process, too, vendor_code says so, as it does where the system
+ * refuses this process something. */
+void tti_exchange_mark_own(const struct tti_client *client, tutti_error *error);
+
 /* The other side is no store of Tutti. */
 tutti_status tti_exchange_strange(const struct tti_client *client, tutti_error *error);
 

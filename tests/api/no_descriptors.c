@@ -7,10 +7,10 @@
 #include <dirent.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "check.h"
+#include "descriptors.h"
 
 #define MOST 64 /* descriptors that a group of one may need */
 
@@ -28,15 +28,6 @@ static int open_descriptors(void)
     return count;
 }
 
-static int allow(int more)
-{
-    struct rlimit limit;
-    const int next = dup(0); /* the lowest that is free: all below it are taken */
-    close(next);
-    return next >= 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
-           setrlimit(RLIMIT_NOFILE, &(struct rlimit){(rlim_t)(next + more), limit.rlim_max}) == 0;
-}
-
 /* Returns how many it took. */
 static int join(const char *backend, const char *scheme)
 {
@@ -47,7 +38,7 @@ static int join(const char *backend, const char *scheme)
         tutti_error e;
         snprintf(store, sizeof(store), "%s:no-descriptors-%d-%s-%d", scheme, (int)getpid(), backend, more);
         const int open = open_descriptors();
-        EXPECT(getrlimit(RLIMIT_NOFILE, &before) == 0 && allow(more));
+        EXPECT(leave_descriptors(more, &before));
         const tutti_status status =
             tutti_init(TUTTI_CONFIG(.backend = backend, .world_size = 1, .store = store, .timeout_ms = 60000), &g, &e);
         EXPECT(setrlimit(RLIMIT_NOFILE, &before) == 0);

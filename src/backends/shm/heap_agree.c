@@ -11,17 +11,33 @@
 #include "base/error.h"
 #include "base/patience.h"
 
-/* The record that says why: of a rank that failed by itself rather than of one that missed another; -1: none failed. */
+/* How near to the reason a record is that says what has failed: 0, a rank failed by itself; 1, another one refused it what it needed;
+ * 2, it missed another one. */
+static int distance(const struct tti_heap_record *all, int r)
+{
+    return all[r].refused ? 1 : all[r].suspect == r ? 0 : 2;
+}
+
+/* The record that says why; -1: none failed. */
 static int reason_among(const struct tti_heap_record *all, int size)
 {
-    int first = -1;
+    int reason = -1;
     for (int r = 0; r < size; r++) {
-        if (all[r].status != TUTTI_OK && all[r].suspect == r) {
-            return r;
+        if (all[r].status != TUTTI_OK && (reason < 0 || distance(all, r) < distance(all, reason))) {
+            reason = r;
         }
-        first = first < 0 && all[r].status != TUTTI_OK ? r : first;
     }
-    return first;
+    return reason;
+}
+
+/* Whose lack of descriptors it is: -1 if it is the rank's own. */
+static int server_among(const struct tti_heap_record *all, int size, int reason)
+{
+    int server = 0;
+    while (server < size && !all[server].serves) {
+        server++;
+    }
+    return all[reason].refused && server < size ? server : -1;
 }
 
 tutti_status tti_heap_agree(const struct tti_heap_view *v, const tutti_exchange *exchange, const char *what,
@@ -32,6 +48,8 @@ tutti_status tti_heap_agree(const struct tti_heap_view *v, const tutti_exchange 
     if (mine->status != TUTTI_OK) {
         snprintf(mine->message, sizeof(mine->message), "%.*s", (int)sizeof(mine->message) - 1, error->message);
         mine->suspect = error->suspect >= 0 && error->suspect < v->size ? error->suspect : v->rank;
+        /* the system would have given an errno */
+        mine->refused = mine->status == TUTTI_NO_RESOURCE && error->vendor_code == 0;
     }
     const tutti_status status = exchange->gather(exchange->self, mine, sizeof(*mine), all, error);
     const int reason = status == TUTTI_OK ? reason_among(all, v->size) : -1;
@@ -39,7 +57,14 @@ tutti_status tti_heap_agree(const struct tti_heap_view *v, const tutti_exchange 
         return status;
     }
     struct tti_heap_record *told = &all[reason];
+    const int server = server_among(all, v->size, reason);
     told->message[sizeof(told->message) - 1] = '\0';
+    if (server >= 0) {
+        tti_error_set(error, TUTTI_NO_RESOURCE, "%s: rank %d could not serve rank %d: %s", what, server, reason,
+                      told->message);
+        error->suspect = server;
+        return TUTTI_NO_RESOURCE;
+    }
     tti_error_set(error, tti_status_of_peer(told->status), "%s: rank %d: %s", what, reason, told->message);
     error->suspect = told->suspect >= 0 && told->suspect < v->size ? told->suspect : reason;
     return error->status;
@@ -107,17 +132,20 @@ static tutti_status check_regions(const struct tti_heap_view *v, const struct tt
     return TUTTI_OK;
 }
 
-static tutti_status open_passage(const struct tti_heap_view *v, const struct tti_heap_record *all,
-                                 struct tti_store **passage, tutti_error *error)
+tutti_status tti_heap_open_passage(const struct tti_heap_view *v, const tutti_exchange *exchange, const char *what,
+                                   struct tti_heap_record *mine, struct tti_heap_record *all,
+                                   struct tti_store **passage, tutti_error *error)
 {
     char url[64];
     snprintf(url, sizeof(url), "unix:heap-%016llx%016llx", (unsigned long long)all[0].random[0],
              (unsigned long long)all[0].random[1]);
-    return tti_store_open(url, v->rank == 0, v->timeout_ms, passage, error);
+    mine->status = tti_store_open(url, v->rank == 0, v->timeout_ms, passage, error);
+    mine->serves = mine->status == TUTTI_OK && tti_store_served_here(*passage);
+    return tti_heap_agree(v, exchange, what, mine, all, error);
 }
 
-/* What this rank hands over. If it cannot (fd -1), nobody shall wait for it: a value is not what they look for, and why there is
- * one they hear when all agree. */
+/* What this rank hands over. If it has nothing (fd -1), nobody shall wait for it: a value is not what they look for. If it
+ * cannot, why there is one they hear when all agree. */
 static tutti_status put_own(const struct tti_heap_view *v, struct tti_store *passage, int fd, tutti_error *error)
 {
     char key[32];
@@ -130,29 +158,24 @@ static tutti_status put_own(const struct tti_heap_view *v, struct tti_store *pas
 }
 
 tutti_status tti_heap_pass(struct tti_heap_view *v, const struct tti_heap_record *all, const bool *wanted, bool arena,
-                           int fd, struct tti_store **passage, tutti_error *error)
+                           int fd, struct tti_store *passage, tutti_error *error)
 {
-    int64_t deadline = tti_deadline_ns(tti_now_ns(), v->timeout_ms);
-    tutti_status status = check_regions(v, all, arena, error);
+    const int64_t deadline = tti_deadline_ns(tti_now_ns(), v->timeout_ms);
+    tutti_status status = put_own(v, passage, fd, error);
     if (status == TUTTI_OK) {
-        status = open_passage(v, all, passage, error);
-    }
-    if (status == TUTTI_OK && fd >= 0) {
-        status = put_own(v, *passage, fd, error);
+        status = check_regions(v, all, arena, error);
     }
     for (int r = 0; r < v->size && status == TUTTI_OK; r++) {
         if (r != v->rank && wanted[r]) {
-            status = receive(v, r, all[r].region, *passage, deadline, error);
+            status = receive(v, r, all[r].region, passage, deadline, error);
         }
     }
     return status;
 }
 
-void tti_heap_pass_nothing(struct tti_heap_view *v, const struct tti_heap_record *all, struct tti_store **passage)
+void tti_heap_pass_nothing(const struct tti_heap_view *v, struct tti_store *passage)
 {
-    if (open_passage(v, all, passage, NULL) == TUTTI_OK) {
-        put_own(v, *passage, -1, NULL);
-    }
+    put_own(v, passage, -1, NULL);
 }
 
 tutti_status tti_heap_check_room(const struct tti_heap_view *v, const struct tti_heap_record *all, tutti_error *error)

@@ -91,21 +91,23 @@ static tutti_status prepare(struct tti_heap_view *v, size_t bytes, struct tti_he
     return status;
 }
 
-/* Everybody's arena to everybody, if one is missing anywhere in the group. Those that are mapped here stay where they are:
- * other threads may be in the middle of a call that touches them. */
-static tutti_status swap_arenas(struct tti_heap_view *v, const struct tti_heap_record *all, struct tti_store **passage,
-                                tutti_error *error)
+static bool is_missing(const struct tti_heap_view *v, const struct tti_heap_record *all)
 {
     bool missing = false;
     for (int r = 0; r < v->size; r++) {
         missing = missing || all[r].incomplete != 0;
     }
-    if (!missing || v->size == 1) {
-        return TUTTI_OK;
-    }
+    return missing && v->size > 1;
+}
+
+/* Everybody's arena to everybody. Those that are mapped here stay where they are: other threads may be in the middle of a call
+ * that touches them. */
+static tutti_status swap_arenas(struct tti_heap_view *v, const struct tti_heap_record *all, struct tti_store *passage,
+                                tutti_error *error)
+{
     bool *wanted = malloc((size_t)v->size * sizeof(*wanted));
     if (!wanted) {
-        tti_heap_pass_nothing(v, all, passage);
+        tti_heap_pass_nothing(v, passage);
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a list of %d ranks", v->size);
     }
     pthread_mutex_lock(&v->shared->lock);
@@ -113,7 +115,7 @@ static tutti_status swap_arenas(struct tti_heap_view *v, const struct tti_heap_r
         wanted[r] = !is_mapped_here(v->shared, v->member_of[r]);
     }
     pthread_mutex_unlock(&v->shared->lock);
-    tutti_status status = tti_heap_pass(v, all, wanted, true, arena_of(v->shared)->fd, passage, error);
+    const tutti_status status = tti_heap_pass(v, all, wanted, true, arena_of(v->shared)->fd, passage, error);
     free(wanted);
     return status;
 }
@@ -186,27 +188,39 @@ static void populate(struct tti_heap_view *v, const struct tti_heap_record *all)
     }
 }
 
+/* `passage`: NULL if nobody misses an arena. */
+static tutti_status map_and_take(struct tti_heap_view *v, size_t bytes, const struct tti_heap_record *all,
+                                 struct tti_store *passage, uint64_t *offset, tutti_error *error)
+{
+    tutti_status status = passage ? swap_arenas(v, all, passage, error) : TUTTI_OK;
+    if (status == TUTTI_OK) {
+        status = tti_heap_check_room(v, all, error);
+    }
+    return status == TUTTI_OK && bytes > 0 ? take(v, bytes, offset, error) : status;
+}
+
 static tutti_status rounds(struct tti_heap_view *v, size_t bytes, const tutti_exchange *exchange,
                            struct tti_heap_record *all, void **memory, tutti_error *error)
 {
     struct tti_heap_shared *h = v->shared;
     struct tti_heap_record mine = {0};
     struct tti_store *passage = NULL;
+    bool taken = false;
     mine.status = prepare(v, bytes, &mine, error);
     tutti_status status = tti_heap_agree(v, exchange, "alloc", &mine, all, error);
-    if (status != TUTTI_OK) {
-        return status;
+    if (status == TUTTI_OK && is_missing(v, all)) { /* all come to the same answer */
+        status = tti_heap_open_passage(v, exchange, "alloc", &mine, all, &passage, error);
     }
-    mine.status = swap_arenas(v, all, &passage, error);
-    if (mine.status == TUTTI_OK && (mine.status = tti_heap_check_room(v, all, error)) == TUTTI_OK && bytes > 0) {
-        mine.status = take(v, bytes, &mine.offset, error);
+    if (status == TUTTI_OK) {
+        mine.status = map_and_take(v, bytes, all, passage, &mine.offset, error);
+        taken = mine.status == TUTTI_OK && bytes > 0;
+        status = tti_heap_agree(v, exchange, "alloc", &mine, all, error);
     }
-    status = tti_heap_agree(v, exchange, "alloc", &mine, all, error);
     if (passage) {
         tti_store_release(passage);
     }
     if (status != TUTTI_OK) {
-        if (mine.status == TUTTI_OK && bytes > 0) {
+        if (taken) {
             give(h, mine.offset);
         }
         return status;

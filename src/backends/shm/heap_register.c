@@ -148,7 +148,17 @@ static tutti_status make_file(struct registration *x, tutti_error *error)
     return status != TUTTI_OK ? status : tti_heap_file_commit(fd, x->alias, 0, r->bytes, &group, error);
 }
 
-/* The second round: the file of this rank, and everybody's mapped. */
+/* Whether anybody hands anything over. */
+static bool is_shared(const struct registration *x)
+{
+    bool any = false;
+    for (int i = 0; i < x->view->size; i++) {
+        any = any || x->all[i].bytes > 0;
+    }
+    return any && x->view->size > 1;
+}
+
+/* The file of this rank, and everybody's mapped. */
 static tutti_status share(struct registration *x, tutti_error *error)
 {
     struct tti_heap_view *v = x->view;
@@ -156,20 +166,16 @@ static tutti_status share(struct registration *x, tutti_error *error)
     bool *wanted = calloc((size_t)v->size, sizeof(*wanted));
     tutti_status status = wanted ? tti_heap_check_room(v, x->all, error)
                                  : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a list of %d ranks", v->size);
-    bool any = false;
-    for (int i = 0; i < v->size; i++) {
-        any = any || x->all[i].bytes > 0;
-    }
     for (int i = 0; i < v->size && status == TUTTI_OK; i++) {
         wanted[i] = x->all[i].bytes > 0;
     }
     if (status == TUTTI_OK && r->bytes > 0) {
         status = make_file(x, error);
     }
-    if (status == TUTTI_OK && any && v->size > 1) {
-        status = tti_heap_pass(v, x->all, wanted, false, r->fd, &x->passage, error);
-    } else if (any && v->size > 1) {
-        tti_heap_pass_nothing(v, x->all, &x->passage);
+    if (x->passage && status == TUTTI_OK) {
+        status = tti_heap_pass(v, x->all, wanted, false, r->fd, x->passage, error);
+    } else if (x->passage) {
+        tti_heap_pass_nothing(v, x->passage);
     }
     free(wanted);
     return status;
@@ -186,7 +192,7 @@ static tutti_status copy_in(const struct registration *x, const struct tti_heap_
     return status;
 }
 
-/* The third round: the content goes into the file, and the file over the range. */
+/* The last round: the content goes into the file, and the file over the range. */
 static tutti_status lay_over(struct registration *x, tutti_error *error)
 {
     struct tti_heap_region *r = region_of(x);
@@ -247,6 +253,9 @@ static tutti_status rounds(struct registration *x, void *memory, size_t bytes, c
         x->mine.status = tti_error_system(error, errno, "no random name for the passage of descriptors");
     }
     tutti_status status = tti_heap_agree(x->view, exchange, "register", &x->mine, x->all, error);
+    if (status == TUTTI_OK && is_shared(x)) {
+        status = tti_heap_open_passage(x->view, exchange, "register", &x->mine, x->all, &x->passage, error);
+    }
     if (status == TUTTI_OK) {
         x->mine.status = share(x, error);
         status = tti_heap_agree(x->view, exchange, "register", &x->mine, x->all, error);

@@ -65,13 +65,16 @@ struct tti_heap_view {
 /* What a rank tells the others in one step of a collective call. Travels between processes. */
 struct tti_heap_record {
     int32_t status;
-    uint32_t region;     /* index of the own region that is meant   */
-    uint64_t bytes;      /* how much memory is wanted               */
-    uint64_t offset;     /* of the block in the arena               */
-    uint64_t cgroup;     /* whose memory limit this rank shares     */
-    uint64_t random[2];  /* rank 0: the name of the passage         */
-    uint32_t incomplete; /* 1: the arena of a rank is missing here */
-    int32_t suspect;     /* the rank whose failure it is            */
+    uint32_t region;    /* index of the own region that is meant   */
+    uint64_t bytes;     /* how much memory is wanted               */
+    uint64_t offset;    /* of the block in the arena               */
+    uint64_t cgroup;    /* whose memory limit this rank shares     */
+    uint64_t random[2]; /* rank 0: the name of the passage         */
+    uint8_t incomplete; /* the arena of a rank is missing here     */
+    uint8_t serves;     /* the passage                             */
+    uint8_t refused;    /* by the rank that serves it              */
+    uint8_t reserved;
+    int32_t suspect; /* the rank whose failure it is            */
     char message[220];
 };
 
@@ -104,15 +107,23 @@ tutti_status tti_heap_agree(const struct tti_heap_view *v, const tutti_exchange 
                             struct tti_heap_record *mine, struct tti_heap_record *all, tutti_error *error);
 
 /*
+ * The passage of descriptors: a store under a random name, which rank 0 has told all in its record. A step of its own, as a rank
+ * that cannot open it could not tell the others, who would wait for what it hands over. It is to stay open until all ranks
+ * have agreed that they are done.
+ */
+tutti_status tti_heap_open_passage(const struct tti_heap_view *v, const tutti_exchange *exchange, const char *what,
+                                   struct tti_heap_record *mine, struct tti_heap_record *all,
+                                   struct tti_store **passage, tutti_error *error);
+
+/*
  * Hands `fd` (-1: none) to the other ranks and maps what those with wanted[rank] hand over, as their region: `arena`, the one
- * that has this number, or not. The passage is a store under a random name, which rank 0 has told all; it must stay open until
- * all ranks have agreed that they are done. PEER_CORRUPT: a rank means a region that it cannot have.
+ * that has this number, or not. PEER_CORRUPT: a rank means a region that it cannot have.
  */
 tutti_status tti_heap_pass(struct tti_heap_view *v, const struct tti_heap_record *all, const bool *wanted, bool arena,
-                           int fd, struct tti_store **passage, tutti_error *error);
+                           int fd, struct tti_store *passage, tutti_error *error);
 
 /* The same for a rank that cannot hand over what the others want: they need not wait for it. */
-void tti_heap_pass_nothing(struct tti_heap_view *v, const struct tti_heap_record *all, struct tti_store **passage);
+void tti_heap_pass_nothing(const struct tti_heap_view *v, struct tti_store *passage);
 
 /* NO_MEMORY if what all ranks want cannot be had. */
 tutti_status tti_heap_check_room(const struct tti_heap_view *v, const struct tti_heap_record *all, tutti_error *error);

@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/patience.h"
+#include "base/proc.h"
 #include "engine/keeper.h"
 #include "engine/p2p_use.h"
 #include "store/store.h"
@@ -129,6 +130,24 @@ static tutti_status offer(const tutti_open_info *info, const struct passage *p, 
     return status;
 }
 
+static tutti_status lose(int rank, const struct tti_segment_header *h, bool died, tutti_error *error)
+{
+    const struct tti_proc_id id = tti_segment_owner(h);
+    const struct tti_proc look = tti_proc_look(&id);
+    tutti_status status = TUTTI_PEER_LEFT;
+    char end[160];
+    if (died) {
+        status = tti_proc_end(rank, &id, &look, end, sizeof(end));
+    } else {
+        snprintf(end, sizeof(end), "rank %d (process %u) has given up", rank, id.pid);
+    }
+    tti_error_set(error, status, "%s while the group was being made", end);
+    if (error) {
+        error->suspect = rank;
+    }
+    return status;
+}
+
 /* Those whose segments are here already, while others are awaited. Who has given up is about to say why at the rendezvous: that
  * comes later, but is the better reason, so it has until *grace_ns (0: nobody has been seen to give up). */
 static tutti_status look_for_losses(const struct shm_state *s, int64_t *grace_ns, tutti_error *error)
@@ -146,13 +165,7 @@ static tutti_status look_for_losses(const struct shm_state *s, int64_t *grace_ns
             *grace_ns = tti_deadline_ns(tti_now_ns(), GRACE_MS);
         }
         if (ends || (gives_up && tti_remaining_ms(*grace_ns) == 0)) {
-            tti_error_set(error, died ? TUTTI_PEER_DEAD : TUTTI_PEER_LEFT,
-                          "rank %d (process %u) has %s while the group was being made", r, h->pid,
-                          died ? "died" : "given up");
-            if (error) {
-                error->suspect = r;
-            }
-            return died ? TUTTI_PEER_DEAD : TUTTI_PEER_LEFT;
+            return lose(r, h, died, error);
         }
     }
     return TUTTI_OK;

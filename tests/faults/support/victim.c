@@ -12,6 +12,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "descriptors.h"
 #include "faults/support/victim.h"
 
 #define STORM_US 100
@@ -147,20 +148,6 @@ static void set_storm(long us)
     }
 }
 
-/* So many descriptors more may be opened. */
-static void limit_descriptors(int32_t more)
-{
-    const int lowest = dup(STDERR_FILENO);
-    struct rlimit limit;
-    if (lowest < 0 || getrlimit(RLIMIT_NOFILE, &descriptors) != 0) {
-        abort();
-    }
-    close(lowest);
-    limit = descriptors;
-    limit.rlim_cur = (rlim_t)lowest + (rlim_t)more;
-    setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 void victim_prepare(struct stage *s)
 {
     const struct round *r = &s->round;
@@ -189,7 +176,9 @@ void victim_begin(struct stage *s)
     }
     if (r->fate == FATE_NO_DESCRIPTORS) {
         note();
-        limit_descriptors(r->passage);
+        if (!leave_descriptors(r->passage, &descriptors)) {
+            abort();
+        }
     } else if (r->fate == FATE_NO_MEMORY) {
         note();
         place_fail(r->place, r->passage);
