@@ -35,6 +35,12 @@ enum {
     TUTTI_CAP_ASK_LATE = 1 << 14     /* likewise: `available` opens a file, so groups ask only if the answer decides */
 };
 
+/** What `abort` of a backend may be told in place of a lane. */
+enum {
+    TUTTI_LANE_MESSAGES = -1, /* what has failed are messages                  */
+    TUTTI_LANE_NONE = -2      /* the group as a whole, and no call in particular */
+};
+
 /**
  * Where the parts of a joined tensor lie (the output of a gather, the input of a scatter). The joined tensor has `outer`
  * rows of `pitch` bytes; part r occupies, in every row, counts[r] * unit bytes at displacements[r] * unit. counts NULL:
@@ -256,7 +262,7 @@ typedef struct tutti_backend_ops {
     /** Optional: what this group promises, if that depends on how it was opened; else the backend's capabilities. */
     uint32_t (*capabilities)(void *state);
     /** Optional: fails the group from this rank with `cause`, and makes what waits in it return. The laggards of the
-     *  call that runs on `lane` are added to the suspects. From any thread. */
+     *  call that runs on `lane` are added to the suspects; or it is one of the TUTTI_LANE values. From any thread. */
     void (*abort)(void *state, int32_t lane, const tutti_error *cause);
 
     /* Optional, all three or none: small collectives in two steps. */

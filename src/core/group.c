@@ -244,7 +244,8 @@ static tutti_status open_together(struct tti_group *g, struct tti_group_plan *pl
     tutti_status status = confirm(g, plan, opened, error);
     plan->lookout.open = NULL;
     if (opened == TUTTI_OK && tti_is_loss(status)) {
-        tti_group_abort(g, -1, error); /* others may have the group already, and are to hear whose loss has ended it */
+        /* others may have the group already, and are to hear whose loss has ended it */
+        tti_group_abort(g, TUTTI_LANE_NONE, error);
     }
     if (status != TUTTI_OK && open) {
         tti_group_close(g);

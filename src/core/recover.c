@@ -89,7 +89,7 @@ tutti_status tti_recover_abort(struct tti_group *g, tutti_error *error)
         tutti_error cause;
         tti_error_set(&cause, TUTTI_REVOKED, "rank %d has aborted the group", g->rank);
         cause.scope = TUTTI_SCOPE_GROUP;
-        tti_group_abort(g, -1, &cause);
+        tti_group_abort(g, TUTTI_LANE_NONE, &cause);
     }
     return TUTTI_OK;
 }

@@ -344,7 +344,7 @@ void tti_fault_abort(struct tti_engine *e, int32_t lane, const tutti_error *caus
         error.elapsed_ms = cause->elapsed_ms;
     }
     const bool aborted = lane < 0 && cause->status == TUTTI_REVOKED && !names[0]; /* by the application */
-    const struct place place = {.lane = lane < 0 ? TTI_FAULT_ANYWHERE : lane,
+    const struct place place = {.lane = aborted ? TTI_FAULT_ANYWHERE : lane,
                                 .operation = aborted ? TUTTI_OP_ABORT : TUTTI_OP_NONE};
     fail_group(e, place, suspects, &error);
 }

@@ -24,6 +24,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <tutti/backend.h>
 
 #include "base/cpu.h"
 #include "base/proc.h"
@@ -90,7 +91,7 @@ struct tti_fault {
     uint64_t suspects[TTI_MAX_RANKS / 64];
 };
 enum { TTI_FAULT_NONE = 0, TTI_FAULT_FAILED = 1 };
-enum { TTI_FAULT_MESSAGES = -1, TTI_FAULT_ANYWHERE = -2 };
+enum { TTI_FAULT_MESSAGES = TUTTI_LANE_MESSAGES, TTI_FAULT_ANYWHERE = TUTTI_LANE_NONE };
 
 struct tti_segment_header {
     uint32_t magic;

@@ -126,7 +126,7 @@ static tutti_status give_up(struct tti_faulty *s, const tutti_op *op, const tutt
     tutti_status status = e.status;
     /* what goes wrong inside one rank is to the others that the group is no more */
     e.status = status < TUTTI_TIMEOUT ? TUTTI_REVOKED : status;
-    tti_faulty_abort(s, message ? -1 : op->lane, &e);
+    tti_faulty_abort(s, message ? TUTTI_LANE_MESSAGES : op->lane, &e);
     return status;
 }
 

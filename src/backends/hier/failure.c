@@ -310,7 +310,7 @@ tutti_status tti_hier_failure(void *state, tutti_error *error)
     struct tti_hier *s = state;
     tutti_error heard;
     if (!has_failed(s) && failure_of(s->flat, &heard) != TUTTI_OK) {
-        tti_hier_fail(s, s->flat, -1, 0, &heard);
+        tti_hier_fail(s, s->flat, TUTTI_LANE_NONE, 0, &heard);
     }
     if (!has_failed(s)) {
         return error ? tti_error_clear(error) : TUTTI_OK;
