@@ -199,7 +199,7 @@ void tti_exchange_server(const struct tti_client *client, const struct tti_line 
 
 void tti_exchange_mark_own(const struct tti_client *client, tutti_error *error)
 {
-    if (error && client->server && error->status == TUTTI_NO_RESOURCE) {
+    if (error && client->server) {
         error->vendor_code = EAGAIN;
     }
 }

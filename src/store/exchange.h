@@ -28,8 +28,7 @@ tutti_status tti_greet(const struct tti_client *client, struct tti_line *line, i
 #define TTI_EXCHANGE_SERVER (TTI_STORE_URL_MAX + 60)
 void tti_exchange_server(const struct tti_client *client, const struct tti_line *line, char *text, size_t capacity);
 
-/* A lack of who serves has been put into *error: if that is this process, too, vendor_code says so, as it does where the system
- * refuses this process something. */
+/* *error says that who serves lacks something: if that is this process, it has an errno, as where the system refuses it anything. */
 void tti_exchange_mark_own(const struct tti_client *client, tutti_error *error);
 
 /* The other side is no store of Tutti. */

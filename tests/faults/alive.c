@@ -8,7 +8,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -138,13 +137,7 @@ int main(int argc, char **argv)
     stage->round.size = argc > 1 ? atoi(argv[1]) : 3;
     snprintf(stage->store, sizeof(stage->store), "unix:alive-%d", (int)getpid());
     for (int32_t rank = 0; rank < stage->round.size; rank++) {
-        const pid_t pid = fork();
-        if (pid == 0) {
-            prctl(PR_SET_PDEATHSIG, SIGKILL);
-            alarm(PATIENCE_S);
-            be_member(rank);
-        }
-        stage->pids[rank] = pid;
+        stage->pids[rank] = start_actor(be_member, rank);
     }
     for (int32_t rank = 0; rank < stage->round.size; rank++) {
         int status = 0;

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +19,7 @@
 
 struct shared {
     char store[64];
+    int32_t message; /* of rank 0, at which it is held up */
     _Atomic bool served;
     _Atomic bool left;    /* the last rank, or it is about to */
     _Atomic int32_t made; /* groups, by ranks that have not left */
@@ -65,7 +65,7 @@ static void check(struct seen *own, const char *call, tutti_status status, const
     }
 }
 
-static void take_part(int32_t rank, int32_t message)
+static void take_part(int32_t rank)
 {
     struct seen *own = &shared->seen[rank];
     const bool last = rank == size - 1;
@@ -90,7 +90,7 @@ static void take_part(int32_t rank, int32_t message)
         exit(1);
     }
     if (rank == 0) {
-        place_arm(PLACE_SEND, message, hold_up, NULL);
+        place_arm(PLACE_SEND, shared->message, hold_up, NULL);
     }
     tutti_status status = tutti_group_split(world, 0, rank, NULL, &group, &e);
     place_disarm();
@@ -116,13 +116,10 @@ static bool run(int32_t message)
     pid_t pids[RANKS_MOST];
     bool well = true;
     memset(shared, 0, sizeof(*shared));
+    shared->message = message;
     snprintf(shared->store, sizeof(shared->store), "unix:half-made-%d-%d", (int)getpid(), message);
     for (int32_t rank = 0; rank < size; rank++) {
-        if ((pids[rank] = fork()) == 0) {
-            prctl(PR_SET_PDEATHSIG, SIGKILL);
-            alarm(PATIENCE_S);
-            take_part(rank, message);
-        }
+        pids[rank] = start_actor(take_part, rank);
     }
     for (int32_t rank = 0; rank < size; rank++) {
         waitpid(pids[rank], NULL, 0);

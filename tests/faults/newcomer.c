@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -112,17 +111,6 @@ static void be_member(int32_t rank)
     exit(0);
 }
 
-static pid_t start(void (*actor)(int32_t number), int32_t number)
-{
-    const pid_t pid = fork();
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        alarm(PATIENCE_S);
-        actor(number);
-    }
-    return pid;
-}
-
 /* One after the other, each when the members wait for it. */
 static void send_newcomers(pid_t member)
 {
@@ -134,7 +122,7 @@ static void send_newcomers(pid_t member)
             if (last > 0) {
                 waitpid(last, NULL, 0);
             }
-            last = start(be_newcomer, turn);
+            last = start_actor(be_newcomer, turn);
             sent = turn;
         }
         pause_us(1000);
@@ -155,7 +143,7 @@ int main(int argc, char **argv)
     }
     snprintf(shared->store, sizeof(shared->store), "unix:newcomer-%d", (int)getpid());
     for (int32_t rank = 0; rank < members; rank++) {
-        pids[rank] = start(be_member, rank);
+        pids[rank] = start_actor(be_member, rank);
     }
     send_newcomers(pids[0]);
     for (int32_t rank = 0; rank < members; rank++) {

@@ -239,6 +239,12 @@ static bool listen_for(const struct tti_hier *s, int64_t patience_ms, tutti_erro
     return heard;
 }
 
+static void replace(tutti_error *error, tutti_error cause)
+{
+    cause.elapsed_ms = error->elapsed_ms;
+    *error = cause;
+}
+
 tutti_status tti_hier_fail(struct tti_hier *s, const tutti_engine *engine, int32_t lane, int64_t patience_ms,
                            tutti_error *error)
 {
@@ -247,14 +253,11 @@ tutti_status tti_hier_fail(struct tti_hier *s, const tutti_engine *engine, int32
     patience_ms = error->status == TUTTI_TIMEOUT || error->status == TUTTI_REVOKED ? patience_ms : 0;
     if (engine != s->flat && error->status != TUTTI_REVOKED && has_failed(s)) {
         /* This rank's other thread was first. Who has failed this engine is no more than a messenger, perhaps of the same. */
-        cause = s->cause;
-        cause.elapsed_ms = error->elapsed_ms;
-        *error = cause;
+        replace(error, s->cause);
         return error->status;
     }
     if (!has_failed(s) && engine != s->flat && listen_for(s, patience_ms, &cause)) {
-        cause.elapsed_ms = error->elapsed_ms;
-        *error = cause;
+        replace(error, cause);
         engine = s->flat; /* its words */
     }
     put_in_words(s, engine, error);

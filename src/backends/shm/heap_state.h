@@ -73,8 +73,8 @@ struct tti_heap_record {
     uint8_t incomplete; /* the arena of a rank is missing here     */
     uint8_t serves;     /* the passage                             */
     uint8_t refused;    /* by the rank that serves it              */
-    uint8_t reserved;
-    int32_t suspect; /* the rank whose failure it is            */
+    uint8_t reserved;   /* 0                                       */
+    int32_t suspect;    /* the rank whose failure it is            */
     char message[220];
 };
 

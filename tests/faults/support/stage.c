@@ -19,6 +19,17 @@ const char *const fate_names[] = {FATES(TEXT_OF)};
 const char *const work_names[] = {WORKS(TEXT_OF)};
 const char *const place_names[] = {PLACES(TEXT_OF)};
 
+pid_t start_actor(void (*actor)(int32_t number), int32_t number)
+{
+    const pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        alarm(PATIENCE_S);
+        actor(number);
+    }
+    return pid;
+}
+
 struct stage *stage_make(void)
 {
     void *memory = mmap(NULL, sizeof(struct stage), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
