@@ -134,7 +134,7 @@ static void send_newcomers(pid_t member)
 
 int main(int argc, char **argv)
 {
-    pid_t pids[RANKS_MOST];
+    pid_t pids[RANKS_MOST] = {0};
     int failures = 0;
     members = argc > 1 ? atoi(argv[1]) : 2;
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -148,6 +148,7 @@ bool run_round(struct stage *s, const struct round *r);
 
 /* A process of a test that runs no rounds: it ends with this one, or after PATIENCE_S. `actor` does not return. */
 pid_t start_actor(void (*actor)(int32_t number), int32_t number);
+
 /* Why no process here leaves a core file in its working directory; NULL if one that crashes does. */
 const char *no_core_files(void);
 void tell_round(const struct round *r, FILE *to);
