@@ -5,7 +5,7 @@
     bench_async.py [--quick] [BUILD [RESULTS]]
 
 Runs `tutti bench --async` and `tutti bench overlap` on two ranks, each bound to CPUs of its own, and writes async.md
-and async.json into RESULTS (default bench/results), with a description of the machine. BUILD (default build) has the
+into RESULTS (default bench/results), with a description of the machine. BUILD (default build) has the
 program. --quick takes few iterations: to try this script, not for the record. Nothing else should run meanwhile.
 """
 import argparse
@@ -149,10 +149,6 @@ def write(results, machine, runs, overlap, quick):
               f"    overlap: step/max = {data['step_over_max']:.2f}x", ""]
     results.mkdir(parents=True, exist_ok=True)
     (results / "async.md").write_text("\n".join(lines), encoding="utf-8")
-    document = {"machine": machine, "quick": quick,
-                "async": [{"command": command, **data} for data, command in runs],
-                "overlap": {"command": overlap[1], **overlap[0]}}
-    (results / "async.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
 
 
 def main():
@@ -173,7 +169,7 @@ def main():
         print(f"bench_async: tutti ended with exit code {error.returncode}; nothing is written", file=sys.stderr)
         return 1
     write(options.results, machine, runs, overlap, options.quick)
-    print(f"written: {options.results}/async.md and async.json")
+    print(f"written: {options.results}/async.md")
     return 0
 
 

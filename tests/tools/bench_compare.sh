@@ -21,7 +21,7 @@ run_vs() { # ARGS...: as run_tutti bench, with no job counted before
 }
 
 run_vs -n 2 -b 8 -e 32K -f 64 --vs openmpi,mpich,gloo,torch,openmpi/t \
-    -J "$work/all.json" --markdown "$work/all.md" --plot "$work/all.svg"
+    -J "$work/all.json" --record "$work/all.csv" --plot "$work/all.svg"
 check_status 0 "all contenders"
 check_count err '^tutti bench: block [0-9]+ of 18: ' 18 "plain progress"
 check_line err '^tutti bench: block 1 of 18: openmpi, repetition 1 of 3; 0:[0-9]{2} elapsed$' "plain progress"
@@ -39,12 +39,17 @@ check_line out '^ +512 +out +private +near +two_shot +1\.54 .* +1\.23 +1\.25! .*
 check_line out '^# all_gather +private .*; 2 of 6 cells lost$' "cells of a collective"
 check_line out '^# gloo/bcube +missing: ' "missing contenders are named in the table"
 check_line out '^# Cells: 38, lost: 4, geometric mean of the ratios to the best peer: 0\.[0-9]{3}$' "the last line"
-check_line all.md '^\| 512 \| out \| private \| near \| two\\_shot \| 1\.54 \| .*\| \*\*1\.25\*\* \| 1\.19 to 1\.31 \| openmpi/t \|$' \
-    "Markdown: a lost cell"
-check_line all.md '^\| openmpi \| fake \\<1\.0\\> & more \| 0\.' "Markdown: versions"
-check_line all.md '^!\[Latency against size\]\(all\.svg\)$' "Markdown: the plot"
-check_line all.md '^    mpirun\.openmpi --allow-run-as-root --oversubscribe -n 2 tutti bench all -b 8 ' \
-    "Markdown: command lines"
+check_line all.csv '^all_gather,2,512,out,private,near,1,tutti,1\.5[0-9]*,.*,1\.25[0-9]*,1\.1[0-9]*,1\.31[0-9]*,openmpi/t,two_shot,' "record: a lost cell"
+check_line all.csv '^all_gather,2,512,out,private,near,1,openmpi/t,.*,1\.25[0-9]*,1\.1[0-9]*,1\.31[0-9]*,,,$' "record: the contender's line"
+check_line all.csv '^# version openmpi = fake <1\.0> & more$' "record: versions"
+check_line all.csv '^# missing torch = .*install' "record: what is missing"
+check_line all.csv '^# command openmpi = mpirun\.openmpi --allow-run-as-root --oversubscribe -n 2 tutti bench all -b 8 ' \
+    "record: command lines"
+python3 "$here/../../scripts/bench_summary.py" "$work" all >"$work/summary" 2>"$work/err"
+status=$?
+check_status 0 "the summary of a record"
+check_line summary '^4 of 38 cells lost\.$' "the summary counts the same cells"
+check_line summary '^\| 2 \| all_gather \| 512 \| out \| private \| near \| two_shot \| 1\.5[0-9]* \| openmpi/t ' "the summary names lost cells"
 
 # The arithmetic, done again in another language from what the fake jobs have written.
 checks=$((checks + 1))
@@ -277,7 +282,7 @@ refused "^tutti bench: --vs tutti:x: tutti: takes settings" --vs tutti:x
 refused "^tutti bench: --repeat takes a number from 1 to 99, not '0'$" --vs mpich --repeat 0
 refused "^tutti bench: --profile takes all, defaults or tuned, not 'best'$" --vs mpich --profile best
 refused "^tutti bench: --limit takes a time .*, not '0'$" --vs mpich --limit 0
-refused "^tutti bench: --plot, --markdown, --limit, --heap-from and --keep belong to a comparison" --plot "$work/x.svg"
+refused "^tutti bench: --plot, --record, --limit, --heap-from and --keep belong to a comparison" --plot "$work/x.svg"
 refused "^tutti bench: --vs compares synchronous calls, .*leave out --async" --vs mpich --async
 refused '^tutti bench: --root 2: there are only ranks 0 to 1$' -n 2 --root 2 --vs mpich
 TUTTI_RANK=0 TUTTI_WORLD_SIZE=1 run_tutti bench --vs mpich
@@ -287,7 +292,7 @@ run_vs barrier -n 2 --vs mpich --plot "$work/nowhere/x.svg"
 check_status 1 "a file that cannot be made"
 check_line err '^tutti bench: .*/nowhere/x\.svg: No such file or directory$' "a file that cannot be made"
 check_equal "$(ls "$work/state")" "" "nothing was measured in vain"
-run_vs barrier -n 2 --repeat 1 --vs mpich/tm --markdown /dev/full
+run_vs barrier -n 2 --repeat 1 --vs mpich/tm --record /dev/full
 check_status 1 "a full disk"
 check_line err '^tutti bench: /dev/full: cannot be written$' "a full disk"
 

@@ -442,8 +442,8 @@ int tti_compare_start(const struct tti_bench_options *options, const struct tti_
 {
     struct tti_comparison c = {.options = options, .compare = compare_options, .self = tti_self_path()};
     struct session session = {.c = &c, .json = -1, .out = -1, .err = -1, .signals = {.fd = -1}};
-    struct outputs outputs = {.paths = {options->json, compare_options->markdown, compare_options->plot},
-                              .write = {tti_compare_json, tti_compare_markdown, tti_compare_plot}};
+    struct outputs outputs = {.paths = {options->json, compare_options->record, compare_options->plot},
+                              .write = {tti_compare_json, tti_compare_record, tti_compare_plot}};
     int code = TTI_EXIT_USAGE;
     if (tti_in_launcher()) {
         fprintf(stderr, "tutti bench: --vs starts jobs of its own, and cannot be a rank of one: start it alone\n");

@@ -30,7 +30,7 @@ extern const char *const tti_compare_profiles[];
 struct tti_compare_options {
     const char *vs;   /* NULL = no comparison */
     const char *plot; /* files to write, or NULL */
-    const char *markdown;
+    const char *record;
     enum tti_compare_profile profile;
     int repeat;
     int64_t limit_ms;  /* of a block; 0 = by the number of its rows */
@@ -245,11 +245,11 @@ bool tti_compare_measured_elsewhere(const struct tti_comparison *c, const struct
 /* Main cells in which a contender was measured, but not in the cell's hop class. */
 int tti_compare_elsewhere(const struct tti_comparison *c, int contender);
 
-/* ---- compare_table.c, compare_markdown.c, compare_json.c, compare_plot.c: what is told ---- */
+/* ---- compare_table.c, compare_record.c, compare_json.c, compare_plot.c: what is told ---- */
 
 void tti_compare_print(const struct tti_comparison *c);
 /* These close the file in any case; false if it cannot be written. */
-bool tti_compare_markdown(const struct tti_comparison *c, FILE *file);
+bool tti_compare_record(const struct tti_comparison *c, FILE *file);
 bool tti_compare_json(const struct tti_comparison *c, FILE *file);
 bool tti_compare_plot(const struct tti_comparison *c, FILE *file);
 

@@ -29,7 +29,7 @@ enum {
     OPTION_PLACEMENT,
     OPTION_VS,
     OPTION_PLOT,
-    OPTION_MARKDOWN,
+    OPTION_RECORD,
     OPTION_REPEAT,
     OPTION_PROFILE,
     OPTION_LIMIT,
@@ -67,7 +67,7 @@ static const struct argp_option argp_options[] = {
     {"keep", OPTION_KEEP, "FOLDER", 0,
      "Keep what each job has measured in FOLDER; the same command goes on there after an interruption", 1},
     {"plot", OPTION_PLOT, "FILE.svg", 0, "Write latency against size to FILE.svg", 1},
-    {"markdown", OPTION_MARKDOWN, "FILE.md", 0, "Write the comparison to FILE.md", 1},
+    {"record", OPTION_RECORD, "FILE.csv", 0, "Write one line a cell and contender to FILE.csv", 1},
     {0}};
 
 static const char argp_doc[] =
@@ -165,8 +165,8 @@ static error_t parse_compare(int key, char *argument, struct argp_state *state, 
     case OPTION_PLOT:
         compare->plot = argument;
         return 0;
-    case OPTION_MARKDOWN:
-        compare->markdown = argument;
+    case OPTION_RECORD:
+        compare->record = argument;
         return 0;
     case OPTION_REPEAT:
         compare->repeat = (int)tti_bench_number(state, "--repeat", argument, 1, TTI_COMPARE_REPEAT);
@@ -195,9 +195,9 @@ static error_t parse_compare(int key, char *argument, struct argp_state *state, 
 /* What only all options together can tell. */
 static void judge_compare(struct argp_state *state, const struct words *words)
 {
-    if (!words->compare.vs && (words->compare.plot || words->compare.markdown || words->compare.limit_ms > 0 ||
+    if (!words->compare.vs && (words->compare.plot || words->compare.record || words->compare.limit_ms > 0 ||
                                words->compare.heap_from > 0 || words->compare.keep)) {
-        argp_error(state, "--plot, --markdown, --limit, --heap-from and --keep belong to a comparison: say with whom, "
+        argp_error(state, "--plot, --record, --limit, --heap-from and --keep belong to a comparison: say with whom, "
                           "by --vs");
     }
     if (words->compare.vs && (words->bench.async || words->bench.beside || words->bench.heap || words->bench.device)) {
