@@ -7,6 +7,7 @@ source=${TUTTI_SOURCE:?}
 command -v clang-format-14 >/dev/null && command -v clang-tidy-14 >/dev/null || exit 77
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
+export XDG_CACHE_HOME=$tree/cache
 
 mkdir "$tree"/{src,include,tools,tests,examples,build}
 cp -r "$source/scripts" "$source/.clang-format" "$source/.clang-tidy" "$tree/"
@@ -38,6 +39,8 @@ lint()
 for name in format tidy; do
     lint $name >"$tree/output" 2>&1 || { echo "lint $name rejects a clean file:"; cat "$tree/output"; exit 1; }
 done
+lint tidy >"$tree/output"
+grep -q "looked at 0 files, 0 failed; 1 have passed before" "$tree/output"
 
 cp "$tree/src/good.c" "$tree/kept.c"
 sed -i 's/    if (p == NULL) {/  if(p == NULL){/' "$tree/src/good.c"
