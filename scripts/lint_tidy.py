@@ -43,7 +43,8 @@ class Passed:
             return None
         words = entry["arguments"] if "arguments" in entry else shlex.split(entry["command"])
         # Without line markers and with relative __FILE__, so that every checkout of the same content has the same text.
-        preprocess = [word for word in words if word != "-c"] + ["-E", "-P", f"-fmacro-prefix-map={ROOT}=.", "-o", "-"]
+        kept = [word for before, word in zip([""] + words, words) if word not in ("-c", "-o") and before != "-o"]
+        preprocess = kept + ["-E", "-P", f"-fmacro-prefix-map={ROOT}=."]
         done = subprocess.run(preprocess, cwd=entry["directory"], capture_output=True, check=False)
         if done.returncode:
             return None

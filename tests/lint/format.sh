@@ -29,7 +29,7 @@ END
 lint()
 {
     if [ "$1" = tidy ]; then
-        printf '[{"directory": "%s", "command": "cc -c src/good.c", "file": "src/good.c"}]' "$tree" \
+        printf '[{"directory": "%s", "command": "cc -o build/good.o -c src/good.c", "file": "src/good.c"}]' "$tree" \
             >"$tree/build/compile_commands.json"
         python3 "$tree/scripts/lint_tidy.py" "$tree/build"
     else
