@@ -21,7 +21,8 @@ enum {
     TUTTI_CAP_ROUND_ONCE = 1 << 1,   /* narrow floats accumulate in f32 and round once                    */
     TUTTI_CAP_SAME_BITS = 1 << 2,    /* the same bits on every rank and in every run                      */
     TUTTI_CAP_CHECKS_CALLS = 1 << 3, /* differing calls give MISMATCH instead of a hang or a wrong result */
-    TUTTI_CAP_CANCEL = 1 << 4,       /* an operation that has not begun can be cancelled on all ranks together */
+    TUTTI_CAP_CANCEL = 1 << 4,       /* an operation that has not begun can be cancelled on all ranks together;
+                                        a rooted one needs the flag TUTTI_CANCELLABLE on every rank */
     TUTTI_CAP_HEAP = 1 << 5,         /* a fact: memory of tutti_alloc and tutti_register spares it copies */
     TUTTI_CAP_RECOVER = 1 << 6,      /* revoke, failed ranks, agree and shrink work: tutti/recovery.h       */
     TUTTI_CAP_GROW = 1 << 7,         /* new ranks can join: likewise                                         */
@@ -32,7 +33,9 @@ enum {
     TUTTI_CAP_NO_HOST = 1 << 12,     /* likewise: takes no tensors in host memory, and needs a device for each rank */
     TUTTI_CAP_COMPOSED = 1 << 13,    /* likewise: made of an engine inside each host and one between hosts, which the
                                         settings NAME.inner and NAME.outer choose; "auto" takes it over several hosts */
-    TUTTI_CAP_ASK_LATE = 1 << 14     /* likewise: `available` opens a file, so groups ask only if the answer decides */
+    TUTTI_CAP_ASK_LATE = 1 << 14,    /* likewise: `available` opens a file, so groups ask only if the answer decides */
+    TUTTI_CAP_CANCEL_FLAGGED = 1 << 15 /* any collective that has not begun can be cancelled if every rank has set
+                                          TUTTI_CANCELLABLE. The core adds it: backends leave it out */
 };
 
 /** What `abort` of a backend may be told in place of a lane. */

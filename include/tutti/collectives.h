@@ -68,10 +68,10 @@ typedef struct tutti_cancel_token tutti_cancel_token;
 
 /** Flags of a call. */
 enum {
-    TUTTI_CANCELLABLE =
-        1 << 0,                /* a rooted operation can be cancelled before it begins; set on all ranks, else MISMATCH.
-                                   Costs a round of arrivals. All others can be cancelled anyway */
-    TUTTI_HAS_STREAM = 1 << 1, /* call.stream counts, NULL (the device's default stream) included */
+    TUTTI_CANCELLABLE = 1 << 0, /* the collective can be cancelled before it begins, where the group has
+                                   TUTTI_CAP_CANCEL_FLAGGED; set on all ranks, else MISMATCH. Costs a round of arrivals.
+                                   With TUTTI_CAP_CANCEL only rooted ones need it */
+    TUTTI_HAS_STREAM = 1 << 1,  /* call.stream counts, NULL (the device's default stream) included */
     TUTTI_ENQUEUE =
         1 << 2, /* with TUTTI_HAS_STREAM, collectives only: what is queued on call.stream from now on waits for
                                    the end, as by tutti_work_wait_stream, and the synchronous form returns without waiting.

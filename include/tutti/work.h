@@ -113,8 +113,9 @@ TUTTI_API tutti_status tutti_work_result(tutti_work *work, DLTensor *tensor, tut
 /**
  * Cancels an operation that has not begun: it keeps its place in the lane, and when that comes, every rank's operation
  * ends CANCELLED without output, naming the lowest rank that cancelled; the group stays usable. TOO_LATE if it has begun on
- * this rank or ended otherwise: then nothing changes. A second cancel is OK. Rooted operations: UNSUPPORTED unless every
- * rank has set TUTTI_CANCELLABLE, which costs a round of arrivals. Messages: a receive that has not been matched and a
+ * this rank or ended otherwise: then nothing changes. A second cancel is OK. UNSUPPORTED if the call lacks the flag
+ * TUTTI_CANCELLABLE and needs it (rooted operations; all of them in a group without TUTTI_CAP_CANCEL), and in groups without
+ * TUTTI_CAP_CANCEL_FLAGGED: see tutti_group_capabilities. Messages: a receive that has not been matched and a
  * send that has not been announced end CANCELLED at once, on this rank alone; of a batch, all of it or nothing.
  */
 TUTTI_API tutti_status tutti_work_cancel(tutti_work *work, tutti_error *error);
@@ -134,7 +135,8 @@ TUTTI_API tutti_status tutti_work_release(tutti_work *work);
 /**
  * A token that many operations share (`.token` of their calls): firing it cancels each of them as tutti_work_cancel
  * does; an operation that has begun goes on. `parent` (may be NULL) fires this one too. limit_ms: fires by itself that
- * long after its creation, 0 at once, TUTTI_FOREVER never. Starting an operation with a fired token returns CANCELLED.
+ * long after its creation, 0 at once, TUTTI_FOREVER never. Starting an operation with a fired token returns CANCELLED; with
+ * a token that could never cancel it UNSUPPORTED, where tutti_work_cancel would say so.
  */
 TUTTI_API tutti_status tutti_cancel_token_create(tutti_cancel_token *parent, int64_t limit_ms,
                                                  tutti_cancel_token **token, tutti_error *error);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Before each collective the ranks hand one another a ticket of what they are about to call, by an all_gather on the engine that
- * takes host memory. All see the same tickets, so all come to the same verdict before anything is written, and stay in step. In
- * all_to_all_v who sends what to whom is in nobody's ticket; it takes a second all_gather, of everybody's lists.
+ * Before a collective that is compared, the ranks exchange a ticket of what they are about to call, by an all_gather on the
+ * engine that takes host memory. All ranks see the same tickets, so all come to the same decision before anything is written,
+ * and stay in step. A ticket also says that its rank has cancelled. The lists of all_to_all_v are in no ticket; they take a
+ * second all_gather.
  *
- * Cost: one all_gather of 40 bytes a rank, so calls with a root wait for everybody, too. It is for finding mistakes.
+ * Cost: one all_gather of 40 bytes a rank, so calls with a root wait for every rank, too. Who pays it asks for it: by the
+ * setting check_calls, which finds mistakes, or by the flag TUTTI_CANCELLABLE of the call.
  */
 #include "core/compare.h"
 
@@ -38,10 +40,18 @@ struct tti_comparison {
     struct lane lanes[TUTTI_MAX_LANES];
 };
 
-tutti_status tti_comparison_open(struct tti_group *g, struct tti_comparison **comparison, tutti_error *error)
+bool tti_compares(const struct tti_group *g, const tutti_op *op)
 {
-    if (g->size == 1 || !tti_setting_number(&g->settings, TTI_SET_CHECK_CALLS) ||
-        (tti_group_capabilities(g) & TUTTI_CAP_CHECKS_CALLS)) {
+    return g->compares_all || (g->comparison && (op->flags & TUTTI_CANCELLABLE));
+}
+
+tutti_status tti_comparison_open(struct tti_group *g, tutti_error *error)
+{
+    const uint32_t has = tti_group_capabilities(g);
+    const bool all =
+        g->size > 1 && tti_setting_number(&g->settings, TTI_SET_CHECK_CALLS) && !(has & TUTTI_CAP_CHECKS_CALLS);
+    const bool flagged = g->size > 1 && g->host_backend && !(has & TUTTI_CAP_CANCEL);
+    if (!all && !flagged) {
         return TUTTI_OK;
     }
     if (!g->host_backend) {
@@ -62,7 +72,8 @@ tutti_status tti_comparison_open(struct tti_group *g, struct tti_comparison **co
     for (int32_t i = 0; i < g->lanes; i++) {
         x->lanes[i].all = x->tickets + (size_t)i * (size_t)g->size;
     }
-    *comparison = x;
+    g->comparison = x;
+    g->compares_all = all;
     return TUTTI_OK;
 }
 
@@ -97,8 +108,8 @@ static tutti_status gather(const struct tti_group *g, const tutti_op *op, const 
     const tutti_status status = g->host_backend->ops->run(g->host_state, &round, error);
     if (status != TUTTI_OK) {
         const tutti_error cause = *error;
-        snprintf(error->message, sizeof(error->message), "before %s (check_calls): %.380s",
-                 tutti_operation_name(op->kind), cause.message);
+        snprintf(error->message, sizeof(error->message), "before %s (%s): %.380s", tutti_operation_name(op->kind),
+                 g->compares_all ? "check_calls" : "TUTTI_CANCELLABLE", cause.message);
     }
     return status;
 }
@@ -123,21 +134,36 @@ static tutti_status differs(const struct ticket *own, const struct ticket *other
     return TUTTI_MISMATCH;
 }
 
-/* The first rank that cannot take part or calls something else than this one. Ranks that agree see the same. */
+/* The first rank that cannot take part or calls something else than this one; else the first that has cancelled. Ranks that
+ * call the same see the same. */
 static tutti_status judge(const struct tti_group *g, const struct lane *lane, const tutti_op *op, tutti_error *error)
 {
+    int32_t canceller = -1;
     for (int32_t r = 0; r < g->size; r++) {
         const struct ticket *other = &lane->all[r];
-        if (r != g->rank && (other->failed || !equal(other, &lane->own))) {
+        const bool cancels = other->failed == TUTTI_CANCELLED;
+        if (r != g->rank && ((other->failed && !cancels) || !equal(other, &lane->own))) {
             const tutti_status status = differs(&lane->own, other, op->lane, error);
             return op->failed == TUTTI_OK ? status : op->failed;
         }
+        canceller = canceller < 0 && cancels ? r : canceller;
+    }
+    if (canceller >= 0 && (op->failed == TUTTI_OK || op->failed == TUTTI_CANCELLED)) {
+        return tti_comparison_cancelled(op, canceller, error);
     }
     if (op->failed != TUTTI_OK) {
         return tti_error_set(error, op->failed, "%s: rank %d cannot take part: %s", tutti_operation_name(op->kind),
                              g->rank, tutti_status_string(op->failed));
     }
     return TUTTI_OK;
+}
+
+tutti_status tti_comparison_cancelled(const tutti_op *op, int32_t by, tutti_error *error)
+{
+    tti_error_set(error, TUTTI_CANCELLED, "%s: cancelled by rank %d before it began", tutti_operation_name(op->kind),
+                  by);
+    error->suspect = by;
+    return TUTTI_CANCELLED;
 }
 
 /* ---- all_to_all_v ------------------------------------------------------------------------------------------------------ */

@@ -57,12 +57,12 @@ bool tti_group_abort(struct tti_group *g, int32_t lane, const tutti_error *cause
     }
     const bool both = is_beside(g) && g->host_backend->ops->abort;
     tutti_error more;
-    if (both && g->comparison) { /* the ranks wait for one another there, and it knows who is late */
+    if (both && g->compares_all) { /* the ranks wait for one another there, and it knows who is late */
         g->host_backend->ops->abort(g->host_state, lane, cause);
         cause = failure_of(g->host_backend, g->host_state, &more) != TUTTI_OK ? &more : cause;
     }
     g->backend->ops->abort(g->state, lane, cause);
-    if (both && !g->comparison) {
+    if (both && !g->compares_all) {
         g->host_backend->ops->abort(g->host_state, lane, cause);
     }
     return true;

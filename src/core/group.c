@@ -239,7 +239,7 @@ static tutti_status open_together(struct tti_group *g, struct tti_group_plan *pl
     const bool open = opened == TUTTI_OK;
     if (open) {
         plan->lookout.open = g;
-        opened = tti_comparison_open(g, &g->comparison, error);
+        opened = tti_comparison_open(g, error);
     }
     tutti_status status = confirm(g, plan, opened, error);
     plan->lookout.open = NULL;
@@ -386,7 +386,13 @@ uint32_t tti_group_capabilities(const struct tti_group *g)
     if (tti_group_on_device(g) ? !g->takes_device : g->lends_device) {
         has &= ~(uint32_t)TUTTI_CAP_HEAP; /* which is memory of the other kind */
     }
-    return g->comparison ? has | TUTTI_CAP_CHECKS_CALLS : has;
+    if (g->compares_all) {
+        has |= TUTTI_CAP_CHECKS_CALLS;
+    }
+    if (g->size == 1) {
+        has |= TUTTI_CAP_CANCEL; /* no other rank has to be told */
+    }
+    return g->comparison || (has & TUTTI_CAP_CANCEL) ? has | TUTTI_CAP_CANCEL_FLAGGED : has;
 }
 
 void tti_group_quiesce(struct tti_group *g)

@@ -55,7 +55,8 @@ struct tti_group {
     struct tti_staging *staging;           /* groups that have to do with a device; else NULL */
     bool takes_device;                     /* `backend` takes tensors of the device as they are */
     bool lends_device;                     /* tensors lie in host memory, but `backend` works on a device */
-    struct tti_comparison *comparison;     /* calls are compared before they run; NULL: the engine does it, or nobody */
+    struct tti_comparison *comparison;     /* by which calls are compared before they run; NULL: there is none */
+    bool compares_all;                     /* every collective is compared; else only those with TUTTI_CANCELLABLE */
     struct tti_pool *pool;                 /* memory of tutti_alloc, if the backend has no heap */
     struct tti_settings settings;
     struct tti_flight_group *flight;   /* where its operations are recorded; NULL: nowhere */

@@ -32,7 +32,7 @@ struct tti_work *tti_start_begin(tutti_group *group, tutti_operation operation, 
     }
     tti_task_reset(&w->task, function);
     w->group = group;
-    w->can_cancel = (tti_group_capabilities(w->task.call.group) & TUTTI_CAP_CANCEL) != 0;
+    w->promises = tti_group_capabilities(w->task.call.group);
     return w;
 }
 
@@ -129,7 +129,11 @@ static tutti_status link_token(struct tti_work *w)
         return TUTTI_OK;
     }
     w->token.fired = tti_work_fired;
-    tutti_status status = tti_token_link(c->options.token, &w->token);
+    tutti_status status = tti_work_check_cancellable(w, w->task.function, c->error);
+    if (status != TUTTI_OK) {
+        return status; /* a token that can do nothing */
+    }
+    status = tti_token_link(c->options.token, &w->token);
     if (status != TUTTI_OK) {
         tti_error_set(c->error, status, "%s: the token of the call %s", w->task.function,
                       status == TUTTI_CANCELLED ? "has fired" : "was destroyed, or never was one");

@@ -231,9 +231,11 @@ static tutti_status run(struct tti_task *t)
     void *state;
     const tutti_backend *engine = engine_of(t, &state);
     record_begin(t);
-    tutti_status status = c->group->comparison ? tti_compare(c->group, &t->op, c->error) : TUTTI_OK;
+    tutti_status status = tti_compares(c->group, &t->op) ? tti_compare(c->group, &t->op, c->error) : TUTTI_OK;
     if (status != TUTTI_OK) {
         /* nothing has been run */
+    } else if (t->op.failed == TUTTI_CANCELLED && c->group->size == 1) {
+        status = tti_comparison_cancelled(&t->op, 0, c->error);
     } else if (t->is_staged) {
         status = tti_staging_run(c->group, engine, state, &t->op, c->error);
     } else if (t->op.on_device && !(engine->capabilities & TUTTI_CAP_NO_HOST)) {
@@ -255,7 +257,7 @@ static tutti_status give_up(struct tti_task *t, tutti_status status)
 {
     void *state;
     const tutti_backend *engine = engine_of(t, &state);
-    if (t->call.group->comparison || (tti_engine_capabilities(engine, state) & TUTTI_CAP_CHECKS_CALLS)) {
+    if (tti_compares(t->call.group, &t->op) || (tti_engine_capabilities(engine, state) & TUTTI_CAP_CHECKS_CALLS)) {
         const tutti_error own = *t->call.error;
         t->op.failed = status;
         run(t);
@@ -317,7 +319,7 @@ tutti_status tti_task_run(struct tti_task *t)
             tti_lane_leave(lane);
         }
     }
-    if (status == TUTTI_OK && t->signature && !t->is_staged && !t->on_host_engine && !t->call.group->comparison) {
+    if (status == TUTTI_OK && t->signature && !t->is_staged && !t->on_host_engine && !t->call.group->compares_all) {
         tti_recall_note(t);
     }
     tti_task_drop(t);

@@ -403,7 +403,29 @@ bool tti_work_mark_cancelled(struct tti_work *w)
 static bool is_cancellable(const struct tti_work *w)
 {
     const struct tti_call *c = &w->task.call;
-    return w->is_messages || (w->can_cancel && (!is_rooted(c->operation) || (c->options.flags & TUTTI_CANCELLABLE)));
+    if (w->is_messages) {
+        return true;
+    }
+    return c->options.flags & TUTTI_CANCELLABLE ? (w->promises & TUTTI_CAP_CANCEL_FLAGGED) != 0
+                                                : (w->promises & TUTTI_CAP_CANCEL) && !is_rooted(c->operation);
+}
+
+tutti_status tti_work_check_cancellable(const struct tti_work *w, const char *function, tutti_error *error)
+{
+    if (is_cancellable(w)) {
+        return TUTTI_OK;
+    }
+    const char *name = tutti_operation_name(w->task.call.operation);
+    if (w->promises & TUTTI_CAP_CANCEL_FLAGGED) {
+        return tti_error_set(error, TUTTI_UNSUPPORTED,
+                             "%s: in this group a %s can be cancelled only if every rank sets TUTTI_CANCELLABLE in the "
+                             "flags of its call",
+                             function, name);
+    }
+    return tti_error_set(error, TUTTI_UNSUPPORTED,
+                         "%s: a %s cannot be cancelled in this group: its backend knows nothing of cancelling, and no "
+                         "engine for host memory can tell the other ranks",
+                         function, name);
 }
 
 /* A token has fired: see tti_token_link. */
@@ -413,18 +435,14 @@ bool tti_work_fired(struct tti_token_link *link)
     if (w->is_messages) {
         return !tti_messages_cancel(&tti_work_group(w)->messages, w);
     }
-    return !is_cancellable(w) || !tti_work_mark_cancelled(w);
+    return !tti_work_mark_cancelled(w);
 }
 
 tutti_status tti_work_cancel(struct tti_work *w, tutti_error *error)
 {
-    const char *name = tutti_operation_name(w->task.call.operation);
-    if (!is_cancellable(w)) {
-        return tti_error_set(error, TUTTI_UNSUPPORTED,
-                             w->can_cancel ? "work_cancel: a %s can be cancelled only if every rank has set "
-                                             "TUTTI_CANCELLABLE in the flags of its call"
-                                           : "work_cancel: the backend of this %s cannot keep the ranks in step",
-                             name);
+    tutti_status status = tti_work_check_cancellable(w, "work_cancel", error);
+    if (status != TUTTI_OK) {
+        return status;
     }
     bool done;
     if (w->is_messages) {
@@ -438,8 +456,8 @@ tutti_status tti_work_cancel(struct tti_work *w, tutti_error *error)
         done = tti_work_mark_cancelled(w);
     }
     return done ? tti_error_clear(error)
-                : tti_error_set(error, TUTTI_TOO_LATE, "work_cancel: the %s has begun or ended on rank %d", name,
-                                w->task.call.rank);
+                : tti_error_set(error, TUTTI_TOO_LATE, "work_cancel: the %s has begun or ended on rank %d",
+                                tutti_operation_name(w->task.call.operation), w->task.call.rank);
 }
 
 bool tti_work_is_cancelled(const struct tti_work *w)

@@ -55,12 +55,12 @@ struct tti_work {
     uint32_t index;
     _Atomic uint32_t next_free;
     uint32_t epoch;
+    uint32_t promises; /* TUTTI_CAP_*: what cancelling needs */
     _Atomic uint32_t state;
     tutti_group *group; /* handle: the group itself may be gone after the end */
     tutti_status status;
     bool worker_only; /* its callback or event handlers run on the lane's thread */
     bool is_messages;
-    bool can_cancel; /* the backend can */
     bool has_result;
     struct tti_task task;
     struct tti_turn turn;
@@ -119,6 +119,9 @@ uint32_t tti_work_give_back(struct tti_work *w, uint32_t stage);
 
 /* True if it will be cancelled when its turn comes. */
 bool tti_work_mark_cancelled(struct tti_work *w);
+
+/* Whether a cancel can work at all: OK, or UNSUPPORTED with a sentence that begins with `function`. */
+tutti_status tti_work_check_cancellable(const struct tti_work *w, const char *function, tutti_error *error);
 
 /* For tti_token_link.fired. */
 bool tti_work_fired(struct tti_token_link *link);

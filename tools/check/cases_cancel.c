@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Cancelling, where the backend promises it. Operations are known to be waiting for their turn because the lane is held
+ * Cancelling, where the group promises it; where it does not, cancels and tokens have to say so. Operations are known to be waiting for their turn because the lane is held
  * (hold.c), so every outcome is known beforehand; who cancels is nobody who holds it. Cancels that race with the
  * operation are in the soak.
  */
@@ -8,6 +8,18 @@
 #include <string.h>
 
 #include "check/ways.h"
+
+/* ---- what needs the flag ---- */
+
+static bool needs_flag(const struct tti_check *c, unsigned traits)
+{
+    return (traits & TTI_CHECK_ROOTED) || !(c->capabilities & TUTTI_CAP_CANCEL);
+}
+
+static uint32_t flags_for(const struct tti_check *c, unsigned traits)
+{
+    return needs_flag(c, traits) ? TUTTI_CANCELLABLE : 0;
+}
 
 /* ---- operations that wait for their turn ---- */
 
@@ -94,7 +106,7 @@ static void some_of_many(struct tti_check *c, int64_t count)
         const tutti_reduce_op op = collective->traits & TTI_CHECK_REDUCES ? TUTTI_SUM : 0;
         const struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, op, count);
         tti_check_job_prepare(&jobs[i], c, collective->form, &p, 10 + (uint64_t)i);
-        jobs[i].operation.flags = collective->traits & TTI_CHECK_ROOTED ? TUTTI_CANCELLABLE : 0;
+        jobs[i].operation.flags = flags_for(c, collective->traits);
     }
     for (int i = 0; c->rank != holder && i < JOBS; i++) {
         tti_check_job_start(&jobs[i], tti_check_way_by_chance(c, 20 + (uint64_t)i, 0));
@@ -128,6 +140,7 @@ static void cancel_and_release(struct tti_check *c, int64_t count)
     struct tti_check_job held;
     struct tti_check_job job;
     tti_check_job_prepare(&job, c, &tti_check_all_reduce_form, &p, 1);
+    job.operation.flags = flags_for(c, 0);
     tti_check_hold(c, &held, s.holder, count);
     if (c->rank != s.holder) {
         tti_check_job_start(&job, TTI_CHECK_CALLBACK);
@@ -155,6 +168,7 @@ static void too_late(struct tti_check *c, int64_t count)
     int32_t cancelled = 7;
     const struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, TUTTI_SUM, count);
     tti_check_job_prepare(&job, c, &tti_check_all_reduce_form, &p, 1);
+    job.operation.flags = flags_for(c, 0);
     tti_check_job_start(&job, TTI_CHECK_WAIT);
     tti_check_ok(c, "the wait", tutti_work_wait(job.flight.work, TUTTI_FOREVER));
     tti_check_status(c, "work_cancel behind the end", tutti_work_cancel(job.flight.work, &c->error), TUTTI_TOO_LATE);
@@ -164,17 +178,39 @@ static void too_late(struct tti_check *c, int64_t count)
     tti_check_job_end(&job, c);
 }
 
-/* A rooted operation without the flag refuses, and ends as if nobody had asked. */
-static void unflagged(struct tti_check *c, const struct tti_check_form *form, const struct tti_check_plan *p)
+/* A start whose token could do nothing is refused, and no other rank hears of it. */
+static void refused_with_token(struct tti_check *c, const struct tti_check_form *form, const struct tti_check_plan *p,
+                               uint32_t flags)
+{
+    struct tti_check_job job;
+    tutti_cancel_token *token = NULL;
+    if (!tti_check_ok(c, "cancel_token_create", tutti_cancel_token_create(NULL, TUTTI_FOREVER, &token, &c->error))) {
+        return;
+    }
+    tti_check_job_prepare(&job, c, form, p, 2);
+    job.operation.flags = flags;
+    job.operation.token = token;
+    tti_check_job_start(&job, TTI_CHECK_CALLBACK);
+    tti_check_status(c, "a start with a token that can do nothing", job.flight.started, TUTTI_UNSUPPORTED);
+    tti_check_expect_i64(c, "calls of the callback", job.flight.called, 0);
+    tti_check_job_end(&job, c);
+    tti_check_ok(c, "cancel_token_destroy", tutti_cancel_token_destroy(token, &c->error));
+}
+
+/* An operation that needs the flag and lacks it: a cancel and a token are refused, and it ends as if there had been none. */
+static void unflagged(struct tti_check *c, const struct tti_check_form *form, const struct tti_check_plan *p,
+                      uint32_t flags)
 {
     const struct scene s = {.holder = c->size - 1};
     struct tti_check_job held;
     struct tti_check_job job;
+    refused_with_token(c, form, p, flags);
     tti_check_job_prepare(&job, c, form, p, 1);
+    job.operation.flags = flags;
     tti_check_hold(c, &held, s.holder, p->shape[0]);
     if (c->rank != s.holder) {
         tti_check_job_start(&job, TTI_CHECK_WAIT);
-        tti_check_status(c, "work_cancel without TUTTI_CANCELLABLE", tutti_work_cancel(job.flight.work, &c->error),
+        tti_check_status(c, "work_cancel of what cannot be cancelled", tutti_work_cancel(job.flight.work, &c->error),
                          TUTTI_UNSUPPORTED);
     }
     tti_check_let_go(c, &held, s.holder);
@@ -218,6 +254,7 @@ static void token(struct tti_check *c, int64_t count)
     for (int i = 0; i < JOBS; i++) {
         tti_check_job_prepare(&jobs[i], c, &tti_check_all_reduce_form, &p, (uint64_t)i);
         jobs[i].operation.token = shared;
+        jobs[i].operation.flags = flags_for(c, 0);
     }
     for (int i = 0; c->rank != s.holder && i < JOBS; i++) {
         tti_check_job_start(&jobs[i], tti_check_way_by_chance(c, (uint64_t)i, 0));
@@ -227,6 +264,7 @@ static void token(struct tti_check *c, int64_t count)
         tti_check_expect_i64(c, "operations that were too late to cancel", began, 0);
         tti_check_job_prepare(&late, c, &tti_check_all_reduce_form, &p, JOBS);
         late.operation.token = shared;
+        late.operation.flags = flags_for(c, 0);
         tti_check_job_start(&late, TTI_CHECK_CALLBACK);
         tti_check_status(c, "a start with a fired token", late.flight.started, TUTTI_CANCELLED);
         tti_check_expect_i64(c, "calls of the callback", late.flight.called, 0);
@@ -251,7 +289,7 @@ static void token(struct tti_check *c, int64_t count)
 
 bool tti_check_can_cancel(struct tti_check *c)
 {
-    if (c->size > 1 && (c->capabilities & TUTTI_CAP_CANCEL)) {
+    if (c->size > 1 && (c->capabilities & (TUTTI_CAP_CANCEL | TUTTI_CAP_CANCEL_FLAGGED))) {
         return true;
     }
     tti_check_skip(c);
@@ -272,7 +310,9 @@ static void sized(struct tti_check *c, const char *name, void (*run)(struct tti_
 
 static void for_collective(struct tti_check *c, const struct tti_check_collective *collective, int64_t count)
 {
-    const bool rooted = collective->traits & TTI_CHECK_ROOTED;
+    const bool can = c->size > 1 && (c->capabilities & TUTTI_CAP_CANCEL_FLAGGED);
+    const bool refuses = c->size > 1 && needs_flag(c, collective->traits);
+    const int roots = collective->traits & TTI_CHECK_ROOTED ? c->size : 1;
     const tutti_reduce_op op = collective->traits & TTI_CHECK_REDUCES ? TUTTI_SUM : 0;
     struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, op, count);
     p.spread = collective->traits & TTI_CHECK_SPREADS ? TTI_CHECK_UNEVEN : TTI_CHECK_EVEN;
@@ -282,16 +322,14 @@ static void for_collective(struct tti_check *c, const struct tti_check_collectiv
         if (tti_check_begin(c, "queued/%s/%lld/%s-%s", collective->name, (long long)count, s.all ? "all" : "one",
                             i % 2 == 0 ? "first" : "last")) {
             if (tti_check_can_cancel(c)) {
-                queued(c, collective->form, &p, rooted ? TUTTI_CANCELLABLE : 0, &s);
+                queued(c, collective->form, &p, flags_for(c, collective->traits), &s);
             }
             tti_check_end(c);
         }
     }
-    for (p.root = 0; rooted && p.root < c->size; p.root++) {
+    for (p.root = 0; p.root < roots; p.root++) {
         if (tti_check_begin(c, "unflagged/%s/%lld/root%d", collective->name, (long long)count, p.root)) {
-            if (tti_check_can_cancel(c)) {
-                unflagged(c, collective->form, &p);
-            }
+            refuses ? unflagged(c, collective->form, &p, can ? 0 : TUTTI_CANCELLABLE) : tti_check_skip(c);
             tti_check_end(c);
         }
         if (tti_check_begin(c, "flagged/%s/%lld/root%d", collective->name, (long long)count, p.root)) {
@@ -316,7 +354,7 @@ void tti_check_cancel_more(struct tti_check *c)
     if (tti_check_begin(c, "queued/barrier")) {
         if (tti_check_can_cancel(c)) {
             const struct tti_check_plan p = {.ndim = 1, .dtype = TUTTI_U8};
-            queued(c, &tti_check_barrier_form, &p, 0, &(struct scene){.holder = c->size - 1});
+            queued(c, &tti_check_barrier_form, &p, flags_for(c, 0), &(struct scene){.holder = c->size - 1});
         }
         tti_check_end(c);
     }

@@ -69,7 +69,10 @@ static void record(struct null_state *s, tutti_op *op)
 
 static tutti_status run(void *state, tutti_op *op, tutti_error *error)
 {
-    (void)error;
+    if (op->failed != TUTTI_OK) {
+        return tti_error_set(error, op->failed, "%s: %s", tutti_operation_name(op->kind),
+                             tutti_status_string(op->failed));
+    }
     record(state, op);
     bool same_shape = op->kind == TUTTI_OP_ALL_REDUCE || op->kind == TUTTI_OP_REDUCE;
     size_t bytes = op->count * tutti_dtype_size(op->dtype);
@@ -185,5 +188,6 @@ const tutti_backend tti_backend_null = {
     .size = sizeof(tutti_backend),
     .name = "null",
     .priority = -1, /* never taken by "auto" */
+    .capabilities = TUTTI_CAP_CANCEL,
     .ops = &ops,
 };
