@@ -13,7 +13,7 @@ for flavour in $(flavours); do
     done
     TUTTI_MPI_BLOCKING=always TUTTI_CHECK_CALLS=on launch "$flavour" 3 ./tutti check --backend mpi --quick --filter mismatch ||
         fail "tutti check with blocking calls of $flavour that are compared"
-    TUTTI_MPI_BLOCKING=always launch "$flavour" 3 ./tutti check --backend mpi --quick --filter cancel ||
+    TUTTI_MPI_BLOCKING=always launch "$flavour" 2 ./tutti check --backend mpi --quick --filter cancel ||
         fail "tutti check with blocking calls of $flavour that are cancelled"
     for level in single serialized; do
         TUTTI_MPI_THREAD_LEVEL=$level launch "$flavour" 2 ./tutti check --backend mpi --quick --filter lanes ||
