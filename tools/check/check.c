@@ -291,12 +291,9 @@ static void print_promises(uint32_t capabilities)
     static const struct {
         uint32_t bit;
         const char *name;
-    } promises[] = {{TUTTI_CAP_RANK_ORDER, "rank-order"},
-                    {TUTTI_CAP_ROUND_ONCE, "round-once"},
-                    {TUTTI_CAP_SAME_BITS, "same-bits"},
-                    {TUTTI_CAP_CHECKS_CALLS, "checks-calls"},
-                    {TUTTI_CAP_CANCEL, "cancel"},
-                    {TUTTI_CAP_CANCEL_FLAGGED, "cancel-flagged"}};
+    } promises[] = {{TUTTI_CAP_RANK_ORDER, "rank-order"}, {TUTTI_CAP_ROUND_ONCE, "round-once"},
+                    {TUTTI_CAP_SAME_BITS, "same-bits"},   {TUTTI_CAP_CHECKS_CALLS, "checks-calls"},
+                    {TUTTI_CAP_CANCEL, "cancel"},         {TUTTI_CAP_CANCEL_FLAGGED, "cancel-flagged"}};
     printf("promised: ");
     const char *separator = "";
     for (size_t i = 0; i < sizeof(promises) / sizeof(promises[0]); i++) {
