@@ -36,8 +36,8 @@ TUTTI_HIER_CHUNK=16K expect 0 "$passed" ABAB --backend hier --filter /sizes
 for layout in A AA AB AAAAB ABBACA; do
     expect 0 "$passed" "$layout" --backend hier --filter /types/f32
 done
-expect 0 ', backend hier, .* promised: same-bits$' AAB --backend hier --filter barrier/
-expect 0 ', backend hier, .* promised: rank-order, round-once, same-bits, checks-calls, cancel$' AB --backend hier \
+expect 0 ', backend hier, .* promised: same-bits, cancel-flagged$' AAB --backend hier --filter barrier/
+expect 0 ', backend hier, .* promised: rank-order, round-once, same-bits, checks-calls, cancel, cancel-flagged$' AB --backend hier \
     --filter barrier/
 
 # by itself Tutti takes shm on one host, and hier over several if something joins them
