@@ -65,8 +65,12 @@ TUTTI_API tutti_status tutti_queue_clear_completed(tutti_queue *queue, int64_t *
  *  cannot be cancelled. Waits for nothing. */
 TUTTI_API tutti_status tutti_queue_cancel_all(tutti_queue *queue, int64_t *began);
 
-/** Cancels what has not begun, releases every member (running operations go on by themselves) and the queue. BUSY while
- *  another thread is inside a call on it. */
+/**
+ * Gives the queue and the handles of its members back, as tutti_work_release does with one: whether or not they have begun,
+ * the operations go on by themselves, and their buffers stay in use until they end. Nothing is cancelled, since what has
+ * begun depends on the backend; for that call tutti_queue_cancel_all before. BUSY while another thread is inside a call on
+ * the queue.
+ */
 TUTTI_API tutti_status tutti_queue_destroy(tutti_queue *queue, tutti_error *error);
 
 TUTTI_END_DECLS

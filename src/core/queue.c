@@ -66,7 +66,6 @@ tutti_status tti_queue_destroy(struct tti_queue *q)
         tti_queue_release(q);
         return status;
     }
-    tti_queue_cancel_all(q);
     for (size_t i = 0; i < q->count; i++) {
         struct tti_queue_member *m = q->members[i];
         tti_work_push(m->work); /* nobody waits for it any more */

@@ -245,6 +245,7 @@ void tti_check_async_order(struct tti_check *c); /* more cases of async */
 void tti_check_cancel_more(struct tti_check *c);
 void tti_check_cancel_messages(struct tti_check *c); /* more cases of cancel */
 bool tti_check_can_cancel(struct tti_check *c);      /* else the case is skipped */
+void tti_check_works_more(struct tti_check *c);
 void tti_check_async_soak_more(struct tti_check *c);
 void tti_check_device_more(struct tti_check *c);    /* has cases only if the group works on a device */
 void tti_check_device_streams(struct tti_check *c); /* more cases of device */
