@@ -159,7 +159,7 @@ TUTTI_API tutti_status tutti_work_wait_token(tutti_work *work, int64_t limit_ms,
 /** Starts one operation on the group with the options it is given (it may copy and change them) and returns its work. */
 typedef tutti_status (*tutti_start_function)(tutti_group *group, const tutti_call *call, void *user, tutti_work **work);
 
-/** An operation for tutti_run_all_with_deadline. */
+/** An operation for tutti_run_all_with_deadline and tutti_run_all_with_limit. */
 typedef struct tutti_start {
     tutti_start_function start;
     void *user;
@@ -177,6 +177,26 @@ TUTTI_API tutti_status tutti_run_with_deadline(tutti_group *group, tutti_start_f
  *  cannot be started, those behind it are not, and those before it are cancelled where possible and waited for. */
 TUTTI_API tutti_status tutti_run_all_with_deadline(tutti_group *group, const tutti_start *operations, size_t count,
                                                    int64_t timeout_ms, tutti_cancel_token *token, tutti_error *error);
+
+/**
+ * Starts an operation and waits for its end, but not longer than limit_ms (0 looks once, TUTTI_FOREVER): the limit ends the
+ * wait, where the deadline of tutti_run_with_deadline fails the operation and the group. Returns the operation's status; BUSY
+ * when the limit passes; CANCELLED as soon as the token fires (may be NULL), with error->scope CALL as for BUSY. In both cases
+ * the operation goes on, its buffers stay in use until it ends, and the group is as before. *work is its handle whenever it
+ * has been started, also if it has ended: the caller waits for it again, cancels it, and releases it. NULL: it has not been
+ * started, because the start failed or the token had fired before. The token ends the wait only; the start function sets
+ * `.token` of the call for an operation that it shall cancel, and `.timeout_ms` for a deadline of its own.
+ */
+TUTTI_API tutti_status tutti_run_with_limit(tutti_group *group, tutti_start_function start, void *user,
+                                            int64_t limit_ms, tutti_cancel_token *token, tutti_work **work,
+                                            tutti_error *error);
+
+/** The same for many, with one limit for all. When all have ended, returns OK or the first error in their order. works[i] is
+ *  the handle of operations[i], or NULL. If one cannot be started, returns its status at once: those behind it are not
+ *  started, and those before it go on. */
+TUTTI_API tutti_status tutti_run_all_with_limit(tutti_group *group, const tutti_start *operations, size_t count,
+                                                int64_t limit_ms, tutti_cancel_token *token, tutti_work **works,
+                                                tutti_error *error);
 
 TUTTI_END_DECLS
 

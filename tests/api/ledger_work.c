@@ -282,6 +282,49 @@ static void in_one(tutti_group *g, int32_t rank)
     EXPECT(strstr(e.message, "operations[1]") != NULL);
 }
 
+struct firing {
+    int32_t *value;
+    tutti_cancel_token *token;
+};
+
+static tutti_status start_and_fire(tutti_group *g, const tutti_call *call, void *user, tutti_work **work)
+{
+    const struct firing *f = user;
+    const tutti_status status = start_sum(g, call, f->value, work);
+    EXPECT(tutti_cancel_token_cancel(f->token, NULL, NULL) == TUTTI_OK);
+    return status;
+}
+
+/* A limit and a token that end the wait; the operations go on, and rank 1 joins them later. */
+static void in_one_with_limit(tutti_group *g, int32_t rank)
+{
+    static atomic_int go;
+    int32_t values[4] = {1, 1, 1, 1};
+    const tutti_start both[2] = {{start_sum, &values[2]}, {start_sum, &values[3]}};
+    tutti_error e;
+    tutti_cancel_token *token = NULL;
+    tutti_work *works[4] = {NULL, NULL, NULL, NULL};
+    if (rank == 0) {
+        EXPECT(tutti_cancel_token_create(NULL, TUTTI_FOREVER, &token, &e) == TUTTI_OK);
+        EXPECT(tutti_run_with_limit(g, start_sum, &values[0], 1, NULL, &works[0], &e) == TUTTI_BUSY);
+        EXPECT(e.scope == TUTTI_SCOPE_CALL && e.deadline_ms == 1);
+        struct firing f = {.value = &values[1], .token = token};
+        EXPECT(tutti_run_with_limit(g, start_and_fire, &f, TUTTI_FOREVER, token, &works[1], &e) == TUTTI_CANCELLED);
+        EXPECT(e.scope == TUTTI_SCOPE_CALL);
+        EXPECT(tutti_cancel_token_destroy(token, &e) == TUTTI_OK);
+        EXPECT(tutti_run_all_with_limit(g, both, 2, 1, NULL, &works[2], &e) == TUTTI_BUSY);
+        atomic_store(&go, 1);
+        for (int i = 0; i < 4; i++) {
+            EXPECT(ledger_end(&works[i]) == TUTTI_OK && values[i] == 2);
+        }
+    } else {
+        EXPECT(ledger_await(&go));
+        for (int i = 0; i < 4; i++) {
+            EXPECT(tutti_run_with_deadline(g, start_sum, &values[i], 0, NULL, &e) == TUTTI_OK && values[i] == 2);
+        }
+    }
+}
+
 /* ---- several threads of a rank, each with a lane -------------------------------------------------------------------- */
 
 struct caller {
@@ -332,6 +375,7 @@ static tutti_status everything(tutti_group *g, void *user)
     cancelling(g, rank);
     tokens(g, rank);
     in_one(g, rank);
+    in_one_with_limit(g, rank);
     threads(g);
     return TUTTI_OK;
 }

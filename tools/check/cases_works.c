@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is built upon works: queues. */
+/* What is built upon works: queues, and waits with a limit. */
 #include "check/ways.h"
 
 static const int64_t small_count = 5;
@@ -42,6 +42,66 @@ static void queue_destroy(struct tti_check *c, int64_t count)
     tti_check_group_works(c);
 }
 
+/* ---- starting, and waiting with a limit ---- */
+
+struct started {
+    struct tti_check_job *job;
+    tutti_cancel_token *token; /* fired behind the start; NULL: none is */
+};
+
+static tutti_status start_job(tutti_group *group, const tutti_call *call, void *user, tutti_work **work)
+{
+    const struct started *s = user;
+    tutti_call options = *call;
+    options.lane = s->job->check.lane;
+    const tutti_status status = tti_check_call(group, &s->job->operation, &options, work);
+    return status == TUTTI_OK && s->token ? tutti_cancel_token_cancel(s->token, NULL, NULL) : status;
+}
+
+/* The wait stops with `wanted`, and the operation is under way. */
+static void run_stopped(struct tti_check *c, struct tti_check_job *job, int64_t limit_ms, tutti_cancel_token *token,
+                        tutti_status wanted)
+{
+    tti_check_flight_make(&job->check, &job->flight, TTI_CHECK_WAIT);
+    struct started s = {.job = job, .token = token};
+    const tutti_status status =
+        tutti_run_with_limit(c->group, start_job, &s, limit_ms, token, &job->flight.work, &c->error);
+    tti_check_status(c, "run_with_limit", status, wanted);
+    tti_check_expect_i64(c, "what is spoilt", c->error.scope, TUTTI_SCOPE_CALL);
+    tti_check_expect_i64(c, "there is a work", job->flight.work != NULL, 1);
+}
+
+/* The limit ends one wait and the token another one; both operations go on, and so does the group. */
+static void limit_stops(struct tti_check *c, int64_t count)
+{
+    enum { JOBS = 2 };
+    const int holder = c->size - 1;
+    const struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, TUTTI_SUM, count);
+    struct tti_check_job held;
+    struct tti_check_job jobs[JOBS];
+    tutti_cancel_token *token = NULL;
+    for (int i = 0; i < JOBS; i++) {
+        tti_check_job_prepare(&jobs[i], c, &tti_check_all_reduce_form, &p, 1 + (uint64_t)i);
+    }
+    tti_check_hold(c, &held, holder, count);
+    if (c->rank != holder) {
+        run_stopped(c, &jobs[0], 1, NULL, TUTTI_BUSY);
+        tti_check_ok(c, "cancel_token_create", tutti_cancel_token_create(NULL, TUTTI_FOREVER, &token, &c->error));
+        run_stopped(c, &jobs[1], TUTTI_FOREVER, token, TUTTI_CANCELLED);
+        tti_check_ok(c, "cancel_token_destroy", tutti_cancel_token_destroy(token, &c->error));
+    }
+    tti_check_let_go(c, &held, holder);
+    for (int i = 0; i < JOBS; i++) {
+        if (c->rank == holder) {
+            tti_check_job_start(&jobs[i], TTI_CHECK_WAIT);
+        }
+        tti_check_job_finish(&jobs[i], TUTTI_OK);
+        tti_check_job_end(&jobs[i], c);
+    }
+    tti_check_held_end(c, &held);
+    tti_check_group_works(c);
+}
+
 /* ---- the chapter ---- */
 
 static void sized(struct tti_check *c, const char *name, void (*run)(struct tti_check *c, int64_t count))
@@ -57,4 +117,5 @@ static void sized(struct tti_check *c, const char *name, void (*run)(struct tti_
 void tti_check_works_more(struct tti_check *c)
 {
     sized(c, "queue/destroy", queue_destroy);
+    sized(c, "limit/stops-the-wait", limit_stops);
 }
