@@ -7,6 +7,8 @@
  *    and shapes; otherwise MISMATCH, naming who and what.
  *  - Tensors lie on the group's device. A CPU call returns when the result is there and the inputs may be reused.
  *  - In place: pass exactly the same memory where the function says so. Any other overlap is INVALID_ARGUMENT.
+ *  - Inputs may have any strides, 0 and negative ones included; an output that overlaps itself is INVALID_ARGUMENT.
+ *  - `dim` is -ndim to ndim-1; negative ones count from the end, so -1 is the last dimension.
  *  - A tensor without elements is legal everywhere; its data may be NULL.
  *  - Callable from any thread; threads that call at the same time use different lanes (the call's `.lane`).
  *  - `call` NULL means default options. On error the outputs are undefined and the inputs untouched (unless in place).
@@ -117,7 +119,8 @@ TUTTI_API tutti_status tutti_all_reduce(tutti_group *group, const DLTensor *inpu
 TUTTI_API tutti_status tutti_reduce(tutti_group *group, const DLTensor *input, DLTensor *output, tutti_reduce_op op,
                                     int32_t root, const tutti_call *call);
 
-/** Copies root's tensor into everybody's. One tensor: input on the root, output elsewhere. */
+/** Copies root's tensor into everybody's. One tensor: input on the root, where any strides do; output elsewhere, where it
+ *  must not overlap itself. */
 TUTTI_API tutti_status tutti_broadcast(tutti_group *group, DLTensor *tensor, int32_t root, const tutti_call *call);
 
 /**

@@ -2,9 +2,11 @@
 /**
  * tutti/tensor.h - tensors are DLPack's DLTensor; this header adds element types by name and small helpers.
  *
- * A tensor's data starts at (char *)data + byte_offset and must be aligned to its element size. strides == NULL means
- * compact and row-major. Other strides are accepted and packed through scratch memory, which is slower. At most
- * TUTTI_MAX_NDIM dimensions.
+ * A tensor's first element lies at (char *)data + byte_offset, aligned to the element's size. strides == NULL means compact
+ * and row-major. Other strides (in elements) are packed through scratch memory, which is slower:
+ *  - A tensor that is read may have any: negative ones (reversed), 0 (expanded), overlapping windows.
+ *  - A tensor that is written may have negative ones, too, but no two of its indices may reach the same element.
+ * Without elements strides mean nothing. At most TUTTI_MAX_NDIM dimensions.
  */
 #ifndef TUTTI_TENSOR_H
 #define TUTTI_TENSOR_H

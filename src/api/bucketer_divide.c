@@ -21,7 +21,7 @@ static tutti_status check_gradient(const struct tti_checker *k, const struct tti
     char name[40];
     snprintf(name, sizeof(name), "gradients[%zu]", index);
     struct tti_view view;
-    tutti_status status = tti_check_tensor(k, tensor, name, &view);
+    tutti_status status = tti_check_output(k, tensor, name, &view);
     if (status != TUTTI_OK) {
         return status;
     }

@@ -200,23 +200,6 @@ static tutti_status check_shape(const struct tti_checker *k, struct tti_view *v)
     return TUTTI_OK;
 }
 
-static tutti_status check_strides(const struct tti_checker *k, struct tti_view *v)
-{
-    const int64_t *strides = v->tensor->strides;
-    v->compact = true;
-    if (!strides) {
-        return TUTTI_OK;
-    }
-    for (int32_t d = 0; d < v->ndim; d++) {
-        if (strides[d] < 0) {
-            return tti_reject(k, "%s has %" PRId64 " as stride of dimension %d; strides are 0 or more", v->name,
-                              strides[d], (int)d);
-        }
-    }
-    v->compact = v->count <= 1 || tutti_tensor_is_compact(v->tensor);
-    return TUTTI_OK;
-}
-
 static tutti_status check_memory(const struct tti_checker *k, struct tti_view *v)
 {
     v->data = NULL;
@@ -244,7 +227,7 @@ static tutti_status check_memory(const struct tti_checker *k, struct tti_view *v
     bool fits =
         v->compact ? !__builtin_add_overflow(begin, v->bytes, &v->end) : tti_tensor_span(v->tensor, &v->begin, &v->end);
     if (!fits) {
-        return tti_reject(k, "%s reaches beyond the end of the address space", v->name);
+        return tti_reject(k, "%s reaches beyond the address space", v->name);
     }
     v->data = tti_tensor_data(v->tensor);
     return TUTTI_OK;
@@ -333,23 +316,37 @@ static tutti_status check_closely(const struct tti_checker *k, const DLTensor *t
                           name, (unsigned)tensor->dtype.code, (unsigned)tensor->dtype.bits,
                           (unsigned)tensor->dtype.lanes);
     }
-    if ((status = check_shape(k, view)) != TUTTI_OK || (status = check_strides(k, view)) != TUTTI_OK ||
-        (status = check_memory(k, view)) != TUTTI_OK || (status = check_place(k, view)) != TUTTI_OK) {
+    if ((status = check_shape(k, view)) != TUTTI_OK) {
         return status;
     }
-    if (!view->compact && tti_tensor_self_overlaps(view->tensor)) {
-        return tti_reject(k,
-                          "%s overlaps itself: its strides bring different indices to the same element; copy it "
-                          "into memory of its own first",
-                          view->name);
+    view->compact = view->count <= 1 || tutti_tensor_is_compact(tensor);
+    status = check_memory(k, view);
+    return status == TUTTI_OK ? check_place(k, view) : status;
+}
+
+/* What is written needs a place of its own for each element. */
+static tutti_status check_written(const struct tti_checker *k, const struct tti_view *view)
+{
+    if (!tti_view_self_overlaps(view)) {
+        return TUTTI_OK;
     }
-    return TUTTI_OK;
+    return tti_reject(k,
+                      "%s overlaps itself: its strides bring different indices to the same element, and only a tensor "
+                      "that is read may do so; write to one whose elements have memory of their own",
+                      view->name);
 }
 
 tutti_status tti_check_tensor(const struct tti_checker *k, const DLTensor *tensor, const char *name,
                               struct tti_view *view)
 {
     return view_vector(k, tensor, name, view) ? TUTTI_OK : check_closely(k, tensor, name, view);
+}
+
+tutti_status tti_check_output(const struct tti_checker *k, const DLTensor *tensor, const char *name,
+                              struct tti_view *view)
+{
+    tutti_status status = tti_check_tensor(k, tensor, name, view);
+    return status == TUTTI_OK ? check_written(k, view) : status;
 }
 
 tutti_status tti_check_pair(const struct tti_checker *k, const DLTensor *input, const DLTensor *output,
@@ -361,10 +358,11 @@ tutti_status tti_check_pair(const struct tti_checker *k, const DLTensor *input, 
     }
     if (output == input) {
         *out = *in;
+        out->name = "output";
         *in_place = true;
-        return TUTTI_OK;
+        return check_written(k, out);
     }
-    if (!view_alike(output, "output", in, out) && ((status = tti_check_tensor(k, output, "output", out)) != TUTTI_OK ||
+    if (!view_alike(output, "output", in, out) && ((status = tti_check_output(k, output, "output", out)) != TUTTI_OK ||
                                                    (status = tti_check_same_shape(k, in, out)) != TUTTI_OK)) {
         return status;
     }
@@ -432,17 +430,24 @@ tutti_status tti_check_root(const struct tti_checker *k, int32_t root)
     return tti_reject(k, "root is %d; the ranks of this group are 0 to %d", (int)root, (int)k->c->group_size - 1);
 }
 
-tutti_status tti_check_dim(const struct tti_checker *k, struct tti_view *view, int32_t dim)
+bool tti_view_self_overlaps(const struct tti_view *view)
+{
+    return !view->compact && tti_tensor_self_overlaps(view->tensor);
+}
+
+tutti_status tti_check_dim(const struct tti_checker *k, struct tti_view *view, int32_t *dim)
 {
     static const int64_t one = 1;
     if (view->ndim == 0) {
         view->ndim = 1;
         view->shape = &one;
     }
-    if (dim >= 0 && dim < view->ndim) {
-        return TUTTI_OK;
+    if (*dim < -view->ndim || *dim >= view->ndim) {
+        return tti_reject(k, "dim is %d, but %s has %d dimensions: dim is %d to %d, where -1 is the last one",
+                          (int)*dim, view->name, (int)view->ndim, -(int)view->ndim, (int)view->ndim - 1);
     }
-    return tti_reject(k, "dim is %d, but the dimensions of %s are 0 to %d", (int)dim, view->name, (int)view->ndim - 1);
+    *dim += *dim < 0 ? view->ndim : 0;
+    return TUTTI_OK;
 }
 
 int64_t tti_view_stride(const struct tti_view *view, int32_t dim)

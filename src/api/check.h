@@ -66,8 +66,12 @@ tutti_status tti_all_gather_on_host(tutti_group *group, const DLTensor *input, D
 /* What the backend sees of a tensor: its data, or a compact stand-in (TTI_PACK, TTI_UNPACK; see core/task.h). */
 void *tti_collective_memory(const struct tti_checker *k, const struct tti_view *view, unsigned what);
 
-/* Fills the view, or says what is wrong with the tensor. */
+/* Fills the view, or says what is wrong with the tensor. It is read, so its strides may be any: negative, or 0. */
 tutti_status tti_check_tensor(const struct tti_checker *k, const DLTensor *tensor, const char *name,
+                              struct tti_view *view);
+
+/* The same for a tensor that is written: it must not overlap itself. */
+tutti_status tti_check_output(const struct tti_checker *k, const DLTensor *tensor, const char *name,
                               struct tti_view *view);
 
 /* Both tensors of an operation that keeps the shape: equal shapes, and no overlap but exact alias (in_place). */
@@ -82,11 +86,15 @@ tutti_status tti_check_reduce_op(const struct tti_checker *k, tutti_reduce_op op
 
 tutti_status tti_check_root(const struct tti_checker *k, int32_t root);
 
-/* 0 <= dim < ndim. A tensor without dimensions counts as [1] from here on. */
-tutti_status tti_check_dim(const struct tti_checker *k, struct tti_view *view, int32_t dim);
+/* -ndim <= *dim < ndim; negative ones count from the end and become what they stand for, so that ranks and backends know
+ * one number for each dimension. A tensor without dimensions counts as [1] from here on. */
+tutti_status tti_check_dim(const struct tti_checker *k, struct tti_view *view, int32_t *dim);
 
 /* The stride of a dimension in elements, also of a tensor that does not spell them out. */
 int64_t tti_view_stride(const struct tti_view *view, int32_t dim);
+
+/* Two of its indices reach the same element. */
+bool tti_view_self_overlaps(const struct tti_view *view);
 
 /* Exactly the same elements in the same order: what "in place" means. */
 bool tti_views_alias(const struct tti_view *a, const struct tti_view *b);

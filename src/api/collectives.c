@@ -80,8 +80,12 @@ static tutti_status broadcast(const struct tti_checker *k, const struct tti_sign
     const int32_t root = tti_signature_root(s);
     struct tti_view view;
     tutti_status status;
-    if ((status = tti_check_root(k, root)) != TUTTI_OK ||
-        (status = tti_check_tensor(k, tensor, "tensor", &view)) != TUTTI_OK) {
+    if ((status = tti_check_root(k, root)) != TUTTI_OK) {
+        return status;
+    }
+    status = k->c->rank == root ? tti_check_tensor(k, tensor, "tensor", &view)
+                                : tti_check_output(k, tensor, "tensor", &view);
+    if (status != TUTTI_OK) {
         return status;
     }
     k->task->op = (tutti_op){.dtype = view.dtype, .root = root, .count = view.count};
@@ -103,22 +107,23 @@ static void describe_between(const struct tti_checker *k, const struct tti_view 
 /* Both gathers; off the root (`has_output` false) only the input counts. */
 static tutti_status gather_to(const struct tti_checker *k, const struct tti_signature *s, bool has_output)
 {
-    const int32_t dim = tti_signature_dim(s);
+    int32_t dim = tti_signature_dim(s);
     struct tti_view in;
     struct tti_view out;
-    tutti_op op = {.root = tti_signature_root(s), .dim = dim};
+    tutti_op op = {.root = tti_signature_root(s)};
     tutti_status status;
     if ((status = tti_check_tensor(k, s->input, "input", &in)) != TUTTI_OK ||
-        (status = tti_check_dim(k, &in, dim)) != TUTTI_OK || (status = tti_check_all_parts(k, &in)) != TUTTI_OK) {
+        (status = tti_check_dim(k, &in, &dim)) != TUTTI_OK || (status = tti_check_all_parts(k, &in)) != TUTTI_OK) {
         return status;
     }
-    if (has_output && ((status = tti_check_tensor(k, s->output, "output", &out)) != TUTTI_OK ||
-                       (status = tti_check_dim(k, &out, dim)) != TUTTI_OK ||
+    if (has_output && ((status = tti_check_output(k, s->output, "output", &out)) != TUTTI_OK ||
+                       (status = tti_check_dim(k, &out, &dim)) != TUTTI_OK ||
                        (status = tti_parts_equal(k, &in, &out, dim, &op.recv_parts)) != TUTTI_OK ||
                        (status = tti_check_own_part(k, &in, &out, &op.recv_parts, dim)) != TUTTI_OK)) {
         return status;
     }
     op.dtype = in.dtype;
+    op.dim = dim;
     op.count = in.count;
     describe_between(k, &in, has_output ? &out : NULL, &op);
     return TUTTI_OK;
@@ -138,25 +143,26 @@ static tutti_status gather(const struct tti_checker *k, const struct tti_signatu
 
 static tutti_status scatter(const struct tti_checker *k, const struct tti_signature *s)
 {
-    const int32_t dim = tti_signature_dim(s);
+    int32_t dim = tti_signature_dim(s);
     const int32_t root = tti_signature_root(s);
     struct tti_view in;
     struct tti_view out;
-    tutti_op op = {.root = root, .dim = dim};
+    tutti_op op = {.root = root};
     bool on_root = k->c->rank == root;
     tutti_status status;
     if ((status = tti_check_root(k, root)) != TUTTI_OK ||
-        (status = tti_check_tensor(k, s->output, "output", &out)) != TUTTI_OK ||
-        (status = tti_check_dim(k, &out, dim)) != TUTTI_OK || (status = tti_check_all_parts(k, &out)) != TUTTI_OK) {
+        (status = tti_check_output(k, s->output, "output", &out)) != TUTTI_OK ||
+        (status = tti_check_dim(k, &out, &dim)) != TUTTI_OK || (status = tti_check_all_parts(k, &out)) != TUTTI_OK) {
         return status;
     }
     if (on_root && ((status = tti_check_tensor(k, s->input, "input", &in)) != TUTTI_OK ||
-                    (status = tti_check_dim(k, &in, dim)) != TUTTI_OK ||
+                    (status = tti_check_dim(k, &in, &dim)) != TUTTI_OK ||
                     (status = tti_parts_equal(k, &out, &in, dim, &op.send_parts)) != TUTTI_OK ||
                     (status = tti_check_own_part(k, &out, &in, &op.send_parts, dim)) != TUTTI_OK)) {
         return status;
     }
     op.dtype = out.dtype;
+    op.dim = dim;
     op.count = out.count;
     describe_between(k, on_root ? &in : NULL, &out, &op);
     return TUTTI_OK;
@@ -165,20 +171,21 @@ static tutti_status scatter(const struct tti_checker *k, const struct tti_signat
 static tutti_status reduce_scatter(const struct tti_checker *k, const struct tti_signature *s)
 {
     const tutti_reduce_op redop = tti_signature_redop(s);
-    const int32_t dim = tti_signature_dim(s);
+    int32_t dim = tti_signature_dim(s);
     struct tti_view in;
     struct tti_view out;
-    tutti_op op = {.redop = redop, .dim = dim};
+    tutti_op op = {.redop = redop};
     tutti_status status;
     if ((status = tti_check_tensor(k, s->input, "input", &in)) != TUTTI_OK ||
-        (status = tti_check_tensor(k, s->output, "output", &out)) != TUTTI_OK ||
-        (status = tti_check_dim(k, &in, dim)) != TUTTI_OK || (status = tti_check_dim(k, &out, dim)) != TUTTI_OK ||
+        (status = tti_check_output(k, s->output, "output", &out)) != TUTTI_OK ||
+        (status = tti_check_dim(k, &in, &dim)) != TUTTI_OK || (status = tti_check_dim(k, &out, &dim)) != TUTTI_OK ||
         (status = tti_parts_equal(k, &out, &in, dim, &op.send_parts)) != TUTTI_OK ||
         (status = tti_check_reduce_op(k, redop, in.dtype)) != TUTTI_OK ||
         (status = tti_check_own_part(k, &out, &in, &op.send_parts, dim)) != TUTTI_OK) {
         return status;
     }
     op.dtype = in.dtype;
+    op.dim = dim;
     op.count = out.count;
     describe_between(k, &in, &out, &op);
     return TUTTI_OK;
@@ -186,14 +193,14 @@ static tutti_status reduce_scatter(const struct tti_checker *k, const struct tti
 
 static tutti_status all_to_all(const struct tti_checker *k, const struct tti_signature *s)
 {
-    const int32_t dim = tti_signature_dim(s);
+    int32_t dim = tti_signature_dim(s);
     struct tti_view in;
     struct tti_view out;
-    tutti_op op = {.dim = dim};
+    tutti_op op = {0};
     tutti_status status;
     if ((status = tti_check_tensor(k, s->input, "input", &in)) != TUTTI_OK ||
-        (status = tti_check_tensor(k, s->output, "output", &out)) != TUTTI_OK ||
-        (status = tti_check_dim(k, &in, dim)) != TUTTI_OK || (status = tti_check_dim(k, &out, dim)) != TUTTI_OK ||
+        (status = tti_check_output(k, s->output, "output", &out)) != TUTTI_OK ||
+        (status = tti_check_dim(k, &in, &dim)) != TUTTI_OK || (status = tti_check_dim(k, &out, &dim)) != TUTTI_OK ||
         (status = tti_check_same_shape(k, &in, &out)) != TUTTI_OK ||
         (status = tti_parts_cut(k, &in, dim, &op.send_parts)) != TUTTI_OK) {
         return status;
@@ -203,6 +210,7 @@ static tutti_status all_to_all(const struct tti_checker *k, const struct tti_sig
     }
     op.recv_parts = op.send_parts;
     op.dtype = in.dtype;
+    op.dim = dim;
     op.count = in.count;
     describe_between(k, &in, &out, &op);
     return TUTTI_OK;

@@ -18,12 +18,12 @@ static void describe_variable(const struct tti_checker *k, const struct tti_view
     k->task->result = out->tensor;
 }
 
-static tutti_status check_both(const struct tti_checker *k, const DLTensor *input, const DLTensor *output, int32_t dim,
+static tutti_status check_both(const struct tti_checker *k, const DLTensor *input, const DLTensor *output, int32_t *dim,
                                struct tti_view *in, struct tti_view *out)
 {
     tutti_status status;
     if ((status = tti_check_tensor(k, input, "input", in)) != TUTTI_OK ||
-        (status = tti_check_tensor(k, output, "output", out)) != TUTTI_OK ||
+        (status = tti_check_output(k, output, "output", out)) != TUTTI_OK ||
         (status = tti_check_dim(k, in, dim)) != TUTTI_OK) {
         return status;
     }
@@ -35,14 +35,15 @@ static tutti_status all_gather_v(const struct tti_checker *k, const DLTensor *in
 {
     struct tti_view in;
     struct tti_view out;
-    tutti_op op = {.dim = dim};
+    tutti_op op = {0};
     tutti_status status;
-    if ((status = check_both(k, input, output, dim, &in, &out)) != TUTTI_OK ||
+    if ((status = check_both(k, input, output, &dim, &in, &out)) != TUTTI_OK ||
         (status = tti_parts_variable(k, &out, dim, list, &op.recv_parts)) != TUTTI_OK ||
         (status = tti_check_own_rows(k, &in, &out, dim, list)) != TUTTI_OK ||
         (status = tti_check_own_part(k, &in, &out, &op.recv_parts, dim)) != TUTTI_OK) {
         return status;
     }
+    op.dim = dim;
     op.count = in.count;
     describe_variable(k, &in, &out, &op);
     return TUTTI_OK;
@@ -78,15 +79,16 @@ static tutti_status reduce_scatter_v(const struct tti_checker *k, const DLTensor
 {
     struct tti_view in;
     struct tti_view out;
-    tutti_op op = {.dim = dim, .redop = redop};
+    tutti_op op = {.redop = redop};
     tutti_status status;
-    if ((status = check_both(k, input, output, dim, &in, &out)) != TUTTI_OK ||
+    if ((status = check_both(k, input, output, &dim, &in, &out)) != TUTTI_OK ||
         (status = tti_parts_variable(k, &in, dim, list, &op.send_parts)) != TUTTI_OK ||
         (status = tti_check_own_rows(k, &out, &in, dim, list)) != TUTTI_OK ||
         (status = tti_check_reduce_op(k, redop, in.dtype)) != TUTTI_OK ||
         (status = tti_check_own_part(k, &out, &in, &op.send_parts, dim)) != TUTTI_OK) {
         return status;
     }
+    op.dim = dim;
     op.count = out.count;
     describe_variable(k, &in, &out, &op);
     return TUTTI_OK;
@@ -124,9 +126,9 @@ static tutti_status all_to_all_v(const struct tti_checker *k, const DLTensor *in
 {
     struct tti_view in;
     struct tti_view out;
-    tutti_op op = {.dim = dim};
+    tutti_op op = {0};
     tutti_status status;
-    if ((status = check_both(k, input, output, dim, &in, &out)) != TUTTI_OK ||
+    if ((status = check_both(k, input, output, &dim, &in, &out)) != TUTTI_OK ||
         (status = tti_check_same_rows(k, &in, &out, dim)) != TUTTI_OK ||
         (status = tti_parts_variable(k, &in, dim, sent, &op.send_parts)) != TUTTI_OK ||
         (status = tti_parts_variable(k, &out, dim, received, &op.recv_parts)) != TUTTI_OK) {
@@ -135,6 +137,7 @@ static tutti_status all_to_all_v(const struct tti_checker *k, const DLTensor *in
     if (tti_views_overlap(&in, &out)) {
         return tti_reject(k, "output overlaps input; all_to_all has no in-place form");
     }
+    op.dim = dim;
     op.count = in.count;
     describe_variable(k, &in, &out, &op);
     return TUTTI_OK;

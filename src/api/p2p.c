@@ -222,7 +222,7 @@ static tutti_status recv(const struct tti_checker *k, const DLTensor *tensor, in
     tutti_status status;
     if ((status = check_peer(k, "peer", peer, true)) != TUTTI_OK ||
         (status = check_tag(k, "tag", tag, true)) != TUTTI_OK || (status = check_message(k, message)) != TUTTI_OK ||
-        (status = tti_check_tensor(k, tensor, "tensor", &view)) != TUTTI_OK) {
+        (status = tti_check_output(k, tensor, "tensor", &view)) != TUTTI_OK) {
         return status;
     }
     return make_recv(k, &view, peer, tag, message, t);
@@ -333,7 +333,7 @@ static tutti_status sendrecv(const struct tti_checker *k, const struct exchange 
         (status = check_tag(k, "recv_tag", x->recv_tag, true)) != TUTTI_OK ||
         (status = check_message(k, x->message)) != TUTTI_OK ||
         (status = tti_check_tensor(k, x->send_tensor, "send_tensor", &out)) != TUTTI_OK ||
-        (status = tti_check_tensor(k, x->recv_tensor, "recv_tensor", &in)) != TUTTI_OK) {
+        (status = tti_check_output(k, x->recv_tensor, "recv_tensor", &in)) != TUTTI_OK) {
         return status;
     }
     if (tti_views_overlap(&out, &in)) {

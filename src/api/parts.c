@@ -213,12 +213,20 @@ tutti_status tti_check_own_part(const struct tti_checker *k, const struct tti_vi
             "otherwise the own part does not lie in one piece",
             part->name, joined->name, (int)dim);
     }
-    size_t offset = (size_t)own_row(k, parts) * (size_t)tti_view_stride(joined, dim) * joined->element;
+    if (tti_view_self_overlaps(joined)) {
+        return tti_reject(
+            k,
+            "%s and %s overlap, and in place needs a %s whose parts have memory of their own: its strides "
+            "bring different indices to the same element",
+            part->name, joined->name, joined->name);
+    }
+    /* Inside the span of the joined tensor, whichever way it runs. */
+    ptrdiff_t offset = (ptrdiff_t)(own_row(k, parts) * tti_view_stride(joined, dim)) * (ptrdiff_t)joined->element;
     if (part->data == joined->data + offset && same_strides(part, joined)) {
         return TUTTI_OK;
     }
     return tti_reject(k,
-                      "%s and %s overlap; in place means that %s is exactly the own part of %s, %zu bytes behind its "
+                      "%s and %s overlap; in place means that %s is exactly the own part of %s, %td bytes behind its "
                       "start (here %td) and with its strides",
                       part->name, joined->name, part->name, joined->name, offset, part->data - joined->data);
 }

@@ -180,7 +180,10 @@ static tutti_status unpack_beginning(const struct tti_call *c, const struct tti_
         status = rows > 0 ? unpack(c, t, &whole, from, error) : TUTTI_OK;
         from += (size_t)rows * row * element;
         count -= (size_t)rows * row;
-        rest.byte_offset += (uint64_t)rows * (uint64_t)rest.strides[0] * element;
+        /* to the row that is left, if one is: behind the last one lies no memory, whichever way the rows run */
+        if (count > 0) {
+            rest.data = (char *)rest.data + rows * rest.strides[0] * (int64_t)element;
+        }
     }
     return status;
 }

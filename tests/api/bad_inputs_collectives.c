@@ -166,12 +166,12 @@ static void roots_and_dims(tutti_group *g)
         BAD("root is", tutti_gather(g, &t, &all, 0, roots[i], OPTIONS));
         BAD("root is", tutti_scatter(g, &all, &t, 0, roots[i], OPTIONS));
     }
-    const int32_t dims[] = {-1, 1, INT32_MAX, INT32_MIN};
+    const int32_t dims[] = {-2, 1, INT32_MAX, INT32_MIN};
     float c[12] = {0};
     DLTensor other = f32(c, &twelve);
     int64_t counts[RANKS] = {4, 4, 4};
     for (int i = 0; i < 4; i++) {
-        BAD("dim is", tutti_all_gather(g, &t, &all, dims[i], OPTIONS));
+        BAD("has 1 dimensions: dim is -1 to 0", tutti_all_gather(g, &t, &all, dims[i], OPTIONS));
         BAD("dim is", tutti_gather(g, &t, &all, dims[i], 0, OPTIONS));
         BAD("dim is", tutti_scatter(g, &all, &t, dims[i], 0, OPTIONS));
         BAD("dim is", tutti_reduce_scatter(g, &all, &t, TUTTI_SUM, dims[i], OPTIONS));
@@ -223,6 +223,22 @@ static void overlaps(tutti_group *g)
     DLTensor mt = m;
     mt.strides = transposed;
     BAD("output overlaps input", tutti_all_reduce(g, &m, &mt, TUTTI_SUM, OPTIONS));
+    int64_t backwards = -1;
+    DLTensor reversed = f32(a + 3, &four);
+    reversed.strides = &backwards;
+    BAD("output overlaps input", tutti_all_reduce(g, &reversed, &in, TUTTI_SUM, OPTIONS));
+    BAD("output overlaps input", tutti_all_reduce(g, &in, &reversed, TUTTI_SUM, OPTIONS));
+    /* every part of the input is the same memory: writing the own one would write all */
+    int64_t rows[2] = {RANKS, 4};
+    int64_t row[2] = {1, 4};
+    int64_t expanded[2] = {0, 1};
+    DLTensor same = tutti_tensor_nd(a, 2, rows, TUTTI_F32);
+    same.strides = expanded;
+    DLTensor own = tutti_tensor_nd(a, 2, row, TUTTI_F32);
+    BAD("memory of their own", tutti_scatter(g, &same, &own, 0, me, OPTIONS));
+    BAD("memory of their own", tutti_reduce_scatter(g, &same, &own, TUTTI_SUM, 0, OPTIONS));
+    BAD("output overlaps itself", tutti_all_reduce(g, &same, &same, TUTTI_SUM, OPTIONS));
+    BAD("output overlaps itself", tutti_reduce(g, &same, &same, TUTTI_SUM, me, OPTIONS));
 }
 
 static void nothing_is_legal(tutti_group *g)

@@ -56,8 +56,8 @@ static void bad_overlap(tutti_group *g)
     float data[4] = {0};
     int calls = 0;
     DLTensor t = tutti_tensor_1d(data, &four, TUTTI_F32);
-    try_bad_tensors(g, "overlap_all_reduce: all_reduce_async", "input", &t, overlap_input);
-    try_bad_tensors(g, "overlap_all_reduce: all_reduce_async", "output", &t, overlap_output);
+    try_bad_tensors(g, "overlap_all_reduce: all_reduce_async", "input", &t, overlap_input, READ);
+    try_bad_tensors(g, "overlap_all_reduce: all_reduce_async", "output", &t, overlap_output, WRITTEN);
     BAD("compute", tutti_overlap_all_reduce(g, &t, &t, TUTTI_SUM, NULL, &calls, OPTIONS));
     BAD("op", tutti_overlap_all_reduce(g, &t, &t, 0, compute, &calls, OPTIONS));
     BAD("lane", tutti_overlap_all_reduce(g, &t, &t, TUTTI_SUM, compute, &calls, TUTTI_CALL(.error = &e, .lane = 1)));
@@ -119,7 +119,7 @@ static void bad_gradients(tutti_group *g)
                      tutti_tensor_1d(data + 8, &four, TUTTI_F32)};
     const DLTensor *list[3] = {&t[0], &t[1], &t[2]};
 #define REFUSED(word, options) BAD(word, tutti_bucketer_create(g, list, 3, options, &b, &e))
-    try_bad_tensors(g, "bucketer_create", "gradients[1]", &t[0], second_gradient);
+    try_bad_tensors(g, "bucketer_create", "gradients[1]", &t[0], second_gradient, WRITTEN);
     t[1].strides = &two;
     t[1].shape = &two;
     REFUSED("gradients[1] is strided", NULL);

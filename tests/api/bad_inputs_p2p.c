@@ -50,10 +50,10 @@ static void tensors(tutti_group *g)
     float data[4] = {0};
     int64_t four = 4;
     DLTensor good = tutti_tensor_1d(data, &four, TUTTI_F32);
-    try_bad_tensors(g, "send", "tensor", &good, send_tensor);
-    try_bad_tensors(g, "recv", "tensor", &good, recv_tensor);
-    try_bad_tensors(g, "sendrecv", "send_tensor", &good, sendrecv_sent);
-    try_bad_tensors(g, "sendrecv", "recv_tensor", &good, sendrecv_received);
+    try_bad_tensors(g, "send", "tensor", &good, send_tensor, READ);
+    try_bad_tensors(g, "recv", "tensor", &good, recv_tensor, WRITTEN);
+    try_bad_tensors(g, "sendrecv", "send_tensor", &good, sendrecv_sent, READ);
+    try_bad_tensors(g, "sendrecv", "recv_tensor", &good, sendrecv_received, WRITTEN);
 }
 
 static void peers_and_tags(tutti_group *g)

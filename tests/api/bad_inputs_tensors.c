@@ -47,9 +47,10 @@ static tutti_status reduce_output(tutti_group *g, const DLTensor *bad, const tut
     return tutti_reduce(g, &in, (DLTensor *)bad, TUTTI_SUM, tutti_group_rank(g), call);
 }
 
+/* Every rank names another one as root: the root's tensor is read, all others are written. */
 static tutti_status broadcast_tensor(tutti_group *g, const DLTensor *bad, const tutti_call *call)
 {
-    return tutti_broadcast(g, (DLTensor *)bad, 0, call);
+    return tutti_broadcast(g, (DLTensor *)bad, (tutti_group_rank(g) + 1) % RANKS, call);
 }
 
 static tutti_status all_gather_input(tutti_group *g, const DLTensor *bad, const tutti_call *call)
@@ -158,31 +159,32 @@ static tutti_status rank(tutti_group *g, void *user)
         const char *argument;
         const DLTensor *good;
         bad_place place;
+        enum bad_use use;
     } places[] = {
-        {"all_reduce", "input", &one, all_reduce_input},
-        {"all_reduce", "output", &one, all_reduce_output},
-        {"reduce", "input", &one, reduce_input},
-        {"reduce", "output", &one, reduce_output},
-        {"broadcast", "tensor", &one, broadcast_tensor},
-        {"all_gather", "input", &one, all_gather_input},
-        {"all_gather", "output", &all, all_gather_output},
-        {"gather", "input", &one, gather_input},
-        {"gather", "output", &all, gather_output},
-        {"scatter", "input", &all, scatter_input},
-        {"scatter", "output", &one, scatter_output},
-        {"reduce_scatter", "input", &all, reduce_scatter_input},
-        {"reduce_scatter", "output", &one, reduce_scatter_output},
-        {"all_to_all", "input", &all, all_to_all_input},
-        {"all_to_all", "output", &all, all_to_all_output},
-        {"all_gather_v", "input", &one, all_gather_v_input},
-        {"all_gather_v", "output", &all, all_gather_v_output},
-        {"reduce_scatter_v", "input", &all, reduce_scatter_v_input},
-        {"reduce_scatter_v", "output", &one, reduce_scatter_v_output},
-        {"all_to_all_v", "input", &all, all_to_all_v_input},
-        {"all_to_all_v", "output", &all, all_to_all_v_output},
+        {"all_reduce", "input", &one, all_reduce_input, READ},
+        {"all_reduce", "output", &one, all_reduce_output, WRITTEN},
+        {"reduce", "input", &one, reduce_input, READ},
+        {"reduce", "output", &one, reduce_output, WRITTEN},
+        {"broadcast", "tensor", &one, broadcast_tensor, WRITTEN},
+        {"all_gather", "input", &one, all_gather_input, READ},
+        {"all_gather", "output", &all, all_gather_output, WRITTEN},
+        {"gather", "input", &one, gather_input, READ},
+        {"gather", "output", &all, gather_output, WRITTEN},
+        {"scatter", "input", &all, scatter_input, READ},
+        {"scatter", "output", &one, scatter_output, WRITTEN},
+        {"reduce_scatter", "input", &all, reduce_scatter_input, READ},
+        {"reduce_scatter", "output", &one, reduce_scatter_output, WRITTEN},
+        {"all_to_all", "input", &all, all_to_all_input, READ},
+        {"all_to_all", "output", &all, all_to_all_output, WRITTEN},
+        {"all_gather_v", "input", &one, all_gather_v_input, READ},
+        {"all_gather_v", "output", &all, all_gather_v_output, WRITTEN},
+        {"reduce_scatter_v", "input", &all, reduce_scatter_v_input, READ},
+        {"reduce_scatter_v", "output", &one, reduce_scatter_v_output, WRITTEN},
+        {"all_to_all_v", "input", &all, all_to_all_v_input, READ},
+        {"all_to_all_v", "output", &all, all_to_all_v_output, WRITTEN},
     };
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-        try_bad_tensors(g, places[i].function, places[i].argument, places[i].good, places[i].place);
+        try_bad_tensors(g, places[i].function, places[i].argument, places[i].good, places[i].place, places[i].use);
     }
     return TUTTI_OK;
 }

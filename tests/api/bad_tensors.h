@@ -3,6 +3,8 @@
 #ifndef TESTS_API_BAD_TENSORS_H
 #define TESTS_API_BAD_TENSORS_H
 
+#include <stdbool.h>
+
 #include "check.h"
 
 struct bad_tensor {
@@ -10,7 +12,11 @@ struct bad_tensor {
     const char *word; /* in the message */
     tutti_status status;
     void (*spoil)(DLTensor *t);
+    bool only_written; /* a tensor that is read may be like this */
 };
+
+/* What a function does to a tensor. */
+enum bad_use { READ, WRITTEN };
 
 static int64_t bad_numbers[TUTTI_MAX_NDIM + 1]; /* a shape or strides to point to; each case fills its own below */
 
@@ -67,12 +73,6 @@ static inline void spoil_offset(DLTensor *t)
     t->byte_offset = UINT64_MAX - 3;
 }
 
-static inline void spoil_stride(DLTensor *t)
-{
-    static int64_t negative = -1;
-    t->strides = &negative;
-}
-
 static inline void spoil_overlap(DLTensor *t)
 {
     static int64_t zero = 0;
@@ -85,6 +85,12 @@ static inline void spoil_reach(DLTensor *t)
     t->strides = &far;
 }
 
+static inline void spoil_reach_below(DLTensor *t)
+{
+    static int64_t far = INT64_MIN / 2 + 1;
+    t->strides = &far;
+}
+
 static inline void spoil_device(DLTensor *t)
 {
     t->device = (DLDevice){.device_type = kDLCUDA, .device_id = 0};
@@ -92,20 +98,20 @@ static inline void spoil_device(DLTensor *t)
 
 /* For one-dimensional tensors of at least two elements that are larger than a byte. */
 static const struct bad_tensor bad_tensors[] = {
-    {"data NULL", "NULL as data", TUTTI_INVALID_ARGUMENT, spoil_data},
-    {"negative ndim", "-1 dimensions", TUTTI_INVALID_ARGUMENT, spoil_ndim_negative},
-    {"ndim too large", "17 dimensions", TUTTI_INVALID_ARGUMENT, spoil_ndim_large},
-    {"shape NULL", "NULL as shape", TUTTI_INVALID_ARGUMENT, spoil_shape},
-    {"negative length", "-1 as length", TUTTI_INVALID_ARGUMENT, spoil_length},
-    {"unknown dtype", "unknown dtype", TUTTI_INVALID_ARGUMENT, spoil_dtype},
-    {"two lanes", "unknown dtype", TUTTI_INVALID_ARGUMENT, spoil_lanes},
-    {"count * size overflows", "too large", TUTTI_INVALID_ARGUMENT, spoil_bytes},
-    {"misaligned", "not a multiple", TUTTI_INVALID_ARGUMENT, spoil_alignment},
-    {"offset out of the address space", "address space", TUTTI_INVALID_ARGUMENT, spoil_offset},
-    {"negative stride", "-1 as stride", TUTTI_INVALID_ARGUMENT, spoil_stride},
-    {"overlaps itself", "overlaps itself", TUTTI_INVALID_ARGUMENT, spoil_overlap},
-    {"reaches too far", "end of the address space", TUTTI_INVALID_ARGUMENT, spoil_reach},
-    {"on a device", "device", TUTTI_DEVICE_MISMATCH, spoil_device},
+    {"data NULL", "NULL as data", TUTTI_INVALID_ARGUMENT, spoil_data, false},
+    {"negative ndim", "-1 dimensions", TUTTI_INVALID_ARGUMENT, spoil_ndim_negative, false},
+    {"ndim too large", "17 dimensions", TUTTI_INVALID_ARGUMENT, spoil_ndim_large, false},
+    {"shape NULL", "NULL as shape", TUTTI_INVALID_ARGUMENT, spoil_shape, false},
+    {"negative length", "-1 as length", TUTTI_INVALID_ARGUMENT, spoil_length, false},
+    {"unknown dtype", "unknown dtype", TUTTI_INVALID_ARGUMENT, spoil_dtype, false},
+    {"two lanes", "unknown dtype", TUTTI_INVALID_ARGUMENT, spoil_lanes, false},
+    {"count * size overflows", "too large", TUTTI_INVALID_ARGUMENT, spoil_bytes, false},
+    {"misaligned", "not a multiple", TUTTI_INVALID_ARGUMENT, spoil_alignment, false},
+    {"offset out of the address space", "address space", TUTTI_INVALID_ARGUMENT, spoil_offset, false},
+    {"overlaps itself", "overlaps itself", TUTTI_INVALID_ARGUMENT, spoil_overlap, true},
+    {"reaches too far", "beyond the address space", TUTTI_INVALID_ARGUMENT, spoil_reach, false},
+    {"reaches too far below", "beyond the address space", TUTTI_INVALID_ARGUMENT, spoil_reach_below, false},
+    {"on a device", "device", TUTTI_DEVICE_MISMATCH, spoil_device, false},
 };
 
 #define BAD_TENSORS (sizeof(bad_tensors) / sizeof(bad_tensors[0]))
@@ -115,7 +121,7 @@ typedef tutti_status (*bad_place)(tutti_group *group, const DLTensor *bad, const
 
 /* Spoils `good` in every way, and passes NULL; each time `argument` is named and the group works afterwards. */
 static inline void try_bad_tensors(tutti_group *group, const char *function, const char *argument, const DLTensor *good,
-                                   bad_place place)
+                                   bad_place place, enum bad_use use)
 {
     tutti_error e;
     char text[128];
@@ -126,6 +132,9 @@ static inline void try_bad_tensors(tutti_group *group, const char *function, con
                 word);
     EXPECT_USABLE(group);
     for (size_t i = 0; i < BAD_TENSORS; i++) {
+        if (bad_tensors[i].only_written && use != WRITTEN) {
+            continue;
+        }
         DLTensor bad = *good;
         bad_tensors[i].spoil(&bad);
         tutti_status status = place(group, &bad, TUTTI_CALL(.error = &e));

@@ -13,20 +13,21 @@
 
 static tutti_group *alone;
 static tutti_group *recorded;
-static unsigned char *memory; /* ELEMENTS of the largest type */
+static unsigned char *memory; /* ELEMENTS of the largest type, and as many below them for negative strides */
 static tutti_work *works[WORKS];
 
 static void begin(void)
 {
     tutti_error error;
-    memory = malloc(ELEMENTS * 8);
+    memory = malloc(ELEMENTS * 8 * 2);
     fuzz_expect(memory && tutti_init(TUTTI_CONFIG(.backend = "local", .world_size = 1, .lanes = 2, .timeout_ms = 60000),
                                      &alone, &error) == TUTTI_OK,
                 "no group of one");
     fuzz_expect(tutti_init(TUTTI_CONFIG(.backend = "null", .world_size = 5, .rank = 2, .timeout_ms = 60000), &recorded,
                            &error) == TUTTI_OK,
                 "no group without memory");
-    memset(memory, 1, ELEMENTS * 8);
+    memset(memory, 1, ELEMENTS * 8 * 2);
+    memory += ELEMENTS * 8;
 }
 
 /* At most 3 dimensions of at most 4, with strides that stay inside `memory`; or any shape, where nothing is touched. */
@@ -34,6 +35,7 @@ static void tensor(struct fuzz_input *in, int wild, DLTensor *t, int64_t shape[4
 {
     static const int64_t edges[] = {-1, INT64_MIN, INT64_MAX, INT64_C(1) << 31, INT64_C(1) << 62};
     static const int64_t elements = ELEMENTS;
+    static const int64_t steps[] = {4, 1, 0, -1, -4, -16};
     static const uint8_t codes[] = {kDLFloat, kDLInt, kDLUInt, kDLBfloat, kDLBool};
     const uint8_t how = fuzz_byte(in);
     *t = tutti_tensor_1d(memory, &elements, (tutti_dtype)(fuzz_byte(in) % 18));
@@ -45,7 +47,7 @@ static void tensor(struct fuzz_input *in, int wild, DLTensor *t, int64_t shape[4
             shape[i] = edges[fuzz_byte(in) % (wild ? 5 : 2)];
         }
         if (how & 16) {
-            strides[i] = fuzz_byte(in) % 2 ? 1 : 4;
+            strides[i] = steps[fuzz_byte(in) % 6];
         }
     }
     t->shape = shape;

@@ -106,7 +106,8 @@ __attribute__((format(printf, 3, 4))) static void append(char *text, size_t capa
 static void one(struct tti_check *c, const struct tti_check_collective *collective, const char *chapter,
                 const struct tti_check_plan *p)
 {
-    static const char *const layouts[] = {"", "/unaligned", "/byte-offset", "/strided", "/transposed"};
+    static const char *const layouts[] = {"",           "/unaligned", "/byte-offset", "/strided", "/transposed",
+                                          "/backwards", "/flipped"};
     static const char *const spreads[] = {"", "/uneven", "/zeros", "/last-only", "/gaps", "/reversed"};
     char name[sizeof(c->name)] = "";
     append(name, sizeof(name), "%s/%s", chapter, tutti_dtype_name(p->dtype));
@@ -142,7 +143,7 @@ static bool has_in_place(const struct tti_check_collective *collective, const st
     if (!(collective->traits & TTI_CHECK_JOINS)) {
         return true;
     }
-    return p->dim == 0 && p->layout != TTI_CHECK_STRIDED && p->layout != TTI_CHECK_TRANSPOSED;
+    return p->dim == 0 && p->layout < TTI_CHECK_STRIDED;
 }
 
 static void both(struct tti_check *c, const struct tti_check_collective *collective, const char *chapter,
@@ -269,7 +270,7 @@ static void layouts(struct tti_check *c, const struct tti_check_collective *coll
 {
     static const tutti_dtype dtypes[] = {TUTTI_U8, TUTTI_BF16, TUTTI_F32, TUTTI_F64};
     const tutti_reduce_op op = collective->traits & TTI_CHECK_REDUCES ? TUTTI_SUM : 0;
-    for (enum tti_check_layout layout = TTI_CHECK_UNALIGNED; layout <= TTI_CHECK_TRANSPOSED; layout++) {
+    for (enum tti_check_layout layout = TTI_CHECK_UNALIGNED; layout <= TTI_CHECK_FLIPPED; layout++) {
         for (size_t i = 0; i < sizeof(dtypes) / sizeof(dtypes[0]); i++) {
             struct tti_check_plan p = tti_check_plan_1d(dtypes[i], op, 0);
             p.layout = layout;

@@ -108,6 +108,7 @@ static void rings(struct tti_check *c)
         if (tti_check_begin(c, "sendrecv/strided/%s", tutti_dtype_name(dtype))) {
             while (turn(c, 0)) {
                 ring(c, dtype, 3, shape, TTI_CHECK_TRANSPOSED, TTI_CHECK_STRIDED, 1);
+                ring(c, dtype, 3, shape, TTI_CHECK_FLIPPED, TTI_CHECK_BACKWARDS, c->size - 1);
             }
             tti_check_end(c);
         }

@@ -159,10 +159,16 @@ enum tti_check_pattern {
 
 enum tti_check_layout {
     TTI_CHECK_COMPACT,
-    TTI_CHECK_UNALIGNED, /* aligned to its element, not to a cache line */
-    TTI_CHECK_OFFSET,    /* starts at a byte_offset                     */
-    TTI_CHECK_STRIDED,   /* gaps between elements and rows              */
-    TTI_CHECK_TRANSPOSED /* the first dimension runs fastest            */
+    TTI_CHECK_UNALIGNED,  /* aligned to its element, not to a cache line */
+    TTI_CHECK_OFFSET,     /* starts at a byte_offset                     */
+    TTI_CHECK_STRIDED,    /* gaps between elements and rows                                        */
+    TTI_CHECK_TRANSPOSED, /* the first dimension runs fastest                                      */
+    TTI_CHECK_BACKWARDS,  /* every dimension runs backwards, without gaps                          */
+    TTI_CHECK_FLIPPED,    /* the last dimension runs backwards; gaps, and it starts at a byte_offset */
+    /* Inputs only, since indices share elements: filling such a tensor leaves what came last. */
+    TTI_CHECK_EXPANDED, /* the first dimension has stride 0, the others run backwards             */
+    TTI_CHECK_SINGLE,   /* one element for all indices                                            */
+    TTI_CHECK_WINDOWS   /* every stride is 1: row i + 1 begins at the second element of row i     */
 };
 
 enum tti_check_spread {
@@ -236,6 +242,7 @@ void tti_check_regular_cases(struct tti_check *c, const struct tti_check_collect
 void tti_check_all_reduce_more(struct tti_check *c);
 void tti_check_barrier_more(struct tti_check *c);
 void tti_check_p2p_more(struct tti_check *c);
+void tti_check_strides_more(struct tti_check *c);
 void tti_check_group_more(struct tti_check *c);
 void tti_check_mismatch_more(struct tti_check *c);
 void tti_check_lanes_more(struct tti_check *c);

@@ -26,6 +26,7 @@ const struct tti_check_collective tti_check_collectives[] = {
     {"all_to_all_v", JOINS | SPREADS, &tti_check_all_to_all_v_form, NULL},
     {"barrier", 0, NULL, tti_check_barrier_more},
     {"p2p", 0, NULL, tti_check_p2p_more},
+    {"strides", 0, NULL, tti_check_strides_more},
     {"group", 0, NULL, tti_check_group_more},
     {"mismatch", 0, NULL, tti_check_mismatch_more},
     {"lanes", 0, NULL, tti_check_lanes_more},

@@ -40,8 +40,9 @@ struct tti_check_tensor {
     unsigned char *there;  /* the same on the device; NULL on the CPU */
     struct tti_arena *arena;
     size_t bytes;
-    size_t start;          /* offset of the first element */
-    size_t span;           /* from there behind the last element, gaps included */
+    size_t start;          /* offset of the lowest element */
+    size_t first;          /* from there to the first one; not 0 where a dimension runs backwards */
+    size_t span;           /* from the lowest element behind the highest one, gaps included */
     unsigned char *packed; /* the elements of a strided result */
     uint64_t sealed;
 };
@@ -54,6 +55,9 @@ void tti_check_tensor_free(struct tti_check_tensor *x);
 /* Fills the elements [at, at + count), in row-major order, with elements [first, ...) of rank's data. */
 void tti_check_tensor_fill(struct tti_check *c, struct tti_check_tensor *x, size_t at, size_t count, int rank,
                            enum tti_check_pattern pattern, uint64_t first);
+
+/* Fills x with the elements of `from`, which has the same shape. */
+void tti_check_tensor_take(struct tti_check_tensor *x, const struct tti_check_tensor *from);
 
 /* A tensor over elements [at, ...) of a compact x; memory stays x's. `shape` is borrowed. */
 DLTensor tti_check_tensor_view(const struct tti_check_tensor *x, size_t at, int ndim, const int64_t *shape);

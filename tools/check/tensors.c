@@ -79,28 +79,52 @@ static size_t first_written(const unsigned char *memory, size_t from, size_t to)
     return to;
 }
 
-/* Strides in elements, and the distance from the first element to the last. */
-static size_t lay_out(struct tti_check_tensor *x, int ndim, enum tti_check_layout layout)
+static int64_t at_least_one(int64_t length)
+{
+    return length > 0 ? length : 1;
+}
+
+/* Strides of dimensions that follow one another without sharing elements. */
+static void lay_apart(struct tti_check_tensor *x, int ndim, enum tti_check_layout layout)
 {
     int64_t step = 1;
     if (layout == TTI_CHECK_TRANSPOSED) {
         for (int d = 0; d < ndim; d++) {
             x->strides[d] = step;
-            step *= x->shape[d] > 0 ? x->shape[d] : 1;
+            step *= at_least_one(x->shape[d]);
         }
-    } else {
-        const int64_t gap = layout == TTI_CHECK_STRIDED ? 1 : 0;
-        step += gap;
-        for (int d = ndim - 1; d >= 0; d--) {
-            x->strides[d] = step;
-            step = step * (x->shape[d] > 0 ? x->shape[d] : 1) + gap;
-        }
+        return;
     }
-    size_t last = 0;
+    const int64_t gap = layout == TTI_CHECK_STRIDED || layout == TTI_CHECK_FLIPPED ? 1 : 0;
+    step += gap;
+    for (int d = ndim - 1; d >= 0; d--) {
+        const bool backwards = layout == TTI_CHECK_BACKWARDS || layout == TTI_CHECK_EXPANDED ||
+                               (layout == TTI_CHECK_FLIPPED && d == ndim - 1);
+        x->strides[d] = backwards ? -step : step;
+        step = step * at_least_one(x->shape[d]) + gap;
+    }
+}
+
+/* Strides in elements, where the first element lies, and what all of them span. */
+static void lay_out(struct tti_check_tensor *x, int ndim, enum tti_check_layout layout)
+{
+    lay_apart(x, ndim, layout);
     for (int d = 0; d < ndim; d++) {
-        last += (size_t)(x->shape[d] > 0 ? x->shape[d] - 1 : 0) * (size_t)x->strides[d];
+        if (layout == TTI_CHECK_SINGLE || (layout == TTI_CHECK_EXPANDED && d == 0)) {
+            x->strides[d] = 0;
+        } else if (layout == TTI_CHECK_WINDOWS) {
+            x->strides[d] = 1;
+        }
     }
-    return last;
+    int64_t below = 0;
+    int64_t above = 0;
+    for (int d = 0; d < ndim; d++) {
+        const int64_t reach = (at_least_one(x->shape[d]) - 1) * x->strides[d];
+        below += reach < 0 ? -reach : 0;
+        above += reach > 0 ? reach : 0;
+    }
+    x->first = x->count == 0 ? 0 : (size_t)below * x->item;
+    x->span = x->count == 0 ? 0 : (size_t)(below + above + 1) * x->item;
 }
 
 void tti_check_tensor_make(const struct tti_check *c, struct tti_check_tensor *x, tutti_dtype dtype, int ndim,
@@ -114,10 +138,9 @@ void tti_check_tensor_make(const struct tti_check *c, struct tti_check_tensor *x
         x->shape[d] = shape[d];
         x->count *= (size_t)shape[d];
     }
-    const size_t last = lay_out(x, ndim, layout);
-    const bool strided = layout == TTI_CHECK_STRIDED || layout == TTI_CHECK_TRANSPOSED;
+    lay_out(x, ndim, layout);
+    const bool strided = layout >= TTI_CHECK_STRIDED;
     x->compact = !strided;
-    x->span = x->count == 0 ? 0 : (last + 1) * x->item;
     x->start = GUARD + (layout == TTI_CHECK_UNALIGNED || layout == TTI_CHECK_OFFSET ? x->item : 0);
     x->bytes = x->start + x->span + GUARD;
     x->memory = tti_check_memory(x->bytes);
@@ -126,13 +149,13 @@ void tti_check_tensor_make(const struct tti_check *c, struct tti_check_tensor *x
     x->arena = c->arena;
     x->there = c->arena ? tti_check_there(c->arena, x->bytes) : NULL;
     to_device(x, 0, x->bytes);
-    x->t = tti_check_over(c, base_of(x) + x->start, ndim, x->shape, dtype);
+    x->t = tti_check_over(c, base_of(x) + x->start + x->first, ndim, x->shape, dtype);
     if (strided) {
         x->t.strides = x->strides;
     }
-    if (layout == TTI_CHECK_OFFSET) {
+    if (layout == TTI_CHECK_OFFSET || layout == TTI_CHECK_FLIPPED) {
         x->t.byte_offset = 3 * x->item;
-        x->t.data = base_of(x) + x->start - 3 * x->item;
+        x->t.data = (char *)x->t.data - 3 * x->item;
     }
     if (x->count == 0 && layout == TTI_CHECK_COMPACT) {
         x->t.data = NULL; /* legal for a tensor without elements */
@@ -154,12 +177,12 @@ void tti_check_tensor_free(struct tti_check_tensor *x)
 /* Where the element of a row-major number lies in memory. */
 static size_t place_of(const struct tti_check_tensor *x, size_t number)
 {
-    size_t offset = 0;
+    int64_t offset = 0;
     for (int d = x->t.ndim - 1; d >= 0; d--) {
-        offset += (number % (size_t)x->shape[d]) * (size_t)x->strides[d];
+        offset += (int64_t)(number % (size_t)x->shape[d]) * x->strides[d];
         number /= (size_t)x->shape[d];
     }
-    return x->start + offset * x->item;
+    return x->start + (size_t)((int64_t)x->first + offset * (int64_t)x->item);
 }
 
 void tti_check_tensor_fill(struct tti_check *c, struct tti_check_tensor *x, size_t at, size_t count, int rank,
@@ -178,6 +201,14 @@ void tti_check_tensor_fill(struct tti_check *c, struct tti_check_tensor *x, size
         memcpy(x->memory + place_of(x, at + i), elements + i * x->item, x->item);
     }
     free(elements);
+    to_device(x, x->start, x->start + x->span);
+}
+
+void tti_check_tensor_take(struct tti_check_tensor *x, const struct tti_check_tensor *from)
+{
+    for (size_t i = 0; i < x->count; i++) {
+        memcpy(x->memory + place_of(x, i), from->memory + place_of(from, i), x->item);
+    }
     to_device(x, x->start, x->start + x->span);
 }
 
@@ -209,7 +240,7 @@ static void fail_byte(struct tti_check *c, const struct tti_check_tensor *x, siz
     tti_check_fail(c,
                    "byte %td relative to the output's first element was written (the output's %zu elements of %zu "
                    "bytes span %zu bytes)",
-                   (ptrdiff_t)position - (ptrdiff_t)x->start, x->count, x->item, x->span);
+                   (ptrdiff_t)position - (ptrdiff_t)(x->start + x->first), x->count, x->item, x->span);
 }
 
 /* The gaps between the elements of a strided tensor. */
