@@ -23,6 +23,8 @@ typedef struct tutti_group tutti_group;
  *
  * config NULL: rank, world size and rendezvous come from the environment, in this order: TUTTI_*; RANK, WORLD_SIZE, ...
  * (torchrun); OMPI_COMM_WORLD_*; PMI_* and PMIX_* (hydra, PMIx); SLURM_*. With none of them the world has one rank.
+ * config.world_size 1: a group of the caller alone, also inside a job. It meets nobody, so it leaves the job's rendezvous
+ * alone, unless the configuration itself names a store.
  * Errors: INVALID_ARGUMENT naming the variable or key; NOT_FOUND (unknown backend; the message lists the known ones);
  * NOT_AVAILABLE with the reason; TIMEOUT naming the missing ranks; RANK_TAKEN; MISMATCH (sizes or settings differ).
  */

@@ -62,7 +62,18 @@ static tutti_status count_join(const char *place, int rank, unsigned *count, tut
     return status;
 }
 
-/* Rank, size and meeting place: from the struct, or else from the environment. */
+/* Whether the configuration itself names a store. */
+static bool names_store(const tutti_config *config)
+{
+    bool named = config && (config->store || config->store_callbacks);
+    for (const char *const *s = config ? config->settings : NULL; s && *s; s++) {
+        named = named || strncmp(*s, "store=", strlen("store=")) == 0;
+    }
+    return named;
+}
+
+/* Rank, size and meeting place: from the struct, or else from the environment. A world of one rank that the struct asks
+ * for meets nobody. The environment's store belongs to the job, in which several processes may make such worlds. */
 static tutti_status find_world(const tutti_config *config, const struct tti_settings *settings, struct tti_world *world,
                                tutti_error *error)
 {
@@ -72,7 +83,8 @@ static tutti_status find_world(const tutti_config *config, const struct tti_sett
         *world = (struct tti_world){.rank = config->rank, .size = config->world_size, .family = "config"};
         world->local_rank = world->local_size = -1;
         world->serve = config->rank == 0;
-        snprintf(world->store_url, sizeof(world->store_url), "%s", store);
+        const bool private = world->size == 1 && !names_store(config);
+        snprintf(world->store_url, sizeof(world->store_url), "%s", private ? "" : store);
         bool alone = strcasecmp(tti_setting(settings, TTI_SET_BACKEND), "null") == 0;
         if (store[0] == '\0' && !own_store && world->size > 1 && !alone) {
             return tti_error_set(

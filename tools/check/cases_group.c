@@ -85,6 +85,27 @@ static void alone(struct tti_check *c)
     create_and_use(c, &self, 1, 200 + (uint64_t)c->rank);
 }
 
+/* A world of the caller's own: it meets nobody, though the job has a store. */
+static void private_world(struct tti_check *c)
+{
+    tutti_group *group = NULL;
+    const DLDevice device = tutti_group_device(c->group);
+    const char *kind = device.device_type == kDLCUDA ? "cuda" : device.device_type == kDLROCM ? "rocm" : "cpu";
+    const tutti_config *config =
+        TUTTI_CONFIG(.world_size = 1, .backend = tutti_group_backend(c->group), .device = kind,
+                     .device_index = device.device_id, .lanes = 4, .timeout_ms = c->options->timeout_ms);
+    if (!tti_check_ok(c, "init of a world of one rank", tutti_init(config, &group, &c->error))) {
+        return;
+    }
+    struct tti_check sub = tti_check_sub(c, group, 250 + (uint64_t)c->rank);
+    tti_check_expect_i64(&sub, "size of the group", sub.size, 1);
+    run_all(&sub, 7);
+    tti_check_group_works(c); /* the group of all, while there is the other one */
+    run_all(&sub, c->quick ? 3000 : 30000);
+    destroy(&sub, group);
+    tti_check_merge(c, &sub);
+}
+
 /* Members of the same parity, in ascending or descending order. */
 static int same_parity(const struct tti_check *c, int32_t *ranks, bool descending)
 {
@@ -191,6 +212,10 @@ static void chapter(struct tti_check *c, int32_t *ranks)
     }
     if (tti_check_begin(c, "create/alone")) {
         alone(c);
+        tti_check_end(c);
+    }
+    if (tti_check_begin(c, "init/one-rank")) {
+        private_world(c);
         tti_check_end(c);
     }
     if (tti_check_begin(c, "create/pairs")) {

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Each rank makes groups of its own rank, which are communicators of MPI without the other ranks: one before the world,
+ * one beside it. The first one starts MPI, on all ranks.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <tutti/tutti.h>
+
+static tutti_error error;
+
+static void expect(int holds, const char *what)
+{
+    if (!holds) {
+        fprintf(stderr, "FAILED: %s: %s: %s\n", what, tutti_status_name(error.status), error.message);
+        exit(1);
+    }
+}
+
+static void sum(tutti_group *g, const char *what)
+{
+    const int64_t one = 1;
+    const int32_t size = tutti_group_size(g);
+    int32_t value = tutti_group_rank(g) + 1;
+    DLTensor t = tutti_tensor_1d(&value, &one, TUTTI_I32);
+    expect(tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &error)) == TUTTI_OK, what);
+    expect(value == size * (size + 1) / 2, what);
+}
+
+static tutti_group *alone(int64_t timeout_ms)
+{
+    tutti_group *g = NULL;
+    const tutti_config *config = TUTTI_CONFIG(.world_size = 1, .backend = "mpi", .timeout_ms = timeout_ms);
+    expect(tutti_init(config, &g, &error) == TUTTI_OK, "a group of one rank");
+    expect(tutti_group_size(g) == 1 && tutti_group_native_communicator(g) != NULL, "its communicator");
+    sum(g, "a sum of one rank");
+    return g;
+}
+
+int main(void)
+{
+    tutti_group *world = NULL;
+    tutti_group *before = alone(0);
+    expect(tutti_init(TUTTI_CONFIG(.backend = "mpi", .timeout_ms = 60000), &world, &error) == TUTTI_OK, "the world");
+    expect(tutti_group_size(world) == 3, "the size of the world");
+    tutti_group *beside = alone(60000);
+    sum(world, "a sum of the world");
+    sum(beside, "a sum beside the world");
+    expect(tutti_group_destroy(beside, &error) == TUTTI_OK, "destroy");
+    sum(before, "a sum of the first group");
+    expect(tutti_group_destroy(before, &error) == TUTTI_OK, "destroy");
+    sum(world, "a sum afterwards");
+    expect(tutti_finalize(&error) == TUTTI_OK, "finalize");
+    return 0;
+}
