@@ -206,6 +206,8 @@ typedef struct tutti_open_info {
     const tutti_engines *engines;       /* for backends made of others; NULL: there are none */
     const tutti_attendance *attendance; /* until close; NULL: nobody can be asked */
     int64_t call_timeout_ms;            /* of calls of the group that say nothing else: -1 = for ever */
+    /* Ranks of this host that do not see each other's abstract sockets have this directory in common. NULL: all see them. */
+    const char *socket_directory;
 } tutti_open_info;
 
 /** How the ranks of a group agree while they run a collective of the heap: hands `bytes` bytes of every rank to all, in

@@ -372,6 +372,11 @@ static size_t describe(struct tti_group *g, char *text, size_t capacity)
                      "  tensors lie on device %s\n", tti_device_text(g->device, device));
         used += n > 0 ? (size_t)n : 0;
     }
+    if (g->passed_over) {
+        n = snprintf(used < capacity ? text + used : NULL, used < capacity ? capacity - used : 0,
+                     "  shared memory (shm) was not taken: %s\n", g->passed_over);
+        used += n > 0 ? (size_t)n : 0;
+    }
     for (tutti_operation kind = TUTTI_OP_ALL_REDUCE; kind <= TUTTI_OP_RECV; kind++) {
         char how[80];
         n = snprintf(used < capacity ? text + used : NULL, used < capacity ? capacity - used : 0, "  %s: %s\n",

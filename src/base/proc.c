@@ -3,20 +3,27 @@
  * /proc/PID/stat has nearly all: the state, the start, which tells a process from a later one of the same number, and for
  * one that is ending, how. A process that is writing a core dump looks like any other there; /proc/PID/status tells.
  *
- * Numbers mean nothing in another namespace, so nothing is said of a process there. Where there is no /proc, only a signal
- * that is not sent tells that nobody has the number any more.
+ * Numbers mean nothing in another namespace, so nothing is said of a process there; nor is anything if /proc shows another
+ * namespace than this process's own, as it does after `unshare --pid` without a new /proc. Where there is no /proc, only a
+ * signal that is not sent tells that nobody has the number any more.
  */
 #include "base/proc.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "base/ticks.h"
 
 #define FILE_MOST 4096 /* of what is read: longer than either file is */
 
@@ -84,11 +91,65 @@ static bool is_dumping(uint32_t pid)
     return read_text(path, text, sizeof(text)) && strstr(text, "\nCoreDumping:\t1") != NULL;
 }
 
+/* Whether /proc knows this process by the number that the process itself has: else it shows another namespace. */
+static bool proc_is_own(void)
+{
+    char number[16];
+    const ssize_t length = readlink("/proc/self", number, sizeof(number) - 1);
+    number[length > 0 ? length : 0] = '\0';
+    return length > 0 && strtol(number, NULL, 10) == (long)getpid();
+}
+
 /* Of this thread: where the main thread has ended, those of the process are no more. */
 static uint64_t own_space(void)
 {
     struct stat st;
-    return stat("/proc/thread-self/ns/pid", &st) == 0 ? (uint64_t)st.st_ino : 0;
+    return proc_is_own() && stat("/proc/thread-self/ns/pid", &st) == 0 ? (uint64_t)st.st_ino : 0;
+}
+
+bool tti_proc_is_visible(const struct tti_proc_id *id)
+{
+    return id->space != 0 && id->space == own_space() && id->pid != 0 && id->pid <= INT32_MAX;
+}
+
+int tti_proc_descriptor(const struct tti_proc_id *id)
+{
+    return tti_proc_is_visible(id) ? (int)syscall(SYS_pidfd_open, (pid_t)id->pid, 0) : -1;
+}
+
+/* ---- one process ---------------------------------------------------------------------------------------------------- */
+
+static _Atomic uint64_t instance;
+
+static void forget_instance(void)
+{
+    /* relaxed: the child has one thread yet */
+    atomic_store_explicit(&instance, 0, memory_order_relaxed);
+}
+
+static void protect_instance(void)
+{
+    pthread_atfork(NULL, NULL, forget_instance);
+}
+
+uint64_t tti_proc_instance(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, protect_instance);
+    /* relaxed, all: a number that stands for itself */
+    uint64_t known = atomic_load_explicit(&instance, memory_order_relaxed);
+    if (known != 0) {
+        return known;
+    }
+    uint64_t fresh = 0;
+    if (getrandom(&fresh, sizeof(fresh), 0) !=
+        sizeof(fresh)) { /* it has to differ only from those of other processes */
+        fresh = tti_ticks() << 16 ^ (uint64_t)getpid() ^ (uint64_t)(uintptr_t)&instance;
+    }
+    fresh |= 1;
+    return atomic_compare_exchange_strong_explicit(&instance, &known, fresh, memory_order_relaxed, memory_order_relaxed)
+               ? fresh
+               : known;
 }
 
 void tti_proc_own(struct tti_proc_id *id)
@@ -129,7 +190,7 @@ struct tti_proc tti_proc_look(const struct tti_proc_id *id)
     struct tti_proc p = {.state = TTI_PROC_UNKNOWN};
     char number[16];
     struct facts f;
-    if (id->space == 0 || id->space != own_space() || id->pid == 0 || id->pid > INT32_MAX) {
+    if (!tti_proc_is_visible(id)) {
         return p;
     }
     snprintf(number, sizeof(number), "%u", id->pid);
@@ -176,6 +237,13 @@ const char *tti_signal_name(int number)
     return NULL;
 }
 
+void tti_proc_text(const struct tti_proc_id *id, char *text, size_t capacity)
+{
+    const uint64_t here = own_space();
+    const bool elsewhere = id->space != 0 && here != 0 && id->space != here;
+    snprintf(text, capacity, "process %u%s", id->pid, elsewhere ? " of another PID namespace" : "");
+}
+
 static void signal_text(int number, char *text, size_t capacity)
 {
     const char *name = tti_signal_name(number);
@@ -186,23 +254,25 @@ tutti_status tti_proc_end(int rank, const struct tti_proc_id *id, const struct t
                           size_t capacity)
 {
     char signal[40];
+    char process[TTI_PROC_TEXT];
+    tti_proc_text(id, process, sizeof(process));
     if (look->state == TTI_PROC_DUMPING) {
         if (WIFSIGNALED(look->code)) {
             signal_text(WTERMSIG(look->code), signal, sizeof(signal));
         }
-        snprintf(text, capacity, "rank %d (process %u) has crashed and is writing a core dump%s%s", rank, id->pid,
+        snprintf(text, capacity, "rank %d (%s) has crashed and is writing a core dump%s%s", rank, process,
                  WIFSIGNALED(look->code) ? ": " : "", WIFSIGNALED(look->code) ? signal : "");
     } else if (look->code != 0 && WIFSIGNALED(look->code)) {
         signal_text(WTERMSIG(look->code), signal, sizeof(signal));
-        snprintf(text, capacity, "rank %d (process %u) was killed by %s%s", rank, id->pid, signal,
+        snprintf(text, capacity, "rank %d (%s) was killed by %s%s", rank, process, signal,
                  WCOREDUMP(look->code) ? ", with a core dump" : "");
     } else if (look->code != 0 && WIFEXITED(look->code)) {
-        snprintf(text, capacity, "rank %d (process %u) has ended at once, with exit status %d", rank, id->pid,
+        snprintf(text, capacity, "rank %d (%s) has ended at once, with exit status %d", rank, process,
                  WEXITSTATUS(look->code));
     } else if (look->state == TTI_PROC_ZOMBIE || look->state == TTI_PROC_GONE || look->state == TTI_PROC_UNKNOWN) {
-        snprintf(text, capacity, "rank %d (process %u) has died", rank, id->pid);
+        snprintf(text, capacity, "rank %d (%s) has died", rank, process);
     } else { /* exec, or _exit(0) a moment ago */
-        snprintf(text, capacity, "rank %d (process %u) has died, or begun another program", rank, id->pid);
+        snprintf(text, capacity, "rank %d (%s) has died, or begun another program", rank, process);
     }
     return look->state == TTI_PROC_DUMPING ? TUTTI_PEER_CRASHING : TUTTI_PEER_DEAD;
 }

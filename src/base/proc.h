@@ -36,6 +36,16 @@ struct tti_proc {
 
 void tti_proc_own(struct tti_proc_id *id);
 
+/* A random number, which no other process has: ranks with the same one are threads of one process. Process numbers do not
+ * tell that, since each namespace has its own 1. */
+uint64_t tti_proc_instance(void);
+
+/* Whether this process may use the other one's number: both are in one namespace, and /proc shows that one. */
+bool tti_proc_is_visible(const struct tti_proc_id *id);
+
+/* A pidfd; -1 if there is none to be had, since the process has gone or is not visible. */
+int tti_proc_descriptor(const struct tti_proc_id *id);
+
 /* Looks at a process: three or four system calls, none of which waits for it. */
 struct tti_proc tti_proc_look(const struct tti_proc_id *id);
 
@@ -48,6 +58,10 @@ bool tti_proc_same(const struct tti_proc_id *a, const struct tti_proc_id *b);
 
 /* "running", "stopped", ... */
 const char *tti_proc_state_name(enum tti_proc_state state);
+
+/* "process 4711", "process 1 of another PID namespace". */
+#define TTI_PROC_TEXT 48
+void tti_proc_text(const struct tti_proc_id *id, char *text, size_t capacity);
 
 /* How a rank's process has come to its end, as far as such a look tells: PEER_DEAD or PEER_CRASHING, and "rank 1 (process
  * 4711) was killed by ...". */

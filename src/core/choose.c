@@ -14,6 +14,8 @@
 #include "core/registry.h"
 #include "core/resolve.h"
 
+#define REASON 400 /* bytes of why a rank is not on a host */
+
 static bool has_name(const char *list, const char *name)
 {
     size_t length = strlen(name);
@@ -67,7 +69,7 @@ static struct places places_of(const struct tti_hello *all, int size)
     struct places p = {.one_process = true, .one_host = true, .own_devices = true};
     for (int r = 0; r < size; r++) {
         p.one_host = p.one_host && all[r].host == all[0].host;
-        p.one_process = p.one_process && p.one_host && all[r].process.pid == all[0].process.pid;
+        p.one_process = p.one_process && p.one_host && all[r].instance == all[0].instance;
         for (int q = 0; q < r && p.own_devices; q++) {
             p.own_devices = memcmp(all[r].uuid, all[q].uuid, sizeof(all[r].uuid)) != 0;
         }
@@ -102,8 +104,14 @@ static tutti_status choose_named(const struct tti_group_plan *plan, const struct
                              r == plan->rank ? ": " : "", r == plan->rank ? why : "");
     }
     if ((has & TUTTI_CAP_ONE_HOST) && !places->one_host) {
+        char why[REASON];
+        int32_t other = 0;
+        while (all[other].host == all[0].host) {
+            other++;
+        }
+        tti_same_host_reason(all, 0, other, why, sizeof(why));
         return tti_error_set(error, TUTTI_NOT_AVAILABLE,
-                             "backend %s needs all ranks on one host, but they are on several", name);
+                             "backend %s needs all ranks on one host, but they are on several: %s", name, why);
     }
     if ((has & TUTTI_CAP_ONE_PROCESS) && !places->one_process) {
         return tti_error_set(error, TUTTI_NOT_AVAILABLE,
@@ -121,7 +129,7 @@ static struct places places_among(const struct members *m, bool real)
     for (int32_t i = 0; i < m->count; i++) {
         const struct tti_hello *h = &m->all[rank_at(m, i)];
         p.one_host = p.one_host && (real ? h->machine == first->machine : h->host == first->host);
-        p.one_process = p.one_process && h->machine == first->machine && h->process.pid == first->process.pid;
+        p.one_process = p.one_process && h->machine == first->machine && h->instance == first->instance;
     }
     return p;
 }
@@ -308,4 +316,28 @@ tutti_status tti_resolve(const struct tti_group_plan *plan, const struct tti_hel
         return choose(plan, all, own->host_backend, kDLCPU, &choice->host, &choice->unasked, error);
     }
     return TUTTI_OK;
+}
+
+bool tti_resolve_passed_over(const struct tti_hello *all, int32_t size, const tutti_backend *chosen, char *text,
+                             size_t capacity)
+{
+    const bool by_itself = strcasecmp(all[0].backend, "auto") == 0 || (chosen->capabilities & TUTTI_CAP_COMPOSED);
+    int32_t a = 0;
+    int32_t b = 0;
+    if (!by_itself || (chosen->capabilities & (TUTTI_CAP_ONE_HOST | TUTTI_CAP_ONE_PROCESS | TUTTI_CAP_NO_HOST))) {
+        return false;
+    }
+    if (tti_same_host_parted(all, size, &a, &b)) {
+        tti_same_host_reason(all, a, b, text, capacity);
+        return true;
+    }
+    const struct places places = places_of(all, size);
+    const tutti_backend *shm = tutti_backend_find("shm");
+    const struct members members = {.all = all, .count = size};
+    bool unasked = false;
+    if (!places.one_host || !shm || can_use(&members, shm, &b, &unasked) || unasked) {
+        return false;
+    }
+    snprintf(text, capacity, "rank %d cannot use it (`tutti info` there says why)", b);
+    return true;
 }

@@ -87,7 +87,8 @@ static tutti_status open_part(const struct tti_compose *c, const tutti_engine_wi
                             .parent_state =
                                 wish->parent && wish->parent->backend == e->backend ? wish->parent->state : NULL,
                             .hosts = hosts,
-                            .call_timeout_ms = g->timeout_ms};
+                            .call_timeout_ms = g->timeout_ms,
+                            .socket_directory = g->socket_directory};
     tutti_status status = ranks && hosts ? tti_registry_start(e->backend, error) : no_memory(error, wish->count);
     status = status == TUTTI_OK ? e->backend->ops->open(&info, &e->state, error) : status;
     free(hosts);

@@ -66,7 +66,8 @@ static tutti_status open_engine(struct tti_group *g, const struct tti_group_plan
                                                                               : NULL,
                             .hosts = compose.hosts,
                             .engines = all ? &compose.table : NULL,
-                            .call_timeout_ms = g->timeout_ms};
+                            .call_timeout_ms = g->timeout_ms,
+                            .socket_directory = g->socket_directory};
     if (!beside && !(backend->capabilities & TUTTI_CAP_CHECKS_CALLS)) {
         g->attendance = tti_attendance_open(g->rendezvous.store, g->rendezvous.name, g->rank, g->size);
         info.attendance = tti_attendance_table(g->attendance);
@@ -232,6 +233,13 @@ static void keep_host_names(struct tti_group *g, const struct tti_hello *all)
     }
 }
 
+/* For tutti_group_describe, which can do without. */
+static void keep_reason(struct tti_group *g, const struct tti_hello *all, const tutti_backend *chosen)
+{
+    char why[400];
+    g->passed_over = tti_resolve_passed_over(all, g->size, chosen, why, sizeof(why)) ? strdup(why) : NULL;
+}
+
 static tutti_status open_together(struct tti_group *g, struct tti_group_plan *plan, const struct tti_choice *choice,
                                   const struct tti_hello *all, tutti_error *error)
 {
@@ -263,11 +271,14 @@ static tutti_status make(struct tti_group *g, struct tti_group_plan *plan, struc
     plan->lookout.at_door = true;
     tutti_status status = tti_collect(plan, &g->rendezvous.table, "hello", all, sizeof(*all), look_at_hello, error);
     plan->lookout.at_door = false;
+    status = status == TUTTI_OK ? tti_same_host_find(plan, &g->rendezvous, all, error) : status;
     status = status == TUTTI_OK ? choose(g, plan, all, &choice, error) : status;
     if (status != TUTTI_OK) { /* every rank has seen the same records and fails alike, or somebody is missing */
         return status;
     }
     keep_host_names(g, all);
+    keep_reason(g, all, choice.backend);
+    g->socket_directory = all[g->rank].site.by_directory ? tti_setting(&g->settings, TTI_SET_SHM_DIRECTORY) : NULL;
     const int32_t server = tti_lookout_server(&plan->lookout);
     g->served_by =
         server >= 0 ? g->global_ranks[server] : g->served_by; /* else what the parent knows of its store counts */
@@ -421,6 +432,7 @@ void tti_group_free(struct tti_group *g)
     pthread_mutex_destroy(&g->callback_lock);
     pthread_mutex_destroy(&g->names_lock);
     free(g->host_names);
+    free(g->passed_over);
     free(g->recovery.out);
     free(g->global_ranks);
     free(g);

@@ -71,6 +71,8 @@ struct tti_group {
     struct tti_list_count *lists;
     uint32_t splits;
     char (*host_names)[64];       /* of each rank's host, if they are on several; else NULL */
+    const char *socket_directory; /* see tutti_open_info; a setting */
+    char *passed_over;            /* why "auto" has not taken shared memory; NULL: it has, or there is nothing to say */
     struct tti_recovery recovery; /* `out`: under names_lock, too */
 };
 

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <tutti/recovery.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -40,12 +41,22 @@ tutti_status tti_grow_check(const struct tti_group *g, const char *function, tut
 tutti_status tti_grow_token(const struct tti_group *g, char *token, size_t capacity, tutti_error *error)
 {
     uint64_t r[2];
+    char url[TTI_STORE_LOCAL_URL];
     if (getrandom(r, sizeof(r), 0) != sizeof(r)) {
         return tti_error_system(error, errno, "no random token");
     }
-    const bool threads = (g->backend->capabilities & TUTTI_CAP_ONE_PROCESS) != 0;
-    snprintf(token, capacity, "%s:grow-%016llx%016llx", threads ? "memory" : "unix", (unsigned long long)r[0],
-             (unsigned long long)r[1]);
+    if (g->backend->capabilities & TUTTI_CAP_ONE_PROCESS) {
+        snprintf(url, sizeof(url), "memory:grow-%016llx%016llx", (unsigned long long)r[0], (unsigned long long)r[1]);
+    } else {
+        tti_store_local_url(g->socket_directory, "grow", r, url);
+    }
+    if (strlen(url) >= TUTTI_TOKEN_BYTES) {
+        return tti_error_set(error, TUTTI_UNSUPPORTED,
+                             "group_token: a token with the directory %s would be longer than %d bytes; take a shorter "
+                             "path for shm.directory",
+                             g->socket_directory, TUTTI_TOKEN_BYTES - 1);
+    }
+    snprintf(token, capacity, "%s", url);
     return TUTTI_OK;
 }
 

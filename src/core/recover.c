@@ -207,10 +207,13 @@ static tutti_status find_members(struct shrink *s, tutti_error *error)
 
 static tutti_status open_store(const struct shrink *s, struct tti_store **store, tutti_error *error)
 {
-    char url[80];
-    const bool threads = (s->g->backend->capabilities & TUTTI_CAP_ONE_PROCESS) != 0;
-    snprintf(url, sizeof(url), "%s:shrink-%016llx%016llx", threads ? "memory" : "unix", (unsigned long long)s->token[0],
-             (unsigned long long)s->token[1]);
+    char url[TTI_STORE_LOCAL_URL];
+    if (s->g->backend->capabilities & TUTTI_CAP_ONE_PROCESS) {
+        snprintf(url, sizeof(url), "memory:shrink-%016llx%016llx", (unsigned long long)s->token[0],
+                 (unsigned long long)s->token[1]);
+    } else {
+        tti_store_local_url(s->g->socket_directory, "shrink", s->token, url);
+    }
     const int64_t patience_ms = half_of_rest(s);
     tutti_status status = tti_store_open(url, true, patience_ms, store, error);
     if (status == TUTTI_OK && patience_ms >= 0) { /* who serves it may be stopped, and `look` must have its turn */

@@ -5,50 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 
-#include "base/boot.h"
 #include "base/error.h"
 #include "core/registry.h"
 
 #define HELLO_MAGIC 0x74757475u
-
-static uint64_t hash_text(uint64_t h, const char *text)
-{
-    for (const char *c = text; *c; c++) {
-        h = (h ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
-    }
-    return h;
-}
-
-/* This machine's identity: boot id and the namespaces that decide whether memory and sockets can be shared. */
-static tutti_status machine_identity(uint64_t *identity, tutti_error *error)
-{
-    char text[TTI_BOOT_ID];
-    const tutti_status status = tti_boot_id(text, error);
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    uint64_t h = hash_text(UINT64_C(0xcbf29ce484222325), text);
-    /* of this thread: where the main thread has ended, those of the process are no more */
-    const char *spaces[] = {"/proc/thread-self/ns/net", "/proc/thread-self/ns/pid"};
-    for (size_t i = 0; i < 2; i++) {
-        struct stat st;
-        uint64_t v = stat(spaces[i], &st) == 0 ? (uint64_t)st.st_ino : 0;
-        h = (h ^ v) * UINT64_C(0x100000001b3);
-    }
-    *identity = h;
-    return TUTTI_OK;
-}
-
-/* The host that this rank is on. TUTTI_HOST_ID, any text, makes one machine several hosts, for tests. */
-static uint64_t host_identity(uint64_t machine)
-{
-    const char *id = getenv("TUTTI_HOST_ID");
-    return id && *id ? hash_text(machine, id) : machine;
-}
 
 /* What people call it. */
 static void host_name(char *name, size_t capacity)
@@ -230,9 +192,9 @@ tutti_status tti_hello_fill(const struct tti_group_plan *plan, tutti_status stat
     h->serves = tti_store_served_here(plan->store);
     tti_proc_own(&h->process);
     if (status == TUTTI_OK) {
-        status = machine_identity(&h->machine, error);
+        status = tti_site_find(tti_setting(&plan->settings, TTI_SET_SHM_DIRECTORY), &h->site, error);
     }
-    h->host = host_identity(h->machine);
+    h->instance = tti_proc_instance();
     h->device_type = plan->device.device_type;
     h->device_index = plan->device.device_id;
     snprintf(h->window, sizeof(h->window), "%.20s", tti_setting(&plan->settings, TTI_SET_ENGINE_WINDOW));
@@ -277,6 +239,9 @@ static void terminate(struct tti_hello *h)
     h->available[sizeof(h->available) - 1] = '\0';
     h->unasked[sizeof(h->unasked) - 1] = '\0';
     h->node[sizeof(h->node) - 1] = '\0';
+    h->site.unreached[0] = '\0'; /* this, and what depends on it, is found here */
+    h->site.by_directory = 0;
+    h->machine = h->host = 0;
     h->message[sizeof(h->message) - 1] = '\0';
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/proc.h"
 #include "core/group.h"
+#include "core/same_host.h"
 
 /* One rank's record. Fixed layout: it travels between processes. */
 struct tti_hello {
@@ -18,6 +19,9 @@ struct tti_hello {
     int32_t size;
     int32_t lanes;
     struct tti_proc_id process;
+    uint64_t instance; /* of the process: ranks with the same one are its threads */
+    struct tti_site site;
+    /* Filled in by who reads the records of all: same_host.h */
     uint64_t host;    /* the same for ranks on one host */
     uint64_t machine; /* the same, whatever TUTTI_HOST_ID says */
     int32_t status;   /* this rank cannot take part, and why */
@@ -88,6 +92,11 @@ tutti_status tti_resolve(const struct tti_group_plan *plan, const struct tti_hel
  */
 tutti_status tti_resolve_engine(const struct tti_hello *all, const int32_t *ranks, int32_t count, const char *wish,
                                 const tutti_backend **backend, tutti_error *error);
+
+/* Why "auto" has passed over the engine that shares memory, in one sentence. False: it has not, or the ranks are on hosts that
+ * have nothing in common. */
+bool tti_resolve_passed_over(const struct tti_hello *all, int32_t size, const tutti_backend *chosen, char *text,
+                             size_t capacity);
 
 /* Whether it takes no host memory. */
 bool tti_resolve_needs_device(const tutti_backend *backend);

@@ -191,6 +191,11 @@ static const tutti_config_key_info table[TTI_SETTINGS] = {
         {0, TUTTI_CONFIG_BYTES, "rccl.tree_threshold", "TUTTI_RCCL_TREE_THRESHOLD", "auto", "auto",
          "up to so many bytes an all_reduce runs on trees; no version since 2.5 heeds it, and the group says so", 0,
          INT64_C(1) << 40},
+    [TTI_SET_SHM_DIRECTORY] =
+        {0, TUTTI_CONFIG_STRING, "shm.directory", "TUTTI_SHM_DIRECTORY", "/dev/shm", "",
+         "the directory through which ranks of one host hand memory to one another if their network namespaces differ "
+         "(containers): it has to be the same one for them, under any path of up to 48 bytes",
+         0, 0},
 };
 
 tutti_status tutti_config_key(size_t index, tutti_config_key_info *info)

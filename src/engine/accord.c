@@ -319,8 +319,10 @@ tutti_status tti_engine_fate(struct tti_engine *e, int rank, tutti_error *error)
         const struct tti_proc look = tti_proc_look(&id);
         status = tti_proc_end(rank, &id, &look, text, sizeof(text));
     } else if (e->futex_private == 0) {
-        snprintf(text, sizeof(text), "rank %d (process %u) has destroyed its group or ended", rank,
-                 tti_peer_id(e, rank).pid);
+        const struct tti_proc_id id = tti_peer_id(e, rank);
+        char process[TTI_PROC_TEXT];
+        tti_proc_text(&id, process, sizeof(process));
+        snprintf(text, sizeof(text), "rank %d (%s) has destroyed its group or ended", rank, process);
     } else {
         snprintf(text, sizeof(text), "rank %d has destroyed its group, or its thread has ended", rank);
     }

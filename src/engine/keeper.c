@@ -124,7 +124,8 @@ static void note(struct watched *w, int rank)
 /* Whether the process's parent has been told of its end; true, too, if that cannot be known. */
 static bool has_ended(const struct tti_engine *e, int rank)
 {
-    const int fd = (int)syscall(SYS_pidfd_open, (pid_t)tti_peer_id(e, rank).pid, 0);
+    const struct tti_proc_id id = tti_peer_id(e, rank);
+    const int fd = tti_proc_descriptor(&id);
     if (fd < 0) {
         return true;
     }

@@ -46,11 +46,13 @@ static uint64_t newest_call(const struct tti_lane *lane, int rank, tutti_operati
 
 static void describe(const struct tti_engine *e, int lane, int rank, char *text, size_t capacity)
 {
-    char process[64] = "";
+    char process[TTI_PROC_TEXT + 24] = "";
     char last[64] = "";
     if (e->futex_private == 0) {
         const struct tti_proc_id id = tti_peer_id(e, rank);
-        snprintf(process, sizeof(process), "process %u, %s", id.pid, tti_proc_state_name(tti_proc_look(&id).state));
+        char name[TTI_PROC_TEXT];
+        tti_proc_text(&id, name, sizeof(name));
+        snprintf(process, sizeof(process), "%s, %s", name, tti_proc_state_name(tti_proc_look(&id).state));
     }
     if (lane >= 0 && lane < e->layout.lanes) {
         tutti_operation kind = TUTTI_OP_NONE;

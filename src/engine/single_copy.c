@@ -17,9 +17,8 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
-#include "base/ticks.h"
+#include "base/proc.h"
 #include "engine/moving.h"
 
 #define BOUNCE    16384u              /* for what does not lie together at the reader */
@@ -31,9 +30,9 @@ static _Atomic uint64_t mark;
 void tti_remote_offer(struct tti_segment_header *header)
 {
     uint64_t none = 0;
-    uint64_t value = (tti_ticks() << 16 ^ (uint64_t)getpid()) | 1;
     /* relaxed: whichever thread is first; who reads it has been told its value through the header */
-    atomic_compare_exchange_strong_explicit(&mark, &none, value, memory_order_relaxed, memory_order_relaxed);
+    atomic_compare_exchange_strong_explicit(&mark, &none, tti_proc_instance(), memory_order_relaxed,
+                                            memory_order_relaxed);
     header->mark = atomic_load_explicit(&mark, memory_order_relaxed);
     header->mark_at = (uint64_t)(uintptr_t)&mark;
 }
@@ -54,10 +53,14 @@ static ssize_t read_from(const struct tti_segment_header *owner, void *to, uint6
     return process_vm_readv((pid_t)thread_of(owner), &here, 1, &there, 1, 0);
 }
 
+/* In another namespace the peer's number is another process's. Where namespaces are unknown the word there tells. */
 static bool can_read(const struct tti_engine *e, int rank)
 {
     const struct tti_segment_header *h = tti_header(e, rank);
     uint64_t value = 0;
+    if (h->space != 0 && h->space != tti_header(e, e->rank)->space) {
+        return false;
+    }
     return read_from(h, &value, h->mark_at, sizeof(value)) == (ssize_t)sizeof(value) && value == h->mark;
 }
 

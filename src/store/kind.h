@@ -39,8 +39,9 @@ struct tti_store {
 /* Opens what stands behind the scheme. `rest` is the URL without "memory:", "tcp://", ...; never empty. The function
  * sets the kind's own members only, and url where it differs from the one asked for. */
 tutti_status tti_store_open_memory(const char *rest, struct tti_store **store, tutti_error *error);
-tutti_status tti_store_open_unix(const char *rest, bool may_serve, int64_t timeout_ms, struct tti_store **store,
-                                 tutti_error *error);
+/* `in_files`: `rest` is a path in the file system, not an abstract name. */
+tutti_status tti_store_open_unix(const char *rest, bool in_files, bool may_serve, int64_t timeout_ms,
+                                 struct tti_store **store, tutti_error *error);
 tutti_status tti_store_open_tcp(const char *rest, bool serve, int64_t timeout_ms, struct tti_store **store,
                                 tutti_error *error);
 tutti_status tti_store_open_file(const char *rest, struct tti_store **store, tutti_error *error);

@@ -6,6 +6,7 @@
  */
 #include "store/store.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -66,6 +67,14 @@ static void finish_open(struct tti_store *store, const char *url)
     }
 }
 
+void tti_store_local_url(const char *directory, const char *purpose, const uint64_t number[2],
+                         char url[TTI_STORE_LOCAL_URL])
+{
+    snprintf(url, TTI_STORE_LOCAL_URL, "%s%.*s%s%.8s-%016llx%016llx",
+             directory ? "socket:" : "unix:", TTI_STORE_DIRECTORY, directory ? directory : "",
+             directory ? "/tutti-" : "", purpose, (unsigned long long)number[0], (unsigned long long)number[1]);
+}
+
 /* Of a unix store whoever comes first is the server, among those that may. */
 struct part {
     bool serves;
@@ -96,7 +105,8 @@ static tutti_status open_as(struct part part, const char *url, int64_t timeout_m
     const char *local = after_scheme(url, "unix:");
     const char *tcp = after_scheme(url, "tcp://");
     const char *file = after_scheme(url, "file:");
-    const char *rest = memory ? memory : local ? local : tcp ? tcp : file;
+    const char *path = after_scheme(url, "socket:");
+    const char *rest = memory ? memory : local ? local : tcp ? tcp : path ? path : file;
     if (!rest || !*rest) {
         return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
                              "\"%s\" is not the URL of a store; use memory:NAME, unix:NAME, tcp://HOST:PORT or "
@@ -107,8 +117,8 @@ static tutti_status open_as(struct part part, const char *url, int64_t timeout_m
     tutti_status status;
     if (memory) {
         status = tti_store_open_memory(rest, &opened, error);
-    } else if (local) {
-        status = tti_store_open_unix(rest, part.serves_if_first, timeout_ms, &opened, error);
+    } else if (local || path) {
+        status = tti_store_open_unix(rest, path != NULL, part.serves_if_first, timeout_ms, &opened, error);
     } else if (tcp) {
         status = tti_store_open_tcp(rest, part.serves, timeout_ms, &opened, error);
     } else {

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <tutti/config.h>
 
 #define TTI_STORE_KEY_MAX   255
@@ -21,6 +22,7 @@ struct tti_store;
  *   memory:NAME       a table inside this process, shared by all who open NAME
  *   unix:NAME         an abstract unix socket private to this user and network namespace; whoever comes first serves it
  *                     from a thread until its last reference is released; nothing is left in the file system
+ *   socket:PATH       the same with a socket in the file system, for ranks whose networks differ; the server's end removes it
  *   tcp://HOST:PORT   `serve` true: binds PORT and serves (rank 0); otherwise connects, trying until the deadline; with
  *                     several ports and the name of a job (HOST:P,P,P/JOB) at the one where it is; if the process has a
  *                     job token (secret.h), with proofs and encryption
@@ -31,6 +33,14 @@ tutti_status tti_store_open(const char *url, bool serve, int64_t timeout_ms, str
                             tutti_error *error);
 /* As a client only: of a unix store, too, it is waited for somebody else who serves it. */
 tutti_status tti_store_open_served(const char *url, int64_t timeout_ms, struct tti_store **store, tutti_error *error);
+
+/* Room for, and the URL of a store for ranks of one host under a number that nobody guesses: an abstract socket, or one in
+ * `directory` if that is not NULL. At most TTI_STORE_DIRECTORY bytes of a directory fit into a socket's name. */
+#define TTI_STORE_LOCAL_URL 128
+#define TTI_STORE_DIRECTORY 48
+void tti_store_local_url(const char *directory, const char *purpose, const uint64_t number[2],
+                         char url[TTI_STORE_LOCAL_URL]);
+
 tutti_status tti_store_open_callbacks(const tutti_store_callbacks *callbacks, struct tti_store **store,
                                       tutti_error *error);
 

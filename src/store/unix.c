@@ -4,12 +4,16 @@
  * descriptor. Whoever binds the name first serves; everyone, the server's own process included, is a client. The name
  * contains the user's number, and both sides check the other's: somebody else may occupy the name, but not get in.
  *
+ * socket:PATH - the same with a name in the file system, which is seen from all networks that see the directory. The server's
+ * end removes it; after SIGKILL it stays, without harm: names of this kind are random and used once.
+ *
  * Between "the name is taken" and "nobody listens" lies a server that has just ended, or one that is just beginning;
  * then the race is run again until the deadline.
  */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -41,7 +45,8 @@ static tutti_status connect_unix(struct tti_client *client, int64_t deadline_ns,
     } while ((code == EAGAIN || code == EINTR) && tti_pause(&pause, deadline_ns));
     if (code != 0) {
         tti_private_close(made);
-        if (code == ECONNREFUSED || code == EAGAIN || code == EINTR || code == ECONNRESET) {
+        const bool absent = code == ENOENT && self->address.sun_path[0] != '\0';
+        if (code == ECONNREFUSED || code == EAGAIN || code == EINTR || code == ECONNRESET || absent) {
             return tti_error_set(error, TUTTI_PEER_LEFT, "nobody serves the store %s", client->base.url);
         }
         return tti_error_system(error, code, "cannot connect to the store %s", client->base.url);
@@ -58,6 +63,16 @@ static tutti_status connect_unix(struct tti_client *client, int64_t deadline_ns,
     return TUTTI_OK;
 }
 
+/* Before the server ends: who comes later is not to find a name without a server. */
+static void close_unix(struct tti_store *store)
+{
+    struct unix_store *self = (struct unix_store *)store;
+    if (self->client.server && self->address.sun_path[0] != '\0') {
+        unlink(self->address.sun_path);
+    }
+    tti_client_close(store);
+}
+
 static const struct tti_store_kind unix_kind = {
     .set = tti_client_set,
     .get = tti_client_get,
@@ -68,7 +83,7 @@ static const struct tti_store_kind unix_kind = {
     .turned_away = tti_client_turned_away,
     .give_up = tti_client_give_up,
     .set_patience = tti_client_set_patience,
-    .close = tti_client_close,
+    .close = close_unix,
 };
 
 /* Binds the name and starts to serve. BUSY: it is taken. */
@@ -87,7 +102,11 @@ static tutti_status serve(struct unix_store *self, tutti_error *error)
         }
         return tti_error_system(error, code, "the socket of the store %s cannot be bound", self->client.base.url);
     }
-    return tti_server_start(listener, true, "", NULL, &self->client.server, error);
+    const tutti_status status = tti_server_start(listener, true, "", NULL, &self->client.server, error);
+    if (status != TUTTI_OK && self->address.sun_path[0] != '\0') {
+        unlink(self->address.sun_path);
+    }
+    return status;
 }
 
 static tutti_status open_unix(struct unix_store *self, bool may_serve, int64_t timeout_ms, tutti_error *error)
@@ -115,25 +134,26 @@ static tutti_status open_unix(struct unix_store *self, bool may_serve, int64_t t
     }
 }
 
-tutti_status tti_store_open_unix(const char *rest, bool may_serve, int64_t timeout_ms, struct tti_store **store,
-                                 tutti_error *error)
+tutti_status tti_store_open_unix(const char *rest, bool in_files, bool may_serve, int64_t timeout_ms,
+                                 struct tti_store **store, tutti_error *error)
 {
+    const char *scheme = in_files ? "socket" : "unix";
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     /* An abstract name begins with a NUL byte and ends where the length says. */
     size_t room = sizeof(address.sun_path) - 1;
-    int length = snprintf(address.sun_path + 1, room, "tutti-%u-%s", (unsigned)geteuid(), rest);
+    int length = in_files ? snprintf(address.sun_path, room, "%s", rest)
+                          : snprintf(address.sun_path + 1, room, "tutti-%u-%s", (unsigned)geteuid(), rest);
     if (length < 0 || (size_t)length >= room) {
         return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
-                             "the name of the store unix:%.120s has %zu bytes; at most %zu fit into a socket's name",
-                             rest, strlen(rest), strlen(rest) + room - 1 - (size_t)length);
+                             "the name of the store %s:%.120s has %zu bytes; at most %zu fit into a socket's name",
+                             scheme, rest, strlen(rest), strlen(rest) + room - 1 - (size_t)length);
     }
     if (!tti_user_is_distinct()) {
-        return tti_error_set(
-            error, TUTTI_AUTH,
-            "the store unix:%.120s would be open to all users: in this user namespace the kernel shows "
-            "this process as user %u, as it shows everybody who has no number here; give its user one "
-            "(unshare --map-user, or the container's mapping of users)",
-            rest, (unsigned)geteuid());
+        return tti_error_set(error, TUTTI_AUTH,
+                             "the store %s:%.120s would be open to all users: in this user namespace the kernel shows "
+                             "this process as user %u, as it shows everybody who has no number here; give its user one "
+                             "(unshare --map-user, or the container's mapping of users)",
+                             scheme, rest, (unsigned)geteuid());
     }
     struct unix_store *self = (struct unix_store *)tti_client_make(sizeof(*self), &unix_kind, timeout_ms);
     if (!self) {
@@ -142,10 +162,11 @@ tutti_status tti_store_open_unix(const char *rest, bool may_serve, int64_t timeo
     self->client.connect = connect_unix;
     self->address = address;
     self->address_length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
-    snprintf(self->client.base.url, sizeof(self->client.base.url), "unix:%s", rest);
+    snprintf(self->client.base.url, sizeof(self->client.base.url), "%s:%s", scheme, rest);
     tutti_status status = open_unix(self, may_serve, timeout_ms, error);
     if (status != TUTTI_OK) {
-        tti_client_free(&self->client);
+        close_unix(&self->client.base);
+        free(self);
         return status;
     }
     *store = &self->client.base;

@@ -136,9 +136,8 @@ tutti_status tti_heap_open_passage(const struct tti_heap_view *v, const tutti_ex
                                    struct tti_heap_record *mine, struct tti_heap_record *all,
                                    struct tti_store **passage, tutti_error *error)
 {
-    char url[64];
-    snprintf(url, sizeof(url), "unix:heap-%016llx%016llx", (unsigned long long)all[0].random[0],
-             (unsigned long long)all[0].random[1]);
+    char url[TTI_STORE_LOCAL_URL];
+    tti_store_local_url(v->directory[0] ? v->directory : NULL, "heap", all[0].random, url);
     mine->status = tti_store_open(url, v->rank == 0, v->timeout_ms, passage, error);
     mine->serves = mine->status == TUTTI_OK && tti_store_served_here(*passage);
     return tti_heap_agree(v, exchange, what, mine, all, error);

@@ -60,6 +60,7 @@ struct tti_heap_view {
     int *member_of;                /* for each rank */
     struct tti_heap_movers movers; /* under the lock of the heap */
     int64_t timeout_ms;
+    char directory[TTI_STORE_DIRECTORY + 1]; /* tutti_open_info.socket_directory, or "" */
 };
 
 /* What a rank tells the others in one step of a collective call. Travels between processes. */

@@ -68,7 +68,7 @@ static tutti_status passage_open(const tutti_open_info *info, struct passage *p,
     if (rv->can_pass_descriptors) {
         return TUTTI_OK;
     }
-    char url[64];
+    char url[TTI_STORE_LOCAL_URL];
     uint64_t r[2] = {0}; /* a number and no URL, so that rank 0 chooses the name only, and not what is opened */
     tutti_status status = TUTTI_OK;
     if (info->rank == 0 && getrandom(r, sizeof(r), 0) != sizeof(r)) {
@@ -78,7 +78,7 @@ static tutti_status passage_open(const tutti_open_info *info, struct passage *p,
         status = tti_record_get(info, 0, "passage", r, sizeof(r), deadline_of(info), error);
     }
     if (status == TUTTI_OK) {
-        snprintf(url, sizeof(url), "unix:passage-%016llx%016llx", (unsigned long long)r[0], (unsigned long long)r[1]);
+        tti_store_local_url(info->socket_directory, "passage", r, url);
         status = tti_store_open(url, info->rank == 0, info->timeout_ms, &p->store, error);
     }
     return status == TUTTI_OK && info->rank == 0 ? rv->set(rv->self, "passage", r, sizeof(r), error) : status;
@@ -139,7 +139,9 @@ static tutti_status lose(int rank, const struct tti_segment_header *h, bool died
     if (died) {
         status = tti_proc_end(rank, &id, &look, end, sizeof(end));
     } else {
-        snprintf(end, sizeof(end), "rank %d (process %u) has given up", rank, id.pid);
+        char process[TTI_PROC_TEXT];
+        tti_proc_text(&id, process, sizeof(process));
+        snprintf(end, sizeof(end), "rank %d (%s) has given up", rank, process);
     }
     tti_error_set(error, status, "%s while the group was being made", end);
     if (error) {

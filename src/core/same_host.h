@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which ranks of a group can hand memory to one another, and why others cannot: see same_host.c. */
+#ifndef TTI_CORE_SAME_HOST_H
+#define TTI_CORE_SAME_HOST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <tutti/status.h>
+
+struct tti_group_plan;
+struct tti_hello;
+struct tti_rendezvous;
+
+#define TTI_SITE_REASON 200
+
+/* Where a rank is, as its kernel tells it. 0 = not known, each. Fixed layout: it travels between processes. */
+struct tti_site {
+    uint64_t boot;         /* this start of the machine */
+    uint64_t network;      /* its network namespace, which abstract sockets belong to */
+    uint64_t users;        /* its user namespace */
+    uint64_t directory[2]; /* device and inode of shm.directory */
+    uint64_t host_id;      /* TUTTI_HOST_ID */
+    uint32_t user;         /* as the user namespace shows it */
+    uint32_t by_directory; /* found: memory is handed over through sockets there */
+    /* Found by trying: the rank cannot reach the first one of its host, and why. */
+    char unreached[TTI_SITE_REASON];
+};
+
+/* Of this process. NO_RESOURCE or NO_MEMORY if it cannot be found out now: the others would take it for a stranger. */
+tutti_status tti_site_find(const char *directory, struct tti_site *site, tutti_error *error);
+
+/*
+ * Fills in `machine` (the same number for ranks that can hand memory to one another) and `host` (that and TUTTI_HOST_ID) of all
+ * records, on all ranks alike. Where the records do not prove it, the ranks try: then all take part in one more round at the
+ * rendezvous.
+ */
+tutti_status tti_same_host_find(const struct tti_group_plan *plan, const struct tti_rendezvous *place,
+                                struct tti_hello *all, tutti_error *error);
+
+/* Why rank `b` is not on the host of rank `a`, in one sentence. */
+void tti_same_host_reason(const struct tti_hello *all, int32_t a, int32_t b, char *text, size_t capacity);
+
+/* The first two ranks that have one kernel and one TUTTI_HOST_ID, and yet cannot hand memory to one another. False: there are
+ * none. */
+bool tti_same_host_parted(const struct tti_hello *all, int32_t size, int32_t *a, int32_t *b);
+
+#endif
