@@ -160,6 +160,20 @@ if [ $gloo = yes ]; then
     check_line out "^\[host0\]   shared memory \(shm\) was not taken: $reason" "three networks"
 fi
 
+# `tutti info` knows it, too: of itself, and of the job.
+if [ $gloo = yes ]; then
+    run_hosts --hosts 3 --launcher plain -- sh -c "$in_networks" sh "$build/tutti" info --group
+    check_status 0 "info --group"
+    check_count out '^\[host[0-2]\] group of 3 ranks on backend gloo: ' 3 "info --group"
+    check_count out "^\[host[0-2]\]   shared memory \(shm\) was not taken: $reason" 3 "info --group"
+fi
+run_ranks --mount-proc -- "$build/tutti" info --group
+check_count out '^\[[0-2]\] group of 3 ranks on backend shm: ' 3 "info --group in one network"
+run_ranks --mount-proc -- "$build/tutti" info
+checks=$((checks + 1))
+[ "$(sed -n 's/^\[[0-2]\] *host  *\(boot .*\)/\1/p' "$work/out" | sort | uniq -c | awk '{print $1}')" = 3 ] ||
+    fail "info: containers of one host do not have the same marks"
+
 # ... but with a directory in common, which sockets can lie in.
 run_hosts --hosts 3 --launcher plain -- env TUTTI_SHM_DIRECTORY="$work/common" sh -c "$in_networks" sh "$contained" work
 check_status 0 "a directory in common"

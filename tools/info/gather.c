@@ -128,8 +128,27 @@ void tti_info_gather(struct tti_info *info, bool again)
     gather_devices(info);
     gather_backends(info);
     choose_auto(info);
+    info->site_error.status =
+        tti_site_find(tti_setting(&info->settings, TTI_SET_SHM_DIRECTORY), &info->site, &info->site_error);
     info->world_error.status = tti_world_from_environment(&info->world, &info->world_error);
     gather_tuning(info, again);
+}
+
+/* Hashes, of which eight digits tell two apart. */
+void tti_info_site(const struct tti_info *info, char *text, size_t capacity)
+{
+    const struct tti_site *s = &info->site;
+    char directory[64] = "none";
+    if (info->site_error.status != TUTTI_OK) {
+        snprintf(text, capacity, "%s", info->site_error.message);
+        return;
+    }
+    if (s->directory[1] != 0) {
+        snprintf(directory, sizeof(directory), "%llx:%llx", (unsigned long long)s->directory[0],
+                 (unsigned long long)s->directory[1]);
+    }
+    snprintf(text, capacity, "boot %08x, user %u, network %08x, directory %s", (unsigned)s->boot, s->user,
+             (unsigned)s->network, directory);
 }
 
 void tti_info_capabilities(uint32_t capabilities, char *text, size_t capacity)

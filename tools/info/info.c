@@ -8,17 +8,20 @@
 
 #include "../tools.h"
 
-enum { OPTION_JSON = 256, OPTION_CONFIG, OPTION_CALIBRATE };
+enum { OPTION_JSON = 256, OPTION_CONFIG, OPTION_CALIBRATE, OPTION_GROUP };
 
 struct choices {
     bool json;
     bool config;
     bool calibrate;
+    bool group;
 };
 
 static const struct argp_option argp_options[] = {
     {"calibrate", OPTION_CALIBRATE, NULL, 0, "Measure anew what this machine costs, and keep that for later groups", 0},
     {"config", OPTION_CONFIG, NULL, 0, "Also show the settings: key, value, environment variable, bounds, meaning", 0},
+    {"group", OPTION_GROUP, NULL, 0,
+     "Join the job that the environment describes, and show only what its group runs on; on all ranks", 0},
     {"json", OPTION_JSON, NULL, 0, "Print JSON", 0},
     {0},
 };
@@ -36,12 +39,34 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case OPTION_CALIBRATE:
         choices->calibrate = true;
         return 0;
+    case OPTION_GROUP:
+        choices->group = true;
+        return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "'%s' is not an option; tutti info takes no other words", argument);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
+}
+
+/* What tutti_group_describe says of the job's group. */
+static int show_group(void)
+{
+    static char text[65536];
+    tutti_error error;
+    tutti_group *group = NULL;
+    tutti_status status = tutti_init(NULL, &group, &error);
+    if (status == TUTTI_OK && (status = tutti_group_describe(group, text, sizeof(text), NULL, &error)) == TUTTI_OK) {
+        fputs(text, stdout);
+        status = tutti_barrier(group, TUTTI_CALL(.error = &error)); /* one rank may serve what others still need */
+    }
+    if (status != TUTTI_OK) {
+        fprintf(stderr, "tutti info: %s\n", error.message);
+    }
+    tutti_group_destroy(group, NULL);
+    tutti_finalize(NULL);
+    return status == TUTTI_OK && fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 int tutti_tool_info(int argc, char **argv)
@@ -53,6 +78,7 @@ int tutti_tool_info(int argc, char **argv)
                               "  tutti info\n"
                               "  tutti info --json | jq -r '.backends[] | select(.available) | .name'\n"
                               "  tutti info --calibrate\n"
+                              "  tutti run -n 2 tutti info --group\n"
                               "  tutti info --config";
     struct argp argp = {argp_options, parse, NULL, doc, NULL, NULL, NULL};
     struct choices choices = {0};
@@ -62,6 +88,9 @@ int tutti_tool_info(int argc, char **argv)
     }
     if (choices.json && !tti_json_usable("tutti info")) {
         return EXIT_FAILURE;
+    }
+    if (choices.group) {
+        return show_group();
     }
     struct tti_info *info = malloc(sizeof(*info));
     if (!info) {

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <tutti/tutti.h>
 
+#include "core/same_host.h"
 #include "core/settings.h"
 #include "core/world.h"
 #include "engine/calibrate.h"
@@ -61,6 +62,8 @@ struct tti_info {
     const char
         *auto_processes;      /* the backend that "auto" takes for ranks that are processes of this host; NULL = none */
     const char *auto_threads; /* and for ranks that are threads */
+    struct tti_site site;     /* by which ranks of one host find each other */
+    tutti_error site_error;   /* status OK when `site` is valid */
     struct tti_world world;
     tutti_error world_error; /* status OK when `world` is valid */
     struct tti_settings settings;
@@ -72,6 +75,9 @@ struct tti_info {
 void tti_info_system(struct tti_system_info *system);
 /* `again`: measures the machine anew, and replaces the file. */
 void tti_info_gather(struct tti_info *info, bool again);
+
+/* The namespaces and the directory that decide whether this process shares memory with others. */
+void tti_info_site(const struct tti_info *info, char *text, size_t capacity);
 
 /* "built in", "from a file", "measured now". */
 const char *tti_info_source_name(enum tti_calibrate_source source);

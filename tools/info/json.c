@@ -25,10 +25,12 @@ static json_t *tried(const char *why)
 static json_t *pack_machine(const struct tti_info *info)
 {
     const struct tti_system_info *system = &info->system;
-    return json_pack("{s:o, s:o, s:I, s:I, s:I, s:o, s:o}", "kernel", text(system->kernel), "architecture",
+    char site[160];
+    tti_info_site(info, site, sizeof(site));
+    return json_pack("{s:o, s:o, s:I, s:I, s:I, s:s, s:o, s:o}", "kernel", text(system->kernel), "architecture",
                      text(system->machine), "page_size", (json_int_t)system->page_size, "huge_page_size",
                      (json_int_t)system->huge_page_size, "memory_available", (json_int_t)system->memory_available,
-                     "sealed_memfd", tried(system->memfd), "futex_waitv", tried(system->futex_waitv));
+                     "host", site, "sealed_memfd", tried(system->memfd), "futex_waitv", tried(system->futex_waitv));
 }
 
 static json_t *pack_cpu(const struct tti_info *info)

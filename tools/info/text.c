@@ -30,6 +30,8 @@ static void print_machine(const struct tti_info *info)
     fact("page size", text);
     snprintf(text, sizeof(text), "%" PRId64 " MiB", system->memory_available / (1024 * 1024));
     fact("memory available", text);
+    tti_info_site(info, text, sizeof(text));
+    fact("host", text);
     fact("sealed memfd", system->memfd[0] ? system->memfd : "works");
     fact("futex_waitv", system->futex_waitv[0] ? system->futex_waitv : "works");
 }
@@ -79,6 +81,9 @@ static void print_backends(const struct tti_info *info)
     printf("  auto takes %s for processes of this host, %s for threads\n",
            info->auto_processes ? info->auto_processes : "nothing",
            info->auto_threads ? info->auto_threads : "nothing");
+    printf("  processes are of one host, whatever containers they are in, if boot, user, and network or directory are "
+           "the same; "
+           "--group tells\n");
 }
 
 static void print_world(const struct tti_info *info)
