@@ -107,12 +107,24 @@ static tutti_status dispatch(struct tti_mpi_call *c)
     }
 }
 
-/* The next call of the lane, unless the group has failed. */
+/* release: what this thread did in MPI is done when the end of the process sees it gone */
+static inline void end(struct tti_mpi_lane *lane)
+{
+    atomic_store_explicit(&lane->inside, 0, memory_order_release);
+}
+
+/* The next call of the lane, unless the group has failed. If it is OK, `end` follows. */
 static inline tutti_status begin(struct tti_mpi_group *g, struct tti_mpi_lane *lane, tutti_op *op, tutti_error *error)
 {
     op->sequence = atomic_load_explicit(&lane->calls, memory_order_relaxed) + 1;
     atomic_store_explicit(&lane->calls, op->sequence, memory_order_relaxed);
-    return __builtin_expect(tti_mpi_has_failed(g), 0) ? tti_mpi_check(g, false, error) : TUTTI_OK;
+    /* seq_cst: before the look at `failed`, see end.c */
+    atomic_store_explicit(&lane->inside, op->kind, memory_order_seq_cst);
+    if (__builtin_expect(tti_mpi_has_failed(g), 0)) {
+        end(lane);
+        return tti_mpi_check(g, false, error);
+    }
+    return TUTTI_OK;
 }
 
 static tutti_status run(struct tti_mpi_group *g, tutti_op *op, tutti_error *error)
@@ -125,16 +137,15 @@ static tutti_status run(struct tti_mpi_group *g, tutti_op *op, tutti_error *erro
     }
     c.blocking = g->blocking && op->timeout_ms == g->timeout_ms;
     if (c.blocking) {
-        atomic_store_explicit(&lane->inside, op->kind, memory_order_relaxed);
         status = dispatch(&c);
-        atomic_store_explicit(&lane->inside, 0, memory_order_relaxed);
-        return status;
+    } else {
+        tti_mpi_vigil(&c.vigil, g, op->begun_ns, op->timeout_ms, op->background != 0);
+        if (g->size == 1 || (status = tti_mpi_gate(&c)) == TUTTI_OK) {
+            status = op->failed != TUTTI_OK ? op->failed : dispatch(&c);
+        }
     }
-    tti_mpi_vigil(&c.vigil, g, op->begun_ns, op->timeout_ms, op->background != 0);
-    if (g->size > 1 && (status = tti_mpi_gate(&c)) != TUTTI_OK) {
-        return status;
-    }
-    return op->failed != TUTTI_OK ? op->failed : dispatch(&c);
+    end(lane);
+    return status;
 }
 
 /* MPI's call in `again` has failed. Apart, so that a call that succeeds needs no frame for it. */
@@ -153,9 +164,8 @@ static inline tutti_status again(struct tti_mpi_group *g, tutti_op *op, tutti_er
     if (__builtin_expect(status != TUTTI_OK, 0)) {
         return status;
     }
-    atomic_store_explicit(&lane->inside, TUTTI_OP_ALL_REDUCE, memory_order_relaxed);
     const int code = tti_mpi_all_reduce_again(lane, op);
-    atomic_store_explicit(&lane->inside, 0, memory_order_relaxed);
+    end(lane);
     return __builtin_expect(code == MPI_SUCCESS, 1) ? TUTTI_OK : failed_again(g, op, error, code);
 }
 

@@ -1,19 +1,177 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ending MPI when the process ends. MPI_Finalize waits for all ranks of the job. That is what everybody expects, unless a
- * group has failed: then some of them may be in calls that never end. So it gets the time that the group's own calls had,
- * and then the process ends with a word and a status that make the launcher end the others. A process of whose own threads one
- * is in such a call may not finalize MPI at all.
+ * The end of the process, which may come in the middle of anything. MPI_Finalize must not run beside other calls of MPI, so
+ * threads of this process are brought out of MPI first:
  *
- * A status of 0 without MPI_Finalize would not do: Hydra (MPICH) ends the other ranks without a word and calls it success.
+ *   1. From now on no operation enters MPI: `stopping` is set.
+ *   2. Every open group fails on this rank, so operations that wait end REVOKED. If a group has operations pending, its
+ *      other ranks are told, because they may wait for this one.
+ *   3. The exit waits until no thread is inside an operation. A thread in a blocking call of MPI (mpi.blocking=always, or a
+ *      group that is being made) gets a second; then the process ends with status 1.
+ *
+ * After an exit with status 0 comes MPI_Finalize, which waits for all ranks of the job. If a group has failed, some of them
+ * may never come. So it gets the time that the group's calls had, and then the process ends with status 1, which makes the
+ * launcher end the others. A status of 0 without MPI_Finalize would not do: Hydra (MPICH) ends the other ranks without a
+ * word and calls it success.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "backends/mpi/plugin/plugin.h"
+#include "base/clock.h"
+#include "base/error.h"
+
+#define LEAVING_MS  60000 /* for threads to see that they are to leave MPI */
+#define BLOCKING_MS 1000  /* for those that see nothing, since MPI blocks them; and if the process ends with an error */
+#define LOOK_NS     100000
+
+_Atomic uint32_t tti_mpi_stopping;
+
+/* ---- open groups -------------------------------------------------------------------------------------------------- */
+
+static pthread_mutex_t groups_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct tti_mpi_group *groups;
+static _Atomic int32_t making; /* threads that make or free communicators */
+
+bool tti_mpi_begin_making(void)
+{
+    /* seq_cst, as in tti_mpi_use */
+    atomic_fetch_add_explicit(&making, 1, memory_order_seq_cst);
+    if (atomic_load_explicit(&tti_mpi_stopping, memory_order_seq_cst)) {
+        tti_mpi_end_making();
+        return false;
+    }
+    return true;
+}
+
+void tti_mpi_end_making(void)
+{
+    /* release: pairs with the load in where_inside, which then finds a new group in the list */
+    atomic_fetch_sub_explicit(&making, 1, memory_order_release);
+}
+
+void tti_mpi_add_open(struct tti_mpi_group *g)
+{
+    pthread_mutex_lock(&groups_lock);
+    g->next_open = groups;
+    groups = g;
+    pthread_mutex_unlock(&groups_lock);
+}
+
+void tti_mpi_remove_open(struct tti_mpi_group *g)
+{
+    pthread_mutex_lock(&groups_lock);
+    for (struct tti_mpi_group **link = &groups; *link; link = &(*link)->next_open) {
+        if (*link == g) {
+            *link = g->next_open;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&groups_lock);
+}
+
+void tti_mpi_for_each_open(void (*look)(struct tti_mpi_group *g))
+{
+    pthread_mutex_lock(&groups_lock);
+    for (struct tti_mpi_group *g = groups; g && !atomic_load_explicit(&tti_mpi_stopping, memory_order_relaxed);
+         g = g->next_open) {
+        look(g);
+    }
+    pthread_mutex_unlock(&groups_lock);
+}
+
+/* ---- stopping ----------------------------------------------------------------------------------------------------- */
+
+/* The collective in which a thread of this process is, or 0. */
+static tutti_operation collective_inside(const struct tti_mpi_group *g)
+{
+    for (int i = 0; i < g->lanes; i++) {
+        /* seq_cst: pairs with the store in run(); either the thread sees that the group has failed, or this sees the thread */
+        const tutti_operation inside = atomic_load_explicit(&g->lane[i].inside, memory_order_seq_cst);
+        if (inside != 0) {
+            return inside;
+        }
+    }
+    return 0;
+}
+
+/* What is pending, in words; false if nothing is. */
+static bool describe_pending(struct tti_mpi_group *g, char *text, size_t capacity)
+{
+    const tutti_operation inside = collective_inside(g);
+    pthread_mutex_lock(&g->messages.lock);
+    const size_t messages = g->messages.open;
+    pthread_mutex_unlock(&g->messages.lock);
+    if (inside != 0) {
+        snprintf(text, capacity, "its %s", tutti_operation_name(inside));
+    } else if (messages > 0) {
+        snprintf(text, capacity, "%zu message%s", messages, messages > 1 ? "s" : "");
+    }
+    return inside != 0 || messages > 0;
+}
+
+static void end_group(struct tti_mpi_group *g)
+{
+    char pending[64] = "";
+    tutti_error cause;
+    const bool tell = describe_pending(g, pending, sizeof(pending));
+    tti_error_set(&cause, TUTTI_PEER_LEFT, "rank %d has ended its process%s%s%s", g->rank,
+                  tell ? " before " : "", pending, tell ? " ended" : "");
+    cause.suspect = g->rank;
+    cause.scope = TUTTI_SCOPE_GROUP;
+    /* a thread that makes communicators may keep the lock where MPI takes one call at a time */
+    tti_mpi_retire(g, &cause, tell && !(tti_mpi_life.locked && atomic_load_explicit(&making, memory_order_relaxed) > 0));
+}
+
+/* Where a thread still is, in words, NULL if none is inside MPI; and whether MPI blocks it. */
+static const char *where_inside(bool *blocked)
+{
+    const char *where = NULL;
+    pthread_mutex_lock(&groups_lock);
+    *blocked = atomic_load_explicit(&making, memory_order_seq_cst) > 0;
+    if (*blocked) {
+        where = "the making of a group";
+    }
+    for (const struct tti_mpi_group *g = groups; g && !where; g = g->next_open) {
+        const tutti_operation operation = collective_inside(g);
+        if (operation != 0) {
+            where = tutti_operation_name(operation);
+            *blocked = g->blocking;
+        } else if (atomic_load_explicit(&g->users, memory_order_seq_cst) > 0) {
+            where = "a message";
+        }
+    }
+    pthread_mutex_unlock(&groups_lock);
+    return where;
+}
+
+const char *tti_mpi_stop(bool fails)
+{
+    const struct timespec nap = {.tv_nsec = LOOK_NS};
+    const int64_t begun = tti_now_ns();
+    const char *where;
+    bool blocked = false;
+    pthread_mutex_lock(&groups_lock);
+    /* seq_cst: pairs with tti_mpi_use. Under the lock, so that the watch is not inside MPI. */
+    atomic_store_explicit(&tti_mpi_stopping, 1, memory_order_seq_cst);
+    for (struct tti_mpi_group *g = groups; g; g = g->next_open) {
+        end_group(g);
+    }
+    pthread_mutex_unlock(&groups_lock);
+    while ((where = where_inside(&blocked))) {
+        if (tti_now_ns() - begun >= (fails || blocked ? BLOCKING_MS : LEAVING_MS) * INT64_C(1000000)) {
+            return where;
+        }
+        nanosleep(&nap, NULL);
+    }
+    return NULL;
+}
+
+/* ---- MPI_Finalize ------------------------------------------------------------------------------------------------- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t ended;
@@ -54,51 +212,48 @@ static bool start_guard(void)
     return pthread_create(&thread, NULL, guard, NULL) == 0 && pthread_detach(thread) == 0;
 }
 
-/* The call of a failed group in which a thread of this process still is, or 0. */
-static tutti_operation operation_inside(const struct tti_mpi_group *g)
+/* The process cannot end MPI. Nothing else of it may run: a thread is in MPI, whose memory the libraries' ends would take. */
+static _Noreturn void give_up(const char *doing)
 {
-    for (int i = 0; i < g->lanes; i++) {
-        const tutti_operation inside = atomic_load_explicit(&g->lane[i].inside, memory_order_relaxed);
-        if (inside != 0) {
-            return inside;
-        }
+    const struct tti_mpi_group *g = tti_mpi_failed_groups();
+    char failed[sizeof(g->cause.message) + 64] = "";
+    if (g) {
+        snprintf(failed, sizeof(failed), "its group of %d has failed (%s), and ", g->size, g->cause.message);
     }
-    return 0;
-}
-
-/* Remaining handlers of exit run, at least on Linux. */
-static void give_up(const struct tti_mpi_group *g, const char *doing)
-{
     fprintf(stderr,
-            "tutti: mpi: rank %d cannot end MPI: its group of %d has failed (%s), and %s. It ends with status 1, so "
-            "that the launcher ends the others\n",
-            g->world_rank, g->size, g->cause.message, doing);
-    exit(1);
+            "tutti: mpi: rank %d cannot end MPI: %s%s. It ends with status 1, so that the launcher ends the others\n",
+            tti_mpi_life.world_rank, failed, doing);
+    fflush(NULL);
+    _exit(1);
 }
 
 void tti_mpi_end(int exit_status, void *unused)
 {
     int finalized = 1;
+    char doing[96];
     (void)unused;
     MPI_Finalized(&finalized);
-    if (exit_status != 0 || finalized) { /* who fails shall not wait here: its launcher is to see it */
+    if (finalized || getpid() != tti_mpi_life.process) { /* a child of fork has no share in MPI */
+        return;
+    }
+    const bool finalizes = exit_status == 0 && tti_mpi_life.own;
+    const char *where = tti_mpi_stop(!finalizes);
+    if (where && finalizes) {
+        snprintf(doing, sizeof(doing), "a thread is still in %s", where);
+        give_up(doing);
+    }
+    if (!finalizes) { /* a process that fails shall not wait here: its launcher is to see it */
         return;
     }
     for (const struct tti_mpi_group *g = tti_mpi_failed_groups(); g; g = g->next_failed) {
         const int64_t patience = g->timeout_ms < 0 ? TUTTI_TIMEOUT_MS : g->timeout_ms;
-        const tutti_operation inside = operation_inside(g);
-        if (inside != 0) {
-            char doing[80];
-            snprintf(doing, sizeof(doing), "a thread is still in %s", tutti_operation_name(inside));
-            give_up(g, doing);
-        }
         suspect = g;
         patience_ms = patience > patience_ms ? patience : patience_ms;
     }
     if (suspect) {
         fflush(NULL); /* the guard has no time for it */
         if (!start_guard()) {
-            give_up(suspect, "there is no thread to watch over MPI_Finalize");
+            give_up("there is no thread to watch over MPI_Finalize");
         }
     }
     MPI_Finalize();

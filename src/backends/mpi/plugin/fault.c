@@ -21,24 +21,27 @@ const struct tti_mpi_group *tti_mpi_failed_groups(void)
 
 static void keep(struct tti_mpi_group *g)
 {
+    g->kept = true;
     g->next_failed = atomic_load_explicit(&failed_groups, memory_order_relaxed);
     while (!atomic_compare_exchange_weak_explicit(&failed_groups, &g->next_failed, g, memory_order_release,
                                                   memory_order_relaxed)) {
     }
 }
 
-/* Writes down the first cause; false if there was one. */
-static bool note(struct tti_mpi_group *g, const tutti_error *cause)
+/* Writes down the first cause; false if there was one. `lasts`: MPI may still use memory of the group. */
+static bool note(struct tti_mpi_group *g, const tutti_error *cause, bool lasts)
 {
     pthread_mutex_lock(&g->lock);
     const bool first = atomic_load_explicit(&g->failed, memory_order_relaxed) == TUTTI_OK;
     if (first) {
         g->cause = *cause;
         g->cause.size = (uint32_t)sizeof(g->cause);
-        /* release: pairs with the acquire of whoever reads the cause */
+        /* release: pairs with the acquire of whoever reads the cause; seq_cst: see tti_mpi_has_failed */
         atomic_store_explicit(&g->failed, cause->status != TUTTI_OK ? cause->status : TUTTI_INTERNAL,
-                              memory_order_release);
-        keep(g);
+                              memory_order_seq_cst);
+        if (lasts) {
+            keep(g);
+        }
     }
     pthread_mutex_unlock(&g->lock);
     return first;
@@ -57,10 +60,18 @@ static void tell_others(struct tti_mpi_group *g)
 
 void tti_mpi_fail(struct tti_mpi_group *g, const tutti_error *cause)
 {
-    if (note(g, cause)) {
+    if (note(g, cause, true)) {
         tell_others(g);
         atomic_fetch_add_explicit(&g->messages.changes, 1, memory_order_release);
     }
+}
+
+void tti_mpi_retire(struct tti_mpi_group *g, const tutti_error *cause, bool tell)
+{
+    if (note(g, cause, tell) && tell) {
+        tell_others(g);
+    }
+    atomic_fetch_add_explicit(&g->messages.changes, 1, memory_order_release);
 }
 
 static void look_for_news(struct tti_mpi_group *g)
@@ -78,7 +89,7 @@ static void look_for_news(struct tti_mpi_group *g)
     if (code == MPI_SUCCESS && found) {
         cause.message[sizeof(cause.message) - 1] = '\0';
         cause.suspect = cause.suspect >= 0 && cause.suspect < g->size ? cause.suspect : status.MPI_SOURCE;
-        note(g, &cause);
+        note(g, &cause, true);
     }
 }
 
@@ -96,13 +107,22 @@ tutti_status tti_mpi_check(struct tti_mpi_group *g, bool look, tutti_error *erro
     return TUTTI_REVOKED;
 }
 
+tutti_status tti_mpi_ending(const struct tti_mpi_group *g, tutti_error *error)
+{
+    tti_error_set(error, TUTTI_REVOKED, "the process of rank %d is ending, and MPI with it", g->rank);
+    error->suspect = g->rank;
+    error->scope = TUTTI_SCOPE_GROUP;
+    return TUTTI_REVOKED;
+}
+
 tutti_status tti_mpi_failure(void *state, tutti_error *error)
 {
     struct tti_mpi_group *g = state;
     tutti_error unused;
-    int finalized = 0;
-    MPI_Finalized(&finalized);
-    tti_mpi_check(g, !finalized, &unused); /* nobody else looks between calls */
+    if (tti_mpi_use(g)) {
+        tti_mpi_check(g, true, &unused); /* nobody else looks between calls */
+        tti_mpi_unuse(g);
+    }
     const tutti_status failed = atomic_load_explicit(&g->failed, memory_order_acquire);
     if (failed != TUTTI_OK && error) {
         *error = g->cause;
@@ -136,6 +156,9 @@ void tti_mpi_abort(void *state, int32_t lane, const tutti_error *cause)
         snprintf(with.message + used, sizeof(with.message) - used, "; rank %d has not come to the call before it",
                  awaited);
     }
-    tti_mpi_fail(g, &with);
-    revoke(g);
+    if (tti_mpi_use(g)) {
+        tti_mpi_fail(g, &with);
+        revoke(g);
+        tti_mpi_unuse(g);
+    }
 }

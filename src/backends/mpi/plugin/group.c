@@ -38,6 +38,11 @@ static int32_t wants_blocking(const tutti_open_info *info)
     return info->timeout_ms == TUTTI_TIMEOUT_MS || info->timeout_ms < 0;
 }
 
+static tutti_status is_ending(const tutti_open_info *info, tutti_error *error)
+{
+    return tti_error_set(error, TUTTI_NOT_AVAILABLE, "the process of rank %d is ending, and MPI with it", info->rank);
+}
+
 static tutti_status tell_places(const tutti_open_info *info, MPI_Comm base, struct place *all, tutti_error *error)
 {
     static _Atomic int32_t serial; /* relaxed: only has to differ */
@@ -45,12 +50,16 @@ static tutti_status tell_places(const tutti_open_info *info, MPI_Comm base, stru
     struct place *own = &all[info->rank];
     char key[32];
     int code;
+    if (!tti_mpi_begin_making()) {
+        return is_ending(info, error);
+    }
     tti_mpi_enter();
     if ((code = MPI_Comm_rank(base, &own->base_rank)) == MPI_SUCCESS) {
         code = MPI_Comm_size(base, &own->base_size);
     }
-    MPI_Comm_rank(MPI_COMM_WORLD, &own->world_rank);
     tti_mpi_leave();
+    tti_mpi_end_making();
+    own->world_rank = tti_mpi_life.world_rank;
     if (code != MPI_SUCCESS) {
         return tti_mpi_error(error, code, "MPI_Comm_rank");
     }
@@ -241,6 +250,21 @@ static MPI_Comm base_of(const tutti_open_info *info)
     return MPI_COMM_WORLD;
 }
 
+/* The group, with its communicators, in the list of open ones. */
+static tutti_status make(const tutti_open_info *info, MPI_Comm base, const struct place *all, struct tti_mpi_group *g,
+                         tutti_error *error)
+{
+    if (!tti_mpi_begin_making()) {
+        return is_ending(info, error);
+    }
+    const tutti_status status = make_in_turn(info, base, all, g, error);
+    if (status == TUTTI_OK) {
+        tti_mpi_add_open(g);
+    }
+    tti_mpi_end_making();
+    return status;
+}
+
 tutti_status tti_mpi_open(const tutti_open_info *info, void **state, tutti_error *error)
 {
     tutti_status status = tti_mpi_start(info, error);
@@ -262,7 +286,7 @@ tutti_status tti_mpi_open(const tutti_open_info *info, void **state, tutti_error
             g->blocking = g->blocking && all[r].blocking;
             g->device &= all[r].device;
         }
-        status = make_in_turn(info, base, all, g, error);
+        status = make(info, base, all, g, error);
     }
     free(all);
     if (status != TUTTI_OK) {
@@ -272,7 +296,7 @@ tutti_status tti_mpi_open(const tutti_open_info *info, void **state, tutti_error
         return status;
     }
     if (g->blocking && g->size > 1) {
-        tti_mpi_watch(g);
+        tti_mpi_watch();
     }
     *state = g;
     return TUTTI_OK;
@@ -281,16 +305,12 @@ tutti_status tti_mpi_open(const tutti_open_info *info, void **state, tutti_error
 void tti_mpi_close(void *state)
 {
     struct tti_mpi_group *g = state;
-    int finalized = 0;
-    tti_mpi_unwatch(g);
+    const bool open = tti_mpi_begin_making();
+    tti_mpi_remove_open(g);
     if (g->profile) {
         tti_mpi_profile_print(g);
     }
-    MPI_Finalized(&finalized);
-    if (tti_mpi_has_failed(g)) {
-        return; /* see fault.c */
-    }
-    if (!finalized) {
+    if (open && !tti_mpi_has_failed(g)) {
         tti_mpi_enter();
         for (int i = 0; i < g->lanes; i++) {
             MPI_Comm_free(&g->lane[i].comm);
@@ -298,7 +318,12 @@ void tti_mpi_close(void *state)
         MPI_Comm_free(&g->control);
         tti_mpi_leave();
     }
-    group_free(g);
+    if (open) {
+        tti_mpi_end_making();
+    }
+    if (!g->kept) { /* see fault.c */
+        group_free(g);
+    }
 }
 
 size_t tti_mpi_describe(void *state, char *text, size_t capacity)

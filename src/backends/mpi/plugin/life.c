@@ -101,7 +101,6 @@ static tutti_status start(const tutti_open_info *info, tutti_error *error)
             return tti_mpi_error(error, code, "MPI_Init_thread");
         }
         tti_mpi_life.own = true;
-        on_exit(tti_mpi_end, NULL);
         MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     } else if ((code = MPI_Query_thread(&tti_mpi_life.level)) != MPI_SUCCESS) {
         return tti_mpi_error(error, code, "MPI_Query_thread");
@@ -110,6 +109,9 @@ static tutti_status start(const tutti_open_info *info, tutti_error *error)
     tti_mpi_life.cpus = sysconf(_SC_NPROCESSORS_ONLN); /* not those of a mask: ranks are often bound to one each */
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &tag, &found);
     tti_mpi_life.tag_most = found && tag ? *tag : 32767;
+    MPI_Comm_rank(MPI_COMM_WORLD, &tti_mpi_life.world_rank);
+    tti_mpi_life.process = getpid();
+    on_exit(tti_mpi_end, NULL);
     tti_mpi_look_at_devices(info);
     return tti_mpi_types_make(error);
 }

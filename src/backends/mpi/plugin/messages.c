@@ -106,6 +106,7 @@ static void finish(struct tti_mpi_messages *m, struct tti_mpi_request *r, tutti_
     r->status = status;
     r->done = true;
     r->posting->open--;
+    m->open--;
     /* release: pairs with the acquire of those who attend */
     atomic_fetch_add_explicit(&m->changes, 1, memory_order_release);
 }
@@ -417,7 +418,8 @@ void tti_mpi_withdraw(struct tti_mpi_group *g, struct tti_mpi_request *r, tutti_
     if (r->done) {
         return;
     }
-    if (!stop_waiting(m, r) && stop_moving(m, r)) {
+    if (!stop_waiting(m, r) && stop_moving(m, r) &&
+        !atomic_load_explicit(&tti_mpi_stopping, memory_order_seq_cst)) {
         tti_mpi_enter();
         for (size_t i = 0; r->pieces && i < r->piece_count; i++) {
             if (r->pieces[i] != MPI_REQUEST_NULL && r->op->kind == TUTTI_OP_RECV) {
@@ -427,6 +429,8 @@ void tti_mpi_withdraw(struct tti_mpi_group *g, struct tti_mpi_request *r, tutti_
             }
         }
         tti_mpi_leave();
+    }
+    if (r->op->kind == TUTTI_OP_SEND) {
         r->letter = NULL; /* MPI may not have sent it yet: it stays */
     }
     finish(m, r, status);

@@ -76,6 +76,7 @@ struct tti_mpi_messages {
     struct tti_mpi_request *waiting_end;
     struct tti_mpi_request *moving; /* MPI works on them */
     int64_t sequence;
+    size_t open; /* requests that are not done */
     int32_t next_tag;
     _Atomic uint32_t changes; /* grows when something has ended, or somebody is to look again */
     uint32_t changes_seen;    /* by the worker, which alone attends to no batch: those before it looked at its works */

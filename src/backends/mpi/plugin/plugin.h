@@ -34,6 +34,8 @@ struct tti_mpi_life {
     long cpus;       /* of this host */
     bool own;        /* started here */
     int tag_most;    /* the largest tag */
+    int world_rank;  /* in MPI_COMM_WORLD */
+    pid_t process;   /* that has started MPI, or found it started */
     bool cuda_aware; /* device memory may be handed to MPI */
     bool rocm_aware;
     char version[96]; /* the library's name and version */
@@ -67,8 +69,24 @@ tutti_status tti_mpi_error(tutti_error *error, int code, const char *what);
 
 /* ---- end.c ---- */
 
-/* For on_exit, if MPI was started here. */
+struct tti_mpi_group;
+
+/* For on_exit. */
 void tti_mpi_end(int exit_status, void *unused);
+/* Brings all threads out of MPI, and lets none in again: groups fail, and what waits in them ends. NULL, or where a thread
+ * still is, in words. `fails`: the process ends with an error, and waits for a second at most. */
+const char *tti_mpi_stop(bool fails);
+
+extern _Atomic uint32_t tti_mpi_stopping; /* 1: no thread may enter MPI any more */
+
+/* Around making and freeing communicators. False: MPI is about to end, or has ended. */
+bool tti_mpi_begin_making(void);
+void tti_mpi_end_making(void);
+/* The list of open groups, to which a group belongs before tti_mpi_end_making. */
+void tti_mpi_add_open(struct tti_mpi_group *g);
+void tti_mpi_remove_open(struct tti_mpi_group *g);
+/* For the watch. Under the lock of the list. */
+void tti_mpi_for_each_open(void (*look)(struct tti_mpi_group *g));
 
 /* ---- turns.c ---- */
 
@@ -86,8 +104,6 @@ int tti_mpi_wanted_level(const tutti_open_info *info);
 void tti_mpi_prepare_environment(const tutti_open_info *info);
 
 /* ---- devices.c ---- */
-
-struct tti_mpi_group;
 
 /* Which memory of a device MPI takes on this rank, of that which the group has: a capability, or 0. */
 uint32_t tti_mpi_device_of(const tutti_open_info *info);
@@ -110,7 +126,7 @@ struct tti_mpi_ticket {
 struct tti_mpi_lane {
     MPI_Comm comm;                  /* of its own, so that lanes do not meet */
     _Atomic int64_t calls;          /* relaxed: the lane's owner counts, the watch looks */
-    _Atomic int32_t inside;         /* the operation whose blocking call is under way, or 0; likewise */
+    _Atomic int32_t inside;         /* the operation that is under way, or 0; stored seq_cst before the look at `failed` */
     int64_t seen_call;              /* by the watch */
     int ticks;                      /* likewise: for so long */
     bool told;                      /* likewise: that a group has failed whose call is under way */
@@ -134,8 +150,10 @@ struct tti_mpi_group {
     int world_rank;                  /* for people */
     struct tti_mpi_profile *profile; /* or NULL */
     MPI_Comm control;                /* messages, and news of failures */
-    struct tti_mpi_group *next_watched;
+    struct tti_mpi_group *next_open;
+    _Atomic int32_t users; /* threads inside anything but a collective; see tti_mpi_use */
     struct tti_mpi_group *next_failed; /* written once */
+    bool kept;                         /* with the failed ones, until the process ends */
     pthread_mutex_t lock;              /* the cause */
     tutti_error cause;
     bool told;         /* the others have been sent the news; under the lock */
@@ -157,14 +175,37 @@ void *tti_mpi_native(void *state);
 
 /* Fails the group, unless it has, and tells the others. */
 void tti_mpi_fail(struct tti_mpi_group *g, const tutti_error *cause);
+/* The process ends: the group fails here, and on the others, too, if they are to be told. */
+void tti_mpi_retire(struct tti_mpi_group *g, const tutti_error *cause, bool tell);
 /* OK, or REVOKED with the cause. Looks for news from others if `look`. */
 tutti_status tti_mpi_check(struct tti_mpi_group *g, bool look, tutti_error *error);
 
 static inline bool tti_mpi_has_failed(const struct tti_mpi_group *g)
 {
-    /* acquire: pairs with the release in fault.c, the cause is there */
-    return atomic_load_explicit(&g->failed, memory_order_acquire) != TUTTI_OK;
+    /* acquire: pairs with the store in fault.c, the cause is there. seq_cst: behind the store of `inside`, see end.c */
+    return atomic_load_explicit(&g->failed, memory_order_seq_cst) != TUTTI_OK;
 }
+
+/* Around what is not a collective and calls MPI. False: MPI is about to end or has ended, and the group has failed. */
+static inline bool tti_mpi_use(struct tti_mpi_group *g)
+{
+    /* seq_cst, as the load: either this sees that MPI is ending, or the end sees this thread */
+    atomic_fetch_add_explicit(&g->users, 1, memory_order_seq_cst);
+    if (__builtin_expect(atomic_load_explicit(&tti_mpi_stopping, memory_order_seq_cst) == 0, 1)) {
+        return true;
+    }
+    atomic_fetch_sub_explicit(&g->users, 1, memory_order_release);
+    return false;
+}
+
+static inline void tti_mpi_unuse(struct tti_mpi_group *g)
+{
+    /* release: what this thread did in MPI is done when the end of the process sees it gone */
+    atomic_fetch_sub_explicit(&g->users, 1, memory_order_release);
+}
+
+/* REVOKED, where tti_mpi_use has said no. */
+tutti_status tti_mpi_ending(const struct tti_mpi_group *g, tutti_error *error);
 
 tutti_status tti_mpi_failure(void *state, tutti_error *error);
 /* The groups of this process that have failed, the last one first, by next_failed. They stay. */
@@ -173,10 +214,8 @@ void tti_mpi_abort(void *state, int32_t lane, const tutti_error *cause);
 
 /* ---- watch.c: over groups with blocking calls ---- */
 
-void tti_mpi_watch(struct tti_mpi_group *g);
-void tti_mpi_unwatch(struct tti_mpi_group *g);
-/* No group any more: MPI is about to end. */
-void tti_mpi_unwatch_all(void);
+/* Starts the watch, if it has not started. */
+void tti_mpi_watch(void);
 
 /* ---- profile.c ---- */
 

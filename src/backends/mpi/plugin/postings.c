@@ -82,6 +82,7 @@ static tutti_status begin(struct tti_mpi_group *g, struct tti_mpi_posting *p, tu
             .op = ops[i], .posting = p, .letter_request = MPI_REQUEST_NULL, .one_piece = MPI_REQUEST_NULL};
     }
     pthread_mutex_lock(&m->lock);
+    m->open += p->count;
     for (size_t i = 0; i < p->count; i++) {
         ops[i]->sequence = ++m->sequence;
         if (ops[i]->kind == TUTTI_OP_SEND) {
@@ -185,6 +186,10 @@ tutti_status tti_mpi_run_p2p(void *state, tutti_op *const *ops, size_t count, in
     if (status != TUTTI_OK) {
         return status;
     }
+    if (!tti_mpi_use(g)) {
+        free_requests(&p);
+        return tti_mpi_ending(g, error);
+    }
     status = begin(g, &p, ops, timeout_ms);
     if (status == TUTTI_OK) {
         tti_mpi_vigil(&v, g, p.begun_ns, timeout_ms, false);
@@ -194,6 +199,7 @@ tutti_status tti_mpi_run_p2p(void *state, tutti_op *const *ops, size_t count, in
     } else {
         *error = p.error;
     }
+    tti_mpi_unuse(g);
     free_requests(&p);
     return status;
 }
@@ -207,9 +213,17 @@ tutti_status tti_mpi_post_p2p(void *state, tutti_op *const *ops, size_t count, i
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %zu messages", count);
     }
     tutti_status status = make_requests(p, count, error);
-    if (status == TUTTI_OK && (status = begin(g, p, ops, timeout_ms)) != TUTTI_OK) {
-        *error = p->error;
-        free_requests(p);
+    if (status == TUTTI_OK) {
+        if (tti_mpi_use(g)) {
+            status = begin(g, p, ops, timeout_ms);
+            tti_mpi_unuse(g);
+        } else {
+            status = tti_mpi_ending(g, &p->error);
+        }
+        if (status != TUTTI_OK) {
+            *error = p->error;
+            free_requests(p);
+        }
     }
     if (status != TUTTI_OK) {
         free(p);
@@ -225,11 +239,12 @@ int32_t tti_mpi_test_p2p(void *state, void *batch)
     struct tti_mpi_messages *m = &g->messages;
     struct tti_mpi_posting *p = batch;
     tutti_error error;
+    const bool used = tti_mpi_use(g);
     pthread_mutex_lock(&m->lock);
-    if (p->open > 0) {
+    if (p->open > 0 && used) {
         move(g, p);
     }
-    if (p->open > 0 && tti_mpi_check(g, false, &error) != TUTTI_OK) {
+    if (p->open > 0 && (used ? tti_mpi_check(g, false, &error) : tti_mpi_ending(g, &error)) != TUTTI_OK) {
         p->error = error;
         end_all(g, p, error.status);
     }
@@ -238,6 +253,9 @@ int32_t tti_mpi_test_p2p(void *state, void *batch)
     }
     const int32_t ended = p->open == 0;
     pthread_mutex_unlock(&m->lock);
+    if (used) {
+        tti_mpi_unuse(g);
+    }
     return ended;
 }
 
@@ -247,6 +265,9 @@ void tti_mpi_attend_p2p(void *state, void *batch, int64_t until_ns)
     struct tti_mpi_messages *m = &g->messages;
     struct tti_mpi_vigil v;
     tutti_error unused;
+    if (!tti_mpi_use(g)) {
+        return;
+    }
     tti_mpi_vigil(&v, g, 0, -1, batch == NULL);
     for (;;) {
         bool changed = false;
@@ -263,9 +284,10 @@ void tti_mpi_attend_p2p(void *state, void *batch, int64_t until_ns)
             m->changes_seen = changes;
         }
         if (changed || (until_ns != TTI_NEVER && tti_now_ns() >= until_ns) || tti_mpi_pause(&v, &unused) != TUTTI_OK) {
-            return;
+            break;
         }
     }
+    tti_mpi_unuse(g);
 }
 
 void tti_mpi_wake_p2p(void *state)
@@ -309,8 +331,12 @@ tutti_status tti_mpi_probe(void *state, int32_t peer, int32_t tag, int32_t *foun
     struct tti_mpi_group *g = state;
     struct tti_mpi_messages *m = &g->messages;
     const tutti_op wanted = {.root = peer, .p2p_tag = tag};
+    if (!tti_mpi_use(g)) {
+        return tti_mpi_ending(g, error);
+    }
     tutti_status status = tti_mpi_check(g, false, error);
     if (status != TUTTI_OK) {
+        tti_mpi_unuse(g);
         return status;
     }
     pthread_mutex_lock(&m->lock);
@@ -321,5 +347,6 @@ tutti_status tti_mpi_probe(void *state, int32_t peer, int32_t tag, int32_t *foun
     }
     *found = letter != NULL;
     pthread_mutex_unlock(&m->lock);
+    tti_mpi_unuse(g);
     return status;
 }

@@ -71,14 +71,14 @@ static void fold_lor(void *in, void *inout, int *count, MPI_Datatype *type)
     fold(TUTTI_LOR, in, inout, count, type);
 }
 
-/* Called by MPI_Finalize, whoever calls that: some libraries complain of what is left. */
+/* Called by MPI_Finalize, which the application may call: some libraries complain of what is left. */
 static int before_finalize(MPI_Comm comm, int key, void *value, void *extra)
 {
     (void)comm;
     (void)key;
     (void)value;
     (void)extra;
-    tti_mpi_unwatch_all();
+    tti_mpi_stop(false);
     for (tutti_dtype d = 1; d < TUTTI_DTYPE_COUNT; d++) {
         MPI_Type_free(&own_types[d]);
     }

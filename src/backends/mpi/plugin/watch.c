@@ -6,18 +6,12 @@
  * group's deadline has passed again. It does no more: a rank that gave up while the others did not would leave them
  * in a call that never ends.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <time.h>
 
 #include "backends/mpi/plugin/plugin.h"
 
 #define TICK_S 1
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t opened = PTHREAD_COND_INITIALIZER; /* nobody waits for time where there is no group */
-static struct tti_mpi_group *groups;                     /* that are watched */
-static bool running;
 
 static void report(const struct tti_mpi_group *g, int lane, const char *why)
 {
@@ -28,6 +22,9 @@ static void report(const struct tti_mpi_group *g, int lane, const char *why)
 
 static void look_at(struct tti_mpi_group *g)
 {
+    if (!g->blocking || g->size == 1) {
+        return;
+    }
     const int64_t patience_ms = g->timeout_ms < 0 ? TUTTI_TIMEOUT_MS : g->timeout_ms;
     const int patience = (int)((patience_ms + 1000 * TICK_S - 1) / (1000 * TICK_S));
     tutti_error error;
@@ -52,53 +49,24 @@ static void look_at(struct tti_mpi_group *g)
 
 static void *watch(void *unused)
 {
+    const struct timespec tick = {.tv_sec = TICK_S};
     (void)unused;
-    pthread_mutex_lock(&lock);
-    for (;;) {
-        struct timespec until;
-        while (!groups) {
-            pthread_cond_wait(&opened, &lock);
-        }
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_sec += TICK_S;
-        while (pthread_cond_timedwait(&opened, &lock, &until) != ETIMEDOUT) {
-        }
-        for (struct tti_mpi_group *g = groups; g; g = g->next_watched) {
-            look_at(g);
-        }
+    while (!atomic_load_explicit(&tti_mpi_stopping, memory_order_relaxed)) {
+        nanosleep(&tick, NULL);
+        tti_mpi_for_each_open(look_at);
     }
     return NULL;
 }
 
-void tti_mpi_watch(struct tti_mpi_group *g)
+void tti_mpi_watch(void)
 {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static bool running;
     pthread_t thread;
     pthread_mutex_lock(&lock);
     if (!running && pthread_create(&thread, NULL, watch, NULL) == 0) {
         pthread_detach(thread);
         running = true;
     }
-    g->next_watched = groups;
-    groups = g;
-    pthread_cond_signal(&opened);
-    pthread_mutex_unlock(&lock);
-}
-
-void tti_mpi_unwatch(struct tti_mpi_group *g)
-{
-    pthread_mutex_lock(&lock);
-    for (struct tti_mpi_group **link = &groups; *link; link = &(*link)->next_watched) {
-        if (*link == g) {
-            *link = g->next_watched;
-            break;
-        }
-    }
-    pthread_mutex_unlock(&lock);
-}
-
-void tti_mpi_unwatch_all(void)
-{
-    pthread_mutex_lock(&lock);
-    groups = NULL;
     pthread_mutex_unlock(&lock);
 }
