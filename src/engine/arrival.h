@@ -13,10 +13,14 @@
 
 #define TTI_FIRST_LINE (64 - offsetof(struct tti_arrival, payload)) /* bytes of the payload, beside the sequence */
 
-static inline uint32_t tti_digest_next(uint32_t digest, uint64_t first, uint64_t second)
+__extension__ typedef unsigned __int128 tti_product;
+
+/* What a call adds to the digest. Ranks that call the same add the same, so the difference of two ranks' digests tells of
+ * calls in which they called something else, and stays what it is while they do not. */
+static inline uint32_t tti_digest_of(uint64_t call, uint64_t first, uint64_t second)
 {
-    const uint64_t h = (digest ^ first) * UINT64_C(0x9e3779b97f4a7c15) + second;
-    return (uint32_t)(h * UINT64_C(0xbf58476d1ce4e5b9) >> 32);
+    const tti_product h = (tti_product)first * (second ^ call * UINT64_C(0x9e3779b97f4a7c15));
+    return (uint32_t)(h >> 64) ^ (uint32_t)(h >> 32);
 }
 
 /* Everybody has ended the call whose slot the current one takes. */
@@ -61,14 +65,14 @@ static inline tutti_status tti_arrive_now(struct tti_lane *lane, const void *pay
     } else {
         tti_lane_publish(lane, &line->sequence, call);
     }
-    lane->digest = tti_digest_next(digest, first, second); /* nobody waits for it */
+    lane->digest = digest + tti_digest_of(call, first, second); /* nobody waits for it */
     return TUTTI_OK;
 }
 
 /* A peer's data that do not fit its arrival line, too. */
 tutti_status tti_await_packets(struct tti_lane *lane, int peer);
 
-/* Somebody has called something else, now or before, or has cancelled: finds out who. OK if it does not matter. */
+/* A rank has called something else, now or before, or has cancelled: finds out which. OK if the call can go on. */
 tutti_status tti_find_difference(struct tti_lane *lane);
 
 /* `lines` is a constant: the call is of the line class; then lane->sources become all ranks' data. */

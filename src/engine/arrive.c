@@ -6,10 +6,16 @@
  * A slot may be reused when nobody needs the call that it held. A rank has ended call c once it has arrived at c + 1, so
  * the credit for call n is every peer's arrival at n - 31; calls that wait for all ranks give it for free.
  *
- * Who waits for a peer compares descriptors first. In calls where all wait for all, every rank sees every descriptor, so
- * all reach the same verdict before any output is written, and the group stays usable. Ranks that returned early from a
- * rooted call of another kind cannot know; their digest differs from then on, and the next call where all wait revokes the
- * group.
+ * A rank that waits for a peer compares descriptors first, before any output is written. In calls where all wait for all,
+ * every rank sees every descriptor, so all come to the same conclusion, and none runs the call. A root that writes serves the
+ * readers that called the same, if there are any. Whatever a rank called, it ends by announcing TTI_PHASE_FINAL, so no peer
+ * waits for it for ever; all stay in step, since each call is one line in any case.
+ *
+ * A rank that does not wait cannot know. The digest of its lines differs from then on, by a number that stays the same, and a
+ * rank that waits for it later finds that out. It runs that call all the same, since others may have nothing to report there,
+ * and ends it with MISMATCH. What it has reported it notes (lane->beyond), so it reports everything once. A report covers all
+ * calls so far, also those of ranks that it has not looked at (lane->excused). The first call in which all wait for all makes
+ * the digests equal again.
  */
 #include <stdio.h>
 
@@ -123,17 +129,82 @@ tutti_status tti_arrive_staged(struct tti_lane *lane, uint32_t mark)
     return tti_arrive(lane, &a, sizeof(a));
 }
 
-static tutti_status mismatch(struct tti_lane *lane, int peer, const uint64_t theirs[2])
+static tutti_status mismatch(struct tti_lane *lane, int peer)
 {
+    const struct tti_arrival *line = tti_arrival_of(lane, peer, lane->call);
+    uint64_t own[2] = {lane->descriptor[0], lane->descriptor[1]};
+    uint64_t theirs[2] = {line->descriptor[0], line->descriptor[1]};
     char here[100];
     char there[100];
-    tti_descriptor_text(lane->descriptor, here, sizeof(here));
+    tti_descriptor_uncancel(own);
+    tti_descriptor_uncancel(theirs);
+    tti_descriptor_text(own, here, sizeof(here));
     tti_descriptor_text(theirs, there, sizeof(there));
     tti_error_set(lane->error, TUTTI_MISMATCH, "rank %d called %s, but rank %d called %s (call %llu of lane %d)", peer,
                   there, lane->engine->rank, here, (unsigned long long)lane->call, lane->index);
     lane->error->suspect = peer;
     return TUTTI_MISMATCH;
 }
+
+/* The same of an earlier call. What the peer called then is overwritten, perhaps; what this rank did is not. */
+static void mismatch_before(struct tti_lane *lane, int peer)
+{
+    const int rank = lane->engine->rank;
+    char last[100];
+    tti_descriptor_text(tti_arrival_of(lane, rank, lane->call - 1)->descriptor, last, sizeof(last));
+    tti_error_set(
+        lane->error, TUTTI_MISMATCH,
+        "rank %d and rank %d called different things in an earlier call of lane %d, in which rank %d did not wait "
+        "for rank %d (its call before this one was %s); it is reported by %s, call %llu, which has been carried out",
+        peer, rank, lane->index, rank, peer, last, tutti_operation_name(lane->op->kind),
+        (unsigned long long)lane->call);
+    lane->error->suspect = peer;
+    lane->belated = true;
+    lane->announces = true; /* so that end_call looks */
+}
+
+/* ---- what has been reported ---------------------------------------------------------------------------------------- */
+
+/* Looks at a peer's digest: whether it tells of an earlier call that this rank has not reported. */
+static bool is_unreported(struct tti_lane *lane, int peer)
+{
+    const uint32_t beyond = tti_arrival_of(lane, peer, lane->call)->digest - lane->digest_before;
+    const bool known = beyond == lane->beyond[peer] || lane->excused[peer];
+    lane->beyond[peer] = beyond;
+    lane->excused[peer] = false;
+    lane->diverged = true;
+    return !known;
+}
+
+/* What this call adds to it is reported by this call. */
+static void add_reported(struct tti_lane *lane, int peer)
+{
+    const struct tti_arrival *line = tti_arrival_of(lane, peer, lane->call);
+    lane->beyond[peer] += tti_digest_of(lane->call, line->descriptor[0], line->descriptor[1]) -
+                          tti_digest_of(lane->call, lane->descriptor[0], lane->descriptor[1]);
+}
+
+/* All ranks see the lines of all in this call: all forget what was before. */
+static void forget(struct tti_lane *lane)
+{
+    const size_t size = (size_t)lane->engine->size;
+    lane->digest = (uint32_t)lane->call;
+    if (lane->diverged) {
+        memset(lane->beyond, 0, size * sizeof(*lane->beyond));
+        memset(lane->excused, 0, size * sizeof(*lane->excused));
+        lane->diverged = false;
+    }
+}
+
+void tti_excuse_all(struct tti_lane *lane)
+{
+    for (int r = 0; r < lane->engine->size; r++) {
+        lane->excused[r] = true;
+    }
+    lane->diverged = true;
+}
+
+/* ---- comparing ----------------------------------------------------------------------------------------------------- */
 
 /* Where the rest of a line is not what it should be: whether its number, which was only compared, can be. */
 static tutti_status check_number(struct tti_lane *lane, int peer)
@@ -144,6 +215,31 @@ static tutti_status check_number(struct tti_lane *lane, int peer)
     return tti_arrival_can_be(lane, number, lane->call)
                ? TUTTI_OK
                : tti_fault_corrupt(lane, peer, "the number of its call", number);
+}
+
+/* A peer that is waited for has called something else, now or before. */
+static tutti_status find_difference_of(struct tti_lane *lane, int peer)
+{
+    const struct tti_arrival *line = tti_arrival_of(lane, peer, lane->call);
+    const tutti_status status = check_number(lane, peer);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    const bool before = is_unreported(lane, peer);
+    const bool now = line->descriptor[0] != lane->descriptor[0] || line->descriptor[1] != lane->descriptor[1];
+    if (!before && !now) {
+        return TUTTI_OK;
+    }
+    const uint32_t beyond = lane->beyond[peer];
+    tti_excuse_all(lane); /* what ranks that are not looked at have called until now: one report says it all */
+    lane->beyond[peer] = beyond;
+    lane->excused[peer] = false;
+    if (!now) {
+        mismatch_before(lane, peer);
+        return TUTTI_OK;
+    }
+    add_reported(lane, peer);
+    return mismatch(lane, peer);
 }
 
 tutti_status tti_await_one(struct tti_lane *lane, int peer)
@@ -157,20 +253,15 @@ tutti_status tti_await_one(struct tti_lane *lane, int peer)
         return status;
     }
     const struct tti_arrival *line = tti_arrival_of(lane, peer, lane->call);
-    uint64_t theirs[2] = {line->descriptor[0], line->descriptor[1]};
-    if (theirs[0] != lane->descriptor[0] || theirs[1] != lane->descriptor[1]) {
-        status = check_number(lane, peer);
-        return status == TUTTI_OK ? mismatch(lane, peer, theirs) : status;
-    }
-    return TUTTI_OK;
+    const uint64_t differences = (line->descriptor[0] ^ lane->descriptor[0]) |
+                                 (line->descriptor[1] ^ lane->descriptor[1]) | (line->digest ^ lane->digest_before) |
+                                 lane->diverged;
+    return __builtin_expect(differences == 0, 1) ? TUTTI_OK : find_difference_of(lane, peer);
 }
 
-static tutti_status cancelled(struct tti_lane *lane, int by, const uint64_t own[2])
+static tutti_status cancelled(struct tti_lane *lane, int by)
 {
     tutti_operation kind = lane->op->kind;
-    if (tti_kind_waits_for_all(tti_descriptor_kind(own))) {
-        lane->digest = (uint32_t)lane->call; /* all ranks have seen it: all forget it */
-    }
     tti_error_set(lane->error, TUTTI_CANCELLED, "rank %d has cancelled this %s (call %llu of lane %d)", by,
                   tutti_operation_name(kind), (unsigned long long)lane->call, lane->index);
     lane->error->suspect = by;
@@ -197,11 +288,10 @@ tutti_status tti_find_difference(struct tti_lane *lane)
     int different = -1;
     int diverged = -1;
     int marked = -1; /* the lowest rank that has cancelled */
-    bool everybody_waits = true;
-    uint64_t theirs[2] = {0, 0};
     uint64_t own[2] = {lane->descriptor[0], lane->descriptor[1]};
-    const uint32_t before = lane->digest_before;
-    bool own_mark = tti_descriptor_uncancel(own);
+    const bool own_mark = tti_descriptor_uncancel(own);
+    const bool own_waits = tti_kind_waits_for_all(tti_descriptor_kind(own));
+    bool all_wait = own_waits; /* every rank: so every rank sees what this one sees */
     for (int r = 0; r < e->size; r++) {
         if (r == e->rank) {
             marked = own_mark && marked < 0 ? r : marked;
@@ -215,33 +305,26 @@ tutti_status tti_find_difference(struct tti_lane *lane)
         }
         marked = tti_descriptor_uncancel(d) && marked < 0 ? r : marked;
         if (d[0] != own[0] || d[1] != own[1]) {
-            everybody_waits = everybody_waits && tti_kind_waits_for_all(tti_descriptor_kind(d));
-            if (different < 0) {
-                different = r;
-                theirs[0] = d[0];
-                theirs[1] = d[1];
-            }
+            all_wait = all_wait && tti_kind_waits_for_all(tti_descriptor_kind(d));
+            different = different < 0 ? r : different;
         }
-        if (line->digest != before && diverged < 0) {
-            diverged = r;
+        diverged = is_unreported(lane, r) && diverged < 0 ? r : diverged;
+    }
+    for (int r = 0; r < e->size && different >= 0; r++) {
+        if (r != e->rank) {
+            add_reported(lane, r);
         }
     }
-    if (diverged >= 0 && tti_kind_waits_for_all(lane->op->kind)) {
-        tti_error_set(lane->error, TUTTI_MISMATCH,
-                      "rank %d and rank %d called different things in an earlier call of lane %d that did not wait for "
-                      "everybody; found out at %s, call %llu",
-                      diverged, e->rank, lane->index, tutti_operation_name(lane->op->kind),
-                      (unsigned long long)lane->call);
-        return tti_fault_blame(e, lane, diverged, lane->error);
+    if (all_wait) {
+        forget(lane);
     }
-    if (different < 0) {
-        return marked < 0 ? TUTTI_OK : cancelled(lane, marked, own);
+    if (different >= 0) {
+        return mismatch(lane, different);
     }
-    if (everybody_waits && tti_kind_waits_for_all(lane->op->kind)) {
-        /* All ranks have seen all descriptors: all forget them. */
-        lane->digest = (uint32_t)lane->call;
+    if (diverged >= 0) {
+        mismatch_before(lane, diverged);
     }
-    return mismatch(lane, different, theirs);
+    return marked < 0 ? TUTTI_OK : diverged < 0 ? cancelled(lane, marked) : TUTTI_MISMATCH;
 }
 
 tutti_status tti_agree(struct tti_lane *lane, const tutti_op *op)
@@ -257,18 +340,21 @@ tutti_status tti_agree(struct tti_lane *lane, const tutti_op *op)
     return status == TUTTI_OK ? tti_await_all(lane) : status;
 }
 
-/* Leaves that wait for this root in the same call must not wait for ever. */
-static tutti_status fail_as_root(struct tti_lane *lane, tutti_status status, bool others_wait)
+tutti_status tti_await_readers(struct tti_lane *lane)
 {
-    if (status != TUTTI_OK && others_wait && lane->error->scope != TUTTI_SCOPE_GROUP) {
-        return tti_fault_blame(lane->engine, lane, lane->error->suspect, lane->error);
+    const tutti_status status = tti_await_all(lane);
+    if (status != TUTTI_MISMATCH) {
+        return status;
     }
-    return status;
-}
-
-tutti_status tti_await_all_as_root(struct tti_lane *lane, bool others_wait)
-{
-    return fail_as_root(lane, tti_await_all(lane), others_wait);
+    bool some = false;
+    for (int r = 0; r < lane->engine->size; r++) {
+        const struct tti_arrival *line = tti_arrival_of(lane, r, lane->call);
+        lane->strays[r] = line->descriptor[0] != lane->descriptor[0] || line->descriptor[1] != lane->descriptor[1];
+        some = some || (r != lane->engine->rank && !lane->strays[r]);
+    }
+    lane->has_strays = true;
+    lane->belated = some;
+    return some ? TUTTI_OK : status;
 }
 
 tutti_status tti_attributes_one(struct tti_lane *lane, int peer)
@@ -302,5 +388,9 @@ tutti_status tti_attributes_all(struct tti_lane *lane)
 
 tutti_status tti_attributes_as_root(struct tti_lane *lane, bool others_wait)
 {
-    return fail_as_root(lane, tti_attributes_all(lane), others_wait);
+    const tutti_status status = tti_attributes_all(lane);
+    if (status != TUTTI_OK && others_wait && lane->error->scope != TUTTI_SCOPE_GROUP) {
+        return tti_fault_blame(lane->engine, lane, lane->error->suspect, lane->error);
+    }
+    return status;
 }

@@ -324,7 +324,7 @@ tutti_status tti_run_direct(struct tti_lane *lane, const tutti_op *op)
     tutti_status status = share(lane, op);
     if (status == TUTTI_OK) {
         tti_advance(lane, TTI_PHASE_FINAL);
-        lane->announces = false; /* it has been */
+        lane->announces = lane->belated; /* else it has been */
         status = tti_wait_phase_all(lane, TTI_PHASE_FINAL);
     }
     return status;

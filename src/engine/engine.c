@@ -82,10 +82,13 @@ static tutti_status lanes_create(struct tti_engine *e, tutti_error *error)
         lane->inputs = calloc((size_t)e->size, sizeof(*lane->inputs));
         lane->outputs = calloc((size_t)e->size, sizeof(*lane->outputs));
         lane->remote = calloc((size_t)e->size, sizeof(*lane->remote));
+        lane->beyond = calloc((size_t)e->size, sizeof(*lane->beyond));
+        lane->excused = calloc((size_t)e->size, sizeof(*lane->excused));
+        lane->strays = calloc((size_t)e->size, sizeof(*lane->strays));
         lane->unpacked = e->tuning.packets > TTI_PAYLOAD ? calloc((size_t)e->size, TTI_INLINE_MOST) : NULL;
         if ((!lane->unpacked && e->tuning.packets > TTI_PAYLOAD) || !lane->controls || !lane->targets ||
             !lane->sources || !lane->scales || !lane->starts || !lane->populated || !lane->inputs || !lane->outputs ||
-            !lane->remote) {
+            !lane->remote || !lane->beyond || !lane->excused || !lane->strays) {
             return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for the lanes of a group of %d ranks", e->size);
         }
     }
@@ -117,6 +120,9 @@ static void engine_free(struct tti_engine *e)
         free(e->lanes[i].inputs);
         free(e->lanes[i].outputs);
         free(e->lanes[i].remote);
+        free(e->lanes[i].beyond);
+        free(e->lanes[i].excused);
+        free(e->lanes[i].strays);
         free(e->lanes[i].unpacked);
     }
     free(e->lanes);
@@ -214,6 +220,8 @@ static tutti_status run_failed(struct tti_lane *lane, const tutti_op *op)
     tutti_status status = tti_arrive(lane, NULL, 0);
     if (status == TUTTI_OK && tti_kind_waits_for_all(op->kind)) {
         status = tti_await_all(lane);
+    } else if (status == TUTTI_OK) {
+        tti_excuse_all(lane); /* it knows that its call was another one */
     }
     return !cancelled && (status == TUTTI_OK || status == TUTTI_MISMATCH) ? op->failed : status;
 }
@@ -290,6 +298,9 @@ static inline void begin_call(struct tti_lane *lane, tutti_op *op)
  * noticing. */
 TTI_RARE static tutti_status announce_end(struct tti_lane *lane, tutti_status status)
 {
+    const bool belated = lane->belated;
+    lane->belated = false;
+    lane->has_strays = false;
     if (status != TUTTI_OK && atomic_load_explicit(&lane->engine->failed, memory_order_acquire) != TUTTI_OK) {
         return status;
     }
@@ -299,7 +310,7 @@ TTI_RARE static tutti_status announce_end(struct tti_lane *lane, tutti_status st
         atomic_store_explicit(tti_position_of(lane, lane->engine->rank), tti_at(lane, TTI_PHASE_FINAL),
                               memory_order_release);
     }
-    return status;
+    return belated && status == TUTTI_OK ? TUTTI_MISMATCH : status;
 }
 
 static inline tutti_status end_call(struct tti_lane *lane, tutti_status status)

@@ -47,7 +47,7 @@ tutti_status tti_run_gather(struct tti_lane *lane, const tutti_op *op)
         return staged(lane, op, bytes);
     }
     tutti_status status = tti_arrive(lane, op->src, bytes);
-    if (status == TUTTI_OK && e->rank == op->root && (status = tti_await_all_as_root(lane, false)) == TUTTI_OK) {
+    if (status == TUTTI_OK && e->rank == op->root && (status = tti_await_all(lane)) == TUTTI_OK) {
         for (int r = 0; r < e->size; r++) {
             tti_part_write(lane, op->dst, &op->recv_parts, r, 0, tti_payload(lane, r), bytes);
         }

@@ -80,7 +80,7 @@ struct tti_lane {
     int index;
     unsigned char **controls;         /* size entries: each rank's tti_lane_control of this lane */
     const _Atomic uint64_t *sleepers; /* who sleeps on this rank's words of this lane */
-    uint32_t digest;                  /* rolling, over the descriptors of all calls that have arrived ... */
+    uint32_t digest;                  /* a sum over the descriptors of all calls that have arrived ... */
     uint32_t digest_before;           /* ... and of those before the last of them */
     uint32_t alarm_seen;              /* value of the alarm word when it was last looked into */
     enum tti_class class;             /* of this call */
@@ -89,7 +89,10 @@ struct tti_lane {
     bool named;                       /* some rank has named a tensor that it exposes */
     bool streams;                     /* the output of this call goes past the caches */
     bool announces;                   /* this call has to end by announcing TTI_PHASE_FINAL */
-    enum tti_half half;               /* which part of this call is wanted now */
+    bool diverged;                    /* `beyond` and `excused` hold something */
+    bool belated;                     /* this call ends with MISMATCH, which *error says already, but runs to its end */
+    bool has_strays;     /* some ranks have called something else than this call, which goes on: `strays` */
+    enum tti_half half;  /* which part of this call is wanted now */
     int32_t background;  /* of the call for which spin_polls and yield_ns have been set: see tti_wait_begin */
     unsigned spin_polls; /* how the current call waits */
     unsigned slow_waits; /* so far: some of them are trials, see wait.c */
@@ -107,7 +110,11 @@ struct tti_lane {
     unsigned char *populated; /* size entries: which rings are mapped for reading, a bit for each */
     unsigned char **inputs;   /* size entries: every rank's exposed tensors as this rank sees them, or NULL */
     unsigned char **outputs;
-    bool *remote; /* size entries: those addresses are of the rank's process, not of this one: see single_copy.c */
+    /* size entries each: see arrive.c */
+    uint32_t *beyond; /* what a peer's digest is beyond the own one for reasons that this rank has reported */
+    bool *excused;    /* what it is beyond it when it is seen next has been reported, too */
+    bool *strays;     /* ranks that have called something else in this call */
+    bool *remote;     /* size entries: those addresses are of the rank's process, not of this one: see single_copy.c */
     /* the current call */
     uint64_t needed_call; /* while it needs credit: the earlier call whose arrivals it waits for; else 0 */
     const tutti_op *op;

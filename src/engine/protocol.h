@@ -35,14 +35,23 @@ bool tti_laggard_left(const struct tti_lane *lane, const tutti_op *op);
 /* For rooted calls that may be cancelled: a round in which everybody hears whether somebody does not want to. */
 tutti_status tti_agree(struct tti_lane *lane, const tutti_op *op);
 
-/* Waits for the arrival of one peer / of all, and compares the calls. MISMATCH in tti_await_all leaves the group usable
- * if every rank's call waits for all. */
+/* Waits for the arrival of one peer / of all, and compares the calls: MISMATCH if one has called something else. If that was
+ * in an earlier call, this one goes on, and ends with MISMATCH. The group stays usable. */
 tutti_status tti_await_one(struct tti_lane *lane, int peer);
 tutti_status tti_await_all(struct tti_lane *lane);
 
-/* tti_await_all for the root of a rooted call. When it fails while others may be waiting for this root in the same call
- * (`others_wait`), the whole group is failed, so that nobody waits for ever. */
-tutti_status tti_await_all_as_root(struct tti_lane *lane, bool others_wait);
+/* tti_await_all for a root that writes. Readers that have called the same rely on it, so it goes on for them while there are
+ * any, waits for the others no more (lane->strays), and ends with MISMATCH. */
+tutti_status tti_await_readers(struct tti_lane *lane);
+
+/* Whether a rank has called something else in this call, so that it will never do what is expected here. */
+static inline bool tti_is_stray(const struct tti_lane *lane, int rank)
+{
+    return __builtin_expect(lane->has_strays, 0) && lane->strays[rank];
+}
+
+/* This rank knows that the others have called something else than it has: it will not report that. */
+void tti_excuse_all(struct tti_lane *lane);
 
 /* After await: the peer's attributes (checked; fills lane->starts and lane->scales). */
 tutti_status tti_attributes_one(struct tti_lane *lane, int peer);

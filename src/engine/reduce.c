@@ -30,7 +30,7 @@ tutti_status tti_run_reduce(struct tti_lane *lane, const tutti_op *op)
         return root ? tti_stream_read_leaves(lane, &s) : tti_stream_write(lane, &s, op->root);
     }
     tutti_status status = tti_inline_arrive(lane, op->src, bytes);
-    if (status == TUTTI_OK && root && (status = tti_await_all_as_root(lane, false)) == TUTTI_OK) {
+    if (status == TUTTI_OK && root && (status = tti_await_all(lane)) == TUTTI_OK) {
         tti_inline_fold(lane, op->dst, 0, op->count);
     }
     return status;

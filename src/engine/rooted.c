@@ -63,7 +63,7 @@ static tutti_status write_spans(struct tti_lane *lane, const struct tti_stream *
             copy_own(lane, s, k - room, k - room + 1);
         }
         if (k == room) { /* from here on this call waits for readers: are they in the same one? */
-            status = reader >= 0 ? tti_await_one(lane, reader) : tti_await_all_as_root(lane, true);
+            status = reader >= 0 ? tti_await_one(lane, reader) : tti_await_readers(lane);
         }
         if (status != TUTTI_OK || (status = tti_stage_acquire(lane, k, &span)) != TUTTI_OK) {
             return status;
@@ -99,7 +99,7 @@ static tutti_status write_nothing(struct tti_lane *lane, const struct tti_stream
         status = tti_await_one(lane, reader);
         return status == TUTTI_OK ? tti_wait_phase(lane, reader, TTI_PHASE_FINAL) : status;
     }
-    status = tti_await_all_as_root(lane, true);
+    status = tti_await_readers(lane);
     return status == TUTTI_OK ? tti_wait_phase_all(lane, TTI_PHASE_FINAL) : status;
 }
 
@@ -191,7 +191,7 @@ tutti_status tti_stream_read_leaves(struct tti_lane *lane, const struct tti_stre
         return status;
     }
     copy_own(lane, s, 0, 1);
-    if ((status = tti_await_all_as_root(lane, leaves_wait)) != TUTTI_OK ||
+    if ((status = tti_await_all(lane)) != TUTTI_OK ||
         (status = tti_attributes_as_root(lane, leaves_wait)) != TUTTI_OK) {
         return status;
     }

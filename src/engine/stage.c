@@ -164,7 +164,8 @@ static tutti_status await_stamp(struct tti_lane *lane, const struct tti_stamp *s
         return TUTTI_OK;
     }
     for (int r = 0; r < lane->engine->size; r++) {
-        if (r == lane->engine->rank || (stamp->reader >= 0 && stamp->reader != r)) {
+        if (r == lane->engine->rank || (stamp->reader >= 0 && stamp->reader != r) ||
+            (stamp->call == lane->call && tti_is_stray(lane, r))) {
             continue;
         }
         tutti_status status =
@@ -260,7 +261,7 @@ tutti_status tti_wait_phase(struct tti_lane *lane, int peer, uint64_t phase)
 tutti_status tti_wait_phase_all(struct tti_lane *lane, uint64_t phase)
 {
     for (int r = 0; r < lane->engine->size; r++) {
-        if (r != lane->engine->rank) {
+        if (r != lane->engine->rank && !tti_is_stray(lane, r)) {
             tutti_status status = wait_position(lane, r, tti_at(lane, phase));
             if (status != TUTTI_OK) {
                 return status;

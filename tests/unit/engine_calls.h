@@ -41,40 +41,71 @@ static inline size_t op_count(const struct reference_call *c, int rank)
     }
 }
 
+/* One call with its tensors; not to be moved. */
+struct prepared_call {
+    struct reference_tensors tensors;
+    unsigned char *blocks[2];
+    struct reference_joined sent;
+    struct reference_joined received;
+    tutti_op op;
+};
+
+static inline void call_begin(struct prepared_call *p, const struct reference_call *c, int rank, int lane)
+{
+    p->blocks[0] = malloc(reference_block(c, rank));
+    p->blocks[1] = malloc(reference_block(c, rank));
+    if (!p->blocks[0] || !p->blocks[1]) {
+        abort();
+    }
+    struct reference_tensors *t = &p->tensors;
+    reference_begin(c, rank, p->blocks, t);
+    p->sent = reference_sent(c, rank);
+    p->received = reference_received(c, rank);
+    size_t element = tutti_dtype_size(c->dtype);
+    p->op = op_of(c->kind, t->in_bytes ? t->in : NULL, t->out_bytes ? t->out : NULL, op_count(c, rank), c->root);
+    p->op.lane = lane;
+    p->op.dtype = c->dtype;
+    if (sends_joined(c->kind)) {
+        p->op.send_parts = parts_of(&p->sent, c->uneven, element);
+    }
+    if (receives_joined(c->kind)) {
+        p->op.recv_parts = parts_of(&p->received, c->uneven, element);
+    }
+}
+
+/* Frees it. Returns 1 if it did not end well or the result is wrong. */
+static inline int call_end(struct prepared_call *p, const struct reference_call *c, int rank, tutti_status status,
+                           const tutti_error *error)
+{
+    const int wrong = reference_end(c, rank, &p->tensors, status, error);
+    free(p->blocks[0]);
+    free(p->blocks[1]);
+    return wrong;
+}
+
+/* Frees it without a look at what it did. */
+static inline void call_drop(struct prepared_call *p)
+{
+    free(p->tensors.expected);
+    free(p->blocks[0]);
+    free(p->blocks[1]);
+}
+
 typedef tutti_status (*call_runner)(struct tti_engine *e, tutti_op *op, tutti_error *error);
 
 /* Runs one call by `run`; returns 1 if something was wrong, and adds what the engine counted to *moved (may be NULL). */
 static inline int run_call_by(call_runner run, struct tti_engine *e, int lane, const struct reference_call *c,
                               uint64_t *moved)
 {
-    struct reference_tensors t;
-    unsigned char *blocks[2] = {malloc(reference_block(c, e->rank)), malloc(reference_block(c, e->rank))};
-    if (!blocks[0] || !blocks[1]) {
-        abort();
-    }
-    reference_begin(c, e->rank, blocks, &t);
-    const struct reference_joined sent = reference_sent(c, e->rank);
-    const struct reference_joined received = reference_received(c, e->rank);
-    size_t element = tutti_dtype_size(c->dtype);
-    tutti_op op = op_of(c->kind, t.in_bytes ? t.in : NULL, t.out_bytes ? t.out : NULL, op_count(c, e->rank), c->root);
-    op.lane = lane;
-    op.dtype = c->dtype;
-    if (sends_joined(c->kind)) {
-        op.send_parts = parts_of(&sent, c->uneven, element);
-    }
-    if (receives_joined(c->kind)) {
-        op.recv_parts = parts_of(&received, c->uneven, element);
-    }
+    struct prepared_call p;
     tutti_error error;
+    call_begin(&p, c, e->rank, lane);
     uint64_t before = e->lanes[lane].moved;
-    tutti_status status = run(e, &op, &error);
+    tutti_status status = run(e, &p.op, &error);
     if (moved) {
         *moved += e->lanes[lane].moved - before;
     }
-    int wrong = reference_end(c, e->rank, &t, status, &error);
-    free(blocks[0]);
-    free(blocks[1]);
-    return wrong;
+    return call_end(&p, c, e->rank, status, &error);
 }
 
 static inline int run_call(struct tti_engine *e, int lane, const struct reference_call *c, uint64_t *moved)
