@@ -40,7 +40,7 @@ TUTTI_STATIC_ASSERT(sizeof(tutti_store_callbacks) == 32, "no padding");
 typedef struct tutti_config {
     uint32_t size;
     uint32_t flags;       /* none yet: 0                                                                           */
-    int32_t rank;         /* own rank; only read when world_size > 0                                               */
+    int32_t rank;         /* own rank, below world_size; 0 where world_size is 0                                   */
     int32_t world_size;   /* 0 = rank and world size come from the environment                                     */
     int32_t lanes;        /* independent ordered streams of operations, 1..16; 0 = 1                               */
     int32_t device_index; /* which of them, if `device` is set; -1 = the rank on this host, modulo their number    */

@@ -23,6 +23,8 @@ typedef struct tutti_group tutti_group;
  *
  * config NULL: rank, world size and rendezvous come from the environment, in this order: TUTTI_*; RANK, WORLD_SIZE, ...
  * (torchrun); OMPI_COMM_WORLD_*; PMI_* and PMIX_* (hydra, PMIx); SLURM_*. With none of them the world has one rank.
+ * The first of them that has rank and size counts. One that has only one of them may not contradict it. If none has both,
+ * the rank may be RANK, OMPI_COMM_WORLD_RANK or WORLD_RANK, and the size WORLD_SIZE or OMPI_COMM_WORLD_SIZE.
  * config.world_size 1: a group of the caller alone, also inside a job. It meets nobody, so it leaves the job's rendezvous
  * alone, unless the configuration itself names a store.
  * Errors: INVALID_ARGUMENT naming the variable or key; NOT_FOUND (unknown backend; the message lists the known ones);
@@ -31,8 +33,9 @@ typedef struct tutti_group tutti_group;
 TUTTI_API tutti_status tutti_init(const tutti_config *config, tutti_group **group, tutti_error *error);
 
 /**
- * Ends this process's use of Tutti: destroys every events object and group that is left and stops the rendezvous threads. Local; legal
- * without tutti_init and more than once; tutti_init may follow. No other thread may be inside Tutti (BUSY if one is).
+ * Ends this process's use of Tutti: destroys every events object and group that is left and stops the rendezvous threads.
+ * Local; legal without tutti_init and more than once; tutti_init may follow. BUSY, and nothing has changed, if an
+ * asynchronous operation is pending, or another thread or a callback is inside Tutti; the error says which.
  */
 TUTTI_API tutti_status tutti_finalize(tutti_error *error);
 
@@ -55,7 +58,8 @@ TUTTI_API tutti_status tutti_group_split(tutti_group *parent, int32_t color, int
 
 /**
  * Gives the group back. Local: does not wait for the others; a rank that still needs this one gets PEER_LEFT. BUSY if
- * another thread is inside a call on the group; BAD_STATE the second time. Sub-groups live on.
+ * an asynchronous operation is pending, an events object watches the group, or another thread or a callback is inside a
+ * call on it; the error says which. BAD_STATE the second time. Sub-groups live on.
  */
 TUTTI_API tutti_status tutti_group_destroy(tutti_group *group, tutti_error *error);
 

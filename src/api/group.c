@@ -9,6 +9,7 @@
 #include "api/group.h"
 #include "backends/null/null.h"
 #include "base/error.h"
+#include "core/busy.h"
 #include "core/call.h"
 #include "core/events.h"
 #include "core/group.h"
@@ -43,6 +44,12 @@ tutti_status tti_api_check_config(const tutti_config *config, tutti_error *error
     if (config->flags != 0) {
         return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "config.flags 0x%x has bits that are not defined",
                              config->flags);
+    }
+    if (config->world_size == 0 && config->rank != 0) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                             "config.rank is %d, but config.world_size is 0, so the rank comes from the environment; "
+                             "set both, or neither",
+                             config->rank);
     }
     if (config->world_size < 0 ||
         (config->world_size > 0 && (config->rank < 0 || config->rank >= config->world_size))) {
@@ -191,33 +198,71 @@ tutti_status tutti_group_destroy(tutti_group *group, tutti_error *error)
     const int64_t until = g ? tti_deadline_ns(tti_now_ns(), patience_of(g)) : 0;
     int pause = 0;
     while (g && (status = tti_group_end(g)) != TUTTI_OK) {
-        if (!tti_pause(&pause, until)) {
-            tti_error_set(
-                error, status,
-                "group_destroy: asynchronous operations are pending, or another thread or a callback is inside "
-                "a call on the group; wait for them first");
+        const bool again = tti_pause(&pause, until);
+        g = tti_api_hold(group, "group_destroy", error, &status);
+        if (g && !again) {
+            const struct tti_group_users users = tti_group_users(g);
+            status = tti_group_error_busy(g, &users, "group_destroy", error);
+            tti_group_release(g);
             break;
         }
-        g = tti_api_hold(group, "group_destroy", error, &status);
     }
     return tti_api_finish(error, TUTTI_OP_DESTROY, rank, status);
 }
 
-static void destroy_if_idle(void *handle, void *user)
+/* What tutti_finalize looks for before it destroys anything, and what it meets when it does. */
+struct ending {
+    tutti_status status;
+    tutti_error *error;
+};
+
+/* Events objects end with their group; everything else that uses it refuses the end. */
+static void look_whether_idle(void *handle, void *user)
 {
-    tutti_status status = tutti_group_destroy(handle, NULL);
-    if (status == TUTTI_BUSY) {
-        *(tutti_status *)user = status;
+    struct ending *ending = user;
+    tutti_status why;
+    struct tti_group *g = ending->status == TUTTI_OK ? tti_group_acquire(handle, &why) : NULL;
+    if (!g) {
+        return;
+    }
+    const int64_t until = tti_deadline_ns(tti_now_ns(), patience_of(g));
+    struct tti_group_users users;
+    int pause = 0;
+    do {
+        users = tti_group_users(g);
+    } while (users.works + users.calls > 0 && tti_pause(&pause, until));
+    if (users.works + users.calls > 0) {
+        users.objects = 0;
+        ending->status = tti_group_error_busy(g, &users, "finalize", ending->error);
+    }
+    tti_group_release(g);
+}
+
+static void destroy_idle(void *handle, void *user)
+{
+    struct ending *ending = user;
+    tutti_error error;
+    if (tutti_group_destroy(handle, &error) == TUTTI_BUSY && ending->status == TUTTI_OK) {
+        ending->status = tti_error_set(ending->error, TUTTI_BUSY, "finalize: %s", error.message);
     }
 }
 
 tutti_status tutti_finalize(tutti_error *error)
 {
-    tutti_status status = TUTTI_OK;
+    struct ending ending = {.status = TUTTI_OK, .error = error};
+    tti_handles_each(&tti_groups, look_whether_idle, &ending);
+    if (ending.status == TUTTI_OK && tti_events_in_use()) {
+        ending.status = tti_error_set(error, TUTTI_BUSY,
+                                      "finalize: another thread is inside a call on an events object: let that return "
+                                      "first");
+    }
+    if (ending.status != TUTTI_OK) {
+        return ending.status;
+    }
     tti_events_destroy_all();
-    tti_handles_each(&tti_groups, destroy_if_idle, &status);
-    if (status != TUTTI_OK) {
-        return tti_error_set(error, status, "finalize: a group is in use by another thread; let its calls end first");
+    tti_handles_each(&tti_groups, destroy_idle, &ending);
+    if (ending.status != TUTTI_OK) {
+        return ending.status; /* another thread has entered meanwhile */
     }
     tti_timer_shutdown();
     tti_flight_finish();

@@ -396,6 +396,18 @@ static void destroy_one(void *handle, void *user)
     }
 }
 
+static void look_for_users(void *handle, void *user)
+{
+    *(bool *)user |= tti_handles_users(&table, handle) > 0;
+}
+
+bool tti_events_in_use(void)
+{
+    bool used = false;
+    tti_handles_each(&table, look_for_users, &used);
+    return used;
+}
+
 void tti_events_destroy_all(void)
 {
     tti_handles_each(&table, destroy_one, NULL);

@@ -79,7 +79,8 @@ tutti_status tti_events_remove(struct tti_events *events, int64_t listener);
 /* OK, BAD_STATE (destroyed before), or WOULD_DEADLOCK as above. */
 tutti_status tti_events_destroy(struct tti_events *events);
 
-/* Those of all groups, by tutti_finalize. */
+/* Of all groups, for tutti_finalize: whether a thread is inside a call on any object; destroys them. */
+bool tti_events_in_use(void);
 void tti_events_destroy_all(void);
 
 #endif

@@ -62,6 +62,14 @@ static inline void tti_handles_release(struct tti_handle_table *table, const voi
     atomic_fetch_sub_explicit(&tti_handle_slot_of(table, handle)->word, 1, memory_order_release);
 }
 
+/* How many users there are at this moment. */
+static inline uint32_t tti_handles_users(struct tti_handle_table *table, const void *handle)
+{
+    /* acquire: pairs with the release in tti_handles_release; what users did that have left is visible */
+    return (uint32_t)(atomic_load_explicit(&tti_handle_slot_of(table, handle)->word, memory_order_acquire) &
+                      (TTI_HANDLE_ALIVE - 1));
+}
+
 /* What tti_handles_acquire has found once, for somebody who comes with the same handle again and again. */
 struct tti_known_handle {
     struct tti_handle_slot *slot;

@@ -31,7 +31,7 @@ struct tti_work *tti_start_begin(tutti_group *group, tutti_operation operation, 
         return NULL;
     }
     tti_task_reset(&w->task, function);
-    w->group = group;
+    atomic_store_explicit(&w->group, group, memory_order_relaxed);
     w->promises = tti_group_capabilities(w->task.call.group);
     return w;
 }

@@ -36,6 +36,16 @@ struct tti_group *tti_work_group(const struct tti_work *w)
     return w->task.call.group;
 }
 
+const tutti_call *tti_work_options(const struct tti_work *w)
+{
+    return &w->task.call.options;
+}
+
+tutti_group *tti_work_owner(const struct tti_work *w)
+{
+    return tti_work_group_handle(w);
+}
+
 bool tti_work_ended(const struct tti_work *w)
 {
     /* acquire: pairs with the release in tti_work_publish; status and error are there */
@@ -259,7 +269,8 @@ bool tti_work_wait(struct tti_work *w, int64_t until_ns)
         return true;
     }
     tutti_status why;
-    struct tti_group *g = tti_group_acquire(w->group, &why); /* the lane must not go while this thread looks at it */
+    struct tti_group *g =
+        tti_group_acquire(tti_work_group_handle(w), &why); /* the lane must not go while this thread looks at it */
     if (!g) {
         /* no group is destroyed before its operations have ended; the end may be a moment away from being published */
         while (!tti_work_ended(w)) {
@@ -279,7 +290,7 @@ bool tti_work_poll(struct tti_work *w)
         return true;
     }
     tutti_status why;
-    struct tti_group *g = tti_in_callback(tti_work_group(w)) ? NULL : tti_group_acquire(w->group, &why);
+    struct tti_group *g = tti_in_callback(tti_work_group(w)) ? NULL : tti_group_acquire(tti_work_group_handle(w), &why);
     if (!g) {
         return tti_work_ended(w);
     }
@@ -292,7 +303,7 @@ bool tti_work_poll(struct tti_work *w)
 void tti_work_push(struct tti_work *w)
 {
     tutti_status why;
-    struct tti_group *g = tti_work_ended(w) ? NULL : tti_group_acquire(w->group, &why);
+    struct tti_group *g = tti_work_ended(w) ? NULL : tti_group_acquire(tti_work_group_handle(w), &why);
     if (g && w->is_messages) {
         tti_messages_push(&g->messages, w);
     } else if (g) {
@@ -447,7 +458,7 @@ tutti_status tti_work_cancel(struct tti_work *w, tutti_error *error)
     bool done;
     if (w->is_messages) {
         tutti_status why;
-        struct tti_group *g = tti_group_acquire(w->group, &why);
+        struct tti_group *g = tti_group_acquire(tti_work_group_handle(w), &why);
         done = g ? tti_messages_cancel(&g->messages, w) : w->status == TUTTI_CANCELLED;
         if (g) {
             tti_group_release(g);

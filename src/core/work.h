@@ -26,8 +26,15 @@ bool tti_work_retire(struct tti_work *w);
 
 tutti_work *tti_work_handle(const struct tti_work *w);
 
+/* The checked options of its call, and the handle of its group. */
+const tutti_call *tti_work_options(const struct tti_work *w);
+tutti_group *tti_work_owner(const struct tti_work *w);
+
 /* The group, valid before the end only. */
 struct tti_group *tti_work_group(const struct tti_work *w);
+
+/* How many operations of a group have been started and have not ended. A snapshot. */
+uint32_t tti_work_pending(const tutti_group *group);
 
 /* Whether it has ended, as far as this thread may know: inside the callback of its own end, yes. */
 bool tti_work_ended(const struct tti_work *w);

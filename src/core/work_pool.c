@@ -165,6 +165,18 @@ bool tti_work_retire(struct tti_work *w)
     return true;
 }
 
+uint32_t tti_work_pending(const tutti_group *group)
+{
+    uint32_t pending = 0;
+    struct tti_work *w = NULL;
+    for (uint32_t i = 0; (w = at(i)); i++) {
+        /* relaxed: works come and go meanwhile, and nothing else of them is looked at */
+        const uint32_t stage = tti_stage(atomic_load_explicit(&w->state, memory_order_relaxed));
+        pending += stage >= TTI_STAGE_QUEUED && stage < TTI_STAGE_ENDED && tti_work_group_handle(w) == group;
+    }
+    return pending;
+}
+
 void tti_work_unmake(struct tti_work *w)
 {
     tti_work_retire(w);

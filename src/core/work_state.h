@@ -57,7 +57,8 @@ struct tti_work {
     uint32_t epoch;
     uint32_t promises; /* TUTTI_CAP_*: what cancelling needs */
     _Atomic uint32_t state;
-    tutti_group *group; /* handle: the group itself may be gone after the end */
+    _Atomic(tutti_group *)
+        group; /* handle: the group itself may be gone after the end. relaxed: see tti_work_pending */
     tutti_status status;
     bool worker_only; /* its callback or event handlers run on the lane's thread */
     bool is_messages;
@@ -102,6 +103,11 @@ void tti_work_close_descriptor(struct tti_work *w);
 static inline uint32_t tti_stage(uint32_t state)
 {
     return state & TTI_STAGE_MASK;
+}
+
+static inline tutti_group *tti_work_group_handle(const struct tti_work *w)
+{
+    return atomic_load_explicit(&w->group, memory_order_relaxed); /* ordered by the acquire of the work's handle */
 }
 
 /* Moves from one stage to another and keeps the flags; false if the stage is another one, or if `unless` is set. */

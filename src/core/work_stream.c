@@ -117,7 +117,7 @@ static tutti_status queue_wait(struct tti_work *w, const struct tti_device *devi
 tutti_status tti_work_wait_stream(struct tti_work *w, void *stream, tutti_error *error)
 {
     tutti_status status;
-    struct tti_group *g = tti_work_ended(w) ? NULL : tti_group_acquire(w->group, &status);
+    struct tti_group *g = tti_work_ended(w) ? NULL : tti_group_acquire(tti_work_group_handle(w), &status);
     if (!g) {
         return tti_error_clear(error); /* it has ended: there is nothing to wait for */
     }

@@ -126,12 +126,34 @@ static void *visit(void *user)
     return NULL;
 }
 
-/* Neither destroy nor finalize takes a group away from under a thread; another group goes. */
+static void count(const tutti_event *event, void *user)
+{
+    EXPECT(event->status == TUTTI_OK);
+    ++*(int *)user;
+}
+
+static void one_work(tutti_group *g)
+{
+    tutti_work *work = NULL;
+    EXPECT_OK(tutti_barrier_async(g, NULL, &work));
+    EXPECT_OK(tutti_work_wait(work, TUTTI_FOREVER));
+    EXPECT_OK(tutti_work_release(work));
+}
+
+/* Neither destroy nor finalize takes a group away from under a thread. A finalize that refuses leaves everything as it is:
+ * idle groups and events objects, too. */
 static void in_use(void)
 {
     struct visit v = {.group = alone()};
-    tutti_group *idle = alone();
+    tutti_group *before = alone();
+    tutti_group *after = alone();
+    tutti_events *events[2] = {NULL, NULL};
+    int heard = 0;
     tutti_error e;
+    EXPECT_OK(tutti_events_create(before, &events[0], &e));
+    EXPECT_OK(tutti_events_create(v.group, &events[1], &e));
+    EXPECT_OK(tutti_events_on_complete(events[0], count, &heard, NULL, &e));
+    EXPECT_OK(tutti_events_on_complete(events[1], count, &heard, NULL, &e));
     pthread_t thread;
     sem_init(&v.inside, 0, 0);
     sem_init(&v.leave, 0, 0);
@@ -143,13 +165,56 @@ static void in_use(void)
         EXPECT(e.operation == TUTTI_OP_DESTROY && e.rank == 0);
         EXPECT_ERROR(&e, TUTTI_BUSY, "another thread", tutti_finalize(&e));
     }
-    EXPECT(tutti_group_size(v.group) == 1 && tutti_group_size(idle) == -1);
+    EXPECT(tutti_group_size(v.group) == 1 && tutti_group_size(before) == 1 && tutti_group_size(after) == 1);
+    one_work(before);
+    EXPECT(heard == 1);
+    EXPECT_USABLE(after);
     EXPECT_OK(tutti_barrier(v.group, TUTTI_CALL(.lane = 1)));
     sem_post(&v.leave);
     pthread_join(thread, NULL);
+    one_work(v.group);
+    EXPECT(heard == 2);
     EXPECT_USABLE(v.group);
+    EXPECT_ERROR(&e, TUTTI_BUSY, "in use; 1 events object is there: destroy it first",
+                 tutti_group_destroy(v.group, &e));
+    EXPECT(!strstr(e.message, "thread") && !strstr(e.message, "pending"));
+    EXPECT_OK(tutti_events_destroy(events[1], &e));
     EXPECT_OK(tutti_group_destroy(v.group, &e));
+    EXPECT_OK(tutti_group_destroy(after, &e));
     EXPECT_ERROR(&e, TUTTI_BAD_STATE, "already", tutti_group_destroy(v.group, &e));
+    sem_destroy(&v.inside);
+    sem_destroy(&v.leave);
+}
+
+/* Operations of the caller's own that have not ended keep everything as it is, and the error says so. */
+static void pending_works(void)
+{
+    tutti_group *idle = alone();
+    struct visit v = {.group = alone()};
+    tutti_work *works[2] = {NULL, NULL};
+    tutti_error e;
+    sem_init(&v.inside, 0, 0);
+    sem_init(&v.leave, 0, 0);
+    EXPECT_OK(tutti_barrier_async(v.group, TUTTI_CALL(.callback = stay, .user = &v), &works[0]));
+    while (sem_wait(&v.inside) != 0) {
+    }
+    EXPECT_ERROR(&e, TUTTI_BUSY, "is in use; 1 asynchronous operation is pending: wait for it first",
+                 tutti_group_destroy(v.group, &e));
+    EXPECT_OK(tutti_barrier_async(v.group, NULL, &works[1])); /* behind it in the lane */
+    EXPECT_ERROR(&e, TUTTI_BUSY, "is in use; 2 asynchronous operations are pending: wait for them first",
+                 tutti_group_destroy(v.group, &e));
+    EXPECT(!strstr(e.message, "thread") && !strstr(e.message, "events"));
+    EXPECT_ERROR(&e, TUTTI_BUSY, "finalize: the group of 1 rank (backend ", tutti_finalize(&e));
+    EXPECT(strstr(e.message, "is in use; 2 asynchronous operations are pending: wait for them first") != NULL);
+    EXPECT(!strstr(e.message, "thread") && !strstr(e.message, "events"));
+    EXPECT(tutti_group_size(idle) == 1);
+    sem_post(&v.leave);
+    for (int i = 0; i < 2; i++) {
+        EXPECT_OK(tutti_work_wait(works[i], TUTTI_FOREVER));
+        EXPECT_OK(tutti_work_release(works[i]));
+    }
+    EXPECT_OK(tutti_finalize(&e));
+    EXPECT(tutti_group_size(v.group) == -1 && tutti_group_size(idle) == -1);
     sem_destroy(&v.inside);
     sem_destroy(&v.leave);
 }
@@ -302,6 +367,7 @@ int main(void)
     EXPECT_OK(tutti_finalize(NULL));
     dead_handles();
     in_use();
+    pending_works();
     finalize_takes_all();
     from_callbacks();
     test_ranks(2, callback_of_failure);

@@ -66,6 +66,11 @@ static void fields(void)
     REFUSED(TUTTI_INVALID_ARGUMENT, "config.rank is -1", .rank = -1, .world_size = 3, .backend = "null");
     REFUSED(TUTTI_INVALID_ARGUMENT, "config.world_size -2", .world_size = -2);
     REFUSED(TUTTI_INVALID_ARGUMENT, "config.rank is 2147483647", .rank = INT32_MAX, .world_size = INT32_MAX);
+    REFUSED(TUTTI_INVALID_ARGUMENT, "config.rank is 3, but config.world_size is 0", .rank = 3);
+    REFUSED(TUTTI_INVALID_ARGUMENT, "config.rank is -1, but config.world_size is 0", .rank = -1, .backend = "null");
+    tutti_config_init(&c);
+    GOOD(&c); /* all zeros: one rank, as the environment says */
+    GOOD(TUTTI_CONFIG(.rank = 0, .world_size = 0));
 
     REFUSED(TUTTI_INVALID_ARGUMENT, "config.timeout_ms", .timeout_ms = -2, .world_size = 1);
     REFUSED(TUTTI_INVALID_ARGUMENT, "config.timeout_ms", .timeout_ms = INT64_MIN, .world_size = 1);
