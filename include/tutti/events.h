@@ -53,7 +53,8 @@ TUTTI_API tutti_status tutti_events_on_operation(tutti_events *events, int64_t o
 /**
  * Adds the handler (may be NULL: none) for the number, then runs `start` with call options that carry it. If the start
  * fails, the handler is removed uncalled and the status returned. `call` may be NULL; *work as from any `_async`
- * function, or NULL to release it at once.
+ * function, or NULL to release it at once. If `start` starts an operation without the number, or on another group, its end
+ * is waited for (except in a callback of its group), its work is released, and the answer is INVALID_ARGUMENT.
  */
 TUTTI_API tutti_status tutti_events_start(tutti_events *events, int64_t operation_id, tutti_start_function start,
                                           void *start_user, const tutti_call *call, tutti_event_handler handler,

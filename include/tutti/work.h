@@ -156,7 +156,11 @@ TUTTI_API tutti_status tutti_work_wait_token(tutti_work *work, int64_t limit_ms,
 
 /* ---- starting and waiting in one ----------------------------------------------------------------------------------- */
 
-/** Starts one operation on the group with the options it is given (it may copy and change them) and returns its work. */
+/**
+ * Starts one operation on the group and returns its work. It passes `call` on to the `_async` function, or a copy of it with
+ * changes: lane, tag, flags, scale, callback, error. Number, token and deadline stay; a shorter deadline, or a token below the
+ * given one, is allowed.
+ */
 typedef tutti_status (*tutti_start_function)(tutti_group *group, const tutti_call *call, void *user, tutti_work **work);
 
 /** An operation for tutti_run_all_with_deadline and tutti_run_all_with_limit. */
@@ -168,7 +172,8 @@ typedef struct tutti_start {
 /**
  * Starts an operation with the deadline and the token, waits for its end and returns its status; the error's sentence
  * says that it came from here and carries the cause. When the token fires, an operation that has begun is waited for: its
- * buffers are in use; its deadline ends it. timeout_ms as in tutti_call; token may be NULL.
+ * buffers are in use; its deadline ends it. timeout_ms as in tutti_call; token may be NULL. INVALID_ARGUMENT if `start` has
+ * not passed deadline and token on: the operation is cancelled where possible, and waited for.
  */
 TUTTI_API tutti_status tutti_run_with_deadline(tutti_group *group, tutti_start_function start, void *user,
                                                int64_t timeout_ms, tutti_cancel_token *token, tutti_error *error);

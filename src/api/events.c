@@ -2,6 +2,9 @@
 /* The functions of tutti/events.h. */
 #include <tutti/events.h>
 
+#include <stdbool.h>
+
+#include "api/started.h"
 #include "base/error.h"
 #include "core/call.h"
 #include "core/events.h"
@@ -118,23 +121,6 @@ tutti_status tutti_events_on_operation(tutti_events *events, int64_t operation_i
     return add(events, "events_on_operation", &interest, listener, error);
 }
 
-/* What a user's start function answered, made whole: it may have failed without filling the error, or forgotten the
- * work. */
-static tutti_status started(tutti_status status, const tutti_work *work, tutti_error *error)
-{
-    if (status != TUTTI_OK && error->status != status) {
-        return tti_error_set(error, status, "events_start: the start function returned %s", tutti_status_name(status));
-    }
-    if (status == TUTTI_OK && !work) {
-        return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
-                             "events_start: the start function returned OK, but no work");
-    }
-    if (status == TUTTI_OK && error->status != TUTTI_OK) {
-        tti_error_clear(error); /* of an attempt that it made before */
-    }
-    return status;
-}
-
 /* The whole of tutti_events_start once the arguments are good: adds, starts, takes back what was for nothing. */
 static tutti_status start_with(struct tti_events *e, const struct tti_interest *interest, tutti_start_function start,
                                void *start_user, const tutti_call *options, tutti_work **work, tutti_error *error)
@@ -146,8 +132,15 @@ static tutti_status start_with(struct tti_events *e, const struct tti_interest *
     }
     tutti_work *started_work = NULL;
     tti_error_clear(error);
-    status = start(tti_events_group(e)->handle, options, start_user, &started_work);
-    status = started(status, started_work, error);
+    tutti_group *group = tti_events_group(e)->handle;
+    const struct tti_started_order order = {.group = group, .operation_id = interest->operation_id};
+    status = start(group, options, start_user, &started_work);
+    const bool told = status != TUTTI_OK && error->status == status;
+    status = tti_started(status, started_work, &order, error);
+    if (status != TUTTI_OK && !told) {
+        const tutti_error cause = *error;
+        tti_error_set(error, status, "events_start: %s", cause.message);
+    }
     if (status != TUTTI_OK && interest->handler) {
         tti_events_remove(e, listener);
     }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/started.h"
 #include "base/error.h"
 #include "core/call.h"
 #include "core/group.h"
@@ -52,13 +53,10 @@ tutti_status tti_run_start(const struct tti_run *run, const tutti_start *operati
     tutti_call call = *options;
     call.error = cause;
     tti_error_clear(cause);
+    const struct tti_started_order order = {.timeout_ms = options->timeout_ms, .token = options->token, .cancel = true};
     tutti_work *started = NULL;
     tutti_status status = operation->start(run->handle, &call, operation->user, &started);
-    if (status != TUTTI_OK && cause->status != status) {
-        tti_error_set(cause, status, "the start function returned %s", tutti_status_name(status));
-    } else if (status == TUTTI_OK && !started) {
-        status = tti_error_set(cause, TUTTI_INVALID_ARGUMENT, "the start function returned OK, but no work");
-    }
+    status = tti_started(status, started, &order, cause);
     if (status == TUTTI_OK) {
         *work = started;
     } else if (cause->rank < 0) {

@@ -171,6 +171,26 @@ bool tti_token_fired(struct tti_token *token)
     return fired;
 }
 
+bool tti_token_below(tutti_cancel_token *handle, tutti_cancel_token *above)
+{
+    tutti_status why = TUTTI_OK;
+    struct tti_token *top = tti_token_acquire(above, &why);
+    struct tti_token *token = top ? tti_token_acquire(handle, &why) : NULL;
+    const struct tti_token *at = token;
+    if (token) {
+        pthread_mutex_lock(token->lock); /* of the whole tree */
+        while (at && at != top) {
+            at = at->parent;
+        }
+        pthread_mutex_unlock(token->lock);
+        tti_token_release(token);
+    }
+    if (top) {
+        tti_token_release(top);
+    }
+    return at != NULL;
+}
+
 /* ---- life ------------------------------------------------------------------------------------------------------------ */
 
 struct tti_token *tti_token_acquire(tutti_cancel_token *handle, tutti_status *why)

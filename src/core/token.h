@@ -47,6 +47,9 @@ tutti_status tti_token_create(struct tti_token *parent, int64_t limit_ms, tutti_
 int64_t tti_token_fire(struct tti_token *token);
 bool tti_token_fired(struct tti_token *token);
 
+/* Whether a token is `above` or one below it, that is, fires with it. False if one of them is gone. */
+bool tti_token_below(tutti_cancel_token *handle, tutti_cancel_token *above);
+
 /* Frees it, instead of a release: OK; BUSY if there is another user. */
 tutti_status tti_token_destroy(struct tti_token *token);
 

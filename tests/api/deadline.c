@@ -292,6 +292,81 @@ static void deadlines(tutti_group *g)
     atomic_store(&deadline_over, 1);
 }
 
+/* Starts without the options that it is given. */
+struct careless {
+    tutti_call call;
+    int32_t value;
+    tutti_work *_Atomic work;
+};
+
+static tutti_status start_carelessly(tutti_group *g, const tutti_call *call, void *user, tutti_work **work)
+{
+    struct careless *c = user;
+    (void)call;
+    tutti_status status = start_sum(g, c->call.size ? &c->call : NULL, &c->value, work);
+    atomic_store(&c->work, status == TUTTI_OK ? *work : NULL);
+    return status;
+}
+
+static void expect_given_back(struct careless *c)
+{
+    int32_t ended;
+    EXPECT(c->value == RANKS || c->value == 1); /* it has gone through, or a rank has cancelled it in time */
+    EXPECT(tutti_work_test(atomic_load(&c->work), &ended) == TUTTI_BAD_STATE);
+    c->value = 1;
+}
+
+static tutti_status start_with_child(tutti_group *g, const tutti_call *call, void *user, tutti_work **work)
+{
+    tutti_call options = *call;
+    options.timeout_ms = 20000;
+    options.token = ((struct firing *)user)->token;
+    options.operation_id = 7;
+    return start_sum(g, &options, &((struct firing *)user)->value, work);
+}
+
+/* A start function that forgets the deadline or the token is told so, and its operation has ended by then. */
+static void start_functions_pass_on(tutti_group *g)
+{
+    tutti_error e;
+    tutti_cancel_token *token = NULL;
+    struct careless c = {.value = 1};
+    int32_t value = 1;
+    EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, "run_with_deadline: the start function has not passed on the call options",
+                 tutti_run_with_deadline(g, start_carelessly, &c, 30000, NULL, &e));
+    EXPECT(strstr(e.message, "a deadline of ") && strstr(e.message, "instead of 30000 ms"));
+    EXPECT(strstr(e.message, "has been waited for") && e.rank == tutti_group_rank(g));
+    expect_given_back(&c);
+    tutti_call_init(&c.call);
+    c.call.timeout_ms = TUTTI_FOREVER;
+    EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, "a deadline of -1 ms instead of 30000 ms",
+                 tutti_run_with_deadline(g, start_carelessly, &c, 30000, NULL, &e));
+    expect_given_back(&c);
+    tutti_start operations[] = {{start_sum, &value}, {start_carelessly, &c}, {start_sum, &value}};
+    EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, "run_all_with_deadline: operations[1]: the start function has not passed",
+                 tutti_run_all_with_deadline(g, operations, 3, 30000, NULL, &e));
+    EXPECT(value == RANKS || value == 1); /* likewise; the third one was not started */
+    expect_given_back(&c);
+    EXPECT_OK(tutti_cancel_token_create(NULL, TUTTI_FOREVER, &token, &e));
+    EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, "its operation has no token instead of the one that was given",
+                 tutti_run_with_deadline(g, start_carelessly, &c, 0, token, &e));
+    expect_given_back(&c);
+    value = 1;
+    /* nothing was asked for that could be lost */
+    EXPECT_OK(tutti_run_with_deadline(g, start_carelessly, &c, 0, NULL, &e));
+    EXPECT_OK(tutti_run_with_deadline(g, start_carelessly, &c, TUTTI_FOREVER, NULL, &e));
+    /* a shorter deadline, a token below, and a number of its own are the start function's business */
+    struct firing f = {.value = 1};
+    EXPECT_OK(tutti_cancel_token_create(token, TUTTI_FOREVER, &f.token, &e));
+    EXPECT_OK(tutti_run_with_deadline(g, start_with_child, &f, 30000, token, &e));
+    struct firing above = {.token = token, .value = 1};
+    EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, "its operation has another token instead of the one that was given",
+                 tutti_run_with_deadline(g, start_with_child, &above, 30000, f.token, &e));
+    EXPECT_OK(tutti_cancel_token_destroy(f.token, &e));
+    EXPECT_OK(tutti_cancel_token_destroy(token, &e));
+    EXPECT_USABLE(g);
+}
+
 static tutti_status start_elsewhere(tutti_group *g, const tutti_call *call, void *user, tutti_work **work)
 {
     (void)g;
@@ -322,6 +397,7 @@ static tutti_status rank(tutti_group *g, void *user)
         earlier_errors_come_first(g);
         tokens(g);
     }
+    start_functions_pass_on(g);
     deadlines(g);
     revoked_comes_last(g, other);
     EXPECT_OK(tutti_group_destroy(other, &e));

@@ -105,6 +105,53 @@ static void every_kind(tutti_group *g)
     EXPECT_ERROR(&e, TUTTI_BAD_STATE, "events_destroy", tutti_events_destroy(events, &e));
 }
 
+struct careless {
+    tutti_group *group; /* NULL: the one that it is given */
+    tutti_work *work;
+    int32_t value;
+};
+
+/* Starts without the options that it is given. */
+static tutti_status start_carelessly(tutti_group *g, const tutti_call *call, void *user, tutti_work **work)
+{
+    struct careless *c = user;
+    tutti_status status = start_sum(c->group ? c->group : g, c->group ? call : NULL, &c->value, work);
+    c->work = *work;
+    return status;
+}
+
+/* A start function that loses the number is told so: the handler would wait for ever. */
+static void number_lost(tutti_group *g)
+{
+    tutti_error e;
+    tutti_events *events = NULL;
+    tutti_group *other = NULL;
+    tutti_work *const untouched = (tutti_work *)(void *)&e;
+    tutti_work *work = untouched;
+    struct heard handler = {0};
+    struct careless c = {.value = 1};
+    int32_t ended;
+    EXPECT_OK(tutti_group_create(g, (const int32_t[]){0, 1}, RANKS, NULL, &other, &e));
+    EXPECT_OK(tutti_events_create(g, &events, &e));
+    EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, "events_start: the start function has not passed on the call options",
+                 tutti_events_start(events, 42, start_carelessly, &c, NULL, hear, &handler, &work, &e));
+    EXPECT(strstr(e.message, "the number 0 instead of 42") && strstr(e.message, "has been waited for"));
+    EXPECT(e.rank == tutti_group_rank(g) && work == untouched && c.value == RANKS);
+    EXPECT(tutti_work_test(c.work, &ended) == TUTTI_BAD_STATE);
+    /* the handler is gone, too */
+    EXPECT_OK(tutti_events_start(events, 42, start_sum, &c.value, NULL, NULL, NULL, &work, &e));
+    EXPECT_OK(tutti_work_wait(work, TUTTI_FOREVER));
+    EXPECT_OK(tutti_work_release(work));
+    c = (struct careless){.group = other, .value = 1};
+    EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, "runs on another group",
+                 tutti_events_start(events, 42, start_carelessly, &c, NULL, hear, &handler, NULL, &e));
+    EXPECT(c.value == RANKS && tutti_work_test(c.work, &ended) == TUTTI_BAD_STATE);
+    EXPECT_OK(tutti_barrier(g, NULL));
+    EXPECT(atomic_load(&handler.calls) == 0);
+    EXPECT_OK(tutti_events_destroy(events, &e));
+    EXPECT_OK(tutti_group_destroy(other, &e));
+}
+
 /* Errors that the group survives: on_error and handlers hear of them, on_complete does not. */
 static void failures(tutti_group *g)
 {
@@ -295,6 +342,7 @@ static tutti_status rank(tutti_group *g, void *user)
 {
     (void)user;
     every_kind(g);
+    number_lost(g);
     failures(g);
     exactly_once_in_all_lanes(g);
     for (int i = 0; i < 20; i++) {
