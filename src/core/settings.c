@@ -123,8 +123,7 @@ static const tutti_config_key_info table[TTI_SETTINGS] = {
                             "the backend between hosts; auto = the best one that joins several; the same on all ranks",
                             0, 0},
     [TTI_SET_MPI_BLOCKING] = {0, TUTTI_CONFIG_CHOICE, "mpi.blocking", "TUTTI_MPI_BLOCKING", "auto", "auto|always|never",
-                              "whether collectives use MPI's blocking functions, which no deadline ends; auto = if "
-                              "timeout_ms is the default or -1",
+                              "whether collectives use MPI's blocking functions, which no deadline ends; auto = never",
                               0, 0},
     [TTI_SET_MPI_BUFFER_SIZE] = {0, TUTTI_CONFIG_BYTES, "mpi.buffer_size", "TUTTI_MPI_BUFFER_SIZE", "1048576", "",
                                  "bytes of scratch memory through which what MPI cannot take as it is passes", 4 * KIB,

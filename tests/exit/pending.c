@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 #include <tutti/tutti.h>
+#include <unistd.h>
 
 enum { SMALL = 2, LARGE = 300000, LONG_MS = 60000, RANKS = 3 };
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One collective, from the call to its end. A group without deadlines of its own uses MPI's blocking functions, which
- * are the fastest, and cannot be left before they return. With a deadline, the ranks first wait for one another at a
- * gate that can be left (gate.c), so that no tensor is in MPI's hands while somebody is missing; then the
- * non-blocking function runs. Which of the two is decided by what all ranks know: MPI's blocking and non-blocking
- * collectives do not match.
+ * One collective, from the call to its end. The ranks first wait for one another at a gate that can be left (gate.c), so
+ * that no tensor is in MPI's hands while a rank is missing; small calls end there. Then a large all_reduce runs in steps
+ * that can be left (all_reduce.c), and all else by MPI's non-blocking function. The deadline of the caller decides
+ * nothing that another rank sees.
+ *
+ * With mpi.blocking=always on all ranks, MPI's blocking functions run instead, which cannot be left before they return.
  */
 #include <stdlib.h>
 
@@ -68,6 +69,17 @@ static tutti_status too_late(struct tti_mpi_call *c, const char *what)
     return TUTTI_TIMEOUT;
 }
 
+static tutti_status failed_in_mpi(struct tti_mpi_call *c, int code, const char *what)
+{
+    tutti_status status = tti_mpi_check(c->group, true, c->error); /* an abort has made it fail */
+    if (status == TUTTI_OK) {
+        status = tti_mpi_error(c->error, code, what);
+        c->error->scope = TUTTI_SCOPE_GROUP;
+        tti_mpi_fail(c->group, c->error);
+    }
+    return status;
+}
+
 tutti_status tti_mpi_complete(struct tti_mpi_call *c, int code, MPI_Request *request, const char *what)
 {
     int done = c->blocking;
@@ -82,15 +94,73 @@ tutti_status tti_mpi_complete(struct tti_mpi_call *c, int code, MPI_Request *req
             }
         }
     }
-    if (__builtin_expect(code == MPI_SUCCESS, 1)) {
+    return __builtin_expect(code == MPI_SUCCESS, 1) ? TUTTI_OK : failed_in_mpi(c, code, what);
+}
+
+tutti_status tti_mpi_await(struct tti_mpi_call *c, int *code)
+{
+    struct tti_mpi_lane *lane = c->lane;
+    const int size = c->group->size;
+    tutti_status status = TUTTI_OK;
+    for (int i = 0; i < 2 * size; i++) {
+        int done = lane->requests[i] == MPI_REQUEST_NULL;
+        while (!done) {
+            tti_mpi_enter();
+            *code = MPI_Test(&lane->requests[i], &done, MPI_STATUS_IGNORE);
+            tti_mpi_leave();
+            if (done || *code != MPI_SUCCESS) {
+                break;
+            }
+            if ((status = tti_mpi_pause(&c->vigil, c->error)) != TUTTI_OK) {
+                break;
+            }
+            atomic_store_explicit(&lane->awaited, i < size ? i : -1, memory_order_relaxed);
+        }
+        if (*code != MPI_SUCCESS || status != TUTTI_OK) {
+            break;
+        }
+    }
+    atomic_store_explicit(&lane->awaited, -1, memory_order_relaxed);
+    for (int i = 0; i < 2 * size && status == TUTTI_TIMEOUT; i++) { /* those behind the one that it waited for */
+        int done = 0;
+        if (lane->requests[i] != MPI_REQUEST_NULL) {
+            tti_mpi_enter();
+            MPI_Test(&lane->requests[i], &done, MPI_STATUS_IGNORE);
+            tti_mpi_leave();
+        }
+    }
+    return status;
+}
+
+void tti_mpi_withdraw_requests(struct tti_mpi_call *c)
+{
+    struct tti_mpi_lane *lane = c->lane;
+    tti_mpi_enter();
+    for (int r = 0; r < c->group->size; r++) {
+        int done = 0;
+        if (lane->requests[r] != MPI_REQUEST_NULL) {
+            MPI_Cancel(&lane->requests[r]);
+            MPI_Test(&lane->requests[r], &done, MPI_STATUS_IGNORE);
+        }
+        if (lane->requests[c->group->size + r] != MPI_REQUEST_NULL) {
+            MPI_Request_free(&lane->requests[c->group->size + r]);
+        }
+    }
+    tti_mpi_leave();
+}
+
+tutti_status tti_mpi_complete_all(struct tti_mpi_call *c, int code, const char *what)
+{
+    tutti_status status = code == MPI_SUCCESS ? tti_mpi_await(c, &code) : TUTTI_OK;
+    if (code == MPI_SUCCESS && status == TUTTI_OK) {
         return TUTTI_OK;
     }
-    tutti_status status = tti_mpi_check(c->group, true, c->error); /* an abort has made it fail */
-    if (status == TUTTI_OK) {
-        status = tti_mpi_error(c->error, code, what);
-        c->error->scope = TUTTI_SCOPE_GROUP;
-        tti_mpi_fail(c->group, c->error);
+    if (code != MPI_SUCCESS) {
+        status = failed_in_mpi(c, code, what);
+    } else if (status == TUTTI_TIMEOUT) {
+        status = too_late(c, what);
     }
+    tti_mpi_withdraw_requests(c);
     return status;
 }
 
@@ -135,14 +205,14 @@ static tutti_status run(struct tti_mpi_group *g, tutti_op *op, tutti_error *erro
     if (status != TUTTI_OK) {
         return status;
     }
-    c.blocking = g->blocking && op->timeout_ms == g->timeout_ms;
-    if (c.blocking) {
-        status = dispatch(&c);
-    } else {
+    bool done = false;
+    c.blocking = g->blocking;
+    if (!c.blocking) {
         tti_mpi_vigil(&c.vigil, g, op->begun_ns, op->timeout_ms, op->background != 0);
-        if (g->size == 1 || (status = tti_mpi_gate(&c)) == TUTTI_OK) {
-            status = op->failed != TUTTI_OK ? op->failed : dispatch(&c);
-        }
+        status = g->size > 1 ? tti_mpi_gate(&c, &done) : op->failed;
+    }
+    if (status == TUTTI_OK && !done) {
+        status = dispatch(&c);
     }
     end(lane);
     return status;
@@ -188,7 +258,7 @@ __attribute__((noinline)) static tutti_status run_anew(struct tti_mpi_group *g, 
 tutti_status tti_mpi_run(void *state, tutti_op *op, tutti_error *error)
 {
     struct tti_mpi_group *g = state;
-    if (__builtin_expect(op->prepared[TTI_MPI_PREPARED_TYPE] != 0 && op->timeout_ms == g->timeout_ms, 1)) {
+    if (__builtin_expect(op->prepared[TTI_MPI_PREPARED_TYPE] != 0, 0)) {
         return again(g, op, error);
     }
     return run_anew(g, op, error);

@@ -119,12 +119,13 @@ static void end_group(struct tti_mpi_group *g)
     char pending[64] = "";
     tutti_error cause;
     const bool tell = describe_pending(g, pending, sizeof(pending));
-    tti_error_set(&cause, TUTTI_PEER_LEFT, "rank %d has ended its process%s%s%s", g->rank,
-                  tell ? " before " : "", pending, tell ? " ended" : "");
+    tti_error_set(&cause, TUTTI_PEER_LEFT, "rank %d has ended its process%s%s%s", g->rank, tell ? " before " : "",
+                  pending, tell ? " ended" : "");
     cause.suspect = g->rank;
     cause.scope = TUTTI_SCOPE_GROUP;
     /* a thread that makes communicators may keep the lock where MPI takes one call at a time */
-    tti_mpi_retire(g, &cause, tell && !(tti_mpi_life.locked && atomic_load_explicit(&making, memory_order_relaxed) > 0));
+    tti_mpi_retire(g, &cause,
+                   tell && !(tti_mpi_life.locked && atomic_load_explicit(&making, memory_order_relaxed) > 0));
 }
 
 /* Where a thread still is, in words, NULL if none is inside MPI; and whether MPI blocks it. */

@@ -1,66 +1,86 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The gate before a call with a deadline: every rank sends every other one a ticket that says what it calls, and goes
- * on when it has all of theirs. So it knows who is missing and can name them, finds out whether all call the same
- * before anything is written, and can give up: the receives are withdrawn, and no tensor is involved. n - 1 small
- * messages for each rank.
+ * The gate before every collective: every rank sends every other one a ticket that says what it calls, and goes on when it
+ * has all of theirs. So a rank knows who is missing, finds out whether all call the same before anything is written, and
+ * can give up: the receives are withdrawn, and no tensor is involved. n - 1 messages for each rank, side by side.
  *
- * All ranks see the same tickets, so all come to the same verdict and stay in step; who sends what to whom in
- * all_to_all_v is known to the two of a pair only, and takes a second round of verdicts.
+ * Small data travel with the tickets, so that a small all_reduce, reduce or broadcast ends at its gate: one step, where
+ * recursive doubling takes log2(n).
+ *
+ * The gate is the same whatever deadline a caller has, so deadlines are each rank's own. All ranks see the same tickets,
+ * so all come to the same decision and stay in step; what goes from whom to whom in all_to_all_v is known to the two of a
+ * pair only, and takes a second round.
  */
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "backends/mpi/plugin/plugin.h"
 #include "base/error.h"
 #include "engine/descriptor.h"
+#include "kernels/kernels.h"
+#include "tensor/dtype.h"
 
 static size_t bytes_for(const tutti_parts *parts, int rank)
 {
     return parts->counts ? parts->outer * (size_t)parts->counts[rank] * parts->unit : 0;
 }
 
-static int post(struct tti_mpi_call *c, const struct tti_mpi_ticket *own)
+static bool carries_data(const tutti_op *op)
+{
+    switch (op->kind) {
+    case TUTTI_OP_ALL_REDUCE:
+    case TUTTI_OP_REDUCE:
+    case TUTTI_OP_BROADCAST:
+        return op->count <= TTI_MPI_SMALL / tti_dtype_size(op->dtype);
+    default:
+        return false;
+    }
+}
+
+/* Whether this rank's data go to rank `to`. */
+static bool sends_data(const tutti_op *op, int own, int to)
+{
+    switch (op->kind) {
+    case TUTTI_OP_REDUCE:
+        return to == op->root;
+    case TUTTI_OP_BROADCAST:
+        return own == op->root;
+    default:
+        return true;
+    }
+}
+
+static int post(struct tti_mpi_call *c, size_t data)
 {
     const struct tti_mpi_group *g = c->group;
     struct tti_mpi_lane *lane = c->lane;
+    const struct tti_mpi_ticket *own = tti_mpi_ticket_of(lane, g->rank);
+    const bool differ = c->op->kind == TUTTI_OP_ALL_TO_ALL && c->op->send_parts.counts;
     int code = MPI_SUCCESS;
     tti_mpi_enter();
     for (int r = 0; r < g->size && code == MPI_SUCCESS; r++) {
-        struct tti_mpi_ticket *theirs = &lane->tickets[r];
-        struct tti_mpi_ticket *ours = &lane->tickets[g->size + r];
-        lane->requests[r] = lane->requests[g->size + r] = MPI_REQUEST_NULL;
-        *ours = *own;
-        ours->bytes = c->op->kind == TUTTI_OP_ALL_TO_ALL ? bytes_for(&c->op->send_parts, r) : 0;
+        if (r != g->rank) {
+            code = MPI_Irecv(tti_mpi_ticket_of(lane, r), (int)TTI_MPI_TICKET_ROOM, MPI_BYTE, r, TTI_MPI_TAG_GATE,
+                             lane->comm, &lane->requests[r]);
+        }
+    }
+    for (int r = 0; r < g->size && code == MPI_SUCCESS; r++) {
+        const struct tti_mpi_ticket *ticket = own;
         if (r == g->rank) {
-            *theirs = *ours;
             continue;
         }
-        code = MPI_Irecv(theirs, (int)sizeof(*theirs), MPI_BYTE, r, TTI_MPI_TAG_GATE, lane->comm, &lane->requests[r]);
-        if (code == MPI_SUCCESS) {
-            code = MPI_Isend(ours, (int)sizeof(*ours), MPI_BYTE, r, TTI_MPI_TAG_GATE, lane->comm,
-                             &lane->requests[g->size + r]);
+        if (differ) {
+            lane->for_pairs[r] = *own;
+            lane->for_pairs[r].bytes = bytes_for(&c->op->send_parts, r);
+            ticket = &lane->for_pairs[r];
         }
+        const size_t bytes = data > 0 && sends_data(c->op, g->rank, r) ? data : 0;
+        code = MPI_Isend(ticket, (int)(sizeof(*ticket) + bytes), MPI_BYTE, r, TTI_MPI_TAG_GATE, lane->comm,
+                         &lane->requests[g->size + r]);
     }
     tti_mpi_leave();
     return code;
-}
-
-/* The sends are left to MPI: nobody writes into the tickets of a group that has failed. */
-static void withdraw(struct tti_mpi_call *c)
-{
-    struct tti_mpi_lane *lane = c->lane;
-    tti_mpi_enter();
-    for (int r = 0; r < c->group->size; r++) {
-        if (lane->requests[r] != MPI_REQUEST_NULL) {
-            MPI_Cancel(&lane->requests[r]);
-            MPI_Wait(&lane->requests[r], MPI_STATUS_IGNORE);
-        }
-        if (lane->requests[c->group->size + r] != MPI_REQUEST_NULL) {
-            MPI_Request_free(&lane->requests[c->group->size + r]);
-        }
-    }
-    tti_mpi_leave();
 }
 
 /* The ranks whose tickets have not come, as "2, 5 and 7"; the lowest one. */
@@ -94,64 +114,32 @@ static tutti_status too_late(struct tti_mpi_call *c)
     return TUTTI_TIMEOUT;
 }
 
-/* One look at all that is open: `*awaited` gets the lowest rank whose ticket is not here, -1 if nothing is open. */
-static int look(struct tti_mpi_call *c, int *awaited)
+/* Sends this rank's ticket, which is in its place, and waits for those of the others. */
+static tutti_status round_of(struct tti_mpi_call *c, size_t data)
 {
-    struct tti_mpi_lane *lane = c->lane;
-    int code = MPI_SUCCESS;
-    *awaited = -1;
-    tti_mpi_enter();
-    for (int i = 2 * c->group->size; i-- > 0 && code == MPI_SUCCESS;) {
-        int done = 1;
-        if (lane->requests[i] != MPI_REQUEST_NULL) {
-            code = MPI_Test(&lane->requests[i], &done, MPI_STATUS_IGNORE);
-        }
-        *awaited = done ? *awaited : i;
-    }
-    tti_mpi_leave();
-    return code;
-}
-
-/* Waits until everybody's ticket is here. */
-static tutti_status await(struct tti_mpi_call *c)
-{
-    struct tti_mpi_lane *lane = c->lane;
+    int code = post(c, data);
     tutti_status status = TUTTI_OK;
-    int awaited = -1;
-    int code;
-    while ((code = look(c, &awaited)) == MPI_SUCCESS && awaited >= 0 && status == TUTTI_OK) {
-        atomic_store_explicit(&lane->awaited, awaited < c->group->size ? awaited : -1, memory_order_relaxed);
-        status = tti_mpi_pause(&c->vigil, c->error);
+    if (code == MPI_SUCCESS) {
+        status = tti_mpi_await(c, &code);
     }
-    atomic_store_explicit(&lane->awaited, -1, memory_order_relaxed);
-    if (code != MPI_SUCCESS) {
-        status = tti_mpi_error(c->error, code, "MPI_Test");
-        tti_mpi_fail(c->group, c->error);
-    } else if (awaited < 0) {
+    if (__builtin_expect(code == MPI_SUCCESS && status == TUTTI_OK, 1)) {
         return TUTTI_OK;
+    }
+    if (code != MPI_SUCCESS) {
+        status = tti_mpi_error(c->error, code, "the exchange of tickets");
+        c->error->scope = TUTTI_SCOPE_GROUP;
+        tti_mpi_fail(c->group, c->error);
     } else if (status == TUTTI_TIMEOUT) {
         status = too_late(c);
     }
-    withdraw(c);
+    tti_mpi_withdraw_requests(c);
     return status;
-}
-
-static tutti_status round_of(struct tti_mpi_call *c, const struct tti_mpi_ticket *own)
-{
-    const int code = post(c, own);
-    if (code != MPI_SUCCESS) {
-        tti_mpi_error(c->error, code, "MPI_Isend");
-        tti_mpi_fail(c->group, c->error);
-        withdraw(c);
-        return TUTTI_BACKEND;
-    }
-    return await(c);
 }
 
 static tutti_status differs(struct tti_mpi_call *c, int peer)
 {
-    const struct tti_mpi_ticket *own = &c->lane->tickets[c->group->rank];
-    const struct tti_mpi_ticket *other = &c->lane->tickets[peer];
+    const struct tti_mpi_ticket *own = tti_mpi_ticket_of(c->lane, c->group->rank);
+    const struct tti_mpi_ticket *other = tti_mpi_ticket_of(c->lane, peer);
     char theirs[160];
     char ours[160];
     tti_descriptor_text(other->descriptor, theirs, sizeof(theirs));
@@ -165,72 +153,134 @@ static tutti_status differs(struct tti_mpi_call *c, int peer)
     return TUTTI_MISMATCH;
 }
 
-/* The verdict of this rank on what is the same for all: the lowest rank that differs from rank 0, seen from here. */
+/* What is the same for all: the lowest rank that differs, seen from here. */
 static tutti_status compare(struct tti_mpi_call *c)
 {
-    const struct tti_mpi_ticket *tickets = c->lane->tickets;
-    const int own = c->group->rank;
+    const struct tti_mpi_ticket *own = tti_mpi_ticket_of(c->lane, c->group->rank);
+    bool equal = true; /* two others may differ from each other only if one differs from this one */
     for (int r = 0; r < c->group->size; r++) {
-        if (r != own && (tickets[r].failed || tickets[r].descriptor[0] != tickets[own].descriptor[0] ||
-                         tickets[r].descriptor[1] != tickets[own].descriptor[1])) {
+        const struct tti_mpi_ticket *other = tti_mpi_ticket_of(c->lane, r);
+        equal = equal && !other->failed && other->descriptor[0] == own->descriptor[0] &&
+                other->descriptor[1] == own->descriptor[1] && other->call == own->call;
+    }
+    if (__builtin_expect(equal, 1)) {
+        return TUTTI_OK;
+    }
+    for (int r = 0; r < c->group->size; r++) {
+        const struct tti_mpi_ticket *other = tti_mpi_ticket_of(c->lane, r);
+        if (r != c->group->rank && (other->failed || other->descriptor[0] != own->descriptor[0] ||
+                                    other->descriptor[1] != own->descriptor[1])) {
             return differs(c, r);
         }
     }
-    if (tickets[own].failed) {
-        return c->op->failed;
-    }
-    for (int r = 0; r < c->group->size;
-         r++) { /* two others may differ from each other only if one differs from this one */
-        if (tickets[r].call != tickets[own].call) {
+    for (int r = 0; r < c->group->size && !own->failed; r++) {
+        if (tti_mpi_ticket_of(c->lane, r)->call != own->call) {
             return differs(c, r);
         }
     }
-    return TUTTI_OK;
+    return c->op->failed;
 }
 
 /* all_to_all_v: what each sends to this rank must be what it expects. */
 static tutti_status compare_pairs(struct tti_mpi_call *c)
 {
-    struct tti_mpi_ticket *tickets = c->lane->tickets;
-    struct tti_mpi_ticket own = tickets[c->group->rank];
-    own.verdict = -1;
+    struct tti_mpi_lane *lane = c->lane;
+    struct tti_mpi_ticket *own = tti_mpi_ticket_of(lane, c->group->rank);
     char text[200] = "";
-    for (int r = 0; r < c->group->size && own.verdict < 0; r++) {
+    own->bytes = bytes_for(&c->op->send_parts, c->group->rank);
+    for (int r = 0; r < c->group->size && own->verdict < 0; r++) {
         const size_t expected = bytes_for(&c->op->recv_parts, r);
-        if (tickets[r].bytes != expected) {
-            own.verdict = r;
+        const uint64_t sent = tti_mpi_ticket_of(lane, r)->bytes;
+        if (sent != expected) {
+            own->verdict = r;
             snprintf(text, sizeof(text), "all_to_all_v: rank %d sends %llu bytes to rank %d, which expects %zu", r,
-                     (unsigned long long)tickets[r].bytes, c->group->rank, expected);
+                     (unsigned long long)sent, c->group->rank, expected);
         }
     }
-    const tutti_status status = round_of(c, &own);
+    const tutti_status status = round_of(c, 0);
     for (int r = 0; r < c->group->size && status == TUTTI_OK; r++) {
-        if (tickets[r].verdict >= 0) {
-            if (r == c->group->rank) {
-                tti_error_set(c->error, TUTTI_MISMATCH, "%s", text);
-            } else {
-                tti_error_set(c->error, TUTTI_MISMATCH,
-                              "all_to_all_v: rank %d sends rank %d another number of bytes than that expects",
-                              tickets[r].verdict, r);
-            }
-            c->error->suspect = tickets[r].verdict;
-            return TUTTI_MISMATCH;
+        const int32_t verdict = tti_mpi_ticket_of(lane, r)->verdict;
+        if (verdict < 0) {
+            continue;
         }
+        if (r == c->group->rank) {
+            tti_error_set(c->error, TUTTI_MISMATCH, "%s", text);
+        } else {
+            tti_error_set(c->error, TUTTI_MISMATCH,
+                          "all_to_all_v: rank %d sends rank %d another number of bytes than that expects", verdict, r);
+        }
+        c->error->suspect = verdict;
+        return TUTTI_MISMATCH;
     }
     return status;
 }
 
-tutti_status tti_mpi_gate(struct tti_mpi_call *c)
+/* Whether the clock has moved on since the lane's last call: then another rank may have given this call up before this rank
+ * came, which its ticket does not say. */
+static bool may_be_late(struct tti_mpi_lane *lane)
 {
-    struct tti_mpi_ticket own = {.call = (uint64_t)c->op->sequence, .failed = c->op->failed != TUTTI_OK};
-    tti_descriptor_make(c->op, c->group->size, own.descriptor);
-    tutti_status status = round_of(c, &own);
-    if (status == TUTTI_OK) { /* a ticket may be of a rank that has given up since: its news came behind it */
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now); /* a tick of some milliseconds, without a look at the hardware */
+    const int64_t tick = now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+    const bool moved = tick != lane->seen_tick;
+    lane->seen_tick = tick;
+    return moved;
+}
+
+static void write_ticket(struct tti_mpi_call *c, struct tti_mpi_ticket *own)
+{
+    tutti_op *op = c->op;
+    own->call = (uint64_t)op->sequence;
+    own->bytes = 0;
+    own->scale = op->scale;
+    own->verdict = -1;
+    own->failed = op->failed != TUTTI_OK;
+    if (op->prepared[TTI_MPI_PREPARED_DESCRIPTOR] == 0) {
+        tti_descriptor_make(op, c->group->size, &op->prepared[TTI_MPI_PREPARED_DESCRIPTOR]);
+    }
+    memcpy(own->descriptor, &op->prepared[TTI_MPI_PREPARED_DESCRIPTOR], sizeof(own->descriptor));
+}
+
+/* The end of a call whose data have come with the tickets. */
+static void finish(struct tti_mpi_call *c, size_t data)
+{
+    const tutti_op *op = c->op;
+    const struct tti_mpi_lane *lane = c->lane;
+    const int own = c->group->rank;
+    if (op->kind == TUTTI_OP_BROADCAST) {
+        if (own != op->root && data > 0) {
+            memcpy(op->dst, lane->data[op->root], data);
+        }
+    } else if ((op->kind == TUTTI_OP_ALL_REDUCE || own == op->root) && data > 0) {
+        tti_mpi_fold_sources(c, op->dst, (const void *const *)lane->data, op->count);
+    }
+}
+
+tutti_status tti_mpi_gate(struct tti_mpi_call *c, bool *done)
+{
+    const tutti_op *op = c->op;
+    struct tti_mpi_lane *lane = c->lane;
+    const int own = c->group->rank;
+    const bool late = may_be_late(lane);
+    const bool carries = carries_data(op);
+    const size_t data = carries ? op->count * tti_dtype_size(op->dtype) : 0;
+    const void *from = op->kind == TUTTI_OP_BROADCAST ? op->dst : op->src;
+    *done = carries || op->kind == TUTTI_OP_BARRIER;
+    write_ticket(c, tti_mpi_ticket_of(lane, own));
+    const bool gives = data > 0 && op->failed == TUTTI_OK;
+    if (gives && (op->kind != TUTTI_OP_BROADCAST || own == op->root)) {
+        memcpy(lane->data[own], from, data);
+    }
+    tutti_status status = round_of(c, gives ? data : 0);
+    if (status == TUTTI_OK && late) { /* a rank's word that it has given up came behind its ticket */
         status = tti_mpi_check(c->group, true, c->error);
     }
-    if (status == TUTTI_OK && (status = compare(c)) == TUTTI_OK && c->op->kind == TUTTI_OP_ALL_TO_ALL &&
-        c->op->send_parts.counts) {
-        status = compare_pairs(c);
+    if (status == TUTTI_OK && (status = compare(c)) == TUTTI_OK) {
+        if (op->kind == TUTTI_OP_ALL_TO_ALL && op->send_parts.counts) {
+            status = compare_pairs(c);
+        } else if (carries) {
+            finish(c, data);
+        }
     }
     return status;
 }

@@ -17,7 +17,7 @@
 struct place {
     int32_t base_rank;
     int32_t base_size;
-    int32_t blocking; /* this rank could call, and wants to call, the blocking functions */
+    int32_t blocking; /* this rank can call, and wants to call, the blocking functions */
     int32_t window;   /* elements; rank 0's counts */
     int32_t world_rank;
     int32_t locked;  /* its library does not take calls from several threads at once */
@@ -28,14 +28,9 @@ struct place {
 
 static int32_t wants_blocking(const tutti_open_info *info)
 {
-    const char *wish = tti_mpi_setting(info, "mpi.blocking", "auto");
-    if (tti_mpi_life.level < MPI_THREAD_MULTIPLE) {
-        return 0; /* it would keep the lock, and what the other ranks wait for may be another thread's */
-    }
-    if (strcmp(wish, "auto") != 0) {
-        return strcmp(wish, "always") == 0;
-    }
-    return info->timeout_ms == TUTTI_TIMEOUT_MS || info->timeout_ms < 0;
+    /* Below MULTIPLE it would keep the lock, and what the other ranks wait for may be another thread's. */
+    return tti_mpi_life.level == MPI_THREAD_MULTIPLE &&
+           strcmp(tti_mpi_setting(info, "mpi.blocking", "auto"), "always") == 0;
 }
 
 static tutti_status is_ending(const tutti_open_info *info, tutti_error *error)
@@ -175,7 +170,14 @@ static tutti_status make_in_turn(const tutti_open_info *info, MPI_Comm base, con
 static void lane_free(struct tti_mpi_lane *lane)
 {
     free(lane->tickets);
+    free(lane->data);
+    free(lane->scales);
+    free(lane->for_pairs);
     free(lane->requests);
+    free(lane->parts.to);
+    free(lane->parts.in);
+    free(lane->parts.from);
+    free(lane->parts.out);
     free(lane->lists);
     free(lane->types);
     free(lane->scratch);
@@ -186,11 +188,27 @@ static bool lane_make(struct tti_mpi_lane *lane, int size)
     const size_t n = (size_t)size;
     atomic_init(&lane->awaited, -1);
     lane->comm = MPI_COMM_NULL;
-    lane->tickets = calloc(2 * n, sizeof(*lane->tickets));
+    lane->tickets = aligned_alloc(64, n * TTI_MPI_TICKET_STEP);
+    lane->data = calloc(n, sizeof(*lane->data));
+    lane->scales = calloc(n, sizeof(*lane->scales));
+    lane->for_pairs = calloc(n, sizeof(*lane->for_pairs));
     lane->requests = calloc(2 * n, sizeof(*lane->requests));
+    lane->parts.to = calloc(n, sizeof(*lane->parts.to));
+    lane->parts.in = calloc(n, sizeof(*lane->parts.in));
+    lane->parts.from = calloc(n, sizeof(*lane->parts.from));
+    lane->parts.out = calloc(n, sizeof(*lane->parts.out));
     lane->lists = calloc(4 * n, sizeof(*lane->lists));
     lane->types = calloc(2 * n, sizeof(*lane->types));
-    return lane->tickets && lane->requests && lane->lists && lane->types;
+    if (!lane->tickets || !lane->data || !lane->scales || !lane->for_pairs || !lane->requests || !lane->parts.to ||
+        !lane->parts.in || !lane->parts.from || !lane->parts.out || !lane->lists || !lane->types) {
+        return false;
+    }
+    memset(lane->tickets, 0, n * TTI_MPI_TICKET_STEP);
+    for (int r = 0; r < size; r++) {
+        lane->data[r] = tti_mpi_ticket_of(lane, r) + 1;
+        lane->requests[r] = lane->requests[size + r] = MPI_REQUEST_NULL;
+    }
+    return true;
 }
 
 static void group_free(struct tti_mpi_group *g)
@@ -342,7 +360,7 @@ size_t tti_mpi_describe(void *state, char *text, size_t capacity)
                            levels[level], tti_mpi_life.locked ? " (calls that do not block one at a time)" : "",
                            tti_mpi_life.cuda_aware ? "yes" : "no", tti_mpi_life.rocm_aware ? "yes" : "no",
                            g->blocking ? "blocking calls, which no deadline ends"
-                                       : "compared and timed before each call, non-blocking");
+                                       : "calls are compared, and end at their deadlines");
     const size_t used = n > 0 ? (size_t)n : 0;
     if (!g->profile) {
         return used;

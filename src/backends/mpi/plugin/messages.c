@@ -418,8 +418,7 @@ void tti_mpi_withdraw(struct tti_mpi_group *g, struct tti_mpi_request *r, tutti_
     if (r->done) {
         return;
     }
-    if (!stop_waiting(m, r) && stop_moving(m, r) &&
-        !atomic_load_explicit(&tti_mpi_stopping, memory_order_seq_cst)) {
+    if (!stop_waiting(m, r) && stop_moving(m, r) && !atomic_load_explicit(&tti_mpi_stopping, memory_order_seq_cst)) {
         tti_mpi_enter();
         for (size_t i = 0; r->pieces && i < r->piece_count; i++) {
             if (r->pieces[i] != MPI_REQUEST_NULL && r->op->kind == TUTTI_OP_RECV) {

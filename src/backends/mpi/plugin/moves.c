@@ -207,9 +207,6 @@ static tutti_status broadcast(struct tti_mpi_call *c)
 static tutti_status barrier(struct tti_mpi_call *c)
 {
     MPI_Request request = MPI_REQUEST_NULL;
-    if (!c->blocking && c->group->size > 1) {
-        return TUTTI_OK; /* the gate was one */
-    }
     tti_mpi_enter_call(c);
     const int code = c->blocking ? MPI_Barrier(c->lane->comm) : MPI_Ibarrier(c->lane->comm, &request);
     tti_mpi_leave_call(c);

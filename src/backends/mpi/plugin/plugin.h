@@ -22,9 +22,9 @@
 /* The most elements or bytes in one call of MPI: counts are int. A multiple of every element size, and of a page. */
 #define TTI_MPI_MOST ((size_t)1 << 30)
 
-/* Tags on the communicator for messages; those from TTI_MPI_TAG_DATA on are for data that follow a letter. And one on
- * those of lanes. */
-enum { TTI_MPI_TAG_LETTER = 0, TTI_MPI_TAG_NEWS = 1, TTI_MPI_TAG_DATA = 2, TTI_MPI_TAG_GATE = 3 };
+/* Tags on the communicator for messages; those from TTI_MPI_TAG_DATA on are for data that follow a letter. The last
+ * two are on those of lanes. */
+enum { TTI_MPI_TAG_LETTER = 0, TTI_MPI_TAG_NEWS = 1, TTI_MPI_TAG_DATA = 2, TTI_MPI_TAG_GATE = 3, TTI_MPI_TAG_PART = 4 };
 
 /* ---- life.c: MPI itself ---- */
 
@@ -114,44 +114,69 @@ void tti_mpi_look_at_devices(const tutti_open_info *info);
 
 /* ---- group.c ---- */
 
-/* What ranks tell one another before a call with a deadline: see gate.c. */
+/* What ranks tell one another before a call: see gate.c. Fixed layout: it travels between processes. */
 struct tti_mpi_ticket {
     uint64_t call;
     uint64_t descriptor[2];
     uint64_t bytes; /* all_to_all_v: for the receiver of this ticket */
+    double scale;   /* PREMUL_SUM: this rank's factor */
     int32_t verdict;
     int32_t failed;
 };
 
+/* Up to so many bytes of data travel with the ticket: what all MPI libraries send at once. */
+#define TTI_MPI_SMALL       2048u
+#define TTI_MPI_TICKET_ROOM (sizeof(struct tti_mpi_ticket) + TTI_MPI_SMALL)
+
+/* Where parts of an all_reduce go and come from: one of each for every rank. */
+struct tti_mpi_parts {
+    char **to;
+    size_t *in;
+    const char **from;
+    size_t *out;
+};
+
 struct tti_mpi_lane {
-    MPI_Comm comm;                  /* of its own, so that lanes do not meet */
-    _Atomic int64_t calls;          /* relaxed: the lane's owner counts, the watch looks */
-    _Atomic int32_t inside;         /* the operation that is under way, or 0; stored seq_cst before the look at `failed` */
-    int64_t seen_call;              /* by the watch */
-    int ticks;                      /* likewise: for so long */
-    bool told;                      /* likewise: that a group has failed whose call is under way */
-    _Atomic int32_t awaited;        /* the lowest rank that a gate waits for, or -1; relaxed: a hint for messages */
-    struct tti_mpi_ticket *tickets; /* 2 per rank: theirs, ours */
-    MPI_Request *requests;          /* 2 per rank, of the tickets */
-    unsigned char *scratch;         /* grows, is kept */
+    MPI_Comm comm;           /* of its own, so that lanes do not meet */
+    _Atomic int64_t calls;   /* relaxed: the lane's owner counts, the watch looks */
+    _Atomic int32_t inside;  /* the operation that is under way, or 0; stored seq_cst before the look at `failed` */
+    int64_t seen_call;       /* by the watch */
+    int ticks;               /* likewise: for so long */
+    bool told;               /* likewise: that a group has failed whose call is under way */
+    _Atomic int32_t awaited; /* the lowest rank that a gate waits for, or -1; relaxed: a hint for messages */
+    int64_t seen_tick;       /* of a coarse clock, at the last call */
+    unsigned char *tickets;  /* TTI_MPI_TICKET_ROOM bytes for each rank, in steps of TTI_MPI_TICKET_STEP */
+    void **data;             /* behind each ticket */
+    double *scales;          /* one per rank */
+    struct tti_mpi_ticket *for_pairs; /* one per rank: all_to_all_v has another ticket for each */
+    MPI_Request *requests;            /* 2 per rank, receives and sends; MPI_REQUEST_NULL between calls */
+    struct tti_mpi_parts parts;
+    unsigned char *scratch; /* grows, is kept */
     size_t scratch_bytes;
     /* what MPI reads until a call has ended: lists of counts, and so on */
     int *lists;          /* 4 per rank */
     MPI_Datatype *types; /* 2 per rank */
 };
 
+#define TTI_MPI_TICKET_STEP ((TTI_MPI_TICKET_ROOM + 63) / 64 * 64)
+
+static inline struct tti_mpi_ticket *tti_mpi_ticket_of(const struct tti_mpi_lane *lane, int rank)
+{
+    return (struct tti_mpi_ticket *)(void *)(lane->tickets + (size_t)rank * TTI_MPI_TICKET_STEP);
+}
+
 struct tti_mpi_group {
     int rank;
     int size;
     int lanes;
     size_t window;                   /* elements of scratch memory for each part; the same on all ranks */
-    bool blocking;                   /* calls without a deadline of their own use MPI's blocking functions */
+    bool blocking;                   /* mpi.blocking=always on all ranks: MPI's blocking functions, no deadlines */
     uint32_t device;                 /* TUTTI_CAP_CUDA or _ROCM: MPI takes such memory on every rank; else 0 */
     int world_rank;                  /* for people */
     struct tti_mpi_profile *profile; /* or NULL */
     MPI_Comm control;                /* messages, and news of failures */
     struct tti_mpi_group *next_open;
-    _Atomic int32_t users; /* threads inside anything but a collective; see tti_mpi_use */
+    _Atomic int32_t users;             /* threads inside anything but a collective; see tti_mpi_use */
     struct tti_mpi_group *next_failed; /* written once */
     bool kept;                         /* with the failed ones, until the process ends */
     pthread_mutex_t lock;              /* the cause */
@@ -230,11 +255,12 @@ void tti_mpi_profile_print(const struct tti_mpi_group *g);
 
 /* ---- wait.c ---- */
 
-/* One wait: when to look at what, and when to give way. */
+/* One wait: when to look at what, and when to give way. Its clock is read first where the wait lasts. */
 struct tti_mpi_vigil {
     struct tti_mpi_group *group;
-    int64_t started_ns;
-    int64_t deadline_ns;
+    int64_t timeout_ms;
+    int64_t started_ns;  /* 0: now is early enough */
+    int64_t deadline_ns; /* 0: not computed yet, as the next one */
     int64_t next_look_ns;
     uint32_t polls;
     uint32_t patience; /* polls before each yield */
@@ -298,6 +324,13 @@ const char *tti_mpi_supports(void *state, const tutti_op *op);
 tutti_status tti_mpi_run(void *state, tutti_op *op, tutti_error *error);
 /* After a call of MPI that returned `code`; waits for the request unless the call was a blocking one. */
 tutti_status tti_mpi_complete(struct tti_mpi_call *c, int code, MPI_Request *request, const char *what);
+/* Waits for all of the lane's requests. OK with *code, MPI's; TIMEOUT without the sentence; else the group has failed. */
+tutti_status tti_mpi_await(struct tti_mpi_call *c, int *code);
+/* Gives up the lane's requests: receives are cancelled, sends are left to MPI. Nobody writes into the tickets of a group
+ * that has failed. */
+void tti_mpi_withdraw_requests(struct tti_mpi_call *c);
+/* The same as tti_mpi_complete for all of the lane's requests. */
+tutti_status tti_mpi_complete_all(struct tti_mpi_call *c, int code, const char *what);
 /* At least so many bytes of the lane's scratch memory, or NULL with the error. */
 void *tti_mpi_scratch(struct tti_mpi_call *c, size_t bytes);
 
@@ -305,7 +338,7 @@ tutti_status tti_mpi_run_all_reduce(struct tti_mpi_call *c); /* reductions.c; an
 
 /* In tutti_op.prepared, after an all_reduce that was one blocking call of MPI: what that takes. The first one is never 0
  * then: no datatype of MPI's is, in any of its interfaces. */
-enum { TTI_MPI_PREPARED_TYPE, TTI_MPI_PREPARED_OP };
+enum { TTI_MPI_PREPARED_TYPE, TTI_MPI_PREPARED_OP, TTI_MPI_PREPARED_DESCRIPTOR }; /* the last one has two words */
 static_assert(sizeof(MPI_Datatype) <= sizeof(uint64_t) && sizeof(MPI_Op) <= sizeof(uint64_t), "handles of MPI fit");
 
 /* The one call of MPI in a blocking all_reduce like one before it; MPI's code. */
@@ -318,6 +351,12 @@ static inline int tti_mpi_all_reduce_again(const struct tti_mpi_lane *lane, cons
     return MPI_Allreduce(op->src == op->dst ? MPI_IN_PLACE : op->src, op->dst, (int)op->count, type, how, lane->comm);
 }
 
+/* ---- all_reduce.c ---- */
+
+tutti_status tti_mpi_run_direct_all_reduce(struct tti_mpi_call *c);
+/* The fold of one source for each rank, in their order, as the call says. After the gate: it reads the tickets. */
+void tti_mpi_fold_sources(struct tti_mpi_call *c, void *dst, const void *const *sources, size_t count);
+
 tutti_status tti_mpi_run_reduce_scatter(struct tti_mpi_call *c);
 tutti_status tti_mpi_run_move(struct tti_mpi_call *c); /* moves.c: what reduces nothing */
 /* Whether MPI's plain functions know where the parts are: one behind the other, in pieces and offsets that are int. All
@@ -326,7 +365,8 @@ bool tti_mpi_is_plain(const struct tti_mpi_group *g, const tutti_op *op, const t
 
 /* ---- gate.c ---- */
 
-/* Waits until all ranks have come to this call and compares what they call. MISMATCH leaves the group usable. */
-tutti_status tti_mpi_gate(struct tti_mpi_call *c);
+/* Waits until all ranks have come to this call and compares what they call. MISMATCH leaves the group usable. *done: OK
+ * means that the call has ended, too. */
+tutti_status tti_mpi_gate(struct tti_mpi_call *c, bool *done);
 
 #endif

@@ -156,6 +156,9 @@ tutti_status tti_mpi_run_all_reduce(struct tti_mpi_call *c)
     if (c->group->size == 1) {
         return alone(c, c->op->src);
     }
+    if (c->op->kind == TUTTI_OP_ALL_REDUCE && !c->blocking) {
+        return tti_mpi_run_direct_all_reduce(c);
+    }
     tti_mpi_fold_of(c->op, c->group->size, &fold);
     if (fold.wide) {
         return widened(c, &fold);

@@ -19,11 +19,9 @@
 void tti_mpi_vigil(struct tti_mpi_vigil *v, struct tti_mpi_group *g, int64_t begun_ns, int64_t timeout_ms,
                    bool background)
 {
-    const int64_t start = begun_ns != 0 ? begun_ns : tti_now_ns();
     *v = (struct tti_mpi_vigil){.group = g,
-                                .started_ns = start,
-                                .deadline_ns = tti_deadline_ns(start, timeout_ms),
-                                .next_look_ns = start + LOOK_NS,
+                                .timeout_ms = timeout_ms,
+                                .started_ns = begun_ns,
                                 .patience = g->size > tti_mpi_life.cpus ? 1 : POLLS_BEFORE_YIELD,
                                 .background = background};
 }
@@ -42,6 +40,11 @@ tutti_status tti_mpi_pause(struct tti_mpi_vigil *v, tutti_error *error)
         return tti_mpi_check(v->group, false, error);
     }
     const int64_t now = tti_now_ns();
+    if (v->deadline_ns == 0) {
+        v->started_ns = v->started_ns != 0 ? v->started_ns : now;
+        v->deadline_ns = tti_deadline_ns(v->started_ns, v->timeout_ms);
+        v->next_look_ns = now + LOOK_NS;
+    }
     if (now >= v->next_look_ns) {
         v->next_look_ns = now + LOOK_NS;
         const tutti_status status = tti_mpi_check(v->group, true, error);
