@@ -67,6 +67,7 @@ typedef struct tutti_parts {
  *   scatter, reduce_scatter  src (joined, by send_parts), dst (one part), root / redop, scale
  *   all_to_all               src by send_parts, dst by recv_parts
  *   send, recv               src or dst, count (capacity for recv), root = peer, p2p_tag, shape and ndim of the tensor
+ *   probe                    post_p2p only, alone: a recv whose `allocate` refuses every message, which therefore stays
  * src == dst or exact aliasing at the own part means in place. Memory that has no bytes may be NULL.
  *
  * A group on a device (tutti_open_info.device) runs what its backend takes there with on_device = 1; all else reaches a

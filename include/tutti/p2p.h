@@ -69,6 +69,17 @@ TUTTI_API tutti_status tutti_probe(tutti_group *group, int32_t peer, int32_t tag
                                    tutti_message *message, tutti_error *error);
 
 /**
+ * Waits until a message from `peer` (or TUTTI_ANY_SOURCE) with `tag` (or TUTTI_ANY_TAG) could be received, and tells of it in
+ * *message (may be NULL); the message stays for a receive. The probe stands in line with the receives of this rank: one that
+ * was posted before it and takes the same message gets that message, and the probe waits for the next one. The deadline
+ * (`.timeout_ms`) ends the call only: TIMEOUT with error->scope CALL, and the group is as good as before, since no other rank
+ * takes part. If the group fails, or the peer leaves or dies, it ends as a receive does. INVALID_ARGUMENT for the own rank,
+ * which sends itself nothing; UNSUPPORTED if the backend has no asynchronous messages. A token needs tutti_probe_async.
+ */
+TUTTI_API tutti_status tutti_probe_wait(tutti_group *group, int32_t peer, int32_t tag, const tutti_call *call,
+                                        tutti_message *message);
+
+/**
  * Opens a batch on this thread: sends and receives that follow on `group` from this thread are checked and noted, and
  * return at once. tutti_batch_end starts them together and waits for all. Tensors and `message` pointers are borrowed
  * until then. Collectives are not part of a batch: BAD_STATE. One batch per thread: a second begin is BAD_STATE.

@@ -33,7 +33,7 @@ TUTTI_BEGIN_DECLS
  *
  * Usable afterwards: the group is as good as before after every status up to and including MISMATCH in this list, with
  * the exceptions that a function documents. From TIMEOUT on the group has failed: only destroy and what tutti/recovery.h
- * declares are accepted.
+ * declares are accepted. A TIMEOUT of tutti_probe_wait and tutti_probe_async is an exception: it spoils nothing.
  */
 #define TUTTI_STATUS_LIST(X)                                                                                           \
     X(OK, 0, "success")                                                                                                \

@@ -72,6 +72,9 @@ TUTTI_API tutti_status tutti_recv_async(tutti_group *group, DLTensor *tensor, in
 TUTTI_API tutti_status tutti_recv_alloc_async(tutti_group *group, int32_t peer, int32_t tag, const tutti_call *call,
                                               DLManagedTensorVersioned **tensor, tutti_message *message,
                                               tutti_work **work);
+/** tutti_probe_wait: a cancel withdraws it as it does a receive. TIMEOUT (scope WORK) leaves the group as it was. */
+TUTTI_API tutti_status tutti_probe_async(tutti_group *group, int32_t peer, int32_t tag, const tutti_call *call,
+                                         tutti_message *message, tutti_work **work);
 TUTTI_API tutti_status tutti_sendrecv_async(tutti_group *group, const DLTensor *send_tensor, int32_t destination,
                                             int32_t send_tag, DLTensor *recv_tensor, int32_t source, int32_t recv_tag,
                                             const tutti_call *call, tutti_message *message, tutti_work **work);

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "core/batch.h"
 #include "core/group.h"
+#include "core/probe.h"
 #include "core/staging.h"
 
 static tutti_status check_peer(const struct tti_checker *k, const char *name, int32_t peer, bool receives)
@@ -86,6 +87,7 @@ static void blank(const struct tti_checker *k, tutti_message *message, struct tt
     t->flight = 0;
     t->message = (tutti_message)TUTTI_MESSAGE_INIT;
     t->message_out = message;
+    t->probed = false;
     t->managed = NULL;
     t->managed_out = NULL;
 }
@@ -412,6 +414,55 @@ tutti_status tutti_probe(tutti_group *group, int32_t peer, int32_t tag, int32_t 
         }
     }
     return tti_call_end(&c, status);
+}
+
+static tutti_status probe_wait(const struct tti_checker *k, int32_t peer, int32_t tag, tutti_message *message,
+                               struct tti_transfer *t)
+{
+    tutti_status status;
+    if ((status = check_peer(k, "peer", peer, true)) != TUTTI_OK ||
+        (status = check_tag(k, "tag", tag, true)) != TUTTI_OK || (status = check_message(k, message)) != TUTTI_OK) {
+        return status;
+    }
+    blank(k, message, t);
+    t->op = (tutti_op){.size = (uint32_t)sizeof(tutti_op),
+                       .kind = TUTTI_OP_PROBE,
+                       .root = peer,
+                       .p2p_tag = tag,
+                       .shape = t->shape,
+                       .allocate = tti_probe_refuse,
+                       .allocate_user = t};
+    return TUTTI_OK;
+}
+
+tutti_status tutti_probe_wait(tutti_group *group, int32_t peer, int32_t tag, const tutti_call *call,
+                              tutti_message *message)
+{
+    struct tti_call c;
+    struct tti_checker k;
+    struct tti_transfer t;
+    tutti_status status = tti_checker_begin(&k, &c, group, TUTTI_OP_PROBE, "probe_wait", call);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    status = probe_wait(&k, peer, tag, message, &t);
+    if (status == TUTTI_OK) {
+        c.options.callback = k.callback;
+        status = tti_probe_run(&c, &t);
+    }
+    return tti_call_end(&c, status);
+}
+
+tutti_status tutti_probe_async(tutti_group *group, int32_t peer, int32_t tag, const tutti_call *call,
+                               tutti_message *message, tutti_work **work)
+{
+    struct tti_checker k;
+    tutti_status status = tti_checker_begin_async(&k, group, TUTTI_OP_PROBE, "probe_async", call, work);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    struct tti_transfer *t = tti_start_transfers(k.work);
+    return start(&k, group, t, probe_wait(&k, peer, tag, message, t), work);
 }
 
 tutti_status tutti_batch_begin(tutti_group *group, tutti_error *error)

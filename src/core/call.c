@@ -96,7 +96,8 @@ static tutti_status read_options(struct tti_call *c, const tutti_call *options)
 
 static bool is_message(tutti_operation operation)
 {
-    return operation == TUTTI_OP_SEND || operation == TUTTI_OP_RECV || operation == TUTTI_OP_BATCH;
+    return operation == TUTTI_OP_SEND || operation == TUTTI_OP_RECV || operation == TUTTI_OP_PROBE ||
+           operation == TUTTI_OP_BATCH;
 }
 
 /* TUTTI_ENQUEUE; the stream has been looked at. */

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "core/group.h"
+#include "core/probe.h"
 #include "core/work_state.h"
 
 #define SMALL   128u    /* bytes: larger messages need help to move while nobody waits */
@@ -30,6 +31,11 @@ void tti_messages_push(struct tti_messages *m, struct tti_work *w)
     call_worker(m);
 }
 
+static bool is_probe(const struct tti_work *w)
+{
+    return w->first && w->first->op.kind == TUTTI_OP_PROBE;
+}
+
 static void unlink_work(struct tti_messages *m, struct tti_work *w)
 {
     pthread_mutex_lock(&m->lock);
@@ -49,7 +55,11 @@ static void finish(struct tti_messages *m, struct tti_work *w)
     if (w->posted) {
         status = ops_of(m)->end_p2p(m->group->host_state, w->posted, c->error);
         w->posted = NULL;
-        if (status != TUTTI_OK) {
+        if (is_probe(w)) { /* behind unlink_work: a cancel that was in time is seen */
+            const uint32_t state = atomic_load_explicit(&w->state, memory_order_relaxed);
+            const bool late = (state & TTI_FLAG_OVERDUE) && !(state & TTI_FLAG_CANCEL);
+            status = tti_probe_conclude(c, w->first, status, late);
+        } else if (status != TUTTI_OK) {
             tti_group_share_failure(m->group, c->options.lane);
         }
         tti_transfers_record_end(c, w->first, status);
@@ -61,9 +71,20 @@ static void finish(struct tti_messages *m, struct tti_work *w)
     tti_work_publish(w);
 }
 
+/* With the work claimed: the deadline of a probe ends it on this rank alone, so the backend does not know of it. */
+static bool withdraw_late(struct tti_messages *m, struct tti_work *w)
+{
+    if (!is_probe(w) || tti_now_ns() < atomic_load_explicit(&w->deadline_ns, memory_order_relaxed) ||
+        !ops_of(m)->cancel_p2p(m->group->host_state, w->posted)) {
+        return false;
+    }
+    atomic_fetch_or_explicit(&w->state, TTI_FLAG_OVERDUE, memory_order_relaxed);
+    return ops_of(m)->test_p2p(m->group->host_state, w->posted);
+}
+
 static bool has_ended(struct tti_messages *m, struct tti_work *w)
 {
-    return !w->posted || ops_of(m)->test_p2p(m->group->host_state, w->posted);
+    return !w->posted || ops_of(m)->test_p2p(m->group->host_state, w->posted) || withdraw_late(m, w);
 }
 
 static void give_back(struct tti_messages *m, struct tti_work *w)
@@ -101,7 +122,8 @@ static bool attend(struct tti_messages *m, struct tti_work *w, int64_t until_ns)
             give_back(m, w);
             return false;
         }
-        ops_of(m)->attend_p2p(m->group->host_state, w->posted, until_ns);
+        const int64_t due = is_probe(w) ? atomic_load_explicit(&w->deadline_ns, memory_order_relaxed) : TTI_NEVER;
+        ops_of(m)->attend_p2p(m->group->host_state, w->posted, due < until_ns ? due : until_ns);
     }
     finish(m, w);
     return true;
@@ -133,6 +155,7 @@ bool tti_messages_wait(struct tti_messages *m, struct tti_work *w, int64_t until
 static tutti_status post(struct tti_messages *m, struct tti_work *w, size_t *bytes, tutti_error *error)
 {
     struct tti_call *c = &w->task.call;
+    const int64_t timeout_ms = is_probe(w) ? -1 : c->options.timeout_ms;
     tutti_op *few[4];
     tutti_op **all = few;
     size_t count = 0;
@@ -153,7 +176,7 @@ static tutti_status post(struct tti_messages *m, struct tti_work *w, size_t *byt
             op->size = sizeof(*op);
             op->lane = c->options.lane;
             op->user_tag = c->options.tag;
-            op->timeout_ms = c->options.timeout_ms;
+            op->timeout_ms = timeout_ms;
             op->begun_ns = w->task.op.begun_ns;
             op->status = TTI_NOT_RUN;
             all[count++] = op;
@@ -161,8 +184,7 @@ static tutti_status post(struct tti_messages *m, struct tti_work *w, size_t *byt
         }
     }
     tti_transfers_record_begin(c, w->first);
-    tutti_status status =
-        ops_of(m)->post_p2p(m->group->host_state, all, count, c->options.timeout_ms, &w->posted, error);
+    tutti_status status = ops_of(m)->post_p2p(m->group->host_state, all, count, timeout_ms, &w->posted, error);
     if (status != TUTTI_OK) {
         tti_transfers_record_end(c, w->first, status);
     }

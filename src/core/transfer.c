@@ -281,12 +281,20 @@ static tutti_status copy_to_self(struct tti_call *c, const tutti_op *from, struc
     return TUTTI_OK;
 }
 
+/* A probe is recorded as the receive that it is to the engine. */
+static struct tti_flight_what what_of(const struct tti_transfer *t)
+{
+    struct tti_flight_what what = tti_task_what(&t->op);
+    what.kind = what.kind == TUTTI_OP_PROBE ? TUTTI_OP_RECV : what.kind;
+    return what;
+}
+
 void tti_transfers_record_begin(const struct tti_call *c, struct tti_transfer *first)
 {
     struct tti_flight_group *f = c->group->flight;
     for (struct tti_transfer *t = f ? first : NULL; t; t = t->next) {
         if (!t->partner) {
-            const struct tti_flight_what what = tti_task_what(&t->op);
+            const struct tti_flight_what what = what_of(t);
             t->flight = tti_flight_begin(f, &what, t->op.p2p_tag, t->op.begun_ns);
             t->op.waits_since = tti_flight_since(t->flight);
         }
@@ -297,7 +305,7 @@ void tti_transfers_record_end(const struct tti_call *c, struct tti_transfer *fir
 {
     for (struct tti_transfer *t = first; t; t = t->next) {
         if (t->flight != 0) {
-            const struct tti_flight_what what = tti_task_what(&t->op);
+            const struct tti_flight_what what = what_of(t);
             const tutti_status own = status == TUTTI_OK || t->op.status != TTI_NOT_RUN ? t->op.status : status;
             tti_flight_end(c->group->flight, t->flight, &what, t->op.sequence, own);
             t->flight = 0;

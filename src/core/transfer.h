@@ -27,6 +27,7 @@ struct tti_transfer {
     int64_t strides[TUTTI_MAX_NDIM];
     tutti_message message; /* recv: what came */
     tutti_message *message_out;
+    bool probed;                       /* probe: `message` is there */
     DLManagedTensorVersioned *managed; /* recv_alloc: what was allocated */
     DLManagedTensorVersioned **managed_out;
 };

@@ -84,6 +84,9 @@ static void peers_and_tags(tutti_group *g)
     BAD("send_tag is -1", tutti_sendrecv(g, &t, peer, -1, &u, peer, 0, OPTIONS, NULL));
     BAD("recv_tag is -3", tutti_sendrecv(g, &t, peer, 0, &u, peer, -3, OPTIONS, NULL));
     BAD("tag is -7", tutti_probe(g, peer, -7, &found, NULL, &e));
+    BAD("peer is 2", tutti_probe_wait(g, RANKS, 0, OPTIONS, NULL));
+    BAD("tag is -7", tutti_probe_wait(g, peer, -7, OPTIONS, NULL));
+    BAD("work is NULL", tutti_probe_async(g, peer, 0, OPTIONS, NULL, NULL));
     BAD("lane", tutti_send(g, &t, peer, 0, TUTTI_CALL(.error = &e, .lane = 3)));
     BAD("timeout_ms", tutti_send(g, &t, peer, 0, TUTTI_CALL(.error = &e, .timeout_ms = -5)));
     EXPECT(managed == NULL && found == 5);
@@ -105,6 +108,8 @@ static void results(tutti_group *g)
     BAD("message->size is 0", tutti_recv_alloc(g, peer, 0, OPTIONS, &managed, &unset));
     BAD("message->size is 0", tutti_probe(g, peer, 0, &found, &unset, &e));
     BAD("found is NULL", tutti_probe(g, peer, 0, NULL, NULL, &e));
+    BAD("message->size is 0", tutti_probe_wait(g, peer, 0, OPTIONS, &unset));
+    BAD("wait for itself", tutti_probe_wait(g, 1 - peer, 0, OPTIONS, NULL));
     BAD("tensor is NULL", tutti_recv_alloc(g, peer, 0, OPTIONS, NULL, NULL));
     EXPECT(managed == NULL && found == 5);
 }

@@ -48,6 +48,18 @@ static void unknown_shape(tutti_group *group, int32_t rank)
             sched_yield();
         }
         EXPECT(found == 1 && message.count == 6 && message.bytes == 24 && message.dtype == TUTTI_F32);
+        tutti_work *work = NULL;
+        for (int i = 0; i < 2; i++) {
+            const tutti_call *call = TUTTI_CALL(.timeout_ms = LEDGER_TIMEOUT_MS);
+            message = (tutti_message)TUTTI_MESSAGE_INIT;
+            EXPECT((i == 0 ? tutti_probe_wait(group, TUTTI_ANY_SOURCE, 9, call, &message)
+                           : tutti_probe_async(group, 0, TUTTI_ANY_TAG, call, &message, &work)) == TUTTI_OK);
+            EXPECT(i == 0 || ledger_end(&work) == TUTTI_OK);
+            EXPECT(message.count == 6 && message.source == 0 && message.tag == 9);
+        }
+        tutti_error e = {.scope = TUTTI_SCOPE_GROUP};
+        EXPECT(tutti_probe_wait(group, 0, 8, TUTTI_CALL(.timeout_ms = 1, .error = &e), NULL) == TUTTI_TIMEOUT);
+        EXPECT(e.scope == TUTTI_SCOPE_CALL);
         DLManagedTensorVersioned *managed = NULL;
         EXPECT(tutti_recv_alloc(group, 0, 9, TUTTI_CALL(.timeout_ms = LEDGER_TIMEOUT_MS), &managed, &message) ==
                TUTTI_OK);

@@ -143,8 +143,11 @@ static void left_sender(tutti_group *world)
     tutti_barrier(world, NULL);
     if (rank == 1) {
         x = 0;
+        expect(tutti_probe_wait(g, 0, 3, TUTTI_CALL(.error = &e), NULL) == TUTTI_OK, world, "left sender: probe", &e);
         expect(tutti_recv(g, &t, 0, 3, TUTTI_CALL(.error = &e), NULL) == TUTTI_OK && x == 41, world,
                "left sender: its message", &e);
+        expect(tutti_probe_wait(g, 0, 3, TUTTI_CALL(.error = &e), NULL) == TUTTI_PEER_LEFT && e.suspect == 0, world,
+               "left sender: no second one to probe", &e);
         expect(tutti_recv(g, &t, 0, 3, TUTTI_CALL(.error = &e), NULL) == TUTTI_PEER_LEFT && e.suspect == 0, world,
                "left sender: no second one", &e);
     }

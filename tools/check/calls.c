@@ -79,6 +79,8 @@ static tutti_status message(tutti_group *g, const struct tti_check_operation *o,
         return tutti_recv_alloc(g, o->source, o->tag, options, o->managed, o->message);
     case TTI_CHECK_SENDRECV:
         return tutti_sendrecv(g, o->input, o->destination, o->tag, o->output, o->source, o->tag, options, o->message);
+    case TTI_CHECK_PROBE:
+        return tutti_probe_wait(g, o->source, o->tag, options, o->message);
     default:
         return tutti_batch_end(g, options);
     }
@@ -97,6 +99,8 @@ static tutti_status message_async(tutti_group *g, const struct tti_check_operati
     case TTI_CHECK_SENDRECV:
         return tutti_sendrecv_async(g, o->input, o->destination, o->tag, o->output, o->source, o->tag, options,
                                     o->message, work);
+    case TTI_CHECK_PROBE:
+        return tutti_probe_async(g, o->source, o->tag, options, o->message, work);
     default:
         return tutti_batch_end_async(g, options, work);
     }

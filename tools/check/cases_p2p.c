@@ -452,6 +452,7 @@ void tti_check_p2p_more(struct tti_check *c)
     static const int64_t counts[] = {0, 10, 2000, 50000};
     rings(c);
     pair_cases(c);
+    tti_check_probe_waits(c);
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
         if (tti_check_begin(c, "batch/receive-first/%lld", (long long)counts[i])) {
             while (turn(c, 4 * counts[i])) {

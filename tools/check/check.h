@@ -242,6 +242,7 @@ void tti_check_regular_cases(struct tti_check *c, const struct tti_check_collect
 void tti_check_all_reduce_more(struct tti_check *c);
 void tti_check_barrier_more(struct tti_check *c);
 void tti_check_p2p_more(struct tti_check *c);
+void tti_check_probe_waits(struct tti_check *c); /* more cases of p2p */
 void tti_check_strides_more(struct tti_check *c);
 void tti_check_group_more(struct tti_check *c);
 void tti_check_mismatch_more(struct tti_check *c);

@@ -146,7 +146,8 @@ static tutti_status post_p2p(void *state, tutti_op *const *ops, size_t count, in
     if (!s->backend->ops->post_p2p) {
         return no_messages(s, "asynchronous messages", error);
     }
-    tutti_status status = tti_inject_messages(s, ops, count, timeout_ms, error);
+    tutti_status status = ops[0]->kind == TUTTI_OP_PROBE ? tti_faulty_usable(s, error) /* comes alone */
+                                                         : tti_inject_messages(s, ops, count, timeout_ms, error);
     return status == TUTTI_OK ? s->backend->ops->post_p2p(s->inner, ops, count, timeout_ms, batch, error) : status;
 }
 
