@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#define MUTEXES 16
+#define MUTEXES 32
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t *mutexes[MUTEXES];

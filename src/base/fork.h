@@ -6,7 +6,7 @@
 #include <pthread.h>
 
 /* From now on fork() waits for the mutex, and the child finds it free. Call once per mutex, from a pthread_once; such a
- * lock is held for moments only and never together with another of them. At most 16. */
+ * lock is held for moments only and never together with another of them. At most 32. */
 void tti_fork_protect(pthread_mutex_t *mutex);
 
 #endif

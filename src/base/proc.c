@@ -4,7 +4,8 @@
  * one that is ending, how. A process that is writing a core dump looks like any other there; /proc/PID/status tells.
  *
  * Numbers mean nothing in another namespace, so nothing is said of a process there; nor is anything if /proc shows another
- * namespace than this process's own, as it does after `unshare --pid` without a new /proc. Where there is no /proc, only a
+ * namespace than this process's own, as it does after `unshare --pid` without a new /proc. Such a process may have handed over a
+ * pidfd, which tells whether it has ended. Where there is no /proc, only a
  * signal that is not sent tells that nobody has the number any more.
  */
 #include "base/proc.h"
@@ -23,6 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/pidfds.h"
 #include "base/ticks.h"
 
 #define FILE_MOST 4096 /* of what is read: longer than either file is */
@@ -114,7 +116,7 @@ bool tti_proc_is_visible(const struct tti_proc_id *id)
 
 int tti_proc_descriptor(const struct tti_proc_id *id)
 {
-    return tti_proc_is_visible(id) ? (int)syscall(SYS_pidfd_open, (pid_t)id->pid, 0) : -1;
+    return tti_proc_is_visible(id) ? (int)syscall(SYS_pidfd_open, (pid_t)id->pid, 0) : tti_pidfd_of(id->instance);
 }
 
 /* ---- one process ---------------------------------------------------------------------------------------------------- */
@@ -155,12 +157,15 @@ uint64_t tti_proc_instance(void)
 void tti_proc_own(struct tti_proc_id *id)
 {
     struct facts f;
-    *id = (struct tti_proc_id){.pid = (uint32_t)getpid(), .space = own_space()};
+    *id = (struct tti_proc_id){.pid = (uint32_t)getpid(), .space = own_space(), .instance = tti_proc_instance()};
     id->started = stat_of("self", &f) ? f.started : 0;
 }
 
 bool tti_proc_same(const struct tti_proc_id *a, const struct tti_proc_id *b)
 {
+    if (a->instance != 0 && b->instance != 0) {
+        return a->instance == b->instance;
+    }
     return a->pid == b->pid && a->started == b->started && a->space == b->space && a->space != 0;
 }
 
@@ -191,6 +196,7 @@ struct tti_proc tti_proc_look(const struct tti_proc_id *id)
     char number[16];
     struct facts f;
     if (!tti_proc_is_visible(id)) {
+        p.state = tti_pidfd_has_ended(id->instance) ? TTI_PROC_GONE : TTI_PROC_UNKNOWN;
         return p;
     }
     snprintf(number, sizeof(number), "%u", id->pid);

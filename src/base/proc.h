@@ -12,8 +12,9 @@
 struct tti_proc_id {
     uint32_t pid;
     uint32_t unused;
-    uint64_t started; /* in the kernel's ticks since the machine began; 0 = unknown */
-    uint64_t space;   /* inode of its namespace of process numbers; 0 = unknown     */
+    uint64_t started;  /* in the kernel's ticks since the machine began; 0 = unknown */
+    uint64_t space;    /* inode of its namespace of process numbers; 0 = unknown     */
+    uint64_t instance; /* tti_proc_instance; 0 = unknown */
 };
 
 /* From STOPPED on it does not run. */
@@ -43,7 +44,7 @@ uint64_t tti_proc_instance(void);
 /* Whether this process may use the other one's number: both are in one namespace, and /proc shows that one. */
 bool tti_proc_is_visible(const struct tti_proc_id *id);
 
-/* A pidfd; -1 if there is none to be had, since the process has gone or is not visible. */
+/* A pidfd; -1 if there is none to be had: the process has gone, or it is not visible and has not handed over one (pidfds.h). */
 int tti_proc_descriptor(const struct tti_proc_id *id);
 
 /* Looks at a process: three or four system calls, none of which waits for it. */

@@ -69,7 +69,7 @@ static struct places places_of(const struct tti_hello *all, int size)
     struct places p = {.one_process = true, .one_host = true, .own_devices = true};
     for (int r = 0; r < size; r++) {
         p.one_host = p.one_host && all[r].host == all[0].host;
-        p.one_process = p.one_process && p.one_host && all[r].instance == all[0].instance;
+        p.one_process = p.one_process && p.one_host && all[r].process.instance == all[0].process.instance;
         for (int q = 0; q < r && p.own_devices; q++) {
             p.own_devices = memcmp(all[r].uuid, all[q].uuid, sizeof(all[r].uuid)) != 0;
         }
@@ -129,7 +129,7 @@ static struct places places_among(const struct members *m, bool real)
     for (int32_t i = 0; i < m->count; i++) {
         const struct tti_hello *h = &m->all[rank_at(m, i)];
         p.one_host = p.one_host && (real ? h->machine == first->machine : h->host == first->host);
-        p.one_process = p.one_process && h->machine == first->machine && h->instance == first->instance;
+        p.one_process = p.one_process && h->machine == first->machine && h->process.instance == first->process.instance;
     }
     return p;
 }

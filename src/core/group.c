@@ -271,7 +271,7 @@ static tutti_status make(struct tti_group *g, struct tti_group_plan *plan, struc
     plan->lookout.at_door = true;
     tutti_status status = tti_collect(plan, &g->rendezvous.table, "hello", all, sizeof(*all), look_at_hello, error);
     plan->lookout.at_door = false;
-    status = status == TUTTI_OK ? tti_same_host_find(plan, &g->rendezvous, all, error) : status;
+    status = status == TUTTI_OK ? tti_same_host_find(plan, &g->rendezvous, all, &g->pidfds, error) : status;
     status = status == TUTTI_OK ? choose(g, plan, all, &choice, error) : status;
     if (status != TUTTI_OK) { /* every rank has seen the same records and fails alike, or somebody is missing */
         return status;
@@ -433,6 +433,7 @@ void tti_group_free(struct tti_group *g)
     pthread_mutex_destroy(&g->names_lock);
     free(g->host_names);
     free(g->passed_over);
+    tti_same_host_release(&g->pidfds);
     free(g->recovery.out);
     free(g->global_ranks);
     free(g);

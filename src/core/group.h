@@ -13,6 +13,7 @@
 #include "core/lookout.h"
 #include "core/messages.h"
 #include "core/rendezvous.h"
+#include "core/same_host.h"
 #include "core/settings.h"
 #include "device/device.h"
 #include "diag/flight.h"
@@ -72,6 +73,7 @@ struct tti_group {
     uint32_t splits;
     char (*host_names)[64];       /* of each rank's host, if they are on several; else NULL */
     const char *socket_directory; /* see tutti_open_info; a setting */
+    struct tti_kept_pidfds pidfds;
     char *passed_over;            /* why "auto" has not taken shared memory; NULL: it has, or there is nothing to say */
     struct tti_recovery recovery; /* `out`: under names_lock, too */
 };

@@ -194,7 +194,6 @@ tutti_status tti_hello_fill(const struct tti_group_plan *plan, tutti_status stat
     if (status == TUTTI_OK) {
         status = tti_site_find(tti_setting(&plan->settings, TTI_SET_SHM_DIRECTORY), &h->site, error);
     }
-    h->instance = tti_proc_instance();
     h->device_type = plan->device.device_type;
     h->device_index = plan->device.device_id;
     snprintf(h->window, sizeof(h->window), "%.20s", tti_setting(&plan->settings, TTI_SET_ENGINE_WINDOW));

@@ -19,7 +19,6 @@ struct tti_hello {
     int32_t size;
     int32_t lanes;
     struct tti_proc_id process;
-    uint64_t instance; /* of the process: ranks with the same one are its threads */
     struct tti_site site;
     /* Filled in by who reads the records of all: same_host.h */
     uint64_t host;    /* the same for ranks on one host */

@@ -24,11 +24,13 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/boot.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/pidfds.h"
 #include "core/collect.h"
 #include "core/resolve.h"
 #include "store/process.h"
@@ -37,9 +39,11 @@
 #define SO_NETNS_COOKIE 71 /* Linux 5.14 */
 #endif
 
-#define TRIAL_MS 2000 /* to reach a socket that is there already */
-#define HASH     UINT64_C(0xcbf29ce484222325)
-#define PRIME    UINT64_C(0x100000001b3)
+#define TRIAL_MS    2000 /* to reach a socket that is there already */
+#define SELF_KEY    112  /* bytes of a key with a group's name */
+#define MOST_PIDFDS 256  /* ranks of a group that keeps some */
+#define HASH        UINT64_C(0xcbf29ce484222325)
+#define PRIME       UINT64_C(0x100000001b3)
 
 static uint64_t hash_text(uint64_t h, const char *text)
 {
@@ -181,12 +185,17 @@ static void join_by_directory(struct tti_hello *all, int32_t size, int32_t *firs
     }
 }
 
+static bool is_same_process_space(const struct tti_hello *a, const struct tti_hello *b)
+{
+    return is_same(a->process.space, b->process.space);
+}
+
 /* Whether the record of `r` proves that it can reach the leader of its host. */
 static bool is_proven(const struct tti_hello *leader, const struct tti_hello *r)
 {
     return !r->site.by_directory && is_same(leader->site.boot, r->site.boot) &&
            is_same(leader->site.network, r->site.network) && is_same(leader->site.users, r->site.users) &&
-           is_same(leader->process.space, r->process.space);
+           is_same_process_space(leader, r);
 }
 
 /* A leader whose ranks have something to prove. */
@@ -225,7 +234,7 @@ static void keep_reason(char why[TTI_SITE_REASON], const tutti_error *error)
 }
 
 static tutti_status invite(const struct tti_group_plan *plan, const struct tti_rendezvous *place,
-                           const struct tti_hello *own, struct tti_store **served, tutti_error *error)
+                           const struct tti_hello *own, struct tti_store **store, tutti_error *error)
 {
     struct invitation i = {.status = TUTTI_OK};
     char url[TTI_STORE_LOCAL_URL];
@@ -235,12 +244,12 @@ static tutti_status invite(const struct tti_group_plan *plan, const struct tti_r
         return tti_error_system(error, errno, "no random name for a socket");
     }
     tti_store_local_url(directory_of(plan, own), "near", i.number, url);
-    i.status = tti_store_open(url, true, tti_setting_number(&plan->settings, TTI_SET_TIMEOUT_MS), served, &why);
+    i.status = tti_store_open(url, true, tti_setting_number(&plan->settings, TTI_SET_TIMEOUT_MS), store, &why);
     if (i.status == TUTTI_OK) { /* what comes back to those who come: any descriptor will do */
         const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
         const int fd = null >= 0 ? null : tti_private_socket(AF_UNIX);
         i.status = fd < 0 ? tti_error_system(&why, errno, "no descriptor to hand over")
-                          : tti_store_put_fd(*served, "any", fd, plan->size, &why);
+                          : tti_store_put_fd(*store, "any", fd, plan->size, &why);
         if (fd >= 0) {
             tti_private_close(fd);
         }
@@ -259,17 +268,15 @@ static tutti_status invite(const struct tti_group_plan *plan, const struct tti_r
 
 /* Connects to the leader's socket; what goes wrong there is the result. */
 static void visit(const struct tti_group_plan *plan, const struct tti_hello *own, const struct invitation *i,
-                  struct result *result)
+                  struct tti_store **store, struct result *result)
 {
-    struct tti_store *store = NULL;
     char url[TTI_STORE_LOCAL_URL];
     tutti_error why;
     int fd = -1;
     tti_store_local_url(directory_of(plan, own), "near", i->number, url);
-    result->status = tti_store_open_served(url, TRIAL_MS, &store, &why);
+    result->status = tti_store_open_served(url, TRIAL_MS, store, &why);
     if (result->status == TUTTI_OK) {
-        result->status = tti_store_get_fd(store, "any", &fd, TRIAL_MS, &why);
-        tti_store_release(store);
+        result->status = tti_store_get_fd(*store, "any", &fd, TRIAL_MS, &why);
     }
     if (fd >= 0) {
         close(fd);
@@ -280,7 +287,8 @@ static void visit(const struct tti_group_plan *plan, const struct tti_hello *own
 }
 
 static tutti_status follow(const struct tti_group_plan *plan, const struct tti_rendezvous *place,
-                           const struct tti_hello *own, int32_t leader, struct result *result, tutti_error *error)
+                           const struct tti_hello *own, int32_t leader, struct tti_store **store, struct result *result,
+                           tutti_error *error)
 {
     struct invitation i;
     char key[40];
@@ -301,7 +309,7 @@ static tutti_status follow(const struct tti_group_plan *plan, const struct tti_r
                              leader);
     }
     if (i.status == TUTTI_OK) {
-        visit(plan, own, &i, result);
+        visit(plan, own, &i, store, result);
     } else { /* why the leader cannot serve */
         i.why[sizeof(i.why) - 1] = '\0';
         result->status = tti_status_of_peer(i.status);
@@ -323,18 +331,73 @@ static tutti_status look_at_result(const struct tti_group_plan *plan, const void
                                result->why);
 }
 
+/* ---- pidfds --------------------------------------------------------------------------------------------------------- */
+
+/* Best effort, all of it: who has no pidfd of another rank learns of its death all the same, in a group of shm at once
+ * (engine/keeper.c). */
+static void offer_self(struct tti_store *store, const char *group, int32_t rank, int32_t readers)
+{
+    char key[SELF_KEY];
+    const int fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    snprintf(key, sizeof(key), "%s/self/%d", group, rank);
+    if (fd < 0 || tti_store_put_fd(store, key, fd, readers, NULL) != TUTTI_OK) {
+        tti_store_set(store, key, "", 1, NULL); /* for who looks for a descriptor this ends the wait, too */
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+}
+
+/* Ranks of the own host whose numbers mean nothing here. */
+static void take_others(const struct tti_group_plan *plan, struct tti_store *store, const char *group,
+                        const struct tti_hello *all, const int32_t *first, struct tti_kept_pidfds *kept)
+{
+    const int32_t own = plan->rank;
+    if (plan->size > MOST_PIDFDS || !(kept->instances = calloc((size_t)plan->size, sizeof(*kept->instances)))) {
+        return;
+    }
+    for (int32_t r = 0; r < plan->size; r++) {
+        const uint64_t instance = all[r].process.instance;
+        char key[SELF_KEY];
+        int fd = -1;
+        if (r == own || first[r] != first[own] || is_same_process_space(&all[r], &all[own])) {
+            continue;
+        }
+        snprintf(key, sizeof(key), "%s/self/%d", group, r);
+        if (tti_pidfd_keep(instance, -1) ||
+            (tti_store_get_fd(store, key, &fd, TRIAL_MS, NULL) == TUTTI_OK && tti_pidfd_keep(instance, fd))) {
+            kept->instances[kept->count++] = instance;
+        }
+    }
+}
+
+void tti_same_host_release(struct tti_kept_pidfds *kept)
+{
+    for (int32_t i = 0; i < kept->count; i++) {
+        tti_pidfd_drop(kept->instances[i]);
+    }
+    free(kept->instances);
+    *kept = (struct tti_kept_pidfds){0};
+}
+
+/* ---- all of it ------------------------------------------------------------------------------------------------------ */
+
 static tutti_status try_all(const struct tti_group_plan *plan, const struct tti_rendezvous *place,
-                            struct tti_hello *all, int32_t *first, struct result *results, tutti_error *error)
+                            struct tti_hello *all, int32_t *first, struct result *results, struct tti_kept_pidfds *kept,
+                            tutti_error *error)
 {
     const int32_t own = plan->rank;
     struct result *mine = &results[own];
-    struct tti_store *served = NULL;
+    struct tti_store *store = NULL; /* of the own host */
     char key[40];
     tutti_status status = TUTTI_OK;
     if (first[own] == own && has_trial(all, plan->size, first, own)) {
-        status = invite(plan, place, &all[own], &served, error);
-    } else if (first[own] != own && !is_proven(&all[first[own]], &all[own])) {
-        status = follow(plan, place, &all[own], first[own], mine, error);
+        status = invite(plan, place, &all[own], &store, error);
+    } else if (first[own] != own && has_trial(all, plan->size, first, first[own])) {
+        status = follow(plan, place, &all[own], first[own], &store, mine, error);
+    }
+    if (status == TUTTI_OK && store) {
+        offer_self(store, "", own, plan->size);
     }
     if (status == TUTTI_OK) {
         snprintf(key, sizeof(key), "site/%d", own);
@@ -343,16 +406,29 @@ static tutti_status try_all(const struct tti_group_plan *plan, const struct tti_
     if (status == TUTTI_OK) {
         status = tti_collect(plan, &place->table, "site", results, sizeof(*results), look_at_result, error);
     }
-    if (served) {
-        tti_store_release(served);
-    }
     for (int32_t r = 0; r < plan->size && status == TUTTI_OK; r++) {
         if (results[r].status != TUTTI_OK) {
             first[r] = r;
             memcpy(all[r].site.unreached, results[r].why, sizeof(all[r].site.unreached));
         }
     }
+    if (status == TUTTI_OK && store) {
+        take_others(plan, store, "", all, first, kept);
+    }
+    if (store) {
+        tti_store_release(store);
+    }
     return status;
+}
+
+/* Whether there are several PID namespaces. */
+static bool are_scattered(const struct tti_hello *all, int32_t size)
+{
+    bool one = true;
+    for (int32_t r = 1; r < size && one; r++) {
+        one = is_same_process_space(&all[0], &all[r]) || all[0].process.instance == all[r].process.instance;
+    }
+    return !one;
 }
 
 /* Whether the ranks ask for something that needs to know. All ask for the same. */
@@ -369,11 +445,15 @@ static bool matters(const struct tti_hello *own)
 }
 
 static tutti_status find(const struct tti_group_plan *plan, const struct tti_rendezvous *place, struct tti_hello *all,
-                         int32_t *first, tutti_error *error)
+                         int32_t *first, struct tti_kept_pidfds *kept, tutti_error *error)
 {
     /* All have come there, and it is one place on one host. Only of a socket in the file system it is not said that they see
      * each other's abstract ones, too. */
     if (place->table.can_pass_descriptors && strncmp(tti_store_url(place->store), "socket:", 7) != 0) {
+        if (are_scattered(all, plan->size)) {
+            offer_self(place->store, place->name, plan->rank, plan->size);
+            take_others(plan, place->store, place->name, all, first, kept);
+        }
         return TUTTI_OK;
     }
     find_by_network(all, plan->size, first);
@@ -389,25 +469,30 @@ static tutti_status find(const struct tti_group_plan *plan, const struct tti_ren
     if (!results) {
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %d ranks", plan->size);
     }
-    const tutti_status status = try_all(plan, place, all, first, results, error);
+    const tutti_status status = try_all(plan, place, all, first, results, kept, error);
     free(results);
     return status;
 }
 
 tutti_status tti_same_host_find(const struct tti_group_plan *plan, const struct tti_rendezvous *place,
-                                struct tti_hello *all, tutti_error *error)
+                                struct tti_hello *all, struct tti_kept_pidfds *kept, tutti_error *error)
 {
     int32_t *first = calloc((size_t)plan->size, sizeof(*first)); /* all zero: rank 0 leads all */
     if (!first) {
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %d ranks", plan->size);
     }
-    const tutti_status status = find(plan, place, all, first, error);
+    const tutti_status status = find(plan, place, all, first, kept, error);
     for (int32_t r = 0; r < plan->size && status == TUTTI_OK; r++) {
         all[r].machine = hash_number(HASH, (uint64_t)first[r]);
         all[r].host = hash_number(all[r].machine, all[r].site.host_id);
     }
     free(first);
     return status;
+}
+
+bool tti_same_host_computer(const struct tti_hello *a, const struct tti_hello *b)
+{
+    return is_same(a->site.boot, b->site.boot) || is_same(a->machine, b->machine);
 }
 
 /* ---- why not -------------------------------------------------------------------------------------------------------- */

@@ -9,6 +9,7 @@
 #include <tutti/status.h>
 
 struct tti_group_plan;
+struct tti_kept_pidfds;
 struct tti_hello;
 struct tti_rendezvous;
 
@@ -36,7 +37,17 @@ tutti_status tti_site_find(const char *directory, struct tti_site *site, tutti_e
  * rendezvous.
  */
 tutti_status tti_same_host_find(const struct tti_group_plan *plan, const struct tti_rendezvous *place,
-                                struct tti_hello *all, tutti_error *error);
+                                struct tti_hello *all, struct tti_kept_pidfds *kept, tutti_error *error);
+
+/* The processes of other PID namespaces whose pidfds a group has got: base/pidfds.h. */
+struct tti_kept_pidfds {
+    uint64_t *instances; /* NULL: none */
+    int32_t count;
+};
+void tti_same_host_release(struct tti_kept_pidfds *kept);
+
+/* Whether two ranks have one kernel, as far as the records and the trial say. */
+bool tti_same_host_computer(const struct tti_hello *a, const struct tti_hello *b);
 
 /* Why rank `b` is not on the host of rank `a`, in one sentence. */
 void tti_same_host_reason(const struct tti_hello *all, int32_t a, int32_t b, char *text, size_t capacity);

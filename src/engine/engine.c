@@ -32,6 +32,7 @@ void tti_engine_segment_init(unsigned char *segment, const struct tti_layout *la
     h->pid = id.pid;
     h->started = id.started;
     h->space = id.space;
+    h->instance = id.instance;
     h->stage = layout->stage;
     h->far = layout->far;
     const struct tti_cgroup_cpus granted = tti_cgroup_cpus("");

@@ -38,7 +38,7 @@
 #define TTI_SLOT_BODY    224u
 #define TTI_OFFERS       8u          /* open ones from one rank to another: see p2p_reach.c */
 #define TTI_LAYOUT_MAGIC 0x69747475u /* "utti" */
-#define TTI_LAYOUT_ABI   8u
+#define TTI_LAYOUT_ABI   9u
 #define TTI_STAGE_SPANS  5u /* a stage holds at least so many of the largest spans that a call takes: see stage.c */
 
 /* One call of one rank. `sequence` is stored last and says that the rest is there. */
@@ -117,6 +117,7 @@ struct tti_segment_header {
     _Atomic uintptr_t life_next; /* entry of the robust list of the owner's keeper: an address there. See keeper.c */
     _Atomic uint32_t life;       /* the keeper's thread; the kernel adds FUTEX_OWNER_DIED. 0 = there is no keeper */
     _Atomic uint32_t leaving;    /* in exit(): the owner leaves with the end of its process */
+    uint64_t instance;           /* with `started` and `space` */
 };
 enum { TTI_READS_UNKNOWN = 0, TTI_READS_ALL = 1, TTI_READS_NOT = 2 };
 static_assert(sizeof(struct tti_segment_header) <= TTI_PAGE, "the header fits its page");
@@ -124,7 +125,7 @@ static_assert(sizeof(struct tti_segment_header) <= TTI_PAGE, "the header fits it
 /* Whose segment it is. */
 static inline struct tti_proc_id tti_segment_owner(const struct tti_segment_header *h)
 {
-    return (struct tti_proc_id){.pid = h->pid, .started = h->started, .space = h->space};
+    return (struct tti_proc_id){.pid = h->pid, .started = h->started, .space = h->space, .instance = h->instance};
 }
 
 /* Whether the owner has left in good order, or is about to: its end is no death. */

@@ -6,6 +6,7 @@
  *   contained mourn VICTIM   rank VICTIM says "ready" and waits to be killed; the others say what their calls end with, and go
  *                            on without it
  *   contained depart VICTIM  the same with a rank that returns from main with its group open
+ *   contained shy VICTIM     the same while the group is made: rank VICTIM has come to the rendezvous, and hands over no memory
  *   contained grow           ranks 0 and 1 make a group of two, which rank 2 joins by a token
  */
 #include <stdbool.h>
@@ -14,6 +15,9 @@
 #include <string.h>
 #include <tutti/tutti.h>
 #include <unistd.h>
+
+#include "core/world.h"
+#include "store/store.h"
 
 enum { COUNT = 1 << 18 };
 
@@ -178,6 +182,38 @@ _Noreturn static void await_the_end(void)
     }
 }
 
+static tutti_status set(void *user, const char *key, const void *value, size_t length)
+{
+    return tti_store_set(user, key, value, length, NULL);
+}
+
+/* What comes before memory is handed over is the last that this rank asks for. */
+static tutti_status get_until_terms(void *user, const char *key, void *value, size_t capacity, size_t *length,
+                                    int64_t timeout_ms)
+{
+    if (strstr(key, "/terms")) {
+        await_the_end();
+    }
+    return tti_store_get(user, key, value, capacity, length, timeout_ms, NULL);
+}
+
+/* Joins by the job's own store, but through functions that stop. */
+static tutti_status init_shyly(tutti_group **group, tutti_error *e)
+{
+    struct tti_world world;
+    struct tti_store *store = NULL;
+    tutti_status status = tti_world_from_environment(&world, e);
+    if (status == TUTTI_OK) {
+        status = tti_store_open(world.store_url, world.serve, 60000, &store, e);
+    }
+    const tutti_store_callbacks callbacks = {
+        .size = sizeof(callbacks), .user = store, .set = set, .get = get_until_terms};
+    return status != TUTTI_OK
+               ? status
+               : tutti_init(TUTTI_CONFIG(.rank = world.rank, .world_size = world.size, .store_callbacks = &callbacks),
+                            group, e);
+}
+
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
@@ -187,7 +223,8 @@ int main(int argc, char **argv)
     tutti_group *world = NULL;
     tutti_error e = {0};
     setvbuf(stdout, NULL, _IOLBF, 0);
-    if (tutti_init(NULL, &world, &e) != TUTTI_OK) {
+    const bool is_shy = is_victim && strcmp(mode, "shy") == 0;
+    if ((is_shy ? init_shyly(&world, &e) : tutti_init(NULL, &world, &e)) != TUTTI_OK) {
         return fail("init", &e);
     }
     int code = 1;

@@ -26,7 +26,7 @@ hidden='mount -t tmpfs tmpfs /dev/shm; mount -t tmpfs tmpfs /proc; exec "$@"'
 # What torchrun gives to rank $1 if each rank has a host of its own.
 variables() {
     export RANK=$1 WORLD_SIZE=3 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 GROUP_RANK=$1 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500
-    export TORCHELASTIC_RUN_ID=$TUTTI_TEST_ID-$runs
+    export TUTTI_TIMEOUT_MS=90000 TORCHELASTIC_RUN_ID=$TUTTI_TEST_ID-$runs
 }
 
 runs=0
@@ -126,6 +126,18 @@ for options in "--mount-proc" "--user --map-root-user --mount-proc"; do
     kill_when_ready
     end_ranks
     check_mourned "rank 2 is killed ($options)"
+done
+
+# ... and before it has handed over any memory: the others have its pidfd.
+for options in "--mount-proc" "--user --map-root-user --mount-proc"; do
+    runs=$((runs + 1))
+    for rank in 0 1 2; do
+        start_rank $rank $options -- "$contained" shy 2
+    done
+    kill_when_ready
+    end_ranks
+    check_count out '^\[[01]\] failed: init: .*rank 2 \(process [0-9]+ of another PID namespace\) has died.*\(PEER_DEAD\)' 2 \
+        "rank 2 is killed while the group is made ($options)"
 done
 
 run_ranks --mount-proc -- "$contained" depart 2
