@@ -162,12 +162,14 @@ tutti_status tutti_events_start(tutti_events *events, int64_t operation_id, tutt
 {
     tutti_call options;
     tutti_call_init(&options);
-    if (call && !tti_call_options_copy(&options, call)) {
-        return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
-                             "events_start: call.size is not the size of a tutti_call; use TUTTI_CALL or "
-                             "tutti_call_init");
-    }
     tutti_error own;
+    if (call && !tti_call_options_copy(&options, call)) {
+        const tutti_status refused = tti_call_options_refuse(call, "events_start", &own);
+        if (error) {
+            *error = own;
+        }
+        return refused;
+    }
     tutti_error *callers = options.error; /* both the caller's errors are filled */
     options.error = &own;
     options.operation_id = operation_id;

@@ -80,14 +80,32 @@ bool tti_call_options_copy(tutti_call *to, const tutti_call *from)
     return true;
 }
 
+tutti_status tti_call_options_refuse(const tutti_call *from, const char *function, tutti_error *error)
+{
+    if (from->size != 0) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                             "%s: call.size is %u, which is not the size of a tutti_call; use TUTTI_CALL or "
+                             "tutti_call_init",
+                             function, from->size);
+    }
+    tti_error_set(error, TUTTI_INVALID_ARGUMENT, "%s: call.size is 0; use TUTTI_CALL or tutti_call_init, which set it",
+                  function);
+    if (from->error && from->error != error) { /* a struct of zeros is one of ours that was not initialised */
+        *from->error = *error;
+    }
+    return TUTTI_INVALID_ARGUMENT;
+}
+
 static tutti_status read_options(struct tti_call *c, const tutti_call *options)
 {
     tutti_call *o = &c->options;
     if (options->size == sizeof(*o)) {
         *o = *options;
     } else if (!tti_call_options_copy(o, options)) {
-        return not_started(c, TUTTI_INVALID_ARGUMENT,
-                           "call.size is not the size of a tutti_call; use TUTTI_CALL or tutti_call_init");
+        c->error = options->size == 0 && options->error ? options->error : c->error;
+        tti_call_options_refuse(options, tutti_operation_name(c->operation), c->error);
+        c->error->operation = c->operation;
+        return TUTTI_INVALID_ARGUMENT;
     }
     o->scale = o->scale == 0 ? 1 : o->scale;
     c->error = o->error ? o->error : c->error;

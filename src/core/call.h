@@ -35,6 +35,9 @@ struct tti_call {
  * its `size` is that of none. */
 bool tti_call_options_copy(tutti_call *to, const tutti_call *from);
 
+/* INVALID_ARGUMENT for such a one, in *error, and in the caller's own error if all that is wrong is a size of 0. */
+tutti_status tti_call_options_refuse(const tutti_call *from, const char *function, tutti_error *error);
+
 /* Takes a reference on the group and checks `options`. On failure the error is complete, nothing is held, and the caller
  * returns the status as it is. */
 tutti_status tti_call_begin(struct tti_call *c, tutti_group *group, tutti_operation operation, bool async,

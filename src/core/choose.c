@@ -98,10 +98,12 @@ static tutti_status choose_named(const struct tti_group_plan *plan, const struct
                              name, has & TUTTI_CAP_CUDA ? "CUDA" : "ROCm", tti_device_of(device)->name, name);
     }
     if (!can_use(&members, *backend, &r, &unasked) && r >= 0) {
-        char why[200] = "";
-        tutti_backend_available(*backend, why, sizeof(why));
-        return tti_error_set(error, TUTTI_NOT_AVAILABLE, "backend %s cannot be used on rank %d%s%s", name, r,
-                             r == plan->rank ? ": " : "", r == plan->rank ? why : "");
+        tti_error_set(error, TUTTI_NOT_AVAILABLE, "backend %s is not available on rank %d%s%s", name, r,
+                      all[r].message[0] ? ": " : "", all[r].message);
+        if (error) {
+            snprintf(error->backend, sizeof(error->backend), "%s", name);
+        }
+        return TUTTI_NOT_AVAILABLE;
     }
     if ((has & TUTTI_CAP_ONE_HOST) && !places->one_host) {
         char why[REASON];

@@ -43,13 +43,30 @@ static const char *device_by_wish(const char *wish)
     return strstr(wish, "cpu:") ? "cpu" : strstr(wish, "cuda:") ? "cuda" : strstr(wish, "rocm:") ? "rocm" : "cpu";
 }
 
+/* The backend that is asked for by name for such a device, or NULL. */
+static const tutti_backend *named_backend(const struct tti_settings *settings, const struct tti_device *d)
+{
+    char name[40];
+    const char *wish = tti_setting(settings, TTI_SET_BACKEND);
+    return tti_registry_choice(wish, d->name, name, sizeof(name), NULL) == TUTTI_OK ? tutti_backend_find(name) : NULL;
+}
+
 /* One of the devices of a kind: the one that is named, or else by the rank on this host. */
 static tutti_status pick(const struct tti_group_plan *plan, const struct tti_device *d, DLDevice *device,
                          tutti_error *error)
 {
     char why[200] = "";
     if (!d->available(why, sizeof(why))) {
-        return tti_error_set(error, TUTTI_NOT_AVAILABLE, "device %s cannot be used here: %s", d->name, why);
+        const tutti_backend *backend = named_backend(&plan->settings, d);
+        if (!tti_resolve_needs_device(backend)) {
+            return tti_error_set(error, TUTTI_NOT_AVAILABLE, "device %s cannot be used here: %s", d->name, why);
+        }
+        tti_error_set(error, TUTTI_NOT_AVAILABLE, "backend %s is not available: device %s cannot be used here: %s",
+                      backend->name, d->name, why);
+        if (error) {
+            snprintf(error->backend, sizeof(error->backend), "%s", backend->name);
+        }
+        return TUTTI_NOT_AVAILABLE;
     }
     const int64_t index = tti_setting_number(&plan->settings, TTI_SET_DEVICE_INDEX);
     const int32_t count = d->count();
@@ -139,7 +156,11 @@ static tutti_status list_available(DLDeviceType device, struct tti_hello *h, tut
         if ((b->capabilities & TUTTI_CAP_ASK_LATE) && !is_wanted(h, b)) {
             append_name(h->unasked, sizeof(h->unasked), b->name);
         } else {
+            const size_t before = strlen(h->available);
             status = ask(h, b, h->available, sizeof(h->available), error);
+            if (status == TUTTI_OK && strlen(h->available) == before && is_wanted(h, b)) {
+                tutti_backend_available(b, h->message, sizeof(h->message)); /* so that all ranks can say why */
+            }
         }
     }
     return status;

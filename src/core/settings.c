@@ -372,10 +372,13 @@ static tutti_status from_list(const char *const *list, struct tti_settings *sett
             status = store(settings, which, table[which].key, equals + 1, error);
         } else if (equals && (which = find_list(*list, &pair)) >= 0) {
             status = add_to_list(settings, which, pair, error);
+        } else if (equals) {
+            status = tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                                   "the setting \"%.60s\" is unknown (`tutti info --config` lists all)", *list);
         } else {
             status = tti_error_set(error, TUTTI_INVALID_ARGUMENT,
-                                   "the setting \"%.60s\" is unknown (`tutti info --config` lists all; the form is "
-                                   "key=value)",
+                                   "the setting \"%.60s\" has no value: write it as key=value (`tutti info --config` "
+                                   "lists all keys)",
                                    *list);
         }
         if (status != TUTTI_OK) {

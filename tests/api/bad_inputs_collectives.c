@@ -20,6 +20,16 @@ static DLTensor f32(float *data, const int64_t *length)
     return tutti_tensor_1d(data, length, TUTTI_F32);
 }
 
+static tutti_status start_nothing(tutti_group *g, const tutti_call *call, void *user, tutti_work **work)
+{
+    (void)g;
+    (void)call;
+    (void)user;
+    (void)work;
+    EXPECT(!"reached");
+    return TUTTI_INTERNAL;
+}
+
 static void options(tutti_group *g)
 {
     tutti_error e;
@@ -32,8 +42,26 @@ static void options(tutti_group *g)
     BAD("lane", tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &e, .lane = -1)));
     BAD("timeout_ms", tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &e, .timeout_ms = -2)));
     BAD("flags", tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &e, .flags = 8)));
+    /* Options that were not initialised still say where the error goes. */
     tutti_call zero = {0};
+    tutti_work *work = NULL;
+    tutti_events *events = NULL;
     EXPECT(tutti_all_reduce(g, &t, &t, TUTTI_SUM, &zero) == TUTTI_INVALID_ARGUMENT);
+    EXPECT_USABLE(g);
+    zero.error = &e;
+    BAD("all_reduce: call.size is 0; use TUTTI_CALL", tutti_all_reduce(g, &t, &t, TUTTI_SUM, &zero));
+    EXPECT(e.operation == TUTTI_OP_ALL_REDUCE && e.size == sizeof(e));
+    BAD("barrier: call.size is 0; use TUTTI_CALL", tutti_barrier_async(g, &zero, &work));
+    BAD("send: call.size is 0; use TUTTI_CALL", tutti_send(g, &t, 0, 0, &zero));
+    BAD("recv: call.size is 0; use TUTTI_CALL", tutti_recv_async(g, &t, 0, 0, &zero, NULL, &work));
+    EXPECT_OK(tutti_events_create(g, &events, NULL));
+    BAD("events_start: call.size is 0; use TUTTI_CALL",
+        tutti_events_start(events, 1, start_nothing, NULL, &zero, NULL, NULL, &work, NULL));
+    EXPECT_OK(tutti_events_destroy(events, NULL));
+    EXPECT(!work);
+    zero.size = 12; /* of no version: nothing in it is read */
+    memset(&e, 0, sizeof(e));
+    EXPECT(tutti_all_reduce(g, &t, &t, TUTTI_SUM, &zero) == TUTTI_INVALID_ARGUMENT && e.status == TUTTI_OK);
     EXPECT_USABLE(g);
     tutti_call init;
     memset(&init, 0xff, sizeof(init));

@@ -105,8 +105,9 @@ static void settings(void)
         const char *text;
         const char *word;
     } bad[] = {
-        {"no.such.key=1", "no.such.key"},
-        {"lanes", "lanes"},
+        {"no.such.key=1", "the setting \"no.such.key=1\" is unknown"},
+        {"lanes", "the setting \"lanes\" has no value: write it as key=value"},
+        {"no.such.key", "the setting \"no.such.key\" has no value"},
         {"=4", "=4"},
         {"", "\"\""},
         {"Lanes=4", "Lanes"},
@@ -293,6 +294,16 @@ static void backends(void)
     REFUSED(TUTTI_INVALID_ARGUMENT, "cpu:local", .backend = "cpu:shm,cpu:local", .world_size = 1); /* two for one */
     REFUSED(TUTTI_NOT_AVAILABLE, "cuda", .device = "cuda", .world_size = 1);
     REFUSED(TUTTI_NOT_AVAILABLE, "rocm", .device = "rocm", .device_index = 1, .world_size = 1);
+    /* what is missing is told under the name of the backend that was asked for */
+    REFUSED(TUTTI_NOT_AVAILABLE, "backend nccl is not available: device cuda cannot be used here: ", .backend = "nccl");
+    REFUSED(TUTTI_NOT_AVAILABLE, "backend nccl is not available: device cuda", .backend = "cpu:shm,cuda:nccl",
+            .device = "cuda");
+    REFUSED(TUTTI_NOT_AVAILABLE, "backend rccl is not available: device rocm cannot be used here: ", .backend = "RCCL");
+    REFUSED(TUTTI_NOT_AVAILABLE, "backend mpi is not available on rank 0: no launcher", .backend = "mpi");
+    tutti_error e;
+    tutti_group *none = NULL;
+    EXPECT(tutti_init(TUTTI_CONFIG(.backend = "rccl"), &none, &e) == TUTTI_NOT_AVAILABLE);
+    EXPECT(strcmp(e.backend, "rccl") == 0);
     setenv("TUTTI_BACKEND", "carrier-pigeon", 1);
     REFUSED(TUTTI_NOT_FOUND, "carrier-pigeon", .flags = 0);
     unsetenv("TUTTI_BACKEND");
@@ -303,7 +314,6 @@ static void backends(void)
     } good_ones[] = {{"SHM", "shm"}, {"Local", "local"}, {"mock", "local"},     {"MOCK", "local"}, {"cpu:shm", "shm"},
                      {"AUTO", NULL}, {"cpu:auto", NULL}, {"cpu:Mock", "local"}, {"Null", "null"}};
     for (size_t i = 0; i < sizeof(good_ones) / sizeof(good_ones[0]); i++) {
-        tutti_error e;
         tutti_group *g = NULL;
         EXPECT_OK(tutti_init(TUTTI_CONFIG(.backend = good_ones[i].asked, .world_size = 1), &g, &e));
         const char *name = tutti_group_backend(g);

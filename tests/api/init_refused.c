@@ -155,6 +155,21 @@ static void unknown_backend(int32_t rank, void *user)
 }
 
 /* Nobody waits for anybody: a rank that has joined ends at once. Then all have joined, also the slowest. */
+/* A backend that only rank 1 cannot use: every rank says which one, where, and why. */
+static void unavailable_backend(int32_t rank, void *user)
+{
+    tutti_error e;
+    tutti_group *g = NULL;
+    if (rank == 1) {
+        setenv("TUTTI_PLUGIN_PATH", "/no/such/folder", 1);
+    }
+    const char *word = "backend gloo is not available on rank "; /* 0 in a build without it */
+    EXPECT_ERROR(&e, TUTTI_NOT_AVAILABLE, word,
+                 tutti_init(TUTTI_CONFIG(.rank = rank, .world_size = 3, .store = user, .backend = "gloo"), &g, &e));
+    EXPECT(strstr(e.message, "tutti-gloo.so") && strcmp(e.backend, "gloo") == 0);
+    go_on();
+}
+
 static void at_once(int32_t rank, void *user)
 {
     tutti_error e;
@@ -190,6 +205,8 @@ int main(void)
     test_processes("local for processes", 3, threads_only, store);
     test_store_name(store, sizeof(store));
     test_processes("an unknown backend", 3, unknown_backend, store);
+    test_store_name(store, sizeof(store));
+    test_processes("an unavailable backend", 3, unavailable_backend, store);
     for (int i = 0; i < 10; i++) {
         test_store_name(store, sizeof(store));
         test_processes("joining ranks that end at once", 3, at_once, store);
