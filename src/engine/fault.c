@@ -112,19 +112,61 @@ static const char *revoked_how(tutti_operation operation)
     return operation == TUTTI_OP_ABORT ? "aborted" : "revoked";
 }
 
+/* A deadline that has passed, in the same words on the rank where it has and on those that read its record. `names`: what is
+ * known of the suspects, may be empty. */
+static void tell_late(tutti_error *error, const struct tti_fault *f, int owner, const char *names)
+{
+    static const char *const ways[TTI_LATE_WAYS] = {"not arrived", "many calls behind", "arrived but did not go on"};
+    const char *how = ways[f->how];
+    const long long waited = (long long)f->waited_ms;
+    const char *colon = names[0] ? ": " : "";
+    if (f->lane == TTI_FAULT_MESSAGES) {
+        tti_error_set(error, TUTTI_TIMEOUT, "a message of rank %d waited %lld ms for the other side%s%s", owner, waited,
+                      colon, names);
+    } else if (f->lane < 0 || f->call == 0) {
+        char lane[24] = "";
+        snprintf(lane, sizeof(lane), f->lane < 0 ? "" : " on lane %d", f->lane);
+        tti_error_set(error, TUTTI_TIMEOUT, "rank %d waited %lld ms%s%s%s%s", owner, waited, lane,
+                      names[0] ? "; not arrived there" : "", colon, names);
+    } else {
+        tti_error_set(error, TUTTI_TIMEOUT, "%.16s (call %llu, lane %d) waited %lld ms; %s%s%s",
+                      tutti_operation_name(f->operation), (unsigned long long)f->call, f->lane, waited, how, colon,
+                      names);
+    }
+    error->elapsed_ms = f->waited_ms;
+}
+
+/* Where a rank has given up. */
+static void name_place(const struct tti_fault *f, char *text, size_t capacity)
+{
+    if (f->lane < 0) {
+        snprintf(text, capacity, f->lane == TTI_FAULT_MESSAGES ? "its messages" : "the group");
+    } else if (f->call == 0) {
+        snprintf(text, capacity, "lane %d", f->lane);
+    } else {
+        snprintf(text, capacity, "%.16s (call %llu, lane %d)", tutti_operation_name(f->operation),
+                 (unsigned long long)f->call, f->lane);
+    }
+}
+
 /* Another rank's record, read once and made safe to print. */
 static tutti_status adopt(struct tti_engine *e, struct tti_lane *lane, bool interrupted, int rank, tutti_error *error)
 {
-    const struct tti_fault *f = tti_fault_of(e, rank);
-    tutti_status cause = f->cause;
+    const struct tti_fault *shared = tti_fault_of(e, rank);
+    struct tti_fault f = {.lane = shared->lane,
+                          .operation = shared->operation,
+                          .call = shared->call,
+                          .waited_ms = shared->waited_ms,
+                          .how = shared->how};
+    tutti_status cause = shared->cause;
     if (cause != TUTTI_NO_MEMORY && cause != TUTTI_MISMATCH && (cause < TUTTI_TIMEOUT || cause > TUTTI_REVOKED)) {
         cause = TUTTI_PEER_CORRUPT; /* no rank gives up for another reason */
     }
-    int32_t where = f->lane;
-    tutti_operation operation = f->operation;
-    uint64_t call = f->call;
+    f.how = f.how >= 0 && f.how < TTI_LATE_WAYS ? f.how : TTI_LATE_NOT_ARRIVED;
+    const int32_t where = f.lane;
+    const uint64_t call = f.call;
     uint64_t suspects[TTI_MAX_RANKS / 64];
-    memcpy(suspects, f->suspects, sizeof(suspects));
+    memcpy(suspects, shared->suspects, sizeof(suspects));
     const int first = tti_peers_first(suspects, e->size);
     if (is_death(cause) && first >= 0 && first != e->rank && has_ended(e, first)) {
         tti_fault_death(e, first); /* confirmed: as if this rank had been the first to see it */
@@ -135,21 +177,18 @@ static tutti_status adopt(struct tti_engine *e, struct tti_lane *lane, bool inte
     char names[NAMES];
     tti_peers_text(e, where, suspects, names, sizeof(names));
     if (cause == TUTTI_REVOKED && where == TTI_FAULT_ANYWHERE && first < 0) {
-        tti_error_set(&text, cause, "rank %d has %s the group", rank, revoked_how(operation));
+        tti_error_set(&text, cause, "rank %d has %s the group", rank, revoked_how(f.operation));
         text.suspect = rank;
         remember(e, &text, false);
         return revoked(e, lane, interrupted, error);
     }
-    if (where < 0) {
-        snprintf(what, sizeof(what), where == TTI_FAULT_MESSAGES ? "its messages" : "the group");
-    } else if (call == 0) {
-        snprintf(what, sizeof(what), "lane %d", where);
+    if (cause == TUTTI_TIMEOUT) {
+        tell_late(&text, &f, rank, names);
     } else {
-        snprintf(what, sizeof(what), "%.16s (call %llu, lane %d)", tutti_operation_name(operation),
-                 (unsigned long long)call, where);
+        name_place(&f, what, sizeof(what));
+        tti_error_set(&text, cause, "rank %d gave up %s: %s%s%s", rank, what, tutti_status_string(cause),
+                      names[0] ? "; suspected: " : "", names);
     }
-    tti_error_set(&text, cause, "rank %d gave up %s: %s%s%s", rank, what, tutti_status_string(cause),
-                  names[0] ? "; suspected: " : "", names);
     text.suspect = first >= 0 ? first : rank;
     remember(e, &text, false);
     if (error && is_about(lane, where, call)) {
@@ -222,7 +261,8 @@ struct place {
     int32_t lane; /* or TTI_FAULT_MESSAGES, TTI_FAULT_ANYWHERE */
     tutti_operation operation;
     uint64_t call;
-    bool death; /* this rank has seen that a process has ended */
+    bool death;  /* this rank has seen that a process has ended */
+    int32_t how; /* TTI_LATE_* */
 };
 
 static tutti_status fail_group(struct tti_engine *e, struct place place, const uint64_t *suspects, tutti_error *error)
@@ -236,6 +276,8 @@ static tutti_status fail_group(struct tti_engine *e, struct place place, const u
         f->lane = place.lane;
         f->operation = place.operation;
         f->call = place.call;
+        f->waited_ms = error->elapsed_ms;
+        f->how = place.how;
         memcpy(f->suspects, suspects, sizeof(f->suspects));
         /* release: pairs with the acquire in tti_fault_check of the others */
         atomic_store_explicit(&f->state, TTI_FAULT_FAILED, memory_order_release);
@@ -386,10 +428,10 @@ tutti_status tti_fault_timeout(struct tti_lane *lane, int publisher)
             late++;
         }
     }
-    const char *how = call < lane->call ? "many calls behind" : "not arrived";
+    int32_t how = call < lane->call ? TTI_LATE_BEHIND : TTI_LATE_NOT_ARRIVED;
     if (late == 0) { /* everybody came, but one got stuck inside */
         suspect_stuck(e, publisher, suspects);
-        how = "arrived but did not go on";
+        how = TTI_LATE_STUCK;
     }
     char names[NAMES];
     tti_peers_text(e, lane->index, suspects, names, sizeof(names));
@@ -398,12 +440,14 @@ tutti_status tti_fault_timeout(struct tti_lane *lane, int publisher)
     if (earlier != TUTTI_OK) {
         return earlier;
     }
-    int64_t elapsed = (tti_now_ns() - lane->started_ns) / 1000000;
-    tti_error_set(lane->error, TUTTI_TIMEOUT, "%s (call %llu, lane %d) waited %lld ms; %s: %s",
-                  tutti_operation_name(lane->op->kind), (unsigned long long)lane->call, lane->index, (long long)elapsed,
-                  how, names);
-    lane->error->elapsed_ms = elapsed;
-    return tti_fault_raise(e, lane, suspects, lane->error);
+    const struct place place = {.lane = lane->index, .operation = lane->op->kind, .call = lane->call, .how = how};
+    const struct tti_fault facts = {.lane = place.lane,
+                                    .operation = place.operation,
+                                    .call = place.call,
+                                    .waited_ms = (tti_now_ns() - lane->started_ns) / 1000000,
+                                    .how = how};
+    tell_late(lane->error, &facts, e->rank, names);
+    return fail_group(e, place, suspects, lane->error);
 }
 
 tutti_status tti_engine_failure(struct tti_engine *e, tutti_error *error)

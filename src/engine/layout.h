@@ -89,7 +89,10 @@ struct tti_fault {
     int32_t operation;
     uint64_t call;
     uint64_t suspects[TTI_MAX_RANKS / 64];
+    int64_t waited_ms; /* TIMEOUT: how long the owner has waited, */
+    int32_t how;       /* and what the suspects have not done: TTI_LATE_* */
 };
+enum { TTI_LATE_NOT_ARRIVED, TTI_LATE_BEHIND, TTI_LATE_STUCK, TTI_LATE_WAYS };
 enum { TTI_FAULT_NONE = 0, TTI_FAULT_FAILED = 1 };
 enum { TTI_FAULT_MESSAGES = TUTTI_LANE_MESSAGES, TTI_FAULT_ANYWHERE = TUTTI_LANE_NONE };
 
