@@ -3,6 +3,10 @@
  * Every launcher says the same few things in variables of its own: rank, size, place on the host, and something that
  * names the job. A table holds the names per family; only "where do we meet" needs code per family.
  *
+ * The first family that has rank and size counts. A family before it that has only one of them must not contradict it.
+ * If no family has both, torchrun's names and Open MPI's complete one another, each variable looked up by itself, as some
+ * programs and wrappers set them. WORLD_RANK is weaker than the rank of either.
+ *
  * Ranks of one host meet in a unix store whose name contains a fingerprint of everything that names the job, so two
  * jobs that run at once never meet. Ranks of several hosts need the host of rank 0: torchrun and Slurm tell it, for the
  * others the user says TUTTI_STORE. And they need a port there, which nobody chooses: torchrun's MASTER_PORT belongs to its
@@ -345,12 +349,38 @@ static const struct family families[] = {
     {"slurm", "SLURM_PROCID", NULL, "SLURM_NTASKS", "SLURM_LOCALID", NULL, slurm_present, meet_slurm},
 };
 
+#define OWN      (&families[0])
+#define TORCHRUN (&families[1])
+#define OPENMPI  (&families[2])
+#define END      (families + sizeof(families) / sizeof(families[0]))
+
 static bool is_present(const struct family *family)
 {
     if (family->present) {
         return family->present();
     }
     return is_set(family->rank) || is_set(family->rank_alias) || is_set(family->size);
+}
+
+/* The variable that has the rank, or NULL. */
+static const char *rank_of(const struct family *family)
+{
+    if (is_set(family->rank)) {
+        return family->rank;
+    }
+    return is_set(family->rank_alias) && !is_set(OPENMPI->rank) ? family->rank_alias : NULL;
+}
+
+static bool is_whole(const struct family *family)
+{
+    return is_present(family) && rank_of(family) && is_set(family->size);
+}
+
+/* Whether it has said rank or size, but not both. */
+static bool is_half(const struct family *family)
+{
+    return is_present(family) && !is_whole(family) &&
+           (is_set(family->rank) || is_set(family->rank_alias) || is_set(family->size));
 }
 
 static tutti_status check_rank(const char *rank_name, int rank, const char *size_name, int size, tutti_error *error)
@@ -365,7 +395,7 @@ static tutti_status check_rank(const char *rank_name, int rank, const char *size
 /* Reads rank and size, which both must be there. */
 static tutti_status read_global(const struct family *family, struct tti_world *world, tutti_error *error)
 {
-    const char *name = !is_set(family->rank) && is_set(family->rank_alias) ? family->rank_alias : family->rank;
+    const char *name = rank_of(family) ? rank_of(family) : family->rank;
     if (!is_set(name) || !is_set(family->size)) {
         const char *there = is_set(name) ? name : is_set(family->size) ? family->size : "PMI_ID";
         return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
@@ -378,7 +408,7 @@ static tutti_status read_global(const struct family *family, struct tti_world *w
         status = read_number(name, 0, INT_MAX, &world->rank, error);
     }
     int other = world->rank;
-    if (status == TUTTI_OK) {
+    if (status == TUTTI_OK && !is_set(OPENMPI->rank)) { /* else WORLD_RANK does not count */
         status = read_number(family->rank_alias, 0, INT_MAX, &other, error);
     }
     if (status == TUTTI_OK && other != world->rank) {
@@ -442,18 +472,70 @@ static tutti_status read_family(const struct family *family, struct tti_world *w
     return status;
 }
 
+/* Torchrun's names and Open MPI's, each by itself; false if rank or size is missing still. The ranks meet as the launcher
+ * does that has told where. */
+static bool complete(struct family *mixed)
+{
+    const struct family *meets = is_set("MASTER_ADDR") ? TORCHRUN : OPENMPI;
+    *mixed = (struct family){.name = meets->name, .meet = meets->meet};
+    mixed->rank = rank_of(TORCHRUN) ? rank_of(TORCHRUN) : OPENMPI->rank;
+    mixed->size = is_set(TORCHRUN->size) ? TORCHRUN->size : OPENMPI->size;
+    mixed->local_rank = is_set(TORCHRUN->local_rank) ? TORCHRUN->local_rank : OPENMPI->local_rank;
+    mixed->local_size = is_set(TORCHRUN->local_size) ? TORCHRUN->local_size : OPENMPI->local_size;
+    return is_set(mixed->rank) && is_set(mixed->size);
+}
+
+/* The family that counts, perhaps *mixed; NULL: no launcher has started this process. */
+static const struct family *choose_family(struct family *mixed)
+{
+    const struct family *first = families;
+    while (first < END && !is_present(first)) {
+        first++;
+    }
+    if (first == END || first == OWN || is_whole(first)) {
+        return first < END ? first : NULL;
+    }
+    for (const struct family *family = first; family < END && is_half(first); family++) {
+        if (is_whole(family)) {
+            return family;
+        }
+    }
+    return is_half(first) && complete(mixed) ? mixed : first;
+}
+
+/* A family that has rank or size only, beside the one that counts. WORLD_RANK is anybody's word. */
+static tutti_status compare_half(const struct family *half, const struct family *whole, const struct tti_world *world,
+                                 tutti_error *error)
+{
+    int rank = world->rank;
+    int size = world->size;
+    tutti_status status = read_number(half->rank, 0, INT_MAX, &rank, error);
+    if (status == TUTTI_OK) {
+        status = read_number(half->size, 1, INT_MAX, &size, error);
+    }
+    if (status != TUTTI_OK || (rank == world->rank && size == world->size)) {
+        return status;
+    }
+    return rank != world->rank
+               ? tti_error_set(error, TUTTI_INVALID_ARGUMENT, "%s is %d, but %s is %d: set %s as well, or unset %s",
+                               half->rank, rank, rank_of(whole), world->rank, half->size, half->rank)
+               : tti_error_set(error, TUTTI_INVALID_ARGUMENT, "%s is %d, but %s is %d: set %s as well, or unset %s",
+                               half->size, size, whole->size, world->size, half->rank, half->size);
+}
+
 tutti_status tti_world_from_environment(struct tti_world *world, tutti_error *error)
 {
     struct tti_world found = {.rank = 0, .size = 1, .local_rank = -1, .local_size = -1, .family = "none"};
     tutti_status status = TUTTI_OK;
-    const struct family *family = families;
-    const struct family *end = families + sizeof(families) / sizeof(families[0]);
-    while (family < end && !is_present(family)) {
-        family++;
-    }
-    if (family < end) {
+    struct family completed;
+    const struct family *family = choose_family(&completed);
+    if (family) {
         status = read_family(family, &found, error);
-    } else {
+    }
+    for (const struct family *half = families; family && family != &completed && half < family; half++) {
+        status = status == TUTTI_OK && is_half(half) ? compare_half(half, family, &found, error) : status;
+    }
+    if (!family) {
         found.local_rank = 0;
         found.local_size = 1;
         status = read_store(&found, error);
