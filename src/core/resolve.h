@@ -41,7 +41,7 @@ struct tti_hello {
     char node[64];       /* the host's name, for people */
     char available[400]; /* names of the backends that can be used here, each followed by a blank */
     char unasked[64];    /* likewise: of those that have not been asked, because nobody may need the answer */
-    char message[300]; /* why this rank cannot take part, or why a backend that it asks for cannot be used here */
+    char message[300];   /* why this rank cannot take part, or why a backend that it asks for cannot be used here */
 };
 
 /* What a rank tells when all have come upon a backend that has not been asked. */
