@@ -10,6 +10,7 @@
  *  - Inputs may have any strides, 0 and negative ones included; an output that overlaps itself is INVALID_ARGUMENT.
  *  - `dim` is -ndim to ndim-1; negative ones count from the end, so -1 is the last dimension.
  *  - A tensor without elements is legal everywhere; its data may be NULL.
+ *  - Outputs are the caller's. tutti/shape.h says which shape they need, and makes new ones.
  *  - Callable from any thread; threads that call at the same time use different lanes (the call's `.lane`).
  *  - `call` NULL means default options. On error the outputs are undefined and the inputs untouched (unless in place).
  *  - Errors of all of them: INVALID_ARGUMENT, BAD_STATE (stale group), MISMATCH, TIMEOUT, PEER_LEFT, REVOKED, NO_MEMORY,
@@ -17,7 +18,7 @@
  *
  * Numbers: reductions run in rank order, so all ranks get the same bits, run after run, on every instruction set (where
  * the backend has the capability). f16, bf16 and fp8 accumulate in f32 and round once. Integers wrap. MIN and MAX are
- * IEEE 754-2019 minimum and maximum.
+ * IEEE 754-2019 minimum and maximum, under which a NaN on any rank gives NaN (TUTTI_CAP_DROPS_NAN: not on this group).
  */
 #ifndef TUTTI_COLLECTIVES_H
 #define TUTTI_COLLECTIVES_H

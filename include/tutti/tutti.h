@@ -24,6 +24,7 @@
 #include <tutti/p2p.h>
 #include <tutti/queue.h>
 #include <tutti/recovery.h>
+#include <tutti/shape.h>
 #include <tutti/status.h>
 #include <tutti/tensor.h>
 #include <tutti/work.h>

@@ -287,15 +287,11 @@ static inline bool view_alike(const DLTensor *t, const char *name, const struct 
     return true;
 }
 
-static tutti_status check_closely(const struct tti_checker *k, const DLTensor *tensor, const char *name,
-                                  struct tti_view *view)
+tutti_status tti_check_form(const struct tti_checker *k, const DLTensor *tensor, const char *name,
+                            struct tti_view *view)
 {
     if (!tensor) {
         return tti_reject(k, "%s is NULL; it must be a tensor on this rank (rank %d)", name, (int)k->c->rank);
-    }
-    tutti_status status = check_device(k, tensor, name);
-    if (status != TUTTI_OK) {
-        return status;
     }
     if (tensor->ndim < 0 || tensor->ndim > TUTTI_MAX_NDIM) {
         return tti_reject(k, "%s has %d dimensions; 0 to %d are allowed", name, (int)tensor->ndim, TUTTI_MAX_NDIM);
@@ -316,7 +312,14 @@ static tutti_status check_closely(const struct tti_checker *k, const DLTensor *t
                           name, (unsigned)tensor->dtype.code, (unsigned)tensor->dtype.bits,
                           (unsigned)tensor->dtype.lanes);
     }
-    if ((status = check_shape(k, view)) != TUTTI_OK) {
+    return check_shape(k, view);
+}
+
+static tutti_status check_closely(const struct tti_checker *k, const DLTensor *tensor, const char *name,
+                                  struct tti_view *view)
+{
+    tutti_status status = tensor ? check_device(k, tensor, name) : TUTTI_OK;
+    if (status != TUTTI_OK || (status = tti_check_form(k, tensor, name, view)) != TUTTI_OK) {
         return status;
     }
     view->compact = view->count <= 1 || tutti_tensor_is_compact(tensor);

@@ -66,6 +66,10 @@ tutti_status tti_all_gather_on_host(tutti_group *group, const DLTensor *input, D
 /* What the backend sees of a tensor: its data, or a compact stand-in (TTI_PACK, TTI_UNPACK; see core/task.h). */
 void *tti_collective_memory(const struct tti_checker *k, const struct tti_view *view, unsigned what);
 
+/* Shape and dtype alone, and what follows from them: fills the view but for its memory. */
+tutti_status tti_check_form(const struct tti_checker *k, const DLTensor *tensor, const char *name,
+                            struct tti_view *view);
+
 /* Fills the view, or says what is wrong with the tensor. It is read, so its strides may be any: negative, or 0. */
 tutti_status tti_check_tensor(const struct tti_checker *k, const DLTensor *tensor, const char *name,
                               struct tti_view *view);

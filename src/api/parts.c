@@ -132,24 +132,34 @@ static tutti_status check_places(const struct tti_checker *k, const struct tti_v
     return TUTTI_OK;
 }
 
-tutti_status tti_parts_variable(const struct tti_checker *k, const struct tti_view *joined, int32_t dim,
-                                const struct tti_counts *list, tutti_parts *parts)
+tutti_status tti_parts_sum(const struct tti_checker *k, const struct tti_counts *list, int64_t *sum)
 {
     if (!list->counts) {
         return tti_reject(k, "%s is NULL; it must have one entry for each of the %d ranks", list->counts_name,
                           (int)k->c->group_size);
     }
-    int64_t sum = 0;
+    int64_t rows = 0;
     for (int32_t r = 0; r < k->c->group_size; r++) {
         if (list->counts[r] < 0) {
             return tti_reject(k, "%s[%d] is %" PRId64 "; counts are 0 or more", list->counts_name, (int)r,
                               list->counts[r]);
         }
-        if (__builtin_add_overflow(sum, list->counts[r], &sum)) {
+        if (__builtin_add_overflow(rows, list->counts[r], &rows)) {
             return tti_reject(k, "the sum of %s up to rank %d does not fit into 63 bits", list->counts_name, (int)r);
         }
     }
-    tutti_status status = TUTTI_OK;
+    *sum = rows;
+    return TUTTI_OK;
+}
+
+tutti_status tti_parts_variable(const struct tti_checker *k, const struct tti_view *joined, int32_t dim,
+                                const struct tti_counts *list, tutti_parts *parts)
+{
+    int64_t sum;
+    tutti_status status = tti_parts_sum(k, list, &sum);
+    if (status != TUTTI_OK) {
+        return status;
+    }
     if (list->displacements) {
         status = check_places(k, joined, dim, list);
     } else if (sum != joined->shape[dim]) {

@@ -24,6 +24,9 @@ struct tti_counts {
     bool written;                 /* the parts are outputs: they must not overlap */
 };
 
+/* The counts are right, and this is what they sum to. */
+tutti_status tti_parts_sum(const struct tti_checker *k, const struct tti_counts *list, int64_t *sum);
+
 /* Parts of different length. */
 tutti_status tti_parts_variable(const struct tti_checker *k, const struct tti_view *joined, int32_t dim,
                                 const struct tti_counts *list, tutti_parts *parts);

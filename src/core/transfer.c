@@ -33,20 +33,19 @@ static void free_managed_device(DLManagedTensorVersioned *self)
 }
 
 /* One piece of memory: the managed tensor, its shape and strides, then, on the host, the elements on a cache line of their own. */
-static DLManagedTensorVersioned *make_managed(struct tti_group *g, const tutti_message *message, int32_t ndim,
-                                              const int64_t *shape)
+DLManagedTensorVersioned *tti_managed_tensor(const struct tti_group *g, tutti_dtype dtype, size_t content, int32_t ndim,
+                                             const int64_t *shape)
 {
     const bool here = g->where->type == kDLCPU;
     size_t numbers = 2 * (size_t)ndim * sizeof(int64_t);
     size_t head = (sizeof(DLManagedTensorVersioned) + numbers + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     size_t bytes;
-    if (__builtin_add_overflow(here ? (size_t)message->bytes : 0, head + ALIGNMENT, &bytes)) {
+    if (__builtin_add_overflow(here ? content : 0, head + ALIGNMENT, &bytes)) {
         return NULL;
     }
     DLManagedTensorVersioned *m = aligned_alloc(ALIGNMENT, bytes / ALIGNMENT * ALIGNMENT);
     void *data = m && here ? (char *)m + head : NULL;
-    if (m && !here && message->bytes > 0 &&
-        tti_device_alloc(g->device, (size_t)message->bytes, &data, NULL) != TUTTI_OK) {
+    if (m && !here && content > 0 && tti_device_alloc(g->device, content, &data, NULL) != TUTTI_OK) {
         free(m);
         m = NULL;
     }
@@ -67,7 +66,7 @@ static DLManagedTensorVersioned *make_managed(struct tti_group *g, const tutti_m
         .dl_tensor = {.data = data,
                       .device = g->device,
                       .ndim = ndim,
-                      .dtype = tutti_dtype_to_dlpack(message->dtype),
+                      .dtype = tutti_dtype_to_dlpack(dtype),
                       .shape = own_shape,
                       .strides = own_strides},
     };
@@ -77,7 +76,7 @@ static DLManagedTensorVersioned *make_managed(struct tti_group *g, const tutti_m
 tutti_status tti_transfer_allocate(tutti_op *op, const tutti_message *message, int32_t ndim, const int64_t *shape)
 {
     struct tti_transfer *t = op->allocate_user;
-    DLManagedTensorVersioned *m = make_managed(t->group, message, ndim, shape);
+    DLManagedTensorVersioned *m = tti_managed_tensor(t->group, message->dtype, (size_t)message->bytes, ndim, shape);
     if (!m) {
         return TUTTI_NO_MEMORY;
     }

@@ -60,6 +60,10 @@ tutti_status tti_transfer_pack(struct tti_transfer *t, const struct tti_call *c,
 void tti_transfers_drop(struct tti_transfer *first);
 void tti_transfer_drop(struct tti_transfer *t);
 
+/* A new compact tensor of `content` bytes on the group's device; NULL without memory. */
+DLManagedTensorVersioned *tti_managed_tensor(const struct tti_group *g, tutti_dtype dtype, size_t content, int32_t ndim,
+                                             const int64_t *shape);
+
 /* A tutti_op.allocate for recv_alloc; op->allocate_user is the transfer. */
 tutti_status tti_transfer_allocate(tutti_op *op, const tutti_message *message, int32_t ndim, const int64_t *shape);
 

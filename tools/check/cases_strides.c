@@ -119,6 +119,48 @@ static tutti_status call(struct tti_check *c, const struct subject *s, int dim, 
     return status;
 }
 
+/* The library says the same of the output's shape; whatever the strides are. */
+static void expect_shape(struct tti_check *c, const struct subject *s, int dim, const DLTensor *input,
+                         const int64_t wanted[3])
+{
+    int64_t shape[TUTTI_MAX_NDIM] = {0};
+    int32_t ndim = 0;
+    int64_t *counts = tti_check_memory((size_t)c->size * sizeof(int64_t));
+    for (int r = 0; r < c->size; r++) {
+        counts[r] = part_shape[dim];
+    }
+    tutti_status status;
+    switch (s->kind) {
+    case TTI_CHECK_ALL_GATHER:
+    case TTI_CHECK_GATHER:
+        status = tutti_all_gather_shape(c->group, input, dim - 3, shape, &ndim, &c->error);
+        break;
+    case TTI_CHECK_REDUCE_SCATTER:
+    case TTI_CHECK_SCATTER:
+        status = tutti_reduce_scatter_shape(c->group, input, dim, shape, &ndim, &c->error);
+        break;
+    case TTI_CHECK_ALL_TO_ALL:
+        status = tutti_all_to_all_shape(c->group, input, dim - 3, shape, &ndim, &c->error);
+        break;
+    case TTI_CHECK_ALL_GATHER_V:
+        status = tutti_all_gather_v_shape(c->group, input, dim, counts, shape, &ndim, &c->error);
+        break;
+    case TTI_CHECK_REDUCE_SCATTER_V:
+        status = tutti_reduce_scatter_v_shape(c->group, input, dim - 3, counts, shape, &ndim, &c->error);
+        break;
+    default:
+        status = tutti_all_to_all_v_shape(c->group, input, dim, counts, shape, &ndim, &c->error);
+        break;
+    }
+    free(counts);
+    if (tti_check_ok(c, "the shape of the output", status) &&
+        tti_check_expect_i64(c, "dimensions of the output", ndim, 3)) {
+        for (int d = 0; d < 3; d++) {
+            tti_check_expect_i64(c, "length of the output", shape[d], wanted[d]);
+        }
+    }
+}
+
 /* The result for an input of this layout is that for a compact copy of it. */
 static void compare(struct tti_check *c, const struct subject *s, enum tti_check_layout layout, int dim)
 {
@@ -137,6 +179,9 @@ static void compare(struct tti_check *c, const struct subject *s, enum tti_check
     tti_check_tensor_fill(c, &input, 0, input.count, c->rank, TTI_CHECK_RAW, 0);
     tti_check_tensor_take(&copy, &input);
     tti_check_tensor_seal(&input);
+    if (has_dim(s)) {
+        expect_shape(c, s, dim, &input.t, out_shape);
+    }
     const bool ok = tti_check_ok(c, s->name, call(c, s, dim, &input.t, &output.t));
     if (tti_check_ok(c, s->name, call(c, s, dim, &copy.t, &wanted.t)) && ok && writes(c, s)) {
         const unsigned char *got = tti_check_tensor_result(c, &output);

@@ -1,0 +1,22 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# The small examples do what they say.
+. "$(dirname "$0")/common.inc"
+
+for example in hello gather; do
+    if [ ! -x "$build/examples/$example" ]; then
+        echo "skipped: the examples are not built"
+        exit 77
+    fi
+done
+
+run_tutti run -n 3 --no-prefix -- "$build/examples/hello"
+check_status 0 "hello"
+check_line out '^rank 2 of 3: the sum is 6$' "the sum"
+
+run_tutti run -n 3 --no-prefix -- "$build/examples/gather"
+check_status 0 "gather"
+check_line out '^ +0 +1 +10 +11 +20 +21$' "the first row of the matrix"
+check_line out '^ +100 +101 +110 +111 +120 +121$' "the second row of the matrix"
+
+finish
