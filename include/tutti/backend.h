@@ -34,8 +34,10 @@ enum {
     TUTTI_CAP_COMPOSED = 1 << 13,    /* likewise: made of an engine inside each host and one between hosts, which the
                                         settings NAME.inner and NAME.outer choose; "auto" takes it over several hosts */
     TUTTI_CAP_ASK_LATE = 1 << 14,    /* likewise: `available` opens a file, so groups ask only if the answer decides */
-    TUTTI_CAP_CANCEL_FLAGGED = 1 << 15 /* any collective that has not begun can be cancelled if every rank has set
-                                          TUTTI_CANCELLABLE. The core adds it: backends leave it out */
+    TUTTI_CAP_CANCEL_FLAGGED = 1 << 15, /* any collective that has not begun can be cancelled if every rank has set
+                                           TUTTI_CANCELLABLE. The core adds it: backends leave it out */
+    TUTTI_CAP_DROPS_NAN = 1 << 16       /* a fact: MIN and MAX of floats are the engine's own, which may leave out NaNs
+                                           where another rank has a number, and may give a zero of either sign */
 };
 
 /** What `abort` of a backend may be told in place of a lane. */

@@ -165,6 +165,11 @@ static const tutti_config_key_info table[TTI_SETTINGS] = {
                                    "tensors in host memory are copied to the device and back, if the group's device is "
                                    "cpu; no = such a group is refused",
                                    0, 1},
+    [TTI_SET_NCCL_NATIVE_MIN_MAX] =
+        {0, TUTTI_CONFIG_BOOL, "nccl.native_min_max", "TUTTI_NCCL_NATIVE_MIN_MAX", "0", "",
+         "minimum and maximum of floats are NCCL's own, which drop NaNs; no = Tutti's, which "
+         "give NaN, through host memory",
+         0, 1},
     [TTI_SET_NCCL_TREE_THRESHOLD] =
         {0, TUTTI_CONFIG_BYTES, "nccl.tree_threshold", "TUTTI_NCCL_TREE_THRESHOLD", "auto", "auto",
          "up to so many bytes an all_reduce runs on trees; no version since 2.5 heeds it, and the group says so", 0,
@@ -186,6 +191,11 @@ static const tutti_config_key_info table[TTI_SETTINGS] = {
                                    "tensors in host memory are copied to the device and back, if the group's device is "
                                    "cpu; no = such a group is refused",
                                    0, 1},
+    [TTI_SET_RCCL_NATIVE_MIN_MAX] =
+        {0, TUTTI_CONFIG_BOOL, "rccl.native_min_max", "TUTTI_RCCL_NATIVE_MIN_MAX", "0", "",
+         "minimum and maximum of floats are RCCL's own, which drop NaNs; no = Tutti's, which "
+         "give NaN, through host memory",
+         0, 1},
     [TTI_SET_RCCL_TREE_THRESHOLD] =
         {0, TUTTI_CONFIG_BYTES, "rccl.tree_threshold", "TUTTI_RCCL_TREE_THRESHOLD", "auto", "auto",
          "up to so many bytes an all_reduce runs on trees; no version since 2.5 heeds it, and the group says so", 0,

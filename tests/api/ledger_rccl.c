@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: trees=release,debug,address,undefined timeout=120 */
 /* The backend rccl on the doubles of RCCL and HIP: the factory, the settings, every collective, and what is refused. */
+#include <math.h>
+#include <tutti/backend.h>
+
 #include "ledger_device.h"
 
 static const struct ledger_vendor rocm_old = {.device = "rocm",
@@ -159,6 +162,24 @@ static void registered(tutti_group *group, int rank)
     EXPECT(release(memory) == 0);
 }
 
+/* A NaN of rank 0 and a number of rank 1: RCCL's own maximum and minimum drop the NaN, Tutti's give it. */
+static void extremes(tutti_group *group, int rank, bool native)
+{
+    static const tutti_reduce_op ops[] = {TUTTI_MAX, TUTTI_MIN};
+    for (int o = 0; o < 2; o++) {
+        float values[FEW] = {(float)rank + 1, rank == 0 ? NAN : 5, NAN};
+        struct ledger_vector v;
+        ledger_make(group, &v, FEW, TUTTI_F32, values);
+        EXPECT(tutti_all_reduce(group, &v.tensor, &v.tensor, ops[o], NULL) == TUTTI_OK);
+        ledger_fetch(&v, values);
+        EXPECT(values[0] == (ops[o] == TUTTI_MAX ? 2 : 1));
+        EXPECT(native ? values[1] == 5 : isnan(values[1]));
+        EXPECT(isnan(values[2]));
+        EXPECT(tutti_free(group, v.memory, NULL) == TUTTI_OK);
+    }
+    EXPECT(((tutti_group_capabilities(group) & TUTTI_CAP_DROPS_NAN) != 0) == native);
+}
+
 static void rank_main(tutti_group *group, int rank)
 {
     const DLDevice device = tutti_group_device(group);
@@ -168,6 +189,7 @@ static void rank_main(tutti_group *group, int rank)
     EXPECT(tutti_group_rank(group) == rank && tutti_group_size(group) == LEDGER_RANKS);
     configuration(group);
     ledger_device_reductions(group, rank);
+    extremes(group, rank, false);
     ledger_device_moves(group, rank);
     ledger_device_barrier(group, rank);
     dtypes(group, rank);
@@ -271,6 +293,11 @@ static void whole(void)
     expect_numbers();
 }
 
+static void native_extremes(tutti_group *group, int rank)
+{
+    extremes(group, rank, true);
+}
+
 /* On a machine without a device. */
 static void without(void)
 {
@@ -308,6 +335,16 @@ int main(int argc, char **argv)
     } else if (strcmp(part, "without") == 0) {
         ledger_choose(&rocm);
         without();
+    } else if (strcmp(part, "extremes") == 0) {
+        static const char *const asked[] = {"rccl.native_min_max=yes", NULL};
+        char line[80];
+        ledger_choose(&rocm);
+        ledger_open_driver();
+        ledger_on_devices("memory:ledger-rccl-extremes", asked, native_extremes);
+        for (int op = 2; op <= 3; op++) {
+            snprintf(line, sizeof(line), "AllReduce rank=0 count=%d type=7 op=%d", FEW, op);
+            EXPECT(ledger_logged(line));
+        }
     } else if (strcmp(part, "staged") == 0) {
         static const char *const copied[] = {"rccl.host_staging=yes", NULL};
         static const char *const summed[] = {"AllReduce", NULL};
@@ -328,6 +365,7 @@ int main(int argc, char **argv)
         in_own_process(argv[0], "without");
         in_own_process(argv[0], "older");
         in_own_process(argv[0], "staged");
+        in_own_process(argv[0], "extremes");
     }
     unlink(ledger_device.log);
     return ledger_result();

@@ -34,6 +34,8 @@ static const struct claim claims[] = {
     /* what the library would do differently, or not at all */
     {TUTTI_OP_ALL_REDUCE, TUTTI_F32, TUTTI_MIN, 0},
     {TUTTI_OP_REDUCE, TUTTI_BF16, TUTTI_MAX, 0},
+    {TUTTI_OP_REDUCE_SCATTER, TUTTI_F64, TUTTI_MAX, 0},
+    {TUTTI_OP_ALL_REDUCE, TUTTI_F8_E4M3, TUTTI_MAX, 0},
     {TUTTI_OP_ALL_REDUCE, TUTTI_I64, TUTTI_AVG, 0},
     {TUTTI_OP_ALL_REDUCE, TUTTI_F16, TUTTI_PREMUL_SUM, 0},
     {TUTTI_OP_ALL_REDUCE, TUTTI_F8_E5M2, TUTTI_SUM, 0},
@@ -44,7 +46,25 @@ static const struct claim claims[] = {
     {TUTTI_OP_SEND, TUTTI_F32, 0, 0},
 };
 
-static void check_claims(struct rank *r)
+/* With the setting native_min_max, instead of what stands above. */
+static const struct claim asked_for[] = {
+    {TUTTI_OP_ALL_REDUCE, TUTTI_F32, TUTTI_MIN, 20700},
+    {TUTTI_OP_REDUCE, TUTTI_BF16, TUTTI_MAX, 21000},
+    {TUTTI_OP_REDUCE_SCATTER, TUTTI_F64, TUTTI_MAX, 20700},
+};
+
+static int since_of(const struct rank *r, const struct claim *claim)
+{
+    for (size_t i = 0; i < sizeof(asked_for) / sizeof(asked_for[0]) && r->native_min_max; i++) {
+        const struct claim *a = &asked_for[i];
+        if (a->kind == claim->kind && a->dtype == claim->dtype && a->redop == claim->redop) {
+            return a->since;
+        }
+    }
+    return claim->since;
+}
+
+static void check_claims_as_set(struct rank *r)
 {
     const tutti_backend_ops *ops = r->backend->ops;
     const int version = *(const int *)r->scenario;
@@ -55,10 +75,12 @@ static void check_claims(struct rank *r)
     tti_error_clear(&error);
     CHECK(ops->available(text, sizeof(text)) == 1);
     CHECK_OK(rank_open(r, &error));
-    CHECK(ops->capabilities(r->state) == (device | TUTTI_CAP_NO_HOST | heap));
+    CHECK(ops->capabilities(r->state) ==
+          (device | TUTTI_CAP_NO_HOST | heap | (r->native_min_max ? TUTTI_CAP_DROPS_NAN : 0)));
     for (size_t i = 0; i < sizeof(claims) / sizeof(claims[0]); i++) {
         tutti_op op = op_of(claims[i].kind, claims[i].dtype, claims[i].redop);
-        const bool can = claims[i].since != 0 && version >= claims[i].since;
+        const int since = since_of(r, &claims[i]);
+        const bool can = since != 0 && version >= since;
         if ((ops->supports(r->state, &op) != NULL) != can) {
             fprintf(stderr, "claim %zu, version %d\n", i, version);
             CHECK(false);
@@ -76,6 +98,17 @@ static void check_claims(struct rank *r)
     rank_close(r);
 }
 
+static void check_claims(struct rank *r)
+{
+    check_claims_as_set(r);
+}
+
+static void check_claims_natively(struct rank *r)
+{
+    r->native_min_max = true;
+    check_claims_as_set(r);
+}
+
 static void claims_by_version(void **cmocka_state)
 {
     static const struct {
@@ -90,12 +123,14 @@ static void claims_by_version(void **cmocka_state)
     };
     (void)cmocka_state;
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-        const struct job job = {.backend = all[i].backend,
-                                .size = 1,
-                                .library = all[i].library,
-                                .words = all[i].words,
-                                .scenario = &all[i].version,
-                                .run = check_claims};
+        struct job job = {.backend = all[i].backend,
+                          .size = 1,
+                          .library = all[i].library,
+                          .words = all[i].words,
+                          .scenario = &all[i].version,
+                          .run = check_claims};
+        run_job(&job);
+        job.run = check_claims_natively;
         run_job(&job);
     }
 }
@@ -138,6 +173,13 @@ static void variables_differ(struct rank *r)
     expect_refusal(r, TUTTI_MISMATCH, "rank 1 has NCCL_ALGO=\"Tree\"", "rank 0 \"Ring\"");
 }
 
+/* Some would wait in the library, the others on the engine for host memory. */
+static void min_max_differ(struct rank *r)
+{
+    r->native_min_max = r->rank == 2;
+    expect_refusal(r, TUTTI_MISMATCH, "rank 2 has nccl.native_min_max=yes", "rank 0 no");
+}
+
 static void device_twice(struct rank *r)
 {
     r->device = r->rank == 1 ? 1 : 2; /* ranks 0 and 2 */
@@ -161,6 +203,7 @@ static void misfits(void **cmocka_state)
     const struct job jobs[] = {
         {.words = "version=22809", .words_of_one = "version=22703", .run = versions_differ},
         {.run = variables_differ},
+        {.run = min_max_differ},
         {.run = device_twice},
         {.run = no_such_device},
         {.words = "unique_id_fails", .run = no_ids},

@@ -374,8 +374,8 @@ static void test_table(void **state)
             rows[family][counts[family]++] = row;
         }
     }
-    static const char *const keys[] = {"algo", "buffer_size",  "channels",      "debug",
-                                       "env",  "host_staging", "tree_threshold"};
+    static const char *const keys[] = {"algo", "buffer_size",  "channels",       "debug",
+                                       "env",  "host_staging", "native_min_max", "tree_threshold"};
     assert_int_equal(counts[0], sizeof(keys) / sizeof(keys[0]));
     assert_int_equal(counts[1], counts[0]);
     for (size_t i = 0; i < counts[0]; i++) {

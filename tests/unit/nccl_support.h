@@ -91,6 +91,7 @@ struct rank {
     const tutti_backend *backend;
     const void *scenario;
     void *parent_state;
+    bool native_min_max;     /* the setting */
     struct meeting *meeting; /* behind it is another, for a second group */
     const struct tti_device *driver;
     void *state;
@@ -115,11 +116,10 @@ struct rank {
         }                                                                                                              \
     } while (0)
 
-static const char *no_setting(const void *settings, const char *key)
+static const char *rank_setting(const void *settings, const char *key)
 {
-    (void)settings;
-    (void)key;
-    return NULL;
+    const struct rank *r = settings;
+    return strcmp(key + 5, "native_min_max") == 0 ? r->native_min_max ? "1" : "0" : NULL;
 }
 
 static tutti_status rank_open(struct rank *r, tutti_error *error)
@@ -135,7 +135,8 @@ static tutti_status rank_open(struct rank *r, tutti_error *error)
                                   .device = {r->driver->type, r->device},
                                   .rendezvous = &rendezvous,
                                   .global_ranks = global,
-                                  .setting = no_setting,
+                                  .settings = r,
+                                  .setting = rank_setting,
                                   .parent_state = r->parent_state};
     return r->backend->ops->open(&info, &r->state, error);
 }

@@ -98,6 +98,7 @@ void tti_check_expect_fold(struct tti_check *c, const unsigned char *result, con
     for (size_t done = 0; done < count;) {
         const size_t n = count - done < TTI_CHECK_BLOCK ? count - done : TTI_CHECK_BLOCK;
         tti_check_fold_start(fold, plan->dtype, plan->op, n, bounded);
+        fold->drops_nan = (c->capabilities & TUTTI_CAP_DROPS_NAN) != 0;
         for (int r = 0; r < c->size; r++) {
             tti_check_generate(block, plan->dtype, plan->pattern, tti_check_rank_key(c, r), first + done, n);
             tti_check_fold_add(fold, block, tti_check_scale(r, plan->dtype));

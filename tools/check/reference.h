@@ -44,8 +44,9 @@ struct tti_check_fold {
         double f64[TTI_CHECK_BLOCK];
         uint64_t u64[TTI_CHECK_BLOCK];
     } accumulator;
-    bool bounded; /* also keep what follows */
-    long double wide[TTI_CHECK_BLOCK];
+    bool drops_nan;                    /* minimum and maximum may leave NaNs out */
+    bool bounded;                      /* also keep what follows */
+    long double wide[TTI_CHECK_BLOCK]; /* of minimum and maximum: those of the numbers alone */
     long double magnitude[TTI_CHECK_BLOCK];
     long double most[TTI_CHECK_BLOCK];  /* no partial result of what is finite is larger, whatever the order */
     long double least[TTI_CHECK_BLOCK]; /* products: ... or smaller */

@@ -43,6 +43,9 @@ void tti_nccl_version_text(int version, char text[16]);
 tutti_status tti_nccl_apply_options(const struct tti_nccl_library *library, const tutti_open_info *info,
                                     tutti_error *error);
 
+/* Whether minimum and maximum of floats are to be the library's own. */
+bool tti_nccl_native_min_max(const struct tti_nccl_library *library, const tutti_open_info *info);
+
 /* The configuration of a communicator: non-blocking, channels. */
 tti_nccl_config tti_nccl_config_of(const struct tti_nccl_library *library, const tutti_open_info *info);
 

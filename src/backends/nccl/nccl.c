@@ -33,7 +33,8 @@ static uint32_t capabilities(void *state)
 {
     const struct tti_nccl_group *g = state;
     const uint32_t device = g->device->type == kDLCUDA ? TUTTI_CAP_CUDA : TUTTI_CAP_ROCM;
-    return device | TUTTI_CAP_NO_HOST | (tti_nccl_has_heap(g->library) ? TUTTI_CAP_HEAP : 0);
+    return device | TUTTI_CAP_NO_HOST | (tti_nccl_has_heap(g->library) ? TUTTI_CAP_HEAP : 0) |
+           (g->native_min_max ? TUTTI_CAP_DROPS_NAN : 0);
 }
 
 static const char *algorithm(void *state, int32_t lane)

@@ -33,6 +33,7 @@ struct place {
     int32_t version;
     int32_t shares; /* the device, with another rank */
     int32_t lanes;
+    int32_t native_min_max; /* where an operation runs has to be the same on all ranks */
     int32_t index;
     unsigned char uuid[TTI_DEVICE_UUID];
     char host[TTI_BOOT_ID];
@@ -114,6 +115,8 @@ static tutti_status look_around(struct tti_nccl_group *g, const char *backend, c
     }
     tutti_status status = look_at_device(g, info, own, error);
     status = status == TUTTI_OK ? tti_nccl_apply_options(g->library, info, error) : status;
+    g->native_min_max = tti_nccl_native_min_max(g->library, info);
+    own->native_min_max = g->native_min_max;
     for (int i = 0; i < AGREED; i++) {
         const char *value = getenv(agreed[i]);
         snprintf(own->variables[i], AGREED_TEXT, "%s", value ? value : "");
@@ -162,6 +165,15 @@ static tutti_status compare_versions(const tutti_open_info *info, const struct p
         if (all[r].lanes != all[0].lanes) {
             return tti_error_set(error, TUTTI_MISMATCH, "rank 0 opens %d lanes, but rank %d opens %d", all[0].lanes, r,
                                  all[r].lanes);
+        }
+        if (all[r].native_min_max != all[0].native_min_max) {
+            tti_error_set(error, TUTTI_MISMATCH,
+                          "rank %d has %s.native_min_max=%s, but rank 0 %s: all ranks need the same", r, all[0].backend,
+                          all[r].native_min_max ? "yes" : "no", all[0].native_min_max ? "yes" : "no");
+            if (error) {
+                error->suspect = r;
+            }
+            return TUTTI_MISMATCH;
         }
     }
     return TUTTI_OK;

@@ -54,6 +54,12 @@ static const char *setting_of(const struct tti_nccl_library *library, const tutt
     return text && *text && strcmp(text, "auto") != 0 ? text : NULL;
 }
 
+bool tti_nccl_native_min_max(const struct tti_nccl_library *library, const tutti_open_info *info)
+{
+    const char *text = setting_of(library, info, "native_min_max");
+    return text && strcmp(text, "1") == 0;
+}
+
 /* "nccl.algo", "nccl.env.NCCL_ALGO" */
 static const char *key_of(const struct tti_nccl_library *library, const struct wish *wish, char text[128])
 {

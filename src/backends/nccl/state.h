@@ -51,8 +51,9 @@ struct tti_nccl_group {
     int32_t lanes;
     int64_t timeout_ms;
     bool nonblocking;
-    char name[96];      /* of the device */
-    char unheeded[512]; /* what was asked for and this version cannot do, for people */
+    bool native_min_max; /* of floats, too: it drops NaNs */
+    char name[96];       /* of the device */
+    char unheeded[512];  /* what was asked for and this version cannot do, for people */
     struct tti_nccl_heap *heap;
     const tutti_attendance *attendance; /* NULL: nobody can be asked */
     _Atomic int32_t failed; /* a status; release by whoever has written the cause, acquire by whoever reads it */

@@ -4,7 +4,8 @@
  * any type will do. Reductions are another matter, and what the library would do differently is not taken; the core then
  * runs it through host memory:
  *
- *   minimum and maximum of floats   its device code is fmin and fmax, which drop NaNs (reduce_kernel.h, up to 2.30)
+ *   minimum and maximum of floats   its device code is fmin and fmax, which drop NaNs (reduce_kernel.h, up to 2.30): taken
+ *                                   only if the setting native_min_max asks for it
  *   sums of fp8                     overflow saturates there; Tutti's gives NaN or infinity, and infinity stays one
  *   averages of integers            it divides the sum that has wrapped in the type; Tutti's is the exact one
  *   averages of fp8                 it multiplies by a reciprocal in fp8, which for many ranks is 0
@@ -51,8 +52,9 @@ static bool is_float(tutti_dtype dtype)
     return dtype <= TUTTI_F8_E5M2;
 }
 
-static bool reduces(const struct tti_nccl_library *library, tutti_dtype dtype, tutti_reduce_op op)
+static bool reduces(const struct tti_nccl_group *g, tutti_dtype dtype, tutti_reduce_op op)
 {
+    const struct tti_nccl_library *library = g->library;
     if (type_of(library, dtype) < 0) {
         return false;
     }
@@ -62,7 +64,7 @@ static bool reduces(const struct tti_nccl_library *library, tutti_dtype dtype, t
         return true;
     case TUTTI_MIN:
     case TUTTI_MAX:
-        return !is_float(dtype);
+        return !is_float(dtype) || g->native_min_max;
     case TUTTI_AVG:
         return is_float(dtype) && library->version >= 21000;
     case TUTTI_PREMUL_SUM:
@@ -86,9 +88,9 @@ const char *tti_nccl_supports(void *state, const tutti_op *op)
     switch (op->kind) {
     case TUTTI_OP_ALL_REDUCE:
     case TUTTI_OP_REDUCE:
-        return reduces(library, op->dtype, op->redop) ? "native" : NULL;
+        return reduces(g, op->dtype, op->redop) ? "native" : NULL;
     case TUTTI_OP_REDUCE_SCATTER:
-        return !reduces(library, op->dtype, op->redop) ? NULL : op->send_parts.counts ? "composed" : "native";
+        return !reduces(g, op->dtype, op->redop) ? NULL : op->send_parts.counts ? "composed" : "native";
     case TUTTI_OP_BROADCAST:
         return "native";
     case TUTTI_OP_ALL_GATHER:
