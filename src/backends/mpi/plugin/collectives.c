@@ -209,6 +209,7 @@ static tutti_status run(struct tti_mpi_group *g, tutti_op *op, tutti_error *erro
     c.blocking = g->blocking;
     if (!c.blocking) {
         tti_mpi_vigil(&c.vigil, g, op->begun_ns, op->timeout_ms, op->background != 0);
+        c.vigil.lane = lane;
         status = g->size > 1 ? tti_mpi_gate(&c, &done) : op->failed;
     }
     if (status == TUTTI_OK && !done) {

@@ -4,9 +4,9 @@
  * threads of this process are brought out of MPI first:
  *
  *   1. From now on no operation enters MPI: `stopping` is set.
- *   2. Every open group fails on this rank, so operations that wait end REVOKED. If a group has operations pending, its
- *      other ranks are told, because they may wait for this one.
- *   3. The exit waits until no thread is inside an operation. A thread in a blocking call of MPI (mpi.blocking=always, or a
+ *   2. Every open group fails on this rank, so operations that wait end REVOKED.
+ *   3. The exit waits until no thread is inside an operation. Then it sends a last ticket on each lane and a last letter:
+ *      a rank that still needs this one finds them in place of what it waits for, and gets PEER_LEFT. A thread in a blocking call of MPI (mpi.blocking=always, or a
  *      group that is being made) gets a second; then the process ends with status 1.
  *
  * After an exit with status 0 comes MPI_Finalize, which waits for all ranks of the job. If a group has failed, some of them
@@ -99,33 +99,24 @@ static tutti_operation collective_inside(const struct tti_mpi_group *g)
     return 0;
 }
 
-/* What is pending, in words; false if nothing is. */
-static bool describe_pending(struct tti_mpi_group *g, char *text, size_t capacity)
-{
-    const tutti_operation inside = collective_inside(g);
-    pthread_mutex_lock(&g->messages.lock);
-    const size_t messages = g->messages.open;
-    pthread_mutex_unlock(&g->messages.lock);
-    if (inside != 0) {
-        snprintf(text, capacity, "its %s", tutti_operation_name(inside));
-    } else if (messages > 0) {
-        snprintf(text, capacity, "%zu message%s", messages, messages > 1 ? "s" : "");
-    }
-    return inside != 0 || messages > 0;
-}
-
 static void end_group(struct tti_mpi_group *g)
 {
-    char pending[64] = "";
     tutti_error cause;
-    const bool tell = describe_pending(g, pending, sizeof(pending));
-    tti_error_set(&cause, TUTTI_PEER_LEFT, "rank %d has ended its process%s%s%s", g->rank, tell ? " before " : "",
-                  pending, tell ? " ended" : "");
+    tti_error_set(&cause, TUTTI_PEER_LEFT, "rank %d ends its process", g->rank);
     cause.suspect = g->rank;
     cause.scope = TUTTI_SCOPE_GROUP;
-    /* a thread that makes communicators may keep the lock where MPI takes one call at a time */
-    tti_mpi_retire(g, &cause,
-                   tell && !(tti_mpi_life.locked && atomic_load_explicit(&making, memory_order_relaxed) > 0));
+    tti_mpi_retire(g, &cause);
+}
+
+static void tell_left(void)
+{
+    pthread_mutex_lock(&groups_lock);
+    for (struct tti_mpi_group *g = groups; g; g = g->next_open) {
+        if (g->retired) {
+            tti_mpi_tell_left(g);
+        }
+    }
+    pthread_mutex_unlock(&groups_lock);
 }
 
 /* Where a thread still is, in words, NULL if none is inside MPI; and whether MPI blocks it. */
@@ -169,6 +160,7 @@ const char *tti_mpi_stop(bool fails)
         }
         nanosleep(&nap, NULL);
     }
+    tell_left();
     return NULL;
 }
 
@@ -179,6 +171,15 @@ static pthread_cond_t ended;
 static bool is_ended; /* under the lock */
 static const struct tti_mpi_group *suspect;
 static int64_t patience_ms;
+
+/* The first group from there on that had failed before the process ended. */
+static const struct tti_mpi_group *failed_group(const struct tti_mpi_group *g)
+{
+    while (g && g->retired) {
+        g = g->next_failed;
+    }
+    return g;
+}
 
 static void *guard(void *unused)
 {
@@ -216,7 +217,7 @@ static bool start_guard(void)
 /* The process cannot end MPI. Nothing else of it may run: a thread is in MPI, whose memory the libraries' ends would take. */
 static _Noreturn void give_up(const char *doing)
 {
-    const struct tti_mpi_group *g = tti_mpi_failed_groups();
+    const struct tti_mpi_group *g = failed_group(tti_mpi_failed_groups());
     char failed[sizeof(g->cause.message) + 64] = "";
     if (g) {
         snprintf(failed, sizeof(failed), "its group of %d has failed (%s), and ", g->size, g->cause.message);
@@ -246,7 +247,7 @@ void tti_mpi_end(int exit_status, void *unused)
     if (!finalizes) { /* a process that fails shall not wait here: its launcher is to see it */
         return;
     }
-    for (const struct tti_mpi_group *g = tti_mpi_failed_groups(); g; g = g->next_failed) {
+    for (const struct tti_mpi_group *g = failed_group(tti_mpi_failed_groups()); g; g = failed_group(g->next_failed)) {
         const int64_t patience = g->timeout_ms < 0 ? TUTTI_TIMEOUT_MS : g->timeout_ms;
         suspect = g;
         patience_ms = patience > patience_ms ? patience : patience_ms;

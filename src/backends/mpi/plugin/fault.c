@@ -28,8 +28,8 @@ static void keep(struct tti_mpi_group *g)
     }
 }
 
-/* Writes down the first cause; false if there was one. `lasts`: MPI may still use memory of the group. */
-static bool note(struct tti_mpi_group *g, const tutti_error *cause, bool lasts)
+/* Writes down the first cause; false if there was one. */
+static bool note(struct tti_mpi_group *g, const tutti_error *cause)
 {
     pthread_mutex_lock(&g->lock);
     const bool first = atomic_load_explicit(&g->failed, memory_order_relaxed) == TUTTI_OK;
@@ -39,9 +39,7 @@ static bool note(struct tti_mpi_group *g, const tutti_error *cause, bool lasts)
         /* release: pairs with the acquire of whoever reads the cause; seq_cst: see tti_mpi_has_failed */
         atomic_store_explicit(&g->failed, cause->status != TUTTI_OK ? cause->status : TUTTI_INTERNAL,
                               memory_order_seq_cst);
-        if (lasts) {
-            keep(g);
-        }
+        keep(g);
     }
     pthread_mutex_unlock(&g->lock);
     return first;
@@ -60,18 +58,69 @@ static void tell_others(struct tti_mpi_group *g)
 
 void tti_mpi_fail(struct tti_mpi_group *g, const tutti_error *cause)
 {
-    if (note(g, cause, true)) {
+    if (note(g, cause)) {
         tell_others(g);
         atomic_fetch_add_explicit(&g->messages.changes, 1, memory_order_release);
     }
 }
 
-void tti_mpi_retire(struct tti_mpi_group *g, const tutti_error *cause, bool tell)
+void tti_mpi_retire(struct tti_mpi_group *g, const tutti_error *cause)
 {
-    if (note(g, cause, tell) && tell) {
-        tell_others(g);
-    }
+    g->retired = note(g, cause);
     atomic_fetch_add_explicit(&g->messages.changes, 1, memory_order_release);
+}
+
+static void send_last(const struct tti_mpi_group *g, int rank, int bytes, int tag, MPI_Comm comm)
+{
+    MPI_Request request;
+    if (MPI_Isend(&g->left_letter, bytes, MPI_BYTE, rank, tag, comm, &request) == MPI_SUCCESS) {
+        MPI_Request_free(&request);
+    }
+}
+
+void tti_mpi_tell_left(struct tti_mpi_group *g)
+{
+    g->left_letter = (struct tti_mpi_head){.data_tag = TTI_MPI_NO_MORE};
+    tti_mpi_enter();
+    for (int r = 0; r < g->size; r++) {
+        if (r == g->rank) {
+            continue;
+        }
+        send_last(g, r, (int)sizeof(g->left_letter), TTI_MPI_TAG_LETTER, g->control);
+        for (int i = 0; i < g->lanes && !g->blocking; i++) {
+            send_last(g, r, TTI_MPI_LEFT_BYTES, TTI_MPI_TAG_GATE, g->lane[i].comm);
+        }
+    }
+    tti_mpi_leave();
+}
+
+tutti_status tti_mpi_peer_left(struct tti_mpi_group *g, const char *what, int rank, tutti_error *error)
+{
+    tti_error_set(error, TUTTI_PEER_LEFT, "%s: rank %d has ended its process, and rank %d still needs it", what, rank,
+                  g->rank);
+    error->suspect = rank;
+    error->scope = TUTTI_SCOPE_GROUP;
+    tti_mpi_fail(g, error);
+    return TUTTI_PEER_LEFT;
+}
+
+tutti_status tti_mpi_look_for_left(struct tti_mpi_group *g, const struct tti_mpi_lane *lane, tutti_error *error)
+{
+    for (int r = 0; r < g->size; r++) {
+        int found = 0;
+        int bytes = 0;
+        MPI_Status status;
+        tti_mpi_enter();
+        if (r != g->rank && MPI_Iprobe(r, TTI_MPI_TAG_GATE, lane->comm, &found, &status) == MPI_SUCCESS && found) {
+            MPI_Get_count(&status, MPI_BYTE, &bytes);
+        }
+        tti_mpi_leave();
+        if (bytes == TTI_MPI_LEFT_BYTES) {
+            return tti_mpi_peer_left(g, tutti_operation_name(atomic_load_explicit(&lane->inside, memory_order_relaxed)),
+                                     r, error);
+        }
+    }
+    return TUTTI_OK;
 }
 
 static void look_for_news(struct tti_mpi_group *g)
@@ -89,7 +138,7 @@ static void look_for_news(struct tti_mpi_group *g)
     if (code == MPI_SUCCESS && found) {
         cause.message[sizeof(cause.message) - 1] = '\0';
         cause.suspect = cause.suspect >= 0 && cause.suspect < g->size ? cause.suspect : status.MPI_SOURCE;
-        note(g, &cause, true);
+        note(g, &cause);
     }
 }
 

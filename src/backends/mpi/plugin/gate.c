@@ -61,6 +61,7 @@ static int post(struct tti_mpi_call *c, size_t data)
     tti_mpi_enter();
     for (int r = 0; r < g->size && code == MPI_SUCCESS; r++) {
         if (r != g->rank) {
+            tti_mpi_ticket_of(lane, r)->descriptor[0] = 0; /* see find_left */
             code = MPI_Irecv(tti_mpi_ticket_of(lane, r), (int)TTI_MPI_TICKET_ROOM, MPI_BYTE, r, TTI_MPI_TAG_GATE,
                              lane->comm, &lane->requests[r]);
         }
@@ -153,6 +154,17 @@ static tutti_status differs(struct tti_mpi_call *c, int peer)
     return TUTTI_MISMATCH;
 }
 
+/* A rank whose last byte came in place of its ticket, which leaves the descriptor empty. */
+static tutti_status find_left(struct tti_mpi_call *c)
+{
+    for (int r = 0; r < c->group->size; r++) {
+        if (tti_mpi_ticket_of(c->lane, r)->descriptor[0] == 0) {
+            return tti_mpi_peer_left(c->group, tutti_operation_name(c->op->kind), r, c->error);
+        }
+    }
+    return TUTTI_OK;
+}
+
 /* What is the same for all: the lowest rank that differs, seen from here. */
 static tutti_status compare(struct tti_mpi_call *c)
 {
@@ -165,6 +177,10 @@ static tutti_status compare(struct tti_mpi_call *c)
     }
     if (__builtin_expect(equal, 1)) {
         return TUTTI_OK;
+    }
+    const tutti_status status = find_left(c);
+    if (status != TUTTI_OK) {
+        return status;
     }
     for (int r = 0; r < c->group->size; r++) {
         const struct tti_mpi_ticket *other = tti_mpi_ticket_of(c->lane, r);
@@ -197,7 +213,8 @@ static tutti_status compare_pairs(struct tti_mpi_call *c)
                      (unsigned long long)sent, c->group->rank, expected);
         }
     }
-    const tutti_status status = round_of(c, 0);
+    tutti_status status = round_of(c, 0);
+    status = status == TUTTI_OK ? find_left(c) : status;
     for (int r = 0; r < c->group->size && status == TUTTI_OK; r++) {
         const int32_t verdict = tti_mpi_ticket_of(lane, r)->verdict;
         if (verdict < 0) {
@@ -266,6 +283,7 @@ tutti_status tti_mpi_gate(struct tti_mpi_call *c, bool *done)
     const size_t data = carries ? op->count * tti_dtype_size(op->dtype) : 0;
     const void *from = op->kind == TUTTI_OP_BROADCAST ? op->dst : op->src;
     *done = carries || op->kind == TUTTI_OP_BARRIER;
+    lane->ends_at_gate = *done;
     write_ticket(c, tti_mpi_ticket_of(lane, own));
     const bool gives = data > 0 && op->failed == TUTTI_OK;
     if (gives && (op->kind != TUTTI_OP_BROADCAST || own == op->root)) {

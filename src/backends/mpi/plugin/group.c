@@ -237,8 +237,8 @@ static struct tti_mpi_group *group_make(const tutti_open_info *info)
     g->timeout_ms = info->timeout_ms;
     g->control = MPI_COMM_NULL;
     pthread_mutex_init(&g->lock, NULL);
-    tti_mpi_messages_init(&g->messages);
-    bool made = (g->news = calloc((size_t)g->size, sizeof(*g->news))) != NULL;
+    bool made = tti_mpi_messages_init(&g->messages, g->size);
+    made = (g->news = calloc((size_t)g->size, sizeof(*g->news))) != NULL && made;
     if (strcmp(tti_mpi_setting(info, "mpi.profiling", "0"), "1") == 0) {
         made = (g->profile = g->messages.profile = tti_mpi_profile_make()) != NULL && made;
     }

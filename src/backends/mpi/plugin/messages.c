@@ -11,11 +11,13 @@
 #include "base/error.h"
 #include "tensor/dtype.h"
 
-void tti_mpi_messages_init(struct tti_mpi_messages *m)
+bool tti_mpi_messages_init(struct tti_mpi_messages *m, int size)
 {
     memset(m, 0, sizeof(*m));
+    m->left = calloc((size_t)size, sizeof(*m->left));
     pthread_mutex_init(&m->lock, NULL);
     atomic_init(&m->changes, 0);
+    return m->left != NULL;
 }
 
 void tti_mpi_messages_free(struct tti_mpi_messages *m)
@@ -25,6 +27,7 @@ void tti_mpi_messages_free(struct tti_mpi_messages *m)
         free(m->letters);
         m->letters = next;
     }
+    free(m->left);
     pthread_mutex_destroy(&m->lock);
 }
 
@@ -211,6 +214,9 @@ static bool accept(struct tti_mpi_group *g, struct tti_mpi_request *r, struct tt
 static bool is_valid(const struct tti_mpi_letter *letter)
 {
     const struct tti_mpi_head *head = &letter->head;
+    if (letter->length == sizeof(*head) && head->data_tag == TTI_MPI_NO_MORE) {
+        return true;
+    }
     const size_t item = letter->length >= sizeof(*head) ? tutti_dtype_size(head->dtype) : 0;
     if (item == 0 || head->ndim < 0 || head->ndim > TUTTI_MAX_NDIM || head->tag < 0 || head->bytes % item != 0) {
         return false;
@@ -262,6 +268,12 @@ static tutti_status fetch_letter(struct tti_mpi_group *g, struct tti_mpi_letter 
 static void deliver(struct tti_mpi_group *g, struct tti_mpi_letter *letter)
 {
     struct tti_mpi_messages *m = &g->messages;
+    if (letter->head.data_tag == TTI_MPI_NO_MORE) {
+        m->left_count += !m->left[letter->source];
+        m->left[letter->source] = true;
+        free(letter);
+        return;
+    }
     for (struct tti_mpi_request *r = m->waiting, *next; r; r = next) {
         next = r->next;
         if (takes(r->op, letter)) {
@@ -292,6 +304,35 @@ static int test(struct tti_mpi_request *r, int *done)
     return code;
 }
 
+/* A rank that has left, for which the request waits; -1 if there is none. */
+static int waits_for_left(const struct tti_mpi_group *g, const struct tti_mpi_request *r)
+{
+    const struct tti_mpi_messages *m = &g->messages;
+    int rank = r->op->root;
+    if (rank == TUTTI_ANY_SOURCE && m->left_count == g->size - 1) { /* no rank is left that could send */
+        rank = g->rank == 0 ? 1 : 0;
+    }
+    return rank >= 0 && m->left[rank] ? rank : -1;
+}
+
+/* Ends the first request that waits for a rank that has left: it fails the group, which ends the others. */
+static void end_left(struct tti_mpi_group *g)
+{
+    struct tti_mpi_messages *m = &g->messages;
+    struct tti_mpi_request *const lists[] = {m->waiting, m->moving};
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        for (struct tti_mpi_request *r = lists[i]; r; r = r->next) {
+            const int rank = waits_for_left(g, r);
+            if (rank >= 0) {
+                const tutti_status status =
+                    tti_mpi_peer_left(g, tutti_operation_name(r->op->kind), rank, &r->posting->error);
+                tti_mpi_withdraw(g, r, status);
+                return;
+            }
+        }
+    }
+}
+
 tutti_status tti_mpi_progress(struct tti_mpi_group *g, tutti_error *error)
 {
     struct tti_mpi_messages *m = &g->messages;
@@ -312,6 +353,9 @@ tutti_status tti_mpi_progress(struct tti_mpi_group *g, tutti_error *error)
                 finish(m, r, TUTTI_OK);
             }
         }
+    }
+    if (__builtin_expect(m->left_count > 0, 0) && !tti_mpi_has_failed(g)) {
+        end_left(g);
     }
     return status;
 }

@@ -24,8 +24,10 @@ struct tti_mpi_head {
     int32_t tag;
     int32_t dtype;
     int32_t ndim;
-    int32_t data_tag; /* of the second MPI message; -1: the data are in the letter */
+    int32_t data_tag; /* of the second MPI message; -1: the data are in the letter; TTI_MPI_NO_MORE */
 };
+
+#define TTI_MPI_NO_MORE (-2) /* the last letter of a rank: it has ended its process */
 
 /* A letter that has come, behind it the rest of it. */
 struct tti_mpi_letter {
@@ -77,12 +79,15 @@ struct tti_mpi_messages {
     struct tti_mpi_request *moving; /* MPI works on them */
     int64_t sequence;
     size_t open; /* requests that are not done */
+    bool *left;  /* for each rank: its process has ended */
+    int32_t left_count;
     int32_t next_tag;
     _Atomic uint32_t changes; /* grows when something has ended, or somebody is to look again */
     uint32_t changes_seen;    /* by the worker, which alone attends to no batch: those before it looked at its works */
 };
 
-void tti_mpi_messages_init(struct tti_mpi_messages *m);
+/* False: no memory, and tti_mpi_messages_free is due all the same. */
+bool tti_mpi_messages_init(struct tti_mpi_messages *m, int size);
 void tti_mpi_messages_free(struct tti_mpi_messages *m);
 
 tutti_status tti_mpi_run_p2p(void *state, tutti_op *const *ops, size_t count, int64_t timeout_ms, tutti_error *error);

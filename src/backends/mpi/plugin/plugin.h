@@ -124,6 +124,9 @@ struct tti_mpi_ticket {
     int32_t failed;
 };
 
+/* In place of its next ticket, a rank that ends its process sends so many bytes, which no ticket has. */
+#define TTI_MPI_LEFT_BYTES 1
+
 /* Up to so many bytes of data travel with the ticket: what all MPI libraries send at once. */
 #define TTI_MPI_SMALL       2048u
 #define TTI_MPI_TICKET_ROOM (sizeof(struct tti_mpi_ticket) + TTI_MPI_SMALL)
@@ -144,6 +147,7 @@ struct tti_mpi_lane {
     int ticks;               /* likewise: for so long */
     bool told;               /* likewise: that a group has failed whose call is under way */
     _Atomic int32_t awaited; /* the lowest rank that a gate waits for, or -1; relaxed: a hint for messages */
+    bool ends_at_gate;       /* the call under way does */
     int64_t seen_tick;       /* of a coarse clock, at the last call */
     unsigned char *tickets;  /* TTI_MPI_TICKET_ROOM bytes for each rank, in steps of TTI_MPI_TICKET_STEP */
     void **data;             /* behind each ticket */
@@ -179,9 +183,10 @@ struct tti_mpi_group {
     _Atomic int32_t users;             /* threads inside anything but a collective; see tti_mpi_use */
     struct tti_mpi_group *next_failed; /* written once */
     bool kept;                         /* with the failed ones, until the process ends */
+    bool retired;                      /* it has not failed: the process ends */
+    struct tti_mpi_head left_letter;   /* what the other ranks get then */
     pthread_mutex_t lock;              /* the cause */
     tutti_error cause;
-    bool told;         /* the others have been sent the news; under the lock */
     MPI_Request *news; /* of what was sent to them */
     struct tti_mpi_messages messages;
     /* what a small call reads, in one line with the first fields of lane 0 */
@@ -200,8 +205,14 @@ void *tti_mpi_native(void *state);
 
 /* Fails the group, unless it has, and tells the others. */
 void tti_mpi_fail(struct tti_mpi_group *g, const tutti_error *cause);
-/* The process ends: the group fails here, and on the others, too, if they are to be told. */
-void tti_mpi_retire(struct tti_mpi_group *g, const tutti_error *cause, bool tell);
+/* The process ends: the group fails here only. */
+void tti_mpi_retire(struct tti_mpi_group *g, const tutti_error *cause);
+/* ... and no thread is in MPI any more: a rank that needs this one finds out instead of waiting for it. */
+void tti_mpi_tell_left(struct tti_mpi_group *g);
+/* PEER_LEFT, which fails the group: `what` has waited for that rank. */
+tutti_status tti_mpi_peer_left(struct tti_mpi_group *g, const char *what, int rank, tutti_error *error);
+/* For a call that waits for data: PEER_LEFT if a rank has left instead of going on to its next call. */
+tutti_status tti_mpi_look_for_left(struct tti_mpi_group *g, const struct tti_mpi_lane *lane, tutti_error *error);
 /* OK, or REVOKED with the cause. Looks for news from others if `look`. */
 tutti_status tti_mpi_check(struct tti_mpi_group *g, bool look, tutti_error *error);
 
@@ -258,6 +269,7 @@ void tti_mpi_profile_print(const struct tti_mpi_group *g);
 /* One wait: when to look at what, and when to give way. Its clock is read first where the wait lasts. */
 struct tti_mpi_vigil {
     struct tti_mpi_group *group;
+    const struct tti_mpi_lane *lane; /* of a collective; NULL for messages */
     int64_t timeout_ms;
     int64_t started_ns;  /* 0: now is early enough */
     int64_t deadline_ns; /* 0: not computed yet, as the next one */

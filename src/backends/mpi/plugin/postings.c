@@ -116,7 +116,7 @@ static tutti_status first_failure(struct tti_mpi_group *g, struct tti_mpi_postin
                           tutti_dtype_name(r->op->dtype));
         } else if (r->status == TUTTI_CANCELLED) {
             tti_error_set(&p->error, TUTTI_CANCELLED, "%s: cancelled by rank %d before it began", what, g->rank);
-        } else if (r->status != TUTTI_BACKEND) { /* that has its sentence */
+        } else if (r->status != TUTTI_BACKEND && r->status != TUTTI_PEER_LEFT) { /* those have their sentence */
             tti_error_set(&p->error, r->status, "%s: %s", what, tutti_status_string(r->status));
         }
         p->error.suspect = r->came.size ? r->came.source : r->op->root;

@@ -47,7 +47,10 @@ tutti_status tti_mpi_pause(struct tti_mpi_vigil *v, tutti_error *error)
     }
     if (now >= v->next_look_ns) {
         v->next_look_ns = now + LOOK_NS;
-        const tutti_status status = tti_mpi_check(v->group, true, error);
+        tutti_status status = tti_mpi_check(v->group, true, error);
+        if (status == TUTTI_OK && v->lane && !v->lane->ends_at_gate) {
+            status = tti_mpi_look_for_left(v->group, v->lane, error);
+        }
         if (status != TUTTI_OK) {
             return status;
         }
