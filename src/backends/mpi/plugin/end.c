@@ -27,6 +27,7 @@
 
 #define LEAVING_MS  60000 /* for threads to see that they are to leave MPI */
 #define BLOCKING_MS 1000  /* for those that see nothing, since MPI blocks them; and if the process ends with an error */
+#define MEETING_MS  60000 /* for all ranks to come to the end; then MPI_Finalize waits for them */
 #define LOOK_NS     100000
 
 _Atomic uint32_t tti_mpi_stopping;
@@ -229,6 +230,21 @@ static _Noreturn void give_up(const char *doing)
     _exit(1);
 }
 
+/* MPI_Finalize of some libraries (MPICH over UCX) waits for what this rank has sent, while other ranks wait there for the
+ * launcher and take nothing in. So all ranks take in what comes until they all are here. */
+static void meet_others(void)
+{
+    const struct timespec nap = {.tv_nsec = LOOK_NS};
+    const int64_t deadline = tti_deadline_ns(tti_now_ns(), MEETING_MS);
+    MPI_Request request;
+    int done = 0;
+    int code = MPI_Ibarrier(MPI_COMM_WORLD, &request);
+    while (code == MPI_SUCCESS && (code = MPI_Test(&request, &done, MPI_STATUS_IGNORE)) == MPI_SUCCESS && !done &&
+           tti_now_ns() < deadline) {
+        nanosleep(&nap, NULL);
+    }
+}
+
 void tti_mpi_end(int exit_status, void *unused)
 {
     int finalized = 1;
@@ -258,6 +274,7 @@ void tti_mpi_end(int exit_status, void *unused)
             give_up("there is no thread to watch over MPI_Finalize");
         }
     }
+    meet_others();
     MPI_Finalize();
     pthread_mutex_lock(&lock);
     is_ended = true;
