@@ -3,6 +3,7 @@
  * A rank in a container.
  *
  *   contained work           does some of everything with the others, and rank 0 says what its group is made of
+ *   contained fill           takes 80 MiB of the heap
  *   contained mourn VICTIM   rank VICTIM says "ready" and waits to be killed; the others say what their calls end with, and go
  *                            on without it
  *   contained depart VICTIM  the same with a rank that returns from main with its group open
@@ -79,6 +80,17 @@ static int heap(tutti_group *g)
         return fail("alloc", &e);
     }
     int code = sum(g, memory, COUNT, "sum in the heap");
+    return tutti_free(g, memory, &e) == TUTTI_OK ? code : fail("free", &e);
+}
+
+static int fill(tutti_group *g)
+{
+    tutti_error e = {0};
+    void *memory = NULL;
+    if (tutti_alloc(g, (size_t)80 << 20, &memory, &e) != TUTTI_OK) {
+        return fail("alloc", &e);
+    }
+    const int code = sum(g, memory, COUNT, "sum in the heap");
     return tutti_free(g, memory, &e) == TUTTI_OK ? code : fail("free", &e);
 }
 
@@ -230,6 +242,8 @@ int main(int argc, char **argv)
     int code = 1;
     if (strcmp(mode, "work") == 0) {
         code = work(world);
+    } else if (strcmp(mode, "fill") == 0) {
+        code = fill(world);
     } else if (strcmp(mode, "grow") == 0) {
         code = grow(world);
     } else if ((code = sum(world, data, 2, "sum")) == 0) {

@@ -145,6 +145,30 @@ check_status 0 "rank 2 leaves"
 check_count out '^\[[01]\] rank [01] heard PEER_LEFT of rank 2: ' 2 "rank 2 leaves"
 check_count out 'goes on as [01] of 2 on shm$' 2 "rank 2 leaves"
 
+# Each container has a limit of its own: 80 MiB of 128, which would not be enough for two.
+memory=/sys/fs/cgroup/memory
+limit=memory.limit_in_bytes
+again='mount -t cgroup -o memory cgroup /sys/fs/cgroup/memory'
+if [ -e /sys/fs/cgroup/cgroup.controllers ]; then
+    memory=/sys/fs/cgroup
+    limit=memory.max
+    again='mount -t cgroup2 cgroup2 /sys/fs/cgroup'
+fi
+own_group="$memory/$TUTTI_TEST_ID"
+make_groups() {
+    for rank in 0 1 2; do
+        mkdir "$own_group-$rank" && echo 134217728 >"$own_group-$rank/$limit" || return 1
+    done
+}
+if make_groups 2>/dev/null; then
+    limited="echo \$\$ >$own_group-\$RANK/cgroup.procs; exec unshare --cgroup --mount sh -c '$again; exec \"\$@\"' sh \"\$@\""
+    run_ranks --mount-proc -- sh -c "$limited" sh "$contained" fill
+    check_status 0 "limits of memory"
+else
+    echo "not tried: limits of memory, since this process may not make control groups"
+fi
+rmdir "$own_group"-[012] 2>/dev/null
+
 # Another user: the kernel does not hand memory over.
 runs=$((runs + 1))
 for rank in 0 1; do

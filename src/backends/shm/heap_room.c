@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define PATH_BYTES 1024
 
@@ -77,6 +78,17 @@ static uint64_t left_above(const char *mount, char *group, bool unified)
     }
 }
 
+/* In a container with a namespace of its own every path is "/"; the number of the directory is the group's, whoever looks. */
+static void mix_in_directory(const char *mount, const char *group, uint64_t *hash)
+{
+    char directory[PATH_BYTES];
+    struct stat st;
+    snprintf(directory, sizeof(directory), "%s%s", mount, group);
+    if (stat(directory, &st) == 0) {
+        *hash = (*hash ^ (uint64_t)st.st_ino) * UINT64_C(0x100000001b3);
+    }
+}
+
 struct tti_room tti_room_look(void)
 {
     struct tti_room room = {.host = UINT64_MAX, .limit = UINT64_MAX, .cgroup = UINT64_C(0xcbf29ce484222325)};
@@ -101,6 +113,7 @@ struct tti_room tti_room_look(void)
         }
         bool unified = strcmp(line, "0:") == 0;
         if (unified || strcmp(first + 1, "memory") == 0) {
+            mix_in_directory(unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory", group, &room.cgroup);
             uint64_t left = left_above(unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory", group, unified);
             room.limit = left < room.limit ? left : room.limit;
         }

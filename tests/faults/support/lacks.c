@@ -15,7 +15,8 @@ static const struct {
 } calls[] = {{LACKS_ROBUST_LISTS, SYS_set_robust_list},
              {LACKS_WAITV, 449},
              {LACKS_PIDFD, 434 /* pidfd_open */},
-             {LACKS_MEMBARRIER, SYS_membarrier}};
+             {LACKS_MEMBARRIER, SYS_membarrier},
+             {LACKS_PROCESS_READ, SYS_process_vm_readv}};
 
 bool refuse(unsigned lacks)
 {

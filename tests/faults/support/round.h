@@ -94,8 +94,8 @@ extern const char *const fate_names[];
 extern const char *const work_names[];
 extern const char *const place_names[];
 
-/* System calls that kernels of earlier years do not have: refused to all ranks. */
-enum { LACKS_ROBUST_LISTS = 1, LACKS_WAITV = 2, LACKS_PIDFD = 4, LACKS_MEMBARRIER = 8 };
+/* System calls that kernels of earlier years do not have, or that containers may refuse: refused to all ranks. */
+enum { LACKS_ROBUST_LISTS = 1, LACKS_WAITV = 2, LACKS_PIDFD = 4, LACKS_MEMBARRIER = 8, LACKS_PROCESS_READ = 16 };
 
 struct round {
     int32_t size;
