@@ -17,7 +17,9 @@ if [ -r "$build/lib/tutti/plugins/tutti-gloo.so" ]; then
 else
     gloo=no
 fi
-mkdir "$work/proc" "$work/common"
+mkdir "$work/common"
+short=$(mktemp -d /tmp/XXXXXX)
+trap 'rm -rf "$work" "$short"' EXIT
 
 # Inside a namespace of mounts: the rank's own /dev/shm and /tmp, or no /proc at all. Then the rank takes the place of process 1.
 private='mount -t tmpfs tmpfs /dev/shm; exec "$@"'
@@ -148,11 +150,9 @@ check_count out 'goes on as [01] of 2 on shm$' 2 "rank 2 leaves"
 # Each container has a limit of its own: 80 MiB of 128, which would not be enough for two.
 memory=/sys/fs/cgroup/memory
 limit=memory.limit_in_bytes
-again='mount -t cgroup -o memory cgroup /sys/fs/cgroup/memory'
 if [ -e /sys/fs/cgroup/cgroup.controllers ]; then
     memory=/sys/fs/cgroup
     limit=memory.max
-    again='mount -t cgroup2 cgroup2 /sys/fs/cgroup'
 fi
 own_group="$memory/$TUTTI_TEST_ID"
 make_groups() {
@@ -161,7 +161,8 @@ make_groups() {
     done
 }
 if make_groups 2>/dev/null; then
-    limited="echo \$\$ >$own_group-\$RANK/cgroup.procs; exec unshare --cgroup --mount sh -c '$again; exec \"\$@\"' sh \"\$@\""
+    limited="echo \$\$ >$own_group-\$RANK/cgroup.procs; mount --bind $own_group-\$RANK $memory
+        exec unshare --cgroup \"\$@\""
     run_ranks --mount-proc -- sh -c "$limited" sh "$contained" fill
     check_status 0 "limits of memory"
 else
@@ -220,7 +221,19 @@ run_hosts --hosts 3 --launcher plain --kill 2@0 --since ready -- env TUTTI_SHM_D
 check_count out '^\[host[01]\] rank [01] heard PEER_DEAD of rank 2: ' 2 "a directory in common, rank 2 is killed"
 check_count out 'goes on as [01] of 2 on shm$' 2 "a directory in common, rank 2 is killed"
 
+run_hosts --hosts 3 --launcher plain -- env TUTTI_SHM_DIRECTORY="$work/common" sh -c "$in_networks" sh \
+    "$build/tutti" check --backend shm --quick --filter /types/f32
+check_status 0 "a directory in common, the conformance suite"
+check_line out '^\[host0\] [1-9][0-9]* passed, 0 failed, [0-9]+ skipped$' "a directory in common, the conformance suite"
+
+# A token has room for a short path only.
+run_hosts --hosts 3 --launcher plain -- env TUTTI_SHM_DIRECTORY="$short" sh -c "$in_networks" sh "$contained" grow
+check_status 0 "a short directory, a group grows"
+check_count out 'has grown to 3 on shm$' 3 "a short directory, a group grows"
+run_hosts --hosts 3 --launcher plain -- env TUTTI_SHM_DIRECTORY="$work/common" sh -c "$in_networks" sh "$contained" grow
+check_line out '^\[host0\] failed: token: .*shorter path for shm.directory \(UNSUPPORTED\)' "a long directory, a token"
+
 checks=$((checks + 1))
-[ -z "$(ls -A "$work/common")" ] || fail "sockets are left: $(ls "$work/common")"
+[ -z "$(ls -A "$work/common" "$short" | grep tutti)" ] || fail "sockets are left: $(ls "$work/common")"
 
 finish
