@@ -7,14 +7,19 @@ For every row that is marked done:
     of backend mpi, those of NCCL and RCCL are in the table of backends nccl and rccl, settings and Tutti's own environment
     variables are printed by `tutti info --config`, other launchers' variables are known to the library, constants, types and
     fields stand in the public headers;
-  - each test in the column "Test" ran and passed (files of `ctest --output-junit`), none was skipped;
+  - each test in the column "Test" ran and passed (files of `ctest --output-junit`), none was skipped, and so did its
+    variants api.NAME.BACKEND;
+  - the column "Backends" names the backends on which these tests were, as they have said themselves; a row with a
+    collective or a message has more than backend local;
   - each function is really tested: one of the row's api.* tests fails when the function is replaced, by LD_PRELOAD, with
     one that does nothing and returns 0 (OK, NULL, MPI_SUCCESS). Functions of MPI, and those of Tutti in rows without an
     api test, are replaced in the ranks of the script.mpi.ledger_* tests.
 
     check_ledger.py --build DIR [--junit FILE]... [--requirements FILE] [--verbose]
+    check_ledger.py --build DIR --junit FILE... --write
 
-Without --junit only the results of the tests that are run here are known. Exit status 0 if no row failed.
+Without --junit only the results of the tests that are run here are known. --write fills the column "Backends" from the
+results, also where a row or a table lacks it, and checks nothing. Exit status 0 if no row failed.
 """
 
 import argparse
@@ -35,7 +40,12 @@ SOURCE = Path(__file__).resolve().parent.parent
 TIME_LIMIT = 4
 GOOD_TIME_LIMIT = 120  # for a test with nothing missing, on a machine that has other work
 STRUCTS_RETURNED = ("DLTensor", "DLDataType", "DLDevice")
-COLUMNS = ["Spec", "What the spec names", "Tutti", "Test", "State"]
+COLUMNS = ["Spec", "What the spec names", "Tutti", "Test", "State", "Backends"]
+BACKENDS = ["local", "shm", "hier", "gloo", "mpi", "nccl", "rccl", "fault", "null"]  # the order in which rows name them
+# What a test prints: the ledger's programs a line for each backend, `tutti check` at its beginning.
+ON_BACKEND = re.compile(r"\bon backend (\w+)$|^tutti check .*, backend (\w+)\b", re.M)
+# Operations between ranks are declared here; rows that name one have to be proved on more than threads.
+COMMUNICATING = ("tutti/collectives.h", "tutti/p2p.h")
 HEADERS = ("tutti/tutti.h", "tutti/backend.h")
 API_TESTS = "api."
 MPI_TESTS = "script.mpi.ledger_"  # tests/mpi/ledger.inc says what they do for this script
@@ -46,29 +56,38 @@ NCCL_TABLE = SOURCE / "src" / "backends" / "nccl" / "api.h"
 
 
 class Row:
-    def __init__(self, line, spec, name, tutti, test, state):
+    def __init__(self, line, spec, name, tutti, test, state, backends=None):
         self.line, self.spec, self.name, self.state = line, spec, name, state
+        self.backends = None if backends is None else re.findall(r"\w+", backends)
         self.names = re.findall(r"`([^`]+)`", tutti)
         self.tests = re.findall(r"`([^`]+)`", test)
         self.problems = []
 
 
-def read_rows(path):
-    """All rows of the tables that have the ledger's five columns."""
-    rows = []
+def table_lines(path):
+    """(line number, cells) of every line of the tables that have the ledger's columns; the last one may be missing."""
     inside = False
     for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         if not text.startswith("|"):
             inside = False
             continue
         cells = [c.strip().replace("\0", "|") for c in text.replace("\\|", "\0").strip()[1:-1].split("|")]
-        if cells == COLUMNS:
-            inside = True
+        inside = inside or cells in (COLUMNS, COLUMNS[:-1])
+        if inside:
+            yield number, cells
+
+
+def is_head(cells):
+    return cells in (COLUMNS, COLUMNS[:-1]) or set("".join(cells)) <= set("-: ")
+
+
+def read_rows(path):
+    rows = []
+    for number, cells in table_lines(path):
+        if is_head(cells):
             continue
-        if not inside or set("".join(cells)) <= set("-: "):
-            continue
-        if len(cells) != len(COLUMNS):
-            sys.exit(f"{path}:{number}: a row has {len(cells)} columns instead of 5")
+        if len(cells) not in (len(COLUMNS), len(COLUMNS) - 1):
+            sys.exit(f"{path}:{number}: a row has {len(cells)} columns instead of {len(COLUMNS)}")
         row = Row(number, *cells)
         if row.state not in ("done", "open"):
             row.problems.append(f'its state is "{row.state}", neither done nor open')
@@ -106,6 +125,8 @@ class Build:
         # "TYPE [*] tutti_name(": the type decides what the replacement has to return.
         declarations = re.findall(r'__attribute__\s*\(\(visibility\("default"\)\)\)\s+([\w\s]+?[\s*]+)(tutti_\w+)\s*\(', text)
         self.return_types = {name: kind.strip() for kind, name in declarations}
+        communicating = "".join((SOURCE / "include" / h).read_text(encoding="utf-8") for h in COMMUNICATING)
+        self.communicating = set(re.findall(r"^TUTTI_API tutti_status (tutti_\w+)\(tutti_group \*", communicating, re.M))
         self.settings = run([str(directory / "tutti"), "info", "--config"])
         listing = json.loads(run(["ctest", "--show-only=json-v1"], cwd=directory))
         self.tests = {t["name"]: t for t in listing["tests"]}
@@ -145,6 +166,11 @@ class Build:
         bare = [n.removesuffix("()") for n in row.names]
         return [n for n in bare if n in self.return_types or MPI_FUNCTION.fullmatch(n)]
 
+    def with_variants(self, tests):
+        """The tests, and what runs the same program on other backends."""
+        return [t for t in self.tests for test in tests
+                if t == test or (test.startswith(API_TESTS) and t.startswith(test + "."))]
+
     def can_replace(self, function):
         return function in self.exported or function in self.mpi_functions
 
@@ -156,8 +182,9 @@ class Build:
 
 
 def read_results(paths):
-    """Test name -> "passed", "skipped" or "failed", from JUnit files."""
+    """Test name -> "passed", "skipped" or "failed", and test name -> backends that it was on, from JUnit files."""
     results = {}
+    backends = {}
     for path in paths:
         for case in ElementTree.parse(path).getroot().iter("testcase"):
             if case.find("skipped") is not None or case.get("status") in ("notrun", "disabled", "skipped"):
@@ -167,7 +194,42 @@ def read_results(paths):
             else:
                 state = "passed"
             results[case.get("name")] = state
-    return results
+            said = ON_BACKEND.findall(case.findtext("system-out") or "")
+            backends[case.get("name")] = {name for pair in said for name in pair if name}
+    return results, backends
+
+
+def in_order(backends):
+    return sorted(backends, key=lambda b: (BACKENDS.index(b) if b in BACKENDS else len(BACKENDS), b))
+
+
+def ran_on(row, build, backends):
+    tests = build.with_variants(row.tests)
+    return in_order(set().union(*(backends.get(t, set()) for t in tests)))
+
+
+def write_backends(path, build, results, backends):
+    """Writes the last column of every row, from the results; returns how many lines have changed."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    changed = 0
+    for number, cells in table_lines(path):
+        old = lines[number - 1]
+        if cells == COLUMNS[:-1]:
+            last = COLUMNS[-1]
+        elif is_head(cells):
+            last = "---" if len(cells) < len(COLUMNS) else cells[-1]
+        else:
+            row = Row(number, *cells)
+            good = {t: b for t, b in backends.items() if results[t] == "passed"}
+            last = " ".join(ran_on(row, build, good)) if row.state == "done" else ""
+        kept = old.rstrip()
+        if len(cells) == len(COLUMNS):
+            kept = kept[:-1].rsplit("|", 1)[0] + "|"
+        dashes = set(last) == {"-"}
+        lines[number - 1] = f"{kept}{last}|" if dashes else f"{kept} {last} |" if last else f"{kept} |"
+        changed += lines[number - 1] != old
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return changed
 
 
 class Prover:
@@ -256,6 +318,22 @@ def prove(build, rows, verbose):
     return noticed, unusable
 
 
+def check_backends(row, build, results, backends):
+    """Whether the row says where it is proved, and is proved everywhere."""
+    for test in build.with_variants(row.tests):
+        if test not in row.tests and results.get(test) != "passed":
+            row.problems.append(f"`{test}` {results.get(test, 'did not run')}")
+    found = ran_on(row, build, backends)
+    if row.backends is None:
+        row.problems.append("it does not say on which backends it is proved; scripts/check_ledger.py --write does so")
+    elif in_order(set(row.backends)) != found:
+        row.problems.append(f"it claims to be proved on {' '.join(row.backends) or 'no backend'}, "
+                            f"but its tests were on {' '.join(found) or 'none'}")
+    bare = {n.removesuffix("()") for n in row.names}
+    if set(found) <= {"local"} and bare & build.communicating:
+        row.problems.append("its operations between ranks are proved on local alone")
+
+
 def check(row, build, results, noticed, unusable):
     for name in row.names:
         problem = build.knows(name)
@@ -286,16 +364,25 @@ def main():
     parser.add_argument("--build", type=Path, required=True, help="the release build")
     parser.add_argument("--junit", type=Path, action="append", default=[], help="a result file of ctest")
     parser.add_argument("--requirements", type=Path, default=SOURCE / "docs" / "requirements.md")
+    parser.add_argument("--write", action="store_true", help="fill the column \"Backends\" from the results, and end")
     parser.add_argument("--verbose", action="store_true", help="also print every pair of test and replaced function")
     arguments = parser.parse_args()
 
     rows = read_rows(arguments.requirements)
     build = Build(arguments.build.resolve())
-    results = read_results(arguments.junit) if arguments.junit else None
+    results, backends = read_results(arguments.junit) if arguments.junit else (None, None)
+    if arguments.write:
+        if results is None:
+            parser.error("--write needs the results of the tests: --junit FILE")
+        changed = write_backends(arguments.requirements, build, results, backends)
+        print(f"{arguments.requirements.name}: {changed} lines changed")
+        return 0
     done = [row for row in rows if row.state == "done"]
     noticed, unusable = prove(build, done, arguments.verbose)
     for row in done:
         check(row, build, results, noticed, unusable)
+        if results is not None:
+            check_backends(row, build, results, backends)
     failed = [row for row in rows if row.problems]
     for row in failed:
         print(f"{arguments.requirements.name}:{row.line}: {row.spec}, {row.name}: {'; '.join(row.problems)}")

@@ -2,7 +2,7 @@
 /*
  * Neither a synchronous operation nor an asynchronous one with its handle asks for memory, once the first ones have made
  * what there is to make. The allocators of address and thread sanitizer do not let others count.
- * tutti-test: trees=release,debug
+ * tutti-test: trees=release,debug backends=shm,hier,fault
  */
 #include "ledger_support.h"
 
@@ -57,7 +57,6 @@ static void communicate(tutti_group *g)
 static tutti_status two_ranks(tutti_group *g, void *user)
 {
     (void)user;
-    ledger_ran();
     communicate(g);
     int before = atomic_load(&allocations);
     EXPECT(tutti_barrier(g, NULL) == TUTTI_OK); /* both have looked */
@@ -74,6 +73,6 @@ int main(void)
     void *volatile counted = malloc(1);
     free(counted);
     EXPECT(atomic_load(&allocations) > 0);
-    ledger_on_threads(RANKS, two_ranks, NULL);
+    ledger_on_ranks(RANKS, two_ranks, NULL);
     return ledger_result();
 }

@@ -51,6 +51,7 @@ static void from_environment(const char *first, const char *second)
         printf("%s and %s: %s\n", first, second, error.message);
     }
     EXPECT(status == TUTTI_OK);
+    ledger_say_backend(tutti_group_backend(group));
     EXPECT(tutti_group_rank(group) == 2);
     EXPECT(tutti_group_size(group) == 5);
     EXPECT(tutti_finalize(&error) == TUTTI_OK);
@@ -71,6 +72,7 @@ static void without_environment(void)
     tutti_group *group = NULL;
     clear_environment();
     EXPECT(tutti_init(NULL, &group, &error) == TUTTI_OK);
+    ledger_say_backend(tutti_group_backend(group));
     EXPECT(tutti_group_rank(group) == 0);
     EXPECT(tutti_group_size(group) == 1);
     EXPECT(tutti_finalize(&error) == TUTTI_OK);

@@ -161,6 +161,9 @@ static void *ledger_thread_main(void *argument)
         return NULL;
     }
     ledger_ran();
+    if (t->rank == 0) {
+        ledger_say_backend(tutti_group_backend(group));
+    }
     ledger_enter_device(t->rank);
     t->run(group, t->rank);
     EXPECT(tutti_group_destroy(group, NULL) == TUTTI_OK);
@@ -172,7 +175,8 @@ static void *ledger_thread_main(void *argument)
 static inline void ledger_on_devices(const char *store, const char *const *settings, ledger_rank run)
 {
     struct ledger_thread threads[LEDGER_RANKS];
-    atomic_store(&ledger_ranks_run, 0);
+    atomic_int *ran = &ledger_share()->ranks_run;
+    atomic_store(ran, 0);
     for (int r = 0; r < LEDGER_RANKS; r++) {
         threads[r] = (struct ledger_thread){.rank = r, .settings = settings, .store = store, .run = run};
         if (pthread_create(&threads[r].thread, NULL, ledger_thread_main, &threads[r]) != 0) {
@@ -182,7 +186,7 @@ static inline void ledger_on_devices(const char *store, const char *const *setti
     for (int r = 0; r < LEDGER_RANKS; r++) {
         pthread_join(threads[r].thread, NULL);
     }
-    EXPECT(atomic_load(&ledger_ranks_run) == LEDGER_RANKS);
+    EXPECT(atomic_load(ran) == LEDGER_RANKS);
 }
 
 /* Whether the double was called: "AllReduce". */

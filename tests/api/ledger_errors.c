@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-test: backends=shm,hier,gloo,mpi,nccl,rccl,fault */
 /* What a failure tells: status, rank, backend, operation and a sentence; a deadline that passes; and version and names. */
 #include "ledger_support.h"
 
 #include <sched.h>
+
+enum { DONE };
 
 static void names(void)
 {
@@ -72,7 +75,7 @@ static void remember(tutti_status status, const tutti_error *error, void *user)
 
 static tutti_status two_ranks(tutti_group *group, void *user)
 {
-    ledger_ran();
+    (void)user;
     int32_t rank = tutti_group_rank(group);
     tutti_error error;
     float value = 1;
@@ -82,7 +85,8 @@ static tutti_status two_ranks(tutti_group *group, void *user)
     /* A bad argument: the sentence, the rank and the backend; the group is as good as before. */
     EXPECT(tutti_broadcast(group, &tensor, 2, TUTTI_CALL(.error = &error)) == TUTTI_INVALID_ARGUMENT);
     EXPECT(error.status == TUTTI_INVALID_ARGUMENT && error.rank == rank && error.operation == TUTTI_OP_BROADCAST);
-    EXPECT(strcmp(error.backend, "local") == 0 && error.message[0] != '\0' && error.scope == TUTTI_SCOPE_CALL);
+    EXPECT(strcmp(error.backend, ledger_on_backend()) == 0 && error.message[0] != '\0' &&
+           error.scope == TUTTI_SCOPE_CALL);
     EXPECT(tutti_all_reduce(group, NULL, &tensor, TUTTI_SUM, NULL) == TUTTI_INVALID_ARGUMENT);
     EXPECT(tutti_all_reduce(group, &tensor, &tensor, 99, NULL) == TUTTI_INVALID_ARGUMENT);
     EXPECT(tutti_reduce(group, NULL, &tensor, TUTTI_SUM, 0, NULL) == TUTTI_INVALID_ARGUMENT);
@@ -112,8 +116,7 @@ static tutti_status two_ranks(tutti_group *group, void *user)
 
     /* A deadline that passes: the message never comes, though rank 1 is still there. The error names the limit; the group
      * has failed. */
-    atomic_int *done = user;
-    while (rank == 1 && !atomic_load(done)) {
+    while (rank == 1 && !atomic_load(ledger_flag(DONE))) {
         sched_yield();
     }
     if (rank == 0) {
@@ -122,7 +125,7 @@ static tutti_status two_ranks(tutti_group *group, void *user)
         memset(&error, 0, sizeof(error));
         EXPECT(tutti_group_error(group, &error) != TUTTI_BAD_STATE);
         EXPECT(error.status != TUTTI_OK);
-        atomic_store(done, 1);
+        atomic_store(ledger_flag(DONE), 1);
     }
     return TUTTI_OK;
 }
@@ -131,7 +134,6 @@ int main(void)
 {
     names();
     tensors();
-    atomic_int done = 0;
-    ledger_on_threads(2, two_ranks, &done);
+    ledger_on_ranks(2, two_ranks, NULL);
     return ledger_result();
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-test: backends=shm,hier,gloo,mpi,nccl,rccl,fault */
 /* Being told of ends: listeners for good and bad ones, handlers by number, on the lane's thread, once each. */
 #include "ledger_support.h"
 
@@ -66,7 +67,6 @@ static void completions(tutti_group *g, tutti_events *events, struct heard *comp
 static tutti_status two_ranks(tutti_group *g, void *user)
 {
     (void)user;
-    ledger_ran();
     int32_t value = 0;
     int64_t listener = -1;
     tutti_error e;
@@ -95,6 +95,6 @@ static tutti_status two_ranks(tutti_group *g, void *user)
 int main(void)
 {
     setenv("TUTTI_TIMEOUT_MS", "8000", 1);
-    ledger_on_threads(2, two_ranks, NULL);
+    ledger_on_ranks(2, two_ranks, NULL);
     return ledger_result();
 }

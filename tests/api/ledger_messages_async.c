@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-test: backends=shm,hier,gloo,mpi,nccl,rccl,fault */
 /* Asynchronous messages between two ranks: tags, unknown shapes, both directions at once, batches, withdrawing one. */
 #include "ledger_support.h"
 
@@ -102,7 +103,6 @@ static void withdrawn(tutti_group *g, int32_t rank)
 static tutti_status two_ranks(tutti_group *g, void *user)
 {
     (void)user;
-    ledger_ran();
     int32_t rank = tutti_group_rank(g);
     tags(g, rank);
     unknown_shape(g, rank);
@@ -114,6 +114,6 @@ static tutti_status two_ranks(tutti_group *g, void *user)
 int main(void)
 {
     setenv("TUTTI_TIMEOUT_MS", "8000", 1); /* a message that never comes is an error, not a hang */
-    ledger_on_threads(2, two_ranks, NULL);
+    ledger_on_ranks(2, two_ranks, NULL);
     return ledger_result();
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-test: backends=shm,hier,gloo,mpi,nccl,rccl,fault */
 /* Computing while communicating: one all_reduce beside a computation, the pipeline, and the bucketer. */
 #include "ledger_support.h"
 
@@ -9,35 +10,31 @@ enum { MANY = 4 };
 static const int64_t one = 1;
 
 /* Rank 1 takes part only while rank 0 computes, and rank 0 computes until rank 1 has its result. */
-struct meeting {
-    atomic_int computing;
-    atomic_int reduced;
-};
+enum { COMPUTING, REDUCED };
 
 static tutti_status compute(void *user)
 {
-    struct meeting *m = user;
-    atomic_store(&m->computing, 1);
-    EXPECT(ledger_await(&m->reduced));
+    (void)user;
+    atomic_store(ledger_flag(COMPUTING), 1);
+    EXPECT(ledger_await(ledger_flag(REDUCED)));
     return TUTTI_OK;
 }
 
-static void beside(tutti_group *g, int32_t rank, struct meeting *meeting)
+static void beside(tutti_group *g, int32_t rank)
 {
     int32_t in = rank + 1;
     int32_t out = 0;
     DLTensor input = ledger_tensor(&in, &one, TUTTI_I32);
     DLTensor output = ledger_tensor(&out, &one, TUTTI_I32);
     if (rank == 0) {
-        EXPECT(tutti_overlap_all_reduce(g, &input, &output, TUTTI_SUM, compute, meeting, NULL) == TUTTI_OK);
+        EXPECT(tutti_overlap_all_reduce(g, &input, &output, TUTTI_SUM, compute, NULL, NULL) == TUTTI_OK);
         EXPECT(out == 3);
-    } else if (ledger_await(&meeting->computing)) {
+    } else if (ledger_await(ledger_flag(COMPUTING))) {
         EXPECT(tutti_all_reduce(g, &input, &output, TUTTI_SUM, NULL) == TUTTI_OK && out == 3);
-        atomic_store(&meeting->reduced, 1);
+        atomic_store(ledger_flag(REDUCED), 1);
     }
-    EXPECT(tutti_overlap_all_reduce(NULL, &input, &output, TUTTI_SUM, compute, meeting, NULL) ==
-           TUTTI_INVALID_ARGUMENT);
-    EXPECT(tutti_overlap_all_reduce(g, NULL, &output, TUTTI_SUM, compute, meeting, NULL) == TUTTI_INVALID_ARGUMENT);
+    EXPECT(tutti_overlap_all_reduce(NULL, &input, &output, TUTTI_SUM, compute, NULL, NULL) == TUTTI_INVALID_ARGUMENT);
+    EXPECT(tutti_overlap_all_reduce(g, NULL, &output, TUTTI_SUM, compute, NULL, NULL) == TUTTI_INVALID_ARGUMENT);
     EXPECT(tutti_overlap_all_reduce(g, &input, &output, TUTTI_SUM, NULL, NULL, NULL) == TUTTI_INVALID_ARGUMENT);
 }
 
@@ -101,9 +98,9 @@ static void bucketer(tutti_group *g, int32_t rank)
 
 static tutti_status two_ranks(tutti_group *g, void *user)
 {
-    ledger_ran();
+    (void)user;
     int32_t rank = tutti_group_rank(g);
-    beside(g, rank, user);
+    beside(g, rank);
     pipeline(g);
     bucketer(g, rank);
     return TUTTI_OK;
@@ -111,8 +108,7 @@ static tutti_status two_ranks(tutti_group *g, void *user)
 
 int main(void)
 {
-    struct meeting meeting = {0, 0};
     setenv("TUTTI_TIMEOUT_MS", "8000", 1);
-    ledger_on_threads(2, two_ranks, &meeting);
+    ledger_on_ranks(2, two_ranks, NULL);
     return ledger_result();
 }

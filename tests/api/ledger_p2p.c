@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-test: backends=shm,hier,gloo,mpi,nccl,rccl,fault */
 /* Messages between two ranks: tags, known and unknown shapes, probing, both directions at once, batches. */
 #include "ledger_support.h"
 
@@ -101,7 +102,6 @@ static void both_ways(tutti_group *group, int32_t rank)
 static tutti_status two_ranks(tutti_group *group, void *user)
 {
     (void)user;
-    ledger_ran();
     int32_t rank = tutti_group_rank(group);
     tags(group, rank);
     unknown_shape(group, rank);
@@ -111,6 +111,6 @@ static tutti_status two_ranks(tutti_group *group, void *user)
 
 int main(void)
 {
-    ledger_on_threads(2, two_ranks, NULL);
+    ledger_on_ranks(2, two_ranks, NULL);
     return ledger_result();
 }

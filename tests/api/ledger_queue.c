@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-test: backends=shm,hier,gloo,mpi,nccl,rccl,fault */
 /*
  * The queue: waiting for all and for any, limits, results, cancelling, ending, and several threads that fill it. Where an
  * operation has to be under way, rank 1 does not join it before rank 0 lets it go.
@@ -10,29 +11,32 @@
 
 enum { MANY = 20, LANES = 2 };
 
+/* What rank 1 waits for. */
+enum { MEMBERS, DISPOSAL };
+
 static const int64_t one = 1;
 
 static tutti_status start_sum(tutti_group *g, int32_t lane, int32_t *value, tutti_work **work)
 {
     DLTensor t = ledger_tensor(value, &one, TUTTI_I32);
-    return tutti_all_reduce_async(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.lane = lane), work);
+    return tutti_all_reduce_async(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.lane = lane, .flags = ledger_cancellable(g)), work);
 }
 
 /* Lane 0: a barrier and a sum behind it, which is cancelled; lane 1: a sum that ends at once. */
-static void join(tutti_group *g, atomic_int *go)
+static void join(tutti_group *g)
 {
     int32_t values[2] = {2, 0};
     tutti_work *works[2] = {NULL, NULL};
     EXPECT(start_sum(g, 1, &values[0], &works[0]) == TUTTI_OK);
     EXPECT(ledger_end(&works[0]) == TUTTI_OK && values[0] == 3);
-    EXPECT(ledger_await(go));
-    EXPECT(tutti_barrier_async(g, NULL, &works[0]) == TUTTI_OK);
+    EXPECT(ledger_await(ledger_flag(MEMBERS)));
+    EXPECT(ledger_start_held(g, &works[0]) == TUTTI_OK);
     EXPECT(start_sum(g, 0, &values[1], &works[1]) == TUTTI_OK);
     EXPECT(ledger_end(&works[0]) == TUTTI_OK);
     EXPECT(ledger_end(&works[1]) == TUTTI_CANCELLED);
 }
 
-static void members(tutti_group *g, atomic_int *go)
+static void members(tutti_group *g)
 {
     int32_t values[2] = {1, 0};
     int32_t ended = -1;
@@ -43,7 +47,7 @@ static void members(tutti_group *g, atomic_int *go)
     tutti_work *works[3] = {NULL, NULL, NULL};
     EXPECT(tutti_queue_create(&queue, &e) == TUTTI_OK);
     EXPECT(tutti_queue_wait_any(queue, 0, &number, &e) == TUTTI_OK && number == -1);
-    EXPECT(tutti_barrier_async(g, NULL, &works[0]) == TUTTI_OK);
+    EXPECT(ledger_start_held(g, &works[0]) == TUTTI_OK);
     EXPECT(start_sum(g, 1, &values[0], &works[1]) == TUTTI_OK);
     EXPECT(start_sum(g, 0, &values[1], &works[2]) == TUTTI_OK);
     for (int i = 0; i < 3; i++) {
@@ -63,7 +67,7 @@ static void members(tutti_group *g, atomic_int *go)
     EXPECT(tutti_queue_clear_completed(queue, &number) == TUTTI_OK && number == 1);
     EXPECT(tutti_queue_wait_any(queue, 1, &number, &e) == TUTTI_OK && number == -1);
     EXPECT(tutti_queue_cancel_all(queue, &number) == TUTTI_OK && number == 1);
-    atomic_store(go, 1);
+    atomic_store(ledger_flag(MEMBERS), 1);
     EXPECT(tutti_queue_wait_all(queue, TUTTI_FOREVER, &e) == TUTTI_CANCELLED && e.status == TUTTI_CANCELLED);
     EXPECT(tutti_queue_pending(queue, &number) == TUTTI_OK && number == 0);
     EXPECT(tutti_queue_destroy(queue, &e) == TUTTI_OK);
@@ -74,15 +78,14 @@ static void members(tutti_group *g, atomic_int *go)
 /* The end of the queue gives the handles back; the operations go on, whether they had begun or not. */
 static void disposal(tutti_group *g, int32_t rank)
 {
-    static atomic_int go;
     int32_t value = 1;
     tutti_error e;
     tutti_queue *queue = NULL;
     tutti_work *works[2] = {NULL, NULL};
     if (rank == 1) {
-        EXPECT(ledger_await(&go));
+        EXPECT(ledger_await(ledger_flag(DISPOSAL)));
     }
-    EXPECT(tutti_barrier_async(g, NULL, &works[0]) == TUTTI_OK);
+    EXPECT(ledger_start_held(g, &works[0]) == TUTTI_OK);
     EXPECT(start_sum(g, 0, &value, &works[1]) == TUTTI_OK);
     if (rank == 1) {
         EXPECT(ledger_end(&works[0]) == TUTTI_OK);
@@ -92,7 +95,7 @@ static void disposal(tutti_group *g, int32_t rank)
         EXPECT(tutti_queue_enqueue(queue, works[0], &e) == TUTTI_OK);
         EXPECT(tutti_queue_enqueue(queue, works[1], &e) == TUTTI_OK);
         EXPECT(tutti_queue_destroy(queue, &e) == TUTTI_OK);
-        atomic_store(&go, 1);
+        atomic_store(ledger_flag(DISPOSAL), 1);
     }
     EXPECT(tutti_barrier(g, NULL) == TUTTI_OK); /* behind them in the lane: `value` is free again */
     EXPECT(value == 2);
@@ -149,11 +152,11 @@ static void threads(tutti_group *g)
 
 static tutti_status two_ranks(tutti_group *g, void *user)
 {
-    ledger_ran();
+    (void)user;
     if (tutti_group_rank(g) == 0) {
-        members(g, user);
+        members(g);
     } else {
-        join(g, user);
+        join(g);
     }
     disposal(g, tutti_group_rank(g));
     threads(g);
@@ -162,9 +165,8 @@ static tutti_status two_ranks(tutti_group *g, void *user)
 
 int main(void)
 {
-    atomic_int go = 0;
     setenv("TUTTI_LANES", "2", 1);
     setenv("TUTTI_TIMEOUT_MS", "8000", 1);
-    ledger_on_threads(2, two_ranks, &go);
+    ledger_on_ranks(2, two_ranks, NULL);
     return ledger_result();
 }

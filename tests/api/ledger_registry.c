@@ -32,7 +32,6 @@ static void lookup(void)
 static tutti_status one_mock_rank(tutti_group *group, void *user)
 {
     (void)user;
-    ledger_ran();
     EXPECT(strcmp(tutti_group_backend(group), "local") == 0);
     return TUTTI_OK;
 }
@@ -55,7 +54,7 @@ static void factory(void)
     EXPECT(tutti_init(TUTTI_CONFIG(.backend = "no-such-engine", .world_size = 1), &group, &error) == TUTTI_NOT_FOUND);
     EXPECT(strstr(error.message, "no-such-engine") && strstr(error.message, "shm") && strstr(error.message, "local"));
     EXPECT(group == NULL);
-    ledger_on_threads(2, one_mock_rank, NULL);
+    ledger_on_ranks(2, one_mock_rank, NULL);
 }
 
 /* A backend of one's own: it exists, but says that it cannot be used here. */

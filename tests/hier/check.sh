@@ -55,5 +55,5 @@ TUTTI_HIER_OUTER=hier expect 1 'backend hier cannot be a part of another one' AA
 TUTTI_HIER_INNER=local TUTTI_HIER_OUTER=shm expect 1 'backend local needs ranks that are threads of one process' AAB \
     --backend hier --filter barrier/
 
-echo "$failures failures"
+echo "$failures failures on backend hier"
 [ "$failures" -eq 0 ]

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "collective_reference.h"
+#include "collective_calls.h"
 #include "heap_support.h"
 
 #define MOST ((size_t)3 << 20)
@@ -51,40 +51,6 @@ static void memory_close(tutti_group *g, struct memory *m)
     }
 }
 
-static tutti_status call_operation(tutti_group *g, const struct reference_call *c, const struct reference_tensors *t)
-{
-    int32_t rank = tutti_group_rank(g);
-    int32_t dim = c->rows > 1;
-    const tutti_call *call = TUTTI_CALL(.error = &err);
-    const struct reference_joined sent = reference_sent(c, rank);
-    const struct reference_joined received = reference_received(c, rank);
-    int64_t in_shape[2] = {(int64_t)c->rows, (int64_t)(reference_input(c, rank) / c->rows)};
-    int64_t out_shape[2] = {(int64_t)c->rows, (int64_t)(reference_output(c, rank) / c->rows)};
-    DLTensor in = tutti_tensor_nd(t->in, 1 + dim, in_shape + !dim, c->dtype);
-    DLTensor out = tutti_tensor_nd(t->out, 1 + dim, out_shape + !dim, c->dtype);
-    switch (c->kind) {
-    case TUTTI_OP_ALL_REDUCE:
-        return tutti_all_reduce(g, &in, &out, TUTTI_SUM, call);
-    case TUTTI_OP_REDUCE:
-        return tutti_reduce(g, &in, rank == c->root ? &out : NULL, TUTTI_SUM, c->root, call);
-    case TUTTI_OP_BROADCAST:
-        return tutti_broadcast(g, &out, c->root, call);
-    case TUTTI_OP_GATHER:
-        return tutti_gather(g, &in, rank == c->root ? &out : NULL, dim, c->root, call);
-    case TUTTI_OP_SCATTER:
-        return tutti_scatter(g, rank == c->root ? &in : NULL, &out, dim, c->root, call);
-    case TUTTI_OP_ALL_GATHER:
-        return c->uneven ? tutti_all_gather_v(g, &in, &out, dim, received.counts, NULL, call)
-                         : tutti_all_gather(g, &in, &out, dim, call);
-    case TUTTI_OP_REDUCE_SCATTER:
-        return c->uneven ? tutti_reduce_scatter_v(g, &in, &out, TUTTI_SUM, dim, sent.counts, call)
-                         : tutti_reduce_scatter(g, &in, &out, TUTTI_SUM, dim, call);
-    default:
-        return c->uneven ? tutti_all_to_all_v(g, &in, &out, dim, sent.counts, NULL, received.counts, NULL, call)
-                         : tutti_all_to_all(g, &in, &out, dim, call);
-    }
-}
-
 static void run_call(tutti_group *g, const struct reference_call *c, unsigned char *in, unsigned char *out)
 {
     struct reference_tensors t;
@@ -92,7 +58,7 @@ static void run_call(tutti_group *g, const struct reference_call *c, unsigned ch
     int32_t rank = tutti_group_rank(g);
     EXPECT(reference_block(c, rank) <= ROOM);
     reference_begin(c, rank, blocks, &t);
-    tutti_status status = call_operation(g, c, &t);
+    tutti_status status = reference_run(g, c, &t, &err);
     failures += reference_end(c, rank, &t, status, &err);
 }
 

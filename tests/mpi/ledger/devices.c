@@ -284,9 +284,9 @@ int main(int argc, char **argv)
     tutti_group *group = NULL;
     witnessed = getenv("DOUBLE_CUDA") == NULL;
     EXPECT_OK(tutti_init(TUTTI_CONFIG(.backend = "mpi", .settings = settings), &group, &error));
-    const char *backend = tutti_group_backend(group);
     const DLDevice device = tutti_group_device(group);
-    EXPECT(tutti_group_size(group) == RANKS && backend && strcmp(backend, "mpi") == 0);
+    EXPECT(tutti_group_size(group) == RANKS);
+    ledger_say_backend(group);
     EXPECT(device.device_type == kDLCUDA && device.device_id == tutti_group_rank(group));
     open_driver(device.device_id);
     how(group, aware);

@@ -56,7 +56,8 @@ static void expect_works(tutti_group *group)
     int32_t value = tutti_group_rank(group) + 1;
     tutti_error error = {0};
     DLTensor t = tutti_tensor_1d(&value, &one, TUTTI_I32);
-    EXPECT(tutti_group_size(group) == RANKS && strcmp(tutti_group_backend(group), "mpi") == 0);
+    EXPECT(tutti_group_size(group) == RANKS);
+    ledger_say_backend(group);
     EXPECT_OK(tutti_all_reduce(group, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &error)));
     EXPECT(value == RANKS * (RANKS + 1) / 2);
 }
