@@ -12,7 +12,7 @@ For every row that is marked done:
   - the column "Backends" names the backends on which these tests were, as they have said themselves; a row with a
     collective or a message has more than backend local;
   - each function is really tested: one of the row's api.* tests fails when the function is replaced, by LD_PRELOAD, with
-    one that does nothing and returns 0 (OK, NULL, MPI_SUCCESS). Functions of MPI, and those of Tutti in rows without an
+    one that does nothing and returns 0 (OK, NULL, MPI_SUCCESS), and so does one of its variants on each backend. Functions of MPI, and those of Tutti in rows without an
     api test, are replaced in the ranks of the script.mpi.ledger_* tests.
 
     check_ledger.py --build DIR [--junit FILE]... [--requirements FILE] [--verbose]
@@ -46,6 +46,7 @@ BACKENDS = ["local", "shm", "hier", "gloo", "mpi", "nccl", "rccl", "fault", "nul
 ON_BACKEND = re.compile(r"\bon backend (\w+)$|^tutti check .*, backend (\w+)\b", re.M)
 # Operations between ranks are declared here; rows that name one have to be proved on more than threads.
 COMMUNICATING = ("tutti/collectives.h", "tutti/p2p.h")
+THREADS_ONLY = ("tutti_run_threads",)  # a job has no use for it
 HEADERS = ("tutti/tutti.h", "tutti/backend.h")
 API_TESTS = "api."
 MPI_TESTS = "script.mpi.ledger_"  # tests/mpi/ledger.inc says what they do for this script
@@ -180,6 +181,15 @@ class Build:
         mpi = [t for t in row.tests if t.startswith(MPI_TESTS)]
         return mpi if MPI_FUNCTION.fullmatch(function) or not api else api
 
+    def variants(self, row, function):
+        """backend -> the variants of the row's tests on it, which are run without the function, too."""
+        found = {}
+        if function in self.return_types and function not in THREADS_ONLY:
+            for test in self.with_variants(row.tests):
+                if test not in row.tests:
+                    found.setdefault(test.rsplit(".", 1)[1], []).append(test)
+        return found
+
 
 def read_results(paths):
     """Test name -> "passed", "skipped" or "failed", and test name -> backends that it was on, from JUnit files."""
@@ -300,7 +310,11 @@ def prove(build, rows, verbose):
     wanted = {}  # function -> a list of tests for each row that names it
     for row in rows:
         for function in filter(build.can_replace, build.functions(row)):
-            wanted.setdefault(function, []).append([t for t in build.provers(row, function) if t in build.tests])
+            lists = wanted.setdefault(function, [])
+            for tests in ([t for t in build.provers(row, function) if t in build.tests],
+                          *build.variants(row, function).values()):
+                if tests not in lists:
+                    lists.append(tests)
     with tempfile.TemporaryDirectory() as directory:
         prover = Prover(build, directory)
         # A test that hangs leaves its CPU to others: more tests at once than CPUs.
@@ -357,6 +371,13 @@ def check(row, build, results, noticed, unusable):
             row.problems.append(f"it names no {kind} test")
         elif build.can_replace(function) and outcomes and not any(outcomes):
             row.problems.append(f"no test of this row fails when `{function}` only returns OK")
+        blind = []
+        for backend, tests in build.variants(row, function).items():
+            outcomes = [noticed.get((function, t)) for t in tests if t not in unusable]
+            if build.can_replace(function) and outcomes and not any(outcomes):
+                blind.append(backend)
+        if blind:
+            row.problems.append(f"on {' '.join(in_order(blind))} no test of this row fails when `{function}` only returns OK")
 
 
 def main():

@@ -176,6 +176,7 @@ static void cancelling(tutti_group *g, int32_t rank)
     DLTensor output = ledger_tensor(&out, &one, TUTTI_I32);
     tutti_work *first = NULL;
     tutti_work *second = NULL;
+    EXPECT(ledger_promises(g, TUTTI_CAP_CANCEL_FLAGGED));
     if (rank == 1) {
         EXPECT(ledger_await(ledger_flag(CANCEL)));
     }
