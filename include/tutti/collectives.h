@@ -102,10 +102,10 @@ typedef struct tutti_call {
 } tutti_call;
 TUTTI_STATIC_ASSERT(sizeof(tutti_call) == 80, "no padding");
 
-/** TUTTI_CALL(.timeout_ms = 5000, .lane = 1): options for one call, in C. */
+/** TUTTI_CALL(.timeout_ms = 5000, .lane = 1): options for one call, in C. In C++: tutti/tutti.hpp. */
 #define TUTTI_CALL(...) (&(const tutti_call){.size = (uint32_t)sizeof(tutti_call), __VA_ARGS__})
 
-/** Sets every field to its default and `size` to this library's; for C++ and foreign languages. NULL is ignored. */
+/** Sets every field to its default and `size` to this library's; for foreign languages. NULL is ignored. */
 TUTTI_API void tutti_call_init(tutti_call *call);
 
 /**

@@ -33,6 +33,9 @@ typedef struct tutti_store_callbacks {
 } tutti_store_callbacks;
 TUTTI_STATIC_ASSERT(sizeof(tutti_store_callbacks) == 32, "no padding");
 
+/** Sets every field to 0 and `size` to this library's. NULL is ignored. */
+TUTTI_API void tutti_store_callbacks_init(tutti_store_callbacks *callbacks);
+
 /**
  * The configuration of tutti_init and of new groups. Zero means default everywhere; `size` is set by TUTTI_CONFIG(...)
  * or tutti_config_init. Strings are read during the call only.
@@ -54,10 +57,10 @@ typedef struct tutti_config {
 } tutti_config;
 TUTTI_STATIC_ASSERT(sizeof(tutti_config) == 80, "no padding");
 
-/** TUTTI_CONFIG(.backend = "shm", .lanes = 2): a configuration for one call, in C. */
+/** TUTTI_CONFIG(.backend = "shm", .lanes = 2): a configuration for one call, in C. In C++: tutti/tutti.hpp. */
 #define TUTTI_CONFIG(...) (&(const tutti_config){.size = (uint32_t)sizeof(tutti_config), __VA_ARGS__})
 
-/** Sets every field to its default and `size` to this library's; for C++ and foreign languages. NULL is ignored. */
+/** Sets every field to its default and `size` to this library's; for foreign languages. NULL is ignored. */
 TUTTI_API void tutti_config_init(tutti_config *config);
 
 /** How the value of a setting is written. */
@@ -85,6 +88,9 @@ typedef struct tutti_config_key_info {
     int64_t maximum;
 } tutti_config_key_info;
 TUTTI_STATIC_ASSERT(sizeof(tutti_config_key_info) == 64, "no padding");
+
+/** Sets every field to 0 and `size` to this library's. NULL is ignored. */
+TUTTI_API void tutti_config_key_info_init(tutti_config_key_info *info);
 
 /**
  * Row `index` (from 0) of the table of settings. `info->size` must be set. NOT_FOUND behind the last row, so a loop

@@ -121,6 +121,9 @@ typedef struct tutti_null_record {
 } tutti_null_record;
 TUTTI_STATIC_ASSERT(sizeof(tutti_null_record) == 32, "no padding");
 
+/** Sets every field to 0 and `size` to this library's. NULL is ignored. */
+TUTTI_API void tutti_null_record_init(tutti_null_record *record);
+
 /**
  * Operation number `index` (from 0) that was run on a group of the `null` backend, which communicates nothing, takes
  * any rank and size, and remembers the last 1024 calls. NOT_FOUND outside what is remembered; UNSUPPORTED on other

@@ -42,7 +42,7 @@ TUTTI_API tutti_status tutti_overlap_pipeline(tutti_group *group, DLTensor *cons
 
 typedef struct tutti_bucketer tutti_bucketer;
 
-/** Options of a bucketer. Zero means default; `size` is set by TUTTI_BUCKETER_OPTIONS(...). */
+/** Options of a bucketer. Zero means default; `size` is set by TUTTI_BUCKETER_OPTIONS(...) or tutti_bucketer_options_init. */
 typedef struct tutti_bucketer_options {
     uint32_t size;
     tutti_reduce_op op;   /* default AVG */
@@ -55,6 +55,9 @@ TUTTI_STATIC_ASSERT(sizeof(tutti_bucketer_options) == 32, "no padding");
 
 #define TUTTI_BUCKETER_OPTIONS(...)                                                                                    \
     (&(const tutti_bucketer_options){.size = (uint32_t)sizeof(tutti_bucketer_options), __VA_ARGS__})
+
+/** Sets every field to its default and `size` to this library's; for foreign languages. NULL is ignored. */
+TUTTI_API void tutti_bucketer_options_init(tutti_bucketer_options *options);
 
 /**
  * Registers the gradients of a model once, in the order of its layers; buckets are filled from the last one backwards,

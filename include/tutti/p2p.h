@@ -19,7 +19,7 @@ TUTTI_BEGIN_DECLS
 #define TUTTI_ANY_SOURCE (-1)
 #define TUTTI_ANY_TAG    (-1)
 
-/** What is known of a message. `size` is set by the caller (sizeof), or by TUTTI_MESSAGE_INIT. */
+/** What is known of a message. `size` is set by the caller: TUTTI_MESSAGE_INIT or tutti_message_init. */
 typedef struct tutti_message {
     uint32_t size;
     tutti_dtype dtype;
@@ -34,6 +34,9 @@ TUTTI_STATIC_ASSERT(sizeof(tutti_message) == 32, "no padding");
     {                                                                                                                  \
         (uint32_t)sizeof(tutti_message), 0, 0, 0, 0, 0                                                                 \
     }
+
+/** Sets every field to 0 and `size` to this library's; for foreign languages. NULL is ignored. */
+TUTTI_API void tutti_message_init(tutti_message *message);
 
 /**
  * Sends the tensor to rank `peer` with a tag >= 0. Sending to oneself is INVALID_ARGUMENT unless a batch or

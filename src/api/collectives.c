@@ -11,14 +11,6 @@
 #include "api/parts.h"
 #include "core/recall.h"
 
-void tutti_call_init(tutti_call *call)
-{
-    if (call) {
-        memset(call, 0, sizeof(*call));
-        call->size = (uint32_t)sizeof(*call);
-    }
-}
-
 static tutti_status check_reduction(const struct tti_checker *k, const DLTensor *input, const DLTensor *output,
                                     tutti_reduce_op op, struct tti_view *in, struct tti_view *out, bool *in_place)
 {

@@ -108,6 +108,32 @@ static void configuration(void)
     tutti_call_init(&call);
     EXPECT(call.size == sizeof(call) && call.timeout_ms == 0 && call.error == NULL && call.callback == NULL);
 
+    tutti_store_callbacks callbacks;
+    tutti_config_key_info info;
+    tutti_null_record record;
+    tutti_bucketer_options options;
+    tutti_message message;
+    memset(&callbacks, 0x55, sizeof(callbacks));
+    memset(&info, 0x55, sizeof(info));
+    memset(&record, 0x55, sizeof(record));
+    memset(&options, 0x55, sizeof(options));
+    memset(&message, 0x55, sizeof(message));
+    tutti_store_callbacks_init(&callbacks);
+    tutti_config_key_info_init(&info);
+    tutti_null_record_init(&record);
+    tutti_bucketer_options_init(&options);
+    tutti_message_init(&message);
+    EXPECT(callbacks.size == sizeof(callbacks) && !callbacks.set && !callbacks.get && !callbacks.user);
+    EXPECT(info.size == sizeof(info) && !info.key && info.maximum == 0);
+    EXPECT(record.size == sizeof(record) && record.operation == 0 && record.count == 0);
+    EXPECT(options.size == sizeof(options) && options.op == 0 && options.bucket_bytes == 0 && options.reserved == 0);
+    EXPECT(message.size == sizeof(message) && message.source == 0 && message.bytes == 0);
+    tutti_store_callbacks_init(NULL);
+    tutti_config_key_info_init(NULL);
+    tutti_null_record_init(NULL);
+    tutti_bucketer_options_init(NULL);
+    tutti_message_init(NULL);
+
     group = NULL;
     EXPECT(tutti_init(NULL, NULL, &error) == TUTTI_INVALID_ARGUMENT);
     EXPECT(tutti_init(TUTTI_CONFIG(.backend = "null", .rank = 3, .world_size = 3), &group, &error) ==

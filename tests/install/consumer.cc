@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The same from C++: the structs are set up by functions, since TUTTI_CALL and TUTTI_CONFIG are compound literals. */
+/* The same from C++, with the builders of tutti.hpp. */
 #include <cstdio>
 #include <tutti/backend.h>
-#include <tutti/tutti.h>
+#include <tutti/tutti.hpp>
 
 static tutti_status agree(tutti_group *group, void *)
 {
     tutti_error error;
-    tutti_call call;
-    tutti_call_init(&call);
-    call.error = &error;
-    tutti_status status = tutti_barrier(group, &call);
+    tutti_status status = tutti_barrier(group, tutti::call().timeout_ms(60000).error(&error));
     if (status != TUTTI_OK) {
         std::printf("barrier: %s\n", error.message);
     }

@@ -38,9 +38,10 @@ library=$(find "$work/prefix" -name libtutti.so -printf '%h\n')
 for file in libtutti.a libtutti.so.0 pkgconfig/tutti.pc cmake/tutti/tutti-config.cmake; do
     [ -e "$library/$file" ] || fail "$file is not installed"
 done
-for header in "$source"/include/tutti/*.h; do
+for header in "$source"/include/tutti/*.h "$source"/include/tutti/*.hpp; do
     cmp "$header" "$work/prefix/include/tutti/$(basename "$header")" || fail "$header is not installed"
 done
+[ ! -d "$build/man/man3" ] || [ -e "$work/prefix/share/man/man3/tutti_all_reduce.3" ] || fail "the manual pages are not installed"
 version=$(sed -n 's/^#define TUTTI_VERSION_[A-Z]* //p' "$source/include/tutti/tutti.h" | paste -sd .)
 
 # expect PROGRAM: runs and says its version.
