@@ -13,14 +13,15 @@
 
 TUTTI_BEGIN_DECLS
 
-#define TUTTI_BACKEND_ABI 8u
+#define TUTTI_BACKEND_ABI 9u
 
 /** Capabilities: promises that `tutti check` asserts. */
 enum {
     TUTTI_CAP_RANK_ORDER = 1 << 0,   /* reductions are left folds in rank order                           */
     TUTTI_CAP_ROUND_ONCE = 1 << 1,   /* narrow floats accumulate in f32 and round once                    */
     TUTTI_CAP_SAME_BITS = 1 << 2,    /* the same bits on every rank and in every run                      */
-    TUTTI_CAP_CHECKS_CALLS = 1 << 3, /* differing calls give MISMATCH instead of a hang or a wrong result */
+    TUTTI_CAP_CHECKS_CALLS = 1 << 3, /* differing calls give MISMATCH instead of a hang or a wrong result, on every rank
+                                        once, and the group stays usable: see tutti/collectives.h */
     TUTTI_CAP_CANCEL = 1 << 4,       /* an operation that has not begun can be cancelled on all ranks together;
                                         a rooted one needs the flag TUTTI_CANCELLABLE on every rank */
     TUTTI_CAP_HEAP = 1 << 5,         /* a fact: memory of tutti_alloc and tutti_register spares it copies */
@@ -116,6 +117,10 @@ typedef struct tutti_op {
     /* Where the backend may say, while it waits for other ranks for long, since when (CLOCK_MONOTONIC); 0 = it does not. NULL:
      * nobody wants to know. */
     int64_t *waits_since;
+    /* Collectives: stands for the shape that all ranks must have called alike: of the tensor that is not joined; where the parts
+     * differ in length, without that. 0: it has less than two dimensions, and `count` says all. Ranks compare it. */
+    uint32_t shape_code;
+    uint32_t reserved_too;
 } tutti_op;
 
 /** The rendezvous as a backend sees it: keys are private to the group that is being opened. */

@@ -4,7 +4,12 @@
  *
  * Common to all of them:
  *  - Every rank calls the same operations of a lane in the same order, with the same dtype, reduce op, root, dimension
- *    and shapes; otherwise MISMATCH, naming who and what.
+ *    and shapes (lengths along `dim` may differ where a function says so); otherwise MISMATCH on every rank, naming who
+ *    and what, and the group stays usable. A rank that waits for one that called something else hears it at once. One
+ *    that does not, such as the root of a broadcast or scatter and a leaf of a reduce or gather, may return OK and hear
+ *    it, once, from its next call that waits for that rank. Such a call is carried out all the same, on all ranks: it is
+ *    not to be repeated. With the setting check_calls (TUTTI_CHECK_CALLS=on) every call waits, and all hear at once.
+ *    All this where the backend has TUTTI_CAP_CHECKS_CALLS, which check_calls gives to the others.
  *  - Tensors lie on the group's device. A CPU call returns when the result is there and the inputs may be reused.
  *  - In place: pass exactly the same memory where the function says so. Any other overlap is INVALID_ARGUMENT.
  *  - Inputs may have any strides, 0 and negative ones included; an output that overlaps itself is INVALID_ARGUMENT.

@@ -10,6 +10,13 @@
 #include "api/enqueue.h"
 #include "api/parts.h"
 #include "core/recall.h"
+#include "engine/descriptor.h"
+
+/* What the ranks compare of a tensor's shape. */
+static uint32_t shape_of(const struct tti_view *view)
+{
+    return tti_shape_code(view->ndim, view->shape, -1);
+}
 
 static tutti_status check_reduction(const struct tti_checker *k, const DLTensor *input, const DLTensor *output,
                                     tutti_reduce_op op, struct tti_view *in, struct tti_view *out, bool *in_place)
@@ -23,7 +30,7 @@ static void describe_reduction(const struct tti_checker *k, const struct tti_vie
                                bool in_place, tutti_reduce_op redop, int32_t root)
 {
     tutti_op *op = &k->task->op;
-    *op = (tutti_op){.dtype = in->dtype, .redop = redop, .root = root, .count = in->count};
+    *op = (tutti_op){.dtype = in->dtype, .redop = redop, .root = root, .count = in->count, .shape_code = shape_of(in)};
     op->src = tti_collective_memory(k, in, in_place ? TTI_PACK | TTI_UNPACK : TTI_PACK);
     if (in_place) {
         op->dst = (void *)(uintptr_t)op->src;
@@ -80,7 +87,7 @@ static tutti_status broadcast(const struct tti_checker *k, const struct tti_sign
     if (status != TUTTI_OK) {
         return status;
     }
-    k->task->op = (tutti_op){.dtype = view.dtype, .root = root, .count = view.count};
+    k->task->op = (tutti_op){.dtype = view.dtype, .root = root, .count = view.count, .shape_code = shape_of(&view)};
     k->task->op.dst = tti_collective_memory(k, &view, k->c->rank == root ? TTI_PACK : TTI_UNPACK);
     k->task->result = tensor;
     return TUTTI_OK;
@@ -117,6 +124,7 @@ static tutti_status gather_to(const struct tti_checker *k, const struct tti_sign
     op.dtype = in.dtype;
     op.dim = dim;
     op.count = in.count;
+    op.shape_code = shape_of(&in);
     describe_between(k, &in, has_output ? &out : NULL, &op);
     return TUTTI_OK;
 }
@@ -156,6 +164,7 @@ static tutti_status scatter(const struct tti_checker *k, const struct tti_signat
     op.dtype = out.dtype;
     op.dim = dim;
     op.count = out.count;
+    op.shape_code = shape_of(&out);
     describe_between(k, on_root ? &in : NULL, &out, &op);
     return TUTTI_OK;
 }
@@ -179,6 +188,7 @@ static tutti_status reduce_scatter(const struct tti_checker *k, const struct tti
     op.dtype = in.dtype;
     op.dim = dim;
     op.count = out.count;
+    op.shape_code = shape_of(&out);
     describe_between(k, &in, &out, &op);
     return TUTTI_OK;
 }
@@ -204,6 +214,7 @@ static tutti_status all_to_all(const struct tti_checker *k, const struct tti_sig
     op.dtype = in.dtype;
     op.dim = dim;
     op.count = in.count;
+    op.shape_code = shape_of(&in);
     describe_between(k, &in, &out, &op);
     return TUTTI_OK;
 }

@@ -7,12 +7,14 @@
 
 #include "api/enqueue.h"
 #include "api/parts.h"
+#include "engine/descriptor.h"
 
 static void describe_variable(const struct tti_checker *k, const struct tti_view *in, const struct tti_view *out,
                               const tutti_op *op)
 {
     k->task->op = *op;
     k->task->op.dtype = in->dtype;
+    k->task->op.shape_code = tti_shape_code(in->ndim, in->shape, op->dim);
     k->task->op.src = tti_collective_memory(k, in, TTI_PACK);
     k->task->op.dst = tti_collective_memory(k, out, TTI_PACK | TTI_UNPACK);
     k->task->result = out->tensor;

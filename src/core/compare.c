@@ -5,8 +5,8 @@
  * and stay in step. A ticket also says that its rank has cancelled. The lists of all_to_all_v are in no ticket; they take a
  * second all_gather.
  *
- * Cost: one all_gather of 40 bytes a rank, so calls with a root wait for every rank, too. Who pays it asks for it: by the
- * setting check_calls, which finds mistakes, or by the flag TUTTI_CANCELLABLE of the call.
+ * Cost: one all_gather of 40 bytes a rank, so calls with a root wait for every rank, too. Only groups pay it that ask for it: by
+ * the setting check_calls, which finds mistakes, or by the flag TUTTI_CANCELLABLE of the call.
  */
 #include "core/compare.h"
 
@@ -48,8 +48,9 @@ bool tti_compares(const struct tti_group *g, const tutti_op *op)
 tutti_status tti_comparison_open(struct tti_group *g, tutti_error *error)
 {
     const uint32_t has = tti_group_capabilities(g);
-    const bool all =
-        g->size > 1 && tti_setting_number(&g->settings, TTI_SET_CHECK_CALLS) && !(has & TUTTI_CAP_CHECKS_CALLS);
+    /* Engines that compare calls let the ranks of rooted ones go that do not wait: they hear later. */
+    const bool all = g->size > 1 && tti_setting_number(&g->settings, TTI_SET_CHECK_CALLS) &&
+                     (g->host_backend || !(has & TUTTI_CAP_CHECKS_CALLS));
     const bool flagged = g->size > 1 && g->host_backend && !(has & TUTTI_CAP_CANCEL);
     if (!all && !flagged) {
         return TUTTI_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives that are compared before they run, on engines that do not do so by themselves: all of them with the setting
- * check_calls, else those with the flag TUTTI_CANCELLABLE. The comparison also carries a cancel to every rank, so that the
+ * Collectives that are compared before they run: all of them with the setting check_calls, else, on engines that cannot cancel,
+ * those with the flag TUTTI_CANCELLABLE. The comparison also carries a cancel to every rank, so that the
  * ranks stay in step on an engine that knows nothing of cancelling.
  *
  * Without check_calls, ranks that call different things on such an engine wait for their deadlines, or get what the engine

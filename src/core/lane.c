@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "core/compare.h"
 #include "core/group.h"
 #include "core/work_state.h"
 
@@ -297,7 +298,7 @@ static void begin(struct tti_lane_queue *q, struct tti_work *w)
     struct tti_task *t = &w->task;
     bool arrived = false;
     if (ops->start && !t->is_staged && !t->on_host_engine && t->side_count == 0 && t->op.failed == TUTTI_OK &&
-        tti_work_move(w, TTI_STAGE_QUEUED, TTI_STAGE_RUNNING, TTI_FLAG_CANCEL)) {
+        !tti_compares(q->group, &t->op) && tti_work_move(w, TTI_STAGE_QUEUED, TTI_STAGE_RUNNING, TTI_FLAG_CANCEL)) {
         arrived = tti_task_start(t);
         tti_work_move(w, TTI_STAGE_RUNNING, arrived ? TTI_STAGE_ARRIVED : TTI_STAGE_QUEUED, 0);
         if (arrived && !w->worker_only && needs_nobody(q->group, &t->op)) {

@@ -19,6 +19,7 @@
 #include "core/group.h"
 #include "core/pieces.h"
 #include "core/staging_state.h"
+#include "engine/descriptor.h"
 
 #define DRAIN_NS 1000000000 /* for copies under way when an operation has failed */
 
@@ -146,6 +147,14 @@ static tutti_status store(const struct passage *x, int64_t k)
     return status == TUTTI_OK ? d->event_record(slot->stored, p->out, x->error) : status;
 }
 
+/* Where some ranks of a rooted call do not wait, they would hear of a difference when others have given up behind the first piece.
+ * So all wait in front of it: the engine's round before a call that may be cancelled. */
+static uint32_t round_before(const struct passage *x, int64_t k)
+{
+    const bool can = (tti_engine_capabilities(x->engine, x->state) & TUTTI_CAP_CANCEL) != 0;
+    return k == 0 && can && !tti_kind_waits_for_all(x->pieces.op->kind) ? TUTTI_CANCELLABLE : 0;
+}
+
 /* Hands a piece to the engine; with `failed`, to tell the others that this rank does not take part. */
 static tutti_status run_piece(struct passage *x, int64_t k, tutti_status failed, tutti_error *error)
 {
@@ -154,6 +163,7 @@ static tutti_status run_piece(struct passage *x, int64_t k, tutti_status failed,
     tutti_op op = tti_pieces_op(&x->pieces, k, slot->memory, (unsigned char *)slot->memory + x->out_at, x->counts);
     op.failed = failed;
     op.on_device = x->group->staging->lends;
+    op.flags |= round_before(x, k);
     tutti_status status = x->engine->ops->run(x->state, &op, error);
     whole->sequence = op.sequence;
     return status;

@@ -19,7 +19,8 @@ __extension__ typedef unsigned __int128 tti_product;
  * calls in which they called something else, and stays what it is while they do not. */
 static inline uint32_t tti_digest_of(uint64_t call, uint64_t first, uint64_t second)
 {
-    const tti_product h = (tti_product)first * (second ^ call * UINT64_C(0x9e3779b97f4a7c15));
+    const tti_product h =
+        (tti_product)(first ^ UINT64_C(0xbf58476d1ce4e5b9)) * (second ^ call * UINT64_C(0x9e3779b97f4a7c15));
     return (uint32_t)(h >> 64) ^ (uint32_t)(h >> 32);
 }
 

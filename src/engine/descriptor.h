@@ -6,7 +6,12 @@
 #include <stdbool.h>
 #include <tutti/backend.h>
 
+/* What stands for a shape in tutti_op.shape_code, without the length of dimension `except` (-1: with all). 0: it has less than
+ * two dimensions. */
+uint32_t tti_shape_code(int32_t ndim, const int64_t *shape, int32_t except);
+
 void tti_descriptor_make(const tutti_op *op, int size, uint64_t descriptor[2]);
+/* Only what the operation has, and a tag that is not 0. */
 void tti_descriptor_text(const uint64_t descriptor[2], char *text, size_t capacity);
 tutti_operation tti_descriptor_kind(const uint64_t descriptor[2]);
 bool tti_kind_waits_for_all(tutti_operation kind);

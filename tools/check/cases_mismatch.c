@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ranks that call different things, where the backend promises to notice. In calls where every rank waits for all, every
- * rank gets MISMATCH, and the group works on: proved by a reduction that is compared. In rooted calls some ranks may be
- * through before anybody can know; then the next barrier says so, at the price of the group, so these cases run in a
- * group of their own.
+ * Ranks that call different things, where the backend promises to notice. In calls where every rank waits for all, every rank
+ * gets MISMATCH. In rooted calls a rank that waits for one that called something else gets it at once, any other one at
+ * once or from the barrier behind, and each exactly once; with TUTTI_CHECK_CALLS=on all get it at once. The group works on in
+ * any case: proved by reductions that are compared.
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <strings.h>
 #include <sys/mman.h>
 
 #include "check/ways.h"
@@ -257,43 +259,138 @@ static tutti_status reduce_other_flag(struct tti_check *c, const struct room *ro
                                                          .flags = odd ? 0 : TUTTI_CANCELLABLE});
 }
 
+/* As many elements in another shape: a tensor that one rank has transposed. */
+struct shaped {
+    enum tti_check_kind kind;
+    bool joins;      /* the output is the joined tensor, along dimension 0 */
+    bool cuts;       /* the input is */
+    bool has_counts; /* of equal parts */
+};
+
+static tutti_status other_shape(struct tti_check *c, const struct room *room, bool odd, struct shaped s)
+{
+    const int64_t part[2] = {odd ? room->n : 2, odd ? 2 : room->n};
+    const int64_t joined[2] = {part[0] * c->size, part[1]};
+    const DLTensor input = tti_check_over(c, room->input, 2, s.cuts ? joined : part, TUTTI_F32);
+    DLTensor output = tti_check_over(c, room->output, 2, s.joins ? joined : part, TUTTI_F32);
+    int64_t *counts = tti_check_memory((size_t)c->size * sizeof(int64_t));
+    for (int r = 0; r < c->size; r++) {
+        counts[r] = part[0];
+    }
+    const tutti_status status =
+        tti_check_do(c, &(struct tti_check_operation){.kind = s.kind,
+                                                      .op = TUTTI_SUM,
+                                                      .input = &input,
+                                                      .output = &output,
+                                                      .counts = s.has_counts ? counts : NULL,
+                                                      .received = s.has_counts ? counts : NULL});
+    free(counts);
+    return status;
+}
+
+#define SHAPED(name, ...)                                                                                              \
+    static tutti_status name##_other_shape(struct tti_check *c, const struct room *room, bool odd)                     \
+    {                                                                                                                  \
+        return other_shape(c, room, odd, (struct shaped){__VA_ARGS__});                                                \
+    }
+SHAPED(all_reduce, .kind = TTI_CHECK_ALL_REDUCE)
+SHAPED(all_gather, .kind = TTI_CHECK_ALL_GATHER, .joins = true)
+SHAPED(reduce_scatter, .kind = TTI_CHECK_REDUCE_SCATTER, .cuts = true)
+SHAPED(all_to_all, .kind = TTI_CHECK_ALL_TO_ALL, .cuts = true, .joins = true)
+SHAPED(all_gather_v, .kind = TTI_CHECK_ALL_GATHER_V, .joins = true, .has_counts = true)
+SHAPED(reduce_scatter_v, .kind = TTI_CHECK_REDUCE_SCATTER_V, .cuts = true, .has_counts = true)
+SHAPED(all_to_all_v, .kind = TTI_CHECK_ALL_TO_ALL_V, .cuts = true, .joins = true, .has_counts = true)
+SHAPED(broadcast, .kind = TTI_CHECK_BROADCAST)
+SHAPED(reduce, .kind = TTI_CHECK_REDUCE)
+SHAPED(gather, .kind = TTI_CHECK_GATHER, .joins = true)
+SHAPED(scatter, .kind = TTI_CHECK_SCATTER, .cuts = true)
+
+/* Every rank believes that it is the root: nobody waits in a broadcast, everybody in a reduce. */
+static tutti_status broadcast_all_roots(struct tti_check *c, const struct room *room, bool odd)
+{
+    (void)odd;
+    return broadcast_from(c, room, c->rank, room->n);
+}
+
+static tutti_status reduce_all_roots(struct tti_check *c, const struct room *room, bool odd)
+{
+    (void)odd;
+    return reduce_to(c, room, c->rank, TUTTI_SUM);
+}
+
+static tutti_status reduce_instead_of_broadcast(struct tti_check *c, const struct room *room, bool odd)
+{
+    return odd ? reduce_to(c, room, 0, TUTTI_SUM) : broadcast_from(c, room, 0, room->n);
+}
+
+static tutti_status gather_other_count(struct tti_check *c, const struct room *room, bool odd)
+{
+    const int64_t part = odd ? room->n + 1 : room->n;
+    const int64_t joined = part * c->size;
+    const DLTensor input = tti_check_over_1d(c, room->input, &part, TUTTI_F32);
+    DLTensor output = tti_check_over_1d(c, room->output, &joined, TUTTI_F32);
+    return tti_check_do(c, &(struct tti_check_operation){.kind = TTI_CHECK_GATHER, .input = &input, .output = &output});
+}
+
+/* Whom a rank waits for that calls what the variant says, before it can return. */
+enum direction { FROM_ROOT, TO_ROOT, UNKNOWN };
+
 struct variant {
     const char *name;
     variant_function call;
+    /* rooted ones */
+    enum direction direction;
+    bool other_root;   /* the deviating rank's is 1, else all have 0 */
+    bool waits_itself; /* the deviating rank calls something in which it waits for all */
 };
 
 static const struct variant waiting[] = {
-    {"all_reduce/dtype", other_dtype},
-    {"all_reduce/op", other_op},
-    {"all_reduce/count", other_count},
-    {"all_reduce/nothing", nothing},
-    {"all_reduce/large", other_class},
-    {"all_reduce/tag", other_tag},
-    {"all_reduce/barrier", barrier_instead},
-    {"all_reduce/reduce_scatter", reduce_scatter_instead},
-    {"all_reduce/all_gather", all_gather_instead},
-    {"all_gather/dimension", all_gather_other_dimension},
-    {"all_gather/count", all_gather_other_count},
-    {"all_gather_v/counts", all_gather_v_other_counts},
-    {"all_to_all/dtype", all_to_all_other_dtype},
-    {"all_to_all_v/counts", all_to_all_v_other_counts},
+    {.name = "all_reduce/dtype", .call = other_dtype},
+    {.name = "all_reduce/op", .call = other_op},
+    {.name = "all_reduce/count", .call = other_count},
+    {.name = "all_reduce/nothing", .call = nothing},
+    {.name = "all_reduce/large", .call = other_class},
+    {.name = "all_reduce/tag", .call = other_tag},
+    {.name = "all_reduce/barrier", .call = barrier_instead},
+    {.name = "all_reduce/reduce_scatter", .call = reduce_scatter_instead},
+    {.name = "all_reduce/all_gather", .call = all_gather_instead},
+    {.name = "all_gather/dimension", .call = all_gather_other_dimension},
+    {.name = "all_gather/count", .call = all_gather_other_count},
+    {.name = "all_gather_v/counts", .call = all_gather_v_other_counts},
+    {.name = "all_to_all/dtype", .call = all_to_all_other_dtype},
+    {.name = "all_to_all_v/counts", .call = all_to_all_v_other_counts},
+    {.name = "all_reduce/shape", .call = all_reduce_other_shape},
+    {.name = "all_gather/shape", .call = all_gather_other_shape},
+    {.name = "reduce_scatter/shape", .call = reduce_scatter_other_shape},
+    {.name = "all_to_all/shape", .call = all_to_all_other_shape},
+    {.name = "all_gather_v/shape", .call = all_gather_v_other_shape},
+    {.name = "reduce_scatter_v/shape", .call = reduce_scatter_v_other_shape},
+    {.name = "all_to_all_v/shape", .call = all_to_all_v_other_shape},
 };
 
 static const struct variant rooted[] = {
-    {"broadcast/root", broadcast_other_root},
-    {"broadcast/count", broadcast_other_count},
-    {"broadcast/barrier", barrier_instead_of_broadcast},
-    {"reduce/root", reduce_other_root},
-    {"reduce/op", reduce_other_op},
-    {"gather/root", gather_other_root},
-    {"gather/dimension", gather_other_dimension},
-    {"scatter/root", scatter_other_root},
-    {"scatter/dimension", scatter_other_dimension},
+    {.name = "broadcast/root", .call = broadcast_other_root, .direction = FROM_ROOT, .other_root = true},
+    {.name = "broadcast/count", .call = broadcast_other_count, .direction = FROM_ROOT},
+    {.name = "broadcast/shape", .call = broadcast_other_shape, .direction = FROM_ROOT},
+    {.name = "broadcast/barrier", .call = barrier_instead_of_broadcast, .direction = FROM_ROOT, .waits_itself = true},
+    {.name = "broadcast/reduce", .call = reduce_instead_of_broadcast, .direction = UNKNOWN},
+    {.name = "broadcast/roots", .call = broadcast_all_roots, .direction = UNKNOWN},
+    {.name = "reduce/root", .call = reduce_other_root, .direction = TO_ROOT, .other_root = true},
+    {.name = "reduce/op", .call = reduce_other_op, .direction = TO_ROOT},
+    {.name = "reduce/shape", .call = reduce_other_shape, .direction = TO_ROOT},
+    {.name = "reduce/roots", .call = reduce_all_roots, .direction = UNKNOWN},
+    {.name = "gather/root", .call = gather_other_root, .direction = TO_ROOT, .other_root = true},
+    {.name = "gather/count", .call = gather_other_count, .direction = TO_ROOT},
+    {.name = "gather/dimension", .call = gather_other_dimension, .direction = TO_ROOT},
+    {.name = "gather/shape", .call = gather_other_shape, .direction = TO_ROOT},
+    {.name = "scatter/root", .call = scatter_other_root, .direction = FROM_ROOT, .other_root = true},
+    {.name = "scatter/dimension", .call = scatter_other_dimension, .direction = FROM_ROOT},
+    {.name = "scatter/shape", .call = scatter_other_shape, .direction = FROM_ROOT},
 };
 
 static const struct variant flagged[] = {
-    {"broadcast/flag", broadcast_other_flag},
-    {"reduce/flag", reduce_other_flag},
+    {.name = "broadcast/flag", .call = broadcast_other_flag, .direction = UNKNOWN},
+    {.name = "reduce/flag", .call = reduce_other_flag, .direction = UNKNOWN},
 };
 
 /* Every rank gets MISMATCH, and the group works on. */
@@ -307,32 +404,39 @@ static void all_notice(struct tti_check *c, const struct room *room, const struc
     tti_check_group_works(c);
 }
 
-/* No rank waits for ever or for its deadline, and behind the next barrier all know. */
-static void all_know_later(struct tti_check *c, const struct room *room, const struct variant *v, int deviant)
+static bool all_hear_at_once(void)
 {
-    int32_t *ranks = tti_check_memory((size_t)c->size * sizeof(int32_t));
-    tutti_group *group = NULL;
-    for (int i = 0; i < c->size; i++) {
-        ranks[i] = i;
+    const char *setting = getenv("TUTTI_CHECK_CALLS");
+    return setting && (strcasecmp(setting, "on") == 0 || strcmp(setting, "1") == 0);
+}
+
+/* Whether this rank waits for one that calls something else. */
+static bool hears_at_once(const struct tti_check *c, const struct variant *v, int deviant)
+{
+    const bool odd = c->rank == deviant;
+    const int root = v->other_root && odd ? 1 : 0;
+    if (all_hear_at_once() || (v->waits_itself && odd)) {
+        return true;
     }
-    if (tti_check_ok(c, "group_create", tutti_group_create(c->group, ranks, c->size, NULL, &group, &c->error))) {
-        struct tti_check sub = tti_check_sub(c, group, 1);
-        tutti_status status = v->call(&sub, room, c->rank == deviant);
-        if (status != TUTTI_OK && status != TUTTI_REVOKED) {
-            tti_check_status(&sub, "the call", status, TUTTI_MISMATCH);
-        }
-        const bool knows = status == TUTTI_MISMATCH;
-        status = tti_check_barrier(&sub);
-        /* where all have noticed at once, nothing is left to be found out */
-        if (status != TUTTI_REVOKED && !(knows && status == TUTTI_OK)) {
-            tti_check_status(&sub, "the barrier behind it", status, TUTTI_MISMATCH);
-        }
-        tti_check_merge(c, &sub);
-        /* nobody destroys it while others may still be inside: a rank that left would be another error */
-        tti_check_ok(c, "barrier", tutti_barrier(c->group, TUTTI_CALL(.error = &c->error)));
-        tti_check_ok(c, "group_destroy", tutti_group_destroy(group, &c->error));
+    return v->direction == FROM_ROOT ? c->rank != root && odd != (root == deviant)
+                                     : v->direction == TO_ROOT && c->rank == root;
+}
+
+/* Each rank gets MISMATCH once, now or from the next call that waits for all, and the group works on. */
+static void each_notices_once(struct tti_check *c, const struct room *room, const struct variant *v, int deviant)
+{
+    const tutti_status status = v->call(c, room, c->rank == deviant);
+    if (status != TUTTI_OK || hears_at_once(c, v, deviant)) {
+        tti_check_status(c, "the call", status, TUTTI_MISMATCH);
     }
-    free(ranks);
+    const tutti_status expected = status == TUTTI_OK ? TUTTI_MISMATCH : TUTTI_OK;
+    tti_check_status(c, "the barrier behind it", tti_check_barrier(c), expected);
+    if (expected == TUTTI_MISMATCH && !c->failed) {
+        tti_check_expect_i64(c, "the error has a sentence", c->error.message[0] != '\0', 1);
+    }
+    for (int i = 0; i < 3; i++) {
+        tti_check_group_works(c);
+    }
 }
 
 static bool applies(struct tti_check *c, uint32_t promises)
@@ -355,8 +459,8 @@ static void chapter(struct tti_check *c, const struct room *room, const char *si
 {
     static const struct table tables[] = {
         {waiting, sizeof(waiting) / sizeof(waiting[0]), TUTTI_CAP_CHECKS_CALLS, all_notice},
-        {rooted, sizeof(rooted) / sizeof(rooted[0]), TUTTI_CAP_CHECKS_CALLS, all_know_later},
-        {flagged, sizeof(flagged) / sizeof(flagged[0]), TUTTI_CAP_CHECKS_CALLS | TUTTI_CAP_CANCEL, all_know_later},
+        {rooted, sizeof(rooted) / sizeof(rooted[0]), TUTTI_CAP_CHECKS_CALLS, each_notices_once},
+        {flagged, sizeof(flagged) / sizeof(flagged[0]), TUTTI_CAP_CHECKS_CALLS | TUTTI_CAP_CANCEL, each_notices_once},
     };
     for (int which = 0; which < 2; which++) {
         const int deviant = which == 0 ? c->size - 1 : 0;
