@@ -56,17 +56,14 @@ static inline tutti_status tti_arrive_now(struct tti_lane *lane, const void *pay
     tti_arrival_fill(lane, line, payload, bytes);
     const uint64_t first = lane->descriptor[0];
     const uint64_t second = lane->descriptor[1];
-    const uint32_t digest = lane->digest;
     line->descriptor[0] = first;
     line->descriptor[1] = second;
-    line->digest = digest;
-    lane->digest_before = digest;
+    line->digest = lane->digest;
     if (small) {
         tti_publish_for(e, lane->sleepers, &line->sequence, call);
     } else {
         tti_lane_publish(lane, &line->sequence, call);
     }
-    lane->digest = digest + tti_digest_of(call, first, second); /* nobody waits for it */
     return TUTTI_OK;
 }
 
@@ -84,7 +81,7 @@ static inline tutti_status tti_await_everybody(struct tti_lane *lane, const bool
     const uint64_t call = lane->call;
     const uint64_t first = lane->descriptor[0];
     const uint64_t second = lane->descriptor[1];
-    const uint32_t before = lane->digest_before;
+    const uint32_t before = lane->digest;
     const void **sources = lane->sources;
     unsigned char *const *controls = lane->controls; /* here, since a store into sources might change it, for all the
                                                         compiler knows */

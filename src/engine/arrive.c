@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The arrival ring: each call of a rank stores exactly one line, which says what it called (descriptor), what it had
- * called before (a rolling digest) and either the data itself (small calls) or where they lie (attributes).
+ * called before (a digest) and either the data itself (small calls) or where they lie (attributes).
  *
  * A slot may be reused when nobody needs the call that it held. A rank has ended call c once it has arrived at c + 1, so
  * the credit for call n is every peer's arrival at n - 31; calls that wait for all ranks give it for free.
@@ -11,8 +11,9 @@
  * readers that called the same, if there are any. Whatever a rank called, it ends by announcing TTI_PHASE_FINAL, so no peer
  * waits for it for ever; all stay in step, since each call is one line in any case.
  *
- * A rank that does not wait cannot know. The digest of its lines differs from then on, by a number that stays the same, and a
- * rank that waits for it later finds that out. It runs that call all the same, since others may have nothing to report there,
+ * A rank that does not wait cannot know. So a call that not all ranks have seen of all adds to the digest: each rooted one, and
+ * one in which all wait for all if it met a rooted one. The digests of ranks that called different things differ from then on,
+ * by a number that stays the same, and a rank that waits for another one later finds that out. It runs that call all the same, since others may have nothing to report there,
  * and ends it with MISMATCH. What it has reported it notes (lane->beyond), so it reports everything once. A report covers all
  * calls so far, also those of ranks that it has not looked at (lane->excused). The first call in which all wait for all makes
  * the digests equal again.
@@ -168,7 +169,7 @@ static void mismatch_before(struct tti_lane *lane, int peer)
 /* Looks at a peer's digest: whether it tells of an earlier call that this rank has not reported. */
 static bool is_unreported(struct tti_lane *lane, int peer)
 {
-    const uint32_t beyond = tti_arrival_of(lane, peer, lane->call)->digest - lane->digest_before;
+    const uint32_t beyond = tti_arrival_of(lane, peer, lane->call)->digest - lane->digest;
     const bool known = beyond == lane->beyond[peer] || lane->excused[peer];
     lane->beyond[peer] = beyond;
     lane->excused[peer] = false;
@@ -182,6 +183,11 @@ static void add_reported(struct tti_lane *lane, int peer)
     const struct tti_arrival *line = tti_arrival_of(lane, peer, lane->call);
     lane->beyond[peer] += tti_digest_of(lane->call, line->descriptor[0], line->descriptor[1]) -
                           tti_digest_of(lane->call, lane->descriptor[0], lane->descriptor[1]);
+}
+
+void tti_digest_advance(struct tti_lane *lane)
+{
+    lane->digest += tti_digest_of(lane->call, lane->descriptor[0], lane->descriptor[1]);
 }
 
 /* All ranks see the lines of all in this call: all forget what was before. */
@@ -254,7 +260,7 @@ tutti_status tti_await_one(struct tti_lane *lane, int peer)
     }
     const struct tti_arrival *line = tti_arrival_of(lane, peer, lane->call);
     const uint64_t differences = (line->descriptor[0] ^ lane->descriptor[0]) |
-                                 (line->descriptor[1] ^ lane->descriptor[1]) | (line->digest ^ lane->digest_before) |
+                                 (line->descriptor[1] ^ lane->descriptor[1]) | (line->digest ^ lane->digest) |
                                  lane->diverged;
     return __builtin_expect(differences == 0, 1) ? TUTTI_OK : find_difference_of(lane, peer);
 }
@@ -317,6 +323,8 @@ tutti_status tti_find_difference(struct tti_lane *lane)
     }
     if (all_wait) {
         forget(lane);
+    } else if (own_waits) {
+        tti_digest_advance(lane);
     }
     if (different >= 0) {
         return mismatch(lane, different);

@@ -324,6 +324,9 @@ tutti_status tti_run_direct(struct tti_lane *lane, const tutti_op *op)
     tutti_status status = share(lane, op);
     if (status == TUTTI_OK) {
         tti_advance(lane, TTI_PHASE_FINAL);
+        if (!lane->belated && !tti_kind_waits_for_all(op->kind)) {
+            tti_digest_advance(lane);
+        }
         lane->announces = lane->belated; /* else it has been */
         status = tti_wait_phase_all(lane, TTI_PHASE_FINAL);
     }

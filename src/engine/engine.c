@@ -302,6 +302,9 @@ TTI_RARE static tutti_status announce_end(struct tti_lane *lane, tutti_status st
     const bool belated = lane->belated;
     lane->belated = false;
     lane->has_strays = false;
+    if (!tti_kind_waits_for_all(tti_descriptor_kind(lane->descriptor))) {
+        tti_digest_advance(lane);
+    }
     if (status != TUTTI_OK && atomic_load_explicit(&lane->engine->failed, memory_order_acquire) != TUTTI_OK) {
         return status;
     }

@@ -80,8 +80,7 @@ struct tti_lane {
     int index;
     unsigned char **controls;         /* size entries: each rank's tti_lane_control of this lane */
     const _Atomic uint64_t *sleepers; /* who sleeps on this rank's words of this lane */
-    uint32_t digest;                  /* a sum over the descriptors of all calls that have arrived ... */
-    uint32_t digest_before;           /* ... and of those before the last of them */
+    uint32_t digest;                  /* a sum over earlier calls that did not wait for all, see arrive.c */
     uint32_t alarm_seen;              /* value of the alarm word when it was last looked into */
     enum tti_class class;             /* of this call */
     enum tti_way way;                 /* of this call, if it is large */
