@@ -24,6 +24,12 @@ static inline uint32_t tti_digest_of(uint64_t call, uint64_t first, uint64_t sec
     return (uint32_t)(h >> 64) ^ (uint32_t)(h >> 32);
 }
 
+/* At the end of each rooted call, and of another one if it met a rooted one. */
+static inline void tti_digest_advance(struct tti_lane *lane)
+{
+    lane->digest += tti_digest_of(lane->call, lane->descriptor[0], lane->descriptor[1]);
+}
+
 /* Everybody has ended the call whose slot the current one takes. */
 tutti_status tti_await_credit(struct tti_lane *lane);
 

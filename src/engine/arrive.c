@@ -185,11 +185,6 @@ static void add_reported(struct tti_lane *lane, int peer)
                           tti_digest_of(lane->call, lane->descriptor[0], lane->descriptor[1]);
 }
 
-void tti_digest_advance(struct tti_lane *lane)
-{
-    lane->digest += tti_digest_of(lane->call, lane->descriptor[0], lane->descriptor[1]);
-}
-
 /* All ranks see the lines of all in this call: all forget what was before. */
 static void forget(struct tti_lane *lane)
 {
@@ -224,7 +219,7 @@ static tutti_status check_number(struct tti_lane *lane, int peer)
 }
 
 /* A peer that is waited for has called something else, now or before. */
-static tutti_status find_difference_of(struct tti_lane *lane, int peer)
+__attribute__((noinline, cold)) static tutti_status find_difference_of(struct tti_lane *lane, int peer)
 {
     const struct tti_arrival *line = tti_arrival_of(lane, peer, lane->call);
     const tutti_status status = check_number(lane, peer);
@@ -338,6 +333,7 @@ tutti_status tti_find_difference(struct tti_lane *lane)
 tutti_status tti_agree(struct tti_lane *lane, const tutti_op *op)
 {
     lane->class = TTI_CLASS_LINE;
+    lane->advances = false; /* all wait for all in it */
     tti_descriptor_agree(lane->descriptor);
     if (op->failed == TUTTI_CANCELLED) {
         tti_descriptor_cancel(lane->descriptor);

@@ -12,7 +12,7 @@
  * place is safe because only rank j touches slice j), reduce_scatter n + m, all_gather and all_to_all 2n, broadcast 2n at
  * each leaf and none at the root.
  */
-#include "engine/moving.h"
+#include "engine/arrival.h"
 
 #define PIECE 4096u /* of a result, on its way from the fold to all outputs: stays in the first-level cache */
 
@@ -324,7 +324,7 @@ tutti_status tti_run_direct(struct tti_lane *lane, const tutti_op *op)
     tutti_status status = share(lane, op);
     if (status == TUTTI_OK) {
         tti_advance(lane, TTI_PHASE_FINAL);
-        if (!lane->belated && !tti_kind_waits_for_all(op->kind)) {
+        if (lane->advances && !lane->belated) {
             tti_digest_advance(lane);
         }
         lane->announces = lane->belated; /* else it has been */

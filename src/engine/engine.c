@@ -10,6 +10,7 @@
 #include "base/checks.h"
 #include "base/cpu.h"
 #include "base/proc.h"
+#include "engine/arrival.h"
 #include "engine/keeper.h"
 #include "engine/moving.h"
 #include "engine/p2p.h"
@@ -288,6 +289,7 @@ static inline void begin_call(struct tti_lane *lane, tutti_op *op)
     lane->descriptor[1] = op->prepared[1];
     lane->class = (enum tti_class)(op->prepared[TTI_PREPARED_CLASS] & TTI_PREPARED_CLASSES);
     lane->announces = (op->prepared[TTI_PREPARED_CLASS] & TTI_PREPARED_ANNOUNCES) != 0;
+    lane->advances = lane->announces;
     if (op->background != lane->background) {
         tti_wait_begin(lane);
     }
@@ -302,7 +304,7 @@ TTI_RARE static tutti_status announce_end(struct tti_lane *lane, tutti_status st
     const bool belated = lane->belated;
     lane->belated = false;
     lane->has_strays = false;
-    if (!tti_kind_waits_for_all(tti_descriptor_kind(lane->descriptor))) {
+    if (lane->advances) {
         tti_digest_advance(lane);
     }
     if (status != TUTTI_OK && atomic_load_explicit(&lane->engine->failed, memory_order_acquire) != TUTTI_OK) {

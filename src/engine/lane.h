@@ -88,6 +88,7 @@ struct tti_lane {
     bool named;                       /* some rank has named a tensor that it exposes */
     bool streams;                     /* the output of this call goes past the caches */
     bool announces;                   /* this call has to end by announcing TTI_PHASE_FINAL */
+    bool advances;                    /* it adds to the digest when it ends */
     bool diverged;                    /* `beyond` and `excused` hold something */
     bool belated;                     /* this call ends with MISMATCH, which *error says already, but runs to its end */
     bool has_strays;     /* some ranks have called something else than this call, which goes on: `strays` */

@@ -50,9 +50,6 @@ static inline bool tti_is_stray(const struct tti_lane *lane, int rank)
     return __builtin_expect(lane->has_strays, 0) && lane->strays[rank];
 }
 
-/* Adds this call to the digest: at the end of each rooted one, and of another one if it met a rooted one. */
-void tti_digest_advance(struct tti_lane *lane);
-
 /* This rank knows that the others have called something else than it has: it will not report that. */
 void tti_excuse_all(struct tti_lane *lane);
 
