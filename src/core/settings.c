@@ -21,8 +21,8 @@ static const tutti_config_key_info table[TTI_SETTINGS] = {
                          "(cpu:shm)",
                          0, 0},
     [TTI_SET_CHECK_CALLS] = {0, TUTTI_CONFIG_BOOL, "check_calls", "TUTTI_CHECK_CALLS", "0", "",
-                             "compare what the ranks call before each collective, also on engines that do not do so "
-                             "by themselves, at the price of one more round; the same on all ranks",
+                             "compare what the ranks call before each collective, so that all hear at once if it is "
+                             "not the same, on every engine, at the price of one more round; the same on all ranks",
                              0, 1},
     [TTI_SET_DEVICE] = {0, TUTTI_CONFIG_CHOICE, "device", "TUTTI_DEVICE", "auto", "auto|cpu|cuda|rocm",
                         "where the group's tensors lie; auto = on the CPU, unless the backend takes none there", 0, 0},
