@@ -112,6 +112,27 @@ static tutti_status two_ranks(tutti_group *group, void *user)
     /* Ranks that call different things learn it, and the group stays usable. */
     status = tutti_all_reduce(group, &tensor, &tensor, rank == 0 ? TUTTI_SUM : TUTTI_MAX, TUTTI_CALL(.error = &error));
     EXPECT(status == TUTTI_MISMATCH && error.message[0] != '\0');
+    EXPECT(strstr(error.message, "root") == NULL && strstr(error.message, "dim") == NULL); /* it has none */
+    EXPECT(tutti_barrier(group, NULL) == TUTTI_OK);
+
+    /* Each believes to be the root, so neither waits: they hear it from the next call, once. */
+    EXPECT(tutti_broadcast(group, &tensor, rank, TUTTI_CALL(.error = &error)) == TUTTI_OK);
+    EXPECT(tutti_all_reduce(group, &tensor, &tensor, TUTTI_SUM, TUTTI_CALL(.error = &error)) == TUTTI_MISMATCH);
+    EXPECT(error.suspect == 1 - rank && strstr(error.message, "broadcast(") != NULL);
+    for (int i = 0; i < 3; i++) {
+        value = 1;
+        EXPECT(tutti_all_reduce(group, &tensor, &tensor, TUTTI_SUM, NULL) == TUTTI_OK && value == 2);
+    }
+
+    /* As many elements, in another shape: a transposed shard. The sentence names both. */
+    float many[12] = {0};
+    const int64_t shapes[2][2] = {{4, 3}, {2, 6}};
+    DLTensor shard = tutti_tensor_nd(many, 2, shapes[rank], TUTTI_F32);
+    EXPECT(tutti_all_reduce(group, &shard, &shard, TUTTI_SUM, TUTTI_CALL(.error = &error)) == TUTTI_MISMATCH);
+    EXPECT(strstr(error.message, "[4, 3]") != NULL && strstr(error.message, "[2, 6]") != NULL);
+    status = tutti_reduce(group, &shard, &shard, TUTTI_SUM, 0, TUTTI_CALL(.error = &error));
+    EXPECT(status == (rank == 0 ? TUTTI_MISMATCH : TUTTI_OK));
+    EXPECT(tutti_barrier(group, NULL) == (rank == 0 ? TUTTI_OK : TUTTI_MISMATCH));
     EXPECT(tutti_barrier(group, NULL) == TUTTI_OK);
 
     /* A deadline that passes: the message never comes, though rank 1 is still there. The error names the limit; the group
