@@ -151,11 +151,12 @@ static tutti_status rank_of(tutti_group *world, void *unused)
 
 static tutti_status rank_of_local(tutti_group *g, void *unused)
 {
-    rank_of(g, unused);
+    const tutti_status status = rank_of(g, unused);
     sem_post(&begun);
-    for (;;) {
+    for (;;) { /* its group is not destroyed while main returns */
         pause();
     }
+    return status;
 }
 
 static void *run_local(void *unused)

@@ -1,0 +1,16 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# tutti-test: timeout=900 serial=1 trees=release
+# The same over each MPI, whose own end must come behind all calls of it.
+. "$TUTTI_SOURCE/tests/mpi/common.inc"
+. "$TUTTI_SOURCE/tests/exit/common.inc"
+
+for flavour in $(flavours); do
+    if [ "$flavour" = openmpi ]; then
+        launcher=(mpirun.openmpi --oversubscribe --allow-run-as-root -n 3 env TUTTI_BACKEND=mpi)
+    else
+        launcher=(mpiexec.mpich -n 3 env TUTTI_BACKEND=mpi)
+    fi
+    every "$flavour" "${launcher[@]}"
+done
+[ "$failures" -eq 0 ]
