@@ -192,6 +192,7 @@ struct tti_check_plan {
     enum tti_check_layout layout;
     enum tti_check_pattern pattern;
     enum tti_check_spread spread;
+    int64_t timeout_ms; /* this rank's; 0 = the group's */
 };
 
 enum {
@@ -254,6 +255,7 @@ void tti_check_cancel_more(struct tti_check *c);
 void tti_check_cancel_messages(struct tti_check *c); /* more cases of cancel */
 bool tti_check_can_cancel(struct tti_check *c);      /* else the case is skipped */
 void tti_check_works_more(struct tti_check *c);
+void tti_check_deadlines_more(struct tti_check *c);
 void tti_check_async_soak_more(struct tti_check *c);
 void tti_check_device_more(struct tti_check *c);    /* has cases only if the group works on a device */
 void tti_check_device_streams(struct tti_check *c); /* more cases of device */

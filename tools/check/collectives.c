@@ -34,6 +34,7 @@ const struct tti_check_collective tti_check_collectives[] = {
     {"async", 0, NULL, tti_check_async_more},
     {"cancel", 0, NULL, tti_check_cancel_more},
     {"works", 0, NULL, tti_check_works_more},
+    {"deadlines", 0, NULL, tti_check_deadlines_more},
     {"async_soak", 0, NULL, tti_check_async_soak_more},
     {"device", 0, NULL, tti_check_device_more},
 };

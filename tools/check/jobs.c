@@ -23,6 +23,7 @@ void tti_check_job_prepare(struct tti_check_job *job, const struct tti_check *c,
     job->operation.dim = plan->dim;
     job->operation.root = plan->root;
     job->operation.scale = tti_check_factor(c, plan);
+    job->operation.timeout_ms = plan->timeout_ms;
 }
 
 void tti_check_job_start(struct tti_check_job *job, enum tti_check_way way)
