@@ -7,6 +7,9 @@ export TUTTI_CUDA_LIBRARY=$PWD/tests/doubles/cuda/libcuda.so.1
 export TUTTI_DOUBLE_CUDA=devices=2,delay_us=0
 [ -r "$TUTTI_CUDA_LIBRARY" ] || fail "there is no $TUTTI_CUDA_LIBRARY"
 
+# The calls that do not block take no device memory in Open MPI.
+export TUTTI_MPI_BLOCKING=always
+
 # with_double FLAVOUR MODE: a CUDA-aware MPI. What it got, as the double tells, goes to stdout.
 with_double() {
     local flavour=$1 double=$PWD/tests/mpi/ledger/double.$1.so source=$TUTTI_SOURCE/tests/mpi/double/double.c

@@ -29,7 +29,7 @@ for flavour in $(flavours); do
         cvars="$reduce $broadcast"
         export $reduce=smp
     fi
-    text=$(TUTTI_MPI_ENV="FIRST=1;SECOND=2" told "$flavour" 2 env LD_PRELOAD="$double" DOUBLE_CUDA=1 DOUBLE_COUNTS=1 \
+    text=$(TUTTI_MPI_ENV="FIRST=1;SECOND=2" told "$flavour" 2 env LD_PRELOAD="$double" DOUBLE_CUDA=1 \
         DOUBLE_SHOW="FIRST SECOND THIRD $reduce $broadcast" DOUBLE_CVARS="$cvars" tests/mpi/settings run \
         mpi.env.SECOND=two mpi.env.THIRD="three words" mpi.tuning.all_reduce=recursive_doubling \
         mpi.tuning=broadcast=binomial mpi.tuning.all_reduce=recursive_doubling mpi.thread_level=serialized \
@@ -46,9 +46,6 @@ for flavour in $(flavours); do
     has "$text" "^double: level serialized$" "mpi.thread_level with $flavour"
     has "$text" "threads serialized" "what $flavour gave"
     has "$text" "CUDA yes, ROCm no" "mpi.cuda_aware=auto with $flavour"
-    for count in 1000 512 488; do # 4K are 512 sums of 64 bits
-        has "$text" "^double: all_reduce of $count$" "mpi.buffer_size with $flavour"
-    done
     # rank 0 tells it twice, in the description and at the end
     for row in "3 all_reduce 3 12000" "3 broadcast 1 12" "3 all_gather 1 40" "3 all_to_all 1 80" "3 barrier 1 0" \
         "2 send 1 28" "1 recv 1 28"; do
@@ -58,6 +55,13 @@ for flavour in $(flavours); do
     done
     for rank in 0 1; do
         has "$text" "^tutti: mpi.profiling: rank $rank of 2, rank $rank of the world$" "profiling with $flavour"
+    done
+
+    text=$(TUTTI_MPI_BLOCKING=always told "$flavour" 2 env LD_PRELOAD="$double" DOUBLE_COUNTS=1 tests/mpi/settings run \
+        mpi.buffer_size=4K) || fail "mpi.buffer_size with $flavour: $text"
+    has "$text" "collectives: blocking calls, which no deadline ends" "mpi.blocking=always with $flavour"
+    for count in 1000 512 488; do # 4K are 512 sums of 64 bits
+        has "$text" "^double: all_reduce of $count$" "mpi.buffer_size with $flavour"
     done
 
     text=$(told "$flavour" 1 tests/mpi/settings run mpi.cuda_aware=yes) || fail "cuda_aware with $flavour: $text"

@@ -36,7 +36,7 @@ static size_t part_bytes(const struct tti_mpi_group *g, const struct piece *p, i
 
 /* Receives from and sends to every other rank, the nearest one behind this rank first, so that not all send to one. */
 static tutti_status move(struct tti_mpi_call *c, char *const *to, const size_t *in, const char *const *from,
-                         const size_t *out, const char *what)
+                         const size_t *out)
 {
     const struct tti_mpi_group *g = c->group;
     struct tti_mpi_lane *lane = c->lane;
@@ -51,7 +51,7 @@ static tutti_status move(struct tti_mpi_call *c, char *const *to, const size_t *
         code = MPI_Isend(from[r], (int)out[r], MPI_BYTE, r, TTI_MPI_TAG_PART, lane->comm, &lane->requests[g->size + r]);
     }
     tti_mpi_leave();
-    return tti_mpi_complete_all(c, code, what);
+    return tti_mpi_complete_all(c, code, "MPI_Isend");
 }
 
 static tutti_status run_piece(struct tti_mpi_call *c, const struct piece *p, char *scratch)
@@ -69,7 +69,7 @@ static tutti_status run_piece(struct tti_mpi_call *c, const struct piece *p, cha
         at->out[r] = part_bytes(g, p, r);
     }
     at->to[own] = (char *)(uintptr_t)p->src + part_begin(g, p, own);
-    tutti_status status = move(c, at->to, at->in, at->from, at->out, "the exchange of parts");
+    tutti_status status = move(c, at->to, at->in, at->from, at->out);
     if (status != TUTTI_OK) {
         return status;
     }
@@ -82,7 +82,7 @@ static tutti_status run_piece(struct tti_mpi_call *c, const struct piece *p, cha
         at->from[r] = result;
         at->out[r] = bytes;
     }
-    return move(c, at->to, at->in, at->from, at->out, "the exchange of results");
+    return move(c, at->to, at->in, at->from, at->out);
 }
 
 void tti_mpi_fold_sources(struct tti_mpi_call *c, void *dst, const void *const *sources, size_t count)

@@ -127,7 +127,7 @@ static tutti_status round_of(struct tti_mpi_call *c, size_t data)
         return TUTTI_OK;
     }
     if (code != MPI_SUCCESS) {
-        status = tti_mpi_error(c->error, code, "the exchange of tickets");
+        status = tti_mpi_error(c->error, code, "MPI_Isend");
         c->error->scope = TUTTI_SCOPE_GROUP;
         tti_mpi_fail(c->group, c->error);
     } else if (status == TUTTI_TIMEOUT) {

@@ -275,7 +275,7 @@ struct tti_mpi_vigil {
     int64_t deadline_ns; /* 0: not computed yet, as the next one */
     int64_t next_look_ns;
     uint32_t polls;
-    uint32_t patience; /* polls before each yield */
+    uint32_t mask; /* of `polls`: all bits are 0 before each yield */
     bool background;
 };
 

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-#define POLLS_BEFORE_YIELD 64u   /* if every rank can have a CPU, else one */
+#define POLLS_BEFORE_YIELD 64u   /* if every rank can have a CPU, else one; a power of two */
 #define POLLS_BEFORE_NAP   4096u /* about a millisecond */
 #define NAP_NS             50000
 #define LOOK_NS            1000000 /* between two looks for news from the others, which are rare */
@@ -22,7 +22,7 @@ void tti_mpi_vigil(struct tti_mpi_vigil *v, struct tti_mpi_group *g, int64_t beg
     *v = (struct tti_mpi_vigil){.group = g,
                                 .timeout_ms = timeout_ms,
                                 .started_ns = begun_ns,
-                                .patience = g->size > tti_mpi_life.cpus ? 1 : POLLS_BEFORE_YIELD,
+                                .mask = g->size > tti_mpi_life.cpus ? 0 : POLLS_BEFORE_YIELD - 1,
                                 .background = background};
 }
 
@@ -33,7 +33,7 @@ int64_t tti_mpi_elapsed_ms(const struct tti_mpi_vigil *v)
 
 tutti_status tti_mpi_pause(struct tti_mpi_vigil *v, tutti_error *error)
 {
-    if (++v->polls % v->patience != 0 && v->polls < POLLS_BEFORE_NAP) {
+    if ((++v->polls & v->mask) != 0 && v->polls < POLLS_BEFORE_NAP) {
         return TUTTI_OK;
     }
     if (tti_mpi_has_failed(v->group)) {
