@@ -445,6 +445,10 @@ int tti_compare_start(const struct tti_bench_options *options, const struct tti_
     struct outputs outputs = {.paths = {options->json, compare_options->record, compare_options->plot},
                               .write = {tti_compare_json, tti_compare_record, tti_compare_plot}};
     int code = TTI_EXIT_USAGE;
+    if (!c.self) {
+        tti_self_missing("bench");
+        return 1;
+    }
     if (tti_in_launcher()) {
         fprintf(stderr, "tutti bench: --vs starts jobs of its own, and cannot be a rank of one: start it alone\n");
     } else if (tti_compare_contenders(&c)) {

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <tutti/backend.h>
 #include <unistd.h>
 
@@ -66,21 +67,59 @@ bool tti_backend_has_threads(const char *name)
     return backend && (backend->capabilities & TUTTI_CAP_ONE_PROCESS) != 0;
 }
 
+/* A program by the word that it was started with: a path, or a name that is looked up in PATH. */
+static bool find_by_word(const char *word, char *path, size_t capacity)
+{
+    const char *search = getenv("PATH");
+    if (strchr(word, '/')) {
+        snprintf(path, capacity, "%s", word);
+        return access(path, X_OK) == 0;
+    }
+    for (const char *at = search ? search : ""; *at; at += *at == ':') {
+        const int length = (int)strcspn(at, ":");
+        snprintf(path, capacity, "%.*s/%s", length ? length : 1, length ? at : ".", word);
+        if (access(path, X_OK) == 0) {
+            return true;
+        }
+        at += length;
+    }
+    return false;
+}
+
 const char *tti_self_path(void)
 {
     static char self[PATH_MAX];
     const ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
     self[length > 0 ? length : 0] = '\0';
-    if (length < 0 || access(self, X_OK) != 0) {
-        snprintf(self, sizeof(self), "/proc/self/exe"); /* replaced while it runs: start the old one */
+    if (length > 0) {
+        if (access(self, X_OK) != 0) {
+            snprintf(self, sizeof(self), "/proc/self/exe"); /* replaced while it runs: start the old one */
+        }
+        return self;
     }
-    return self;
+    const char *executed = (const char *)getauxval(AT_EXECFN); /* what the kernel was asked to start */
+    const bool found = (executed && find_by_word(executed, self, sizeof(self))) ||
+                       find_by_word(program_invocation_name, self, sizeof(self));
+    return found ? self : NULL;
+}
+
+void tti_self_missing(const char *command)
+{
+    fprintf(
+        stderr,
+        "tutti %s: cannot find the program tutti, which starts the ranks (`tutti run`): there is no /proc/self/exe, "
+        "and '%s', as this one was started, leads to no program; start it by its full path\n",
+        command, program_invocation_name);
 }
 
 int tti_launch_self(const char *command, int ranks, const char *const *arguments)
 {
     const char *const self = tti_self_path();
     char number[16];
+    if (!self) {
+        tti_self_missing(command);
+        return 1;
+    }
     snprintf(number, sizeof(number), "%d", ranks);
     const char *const first[] = {self, "run", "-n", number, "--no-prefix", "--", self, command};
     const size_t ours = sizeof(first) / sizeof(first[0]);

@@ -21,9 +21,13 @@
 #include "../tools.h"
 #include "nodes.h"
 
+static int ranks_here = 1; /* for sentences */
+
 static int complain(const char *what, int errnum)
 {
-    fprintf(stderr, "tutti run: cannot %s: %s\n", what, strerror(errnum));
+    char reason[TTI_RUN_WHY];
+    tti_run_why(errnum, ranks_here, reason, sizeof(reason));
+    fprintf(stderr, "tutti run: cannot %s: %s\n", what, reason);
     return TTI_EXIT_FAILED;
 }
 
@@ -50,15 +54,15 @@ static bool open_signals(struct tti_signals *signals)
     return signals->fd >= 0;
 }
 
-/* Two pipes per rank need more descriptors than the usual soft limit of 1024 for large jobs. */
-static void raise_open_files(struct tti_signals *signals)
+/* The soft limit becomes the hard one: see limit.c. Returns what it was. */
+static size_t raise_open_files(void)
 {
-    struct rlimit limit;
+    struct rlimit limit = {0};
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        signals->original_open_files = limit.rlim_cur;
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
+        const struct rlimit raised = {.rlim_cur = limit.rlim_max, .rlim_max = limit.rlim_max};
+        setrlimit(RLIMIT_NOFILE, &raised);
     }
+    return limit.rlim_cur;
 }
 
 /* A TCP port nobody uses. It stays bound (but not listening) until the job has ended, so that no other launcher picks
@@ -168,7 +172,10 @@ static int run_alone(const struct tti_run_options *options, struct tti_job_ident
     tutti_error error;
     snprintf(identity->store, sizeof(identity->store), "unix:%s", identity->name);
     if (tti_store_open(identity->store, true, 10000, &store, &error) != TUTTI_OK) {
-        fprintf(stderr, "tutti run: cannot open the store where the ranks meet: %s\n", error.message);
+        char reason[TTI_RUN_WHY];
+        tti_run_why(EMFILE, ranks_here, reason, sizeof(reason));
+        fprintf(stderr, "tutti run: cannot open the store where the ranks meet: %s%s%s\n", error.message,
+                error.status == TUTTI_NO_RESOURCE ? "; " : "", error.status == TUTTI_NO_RESOURCE ? reason : "");
         return TTI_EXIT_FAILED;
     }
     const int code = tti_run_job(options, identity, signals, path, NULL, guard, failed_by_rank);
@@ -214,13 +221,12 @@ static int run_once(const struct tti_run_options *options, struct tti_job_identi
 }
 
 static int run_jobs(const struct tti_run_options *options, struct tti_job_identity *identity,
-                    const struct program *program)
+                    const struct program *program, size_t open_files)
 {
-    struct tti_signals signals = {.fd = -1};
+    struct tti_signals signals = {.fd = -1, .original_open_files = open_files};
     if (!open_signals(&signals)) {
         return complain("receive signals", errno);
     }
-    raise_open_files(&signals);
     if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
         return complain("become the parent of orphans", errno);
     }
@@ -247,9 +253,11 @@ int tutti_tool_run(int argc, char **argv)
 {
     struct tti_run_options options;
     tti_run_options_parse(&options, argc, argv);
+    ranks_here = options.ranks;
     struct tti_job_identity identity = {0};
     struct program program = {0};
     int port_fd = -1;
+    const size_t open_files = raise_open_files();
     int code = tti_run_find_program(options.program[0], &program.path, program.why, sizeof(program.why));
     program.code = code;
     if (code != 0 && (options.nodes == 1 || options.dry_run)) {
@@ -261,7 +269,7 @@ int tutti_tool_run(int argc, char **argv)
     } else if (options.dry_run) {
         code = dry_run(&options, &identity, program.path);
     } else {
-        code = run_jobs(&options, &identity, &program);
+        code = run_jobs(&options, &identity, &program, open_files);
     }
     if (port_fd >= 0) {
         close(port_fd);

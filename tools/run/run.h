@@ -113,7 +113,13 @@ struct tti_spawn {
     const sigset_t *mask;            /* the signal mask to restore */
     void (*pipe_handler)(int);       /* the disposition of SIGPIPE to restore */
     size_t open_files;               /* the soft limit to restore */
+    int ranks;                       /* of the job on this node, for sentences */
 };
+
+#define TTI_RUN_WHY 300 /* room for a reason */
+
+/* Why a system call has failed; if the launcher has too few descriptors, with the limits and what so many ranks need. */
+void tti_run_why(int errnum, int ranks, char *text, size_t capacity);
 
 /* Starts a rank. Returns its process id once exec has succeeded; else -1 with the exit code and a sentence. */
 pid_t tti_run_spawn(const struct tti_spawn *spawn, int *exit_code, char *why, size_t capacity);

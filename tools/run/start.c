@@ -26,7 +26,9 @@ static bool fail(struct tti_job *job, int code)
 
 static bool fail_system(struct tti_job *job, const char *what, const char *name)
 {
-    tti_output_message(job->output, "cannot %s %s: %s", what, name, strerror(errno));
+    char reason[TTI_RUN_WHY];
+    tti_run_why(errno, job->options->ranks, reason, sizeof(reason));
+    tti_output_message(job->output, "cannot %s %s: %s", what, name, reason);
     return fail(job, TTI_EXIT_FAILED);
 }
 
@@ -181,6 +183,7 @@ bool tti_job_start(struct tti_job *job, const char *path)
             .mask = &job->signals->original_mask,
             .pipe_handler = job->signals->original_pipe,
             .open_files = job->signals->original_open_files,
+            .ranks = options->ranks,
         };
         bool good = start_rank(job, rank, &spawn);
         int fds[] = {spawn.stdin_fd, spawn.stdout_fd, spawn.stderr_fd};
