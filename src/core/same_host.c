@@ -10,6 +10,7 @@
  *   containers: /proc may be hidden, users may be mapped, a security module may stand between them. They try: the first
  *   rank of the host serves a store under a random name, the others connect to it, each side checks the other's user
  *   (SO_PEERCRED), and a descriptor comes back. All ranks hear how it went for each.
+ * - Ranks of several PID namespaces hand over pidfds of their own, too, which tell the others of their end.
  *
  * Cost: nothing beyond the records, except in containers, where it is one connection for each rank and one more round.
  */
@@ -193,9 +194,10 @@ static bool is_same_process_space(const struct tti_hello *a, const struct tti_he
 /* Whether the record of `r` proves that it can reach the leader of its host. */
 static bool is_proven(const struct tti_hello *leader, const struct tti_hello *r)
 {
-    return !r->site.by_directory && is_same(leader->site.boot, r->site.boot) &&
-           is_same(leader->site.network, r->site.network) && is_same(leader->site.users, r->site.users) &&
-           is_same_process_space(leader, r);
+    return leader->process.instance == r->process.instance ||
+           (!r->site.by_directory && is_same(leader->site.boot, r->site.boot) &&
+            is_same(leader->site.network, r->site.network) && is_same(leader->site.users, r->site.users) &&
+            is_same_process_space(leader, r));
 }
 
 /* A leader whose ranks have something to prove. */
