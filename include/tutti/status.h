@@ -111,7 +111,8 @@ enum {
     X(AGREE, 24, "group_agree")                                                                                        \
     X(SHRINK, 25, "group_shrink")                                                                                      \
     X(GROW, 26, "group_grow")                                                                                          \
-    X(JOIN, 27, "group_join")
+    X(JOIN, 27, "group_join")                                                                                          \
+    X(TASK, 28, "task")
 
 typedef int32_t tutti_operation;
 enum {

@@ -133,6 +133,29 @@ TUTTI_API tutti_status tutti_work_eventfd(tutti_work *work, int *fd, tutti_error
 /** Gives the handle back, at any time. An operation that is still running goes on; its callback still comes. */
 TUTTI_API tutti_status tutti_work_release(tutti_work *work);
 
+/* ---- works of the caller's own ------------------------------------------------------------------------------------- */
+
+/**
+ * Makes a work for a task of the caller's own, which runs wherever the caller has it run: to be waited for, polled, put into a
+ * queue and heard of by events, with operations or without. It is under way until tutti_work_complete. `output` (may be NULL)
+ * is what tutti_work_result gives; of `call` count .callback, .user, .operation_id, .lane (for events), .token and .error,
+ * and a deadline or a stream is INVALID_ARGUMENT. A cancel, or the token, only asks: it is OK until the completion, from then on
+ * tutti_work_cancelled says 1, and the task looks there and completes as soon as it can. The work belongs to its group, which
+ * cannot be destroyed before the completion (BUSY, and so from tutti_finalize), but a failure of the group does not end it.
+ */
+TUTTI_API tutti_status tutti_work_create(tutti_group *group, const DLTensor *output, const tutti_call *call,
+                                         tutti_work **work);
+
+/**
+ * Completes a work from tutti_work_create with a status and, if that is not OK, a sentence of the caller's (NULL: the status's),
+ * from any thread. Its buffers must be free by then. Callback and event handlers run on this thread before this returns; inside
+ * a callback, the work ends when that one has returned. The handle is good for this function, and for tutti_work_cancelled,
+ * until the completion, also when it was released before, by the caller or with a queue. BAD_STATE the second time, or if it
+ * is no such work; INVALID_ARGUMENT for a number that is no status.
+ */
+TUTTI_API tutti_status tutti_work_complete(tutti_work *work, tutti_status status, const char *message,
+                                           tutti_error *error);
+
 /* ---- cancellation tokens ------------------------------------------------------------------------------------------- */
 
 /**

@@ -9,6 +9,7 @@
 
 /* The groups whose callbacks this thread is in, innermost first: waiting for any of them could never end. */
 static _Thread_local const struct tti_callback_frame *callbacks;
+static _Thread_local struct tti_deferred *deferred; /* newest last */
 _Thread_local struct tti_thread tti_thread TTI_TLS;
 
 bool tti_in_callback(const struct tti_group *group)
@@ -31,6 +32,30 @@ bool tti_in_callback_of(const void *subject)
     return false;
 }
 
+bool tti_in_any_callback(void)
+{
+    return callbacks != NULL;
+}
+
+void tti_callbacks_defer(struct tti_deferred *d)
+{
+    struct tti_deferred **end = &deferred;
+    while (*end) {
+        end = &(*end)->next;
+    }
+    d->next = NULL;
+    *end = d;
+}
+
+bool tti_callbacks_have_deferred(const struct tti_deferred *d)
+{
+    const struct tti_deferred *at = deferred;
+    while (at && at != d) {
+        at = at->next;
+    }
+    return at != NULL;
+}
+
 void tti_callbacks_begin(struct tti_callback_frame *frame, struct tti_group *group, const void *subject)
 {
     pthread_mutex_lock(&group->callback_lock);
@@ -41,9 +66,14 @@ void tti_callbacks_begin(struct tti_callback_frame *frame, struct tti_group *gro
 
 void tti_callbacks_end(const struct tti_callback_frame *frame, struct tti_group *group)
 {
+    pthread_mutex_unlock(&group->callback_lock);
+    while (!frame->outer && deferred) { /* the thread still counts as in this callback: it may own the group's lane */
+        struct tti_deferred *d = deferred;
+        deferred = d->next;
+        d->run(d);
+    }
     callbacks = frame->outer;
     tti_thread.engagements--;
-    pthread_mutex_unlock(&group->callback_lock);
 }
 
 static tutti_status not_started(struct tti_call *c, tutti_status status, const char *sentence)

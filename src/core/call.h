@@ -72,6 +72,16 @@ struct tti_callback_frame {
     const void *subject; /* what has ended, NULL for a synchronous call */
     const struct tti_callback_frame *outer;
 };
+/* Something that this thread does when its outermost callback has returned and no group's lock is held: for what calls back
+ * itself, since one group's callbacks inside another one's could lock in a circle. */
+struct tti_deferred {
+    struct tti_deferred *next;
+    void (*run)(struct tti_deferred *deferred);
+};
+bool tti_in_any_callback(void);
+void tti_callbacks_defer(struct tti_deferred *deferred);               /* in a callback only */
+bool tti_callbacks_have_deferred(const struct tti_deferred *deferred); /* on this thread, which must not wait for it */
+
 void tti_callbacks_begin(struct tti_callback_frame *frame, struct tti_group *group, const void *subject);
 void tti_callbacks_end(const struct tti_callback_frame *frame, struct tti_group *group);
 

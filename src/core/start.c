@@ -177,6 +177,20 @@ tutti_status tti_start_collective(struct tti_work *w, tutti_callback callback, t
     return TUTTI_OK;
 }
 
+tutti_status tti_start_users(struct tti_work *w, tutti_callback callback, tutti_work **work)
+{
+    w->is_users = true;
+    const tutti_status status = link_token(w);
+    if (status != TUTTI_OK) {
+        return tti_start_refuse(w, status);
+    }
+    w->task.call.options.timeout_ms = -1;
+    keep_tensors(w);
+    commit(w, callback, work);
+    tti_work_move(w, TTI_STAGE_MADE, TTI_STAGE_QUEUED, 0);
+    return TUTTI_OK;
+}
+
 tutti_status tti_start_messages(struct tti_work *w, struct tti_transfer *first, struct tti_batch *batch,
                                 tutti_callback callback, tutti_work **work)
 {

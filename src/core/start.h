@@ -32,6 +32,9 @@ tutti_status tti_start_refuse(struct tti_work *w, tutti_status status);
 /* Starts the collective in the work's task. */
 tutti_status tti_start_collective(struct tti_work *w, tutti_callback callback, tutti_work **work);
 
+/* Makes the work the application's, to be ended by tti_work_complete. */
+tutti_status tti_start_users(struct tti_work *w, tutti_callback callback, tutti_work **work);
+
 /* Starts messages: the transfers that `first` leads, which lie in the work or in the batch. They, and the batch, are the
  * work's from here on, also on failure. */
 tutti_status tti_start_messages(struct tti_work *w, struct tti_transfer *first, struct tti_batch *batch,

@@ -73,7 +73,7 @@ tutti_status tti_work_answer(const struct tti_work *w, tutti_error *error)
 
 bool tti_work_would_deadlock(const struct tti_work *w)
 {
-    return !tti_work_ended(w) && tti_in_callback(tti_work_group(w));
+    return !tti_work_ended(w) && (tti_in_callback(tti_work_group(w)) || tti_callbacks_have_deferred(&w->deferred));
 }
 
 tutti_status tti_work_view(const struct tti_work *w, DLTensor *tensor, tutti_error *error)
@@ -263,20 +263,33 @@ static bool wait_in_lane(struct tti_work *w, struct tti_lane_queue *q, int64_t u
     }
 }
 
+static bool wait_asleep(struct tti_work *w, int64_t until_ns)
+{
+    for (;;) {
+        uint32_t state = atomic_load_explicit(&w->state, memory_order_seq_cst);
+        if (tti_work_ended(w)) {
+            return true;
+        }
+        if (until_ns != TTI_NEVER && tti_now_ns() >= until_ns) {
+            return false;
+        }
+        tti_work_sleep(w, state, until_ns);
+    }
+}
+
 bool tti_work_wait(struct tti_work *w, int64_t until_ns)
 {
     if (tti_work_ended(w)) {
         return true;
     }
+    if (w->is_users) {
+        return wait_asleep(w, until_ns);
+    }
     tutti_status why;
     struct tti_group *g =
         tti_group_acquire(tti_work_group_handle(w), &why); /* the lane must not go while this thread looks at it */
-    if (!g) {
-        /* no group is destroyed before its operations have ended; the end may be a moment away from being published */
-        while (!tti_work_ended(w)) {
-            tti_work_sleep(w, atomic_load_explicit(&w->state, memory_order_seq_cst), TTI_NEVER);
-        }
-        return true;
+    if (!g) { /* no group is destroyed before its operations have ended; the end may be about to be published */
+        return wait_asleep(w, TTI_NEVER);
     }
     bool ended = w->is_messages ? tti_messages_wait(&g->messages, w, until_ns)
                                 : wait_in_lane(w, &g->lane_queues[w->task.call.options.lane], until_ns);
@@ -286,8 +299,8 @@ bool tti_work_wait(struct tti_work *w, int64_t until_ns)
 
 bool tti_work_poll(struct tti_work *w)
 {
-    if (tti_work_ended(w)) {
-        return true;
+    if (tti_work_ended(w) || w->is_users) {
+        return tti_work_ended(w);
     }
     tutti_status why;
     struct tti_group *g = tti_in_callback(tti_work_group(w)) ? NULL : tti_group_acquire(tti_work_group_handle(w), &why);
@@ -303,7 +316,7 @@ bool tti_work_poll(struct tti_work *w)
 void tti_work_push(struct tti_work *w)
 {
     tutti_status why;
-    struct tti_group *g = tti_work_ended(w) ? NULL : tti_group_acquire(tti_work_group_handle(w), &why);
+    struct tti_group *g = tti_work_ended(w) || w->is_users ? NULL : tti_group_acquire(tti_work_group_handle(w), &why);
     if (g && w->is_messages) {
         tti_messages_push(&g->messages, w);
     } else if (g) {
@@ -414,7 +427,7 @@ bool tti_work_mark_cancelled(struct tti_work *w)
 static bool is_cancellable(const struct tti_work *w)
 {
     const struct tti_call *c = &w->task.call;
-    if (w->is_messages) {
+    if (w->is_messages || w->is_users) {
         return true;
     }
     return c->options.flags & TUTTI_CANCELLABLE ? (w->promises & TUTTI_CAP_CANCEL_FLAGGED) != 0

@@ -18,6 +18,12 @@ struct tti_group;
 /* The work, with the caller counted as a user; or NULL and why: INVALID_ARGUMENT (NULL), BAD_STATE, FORKED. */
 struct tti_work *tti_work_acquire(tutti_work *handle, tutti_status *why);
 
+/* The same of an application's work that has not been completed: also when its handle has been given back. */
+struct tti_work *tti_work_acquire_users(tutti_work *handle, tutti_status *why);
+
+/* tutti_work_complete: OK, or BAD_STATE if that has been done, or is not the application's to do. */
+tutti_status tti_work_complete(struct tti_work *w, tutti_status status, const char *message);
+
 /* One user less; the last one gives the work back to the pool. */
 void tti_work_drop(struct tti_work *w);
 

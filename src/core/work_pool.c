@@ -102,6 +102,7 @@ struct tti_work *tti_work_make(void)
     w->epoch = tti_fork_epoch();
     w->worker_only = false;
     w->is_messages = false;
+    w->is_users = false;
     w->has_result = false;
     w->watches = NULL;
     w->first = NULL;
@@ -118,8 +119,10 @@ struct tti_work *tti_work_make(void)
     return w;
 }
 
-struct tti_work *tti_work_acquire(tutti_work *handle, tutti_status *why)
+/* `released` may be true: then any user will do, not only the handle's owner. */
+static struct tti_work *acquire(tutti_work *handle, bool released, tutti_status *why)
 {
+    const uint64_t needed = released ? ALIVE | USERS : ALIVE;
     if (!handle) {
         *why = TUTTI_INVALID_ARGUMENT;
         return NULL;
@@ -128,7 +131,7 @@ struct tti_work *tti_work_acquire(tutti_work *handle, tutti_status *why)
     struct tti_work *w = at((uint32_t)value >> 4);
     uint64_t word = w ? atomic_load_explicit(&w->word, memory_order_relaxed) : 0;
     do {
-        if (!(word & ALIVE) || word >> 32 != (uint64_t)value >> 32 || (value & 15) != TTI_KIND_WORK) {
+        if (!(word & needed) || word >> 32 != (uint64_t)value >> 32 || (value & 15) != TTI_KIND_WORK) {
             *why = TUTTI_BAD_STATE;
             return NULL;
         }
@@ -138,6 +141,22 @@ struct tti_work *tti_work_acquire(tutti_work *handle, tutti_status *why)
     if (w->epoch != tti_fork_epoch()) {
         tti_work_drop(w);
         *why = TUTTI_FORKED;
+        return NULL;
+    }
+    return w;
+}
+
+struct tti_work *tti_work_acquire(tutti_work *handle, tutti_status *why)
+{
+    return acquire(handle, false, why);
+}
+
+struct tti_work *tti_work_acquire_users(tutti_work *handle, tutti_status *why)
+{
+    struct tti_work *w = acquire(handle, true, why);
+    if (w && !(w->is_users && tti_stage(atomic_load_explicit(&w->state, memory_order_acquire)) == TTI_STAGE_QUEUED)) {
+        tti_work_drop(w);
+        *why = TUTTI_BAD_STATE;
         return NULL;
     }
     return w;

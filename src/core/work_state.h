@@ -4,7 +4,7 @@
  *
  * Its state word holds the stage and flags. Stages go forward only:
  *     MADE      being filled by the thread that starts it
- *     QUEUED    waits for its turn in the lane, or is open and not begun: can be cancelled
+ *     QUEUED    waits for its turn in the lane, is open and not begun, or is the application's to complete: can be cancelled
  *     ARRIVED   open, and has arrived (backend `start`)
  *     POSTED    messages that nobody attends to just now
  *     RUNNING   claimed: the claiming thread alone touches it (an ARRIVED or POSTED one may be given back)
@@ -62,8 +62,10 @@ struct tti_work {
     tutti_status status;
     bool worker_only; /* its callback or event handlers run on the lane's thread */
     bool is_messages;
+    bool is_users; /* the application completes it */
     bool has_result;
     struct tti_task task;
+    struct tti_deferred deferred; /* the end of one that is the application's */
     struct tti_turn turn;
     _Atomic int64_t deadline_ns; /* relaxed: read by the timer for a work that may just be ending */
     struct tti_token_link token;

@@ -335,6 +335,26 @@ static void in_one_with_limit(tutti_group *g, int32_t rank)
     }
 }
 
+/* A task of the application's own. */
+static void own_task(tutti_group *g)
+{
+    int32_t value = 5;
+    int32_t cancelled = 0;
+    const DLTensor output = ledger_tensor(&value, &one, TUTTI_I32);
+    DLTensor view = {.data = NULL};
+    tutti_error e;
+    tutti_work *work = NULL;
+    EXPECT(tutti_work_create(g, &output, NULL, &work) == TUTTI_OK && work != NULL);
+    EXPECT(tutti_work_wait(work, 0) == TUTTI_BUSY);
+    EXPECT(tutti_work_cancel(work, &e) == TUTTI_OK);
+    EXPECT(tutti_work_cancelled(work, &cancelled) == TUTTI_OK && cancelled == 1);
+    EXPECT(tutti_work_complete(work, TUTTI_OK, NULL, &e) == TUTTI_OK);
+    EXPECT(tutti_work_complete(work, TUTTI_OK, NULL, &e) == TUTTI_BAD_STATE);
+    EXPECT(tutti_work_wait(work, 0) == TUTTI_OK); /* without a limit a task that is never completed would hang */
+    EXPECT(tutti_work_result(work, &view, &e) == TUTTI_OK && view.data == &value);
+    EXPECT(tutti_work_release(work) == TUTTI_OK);
+}
+
 /* ---- several threads of a rank, each with a lane -------------------------------------------------------------------- */
 
 struct caller {
@@ -385,6 +405,7 @@ static tutti_status everything(tutti_group *g, void *user)
     tokens(g, rank);
     in_one(g, rank);
     in_one_with_limit(g, rank);
+    own_task(g);
     threads(g);
     return TUTTI_OK;
 }

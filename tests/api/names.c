@@ -43,7 +43,7 @@ static void operations(void)
     EXPECT(same(tutti_operation_name(TUTTI_OP_DESTROY), "group_destroy"));
     EXPECT(same(tutti_operation_name(TUTTI_OP_UNREGISTER), "unregister"));
     EXPECT(same(tutti_operation_name(-3), "unknown") && same(tutti_operation_name(99), "unknown"));
-    for (tutti_operation a = TUTTI_OP_NONE; a <= TUTTI_OP_JOIN; a++) {
+    for (tutti_operation a = TUTTI_OP_NONE; a <= TUTTI_OP_TASK; a++) {
         for (tutti_operation b = TUTTI_OP_NONE; b < a; b++) {
             EXPECT(!same(tutti_operation_name(a), tutti_operation_name(b)));
         }

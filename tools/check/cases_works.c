@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is built upon works: queues, and waits with a limit. */
+/* What is built upon works: queues, waits with a limit, and works of the application's own. */
 #include "check/ways.h"
 
 static const int64_t small_count = 5;
@@ -102,6 +102,40 @@ static void limit_stops(struct tti_check *c, int64_t count)
     tti_check_group_works(c);
 }
 
+/* ---- works of the application's own ---- */
+
+/* One stands in a queue beside an operation; a cancel only asks for its end, and its status is not the group's. */
+static void own_work(struct tti_check *c, int64_t count)
+{
+    const struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, TUTTI_SUM, count);
+    struct tti_check_job job;
+    int64_t number = -7;
+    int32_t cancelled = 7;
+    tutti_queue *queue = NULL;
+    tutti_work *own = NULL;
+    tti_check_ok(c, "queue_create", tutti_queue_create(&queue, &c->error));
+    tti_check_ok(c, "work_create", tutti_work_create(c->group, NULL, TUTTI_CALL(.error = &c->error), &own));
+    tti_check_ok(c, "queue_enqueue", tutti_queue_enqueue(queue, own, &c->error));
+    tti_check_job_prepare(&job, c, &tti_check_all_reduce_form, &p, 1);
+    tti_check_job_start(&job, TTI_CHECK_WAIT);
+    enqueue(c, queue, &job);
+    tti_check_ok(c, "queue_wait_any", tutti_queue_wait_any(queue, TUTTI_FOREVER, &number, &c->error));
+    tti_check_expect_i64(c, "the member that has ended", number, 1);
+    tti_check_job_finish(&job, TUTTI_OK);
+    tti_check_job_end(&job, c);
+    tti_check_ok(c, "queue_cancel_all", tutti_queue_cancel_all(queue, &number));
+    tti_check_ok(c, "work_cancelled", tutti_work_cancelled(own, &cancelled));
+    tti_check_expect_i64(c, "the task is asked to end", cancelled, 1);
+    tti_check_status(c, "queue_wait_all", tutti_queue_wait_all(queue, 1, &c->error), TUTTI_BUSY);
+    tti_check_ok(c, "work_complete", tutti_work_complete(own, TUTTI_PEER_DEAD, "of the task", &c->error));
+    tti_check_status(c, "queue_wait_all", tutti_queue_wait_all(queue, TUTTI_FOREVER, &c->error), TUTTI_PEER_DEAD);
+    tti_check_expect_i64(c, "what is spoilt", c->error.scope, TUTTI_SCOPE_WORK);
+    tti_check_ok(c, "queue_destroy", tutti_queue_destroy(queue, &c->error));
+    tti_check_status(c, "the second work_complete", tutti_work_complete(own, TUTTI_OK, NULL, &c->error),
+                     TUTTI_BAD_STATE);
+    tti_check_group_works(c);
+}
+
 /* ---- the chapter ---- */
 
 static void sized(struct tti_check *c, const char *name, void (*run)(struct tti_check *c, int64_t count))
@@ -118,4 +152,5 @@ void tti_check_works_more(struct tti_check *c)
 {
     sized(c, "queue/destroy", queue_destroy);
     sized(c, "limit/stops-the-wait", limit_stops);
+    sized(c, "own", own_work);
 }
