@@ -36,6 +36,9 @@ TUTTI_API tutti_status tutti_init(const tutti_config *config, tutti_group **grou
  * Ends this process's use of Tutti: destroys every events object and group that is left and stops the rendezvous threads.
  * Local; legal without tutti_init and more than once; tutti_init may follow. BUSY, and nothing has changed, if an
  * asynchronous operation is pending, or another thread or a callback is inside Tutti; the error says which.
+ * A process may also just end (exit, or a return from main), with operations pending and groups that nobody has destroyed.
+ * What is pending is abandoned, the exit status stays the program's, and a rank that still needs this one gets PEER_LEFT
+ * (docs/mpi.md tells what may keep MPI from ending).
  */
 TUTTI_API tutti_status tutti_finalize(tutti_error *error);
 

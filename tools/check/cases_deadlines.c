@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * deadlines: they are each rank's own. A call to which one rank gives a deadline, or all but one, is the same call: every
- * rank gets its result. And the deadline of a group ends its calls, whatever it is: a rank that does not come makes the
- * others TIMEOUT.
+ * rank gets its result. And a deadline ends the call, whatever the group's own is.
  *
  * In groups with the default deadline and with others, since an engine may treat them differently.
  */
@@ -58,7 +57,7 @@ static void in_group(struct tti_check *c, int64_t timeout_ms, int64_t count)
     free(ranks);
 }
 
-/* A rank that comes when the others have given up. Their deadline is the group's. */
+/* A rank that comes when the others have given up, in a group whose own deadline is the default. */
 static void late(struct tti_check *c, int64_t count)
 {
     const int absent = c->size - 1;
@@ -69,7 +68,7 @@ static void late(struct tti_check *c, int64_t count)
     for (int i = 0; i < c->size; i++) {
         ranks[i] = i;
     }
-    const tutti_config *config = TUTTI_CONFIG(.timeout_ms = c->options->timeout_ms);
+    const tutti_config *config = TUTTI_CONFIG(.timeout_ms = TUTTI_TIMEOUT_MS);
     if (tti_check_ok(c, "group_create", tutti_group_create(c->group, ranks, c->size, config, &group, &c->error))) {
         tti_check_words_lend(c, &values, numbers, count);
         if (c->rank != absent) {

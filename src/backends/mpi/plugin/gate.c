@@ -232,11 +232,15 @@ static tutti_status compare_pairs(struct tti_mpi_call *c)
     return status;
 }
 
-/* Whether the clock has moved on since the lane's last call: then another rank may have given this call up before this rank
- * came, which its ticket does not say. */
-static bool may_be_late(struct tti_mpi_lane *lane)
+/* Whether another rank may have given this call up before this rank came, which its ticket does not say. Then all tickets
+ * were here at the first look, and the clock has moved on since the lane was in that position the last time. */
+static bool may_be_late(const struct tti_mpi_call *c)
 {
+    struct tti_mpi_lane *lane = c->lane;
     struct timespec now;
+    if (c->vigil.polls > 0) {
+        return false;
+    }
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now); /* a tick of some milliseconds, without a look at the hardware */
     const int64_t tick = now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
     const bool moved = tick != lane->seen_tick;
@@ -278,7 +282,6 @@ tutti_status tti_mpi_gate(struct tti_mpi_call *c, bool *done)
     const tutti_op *op = c->op;
     struct tti_mpi_lane *lane = c->lane;
     const int own = c->group->rank;
-    const bool late = may_be_late(lane);
     const bool carries = carries_data(op);
     const size_t data = carries ? op->count * tti_dtype_size(op->dtype) : 0;
     const void *from = op->kind == TUTTI_OP_BROADCAST ? op->dst : op->src;
@@ -290,7 +293,7 @@ tutti_status tti_mpi_gate(struct tti_mpi_call *c, bool *done)
         memcpy(lane->data[own], from, data);
     }
     tutti_status status = round_of(c, gives ? data : 0);
-    if (status == TUTTI_OK && late) { /* a rank's word that it has given up came behind its ticket */
+    if (status == TUTTI_OK && may_be_late(c)) { /* a rank's word that it has given up came behind its ticket */
         status = tti_mpi_check(c->group, true, c->error);
     }
     if (status == TUTTI_OK && (status = compare(c)) == TUTTI_OK) {

@@ -148,7 +148,7 @@ struct tti_mpi_lane {
     bool told;               /* likewise: that a group has failed whose call is under way */
     _Atomic int32_t awaited; /* the lowest rank that a gate waits for, or -1; relaxed: a hint for messages */
     bool ends_at_gate;       /* the call under way does */
-    int64_t seen_tick;       /* of a coarse clock, at the last call */
+    int64_t seen_tick;       /* of a coarse clock, see may_be_late in gate.c */
     unsigned char *tickets;  /* TTI_MPI_TICKET_ROOM bytes for each rank, in steps of TTI_MPI_TICKET_STEP */
     void **data;             /* behind each ticket */
     double *scales;          /* one per rank */

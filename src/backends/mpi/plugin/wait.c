@@ -11,7 +11,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-#define POLLS_BEFORE_YIELD 64u   /* if every rank can have a CPU, else one; a power of two */
+#define POLLS_BEFORE_YIELD 512u  /* if every rank can have a CPU, else one; a power of two */
+#define POLLS_BACKGROUND   64u   /* the same for what runs beside the application */
 #define POLLS_BEFORE_NAP   4096u /* about a millisecond */
 #define NAP_NS             50000
 #define LOOK_NS            1000000 /* between two looks for news from the others, which are rare */
@@ -22,7 +23,10 @@ void tti_mpi_vigil(struct tti_mpi_vigil *v, struct tti_mpi_group *g, int64_t beg
     *v = (struct tti_mpi_vigil){.group = g,
                                 .timeout_ms = timeout_ms,
                                 .started_ns = begun_ns,
-                                .mask = g->size > tti_mpi_life.cpus ? 0 : POLLS_BEFORE_YIELD - 1,
+                                .mask = (g->size > tti_mpi_life.cpus ? 1
+                                         : background                ? POLLS_BACKGROUND
+                                                                     : POLLS_BEFORE_YIELD) -
+                                        1,
                                 .background = background};
 }
 
