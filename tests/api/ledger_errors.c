@@ -115,10 +115,12 @@ static tutti_status two_ranks(tutti_group *group, void *user)
     EXPECT(strstr(error.message, "root") == NULL && strstr(error.message, "dim") == NULL); /* it has none */
     EXPECT(tutti_barrier(group, NULL) == TUTTI_OK);
 
-    /* Each believes to be the root, so neither waits: they hear it from the next call, once. */
-    EXPECT(tutti_broadcast(group, &tensor, rank, TUTTI_CALL(.error = &error)) == TUTTI_OK);
-    EXPECT(tutti_all_reduce(group, &tensor, &tensor, TUTTI_SUM, TUTTI_CALL(.error = &error)) == TUTTI_MISMATCH);
-    EXPECT(error.suspect == 1 - rank && strstr(error.message, "broadcast(") != NULL);
+    /* Each believes to be the root. Where a root does not wait, they hear it from the next call; once in any case. */
+    tutti_error next = {0};
+    status = tutti_broadcast(group, &tensor, rank, TUTTI_CALL(.error = &error));
+    tutti_status later = tutti_all_reduce(group, &tensor, &tensor, TUTTI_SUM, TUTTI_CALL(.error = &next));
+    EXPECT((status == TUTTI_OK && later == TUTTI_MISMATCH) || (status == TUTTI_MISMATCH && later == TUTTI_OK));
+    EXPECT(strstr(status != TUTTI_OK ? error.message : next.message, "broadcast(") != NULL);
     for (int i = 0; i < 3; i++) {
         value = 1;
         EXPECT(tutti_all_reduce(group, &tensor, &tensor, TUTTI_SUM, NULL) == TUTTI_OK && value == 2);
@@ -131,8 +133,9 @@ static tutti_status two_ranks(tutti_group *group, void *user)
     EXPECT(tutti_all_reduce(group, &shard, &shard, TUTTI_SUM, TUTTI_CALL(.error = &error)) == TUTTI_MISMATCH);
     EXPECT(strstr(error.message, "[4, 3]") != NULL && strstr(error.message, "[2, 6]") != NULL);
     status = tutti_reduce(group, &shard, &shard, TUTTI_SUM, 0, TUTTI_CALL(.error = &error));
-    EXPECT(status == (rank == 0 ? TUTTI_MISMATCH : TUTTI_OK));
-    EXPECT(tutti_barrier(group, NULL) == (rank == 0 ? TUTTI_OK : TUTTI_MISMATCH));
+    later = tutti_barrier(group, NULL);
+    EXPECT(status == TUTTI_MISMATCH || (rank == 1 && status == TUTTI_OK));
+    EXPECT(later == (status == TUTTI_OK ? TUTTI_MISMATCH : TUTTI_OK));
     EXPECT(tutti_barrier(group, NULL) == TUTTI_OK);
 
     /* A deadline that passes: the message never comes, though rank 1 is still there. The error names the limit; the group
