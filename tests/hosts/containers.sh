@@ -85,8 +85,11 @@ check_count out 'was not taken' 0 "one network"
 run_ranks --mount-proc -- sh -c "$private" sh "$contained" work
 check_works shm "own /dev/shm"
 
-run_ranks --mount -- sh -c "$hidden" sh "$contained" work
-check_works shm "no /proc"
+# The address sanitizer reads its settings from /proc, and cannot look for leaks without.
+if [ "$(basename "$build")" != asan ]; then
+    run_ranks --mount -- sh -c "$hidden" sh "$contained" work
+    check_works shm "no /proc"
+fi
 
 run_ranks -- "$contained" work
 check_works shm "the /proc of another namespace"
