@@ -85,6 +85,9 @@ enum {
                                    the end, as by tutti_work_wait_stream, and the synchronous form returns without waiting.
                                    Tensors are borrowed until the stream has come by. If the operation fails and has no
                                    callback, the group fails. In callbacks of the group: WOULD_DEADLOCK               */
+    TUTTI_HANDLERS_ON_OK =
+        1 << 3 /* asynchronous operations: handlers of call.operation_id (tutti/events.h) are called only
+                                     if it ends OK; else they are removed uncalled */
 };
 
 /**

@@ -4,10 +4,11 @@
  *
  * An events object watches one group. Listeners hear of every asynchronous operation of the group that was started after
  * the object was made and ends after they were added: on_complete of those that ended OK, on_error of the others. Handlers hear of the operations that carry
- * their number (`.operation_id` of the call, not 0), however they end; a number may have several.
+ * their number (`.operation_id` of the call, not 0), however they end, or with TUTTI_HANDLERS_ON_OK in the flags of the call
+ * only if they end OK: else they are removed uncalled, and on_error tells. A number may have several.
  *
  * Each is called exactly once per operation, in the order in which the operations end (within a group, one at a time), on
- * the thread that ended it: the lane's. Within one end: first handlers in the order they were added, then listeners. An
+ * the thread that ended it: the lane's. Within one end: first listeners in the order they were added, then handlers. An
  * operation that ends while it is being started is not missed: tutti_events_start adds the handler first. Handlers may
  * start and release work, add and remove handlers, themselves included; waiting in them is WOULD_DEADLOCK. When remove or
  * destroy returns, the handler is not running and will not run again (except when called from inside it: then it is

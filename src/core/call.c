@@ -175,7 +175,7 @@ static tutti_status check_options(struct tti_call *c)
 {
     const struct tti_group *g = c->group;
     const tutti_call *o = &c->options;
-    if ((o->flags & ~(uint32_t)(TUTTI_CANCELLABLE | TUTTI_HAS_STREAM | TUTTI_ENQUEUE)) != 0) {
+    if ((o->flags & ~(uint32_t)(TUTTI_CANCELLABLE | TUTTI_HAS_STREAM | TUTTI_ENQUEUE | TUTTI_HANDLERS_ON_OK)) != 0) {
         return tti_error_set(c->error, TUTTI_INVALID_ARGUMENT, "%s: call.flags 0x%x has bits that are not defined",
                              tutti_operation_name(c->operation), o->flags);
     }

@@ -144,17 +144,33 @@ static void tell_place(struct tti_events_list *list, int place, int64_t last, co
     }
 }
 
-void tti_events_tell(struct tti_group *group, const tutti_event *event)
+/* Removes the handlers of this number that were there when `last` entries had been added. */
+static void drop_handlers(struct tti_events_list *list, int64_t last, int64_t operation_id)
+{
+    struct tti_events_link *end = &list->places[place_of(operation_id)];
+    struct tti_events_link *next;
+    for (struct tti_events_link *at = end->next; at != end; at = next) {
+        struct tti_listener *l = entry_of(at);
+        next = at->next;
+        if (l->interest.operation_id == operation_id && l->id / TTI_EVENTS_PLACES <= last) {
+            withdraw(list, l);
+        }
+    }
+}
+
+void tti_events_tell(struct tti_group *group, const tutti_event *event, bool on_ok)
 {
     struct tti_events_list *list = &group->events;
     struct frame frame = {.list = list, .outer = frames};
     frames = &frame;
     pthread_mutex_lock(&list->lock);
     int64_t last = list->added;
-    if (event->operation_id != 0) {
+    tell_place(list, LISTENERS, last, event);
+    if (event->operation_id != 0 && on_ok && event->status != TUTTI_OK) {
+        drop_handlers(list, last, event->operation_id);
+    } else if (event->operation_id != 0) {
         tell_place(list, place_of(event->operation_id), last, event);
     }
-    tell_place(list, LISTENERS, last, event);
     pthread_mutex_unlock(&list->lock);
     frames = frame.outer;
 }

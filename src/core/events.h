@@ -45,9 +45,9 @@ void tti_events_list_free(struct tti_events_list *list);
 /* A cheap look whether the group has any events object. */
 bool tti_events_watching(struct tti_group *group);
 
-/* Calls the handlers for event->operation_id, then the listeners. With the group's callback lock held; the caller keeps
- * the group alive. */
-void tti_events_tell(struct tti_group *group, const tutti_event *event);
+/* Calls the listeners, then the handlers for event->operation_id: if they are to be called only `on_ok`, and it did not end
+ * OK, removes these instead. With the group's callback lock held; the caller keeps the group alive. */
+void tti_events_tell(struct tti_group *group, const tutti_event *event, bool on_ok);
 
 /* Makes an object, which takes over the caller's reference on the group, and gives it back at its end. NO_RESOURCE and
  * NO_MEMORY: the reference remains the caller's. */

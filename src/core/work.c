@@ -110,7 +110,7 @@ static void tell_callbacks(struct tti_work *w, tutti_status status)
                          .operation_id = c->options.operation_id,
                          .work = tti_work_handle(w),
                          .error = c->error};
-    tti_events_tell(c->group, &event);
+    tti_events_tell(c->group, &event, (c->options.flags & TUTTI_HANDLERS_ON_OK) != 0);
     tti_callbacks_end(&frame, c->group);
 }
 

@@ -196,7 +196,7 @@ static void count_listener(const tutti_event *event, void *user)
 {
     struct counts *c = user;
     EXPECT(atomic_fetch_add(&c->inside, 1) == 0);
-    EXPECT(atomic_load(&c->handlers[event->operation_id - 1]) == 1); /* handlers come first */
+    EXPECT(atomic_load(&c->handlers[event->operation_id - 1]) == 0); /* handlers come last */
     atomic_fetch_add(&c->listened[event->operation_id - 1], 1);
     atomic_fetch_sub(&c->inside, 1);
 }

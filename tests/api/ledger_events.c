@@ -84,11 +84,21 @@ static tutti_status two_ranks(tutti_group *g, void *user)
     EXPECT(tutti_all_reduce_async(g, &t, &t, TUTTI_SUM, NULL, &work) == TUTTI_OK);
     EXPECT(ledger_end(&work) == TUTTI_MISMATCH);
     EXPECT(failed.calls == 1 && failed.event.status == TUTTI_MISMATCH && complete.calls == 2);
+    /* handlers that are for success only; without the flag they hear of the failure */
+    struct heard handler = {.calls = 0};
+    for (int on_ok = 1; on_ok >= 0; on_ok--) {
+        const tutti_call *call = TUTTI_CALL(.operation_id = 44, .flags = on_ok ? (uint32_t)TUTTI_HANDLERS_ON_OK : 0u);
+        EXPECT(tutti_events_on_operation(events, 44, hear, &handler, NULL, &e) == TUTTI_OK);
+        EXPECT(tutti_all_reduce_async(g, &t, &t, TUTTI_SUM, call, &work) == TUTTI_OK);
+        EXPECT(ledger_end(&work) == TUTTI_MISMATCH && handler.calls == 1 - on_ok);
+        EXPECT(tutti_barrier_async(g, call, &work) == TUTTI_OK); /* there is none any more */
+        EXPECT(ledger_end(&work) == TUTTI_OK && handler.calls == 1 - on_ok);
+    }
     /* forgotten, and only once */
     EXPECT(tutti_events_destroy(events, &e) == TUTTI_OK);
     EXPECT(tutti_events_destroy(events, &e) == TUTTI_BAD_STATE);
     EXPECT(tutti_all_reduce_async(g, &t, &t, TUTTI_SUM, NULL, &work) == TUTTI_OK);
-    EXPECT(ledger_end(&work) == TUTTI_MISMATCH && failed.calls == 1);
+    EXPECT(ledger_end(&work) == TUTTI_MISMATCH && failed.calls == 3);
     return TUTTI_OK;
 }
 

@@ -61,7 +61,7 @@ static inline void tell(struct tti_group *g, int64_t operation_id, tutti_status 
                          .error = &error};
     pthread_mutex_lock(&g->callback_lock);
     if (tti_events_watching(g)) {
-        tti_events_tell(g, &event);
+        tti_events_tell(g, &event, false);
     }
     pthread_mutex_unlock(&g->callback_lock);
 }
