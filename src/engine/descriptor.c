@@ -7,6 +7,7 @@
  *   count    the number of elements, in 59 bits: the tensor has one dimension
  *   shape    low is tutti_op.shape_code, more the number of elements, or MANY
  *   counts   a hash of 59 bits: parts of different length
+ * Rooted operations have no counts; their form has a bit that says whether the caller has set TUTTI_CANCELLABLE.
  *
  * A shape code has the number of dimensions in its upper 3 bits. Where the other 29 have room for all lengths but the last one,
  * which follows from the number of elements, they hold these; else a hash (CODE_HASH). So sentences can name most shapes.
@@ -16,7 +17,7 @@
 
 #include "engine/descriptor.h"
 
-enum { FORM_COUNT = 0, FORM_SHAPE = 1, FORM_COUNTS = 2 };
+enum { FORM_COUNT = 0, FORM_SHAPE = 1, FORM_COUNTS = 2, FORM_CANCELLABLE = 2 /* rooted: a bit */ };
 
 #define MORE_BITS 27
 #define MANY      ((UINT64_C(1) << MORE_BITS) - 1)
@@ -80,6 +81,11 @@ uint32_t tti_shape_code(int32_t ndim, const int64_t *shape, int32_t except)
                 : CODE_HASH << CODE_BITS | (uint32_t)(hash & ((1u << CODE_BITS) - 1));
 }
 
+static bool is_rooted(tutti_operation kind)
+{
+    return kind == TUTTI_OP_REDUCE || kind == TUTTI_OP_BROADCAST || kind == TUTTI_OP_GATHER || kind == TUTTI_OP_SCATTER;
+}
+
 void tti_descriptor_make(const tutti_op *op, int size, uint64_t descriptor[2])
 {
     op = op->whole ? op->whole : op; /* ranks compare what was called, not the pieces that it is done in */
@@ -98,6 +104,7 @@ void tti_descriptor_make(const tutti_op *op, int size, uint64_t descriptor[2])
         low = op->shape_code;
         more = op->count < MANY ? op->count : MANY;
     }
+    form |= is_rooted(op->kind) && (op->flags & TUTTI_CANCELLABLE) ? FORM_CANCELLABLE : 0;
     descriptor[0] = (uint64_t)(op->kind & 31) | (uint64_t)(op->dtype & 31) << 5 | (uint64_t)(op->redop & 15) << 10 |
                     (uint64_t)(op->dim & 31) << 14 | form << 19 | (uint64_t)(op->root & 0xffff) << 21 | more << 37;
     descriptor[1] = (low & UINT32_MAX) | (uint64_t)op->user_tag << 32;
@@ -141,11 +148,6 @@ void tti_descriptor_agree(uint64_t descriptor[2])
 tutti_operation tti_descriptor_kind(const uint64_t descriptor[2])
 {
     return (tutti_operation)(descriptor[0] & 31);
-}
-
-static bool is_rooted(tutti_operation kind)
-{
-    return kind == TUTTI_OP_REDUCE || kind == TUTTI_OP_BROADCAST || kind == TUTTI_OP_GATHER || kind == TUTTI_OP_SCATTER;
 }
 
 bool tti_kind_waits_for_all(tutti_operation kind)
@@ -229,8 +231,10 @@ void tti_descriptor_text(const uint64_t descriptor[2], char *text, size_t capaci
         return;
     }
     kind &= ~CANCELLED;
-    const bool cancellable = (kind & AGREES) && is_rooted(kind & ~AGREES);
-    kind &= cancellable ? ~AGREES : ~0;
+    kind &= (kind & AGREES) && is_rooted(kind & ~AGREES) ? ~AGREES : ~0;
+    uint64_t form = descriptor[0] >> 19 & 3;
+    const bool cancellable = is_rooted(kind) && (form & FORM_CANCELLABLE);
+    form &= cancellable ? ~(uint64_t)FORM_CANCELLABLE : ~UINT64_C(0);
     const uint64_t more = descriptor[0] >> 37;
     const uint32_t low = (uint32_t)descriptor[1];
     const uint64_t tag = descriptor[1] >> 32;
@@ -244,7 +248,7 @@ void tti_descriptor_text(const uint64_t descriptor[2], char *text, size_t capaci
     if (fields & HAS_REDOP) {
         add(&t, " %s", tutti_reduce_op_name((tutti_reduce_op)(descriptor[0] >> 10 & 15)));
     }
-    switch (descriptor[0] >> 19 & 3) {
+    switch (form) {
     case FORM_COUNT:
         add(&t, ", count %llu", (unsigned long long)(more << 32 | low));
         break;

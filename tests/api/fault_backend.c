@@ -74,7 +74,7 @@ static void no_rules(tutti_group *world)
     tutti_group *g = make(world, "Fault", "");
     char text[4096];
     EXPECT(strcmp(tutti_group_backend(g), "fault") == 0);
-    printf("on backend %s\n", tutti_group_backend(g)); /* read by scripts/check_ledger.py */
+    printf("on backend %s\n", tutti_group_backend(g));            /* read by scripts/check_ledger.py */
     const uint32_t recovery = TUTTI_CAP_RECOVER | TUTTI_CAP_GROW; /* no rules for them */
     EXPECT(tutti_group_capabilities(g) == (tutti_group_capabilities(plain) & ~recovery));
     EXPECT_USABLE(g);

@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { STARTED, HANDLE, CANCEL, TOKEN, LATE };
+enum { STARTED, HANDLE, CANCEL, TOKEN, LIMIT, LATE };
 enum { RANKS = 2, LANES = 3, ROUNDS = 50, LATE_MS = 50 };
 
 static const int64_t one = 1;
@@ -308,7 +308,6 @@ static tutti_status start_and_fire(tutti_group *g, const tutti_call *call, void 
 /* A limit and a token that end the wait; the operations go on, and rank 1 joins them later. */
 static void in_one_with_limit(tutti_group *g, int32_t rank)
 {
-    static atomic_int go;
     int32_t values[4] = {1, 1, 1, 1};
     const tutti_start both[2] = {{start_sum, &values[2]}, {start_sum, &values[3]}};
     tutti_error e;
@@ -323,12 +322,12 @@ static void in_one_with_limit(tutti_group *g, int32_t rank)
         EXPECT(e.scope == TUTTI_SCOPE_CALL);
         EXPECT(tutti_cancel_token_destroy(token, &e) == TUTTI_OK);
         EXPECT(tutti_run_all_with_limit(g, both, 2, 1, NULL, &works[2], &e) == TUTTI_BUSY);
-        atomic_store(&go, 1);
+        atomic_store(ledger_flag(LIMIT), 1);
         for (int i = 0; i < 4; i++) {
             EXPECT(ledger_end(&works[i]) == TUTTI_OK && values[i] == 2);
         }
     } else {
-        EXPECT(ledger_await(&go));
+        EXPECT(ledger_await(ledger_flag(LIMIT)));
         for (int i = 0; i < 4; i++) {
             EXPECT(tutti_run_with_deadline(g, start_sum, &values[i], 0, NULL, &e) == TUTTI_OK && values[i] == 2);
         }

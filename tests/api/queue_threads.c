@@ -402,6 +402,7 @@ static void grind(tutti_group *g)
 struct shared {
     tutti_group *group;
     tutti_queue *queue;
+    tutti_cancel_token *token; /* withdraws the receives that a destroyed queue has left posted */
 };
 
 static void *fill(void *argument)
@@ -411,7 +412,7 @@ static void *fill(void *argument)
         static int32_t nothing[8];
         tutti_work *work = NULL;
         DLTensor t = tutti_tensor_1d(&nothing[i], &one, TUTTI_I32);
-        if (tutti_recv_async(s->group, &t, 1, 50 + i, NULL, NULL, &work) == TUTTI_OK &&
+        if (tutti_recv_async(s->group, &t, 1, 50 + i, TUTTI_CALL(.token = s->token), NULL, &work) == TUTTI_OK &&
             tutti_queue_enqueue(s->queue, work, NULL) != TUTTI_OK) { /* the queue is gone already */
             EXPECT_OK(tutti_work_cancel(work, NULL));
             EXPECT_OK(tutti_work_release(work));
@@ -442,6 +443,7 @@ static void come_and_go(tutti_group *g)
         struct shared s = {.group = g};
         pthread_t threads[2];
         EXPECT_OK(tutti_queue_create(&s.queue, NULL));
+        EXPECT_OK(tutti_cancel_token_create(NULL, TUTTI_FOREVER, &s.token, NULL));
         if (pthread_create(&threads[0], NULL, fill, &s) != 0 || pthread_create(&threads[1], NULL, look, &s) != 0) {
             abort();
         }
@@ -453,6 +455,8 @@ static void come_and_go(tutti_group *g)
         EXPECT_OK(status);
         pthread_join(threads[0], NULL);
         pthread_join(threads[1], NULL);
+        EXPECT_OK(tutti_cancel_token_cancel(s.token, NULL, NULL));
+        EXPECT_OK(tutti_cancel_token_destroy(s.token, NULL));
     }
 }
 

@@ -40,7 +40,7 @@ static void refused(void)
         {"mpi.env==value", "NAME=VALUE"},
         {"mpi.env.=value", "NAME=VALUE"},
         {"mpi.env.NAME=a;b", "NAME=VALUE"},
-        {"mpi.env.NAME", "unknown"},
+        {"mpi.env.NAME", "has no value"},
         {"mpi.tuning=2", "all_reduce"},
         {"mpi.tuning=all_reduce", "all_reduce"},
         {"mpi.tuning=allreduce=2", "all_reduce"},

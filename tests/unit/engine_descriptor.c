@@ -68,7 +68,11 @@ static void marks_are_told(void **state)
     uint64_t descriptor[2];
     char text[160];
     tti_descriptor_make(&op, RANKS, descriptor);
-    tti_descriptor_agree(descriptor);
+    tti_descriptor_agree(descriptor); /* the round before is no property of the call */
+    tti_descriptor_text(descriptor, text, sizeof(text));
+    assert_string_equal(text, "broadcast(i32, count 12, root 0)");
+    op.flags = TUTTI_CANCELLABLE;
+    tti_descriptor_make(&op, RANKS, descriptor);
     tti_descriptor_text(descriptor, text, sizeof(text));
     assert_string_equal(text, "cancellable broadcast(i32, count 12, root 0)");
     tti_descriptor_fail(descriptor);
