@@ -88,6 +88,15 @@ static void both_ways(tutti_group *group, int32_t rank)
            TUTTI_OK);
     EXPECT(theirs == peer + 100);
 
+    DLManagedTensorVersioned *made = NULL;
+    EXPECT(tutti_tensor_empty(group, TUTTI_I64, 1, &one, &made, NULL) == TUTTI_OK && made);
+    if (made) {
+        EXPECT(tutti_sendrecv(group, &out, peer, 1, &made->dl_tensor, peer, 1,
+                              TUTTI_CALL(.timeout_ms = LEDGER_TIMEOUT_MS), NULL) == TUTTI_OK);
+        EXPECT(*(const int64_t *)made->dl_tensor.data == peer + 100);
+        made->deleter(made);
+    }
+
     theirs = -1;
     EXPECT(tutti_batch_begin(group, NULL) == TUTTI_OK);
     EXPECT(tutti_batch_begin(group, NULL) == TUTTI_BAD_STATE);
