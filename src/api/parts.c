@@ -155,7 +155,7 @@ tutti_status tti_parts_sum(const struct tti_checker *k, const struct tti_counts 
 tutti_status tti_parts_variable(const struct tti_checker *k, const struct tti_view *joined, int32_t dim,
                                 const struct tti_counts *list, tutti_parts *parts)
 {
-    int64_t sum;
+    int64_t sum = 0;
     tutti_status status = tti_parts_sum(k, list, &sum);
     if (status != TUTTI_OK) {
         return status;

@@ -41,7 +41,7 @@ static void options(tutti_group *g)
     BAD("lane", tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &e, .lane = 1)));
     BAD("lane", tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &e, .lane = -1)));
     BAD("timeout_ms", tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &e, .timeout_ms = -2)));
-    BAD("flags", tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &e, .flags = 8)));
+    BAD("flags", tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &e, .flags = 1u << 30)));
     /* Options that were not initialised still say where the error goes. */
     tutti_call zero = {0};
     tutti_work *work = NULL;
