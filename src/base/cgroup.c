@@ -161,7 +161,7 @@ static void take_least(struct tti_cgroup_cpus *least, const char *directory, boo
     struct stat status;
     if (here != 0 && (least->thousandths == 0 || here < least->thousandths)) {
         least->thousandths = here;
-        /* the number is the group's in its hierarchy, whoever looks; the device is not: containers have their own */
+        /* the inode number is the group's for every process; the device number is not: containers have their own */
         least->group = stat(directory, &status) == 0 ? (uint64_t)status.st_ino * 2 + unified : 0;
     }
 }

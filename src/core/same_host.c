@@ -335,7 +335,7 @@ static tutti_status look_at_result(const struct tti_group_plan *plan, const void
 
 /* ---- pidfds --------------------------------------------------------------------------------------------------------- */
 
-/* Best effort, all of it: who has no pidfd of another rank learns of its death all the same, in a group of shm at once
+/* A rank may do without: if it has no pidfd of another rank, a group of shm still tells it of that rank's death at once
  * (engine/keeper.c). */
 static void offer_self(struct tti_store *store, const char *group, int32_t rank, int32_t readers)
 {

@@ -63,7 +63,7 @@ static tutti_status connect_unix(struct tti_client *client, int64_t deadline_ns,
     return TUTTI_OK;
 }
 
-/* Before the server ends: who comes later is not to find a name without a server. */
+/* Before the server ends, so that a later process finds no name without a server. */
 static void close_unix(struct tti_store *store)
 {
     struct unix_store *self = (struct unix_store *)store;

@@ -60,7 +60,7 @@ static void each_alone(void)
     REFUSED("TUTTI_WORLD_SIZE is set", "TUTTI_RANK", "TUTTI_WORLD_SIZE=1", "RANK=0", "WORLD_SIZE=1");
 }
 
-/* Every rank with every size, whoever has set them; and each of them spoilt. */
+/* Every rank variable with every size variable, and each of them with a bad value. */
 static void every_pair(void)
 {
     for (size_t r = 0; r < sizeof(ranks) / sizeof(ranks[0]); r++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=3,4 timeout=120 */
 /*
- * One rank does not come. Whoever hears of it, the rank whose deadline passes first and those that read its record, says
- * the same sentence: what waited for how long, and which rank has not arrived.
+ * One rank does not come. The rank whose deadline passes first and the ranks that read its record say the same
+ * sentence: what waited for how long, and which rank has not arrived.
  */
 #include <stdbool.h>
 
