@@ -17,6 +17,12 @@ const char *__asan_default_options(void)
     return "allocator_may_return_null=1";
 }
 
+const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+    return __asan_default_options();
+}
+
 static int64_t shape[TUTTI_MAX_NDIM];
 static _Thread_local int64_t got[TUTTI_MAX_NDIM];
 static _Thread_local int32_t dims;
