@@ -6,9 +6,11 @@
 . "$TUTTI_SOURCE/tests/exit/common.inc"
 
 for flavour in $(flavours); do
+    killed=
     if [ "$flavour" = openmpi ]; then
         launcher=(mpirun.openmpi --oversubscribe --allow-run-as-root -n 3 env TUTTI_BACKEND=mpi)
     else
+        killed=9
         launcher=(mpiexec.mpich -n 3 env TUTTI_BACKEND=mpi)
     fi
     every "$flavour" "${launcher[@]}"

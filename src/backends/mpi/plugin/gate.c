@@ -251,11 +251,10 @@ static bool may_be_late(const struct tti_mpi_call *c)
 static void write_ticket(struct tti_mpi_call *c, struct tti_mpi_ticket *own)
 {
     tutti_op *op = c->op;
-    own->call = (uint64_t)op->sequence;
-    own->bytes = 0;
+    own->call = (uint32_t)op->sequence & INT32_MAX;
     own->scale = op->scale;
     own->verdict = -1;
-    own->failed = op->failed != TUTTI_OK;
+    own->failed = op->failed != TUTTI_OK ? 1 : 0;
     if (op->prepared[TTI_MPI_PREPARED_DESCRIPTOR] == 0) {
         tti_descriptor_make(op, c->group->size, &op->prepared[TTI_MPI_PREPARED_DESCRIPTOR]);
     }
