@@ -210,8 +210,7 @@ static tutti_status fate_of_process(const struct tti_lookout *w, int32_t member,
     const bool known = w->from && member < w->count;
     const struct tti_hello *own = w->met ? &w->met[w->self] : NULL;
     const struct tti_hello *theirs = w->met && !known && member < w->size ? &w->met[member] : NULL;
-    if (!own || !theirs || !(tti_same_host_computer(own, theirs)) ||
-        own->process.instance == theirs->process.instance) {
+    if (!own || !theirs || !tti_same_host_computer(own, theirs) || own->process.instance == theirs->process.instance) {
         return TUTTI_OK;
     }
     const struct tti_proc look = tti_proc_look(&theirs->process);

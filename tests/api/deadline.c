@@ -6,43 +6,15 @@
 #include <time.h>
 
 #include "check.h"
+#include "start_functions.h"
 
 #define RANKS 2
 #define MANY  50
-
-static const int64_t one = 1;
-
-static tutti_status start_sum(tutti_group *g, const tutti_call *call, void *user, tutti_work **work)
-{
-    DLTensor t = tutti_tensor_1d(user, &one, TUTTI_I32);
-    return tutti_all_reduce_async(g, &t, &t, TUTTI_SUM, call, work);
-}
-
-/* The same in another lane: options may be copied and changed. */
-static tutti_status start_sum_beside(tutti_group *g, const tutti_call *call, void *user, tutti_work **work)
-{
-    tutti_call options = *call;
-    options.lane = 1;
-    return start_sum(g, &options, user, work);
-}
-
-/* MISMATCH on all ranks. */
-static tutti_status start_mismatch(tutti_group *g, const tutti_call *call, void *user, tutti_work **work)
-{
-    DLTensor t = tutti_tensor_1d(user, &one, tutti_group_rank(g) == 0 ? TUTTI_I32 : TUTTI_F32);
-    return tutti_all_reduce_async(g, &t, &t, TUTTI_SUM, call, work);
-}
 
 static tutti_status start_barrier(tutti_group *g, const tutti_call *call, void *user, tutti_work **work)
 {
     (void)user;
     return tutti_barrier_async(g, call, work);
-}
-
-static tutti_status fail_to_start(tutti_group *g, const tutti_call *call, void *user, tutti_work **work)
-{
-    (void)user;
-    return tutti_all_reduce_async(g, NULL, NULL, TUTTI_SUM, call, work);
 }
 
 static tutti_status fail_without_words(tutti_group *g, const tutti_call *call, void *user, tutti_work **work)
@@ -61,13 +33,6 @@ static tutti_status forget_the_work(tutti_group *g, const tutti_call *call, void
     (void)user;
     (void)work;
     return TUTTI_OK;
-}
-
-static tutti_status start_and_release(tutti_group *g, const tutti_call *call, void *user, tutti_work **work)
-{
-    tutti_status status = start_sum(g, call, user, work);
-    EXPECT_OK(tutti_work_release(*work));
-    return status;
 }
 
 static tutti_status count_calls(tutti_group *g, const tutti_call *call, void *user, tutti_work **work)
@@ -262,7 +227,7 @@ static void tokens(tutti_group *g)
     EXPECT(status == TUTTI_OK ? f.value == RANKS : status == TUTTI_CANCELLED);
     int32_t ends[RANKS] = {-1, -1};
     DLTensor all = tutti_tensor_1d(ends, &(int64_t){RANKS}, TUTTI_I32);
-    DLTensor own = tutti_tensor_1d(&status, &one, TUTTI_I32);
+    DLTensor own = tutti_tensor_1d(&status, &start_one, TUTTI_I32);
     EXPECT_OK(tutti_all_gather(g, &own, &all, 0, NULL));
     EXPECT(ends[0] == ends[1]);
     EXPECT_OK(tutti_cancel_token_destroy(token, &e));

@@ -10,11 +10,10 @@
 #include <time.h>
 
 #include "check.h"
+#include "start_functions.h"
 
 #define RANKS 2
 #define MANY  50
-
-static const int64_t one = 1;
 
 static void await(_Atomic int *flag)
 {
@@ -23,40 +22,6 @@ static void await(_Atomic int *flag)
         sched_yield();
     }
     EXPECT(atomic_load(flag) != 0);
-}
-
-static tutti_status start_sum(tutti_group *g, const tutti_call *call, void *user, tutti_work **work)
-{
-    DLTensor t = tutti_tensor_1d(user, &one, TUTTI_I32);
-    return tutti_all_reduce_async(g, &t, &t, TUTTI_SUM, call, work);
-}
-
-/* In another lane. */
-static tutti_status start_sum_beside(tutti_group *g, const tutti_call *call, void *user, tutti_work **work)
-{
-    tutti_call options = *call;
-    options.lane = 1;
-    return start_sum(g, &options, user, work);
-}
-
-/* MISMATCH on all ranks. */
-static tutti_status start_mismatch(tutti_group *g, const tutti_call *call, void *user, tutti_work **work)
-{
-    DLTensor t = tutti_tensor_1d(user, &one, tutti_group_rank(g) == 0 ? TUTTI_I32 : TUTTI_F32);
-    return tutti_all_reduce_async(g, &t, &t, TUTTI_SUM, call, work);
-}
-
-static tutti_status fail_to_start(tutti_group *g, const tutti_call *call, void *user, tutti_work **work)
-{
-    (void)user;
-    return tutti_all_reduce_async(g, NULL, NULL, TUTTI_SUM, call, work);
-}
-
-static tutti_status start_and_release(tutti_group *g, const tutti_call *call, void *user, tutti_work **work)
-{
-    tutti_status status = start_sum(g, call, user, work);
-    EXPECT_OK(tutti_work_release(*work));
-    return status;
 }
 
 static tutti_status count_calls(tutti_group *g, const tutti_call *call, void *user, tutti_work **work)
