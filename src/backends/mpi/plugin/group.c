@@ -110,6 +110,16 @@ static int *list_ranks(const struct place *all, int size, bool world, tutti_erro
     return ranks;
 }
 
+/* Threads that create groups of the same ranks at the same time need different tags. Open MPI sends its own messages of
+ * MPI_Comm_create_group with this tag as if they were the caller's (ompi_comm_allreduce_group_nb), so a receive of
+ * Tutti's on the same communicator would take them: the upper half of the tags is for creation alone. */
+static int creation_tag(const struct place *first)
+{
+    const uint32_t half = (uint32_t)tti_mpi_life.tag_most / 2;
+    const uint32_t number = (uint32_t)first->base_rank * 251u + (uint32_t)first->serial;
+    return tti_mpi_life.tag_most - (int)(number % half);
+}
+
 static tutti_status make_communicators(const tutti_open_info *info, MPI_Comm base, const struct place *all,
                                        struct tti_mpi_group *g, tutti_error *error)
 {
@@ -119,8 +129,7 @@ static tutti_status make_communicators(const tutti_open_info *info, MPI_Comm bas
     if (!ranks) {
         return TUTTI_NO_MEMORY;
     }
-    /* Groups that a process makes at the same time in several threads are told apart by the tag. */
-    const int tag = (int)(((uint32_t)all[0].base_rank * 251u + (uint32_t)all[0].serial) % 32768u);
+    const int tag = creation_tag(&all[0]);
     const char *what = "MPI_Comm_group";
     tti_mpi_enter();
     int code = MPI_Comm_group(base, &everybody);

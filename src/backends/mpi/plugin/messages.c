@@ -401,7 +401,7 @@ static struct tti_mpi_letter *write_letter(struct tti_mpi_messages *m, const tut
     if (!letter) {
         return NULL;
     }
-    const int tags = tti_mpi_life.tag_most - TTI_MPI_TAG_DATA;
+    const int tags = tti_mpi_life.tag_most / 2 - TTI_MPI_TAG_DATA;
     letter->head = (struct tti_mpi_head){.bytes = bytes,
                                          .tag = op->p2p_tag,
                                          .dtype = op->dtype,

@@ -33,7 +33,7 @@ struct tti_mpi_life {
     bool locked;     /* calls that do not block are made one at a time */
     long cpus;       /* of this host */
     bool own;        /* started here */
-    int tag_most;    /* the largest tag */
+    int tag_most;    /* the largest tag; the upper half are for MPI_Comm_create_group, see group.c */
     int world_rank;  /* in MPI_COMM_WORLD */
     pid_t process;   /* that has started MPI, or found it started */
     bool cuda_aware; /* device memory may be handed to MPI */
