@@ -6,7 +6,7 @@
 file(GLOB_RECURSE library_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.c)
 file(GLOB isa_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/kernels/isa/*.c)
 list(FILTER library_sources EXCLUDE REGEX "/src/kernels/isa/")
-list(FILTER library_sources EXCLUDE REGEX "/src/(backends/[a-z]+|core)/plugin/") # a plug-in file each
+list(FILTER library_sources EXCLUDE REGEX "/src/[a-z/]+/plugin/") # a plug-in file each
 
 # Compiles `sources` into an object library with the settings that both libraries share.
 function(tutti_add_objects target)

@@ -16,7 +16,7 @@ function(tutti_add_plugin name)
     install(TARGETS plugin_${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tutti/plugins)
 endfunction()
 
-file(GLOB mpi_plugin_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backends/mpi/plugin/*.c)
+file(GLOB_RECURSE mpi_plugin_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backends/mpi/plugin/*.c)
 
 # An MPI library by its compiler wrapper, which is asked for folders of headers only.
 function(tutti_add_mpi_plugin flavour)
@@ -73,7 +73,7 @@ find_path(PMIX_INCLUDE_DIR pmix.h PATH_SUFFIXES pmix2/include ${CMAKE_LIBRARY_AR
 find_library(PMIX_LIBRARY pmix PATH_SUFFIXES pmix2/lib)
 mark_as_advanced(PMIX_INCLUDE_DIR PMIX_LIBRARY)
 if(PMIX_INCLUDE_DIR AND PMIX_LIBRARY)
-    tutti_add_plugin(pmix ${PROJECT_SOURCE_DIR}/src/core/plugin/pmix.c)
+    tutti_add_plugin(pmix ${PROJECT_SOURCE_DIR}/src/core/launchers/plugin/pmix.c)
     target_include_directories(plugin_pmix SYSTEM PRIVATE ${PMIX_INCLUDE_DIR})
     target_link_libraries(plugin_pmix PRIVATE ${PMIX_LIBRARY})
 else()

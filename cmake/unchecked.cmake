@@ -3,7 +3,7 @@
 # Two plug-in files for `tutti bench --checks-cost`: the library as it is, and with an engine without the looks for failures
 # (src/base/checks.h). All else is the same objects, linked alike.
 
-file(GLOB engine_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/engine/*.c)
+file(GLOB_RECURSE engine_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/engine/*.c)
 add_library(tutti_unchecked_engine OBJECT ${engine_sources})
 set_target_properties(tutti_unchecked_engine PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
 target_include_directories(tutti_unchecked_engine PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)

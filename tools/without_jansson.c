@@ -6,9 +6,9 @@
  */
 #include <stdio.h>
 
-#include "bench/compare.h"
-#include "bench/kernels.h"
-#include "bench/overlap.h"
+#include "bench/compare/compare.h"
+#include "bench/kernels/kernels.h"
+#include "bench/overlap/overlap.h"
 #include "info/info.h"
 #include "tools.h"
 

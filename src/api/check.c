@@ -11,10 +11,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/enqueue.h"
+#include "api/async/enqueue.h"
 #include "base/error.h"
-#include "core/batch.h"
-#include "core/group.h"
+#include "core/group/group.h"
+#include "core/messages/batch.h"
 #include "tensor/dtype.h"
 #include "tensor/strided.h"
 

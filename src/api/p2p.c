@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages: every function makes one or two transfers (core/transfer.h), which run at once, or are noted if this thread
+ * Messages: every function makes one or two transfers (core/messages/transfer.h), which run at once, or are noted if this thread
  * has a batch open on the group. A strided tensor is packed when the message is posted; a strided receive goes through
  * scratch, and only the elements that came are written to the tensor.
  */
@@ -10,10 +10,10 @@
 
 #include "api/check.h"
 #include "base/error.h"
-#include "core/batch.h"
-#include "core/group.h"
-#include "core/probe.h"
-#include "core/staging.h"
+#include "core/call/staging.h"
+#include "core/group/group.h"
+#include "core/messages/batch.h"
+#include "core/messages/probe.h"
 
 static tutti_status check_peer(const struct tti_checker *k, const char *name, int32_t peer, bool receives)
 {

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "base/cpu.h"
-#include "engine/accord.h"
-#include "engine/calibrate.h"
+#include "engine/failure/accord.h"
+#include "engine/tuning/calibrate.h"
 
 static struct tti_engine *engine_of(void *state)
 {

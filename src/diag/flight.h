@@ -9,7 +9,7 @@
  *
  *   head      whose it is, counters for each kind of operation
  *   groups    of which the process is or was a member
- *   tallies   one for each remembered call (core/recall.h): how often it has begun and ended, and its last number
+ *   tallies   one for each remembered call (core/call/recall.h): how often it has begun and ended, and its last number
  *   ring      the last 4096 other operations, one entry each
  *
  * A small call that is recalled is only counted, in the tally that its thread owns: six instructions, no time, no atomic.

@@ -10,10 +10,10 @@
 #include "base/checks.h"
 #include "base/cpu.h"
 #include "base/proc.h"
-#include "engine/arrival.h"
-#include "engine/keeper.h"
-#include "engine/moving.h"
-#include "engine/p2p.h"
+#include "engine/collectives/arrival.h"
+#include "engine/collectives/moving.h"
+#include "engine/failure/keeper.h"
+#include "engine/p2p/p2p.h"
 #include "kernels/dispatch.h"
 
 #define SLEEP_NS 5000000 /* what a hint lost by a corrupt peer may cost */

@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <tutti/backend.h>
 
-#include "engine/layout.h"
-#include "engine/tuning.h"
+#include "engine/memory/layout.h"
+#include "engine/tuning/tuning.h"
 
 struct tti_engine;
 struct tti_heap;
@@ -76,7 +76,7 @@ size_t tti_engine_describe(struct tti_engine *engine, char *text, size_t capacit
 const char *tti_engine_algorithm(const struct tti_engine *engine, int32_t lane);
 tutti_status tti_engine_failure(struct tti_engine *engine, tutti_error *error);
 
-/* Whether no collective of this rank still uses what it may have found in the heap before that withdrawal (engine/heap.h). Messages
+/* Whether no collective of this rank still uses what it may have found in the heap before that withdrawal (engine/memory/heap.h). Messages
  * are another matter: p2p_use.h. Any thread. */
 bool tti_engine_let_go(const struct tti_engine *engine, uint64_t withdrawal);
 

@@ -8,9 +8,9 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "engine/accord.h"
 #include "engine/engine.h"
-#include "engine/heap.h"
+#include "engine/failure/accord.h"
+#include "engine/memory/heap.h"
 #include "kernels/kernels.h"
 #include "tensor/dtype.h"
 

@@ -12,8 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "store/memory.h"
-#include "store/server.h"
+#include "store/kinds/memory.h"
+#include "store/server/server.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;

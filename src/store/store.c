@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "store/kind.h"
-#include "store/server.h"
+#include "store/kinds/kind.h"
+#include "store/server/server.h"
 
 tutti_status tti_store_error_no_memory(tutti_error *error)
 {

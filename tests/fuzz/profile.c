@@ -2,7 +2,7 @@
 /* The file with what this machine costs: taken whole and plausible, or not at all. */
 #include "fuzz.h"
 
-#include "engine/calibrate.h"
+#include "engine/tuning/calibrate.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

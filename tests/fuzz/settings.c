@@ -6,8 +6,8 @@
  */
 #include "fuzz.h"
 
-#include "core/settings.h"
-#include "core/world.h"
+#include "core/launchers/world.h"
+#include "core/settings/settings.h"
 
 #define ENTRIES 16
 #define LINE    400

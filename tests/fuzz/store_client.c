@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 #include "fuzz.h"
-#include "store/client.h"
-#include "store/protocol.h"
+#include "store/kinds/client.h"
+#include "store/wire/protocol.h"
 
 static struct fuzz_input *answers;
 static int attempts; /* of one request */

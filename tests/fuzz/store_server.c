@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "fuzz.h"
-#include "store/protocol.h"
-#include "store/service.h"
+#include "store/server/service.h"
+#include "store/wire/protocol.h"
 
 #define CLIENTS 4
 

@@ -5,7 +5,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 
-#include "api/init_processes.h"
+#include "api/group/init_processes.h"
 
 #define RANKS 3
 #define LAST  (RANKS - 1)

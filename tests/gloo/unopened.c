@@ -3,7 +3,7 @@
  * On one host, "auto" finds shared memory without opening Gloo's file or an MPI's, which costs more than all the rest of the
  * start; on several hosts, and by name, they are found all the same. Each case begins in processes that have opened nothing.
  */
-#include "api/init_processes.h"
+#include "api/group/init_processes.h"
 
 #define RANKS 2
 

@@ -3,7 +3,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "api/init_processes.h"
+#include "api/group/init_processes.h"
 
 #define RANKS 3
 

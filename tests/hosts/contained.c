@@ -17,7 +17,7 @@
 #include <tutti/tutti.h>
 #include <unistd.h>
 
-#include "core/world.h"
+#include "core/launchers/world.h"
 #include "store/store.h"
 
 enum { COUNT = 1 << 18 };

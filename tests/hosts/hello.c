@@ -12,7 +12,7 @@
 #include <tutti/tutti.h>
 #include <unistd.h>
 
-#include "core/world.h"
+#include "core/launchers/world.h"
 #include "store/store.h"
 
 #define TIMEOUT_MS 60000

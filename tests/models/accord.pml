@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Agreements: src/engine/accord.c, on which agree and shrink rest.
+ * Agreements: src/engine/failure/accord.c, on which agree and shrink rest.
  *
  * Modelled: RANKS ranks that go through ROUNDS agreements, of which one may die, at any step of anybody. A rank writes
  * its ballot, looks at everybody's and at who is known to have died, sleeps if somebody is missing, writes its verdict

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The end of a work: tti_work_publish, sleep, watch, unwatch and the eventfd of src/core/work.c; drop and retire of
+ * The end of a work: tti_work_publish, sleep, watch, unwatch and the eventfd of src/core/async/work.c; drop and retire of
  * work_pool.c.
  *
  * Modelled: the thread that ends the work; two that watch it, one until it is told, the other until it has had enough;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Intents: src/engine/direct.c with tti_fault_raise and tti_fault_check of fault.c.
+ * Intents: src/engine/memory/direct.c with tti_fault_raise and tti_fault_check of fault.c.
  *
  * Modelled: three threads in one call of the zero-copy class. Each arrives, waits for all, touches everybody's buffers
  * in CHUNKS chunks, announces TTI_PHASE_FINAL and waits until all have. At any wait a rank may give up: it writes its

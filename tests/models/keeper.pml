@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Deaths: src/engine/keeper.c, with fail_group and tti_fault_check of fault.c and the sleep of wait.c.
+ * Deaths: src/engine/failure/keeper.c, with fail_group and tti_fault_check of fault.c and the sleep of wait.c.
  *
  * Modelled: three processes of one group, each with a keeper, and in process 0 a rank that waits for something that
  * never comes. Process 2 dies, process 1 may die as well, each at any step of anybody. The kernel marks the life word of a process

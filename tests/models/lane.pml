@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lanes: src/core/lane.c, with the ring and the sleep of worker.c and the waiting of work.c.
+ * Lanes: src/core/call/lane.c, with the ring and the sleep of worker.c and the waiting of work.c.
  *
  * Modelled: a thread that submits operation A and then B, and three others that begin once A has been submitted or,
  * for the last, at any time: one that waits for A (without a limit, with one that does not pass, with one that may

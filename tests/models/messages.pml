@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages: src/core/messages.c, with what it uses of work.c and of the engine's messages.
+ * Messages: src/core/messages/messages.c, with what it uses of work.c and of the engine's messages.
  *
  * Modelled: a thread that posts one work: a SMALL one, which the timer has the worker help with after a moment, a
  * LARGE one, which the worker is rung for, or one with a CALLBACK, which only the worker may end. The worker; a thread

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The stack of free works: take and give in src/core/work_pool.c.
+ * The stack of free works: take and give in src/core/async/work_pool.c.
  *
  * Modelled: two threads that take works and give them back, in any order. The head is a count of changes and the first
  * free work, read and exchanged as one; next_free is read apart from it, perhaps of a work that is not free any more.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Offered messages: src/engine/p2p_reach.c and p2p_remote.c, with tti_fault_raise and tti_fault_check of fault.c.
+ * Offered messages: src/engine/p2p/reach.c and p2p_remote.c, with tti_fault_raise and tti_fault_check of fault.c.
  *
  * Modelled: a sender has offered its tensor; the receiver fetches it in PIECES pieces and acknowledges. Before each piece it
  * stores its intent and looks at the alarm, and clears the intent after. The sender may give up at any time: it writes its

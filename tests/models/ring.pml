@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The arrival ring of src/engine/arrive.c.
+ * The arrival ring of src/engine/collectives/arrive.c.
  *
  * Modelled: a lane whose ranks run CALLS calls of the inline class. What a call is, is chosen freely, the same on all
  * ranks: ALL (everybody waits for everybody: all_reduce, barrier), BROADCAST (leaves wait for rank 0, which waits for

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The sleeping protocol of src/engine/publish.c and wait.c.
+ * The sleeping protocol of src/engine/wait/publish.c and wait.c.
  *
  * Modelled: two waiters in tti_lane_wait_slow, past spinning and yielding; a publisher that calls tti_publish for its
  * values 1 and 2; somebody who calls tti_ring_alarm. Either all is well: then both values come, and the alarm may ring

@@ -6,7 +6,7 @@ import struct
 import sys
 import time
 
-HEADER = struct.Struct("<4sBBHIIq")  # src/store/protocol.h
+HEADER = struct.Struct("<4sBBHIIq")  # src/store/wire/protocol.h
 CARD = struct.Struct("<II32s7i64s200s")  # struct tti_node_card
 MAIL = struct.Struct("<8i200s")  # struct tti_mail
 HELLO, SET, GET = 1, 2, 3

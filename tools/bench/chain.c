@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "bench/roofline.h"
+#include "bench/roofline/roofline.h"
 
 #define TRIALS    16
 #define ROUNDS    8                 /* in a trial */

@@ -6,7 +6,7 @@
  */
 #include <time.h>
 
-#include "bench/overlap.h"
+#include "bench/overlap/overlap.h"
 
 #define TRIALS   8 /* the fastest counts: whatever disturbs one makes it slower */
 #define TRIAL_NS INT64_C(20000000)

@@ -8,7 +8,7 @@
 #include <sched.h>
 
 #include "base/clock.h"
-#include "bench/roofline.h"
+#include "bench/roofline/roofline.h"
 
 #define LINE      128 /* two cache lines, which some CPUs fetch together */
 #define TRIALS    16

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "bench/beside.h"
-#include "bench/roofline.h"
+#include "bench/roofline/roofline.h"
 #include "check/check.h"
 
 #define WARM_UP     2

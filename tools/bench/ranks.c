@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "bench/beside.h"
-#include "bench/overlap.h"
-#include "bench/roofline.h"
+#include "bench/overlap/overlap.h"
+#include "bench/roofline/roofline.h"
 #include "common/devices.h"
 
 /* Longer than it takes to wake a rank, for each rank on a CPU. */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "bench/beside.h"
-#include "bench/roofline.h"
+#include "bench/roofline/roofline.h"
 #include "device/device.h"
 
 const char *tti_bench_type(const struct tti_bench *b)

@@ -8,9 +8,9 @@
 
 #include "bench/beside.h"
 #include "bench/checks.h"
-#include "bench/compare.h"
-#include "bench/kernels.h"
-#include "bench/overlap.h"
+#include "bench/compare/compare.h"
+#include "bench/kernels/kernels.h"
+#include "bench/overlap/overlap.h"
 #include "common/devices.h"
 #include "common/launcher.h"
 #include "common/number.h"

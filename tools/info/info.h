@@ -7,11 +7,11 @@
 #include <stdint.h>
 #include <tutti/tutti.h>
 
-#include "core/same_host.h"
-#include "core/settings.h"
-#include "core/world.h"
-#include "engine/calibrate.h"
-#include "engine/tuning.h"
+#include "core/launchers/world.h"
+#include "core/membership/same_host.h"
+#include "core/settings/settings.h"
+#include "engine/tuning/calibrate.h"
+#include "engine/tuning/tuning.h"
 
 #define TTI_INFO_BACKENDS 32
 #define TTI_INFO_DEVICES  16 /* that are named, of each kind */

@@ -17,8 +17,8 @@
 
 #include "base/clock.h"
 #include "nodes.h"
-#include "store/secret.h"
-#include "store/server.h"
+#include "store/server/server.h"
+#include "store/wire/secret.h"
 
 #define CARD_MAGIC   0x74757275u
 #define PROTOCOL     1

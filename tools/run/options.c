@@ -13,7 +13,7 @@
 #include "../common/number.h"
 #include "../tools.h"
 #include "base/cpu.h"
-#include "store/secret.h"
+#include "store/wire/secret.h"
 
 enum {
     OPTION_BACKEND = 256,

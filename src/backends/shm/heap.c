@@ -107,7 +107,7 @@ static void sweep(struct tti_heap_shared *h)
 /* Which of its regions a peer means is what it says: it may be any, also one that this rank is reading in another call. */
 void tti_heap_replace(struct tti_heap_shared *h, int member, unsigned region, uint64_t word)
 {
-    /* seq_cst: pairs with tti_heap_address, and comes before the count in the one order, see engine/heap.h */
+    /* seq_cst: pairs with tti_heap_address, and comes before the count in the one order, see engine/memory/heap.h */
     const uint64_t old = atomic_exchange_explicit(&h->table[member].regions[region], word, memory_order_seq_cst);
     if (old != 0 && member != h->own) {
         struct tti_heap_relic *relic = malloc(sizeof(*relic));

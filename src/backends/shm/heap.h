@@ -3,7 +3,7 @@
  * The heap of backend shm: memory files that all members of a group map for writing.
  *
  * A heap belongs to one rank of a group that was not made from another one, and to the groups that this rank has made from
- * it since: they share what is mapped, and count references. Each group sees it through a view, whose table (engine/heap.h)
+ * it since: they share what is mapped, and count references. Each group sees it through a view, whose table (engine/memory/heap.h)
  * names the own regions that all ranks of that group have mapped. Region 1 is the arena of tutti_alloc, made and mapped
  * when a group first needs it; each range of tutti_register is another one.
  *
@@ -24,7 +24,7 @@ struct tti_heap_movers {
     void *user;
     /* Whether a message of this rank that has not ended has its tensor in the range, or a part of it. */
     bool (*use)(void *user, const void *memory, size_t bytes);
-    /* Whether no thread of this rank touches memory any more that it looked up before this withdrawal (engine/heap.h). Waits for
+    /* Whether no thread of this rank touches memory any more that it looked up before this withdrawal (engine/memory/heap.h). Waits for
      * pieces of messages; not for collectives, which may wait for other ranks. */
     bool (*settle)(void *user, uint64_t withdrawal);
     /* Why the group has failed; OK if it has not. NULL: nobody knows. */

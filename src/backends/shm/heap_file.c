@@ -13,7 +13,7 @@
 #include "backends/shm/heap_arena.h"
 #include "backends/shm/segment.h"
 #include "base/error.h"
-#include "engine/heap.h"
+#include "engine/memory/heap.h"
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 

@@ -8,7 +8,7 @@
 
 #include "backends/shm/heap.h"
 #include "backends/shm/heap_arena.h"
-#include "engine/heap.h"
+#include "engine/memory/heap.h"
 #include "store/store.h"
 
 /* One of the own regions. */
@@ -43,7 +43,7 @@ struct tti_heap_shared {
     struct tti_heap_member *table; /* a row for each member: what this process has mapped of it */
     struct tti_heap_region regions[TTI_HEAP_REGIONS];
     struct tti_heap_orphans orphans;
-    _Atomic uint64_t withdrawals; /* see engine/heap.h */
+    _Atomic uint64_t withdrawals; /* see engine/memory/heap.h */
     struct tti_heap_relic *relics;
     struct tti_arena *arena;
     size_t capacity; /* of the arena */

@@ -21,8 +21,8 @@
 #include "base/error.h"
 #include "base/patience.h"
 #include "base/proc.h"
-#include "engine/keeper.h"
-#include "engine/p2p_use.h"
+#include "engine/failure/keeper.h"
+#include "engine/p2p/use.h"
 #include "store/store.h"
 
 #define GRACE_MS 1000 /* for who has given up to say why */

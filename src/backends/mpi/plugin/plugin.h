@@ -17,7 +17,7 @@
 #include <string.h>
 #include <tutti/backend.h>
 
-#include "backends/mpi/plugin/messages.h"
+#include "backends/mpi/plugin/messages/messages.h"
 
 /* The most elements or bytes in one call of MPI: counts are int. A multiple of every element size, and of a page. */
 #define TTI_MPI_MOST ((size_t)1 << 30)

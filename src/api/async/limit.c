@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Starting, and waiting at most so long: tutti_run_with_limit and tutti_run_all_with_limit. The limit and the token belong
+ * to the wait, so nothing here fails or cancels an operation: what has not ended is the caller's, by its handle.
+ */
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "api/async/run.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "core/async/token.h"
+#include "core/async/work.h"
+#include "core/group/group.h"
+
+/* What ends a wait. */
+struct bound {
+    int64_t limit_ms;
+    int64_t until_ns;
+    tutti_cancel_token *token; /* may be NULL */
+    struct tti_token *held;    /* the same, held while it is waited with */
+};
+
+/* Fills the bound, unless the token has fired or never was one. */
+static tutti_status open_bound(struct bound *b, const struct tti_run *run, int64_t limit_ms, tutti_cancel_token *token,
+                               tutti_error *error)
+{
+    tutti_status status = TUTTI_OK;
+    *b = (struct bound){.limit_ms = limit_ms, .token = token};
+    if (limit_ms < TUTTI_FOREVER) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                             "%s: limit_ms is %lld; it must be -1 (for ever), 0 (looks once) or positive",
+                             run->function, (long long)limit_ms);
+    }
+    if (token && !(b->held = tti_token_acquire(token, &status))) {
+        return tti_error_set(error, status, "%s: the token %s", run->function,
+                             status == TUTTI_FORKED ? "was made before fork(); the child must create its own"
+                                                    : "has been destroyed, or never was one");
+    }
+    if (token && tti_token_fired(b->held)) {
+        tti_token_release(b->held);
+        return tti_error_set(error, TUTTI_CANCELLED, "%s: the token has fired; nothing was started", run->function);
+    }
+    b->until_ns = tti_deadline_ns(tti_now_ns(), limit_ms);
+    return TUTTI_OK;
+}
+
+static void close_bound(const struct bound *b)
+{
+    if (b->held) {
+        tti_token_release(b->held);
+    }
+}
+
+/* The status of the work if it has ended; else why it is not waited for any longer, and *ended is false: BUSY at the limit,
+ * CANCELLED by the token, or what is wrong with the handle. `cause` is filled. */
+static tutti_status wait_for(const struct bound *b, tutti_work *work, bool *ended, tutti_error *cause)
+{
+    tutti_status status = TUTTI_OK;
+    struct tti_work *w = tti_work_acquire(work, &status);
+    *ended = false;
+    if (!w) {
+        return tti_error_set(cause, status, "its work cannot be waited for: %s", tutti_status_string(status));
+    }
+    if (tti_work_poll(w)) {
+        status = TUTTI_OK;
+    } else if (tti_work_would_deadlock(w)) { /* it is another group's */
+        status = tti_error_set(cause, TUTTI_WOULD_DEADLOCK, "called from a callback of the work's group");
+    } else if (b->token) {
+        status = tti_work_wait_token(w, b->until_ns, b->token, cause);
+    } else {
+        status = tti_work_wait(w, b->until_ns) ? TUTTI_OK : TUTTI_BUSY;
+    }
+    if (tti_work_ended(w)) {
+        *ended = true;
+        status = tti_work_answer(w, cause);
+    }
+    tti_work_drop(w);
+    return status;
+}
+
+/* The sentence of a wait that has stopped before all have ended. */
+static tutti_status stopped(const struct tti_run *run, const struct bound *b, tutti_status status, size_t count,
+                            tutti_work *const *works, tutti_error *error)
+{
+    size_t open = 0;
+    for (size_t i = 0; i < count; i++) {
+        int32_t ended = 1;
+        open += tutti_work_test(works[i], &ended) == TUTTI_OK && !ended;
+    }
+    if (status == TUTTI_BUSY) {
+        tti_error_set(error, status, "%s: the limit of %lld ms has passed; %zu of %zu operations go on", run->function,
+                      (long long)b->limit_ms, open, count);
+    } else {
+        tti_error_set(error, status, "%s: the token has fired; %zu of %zu operations go on", run->function, open,
+                      count);
+    }
+    if (error) {
+        error->rank = run->group->rank;
+        error->deadline_ms = b->limit_ms;
+    }
+    return status;
+}
+
+/* Starts all. An error leaves what has started to the caller. */
+static tutti_status start_all(const struct tti_run *run, const tutti_start *operations, size_t count, bool numbered,
+                              tutti_work **works, tutti_error *error)
+{
+    char place[48] = "";
+    tutti_error cause;
+    tutti_call options;
+    tutti_call_init(&options);
+    for (size_t i = 0; i < count; i++) {
+        const tutti_status status = tti_run_start(run, &operations[i], &options, &works[i], &cause);
+        if (status != TUTTI_OK) {
+            if (numbered) {
+                snprintf(place, sizeof(place), "operations[%zu]: ", i);
+            }
+            tti_run_tell(run, place, &cause, error);
+            return status;
+        }
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status wait_for_all(const struct tti_run *run, const struct bound *b, size_t count, bool numbered,
+                                 tutti_work *const *works, tutti_error *error)
+{
+    char place[48] = "";
+    tutti_error cause;
+    tutti_status first = TUTTI_OK;
+    for (size_t i = 0; i < count; i++) {
+        bool ended;
+        const tutti_status status = wait_for(b, works[i], &ended, &cause);
+        if (!ended && (status == TUTTI_BUSY || status == TUTTI_CANCELLED)) {
+            return stopped(run, b, status, count, works, error);
+        }
+        if (tti_run_outranks(status, first)) {
+            first = status;
+            if (numbered) {
+                snprintf(place, sizeof(place), "operations[%zu]: ", i);
+            }
+            tti_run_tell(run, place, &cause, error);
+        }
+    }
+    return first == TUTTI_OK ? tti_error_clear(error) : first;
+}
+
+static tutti_status run_all(struct tti_run *run, const tutti_start *operations, size_t count, bool numbered,
+                            int64_t limit_ms, tutti_cancel_token *token, tutti_work **works, tutti_error *error)
+{
+    struct bound bound;
+    for (size_t i = 0; i < count; i++) {
+        works[i] = NULL;
+    }
+    tutti_status status = tti_run_open(run, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    status = open_bound(&bound, run, limit_ms, token, error);
+    if (status == TUTTI_OK) {
+        status = start_all(run, operations, count, numbered, works, error);
+        status = status == TUTTI_OK ? wait_for_all(run, &bound, count, numbered, works, error) : status;
+        close_bound(&bound);
+    }
+    tti_group_release(run->group);
+    return status;
+}
+
+tutti_status tutti_run_with_limit(tutti_group *group, tutti_start_function start, void *user, int64_t limit_ms,
+                                  tutti_cancel_token *token, tutti_work **work, tutti_error *error)
+{
+    struct tti_run run = {.function = "run_with_limit", .handle = group};
+    const tutti_start operation = {.start = start, .user = user};
+    if (!start || !work) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "%s: the %s is NULL", run.function,
+                             start ? "pointer for the work" : "start function");
+    }
+    return run_all(&run, &operation, 1, false, limit_ms, token, work, error);
+}
+
+tutti_status tutti_run_all_with_limit(tutti_group *group, const tutti_start *operations, size_t count, int64_t limit_ms,
+                                      tutti_cancel_token *token, tutti_work **works, tutti_error *error)
+{
+    struct tti_run run = {.function = "run_all_with_limit", .handle = group};
+    const tutti_status status = tti_run_check(operations, count, run.function, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (!works && count > 0) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "%s: works is NULL but count is %zu", run.function, count);
+    }
+    return run_all(&run, operations, count, true, limit_ms, token, works, error);
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The functions of tutti/queue.h. */
+#include <tutti/queue.h>
+
+#include "base/error.h"
+#include "core/async/queue.h"
+
+/* The queue, held for the caller; or NULL with the status and a sentence that says which function and why. */
+static struct tti_queue *hold(tutti_queue *handle, const char *function, tutti_error *error, tutti_status *status)
+{
+    struct tti_queue *q = tti_queue_acquire(handle, status);
+    if (!q) {
+        tti_error_set(error, *status, "%s: the queue %s", function,
+                      *status == TUTTI_INVALID_ARGUMENT ? "is NULL"
+                      : *status == TUTTI_FORKED         ? "was made before fork(); the child must create its own"
+                                                        : "has been destroyed already, or never was one");
+    }
+    return q;
+}
+
+static tutti_status check_limit(int64_t limit_ms, const char *function, tutti_error *error)
+{
+    if (limit_ms >= TUTTI_FOREVER) {
+        return TUTTI_OK;
+    }
+    return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                         "%s: limit_ms is %lld; it must be -1 (for ever), 0 (looks once) or positive", function,
+                         (long long)limit_ms);
+}
+
+static tutti_status check_pointer(const void *pointer, const char *function, const char *what, tutti_error *error)
+{
+    return pointer ? TUTTI_OK
+                   : tti_error_set(error, TUTTI_INVALID_ARGUMENT, "%s: the pointer for %s is NULL", function, what);
+}
+
+tutti_status tutti_queue_create(tutti_queue **queue, tutti_error *error)
+{
+    tutti_status status = check_pointer(queue, "queue_create", "the queue", error);
+    if (status == TUTTI_OK && (status = tti_queue_create(queue, error)) == TUTTI_OK) {
+        tti_error_clear(error);
+    }
+    return status;
+}
+
+tutti_status tutti_queue_enqueue(tutti_queue *queue, tutti_work *work, tutti_error *error)
+{
+    tutti_status status = TUTTI_OK;
+    struct tti_queue *q = hold(queue, "queue_enqueue", error, &status);
+    if (q) {
+        status = tti_queue_enqueue(q, work, error);
+        tti_queue_release(q);
+    }
+    return status;
+}
+
+/* Runs a function that gives a number. `number` may be NULL. */
+static tutti_status get_number(tutti_queue *queue, int64_t (*get)(struct tti_queue *), int64_t *number)
+{
+    tutti_status status = TUTTI_OK;
+    struct tti_queue *q = tti_queue_acquire(queue, &status);
+    if (q) {
+        int64_t value = get(q);
+        if (number) {
+            *number = value;
+        }
+        tti_queue_release(q);
+    }
+    return status;
+}
+
+tutti_status tutti_queue_count(tutti_queue *queue, int64_t *count)
+{
+    return count ? get_number(queue, tti_queue_count, count) : TUTTI_INVALID_ARGUMENT;
+}
+
+tutti_status tutti_queue_pending(tutti_queue *queue, int64_t *count)
+{
+    return count ? get_number(queue, tti_queue_pending, count) : TUTTI_INVALID_ARGUMENT;
+}
+
+tutti_status tutti_queue_clear_completed(tutti_queue *queue, int64_t *cleared)
+{
+    return get_number(queue, tti_queue_clear_completed, cleared);
+}
+
+tutti_status tutti_queue_cancel_all(tutti_queue *queue, int64_t *began)
+{
+    return get_number(queue, tti_queue_cancel_all, began);
+}
+
+tutti_status tutti_queue_wait_all(tutti_queue *queue, int64_t limit_ms, tutti_error *error)
+{
+    tutti_status status = check_limit(limit_ms, "queue_wait_all", error);
+    struct tti_queue *q = status == TUTTI_OK ? hold(queue, "queue_wait_all", error, &status) : NULL;
+    if (q) {
+        status = tti_queue_wait_all(q, limit_ms, error);
+        tti_queue_release(q);
+    }
+    return status;
+}
+
+tutti_status tutti_queue_wait_any(tutti_queue *queue, int64_t limit_ms, int64_t *index, tutti_error *error)
+{
+    tutti_status status = check_limit(limit_ms, "queue_wait_any", error);
+    if (status == TUTTI_OK) {
+        status = check_pointer(index, "queue_wait_any", "the index", error);
+    }
+    struct tti_queue *q = status == TUTTI_OK ? hold(queue, "queue_wait_any", error, &status) : NULL;
+    if (q) {
+        status = tti_queue_wait_any(q, limit_ms, index, error);
+        tti_queue_release(q);
+    }
+    return status;
+}
+
+tutti_status tutti_queue_status(tutti_queue *queue, int64_t index, tutti_error *details)
+{
+    if (!details) {
+        return TUTTI_INVALID_ARGUMENT;
+    }
+    tutti_status status = TUTTI_OK;
+    struct tti_queue *q = hold(queue, "queue_status", details, &status);
+    if (q) {
+        status = tti_queue_status(q, index, details);
+        tti_queue_release(q);
+    }
+    return status;
+}
+
+tutti_status tutti_queue_result(tutti_queue *queue, int64_t index, DLTensor *tensor, tutti_error *error)
+{
+    tutti_status status = check_pointer(tensor, "queue_result", "the tensor", error);
+    struct tti_queue *q = status == TUTTI_OK ? hold(queue, "queue_result", error, &status) : NULL;
+    if (q) {
+        status = tti_queue_result(q, index, tensor, error);
+        tti_queue_release(q);
+    }
+    return status;
+}
+
+tutti_status tutti_queue_destroy(tutti_queue *queue, tutti_error *error)
+{
+    tutti_status status = TUTTI_OK;
+    struct tti_queue *q = hold(queue, "queue_destroy", error, &status);
+    if (!q) {
+        return status;
+    }
+    status = tti_queue_destroy(q);
+    if (status != TUTTI_OK) {
+        return tti_error_set(error, status,
+                             "queue_destroy: another thread is inside a call on the queue; let it end first");
+    }
+    return tti_error_clear(error);
+}

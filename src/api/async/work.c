@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The functions of tutti/work.h on a handle. */
+#include <tutti/work.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "core/async/token.h"
+#include "core/async/work.h"
+
+/* The work, held for the caller; or NULL with the status and a sentence. */
+static struct tti_work *hold(tutti_work *handle, const char *function, tutti_error *error, tutti_status *status)
+{
+    struct tti_work *w = tti_work_acquire(handle, status);
+    if (!w) {
+        tti_error_set(error, *status, "%s: the work %s", function,
+                      *status == TUTTI_INVALID_ARGUMENT ? "is NULL"
+                      : *status == TUTTI_FORKED         ? "was started before fork(); it belongs to the parent process"
+                                                        : "has been released already, or never was one");
+    }
+    return w;
+}
+
+tutti_status tutti_work_test(tutti_work *work, int32_t *ended)
+{
+    tutti_status status;
+    if (!ended) {
+        return TUTTI_INVALID_ARGUMENT;
+    }
+    struct tti_work *w = tti_work_acquire(work, &status);
+    if (!w) {
+        return status;
+    }
+    *ended = tti_work_poll(w) ? 1 : 0;
+    tti_work_drop(w);
+    return TUTTI_OK;
+}
+
+static tutti_status wait(struct tti_work *w, int64_t limit_ms)
+{
+    if (limit_ms < -1) {
+        return TUTTI_INVALID_ARGUMENT;
+    }
+    if (limit_ms == 0 ? tti_work_poll(w) : tti_work_ended(w)) {
+        return tti_work_status(w);
+    }
+    if (limit_ms == 0) {
+        return TUTTI_BUSY;
+    }
+    if (tti_work_would_deadlock(w)) {
+        return TUTTI_WOULD_DEADLOCK;
+    }
+    int64_t until = limit_ms < 0 ? TTI_NEVER : tti_deadline_ns(tti_now_ns(), limit_ms);
+    return tti_work_wait(w, until) ? tti_work_status(w) : TUTTI_BUSY;
+}
+
+tutti_status tutti_work_wait(tutti_work *work, int64_t limit_ms)
+{
+    tutti_status status;
+    struct tti_work *w = tti_work_acquire(work, &status);
+    if (!w) {
+        return status;
+    }
+    status = wait(w, limit_ms);
+    tti_work_drop(w);
+    return status;
+}
+
+tutti_status tutti_work_wait_token(tutti_work *work, int64_t limit_ms, tutti_cancel_token *token, tutti_error *error)
+{
+    tutti_status status;
+    struct tti_work *w = hold(work, "work_wait_token", error, &status);
+    if (!w) {
+        return status;
+    }
+    if (limit_ms < -1 || !token) {
+        status = tti_error_set(error, TUTTI_INVALID_ARGUMENT, "work_wait_token: %s",
+                               token ? "limit_ms must be -1 (for ever), 0 or positive"
+                                     : "the token is NULL; without one use tutti_work_wait");
+    } else if (tti_work_would_deadlock(w)) {
+        status = tti_error_set(error, TUTTI_WOULD_DEADLOCK, "work_wait_token: called from a callback of the group");
+    } else {
+        int64_t until = limit_ms < 0 ? TTI_NEVER : tti_deadline_ns(tti_now_ns(), limit_ms);
+        status = tti_work_wait_token(w, until, token, error);
+    }
+    tti_work_drop(w);
+    return status;
+}
+
+tutti_status tutti_work_wait_stream(tutti_work *work, void *stream, tutti_error *error)
+{
+    tutti_status status;
+    struct tti_work *w = hold(work, "work_wait_stream", error, &status);
+    if (!w) {
+        return status;
+    }
+    status = tti_work_wait_stream(w, stream, error);
+    tti_work_drop(w);
+    return status;
+}
+
+tutti_status tutti_work_error(tutti_work *work, tutti_error *details)
+{
+    tutti_status status;
+    if (!details) {
+        return TUTTI_INVALID_ARGUMENT;
+    }
+    struct tti_work *w = hold(work, "work_error", details, &status);
+    if (!w) {
+        return status;
+    }
+    if (tti_work_ended(w)) {
+        *details = *tti_work_details(w);
+        status = TUTTI_OK;
+    } else {
+        status = tti_error_set(details, TUTTI_BAD_STATE, "work_error: the operation has not ended; wait for it first");
+    }
+    tti_work_drop(w);
+    return status;
+}
+
+tutti_status tutti_work_result(tutti_work *work, DLTensor *tensor, tutti_error *error)
+{
+    tutti_status status;
+    struct tti_work *w = hold(work, "work_result", error, &status);
+    if (!w) {
+        return status;
+    }
+    status = tensor ? tti_work_view(w, tensor, error)
+                    : tti_error_set(error, TUTTI_INVALID_ARGUMENT, "work_result: the pointer for the tensor is NULL");
+    tti_work_drop(w);
+    return status;
+}
+
+tutti_status tutti_work_cancel(tutti_work *work, tutti_error *error)
+{
+    tutti_status status;
+    struct tti_work *w = hold(work, "work_cancel", error, &status);
+    if (!w) {
+        return status;
+    }
+    status = tti_work_cancel(w, error);
+    tti_work_drop(w);
+    return status;
+}
+
+tutti_status tutti_work_cancelled(tutti_work *work, int32_t *cancelled)
+{
+    tutti_status status;
+    if (!cancelled) {
+        return TUTTI_INVALID_ARGUMENT;
+    }
+    struct tti_work *w = tti_work_acquire(work, &status);
+    if (!w && status == TUTTI_BAD_STATE) {
+        w = tti_work_acquire_users(work, &status); /* its task goes on asking when the handle has been given back */
+    }
+    if (!w) {
+        return status;
+    }
+    *cancelled = tti_work_is_cancelled(w) ? 1 : 0;
+    tti_work_drop(w);
+    return TUTTI_OK;
+}
+
+tutti_status tutti_work_eventfd(tutti_work *work, int *fd, tutti_error *error)
+{
+    tutti_status status;
+    struct tti_work *w = hold(work, "work_eventfd", error, &status);
+    if (!w) {
+        return status;
+    }
+    status = fd ? tti_work_open_descriptor(w, fd, error)
+                : tti_error_set(error, TUTTI_INVALID_ARGUMENT, "work_eventfd: the pointer for the descriptor is NULL");
+    tti_work_drop(w);
+    return status;
+}
+
+tutti_status tutti_work_release(tutti_work *work)
+{
+    tutti_status status;
+    struct tti_work *w = tti_work_acquire(work, &status);
+    if (!w) {
+        return status;
+    }
+    tti_work_push(w); /* nobody may be left to wait for it */
+    status = tti_work_retire(w) ? TUTTI_OK : TUTTI_BAD_STATE;
+    tti_work_drop(w);
+    return status;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Works that the application completes, a part of tutti/work.h. */
+#include <tutti/work.h>
+
+#include <string.h>
+
+#include "api/check.h"
+#include "base/error.h"
+#include "core/async/work.h"
+
+/* What would do nothing is refused. A deadline would fail nobody: a token with a limit asks the task to end. */
+static tutti_status check_options(const struct tti_checker *k, const tutti_call *call)
+{
+    tutti_call options = {.size = 0};
+    if (!call || !tti_call_options_copy(&options, call)) {
+        return TUTTI_OK;
+    }
+    if (options.timeout_ms > 0) {
+        return tti_reject(k,
+                          "call.timeout_ms is %lld, but a task of the caller's own has no deadline; give it a token "
+                          "with a limit",
+                          (long long)options.timeout_ms);
+    }
+    if (options.flags & (TUTTI_HAS_STREAM | TUTTI_ENQUEUE)) {
+        return tti_reject(k, "call.flags is 0x%x, but a task of the caller's own has no stream", options.flags);
+    }
+    return TUTTI_OK;
+}
+
+tutti_status tutti_work_create(tutti_group *group, const DLTensor *output, const tutti_call *call, tutti_work **work)
+{
+    struct tti_checker k;
+    struct tti_view view;
+    tutti_status status = tti_checker_begin_async(&k, group, TUTTI_OP_TASK, "work_create", call, work);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    status = check_options(&k, call);
+    if (status == TUTTI_OK && output) {
+        status = tti_check_tensor(&k, output, "output", &view);
+        k.task->result = output;
+    }
+    return status == TUTTI_OK ? tti_start_users(k.work, k.callback, work) : tti_start_refuse(k.work, status);
+}
+
+static bool is_status(tutti_status status)
+{
+    return status == TUTTI_OK || tti_status_of_peer(status) == status;
+}
+
+tutti_status tutti_work_complete(tutti_work *work, tutti_status status, const char *message, tutti_error *error)
+{
+    tutti_status result = TUTTI_OK;
+    if (!is_status(status)) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "work_complete: %d is no status", (int)status);
+    }
+    struct tti_work *w = tti_work_acquire_users(work, &result);
+    if (w) {
+        result = tti_work_complete(w, status, message);
+        tti_work_drop(w);
+    }
+    return result == TUTTI_OK ? tti_error_clear(error)
+                              : tti_error_set(error, result, "work_complete: the work %s",
+                                              result == TUTTI_INVALID_ARGUMENT ? "is NULL"
+                                              : result == TUTTI_FORKED
+                                                  ? "was made before fork(); it belongs to the parent process"
+                                                  : "has been completed already, or is not from tutti_work_create");
+}

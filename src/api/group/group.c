@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The functions of tutti/group.h but the one that starts threads. */
+#include <tutti/group.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/group/group.h"
+#include "backends/null/null.h"
+#include "base/error.h"
+#include "core/async/events.h"
+#include "core/async/task.h"
+#include "core/async/timer.h"
+#include "core/call/call.h"
+#include "core/group/busy.h"
+#include "core/group/group.h"
+#include "core/group/registry.h"
+#include "core/membership/join.h"
+#include "store/kinds/pause.h"
+
+tutti_status tti_api_finish(tutti_error *error, tutti_operation operation, int32_t rank, tutti_status status)
+{
+    if (status == TUTTI_OK) {
+        tti_error_clear(error);
+    }
+    if (error) {
+        error->operation = operation;
+        error->rank = rank;
+    }
+    return status;
+}
+
+tutti_status tti_api_check_config(const tutti_config *config, tutti_error *error)
+{
+    if (!config) {
+        return TUTTI_OK;
+    }
+    if (config->size != sizeof(*config)) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                             "config.size is %u, this library knows %zu; use TUTTI_CONFIG or tutti_config_init",
+                             config->size, sizeof(*config));
+    }
+    if (config->flags != 0) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "config.flags 0x%x has bits that are not defined",
+                             config->flags);
+    }
+    if (config->world_size == 0 && config->rank != 0) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                             "config.rank is %d, but config.world_size is 0, so the rank comes from the environment; "
+                             "set both, or neither",
+                             config->rank);
+    }
+    if (config->world_size < 0 ||
+        (config->world_size > 0 && (config->rank < 0 || config->rank >= config->world_size))) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "config.rank is %d of config.world_size %d", config->rank,
+                             config->world_size);
+    }
+    if (config->store && config->store_callbacks) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                             "config.store and config.store_callbacks exclude each other");
+    }
+    return TUTTI_OK;
+}
+
+tutti_status tutti_init(const tutti_config *config, tutti_group **group, tutti_error *error)
+{
+    if (!group) {
+        return tti_api_finish(error, TUTTI_OP_INIT, -1,
+                              tti_error_set(error, TUTTI_INVALID_ARGUMENT, "init: the pointer for the group is NULL"));
+    }
+    tutti_status status = tti_api_check_config(config, error);
+    if (status == TUTTI_OK) {
+        status = tti_join_world(config, group, error);
+    }
+    return tti_api_finish(error, TUTTI_OP_INIT, -1, status);
+}
+
+struct tti_group *tti_api_hold(tutti_group *handle, const char *function, tutti_error *error, tutti_status *status)
+{
+    struct tti_group *g = tti_group_acquire(handle, status);
+    if (!g) {
+        tti_error_set(error, *status, "%s: the group %s", function,
+                      *status == TUTTI_INVALID_ARGUMENT ? "is NULL"
+                      : *status == TUTTI_FORKED ? "was made before fork(); the child must call tutti_init itself"
+                                                : "has been destroyed already, or never was one");
+    }
+    return g;
+}
+
+static bool stands_before(const int32_t *ranks, int32_t at)
+{
+    int32_t i = 0;
+    while (i < at && ranks[i] != ranks[at]) {
+        i++;
+    }
+    return i < at;
+}
+
+/* The caller's place in the list, after checking every entry. It takes no memory: a rank that lacked some would be missed by the
+ * others until their deadline. */
+static tutti_status check_list(const struct tti_group *parent, const int32_t *ranks, int32_t count, int32_t *own,
+                               tutti_error *error)
+{
+    if (!ranks || count <= 0) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "group_create: the list of ranks is empty");
+    }
+    tutti_status status = TUTTI_OK;
+    *own = -1;
+    for (int32_t i = 0; i < count && status == TUTTI_OK; i++) {
+        if (ranks[i] < 0 || ranks[i] >= parent->size) {
+            status = tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                                   "group_create: ranks[%d] is %d, the parent group has ranks 0 to %d", i, ranks[i],
+                                   parent->size - 1);
+        } else if (stands_before(ranks, i)) {
+            status = tti_error_set(error, TUTTI_INVALID_ARGUMENT, "group_create: rank %d stands in the list twice",
+                                   ranks[i]);
+        } else if (ranks[i] == parent->rank) {
+            *own = i;
+        }
+    }
+    if (status == TUTTI_OK && *own < 0) {
+        status = tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                               "group_create: the calling rank %d is not in the list; only members call", parent->rank);
+    }
+    return status;
+}
+
+/* A sub-group keeps its parent's place and store: of a configuration only the rest may be set. */
+static tutti_status check_child(const struct tti_group *parent, const tutti_config *config, const char *function,
+                                tutti_error *error)
+{
+    if (tti_in_callback(parent)) {
+        return tti_error_set(error, TUTTI_WOULD_DEADLOCK, "%s: called from a callback of the same group", function);
+    }
+    tutti_status status = tti_api_check_config(config, error);
+    if (status == TUTTI_OK && config && (config->world_size > 0 || config->store || config->store_callbacks)) {
+        status = tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                               "%s: rank, world_size and store come from the parent group; leave them out", function);
+    }
+    return status;
+}
+
+tutti_status tutti_group_create(tutti_group *parent, const int32_t *ranks, int32_t count, const tutti_config *config,
+                                tutti_group **group, tutti_error *error)
+{
+    tutti_status status = TUTTI_OK;
+    struct tti_group *p = tti_api_hold(parent, "group_create", error, &status);
+    if (!p) {
+        return tti_api_finish(error, TUTTI_OP_CREATE, -1, status);
+    }
+    int32_t own = -1;
+    if (!group) {
+        status = tti_error_set(error, TUTTI_INVALID_ARGUMENT, "group_create: the pointer for the group is NULL");
+    } else if ((status = check_child(p, config, "group_create", error)) == TUTTI_OK &&
+               (status = check_list(p, ranks, count, &own, error)) == TUTTI_OK) {
+        status = tti_join_list(p, ranks, count, own, config, group, error);
+    }
+    int32_t rank = p->rank;
+    tti_group_release(p);
+    return tti_api_finish(error, TUTTI_OP_CREATE, rank, status);
+}
+
+tutti_status tutti_group_split(tutti_group *parent, int32_t color, int32_t key, const tutti_config *config,
+                               tutti_group **group, tutti_error *error)
+{
+    tutti_status status = TUTTI_OK;
+    struct tti_group *p = tti_api_hold(parent, "group_split", error, &status);
+    if (!p) {
+        return tti_api_finish(error, TUTTI_OP_SPLIT, -1, status);
+    }
+    if (!group) {
+        status = tti_error_set(error, TUTTI_INVALID_ARGUMENT, "group_split: the pointer for the group is NULL");
+    } else if (color < -1) {
+        status = tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                               "group_split: the colour is %d; it must be -1 (no group) or at least 0", color);
+    } else if ((status = check_child(p, config, "group_split", error)) == TUTTI_OK) {
+        status = tti_join_split(p, color, key, config, group, error);
+    }
+    int32_t rank = p->rank;
+    tti_group_release(p);
+    return tti_api_finish(error, TUTTI_OP_SPLIT, rank, status);
+}
+
+/* After an abort calls are on their way out: they are waited for. */
+static int64_t patience_of(const struct tti_group *g)
+{
+    /* acquire: pairs with tti_recover_abort */
+    const bool aborted = atomic_load_explicit(&g->recovery.aborts, memory_order_acquire) != 0;
+    return aborted && !tti_in_callback(g) ? g->timeout_ms : 0;
+}
+
+tutti_status tutti_group_destroy(tutti_group *group, tutti_error *error)
+{
+    tutti_status status = TUTTI_OK;
+    struct tti_group *g = tti_api_hold(group, "group_destroy", error, &status);
+    const int32_t rank = g ? g->rank : -1;
+    const int64_t until = g ? tti_deadline_ns(tti_now_ns(), patience_of(g)) : 0;
+    int pause = 0;
+    while (g && (status = tti_group_end(g)) != TUTTI_OK) {
+        const bool again = tti_pause(&pause, until);
+        g = tti_api_hold(group, "group_destroy", error, &status);
+        if (g && !again) {
+            const struct tti_group_users users = tti_group_users(g);
+            status = tti_group_error_busy(g, &users, "group_destroy", error);
+            tti_group_release(g);
+            break;
+        }
+    }
+    return tti_api_finish(error, TUTTI_OP_DESTROY, rank, status);
+}
+
+/* What tutti_finalize looks for before it destroys anything, and what it meets when it does. */
+struct ending {
+    tutti_status status;
+    tutti_error *error;
+};
+
+/* Events objects end with their group; everything else that uses it refuses the end. */
+static void look_whether_idle(void *handle, void *user)
+{
+    struct ending *ending = user;
+    tutti_status why;
+    struct tti_group *g = ending->status == TUTTI_OK ? tti_group_acquire(handle, &why) : NULL;
+    if (!g) {
+        return;
+    }
+    const int64_t until = tti_deadline_ns(tti_now_ns(), patience_of(g));
+    struct tti_group_users users;
+    int pause = 0;
+    do {
+        users = tti_group_users(g);
+    } while (users.works + users.calls > 0 && tti_pause(&pause, until));
+    if (users.works + users.calls > 0) {
+        users.objects = 0;
+        ending->status = tti_group_error_busy(g, &users, "finalize", ending->error);
+    }
+    tti_group_release(g);
+}
+
+static void destroy_idle(void *handle, void *user)
+{
+    struct ending *ending = user;
+    tutti_error error;
+    if (tutti_group_destroy(handle, &error) == TUTTI_BUSY && ending->status == TUTTI_OK) {
+        ending->status = tti_error_set(ending->error, TUTTI_BUSY, "finalize: %s", error.message);
+    }
+}
+
+tutti_status tutti_finalize(tutti_error *error)
+{
+    struct ending ending = {.status = TUTTI_OK, .error = error};
+    tti_handles_each(&tti_groups, look_whether_idle, &ending);
+    if (ending.status == TUTTI_OK && tti_events_in_use()) {
+        ending.status = tti_error_set(error, TUTTI_BUSY,
+                                      "finalize: another thread is inside a call on an events object: let that return "
+                                      "first");
+    }
+    if (ending.status != TUTTI_OK) {
+        return ending.status;
+    }
+    tti_events_destroy_all();
+    tti_handles_each(&tti_groups, destroy_idle, &ending);
+    if (ending.status != TUTTI_OK) {
+        return ending.status; /* another thread has entered meanwhile */
+    }
+    tti_timer_shutdown();
+    tti_flight_finish();
+    tti_registry_stop(); /* a rendezvous served from here goes on until its clients have left, or the process ends */
+    return tti_error_clear(error);
+}
+
+/* Runs `read` on a live group; `otherwise` for a stale handle. */
+static int32_t read_group(tutti_group *group, int32_t (*read)(const struct tti_group *g, int32_t argument),
+                          int32_t argument, int32_t otherwise)
+{
+    tutti_status status;
+    struct tti_group *g = tti_group_acquire(group, &status);
+    if (!g) {
+        return otherwise;
+    }
+    int32_t value = read(g, argument);
+    tti_group_release(g);
+    return value;
+}
+
+static int32_t read_rank(const struct tti_group *g, int32_t argument)
+{
+    (void)argument;
+    return g->rank;
+}
+
+static int32_t read_size(const struct tti_group *g, int32_t argument)
+{
+    (void)argument;
+    return g->size;
+}
+
+static int32_t read_lanes(const struct tti_group *g, int32_t argument)
+{
+    (void)argument;
+    return g->lanes;
+}
+
+static int32_t read_capabilities(const struct tti_group *g, int32_t argument)
+{
+    (void)argument;
+    return (int32_t)tti_group_capabilities(g);
+}
+
+static int32_t read_global(const struct tti_group *g, int32_t rank)
+{
+    return rank >= 0 && rank < g->size ? g->global_ranks[rank] : -1;
+}
+
+static int32_t read_local(const struct tti_group *g, int32_t global)
+{
+    for (int32_t r = 0; r < g->size; r++) {
+        if (g->global_ranks[r] == global) {
+            return r;
+        }
+    }
+    return -1;
+}
+
+int32_t tutti_group_rank(tutti_group *group)
+{
+    return read_group(group, read_rank, 0, -1);
+}
+
+int32_t tutti_group_size(tutti_group *group)
+{
+    return read_group(group, read_size, 0, -1);
+}
+
+int32_t tutti_group_lanes(tutti_group *group)
+{
+    return read_group(group, read_lanes, 0, -1);
+}
+
+uint32_t tutti_group_capabilities(tutti_group *group)
+{
+    return (uint32_t)read_group(group, read_capabilities, 0, 0);
+}
+
+int32_t tutti_group_global_rank(tutti_group *group, int32_t rank)
+{
+    return read_group(group, read_global, rank, -1);
+}
+
+int32_t tutti_group_local_rank(tutti_group *group, int32_t global_rank)
+{
+    return read_group(group, read_local, global_rank, -1);
+}
+
+const char *tutti_group_backend(tutti_group *group)
+{
+    tutti_status status;
+    struct tti_group *g = tti_group_acquire(group, &status);
+    if (!g) {
+        return NULL;
+    }
+    const char *name = g->backend->name;
+    tti_group_release(g);
+    return name;
+}
+
+void *tutti_group_native_communicator(tutti_group *group)
+{
+    tutti_status why;
+    struct tti_group *g = tti_group_acquire(group, &why);
+    if (!g) {
+        return NULL;
+    }
+    void *native = g->backend->ops->native ? g->backend->ops->native(g->state) : NULL;
+    tti_group_release(g);
+    return native;
+}
+
+const char *tutti_group_algorithm(tutti_group *group, int32_t lane)
+{
+    tutti_status status;
+    struct tti_group *g = tti_group_acquire(group, &status);
+    if (!g) {
+        return NULL;
+    }
+    const bool told = lane >= 0 && lane < g->lanes && g->backend->ops->algorithm;
+    const char *name = told ? g->backend->ops->algorithm(g->state, lane) : NULL;
+    tti_group_release(g);
+    return name;
+}
+
+DLDevice tutti_group_device(tutti_group *group)
+{
+    tutti_status status;
+    struct tti_group *g = tti_group_acquire(group, &status);
+    DLDevice device;
+    memset(&device, 0, sizeof(device));
+    if (g) {
+        device = g->device;
+        tti_group_release(g);
+    }
+    return device;
+}
+
+static size_t describe(struct tti_group *g, char *text, size_t capacity)
+{
+    int n = snprintf(text, capacity,
+                     "group of %d ranks on backend %s: rank %d (rank %d of the world), %d lane%s, deadline "
+                     "%lld ms\n",
+                     g->size, g->backend->name, g->rank, g->global_ranks[g->rank], g->lanes, g->lanes == 1 ? "" : "s",
+                     (long long)g->timeout_ms);
+    size_t used = n > 0 ? (size_t)n : 0;
+    if (tti_group_on_device(g)) {
+        char device[24];
+        n = snprintf(used < capacity ? text + used : NULL, used < capacity ? capacity - used : 0,
+                     "  tensors lie on device %s\n", tti_device_text(g->device, device));
+        used += n > 0 ? (size_t)n : 0;
+    }
+    if (g->passed_over) {
+        n = snprintf(used < capacity ? text + used : NULL, used < capacity ? capacity - used : 0,
+                     "  shared memory (shm) was not taken: %s\n", g->passed_over);
+        used += n > 0 ? (size_t)n : 0;
+    }
+    for (tutti_operation kind = TUTTI_OP_ALL_REDUCE; kind <= TUTTI_OP_RECV; kind++) {
+        char how[80];
+        n = snprintf(used < capacity ? text + used : NULL, used < capacity ? capacity - used : 0, "  %s: %s\n",
+                     tutti_operation_name(kind), tti_task_describe(g, kind, how, sizeof(how)));
+        used += n > 0 ? (size_t)n : 0;
+    }
+    if (g->backend->ops->describe) {
+        used += g->backend->ops->describe(g->state, used < capacity ? text + used : NULL,
+                                          used < capacity ? capacity - used : 0);
+    }
+    return used;
+}
+
+tutti_status tutti_group_describe(tutti_group *group, char *text, size_t capacity, size_t *needed, tutti_error *error)
+{
+    if (!text && capacity > 0) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "group_describe: text is NULL but capacity is %zu",
+                             capacity);
+    }
+    tutti_status status = TUTTI_OK;
+    struct tti_group *g = tti_api_hold(group, "group_describe", error, &status);
+    if (!g) {
+        return status;
+    }
+    size_t length = describe(g, text, capacity);
+    if (needed) {
+        *needed = length;
+    }
+    tti_group_release(g);
+    return tti_error_clear(error);
+}
+
+tutti_status tutti_group_error(tutti_group *group, tutti_error *details)
+{
+    tutti_status status = TUTTI_OK;
+    struct tti_group *g = tti_api_hold(group, "group_error", details, &status);
+    if (!g) {
+        return status;
+    }
+    tti_error_clear(details);
+    tti_group_failure(g, details);
+    if (details) {
+        details->rank = g->rank;
+        snprintf(details->backend, sizeof(details->backend), "%s", g->backend->name);
+    }
+    tti_group_release(g);
+    return TUTTI_OK;
+}
+
+tutti_status tutti_null_recorded(tutti_group *group, int64_t index, tutti_null_record *record, tutti_error *error)
+{
+    if (!record || record->size == 0) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "null_recorded: record is NULL or its size is 0");
+    }
+    tutti_status status = TUTTI_OK;
+    struct tti_group *g = tti_api_hold(group, "null_recorded", error, &status);
+    if (!g) {
+        return status;
+    }
+    if (g->backend != &tti_backend_null) {
+        status = tti_error_set(error, TUTTI_UNSUPPORTED, "null_recorded: the group runs on backend %s, not null",
+                               g->backend->name);
+    } else if ((status = tti_null_record_at(g->state, index, record)) != TUTTI_OK) {
+        tti_error_set(error, status, "null_recorded: operation %lld is not among those remembered", (long long)index);
+    } else {
+        tti_error_clear(error);
+    }
+    tti_group_release(g);
+    return status;
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The functions of tutti/memory.h. What the ranks have to agree on goes through all_gather, so that a rank that is late,
+ * gone, or calls something else is named by what names it anyhow, and the order of lane 0 holds for these calls too.
+ */
+#include <tutti/memory.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/check.h"
+#include "base/error.h"
+#include "core/call/call.h"
+#include "core/call/memory.h"
+#include "core/group/group.h"
+
+#define EXCHANGE_TAG 0x70616568u /* "heap": an application's own all_gather is told apart from ours */
+#define EXCHANGE_MAX 1024
+
+/* What a rank says of its part. Travels between processes. */
+struct outcome {
+    int32_t status;
+    char message[252];
+};
+
+static tutti_status gather(void *self, const void *mine, size_t bytes, void *all, tutti_error *error)
+{
+    struct tti_call *c = self;
+    int64_t count = (int64_t)bytes;
+    int64_t joined = count * c->group_size;
+    DLTensor input = tutti_tensor_1d((void *)(uintptr_t)mine, &count, TUTTI_U8);
+    DLTensor output = tutti_tensor_1d(all, &joined, TUTTI_U8);
+    if (bytes > EXCHANGE_MAX) {
+        return tti_error_set(error, TUTTI_INTERNAL, "%s: the ranks exchange too much at once",
+                             tutti_operation_name(c->operation));
+    }
+    return tti_all_gather_on_host(c->group->handle, &input, &output, TUTTI_CALL(.tag = EXCHANGE_TAG, .error = error));
+}
+
+static tutti_exchange exchange_of(struct tti_call *c)
+{
+    return (tutti_exchange){.size = sizeof(tutti_exchange), .self = c, .gather = gather};
+}
+
+/* Whether the group's backend has a heap; else memory is ordinary. */
+static bool has_heap(const struct tti_group *g)
+{
+    return (tti_group_capabilities(g) & TUTTI_CAP_HEAP) && g->backend->ops->alloc;
+}
+
+/* Whether the ranks can ask one another: not on backend null, where the others do not exist. */
+static bool can_agree(const struct tti_group *g)
+{
+    tutti_op op = {.size = sizeof(op), .kind = TUTTI_OP_ALL_GATHER, .dtype = TUTTI_U8};
+    return g->size > 1 && strcmp(g->backend->name, "null") != 0 && g->host_backend &&
+           g->host_backend->ops->supports(g->host_state, &op);
+}
+
+/* All ranks return OK, or all the first failure. */
+static tutti_status agree(struct tti_call *c, tutti_status mine)
+{
+    if (!can_agree(c->group)) {
+        if (mine != TUTTI_OK) {
+            tti_error_set(c->error, mine, "%s: rank %d: %s", tutti_operation_name(c->operation), c->rank,
+                          c->error->message);
+            c->error->suspect = c->rank;
+        }
+        return mine;
+    }
+    struct outcome own = {.status = mine};
+    if (mine != TUTTI_OK) {
+        snprintf(own.message, sizeof(own.message), "%.*s", (int)sizeof(own.message) - 1, c->error->message);
+    }
+    struct outcome *all = calloc((size_t)c->group_size, sizeof(*all));
+    if (!all) {
+        return tti_error_set(c->error, TUTTI_NO_MEMORY, "%s: no memory", tutti_operation_name(c->operation));
+    }
+    tutti_status status = gather(c, &own, sizeof(own), all, c->error);
+    for (int r = 0; r < c->group_size && status == TUTTI_OK; r++) {
+        if (all[r].status != TUTTI_OK) {
+            all[r].message[sizeof(all[r].message) - 1] = '\0';
+            status = tti_error_set(c->error, all[r].status, "%s: rank %d: %s", tutti_operation_name(c->operation), r,
+                                   all[r].message);
+            c->error->suspect = r;
+        }
+    }
+    free(all);
+    return status;
+}
+
+/* Ordinary memory, given to all ranks or to none. */
+static tutti_status alloc_ordinary(struct tti_call *c, size_t bytes, void **memory)
+{
+    struct tti_pool *pool = c->group->pool;
+    void *block = NULL;
+    tutti_status status = bytes > 0 ? tti_pool_alloc(pool, c->group->device, bytes, &block, c->error) : TUTTI_OK;
+    status = agree(c, status);
+    if (status == TUTTI_OK) {
+        *memory = block;
+    } else if (block) {
+        tti_pool_free(pool, block);
+    }
+    return status;
+}
+
+tutti_status tutti_alloc(tutti_group *group, size_t bytes, void **memory, tutti_error *error)
+{
+    struct tti_call c;
+    tutti_status status = tti_call_begin_plain(&c, group, TUTTI_OP_ALLOC, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    tutti_exchange exchange = exchange_of(&c);
+    if (!memory) {
+        status = tti_error_set(c.error, TUTTI_INVALID_ARGUMENT, "alloc: the pointer for the memory is NULL");
+    } else if (has_heap(c.group)) {
+        status = c.group->backend->ops->alloc(c.group->state, bytes, &exchange, memory, c.error);
+    } else {
+        status = alloc_ordinary(&c, bytes, memory);
+    }
+    return tti_call_end(&c, status);
+}
+
+tutti_status tutti_free(tutti_group *group, void *memory, tutti_error *error)
+{
+    struct tti_call c;
+    tutti_status status = tti_call_begin_plain(&c, group, TUTTI_OP_FREE, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (memory && !tti_pool_free(c.group->pool, memory)) {
+        status = has_heap(c.group) ? c.group->backend->ops->release(c.group->state, memory, c.error)
+                                   : tti_error_set(c.error, TUTTI_INVALID_ARGUMENT,
+                                                   "free: %p is not memory that tutti_alloc has given", memory);
+    }
+    return tti_call_end(&c, status);
+}
+
+tutti_status tutti_register(tutti_group *group, void *memory, size_t bytes, tutti_error *error)
+{
+    struct tti_call c;
+    tutti_status status = tti_call_begin_plain(&c, group, TUTTI_OP_REGISTER, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    tutti_exchange exchange = exchange_of(&c);
+    if (!memory && bytes > 0) {
+        status = tti_error_set(c.error, TUTTI_INVALID_ARGUMENT, "register: memory is NULL, but bytes is %zu", bytes);
+    } else if (bytes > UINTPTR_MAX - (uintptr_t)memory) {
+        status = tti_error_set(c.error, TUTTI_INVALID_ARGUMENT,
+                               "register: %zu bytes at %p go beyond the end of the address space", bytes, memory);
+    } else if (has_heap(c.group)) {
+        status = c.group->backend->ops->register_memory(c.group->state, memory, bytes, &exchange, c.error);
+    }
+    return tti_call_end(&c, status);
+}
+
+tutti_status tutti_unregister(tutti_group *group, void *memory, tutti_error *error)
+{
+    struct tti_call c;
+    tutti_status status = tti_call_begin_plain(&c, group, TUTTI_OP_UNREGISTER, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    tutti_exchange exchange = exchange_of(&c);
+    if (has_heap(c.group)) {
+        status = c.group->backend->ops->unregister_memory(c.group->state, memory, &exchange, c.error);
+    }
+    return tti_call_end(&c, status);
+}

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Posting messages and waiting for them: the backend's functions for messages, synchronous and in two steps. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "backends/mpi/plugin/collectives/moving.h"
+#include "base/clock.h"
+#include "base/error.h"
+
+static void describe(const tutti_op *op, char *text, size_t capacity)
+{
+    char peer[24] = "any rank";
+    char tag[24] = "any tag";
+    if (op->root != TUTTI_ANY_SOURCE) {
+        snprintf(peer, sizeof(peer), "rank %d", op->root);
+    }
+    if (op->p2p_tag != TUTTI_ANY_TAG) {
+        snprintf(tag, sizeof(tag), "tag %d", op->p2p_tag);
+    }
+    snprintf(text, capacity, "%s %s, %s", op->kind == TUTTI_OP_SEND ? "send to" : "recv from", peer, tag);
+}
+
+/* With the lock: the group has failed with p->error, so all that is open ends. */
+static void end_all(struct tti_mpi_group *g, struct tti_mpi_posting *p, tutti_status status)
+{
+    p->status = status;
+    for (size_t i = 0; i < p->count; i++) {
+        tti_mpi_withdraw(g, &p->requests[i], status);
+    }
+}
+
+/* With the lock: the deadline has passed. */
+static void end_late(struct tti_mpi_group *g, struct tti_mpi_posting *p)
+{
+    char what[96] = "";
+    int32_t peer = -1;
+    for (size_t i = p->count; i-- > 0;) {
+        if (!p->requests[i].done) {
+            describe(p->requests[i].op, what, sizeof(what));
+            peer = p->requests[i].op->root;
+        }
+    }
+    const int64_t elapsed = (tti_now_ns() - p->begun_ns) / 1000000;
+    tti_error_set(&p->error, TUTTI_TIMEOUT, "%s: rank %d waited %lld ms, the deadline was %lld ms", what, g->rank,
+                  (long long)elapsed, (long long)p->timeout_ms);
+    p->error.suspect = peer;
+    p->error.elapsed_ms = elapsed;
+    p->error.scope = TUTTI_SCOPE_GROUP;
+    tti_mpi_fail(g, &p->error);
+    end_all(g, p, TUTTI_TIMEOUT);
+}
+
+/* With the lock. */
+static void move(struct tti_mpi_group *g, struct tti_mpi_posting *p)
+{
+    tutti_error error;
+    const tutti_status status = tti_mpi_progress(g, &error);
+    if (status != TUTTI_OK) {
+        error.scope = TUTTI_SCOPE_GROUP;
+        tti_mpi_fail(g, &error);
+    }
+    if (p && p->open > 0 && status != TUTTI_OK) {
+        p->error = error;
+        end_all(g, p, status);
+    }
+}
+
+static tutti_status begin(struct tti_mpi_group *g, struct tti_mpi_posting *p, tutti_op *const *ops, int64_t timeout_ms)
+{
+    struct tti_mpi_messages *m = &g->messages;
+    tutti_status status = tti_mpi_check(g, false, &p->error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    p->open = p->count;
+    p->begun_ns = ops[0]->begun_ns != 0 ? ops[0]->begun_ns : tti_now_ns();
+    p->timeout_ms = timeout_ms;
+    p->deadline_ns = tti_deadline_ns(p->begun_ns, timeout_ms);
+    p->status = TUTTI_OK;
+    for (size_t i = 0; i < p->count; i++) {
+        p->requests[i] = (struct tti_mpi_request){
+            .op = ops[i], .posting = p, .letter_request = MPI_REQUEST_NULL, .one_piece = MPI_REQUEST_NULL};
+    }
+    pthread_mutex_lock(&m->lock);
+    m->open += p->count;
+    for (size_t i = 0; i < p->count; i++) {
+        ops[i]->sequence = ++m->sequence;
+        if (ops[i]->kind == TUTTI_OP_SEND) {
+            tti_mpi_post_send(g, &p->requests[i]);
+        } else {
+            tti_mpi_post_recv(g, &p->requests[i]);
+        }
+    }
+    if (p->open > 0) {
+        move(g, p);
+    }
+    pthread_mutex_unlock(&m->lock);
+    return TUTTI_OK;
+}
+
+/* The first failure in the order of the operations, with a sentence of its own. */
+static tutti_status first_failure(struct tti_mpi_group *g, struct tti_mpi_posting *p)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        const struct tti_mpi_request *r = &p->requests[i];
+        char what[96];
+        if (r->status == TUTTI_OK) {
+            continue;
+        }
+        describe(r->op, what, sizeof(what));
+        if (r->status == TUTTI_MISMATCH) {
+            tti_error_set(&p->error, TUTTI_MISMATCH,
+                          "%s: the message from rank %d has %lld elements of %s, the tensor holds %zu of %s; the "
+                          "message stays receivable",
+                          what, r->came.source, (long long)r->came.count, tutti_dtype_name(r->came.dtype), r->op->count,
+                          tutti_dtype_name(r->op->dtype));
+        } else if (r->status == TUTTI_CANCELLED) {
+            tti_error_set(&p->error, TUTTI_CANCELLED, "%s: cancelled by rank %d before it began", what, g->rank);
+        } else if (r->status != TUTTI_BACKEND && r->status != TUTTI_PEER_LEFT) { /* those have their sentence */
+            tti_error_set(&p->error, r->status, "%s: %s", what, tutti_status_string(r->status));
+        }
+        p->error.suspect = r->came.size ? r->came.source : r->op->root;
+        return r->status;
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status result(struct tti_mpi_group *g, struct tti_mpi_posting *p, tutti_error *error)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        p->requests[i].op->status = p->requests[i].status;
+    }
+    const tutti_status status = p->status != TUTTI_OK ? p->status : first_failure(g, p);
+    if (status != TUTTI_OK) {
+        *error = p->error;
+    }
+    return status;
+}
+
+/* One look: true if the posting has ended. */
+static bool look(struct tti_mpi_group *g, struct tti_mpi_posting *p, struct tti_mpi_vigil *v)
+{
+    struct tti_mpi_messages *m = &g->messages;
+    pthread_mutex_lock(&m->lock);
+    if (p->open > 0) {
+        move(g, p);
+    }
+    bool ended = p->open == 0;
+    pthread_mutex_unlock(&m->lock);
+    if (ended) {
+        return true;
+    }
+    const tutti_status status = tti_mpi_pause(v, &p->error);
+    if (status != TUTTI_OK) {
+        pthread_mutex_lock(&m->lock);
+        if (p->open > 0) {
+            status == TUTTI_TIMEOUT ? end_late(g, p) : end_all(g, p, status);
+        }
+        ended = true;
+        pthread_mutex_unlock(&m->lock);
+    }
+    return ended;
+}
+
+static tutti_status make_requests(struct tti_mpi_posting *p, size_t count, tutti_error *error)
+{
+    const size_t few = sizeof(p->few) / sizeof(p->few[0]);
+    p->count = count;
+    p->requests = count > few ? malloc(count * sizeof(*p->requests)) : p->few;
+    return p->requests ? TUTTI_OK : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %zu messages", count);
+}
+
+static void free_requests(struct tti_mpi_posting *p)
+{
+    if (p->requests != p->few) {
+        free(p->requests);
+    }
+}
+
+tutti_status tti_mpi_run_p2p(void *state, tutti_op *const *ops, size_t count, int64_t timeout_ms, tutti_error *error)
+{
+    struct tti_mpi_group *g = state;
+    struct tti_mpi_posting p; /* begin fills the rest, as far as it is used */
+    struct tti_mpi_vigil v;
+    tutti_status status = make_requests(&p, count, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (!tti_mpi_use(g)) {
+        free_requests(&p);
+        return tti_mpi_ending(g, error);
+    }
+    status = begin(g, &p, ops, timeout_ms);
+    if (status == TUTTI_OK) {
+        tti_mpi_vigil(&v, g, p.begun_ns, timeout_ms, false);
+        while (!look(g, &p, &v)) {
+        }
+        status = result(g, &p, error);
+    } else {
+        *error = p.error;
+    }
+    tti_mpi_unuse(g);
+    free_requests(&p);
+    return status;
+}
+
+tutti_status tti_mpi_post_p2p(void *state, tutti_op *const *ops, size_t count, int64_t timeout_ms, void **batch,
+                              tutti_error *error)
+{
+    struct tti_mpi_group *g = state;
+    struct tti_mpi_posting *p = malloc(sizeof(*p));
+    if (!p) {
+        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %zu messages", count);
+    }
+    tutti_status status = make_requests(p, count, error);
+    if (status == TUTTI_OK) {
+        if (tti_mpi_use(g)) {
+            status = begin(g, p, ops, timeout_ms);
+            tti_mpi_unuse(g);
+        } else {
+            status = tti_mpi_ending(g, &p->error);
+        }
+        if (status != TUTTI_OK) {
+            *error = p->error;
+            free_requests(p);
+        }
+    }
+    if (status != TUTTI_OK) {
+        free(p);
+        return status;
+    }
+    *batch = p;
+    return TUTTI_OK;
+}
+
+int32_t tti_mpi_test_p2p(void *state, void *batch)
+{
+    struct tti_mpi_group *g = state;
+    struct tti_mpi_messages *m = &g->messages;
+    struct tti_mpi_posting *p = batch;
+    tutti_error error;
+    const bool used = tti_mpi_use(g);
+    pthread_mutex_lock(&m->lock);
+    if (p->open > 0 && used) {
+        move(g, p);
+    }
+    if (p->open > 0 && (used ? tti_mpi_check(g, false, &error) : tti_mpi_ending(g, &error)) != TUTTI_OK) {
+        p->error = error;
+        end_all(g, p, error.status);
+    }
+    if (p->open > 0 && p->deadline_ns != TTI_NEVER && tti_now_ns() >= p->deadline_ns) {
+        end_late(g, p);
+    }
+    const int32_t ended = p->open == 0;
+    pthread_mutex_unlock(&m->lock);
+    if (used) {
+        tti_mpi_unuse(g);
+    }
+    return ended;
+}
+
+void tti_mpi_attend_p2p(void *state, void *batch, int64_t until_ns)
+{
+    struct tti_mpi_group *g = state;
+    struct tti_mpi_messages *m = &g->messages;
+    struct tti_mpi_vigil v;
+    tutti_error unused;
+    if (!tti_mpi_use(g)) {
+        return;
+    }
+    tti_mpi_vigil(&v, g, 0, -1, batch == NULL);
+    for (;;) {
+        bool changed = false;
+        if (batch) {
+            changed = tti_mpi_test_p2p(state, batch) == 1;
+        } else {
+            pthread_mutex_lock(&m->lock);
+            move(g, NULL);
+            pthread_mutex_unlock(&m->lock);
+            /* acquire: pairs with the release of whoever ends a message, or wakes. What has changed since this returned
+             * the last time may have done so after the worker looked at it. */
+            const uint32_t changes = atomic_load_explicit(&m->changes, memory_order_acquire);
+            changed = changes != m->changes_seen;
+            m->changes_seen = changes;
+        }
+        if (changed || (until_ns != TTI_NEVER && tti_now_ns() >= until_ns) || tti_mpi_pause(&v, &unused) != TUTTI_OK) {
+            break;
+        }
+    }
+    tti_mpi_unuse(g);
+}
+
+void tti_mpi_wake_p2p(void *state)
+{
+    struct tti_mpi_group *g = state;
+    atomic_fetch_add_explicit(&g->messages.changes, 1, memory_order_release);
+}
+
+int32_t tti_mpi_cancel_p2p(void *state, void *batch)
+{
+    struct tti_mpi_group *g = state;
+    struct tti_mpi_messages *m = &g->messages;
+    struct tti_mpi_posting *p = batch;
+    bool before = true;
+    bool begun = false;
+    pthread_mutex_lock(&m->lock);
+    for (size_t i = 0; i < p->count; i++) {
+        const struct tti_mpi_request *r = &p->requests[i];
+        before = before && r->done && r->status == TUTTI_CANCELLED;
+        begun = begun || r->done || tti_mpi_has_begun(m, r);
+    }
+    for (size_t i = 0; !begun && i < p->count; i++) {
+        tti_mpi_withdraw(g, &p->requests[i], TUTTI_CANCELLED);
+    }
+    pthread_mutex_unlock(&m->lock);
+    return !begun || before;
+}
+
+tutti_status tti_mpi_end_p2p(void *state, void *batch, tutti_error *error)
+{
+    struct tti_mpi_posting *p = batch;
+    const tutti_status status = result(state, p, error);
+    free_requests(p);
+    free(p);
+    return status;
+}
+
+tutti_status tti_mpi_probe(void *state, int32_t peer, int32_t tag, int32_t *found, tutti_message *message,
+                           tutti_error *error)
+{
+    struct tti_mpi_group *g = state;
+    struct tti_mpi_messages *m = &g->messages;
+    const tutti_op wanted = {.root = peer, .p2p_tag = tag};
+    if (!tti_mpi_use(g)) {
+        return tti_mpi_ending(g, error);
+    }
+    tutti_status status = tti_mpi_check(g, false, error);
+    if (status != TUTTI_OK) {
+        tti_mpi_unuse(g);
+        return status;
+    }
+    pthread_mutex_lock(&m->lock);
+    status = tti_mpi_progress(g, error);
+    const struct tti_mpi_letter *letter = tti_mpi_find_letter(m, &wanted);
+    if (letter && message) {
+        tti_mpi_letter_tell(letter, message);
+    }
+    *found = letter != NULL;
+    pthread_mutex_unlock(&m->lock);
+    tti_mpi_unuse(g);
+    return status;
+}

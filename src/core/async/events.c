@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/async/events.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/fork.h"
+#include "core/group/group.h"
+
+#define LISTENERS (TTI_EVENTS_PLACES - 1)
+
+/* An entry. Whoever unlinks it frees it; while it is being called that is the thread that calls it. */
+struct tti_listener {
+    struct tti_events_link link; /* first: a link that is not a place is the entry itself */
+    struct tti_interest interest;
+    tutti_events *owner; /* the handle: differs from those of objects that lay at the same address before */
+    int64_t id;          /* ascending in each place; the remainder by TTI_EVENTS_PLACES is the place */
+    bool removed;
+};
+
+/* `handle` never changes; `destroyed` is under the lock of the group's list. */
+struct tti_events {
+    struct tti_group *group;
+    tutti_events *handle;
+    bool destroyed;
+};
+
+static struct tti_handle_table table = {.kind = TTI_KIND_EVENTS, .name = "events objects"};
+
+/* The lists whose handlers this thread is in, innermost first. */
+struct frame {
+    struct tti_events_list *list;
+    const struct frame *outer;
+};
+static _Thread_local const struct frame *frames;
+
+static pthread_mutex_t waits_lock = PTHREAD_MUTEX_INITIALIZER; /* every list's `awaits` */
+
+static void watch_forks(void)
+{
+    tti_fork_protect(&waits_lock);
+}
+
+/* ---- the list ---------------------------------------------------------------------------------------------------- */
+
+static struct tti_listener *entry_of(struct tti_events_link *link)
+{
+    return (struct tti_listener *)link;
+}
+
+static int place_of(int64_t operation_id)
+{
+    return operation_id == 0 ? LISTENERS : (int)((uint64_t)operation_id % LISTENERS);
+}
+
+static void append(struct tti_events_link *place, struct tti_listener *l)
+{
+    l->link.next = place;
+    l->link.previous = place->previous;
+    place->previous->next = &l->link;
+    place->previous = &l->link;
+}
+
+static void drop(struct tti_listener *l)
+{
+    l->link.previous->next = l->link.next;
+    l->link.next->previous = l->link.previous;
+    free(l);
+}
+
+/* The entry will not be called (again). */
+static void withdraw(const struct tti_events_list *list, struct tti_listener *l)
+{
+    l->removed = true;
+    if (list->calling != l) {
+        drop(l);
+    }
+}
+
+void tti_events_list_init(struct tti_events_list *list)
+{
+    atomic_init(&list->objects, 0);
+    pthread_mutex_init(&list->lock, NULL);
+    pthread_cond_init(&list->returned, NULL);
+    for (int i = 0; i < TTI_EVENTS_PLACES; i++) {
+        list->places[i].next = &list->places[i];
+        list->places[i].previous = &list->places[i];
+    }
+    list->added = 0;
+    list->calling = NULL;
+    list->awaits = NULL;
+}
+
+void tti_events_list_free(struct tti_events_list *list)
+{
+    pthread_cond_destroy(&list->returned);
+    pthread_mutex_destroy(&list->lock);
+}
+
+/* ---- telling ----------------------------------------------------------------------------------------------------- */
+
+bool tti_events_watching(struct tti_group *group)
+{
+    /* acquire: pairs with the release in tti_events_create; the list itself is read under its lock */
+    return atomic_load_explicit(&group->events.objects, memory_order_acquire) > 0;
+}
+
+static bool concerns(const struct tti_interest *interest, const tutti_event *event)
+{
+    return interest->operation_id != 0 ? interest->operation_id == event->operation_id
+                                       : interest->failures == (event->status != TUTTI_OK);
+}
+
+/* With the lock held, which is given back during the call. */
+static void call(struct tti_events_list *list, struct tti_listener *l, const tutti_event *event)
+{
+    l->removed = l->interest.operation_id != 0; /* handlers: once */
+    list->calling = l;
+    pthread_mutex_unlock(&list->lock);
+    l->interest.handler(event, l->interest.user);
+    pthread_mutex_lock(&list->lock);
+    list->calling = NULL;
+    pthread_cond_broadcast(&list->returned);
+}
+
+/* Calls those of one place that were there when `last` entries had been added. */
+static void tell_place(struct tti_events_list *list, int place, int64_t last, const tutti_event *event)
+{
+    struct tti_events_link *end = &list->places[place];
+    struct tti_events_link *next;
+    for (struct tti_events_link *at = end->next; at != end; at = next) {
+        struct tti_listener *l = entry_of(at);
+        if (l->id / TTI_EVENTS_PLACES > last) {
+            break;
+        }
+        if (concerns(&l->interest, event)) {
+            call(list, l, event);
+        }
+        next = at->next;
+        if (l->removed) {
+            drop(l);
+        }
+    }
+}
+
+/* Removes the handlers of this number that were there when `last` entries had been added. */
+static void drop_handlers(struct tti_events_list *list, int64_t last, int64_t operation_id)
+{
+    struct tti_events_link *end = &list->places[place_of(operation_id)];
+    struct tti_events_link *next;
+    for (struct tti_events_link *at = end->next; at != end; at = next) {
+        struct tti_listener *l = entry_of(at);
+        next = at->next;
+        if (l->interest.operation_id == operation_id && l->id / TTI_EVENTS_PLACES <= last) {
+            withdraw(list, l);
+        }
+    }
+}
+
+void tti_events_tell(struct tti_group *group, const tutti_event *event, bool on_ok)
+{
+    struct tti_events_list *list = &group->events;
+    struct frame frame = {.list = list, .outer = frames};
+    frames = &frame;
+    pthread_mutex_lock(&list->lock);
+    int64_t last = list->added;
+    tell_place(list, LISTENERS, last, event);
+    if (event->operation_id != 0 && on_ok && event->status != TUTTI_OK) {
+        drop_handlers(list, last, event->operation_id);
+    } else if (event->operation_id != 0) {
+        tell_place(list, place_of(event->operation_id), last, event);
+    }
+    pthread_mutex_unlock(&list->lock);
+    frames = frame.outer;
+}
+
+/* ---- waiting for a handler --------------------------------------------------------------------------------------- */
+
+static bool inside(const struct tti_events_list *list)
+{
+    for (const struct frame *f = frames; f; f = f->outer) {
+        if (f->list == list) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void set_awaits(struct tti_events_list *awaited)
+{
+    for (const struct frame *f = frames; f; f = f->outer) {
+        f->list->awaits = awaited;
+    }
+}
+
+/*
+ * A handler of one group may wait for a handler of another one, but not in a circle. A list that is awaited lives: the
+ * waiting thread is a user of one of its objects.
+ */
+static bool may_wait(struct tti_events_list *list)
+{
+    if (!frames) {
+        return true; /* nobody waits for this thread */
+    }
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
+    pthread_mutex_lock(&waits_lock);
+    const struct tti_events_list *at = list;
+    while (at && !inside(at)) {
+        at = at->awaits;
+    }
+    if (!at) {
+        set_awaits(list);
+    }
+    pthread_mutex_unlock(&waits_lock);
+    return !at;
+}
+
+static void waited(void)
+{
+    if (frames) {
+        pthread_mutex_lock(&waits_lock);
+        set_awaits(NULL);
+        pthread_mutex_unlock(&waits_lock);
+    }
+}
+
+/* ---- objects ----------------------------------------------------------------------------------------------------- */
+
+tutti_status tti_events_create(struct tti_group *group, tutti_events **handle, tutti_error *error)
+{
+    struct tti_events_list *list = &group->events;
+    struct tti_events *e = calloc(1, sizeof(*e));
+    if (!e) {
+        return tti_error_set(error, TUTTI_NO_MEMORY, "events_create: no memory for an events object");
+    }
+    e->group = group;
+    tutti_status status = TUTTI_OK;
+    pthread_mutex_lock(&list->lock);
+    uint32_t objects = atomic_load_explicit(&list->objects, memory_order_relaxed); /* under the lock */
+    if (objects == TTI_EVENTS_OBJECTS) {
+        status =
+            tti_error_set(error, TUTTI_NO_RESOURCE,
+                          "events_create: the group has %u events objects already; destroy some", TTI_EVENTS_OBJECTS);
+    } else if ((status = tti_handles_insert(&table, e, (void **)&e->handle, error)) == TUTTI_OK) {
+        *handle = e->handle;
+        /* release: pairs with the acquire in tti_events_watching */
+        atomic_store_explicit(&list->objects, objects + 1, memory_order_release);
+    }
+    pthread_mutex_unlock(&list->lock);
+    if (status != TUTTI_OK) {
+        free(e);
+    }
+    return status;
+}
+
+struct tti_events *tti_events_acquire(tutti_events *handle, tutti_status *why)
+{
+    return tti_handles_acquire(&table, handle, why);
+}
+
+void tti_events_release(struct tti_events *e)
+{
+    struct tti_group *g = e->group;
+    /* Under the lock, so that of all the users of a destroyed object exactly the last one sees that it is alone. */
+    pthread_mutex_lock(&g->events.lock);
+    bool last = e->destroyed && tti_handles_retire(&table, e->handle) == TUTTI_OK;
+    if (!last) {
+        tti_handles_release(&table, e->handle);
+    }
+    pthread_mutex_unlock(&g->events.lock);
+    if (last) {
+        free(e);
+        tti_group_release(g);
+    }
+}
+
+struct tti_group *tti_events_group(const struct tti_events *e)
+{
+    return e->group;
+}
+
+tutti_status tti_events_add(struct tti_events *e, const struct tti_interest *interest, int64_t *listener)
+{
+    struct tti_events_list *list = &e->group->events;
+    struct tti_listener *l = calloc(1, sizeof(*l));
+    if (!l) {
+        return TUTTI_NO_MEMORY;
+    }
+    l->interest = *interest;
+    l->owner = e->handle;
+    int place = place_of(interest->operation_id);
+    pthread_mutex_lock(&list->lock);
+    bool refused = e->destroyed;
+    if (!refused) {
+        l->id = ++list->added * TTI_EVENTS_PLACES + place;
+        append(&list->places[place], l);
+        if (listener) {
+            *listener = l->id; /* under the lock: the function itself may read it */
+        }
+    }
+    pthread_mutex_unlock(&list->lock);
+    if (refused) {
+        free(l);
+        return TUTTI_BAD_STATE;
+    }
+    return TUTTI_OK;
+}
+
+static struct tti_listener *find(struct tti_events *e, int64_t id)
+{
+    if (id <= 0) {
+        return NULL;
+    }
+    struct tti_events_link *end = &e->group->events.places[id % TTI_EVENTS_PLACES];
+    for (struct tti_events_link *at = end->next; at != end; at = at->next) {
+        if (entry_of(at)->id == id && entry_of(at)->owner == e->handle) {
+            return entry_of(at);
+        }
+    }
+    return NULL;
+}
+
+/* Whether the function of entry `id`, or of any entry of `e` if it is 0, is running on another thread. */
+static bool runs_elsewhere(const struct tti_events *e, int64_t id)
+{
+    const struct tti_events_list *list = &e->group->events;
+    const struct tti_listener *l = list->calling;
+    return l && l->owner == e->handle && (id == 0 || l->id == id) && !inside(list);
+}
+
+/* Until it has returned. What is withdrawn cannot be called again. */
+static void wait_for(const struct tti_events *e, int64_t id)
+{
+    struct tti_events_list *list = &e->group->events;
+    while (runs_elsewhere(e, id)) {
+        pthread_cond_wait(&list->returned, &list->lock);
+    }
+    waited();
+}
+
+tutti_status tti_events_remove(struct tti_events *e, int64_t listener)
+{
+    struct tti_events_list *list = &e->group->events;
+    tutti_status status = TUTTI_OK;
+    pthread_mutex_lock(&list->lock);
+    struct tti_listener *l = find(e, listener);
+    bool running = l && runs_elsewhere(e, listener);
+    if (running && !may_wait(list)) {
+        status = TUTTI_WOULD_DEADLOCK;
+    } else {
+        if (!l || l->removed) {
+            status = e->destroyed ? TUTTI_BAD_STATE : TUTTI_NOT_FOUND;
+        } else {
+            withdraw(list, l);
+        }
+        if (running) {
+            wait_for(e, listener);
+        }
+    }
+    pthread_mutex_unlock(&list->lock);
+    return status;
+}
+
+static void withdraw_all(struct tti_events *e)
+{
+    struct tti_events_list *list = &e->group->events;
+    for (int i = 0; i < TTI_EVENTS_PLACES; i++) {
+        struct tti_events_link *next;
+        for (struct tti_events_link *at = list->places[i].next; at != &list->places[i]; at = next) {
+            next = at->next;
+            if (entry_of(at)->owner == e->handle) {
+                withdraw(list, entry_of(at));
+            }
+        }
+    }
+}
+
+tutti_status tti_events_destroy(struct tti_events *e)
+{
+    struct tti_events_list *list = &e->group->events;
+    tutti_status status = TUTTI_OK;
+    pthread_mutex_lock(&list->lock);
+    bool running = runs_elsewhere(e, 0);
+    if (e->destroyed) {
+        status = TUTTI_BAD_STATE;
+    } else if (running && !may_wait(list)) {
+        status = TUTTI_WOULD_DEADLOCK;
+    } else {
+        e->destroyed = true;
+        withdraw_all(e);
+        uint32_t objects = atomic_load_explicit(&list->objects, memory_order_relaxed); /* under the lock */
+        /* relaxed: one look too many finds nobody to tell */
+        atomic_store_explicit(&list->objects, objects - 1, memory_order_relaxed);
+        if (running) {
+            wait_for(e, 0);
+        }
+    }
+    pthread_mutex_unlock(&list->lock);
+    return status;
+}
+
+static void destroy_one(void *handle, void *user)
+{
+    (void)user;
+    tutti_status why;
+    struct tti_events *e = tti_events_acquire(handle, &why);
+    if (e) {
+        tti_events_destroy(e);
+        tti_events_release(e);
+    }
+}
+
+static void look_for_users(void *handle, void *user)
+{
+    *(bool *)user |= tti_handles_users(&table, handle) > 0;
+}
+
+bool tti_events_in_use(void)
+{
+    bool used = false;
+    tti_handles_each(&table, look_for_users, &used);
+    return used;
+}
+
+void tti_events_destroy_all(void)
+{
+    tti_handles_each(&table, destroy_one, NULL);
+}

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/async/task.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "core/call/recall.h"
+#include "core/call/staging.h"
+#include "core/group/compare.h"
+#include "core/group/group.h"
+#include "tensor/strided.h"
+
+void tti_task_reset(struct tti_task *t, const char *function)
+{
+    t->function = function;
+    t->side_count = 0;
+    t->is_staged = false;
+    t->result = NULL;
+    t->signature = NULL;
+    t->op.after = NULL;
+    t->op.waits_since = NULL;
+    t->flight = 0;
+}
+
+void *tti_task_stand_in(struct tti_task *t, const DLTensor *tensor, const char *name, size_t bytes, unsigned what)
+{
+    struct tti_group *g = t->call.group;
+    struct tti_side *side = &t->sides[t->side_count++];
+    *side = (struct tti_side){.name = name,
+                              .tensor = tensor,
+                              .bytes = bytes,
+                              .pack = (what & TTI_PACK) != 0,
+                              .unpack = (what & TTI_UNPACK) != 0};
+    side->memory = tti_group_on_device(g) ? tti_staging_take(g, bytes, true) : malloc(bytes);
+    if (!side->memory) {
+        t->op.failed = TUTTI_NO_MEMORY;
+    }
+    return side->memory;
+}
+
+static tutti_status no_memory(struct tti_task *t)
+{
+    const struct tti_side *side = &t->sides[0];
+    if (side->memory && t->side_count > 1) {
+        side = &t->sides[1];
+    }
+    return tti_error_set(t->call.error, TUTTI_NO_MEMORY,
+                         "%s: no memory to pack the strided tensor %s (%zu bytes); a compact one needs none",
+                         t->function, side->name, side->bytes);
+}
+
+static bool can(const tutti_backend *backend, void *state, tutti_op *op, bool on_device)
+{
+    op->on_device = on_device;
+    return backend && backend->ops->supports(state, op);
+}
+
+/* Who is to run it: the group's engine, or else the host's; and whether the tensors have to be copied for that. */
+static tutti_status find_engine(struct tti_task *t)
+{
+    const struct tti_group *g = t->call.group;
+    tutti_op *op = &t->op;
+    const bool there = tti_group_on_device(g) && !t->call.on_host;
+    t->on_host_engine = false;
+    t->is_staged = g->lends_device;
+    if (!t->call.on_host && (there ? g->takes_device : true) &&
+        can(g->backend, g->state, op, g->takes_device || g->lends_device)) {
+        return TUTTI_OK;
+    }
+    t->on_host_engine = true;
+    t->is_staged = there;
+    if (can(g->host_backend, g->host_state, op, false)) {
+        return TUTTI_OK;
+    }
+    return tti_error_set(t->call.error, TUTTI_UNSUPPORTED, "%s: backend %s cannot do this", t->function,
+                         g->backend->name);
+}
+
+tutti_status tti_task_complete(struct tti_task *t)
+{
+    struct tti_call *c = &t->call;
+    struct tti_group *g = c->group;
+    tutti_op *op = &t->op;
+    op->size = sizeof(*op);
+    op->kind = c->operation;
+    op->lane = c->options.lane;
+    op->user_tag = c->options.tag;
+    op->timeout_ms = c->options.timeout_ms;
+    op->scale = c->options.scale;
+    op->flags = c->options.flags & TUTTI_CANCELLABLE;
+    tutti_status status = find_engine(t);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (op->failed != TUTTI_OK && !(tti_group_capabilities(g) & TUTTI_CAP_CHECKS_CALLS)) {
+        return no_memory(t); /* an engine that cannot tell the others */
+    }
+    return c->options.flags & TUTTI_HAS_STREAM ? tti_staging_mark(g, c->options.stream, &op->after, c->error) : status;
+}
+
+const char *tti_task_describe(const struct tti_group *g, tutti_operation kind, char *text, size_t capacity)
+{
+    tutti_op op = {.size = sizeof(op),
+                   .kind = kind,
+                   .dtype = TUTTI_F32,
+                   .redop = TUTTI_SUM,
+                   .timeout_ms = g->timeout_ms,
+                   .on_device = g->takes_device || g->lends_device};
+    const bool message = kind == TUTTI_OP_SEND || kind == TUTTI_OP_RECV;
+    const bool there = tti_group_on_device(g) && !(g->takes_device && !message);
+    const char *how = there ? NULL : g->backend->ops->supports(g->state, &op);
+    if (how) {
+        snprintf(text, capacity, "%s%s", how, g->lends_device ? ", on copies on its device" : "");
+        return text;
+    }
+    op.on_device = 0;
+    how = g->host_backend ? g->host_backend->ops->supports(g->host_state, &op) : NULL;
+    if (how) {
+        snprintf(text, capacity, "%s%s%s", how, g->host_backend != g->backend ? " on backend " : "",
+                 g->host_backend != g->backend ? g->host_backend->name : "");
+        if (tti_group_on_device(g)) {
+            const size_t used = strlen(text);
+            snprintf(text + used, capacity - used, ", through host memory");
+        }
+        return text;
+    }
+    return "unsupported";
+}
+
+/* Between a strided tensor and its stand-in. */
+static tutti_status copy_side(struct tti_task *t, const struct tti_side *side, bool pack)
+{
+    struct tti_group *g = t->call.group;
+    if (tti_group_on_device(g)) {
+        const int64_t deadline = tti_deadline_ns(tti_now_ns(), t->op.timeout_ms);
+        return pack ? tti_staging_pack(g, side->memory, side->tensor, t->op.after, deadline, t->call.error)
+                    : tti_staging_unpack(g, side->tensor, side->memory, t->op.after, deadline, t->call.error);
+    }
+    if (pack) {
+        tti_tensor_pack(side->memory, side->tensor);
+    } else {
+        tti_tensor_unpack(side->tensor, side->memory);
+    }
+    return TUTTI_OK;
+}
+
+/* On an engine that takes the tensors of a device, but knows nothing of streams: it gets them when they are ready, and finds the
+ * device current. */
+static tutti_status run_on_device(struct tti_task *t)
+{
+    const struct tti_group *g = t->call.group;
+    struct tti_device_scope scope;
+    tutti_status status = g->where->enter(g->device.device_id, &scope, t->call.error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (t->op.after) {
+        const int64_t deadline = tti_deadline_ns(tti_now_ns(), t->op.timeout_ms);
+        status = tti_device_await(g->where, t->op.after, deadline, t->call.error);
+    }
+    if (status == TUTTI_OK) {
+        status = g->backend->ops->run(g->state, &t->op, t->call.error);
+    }
+    g->where->leave(&scope);
+    return status;
+}
+
+static const tutti_backend *engine_of(const struct tti_task *t, void **state)
+{
+    const struct tti_group *g = t->call.group;
+    *state = t->on_host_engine ? g->host_state : g->state;
+    return t->on_host_engine ? g->host_backend : g->backend;
+}
+
+struct tti_flight_what tti_task_what(const tutti_op *op)
+{
+    return (struct tti_flight_what){.count = op->count,
+                                    .bytes = op->count * tutti_dtype_size(op->dtype),
+                                    .kind = (uint8_t)op->kind,
+                                    .dtype = (uint8_t)op->dtype,
+                                    .redop = (uint8_t)op->redop,
+                                    .lane = (uint8_t)op->lane,
+                                    .root = op->root};
+}
+
+static void record_begin(struct tti_task *t)
+{
+    struct tti_flight_group *f = t->call.group->flight;
+    if (f && t->flight == 0) {
+        const struct tti_flight_what what = tti_task_what(&t->op);
+        t->flight = tti_flight_begin(f, &what, 0, t->op.begun_ns);
+        t->op.waits_since = tti_flight_since(t->flight);
+    }
+}
+
+static void record_end(struct tti_task *t, tutti_status status)
+{
+    if (t->flight != 0) {
+        const struct tti_flight_what what = tti_task_what(&t->op);
+        tti_flight_end(t->call.group->flight, t->flight, &what, t->op.sequence, status);
+        t->op.waits_since = NULL;
+    }
+}
+
+bool tti_task_start(struct tti_task *t)
+{
+    struct tti_group *g = t->call.group;
+    if (g->backend->ops->start(g->state, &t->op) != 1) {
+        return false;
+    }
+    record_begin(t);
+    tti_flight_arrived(t->flight, t->op.sequence);
+    return true;
+}
+
+tutti_status tti_task_finish(struct tti_task *t)
+{
+    struct tti_group *g = t->call.group;
+    const tutti_status status = g->backend->ops->finish(g->state, &t->op, t->call.error);
+    t->call.sequence = t->op.sequence;
+    record_end(t, status);
+    return status;
+}
+
+static tutti_status run(struct tti_task *t)
+{
+    struct tti_call *c = &t->call;
+    void *state;
+    const tutti_backend *engine = engine_of(t, &state);
+    record_begin(t);
+    tutti_status status = tti_compares(c->group, &t->op) ? tti_compare(c->group, &t->op, c->error) : TUTTI_OK;
+    if (status != TUTTI_OK) {
+        /* nothing has been run */
+    } else if (t->op.failed == TUTTI_CANCELLED && c->group->size == 1) {
+        status = tti_comparison_cancelled(&t->op, 0, c->error);
+    } else if (t->is_staged) {
+        status = tti_staging_run(c->group, engine, state, &t->op, c->error);
+    } else if (t->op.on_device && !(engine->capabilities & TUTTI_CAP_NO_HOST)) {
+        status = run_on_device(t);
+    } else {
+        status = engine->ops->run(state, &t->op, c->error);
+    }
+    c->sequence = t->op.sequence;
+    record_end(t, status);
+    if (status != TUTTI_OK) {
+        tti_group_share_failure(c->group, t->op.lane);
+    }
+    return status;
+}
+
+/* A tensor could not be packed. The others are told by a call that fails, or, on an engine that cannot say so, by a group that
+ * does: it must not run on what the stand-in happens to hold. */
+static tutti_status give_up(struct tti_task *t, tutti_status status)
+{
+    void *state;
+    const tutti_backend *engine = engine_of(t, &state);
+    if (tti_compares(t->call.group, &t->op) || (tti_engine_capabilities(engine, state) & TUTTI_CAP_CHECKS_CALLS)) {
+        const tutti_error own = *t->call.error;
+        t->op.failed = status;
+        run(t);
+        *t->call.error = own;
+    } else {
+        tti_group_abort(t->call.group, t->op.lane, t->call.error);
+    }
+    return status;
+}
+
+tutti_status tti_task_perform(struct tti_task *t)
+{
+    tutti_status status = TUTTI_OK;
+    for (int32_t i = 0; i < t->side_count && t->op.failed == TUTTI_OK && status == TUTTI_OK; i++) {
+        if (t->sides[i].pack) {
+            status = copy_side(t, &t->sides[i], true);
+        }
+    }
+    if (status != TUTTI_OK) {
+        return give_up(t, status);
+    }
+    status = run(t);
+    if (status == TUTTI_NO_MEMORY && t->op.failed == TUTTI_NO_MEMORY) {
+        return no_memory(t);
+    }
+    for (int32_t i = 0; i < t->side_count && status == TUTTI_OK; i++) {
+        if (t->sides[i].unpack) {
+            status = copy_side(t, &t->sides[i], false);
+        }
+    }
+    return status;
+}
+
+void tti_task_drop(struct tti_task *t)
+{
+    struct tti_group *g = t->call.group;
+    for (int32_t i = 0; i < t->side_count; i++) {
+        if (!tti_group_on_device(g)) {
+            free(t->sides[i].memory);
+        } else if (t->sides[i].memory) {
+            tti_staging_give(g, t->sides[i].memory);
+        }
+    }
+    t->side_count = 0;
+    if (t->op.after) {
+        tti_staging_unmark(g->device, t->op.after);
+        t->op.after = NULL;
+    }
+}
+
+tutti_status tti_task_run(struct tti_task *t)
+{
+    struct tti_lane_queue *lane = &t->call.group->lane_queues[t->call.options.lane];
+    tutti_status status = tti_task_complete(t);
+    if (status == TUTTI_OK) {
+        status = tti_lane_enter(lane, t->op.timeout_ms, &t->op.begun_ns, t->call.error);
+        if (status == TUTTI_OK) {
+            status = tti_task_perform(t);
+            tti_lane_leave(lane);
+        }
+    }
+    if (status == TUTTI_OK && t->signature && !t->is_staged && !t->on_host_engine && !t->call.group->compares_all) {
+        tti_recall_note(t);
+    }
+    tti_task_drop(t);
+    return tti_call_end(&t->call, status);
+}

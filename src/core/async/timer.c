@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The timers that are set form a list in the order of their times, under one lock. It is searched from its end: most
+ * timers are deadlines some minutes ahead, the newest being the latest, so setting one is a step or two; the longest list
+ * has one entry for each lane and each token. The thread takes the first timer out when its time has come, and calls it
+ * without the lock.
+ */
+#include "core/async/timer.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fork.h"
+
+#define NOT_SET 0
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_condattr_t monotonic;
+static pthread_cond_t earlier; /* the thread waits: a new first timer, or the end */
+static pthread_cond_t silent;  /* others wait: `ringing` has changed */
+
+/* Under the lock. */
+static struct tti_timer *first;
+static struct tti_timer *last;
+static struct tti_timer *ringing; /* its function is running; compared only, since it may be gone */
+static bool running;
+static pthread_t thread;
+static uintptr_t serial; /* of the thread; it ends when the number is not its own any more */
+
+static void make_conditions(void)
+{
+    pthread_cond_init(&earlier, &monotonic);
+    pthread_cond_init(&silent, &monotonic);
+}
+
+/* In the child. The lock is free or about to be (base/fork.h), and the conditions may count threads that are not there. */
+static void forget(void)
+{
+    while (first) {
+        struct tti_timer *timer = first;
+        first = timer->next;
+        atomic_store_explicit(&timer->due_ns, NOT_SET, memory_order_relaxed);
+    }
+    last = NULL;
+    ringing = NULL;
+    running = false;
+    serial++;
+    make_conditions();
+}
+
+static void prepare(void)
+{
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    make_conditions();
+    tti_fork_protect(&lock);
+    pthread_atfork(NULL, NULL, forget);
+}
+
+static bool inside(void)
+{
+    return running && pthread_equal(thread, pthread_self());
+}
+
+/* Under the lock, which orders all changes. */
+static int64_t due_of(const struct tti_timer *timer)
+{
+    return atomic_load_explicit(&timer->due_ns, memory_order_relaxed);
+}
+
+static void take_out(struct tti_timer *timer)
+{
+    *(timer->previous ? &timer->previous->next : &first) = timer->next;
+    *(timer->next ? &timer->next->previous : &last) = timer->previous;
+    /* seq_cst: see tti_timer_set_earlier */
+    atomic_store_explicit(&timer->due_ns, NOT_SET, memory_order_seq_cst);
+}
+
+static void put_in(struct tti_timer *timer, int64_t due_ns)
+{
+    struct tti_timer *before = last;
+    while (before && due_of(before) > due_ns) {
+        before = before->previous;
+    }
+    timer->previous = before;
+    timer->next = before ? before->next : first;
+    *(before ? &before->next : &first) = timer;
+    *(timer->next ? &timer->next->previous : &last) = timer;
+    atomic_store_explicit(&timer->due_ns, due_ns, memory_order_relaxed);
+}
+
+static void sleep_until(int64_t due_ns)
+{
+    struct timespec until = {.tv_sec = due_ns / 1000000000, .tv_nsec = due_ns % 1000000000};
+    pthread_cond_timedwait(&earlier, &lock, &until);
+}
+
+static void *serve(void *own_serial)
+{
+    pthread_mutex_lock(&lock);
+    while (serial == (uintptr_t)own_serial) {
+        struct tti_timer *timer = first;
+        if (!timer) {
+            pthread_cond_wait(&earlier, &lock);
+        } else if (due_of(timer) > tti_now_ns()) {
+            sleep_until(due_of(timer));
+        } else {
+            take_out(timer);
+            ringing = timer;
+            pthread_mutex_unlock(&lock);
+            timer->ring(timer);
+            pthread_mutex_lock(&lock);
+            ringing = NULL;
+            pthread_cond_broadcast(&silent);
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return NULL;
+}
+
+static tutti_status start(tutti_error *error)
+{
+    if (running) {
+        return TUTTI_OK;
+    }
+    /* Signals are the application's: none is delivered here. */
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int code = pthread_create(&thread, NULL, serve, (void *)serial);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    running = code == 0;
+    return running ? TUTTI_OK : tti_error_system(error, code, "the thread that watches deadlines cannot be started");
+}
+
+static tutti_status set(struct tti_timer *timer, int64_t due_ns, bool only_earlier, tutti_error *error)
+{
+    pthread_once(&once, prepare);
+    due_ns = due_ns < 1 ? 1 : due_ns;
+    pthread_mutex_lock(&lock);
+    int64_t current = due_of(timer);
+    bool new_first = false;
+    tutti_status status = TUTTI_OK;
+    if (!only_earlier || current == NOT_SET || current > due_ns) {
+        if (current != NOT_SET) {
+            take_out(timer);
+        }
+        status = due_ns == TTI_NEVER ? TUTTI_OK : start(error);
+        if (status == TUTTI_OK && due_ns != TTI_NEVER) {
+            put_in(timer, due_ns);
+            new_first = first == timer;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    if (new_first) {
+        pthread_cond_signal(&earlier);
+    }
+    return status;
+}
+
+tutti_status tti_timer_set(struct tti_timer *timer, int64_t due_ns, tutti_error *error)
+{
+    return set(timer, due_ns, false, error);
+}
+
+tutti_status tti_timer_set_earlier(struct tti_timer *timer, int64_t due_ns, tutti_error *error)
+{
+    /* If this reads a time, the ring of that time is still to come: it sets NOT_SET before it begins. What the caller did
+     * before under a lock, the ring finds when it takes that lock, for had it held the lock first, this would read what
+     * it had stored. seq_cst on both sides gives the same to callers and rings that use seq_cst atomics instead. */
+    int64_t current = atomic_load_explicit(&timer->due_ns, memory_order_seq_cst);
+    if (current != NOT_SET && current <= due_ns) {
+        return TUTTI_OK;
+    }
+    return set(timer, due_ns, true, error);
+}
+
+void tti_timer_stop(struct tti_timer *timer)
+{
+    pthread_mutex_lock(&lock);
+    for (;;) {
+        if (due_of(timer) != NOT_SET) {
+            take_out(timer);
+        }
+        if (ringing != timer || inside()) {
+            break;
+        }
+        pthread_cond_wait(&silent, &lock); /* it may set itself again meanwhile */
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void tti_timer_shutdown(void)
+{
+    pthread_mutex_lock(&lock);
+    while (ringing && !inside()) {
+        pthread_cond_wait(&silent, &lock);
+    }
+    bool ends = running && !first && !ringing;
+    pthread_t ending = thread;
+    if (ends) {
+        running = false; /* a timer that is set from here on starts another thread */
+        serial++;
+        /* With the lock: the thread sleeps, and no later signal can be meant for its successor and reach it. */
+        pthread_cond_broadcast(&earlier);
+    }
+    pthread_mutex_unlock(&lock);
+    if (ends) {
+        pthread_join(ending, NULL);
+    }
+}

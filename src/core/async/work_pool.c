@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The pool of works. Works are made in chunks and never freed, so a handle (index and generation) can always be compared
+ * with what is there now; when all are in use, another chunk is made. The list of free ones is a stack without a lock:
+ * its head carries a count of changes, so that a compare-and-swap cannot mistake a work that came back for one that never
+ * left (Treiber 1986, with the tag of the IBM System/370 manual).
+ */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/fork.h"
+#include "core/async/work_state.h"
+#include "core/group/handles.h"
+
+#define CHUNK  32u
+#define CHUNKS 2048u
+#define ALIVE  (UINT64_C(1) << 31)
+#define USERS  (ALIVE - 1)
+
+static struct tti_work *_Atomic chunks[CHUNKS]; /* release when filled, acquire before use */
+static pthread_mutex_t grow_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static uint32_t chunk_count;        /* under the lock */
+static _Atomic uint64_t free_works; /* changes 32 | index + 1 of the first free work, 0 = none */
+
+static struct tti_work *at(uint32_t index)
+{
+    struct tti_work *chunk =
+        index / CHUNK < CHUNKS ? atomic_load_explicit(&chunks[index / CHUNK], memory_order_acquire) : NULL;
+    return chunk ? &chunk[index % CHUNK] : NULL;
+}
+
+static void give(struct tti_work *w)
+{
+    uint64_t head = atomic_load_explicit(&free_works, memory_order_relaxed);
+    uint64_t next;
+    do {
+        atomic_store_explicit(&w->next_free, (uint32_t)head, memory_order_relaxed);
+        next = ((head >> 32) + 1) << 32 | (w->index + 1);
+        /* release: pairs with the acquire in take(); the work is as its last user left it */
+    } while (
+        !atomic_compare_exchange_weak_explicit(&free_works, &head, next, memory_order_release, memory_order_relaxed));
+}
+
+static struct tti_work *take(void)
+{
+    uint64_t head = atomic_load_explicit(&free_works, memory_order_acquire);
+    while ((uint32_t)head != 0) {
+        struct tti_work *w = at((uint32_t)head - 1);
+        /* may be stale if another thread takes it now: then the count has changed and the exchange fails */
+        uint64_t next = ((head >> 32) + 1) << 32 | atomic_load_explicit(&w->next_free, memory_order_relaxed);
+        if (atomic_compare_exchange_weak_explicit(&free_works, &head, next, memory_order_acquire,
+                                                  memory_order_acquire)) {
+            return w;
+        }
+    }
+    return NULL;
+}
+
+static void protect(void)
+{
+    tti_fork_protect(&grow_lock);
+}
+
+static struct tti_work *grow(void)
+{
+    pthread_once(&once, protect);
+    struct tti_work *first = NULL;
+    pthread_mutex_lock(&grow_lock);
+    struct tti_work *chunk = chunk_count < CHUNKS ? calloc(CHUNK, sizeof(*chunk)) : NULL;
+    if (chunk) {
+        for (uint32_t i = 0; i < CHUNK; i++) {
+            chunk[i].index = chunk_count * CHUNK + i;
+            chunk[i].descriptor = -1;
+            pthread_mutex_init(&chunk[i].watch_lock, NULL);
+        }
+        atomic_store_explicit(&chunks[chunk_count], chunk, memory_order_release);
+        chunk_count++;
+        first = &chunk[0];
+        for (uint32_t i = 1; i < CHUNK; i++) {
+            give(&chunk[i]);
+        }
+    }
+    pthread_mutex_unlock(&grow_lock);
+    return first;
+}
+
+tutti_work *tti_work_handle(const struct tti_work *w)
+{
+    uint64_t generation = atomic_load_explicit(&w->word, memory_order_relaxed) >> 32;
+    return (tutti_work *)(uintptr_t)(generation << 32 | (uint64_t)w->index << 4 | TTI_KIND_WORK);
+}
+
+struct tti_work *tti_work_make(void)
+{
+    struct tti_work *w = take();
+    if (!w && !(w = grow())) {
+        return NULL;
+    }
+    uint64_t generation = (atomic_load_explicit(&w->word, memory_order_relaxed) >> 32) + 1;
+    generation = generation > 0x7fffffff ? 1 : generation;
+    w->epoch = tti_fork_epoch();
+    w->worker_only = false;
+    w->is_messages = false;
+    w->is_users = false;
+    w->has_result = false;
+    w->watches = NULL;
+    w->first = NULL;
+    w->batch = NULL;
+    w->posted = NULL;
+    w->is_posted = false;
+    w->was_posted = false;
+    w->cancel_early = false;
+    w->task.side_count = 0;
+    w->turn.work = w;
+    atomic_store_explicit(&w->state, TTI_STAGE_MADE, memory_order_relaxed);
+    /* release: pairs with the acquire in tti_work_acquire. Two users: the handle and the operation. */
+    atomic_store_explicit(&w->word, generation << 32 | ALIVE | 2, memory_order_release);
+    return w;
+}
+
+/* `released` may be true: then any user will do, not only the handle's owner. */
+static struct tti_work *acquire(tutti_work *handle, bool released, tutti_status *why)
+{
+    const uint64_t needed = released ? ALIVE | USERS : ALIVE;
+    if (!handle) {
+        *why = TUTTI_INVALID_ARGUMENT;
+        return NULL;
+    }
+    uintptr_t value = (uintptr_t)handle;
+    struct tti_work *w = at((uint32_t)value >> 4);
+    uint64_t word = w ? atomic_load_explicit(&w->word, memory_order_relaxed) : 0;
+    do {
+        if (!(word & needed) || word >> 32 != (uint64_t)value >> 32 || (value & 15) != TTI_KIND_WORK) {
+            *why = TUTTI_BAD_STATE;
+            return NULL;
+        }
+        /* acquire: pairs with the release in tti_work_make */
+    } while (
+        !atomic_compare_exchange_weak_explicit(&w->word, &word, word + 1, memory_order_acquire, memory_order_relaxed));
+    if (w->epoch != tti_fork_epoch()) {
+        tti_work_drop(w);
+        *why = TUTTI_FORKED;
+        return NULL;
+    }
+    return w;
+}
+
+struct tti_work *tti_work_acquire(tutti_work *handle, tutti_status *why)
+{
+    return acquire(handle, false, why);
+}
+
+struct tti_work *tti_work_acquire_users(tutti_work *handle, tutti_status *why)
+{
+    struct tti_work *w = acquire(handle, true, why);
+    if (w && !(w->is_users && tti_stage(atomic_load_explicit(&w->state, memory_order_acquire)) == TTI_STAGE_QUEUED)) {
+        tti_work_drop(w);
+        *why = TUTTI_BAD_STATE;
+        return NULL;
+    }
+    return w;
+}
+
+void tti_work_drop(struct tti_work *w)
+{
+    /* release: what this user did comes before the next use; acquire: the last user sees what all others did */
+    uint64_t before = atomic_fetch_sub_explicit(&w->word, 1, memory_order_acq_rel);
+    if ((before & (ALIVE | USERS)) == 1) {
+        tti_work_close_descriptor(w);
+        atomic_store_explicit(&w->state, TTI_STAGE_FREE, memory_order_relaxed);
+        give(w);
+    }
+}
+
+bool tti_work_retire(struct tti_work *w)
+{
+    /* relaxed: what the handle's owner did is ordered by the drop below, and by the caller's own */
+    uint64_t before = atomic_fetch_and_explicit(&w->word, ~ALIVE, memory_order_relaxed);
+    if (!(before & ALIVE)) {
+        return false;
+    }
+    tti_work_drop(w); /* the handle's user; the caller is another one */
+    return true;
+}
+
+uint32_t tti_work_pending(const tutti_group *group)
+{
+    uint32_t pending = 0;
+    struct tti_work *w = NULL;
+    for (uint32_t i = 0; (w = at(i)); i++) {
+        /* relaxed: works come and go meanwhile, and nothing else of them is looked at */
+        const uint32_t stage = tti_stage(atomic_load_explicit(&w->state, memory_order_relaxed));
+        pending += stage >= TTI_STAGE_QUEUED && stage < TTI_STAGE_ENDED && tti_work_group_handle(w) == group;
+    }
+    return pending;
+}
+
+void tti_work_unmake(struct tti_work *w)
+{
+    tti_work_retire(w);
+    tti_work_drop(w);
+}

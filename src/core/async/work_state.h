@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a work consists of, for the files that run works: lane.c, messages.c, work.c, work_pool.c.
+ *
+ * Its state word holds the stage and flags. Stages go forward only:
+ *     MADE      being filled by the thread that starts it
+ *     QUEUED    waits for its turn in the lane, is open and not begun, or is the application's to complete: can be cancelled
+ *     ARRIVED   open, and has arrived (backend `start`)
+ *     POSTED    messages that nobody attends to just now
+ *     RUNNING   claimed: the claiming thread alone touches it (an ARRIVED or POSTED one may be given back)
+ *     FINISHED  status and error are there; its callback is being called
+ *     ENDED     published
+ */
+#ifndef TTI_CORE_WORK_STATE_H
+#define TTI_CORE_WORK_STATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "core/async/task.h"
+#include "core/async/token.h"
+#include "core/async/work.h"
+#include "core/call/lane.h"
+#include "core/messages/batch.h"
+#include "core/messages/transfer.h"
+
+enum {
+    TTI_STAGE_FREE,
+    TTI_STAGE_MADE,
+    TTI_STAGE_QUEUED,
+    TTI_STAGE_ARRIVED,
+    TTI_STAGE_POSTED,
+    TTI_STAGE_RUNNING,
+    TTI_STAGE_FINISHED,
+    TTI_STAGE_ENDED,
+    TTI_STAGE_MASK = 15,
+    TTI_FLAG_SLEEPER = 1 << 4,  /* somebody sleeps on the word                                       */
+    TTI_FLAG_WATCHED = 1 << 5,  /* there are watches                                                 */
+    TTI_FLAG_CANCEL = 1 << 6,   /* of a lane: to be cancelled when its turn comes */
+    TTI_FLAG_ENQUEUED = 1 << 8, /* a tutti_queue owns the handle                                     */
+    TTI_FLAG_EVENTFD = 1 << 9,  /* `descriptor` is there                                             */
+    TTI_FLAG_OVERDUE = 1 << 10, /* its deadline passed while it was in the queue                     */
+    TTI_FLAG_PUSHED = 1 << 11   /* the worker has been rung for it */
+};
+
+/* A tensor whose shape and strides live as long as the work. */
+struct tti_kept {
+    DLTensor tensor;
+    int64_t shape[TUTTI_MAX_NDIM];
+    int64_t strides[TUTTI_MAX_NDIM];
+};
+
+struct tti_work {
+    _Alignas(16) _Atomic uint64_t word; /* generation 32 | handle alive 1 | users 31, see work_pool.c */
+    uint32_t index;
+    _Atomic uint32_t next_free;
+    uint32_t epoch;
+    uint32_t promises; /* TUTTI_CAP_*: what cancelling needs */
+    _Atomic uint32_t state;
+    _Atomic(tutti_group *)
+        group; /* handle: the group itself may be gone after the end. relaxed: see tti_work_pending */
+    tutti_status status;
+    bool worker_only; /* its callback or event handlers run on the lane's thread */
+    bool is_messages;
+    bool is_users; /* the application completes it */
+    bool has_result;
+    struct tti_task task;
+    struct tti_deferred deferred; /* the end of one that is the application's */
+    struct tti_turn turn;
+    _Atomic int64_t deadline_ns; /* relaxed: read by the timer for a work that may just be ending */
+    struct tti_token_link token;
+    pthread_mutex_t watch_lock;
+    struct tti_watch *watches;
+    struct tti_watch *telling; /* the watch that is being told just now */
+    int descriptor;            /* eventfd */
+    int64_t operation_id;
+    struct tti_kept kept[3]; /* of the sides, and of the result */
+    int64_t *lists;          /* counts and displacements; kept for the next use of this work */
+    size_t lists_capacity;
+    /* messages */
+    struct tti_transfer transfers[2];
+    struct tti_transfer *first;
+    struct tti_batch *batch;      /* owns the transfers, if it is one */
+    void *posted;                 /* the backend's */
+    struct tti_work *next_posted; /* these under the lock of the messages */
+    struct tti_work *previous_posted;
+    bool is_posted;
+    bool was_posted;
+    bool cancel_early;
+};
+
+/* ---- work_pool.c ------------------------------------------------------------------------------------------------------------ */
+
+/* A fresh work with its handle and one more user, the operation; NULL if there is none. Stage MADE. */
+struct tti_work *tti_work_make(void);
+
+/* Gives a work back that was never started. */
+void tti_work_unmake(struct tti_work *w);
+
+/* Closes the eventfd, if there is one. */
+void tti_work_close_descriptor(struct tti_work *w);
+
+/* ---- work.c ----------------------------------------------------------------------------------------------------------------- */
+
+static inline uint32_t tti_stage(uint32_t state)
+{
+    return state & TTI_STAGE_MASK;
+}
+
+static inline tutti_group *tti_work_group_handle(const struct tti_work *w)
+{
+    return atomic_load_explicit(&w->group, memory_order_relaxed); /* ordered by the acquire of the work's handle */
+}
+
+/* Moves from one stage to another and keeps the flags; false if the stage is another one, or if `unless` is set. */
+bool tti_work_move(struct tti_work *w, uint32_t from, uint32_t to, uint32_t unless);
+
+/* Ends a work: error, callback, events, token; the first half may need the lane, the second must not. */
+void tti_work_conclude(struct tti_work *w, tutti_status status);
+void tti_work_publish(struct tti_work *w);
+
+/* Wakes who sleeps on the state. */
+void tti_work_wake(struct tti_work *w);
+
+/* From RUNNING back to a stage in which it can be claimed; returns the state as it was. */
+uint32_t tti_work_give_back(struct tti_work *w, uint32_t stage);
+
+/* True if it will be cancelled when its turn comes. */
+bool tti_work_mark_cancelled(struct tti_work *w);
+
+/* Whether a cancel can work at all: OK, or UNSUPPORTED with a sentence that begins with `function`. */
+tutti_status tti_work_check_cancellable(const struct tti_work *w, const char *function, tutti_error *error);
+
+/* For tti_token_link.fired. */
+bool tti_work_fired(struct tti_token_link *link);
+
+/* Sleeps until the state differs from `seen` or until_ns. If `seen` lacks the SLEEPER flag it only sets that and returns:
+ * the caller looks once more at what it waits for. */
+void tti_work_sleep(struct tti_work *w, uint32_t seen, int64_t until_ns);
+
+#endif

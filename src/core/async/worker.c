@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/async/worker.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+
+void tti_worker_init(struct tti_worker *worker, void (*serve)(struct tti_worker *worker))
+{
+    worker->serve = serve;
+    pthread_mutex_init(&worker->lock, NULL);
+    atomic_init(&worker->started, 0);
+    atomic_init(&worker->bell, 0);
+    atomic_init(&worker->asleep, 0);
+    atomic_init(&worker->stop, 0);
+}
+
+static void *run(void *argument)
+{
+    struct tti_worker *w = argument;
+    tti_ask_for_short_slices();
+    for (;;) {
+        /* acquire: what the ringer did before is visible to serve */
+        uint32_t seen = atomic_load_explicit(&w->bell, memory_order_acquire);
+        w->serve(w);
+        if (atomic_load_explicit(&w->stop, memory_order_acquire) &&
+            atomic_load_explicit(&w->bell, memory_order_acquire) == seen) {
+            return NULL;
+        }
+        atomic_store_explicit(&w->asleep, 1, memory_order_seq_cst);
+        if (atomic_load_explicit(&w->bell, memory_order_seq_cst) == seen) {
+            syscall(SYS_futex, &w->bell, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+        }
+        atomic_store_explicit(&w->asleep, 0, memory_order_relaxed); /* too late costs a ringer one needless wake */
+    }
+}
+
+tutti_status tti_worker_start_slow(struct tti_worker *worker, tutti_error *error)
+{
+    tutti_status status = TUTTI_OK;
+    pthread_mutex_lock(&worker->lock);
+    if (!atomic_load_explicit(&worker->started, memory_order_relaxed)) {
+        /* Signals are the application's: none is delivered here. */
+        sigset_t all;
+        sigset_t before;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        int code = pthread_create(&worker->thread, NULL, run, worker);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        if (code == 0) {
+            /* release: pairs with the acquire in tti_worker_start */
+            atomic_store_explicit(&worker->started, 1, memory_order_release);
+        } else {
+            status = tti_error_system(error, code, "no thread for asynchronous operations can be started");
+        }
+    }
+    pthread_mutex_unlock(&worker->lock);
+    return status;
+}
+
+void tti_worker_ring(struct tti_worker *worker)
+{
+    /* seq_cst, see the protocol */
+    atomic_fetch_add_explicit(&worker->bell, 1, memory_order_seq_cst);
+    if (atomic_load_explicit(&worker->asleep, memory_order_seq_cst)) {
+        syscall(SYS_futex, &worker->bell, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    }
+}
+
+uint32_t tti_worker_bell(const struct tti_worker *worker)
+{
+    return atomic_load_explicit(&worker->bell, memory_order_acquire);
+}
+
+void tti_worker_stop(struct tti_worker *worker)
+{
+    if (atomic_load_explicit(&worker->started, memory_order_acquire)) {
+        /* release: pairs with the acquire in run(); the ring after it makes the thread look */
+        atomic_store_explicit(&worker->stop, 1, memory_order_release);
+        tti_worker_ring(worker);
+        pthread_join(worker->thread, NULL);
+    }
+    pthread_mutex_destroy(&worker->lock);
+}

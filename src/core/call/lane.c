@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/call/lane.h"
+
+#include <assert.h>
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "core/async/work_state.h"
+#include "core/group/compare.h"
+#include "core/group/group.h"
+
+#define BUSY    TTI_LANE_BUSY
+#define WAITING ((uintptr_t)2)
+#define WORKER  ((uintptr_t)4) /* of an open work: only the worker may run it */
+#define BITS    ((uintptr_t)15)
+
+#define YIELDS   16       /* a call before ours is usually short */
+#define GRACE_NS 20000000 /* see mark_overdue */
+
+static_assert(_Alignof(struct tti_work) > BITS, "the low bits of a work's address are free");
+
+static struct tti_work *open_work(uintptr_t state)
+{
+    return (struct tti_work *)(state & ~BITS);
+}
+
+/* ---- handing over -------------------------------------------------------------------------------------------------- */
+
+static void append(struct tti_lane_queue *q, struct tti_turn *turn)
+{
+    turn->next = NULL;
+    *q->end = turn;
+    q->end = &turn->next;
+}
+
+static struct tti_turn *pop(struct tti_lane_queue *q)
+{
+    struct tti_turn *turn = q->first;
+    if (turn) {
+        q->first = turn->next;
+        q->end = q->first ? q->end : &q->first;
+    }
+    return turn;
+}
+
+static bool withdraw(struct tti_lane_queue *q, const struct tti_turn *turn)
+{
+    for (struct tti_turn **link = &q->first; *link; link = &(*link)->next) {
+        if (*link == turn) {
+            *link = turn->next;
+            q->end = turn->next ? q->end : link;
+            return true;
+        }
+    }
+    return false;
+}
+
+static uintptr_t address_of(struct tti_work *w)
+{
+    return (uintptr_t)w | (w->worker_only ? WORKER : 0);
+}
+
+static void leave_slow(struct tti_lane_queue *q, bool on_worker)
+{
+    pthread_mutex_lock(&q->lock);
+    struct tti_turn *turn = pop(q);
+    uintptr_t more = q->first ? WAITING : 0;
+    bool ring = false;
+    /* Only threads that hold the lock change the word while it is BUSY | WAITING. Release: pairs with the acquire of the
+     * claim, or of the thread that is granted; the lane is as this thread leaves it. */
+    if (!turn) {
+        atomic_store_explicit(&q->state, 0, memory_order_release);
+    } else if (turn->work) {
+        atomic_store_explicit(&q->state, address_of(turn->work) | more, memory_order_release);
+        ring = !on_worker;
+    } else {
+        atomic_store_explicit(&q->state, BUSY | more, memory_order_release);
+        atomic_store_explicit(&turn->granted, 1, memory_order_release);
+        syscall(SYS_futex, &turn->granted, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    }
+    pthread_mutex_unlock(&q->lock);
+    if (ring) {
+        tti_lane_push(q);
+    }
+}
+
+static void leave(struct tti_lane_queue *q, bool on_worker)
+{
+    if (!tti_lane_try_leave(q)) {
+        leave_slow(q, on_worker);
+    }
+}
+
+void tti_lane_leave_waited(struct tti_lane_queue *q)
+{
+    leave_slow(q, false);
+}
+
+/* With the lock held and the turn at the end of the queue: true if the lane was idle and is this thread's now. `open`
+ * tells whether somebody has to be rung for. */
+static bool take_or_queue(struct tti_lane_queue *q, struct tti_turn *turn, bool *open)
+{
+    uintptr_t state = atomic_load_explicit(&q->state, memory_order_relaxed);
+    for (;;) {
+        uintptr_t next = state == 0 ? BUSY : state | WAITING;
+        if (atomic_compare_exchange_weak_explicit(&q->state, &state, next, memory_order_acquire,
+                                                  memory_order_relaxed)) {
+            break;
+        }
+    }
+    if (state == 0) {
+        withdraw(q, turn);
+        return true;
+    }
+    *open = !(state & BUSY);
+    return false;
+}
+
+/* ---- running works ------------------------------------------------------------------------------------------------- */
+
+/* After the work has its place, where the timer finds it. Without a timer, whoever runs the lane still looks at deadlines. */
+static void watch_deadline(struct tti_lane_queue *q, int64_t deadline)
+{
+    if (deadline != TTI_NEVER) {
+        tti_timer_set_earlier(&q->timer, deadline, NULL);
+    }
+}
+
+/* Puts the work that this thread holds, BUSY, in the open. It may be over before this returns. A thread that wants to sleep
+ * until its end, or has rung for the worker, flags that, then looks for an open work once more (or the worker does); this
+ * opens it, then looks for the flags: all seq_cst, so that one of them sees the other. */
+static void put_open(struct tti_lane_queue *q, struct tti_work *w)
+{
+    uintptr_t address = address_of(w);
+    uintptr_t busy = BUSY;
+    int64_t deadline = atomic_load_explicit(&w->deadline_ns, memory_order_relaxed);
+    if (atomic_compare_exchange_strong_explicit(&q->state, &busy, address, memory_order_seq_cst,
+                                                memory_order_relaxed)) {
+        if (atomic_load_explicit(&w->state, memory_order_seq_cst) & (TTI_FLAG_SLEEPER | TTI_FLAG_PUSHED)) {
+            tti_lane_push(q);
+        }
+    } else {
+        pthread_mutex_lock(&q->lock);
+        atomic_store_explicit(&q->state, address | WAITING, memory_order_release);
+        pthread_mutex_unlock(&q->lock);
+        tti_lane_push(q); /* somebody waits behind it */
+    }
+    watch_deadline(q, deadline);
+}
+
+/* Whatever is open becomes this thread's; NULL if nothing is, or nothing for this thread. */
+static struct tti_work *claim(struct tti_lane_queue *q, const struct tti_work *only, bool on_worker)
+{
+    uintptr_t state = atomic_load_explicit(&q->state, memory_order_seq_cst); /* see put_open */
+    for (;;) {
+        if ((state & BUSY) || !open_work(state) || (only && open_work(state) != only) ||
+            ((state & WORKER) && !on_worker)) {
+            return NULL;
+        }
+        /* acquire: pairs with the release of whoever put it in the open */
+        if (atomic_compare_exchange_weak_explicit(&q->state, &state, BUSY | (state & WAITING), memory_order_acquire,
+                                                  memory_order_relaxed)) {
+            return open_work(state);
+        }
+    }
+}
+
+static void end_work(struct tti_lane_queue *q, struct tti_work *w, tutti_status status, bool on_worker)
+{
+    tti_work_conclude(w, status); /* before the lane goes on: callbacks come in the order of the lane */
+    leave(q, on_worker);
+    tti_work_publish(w);
+}
+
+/* Why the group has failed says whom to look at. */
+static void blame(const struct tti_group *g, tutti_error *error)
+{
+    tutti_error cause;
+    if (tti_group_failure(g, &cause) != TUTTI_OK) {
+        tutti_error own = *error;
+        tti_error_set(error, own.status, "%.180s (%.240s)", own.message, cause.message);
+        error->elapsed_ms = own.elapsed_ms;
+        error->suspect = cause.suspect;
+        error->scope = TUTTI_SCOPE_GROUP;
+    }
+}
+
+/* It was too late when its turn came, and the group has failed for that reason. */
+static tutti_status overdue(const struct tti_lane_queue *q, struct tti_work *w)
+{
+    struct tti_call *c = &w->task.call;
+    int64_t elapsed = (tti_now_ns() - w->task.op.begun_ns) / 1000000;
+    tti_error_set(c->error, TUTTI_TIMEOUT, "%s waited %lld ms for its turn on lane %d of rank %d", w->task.function,
+                  (long long)elapsed, q->index, q->group->rank);
+    c->error->elapsed_ms = elapsed;
+    blame(q->group, c->error);
+    return TUTTI_TIMEOUT;
+}
+
+static tutti_status perform(struct tti_lane_queue *q, struct tti_work *w, bool on_worker)
+{
+    struct tti_task *t = &w->task;
+    /* acquire: pairs with the release of who cancelled it, or gave it back */
+    uint32_t state = atomic_load_explicit(&w->state, memory_order_acquire);
+    t->op.background = on_worker;
+    if (tti_stage(state) == TTI_STAGE_ARRIVED) {
+        tti_work_move(w, TTI_STAGE_ARRIVED, TTI_STAGE_RUNNING, 0);
+        return tti_task_finish(t);
+    }
+    if (!tti_work_move(w, TTI_STAGE_QUEUED, TTI_STAGE_RUNNING, TTI_FLAG_CANCEL)) {
+        tti_work_move(w, TTI_STAGE_QUEUED, TTI_STAGE_RUNNING, 0);
+        t->op.failed = TUTTI_CANCELLED;
+    }
+    tutti_status status =
+        tti_task_perform(t); /* a late one too: all have perhaps arrived, and this rank stays in step */
+    return status == TUTTI_REVOKED && (state & TTI_FLAG_OVERDUE) ? overdue(q, w) : status;
+}
+
+/* Whether the lane has come to this work, or beyond it. */
+static bool has_begun(const struct tti_work *w)
+{
+    uint32_t stage = tti_stage(atomic_load_explicit(&w->state, memory_order_acquire));
+    return stage != TTI_STAGE_QUEUED && stage != TTI_STAGE_ARRIVED;
+}
+
+static bool run_open(struct tti_lane_queue *q, const struct tti_work *awaited, int64_t until_ns, bool on_worker)
+{
+    struct tti_work *w = claim(q, NULL, on_worker);
+    if (!w) {
+        return false;
+    }
+    bool beyond =
+        awaited && has_begun(awaited); /* then this one comes behind it, and may depend on the waiting thread */
+    if (beyond || atomic_load_explicit(&w->deadline_ns, memory_order_relaxed) > until_ns) {
+        put_open(q, w);
+        tti_lane_push(q);
+        return false;
+    }
+    end_work(q, w, perform(q, w, on_worker), on_worker);
+    return true;
+}
+
+bool tti_lane_run_open(struct tti_lane_queue *q, const struct tti_work *awaited)
+{
+    return !has_begun(awaited) && run_open(q, awaited, TTI_NEVER, false);
+}
+
+bool tti_lane_try_finish(struct tti_lane_queue *q, struct tti_work *work)
+{
+    if (tti_stage(atomic_load_explicit(&work->state, memory_order_relaxed)) != TTI_STAGE_ARRIVED) {
+        return false; /* running, or the worker's to run: it must not find it claimed */
+    }
+    struct tti_work *w = claim(q, work, false);
+    if (!w) {
+        return false;
+    }
+    if (q->group->backend->ops->poll(q->group->state, &w->task.op)) {
+        end_work(q, w, perform(q, w, false), false);
+        return true;
+    }
+    put_open(q, w);
+    return false;
+}
+
+static void serve(struct tti_worker *worker)
+{
+    struct tti_lane_queue *q = (struct tti_lane_queue *)((char *)worker - offsetof(struct tti_lane_queue, worker));
+    while (run_open(q, NULL, TTI_NEVER, true)) {
+    }
+}
+
+/* Whether an operation that has arrived can end without looking at what other ranks have written: a look costs a cache line
+ * from another CPU, which a start should not wait for. */
+static bool needs_nobody(const struct tti_group *g, const tutti_op *op)
+{
+    switch (op->kind) {
+    case TUTTI_OP_BROADCAST:
+    case TUTTI_OP_SCATTER:
+        return g->rank == op->root;
+    case TUTTI_OP_REDUCE:
+    case TUTTI_OP_GATHER:
+        return g->rank != op->root;
+    default:
+        return g->size == 1;
+    }
+}
+
+/* The lane is this thread's: starts the work, and ends it if that needs no waiting. */
+static void begin(struct tti_lane_queue *q, struct tti_work *w)
+{
+    const tutti_backend_ops *ops = q->group->backend->ops;
+    struct tti_task *t = &w->task;
+    bool arrived = false;
+    if (ops->start && !t->is_staged && !t->on_host_engine && t->side_count == 0 && t->op.failed == TUTTI_OK &&
+        !tti_compares(q->group, &t->op) && tti_work_move(w, TTI_STAGE_QUEUED, TTI_STAGE_RUNNING, TTI_FLAG_CANCEL)) {
+        arrived = tti_task_start(t);
+        tti_work_move(w, TTI_STAGE_RUNNING, arrived ? TTI_STAGE_ARRIVED : TTI_STAGE_QUEUED, 0);
+        if (arrived && !w->worker_only && needs_nobody(q->group, &t->op)) {
+            end_work(q, w, perform(q, w, false), false);
+            return;
+        }
+    }
+    bool ring = !arrived || w->worker_only;
+    put_open(q, w);
+    if (ring) {
+        tti_lane_push(q);
+    }
+}
+
+void tti_lane_submit(struct tti_lane_queue *q, struct tti_work *w)
+{
+    int64_t deadline = tti_deadline_ns(w->task.op.begun_ns, w->task.op.timeout_ms);
+    atomic_store_explicit(&w->deadline_ns, deadline, memory_order_relaxed);
+    tti_work_move(w, TTI_STAGE_MADE, TTI_STAGE_QUEUED, 0);
+    uintptr_t idle = 0;
+    if (atomic_compare_exchange_strong_explicit(&q->state, &idle, BUSY, memory_order_acquire, memory_order_relaxed)) {
+        begin(q, w);
+        return;
+    }
+    if (open_work(idle) && !(idle & BUSY)) {
+        tti_lane_try_finish(
+            q, open_work(idle)); /* the one before has perhaps arrived everywhere: then nobody is rung for */
+    }
+    bool open = false;
+    pthread_mutex_lock(&q->lock);
+    append(q, &w->turn);
+    bool mine = take_or_queue(q, &w->turn, &open);
+    pthread_mutex_unlock(&q->lock);
+    if (mine) {
+        begin(q, w);
+        return;
+    }
+    watch_deadline(q, deadline);
+    if (open) {
+        tti_lane_push(q); /* the one before may lie open and arrived, with nobody to end it */
+    }
+}
+
+/* ---- synchronous calls --------------------------------------------------------------------------------------------- */
+
+static tutti_status give_up(struct tti_lane_queue *q, int64_t begun_ns, int64_t timeout_ms, tutti_error *error)
+{
+    struct tti_group *g = q->group;
+    int64_t elapsed = (tti_now_ns() - begun_ns) / 1000000;
+    tti_error_set(error, TUTTI_TIMEOUT, "waited %lld ms for its turn on lane %d, behind other operations of rank %d",
+                  (long long)elapsed, q->index, g->rank);
+    error->elapsed_ms = elapsed;
+    error->deadline_ms = timeout_ms;
+    tti_group_abort(g, q->index, error);
+    blame(g, error);
+    return TUTTI_TIMEOUT;
+}
+
+static void sleep_until_granted(struct tti_turn *turn, int64_t until_ns)
+{
+    struct timespec limit = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
+    syscall(SYS_futex, &turn->granted, FUTEX_WAIT_BITSET_PRIVATE, 0, until_ns == TTI_NEVER ? NULL : &limit, NULL,
+            FUTEX_BITSET_MATCH_ANY);
+}
+
+static tutti_status enter_slow(struct tti_lane_queue *q, int64_t timeout_ms, int64_t *begun_ns, tutti_error *error)
+{
+    struct tti_turn turn = {.work = NULL};
+    *begun_ns = tti_now_ns();
+    int64_t until = tti_deadline_ns(*begun_ns, timeout_ms);
+    bool open = false;
+    pthread_mutex_lock(&q->lock);
+    append(q, &turn);
+    bool mine = take_or_queue(q, &turn, &open);
+    pthread_mutex_unlock(&q->lock);
+    if (mine) {
+        return TUTTI_OK;
+    }
+    for (unsigned i = 0;; i++) {
+        /* acquire: pairs with leave_slow */
+        if (atomic_load_explicit(&turn.granted, memory_order_acquire)) {
+            return TUTTI_OK;
+        }
+        if (i < YIELDS) {
+            sched_yield();
+        } else if (until != TTI_NEVER && tti_now_ns() >= until && q->group->backend->ops->abort) {
+            pthread_mutex_lock(&q->lock);
+            bool withdrawn = withdraw(q, &turn);
+            pthread_mutex_unlock(&q->lock);
+            return withdrawn ? give_up(q, *begun_ns, timeout_ms, error) : TUTTI_OK;
+        } else if (!run_open(q, NULL, until, false)) {
+            sleep_until_granted(&turn, q->group->backend->ops->abort ? until : TTI_NEVER);
+        }
+    }
+}
+
+tutti_status tti_lane_enter(struct tti_lane_queue *q, int64_t timeout_ms, int64_t *begun_ns, tutti_error *error)
+{
+    return tti_lane_try_enter(q) ? TUTTI_OK : enter_slow(q, timeout_ms, begun_ns, error);
+}
+
+/* ---- deadlines of works that nobody runs --------------------------------------------------------------------------- */
+
+/* Marks what is overdue in the queue, which the lane then ends in its order, and finds the next deadline. The operation in
+ * front has usually the same deadline, and the backend sees it pass: only what is still there GRACE_NS after it was marked
+ * needs an abort, and is what this returns. */
+static bool mark_overdue(struct tti_lane_queue *q, int64_t now, int64_t *next)
+{
+    bool any = false;
+    pthread_mutex_lock(&q->lock);
+    for (struct tti_turn *turn = q->first; turn; turn = turn->next) {
+        int64_t due = turn->work ? atomic_load_explicit(&turn->work->deadline_ns, memory_order_relaxed) : TTI_NEVER;
+        if (due <= now) {
+            uint32_t before = atomic_fetch_or_explicit(&turn->work->state, TTI_FLAG_OVERDUE, memory_order_relaxed);
+            any = any || (before & TTI_FLAG_OVERDUE);
+            *next = now + GRACE_NS < *next ? now + GRACE_NS : *next;
+        } else if (due < *next) {
+            *next = due;
+        }
+    }
+    uintptr_t state = atomic_load_explicit(&q->state, memory_order_acquire);
+    if (!(state & BUSY) && open_work(state)) {
+        int64_t due = atomic_load_explicit(&open_work(state)->deadline_ns, memory_order_relaxed);
+        if (due <= now) {
+            atomic_fetch_or_explicit(&open_work(state)->state, TTI_FLAG_PUSHED,
+                                     memory_order_seq_cst); /* see put_open */
+            tti_lane_push(q); /* arrived, but nobody waits for it: the backend will see that it is late */
+        } else if (due < *next) {
+            *next = due;
+        }
+    }
+    pthread_mutex_unlock(&q->lock);
+    return any;
+}
+
+static void ring(struct tti_timer *timer)
+{
+    struct tti_lane_queue *q = (struct tti_lane_queue *)((char *)timer - offsetof(struct tti_lane_queue, timer));
+    struct tti_group *g = q->group;
+    int64_t next = TTI_NEVER;
+    if (mark_overdue(q, tti_now_ns(), &next) && g->backend->ops->abort) {
+        tutti_error error;
+        tti_error_set(&error, TUTTI_TIMEOUT,
+                      "the deadline of an operation passed while it waited for its turn on lane %d of rank %d",
+                      q->index, g->rank);
+        tti_group_abort(g, q->index, &error);
+    }
+    if (next != TTI_NEVER) {
+        tti_timer_set_earlier(timer, next, NULL);
+    }
+}
+
+/* ---- life ---------------------------------------------------------------------------------------------------------- */
+
+void tti_lane_init(struct tti_lane_queue *q, struct tti_group *group, int32_t index)
+{
+    atomic_init(&q->state, 0);
+    pthread_mutex_init(&q->lock, NULL);
+    q->first = NULL;
+    q->end = &q->first;
+    q->group = group;
+    q->index = index;
+    q->timer = (struct tti_timer){.ring = ring};
+    tti_worker_init(&q->worker, serve);
+}
+
+void tti_lane_close(struct tti_lane_queue *q)
+{
+    tti_timer_stop(&q->timer);
+    tti_worker_stop(&q->worker);
+    pthread_mutex_destroy(&q->lock);
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory for copies, tensors that are copied as a whole, and marks on streams.
+ *
+ * Memory that was allocated stays until the group ends, and is used again. Freeing it would wait for everything that runs on
+ * the device: beside a collective of NCCL that is, for the other ranks, which may be waiting for what this thread is about to
+ * do. Sizes are rounded so that blocks fit again: at most a third of one is not needed, and a group whose tensors grow from
+ * call to call ends with some three times the largest.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "core/call/staging_state.h"
+#include "core/group/group.h"
+
+#define BLOCKS 8
+#define LEAST  ((size_t)4096)
+
+/* ---- memory -------------------------------------------------------------------------------------------------------- */
+
+/* A free block that is large enough, the smallest of them. */
+static struct tti_staging_block *find_block(struct tti_staging *s, size_t bytes, bool there)
+{
+    struct tti_staging_block *best = NULL;
+    for (size_t i = 0; i < s->block_count; i++) {
+        struct tti_staging_block *b = &s->blocks[i];
+        if (!b->taken && b->there == there && b->bytes >= bytes && (!best || b->bytes < best->bytes)) {
+            best = b;
+        }
+    }
+    return best;
+}
+
+static struct tti_staging_block *add_block(struct tti_staging *s)
+{
+    if (s->block_count == s->block_room) {
+        const size_t room = s->block_room > 0 ? 2 * s->block_room : BLOCKS;
+        struct tti_staging_block *more = realloc(s->blocks, room * sizeof(*more));
+        if (!more) {
+            return NULL;
+        }
+        s->blocks = more;
+        s->block_room = room;
+    }
+    return &s->blocks[s->block_count];
+}
+
+/* Up to a power of two, or the middle between two. */
+static size_t round_up(size_t bytes)
+{
+    size_t size = LEAST;
+    while (size < bytes && size <= SIZE_MAX / 4) {
+        size *= 2;
+    }
+    return size / 4 * 3 >= bytes && size > LEAST ? size / 4 * 3 : size < bytes ? bytes : size;
+}
+
+/* With the lock held. */
+static tutti_status make_block(struct tti_staging *s, size_t bytes, bool there, struct tti_staging_block **block,
+                               tutti_error *error)
+{
+    struct tti_device_scope scope;
+    struct tti_staging_block *b = add_block(s);
+    if (!b) {
+        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a list of %zu copies of tensors", s->block_count);
+    }
+    tutti_status status = s->device->enter(s->index, &scope, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    *b = (struct tti_staging_block){.bytes = round_up(bytes), .there = there};
+    status = there ? s->device->alloc(b->bytes, &b->memory, error) : s->device->alloc_host(b->bytes, &b->memory, error);
+    s->device->leave(&scope);
+    s->block_count += status == TUTTI_OK;
+    *block = b;
+    return status;
+}
+
+tutti_status tti_staging_block_take(struct tti_staging *s, size_t bytes, bool there, void **memory, size_t *room,
+                                    tutti_error *error)
+{
+    tutti_status status = TUTTI_OK;
+    pthread_mutex_lock(&s->lock);
+    struct tti_staging_block *b = find_block(s, bytes, there);
+    if (!b) {
+        status = make_block(s, bytes, there, &b, error);
+    }
+    if (status == TUTTI_OK) {
+        b->taken = true;
+        *memory = b->memory;
+        *room = b->bytes;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return status;
+}
+
+void tti_staging_block_give(struct tti_staging *s, const void *memory)
+{
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < s->block_count; i++) {
+        if (s->blocks[i].memory == memory) {
+            s->blocks[i].taken = s->blocks[i].kept;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+void *tti_staging_take(struct tti_group *g, size_t bytes, bool there)
+{
+    void *memory = NULL;
+    size_t room;
+    return tti_staging_block_take(g->staging, bytes, there, &memory, &room, NULL) == TUTTI_OK ? memory : NULL;
+}
+
+void tti_staging_give(struct tti_group *g, void *memory)
+{
+    tti_staging_block_give(g->staging, memory);
+}
+
+/* Inside the device's scope. */
+void tti_staging_blocks_free(struct tti_staging *s)
+{
+    for (size_t i = 0; i < s->block_count; i++) {
+        if (s->blocks[i].there) {
+            s->device->free(s->blocks[i].memory, NULL);
+        } else {
+            s->device->free_host(s->blocks[i].memory, NULL);
+        }
+    }
+}
+
+/* The device may still copy from or to it, so it is not used again: it stays taken, whoever gives it back. */
+static void keep_block(struct tti_staging *s, const void *memory)
+{
+    const uintptr_t at = (uintptr_t)memory;
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < s->block_count; i++) {
+        const uintptr_t begin = (uintptr_t)s->blocks[i].memory;
+        if (at >= begin && at - begin < s->blocks[i].bytes) {
+            s->blocks[i].kept = true;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- whole tensors ------------------------------------------------------------------------------------------------- */
+
+static tutti_status end_copy(struct tti_group *g, struct tti_device_errand *x, tutti_status status, const void *compact,
+                             int64_t deadline_ns, tutti_error *error)
+{
+    status = tti_device_errand_end(x, status, deadline_ns, error);
+    if (!x->done) {
+        keep_block(g->staging, compact);
+    }
+    return status;
+}
+
+tutti_status tti_staging_pack(struct tti_group *g, void *compact, const DLTensor *tensor, void *after,
+                              int64_t deadline_ns, tutti_error *error)
+{
+    struct tti_device_errand x;
+    const tutti_status status = tti_device_errand_begin(g->device, after, &x, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    return end_copy(g, &x, tti_device_pack(g->where, compact, tensor, x.stream, error), compact, deadline_ns, error);
+}
+
+tutti_status tti_staging_unpack(struct tti_group *g, const DLTensor *tensor, const void *compact, void *after,
+                                int64_t deadline_ns, tutti_error *error)
+{
+    struct tti_device_errand x;
+    const tutti_status status = tti_device_errand_begin(g->device, after, &x, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    return end_copy(g, &x, tti_device_unpack(g->where, tensor, compact, x.stream, error), compact, deadline_ns, error);
+}
+
+tutti_status tti_staging_mark(struct tti_group *g, void *stream, void **event, tutti_error *error)
+{
+    const struct tti_device *d = g->where;
+    struct tti_device_scope scope;
+    tutti_status status = d->enter(g->device.device_id, &scope, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if ((status = d->event_create(event, error)) == TUTTI_OK &&
+        (status = d->event_record(*event, stream, error)) != TUTTI_OK) {
+        d->event_destroy(*event, NULL);
+    }
+    d->leave(&scope);
+    return status;
+}
+
+void tti_staging_unmark(DLDevice device, void *event)
+{
+    const struct tti_device *d = tti_device_of(device.device_type);
+    struct tti_device_scope scope;
+    if (d->enter(device.device_id, &scope, NULL) == TUTTI_OK) {
+        d->event_destroy(event, NULL);
+        d->leave(&scope);
+    }
+}

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Choosing engines from the records of all ranks. Every rank has read the same records, so every rank goes the same way
+ * through this file. Some backends are asked whether they can be used only when the answer would decide something, since
+ * the question opens files that cost more than the whole start on one host: who comes upon one that has not been asked stops,
+ * and so do all the others at the same place; they ask, tell one another, and choose again.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/error.h"
+#include "core/group/registry.h"
+#include "core/group/resolve.h"
+
+#define REASON 400 /* bytes of why a rank is not on a host */
+
+static bool has_name(const char *list, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *c = strstr(list, name); c; c = strstr(c + 1, name)) {
+        if ((c == list || c[-1] == ' ') && c[length] == ' ') {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Some of the ranks of a group. `ranks` NULL: the first `count`. */
+struct members {
+    const struct tti_hello *all;
+    const int32_t *ranks;
+    int32_t count;
+};
+
+static int32_t rank_at(const struct members *m, int32_t i)
+{
+    return m->ranks ? m->ranks[i] : i;
+}
+
+/* Whether all of them can use it; else *without is the first that cannot. If that hangs on some that have not been asked,
+ * *unasked becomes true, and the answer means nothing. */
+static bool can_use(const struct members *m, const tutti_backend *b, int32_t *without, bool *unasked)
+{
+    bool open = false;
+    for (int32_t i = 0; i < m->count; i++) {
+        const struct tti_hello *h = &m->all[rank_at(m, i)];
+        const bool asked = !has_name(h->unasked, b->name);
+        open = open || !asked;
+        if (asked && !has_name(h->available, b->name)) {
+            *without = rank_at(m, i);
+            return false;
+        }
+    }
+    *unasked = *unasked || open;
+    return !open;
+}
+
+/* Where the ranks are. */
+struct places {
+    bool one_process;
+    bool one_host;
+    bool own_devices; /* no two ranks share a device */
+};
+
+static struct places places_of(const struct tti_hello *all, int size)
+{
+    struct places p = {.one_process = true, .one_host = true, .own_devices = true};
+    for (int r = 0; r < size; r++) {
+        p.one_host = p.one_host && all[r].host == all[0].host;
+        p.one_process = p.one_process && p.one_host && all[r].process.instance == all[0].process.instance;
+        for (int q = 0; q < r && p.own_devices; q++) {
+            p.own_devices = memcmp(all[r].uuid, all[q].uuid, sizeof(all[r].uuid)) != 0;
+        }
+    }
+    return p;
+}
+
+/* The engine that the ranks have named; with what is wrong with it. They have asked it: it is their wish. */
+static tutti_status choose_named(const struct tti_group_plan *plan, const struct tti_hello *all, const char *wish,
+                                 const struct places *places, DLDeviceType device, const tutti_backend **backend,
+                                 tutti_error *error)
+{
+    tutti_status status = tti_registry_find(wish, backend, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    const uint32_t has = (*backend)->capabilities;
+    const char *name = (*backend)->name;
+    const struct members members = {.all = all, .count = plan->size};
+    bool unasked = false;
+    int32_t r = -1;
+    if (tti_resolve_needs_device(*backend) && !(has & tti_resolve_capability(device))) {
+        return tti_error_set(error, TUTTI_NOT_AVAILABLE,
+                             "backend %s works on %s memory only, but the group's device is %s: leave the device to "
+                             "auto, or set %s.host_staging=yes to have host tensors copied there and back",
+                             name, has & TUTTI_CAP_CUDA ? "CUDA" : "ROCm", tti_device_of(device)->name, name);
+    }
+    if (!can_use(&members, *backend, &r, &unasked) && r >= 0) {
+        tti_error_set(error, TUTTI_NOT_AVAILABLE, "backend %s is not available on rank %d%s%s", name, r,
+                      all[r].message[0] ? ": " : "", all[r].message);
+        if (error) {
+            snprintf(error->backend, sizeof(error->backend), "%s", name);
+        }
+        return TUTTI_NOT_AVAILABLE;
+    }
+    if ((has & TUTTI_CAP_ONE_HOST) && !places->one_host) {
+        char why[REASON];
+        int32_t other = 0;
+        while (all[other].host == all[0].host) {
+            other++;
+        }
+        tti_same_host_reason(all, 0, other, why, sizeof(why));
+        return tti_error_set(error, TUTTI_NOT_AVAILABLE,
+                             "backend %s needs all ranks on one host, but they are on several: %s", name, why);
+    }
+    if ((has & TUTTI_CAP_ONE_PROCESS) && !places->one_process) {
+        return tti_error_set(error, TUTTI_NOT_AVAILABLE,
+                             "backend %s joins threads of one process, but the ranks are processes; use shm", name);
+    }
+    return TUTTI_OK;
+}
+
+/* ---- engines for some of the ranks --------------------------------------------------------------------------------- */
+
+static struct places places_among(const struct members *m, bool real)
+{
+    struct places p = {.one_process = true, .one_host = true};
+    const struct tti_hello *first = &m->all[rank_at(m, 0)];
+    for (int32_t i = 0; i < m->count; i++) {
+        const struct tti_hello *h = &m->all[rank_at(m, i)];
+        p.one_host = p.one_host && (real ? h->machine == first->machine : h->host == first->host);
+        p.one_process = p.one_process && h->machine == first->machine && h->process.instance == first->process.instance;
+    }
+    return p;
+}
+
+static bool fits_places(const tutti_backend *b, const struct places *places)
+{
+    return (!(b->capabilities & TUTTI_CAP_ONE_PROCESS) || places->one_process) &&
+           (!(b->capabilities & TUTTI_CAP_ONE_HOST) || places->one_host);
+}
+
+static const tutti_backend *best_part(const struct members *m, bool *unasked)
+{
+    const struct places places = places_among(m, false);
+    for (size_t i = 0; tutti_backend_at(i) && !*unasked; i++) {
+        const tutti_backend *b = tutti_backend_at(i);
+        int32_t without = -1;
+        if (b->priority >= 0 && !(b->capabilities & (TUTTI_CAP_COMPOSED | TUTTI_CAP_NO_HOST)) &&
+            fits_places(b, &places) && can_use(m, b, &without, unasked)) {
+            return b;
+        }
+    }
+    return NULL;
+}
+
+static tutti_status named_part(const struct members *m, const char *wish, const tutti_backend **backend, bool *unasked,
+                               tutti_error *error)
+{
+    const struct places places = places_among(m, true);
+    int32_t without = -1;
+    tutti_status status = tti_registry_find(wish, backend, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if ((*backend)->capabilities & (TUTTI_CAP_COMPOSED | TUTTI_CAP_NO_HOST)) {
+        return tti_error_set(
+            error, TUTTI_UNSUPPORTED,
+            "backend %s cannot be a part of another one: it %s; `tutti info` lists the others", (*backend)->name,
+            (*backend)->capabilities & TUTTI_CAP_NO_HOST ? "takes no host memory" : "is made of others");
+    }
+    if (!can_use(m, *backend, &without, unasked) && without >= 0) {
+        return tti_error_set(error, TUTTI_NOT_AVAILABLE, "backend %s cannot be used on rank %d (`tutti info` says why)",
+                             (*backend)->name, without);
+    }
+    if (!fits_places(*backend, &places)) {
+        return tti_error_set(error, TUTTI_NOT_AVAILABLE, "backend %s needs ranks %s, but ranks %d to %d are not",
+                             (*backend)->name, places.one_host ? "that are threads of one process" : "on one host",
+                             rank_at(m, 0), rank_at(m, m->count - 1));
+    }
+    return TUTTI_OK;
+}
+
+/* What comes of it counts only if *unasked is still false. */
+static tutti_status choose_part(const struct members *m, const char *wish, const tutti_backend **backend, bool *unasked,
+                                tutti_error *error)
+{
+    if (strcasecmp(wish, "auto") != 0) {
+        return named_part(m, wish, backend, unasked, error);
+    }
+    *backend = best_part(m, unasked);
+    if (*backend) {
+        return TUTTI_OK;
+    }
+    const bool one_host = places_among(m, false).one_host;
+    return tti_error_set(error, TUTTI_NOT_AVAILABLE, "no backend can join ranks %s (%d to %d): %s",
+                         one_host ? "of one host" : "of several hosts", rank_at(m, 0), rank_at(m, m->count - 1),
+                         one_host
+                             ? "`tutti info` says what each one needs"
+                             : "mpi needs to be started by mpirun or the like; `tutti info` says what others need");
+}
+
+tutti_status tti_resolve_engine(const struct tti_hello *all, const int32_t *ranks, int32_t count, const char *wish,
+                                const tutti_backend **backend, tutti_error *error)
+{
+    const struct members members = {.all = all, .ranks = ranks, .count = count};
+    bool unasked = false;
+    const tutti_status status = choose_part(&members, wish, backend, &unasked, error);
+    return !unasked ? status
+                    : tti_error_set(error, TUTTI_INTERNAL, "nobody asked whether backend %s can be used", wish);
+}
+
+/* Whether a composed engine finds its parts: one for the ranks of each host, and one for all (of one host, if they are); and
+ * whether there is a host with several ranks, for else the one for all is all there is to it, unless it has been named. `ranks`
+ * has room for all of them. */
+static bool has_parts(const struct tti_hello *all, int size, bool one_host, int32_t *ranks, bool *unasked)
+{
+    const tutti_backend *part;
+    const char *outer = one_host ? all[0].inner : all[0].outer;
+    struct members members = {.all = all, .count = size};
+    bool found = choose_part(&members, outer, &part, unasked, NULL) == TUTTI_OK;
+    bool wanted = strcasecmp(outer, "auto") != 0;
+    members.ranks = ranks;
+    for (int r = 0; r < size && found; r++) {
+        members.count = 0;
+        for (int q = 0; q < size; q++) {
+            if (all[q].host == all[r].host) {
+                ranks[members.count++] = q;
+            }
+        }
+        if (ranks[0] == r) { /* once for each host */
+            found = choose_part(&members, all[0].inner, &part, unasked, NULL) == TUTTI_OK;
+            wanted = wanted || members.count > 1;
+        }
+    }
+    return found && wanted;
+}
+
+/* ---- the group's ----------------------------------------------------------------------------------------------------- */
+
+/* Whether one that has been found would give way to a backend with a lower priority: only to one for threads. */
+static bool gives_way(const tutti_backend *best, uint32_t to)
+{
+    return (to & TUTTI_CAP_ONE_PROCESS) && !(best->capabilities & (TUTTI_CAP_ONE_PROCESS | TUTTI_CAP_NO_HOST));
+}
+
+/* The best engine that fits; NULL if none does, or *unasked. */
+static const tutti_backend *choose_best(const struct tti_hello *all, int size, const struct places *places,
+                                        DLDeviceType device, int32_t *ranks, bool *unasked)
+{
+    const struct members members = {.all = all, .count = size};
+    const tutti_backend *best = NULL;
+    for (size_t i = 0; tutti_backend_at(i); i++) {
+        const tutti_backend *b = tutti_backend_at(i);
+        const uint32_t has = b->capabilities;
+        const bool composed = (has & TUTTI_CAP_COMPOSED) != 0;
+        int32_t without = -1;
+        bool fits = b->priority >= 0 && fits_places(b, places) && (!best || gives_way(best, has));
+        if (tti_resolve_needs_device(b)) {
+            fits = fits && (has & tti_resolve_capability(device)) && places->own_devices;
+        }
+        if (!fits || (composed && places->one_host)) {
+            continue;
+        }
+        if (can_use(&members, b, &without, unasked) && (!composed || has_parts(all, size, false, ranks, unasked)) &&
+            !*unasked) {
+            best = b;
+        }
+        if (*unasked) {
+            return NULL;
+        }
+    }
+    return best;
+}
+
+/* One of the two wishes. */
+static tutti_status choose(const struct tti_group_plan *plan, const struct tti_hello *all, const char *wish,
+                           DLDeviceType device, const tutti_backend **backend, bool *unasked, tutti_error *error)
+{
+    const struct places places = places_of(all, plan->size);
+    int32_t *ranks = calloc((size_t)plan->size, sizeof(*ranks));
+    tutti_status status = TUTTI_OK;
+    if (!ranks) { /* not a reason to choose something else than the others */
+        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory to choose a backend for %d ranks", plan->size);
+    }
+    if (strcasecmp(wish, "auto") == 0) {
+        *backend = choose_best(all, plan->size, &places, device, ranks, unasked);
+    } else {
+        status = choose_named(plan, all, wish, &places, device, backend, error);
+        if (status == TUTTI_OK && ((*backend)->capabilities & TUTTI_CAP_COMPOSED)) {
+            has_parts(all, plan->size, places.one_host, ranks, unasked); /* it says itself what it lacks */
+        }
+    }
+    free(ranks);
+    return status;
+}
+
+tutti_status tti_resolve(const struct tti_group_plan *plan, const struct tti_hello *all, struct tti_choice *choice,
+                         tutti_error *error)
+{
+    const struct tti_hello *own = &all[plan->rank];
+    *choice = (struct tti_choice){0};
+    tutti_status status =
+        choose(plan, all, own->backend, plan->engine_device.device_type, &choice->backend, &choice->unasked, error);
+    if (status == TUTTI_OK && !choice->backend && !choice->unasked) {
+        const bool one_host = places_of(all, plan->size).one_host;
+        status = tti_error_set(error, TUTTI_NOT_AVAILABLE,
+                               "no backend fits these %d ranks (%s); `tutti info` says what each one needs", plan->size,
+                               one_host ? "one host" : "several hosts");
+    }
+    if (status != TUTTI_OK || choice->unasked) {
+        return status;
+    }
+    choice->host = choice->backend;
+    if (tti_resolve_needs_device(choice->backend)) {
+        return choose(plan, all, own->host_backend, kDLCPU, &choice->host, &choice->unasked, error);
+    }
+    return TUTTI_OK;
+}
+
+bool tti_resolve_passed_over(const struct tti_hello *all, int32_t size, const tutti_backend *chosen, char *text,
+                             size_t capacity)
+{
+    const bool by_itself = strcasecmp(all[0].backend, "auto") == 0 || (chosen->capabilities & TUTTI_CAP_COMPOSED);
+    int32_t a = 0;
+    int32_t b = 0;
+    if (!by_itself || (chosen->capabilities & (TUTTI_CAP_ONE_HOST | TUTTI_CAP_ONE_PROCESS | TUTTI_CAP_NO_HOST))) {
+        return false;
+    }
+    if (tti_same_host_parted(all, size, &a, &b)) {
+        tti_same_host_reason(all, a, b, text, capacity);
+        return true;
+    }
+    const struct places places = places_of(all, size);
+    const tutti_backend *shm = tutti_backend_find("shm");
+    const struct members members = {.all = all, .count = size};
+    bool unasked = false;
+    if (!places.one_host || !shm || can_use(&members, shm, &b, &unasked) || unasked) {
+        return false;
+    }
+    snprintf(text, capacity, "rank %d cannot use it (`tutti info` there says why)", b);
+    return true;
+}

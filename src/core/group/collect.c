@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/group/collect.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "core/group/resolve.h"
+
+/* After a time-out: everybody who has not put `stem`/rank yet, in one sentence. */
+static tutti_status name_missing(const struct tti_group_plan *plan, const tutti_rendezvous *rv, const char *stem,
+                                 int64_t waited_ms, tutti_error *error)
+{
+    char names[200] = "";
+    int first = -1;
+    for (int r = 0; r < plan->size; r++) {
+        char key[40];
+        char value[sizeof(struct tti_hello)]; /* the largest record */
+        size_t length;
+        snprintf(key, sizeof(key), "%s/%d", stem, r);
+        if (rv->get(rv->self, key, value, sizeof(value), &length, 0, NULL) == TUTTI_TIMEOUT) {
+            size_t used = strlen(names);
+            snprintf(names + used, sizeof(names) - used, "%s%d", first < 0 ? "" : ", ", r);
+            first = first < 0 ? r : first;
+        }
+    }
+    tti_error_set(error, TUTTI_TIMEOUT, "%s of %d ranks waited %lld ms; missing: rank %s",
+                  tutti_operation_name(plan->operation), plan->size, (long long)waited_ms, names);
+    error->suspect = first;
+    return TUTTI_TIMEOUT;
+}
+
+/* What a rank sees with its own eyes comes first: a record that is there after all counts more than what others say. */
+static tutti_status get_record(const tutti_rendezvous *rv, const char *key, void *record, size_t bytes, size_t *length,
+                               int64_t deadline, tutti_error *error)
+{
+    const tutti_status status = rv->get(rv->self, key, record, bytes, length, tti_remaining_ms(deadline), error);
+    return status != TUTTI_OK && rv->get(rv->self, key, record, bytes, length, 0, NULL) == TUTTI_OK ? TUTTI_OK : status;
+}
+
+tutti_status tti_collect(const struct tti_group_plan *plan, const tutti_rendezvous *rv, const char *stem, void *records,
+                         size_t bytes, tti_collect_look look, tutti_error *error)
+{
+    int64_t timeout_ms = tti_setting_number(&plan->settings, TTI_SET_TIMEOUT_MS);
+    int64_t deadline = tti_deadline_ns(tti_now_ns(), timeout_ms);
+    for (int r = 0; r < plan->size; r++) {
+        char key[40];
+        size_t length = 0;
+        snprintf(key, sizeof(key), "%s/%d", stem, r);
+        tutti_status status = get_record(rv, key, (char *)records + (size_t)r * bytes, bytes, &length, deadline, error);
+        if (status == TUTTI_TIMEOUT && error->suspect < 0) { /* else it is another rank's, which says whom it misses */
+            const bool whole = plan->lookout.until_ns != 0 && tti_remaining_ms(plan->lookout.until_ns) == 0;
+            return name_missing(plan, rv, stem, whole ? plan->lookout.timeout_ms : timeout_ms, error);
+        }
+        const bool longer = status == TUTTI_PROTOCOL && length > bytes;
+        if (status != TUTTI_OK && !longer) {
+            return status;
+        }
+        if (length != bytes) {
+            return tti_error_set(error, TUTTI_VERSION,
+                                 "rank %d uses another version of Tutti: run the same on all ranks", r);
+        }
+        if ((status = look(plan, (char *)records + (size_t)plan->rank * bytes, (char *)records + (size_t)r * bytes, r,
+                           error)) != TUTTI_OK) {
+            if (error->suspect < 0 && !tti_is_loss(status)) { /* of a loss it may not be known who it is */
+                error->suspect = r;
+            }
+            return status;
+        }
+    }
+    return TUTTI_OK;
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Before a collective that is compared, the ranks exchange a ticket of what they are about to call, by an all_gather on the
+ * engine that takes host memory. All ranks see the same tickets, so all come to the same decision before anything is written,
+ * and stay in step. A ticket also says that its rank has cancelled. The lists of all_to_all_v are in no ticket; they take a
+ * second all_gather.
+ *
+ * Cost: one all_gather of 40 bytes a rank, so calls with a root wait for every rank, too. Only groups pay it that ask for it: by
+ * the setting check_calls, which finds mistakes, or by the flag TUTTI_CANCELLABLE of the call.
+ */
+#include "core/group/compare.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "core/group/group.h"
+#include "engine/collectives/descriptor.h"
+
+/* Fixed layout: it travels between processes. */
+struct ticket {
+    uint64_t descriptor[2];
+    uint64_t call;
+    int32_t failed; /* a status: the rank cannot take part */
+    int32_t rank;
+    uint32_t flags;
+    uint32_t reserved;
+};
+
+/* One lane's, used by whoever owns the lane. */
+struct lane {
+    uint64_t calls;
+    struct ticket own;
+    struct ticket *all; /* of every rank */
+    uint64_t *lists;    /* of all_to_all_v: the own ones, then everybody's; NULL until they are needed */
+};
+
+struct tti_comparison {
+    struct ticket *tickets; /* of all lanes */
+    struct lane lanes[TUTTI_MAX_LANES];
+};
+
+bool tti_compares(const struct tti_group *g, const tutti_op *op)
+{
+    return g->compares_all || (g->comparison && (op->flags & TUTTI_CANCELLABLE));
+}
+
+tutti_status tti_comparison_open(struct tti_group *g, tutti_error *error)
+{
+    const uint32_t has = tti_group_capabilities(g);
+    /* Engines that compare calls let the ranks of rooted ones go that do not wait: they hear later. */
+    const bool all = g->size > 1 && tti_setting_number(&g->settings, TTI_SET_CHECK_CALLS) &&
+                     (g->host_backend || !(has & TUTTI_CAP_CHECKS_CALLS));
+    const bool flagged = g->size > 1 && g->host_backend && !(has & TUTTI_CAP_CANCEL);
+    if (!all && !flagged) {
+        return TUTTI_OK;
+    }
+    if (!g->host_backend) {
+        return tti_error_set(
+            error, TUTTI_UNSUPPORTED,
+            "check_calls is on, but backend %s does not compare calls, and there is no engine for host "
+            "memory that could do it: leave check_calls off, or make one available (gloo, mpi)",
+            g->backend->name);
+    }
+    struct tti_comparison *x = calloc(1, sizeof(*x));
+    if (x) {
+        x->tickets = calloc((size_t)g->size * (size_t)g->lanes, sizeof(*x->tickets));
+    }
+    if (!x || !x->tickets) {
+        free(x);
+        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory to compare the calls of %d ranks", g->size);
+    }
+    for (int32_t i = 0; i < g->lanes; i++) {
+        x->lanes[i].all = x->tickets + (size_t)i * (size_t)g->size;
+    }
+    g->comparison = x;
+    g->compares_all = all;
+    return TUTTI_OK;
+}
+
+void tti_comparison_close(struct tti_comparison *x)
+{
+    if (!x) {
+        return;
+    }
+    for (int32_t i = 0; i < TUTTI_MAX_LANES; i++) {
+        free(x->lanes[i].lists);
+    }
+    free(x->tickets);
+    free(x);
+}
+
+/* `bytes` bytes of every rank to all, within the deadline of the operation. */
+static tutti_status gather(const struct tti_group *g, const tutti_op *op, const void *own, void *all, size_t bytes,
+                           tutti_error *error)
+{
+    tutti_op round = {.size = sizeof(round),
+                      .kind = TUTTI_OP_ALL_GATHER,
+                      .dtype = TUTTI_U8,
+                      .lane = op->lane,
+                      .src = own,
+                      .dst = all,
+                      .count = bytes,
+                      .scale = 1,
+                      .timeout_ms = op->timeout_ms,
+                      .begun_ns = op->begun_ns,
+                      .background = op->background,
+                      .recv_parts = {.outer = 1, .pitch = bytes * (size_t)g->size, .unit = 1, .each = (int64_t)bytes}};
+    const tutti_status status = g->host_backend->ops->run(g->host_state, &round, error);
+    if (status != TUTTI_OK) {
+        const tutti_error cause = *error;
+        snprintf(error->message, sizeof(error->message), "before %s (%s): %.380s", tutti_operation_name(op->kind),
+                 g->compares_all ? "check_calls" : "TUTTI_CANCELLABLE", cause.message);
+    }
+    return status;
+}
+
+static bool equal(const struct ticket *a, const struct ticket *b)
+{
+    return a->descriptor[0] == b->descriptor[0] && a->descriptor[1] == b->descriptor[1] && a->call == b->call &&
+           a->flags == b->flags;
+}
+
+static tutti_status differs(const struct ticket *own, const struct ticket *other, int32_t lane, tutti_error *error)
+{
+    char theirs[160];
+    char ours[160];
+    tti_descriptor_text(other->descriptor, theirs, sizeof(theirs));
+    tti_descriptor_text(own->descriptor, ours, sizeof(ours));
+    tti_error_set(error, TUTTI_MISMATCH, "rank %d called %s%s%s, but rank %d called %s (call %llu of lane %d)",
+                  other->rank, theirs, other->failed ? " and cannot take part: " : "",
+                  other->failed ? tutti_status_string(other->failed) : "", own->rank, ours,
+                  (unsigned long long)own->call, lane);
+    error->suspect = other->rank;
+    return TUTTI_MISMATCH;
+}
+
+/* The first rank that cannot take part or calls something else than this one; else the first that has cancelled. Ranks that
+ * call the same see the same. */
+static tutti_status judge(const struct tti_group *g, const struct lane *lane, const tutti_op *op, tutti_error *error)
+{
+    int32_t canceller = -1;
+    for (int32_t r = 0; r < g->size; r++) {
+        const struct ticket *other = &lane->all[r];
+        const bool cancels = other->failed == TUTTI_CANCELLED;
+        if (r != g->rank && ((other->failed && !cancels) || !equal(other, &lane->own))) {
+            const tutti_status status = differs(&lane->own, other, op->lane, error);
+            return op->failed == TUTTI_OK ? status : op->failed;
+        }
+        canceller = canceller < 0 && cancels ? r : canceller;
+    }
+    if (canceller >= 0 && (op->failed == TUTTI_OK || op->failed == TUTTI_CANCELLED)) {
+        return tti_comparison_cancelled(op, canceller, error);
+    }
+    if (op->failed != TUTTI_OK) {
+        return tti_error_set(error, op->failed, "%s: rank %d cannot take part: %s", tutti_operation_name(op->kind),
+                             g->rank, tutti_status_string(op->failed));
+    }
+    return TUTTI_OK;
+}
+
+tutti_status tti_comparison_cancelled(const tutti_op *op, int32_t by, tutti_error *error)
+{
+    tti_error_set(error, TUTTI_CANCELLED, "%s: cancelled by rank %d before it began", tutti_operation_name(op->kind),
+                  by);
+    error->suspect = by;
+    return TUTTI_CANCELLED;
+}
+
+/* ---- all_to_all_v ------------------------------------------------------------------------------------------------------ */
+
+static uint64_t bytes_of(const tutti_parts *parts, int32_t r)
+{
+    return (uint64_t)parts->outer * (uint64_t)parts->counts[r] * parts->unit;
+}
+
+static tutti_status compare_lists(struct tti_group *g, struct lane *lane, const tutti_op *op, tutti_error *error)
+{
+    const size_t n = (size_t)g->size;
+    if (!lane->lists && !(lane->lists = malloc(2 * n * (n + 1) * sizeof(*lane->lists)))) {
+        tti_error_set(error, TUTTI_NO_MEMORY, "all_to_all_v: no memory to compare the counts of %d ranks (check_calls)",
+                      g->size);
+        tti_group_abort(g, op->lane, error); /* the others wait for this rank's lists */
+        return TUTTI_NO_MEMORY;
+    }
+    uint64_t *all = lane->lists + 2 * n;
+    for (int32_t r = 0; r < g->size; r++) {
+        lane->lists[r] = bytes_of(&op->send_parts, r);
+        lane->lists[n + (size_t)r] = bytes_of(&op->recv_parts, r);
+    }
+    const tutti_status status = gather(g, op, lane->lists, all, 2 * n * sizeof(*all), error);
+    for (size_t from = 0; from < n && status == TUTTI_OK; from++) {
+        for (size_t to = 0; to < n; to++) {
+            const uint64_t sent = all[2 * n * from + to];
+            const uint64_t expected = all[2 * n * to + n + from];
+            if (sent != expected) {
+                tti_error_set(error, TUTTI_MISMATCH,
+                              "all_to_all_v: rank %zu sends %llu bytes to rank %zu, which expects %llu (call %llu of "
+                              "lane %d)",
+                              from, (unsigned long long)sent, to, (unsigned long long)expected,
+                              (unsigned long long)lane->calls, op->lane);
+                error->suspect = (int32_t)from;
+                return TUTTI_MISMATCH;
+            }
+        }
+    }
+    return status;
+}
+
+tutti_status tti_compare(struct tti_group *g, tutti_op *op, tutti_error *error)
+{
+    struct lane *lane = &g->comparison->lanes[op->lane];
+    lane->own = (struct ticket){
+        .call = ++lane->calls, .failed = op->failed, .rank = g->rank, .flags = op->flags & TUTTI_CANCELLABLE};
+    op->sequence = (int64_t)lane->calls;
+    tti_descriptor_make(op, g->size, lane->own.descriptor);
+    tutti_status status = gather(g, op, &lane->own, lane->all, sizeof(lane->own), error);
+    if (status == TUTTI_OK && (status = judge(g, lane, op, error)) == TUTTI_OK && op->kind == TUTTI_OP_ALL_TO_ALL &&
+        op->send_parts.counts) {
+        status = compare_lists(g, lane, op, error);
+    }
+    return status;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How a group fails that has one engine, or two: one for tensors on a device, and beside it one of the host. Each of them finds
+ * out for itself; what one knows ends what waits in the other, so that the group fails as one.
+ */
+#include "core/group/group.h"
+
+static bool is_beside(const struct tti_group *g)
+{
+    return g->host_backend && g->host_backend != g->backend;
+}
+
+static tutti_status failure_of(const tutti_backend *backend, void *state, tutti_error *error)
+{
+    return backend->ops->failure ? backend->ops->failure(state, error) : TUTTI_OK;
+}
+
+tutti_status tti_group_failure(const struct tti_group *g, tutti_error *error)
+{
+    tutti_status status = failure_of(g->backend, g->state, error);
+    return status == TUTTI_OK && is_beside(g) ? failure_of(g->host_backend, g->host_state, error) : status;
+}
+
+tutti_status tti_group_fate(const struct tti_group *g, int32_t rank, tutti_error *error)
+{
+    if (g->backend->ops->fate) {
+        return g->backend->ops->fate(g->state, rank, error);
+    }
+    if (is_beside(g) && g->host_backend->ops->fate) {
+        return g->host_backend->ops->fate(g->host_state, rank, error);
+    }
+    const tutti_status status = tti_group_failure(g, error);
+    const bool death = status == TUTTI_PEER_DEAD || status == TUTTI_PEER_CRASHING;
+    return death && error->suspect == rank ? status : TUTTI_OK;
+}
+
+void tti_group_share_failure(struct tti_group *g, int32_t lane)
+{
+    tutti_error cause;
+    tutti_error other;
+    if (!is_beside(g)) {
+        return;
+    }
+    const bool own = failure_of(g->backend, g->state, &cause) != TUTTI_OK;
+    const bool beside = failure_of(g->host_backend, g->host_state, own ? &other : &cause) != TUTTI_OK;
+    if (own && !beside && g->host_backend->ops->abort) {
+        g->host_backend->ops->abort(g->host_state, lane, &cause);
+    } else if (beside && !own && g->backend->ops->abort) {
+        g->backend->ops->abort(g->state, lane, &cause);
+    }
+}
+
+bool tti_group_abort(struct tti_group *g, int32_t lane, const tutti_error *cause)
+{
+    if (!g->backend->ops->abort) {
+        return false;
+    }
+    const bool both = is_beside(g) && g->host_backend->ops->abort;
+    tutti_error more;
+    if (both && g->compares_all) { /* the ranks wait for one another there, and it knows who is late */
+        g->host_backend->ops->abort(g->host_state, lane, cause);
+        cause = failure_of(g->host_backend, g->host_state, &more) != TUTTI_OK ? &more : cause;
+    }
+    g->backend->ops->abort(g->state, lane, cause);
+    if (both && !g->compares_all) {
+        g->host_backend->ops->abort(g->host_state, lane, cause);
+    }
+    return true;
+}

@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How a group comes to be. Every member puts a record of what it is and wants into the store, reads everybody's, and
+ * decides from the same records by the same rules, so all decide alike. Then each opens the backend and says how that
+ * went; the group exists only if it went well everywhere.
+ */
+#include "core/group/group.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "core/call/memory.h"
+#include "core/call/staging.h"
+#include "core/group/collect.h"
+#include "core/group/compare.h"
+#include "core/group/compose.h"
+#include "core/group/registry.h"
+#include "core/group/resolve.h"
+#include "core/membership/attendance.h"
+#include "core/membership/farewell.h"
+
+#define SIZE_MAX_EXPECTED 4096 /* larger claims are not waited for */
+
+struct tti_handle_table tti_groups = {.kind = TTI_KIND_GROUP, .name = "groups"};
+
+static tutti_status look_at_hello(const struct tti_group_plan *plan, const void *own, void *record, int r,
+                                  tutti_error *error)
+{
+    return tti_hello_look(plan, own, record, r, error);
+}
+
+static tutti_status look_at_outcome(const struct tti_group_plan *plan, const void *own, void *record, int r,
+                                    tutti_error *error)
+{
+    struct tti_outcome *o = record;
+    (void)own;
+    o->rank = r;
+    return tti_outcome_read(o, plan->size, error);
+}
+
+static tutti_status open_engine(struct tti_group *g, const struct tti_group_plan *plan, const tutti_backend *backend,
+                                const struct tti_hello *all, void **state, tutti_error *error)
+{
+    const struct tti_group *p = plan->parent;
+    const bool beside = backend != g->backend;
+    tutti_status status = tti_registry_start(backend, error);
+    struct tti_compose compose;
+    tti_compose_init(&compose, g, beside ? &g->host_rendezvous : &g->rendezvous, all);
+    tutti_open_info info = {.size = sizeof(info),
+                            .rank = g->rank,
+                            .world_size = g->size,
+                            .lanes = g->lanes,
+                            .timeout_ms = tti_setting_number(&plan->settings, TTI_SET_TIMEOUT_MS),
+                            .device = beside ? (DLDevice){kDLCPU, 0} : plan->engine_device,
+                            .rendezvous = beside ? &g->host_rendezvous.table : &g->rendezvous.table,
+                            .native_communicator = beside ? NULL : plan->native_communicator,
+                            .global_ranks = g->global_ranks,
+                            .setting = tti_setting_by_key,
+                            .settings = &g->settings,
+                            .parent_state = p && p->backend == backend        ? p->state
+                                            : p && p->host_backend == backend ? p->host_state
+                                                                              : NULL,
+                            .hosts = compose.hosts,
+                            .engines = all ? &compose.table : NULL,
+                            .call_timeout_ms = g->timeout_ms,
+                            .socket_directory = g->socket_directory};
+    if (!beside && !(backend->capabilities & TUTTI_CAP_CHECKS_CALLS)) {
+        g->attendance = tti_attendance_open(g->rendezvous.store, g->rendezvous.name, g->rank, g->size);
+        info.attendance = tti_attendance_table(g->attendance);
+    }
+    status = status != TUTTI_OK ? status : backend->ops->open(&info, state, error);
+    tti_compose_end(&compose);
+    return status;
+}
+
+void tti_group_close(struct tti_group *g)
+{
+    g->backend->ops->close(g->state);
+    if (g->host_backend && g->host_backend != g->backend) {
+        g->host_backend->ops->close(g->host_state);
+    }
+}
+
+/* Opens the engines that were chosen: both or none. */
+static tutti_status open_engines(struct tti_group *g, const struct tti_group_plan *plan,
+                                 const struct tti_choice *choice, const struct tti_hello *all, tutti_error *error)
+{
+    g->backend = choice->backend;
+    tutti_status status = open_engine(g, plan, choice->backend, all, &g->state, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    g->takes_device =
+        tti_group_on_device(g) && (tti_group_capabilities(g) & tti_resolve_capability(g->device.device_type)) != 0;
+    g->lends_device = !tti_group_on_device(g) && plan->engine_device.device_type != kDLCPU;
+    if (choice->host == choice->backend) {
+        g->host_state = g->state;
+    } else if (choice->host && (status = open_engine(g, plan, choice->host, all, &g->host_state, error)) != TUTTI_OK) {
+        choice->backend->ops->close(g->state);
+        return status;
+    }
+    g->host_backend = choice->host;
+    return TUTTI_OK;
+}
+
+/* Of an abort the others hear nothing: it is this rank's own affair. */
+static void give_up(const struct tti_group_plan *plan, const struct tti_outcome *outcome)
+{
+    if (outcome->status != TUTTI_OK && outcome->status != TUTTI_REVOKED) {
+        tti_lookout_give_up(&plan->lookout, outcome);
+    }
+}
+
+/* Tells the others how opening went and hears how it went for them: one failure fails all. */
+static tutti_status confirm(struct tti_group *g, const struct tti_group_plan *plan, tutti_status mine,
+                            tutti_error *error)
+{
+    const tutti_rendezvous *rv = &g->rendezvous.table;
+    struct tti_outcome own;
+    tutti_error second;
+    char key[40];
+    struct tti_outcome *all = calloc((size_t)g->size, sizeof(*all));
+    if (mine == TUTTI_OK && !all) { /* who says that all is well may not fail afterwards */
+        mine = tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group of %d ranks", g->size);
+    }
+    tti_outcome_fill(&own, g->rank, g->backend->name, mine, error);
+    give_up(plan, &own); /* first: whoever reads the record is not to be the first to say why */
+    snprintf(key, sizeof(key), TTI_GROUP_READY "/%d", g->rank);
+    tutti_status status = rv->set(rv->self, key, &own, sizeof(own), &second);
+    if (mine != TUTTI_OK) {
+        status = mine;
+    } else if (status == TUTTI_OK) {
+        status = tti_collect(plan, rv, TTI_GROUP_READY, all, sizeof(*all), look_at_outcome, error);
+    } else {
+        *error = second;
+    }
+    free(all);
+    return status;
+}
+
+void tti_group_decline(struct tti_group_plan *plan, tutti_status why, const tutti_error *error)
+{
+    struct tti_rendezvous place;
+    struct tti_outcome outcome;
+    tti_rendezvous_open(&place, plan->store, plan->name);
+    tti_lookout_begin(&plan->lookout, &place, plan->size, TTI_GROUP_READY);
+    tti_outcome_fill(&outcome, plan->rank, "", why, error);
+    give_up(plan, &outcome);
+    tti_farewell(plan, true, plan->size, why);
+    tti_rendezvous_close(&place);
+}
+
+/* Puts the own record where the others find it. */
+static tutti_status introduce(struct tti_group *g, const struct tti_hello *own, tutti_error *error)
+{
+    const tutti_rendezvous *rv = &g->rendezvous.table;
+    char key[40];
+    snprintf(key, sizeof(key), "hello/%d", g->rank);
+    tutti_status status = rv->set(rv->self, key, own, sizeof(*own), error);
+    if (status == TUTTI_BUSY) {
+        status = tti_error_set(error, TUTTI_RANK_TAKEN,
+                               "another process has joined this job as rank %d; check RANK and the "
+                               "like, and that no other job uses the same rendezvous",
+                               g->rank);
+    }
+    return status;
+}
+
+/* The largest size that anybody expects: when they differ, all of them are here to hear it. */
+static int32_t largest_size(const struct tti_hello *all, int32_t size)
+{
+    int32_t largest = size;
+    for (int r = 0; r < size; r++) {
+        largest = all[r].size > largest && all[r].size <= SIZE_MAX_EXPECTED ? all[r].size : largest;
+    }
+    return largest;
+}
+
+static tutti_status look_at_answer(const struct tti_group_plan *plan, const void *own, void *record, int r,
+                                   tutti_error *error)
+{
+    (void)plan;
+    (void)own;
+    return tti_answer_look(record, r, error);
+}
+
+/* Every rank asks the backends that it had left out, tells the others, and hears what they found. */
+static tutti_status ask_late(struct tti_group *g, const struct tti_group_plan *plan, struct tti_hello *all,
+                             tutti_error *error)
+{
+    const tutti_rendezvous *rv = &g->rendezvous.table;
+    struct tti_answer *answers = calloc((size_t)g->size, sizeof(*answers));
+    if (!answers) {
+        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %d ranks", g->size);
+    }
+    char key[40];
+    snprintf(key, sizeof(key), "asked/%d", g->rank);
+    tti_hello_answer(&all[g->rank], &answers[g->rank]);
+    tutti_status status = rv->set(rv->self, key, &answers[g->rank], sizeof(*answers), error);
+    status =
+        status == TUTTI_OK ? tti_collect(plan, rv, "asked", answers, sizeof(*answers), look_at_answer, error) : status;
+    for (int r = 0; r < g->size; r++) {
+        tti_hello_take(&all[r], &answers[r]);
+    }
+    free(answers);
+    return status;
+}
+
+static tutti_status choose(struct tti_group *g, const struct tti_group_plan *plan, struct tti_hello *all,
+                           struct tti_choice *choice, tutti_error *error)
+{
+    tutti_status status = tti_resolve(plan, all, choice, error);
+    if (status == TUTTI_OK && choice->unasked && (status = ask_late(g, plan, all, error)) == TUTTI_OK) {
+        status = tti_resolve(plan, all, choice, error);
+    }
+    return status;
+}
+
+/* For errors, which can do without. On one host they would say nothing new. */
+static void keep_host_names(struct tti_group *g, const struct tti_hello *all)
+{
+    bool several = false;
+    for (int r = 0; r < g->size; r++) {
+        several = several || all[r].host != all[0].host;
+    }
+    g->host_names = several ? calloc((size_t)g->size, sizeof(*g->host_names)) : NULL;
+    for (int r = 0; r < g->size && g->host_names; r++) {
+        snprintf(g->host_names[r], sizeof(g->host_names[r]), "%s", all[r].node);
+    }
+}
+
+/* For tutti_group_describe, which can do without. */
+static void keep_reason(struct tti_group *g, const struct tti_hello *all, const tutti_backend *chosen)
+{
+    char why[400];
+    g->passed_over = tti_resolve_passed_over(all, g->size, chosen, why, sizeof(why)) ? strdup(why) : NULL;
+}
+
+static tutti_status open_together(struct tti_group *g, struct tti_group_plan *plan, const struct tti_choice *choice,
+                                  const struct tti_hello *all, tutti_error *error)
+{
+    tutti_status opened = open_engines(g, plan, choice, all, error);
+    const bool open = opened == TUTTI_OK;
+    if (open) {
+        plan->lookout.open = g;
+        opened = tti_comparison_open(g, error);
+    }
+    tutti_status status = confirm(g, plan, opened, error);
+    plan->lookout.open = NULL;
+    if (opened == TUTTI_OK && tti_is_loss(status)) {
+        /* others may have the group already, and are to hear whose loss has ended it */
+        tti_group_abort(g, TUTTI_LANE_NONE, error);
+    }
+    if (status != TUTTI_OK && open) {
+        tti_group_close(g);
+    }
+    if (status != TUTTI_OK) {
+        snprintf(error->backend, sizeof(error->backend), "%s", choice->backend->name);
+    }
+    return status;
+}
+
+/* From the records on. */
+static tutti_status make(struct tti_group *g, struct tti_group_plan *plan, struct tti_hello *all, tutti_error *error)
+{
+    struct tti_choice choice = {0};
+    plan->lookout.at_door = true;
+    tutti_status status = tti_collect(plan, &g->rendezvous.table, "hello", all, sizeof(*all), look_at_hello, error);
+    plan->lookout.at_door = false;
+    status = status == TUTTI_OK ? tti_same_host_find(plan, &g->rendezvous, all, &g->pidfds, error) : status;
+    status = status == TUTTI_OK ? choose(g, plan, all, &choice, error) : status;
+    if (status != TUTTI_OK) { /* every rank has seen the same records and fails alike, or somebody is missing */
+        return status;
+    }
+    keep_host_names(g, all);
+    keep_reason(g, all, choice.backend);
+    g->socket_directory = all[g->rank].site.by_directory ? tti_setting(&g->settings, TTI_SET_SHM_DIRECTORY) : NULL;
+    const int32_t server = tti_lookout_server(&plan->lookout);
+    g->served_by =
+        server >= 0 ? g->global_ranks[server] : g->served_by; /* else what the parent knows of its store counts */
+    return open_together(g, plan, &choice, all, error);
+}
+
+/* Nobody else needs to exist. */
+static tutti_status make_alone(struct tti_group *g, const struct tti_group_plan *plan, tutti_error *error)
+{
+    struct tti_choice choice = {0};
+    tutti_status status = tti_registry_find("null", &choice.backend, error);
+    choice.host = choice.backend;
+    return status == TUTTI_OK ? open_engines(g, plan, &choice, NULL, error) : status;
+}
+
+/* Comes to the others, with a record for each of them, and goes when they know how it went. */
+static tutti_status meet_with(struct tti_group *g, struct tti_group_plan *plan, struct tti_hello *all,
+                              tutti_error *error)
+{
+    tutti_error own_error;
+    tutti_status mine = tti_resolve_devices(plan, &own_error);
+    g->device = plan->device;
+    g->where = tti_device_of(g->device.device_type);
+    mine = tti_hello_fill(plan, mine, &all[plan->rank], &own_error);
+    if (mine == TUTTI_OK && strcasecmp(all[plan->rank].backend, "null") == 0) {
+        return make_alone(g, plan, error);
+    }
+    tutti_status status = introduce(g, &all[plan->rank], error);
+    const bool came = status == TUTTI_OK;
+    if (came && mine != TUTTI_OK) {
+        *error = own_error;
+        status = mine;
+    }
+    status = status == TUTTI_OK ? make(g, plan, all, error) : status;
+    const bool member = came || tti_is_lack(status); /* and not one whose number another process has taken */
+    if (member) {
+        struct tti_outcome outcome;
+        tti_outcome_fill(&outcome, g->rank, error->backend, status, error);
+        give_up(plan, &outcome);
+    }
+    tti_farewell(plan, member, came && mine == TUTTI_OK ? largest_size(all, plan->size) : plan->size, status);
+    return status;
+}
+
+static tutti_status meet(struct tti_group *g, struct tti_group_plan *plan, tutti_error *error)
+{
+    struct tti_hello *all = calloc((size_t)plan->size, sizeof(*all));
+    if (!all) {
+        tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %d ranks", plan->size);
+        tti_group_decline(plan, TUTTI_NO_MEMORY, error);
+        return TUTTI_NO_MEMORY;
+    }
+    plan->lookout.met = all;
+    plan->lookout.self = plan->rank;
+    const tutti_status status = meet_with(g, plan, all, error);
+    plan->lookout.met = NULL;
+    free(all);
+    return status;
+}
+
+static void put_timeout(struct tti_settings *settings, int64_t timeout_ms)
+{
+    snprintf(settings->values[TTI_SET_TIMEOUT_MS], TTI_SETTING_MAX, "%lld", (long long)timeout_ms);
+}
+
+void tti_group_plan_time(struct tti_group_plan *plan, int64_t opening_ms)
+{
+    plan->timeout_ms = tti_setting_number(&plan->settings, TTI_SET_TIMEOUT_MS);
+    put_timeout(&plan->settings, opening_ms);
+}
+
+static tutti_status prepare(const struct tti_group_plan *plan, struct tti_group **group, tutti_error *error)
+{
+    struct tti_group *g = calloc(1, sizeof(*g));
+    struct tti_pool *pool = plan->parent ? tti_pool_retain(plan->parent->pool) : tti_pool_create();
+    if (!g || !pool || !(g->global_ranks = calloc((size_t)plan->size, sizeof(*g->global_ranks)))) {
+        tti_pool_release(pool);
+        free(g);
+        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group of %d ranks", plan->size);
+    }
+    g->rank = plan->rank;
+    g->size = plan->size;
+    g->settings = plan->settings;
+    if (plan->timeout_ms != 0) {
+        put_timeout(&g->settings, plan->timeout_ms);
+    }
+    g->lanes = (int32_t)tti_setting_number(&plan->settings, TTI_SET_LANES);
+    g->timeout_ms = tti_setting_number(&g->settings, TTI_SET_TIMEOUT_MS);
+    g->device = (DLDevice){kDLCPU, 0};
+    g->where = &tti_device_host;
+    g->local_rank = plan->local_rank;
+    memcpy(g->mark, plan->parent ? plan->parent->mark : plan->mark, sizeof(g->mark));
+    g->served_by = plan->parent && plan->parent->rendezvous.store == plan->store ? plan->parent->served_by : -1;
+    for (int r = 0; r < plan->size; r++) {
+        g->global_ranks[r] = plan->parent ? plan->parent->global_ranks[plan->lookout.ranks[r]] : r;
+    }
+    for (int32_t i = 0; i < g->lanes; i++) {
+        tti_lane_init(&g->lane_queues[i], g, i);
+    }
+    tti_messages_init(&g->messages, g);
+    pthread_mutex_init(&g->callback_lock, NULL);
+    tti_events_list_init(&g->events);
+    pthread_mutex_init(&g->names_lock, NULL);
+    char beside[sizeof(plan->name) + 2];
+    snprintf(beside, sizeof(beside), "%s/h", plan->name);
+    tti_rendezvous_open(&g->rendezvous, plan->store, plan->name);
+    tti_rendezvous_open(&g->host_rendezvous, plan->store, beside);
+    g->pool = pool;
+    *group = g;
+    return TUTTI_OK;
+}
+
+uint32_t tti_group_capabilities(const struct tti_group *g)
+{
+    uint32_t has = tti_engine_capabilities(g->backend, g->state);
+    if (tti_group_on_device(g) ? !g->takes_device : g->lends_device) {
+        has &= ~(uint32_t)TUTTI_CAP_HEAP; /* which is memory of the other kind */
+    }
+    if (g->compares_all) {
+        has |= TUTTI_CAP_CHECKS_CALLS;
+    }
+    if (g->size == 1) {
+        has |= TUTTI_CAP_CANCEL; /* no other rank has to be told */
+    }
+    return g->comparison || (has & TUTTI_CAP_CANCEL) ? has | TUTTI_CAP_CANCEL_FLAGGED : has;
+}
+
+void tti_group_quiesce(struct tti_group *g)
+{
+    for (int32_t i = 0; i < g->lanes; i++) {
+        tti_lane_close(&g->lane_queues[i]);
+    }
+    tti_messages_close(&g->messages);
+}
+
+void tti_group_free(struct tti_group *g)
+{
+    tti_flight_leave(g->flight);
+    while (g->lists) {
+        struct tti_list_count *next = g->lists->next;
+        free(g->lists);
+        g->lists = next;
+    }
+    tti_staging_free(g->staging);
+    tti_comparison_close(g->comparison);
+    tti_attendance_close(g->attendance);
+    tti_pool_release(g->pool);
+    tti_rendezvous_close(&g->host_rendezvous);
+    tti_rendezvous_close(&g->rendezvous);
+    tti_events_list_free(&g->events);
+    pthread_mutex_destroy(&g->callback_lock);
+    pthread_mutex_destroy(&g->names_lock);
+    free(g->host_names);
+    free(g->passed_over);
+    tti_same_host_release(&g->pidfds);
+    free(g->recovery.out);
+    free(g->global_ranks);
+    free(g);
+}
+
+tutti_status tti_group_end(struct tti_group *g)
+{
+    tutti_status status = tti_handles_retire(&tti_groups, g->handle);
+    if (status != TUTTI_OK) {
+        tti_group_release(g);
+        return status;
+    }
+    tti_group_quiesce(g);
+    tti_group_close(g);
+    tti_group_free(g);
+    return TUTTI_OK;
+}
+
+static void record(struct tti_group *g, const struct tti_group_plan *plan)
+{
+    const char *mode = tti_setting(&plan->settings, TTI_SET_FLIGHT);
+    char name[sizeof(plan->name) + sizeof(g->mark)];
+    snprintf(name, sizeof(name), "%s%s", plan->name, g->mark);
+    const struct tti_flight_member member = {.name = name,
+                                             .rank = g->rank,
+                                             .size = g->size,
+                                             .world_rank = g->global_ranks[g->rank],
+                                             .lanes = g->lanes,
+                                             .opened_by = plan->operation,
+                                             .is_world = plan->parent == NULL};
+    g->flight = tti_flight_join(&member, strcmp(mode, "off") == 0    ? TTI_FLIGHT_OFF
+                                         : strcmp(mode, "full") == 0 ? TTI_FLIGHT_FULL
+                                                                     : TTI_FLIGHT_ON);
+}
+
+tutti_status tti_group_open(struct tti_group_plan *plan, tutti_group **group, tutti_error *error)
+{
+    struct tti_group *g = NULL;
+    tutti_error own;
+    error = error ? error : &own;
+    tutti_status status = prepare(plan, &g, error);
+    if (status != TUTTI_OK) {
+        tti_group_decline(plan, status, error);
+        return status;
+    }
+    tti_lookout_begin(&plan->lookout, &g->rendezvous, plan->size, TTI_GROUP_READY);
+    g->host_rendezvous.look = g->rendezvous.look;
+    g->host_rendezvous.look_user = g->rendezvous.look_user;
+    g->host_rendezvous.turn_ms = g->rendezvous.turn_ms;
+    record(g, plan);
+    status = meet(g, plan, error);
+    g->rendezvous.look = g->host_rendezvous.look = NULL;
+    const bool open = status == TUTTI_OK;
+    if (open && plan->engine_device.device_type != kDLCPU) {
+        status = tti_staging_create(g, plan->engine_device, &g->staging, error);
+    }
+    if (status == TUTTI_OK) {
+        status = tti_handles_insert(&tti_groups, g, (void **)&g->handle, error);
+    }
+    if (open && status != TUTTI_OK) {
+        tti_group_close(g);
+    }
+    if (status != TUTTI_OK) {
+        tti_group_free(g);
+        return status;
+    }
+    tti_flight_open(g->flight, g->backend->name); /* nobody else has the handle yet */
+    *group = g->handle;
+    return TUTTI_OK;
+}

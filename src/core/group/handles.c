@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/group/handles.h"
+
+#include <pthread.h>
+
+#include "base/error.h"
+#include "base/fork.h"
+#include "core/call/recall.h"
+
+#define ALIVE TTI_HANDLE_ALIVE
+#define USERS (ALIVE - 1)
+
+static pthread_mutex_t creation_lock = PTHREAD_MUTEX_INITIALIZER;
+_Atomic uint32_t tti_fork_count;
+
+static void count_fork(void)
+{
+    atomic_fetch_add_explicit(&tti_fork_count, 1, memory_order_relaxed);
+    tti_recall_forget(); /* recalled calls do not look at the count */
+}
+
+static void watch_forks(void)
+{
+    tti_fork_protect(&creation_lock);
+    pthread_atfork(NULL, NULL, count_fork);
+}
+
+uint32_t tti_fork_epoch(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
+    return atomic_load_explicit(&tti_fork_count, memory_order_relaxed);
+}
+
+static uint64_t generation_of(const void *handle)
+{
+    return (uint64_t)(uintptr_t)handle >> 32;
+}
+
+static void *handle_of(const struct tti_handle_table *table, uint64_t generation, uint32_t index)
+{
+    return (void *)(uintptr_t)(generation << 32 | (uint64_t)index << 4 | table->kind);
+}
+
+tutti_status tti_handles_insert(struct tti_handle_table *table, void *object, void **handle, tutti_error *error)
+{
+    uint32_t epoch = tti_fork_epoch();
+    pthread_mutex_lock(&creation_lock);
+    for (uint32_t tried = 0; tried < TTI_HANDLES; tried++) {
+        uint32_t i = table->next++ % TTI_HANDLES;
+        struct tti_handle_slot *slot = &table->slots[i];
+        uint64_t word = atomic_load_explicit(&slot->word, memory_order_acquire);
+        if (word & (ALIVE | USERS)) {
+            continue;
+        }
+        uint64_t generation = (word >> 32) + 1;
+        generation = generation > 0x7fffffff ? 1 : generation;
+        slot->object = object;
+        slot->epoch = epoch;
+        *handle = handle_of(table, generation, i);
+        /* release: pairs with the acquire in tti_handles_acquire */
+        atomic_store_explicit(&slot->word, generation << 32 | ALIVE, memory_order_release);
+        pthread_mutex_unlock(&creation_lock);
+        return TUTTI_OK;
+    }
+    pthread_mutex_unlock(&creation_lock);
+    return tti_error_set(error, TUTTI_NO_RESOURCE, "this process holds %u %s already; destroy some", TTI_HANDLES,
+                         table->name);
+}
+
+tutti_status tti_handles_retire(struct tti_handle_table *table, const void *handle)
+{
+    uint64_t alone = generation_of(handle) << 32 | ALIVE | 1;
+    uint64_t gone = generation_of(handle) << 32;
+    return atomic_compare_exchange_strong_explicit(&tti_handle_slot_of(table, handle)->word, &alone, gone,
+                                                   memory_order_acquire, memory_order_relaxed)
+               ? TUTTI_OK
+               : TUTTI_BUSY;
+}
+
+void tti_handles_each(struct tti_handle_table *table, void (*visit)(void *handle, void *user), void *user)
+{
+    for (uint32_t i = 0; i < TTI_HANDLES; i++) {
+        uint64_t word = atomic_load_explicit(&table->slots[i].word, memory_order_acquire);
+        if (word & ALIVE) {
+            visit(handle_of(table, word >> 32, i), user);
+        }
+    }
+}

@@ -1,0 +1,548 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Every launcher says the same few things in variables of its own: rank, size, place on the host, and something that
+ * names the job. A table holds the names per family; only "where do we meet" needs code per family.
+ *
+ * The first family that has rank and size counts. A family before it that has only one of them must not contradict it.
+ * If no family has both, torchrun's names and Open MPI's complete one another, each variable looked up by itself, as some
+ * programs and wrappers set them. WORLD_RANK is weaker than the rank of either.
+ *
+ * Ranks of one host meet in a unix store whose name contains a fingerprint of everything that names the job, so two
+ * jobs that run at once never meet. Ranks of several hosts need the host of rank 0: torchrun and Slurm tell it, for the
+ * others the user says TUTTI_STORE. And they need a port there, which nobody chooses: torchrun's MASTER_PORT belongs to its
+ * agent or to torch, and its neighbours to other jobs as likely as not. So the fingerprint chooses a few, above those that
+ * systems give to whoever asks for any; rank 0 takes the first that is free, and the others find it by the name of the job.
+ * A job of one rank meets nobody and needs no store.
+ */
+#include "core/launchers/world.h"
+
+#include <ctype.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "core/launchers/hydra.h"
+#include "core/launchers/pmix.h"
+#include "store/wire/fingerprint.h"
+
+struct family {
+    const char *name;
+    const char *rank;
+    const char *rank_alias; /* another name of the same, or NULL */
+    const char *size;
+    const char *local_rank;
+    const char *local_size; /* NULL: the launcher does not say */
+    /* Whether the launcher has started this process; NULL: if rank or size is set. */
+    bool (*present)(void);
+    /* Fills store_url and serve for a job of more than one rank without TUTTI_STORE. */
+    tutti_status (*meet)(struct tti_world *world, tutti_error *error);
+};
+
+/* Where ranks of several hosts look for one another: above the ports that Linux gives to whoever asks for any. */
+#define FIRST_PORT 61000
+#define PORT_RANGE 4500u
+#define PORT_STEP  1117u /* prime */
+#define PORTS      4
+
+static bool is_set(const char *name)
+{
+    return name && getenv(name) != NULL;
+}
+
+/* Reads a decimal number: digits only, minimum..maximum. Leaves *value alone if the variable is not set. */
+static tutti_status read_number(const char *name, int minimum, int maximum, int *value, tutti_error *error)
+{
+    const char *text = name ? getenv(name) : NULL;
+    if (!text) {
+        return TUTTI_OK;
+    }
+    size_t digits = strspn(text, "0123456789");
+    long long number = 0;
+    bool overflow = false;
+    for (size_t i = 0; i < digits && !overflow; i++) {
+        number = number * 10 + (text[i] - '0');
+        overflow = number > INT_MAX;
+    }
+    if (digits == 0 || text[digits] != '\0' || overflow || number < minimum || number > maximum) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                             "the environment variable %s is \"%.60s\", which is not a "
+                             "number in %d..%d",
+                             name, text, minimum, maximum);
+    }
+    *value = (int)number;
+    return TUTTI_OK;
+}
+
+/* The store for the ranks of one host: its name is the family, something to recognise it by, and the fingerprint. */
+static void meet_on_host(struct tti_world *world, const char *recognise, tti_fingerprint job)
+{
+    char readable[33];
+    size_t used = 0;
+    for (const char *p = recognise; *p && used < sizeof(readable) - 1; p++) {
+        readable[used++] = (char)(isalnum((unsigned char)*p) || *p == '.' ? *p : '_');
+    }
+    readable[used] = '\0';
+    char fingerprint[TTI_FINGERPRINT_LENGTH + 1];
+    tti_fingerprint_print(job, fingerprint);
+    snprintf(world->store_url, sizeof(world->store_url), "unix:%s-%s-%s", world->family, readable, fingerprint);
+}
+
+/* Adds variables to what names the job, set or not. */
+static tti_fingerprint add_variables(tti_fingerprint job, const char *const *names)
+{
+    for (; *names; names++) {
+        const char *value = getenv(*names);
+        job = tti_fingerprint_add(job, *names);
+        job = tti_fingerprint_add(job, value ? value : "");
+    }
+    return job;
+}
+
+static tutti_status needs_store(const struct tti_world *world, const char *why, tutti_error *error)
+{
+    return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                         "the ranks started by %s cannot tell where to meet: %s; set TUTTI_STORE, for example to "
+                         "tcp://HOST:PORT with the host of rank 0, on all of them",
+                         world->family, why);
+}
+
+static bool several_hosts(const struct tti_world *world)
+{
+    return world->local_size >= 0 && world->local_size < world->size;
+}
+
+static tutti_status meet_tutti(struct tti_world *world, tutti_error *error)
+{
+    return tti_error_set(
+        error, TUTTI_INVALID_ARGUMENT,
+        "TUTTI_WORLD_SIZE is %d, but TUTTI_STORE is not set: it says where the ranks meet, for example "
+        "unix:NAME or tcp://HOST:PORT",
+        world->size);
+}
+
+/* On several hosts: at one of a few ports of `host`, where rank 0 is, but not at `reserved`. */
+static void meet_at(struct tti_world *world, const char *host, int reserved, tti_fingerprint job)
+{
+    char token[TTI_FINGERPRINT_LENGTH + 1];
+    char ports[PORTS * 6 + 1] = "";
+    tti_fingerprint_print(job, token);
+    for (unsigned i = 0, tried = 0; i < PORTS; tried++) {
+        /* the low bits of the hash; steps that are prime to the range never meet a port twice */
+        const int port = FIRST_PORT + (int)(((unsigned)job % PORT_RANGE + tried * PORT_STEP) % PORT_RANGE);
+        if (port != reserved) {
+            const size_t used = strlen(ports);
+            snprintf(ports + used, sizeof(ports) - used, "%s%d", i ? "," : "", port);
+            i++;
+        }
+    }
+    const bool v6 = strchr(host, ':') != NULL;
+    snprintf(world->store_url, sizeof(world->store_url), "tcp://%s%.200s%s:%s/%s", v6 ? "[" : "", host, v6 ? "]" : "",
+             ports, token);
+    world->serve = world->rank == 0;
+}
+
+static tutti_status meet_torchrun(struct tti_world *world, tutti_error *error)
+{
+    static const char *const names[] = {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID",
+                                        "TORCHELASTIC_RESTART_COUNT", NULL};
+    const char *address = getenv("MASTER_ADDR");
+    if (!address) {
+        return needs_store(world, "MASTER_ADDR is not set", error);
+    }
+    size_t length = strlen(address);
+    if (length == 0 || length > 200 ||
+        strspn(address, "0123456789abcdefghijklmnopqrstuvwxyz"
+                        "ABCDEFGHIJKLMNOPQRSTUVWXYZ.-_:%") != length) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                             "the environment variable MASTER_ADDR is \"%.200s\", which "
+                             "is not the name or address of a host",
+                             address);
+    }
+    const char *port_text = getenv("MASTER_PORT");
+    if (!port_text) {
+        return needs_store(world, "MASTER_PORT is not set", error);
+    }
+    int port = 0;
+    tutti_status status = read_number("MASTER_PORT", 1, 65535, &port, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    tti_fingerprint job = add_variables(TTI_FINGERPRINT_EMPTY, names);
+    if (several_hosts(world)) {
+        meet_at(world, address, port, job);
+        return TUTTI_OK;
+    }
+    meet_on_host(world, port_text, job);
+    return TUTTI_OK;
+}
+
+/* Ranks on several hosts whose launcher has not told them where rank 0 is: a PMIx server knows. `names` are variables that name
+ * the job, the same on all hosts. */
+static tutti_status meet_by_pmix(struct tti_world *world, const char *const *names, tutti_error *error)
+{
+    char host[200];
+    char why[300];
+    char text[400];
+    if (!tti_pmix_first_host(host, sizeof(host), why, sizeof(why))) {
+        snprintf(text, sizeof(text), "they are on several hosts, and %s", why);
+        return needs_store(world, text, error);
+    }
+    meet_at(world, host, 0, add_variables(TTI_FINGERPRINT_EMPTY, names));
+    return TUTTI_OK;
+}
+
+static tutti_status meet_openmpi(struct tti_world *world, tutti_error *error)
+{
+    /* The namespace is made from the launcher's process number, which comes back; the transport key is random. */
+    static const char *const names[] = {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid",
+                                        "OMPI_MCA_orte_precondition_transports", NULL};
+    if (several_hosts(world)) {
+        return meet_by_pmix(world, names, error);
+    }
+    const char *job = getenv(names[0]) ? getenv(names[0]) : getenv(names[1]);
+    if (!job) {
+        return needs_store(world, "neither PMIX_NAMESPACE nor OMPI_MCA_ess_base_jobid names the job", error);
+    }
+    meet_on_host(world, job, add_variables(TTI_FINGERPRINT_EMPTY, names));
+    return TUTTI_OK;
+}
+
+static bool hydra_present(void)
+{
+    return is_set("PMI_RANK") || is_set("PMI_SIZE") || (is_set("PMI_ID") && is_set("PMI_PORT"));
+}
+
+static tutti_status meet_hydra(struct tti_world *world, tutti_error *error)
+{
+    /* Other launchers that speak PMI, Slurm's among them, name the job by variables. */
+    static const char *const names[] = {"PMI_JOBID",           "PMI_PORT", "SLURM_JOB_ID", "SLURM_STEP_ID",
+                                        "SLURM_RESTART_COUNT", NULL};
+    if (several_hosts(world)) {
+        return needs_store(world, "they are on several hosts", error);
+    }
+    const char *named = getenv("PMI_JOBID");
+    const char *port = getenv("PMI_PORT");
+    char job[64];
+    if (named) {
+        meet_on_host(world, named, add_variables(TTI_FINGERPRINT_EMPTY, names));
+    } else if (tti_hydra_job(job, sizeof(job))) {
+        meet_on_host(world, job, tti_fingerprint_add(TTI_FINGERPRINT_EMPTY, job));
+    } else if (port) {
+        meet_on_host(world, port, add_variables(TTI_FINGERPRINT_EMPTY, names));
+    } else {
+        return needs_store(world, "neither PMI_FD nor PMI_JOBID nor PMI_PORT names the job", error);
+    }
+    return TUTTI_OK;
+}
+
+static bool in_slurm_step(void)
+{
+    return is_set("SLURM_PROCID") && is_set("SLURM_NTASKS");
+}
+
+/* srun --mpi=pmix sets a rank of PMIx without a size, but Slurm's own variables as well: they are complete. */
+static bool pmix_present(void)
+{
+    return is_set("PMIX_SIZE") || (is_set("PMIX_RANK") && !in_slurm_step());
+}
+
+static tutti_status meet_pmix(struct tti_world *world, tutti_error *error)
+{
+    static const char *const names[] = {"PMIX_NAMESPACE", "PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3",
+                                        NULL};
+    static const char *const everywhere[] = {"PMIX_NAMESPACE", NULL};
+    if (several_hosts(world)) {
+        return meet_by_pmix(world, everywhere, error);
+    }
+    const char *job = getenv(names[0]);
+    if (!job) {
+        return needs_store(world, "PMIX_NAMESPACE, which names the job, is not set", error);
+    }
+    meet_on_host(world, job, add_variables(TTI_FINGERPRINT_EMPTY, names));
+    return TUTTI_OK;
+}
+
+/* A batch script gets SLURM_PROCID too, but no step; without a number of tasks it is a program like any other. */
+static bool slurm_present(void)
+{
+    bool batch = is_set("SLURM_JOB_ID") && !is_set("SLURM_STEP_ID") && !is_set("SLURM_NTASKS");
+    return is_set("SLURM_PROCID") && !batch;
+}
+
+/* The first host of a list as Slurm writes it: "node[01-04,07],gpu3" begins with node01. */
+static bool first_host(const char *list, char *host, size_t capacity)
+{
+    size_t used = 0;
+    for (const char *c = list; *c && *c != ','; c++) {
+        if (*c == '[') { /* of these numbers the first */
+            const size_t digits = strspn(c + 1, "0123456789");
+            const char *end = strchr(c, ']');
+            if (!end || digits == 0 || used + digits >= capacity) {
+                return false;
+            }
+            memcpy(host + used, c + 1, digits);
+            used += digits;
+            c = end;
+        } else if ((isalnum((unsigned char)*c) || strchr(".-_", *c)) && used + 1 < capacity) {
+            host[used++] = *c;
+        } else {
+            return false;
+        }
+    }
+    host[used] = '\0';
+    return used > 0;
+}
+
+/* On several nodes of Slurm rank 0 runs on the first of the list, unless the user has said otherwise (arbitrary). */
+static tutti_status meet_slurm_hosts(struct tti_world *world, tti_fingerprint job, tutti_error *error)
+{
+    const char *list = getenv("SLURM_STEP_NODELIST") ? getenv("SLURM_STEP_NODELIST") : getenv("SLURM_NODELIST");
+    char host[200];
+    if (!list || !first_host(list, host, sizeof(host))) {
+        return needs_store(world, "they are on several hosts, and SLURM_STEP_NODELIST does not name the first", error);
+    }
+    int node = 0;
+    tutti_status status = read_number("SLURM_NODEID", 0, INT_MAX, &node, error);
+    if (status == TUTTI_OK && world->rank == 0 && node != 0) {
+        return needs_store(world, "rank 0 is not on the first host of SLURM_STEP_NODELIST", error);
+    }
+    if (status == TUTTI_OK) {
+        meet_at(world, host, 0, job);
+    }
+    return status;
+}
+
+static tutti_status meet_slurm(struct tti_world *world, tutti_error *error)
+{
+    static const char *const names[] = {"SLURM_CLUSTER_NAME", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT",
+                                        NULL};
+    const char *job = getenv("SLURM_JOB_ID");
+    if (!job || !is_set("SLURM_STEP_ID")) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                             "SLURM_PROCID and SLURM_NTASKS are set, but %s is not: a batch script is not a rank; "
+                             "start the program by srun, or set TUTTI_STORE",
+                             job ? "SLURM_STEP_ID" : "SLURM_JOB_ID");
+    }
+    int nodes = 1;
+    const char *count = is_set("SLURM_STEP_NUM_NODES") ? "SLURM_STEP_NUM_NODES" : "SLURM_NNODES";
+    tutti_status status = read_number(count, 1, INT_MAX, &nodes, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    const tti_fingerprint fingerprint = add_variables(TTI_FINGERPRINT_EMPTY, names);
+    if (nodes > 1) {
+        return meet_slurm_hosts(world, fingerprint, error);
+    }
+    meet_on_host(world, job, fingerprint);
+    return TUTTI_OK;
+}
+
+static const struct family families[] = {
+    {"tutti", "TUTTI_RANK", NULL, "TUTTI_WORLD_SIZE", "TUTTI_LOCAL_RANK", "TUTTI_LOCAL_WORLD_SIZE", NULL, meet_tutti},
+    {"torchrun", "RANK", "WORLD_RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", NULL, meet_torchrun},
+    {"openmpi", "OMPI_COMM_WORLD_RANK", NULL, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE", NULL, meet_openmpi},
+    {"hydra", "PMI_RANK", NULL, "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", hydra_present, meet_hydra},
+    {"pmix", "PMIX_RANK", NULL, "PMIX_SIZE", "PMIX_LOCAL_RANK", "PMIX_LOCAL_SIZE", pmix_present, meet_pmix},
+    {"slurm", "SLURM_PROCID", NULL, "SLURM_NTASKS", "SLURM_LOCALID", NULL, slurm_present, meet_slurm},
+};
+
+#define OWN      (&families[0])
+#define TORCHRUN (&families[1])
+#define OPENMPI  (&families[2])
+#define END      (families + sizeof(families) / sizeof(families[0]))
+
+static bool is_present(const struct family *family)
+{
+    if (family->present) {
+        return family->present();
+    }
+    return is_set(family->rank) || is_set(family->rank_alias) || is_set(family->size);
+}
+
+/* The variable that has the rank, or NULL. */
+static const char *rank_of(const struct family *family)
+{
+    if (is_set(family->rank)) {
+        return family->rank;
+    }
+    return is_set(family->rank_alias) && !is_set(OPENMPI->rank) ? family->rank_alias : NULL;
+}
+
+static bool is_whole(const struct family *family)
+{
+    return is_present(family) && rank_of(family) && is_set(family->size);
+}
+
+/* Whether it has said rank or size, but not both. */
+static bool is_half(const struct family *family)
+{
+    return is_present(family) && !is_whole(family) &&
+           (is_set(family->rank) || is_set(family->rank_alias) || is_set(family->size));
+}
+
+static tutti_status check_rank(const char *rank_name, int rank, const char *size_name, int size, tutti_error *error)
+{
+    if (rank < size) {
+        return TUTTI_OK;
+    }
+    return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "%s is %d, but %s is %d: ranks count from 0", rank_name, rank,
+                         size_name, size);
+}
+
+/* Reads rank and size, which both must be there. */
+static tutti_status read_global(const struct family *family, struct tti_world *world, tutti_error *error)
+{
+    const char *name = rank_of(family) ? rank_of(family) : family->rank;
+    if (!is_set(name) || !is_set(family->size)) {
+        const char *there = is_set(name) ? name : is_set(family->size) ? family->size : "PMI_ID";
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                             "the environment variable %s is set, but %s is not; a rank needs both, or neither for a "
+                             "job of one rank",
+                             there, is_set(name) ? family->size : name);
+    }
+    tutti_status status = read_number(family->size, 1, INT_MAX, &world->size, error);
+    if (status == TUTTI_OK) {
+        status = read_number(name, 0, INT_MAX, &world->rank, error);
+    }
+    int other = world->rank;
+    if (status == TUTTI_OK && !is_set(OPENMPI->rank)) { /* else WORLD_RANK does not count */
+        status = read_number(family->rank_alias, 0, INT_MAX, &other, error);
+    }
+    if (status == TUTTI_OK && other != world->rank) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "%s is %d, but %s is %d: both mean the rank", family->rank,
+                             world->rank, family->rank_alias, other);
+    }
+    return status == TUTTI_OK ? check_rank(name, world->rank, family->size, world->size, error) : status;
+}
+
+static tutti_status read_local(const struct family *family, struct tti_world *world, tutti_error *error)
+{
+    tutti_status status = read_number(family->local_rank, 0, INT_MAX, &world->local_rank, error);
+    if (status == TUTTI_OK) {
+        status = read_number(family->local_size, 1, INT_MAX, &world->local_size, error);
+    }
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (world->local_size > world->size) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                             "%s is %d, but %s is %d: a host cannot have more ranks than "
+                             "the job",
+                             family->local_size, world->local_size, family->size, world->size);
+    }
+    bool known = world->local_size >= 0;
+    return check_rank(family->local_rank, world->local_rank, known ? family->local_size : family->size,
+                      known ? world->local_size : world->size, error);
+}
+
+/* What the user says about meeting counts in every family. */
+static tutti_status read_store(struct tti_world *world, tutti_error *error)
+{
+    const char *url = getenv("TUTTI_STORE");
+    if (!url) {
+        return TUTTI_OK;
+    }
+    size_t length = strlen(url);
+    if (length == 0 || length >= sizeof(world->store_url)) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                             "the environment variable TUTTI_STORE has %zu bytes; it must have 1..%zu", length,
+                             sizeof(world->store_url) - 1);
+    }
+    memcpy(world->store_url, url, length + 1);
+    world->serve = world->rank == 0 && strncmp(url, "tcp://", 6) == 0;
+    return TUTTI_OK;
+}
+
+static tutti_status read_family(const struct family *family, struct tti_world *world, tutti_error *error)
+{
+    world->family = family->name;
+    tutti_status status = read_global(family, world, error);
+    if (status == TUTTI_OK) {
+        status = read_local(family, world, error);
+    }
+    if (status == TUTTI_OK) {
+        status = read_store(world, error);
+    }
+    if (status == TUTTI_OK && world->size > 1 && world->store_url[0] == '\0') {
+        status = family->meet(world, error);
+    }
+    return status;
+}
+
+/* Torchrun's names and Open MPI's, each by itself; false if rank or size is missing still. The ranks meet as the launcher
+ * does that has told where. */
+static bool complete(struct family *mixed)
+{
+    const struct family *meets = is_set("MASTER_ADDR") ? TORCHRUN : OPENMPI;
+    *mixed = (struct family){.name = meets->name, .meet = meets->meet};
+    mixed->rank = rank_of(TORCHRUN) ? rank_of(TORCHRUN) : OPENMPI->rank;
+    mixed->size = is_set(TORCHRUN->size) ? TORCHRUN->size : OPENMPI->size;
+    mixed->local_rank = is_set(TORCHRUN->local_rank) ? TORCHRUN->local_rank : OPENMPI->local_rank;
+    mixed->local_size = is_set(TORCHRUN->local_size) ? TORCHRUN->local_size : OPENMPI->local_size;
+    return is_set(mixed->rank) && is_set(mixed->size);
+}
+
+/* The family that counts, perhaps *mixed; NULL: no launcher has started this process. */
+static const struct family *choose_family(struct family *mixed)
+{
+    const struct family *first = families;
+    while (first < END && !is_present(first)) {
+        first++;
+    }
+    if (first == END || first == OWN || is_whole(first)) {
+        return first < END ? first : NULL;
+    }
+    for (const struct family *family = first; family < END && is_half(first); family++) {
+        if (is_whole(family)) {
+            return family;
+        }
+    }
+    return is_half(first) && complete(mixed) ? mixed : first;
+}
+
+/* A family that has rank or size only, beside the one that counts. WORLD_RANK is anybody's word. */
+static tutti_status compare_half(const struct family *half, const struct family *whole, const struct tti_world *world,
+                                 tutti_error *error)
+{
+    int rank = world->rank;
+    int size = world->size;
+    tutti_status status = read_number(half->rank, 0, INT_MAX, &rank, error);
+    if (status == TUTTI_OK) {
+        status = read_number(half->size, 1, INT_MAX, &size, error);
+    }
+    if (status != TUTTI_OK || (rank == world->rank && size == world->size)) {
+        return status;
+    }
+    return rank != world->rank
+               ? tti_error_set(error, TUTTI_INVALID_ARGUMENT, "%s is %d, but %s is %d: set %s as well, or unset %s",
+                               half->rank, rank, rank_of(whole), world->rank, half->size, half->rank)
+               : tti_error_set(error, TUTTI_INVALID_ARGUMENT, "%s is %d, but %s is %d: set %s as well, or unset %s",
+                               half->size, size, whole->size, world->size, half->rank, half->size);
+}
+
+tutti_status tti_world_from_environment(struct tti_world *world, tutti_error *error)
+{
+    struct tti_world found = {.rank = 0, .size = 1, .local_rank = -1, .local_size = -1, .family = "none"};
+    tutti_status status = TUTTI_OK;
+    struct family completed;
+    const struct family *family = choose_family(&completed);
+    if (family) {
+        status = read_family(family, &found, error);
+    }
+    for (const struct family *half = families; family && family != &completed && half < family; half++) {
+        status = status == TUTTI_OK && is_half(half) ? compare_half(half, family, &found, error) : status;
+    }
+    if (!family) {
+        found.local_rank = 0;
+        found.local_size = 1;
+        status = read_store(&found, error);
+    }
+    if (status == TUTTI_OK) {
+        *world = found;
+        tti_error_clear(error);
+    }
+    return status;
+}

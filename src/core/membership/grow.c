@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Growing: members and newcomers meet at a store whose name is the token, and make a group as tutti_init does. What the
+ * newcomers cannot know, rank 0 of the old group puts there: how many there are, and what engine they run on. Newcomers take
+ * their numbers in the order in which they come: a key of the store can be set once, so two never get the same.
+ *
+ * The old group is asked for nothing but its settings and which of its ranks are lost, and stays as it is: the new one is a
+ * world of its own. The newcomers hear from the members if it comes to nothing.
+ */
+#include "core/membership/grow.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <tutti/recovery.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+#define GROWTH_MAGIC 0x776f7267u /* "grow" */
+
+/* What newcomers are told. Fixed layout: it travels between processes. */
+struct growth {
+    uint32_t magic;
+    int32_t members;
+    int32_t newcomers;
+    int32_t lanes;
+    char backend[16];
+};
+
+tutti_status tti_grow_check(const struct tti_group *g, const char *function, tutti_error *error)
+{
+    return tti_group_capabilities(g) & TUTTI_CAP_GROW
+               ? TUTTI_OK
+               : tti_error_set(error, TUTTI_UNSUPPORTED,
+                               "%s: a group of backend %s cannot take new ranks; start the job again with more of them",
+                               function, g->backend->name);
+}
+
+tutti_status tti_grow_token(const struct tti_group *g, char *token, size_t capacity, tutti_error *error)
+{
+    uint64_t r[2];
+    char url[TTI_STORE_LOCAL_URL];
+    if (getrandom(r, sizeof(r), 0) != sizeof(r)) {
+        return tti_error_system(error, errno, "no random token");
+    }
+    if (g->backend->capabilities & TUTTI_CAP_ONE_PROCESS) {
+        snprintf(url, sizeof(url), "memory:grow-%016llx%016llx", (unsigned long long)r[0], (unsigned long long)r[1]);
+    } else {
+        tti_store_local_url(g->socket_directory, "grow", r, url);
+    }
+    if (strlen(url) >= TUTTI_TOKEN_BYTES) {
+        return tti_error_set(error, TUTTI_UNSUPPORTED,
+                             "group_token: a token with the directory %s would be longer than %d bytes; take a shorter "
+                             "path for shm.directory",
+                             g->socket_directory, TUTTI_TOKEN_BYTES - 1);
+    }
+    snprintf(token, capacity, "%s", url);
+    return TUTTI_OK;
+}
+
+/* The lookout knows how long one waits for all of it. */
+static struct tti_lookout patience(int64_t timeout_ms)
+{
+    return (struct tti_lookout){.until_ns = tti_deadline_ns(tti_now_ns(), timeout_ms), .timeout_ms = timeout_ms};
+}
+
+/* The same on all members, and no other group's: who reads flight records knows groups by their names. */
+static void name_grown(struct tti_group_plan *plan, const char *token)
+{
+    uint32_t hash = UINT32_C(0x811c9dc5);
+    for (const char *at = token; *at; at++) {
+        hash = (hash ^ (unsigned char)*at) * UINT32_C(0x01000193);
+    }
+    snprintf(plan->name, sizeof(plan->name), "grown-%08x", (unsigned)hash);
+}
+
+static tutti_status open_grown(struct tti_group_plan *plan, const struct growth *growth, int32_t rank,
+                               tutti_group **grown, tutti_error *error)
+{
+    plan->rank = rank;
+    plan->size = growth->members + growth->newcomers;
+    return tti_group_open(plan, grown, error);
+}
+
+tutti_status tti_grow(struct tti_group *g, const char *token, int32_t newcomers, int64_t timeout_ms,
+                      tutti_group **grown, tutti_error *error)
+{
+    struct tti_group_plan plan = {
+        .operation = TUTTI_OP_GROW, .local_rank = g->local_rank, .lookout = patience(timeout_ms)};
+    struct growth growth = {.magic = GROWTH_MAGIC, .members = g->size, .newcomers = newcomers, .lanes = g->lanes};
+    snprintf(growth.backend, sizeof(growth.backend), "%s", g->backend->name);
+    const tutti_config config = {.size = sizeof(config), .backend = tti_group_on_device(g) ? NULL : g->backend->name};
+    char key[sizeof(plan.name) + 8];
+    name_grown(&plan, token);
+    snprintf(key, sizeof(key), "%s/growth", plan.name);
+    plan.lookout.from = g;
+    plan.lookout.count = g->size;
+    tutti_status status = tti_settings_resolve(&config, &g->settings, &plan.settings, error);
+    tti_group_plan_time(&plan, timeout_ms);
+    if (status != TUTTI_OK ||
+        (status = tti_store_open(token, g->rank == 0, timeout_ms, &plan.store, error)) != TUTTI_OK) {
+        return status;
+    }
+    if (g->rank == 0 && (status = tti_store_set(plan.store, key, &growth, sizeof(growth), error)) == TUTTI_BUSY) {
+        tti_error_set(error, status, "group_grow: this token has been used already; make a new one");
+    }
+    if (status == TUTTI_OK) {
+        status = open_grown(&plan, &growth, g->rank, grown, error);
+    }
+    tti_store_release(plan.store);
+    return status;
+}
+
+static tutti_status nobody_grows(const struct tti_group_plan *plan, tutti_error *error)
+{
+    return tti_error_set(error, TUTTI_TIMEOUT, "no group has grown by this token within %lld ms",
+                         (long long)plan->lookout.timeout_ms);
+}
+
+/* Members who have given up without rank 0 have said so. */
+static tutti_status read_growth(struct tti_group_plan *plan, struct growth *growth, tutti_error *error)
+{
+    struct tti_rendezvous place;
+    size_t length = 0;
+    tti_rendezvous_open(&place, plan->store, plan->name);
+    tti_lookout_begin(&plan->lookout, &place, INT32_MAX, TTI_GROUP_READY);
+    tutti_status status = place.table.get(place.table.self, "growth", growth, sizeof(*growth), &length,
+                                          tti_remaining_ms(plan->lookout.until_ns), error);
+    tti_rendezvous_close(&place);
+    if (status == TUTTI_TIMEOUT) {
+        return nobody_grows(plan, error);
+    }
+    if (status == TUTTI_OK &&
+        (length != sizeof(*growth) || growth->magic != GROWTH_MAGIC || growth->members < 1 || growth->newcomers < 1 ||
+         growth->newcomers > INT32_MAX - growth->members || growth->lanes < 1 || growth->lanes > TUTTI_MAX_LANES)) {
+        return tti_error_set(error, TUTTI_PROTOCOL, "what was found by the token does not speak of a group that grows");
+    }
+    growth->backend[sizeof(growth->backend) - 1] = '\0';
+    return status;
+}
+
+static tutti_status take_number(struct tti_store *store, const struct growth *growth, int32_t *rank, tutti_error *error)
+{
+    for (int32_t i = 0; i < growth->newcomers; i++) {
+        char key[40];
+        snprintf(key, sizeof(key), "newcomer/%d", i);
+        tutti_status status = tti_store_set(store, key, "", 1, error);
+        if (status != TUTTI_BUSY) {
+            *rank = growth->members + i;
+            return status;
+        }
+    }
+    return tti_error_set(error, TUTTI_RANK_TAKEN, "all %d newcomers that the group waits for have come already",
+                         growth->newcomers);
+}
+
+tutti_status tti_grow_join(const char *token, const tutti_config *config, tutti_group **grown, tutti_error *error)
+{
+    struct tti_group_plan plan = {.operation = TUTTI_OP_JOIN};
+    tutti_status status = tti_settings_resolve(config, NULL, &plan.settings, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    plan.lookout = patience(tti_setting_number(&plan.settings, TTI_SET_TIMEOUT_MS));
+    /* The members serve it, who know each other: with a newcomer the store would end for all, and nobody could say who it was. */
+    status = tti_store_open_served(token, plan.lookout.timeout_ms, &plan.store, error);
+    if (status != TUTTI_OK) {
+        return status == TUTTI_TIMEOUT ? nobody_grows(&plan, error) : status;
+    }
+    struct growth growth;
+    int32_t rank = -1;
+    name_grown(&plan, token);
+    if ((status = read_growth(&plan, &growth, error)) == TUTTI_OK &&
+        (status = take_number(plan.store, &growth, &rank, error)) == TUTTI_OK) {
+        const tutti_config found = {.size = sizeof(found), .backend = growth.backend, .lanes = growth.lanes};
+        const struct tti_settings own = plan.settings;
+        plan.local_rank = rank;
+        status = tti_settings_resolve(&found, &own, &plan.settings, error);
+    }
+    if (status == TUTTI_OK) {
+        status = open_grown(&plan, &growth, rank, grown, error);
+    }
+    tti_store_release(plan.store);
+    return status;
+}

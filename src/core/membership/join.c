@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/membership/join.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fork.h"
+#include "core/launchers/world.h"
+
+/* How often this process has joined each place as each rank: the n-th world of a job needs keys of its own. */
+struct join_count {
+    struct join_count *next;
+    char *place;
+    int rank;
+    unsigned count;
+};
+
+static pthread_mutex_t counts_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct join_count *counts;
+
+/* Places that are made for one group and never met again need no count. */
+static bool is_single_use(const char *place)
+{
+    return strncmp(place, "memory:alone-", 13) == 0 || strncmp(place, "memory:threads-", 15) == 0;
+}
+
+static void protect_counts(void)
+{
+    tti_fork_protect(&counts_lock);
+}
+
+static tutti_status count_join(const char *place, int rank, unsigned *count, tutti_error *error)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, protect_counts);
+    tutti_status status = TUTTI_OK;
+    pthread_mutex_lock(&counts_lock);
+    struct join_count *c = counts;
+    while (c && (c->rank != rank || strcmp(c->place, place) != 0)) {
+        c = c->next;
+    }
+    if (!c && (c = calloc(1, sizeof(*c))) && (c->place = strdup(place))) {
+        c->rank = rank;
+        c->next = counts;
+        counts = c;
+    }
+    if (c && c->place) {
+        *count = c->count++;
+    } else {
+        free(c);
+        status = tti_error_set(error, TUTTI_NO_MEMORY, "no memory to join a job");
+    }
+    pthread_mutex_unlock(&counts_lock);
+    return status;
+}
+
+/* Whether the configuration itself names a store. */
+static bool names_store(const tutti_config *config)
+{
+    bool named = config && (config->store || config->store_callbacks);
+    for (const char *const *s = config ? config->settings : NULL; s && *s; s++) {
+        named = named || strncmp(*s, "store=", strlen("store=")) == 0;
+    }
+    return named;
+}
+
+/* Rank, size and meeting place: from the struct, or else from the environment. A world of one rank that the struct asks
+ * for meets nobody. The environment's store belongs to the job, in which several processes may make such worlds. */
+static tutti_status find_world(const tutti_config *config, const struct tti_settings *settings, struct tti_world *world,
+                               tutti_error *error)
+{
+    const char *store = tti_setting(settings, TTI_SET_STORE);
+    bool own_store = config && config->store_callbacks;
+    if (config && config->world_size > 0) {
+        *world = (struct tti_world){.rank = config->rank, .size = config->world_size, .family = "config"};
+        world->local_rank = world->local_size = -1;
+        world->serve = config->rank == 0;
+        const bool private = world->size == 1 && !names_store(config);
+        snprintf(world->store_url, sizeof(world->store_url), "%s", private ? "" : store);
+        bool alone = strcasecmp(tti_setting(settings, TTI_SET_BACKEND), "null") == 0;
+        if (store[0] == '\0' && !own_store && world->size > 1 && !alone) {
+            return tti_error_set(
+                error, TUTTI_INVALID_ARGUMENT,
+                "config.world_size is %d, but neither config.store nor TUTTI_STORE says where the ranks "
+                "meet",
+                world->size);
+        }
+    } else {
+        tutti_status status = tti_world_from_environment(world, error);
+        if (status != TUTTI_OK) {
+            return status;
+        }
+        if (store[0] != '\0') {
+            snprintf(world->store_url, sizeof(world->store_url), "%s", store);
+        }
+    }
+    if (world->store_url[0] == '\0') {  /* a world of one, or nobody to meet */
+        static _Atomic unsigned serial; /* relaxed: only has to differ */
+        snprintf(world->store_url, sizeof(world->store_url), "memory:alone-%d-%u", (int)getpid(),
+                 atomic_fetch_add_explicit(&serial, 1, memory_order_relaxed));
+    }
+    return TUTTI_OK;
+}
+
+static uint64_t hash_text(uint64_t h, const char *text)
+{
+    for (; *text; text++) {
+        h = (h ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+    }
+    return h;
+}
+
+/* Of the address of a host only what follows it, which all ranks write alike: port and path. */
+static const char *without_host(const char *place)
+{
+    const char *host = strncmp(place, "tcp://", 6) == 0 ? place + 6 : NULL;
+    const char *end = host && *host == '[' ? strchr(host, ']') : host;
+    const char *port = end ? strchr(end, ':') : NULL;
+    return port ? port : place;
+}
+
+/* Worlds of one process, and those that meet elsewhere than the job does, get a mark that tells them from others of the same
+ * number: who reads flight records knows groups by their names. The same on all ranks. */
+static void mark_world(struct tti_group_plan *plan, const char *place, const char *store)
+{
+    const char *job = getenv("TUTTI_STORE");
+    const uint64_t seed = UINT64_C(0xcbf29ce484222325);
+    if (strncmp(place, "memory:", 7) == 0) {
+        const uint64_t hash = hash_text(seed ^ (uint64_t)getpid(), place);
+        snprintf(plan->mark, sizeof(plan->mark), "-%08x", (unsigned)(hash ^ hash >> 32));
+    } else if (strcmp(place, store) == 0 && !(job && strcmp(store, job) == 0)) { /* the application's own choice */
+        const uint64_t hash = hash_text(seed, without_host(place));
+        snprintf(plan->mark, sizeof(plan->mark), "@%06x", (unsigned)(hash ^ hash >> 32) & 0xffffffU);
+    }
+}
+
+tutti_status tti_join_world(const tutti_config *config, tutti_group **group, tutti_error *error)
+{
+    struct tti_group_plan plan = {.operation = TUTTI_OP_INIT};
+    struct tti_world world;
+    tutti_error unasked;
+    error = error ? error : &unasked;
+    tutti_status status = tti_settings_resolve(config, NULL, &plan.settings, error);
+    if (status != TUTTI_OK || (status = find_world(config, &plan.settings, &world, error)) != TUTTI_OK) {
+        return status;
+    }
+    plan.rank = world.rank;
+    plan.size = world.size;
+    plan.local_rank = world.local_rank >= 0 ? world.local_rank : world.rank;
+    plan.native_communicator = config ? config->native_communicator : NULL;
+    int64_t timeout_ms = tti_setting_number(&plan.settings, TTI_SET_TIMEOUT_MS);
+    char place[320];
+    if (config && config->store_callbacks) {
+        snprintf(place, sizeof(place), "callbacks:%p", config->store_callbacks->user);
+        status = tti_store_open_callbacks(config->store_callbacks, &plan.store, error);
+    } else {
+        snprintf(place, sizeof(place), "%s", world.store_url);
+        status = tti_store_open(world.store_url, world.serve, timeout_ms, &plan.store, error);
+    }
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    unsigned count = 0; /* as it is where there is no memory to count the first time */
+    status = is_single_use(place) ? TUTTI_OK : count_join(place, world.rank, &count, error);
+    snprintf(plan.name, sizeof(plan.name), "w%u", count);
+    mark_world(&plan, place, tti_setting(&plan.settings, TTI_SET_STORE));
+    if (status == TUTTI_OK) {
+        status = tti_group_open(&plan, group, error);
+    } else {
+        tti_group_decline(&plan, status, error);
+    }
+    tti_store_release(plan.store);
+    return status;
+}
+
+static uint64_t hash_ranks(uint64_t h, const int32_t *ranks, int32_t count)
+{
+    for (int32_t i = 0; i < count; i++) {
+        h = (h ^ (uint32_t)ranks[i]) * UINT64_C(0x9e3779b97f4a7c15);
+        h ^= h >> 29;
+    }
+    return h;
+}
+
+/* The members of a list call in step with each other, and with nobody else: so does this counter. */
+static tutti_status count_list(struct tti_group *parent, uint64_t hash, uint32_t *count, tutti_error *error)
+{
+    pthread_mutex_lock(&parent->names_lock);
+    struct tti_list_count *l = parent->lists;
+    while (l && l->hash != hash) {
+        l = l->next;
+    }
+    if (!l && (l = calloc(1, sizeof(*l)))) {
+        l->hash = hash;
+        l->next = parent->lists;
+        parent->lists = l;
+    }
+    if (l) {
+        *count = l->count++;
+    }
+    pthread_mutex_unlock(&parent->names_lock);
+    return l ? TUTTI_OK : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a list of ranks");
+}
+
+tutti_status tti_join_list(struct tti_group *parent, const int32_t *ranks, int32_t count, int32_t own,
+                           const tutti_config *config, tutti_group **group, tutti_error *error)
+{
+    struct tti_group_plan plan = {.rank = own,
+                                  .size = count,
+                                  .local_rank = parent->local_rank,
+                                  .operation = TUTTI_OP_CREATE,
+                                  .parent = parent,
+                                  .store = parent->rendezvous.store,
+                                  .native_communicator = config ? config->native_communicator : NULL,
+                                  .lookout = {.from = parent, .ranks = ranks, .count = count}};
+    tutti_error unasked;
+    error = error ? error : &unasked;
+    tutti_status status = tti_settings_resolve(config, &parent->settings, &plan.settings, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    uint32_t serial = 0; /* as it is where there is no memory to count the first time */
+    const uint64_t hash = hash_ranks(hash_text(UINT64_C(0xcbf29ce484222325), parent->rendezvous.name), ranks, count);
+    status = count_list(parent, hash, &serial, error);
+    snprintf(plan.name, sizeof(plan.name), "g%016llx.%u", (unsigned long long)hash, serial);
+    if (status == TUTTI_OK) {
+        status = tti_group_open(&plan, group, error);
+    } else {
+        tti_group_decline(&plan, status, error);
+    }
+    return status;
+}
+
+struct vote {
+    int32_t color;
+    int32_t key;
+    int32_t rank;
+};
+
+static int by_key(const void *a, const void *b)
+{
+    const struct vote *x = a;
+    const struct vote *y = b;
+    return x->key != y->key ? (x->key < y->key ? -1 : 1) : (x->rank < y->rank ? -1 : 1);
+}
+
+/* At `place`, which looks for the voters meanwhile: who has voted may leave. */
+static tutti_status collect_votes(const struct tti_group *parent, const tutti_rendezvous *place, uint32_t serial,
+                                  struct vote *votes, tutti_error *error)
+{
+    int64_t deadline = tti_deadline_ns(tti_now_ns(), parent->timeout_ms);
+    for (int r = 0; r < parent->size; r++) {
+        char key[48];
+        size_t length = 0;
+        snprintf(key, sizeof(key), "split/%u/%d", serial, r);
+        tutti_status status =
+            place->get(place->self, key, &votes[r], sizeof(votes[r]), &length, tti_remaining_ms(deadline), error);
+        if (status == TUTTI_TIMEOUT) {
+            tti_error_set(error, TUTTI_TIMEOUT, "group_split waited %lld ms for rank %d to call it",
+                          (long long)parent->timeout_ms, r);
+            error->suspect = r;
+        }
+        if (status != TUTTI_OK) {
+            return status;
+        }
+        if (length != sizeof(votes[r]) || votes[r].rank != r) {
+            return tti_error_set(error, TUTTI_PROTOCOL,
+                                 "rank %d put something else than a colour and a key into the store", r);
+        }
+    }
+    return TUTTI_OK;
+}
+
+/* Puts the own vote and reads everybody's. A rank that cannot vote (`ready` says why) tells the others. */
+static tutti_status vote(const struct tti_group *parent, uint32_t serial, int32_t color, int32_t key,
+                         tutti_status ready, struct vote *votes, tutti_error *error)
+{
+    const struct vote own = {.color = color, .key = key, .rank = parent->rank};
+    struct tti_lookout lookout = {.from = parent, .count = parent->size};
+    struct tti_rendezvous place;
+    char name[48];
+    tti_rendezvous_open(&place, parent->rendezvous.store, parent->rendezvous.name);
+    snprintf(name, sizeof(name), "split/%u", serial);
+    tti_lookout_begin(&lookout, &place, parent->size, name);
+    snprintf(name, sizeof(name), "split/%u/%d", serial, parent->rank);
+    tutti_status status = ready == TUTTI_OK ? place.table.set(place.table.self, name, &own, sizeof(own), error) : ready;
+    if (status == TUTTI_OK) {
+        status = collect_votes(parent, &place.table, serial, votes, error);
+    } else {
+        struct tti_outcome outcome;
+        tti_outcome_fill(&outcome, parent->rank, "", status, error);
+        tti_lookout_give_up(&lookout, &outcome);
+    }
+    tti_rendezvous_close(&place);
+    return status;
+}
+
+tutti_status tti_join_split(struct tti_group *parent, int32_t color, int32_t key, const tutti_config *config,
+                            tutti_group **group, tutti_error *error)
+{
+    if (strcmp(parent->backend->name, "null") == 0 && parent->size > 1) {
+        return tti_error_set(error, TUTTI_UNSUPPORTED,
+                             "group_split: the null backend cannot ask the other ranks for their colours; use "
+                             "tutti_group_create");
+    }
+    tutti_error unasked;
+    error = error ? error : &unasked;
+    pthread_mutex_lock(&parent->names_lock);
+    uint32_t serial = parent->splits++;
+    pthread_mutex_unlock(&parent->names_lock);
+    struct vote *votes = calloc((size_t)parent->size, sizeof(*votes));
+    int32_t *ranks = calloc((size_t)parent->size, sizeof(*ranks));
+    tutti_status status =
+        votes && ranks ? TUTTI_OK
+                       : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a split of %d ranks", parent->size);
+    if ((status = vote(parent, serial, color, key, status, votes, error)) == TUTTI_OK) {
+        qsort(votes, (size_t)parent->size, sizeof(*votes), by_key);
+        int32_t count = 0;
+        int32_t own = -1;
+        for (int i = 0; i < parent->size; i++) {
+            if (votes[i].color == color) {
+                own = votes[i].rank == parent->rank ? count : own;
+                ranks[count++] = votes[i].rank;
+            }
+        }
+        if (color == -1) {
+            *group = NULL;
+        } else {
+            status = tti_join_list(parent, ranks, count, own, config, group, error);
+        }
+    }
+    free(votes);
+    free(ranks);
+    return status;
+}

@@ -1,0 +1,539 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Ranks share memory if they can hand descriptors of it to one another, and a unix socket can do that between any two
+ * processes that see its name. So nothing depends on process numbers, or on what a container calls itself:
+ *
+ * - If the job's rendezvous passes descriptors itself (unix:, memory:), all ranks have met there already: that is the proof.
+ * - Else they need one kernel (its boot id), one user, and either one network namespace, to which abstract sockets belong
+ *   (SO_NETNS_COOKIE, or the namespace's inode), or one directory (device and inode), in which a socket can lie.
+ * - Ranks of one PID namespace and one user namespace that agree in that much are taken at their word. Others are in
+ *   containers: /proc may be hidden, users may be mapped, a security module may stand between them. They try: the first
+ *   rank of the host serves a store under a random name, the others connect to it, each side checks the other's user
+ *   (SO_PEERCRED), and a descriptor comes back. All ranks hear how it went for each.
+ * - Ranks of several PID namespaces hand over pidfds of their own, too, which tell the others of their end.
+ *
+ * Cost: nothing beyond the records, except in containers, where it is one connection for each rank and one more round.
+ */
+#include "core/membership/same_host.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/boot.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/pidfds.h"
+#include "core/group/collect.h"
+#include "core/group/resolve.h"
+#include "store/process.h"
+
+#ifndef SO_NETNS_COOKIE
+#define SO_NETNS_COOKIE 71 /* Linux 5.14 */
+#endif
+
+#define TRIAL_MS    2000 /* to reach a socket that is there already */
+#define SELF_KEY    112  /* bytes of a key with a group's name */
+#define MOST_PIDFDS 256  /* ranks of a group that keeps some */
+#define HASH        UINT64_C(0xcbf29ce484222325)
+#define PRIME       UINT64_C(0x100000001b3)
+
+static uint64_t hash_text(uint64_t h, const char *text)
+{
+    for (const char *c = text; *c; c++) {
+        h = (h ^ (unsigned char)*c) * PRIME;
+    }
+    return h;
+}
+
+static uint64_t hash_number(uint64_t h, uint64_t number)
+{
+    h = (h ^ number) * UINT64_C(0x9e3779b97f4a7c15);
+    return h ^ h >> 29;
+}
+
+/* ---- where this rank is --------------------------------------------------------------------------------------------- */
+
+/* Of this thread: where the main thread has ended, those of the process are no more. */
+static uint64_t namespace(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 ? (uint64_t)st.st_ino : 0;
+}
+
+/* The cookie needs no /proc, and is never given to another namespace. */
+static tutti_status find_network(uint64_t *network, tutti_error *error)
+{
+    uint64_t cookie = 0;
+    socklen_t length = sizeof(cookie);
+    const int fd = tti_private_socket(AF_UNIX);
+    if (fd < 0) {
+        const tutti_status status = tti_error_system(error, errno, "the network of this process cannot be found out");
+        return tti_is_lack(status) ? status : tti_error_clear(error);
+    }
+    const bool known = getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &length) == 0 && cookie != 0;
+    tti_private_close(fd);
+    *network = known ? hash_number(HASH, cookie) : namespace("/proc/thread-self/ns/net");
+    return TUTTI_OK;
+}
+
+static void find_directory(const char *path, uint64_t directory[2])
+{
+    struct stat st;
+    if (path[0] == '/' && strlen(path) <= TTI_STORE_DIRECTORY && stat(path, &st) == 0 && S_ISDIR(st.st_mode) &&
+        faccessat(AT_FDCWD, path, W_OK | X_OK, AT_EACCESS) == 0) {
+        directory[0] = (uint64_t)st.st_dev;
+        directory[1] = (uint64_t)st.st_ino;
+    }
+}
+
+tutti_status tti_site_find(const char *directory, struct tti_site *site, tutti_error *error)
+{
+    char boot[TTI_BOOT_ID];
+    const char *host_id = getenv("TUTTI_HOST_ID");
+    memset(site, 0, sizeof(*site));
+    site->user = (uint32_t)geteuid();
+    site->host_id = host_id && *host_id ? hash_text(HASH, host_id) : 0;
+    tutti_status status = tti_boot_id(boot, error);
+    if (status == TUTTI_OK) {
+        status = find_network(&site->network, error);
+    }
+    site->boot = status == TUTTI_OK && boot[0] ? hash_text(HASH, boot) : 0;
+    site->users = namespace("/proc/thread-self/ns/user");
+    find_directory(directory, site->directory);
+    return status;
+}
+
+/* ---- who is where, as the records say ------------------------------------------------------------------------------- */
+
+/* What one of them does not know does not part them: then they try. */
+static bool may_be_same(uint64_t a, uint64_t b)
+{
+    return a == 0 || b == 0 || a == b;
+}
+
+static bool is_same(uint64_t a, uint64_t b)
+{
+    return a != 0 && a == b;
+}
+
+static bool users_fit(const struct tti_site *a, const struct tti_site *b)
+{
+    return !is_same(a->users, b->users) || a->user == b->user;
+}
+
+static bool computers_fit(const struct tti_site *a, const struct tti_site *b)
+{
+    return may_be_same(a->boot, b->boot) && users_fit(a, b);
+}
+
+static bool share_directory(const struct tti_site *a, const struct tti_site *b)
+{
+    return is_same(a->directory[1], b->directory[1]) && a->directory[0] == b->directory[0];
+}
+
+/* The first rank of a host leads it: first[r] is that of rank r. By the networks, to begin with. */
+static void find_by_network(const struct tti_hello *all, int32_t size, int32_t *first)
+{
+    for (int32_t r = 0; r < size; r++) {
+        first[r] = r;
+        for (int32_t q = 0; q < r && first[r] == r; q++) {
+            const struct tti_site *a = &all[q].site;
+            const struct tti_site *b = &all[r].site;
+            if (first[q] == q && computers_fit(a, b) && may_be_same(a->network, b->network)) {
+                first[r] = q;
+            }
+        }
+    }
+}
+
+static bool all_share_directory(const struct tti_hello *all, int32_t size, const int32_t *first, int32_t leader,
+                                const struct tti_site *with)
+{
+    bool all_do = true;
+    for (int32_t r = leader; r < size && all_do; r++) {
+        all_do = first[r] != leader || share_directory(&all[r].site, with);
+    }
+    return all_do;
+}
+
+/* Then networks become one host if all their ranks have one directory. */
+static void join_by_directory(struct tti_hello *all, int32_t size, int32_t *first)
+{
+    for (int32_t b = 1; b < size; b++) {
+        for (int32_t a = 0; a < b && first[b] == b; a++) {
+            const struct tti_site *site = &all[a].site;
+            if (first[a] != a || !computers_fit(site, &all[b].site) ||
+                !all_share_directory(all, size, first, a, site) || !all_share_directory(all, size, first, b, site)) {
+                continue;
+            }
+            for (int32_t r = b; r < size; r++) {
+                first[r] = first[r] == b ? a : first[r];
+            }
+            all[a].site.by_directory = 1;
+        }
+    }
+    for (int32_t r = 0; r < size; r++) {
+        all[r].site.by_directory = all[first[r]].site.by_directory;
+    }
+}
+
+static bool is_same_process_space(const struct tti_hello *a, const struct tti_hello *b)
+{
+    return is_same(a->process.space, b->process.space);
+}
+
+/* Whether the record of `r` proves that it can reach the leader of its host. */
+static bool is_proven(const struct tti_hello *leader, const struct tti_hello *r)
+{
+    return leader->process.instance == r->process.instance ||
+           (!r->site.by_directory && is_same(leader->site.boot, r->site.boot) &&
+            is_same(leader->site.network, r->site.network) && is_same(leader->site.users, r->site.users) &&
+            is_same_process_space(leader, r));
+}
+
+/* A leader whose ranks have something to prove. */
+static bool has_trial(const struct tti_hello *all, int32_t size, const int32_t *first, int32_t leader)
+{
+    bool trial = false;
+    for (int32_t r = leader; r < size && !trial; r++) {
+        trial = first[r] == leader && !is_proven(&all[leader], &all[r]);
+    }
+    return trial;
+}
+
+/* ---- trying --------------------------------------------------------------------------------------------------------- */
+
+/* The leader's: where it serves. Fixed layout, as the next one: they travel between processes. */
+struct invitation {
+    uint64_t number[2];
+    int32_t status;
+    char why[TTI_SITE_REASON];
+};
+
+/* Each rank's: how it went. A lack is no reason to go on without shared memory: it is told to all. */
+struct result {
+    int32_t status;
+    char why[TTI_SITE_REASON];
+};
+
+static const char *directory_of(const struct tti_group_plan *plan, const struct tti_hello *own)
+{
+    return own->site.by_directory ? tti_setting(&plan->settings, TTI_SET_SHM_DIRECTORY) : NULL;
+}
+
+static void keep_reason(char why[TTI_SITE_REASON], const tutti_error *error)
+{
+    snprintf(why, TTI_SITE_REASON, "%.*s", TTI_SITE_REASON - 1, error->message);
+}
+
+static tutti_status invite(const struct tti_group_plan *plan, const struct tti_rendezvous *place,
+                           const struct tti_hello *own, struct tti_store **store, tutti_error *error)
+{
+    struct invitation i = {.status = TUTTI_OK};
+    char url[TTI_STORE_LOCAL_URL];
+    char key[40];
+    tutti_error why;
+    if (getrandom(i.number, sizeof(i.number), 0) != sizeof(i.number)) {
+        return tti_error_system(error, errno, "no random name for a socket");
+    }
+    tti_store_local_url(directory_of(plan, own), "near", i.number, url);
+    i.status = tti_store_open(url, true, tti_setting_number(&plan->settings, TTI_SET_TIMEOUT_MS), store, &why);
+    if (i.status == TUTTI_OK) { /* what comes back to those who come: any descriptor will do */
+        const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        const int fd = null >= 0 ? null : tti_private_socket(AF_UNIX);
+        i.status = fd < 0 ? tti_error_system(&why, errno, "no descriptor to hand over")
+                          : tti_store_put_fd(*store, "any", fd, plan->size, &why);
+        if (fd >= 0) {
+            tti_private_close(fd);
+        }
+    }
+    if (i.status != TUTTI_OK) {
+        keep_reason(i.why, &why);
+    }
+    snprintf(key, sizeof(key), "near/%d", plan->rank);
+    const tutti_status told = place->table.set(place->table.self, key, &i, sizeof(i), error);
+    if (told == TUTTI_OK && tti_is_lack(i.status)) {
+        *error = why;
+        return i.status;
+    }
+    return told;
+}
+
+/* Connects to the leader's socket; what goes wrong there is the result. */
+static void visit(const struct tti_group_plan *plan, const struct tti_hello *own, const struct invitation *i,
+                  struct tti_store **store, struct result *result)
+{
+    char url[TTI_STORE_LOCAL_URL];
+    tutti_error why;
+    int fd = -1;
+    tti_store_local_url(directory_of(plan, own), "near", i->number, url);
+    result->status = tti_store_open_served(url, TRIAL_MS, store, &why);
+    if (result->status == TUTTI_OK) {
+        result->status = tti_store_get_fd(*store, "any", &fd, TRIAL_MS, &why);
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    if (result->status != TUTTI_OK) {
+        keep_reason(result->why, &why);
+    }
+}
+
+static tutti_status follow(const struct tti_group_plan *plan, const struct tti_rendezvous *place,
+                           const struct tti_hello *own, int32_t leader, struct tti_store **store, struct result *result,
+                           tutti_error *error)
+{
+    struct invitation i;
+    char key[40];
+    size_t length = 0;
+    const int64_t timeout_ms = tti_setting_number(&plan->settings, TTI_SET_TIMEOUT_MS);
+    snprintf(key, sizeof(key), "near/%d", leader);
+    const tutti_status status = place->table.get(place->table.self, key, &i, sizeof(i), &length, timeout_ms, error);
+    if (status == TUTTI_TIMEOUT && error->suspect < 0) {
+        tti_error_set(error, status, "rank %d did not say within %lld ms where the ranks of its host meet", leader,
+                      (long long)timeout_ms);
+        error->suspect = leader;
+    }
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (length != sizeof(i)) {
+        return tti_error_set(error, TUTTI_VERSION, "rank %d uses another version of Tutti: run the same on all ranks",
+                             leader);
+    }
+    if (i.status == TUTTI_OK) {
+        visit(plan, own, &i, store, result);
+    } else { /* why the leader cannot serve */
+        i.why[sizeof(i.why) - 1] = '\0';
+        result->status = tti_status_of_peer(i.status);
+        memcpy(result->why, i.why, sizeof(result->why));
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status look_at_result(const struct tti_group_plan *plan, const void *own, void *record, int r,
+                                   tutti_error *error)
+{
+    struct result *result = record;
+    (void)plan;
+    (void)own;
+    result->why[sizeof(result->why) - 1] = '\0';
+    return result->status == TUTTI_OK || !tti_is_lack(tti_status_of_peer(result->status))
+               ? tti_error_clear(error)
+               : tti_error_set(error, tti_status_of_peer(result->status), "rank %d cannot take part: %s", r,
+                               result->why);
+}
+
+/* ---- pidfds --------------------------------------------------------------------------------------------------------- */
+
+/* A rank may do without: if it has no pidfd of another rank, a group of shm still tells it of that rank's death at once
+ * (engine/failure/keeper.c). */
+static void offer_self(struct tti_store *store, const char *group, int32_t rank, int32_t readers)
+{
+    char key[SELF_KEY];
+    const int fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    snprintf(key, sizeof(key), "%s/self/%d", group, rank);
+    if (fd < 0 || tti_store_put_fd(store, key, fd, readers, NULL) != TUTTI_OK) {
+        tti_store_set(store, key, "", 1, NULL); /* for who looks for a descriptor this ends the wait, too */
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+}
+
+/* Ranks of the own host whose numbers mean nothing here. */
+static void take_others(const struct tti_group_plan *plan, struct tti_store *store, const char *group,
+                        const struct tti_hello *all, const int32_t *first, struct tti_kept_pidfds *kept)
+{
+    const int32_t own = plan->rank;
+    if (plan->size > MOST_PIDFDS || !(kept->instances = calloc((size_t)plan->size, sizeof(*kept->instances)))) {
+        return;
+    }
+    for (int32_t r = 0; r < plan->size; r++) {
+        const uint64_t instance = all[r].process.instance;
+        char key[SELF_KEY];
+        int fd = -1;
+        if (r == own || first[r] != first[own] || is_same_process_space(&all[r], &all[own])) {
+            continue;
+        }
+        snprintf(key, sizeof(key), "%s/self/%d", group, r);
+        if (tti_pidfd_keep(instance, -1) ||
+            (tti_store_get_fd(store, key, &fd, TRIAL_MS, NULL) == TUTTI_OK && tti_pidfd_keep(instance, fd))) {
+            kept->instances[kept->count++] = instance;
+        }
+    }
+}
+
+void tti_same_host_release(struct tti_kept_pidfds *kept)
+{
+    for (int32_t i = 0; i < kept->count; i++) {
+        tti_pidfd_drop(kept->instances[i]);
+    }
+    free(kept->instances);
+    *kept = (struct tti_kept_pidfds){0};
+}
+
+/* ---- all of it ------------------------------------------------------------------------------------------------------ */
+
+static tutti_status try_all(const struct tti_group_plan *plan, const struct tti_rendezvous *place,
+                            struct tti_hello *all, int32_t *first, struct result *results, struct tti_kept_pidfds *kept,
+                            tutti_error *error)
+{
+    const int32_t own = plan->rank;
+    struct result *mine = &results[own];
+    struct tti_store *store = NULL; /* of the own host */
+    char key[40];
+    tutti_status status = TUTTI_OK;
+    if (first[own] == own && has_trial(all, plan->size, first, own)) {
+        status = invite(plan, place, &all[own], &store, error);
+    } else if (first[own] != own && has_trial(all, plan->size, first, first[own])) {
+        status = follow(plan, place, &all[own], first[own], &store, mine, error);
+    }
+    if (status == TUTTI_OK && store) {
+        offer_self(store, "", own, plan->size);
+    }
+    if (status == TUTTI_OK) {
+        snprintf(key, sizeof(key), "site/%d", own);
+        status = place->table.set(place->table.self, key, mine, sizeof(*mine), error);
+    }
+    if (status == TUTTI_OK) {
+        status = tti_collect(plan, &place->table, "site", results, sizeof(*results), look_at_result, error);
+    }
+    for (int32_t r = 0; r < plan->size && status == TUTTI_OK; r++) {
+        if (results[r].status != TUTTI_OK) {
+            first[r] = r;
+            memcpy(all[r].site.unreached, results[r].why, sizeof(all[r].site.unreached));
+        }
+    }
+    if (status == TUTTI_OK && store) {
+        take_others(plan, store, "", all, first, kept);
+    }
+    if (store) {
+        tti_store_release(store);
+    }
+    return status;
+}
+
+/* Whether there are several PID namespaces. */
+static bool are_scattered(const struct tti_hello *all, int32_t size)
+{
+    bool one = true;
+    for (int32_t r = 1; r < size && one; r++) {
+        one = is_same_process_space(&all[0], &all[r]) || all[0].process.instance == all[r].process.instance;
+    }
+    return !one;
+}
+
+/* Whether the ranks ask for something that needs to know. All ask for the same. */
+static bool matters(const struct tti_hello *own)
+{
+    const char *wishes[] = {own->backend, own->host_backend};
+    bool some = false;
+    for (int i = 0; i < 2; i++) {
+        const tutti_backend *named = wishes[i][0] ? tutti_backend_find(wishes[i]) : NULL;
+        some = some || strcasecmp(wishes[i], "auto") == 0 ||
+               (named && (named->capabilities & (TUTTI_CAP_ONE_HOST | TUTTI_CAP_ONE_PROCESS | TUTTI_CAP_COMPOSED)));
+    }
+    return some;
+}
+
+static tutti_status find(const struct tti_group_plan *plan, const struct tti_rendezvous *place, struct tti_hello *all,
+                         int32_t *first, struct tti_kept_pidfds *kept, tutti_error *error)
+{
+    /* All have come there, and it is one place on one host. Only of a socket in the file system it is not said that they see
+     * each other's abstract ones, too. */
+    if (place->table.can_pass_descriptors && strncmp(tti_store_url(place->store), "socket:", 7) != 0) {
+        if (are_scattered(all, plan->size)) {
+            offer_self(place->store, place->name, plan->rank, plan->size);
+            take_others(plan, place->store, place->name, all, first, kept);
+        }
+        return TUTTI_OK;
+    }
+    find_by_network(all, plan->size, first);
+    join_by_directory(all, plan->size, first);
+    bool trial = false;
+    for (int32_t r = 0; r < plan->size; r++) {
+        trial = trial || (first[r] == r && has_trial(all, plan->size, first, r));
+    }
+    if (!trial || !matters(&all[plan->rank])) {
+        return TUTTI_OK;
+    }
+    struct result *results = calloc((size_t)plan->size, sizeof(*results));
+    if (!results) {
+        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %d ranks", plan->size);
+    }
+    const tutti_status status = try_all(plan, place, all, first, results, kept, error);
+    free(results);
+    return status;
+}
+
+tutti_status tti_same_host_find(const struct tti_group_plan *plan, const struct tti_rendezvous *place,
+                                struct tti_hello *all, struct tti_kept_pidfds *kept, tutti_error *error)
+{
+    int32_t *first = calloc((size_t)plan->size, sizeof(*first)); /* all zero: rank 0 leads all */
+    if (!first) {
+        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %d ranks", plan->size);
+    }
+    const tutti_status status = find(plan, place, all, first, kept, error);
+    for (int32_t r = 0; r < plan->size && status == TUTTI_OK; r++) {
+        all[r].machine = hash_number(HASH, (uint64_t)first[r]);
+        all[r].host = hash_number(all[r].machine, all[r].site.host_id);
+    }
+    free(first);
+    return status;
+}
+
+bool tti_same_host_computer(const struct tti_hello *a, const struct tti_hello *b)
+{
+    return is_same(a->site.boot, b->site.boot) || is_same(a->machine, b->machine);
+}
+
+/* ---- why not -------------------------------------------------------------------------------------------------------- */
+
+void tti_same_host_reason(const struct tti_hello *all, int32_t a, int32_t b, char *text, size_t capacity)
+{
+    const struct tti_site *s = &all[a].site;
+    const struct tti_site *t = &all[b].site;
+    const char *why = t->unreached[0] ? t->unreached : s->unreached;
+    if (all[a].machine == all[b].machine) {
+        snprintf(text, capacity, "rank %d has another TUTTI_HOST_ID than rank %d", b, a);
+    } else if (!may_be_same(s->boot, t->boot)) {
+        snprintf(text, capacity, "rank %d is on another machine (%s) than rank %d (%s)", b, all[b].node, a,
+                 all[a].node);
+    } else if (!users_fit(s, t)) {
+        snprintf(text, capacity, "rank %d is on the machine of rank %d, but runs as user %u, and rank %d as user %u", b,
+                 a, t->user, a, s->user);
+    } else if (why[0]) {
+        snprintf(text, capacity, "rank %d %s the machine of rank %d, but they cannot hand memory to one another: %s", b,
+                 is_same(s->boot, t->boot) ? "is on" : "may be on", a, why);
+    } else {
+        snprintf(text, capacity,
+                 "rank %d is on the machine of rank %d, but in another network namespace: give both one "
+                 "(--network=host, or one pod), or one directory (--ipc=host, or a volume that TUTTI_SHM_DIRECTORY "
+                 "names)",
+                 b, a);
+    }
+}
+
+bool tti_same_host_parted(const struct tti_hello *all, int32_t size, int32_t *a, int32_t *b)
+{
+    for (*b = 1; *b < size; ++*b) {
+        for (*a = 0; *a < *b; ++*a) {
+            const struct tti_site *s = &all[*a].site;
+            const struct tti_site *t = &all[*b].site;
+            if (is_same(s->boot, t->boot) && s->host_id == t->host_id && all[*a].machine != all[*b].machine) {
+                return true;
+            }
+        }
+    }
+    return false;
+}

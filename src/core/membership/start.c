@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/membership/start.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "core/async/events.h"
+#include "core/async/work_state.h"
+#include "core/group/group.h"
+
+struct tti_work *tti_start_begin(tutti_group *group, tutti_operation operation, const char *function,
+                                 const tutti_call *options, tutti_status *status)
+{
+    struct tti_work *w = tti_work_make();
+    if (!w) {
+        struct tti_call c;
+        *status = tti_call_begin(&c, group, operation, true, options);
+        if (*status == TUTTI_OK) {
+            *status = tti_call_end(&c, tti_error_set(c.error, TUTTI_NO_MEMORY,
+                                                     "%s: no memory for another asynchronous operation; wait for some "
+                                                     "and release them",
+                                                     function));
+        }
+        return NULL;
+    }
+    *status = tti_call_begin(&w->task.call, group, operation, true, options);
+    if (*status != TUTTI_OK) {
+        tti_work_unmake(w);
+        return NULL;
+    }
+    tti_task_reset(&w->task, function);
+    atomic_store_explicit(&w->group, group, memory_order_relaxed);
+    w->promises = tti_group_capabilities(w->task.call.group);
+    return w;
+}
+
+struct tti_task *tti_start_task(struct tti_work *w)
+{
+    return &w->task;
+}
+
+struct tti_transfer *tti_start_transfers(struct tti_work *w)
+{
+    return w->transfers;
+}
+
+tutti_status tti_start_refuse(struct tti_work *w, tutti_status status)
+{
+    struct tti_call *c = &w->task.call;
+    tti_token_unlink(&w->token);
+    tti_task_drop(&w->task);
+    c->options.callback = NULL;
+    status = tti_call_end(c, status);
+    tti_work_unmake(w);
+    return status;
+}
+
+static void keep(struct tti_kept *kept, const DLTensor *tensor)
+{
+    size_t bytes = (size_t)tensor->ndim * sizeof(int64_t);
+    kept->tensor = *tensor;
+    if (bytes > 0) {
+        memcpy(kept->shape, tensor->shape, bytes);
+        kept->tensor.shape = kept->shape;
+        if (tensor->strides) {
+            memcpy(kept->strides, tensor->strides, bytes);
+            kept->tensor.strides = kept->strides;
+        }
+    }
+}
+
+/* The four lists that a call may bring, in the order in which they are kept. */
+static int lists_of(tutti_op *op, const int64_t **lists[4])
+{
+    const int64_t **all[] = {&op->send_parts.counts, &op->send_parts.displacements, &op->recv_parts.counts,
+                             &op->recv_parts.displacements};
+    int count = 0;
+    for (int i = 0; i < 4; i++) {
+        if (*all[i]) {
+            lists[count++] = all[i];
+        }
+    }
+    return count;
+}
+
+static tutti_status keep_lists(struct tti_work *w)
+{
+    const int64_t **lists[4];
+    int count = lists_of(&w->task.op, lists);
+    size_t each = (size_t)w->task.call.group_size;
+    size_t needed = (size_t)count * each;
+    if (needed > w->lists_capacity) {
+        int64_t *larger = realloc(w->lists, needed * sizeof(*larger));
+        if (!larger) {
+            return tti_error_set(w->task.call.error, TUTTI_NO_MEMORY, "%s: no memory for its lists of counts",
+                                 w->task.function);
+        }
+        w->lists = larger;
+        w->lists_capacity = needed;
+    }
+    for (int i = 0; i < count; i++) {
+        int64_t *copy = w->lists + (size_t)i * each;
+        memcpy(copy, *lists[i], each * sizeof(*copy));
+        *lists[i] = copy;
+    }
+    return TUTTI_OK;
+}
+
+static void keep_tensors(struct tti_work *w)
+{
+    struct tti_task *t = &w->task;
+    for (int32_t i = 0; i < t->side_count; i++) {
+        keep(&w->kept[i], t->sides[i].tensor);
+        t->sides[i].tensor = &w->kept[i].tensor;
+    }
+    w->has_result = t->result != NULL;
+    if (t->result) {
+        keep(&w->kept[2], t->result);
+        t->result = &w->kept[2].tensor;
+    }
+}
+
+static tutti_status link_token(struct tti_work *w)
+{
+    struct tti_call *c = &w->task.call;
+    if (!c->options.token) {
+        return TUTTI_OK;
+    }
+    w->token.fired = tti_work_fired;
+    tutti_status status = tti_work_check_cancellable(w, w->task.function, c->error);
+    if (status != TUTTI_OK) {
+        return status; /* a token that can do nothing */
+    }
+    status = tti_token_link(c->options.token, &w->token);
+    if (status != TUTTI_OK) {
+        tti_error_set(c->error, status, "%s: the token of the call %s", w->task.function,
+                      status == TUTTI_CANCELLED ? "has fired" : "was destroyed, or never was one");
+    }
+    return status;
+}
+
+/* Nothing can fail any more: from here on the call's own error is not the caller's. */
+static void commit(struct tti_work *w, tutti_callback callback, tutti_work **work)
+{
+    struct tti_call *c = &w->task.call;
+    if (c->options.error) {
+        tti_error_clear(c->options.error);
+        tti_call_complete_error(c);
+        c->options.error = NULL;
+    }
+    c->error = &c->own_error;
+    c->sequence = 0;
+    c->options.callback = callback;
+    w->worker_only = callback != NULL || tti_events_watching(c->group);
+    *work = tti_work_handle(w); /* before the start: a callback may already want it */
+}
+
+tutti_status tti_start_collective(struct tti_work *w, tutti_callback callback, tutti_work **work)
+{
+    struct tti_call *c = &w->task.call;
+    struct tti_lane_queue *lane = &c->group->lane_queues[c->options.lane];
+    w->task.op.begun_ns = tti_now_ns();
+    tutti_status status = tti_task_complete(&w->task);
+    if (status != TUTTI_OK || (status = keep_lists(w)) != TUTTI_OK ||
+        (status = tti_worker_start(&lane->worker, c->error)) != TUTTI_OK || (status = link_token(w)) != TUTTI_OK) {
+        return tti_start_refuse(w, status);
+    }
+    keep_tensors(w);
+    commit(w, callback, work);
+    struct tti_group *g = c->group;
+    tti_handles_retain(&tti_groups,
+                       g->handle); /* the work may end, and the group be destroyed, before submit returns */
+    tti_lane_submit(lane, w);
+    tti_group_release(g);
+    return TUTTI_OK;
+}
+
+tutti_status tti_start_users(struct tti_work *w, tutti_callback callback, tutti_work **work)
+{
+    w->is_users = true;
+    const tutti_status status = link_token(w);
+    if (status != TUTTI_OK) {
+        return tti_start_refuse(w, status);
+    }
+    w->task.call.options.timeout_ms = -1;
+    keep_tensors(w);
+    commit(w, callback, work);
+    tti_work_move(w, TTI_STAGE_MADE, TTI_STAGE_QUEUED, 0);
+    return TUTTI_OK;
+}
+
+tutti_status tti_start_messages(struct tti_work *w, struct tti_transfer *first, struct tti_batch *batch,
+                                tutti_callback callback, tutti_work **work)
+{
+    struct tti_call *c = &w->task.call;
+    tutti_error *error = c->error;
+    w->is_messages = true;
+    w->first = first;
+    w->batch = batch;
+    w->task.op.begun_ns = tti_now_ns();
+    tutti_status status = tti_transfers_match(c, first);
+    const tutti_backend *messenger = c->group->host_backend;
+    if (status == TUTTI_OK && !(messenger && messenger->ops->post_p2p)) {
+        status = tti_error_set(error, TUTTI_UNSUPPORTED, "%s: backend %s has no asynchronous messages",
+                               w->task.function, messenger ? messenger->name : c->group->backend->name);
+    }
+    if (status == TUTTI_OK && (status = tti_worker_start(&c->group->messages.worker, error)) == TUTTI_OK &&
+        (status = link_token(w)) == TUTTI_OK) {
+        if (w->task.result) {
+            keep_tensors(w);
+        }
+        tutti_error *wanted = c->options.error;
+        tutti_work *before = *work;
+        struct tti_group *g = c->group;
+        commit(w, callback, work);
+        tti_handles_retain(&tti_groups, g->handle);
+        status = tti_messages_post(&g->messages, w, error);
+        tti_group_release(g);
+        if (status == TUTTI_OK) {
+            return TUTTI_OK;
+        }
+        *work = before;
+        c->error = error;
+        c->options.error = wanted;
+    }
+    tti_transfers_drop(first);
+    w->first = NULL;
+    tti_batch_free(batch);
+    w->batch = NULL;
+    return tti_start_refuse(w, status);
+}

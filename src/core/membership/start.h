@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Starting asynchronous operations: from a call whose arguments are checked to a work that is under way. All that the
+ * caller may take back at once (shapes, strides, lists of counts, options) is copied into the work.
+ *
+ * An error up to here means: nothing has happened, the work is gone, nobody is called back.
+ */
+#ifndef TTI_CORE_START_H
+#define TTI_CORE_START_H
+
+#include <tutti/work.h>
+
+#include "core/call/call.h"
+
+struct tti_work;
+struct tti_task;
+struct tti_transfer;
+struct tti_batch;
+
+/* A work whose call has begun (tti_call_begin), or NULL with the status, the error being complete. */
+struct tti_work *tti_start_begin(tutti_group *group, tutti_operation operation, const char *function,
+                                 const tutti_call *options, tutti_status *status);
+
+struct tti_task *tti_start_task(struct tti_work *w);
+
+/* Room for two transfers. */
+struct tti_transfer *tti_start_transfers(struct tti_work *w);
+
+/* Ends a start whose checks have failed. Returns status. */
+tutti_status tti_start_refuse(struct tti_work *w, tutti_status status);
+
+/* Starts the collective in the work's task. */
+tutti_status tti_start_collective(struct tti_work *w, tutti_callback callback, tutti_work **work);
+
+/* Makes the work the application's, to be ended by tti_work_complete. */
+tutti_status tti_start_users(struct tti_work *w, tutti_callback callback, tutti_work **work);
+
+/* Starts messages: the transfers that `first` leads, which lie in the work or in the batch. They, and the batch, are the
+ * work's from here on, also on failure. */
+tutti_status tti_start_messages(struct tti_work *w, struct tti_transfer *first, struct tti_batch *batch,
+                                tutti_callback callback, tutti_work **work);
+
+#endif

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/messages/messages.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "core/async/work_state.h"
+#include "core/group/group.h"
+#include "core/messages/probe.h"
+
+#define SMALL   128u    /* bytes: larger messages need help to move while nobody waits */
+#define HELP_NS 1000000 /* smaller ones as well, when they have not ended by then: a ring may be full */
+
+static const tutti_backend_ops *ops_of(const struct tti_messages *m)
+{
+    return m->group->host_backend->ops;
+}
+
+/* Makes the worker look at everything; a work that another thread holds just now must have its flag PUSHED before. */
+static void call_worker(struct tti_messages *m)
+{
+    tti_worker_ring(&m->worker);
+    ops_of(m)->wake_p2p(m->group->host_state); /* it may be attending */
+}
+
+void tti_messages_push(struct tti_messages *m, struct tti_work *w)
+{
+    /* seq_cst: whoever holds the work will ring again when it is given back */
+    atomic_fetch_or_explicit(&w->state, TTI_FLAG_PUSHED, memory_order_seq_cst);
+    call_worker(m);
+}
+
+static bool is_probe(const struct tti_work *w)
+{
+    return w->first && w->first->op.kind == TUTTI_OP_PROBE;
+}
+
+static void unlink_work(struct tti_messages *m, struct tti_work *w)
+{
+    pthread_mutex_lock(&m->lock);
+    w->is_posted = false;
+    m->looked_at = m->looked_at == w ? w->previous_posted : m->looked_at;
+    *(w->previous_posted ? &w->previous_posted->next_posted : &m->posted) = w->next_posted;
+    *(w->next_posted ? &w->next_posted->previous_posted : &m->newest) = w->previous_posted;
+    pthread_mutex_unlock(&m->lock);
+}
+
+/* The messages have ended, and this thread has claimed the work. */
+static void finish(struct tti_messages *m, struct tti_work *w)
+{
+    struct tti_call *c = &w->task.call;
+    tutti_status status = TUTTI_OK;
+    unlink_work(m, w);
+    if (w->posted) {
+        status = ops_of(m)->end_p2p(m->group->host_state, w->posted, c->error);
+        w->posted = NULL;
+        if (is_probe(w)) { /* behind unlink_work: a cancel that was in time is seen */
+            const uint32_t state = atomic_load_explicit(&w->state, memory_order_relaxed);
+            const bool late = (state & TTI_FLAG_OVERDUE) && !(state & TTI_FLAG_CANCEL);
+            status = tti_probe_conclude(c, w->first, status, late);
+        } else if (status != TUTTI_OK) {
+            tti_group_share_failure(m->group, c->options.lane);
+        }
+        tti_transfers_record_end(c, w->first, status);
+    }
+    status = tti_transfers_conclude(c, w->first, status);
+    tti_batch_free(w->batch);
+    w->batch = NULL;
+    tti_work_conclude(w, status);
+    tti_work_publish(w);
+}
+
+/* With the work claimed: the deadline of a probe ends it on this rank alone, so the backend does not know of it. */
+static bool withdraw_late(struct tti_messages *m, struct tti_work *w)
+{
+    if (!is_probe(w) || tti_now_ns() < atomic_load_explicit(&w->deadline_ns, memory_order_relaxed) ||
+        !ops_of(m)->cancel_p2p(m->group->host_state, w->posted)) {
+        return false;
+    }
+    atomic_fetch_or_explicit(&w->state, TTI_FLAG_OVERDUE, memory_order_relaxed);
+    return ops_of(m)->test_p2p(m->group->host_state, w->posted);
+}
+
+static bool has_ended(struct tti_messages *m, struct tti_work *w)
+{
+    return !w->posted || ops_of(m)->test_p2p(m->group->host_state, w->posted) || withdraw_late(m, w);
+}
+
+static void give_back(struct tti_messages *m, struct tti_work *w)
+{
+    if (tti_work_give_back(w, TTI_STAGE_POSTED) & TTI_FLAG_PUSHED) {
+        tti_worker_ring(&m->worker); /* it may have passed over the work while this thread held it */
+    }
+}
+
+static bool claim(struct tti_work *w)
+{
+    return tti_work_move(w, TTI_STAGE_POSTED, TTI_STAGE_RUNNING, 0);
+}
+
+static bool try_claimed(struct tti_messages *m, struct tti_work *w)
+{
+    if (has_ended(m, w)) {
+        finish(m, w);
+        return true;
+    }
+    give_back(m, w);
+    return false;
+}
+
+bool tti_messages_try_finish(struct tti_messages *m, struct tti_work *w)
+{
+    return !w->worker_only && claim(w) && try_claimed(m, w);
+}
+
+/* Waits with the work claimed. False at until_ns, with the work given back. */
+static bool attend(struct tti_messages *m, struct tti_work *w, int64_t until_ns)
+{
+    while (!has_ended(m, w)) {
+        if (until_ns != TTI_NEVER && tti_now_ns() >= until_ns) {
+            give_back(m, w);
+            return false;
+        }
+        const int64_t due = is_probe(w) ? atomic_load_explicit(&w->deadline_ns, memory_order_relaxed) : TTI_NEVER;
+        ops_of(m)->attend_p2p(m->group->host_state, w->posted, due < until_ns ? due : until_ns);
+    }
+    finish(m, w);
+    return true;
+}
+
+bool tti_messages_wait(struct tti_messages *m, struct tti_work *w, int64_t until_ns)
+{
+    for (;;) {
+        uint32_t state = atomic_load_explicit(&w->state, memory_order_seq_cst);
+        if (tti_work_ended(w)) {
+            return true;
+        }
+        if (!w->worker_only && claim(w)) {
+            if (attend(m, w, until_ns)) {
+                return true;
+            }
+            tti_worker_ring(&m->worker); /* it may have left the work to this thread */
+        } else {
+            tti_work_sleep(w, state, until_ns);
+        }
+        if (until_ns != TTI_NEVER && tti_now_ns() >= until_ns) {
+            return tti_work_ended(w);
+        }
+    }
+}
+
+/* ---- posting ------------------------------------------------------------------------------------------------------- */
+
+static tutti_status post(struct tti_messages *m, struct tti_work *w, size_t *bytes, tutti_error *error)
+{
+    struct tti_call *c = &w->task.call;
+    const int64_t timeout_ms = is_probe(w) ? -1 : c->options.timeout_ms;
+    tutti_op *few[4];
+    tutti_op **all = few;
+    size_t count = 0;
+    for (struct tti_transfer *t = w->first; t; t = t->next) {
+        count += t->partner == NULL;
+    }
+    if (count == 0) {
+        return TUTTI_OK;
+    }
+    if (count > sizeof(few) / sizeof(few[0]) && !(all = malloc(count * sizeof(*all)))) {
+        return tti_error_set(error, TUTTI_NO_MEMORY, "%s: no memory for a batch of %zu messages", w->task.function,
+                             count);
+    }
+    count = 0;
+    for (struct tti_transfer *t = w->first; t; t = t->next) {
+        if (!t->partner) {
+            tutti_op *op = &t->op;
+            op->size = sizeof(*op);
+            op->lane = c->options.lane;
+            op->user_tag = c->options.tag;
+            op->timeout_ms = timeout_ms;
+            op->begun_ns = w->task.op.begun_ns;
+            op->status = TTI_NOT_RUN;
+            all[count++] = op;
+            *bytes += op->allocate ? SIZE_MAX / 2 : op->count * tutti_dtype_size(op->dtype);
+        }
+    }
+    tti_transfers_record_begin(c, w->first);
+    tutti_status status = ops_of(m)->post_p2p(m->group->host_state, all, count, timeout_ms, &w->posted, error);
+    if (status != TUTTI_OK) {
+        tti_transfers_record_end(c, w->first, status);
+    }
+    c->sequence = all[0]->sequence;
+    if (all != few) {
+        free(all);
+    }
+    return status;
+}
+
+static void link_work(struct tti_messages *m, struct tti_work *w)
+{
+    pthread_mutex_lock(&m->lock);
+    w->is_posted = true;
+    w->next_posted = NULL;
+    w->previous_posted = m->newest;
+    *(m->newest ? &m->newest->next_posted : &m->posted) = w;
+    m->newest = w;
+    w->was_posted = true;
+    if (w->cancel_early && w->posted && ops_of(m)->cancel_p2p(m->group->host_state, w->posted)) {
+        atomic_fetch_or_explicit(&w->state, TTI_FLAG_CANCEL, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&m->lock);
+}
+
+tutti_status tti_messages_post(struct tti_messages *m, struct tti_work *w, tutti_error *error)
+{
+    size_t bytes = 0;
+    tutti_status status = post(m, w, &bytes, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    bool worker_only = w->worker_only;
+    int64_t begun = w->task.op.begun_ns;
+    int64_t deadline = tti_deadline_ns(w->task.op.begun_ns, w->task.call.options.timeout_ms);
+    atomic_store_explicit(&w->deadline_ns, deadline, memory_order_relaxed);
+    bool help = worker_only || bytes > SMALL; /* before anybody else may end it */
+    tti_work_move(w, TTI_STAGE_MADE, TTI_STAGE_RUNNING, 0);
+    if (help) {
+        atomic_fetch_or_explicit(&w->state, TTI_FLAG_PUSHED, memory_order_relaxed);
+    }
+    link_work(m, w);
+    if (worker_only) {
+        give_back(m, w);
+        call_worker(m);
+    } else if (try_claimed(m, w)) {
+        return TUTTI_OK;
+    }
+    int64_t look = help || deadline < begun + HELP_NS ? deadline : begun + HELP_NS;
+    if (look != TTI_NEVER) { /* after it can be found */
+        tti_timer_set_earlier(&m->timer, look, NULL);
+    }
+    return TUTTI_OK;
+}
+
+/* ---- cancelling ---------------------------------------------------------------------------------------------------- */
+
+bool tti_messages_cancel(struct tti_messages *m, struct tti_work *w)
+{
+    pthread_mutex_lock(&m->lock); /* what is in the list is not taken apart meanwhile */
+    bool withdrawn = (atomic_load_explicit(&w->state, memory_order_relaxed) & TTI_FLAG_CANCEL) != 0;
+    bool now = !withdrawn && w->is_posted && w->posted && ops_of(m)->cancel_p2p(m->group->host_state, w->posted);
+    bool early = !w->was_posted; /* a token fires while the messages are being posted: link_work sees to it */
+    w->cancel_early = early;
+    if (now) {
+        atomic_fetch_or_explicit(&w->state, TTI_FLAG_CANCEL, memory_order_relaxed);
+        tti_messages_push(m, w); /* nobody may be waiting for its end */
+    }
+    pthread_mutex_unlock(&m->lock);
+    return withdrawn || now || early;
+}
+
+/* ---- the worker ---------------------------------------------------------------------------------------------------- */
+
+/* The oldest work that nobody attends to, from the first one or else behind those that were looked at, claimed; NULL if
+ * there is none. One at a time: a callback may need any of the others. */
+static struct tti_work *claim_next(struct tti_messages *m, bool from_first)
+{
+    pthread_mutex_lock(&m->lock);
+    m->looked_at = from_first ? NULL : m->looked_at;
+    struct tti_work *w = m->looked_at ? m->looked_at->next_posted : m->posted;
+    while (w && !claim(w)) {
+        m->looked_at = w;
+        w = w->next_posted;
+    }
+    m->looked_at = w ? w : m->looked_at;
+    pthread_mutex_unlock(&m->lock);
+    return w;
+}
+
+static void serve(struct tti_worker *worker)
+{
+    struct tti_messages *m = (struct tti_messages *)((char *)worker - offsetof(struct tti_messages, worker));
+    for (;;) {
+        int64_t until = TTI_NEVER;
+        bool left = false;
+        struct tti_work *w;
+        for (bool first = true; (w = claim_next(m, first)) != NULL; first = false) {
+            int64_t due = atomic_load_explicit(&w->deadline_ns, memory_order_relaxed);
+            if (!try_claimed(m, w)) {
+                until = due < until ? due : until;
+                left = true;
+            }
+        }
+        if (!left) {
+            return;
+        }
+        ops_of(m)->attend_p2p(m->group->host_state, NULL, until);
+    }
+}
+
+/* Whether the worker has to see to this work now; if not, *next gets when. */
+static bool needs_help(struct tti_work *w, int64_t now, int64_t *next)
+{
+    bool helped = (atomic_load_explicit(&w->state, memory_order_relaxed) & TTI_FLAG_PUSHED) != 0;
+    int64_t due = atomic_load_explicit(&w->deadline_ns, memory_order_relaxed);
+    int64_t look = w->task.op.begun_ns + HELP_NS;
+    due = !helped && look < due ? look : due;
+    *next = due > now && due < *next ? due : *next;
+    return due <= now;
+}
+
+static void ring(struct tti_timer *timer)
+{
+    struct tti_messages *m = (struct tti_messages *)((char *)timer - offsetof(struct tti_messages, timer));
+    int64_t now = tti_now_ns();
+    int64_t next = TTI_NEVER;
+    bool any = false;
+    pthread_mutex_lock(&m->lock);
+    for (struct tti_work *w = m->posted; w; w = w->next_posted) {
+        if (needs_help(w, now, &next)) {
+            int64_t due = atomic_load_explicit(&w->deadline_ns, memory_order_relaxed);
+            next = due > now && due < next ? due : next;
+            atomic_fetch_or_explicit(&w->state, TTI_FLAG_PUSHED, memory_order_seq_cst); /* as in tti_messages_push */
+            any = true;
+        }
+    }
+    pthread_mutex_unlock(&m->lock);
+    if (any) {
+        call_worker(m);
+    }
+    if (next != TTI_NEVER) {
+        tti_timer_set_earlier(timer, next, NULL);
+    }
+}
+
+void tti_messages_init(struct tti_messages *m, struct tti_group *group)
+{
+    m->group = group;
+    m->posted = NULL;
+    m->newest = NULL;
+    m->looked_at = NULL;
+    m->timer = (struct tti_timer){.ring = ring};
+    pthread_mutex_init(&m->lock, NULL);
+    tti_worker_init(&m->worker, serve);
+}
+
+void tti_messages_close(struct tti_messages *m)
+{
+    tti_timer_stop(&m->timer);
+    tti_worker_stop(&m->worker);
+    pthread_mutex_destroy(&m->lock);
+}

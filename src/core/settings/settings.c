@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/settings/settings.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/error.h"
+
+#define KIB    INT64_C(1024)
+#define DAY_MS (INT64_C(24) * 3600 * 1000)
+
+/* In the order of the enum; keys ascend, so that lists read well. */
+static const tutti_config_key_info table[TTI_SETTINGS] = {
+    [TTI_SET_BACKEND] = {0, TUTTI_CONFIG_STRING, "backend", "TUTTI_BACKEND", "auto", "",
+                         "which engine runs the group: auto, a name from `tutti info`, or one per device type "
+                         "(cpu:shm)",
+                         0, 0},
+    [TTI_SET_CHECK_CALLS] = {0, TUTTI_CONFIG_BOOL, "check_calls", "TUTTI_CHECK_CALLS", "0", "",
+                             "compare what the ranks call before each collective, so that all hear at once if it is "
+                             "not the same, on every engine, at the price of one more round; the same on all ranks",
+                             0, 1},
+    [TTI_SET_DEVICE] = {0, TUTTI_CONFIG_CHOICE, "device", "TUTTI_DEVICE", "auto", "auto|cpu|cuda|rocm",
+                        "where the group's tensors lie; auto = on the CPU, unless the backend takes none there", 0, 0},
+    [TTI_SET_DEVICE_CHUNK] = {0, TUTTI_CONFIG_BYTES, "device.chunk", "TUTTI_DEVICE_CHUNK", "1048576", "",
+                              "bytes of a device's tensor that are copied through host memory in one step, "
+                              "where the engine takes none of the device's; the same on all ranks",
+                              4 * KIB, 1024 * KIB *KIB},
+    [TTI_SET_DEVICE_INDEX] = {0, TUTTI_CONFIG_INT, "device_index", "TUTTI_DEVICE_INDEX", "-1", "",
+                              "which of the devices; -1 = the rank on this host, modulo their number", -1, 4096},
+    [TTI_SET_LANES] = {0, TUTTI_CONFIG_INT, "lanes", "TUTTI_LANES", "1", "",
+                       "independent ordered streams of operations", 1, TUTTI_MAX_LANES},
+    [TTI_SET_STORE] =
+        {0, TUTTI_CONFIG_STRING, "store", "TUTTI_STORE", "", "",
+         "where the ranks meet: unix:NAME, tcp://HOST:PORT, file:PATH, memory:NAME; empty = by the launcher", 0, 0},
+    [TTI_SET_TIMEOUT_MS] = {0, TUTTI_CONFIG_INT, "timeout_ms", "TUTTI_TIMEOUT_MS", "300000", "",
+                            "deadline of every call in milliseconds; -1 = for ever", -1, 365 * DAY_MS},
+    [TTI_SET_ENGINE_CALIBRATE] =
+        {0, TUTTI_CONFIG_CHOICE, "engine.calibrate", "TUTTI_ENGINE_CALIBRATE", "auto", "auto|off|again",
+         "where thresholds that are auto come from: auto = a measurement of this machine, kept "
+         "in a file; off = built-in figures; again = measure anew",
+         0, 0},
+    [TTI_SET_ENGINE_HEAP] = {0, TUTTI_CONFIG_BOOL, "engine.heap", "TUTTI_ENGINE_HEAP", "1", "",
+                             "memory of tutti_alloc and tutti_register is shared by the ranks; no = it is ordinary "
+                             "memory",
+                             0, 1},
+    [TTI_SET_ENGINE_HEAP_CAPACITY] = {0, TUTTI_CONFIG_BYTES, "engine.heap_capacity", "TUTTI_ENGINE_HEAP_CAPACITY", "0",
+                                      "",
+                                      "most that tutti_alloc gives a rank, in bytes of address space; 0 = as much as "
+                                      "the machine has memory",
+                                      0, INT64_C(1) << 40},
+    [TTI_SET_ENGINE_ONE_SHOT] = {0, TUTTI_CONFIG_BYTES, "engine.one_shot", "TUTTI_ENGINE_ONE_SHOT", "auto", "auto",
+                                 "all_reduce: up to so many bytes every rank folds everything; auto = by this machine",
+                                 0, 64 * KIB *KIB},
+    [TTI_SET_ENGINE_PACKETS] = {0, TUTTI_CONFIG_BYTES, "engine.packets", "TUTTI_ENGINE_PACKETS", "auto", "auto",
+                                "up to so many bytes travel with the announcement of a call; auto = by this machine", 0,
+                                1892},
+    [TTI_SET_ENGINE_SINGLE_COPY] = {0, TUTTI_CONFIG_BOOL, "engine.single_copy", "TUTTI_ENGINE_SINGLE_COPY", "1", "",
+                                    "let the kernel copy private tensors from process to process (process_vm_readv), "
+                                    "where that is allowed and faster",
+                                    0, 1},
+    [TTI_SET_ENGINE_SINGLE_COPY_BYTES] = {0, TUTTI_CONFIG_BYTES, "engine.single_copy_bytes",
+                                          "TUTTI_ENGINE_SINGLE_COPY_BYTES", "auto", "auto",
+                                          "... from so many bytes on, wherever the ranks are; auto = messages from "
+                                          "256K and all_to_all from 64M on, if they are far from one another",
+                                          0, 64 * KIB *KIB},
+    [TTI_SET_ENGINE_SPIN_US] = {0, TUTTI_CONFIG_INT, "engine.spin_us", "TUTTI_ENGINE_SPIN_US", "-1", "",
+                                "microseconds of spinning before a waiting rank yields; -1 = by ranks per CPU", -1,
+                                1000000},
+    [TTI_SET_ENGINE_STAGE] =
+        {0, TUTTI_CONFIG_BYTES, "engine.stage", "TUTTI_ENGINE_STAGE", "auto", "auto",
+         "bytes of the ring through which a rank passes private tensors, for each lane; auto = by this machine",
+         256 * KIB, 1024 * KIB *KIB},
+    [TTI_SET_ENGINE_STREAM_BYTES] =
+        {0, TUTTI_CONFIG_BYTES, "engine.stream_bytes", "TUTTI_ENGINE_STREAM_BYTES", "auto", "auto",
+         "results are written past the caches if those of all ranks are at least so many bytes; auto = the last-level "
+         "cache",
+         0, INT64_C(1) << 60},
+    [TTI_SET_ENGINE_WINDOW] =
+        {0, TUTTI_CONFIG_BYTES, "engine.window", "TUTTI_ENGINE_WINDOW", "auto", "auto",
+         "bytes of a tensor that are staged in one step, at most a sixteenth of the stage; auto = by this machine",
+         16 * KIB, 64 * KIB *KIB},
+    [TTI_SET_ENGINE_YIELD_US] = {0, TUTTI_CONFIG_INT, "engine.yield_us", "TUTTI_ENGINE_YIELD_US", "-1", "",
+                                 "microseconds of yielding before a waiting rank sleeps; -1 = by ranks per CPU", -1,
+                                 1000000},
+    [TTI_SET_ENGINE_ZERO_COPY] = {0, TUTTI_CONFIG_BOOL, "engine.zero_copy", "TUTTI_ENGINE_ZERO_COPY", "1", "",
+                                  "read and write the tensors of other ranks where they lie, if they can be reached "
+                                  "(threads)",
+                                  0, 1},
+    [TTI_SET_ENGINE_ZERO_COPY_BYTES] =
+        {0, TUTTI_CONFIG_BYTES, "engine.zero_copy_bytes", "TUTTI_ENGINE_ZERO_COPY_BYTES", "auto", "auto",
+         "from so many bytes on tensors in the heap are read and written where they lie; auto = by this machine", 0,
+         64 * KIB *KIB},
+    [TTI_SET_FAULT_BACKEND] = {0, TUTTI_CONFIG_STRING, "fault.backend", "TUTTI_FAULT_BACKEND", "shm", "",
+                               "the backend that backend fault wraps", 0, 0},
+    [TTI_SET_FAULT_RULES] =
+        {0, TUTTI_CONFIG_STRING, "fault.rules", "TUTTI_FAULT_RULES", "", "",
+         "what backend fault does to which operation, as in all_reduce:delay=2ms;send:error=TIMEOUT@3", 0, 0},
+    [TTI_SET_FLIGHT] =
+        {0, TUTTI_CONFIG_CHOICE, "flight", "TUTTI_FLIGHT", "on", "off|on|full",
+         "the flight recorder: on = what each rank has done last, small calls without times; full = times for "
+         "all of them; off = nothing",
+         0, 0},
+    [TTI_SET_GLOO_INTERFACE] =
+        {0, TUTTI_CONFIG_STRING, "gloo.interface", "TUTTI_GLOO_INTERFACE", "", "",
+         "the network interface that Gloo connects over; empty = the fastest that all ranks reach, "
+         "found by trying; loopback if all are on one host",
+         0, 0},
+    [TTI_SET_GLOO_SEGMENT] = {0, TUTTI_CONFIG_BYTES, "gloo.segment", "TUTTI_GLOO_SEGMENT", "262144", "",
+                              "bytes of the pieces in which Gloo's connections carry large tensors; rank 0's counts",
+                              4 * KIB, 64 * KIB *KIB},
+    [TTI_SET_HIER_CHUNK] = {0, TUTTI_CONFIG_BYTES, "hier.chunk", "TUTTI_HIER_CHUNK", "1048576", "",
+                            "bytes of the pieces in which large tensors pass from the steps inside the hosts to those "
+                            "between them, which overlap; the same on all ranks",
+                            KIB, 1024 * KIB *KIB},
+    [TTI_SET_HIER_INNER] = {0, TUTTI_CONFIG_STRING, "hier.inner", "TUTTI_HIER_INNER", "auto", "",
+                            "the backend inside each host; auto = the best one there; the same on all ranks", 0, 0},
+    [TTI_SET_HIER_OUTER] = {0, TUTTI_CONFIG_STRING, "hier.outer", "TUTTI_HIER_OUTER", "auto", "",
+                            "the backend between hosts; auto = the best one that joins several; the same on all ranks",
+                            0, 0},
+    [TTI_SET_MPI_BLOCKING] = {0, TUTTI_CONFIG_CHOICE, "mpi.blocking", "TUTTI_MPI_BLOCKING", "auto", "auto|always|never",
+                              "whether collectives use MPI's blocking functions, which no deadline ends; auto = never",
+                              0, 0},
+    [TTI_SET_MPI_BUFFER_SIZE] = {0, TUTTI_CONFIG_BYTES, "mpi.buffer_size", "TUTTI_MPI_BUFFER_SIZE", "1048576", "",
+                                 "bytes of scratch memory through which what MPI cannot take as it is passes", 4 * KIB,
+                                 1024 * KIB *KIB},
+    [TTI_SET_MPI_CUDA_AWARE] = {0, TUTTI_CONFIG_CHOICE, "mpi.cuda_aware", "TUTTI_MPI_CUDA_AWARE", "auto", "auto|yes|no",
+                                "whether MPI takes device memory; auto = the library is asked", 0, 0},
+    [TTI_SET_MPI_ENV] = {0, TUTTI_CONFIG_LIST, "mpi.env", "TUTTI_MPI_ENV", "", "", "variables to set before MPI starts",
+                         0, 0},
+    [TTI_SET_MPI_PROFILING] = {0, TUTTI_CONFIG_BOOL, "mpi.profiling", "TUTTI_MPI_PROFILING", "0", "",
+                               "count and time the operations of a group; each rank writes its table to stderr when it "
+                               "destroys the group",
+                               0, 1},
+    [TTI_SET_MPI_THREAD_LEVEL] =
+        {0, TUTTI_CONFIG_CHOICE, "mpi.thread_level", "TUTTI_MPI_THREAD_LEVEL", "multiple",
+         "single|funneled|serialized|multiple",
+         "what MPI is asked for when Tutti starts it; below multiple its calls are made one at "
+         "a time",
+         0, 0},
+    [TTI_SET_MPI_TUNING] = {0, TUTTI_CONFIG_LIST, "mpi.tuning", "TUTTI_MPI_TUNING", "",
+                            "all_gather|all_gather_v|all_reduce|all_to_all|barrier|broadcast|gather|reduce|"
+                            "reduce_scatter|reduce_scatter_block|scatter",
+                            "algorithms of MPI's blocking collectives, in the words or numbers of the library, set "
+                            "before MPI starts",
+                            0, 0},
+    [TTI_SET_NCCL_ALGO] = {0, TUTTI_CONFIG_CHOICE, "nccl.algo", "TUTTI_NCCL_ALGO", "auto", "auto|ring|tree",
+                           "what NCCL runs an all_reduce on, whatever its size; auto = its choice", 0, 0},
+    [TTI_SET_NCCL_BUFFER_SIZE] =
+        {0, TUTTI_CONFIG_BYTES, "nccl.buffer_size", "TUTTI_NCCL_BUFFER_SIZE", "auto", "auto",
+         "bytes of NCCL's buffer between two devices, for each channel; auto = its choice (4M)", 64 * KIB,
+         1024 * KIB *KIB},
+    [TTI_SET_NCCL_CHANNELS] = {0, TUTTI_CONFIG_INT, "nccl.channels", "TUTTI_NCCL_CHANNELS", "auto", "auto",
+                               "how many channels NCCL uses side by side; auto = its choice", 1, 64},
+    [TTI_SET_NCCL_DEBUG] = {0, TUTTI_CONFIG_CHOICE, "nccl.debug", "TUTTI_NCCL_DEBUG", "auto",
+                            "auto|none|version|warn|info|trace",
+                            "what NCCL tells of itself; auto = what NCCL_DEBUG says", 0, 0},
+    [TTI_SET_NCCL_ENV] = {0, TUTTI_CONFIG_LIST, "nccl.env", "TUTTI_NCCL_ENV", "", "",
+                          "variables to set before NCCL is first used", 0, 0},
+    [TTI_SET_NCCL_HOST_STAGING] = {0, TUTTI_CONFIG_BOOL, "nccl.host_staging", "TUTTI_NCCL_HOST_STAGING", "0", "",
+                                   "tensors in host memory are copied to the device and back, if the group's device is "
+                                   "cpu; no = such a group is refused",
+                                   0, 1},
+    [TTI_SET_NCCL_NATIVE_MIN_MAX] =
+        {0, TUTTI_CONFIG_BOOL, "nccl.native_min_max", "TUTTI_NCCL_NATIVE_MIN_MAX", "0", "",
+         "minimum and maximum of floats are NCCL's own, which drop NaNs; no = Tutti's, which "
+         "give NaN, through host memory",
+         0, 1},
+    [TTI_SET_NCCL_TREE_THRESHOLD] =
+        {0, TUTTI_CONFIG_BYTES, "nccl.tree_threshold", "TUTTI_NCCL_TREE_THRESHOLD", "auto", "auto",
+         "up to so many bytes an all_reduce runs on trees; no version since 2.5 heeds it, and the group says so", 0,
+         INT64_C(1) << 40},
+    [TTI_SET_RCCL_ALGO] = {0, TUTTI_CONFIG_CHOICE, "rccl.algo", "TUTTI_RCCL_ALGO", "auto", "auto|ring|tree",
+                           "what RCCL runs an all_reduce on, whatever its size; auto = its choice", 0, 0},
+    [TTI_SET_RCCL_BUFFER_SIZE] =
+        {0, TUTTI_CONFIG_BYTES, "rccl.buffer_size", "TUTTI_RCCL_BUFFER_SIZE", "auto", "auto",
+         "bytes of RCCL's buffer between two devices, for each channel; auto = its choice (4M)", 64 * KIB,
+         1024 * KIB *KIB},
+    [TTI_SET_RCCL_CHANNELS] = {0, TUTTI_CONFIG_INT, "rccl.channels", "TUTTI_RCCL_CHANNELS", "auto", "auto",
+                               "how many channels RCCL uses side by side; auto = its choice", 1, 128},
+    [TTI_SET_RCCL_DEBUG] = {0, TUTTI_CONFIG_CHOICE, "rccl.debug", "TUTTI_RCCL_DEBUG", "auto",
+                            "auto|none|version|warn|info|trace",
+                            "what RCCL tells of itself; auto = what NCCL_DEBUG says", 0, 0},
+    [TTI_SET_RCCL_ENV] = {0, TUTTI_CONFIG_LIST, "rccl.env", "TUTTI_RCCL_ENV", "", "",
+                          "variables to set before RCCL is first used", 0, 0},
+    [TTI_SET_RCCL_HOST_STAGING] = {0, TUTTI_CONFIG_BOOL, "rccl.host_staging", "TUTTI_RCCL_HOST_STAGING", "0", "",
+                                   "tensors in host memory are copied to the device and back, if the group's device is "
+                                   "cpu; no = such a group is refused",
+                                   0, 1},
+    [TTI_SET_RCCL_NATIVE_MIN_MAX] =
+        {0, TUTTI_CONFIG_BOOL, "rccl.native_min_max", "TUTTI_RCCL_NATIVE_MIN_MAX", "0", "",
+         "minimum and maximum of floats are RCCL's own, which drop NaNs; no = Tutti's, which "
+         "give NaN, through host memory",
+         0, 1},
+    [TTI_SET_RCCL_TREE_THRESHOLD] =
+        {0, TUTTI_CONFIG_BYTES, "rccl.tree_threshold", "TUTTI_RCCL_TREE_THRESHOLD", "auto", "auto",
+         "up to so many bytes an all_reduce runs on trees; no version since 2.5 heeds it, and the group says so", 0,
+         INT64_C(1) << 40},
+    [TTI_SET_SHM_DIRECTORY] =
+        {0, TUTTI_CONFIG_STRING, "shm.directory", "TUTTI_SHM_DIRECTORY", "/dev/shm", "",
+         "the directory through which ranks of one host hand memory to one another if their network namespaces differ "
+         "(containers): it has to be the same one for them, under any path of up to 48 bytes",
+         0, 0},
+};
+
+tutti_status tutti_config_key(size_t index, tutti_config_key_info *info)
+{
+    if (!info || info->size == 0) {
+        return TUTTI_INVALID_ARGUMENT;
+    }
+    if (index >= TTI_SETTINGS) {
+        return TUTTI_NOT_FOUND;
+    }
+    uint32_t size = info->size < sizeof(*info) ? info->size : (uint32_t)sizeof(*info);
+    memcpy(info, &table[index], size);
+    info->size = size;
+    return TUTTI_OK;
+}
+
+static int find(const char *key, size_t length)
+{
+    for (int i = 0; i < TTI_SETTINGS; i++) {
+        if (strlen(table[i].key) == length && strncmp(table[i].key, key, length) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static bool parse_number(const tutti_config_key_info *row, const char *text, int64_t *number)
+{
+    char *end;
+    errno = 0;
+    long long v = strtoll(text, &end, 10);
+    if (end == text || errno != 0 || isspace((unsigned char)text[0])) {
+        return false;
+    }
+    int64_t unit = 1;
+    if (row->type == TUTTI_CONFIG_BYTES && *end != '\0') {
+        const char *units = "kKmMgG";
+        const char *u = strchr(units, *end);
+        unit = u ? INT64_C(1) << (10 * ((u - units) / 2 + 1)) : 0;
+        end++;
+    }
+    return *end == '\0' && !__builtin_mul_overflow((int64_t)v, unit, number) && unit != 0 && *number >= row->minimum &&
+           *number <= row->maximum;
+}
+
+static bool parse_bool(const char *text, int64_t *number)
+{
+    static const char *const words[] = {"0", "no", "off", "false", "1", "yes", "on", "true"};
+    for (int i = 0; i < 8; i++) {
+        if (strcasecmp(text, words[i]) == 0) {
+            *number = i / 4;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_choice(const char *choices, const char *text, size_t length)
+{
+    for (const char *c = memchr(text, '|', length) ? NULL : choices; length > 0 && c;
+         c = strchr(c, '|') ? strchr(c, '|') + 1 : NULL) {
+        if (strncmp(c, text, length) == 0 && (c[length] == '|' || c[length] == '\0')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* NAME=VALUE;NAME=VALUE with names among the choices, if there are any. */
+static bool is_list(const char *choices, const char *text)
+{
+    for (const char *pair = text; *pair; pair += strcspn(pair, ";"), pair += *pair == ';') {
+        const size_t length = strcspn(pair, "=;");
+        if (length == 0 || pair[length] != '=' || (*choices && !is_choice(choices, pair, length))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Checks `text` and stores it in its plain form. `origin` is the key or the variable that it came from. */
+static tutti_status store(struct tti_settings *settings, int which, const char *origin, const char *text,
+                          tutti_error *error)
+{
+    const tutti_config_key_info *row = &table[which];
+    char *value = settings->values[which];
+    int64_t number;
+    switch (row->type) {
+    case TUTTI_CONFIG_INT:
+    case TUTTI_CONFIG_BYTES:
+        if (is_choice(row->choices, text, strlen(text))) {
+            break; /* a word instead of a number */
+        }
+        if (!parse_number(row, text, &number)) {
+            return tti_error_set(
+                error, TUTTI_INVALID_ARGUMENT, "%s is \"%.60s\"; it must be %s%sa number from %lld to %lld%s", origin,
+                text, row->choices, *row->choices ? " or " : "", (long long)row->minimum, (long long)row->maximum,
+                row->type == TUTTI_CONFIG_BYTES ? ", K, M and G allowed" : "");
+        }
+        snprintf(value, TTI_SETTING_MAX, "%lld", (long long)number);
+        return TUTTI_OK;
+    case TUTTI_CONFIG_BOOL:
+        if (!parse_bool(text, &number)) {
+            return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "%s is \"%.60s\"; it must be yes or no", origin, text);
+        }
+        snprintf(value, TTI_SETTING_MAX, "%lld", (long long)number);
+        return TUTTI_OK;
+    case TUTTI_CONFIG_CHOICE:
+        if (!is_choice(row->choices, text, strlen(text))) {
+            return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "%s is \"%.60s\"; it must be one of %s", origin, text,
+                                 row->choices);
+        }
+        break;
+    case TUTTI_CONFIG_LIST:
+        if (!is_list(row->choices, text)) {
+            return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "%s is \"%.60s\"; it must be NAME=VALUE;NAME=VALUE%s%s",
+                                 origin, text, *row->choices ? ", with names among " : "", row->choices);
+        }
+        break;
+    default:
+        break;
+    }
+    if (strlen(text) >= TTI_SETTING_MAX) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "%s is longer than %d bytes", origin, TTI_SETTING_MAX - 1);
+    }
+    snprintf(value, TTI_SETTING_MAX, "%s", text);
+    return TUTTI_OK;
+}
+
+static tutti_status from_environment(struct tti_settings *settings, tutti_error *error)
+{
+    for (int i = 0; i < TTI_SETTINGS; i++) {
+        const char *text = getenv(table[i].environment);
+        if (text) {
+            tutti_status status = store(settings, i, table[i].environment, text, error);
+            if (status != TUTTI_OK) {
+                return status;
+            }
+        }
+    }
+    return TUTTI_OK;
+}
+
+/* The list that "KEY.NAME=VALUE" adds a pair to, or -1; `*pair` becomes NAME=VALUE. */
+static int find_list(const char *text, const char **pair)
+{
+    const char *dot = text;
+    while ((dot = strpbrk(dot, ".=")) && *dot == '.') {
+        const int which = find(text, (size_t)(dot - text));
+        *pair = ++dot;
+        if (which >= 0 && table[which].type == TUTTI_CONFIG_LIST) {
+            return which;
+        }
+    }
+    return -1;
+}
+
+static tutti_status add_to_list(struct tti_settings *settings, int which, const char *pair, tutti_error *error)
+{
+    char more[TTI_SETTING_MAX + 1]; /* one longer than fits is noticed by store */
+    const char *before = tti_setting(settings, which);
+    const size_t length = strlen(before);
+    snprintf(more, sizeof(more), "%s%s%s", before, length > 0 && before[length - 1] != ';' ? ";" : "", pair);
+    return store(settings, which, table[which].key, more, error);
+}
+
+static tutti_status from_list(const char *const *list, struct tti_settings *settings, tutti_error *error)
+{
+    for (; list && *list; list++) {
+        const char *equals = strchr(*list, '=');
+        const char *pair = NULL;
+        int which = equals ? find(*list, (size_t)(equals - *list)) : -1;
+        tutti_status status;
+        if (which >= 0) {
+            status = store(settings, which, table[which].key, equals + 1, error);
+        } else if (equals && (which = find_list(*list, &pair)) >= 0) {
+            status = add_to_list(settings, which, pair, error);
+        } else if (equals) {
+            status = tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                                   "the setting \"%.60s\" is unknown (`tutti info --config` lists all)", *list);
+        } else {
+            status = tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                                   "the setting \"%.60s\" has no value: write it as key=value (`tutti info --config` "
+                                   "lists all keys)",
+                                   *list);
+        }
+        if (status != TUTTI_OK) {
+            return status;
+        }
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status from_fields(const tutti_config *config, struct tti_settings *settings, tutti_error *error)
+{
+    tutti_status status = TUTTI_OK;
+    char number[24];
+    if (config->backend) {
+        status = store(settings, TTI_SET_BACKEND, "config.backend", config->backend, error);
+    }
+    if (status == TUTTI_OK && config->device) {
+        status = store(settings, TTI_SET_DEVICE, "config.device", config->device, error);
+    }
+    if (status == TUTTI_OK && config->device && strcasecmp(config->device, "cpu") != 0 &&
+        strcasecmp(config->device, "auto") != 0) {
+        snprintf(number, sizeof(number), "%d", config->device_index);
+        status = store(settings, TTI_SET_DEVICE_INDEX, "config.device_index", number, error);
+    }
+    if (status == TUTTI_OK && config->store) {
+        status = store(settings, TTI_SET_STORE, "config.store", config->store, error);
+    }
+    if (status == TUTTI_OK && config->lanes != 0) {
+        snprintf(number, sizeof(number), "%d", config->lanes);
+        status = store(settings, TTI_SET_LANES, "config.lanes", number, error);
+    }
+    if (status == TUTTI_OK && config->timeout_ms != 0) {
+        snprintf(number, sizeof(number), "%lld", (long long)config->timeout_ms);
+        status = store(settings, TTI_SET_TIMEOUT_MS, "config.timeout_ms", number, error);
+    }
+    return status;
+}
+
+tutti_status tti_settings_resolve(const tutti_config *config, const struct tti_settings *inherited,
+                                  struct tti_settings *settings, tutti_error *error)
+{
+    tutti_status status = TUTTI_OK;
+    if (inherited) {
+        *settings = *inherited;
+    } else {
+        for (int i = 0; i < TTI_SETTINGS; i++) {
+            snprintf(settings->values[i], TTI_SETTING_MAX, "%s", table[i].default_value);
+        }
+        status = from_environment(settings, error);
+    }
+    if (status == TUTTI_OK && config && (status = from_list(config->settings, settings, error)) == TUTTI_OK) {
+        status = from_fields(config, settings, error);
+    }
+    if (status == TUTTI_OK && tti_setting_number(settings, TTI_SET_TIMEOUT_MS) == 0) {
+        snprintf(settings->values[TTI_SET_TIMEOUT_MS], TTI_SETTING_MAX, "%d", TUTTI_TIMEOUT_MS);
+    }
+    return status;
+}
+
+const char *tti_setting(const struct tti_settings *settings, int which)
+{
+    return settings->values[which];
+}
+
+int64_t tti_setting_number(const struct tti_settings *settings, int which)
+{
+    return strtoll(settings->values[which], NULL, 10);
+}
+
+const char *tti_setting_by_key(const void *settings, const char *key)
+{
+    int which = find(key, strlen(key));
+    return which < 0 ? NULL : tti_setting(settings, which);
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * all_gather, plain and with parts of different length: an exchange in which everybody stages its part, and copies the
+ * others' parts to their places. Bytes a rank: 2n + m (n all parts, m the own one; 2n in place), the least that copying in
+ * and out allows; and the own part's first step once more, since no output is written before all agree on the call.
+ */
+#include "engine/collectives/moving.h"
+
+/* The own part also goes to its place, piece by piece, while it is in the first-level cache; but not before all agree. */
+static void pack(struct tti_lane *lane, const struct tti_exchange *x, size_t k, unsigned char *span)
+{
+    const tutti_op *op = x->op;
+    const int rank = lane->engine->rank;
+    const size_t from = k * x->piece;
+    const size_t n = tti_cut(tti_part_bytes(&op->recv_parts, rank), x->piece, k);
+    const bool both = (k > 0 || lane->exposed) && tti_part_direct(op->dst, &op->recv_parts, rank) != op->src;
+    const size_t piece = both ? TTI_TWICE_BYTES : n;
+    for (size_t at = 0; at < n; at += piece) {
+        const unsigned char *src = (const unsigned char *)op->src + from + at;
+        const size_t bytes = tti_cut(n - at, piece, 0);
+        tti_move_in(lane, span + at, src, bytes);
+        if (both) {
+            tti_part_write(lane, op->dst, &op->recv_parts, rank, from + at, src, bytes);
+            lane->moved -= bytes; /* not loaded again */
+        }
+    }
+}
+
+static void take(struct tti_lane *lane, const struct tti_exchange *x, size_t k, int peer)
+{
+    const tutti_parts *parts = &x->op->recv_parts;
+    size_t n = tti_cut(tti_part_bytes(parts, peer), x->piece, k);
+    tti_part_write(lane, x->op->dst, parts, peer, k * x->piece, tti_stage_peer(lane, peer, k), n);
+}
+
+/* The own part of step 0, which is staged already. */
+static tutti_status write_own(struct tti_lane *lane, struct tti_exchange *x)
+{
+    const tutti_parts *parts = &x->op->recv_parts;
+    const int rank = lane->engine->rank;
+    if (!lane->exposed) {
+        tti_part_write(lane, x->op->dst, parts, rank, 0, x->op->src, tti_cut(tti_part_bytes(parts, rank), x->piece, 0));
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status staged(struct tti_lane *lane, const tutti_op *op, size_t most)
+{
+    size_t piece = most < lane->engine->tuning.window ? most : lane->engine->tuning.window;
+    struct tti_exchange x = {.op = op,
+                             .stride = piece,
+                             .steps = (most + piece - 1) / piece,
+                             .piece = piece,
+                             .pack = pack,
+                             .take = take,
+                             .agreed = write_own};
+    return tti_exchange_run(lane, &x);
+}
+
+tutti_status tti_run_all_gather(struct tti_lane *lane, const tutti_op *op)
+{
+    struct tti_engine *e = lane->engine;
+    if (lane->class == TTI_CLASS_LARGE) {
+        return staged(lane, op, tti_part_bytes_max(&op->recv_parts, e->size));
+    }
+    tutti_status status = tti_arrive(lane, op->src, tti_part_bytes(&op->recv_parts, e->rank));
+    if (status != TUTTI_OK || (status = tti_await_all(lane)) != TUTTI_OK) {
+        return status;
+    }
+    for (int r = 0; r < e->size; r++) {
+        tti_part_write(lane, op->dst, &op->recv_parts, r, 0, tti_payload(lane, r), tti_part_bytes(&op->recv_parts, r));
+    }
+    return TUTTI_OK;
+}

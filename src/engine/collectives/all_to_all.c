@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * all_to_all, plain and with parts of different length: an exchange of spans with a slot for each receiver; everybody
+ * stages what it sends, slot by slot, and copies its own slots out of the others' spans. Bytes a rank: 4n - 2m (n all
+ * parts, m one), the least that copying in and out allows.
+ *
+ * With different lengths no rank knows who sends what to whom. Step 0 then carries the sender's two rows (bytes to and from
+ * each rank); everybody reads all rows, so all ranks reach the same verdict before any output is written, and all know how
+ * many steps there are. The data follow in steps 1, 2, ...
+ */
+#include <stdio.h>
+
+#include "engine/collectives/moving.h"
+
+/* Steps before the first data. */
+static size_t rows_steps(const struct tti_exchange *x)
+{
+    return x->op->send_parts.counts ? 1 : 0;
+}
+
+/* The two rows: bytes to each rank, then bytes from each rank. */
+static void pack_rows(const struct tti_lane *lane, const struct tti_exchange *x, unsigned char *span)
+{
+    struct tti_engine *e = lane->engine;
+    for (int r = 0; r < e->size; r++) {
+        uint64_t to = tti_part_bytes(&x->op->send_parts, r);
+        uint64_t from = tti_part_bytes(&x->op->recv_parts, r);
+        memcpy(span + (size_t)r * sizeof(to), &to, sizeof(to));
+        memcpy(span + (size_t)(e->size + r) * sizeof(from), &from, sizeof(from));
+    }
+}
+
+static void pack(struct tti_lane *lane, const struct tti_exchange *x, size_t k, unsigned char *span)
+{
+    if (k < rows_steps(x)) {
+        pack_rows(lane, x, span);
+        return;
+    }
+    k -= rows_steps(x);
+    for (int r = 0; r < lane->engine->size; r++) {
+        if (r != lane->engine->rank) {
+            size_t n = tti_cut(tti_part_bytes(&x->op->send_parts, r), x->piece, k);
+            tti_part_stage(lane, span + (size_t)r * x->piece, x->op->src, &x->op->send_parts, r, k * x->piece, n);
+        }
+    }
+}
+
+static void take(struct tti_lane *lane, const struct tti_exchange *x, size_t k, int peer)
+{
+    if (k < rows_steps(x)) {
+        return; /* compare_rows has read them */
+    }
+    const unsigned char *slot = tti_stage_peer(lane, peer, k) + (size_t)lane->engine->rank * x->piece;
+    k -= rows_steps(x);
+    size_t n = tti_cut(tti_part_bytes(&x->op->recv_parts, peer), x->piece, k);
+    tti_part_write(lane, x->op->dst, &x->op->recv_parts, peer, k * x->piece, slot, n);
+}
+
+/* From the own part of the input to the own part of the output; both may be cut into rows of different length. */
+static void copy_own(struct tti_lane *lane, const tutti_op *op)
+{
+    int rank = lane->engine->rank;
+    unsigned char block[4096];
+    size_t bytes = tti_part_bytes(&op->send_parts, rank);
+    const unsigned char *direct = bytes > 0 ? tti_part_direct(op->src, &op->send_parts, rank) : NULL;
+    if (direct) {
+        tti_part_write(lane, op->dst, &op->recv_parts, rank, 0, direct, bytes);
+        return;
+    }
+    for (size_t at = 0; at < bytes; at += sizeof(block)) {
+        size_t n = bytes - at < sizeof(block) ? bytes - at : sizeof(block);
+        tti_part_read(lane, block, op->src, &op->send_parts, rank, at, n);
+        tti_part_write(lane, op->dst, &op->recv_parts, rank, at, block, n);
+    }
+}
+
+static uint64_t row_entry(const struct tti_lane *lane, int rank, int side, int peer)
+{
+    uint64_t v;
+    memcpy(&v, tti_stage_peer(lane, rank, 0) + ((size_t)side * (size_t)lane->engine->size + (size_t)peer) * sizeof(v),
+           sizeof(v));
+    return v;
+}
+
+/* Also finds out how many steps there are. */
+static tutti_status compare_rows(struct tti_lane *lane, struct tti_exchange *x)
+{
+    struct tti_engine *e = lane->engine;
+    uint64_t most = 0;
+    for (int from = 0; from < e->size; from++) {
+        for (int to = 0; to < e->size; to++) {
+            uint64_t sent = row_entry(lane, from, 0, to);
+            uint64_t expected = row_entry(lane, to, 1, from);
+            if (sent != expected) {
+                tti_error_set(
+                    lane->error, TUTTI_MISMATCH,
+                    "all_to_all_v: rank %d sends %llu bytes to rank %d, which expects %llu (call %llu of lane "
+                    "%d)",
+                    from, (unsigned long long)sent, to, (unsigned long long)expected, (unsigned long long)lane->call,
+                    lane->index);
+                lane->error->suspect = from;
+                return TUTTI_MISMATCH;
+            }
+            most = from != to && sent > most ? sent : most; /* the own part is not staged */
+        }
+    }
+    x->steps = 1 + (size_t)((most + x->piece - 1) / x->piece);
+    return TUTTI_OK;
+}
+
+static tutti_status inlined(struct tti_lane *lane, const tutti_op *op, size_t bytes)
+{
+    struct tti_engine *e = lane->engine;
+    unsigned char payload[TTI_INLINE_MOST];
+    for (int r = 0; r < e->size; r++) {
+        tti_part_read(lane, payload + (size_t)r * bytes, op->src, &op->send_parts, r, 0, bytes);
+    }
+    tutti_status status = tti_arrive(lane, payload, (size_t)e->size * bytes);
+    if (status != TUTTI_OK || (status = tti_await_all(lane)) != TUTTI_OK) {
+        return status;
+    }
+    for (int r = 0; r < e->size; r++) {
+        const unsigned char *piece = tti_payload(lane, r) + (size_t)e->rank * bytes;
+        tti_part_write(lane, op->dst, &op->recv_parts, r, 0, piece, bytes);
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status agreed(struct tti_lane *lane, struct tti_exchange *x)
+{
+    tutti_status status = rows_steps(x) > 0 ? compare_rows(lane, x) : TUTTI_OK;
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (rows_steps(x) > 0 &&
+        x->steps > 2) { /* known only now: this very call may come to use the span of the rows again */
+        tti_stage_stamp(lane, 3, -1);
+    }
+    copy_own(lane, x->op);
+    return TUTTI_OK;
+}
+
+tutti_status tti_run_all_to_all(struct tti_lane *lane, const tutti_op *op)
+{
+    if (lane->class != TTI_CLASS_LARGE) {
+        return inlined(lane, op, tti_part_bytes(&op->send_parts, 0));
+    }
+    bool variable = op->send_parts.counts != NULL;
+    size_t most = variable ? lane->engine->tuning.window : tti_part_bytes(&op->send_parts, 0);
+    struct tti_exchange x = {
+        .op = op, .piece = tti_slot_bytes(lane, most), .pack = pack, .take = take, .agreed = agreed};
+    x.stride = x.piece * (size_t)lane->engine->size;
+    x.steps = variable ? 1 : (most + x.piece - 1) / x.piece;
+    return tti_exchange_run(lane, &x);
+}

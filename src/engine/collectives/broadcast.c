@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * broadcast: a stream from the root to all. Bytes: 2n at the root and 2n at each leaf; one epoch a span. Inline ones follow
+ * one another without a round trip, as many as the arrival ring holds.
+ */
+#include "engine/collectives/moving.h"
+
+static void pack(struct tti_lane *lane, const struct tti_stream *s, size_t k, unsigned char *span)
+{
+    tti_move_in(lane, span, (const unsigned char *)s->op->dst + k * s->piece, tti_cut(s->bytes, s->piece, k));
+}
+
+static void take(struct tti_lane *lane, const struct tti_stream *s, size_t k, int peer)
+{
+    unsigned char *dst = (unsigned char *)s->op->dst + k * s->piece;
+    tti_move_out(lane, dst, tti_stage_peer(lane, peer, k), tti_cut(s->bytes, s->piece, k));
+}
+
+static tutti_status pull(struct tti_lane *lane, const struct tti_stream *s, int peer)
+{
+    return tti_pull(lane, peer, s->op->dst, NULL, 0, lane->outputs[peer], NULL, 0, s->bytes);
+}
+
+tutti_status tti_run_broadcast(struct tti_lane *lane, const tutti_op *op)
+{
+    size_t bytes = op->count * tti_dtype_size(op->dtype);
+    bool root = lane->engine->rank == op->root;
+    if (lane->class == TTI_CLASS_LARGE) {
+        struct tti_stream s = {.op = op, .pack = pack, .take = take, .pull = pull};
+        tti_stream_cut(lane, &s, bytes, 1);
+        return root ? tti_stream_write(lane, &s, -1) : tti_stream_read_root(lane, &s);
+    }
+    tutti_status status = tti_arrive(lane, op->dst, root ? bytes : 0);
+    if (status == TUTTI_OK && !root && (status = tti_await_one(lane, op->root)) == TUTTI_OK) {
+        tti_move(lane, op->dst, tti_payload(lane, op->root), bytes);
+    }
+    return status;
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The 16 bytes by which ranks compare what they called:
+ *   word 0   kind 5 | dtype 5 | reduce op 4 | dimension 5 | form 2 | root 16 | more 27
+ *   word 1   low 32 | the user's tag 32
+ * The form says what `more` and `low` are:
+ *   count    the number of elements, in 59 bits: the tensor has one dimension
+ *   shape    low is tutti_op.shape_code, more the number of elements, or MANY
+ *   counts   a hash of 59 bits: parts of different length
+ * Rooted operations have no counts; their form has a bit that says whether the caller has set TUTTI_CANCELLABLE.
+ *
+ * A shape code has the number of dimensions in its upper 3 bits. Where the other 29 have room for all lengths but the last one,
+ * which follows from the number of elements, they hold these; else a hash (CODE_HASH). So sentences can name most shapes.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "engine/collectives/descriptor.h"
+
+enum { FORM_COUNT = 0, FORM_SHAPE = 1, FORM_COUNTS = 2, FORM_CANCELLABLE = 2 /* rooted: a bit */ };
+
+#define MORE_BITS 27
+#define MANY      ((UINT64_C(1) << MORE_BITS) - 1)
+#define CODE_BITS 29
+#define CODE_HASH 7u
+
+/* Bits of a length in the code of a shape of so many dimensions. */
+static const unsigned length_bits[] = {[2] = 29, [3] = 14, [4] = 9};
+#define CODE_DIMS_MOST 4
+
+static uint64_t mix(uint64_t h, uint64_t v)
+{
+    h ^= v + UINT64_C(0x9e3779b97f4a7c15) + (h << 6) + (h >> 2);
+    h *= UINT64_C(0xff51afd7ed558ccd);
+    return h ^ h >> 32;
+}
+
+static uint64_t hash_parts(uint64_t h, const tutti_parts *p, int size)
+{
+    h = mix(mix(h, p->outer), p->unit);
+    if (!p->counts) {
+        return mix(h, (uint64_t)p->each);
+    }
+    for (int r = 0; r < size; r++) {
+        h = mix(h, (uint64_t)p->counts[r]);
+    }
+    return h;
+}
+
+/* Rooted operations know one side of the joined tensor only; its parts all look alike, so one of them says it all. */
+static const tutti_parts *common_parts(const tutti_op *op)
+{
+    switch (op->kind) {
+    case TUTTI_OP_ALL_GATHER:
+        return &op->recv_parts;
+    case TUTTI_OP_REDUCE_SCATTER:
+        return &op->send_parts;
+    case TUTTI_OP_ALL_TO_ALL:
+        return op->send_parts.counts ? NULL : &op->send_parts;
+    default:
+        return NULL;
+    }
+}
+
+uint32_t tti_shape_code(int32_t ndim, const int64_t *shape, int32_t except)
+{
+    if (ndim < 2) {
+        return 0;
+    }
+    const unsigned bits = ndim <= CODE_DIMS_MOST ? length_bits[ndim] : 0;
+    uint64_t lengths = 0;
+    uint64_t hash = (uint64_t)ndim;
+    bool fits = ndim <= CODE_DIMS_MOST && except < 0;
+    for (int32_t d = 0; d < ndim; d++) {
+        const uint64_t length = d == except ? 0 : (uint64_t)shape[d];
+        hash = mix(hash, length);
+        fits = fits && length > 0 && (d == ndim - 1 || length >> bits == 0);
+        lengths = d < ndim - 1 && fits ? lengths << bits | length : lengths;
+    }
+    return fits ? (uint32_t)ndim << CODE_BITS | (uint32_t)lengths
+                : CODE_HASH << CODE_BITS | (uint32_t)(hash & ((1u << CODE_BITS) - 1));
+}
+
+static bool is_rooted(tutti_operation kind)
+{
+    return kind == TUTTI_OP_REDUCE || kind == TUTTI_OP_BROADCAST || kind == TUTTI_OP_GATHER || kind == TUTTI_OP_SCATTER;
+}
+
+void tti_descriptor_make(const tutti_op *op, int size, uint64_t descriptor[2])
+{
+    op = op->whole ? op->whole : op; /* ranks compare what was called, not the pieces that it is done in */
+    const tutti_parts *parts = common_parts(op);
+    const bool pairs = op->kind == TUTTI_OP_ALL_TO_ALL && op->send_parts.counts != NULL;
+    uint64_t form = op->shape_code != 0 ? FORM_SHAPE : FORM_COUNT;
+    uint64_t low = op->count;
+    uint64_t more = op->count >> 32;
+    if (pairs || (parts && (parts->counts || (parts->outer > 1 && op->shape_code == 0)))) {
+        /* which rank sends what to which is compared in all_to_all.c */
+        const uint64_t first = mix(pairs ? 1 : 2, op->shape_code);
+        low = pairs ? mix(first, op->send_parts.unit) : hash_parts(first, parts, size);
+        more = low >> 32;
+        form = FORM_COUNTS;
+    } else if (form == FORM_SHAPE) {
+        low = op->shape_code;
+        more = op->count < MANY ? op->count : MANY;
+    }
+    form |= is_rooted(op->kind) && (op->flags & TUTTI_CANCELLABLE) ? FORM_CANCELLABLE : 0;
+    descriptor[0] = (uint64_t)(op->kind & 31) | (uint64_t)(op->dtype & 31) << 5 | (uint64_t)(op->redop & 15) << 10 |
+                    (uint64_t)(op->dim & 31) << 14 | form << 19 | (uint64_t)(op->root & 0xffff) << 21 | more << 37;
+    descriptor[1] = (low & UINT32_MAX) | (uint64_t)op->user_tag << 32;
+}
+
+/* Kinds that no operation has: a rank that cannot take part, in a call where all wait for all, and in a rooted one; the
+ * round before a rooted call that may be cancelled; and a rank that has cancelled, as a bit. */
+#define KIND_FAILED_ALL    31
+#define KIND_FAILED_ROOTED 28
+#define AGREES             8
+#define CANCELLED          16 /* tti_descriptor_marked knows it; the first two have it, too */
+
+static bool is_failed(tutti_operation kind)
+{
+    return kind == KIND_FAILED_ALL || kind == KIND_FAILED_ROOTED;
+}
+
+void tti_descriptor_fail(uint64_t descriptor[2])
+{
+    bool all = tti_kind_waits_for_all(tti_descriptor_kind(descriptor));
+    descriptor[0] = (descriptor[0] & ~UINT64_C(31)) | (all ? KIND_FAILED_ALL : KIND_FAILED_ROOTED);
+}
+
+void tti_descriptor_cancel(uint64_t descriptor[2])
+{
+    descriptor[0] |= CANCELLED;
+}
+
+bool tti_descriptor_uncancel(uint64_t descriptor[2])
+{
+    bool cancelled = (descriptor[0] & CANCELLED) && !is_failed(tti_descriptor_kind(descriptor));
+    descriptor[0] &= cancelled ? ~(uint64_t)CANCELLED : ~UINT64_C(0);
+    return cancelled;
+}
+
+void tti_descriptor_agree(uint64_t descriptor[2])
+{
+    descriptor[0] |= AGREES;
+}
+
+tutti_operation tti_descriptor_kind(const uint64_t descriptor[2])
+{
+    return (tutti_operation)(descriptor[0] & 31);
+}
+
+bool tti_kind_waits_for_all(tutti_operation kind)
+{
+    if (is_failed(kind)) {
+        return kind == KIND_FAILED_ALL;
+    }
+    kind &= ~CANCELLED;
+    return kind == TUTTI_OP_ALL_REDUCE || kind == TUTTI_OP_ALL_GATHER || kind == TUTTI_OP_REDUCE_SCATTER ||
+           kind == TUTTI_OP_ALL_TO_ALL || kind == TUTTI_OP_BARRIER || ((kind & AGREES) && is_rooted(kind & ~AGREES));
+}
+
+/* ---- text ------------------------------------------------------------------------------------------------------------ */
+
+/* What an operation has beside dtype and elements. */
+enum { HAS_REDOP = 1, HAS_ROOT = 2, HAS_DIM = 4 };
+
+static unsigned fields_of(tutti_operation kind)
+{
+    switch (kind) {
+    case TUTTI_OP_ALL_REDUCE:
+        return HAS_REDOP;
+    case TUTTI_OP_REDUCE:
+        return HAS_REDOP | HAS_ROOT;
+    case TUTTI_OP_BROADCAST:
+        return HAS_ROOT;
+    case TUTTI_OP_GATHER:
+    case TUTTI_OP_SCATTER:
+        return HAS_ROOT | HAS_DIM;
+    case TUTTI_OP_REDUCE_SCATTER:
+        return HAS_REDOP | HAS_DIM;
+    default:
+        return HAS_DIM;
+    }
+}
+
+struct text {
+    char *at;
+    size_t capacity;
+};
+
+__attribute__((format(printf, 2, 3))) static void add(struct text *t, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    const int n = vsnprintf(t->at, t->capacity, format, list);
+    va_end(list);
+    const size_t used = n < 0 ? 0 : (size_t)n < t->capacity ? (size_t)n : t->capacity - 1;
+    t->at += used;
+    t->capacity -= used;
+}
+
+static void add_shape(struct text *t, uint32_t code, uint64_t count)
+{
+    const unsigned ndim = code >> CODE_BITS;
+    if (ndim < 2 || ndim > CODE_DIMS_MOST) {
+        add(t, count < MANY ? ", %llu elements in shape #%x" : ", at least %llu elements in shape #%x",
+            (unsigned long long)count, (unsigned)(code & ((1u << CODE_BITS) - 1)));
+        return;
+    }
+    const unsigned bits = length_bits[ndim];
+    uint64_t before = 1; /* the product of all lengths but the last */
+    for (unsigned d = 0; d < ndim - 1; d++) {
+        const uint64_t length = code >> (bits * (ndim - 2 - d)) & ((1u << bits) - 1);
+        before *= length > 0 ? length : 1;
+        add(t, "%s%llu", d == 0 ? ", [" : ", ", (unsigned long long)length);
+    }
+    if (count < MANY) {
+        add(t, ", %llu]", (unsigned long long)(count / before));
+    } else {
+        add(t, ", ...]");
+    }
+}
+
+void tti_descriptor_text(const uint64_t descriptor[2], char *text, size_t capacity)
+{
+    struct text t = {.at = text, .capacity = capacity};
+    tutti_operation kind = tti_descriptor_kind(descriptor);
+    if (is_failed(kind)) {
+        add(&t, "the same but is out of memory");
+        return;
+    }
+    kind &= ~CANCELLED;
+    kind &= (kind & AGREES) && is_rooted(kind & ~AGREES) ? ~AGREES : ~0;
+    uint64_t form = descriptor[0] >> 19 & 3;
+    const bool cancellable = is_rooted(kind) && (form & FORM_CANCELLABLE);
+    form &= cancellable ? ~(uint64_t)FORM_CANCELLABLE : ~UINT64_C(0);
+    const uint64_t more = descriptor[0] >> 37;
+    const uint32_t low = (uint32_t)descriptor[1];
+    const uint64_t tag = descriptor[1] >> 32;
+    const unsigned fields = fields_of(kind);
+    add(&t, "%s%s", cancellable ? "cancellable " : "", tutti_operation_name(kind));
+    if (kind == TUTTI_OP_BARRIER) {
+        add(&t, tag ? "(tag %llu)" : "", (unsigned long long)tag);
+        return;
+    }
+    add(&t, "(%s", tutti_dtype_name((tutti_dtype)(descriptor[0] >> 5 & 31)));
+    if (fields & HAS_REDOP) {
+        add(&t, " %s", tutti_reduce_op_name((tutti_reduce_op)(descriptor[0] >> 10 & 15)));
+    }
+    switch (form) {
+    case FORM_COUNT:
+        add(&t, ", count %llu", (unsigned long long)(more << 32 | low));
+        break;
+    case FORM_SHAPE:
+        add_shape(&t, low, more);
+        break;
+    default:
+        add(&t, ", counts #%06x", (unsigned)(low & 0xffffff));
+        break;
+    }
+    if (fields & HAS_ROOT) {
+        add(&t, ", root %u", (unsigned)(descriptor[0] >> 21 & 0xffff));
+    }
+    if (fields & HAS_DIM) {
+        add(&t, ", dim %u", (unsigned)(descriptor[0] >> 14 & 31));
+    }
+    add(&t, tag ? ", tag %llu)" : ")", (unsigned long long)tag);
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * gather: streams from the leaves, whose parts the root copies to their places. A leaf returns as soon as its last span is
+ * staged. Bytes: 2m at a leaf, 2n at the root; one epoch a span.
+ */
+#include "engine/collectives/moving.h"
+
+static void pack(struct tti_lane *lane, const struct tti_stream *s, size_t k, unsigned char *span)
+{
+    tti_move_in(lane, span, (const unsigned char *)s->op->src + k * s->piece, tti_cut(s->bytes, s->piece, k));
+}
+
+static void take(struct tti_lane *lane, const struct tti_stream *s, size_t k, int peer)
+{
+    tti_part_write(lane, s->op->dst, &s->op->recv_parts, peer, k * s->piece, tti_stage_peer(lane, peer, k),
+                   tti_cut(s->bytes, s->piece, k));
+}
+
+static tutti_status pull(struct tti_lane *lane, const struct tti_stream *s, int peer)
+{
+    return tti_pull(lane, peer, s->op->dst, &s->op->recv_parts, peer, lane->inputs[peer], NULL, 0, s->bytes);
+}
+
+static void own(struct tti_lane *lane, const struct tti_stream *s, size_t k)
+{
+    const tutti_op *op = s->op;
+    tti_part_write(lane, op->dst, &op->recv_parts, op->root, k * s->piece,
+                   (const unsigned char *)op->src + k * s->piece, tti_cut(s->bytes, s->piece, k));
+}
+
+static tutti_status staged(struct tti_lane *lane, const tutti_op *op, size_t bytes)
+{
+    struct tti_stream s = {.op = op, .pack = pack, .take = take, .pull = pull};
+    tti_stream_cut(lane, &s, bytes, 1);
+    if (lane->engine->rank != op->root) {
+        return tti_stream_write(lane, &s, op->root);
+    }
+    s.own = own;
+    return tti_stream_read_leaves(lane, &s);
+}
+
+tutti_status tti_run_gather(struct tti_lane *lane, const tutti_op *op)
+{
+    struct tti_engine *e = lane->engine;
+    size_t bytes = op->count * tti_dtype_size(op->dtype);
+    if (lane->class == TTI_CLASS_LARGE) {
+        return staged(lane, op, bytes);
+    }
+    tutti_status status = tti_arrive(lane, op->src, bytes);
+    if (status == TUTTI_OK && e->rank == op->root && (status = tti_await_all(lane)) == TUTTI_OK) {
+        for (int r = 0; r < e->size; r++) {
+            tti_part_write(lane, op->dst, &op->recv_parts, r, 0, tti_payload(lane, r), bytes);
+        }
+    }
+    return status;
+}

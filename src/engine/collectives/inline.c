@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The inline class: small data travel with the arrival, in the arrival line itself or in the packets beside it (packets.c).
+ * One epoch; everybody reads what it needs and folds in rank order. Cost: one cache-line hop, the misses of all lines of all
+ * peers overlapping.
+ */
+#include "engine/collectives/moving.h"
+
+static size_t inline_limit(const struct tti_lane *lane)
+{
+    size_t packets = (size_t)lane->engine->tuning.packets;
+    return packets > TTI_PAYLOAD ? packets : TTI_PAYLOAD;
+}
+
+/* A reduction with factors also carries this rank's, behind the data. */
+static size_t scale_bytes(const tutti_op *op)
+{
+    return op->redop == TUTTI_PREMUL_SUM ? sizeof(double) : 0;
+}
+
+size_t tti_call_bytes(const struct tti_lane *lane, const tutti_op *op)
+{
+    size_t size = (size_t)lane->engine->size;
+    size_t bytes = op->count * tti_dtype_size(op->dtype);
+    switch (op->kind) {
+    case TUTTI_OP_BARRIER:
+        return 0;
+    case TUTTI_OP_GATHER:
+    case TUTTI_OP_SCATTER:
+        return bytes * size;
+    case TUTTI_OP_ALL_GATHER:
+        return tti_part_bytes_max(&op->recv_parts, (int)size) * size;
+    case TUTTI_OP_REDUCE_SCATTER:
+    case TUTTI_OP_ALL_TO_ALL:
+        return tti_part_bytes_max(&op->send_parts, (int)size) * size;
+    default:
+        return bytes;
+    }
+}
+
+/* Bytes of all parts before part `rank`. */
+static size_t parts_before(const tutti_parts *parts, int rank)
+{
+    size_t total = 0;
+    for (int r = 0; parts->counts && r < rank; r++) {
+        total += tti_part_bytes(parts, r);
+    }
+    return parts->counts ? total : (size_t)rank * tti_part_bytes(parts, 0);
+}
+
+size_t tti_inline_bytes(const struct tti_lane *lane, const tutti_op *op, int rank)
+{
+    size_t bytes = op->count * tti_dtype_size(op->dtype);
+    switch (op->kind) {
+    case TUTTI_OP_ALL_REDUCE:
+    case TUTTI_OP_REDUCE:
+        return bytes + scale_bytes(op);
+    case TUTTI_OP_GATHER:
+        return bytes;
+    case TUTTI_OP_BROADCAST:
+        return rank == op->root ? bytes : 0;
+    case TUTTI_OP_SCATTER:
+        return rank == op->root ? bytes * (size_t)lane->engine->size : 0;
+    case TUTTI_OP_ALL_GATHER:
+        return tti_part_bytes(&op->recv_parts, rank);
+    case TUTTI_OP_REDUCE_SCATTER:
+    case TUTTI_OP_ALL_TO_ALL:
+        return parts_before(&op->send_parts, lane->engine->size) + scale_bytes(op);
+    default:
+        return 0;
+    }
+}
+
+/* The most that any rank sends, or more than the limit. */
+static size_t most_bytes(const struct tti_lane *lane, const tutti_op *op, size_t limit)
+{
+    int size = lane->engine->size;
+    size_t bytes = op->count * tti_dtype_size(op->dtype);
+    size_t most;
+    switch (op->kind) {
+    case TUTTI_OP_ALL_REDUCE:
+    case TUTTI_OP_REDUCE:
+        return bytes + scale_bytes(op);
+    case TUTTI_OP_BROADCAST:
+    case TUTTI_OP_GATHER:
+        return bytes;
+    case TUTTI_OP_BARRIER:
+        return 0;
+    case TUTTI_OP_SCATTER:
+        return bytes > limit ? bytes : bytes * (size_t)size;
+    case TUTTI_OP_ALL_GATHER:
+        return tti_part_bytes_max(&op->recv_parts, size);
+    case TUTTI_OP_ALL_TO_ALL:
+    case TUTTI_OP_REDUCE_SCATTER:
+        if (op->kind == TUTTI_OP_ALL_TO_ALL && op->send_parts.counts) {
+            return SIZE_MAX;
+        }
+        most = tti_part_bytes_max(&op->send_parts, size);
+        return most > limit ? most : parts_before(&op->send_parts, size) + scale_bytes(op);
+    default:
+        return SIZE_MAX;
+    }
+}
+
+enum tti_class tti_classify(const struct tti_lane *lane, const tutti_op *op)
+{
+    size_t limit = inline_limit(lane);
+    size_t most = most_bytes(lane, op, limit);
+    return most <= TTI_PAYLOAD ? TTI_CLASS_LINE : most <= limit ? TTI_CLASS_PACKETS : TTI_CLASS_LARGE;
+}
+
+struct tti_range tti_inline_range(const struct tti_lane *lane, const tutti_op *op, int rank)
+{
+    struct tti_range all = {.from = 0, .end = tti_inline_bytes(lane, op, rank)};
+    int me = lane->engine->rank;
+    if (all.end == 0 || scale_bytes(op) != 0) {
+        return all; /* the factor is at the end */
+    }
+    if (op->kind == TUTTI_OP_SCATTER) {
+        size_t each = all.end / (size_t)lane->engine->size;
+        return (struct tti_range){.from = each * (size_t)me, .end = each * (size_t)(me + 1)};
+    }
+    if (op->kind == TUTTI_OP_REDUCE_SCATTER || op->kind == TUTTI_OP_ALL_TO_ALL) {
+        size_t from = parts_before(&op->send_parts, me);
+        return (struct tti_range){.from = from, .end = from + tti_part_bytes(&op->send_parts, me)};
+    }
+    return all;
+}
+
+struct tti_range tti_inline_unread(const struct tti_lane *lane, const tutti_op *op)
+{
+    const int me = lane->engine->rank;
+    const bool parts =
+        op->kind == TUTTI_OP_SCATTER || op->kind == TUTTI_OP_REDUCE_SCATTER || op->kind == TUTTI_OP_ALL_TO_ALL;
+    return parts && scale_bytes(op) == 0 ? tti_inline_range(lane, op, me) : (struct tti_range){0};
+}
+
+tutti_status tti_inline_arrive_scaled(struct tti_lane *lane, const void *data, size_t bytes)
+{
+    unsigned char payload[TTI_INLINE_MOST];
+    tti_copy(payload, data, bytes);
+    memcpy(payload + bytes, &lane->op->scale, sizeof(double));
+    return tti_arrive(lane, payload, bytes + sizeof(double));
+}
+
+static void take_scales(struct tti_lane *lane)
+{
+    for (int r = 0; r < lane->engine->size; r++) {
+        size_t end = tti_inline_bytes(lane, lane->op, r);
+        memcpy(&lane->scales[r], tti_payload(lane, r) + end - sizeof(double), sizeof(double));
+    }
+}
+
+void tti_inline_fold(struct tti_lane *lane, void *dst, size_t from, size_t count)
+{
+    const int size = lane->engine->size;
+    const void **sources = lane->sources;
+    if (lane->class == TTI_CLASS_LINE) {
+        for (int r = 0; r < size; r++) {
+            sources[r] = tti_arrival_of(lane, r, lane->call)->payload + from;
+        }
+    } else {
+        for (int r = 0; r < size; r++) {
+            sources[r] = tti_payload(lane, r) + from;
+        }
+    }
+    if (lane->op->redop == TUTTI_PREMUL_SUM) {
+        take_scales(lane);
+    }
+    tti_reduce(lane, dst, count << tti_dtype_shift(lane->op->dtype));
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Packets: what does not fit the arrival line of inline data. Beside each slot of the arrival ring lie cache lines with 56
+ * bytes of data and the call's number each. Since a line says itself that it is there, a reader need not wait for the arrival
+ * to go on to the data: it polls the last packet, and then all other lines' misses overlap. Reading the same few lines again
+ * and again also keeps them cached, which the stage's ring is made to avoid.
+ *
+ * The idea of a flag in every line is that of NCCL's LL128 protocol. It costs copying in pieces of 56 bytes, so it pays up
+ * to some hundred bytes. Slots are reused like those of the ring: see arrive.c.
+ */
+#include "engine/collectives/moving.h"
+
+static struct tti_packet *packets_of(const struct tti_lane *lane, int rank)
+{
+    size_t slot = ((size_t)lane->call + (size_t)rank) % TTI_RING;
+    return (struct tti_packet *)(lane->controls[rank] + offsetof(struct tti_lane_control, packets)) +
+           slot * TTI_PACKETS;
+}
+
+/* Whether this rank reads its own data along with the others'. */
+static bool needs_own(const struct tti_lane *lane)
+{
+    const tutti_op *op = lane->op;
+    const bool root = lane->engine->rank == op->root;
+    switch (op->kind) {
+    case TUTTI_OP_BROADCAST:
+    case TUTTI_OP_SCATTER:
+        return false;
+    case TUTTI_OP_REDUCE:
+    case TUTTI_OP_GATHER:
+        return root;
+    default:
+        return true;
+    }
+}
+
+void tti_packets_write(struct tti_lane *lane, const void *data, size_t bytes)
+{
+    struct tti_packet *packets = packets_of(lane, lane->engine->rank);
+    const unsigned char *from = data;
+    const struct tti_range unread = tti_inline_unread(lane, lane->op);
+    for (size_t at = TTI_PAYLOAD, i = 0; at < bytes; at += TTI_PACKET_DATA, i++) {
+        __builtin_prefetch(&packets[i], 1); /* all lines are asked for before the first store waits */
+    }
+    for (size_t at = TTI_PAYLOAD, i = 0; at < bytes; at += TTI_PACKET_DATA, i++) {
+        if (at >= unread.from && at + TTI_PACKET_DATA <= unread.end) {
+            continue;
+        }
+        memcpy(packets[i].data, from + at, tti_cut(bytes - at, TTI_PACKET_DATA, 0));
+        /* release: pairs with the acquire in tti_lane_wait_behind */
+        atomic_store_explicit(&packets[i].sequence, lane->call, memory_order_release);
+    }
+    lane->moved += 2 * bytes;
+    if (needs_own(lane)) {
+        memcpy(tti_unpacked(lane, lane->engine->rank), data, bytes);
+        lane->moved += 2 * bytes;
+    }
+}
+
+/* The number of the packet that byte `at` of the data is in. */
+static size_t packet_at(size_t at)
+{
+    return at > TTI_PAYLOAD ? (at - TTI_PAYLOAD) / TTI_PACKET_DATA : 0;
+}
+
+tutti_status tti_packets_await(struct tti_lane *lane, int peer)
+{
+    struct tti_packet *packets = packets_of(lane, peer);
+    const struct tti_range range = tti_inline_range(lane, lane->op, peer);
+    struct tti_arrival *line = tti_arrival_of(lane, peer, lane->call);
+    const size_t first = packet_at(range.from);
+    const size_t end = packet_at(range.end + TTI_PACKET_DATA - 1);
+    /* The arrival is stored after the packets: when it is there, they are, unless the peer has called something else. */
+    _Atomic uint64_t *ahead = first < end ? &packets[end - 1].sequence : &line->sequence;
+    tutti_status status = tti_lane_wait_behind(lane, ahead, &line->sequence, lane->call, peer);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    unsigned char *to = tti_unpacked(lane, peer);
+    for (size_t i = first; i < end; i++) {
+        memcpy(to + TTI_PAYLOAD + i * TTI_PACKET_DATA, packets[i].data, TTI_PACKET_DATA);
+    }
+    memcpy(to, line->payload, TTI_PAYLOAD);
+    lane->moved += 2 * (TTI_PAYLOAD + (end - first) * TTI_PACKET_DATA);
+    return TUTTI_OK;
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Streams between a root and the other ranks: the writer puts span after span on its stage, the readers take them as they
+ * appear. One epoch a span, and the copies of both sides overlap. A writer waits for nobody until it comes to use a span
+ * again, so small calls follow one another without a round trip, as many as stage and arrival ring hold.
+ *
+ * broadcast and scatter have one writer, the root; in reduce and gather every leaf writes.
+ *
+ * What a root has to copy of its own goes where it would wait otherwise, piece by piece: in front of each span that it awaits, or
+ * that may have to be free first; the rest at the end. Outputs of a call that fails are undefined, so that need not wait for
+ * the others' agreement.
+ *
+ * A writer that exposes its tensor stages nothing: the readers pull it, and the writer waits until they have. In a reduction
+ * all ranks do that together, if all expose.
+ *
+ * Phases: a writer publishes k + 1 when span k is there (the arrival says that span 0 is, see tti_await_span); a reader
+ * k + 1 when it has taken span k, but only as often as the writer needs it. All end with TTI_PHASE_FINAL.
+ */
+#include "engine/collectives/moving.h"
+
+#define LEAST_PIECE 4096u
+#define GOOD_PIECE  8192u /* more pieces than four had better not be smaller */
+#define MOST_PIECE  65536u
+#define PIECES      8u
+
+void tti_stream_cut(const struct tti_lane *lane, struct tti_stream *s, size_t bytes, size_t slots)
+{
+    /* Pieces so small that the readers soon begin, and so large that announcing them costs little. */
+    size_t most = (size_t)lane->engine->tuning.window / slots;
+    most = most < MOST_PIECE ? most : MOST_PIECE;
+    size_t piece = bytes / PIECES > GOOD_PIECE ? bytes / PIECES : bytes / 4 > GOOD_PIECE ? GOOD_PIECE : bytes / 4;
+    piece = piece < LEAST_PIECE ? LEAST_PIECE : piece;
+    piece = (piece < most ? piece : most) / 64 * 64;
+    s->bytes = bytes;
+    s->piece = bytes < piece ? bytes : piece;
+    s->stride = (s->piece + 63) / 64 * 64 * slots;
+    s->steps = (bytes + s->piece - 1) / s->piece;
+    s->report = lane->engine->layout.stage / s->stride / 4; /* of the smaller ring: any writer's is at least that */
+}
+
+/* Whether the writer comes to use a span again, so that it has to look at what its readers say. */
+static bool writer_waits(const struct tti_lane *lane, const struct tti_stream *s)
+{
+    return s->steps > tti_stage_room(lane);
+}
+
+/* The root's own pieces [from, end). */
+static void copy_own(struct tti_lane *lane, const struct tti_stream *s, size_t from, size_t end)
+{
+    for (size_t k = from; s->own && k < end && k < s->steps; k++) {
+        s->own(lane, s, k);
+    }
+}
+
+static tutti_status write_spans(struct tti_lane *lane, const struct tti_stream *s, int reader)
+{
+    tutti_status status = TUTTI_OK;
+    const size_t room = tti_stage_room(lane);
+    lane->way = tti_way_of_steps(s->steps);
+    for (size_t k = 0; k < s->steps; k++) {
+        unsigned char *span;
+        if (k >= room) {
+            copy_own(lane, s, k - room, k - room + 1);
+        }
+        if (k == room) { /* from here on this call waits for readers: are they in the same one? */
+            status = reader >= 0 ? tti_await_one(lane, reader) : tti_await_readers(lane);
+        }
+        if (status != TUTTI_OK || (status = tti_stage_acquire(lane, k, &span)) != TUTTI_OK) {
+            return status;
+        }
+        s->pack(lane, s, k, span);
+        tti_stage_stamp(lane, k + 1, reader);
+        if (k > 0 || lane->exposed) {
+            tti_advance(lane, k + 1);
+        } else if ((status = tti_arrive_staged(lane, TUTTI_OK)) != TUTTI_OK) {
+            return status;
+        }
+    }
+    copy_own(lane, s, s->steps > room ? s->steps - room : 0, s->steps);
+    return TUTTI_OK;
+}
+
+/* The writer's tensor is exposed: until the readers have taken it, or, in a reduction, all have done their shares. */
+static tutti_status write_nothing(struct tti_lane *lane, const struct tti_stream *s, int reader)
+{
+    tutti_status status = tti_arrive_staged(lane, TUTTI_OK);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (!s->pull) {
+        if ((status = tti_await_all(lane)) != TUTTI_OK || (status = tti_attributes_all(lane)) != TUTTI_OK) {
+            return status;
+        }
+        return tti_all_expose(lane) ? tti_run_direct(lane, s->op) : write_spans(lane, s, reader);
+    }
+    lane->way = tti_way_in_place(lane);
+    copy_own(lane, s, 0, s->steps);
+    if (reader >= 0) {
+        status = tti_await_one(lane, reader);
+        return status == TUTTI_OK ? tti_wait_phase(lane, reader, TTI_PHASE_FINAL) : status;
+    }
+    status = tti_await_readers(lane);
+    return status == TUTTI_OK ? tti_wait_phase_all(lane, TTI_PHASE_FINAL) : status;
+}
+
+tutti_status tti_stream_write(struct tti_lane *lane, const struct tti_stream *s, int reader)
+{
+    tutti_status mark;
+    tutti_status status = tti_stage_begin(lane, s->stride, &mark);
+    if (status == TUTTI_OK && mark != TUTTI_OK) {
+        status = tti_arrive_staged(lane, (uint32_t)mark);
+        return status != TUTTI_OK ? status : tti_attributes_one(lane, lane->engine->rank);
+    }
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    return lane->exposed ? write_nothing(lane, s, reader) : write_spans(lane, s, reader);
+}
+
+static void report(struct tti_lane *lane, const struct tti_stream *s, size_t k)
+{
+    if ((k + 1) % s->report == 0 && k + 1 < s->steps) {
+        tti_advance(lane, k + 1);
+    }
+}
+
+tutti_status tti_stream_read_root(struct tti_lane *lane, const struct tti_stream *s)
+{
+    int root = s->op->root;
+    tti_stage_shape(lane, s->stride);
+    tutti_status status = tti_arrive_staged(lane, TUTTI_OK);
+    if (status != TUTTI_OK || (status = tti_await_one(lane, root)) != TUTTI_OK ||
+        (status = tti_attributes_one(lane, root)) != TUTTI_OK) {
+        return status;
+    }
+    lane->way = tti_exposes(lane, root) ? TTI_WAY_ZERO_COPY : tti_way_of_steps(s->steps);
+    if (lane->way == TTI_WAY_ZERO_COPY) {
+        return s->pull(lane, s, root);
+    }
+    for (size_t k = 0; k < s->steps; k++) {
+        if ((status = tti_await_span(lane, root, k, k + 1)) != TUTTI_OK) {
+            return status;
+        }
+        s->take(lane, s, k, root);
+        report(lane, s, k);
+    }
+    return TUTTI_OK;
+}
+
+/* Step k of all leaves that write. */
+static tutti_status read_step(struct tti_lane *lane, const struct tti_stream *s, size_t k)
+{
+    struct tti_engine *e = lane->engine;
+    for (int i = 1; i < e->size; i++) {
+        int peer = (e->rank + i) % e->size;
+        if (s->pull && tti_exposes(lane, peer)) {
+            continue;
+        }
+        tutti_status status = tti_await_span(lane, peer, k, k + 1);
+        if (status != TUTTI_OK) {
+            return status;
+        }
+        if (s->take) {
+            s->take(lane, s, k, peer);
+        }
+    }
+    if (s->take_all) {
+        s->take_all(lane, s, k);
+    }
+    return TUTTI_OK;
+}
+
+/* The root copies nothing twice if it can pull from every leaf. */
+static enum tti_way way_of_root(const struct tti_lane *lane, const struct tti_stream *s)
+{
+    for (int r = 0; r < lane->engine->size; r++) {
+        if (r != lane->engine->rank && (!s->pull || !tti_exposes(lane, r))) {
+            return tti_way_of_steps(s->steps);
+        }
+    }
+    return TTI_WAY_ZERO_COPY;
+}
+
+tutti_status tti_stream_read_leaves(struct tti_lane *lane, const struct tti_stream *s)
+{
+    struct tti_engine *e = lane->engine;
+    tti_stage_shape(lane, s->stride);
+    bool leaves_wait = lane->exposed || writer_waits(lane, s);
+    tutti_status status = tti_arrive_staged(lane, TUTTI_OK);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    copy_own(lane, s, 0, 1);
+    if ((status = tti_await_all(lane)) != TUTTI_OK ||
+        (status = tti_attributes_as_root(lane, leaves_wait)) != TUTTI_OK) {
+        return status;
+    }
+    if (!s->pull && tti_all_expose(lane)) {
+        return tti_run_direct(lane, s->op);
+    }
+    lane->way = way_of_root(lane, s);
+    for (size_t k = 0; k < s->steps && status == TUTTI_OK; k++) {
+        if ((status = read_step(lane, s, k)) == TUTTI_OK) {
+            report(lane, s, k);
+            copy_own(lane, s, k + 1, k + 2);
+        }
+    }
+    for (int i = 1; s->pull && i < e->size && status == TUTTI_OK; i++) {
+        int peer = (e->rank + i) % e->size;
+        if (tti_exposes(lane, peer)) {
+            status = s->pull(lane, s, peer);
+        }
+    }
+    return status;
+}

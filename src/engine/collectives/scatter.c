@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * scatter: a stream from the root, whose spans hold a piece of everybody's part, rank after rank; each leaf copies its own
+ * piece out. Bytes: 2n at the root, 2m at a leaf; one epoch a span.
+ */
+#include "engine/collectives/moving.h"
+
+static void pack(struct tti_lane *lane, const struct tti_stream *s, size_t k, unsigned char *span)
+{
+    struct tti_engine *e = lane->engine;
+    size_t n = tti_cut(s->bytes, s->piece, k);
+    for (int r = 0; r < e->size; r++) {
+        if (r != e->rank) {
+            tti_part_stage(lane, span + (size_t)r * s->piece, s->op->src, &s->op->send_parts, r, k * s->piece, n);
+        }
+    }
+}
+
+static void take(struct tti_lane *lane, const struct tti_stream *s, size_t k, int peer)
+{
+    const unsigned char *piece = tti_stage_peer(lane, peer, k) + (size_t)lane->engine->rank * s->piece;
+    tti_move_out(lane, (unsigned char *)s->op->dst + k * s->piece, piece, tti_cut(s->bytes, s->piece, k));
+}
+
+static tutti_status pull(struct tti_lane *lane, const struct tti_stream *s, int peer)
+{
+    const unsigned char *part = lane->inputs[peer] + (size_t)lane->engine->rank * s->bytes;
+    return tti_pull(lane, peer, s->op->dst, NULL, 0, part, NULL, 0, s->bytes);
+}
+
+static void own(struct tti_lane *lane, const struct tti_stream *s, size_t k)
+{
+    const tutti_op *op = s->op;
+    tti_part_read(lane, (unsigned char *)op->dst + k * s->piece, op->src, &op->send_parts, op->root, k * s->piece,
+                  tti_cut(s->bytes, s->piece, k));
+}
+
+static tutti_status staged(struct tti_lane *lane, const tutti_op *op, size_t bytes)
+{
+    struct tti_engine *e = lane->engine;
+    struct tti_stream s = {.op = op, .pack = pack, .take = take, .pull = pull};
+    tti_stream_cut(lane, &s, bytes, (size_t)e->size);
+    if (e->rank != op->root) {
+        return tti_stream_read_root(lane, &s);
+    }
+    s.own = tti_part_direct(op->src, &op->send_parts, e->rank) != op->dst ? own : NULL;
+    return tti_stream_write(lane, &s, -1);
+}
+
+static tutti_status inlined(struct tti_lane *lane, const tutti_op *op, size_t bytes)
+{
+    struct tti_engine *e = lane->engine;
+    if (e->rank == op->root) {
+        unsigned char payload[TTI_INLINE_MOST];
+        for (int r = 0; r < e->size; r++) {
+            tti_part_read(lane, payload + (size_t)r * bytes, op->src, &op->send_parts, r, 0, bytes);
+        }
+        tutti_status status = tti_arrive(lane, payload, (size_t)e->size * bytes);
+        if (status == TUTTI_OK) {
+            tti_move(lane, op->dst, payload + (size_t)e->rank * bytes, bytes);
+        }
+        return status;
+    }
+    tutti_status status = tti_arrive(lane, NULL, 0);
+    if (status == TUTTI_OK && (status = tti_await_one(lane, op->root)) == TUTTI_OK) {
+        tti_move(lane, op->dst, tti_payload(lane, op->root) + (size_t)e->rank * bytes, bytes);
+    }
+    return status;
+}
+
+tutti_status tti_run_scatter(struct tti_lane *lane, const tutti_op *op)
+{
+    size_t bytes = op->count * tti_dtype_size(op->dtype);
+    return lane->class != TTI_CLASS_LARGE ? inlined(lane, op, bytes) : staged(lane, op, bytes);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A group of one rank: nobody to wait for. Reductions still fold, so that scales, AVG and canonical NaNs are the same as
+ * with many ranks; everything else is a copy from the own part to the own part. */
+#include "engine/collectives/moving.h"
+#include "kernels/kernels.h"
+
+tutti_status tti_run_solo(struct tti_lane *lane, const tutti_op *op)
+{
+    size_t bytes = op->count * tti_dtype_size(op->dtype);
+    if (op->kind == TUTTI_OP_BARRIER || op->kind == TUTTI_OP_BROADCAST) {
+        return TUTTI_OK;
+    }
+    if (op->kind == TUTTI_OP_ALL_GATHER || op->kind == TUTTI_OP_GATHER) {
+        tti_part_write(lane, op->dst, &op->recv_parts, 0, 0, op->src, tti_part_bytes(&op->recv_parts, 0));
+        return TUTTI_OK;
+    }
+    if (op->kind == TUTTI_OP_SCATTER) {
+        tti_part_read(lane, op->dst, op->src, &op->send_parts, 0, 0, bytes);
+        return TUTTI_OK;
+    }
+    if (op->kind == TUTTI_OP_ALL_TO_ALL) {
+        size_t sent = tti_part_bytes(&op->send_parts, 0);
+        size_t expected = tti_part_bytes(&op->recv_parts, 0);
+        if (sent != expected) {
+            tti_error_set(lane->error, TUTTI_MISMATCH, "all_to_all_v: rank 0 sends %zu bytes to itself but expects %zu",
+                          sent, expected);
+            return TUTTI_MISMATCH;
+        }
+        for (size_t row = 0; row < op->send_parts.outer; row++) {
+            size_t width = sent / op->send_parts.outer;
+            unsigned char block[1024];
+            for (size_t at = 0; at < width; at += sizeof(block)) {
+                size_t n = width - at < sizeof(block) ? width - at : sizeof(block);
+                tti_part_read(lane, block, op->src, &op->send_parts, 0, row * width + at, n);
+                tti_part_write(lane, op->dst, &op->recv_parts, 0, row * width + at, block, n);
+            }
+        }
+        return TUTTI_OK;
+    }
+    if (bytes == 0) {
+        return TUTTI_OK;
+    }
+    const void *source = op->kind == TUTTI_OP_REDUCE_SCATTER ? tti_part_direct(op->src, &op->send_parts, 0) : op->src;
+    if (!source) { /* the only part spans the rows: alone, it is the whole tensor */
+        source = op->src;
+    }
+    struct tti_fold fold = {
+        .dtype = op->dtype, .op = op->redop, .scales = op->redop == TUTTI_PREMUL_SUM ? &op->scale : NULL};
+    tti_fold(op->dst, &source, 1, op->count, &fold);
+    return TUTTI_OK;
+}

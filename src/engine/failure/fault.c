@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Failing together. A rank that gives up a call writes why into its own segment, once, and rings the alarm. Ranks that
+ * wait in the same call return the same cause; everything later, and other lanes, get REVOKED with the cause. A rank that
+ * leaves sets a flag and rings as well: only those who still need it notice.
+ */
+#include <stdio.h>
+
+#include "engine/failure/keeper.h"
+#include "engine/failure/peers.h"
+#include "engine/wait/waiting.h"
+
+#define NAMES 300 /* bytes of a sentence for the ranks in it */
+
+static void suspect_only(uint64_t *suspects, int rank)
+{
+    memset(suspects, 0, TTI_MAX_RANKS / 8);
+    suspects[rank / 64] |= UINT64_C(1) << (rank % 64);
+}
+
+static bool is_death(tutti_status status)
+{
+    return status == TUTTI_PEER_DEAD || status == TUTTI_PEER_CRASHING;
+}
+
+/* The first failure that this process learns of is the one it keeps. */
+static void remember(struct tti_engine *e, const tutti_error *error, bool death)
+{
+    pthread_mutex_lock(&e->failure_lock);
+    if (atomic_load_explicit(&e->failed, memory_order_relaxed) == TUTTI_OK) {
+        e->failure = *error;
+        e->failure.scope = TUTTI_SCOPE_GROUP;
+        e->death = death;
+        /* release: pairs with the acquire in tti_fault_check and tti_engine_failure */
+        atomic_store_explicit(&e->failed, error->status, memory_order_release);
+    }
+    pthread_mutex_unlock(&e->failure_lock);
+}
+
+static tutti_error failure_of(struct tti_engine *e)
+{
+    pthread_mutex_lock(&e->failure_lock);
+    tutti_error cause = e->failure;
+    pthread_mutex_unlock(&e->failure_lock);
+    return cause;
+}
+
+/* A death is told to every call that it has interrupted, and to the first one that comes later, if there was none. */
+static bool is_news(const struct tti_engine *e, bool interrupted)
+{
+    /* relaxed: a courtesy. Two that are told at once do no harm */
+    return interrupted || !atomic_load_explicit(&e->told, memory_order_relaxed);
+}
+
+static tutti_status tell_death(struct tti_engine *e, const struct tti_lane *lane, const tutti_error *cause,
+                               tutti_error *error)
+{
+    if (lane && lane->op) {
+        tti_error_set(error, cause->status, "%.16s (call %llu, lane %d) cannot end: %.340s",
+                      tutti_operation_name(lane->op->kind), (unsigned long long)lane->call, lane->index,
+                      cause->message);
+    } else {
+        tti_error_set(error, cause->status, "%s", cause->message);
+    }
+    error->scope = TUTTI_SCOPE_GROUP;
+    error->suspect = cause->suspect;
+    atomic_store_explicit(&e->told, true, memory_order_relaxed);
+    return cause->status;
+}
+
+/* The group has failed: what a call hears that is not part of the reason. `interrupted`: it had begun before. */
+static tutti_status revoked(struct tti_engine *e, const struct tti_lane *lane, bool interrupted, tutti_error *error)
+{
+    const tutti_error cause = failure_of(e);
+    if (!error) {
+        return TUTTI_REVOKED;
+    }
+    if (e->death && is_news(e, interrupted)) { /* set before `failed` */
+        return tell_death(e, lane, &cause, error);
+    }
+    tti_error_set(error, TUTTI_REVOKED, "the group failed earlier: %.340s; make a new group of the ranks that are left",
+                  cause.message);
+    error->scope = TUTTI_SCOPE_GROUP;
+    error->suspect = cause.suspect;
+    error->vendor_code = cause.status;
+    return TUTTI_REVOKED;
+}
+
+/* A record speaks of one call, or (call 0) of whatever is being waited for on its lane. */
+static bool is_about(const struct tti_lane *lane, int32_t where, uint64_t call)
+{
+    return lane && lane->op && where == lane->index && (call == lane->call || call == 0);
+}
+
+static bool is_gone(const struct tti_engine *e, int rank)
+{
+    const struct tti_proc_id id = tti_peer_id(e, rank);
+    return tti_proc_has_ended(tti_proc_look(&id).state);
+}
+
+/* Whether a rank's process is no member any more, and has not said so before. */
+static bool has_ended(const struct tti_engine *e, int rank)
+{
+    const struct tti_segment_header *h = tti_header(e, rank);
+    const bool ended = is_gone(e, rank);
+    /* after the look: who has ended sets nothing any more */
+    return (ended && !tti_segment_leaves(h)) || tti_keeper_died(h);
+}
+
+static const char *revoked_how(tutti_operation operation)
+{
+    return operation == TUTTI_OP_ABORT ? "aborted" : "revoked";
+}
+
+/* A deadline that has passed, in the same words on the rank where it has and on those that read its record. `names`: what is
+ * known of the suspects, may be empty. */
+static void tell_late(tutti_error *error, const struct tti_fault *f, int owner, const char *names)
+{
+    static const char *const ways[TTI_LATE_WAYS] = {"not arrived", "many calls behind", "arrived but did not go on"};
+    const char *how = ways[f->how];
+    const long long waited = (long long)f->waited_ms;
+    const char *colon = names[0] ? ": " : "";
+    if (f->lane == TTI_FAULT_MESSAGES) {
+        tti_error_set(error, TUTTI_TIMEOUT, "a message of rank %d waited %lld ms for the other side%s%s", owner, waited,
+                      colon, names);
+    } else if (f->lane < 0 || f->call == 0) {
+        char lane[24] = "";
+        snprintf(lane, sizeof(lane), f->lane < 0 ? "" : " on lane %d", f->lane);
+        tti_error_set(error, TUTTI_TIMEOUT, "rank %d waited %lld ms%s%s%s%s", owner, waited, lane,
+                      names[0] ? "; not arrived there" : "", colon, names);
+    } else {
+        tti_error_set(error, TUTTI_TIMEOUT, "%.16s (call %llu, lane %d) waited %lld ms; %s%s%s",
+                      tutti_operation_name(f->operation), (unsigned long long)f->call, f->lane, waited, how, colon,
+                      names);
+    }
+    error->elapsed_ms = f->waited_ms;
+}
+
+/* Where a rank has given up. */
+static void name_place(const struct tti_fault *f, char *text, size_t capacity)
+{
+    if (f->lane < 0) {
+        snprintf(text, capacity, f->lane == TTI_FAULT_MESSAGES ? "its messages" : "the group");
+    } else if (f->call == 0) {
+        snprintf(text, capacity, "lane %d", f->lane);
+    } else {
+        snprintf(text, capacity, "%.16s (call %llu, lane %d)", tutti_operation_name(f->operation),
+                 (unsigned long long)f->call, f->lane);
+    }
+}
+
+/* Another rank's record, read once and made safe to print. */
+static tutti_status adopt(struct tti_engine *e, struct tti_lane *lane, bool interrupted, int rank, tutti_error *error)
+{
+    const struct tti_fault *shared = tti_fault_of(e, rank);
+    struct tti_fault f = {.lane = shared->lane,
+                          .operation = shared->operation,
+                          .call = shared->call,
+                          .waited_ms = shared->waited_ms,
+                          .how = shared->how};
+    tutti_status cause = shared->cause;
+    if (cause != TUTTI_NO_MEMORY && cause != TUTTI_MISMATCH && (cause < TUTTI_TIMEOUT || cause > TUTTI_REVOKED)) {
+        cause = TUTTI_PEER_CORRUPT; /* no rank gives up for another reason */
+    }
+    f.how = f.how >= 0 && f.how < TTI_LATE_WAYS ? f.how : TTI_LATE_NOT_ARRIVED;
+    const int32_t where = f.lane;
+    const uint64_t call = f.call;
+    uint64_t suspects[TTI_MAX_RANKS / 64];
+    memcpy(suspects, shared->suspects, sizeof(suspects));
+    const int first = tti_peers_first(suspects, e->size);
+    if (is_death(cause) && first >= 0 && first != e->rank && has_ended(e, first)) {
+        tti_fault_death(e, first); /* confirmed: as if this rank had been the first to see it */
+        return revoked(e, lane, interrupted, error);
+    }
+    tutti_error text;
+    char what[64];
+    char names[NAMES];
+    tti_peers_text(e, where, suspects, names, sizeof(names));
+    if (cause == TUTTI_REVOKED && where == TTI_FAULT_ANYWHERE && first < 0) {
+        tti_error_set(&text, cause, "rank %d has %s the group", rank, revoked_how(f.operation));
+        text.suspect = rank;
+        remember(e, &text, false);
+        return revoked(e, lane, interrupted, error);
+    }
+    if (cause == TUTTI_TIMEOUT) {
+        tell_late(&text, &f, rank, names);
+    } else {
+        name_place(&f, what, sizeof(what));
+        tti_error_set(&text, cause, "rank %d gave up %s: %s%s%s", rank, what, tutti_status_string(cause),
+                      names[0] ? "; suspected: " : "", names);
+    }
+    text.suspect = first >= 0 ? first : rank;
+    remember(e, &text, false);
+    if (error && is_about(lane, where, call)) {
+        text.scope = TUTTI_SCOPE_GROUP;
+        *error = text;
+        return cause;
+    }
+    return revoked(e, lane, interrupted, error);
+}
+
+/* Another lane of this rank may have seen the failure of this very call first: it is still this call's. */
+static bool concerns(const struct tti_engine *e, const struct tti_lane *lane, int rank)
+{
+    const struct tti_fault *f = tti_fault_of(e, rank);
+    /* acquire: pairs with the release in fail_group; the record is complete */
+    return atomic_load_explicit(&f->state, memory_order_acquire) != TTI_FAULT_NONE && is_about(lane, f->lane, f->call);
+}
+
+static tutti_status check(struct tti_engine *e, struct tti_lane *lane, bool interrupted, int publisher,
+                          tutti_error *error)
+{
+    /* acquire: pairs with remember() */
+    if (atomic_load_explicit(&e->failed, memory_order_acquire) != TUTTI_OK) {
+        for (int r = 0; lane && r < e->size; r++) {
+            if (r != e->rank && concerns(e, lane, r)) {
+                return adopt(e, lane, interrupted, r, error);
+            }
+        }
+        return revoked(e, lane, interrupted, error);
+    }
+    for (int r = 0; r < e->size; r++) {
+        /* acquire: pairs with the release in tti_fault_raise; the record is complete */
+        if (r != e->rank && atomic_load_explicit(&tti_fault_of(e, r)->state, memory_order_acquire) != TTI_FAULT_NONE) {
+            return adopt(e, lane, interrupted, r, error);
+        }
+    }
+    if (publisher >= 0 && tti_has_left(e, publisher)) {
+        tti_error_set(error, TUTTI_PEER_LEFT, "rank %d has destroyed its group or ended, but is still needed here",
+                      publisher);
+        error->suspect = publisher;
+        return lane ? tti_fault_blame(e, lane, publisher, error) : TUTTI_PEER_LEFT;
+    }
+    return TUTTI_OK;
+}
+
+tutti_status tti_fault_check(struct tti_engine *e, struct tti_lane *lane, int publisher, tutti_error *error)
+{
+    return check(e, lane, lane && lane->op, publisher, error);
+}
+
+tutti_status tti_fault_heed(struct tti_lane *lane, uint32_t alarm)
+{
+    if (__builtin_expect(alarm == lane->alarm_seen, 1)) {
+        return TUTTI_OK;
+    }
+    const tutti_status status = tti_fault_check(lane->engine, lane, -1, lane->error);
+    if (status == TUTTI_OK) {
+        lane->alarm_seen = alarm;
+    }
+    return status;
+}
+
+tutti_status tti_fault_check_messages(struct tti_engine *e, tutti_error *error)
+{
+    return check(e, NULL, true, -1, error);
+}
+
+/* What a record speaks of. */
+struct place {
+    int32_t lane; /* or TTI_FAULT_MESSAGES, TTI_FAULT_ANYWHERE */
+    tutti_operation operation;
+    uint64_t call;
+    bool death;  /* this rank has seen that a process has ended */
+    int32_t how; /* TTI_LATE_* */
+};
+
+static tutti_status fail_group(struct tti_engine *e, struct place place, const uint64_t *suspects, tutti_error *error)
+{
+    error->scope = TUTTI_SCOPE_GROUP;
+    error->suspect = tti_peers_first(suspects, e->size);
+    struct tti_fault *f = tti_fault_of(e, e->rank);
+    pthread_mutex_lock(&e->failure_lock); /* two lanes of this rank may fail at once: the first record stays */
+    if (atomic_load_explicit(&f->state, memory_order_relaxed) == TTI_FAULT_NONE) {
+        f->cause = error->status;
+        f->lane = place.lane;
+        f->operation = place.operation;
+        f->call = place.call;
+        f->waited_ms = error->elapsed_ms;
+        f->how = place.how;
+        memcpy(f->suspects, suspects, sizeof(f->suspects));
+        /* release: pairs with the acquire in tti_fault_check of the others */
+        atomic_store_explicit(&f->state, TTI_FAULT_FAILED, memory_order_release);
+    }
+    pthread_mutex_unlock(&e->failure_lock);
+    /* after the record: whoever sees the failure finds it */
+    remember(e, error, place.death);
+    tti_ring_alarm(e);
+    return error->status;
+}
+
+tutti_status tti_fault_raise(struct tti_engine *e, struct tti_lane *lane, const uint64_t *suspects, tutti_error *error)
+{
+    struct place place = {.lane = TTI_FAULT_MESSAGES};
+    if (lane) {
+        place = (struct place){
+            .lane = lane->index, .operation = lane->op ? lane->op->kind : TUTTI_OP_NONE, .call = lane->call};
+    }
+    return fail_group(e, place, suspects, error);
+}
+
+tutti_status tti_fault_blame(struct tti_engine *e, struct tti_lane *lane, int rank, tutti_error *error)
+{
+    uint64_t suspects[TTI_MAX_RANKS / 64] = {0};
+    if (rank >= 0 && rank < e->size) {
+        suspect_only(suspects, rank);
+    }
+    return tti_fault_raise(e, lane, suspects, error);
+}
+
+void tti_fault_death(struct tti_engine *e, int rank)
+{
+    const struct tti_proc_id id = tti_peer_id(e, rank);
+    const struct tti_proc look = tti_proc_look(&id);
+    uint64_t suspects[TTI_MAX_RANKS / 64];
+    char text[160];
+    tutti_error error;
+    suspect_only(suspects, rank);
+    /* release: pairs with tti_known_dead */
+    atomic_fetch_or_explicit(&e->dead[rank / 64], UINT64_C(1) << (rank % 64), memory_order_release);
+    const tutti_status status = tti_proc_end(rank, &id, &look, text, sizeof(text));
+    tti_error_set(&error, status, "%s", text);
+    fail_group(e, (struct place){.lane = TTI_FAULT_ANYWHERE, .death = true}, suspects, &error);
+}
+
+void tti_fault_revoke(struct tti_engine *e, tutti_operation how)
+{
+    const uint64_t nobody[TTI_MAX_RANKS / 64] = {0};
+    tutti_error error;
+    tti_error_set(&error, TUTTI_REVOKED, "rank %d has %s the group", e->rank, revoked_how(how));
+    fail_group(e, (struct place){.lane = TTI_FAULT_ANYWHERE, .operation = how}, nobody, &error);
+}
+
+void tti_fault_left(struct tti_engine *e, int rank)
+{
+    /* release: pairs with tti_has_left */
+    atomic_fetch_or_explicit(&e->left[rank / 64], UINT64_C(1) << (rank % 64), memory_order_release);
+    tti_ring_alarm(e);
+}
+
+void tti_fault_look_at(struct tti_engine *e, int rank)
+{
+    if (e->futex_private != 0 || rank == e->rank || tti_has_left(e, rank)) {
+        return;
+    }
+    if (!tti_segment_leaves(tti_header(e, rank))) {
+        if (has_ended(e, rank)) {
+            tti_fault_death(e, rank);
+        }
+    } else if (is_gone(e, rank)) {
+        tti_fault_left(e, rank);
+    }
+}
+
+/* The ranks that have not arrived at the newest call of this rank on the lane. Another thread may be in that call, so it is
+ * read from the ring. */
+static void add_laggards(const struct tti_engine *e, int32_t index, uint64_t *suspects)
+{
+    const struct tti_lane *lane = &e->lanes[index];
+    uint64_t newest = 0;
+    for (uint64_t slot = 0; slot < TTI_RING; slot++) {
+        uint64_t call = atomic_load_explicit(&tti_arrival_of(lane, e->rank, slot)->sequence, memory_order_acquire);
+        newest = call > newest ? call : newest;
+    }
+    for (int r = 0; r < e->size; r++) {
+        if (r != e->rank &&
+            atomic_load_explicit(&tti_arrival_of(lane, r, newest)->sequence, memory_order_acquire) < newest) {
+            suspects[r / 64] |= UINT64_C(1) << (r % 64);
+        }
+    }
+}
+
+void tti_fault_abort(struct tti_engine *e, int32_t lane, const tutti_error *cause)
+{
+    tutti_error error = *cause;
+    uint64_t suspects[TTI_MAX_RANKS / 64] = {0};
+    char names[NAMES];
+    if (cause->suspect >= 0 && cause->suspect < e->size) {
+        suspect_only(suspects, cause->suspect);
+    } else if (lane >= 0 && lane < e->layout.lanes) {
+        add_laggards(e, lane, suspects);
+    }
+    tti_peers_text(e, lane, suspects, names, sizeof(names));
+    if (names[0]) {
+        tti_error_set(&error, cause->status, "%.200s; not arrived there: %s", cause->message, names);
+        error.elapsed_ms = cause->elapsed_ms;
+    }
+    const bool aborted = lane < 0 && cause->status == TUTTI_REVOKED && !names[0]; /* by the application */
+    const struct place place = {.lane = aborted ? TTI_FAULT_ANYWHERE : lane,
+                                .operation = aborted ? TUTTI_OP_ABORT : TUTTI_OP_NONE};
+    fail_group(e, place, suspects, &error);
+}
+
+/* Whether a rank's process does not run, though the rank has something to do yet. */
+static bool is_held_up(const struct tti_engine *e, int rank)
+{
+    const struct tti_proc_id id = tti_peer_id(e, rank);
+    /* after the look: who has ended sets nothing any more */
+    return tti_proc_look(&id).state >= TTI_PROC_STOPPED && !tti_segment_leaves(tti_header(e, rank));
+}
+
+/* The publisher may be waiting for another one. Whoever cannot run holds up the others. */
+static void suspect_stuck(const struct tti_engine *e, int publisher, uint64_t *suspects)
+{
+    bool found = false;
+    suspect_only(suspects, publisher);
+    for (int r = 0; e->futex_private == 0 && r < e->size; r++) {
+        if (r != e->rank && is_held_up(e, r)) {
+            if (!found) {
+                memset(suspects, 0, TTI_MAX_RANKS / 8);
+            }
+            found = true;
+            suspects[r / 64] |= UINT64_C(1) << (r % 64);
+        }
+    }
+}
+
+tutti_status tti_fault_timeout(struct tti_lane *lane, int publisher)
+{
+    struct tti_engine *e = lane->engine;
+    uint64_t suspects[TTI_MAX_RANKS / 64] = {0};
+    const uint64_t call = lane->needed_call != 0 ? lane->needed_call : lane->call;
+    int late = 0;
+    for (int r = 0; r < e->size; r++) {
+        if (r != e->rank &&
+            atomic_load_explicit(&tti_arrival_of(lane, r, call)->sequence, memory_order_acquire) < call) {
+            suspects[r / 64] |= UINT64_C(1) << (r % 64);
+            late++;
+        }
+    }
+    int32_t how = call < lane->call ? TTI_LATE_BEHIND : TTI_LATE_NOT_ARRIVED;
+    if (late == 0) { /* everybody came, but one got stuck inside */
+        suspect_stuck(e, publisher, suspects);
+        how = TTI_LATE_STUCK;
+    }
+    char names[NAMES];
+    tti_peers_text(e, lane->index, suspects, names, sizeof(names));
+    /* After the looks: who has given up because of the same culprit, and ended since, is none. */
+    const tutti_status earlier = tti_fault_check(e, lane, -1, lane->error);
+    if (earlier != TUTTI_OK) {
+        return earlier;
+    }
+    const struct place place = {.lane = lane->index, .operation = lane->op->kind, .call = lane->call, .how = how};
+    const struct tti_fault facts = {.lane = place.lane,
+                                    .operation = place.operation,
+                                    .call = place.call,
+                                    .waited_ms = (tti_now_ns() - lane->started_ns) / 1000000,
+                                    .how = how};
+    tell_late(lane->error, &facts, e->rank, names);
+    return fail_group(e, place, suspects, lane->error);
+}
+
+tutti_status tti_engine_failure(struct tti_engine *e, tutti_error *error)
+{
+    /* acquire: pairs with remember(). What others have written this rank may not have heard yet: it asks here */
+    if (atomic_load_explicit(&e->failed, memory_order_acquire) == TUTTI_OK &&
+        check(e, NULL, false, -1, NULL) == TUTTI_OK) {
+        return tti_error_clear(error);
+    }
+    pthread_mutex_lock(&e->failure_lock);
+    tutti_status status = e->failure.status;
+    if (error) {
+        *error = e->failure;
+    }
+    pthread_mutex_unlock(&e->failure_lock);
+    return status;
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The stage: a ring of bytes in a rank's segment, where it puts what its peers shall read. A call takes spans of one size
+ * from it, one after the other; a span never wraps, so a gap may stay at the end of the ring. Peers compute where a span
+ * lies from the place of the call's first one, which travels with the arrival, and from the size, which follows from the
+ * call.
+ *
+ * Why a ring and not a few windows: a line that is written again should have left its reader's caches meanwhile. Else the
+ * writer has to take it away from another core, which costs more than the copy. There are two rings: one larger than the
+ * second-level caches, for readers that share a third-level cache with this rank, and one four times as large for others.
+ * Virtual CPUs move, so how far the readers are is measured all the time, by what it takes to publish (wait.c).
+ *
+ * What goes into the ring for far readers is written past the caches (tti_move_in): a line comes sooner from memory than out of the
+ * caches that another third-level cache stands in front of (docs/decisions/0024).
+ *
+ * Each span carries a stamp: who must have come how far before it may be written again. Stamps are asked in the order of
+ * the spans. A peer that has arrived at a later call has ended the stamp's call, so calls in which all wait for all free
+ * their spans by themselves: they use TTI_PHASE_NEXT, and end without a word. Calls with a root end by announcing
+ * TTI_PHASE_FINAL, as does every call that ends in an error after which the group stays usable.
+ *
+ * Nobody waits for ever: before its own arrival a rank acquires span 0 only, and a stage holds TTI_STAGE_SPANS of the
+ * largest spans. The last three spans of the call before, all that may be stamped TTI_PHASE_NEXT and not be free yet, are
+ * never in the way of that one.
+ */
+#include "base/checks.h"
+#include "engine/memory/protocol.h"
+
+#define FAR_NS     100.0 /* publishing takes longer: the readers have another third-level cache */
+#define HYSTERESIS 1.2
+#define STEP       (UINT64_C(256) << 10) /* of memory made ready between two looks at the alarm: some 0.2 ms */
+
+/* Larger spans begin at pages, where hardware prefetching of the one before ends: it would fetch lines of the next span into
+ * the reader's cache while the writer is about to write them. For small ones that costs less than one more page. */
+static uint64_t rounded(size_t stride)
+{
+    size_t unit = stride < TTI_PAGE / 2 ? 64 : TTI_PAGE;
+    return (stride + unit - 1) / unit * unit;
+}
+
+static uint64_t fitted(const struct tti_stage *s, uint64_t position)
+{
+    uint64_t place = position & (s->ring - 1);
+    return place + s->stride <= s->ring ? position : position - place + s->ring;
+}
+
+/* From the position of a call's first span to that of span `index`. Only differences of `ring` are added to what is left
+ * of the place, so this serves positions and places alike. */
+static uint64_t position_of(uint64_t ring, uint64_t stride, uint64_t first, size_t index)
+{
+    uint64_t place = first & (ring - 1);
+    if (place + (index + 1) * stride <= ring) {
+        return first + index * stride;
+    }
+    uint64_t before_gap = (ring - place) / stride;
+    uint64_t each = ring / stride;
+    uint64_t behind = index - before_gap;
+    return first - place + ring + behind / each * ring + behind % each * stride;
+}
+
+static size_t offset_of(const struct tti_lane *lane, uint64_t place)
+{
+    const struct tti_layout *l = &lane->engine->layout;
+    return l->stages + (size_t)lane->index * (l->stage + l->far) + place;
+}
+
+void tti_stage_prepare(struct tti_lane *lane)
+{
+    const struct tti_layout *l = &lane->engine->layout;
+    lane->stage.ring = l->stage;
+    lane->spare.base = l->stage;
+    lane->spare.ring = l->far;
+}
+
+static uint64_t step_at(uint64_t done, uint64_t ring)
+{
+    return ring - done < STEP ? ring - done : STEP;
+}
+
+static uint32_t alarm_now(const struct tti_lane *lane)
+{
+    /* acquire: pairs with tti_ring_alarm, so that the record of whoever rang is visible */
+    return TTI_FAULT_CHECKS ? atomic_load_explicit(tti_alarm(lane->engine), memory_order_acquire) : lane->alarm_seen;
+}
+
+/* OK if the group has not failed meanwhile. Without memory the call goes on, with *mark as its mark. */
+static tutti_status commit(struct tti_lane *lane, struct tti_stage *s, tutti_status *mark)
+{
+    struct tti_engine *e = lane->engine;
+    tutti_status status = TUTTI_OK;
+    *mark = TUTTI_OK;
+    while (e->commit && s->committed < s->ring && status == TUTTI_OK && *mark == TUTTI_OK) {
+        const uint64_t step = step_at(s->committed, s->ring);
+        *mark = e->commit(e->commit_user, offset_of(lane, s->base + s->committed), step);
+        s->committed += *mark == TUTTI_OK ? step : 0;
+        status = tti_fault_heed(lane, alarm_now(lane));
+    }
+    return status;
+}
+
+/* Takes the ring that suits the distance of the readers. Each keeps its positions and stamps, so nothing has to be waited
+ * for. */
+static tutti_status choose_ring(struct tti_lane *lane)
+{
+    const double ns = lane->publish_ticks / lane->engine->ticks_per_ns;
+    const bool is_far = tti_stage_is_far(lane);
+    if (lane->spare.ring == 0 || ns <= 0 || (is_far ? ns > FAR_NS / HYSTERESIS : ns < FAR_NS * HYSTERESIS)) {
+        return TUTTI_OK;
+    }
+    tutti_status mark;
+    const tutti_status status = commit(lane, &lane->spare, &mark);
+    if (status == TUTTI_OK && mark == TUTTI_OK) {
+        const struct tti_stage before = lane->stage;
+        lane->stage = lane->spare;
+        lane->spare = before;
+    }
+    return status;
+}
+
+tutti_status tti_stage_begin(struct tti_lane *lane, size_t stride, tutti_status *mark)
+{
+    tutti_status status = choose_ring(lane);
+    struct tti_stage *s = &lane->stage;
+    s->stride = rounded(stride);
+    s->first = fitted(s, s->head);
+    return status == TUTTI_OK ? commit(lane, s, mark) : status;
+}
+
+void tti_stage_start(struct tti_lane *lane, int peer, uint64_t place)
+{
+    struct tti_engine *e = lane->engine;
+    const struct tti_layout *l = &e->layout;
+    const bool is_far = place >= l->stage;
+    const uint64_t base = is_far ? l->stage : 0;
+    const uint64_t ring = is_far ? l->far : l->stage;
+    lane->starts[peer] = place;
+    if (place - base + lane->stage.stride > ring) { /* never trust what a peer wrote */
+        lane->starts[peer] = 0;
+    }
+    const unsigned char bit = is_far ? 2 : 1;
+    if (!(lane->populated[peer] & bit)) { /* before it is read for the first time */
+        const bool ahead = e->populate && peer != e->rank;
+        for (uint64_t done = 0; ahead && done < ring && alarm_now(lane) == lane->alarm_seen;
+             done += step_at(done, ring)) {
+            e->populate(e->commit_user, peer, offset_of(lane, base + done), step_at(done, ring));
+        }
+        lane->populated[peer] |= bit;
+    }
+}
+
+void tti_stage_shape(struct tti_lane *lane, size_t stride)
+{
+    lane->stage.stride = rounded(stride);
+    lane->stage.first = 0;
+}
+
+static tutti_status wait_position(struct tti_lane *lane, int peer, uint64_t position)
+{
+    return tti_lane_wait(lane, tti_position_of(lane, peer), position, peer);
+}
+
+static tutti_status await_stamp(struct tti_lane *lane, const struct tti_stamp *stamp)
+{
+    if (lane->credit > stamp->call) {
+        return TUTTI_OK;
+    }
+    for (int r = 0; r < lane->engine->size; r++) {
+        if (r == lane->engine->rank || (stamp->reader >= 0 && stamp->reader != r) ||
+            (stamp->call == lane->call && tti_is_stray(lane, r))) {
+            continue;
+        }
+        tutti_status status =
+            stamp->phase == TTI_PHASE_NEXT
+                ? tti_lane_wait(lane, &tti_arrival_of(lane, r, stamp->call + 1)->sequence, stamp->call + 1, r)
+                : wait_position(lane, r, stamp->call << TTI_PHASE_BITS | stamp->phase);
+        if (status != TUTTI_OK) {
+            return status;
+        }
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status free_oldest(struct tti_lane *lane)
+{
+    struct tti_stage *s = &lane->stage;
+    const struct tti_stamp *oldest = &s->stamps[s->stamps_first % TTI_STAMPS];
+    tutti_status status = await_stamp(lane, oldest);
+    if (status == TUTTI_OK) {
+        s->freed = oldest->end;
+        s->stamps_first++;
+        s->stamps_count--;
+    }
+    return status;
+}
+
+unsigned char *tti_stage_own(const struct tti_lane *lane, size_t index)
+{
+    const struct tti_engine *e = lane->engine;
+    const struct tti_stage *s = &lane->stage;
+    const uint64_t position = position_of(s->ring, s->stride, s->first, index);
+    return e->segments[e->rank] + offset_of(lane, s->base + (position & (s->ring - 1)));
+}
+
+tutti_status tti_stage_acquire(struct tti_lane *lane, size_t index, unsigned char **span)
+{
+    struct tti_stage *s = &lane->stage;
+    const uint64_t end = position_of(s->ring, s->stride, s->first, index) + s->stride;
+    while (s->stamps_count > 0 && (end > s->freed + s->ring || s->stamps_count == TTI_STAMPS)) {
+        tutti_status status = free_oldest(lane);
+        if (status != TUTTI_OK) {
+            return status;
+        }
+    }
+    s->head = end;
+    *span = tti_stage_own(lane, index);
+    return TUTTI_OK;
+}
+
+void tti_stage_stamp(struct tti_lane *lane, uint64_t phase, int reader)
+{
+    struct tti_stage *s = &lane->stage;
+    const struct tti_stamp stamp = {.end = s->head, .call = lane->call, .phase = phase, .reader = reader};
+    struct tti_stamp *newest = &s->stamps[(s->stamps_first + s->stamps_count - 1) % TTI_STAMPS];
+    if (s->stamps_count > 0 && newest->end == s->head) {
+        *newest = stamp;
+    } else {
+        s->stamps[(s->stamps_first + s->stamps_count++) % TTI_STAMPS] = stamp;
+    }
+}
+
+const unsigned char *tti_stage_peer(const struct tti_lane *lane, int peer, size_t index)
+{
+    const struct tti_engine *e = lane->engine;
+    const uint64_t start = lane->starts[peer];
+    const bool is_far = start >= e->layout.stage;
+    const uint64_t base = is_far ? e->layout.stage : 0;
+    const uint64_t ring = is_far ? e->layout.far : e->layout.stage;
+    const uint64_t position = position_of(ring, lane->stage.stride, start - base, index);
+    return e->segments[peer] + offset_of(lane, base + (position & (ring - 1)));
+}
+
+tutti_status tti_await_span(struct tti_lane *lane, int peer, size_t index, uint64_t phase)
+{
+    return index > 0 || tti_exposes(lane, peer) ? tti_wait_phase(lane, peer, phase) : TUTTI_OK;
+}
+
+size_t tti_stage_room(const struct tti_lane *lane)
+{
+    return (size_t)(lane->engine->layout.stage / lane->stage.stride / 2);
+}
+
+void tti_advance(struct tti_lane *lane, uint64_t phase)
+{
+    tti_lane_publish(lane, tti_position_of(lane, lane->engine->rank), tti_at(lane, phase));
+}
+
+tutti_status tti_wait_phase(struct tti_lane *lane, int peer, uint64_t phase)
+{
+    return wait_position(lane, peer, tti_at(lane, phase));
+}
+
+tutti_status tti_wait_phase_all(struct tti_lane *lane, uint64_t phase)
+{
+    for (int r = 0; r < lane->engine->size; r++) {
+        if (r != lane->engine->rank && !tti_is_stray(lane, r)) {
+            tutti_status status = wait_position(lane, r, tti_at(lane, phase));
+            if (status != TUTTI_OK) {
+                return status;
+            }
+        }
+    }
+    return TUTTI_OK;
+}

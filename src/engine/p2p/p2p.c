@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Posting messages. A posting is a set of requests that are started together and end one by one; it lies on the
+ * stack of a synchronous call, or comes from a list for an asynchronous one. Any thread that waits moves everybody's
+ * messages (p2p_wait.c), and a posting has ended when its own requests have.
+ */
+#include "engine/p2p/p2p.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+tutti_status tti_p2p_create(struct tti_engine *e, tutti_error *error)
+{
+    e->p2p = calloc(1, sizeof(*e->p2p));
+    if (e->p2p) {
+        pthread_mutex_init(&e->p2p->lock, NULL);
+        e->p2p->peers = calloc((size_t)e->size, sizeof(*e->p2p->peers));
+    }
+    return e->p2p && e->p2p->peers
+               ? TUTTI_OK
+               : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for messages of %d ranks", e->size);
+}
+
+void tti_p2p_destroy(struct tti_engine *e)
+{
+    if (!e->p2p) {
+        return;
+    }
+    for (int r = 0; e->p2p->peers && r < e->size; r++) {
+        for (struct tti_incoming *m = e->p2p->peers[r].messages; m;) {
+            struct tti_incoming *next = m->next;
+            free(m);
+            m = next;
+        }
+        free(e->p2p->peers[r].ends);
+    }
+    while (e->p2p->idle) {
+        struct tti_posting *next = e->p2p->idle->next_idle;
+        free(e->p2p->idle);
+        e->p2p->idle = next;
+    }
+    pthread_mutex_destroy(&e->p2p->lock);
+    free(e->p2p->peers);
+    free(e->p2p);
+}
+
+/* OK, or why nothing can be posted any more. */
+static tutti_status look_for_failure(struct tti_posting *p)
+{
+    struct tti_engine *e = p->e;
+    p->alarm_seen = atomic_load_explicit(tti_alarm(e), memory_order_acquire);
+    if (p->alarm_seen == atomic_load_explicit(&e->p2p->alarm_clean, memory_order_relaxed)) {
+        return TUTTI_OK;
+    }
+    tutti_status status = tti_fault_check(e, NULL, -1, &p->error);
+    if (status == TUTTI_OK) {
+        atomic_store_explicit(&e->p2p->alarm_clean, p->alarm_seen, memory_order_relaxed);
+    }
+    return status;
+}
+
+/* Posts, and moves what can be moved at once. The vigil, if any, is ready for waiting then. */
+static tutti_status begin(struct tti_posting *p, tutti_op *const *ops, int64_t timeout_ms, struct tti_vigil *v)
+{
+    struct tti_engine *e = p->e;
+    struct tti_p2p *p2p = e->p2p;
+    p->timeout_ms = timeout_ms;
+    p->started_ns = ops[0]->begun_ns;
+    p->deadline_ns = p->started_ns != 0 ? tti_deadline_ns(p->started_ns, timeout_ms) : 0;
+    p->look_ns = 0;
+    p->over = false;
+    p->status = TUTTI_OK;
+    tutti_status status = look_for_failure(p);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    pthread_mutex_lock(&p2p->lock);
+    uint32_t before = atomic_load_explicit(&p2p->completed, memory_order_relaxed);
+    p->wakes_seen = atomic_load_explicit(&p2p->wakes, memory_order_relaxed);
+    for (size_t i = 0; i < p->count; i++) {
+        struct tti_request *r = &p->requests[i];
+        *r = (struct tti_request){.op = ops[i]};
+        r->op->sequence = ++p2p->sequence;
+        if (r->op->kind == TUTTI_OP_SEND) {
+            tti_p2p_post_send(e, r);
+        } else {
+            tti_p2p_post_recv(e, r);
+        }
+    }
+    tti_p2p_progress(e, false, v, &p->error); /* whoever attends comes upon a failure again */
+    uint32_t after = atomic_load_explicit(&p2p->completed, memory_order_relaxed);
+    pthread_mutex_unlock(&p2p->lock);
+    if (after != before) {
+        tti_p2p_wake(e);
+    }
+    return TUTTI_OK;
+}
+
+/* The first failure in the order of the operations, with a sentence of its own. */
+static tutti_status first_failure(struct tti_posting *p)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        const struct tti_request *r = &p->requests[i];
+        if (r->status == TUTTI_OK) {
+            continue;
+        }
+        char what[96];
+        tti_p2p_describe(r->op, what, sizeof(what));
+        if (r->status == TUTTI_MISMATCH) {
+            tti_error_set(
+                &p->error, TUTTI_MISMATCH,
+                "%s: the message from rank %d has %lld elements of %s, the tensor holds %zu of %s; the message "
+                "stays receivable",
+                what, r->came.source, (long long)r->came.count, tutti_dtype_name(r->came.dtype), r->op->count,
+                tutti_dtype_name(r->op->dtype));
+        } else if (r->status == TUTTI_CANCELLED) {
+            tti_error_set(&p->error, TUTTI_CANCELLED, "%s: cancelled by rank %d before it began", what, p->e->rank);
+        } else if (r->status == TUTTI_PEER_LEFT) {
+            tti_error_set(&p->error, TUTTI_PEER_LEFT, "%s: the other side has destroyed its group or ended", what);
+        } else {
+            tti_error_set(&p->error, r->status, "%s: %s", what, tutti_status_string(r->status));
+        }
+        p->error.suspect = r->came.size ? r->came.source : r->op->root;
+        return r->status;
+    }
+    return TUTTI_OK;
+}
+
+/* The status of a posting that is over; its ops get theirs. */
+static tutti_status result(struct tti_posting *p, tutti_error *error)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        p->requests[i].op->status = p->requests[i].status;
+    }
+    tutti_status status = p->status != TUTTI_OK ? p->status : first_failure(p);
+    if (status != TUTTI_OK) {
+        *error = p->error;
+    }
+    return status;
+}
+
+/* ---- small messages of synchronous calls --------------------------------------------------------------------------*/
+
+static bool do_now(struct tti_engine *e, tutti_op *op)
+{
+    if (!(op->kind == TUTTI_OP_SEND ? tti_p2p_send_now(e, op) : tti_p2p_recv_now(e, op))) {
+        return false;
+    }
+    op->sequence = ++e->p2p->sequence;
+    op->status = TUTTI_OK;
+    return true;
+}
+
+/* Ends those that need no request: a send with a slot free for it, and a receive whose message is there or comes while this
+ * thread spins. True if that was all; else *ops and *count are what is left. */
+static bool run_now(struct tti_engine *e, tutti_op *const **ops, size_t *count)
+{
+    struct tti_p2p *p2p = e->p2p;
+    if (*count > 2 || (*count == 2 && (*ops)[0]->kind != TUTTI_OP_SEND) ||
+        atomic_load_explicit(tti_alarm(e), memory_order_acquire) !=
+            atomic_load_explicit(&p2p->alarm_clean, memory_order_relaxed) ||
+        atomic_load_explicit(&e->failed, memory_order_acquire) != TUTTI_OK) {
+        return false;
+    }
+    bool waited = false;
+    pthread_mutex_lock(&p2p->lock);
+    for (; *count > 0; ++*ops, --*count) {
+        tutti_op *op = **ops;
+        if (op->kind == TUTTI_OP_RECV && (op->allocate || op->root == TUTTI_ANY_SOURCE)) {
+            break;
+        }
+        if (do_now(e, op)) {
+            continue;
+        }
+        const struct tti_peer *p = &p2p->peers[op->root];
+        if (waited || op->kind == TUTTI_OP_SEND || !p->opened || p->sends || p->messages || p2p->recvs) {
+            break;
+        }
+        const uint64_t number = p->read + 1;
+        pthread_mutex_unlock(&p2p->lock);
+        waited = true;
+        const bool came = tti_p2p_await_record(e, op->root, number);
+        pthread_mutex_lock(&p2p->lock);
+        if (!came || !do_now(e, op)) {
+            break;
+        }
+    }
+    pthread_mutex_unlock(&p2p->lock);
+    return *count == 0;
+}
+
+tutti_status tti_engine_run_p2p(struct tti_engine *e, tutti_op *const *ops, size_t count, int64_t timeout_ms,
+                                tutti_error *error)
+{
+    if (run_now(e, &ops, &count)) {
+        return TUTTI_OK;
+    }
+    struct tti_vigil v;
+    struct tti_posting p; /* begin fills the rest, as far as it is used */
+    p.e = e;
+    p.requests = p.few;
+    p.count = count;
+    if (count > TTI_POSTING_FEW && !(p.requests = malloc(count * sizeof(*p.requests)))) {
+        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a batch of %zu messages", count);
+    }
+    tti_p2p_vigil(&v, e, &p);
+    tutti_status status = begin(&p, ops, timeout_ms, &v);
+    if (status == TUTTI_OK) {
+        while (!tti_p2p_all_done(&p) && !tti_p2p_attend(&v, TTI_NEVER) && !tti_p2p_test(&p)) {
+        }
+        status = result(&p, error);
+    } else {
+        *error = p.error;
+    }
+    if (p.requests != p.few) {
+        free(p.requests);
+    }
+    return status;
+}
+
+/* ---- postings of asynchronous messages -------------------------------------------------------------------------*/
+
+static struct tti_posting *take_posting(struct tti_engine *e, size_t count)
+{
+    pthread_mutex_lock(&e->p2p->lock);
+    struct tti_posting *p = e->p2p->idle;
+    if (p) {
+        e->p2p->idle = p->next_idle;
+    }
+    pthread_mutex_unlock(&e->p2p->lock);
+    if (!p && !(p = malloc(sizeof(*p)))) {
+        return NULL;
+    }
+    p->e = e;
+    p->count = count;
+    p->requests = count > TTI_POSTING_FEW ? malloc(count * sizeof(*p->requests)) : p->few;
+    if (!p->requests) {
+        free(p);
+        return NULL;
+    }
+    return p;
+}
+
+static void give_posting(struct tti_posting *p)
+{
+    struct tti_engine *e = p->e;
+    if (p->requests != p->few) {
+        free(p->requests);
+    }
+    pthread_mutex_lock(&e->p2p->lock);
+    p->next_idle = e->p2p->idle;
+    e->p2p->idle = p;
+    pthread_mutex_unlock(&e->p2p->lock);
+}
+
+tutti_status tti_engine_post_p2p(struct tti_engine *e, tutti_op *const *ops, size_t count, int64_t timeout_ms,
+                                 void **batch, tutti_error *error)
+{
+    struct tti_posting *p = take_posting(e, count);
+    if (!p) {
+        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %zu messages", count);
+    }
+    tutti_status status = begin(p, ops, timeout_ms, NULL);
+    if (status != TUTTI_OK) {
+        *error = p->error;
+        give_posting(p);
+        return status;
+    }
+    tti_p2p_test(p);
+    *batch = p;
+    return TUTTI_OK;
+}
+
+int32_t tti_engine_test_p2p(struct tti_engine *e, void *batch)
+{
+    (void)e;
+    return tti_p2p_test(batch);
+}
+
+void tti_engine_attend_p2p(struct tti_engine *e, void *batch, int64_t until_ns)
+{
+    if (batch) {
+        struct tti_vigil v;
+        tti_p2p_vigil(&v, e, batch);
+        tti_p2p_attend(&v, until_ns);
+    } else {
+        tti_p2p_attend_any(e, until_ns);
+    }
+}
+
+void tti_engine_wake_p2p(struct tti_engine *e)
+{
+    /* release: pairs with the acquire of those who attend; `completed` is what they sleep on, see tti_p2p_wake */
+    atomic_fetch_add_explicit(&e->p2p->wakes, 1, memory_order_release);
+    atomic_fetch_add_explicit(&e->p2p->completed, 1, memory_order_seq_cst);
+    tti_p2p_wake(e);
+}
+
+int32_t tti_engine_cancel_p2p(struct tti_engine *e, void *batch)
+{
+    struct tti_posting *p = batch;
+    bool before = true; /* cancelled before */
+    bool begun = false;
+    pthread_mutex_lock(&e->p2p->lock);
+    for (size_t i = 0; i < p->count; i++) {
+        const struct tti_request *r = &p->requests[i];
+        bool done = atomic_load_explicit(&r->done, memory_order_relaxed);
+        before = before && done && r->status == TUTTI_CANCELLED;
+        begun = begun || done || r->posted || r->came.size != 0;
+    }
+    for (size_t i = 0; !begun && i < p->count; i++) {
+        tti_p2p_withdraw(e, &p->requests[i], TUTTI_CANCELLED);
+    }
+    pthread_mutex_unlock(&e->p2p->lock);
+    if (!begun) { /* whoever attends to it looks again */
+        atomic_fetch_add_explicit(&e->p2p->completed, 1, memory_order_seq_cst);
+        tti_p2p_wake(e);
+    }
+    return !begun || before;
+}
+
+tutti_status tti_engine_end_p2p(struct tti_engine *e, void *batch, tutti_error *error)
+{
+    (void)e;
+    struct tti_posting *p = batch;
+    tutti_status status = result(p, error);
+    give_posting(p);
+    return status;
+}
+
+tutti_status tti_engine_probe(struct tti_engine *e, int32_t peer, int32_t tag, int32_t *found, tutti_message *message,
+                              tutti_error *error)
+{
+    tutti_status status = tti_fault_check(e, NULL, -1, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if ((status = tti_p2p_drain(e, error)) != TUTTI_OK) {
+        return status;
+    }
+    pthread_mutex_lock(&e->p2p->lock);
+    int source = -1;
+    const struct tti_incoming *m = tti_p2p_find(e, peer, tag, &source);
+    if (m && message) {
+        tti_p2p_fill(m, source, message);
+    }
+    pthread_mutex_unlock(&e->p2p->lock);
+    *found = m != NULL;
+    return TUTTI_OK;
+}

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Receiving: reads a peer's records in their order. A first record looks for its receive at once; if there is one,
+ * what it brings is copied to where it belongs, and a message that is complete leaves no trace here.
+ *
+ * Each record is read once and checked before anything depends on it: the peer may write anything into its segment.
+ */
+#include <stdlib.h>
+
+#include "engine/p2p/p2p.h"
+
+#define TOLD_PER_RING 4u /* see p2p_send.c */
+
+static tutti_status impossible(int peer, uint64_t number, tutti_error *error)
+{
+    tti_error_set(error, TUTTI_PEER_CORRUPT, "record %llu of the messages from rank %d has impossible values",
+                  (unsigned long long)number, peer);
+    error->suspect = peer;
+    return TUTTI_PEER_CORRUPT;
+}
+
+/* Whether dimensions and number of elements fit together. */
+static bool shape_valid(const struct tti_incoming *m)
+{
+    bool empty = false; /* then the other dimensions may be anything */
+    for (int i = 0; i < m->ndim; i++) {
+        if (m->shape[i] < 0) {
+            return false;
+        }
+        empty = empty || m->shape[i] == 0;
+    }
+    uint64_t count = empty ? 0 : 1;
+    for (int i = 0; !empty && i < m->ndim; i++) {
+        if (__builtin_mul_overflow(count, (uint64_t)m->shape[i], &count)) {
+            return false;
+        }
+    }
+    return count == m->count;
+}
+
+/* Reads what a first record says into *m; the bytes of its dimensions, which lie at `from`, or SIZE_MAX if it is
+ * impossible. */
+static size_t describe(const struct tti_record *r, uint64_t number, const unsigned char *from, struct tti_incoming *m)
+{
+    size_t element = tutti_dtype_size(r->dtype);
+    uint64_t count = element != 0 ? r->bytes / element : 0;
+    if (element == 0 || r->ndim < 0 || r->ndim > TUTTI_MAX_NDIM || r->tag < 0 || count * element != r->bytes) {
+        return SIZE_MAX;
+    }
+    size_t shape = r->ndim == 1 ? 0 : (size_t)r->ndim * sizeof(int64_t);
+    bool offered = r->kind == TTI_RECORD_OFFER;
+    if (r->here < shape || (offered && (r->here != shape + sizeof(m->name) || r->bytes == 0)) ||
+        (!offered && (r->here - shape > tti_eager(r->bytes) || (r->here == shape && r->bytes != 0)))) {
+        return SIZE_MAX;
+    }
+    m->name = 0;
+    m->reached = false;
+    if (offered) {
+        memcpy(&m->name, from + shape, sizeof(m->name));
+        if (m->name == 0) {
+            return SIZE_MAX;
+        }
+    }
+    m->number = number;
+    m->bytes = r->bytes;
+    m->count = count;
+    m->arrived = 0;
+    m->request = NULL;
+    m->dropped = false;
+    m->tag = r->tag;
+    m->dtype = r->dtype;
+    m->ndim = r->ndim;
+    m->shape[0] = (int64_t)count;
+    memcpy(m->shape, from, shape);
+    return r->ndim == 1 || shape_valid(m) ? shape : SIZE_MAX;
+}
+
+/* Where the next bytes of a message belong. */
+static unsigned char *target(struct tti_incoming *m)
+{
+    return (m->request ? (unsigned char *)m->request->op->dst : m->data) + m->arrived;
+}
+
+/* Keeps a message that is not complete, or that nobody wants yet, with its first n bytes. */
+static tutti_status keep(struct tti_engine *e, int peer, const struct tti_incoming *came, struct tti_request *r,
+                         const unsigned char *from, size_t n, tutti_error *error)
+{
+    struct tti_peer *p = &e->p2p->peers[peer];
+    const uint64_t eager = came->name != 0 ? 0 : tti_eager(came->bytes);
+    struct tti_incoming *m = malloc(sizeof(*m) + (r ? 0 : (size_t)eager));
+    if (!m) {
+        if (r) {
+            tti_p2p_finish(e, r, TUTTI_NO_MEMORY);
+        }
+        tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a message from rank %d", peer);
+        error->suspect = e->rank;
+        return TUTTI_NO_MEMORY;
+    }
+    *m = *came;
+    m->request = r;
+    m->order = e->p2p->order++;
+    if (came->name == 0) {
+        tti_copy(target(m), from, n);
+        m->arrived = n;
+        e->p2p->moved += 2 * n;
+    }
+    tti_p2p_keep(p, m);
+    if (n < eager) {
+        p->arriving = m;
+    }
+    tti_p2p_grant(e, peer);
+    return TUTTI_OK;
+}
+
+static tutti_status fetch(struct tti_engine *e, int peer, struct tti_incoming *m, tutti_error *error)
+{
+    tutti_status status = tti_p2p_fetch(e, peer, m);
+    return status == TUTTI_PEER_CORRUPT ? impossible(peer, m->number, error) : status;
+}
+
+/* The first piece of a message that has just been offered and matched; if that is all of it, it leaves no trace here. */
+static tutti_status take_offer(struct tti_engine *e, int peer, struct tti_incoming *m, struct tti_request *r,
+                               tutti_error *error)
+{
+    m->request = r;
+    bool later = e->p2p->peers[peer].fetching || tti_p2p_turns_down(e, peer, m);
+    tutti_status status = later ? TUTTI_BUSY : fetch(e, peer, m, error);
+    if (status == TUTTI_OK && m->arrived == m->bytes) {
+        tti_p2p_acknowledge(e, peer, m->number);
+        tti_p2p_finish(e, r, TUTTI_OK);
+        return TUTTI_OK;
+    }
+    tutti_status kept = keep(e, peer, m, r, NULL, 0, error);
+    return status == TUTTI_PEER_CORRUPT ? status : kept;
+}
+
+static tutti_status take_first(struct tti_engine *e, int peer, const struct tti_record *record,
+                               const unsigned char *from, tutti_error *error)
+{
+    struct tti_peer *p = &e->p2p->peers[peer];
+    struct tti_incoming m; /* filled by describe */
+    size_t shape = p->arriving ? SIZE_MAX : describe(record, p->read + 1, from, &m);
+    if (shape == SIZE_MAX) {
+        return impossible(peer, p->read + 1, error);
+    }
+    from += shape;
+    size_t n = record->here - shape;
+    if (m.name != 0 && !tti_p2p_may_offer(e, peer, m.name, m.bytes)) {
+        return impossible(peer, p->read + 1, error);
+    }
+    struct tti_request *r = tti_p2p_claim(e, peer, &m);
+    if (r && m.name != 0) {
+        return take_offer(e, peer, &m, r, error);
+    }
+    if (!r || n < m.bytes) {
+        return keep(e, peer, &m, r, from, n, error);
+    }
+    tti_copy(r->op->dst, from, n);
+    e->p2p->moved += 2 * n;
+    tti_p2p_finish(e, r, TUTTI_OK);
+    return TUTTI_OK;
+}
+
+/* A later piece: of the newest message's eager part, or of the granted one. */
+static tutti_status take_more(struct tti_engine *e, int peer, const struct tti_record *record,
+                              const unsigned char *from, tutti_error *error)
+{
+    struct tti_peer *p = &e->p2p->peers[peer];
+    bool next = record->kind == TTI_RECORD_NEXT;
+    bool written = record->kind == TTI_RECORD_WRITTEN;
+    struct tti_incoming *m = next ? p->arriving : p->transfer;
+    uint64_t eager = m ? tti_eager(m->bytes) : 0;
+    if (!m || m == (next ? NULL : p->arriving) || (record->here == 0) != written || (written && !m->reached) ||
+        record->here > (next ? eager : m->bytes) - m->arrived) {
+        return impossible(peer, p->read + 1, error);
+    }
+    if (!m->dropped && !written) {
+        tti_p2p_time(e, peer, from, record->here);
+        tti_copy(target(m), from, record->here);
+        e->p2p->moved += 2 * (uint64_t)record->here;
+    }
+    m->arrived = written ? m->bytes : m->arrived + record->here;
+    if (next && m->arrived == eager) {
+        p->arriving = NULL;
+    }
+    tti_p2p_conclude(e, peer, m);
+    return TUTTI_OK;
+}
+
+/* Where a record's piece lies; NULL if that cannot be. */
+static const unsigned char *piece_of(const struct tti_engine *e, int peer, const struct tti_slot *slot,
+                                     const struct tti_record *record)
+{
+    if (record->place == TTI_IN_SLOT) {
+        return record->here <= TTI_SLOT_BODY ? slot->body : NULL;
+    }
+    const bool inside = record->place <= e->layout.ring_bytes && record->here <= e->layout.ring_bytes - record->place;
+    return inside ? tti_ring(e, peer, e->rank) + record->place : NULL;
+}
+
+/* Counts what a piece takes of its ring. */
+static inline void note_piece(const struct tti_engine *e, struct tti_peer *p, const struct tti_record *record)
+{
+    if (record->place != TTI_IN_SLOT) {
+        int which = record->place >= e->layout.ring_small;
+        uint64_t behind = record->place + record->here;
+        p->untold[which] += (behind + tti_ring_size(e, which) - p->behind[which]) % tti_ring_size(e, which);
+        p->behind[which] = behind;
+    }
+}
+
+static tutti_status take(struct tti_engine *e, int peer, const struct tti_slot *slot, size_t *spent, tutti_error *error)
+{
+    struct tti_peer *p = &e->p2p->peers[peer];
+    const struct tti_record record = slot->record;
+    const unsigned char *from = piece_of(e, peer, slot, &record);
+    bool first = record.kind == TTI_RECORD_FIRST || record.kind == TTI_RECORD_OFFER;
+    if (!from || record.kind < TTI_RECORD_FIRST || record.kind > TTI_RECORD_WRITTEN) {
+        return impossible(peer, p->read + 1, error);
+    }
+    *spent += TTI_VISIT_PIECE + record.here;
+    note_piece(e, p, &record);
+    return first ? take_first(e, peer, &record, from, error) : take_more(e, peer, &record, from, error);
+}
+
+/* The rings of the peer; NULL as long as it has sent nothing. */
+static bool is_open(struct tti_engine *e, int peer)
+{
+    struct tti_peer *p = &e->p2p->peers[peer];
+    /* acquire: pairs with the release in open_rings of the peer */
+    if (!p->opened && atomic_load_explicit(&tti_pair(e, peer, e->rank)->opened, memory_order_acquire) != 0) {
+        p->opened = true;
+        if (e->populate) {
+            e->populate(e->commit_user, peer, e->layout.rings + (size_t)e->rank * e->layout.ring_stride,
+                        e->layout.ring_stride);
+        }
+    }
+    return p->opened;
+}
+
+static void tell(struct tti_engine *e, int peer)
+{
+    struct tti_peer *p = &e->p2p->peers[peer];
+    struct tti_pair_control *own = tti_pair(e, e->rank, peer);
+    p->told = p->read;
+    p->untold[0] = 0;
+    p->untold[1] = 0;
+    /* release: pairs with the acquire in has_room of the peer, which may write there again */
+    atomic_store_explicit(&own->taken, p->read, memory_order_release);
+    tti_publish(e, e->layout.lanes, &own->activity, atomic_load_explicit(&own->activity, memory_order_relaxed) + 1);
+}
+
+static bool has_much_to_tell(const struct tti_engine *e, const struct tti_peer *p)
+{
+    return p->read - p->told >= TTI_SLOTS / TOLD_PER_RING || p->untold[0] >= tti_ring_size(e, 0) / TOLD_PER_RING ||
+           p->untold[1] >= tti_ring_size(e, 1) / TOLD_PER_RING;
+}
+
+bool tti_p2p_recv_now(struct tti_engine *e, const tutti_op *op)
+{
+    const int peer = op->root;
+    struct tti_peer *p = &e->p2p->peers[peer];
+    struct tti_slot *slot = tti_slot(e, peer, e->rank, p->read + 1);
+    /* acquire: as in tti_p2p_pull */
+    if (e->p2p->recvs || p->messages || !p->opened ||
+        atomic_load_explicit(&slot->number, memory_order_acquire) != p->read + 1) {
+        return false;
+    }
+    const struct tti_record record = slot->record; /* read once */
+    const uint64_t count = record.bytes >> tti_dtype_shift(op->dtype);
+    const unsigned char *from = piece_of(e, peer, slot, &record);
+    if (!from || record.kind != TTI_RECORD_FIRST || record.here != record.bytes || record.ndim != 1 || record.tag < 0 ||
+        record.dtype != op->dtype || count > op->count || count << tti_dtype_shift(op->dtype) != record.bytes ||
+        (op->p2p_tag != TUTTI_ANY_TAG && op->p2p_tag != record.tag)) {
+        return false;
+    }
+    note_piece(e, p, &record);
+    tti_copy(op->dst, from, record.here);
+    e->p2p->moved += 2 * (uint64_t)record.here;
+    if (op->message) {
+        *op->message = (tutti_message){.size = (uint32_t)sizeof(tutti_message),
+                                       .dtype = op->dtype,
+                                       .source = peer,
+                                       .tag = record.tag,
+                                       .count = (int64_t)count,
+                                       .bytes = (int64_t)record.bytes};
+    }
+    p->read++;
+    if (has_much_to_tell(e, p)) {
+        tell(e, peer);
+    }
+    return true;
+}
+
+/* Fetches what has been offered and matched, as far as a visit goes; what that has spent in all. */
+static size_t fetch_some(struct tti_engine *e, int peer, size_t spent, tutti_error *error, tutti_status *status)
+{
+    struct tti_peer *p = &e->p2p->peers[peer];
+    while (*status == TUTTI_OK && p->fetching && spent < TTI_VISIT) {
+        struct tti_incoming *m = p->fetching;
+        uint64_t before = m->arrived;
+        tutti_status fetched = fetch(e, peer, m, error);
+        if (fetched == TUTTI_UNSUPPORTED) {
+            p->fetching = NULL;
+            tti_p2p_grant(e, peer); /* which turns it down now, and all others like it */
+            continue;
+        }
+        if (fetched != TUTTI_OK) {
+            *status = fetched == TUTTI_BUSY ? *status : fetched;
+            break;
+        }
+        spent += TTI_VISIT_PIECE + (size_t)(m->arrived - before);
+        if (m->arrived == m->bytes) {
+            tti_p2p_acknowledge(e, peer, m->number);
+            tti_p2p_conclude(e, peer, m);
+        }
+    }
+    return spent;
+}
+
+bool tti_p2p_pull(struct tti_engine *e, int peer, bool drain, tutti_error *error, tutti_status *status)
+{
+    struct tti_peer *p = &e->p2p->peers[peer];
+    size_t spent = fetch_some(e, peer, 0, error, status);
+    while (*status == TUTTI_OK && spent < TTI_VISIT && (drain || p->open_recvs > 0 || e->p2p->open_any > 0) &&
+           is_open(e, peer)) {
+        struct tti_slot *slot = tti_slot(e, peer, e->rank, p->read + 1);
+        /* acquire: pairs with the release of tti_publish in put() of the peer; the record and its bytes are there */
+        uint64_t number = atomic_load_explicit(&slot->number, memory_order_acquire);
+        if (number != p->read + 1) {
+            uint64_t before = p->read + 1 > TTI_SLOTS ? p->read + 1 - TTI_SLOTS : 0;
+            if (number != before) {
+                *status = impossible(peer, p->read + 1, error);
+            }
+            break;
+        }
+        if ((*status = take(e, peer, slot, &spent, error)) != TUTTI_OK) {
+            break;
+        }
+        p->read++;
+        if (has_much_to_tell(e, p)) {
+            tell(e, peer);
+        }
+    }
+    return fetch_some(e, peer, spent, error, status) >= TTI_VISIT; /* what has just come, too */
+}
+
+void tti_p2p_grant(struct tti_engine *e, int peer)
+{
+    struct tti_peer *p = &e->p2p->peers[peer];
+    struct tti_incoming *m = p->transfer && p->fetching ? NULL : p->messages;
+    struct tti_incoming *granted = NULL;
+    for (; m && !(p->fetching && (granted || p->transfer)); m = m->next) {
+        if (m->request && m->name != 0 && !p->fetching && tti_p2p_turns_down(e, peer, m)) {
+            m->name = 0; /* it is not read from here on, so that its owner may go on when it has sent it */
+            m->arrived = 0;
+        }
+        if (m->request && m->name != 0) {
+            p->fetching = p->fetching ? p->fetching : m;
+        } else if (m->request && m->bytes > TTI_EAGER && !p->transfer) {
+            granted = granted ? granted : m;
+        }
+    }
+    if (!granted) {
+        return;
+    }
+    m = granted;
+    struct tti_pair_control *own = tti_pair(e, e->rank, peer);
+    p->transfer = m;
+    uint64_t name = tti_p2p_name(e, m->request->op->dst, m->bytes);
+    m->reached = name != 0;
+    /* relaxed: the grant comes after, with release; the peer reads it while that message is the granted one */
+    atomic_store_explicit(&own->target, name, memory_order_relaxed);
+    /* release: pairs with the acquire in find_granted of the peer */
+    atomic_store_explicit(&own->granted, m->number, memory_order_release);
+    /* the sender may be asleep: it waits for this very word to change */
+    tti_publish(e, e->layout.lanes, &own->activity, atomic_load_explicit(&own->activity, memory_order_relaxed) + 1);
+}

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sending: new messages in the order of posting, as far as their eager part goes, then the rest of the one that the
+ * peer has granted, while there is room.
+ *
+ * Room is known without asking: the peer tells seldom what it has used up, and its control is read only when what it
+ * told last does not suffice. It tells at least once in a quarter of the slots or of the bytes, and a piece with the
+ * gap before it takes at most half of the bytes. So when the peer has read everything, there is room for the next
+ * one: nobody waits for ever, although nobody asks.
+ */
+#include <stdlib.h>
+
+#include "engine/p2p/p2p.h"
+
+#define SMALL_PART 16u   /* a piece of up to this part of the small ring goes there */
+#define PAGED      8192u /* bytes of a piece that begins at a page */
+
+void tti_p2p_post_send(struct tti_engine *e, struct tti_request *r)
+{
+    struct tti_peer *p = &e->p2p->peers[r->op->root];
+    r->bytes = r->op->count * tutti_dtype_size(r->op->dtype);
+    if (p->sends_tail) {
+        p->sends_tail->next = r;
+    } else {
+        p->sends = r;
+    }
+    p->sends_tail = r;
+    p->open_sends++;
+    if (!p->staging) {
+        p->staging = r;
+    }
+    tti_p2p_mark(e, r->op->root);
+}
+
+static void withdraw_offer(const struct tti_engine *e, struct tti_peer *p, struct tti_request *r)
+{
+    p->offers -= r->name != 0;
+    p->remote_offers -= tti_p2p_is_remote(e, r->name);
+}
+
+void tti_p2p_forget_send(struct tti_engine *e, struct tti_request *r)
+{
+    struct tti_peer *p = &e->p2p->peers[r->op->root];
+    if (p->staging == r) {
+        p->staging = r->next;
+    }
+    if (p->streaming == r) {
+        p->streaming = NULL;
+    }
+    tti_p2p_unlink(&p->sends, &p->sends_tail, r);
+    p->open_sends--;
+    withdraw_offer(e, p, r);
+    tti_p2p_unmark(e, r->op->root);
+}
+
+static void end(struct tti_engine *e, struct tti_request *r, tutti_status status)
+{
+    tti_p2p_forget_send(e, r);
+    tti_p2p_finish(e, r, status);
+}
+
+static tutti_status open_rings(struct tti_engine *e, int peer)
+{
+    struct tti_peer *p = &e->p2p->peers[peer];
+    struct tti_pair_control *own = tti_pair(e, e->rank, peer);
+    uint64_t *ends = calloc(TTI_SLOTS, sizeof(*ends));
+    if (!ends) {
+        return TUTTI_NO_MEMORY;
+    }
+    if (e->commit) {
+        size_t offset = e->layout.rings + (size_t)peer * e->layout.ring_stride;
+        tutti_status status = e->commit(e->commit_user, offset, e->layout.ring_stride);
+        if (status != TUTTI_OK) {
+            free(ends);
+            return status;
+        }
+    }
+    p->ends = ends;
+    /* release: pairs with the peer's acquire in tti_p2p_pull and where it looks before it waits */
+    atomic_store_explicit(&own->opened, 1, memory_order_release);
+    tti_publish(e, e->layout.lanes, &own->activity, atomic_load_explicit(&own->activity, memory_order_relaxed) + 1);
+    return TUTTI_OK;
+}
+
+/* Where `bytes` can be written: a position, at a cache line or, if they are many, at a page (see stage.c). */
+static uint64_t position_for(const struct tti_engine *e, const struct tti_peer *p, int which, size_t bytes)
+{
+    uint64_t unit = bytes < PAGED ? 64 : TTI_PAGE;
+    uint64_t position = (p->bytes[which].head + unit - 1) / unit * unit;
+    uint64_t place = position % tti_ring_size(e, which);
+    return place + bytes <= tti_ring_size(e, which) ? position : position - place + tti_ring_size(e, which);
+}
+
+/* A record's entry among those in flight: which ring, and the position behind it. */
+static uint64_t end_of(int which, uint64_t position)
+{
+    return position << 1 | (uint64_t)which;
+}
+
+static void note_taken(struct tti_peer *p, uint64_t taken)
+{
+    for (; p->taken != taken; p->taken++) {
+        uint64_t end = p->ends[p->taken % TTI_SLOTS];
+        p->bytes[end & 1].freed = end >> 1;
+    }
+}
+
+static bool fits(const struct tti_engine *e, const struct tti_peer *p, int which, uint64_t end)
+{
+    return p->posted - p->taken < TTI_SLOTS && end - p->bytes[which].freed <= tti_ring_size(e, which);
+}
+
+/* What the peer has used up. */
+static uint64_t taken_now(const struct tti_engine *e, int peer)
+{
+    /* acquire: pairs with the release in tell() of the peer; it has copied those pieces */
+    return atomic_load_explicit(&tti_pair(e, peer, e->rank)->taken, memory_order_acquire);
+}
+
+/* What it tells only grows, and not beyond what it was sent. */
+static void hear_taken(struct tti_engine *e, int peer)
+{
+    struct tti_peer *p = &e->p2p->peers[peer];
+    const uint64_t taken = taken_now(e, peer);
+    if (taken >= p->taken && taken <= p->posted) {
+        note_taken(p, taken);
+    } else {
+        p->impossible = "records used up";
+    }
+}
+
+/* True if there is room for a record and the bytes up to this position of a ring. */
+static bool has_room(struct tti_engine *e, int peer, int which, uint64_t end)
+{
+    struct tti_peer *p = &e->p2p->peers[peer];
+    if (!fits(e, p, which, end)) {
+        hear_taken(e, peer);
+    }
+    return fits(e, p, which, end);
+}
+
+/* Writes the next piece of a message, `limit` being what may be written of it. False if there is no room. */
+static bool put(struct tti_engine *e, int peer, struct tti_request *r, uint8_t kind, uint64_t limit)
+{
+    struct tti_peer *p = &e->p2p->peers[peer];
+    const tutti_op *op = r->op;
+    size_t shape = !r->posted && op->ndim != 1 ? (size_t)op->ndim * sizeof(int64_t) : 0;
+    const void *from = (const unsigned char *)op->src + r->moved;
+    uint64_t left = limit - r->moved;
+    size_t data = left < tti_chunk(e) ? (size_t)left : tti_chunk(e);
+    if (kind == TTI_RECORD_OFFER) {
+        from = &r->name;
+        data = sizeof(r->name);
+    }
+    size_t here = shape + data;
+    int which = here > tti_ring_size(e, 0) / SMALL_PART;
+    uint64_t position = p->bytes[which].head;
+    uint64_t behind = position;
+    if (here > TTI_SLOT_BODY) {
+        position = position_for(e, p, which, here);
+        behind = position + here;
+    }
+    if (!has_room(e, peer, which, behind)) {
+        return false;
+    }
+    uint64_t number = p->posted + 1;
+    struct tti_slot *slot = tti_slot(e, e->rank, peer, number);
+    unsigned char *to = slot->body;
+    slot->record = (struct tti_record){.bytes = r->bytes,
+                                       .place = TTI_IN_SLOT,
+                                       .here = (uint32_t)here,
+                                       .tag = op->p2p_tag,
+                                       .dtype = (int16_t)op->dtype,
+                                       .ndim = (int8_t)op->ndim,
+                                       .kind = kind};
+    if (here > TTI_SLOT_BODY) {
+        slot->record.place = (uint32_t)(tti_ring_base(e, which) + position % tti_ring_size(e, which));
+        to = tti_ring(e, e->rank, peer) + slot->record.place;
+    }
+    tti_copy(to, op->shape, shape);
+    tti_copy(to + shape, from, data);
+    if (kind != TTI_RECORD_OFFER) {
+        r->moved += data;
+        e->p2p->moved += 2 * data;
+    }
+    p->bytes[which].head = behind;
+    p->ends[(number - 1) % TTI_SLOTS] = end_of(which, behind);
+    p->posted = number;
+    /* it stores with release: pairs with the peer's acquire in tti_p2p_pull */
+    tti_publish(e, e->layout.lanes, &slot->number, number);
+    return true;
+}
+
+bool tti_p2p_send_now(struct tti_engine *e, const tutti_op *op)
+{
+    const int peer = op->root;
+    struct tti_peer *p = &e->p2p->peers[peer];
+    const size_t bytes = op->count << tti_dtype_shift(op->dtype);
+    const bool outside = bytes > TTI_SLOT_BODY;
+    if (op->ndim != 1 || bytes > tti_ring_size(e, 0) / SMALL_PART || !p->ends || p->staging) {
+        return false;
+    }
+    const uint64_t position = outside ? position_for(e, p, 0, bytes) : p->bytes[0].head;
+    const uint64_t behind = outside ? position + bytes : position;
+    if (!fits(e, p, 0, behind) && !has_room(e, peer, 0, behind)) {
+        return false;
+    }
+    const uint64_t number = ++p->posted;
+    struct tti_slot *slot = tti_slot(e, e->rank, peer, number);
+    const uint32_t place = outside ? (uint32_t)(position % tti_ring_size(e, 0)) : TTI_IN_SLOT;
+    slot->record = (struct tti_record){.bytes = bytes,
+                                       .place = place,
+                                       .here = (uint32_t)bytes,
+                                       .tag = op->p2p_tag,
+                                       .dtype = (int16_t)op->dtype,
+                                       .ndim = 1,
+                                       .kind = TTI_RECORD_FIRST};
+    tti_copy(outside ? tti_ring(e, e->rank, peer) + place : slot->body, op->src, bytes);
+    p->bytes[0].head = behind;
+    p->ends[(number - 1) % TTI_SLOTS] = end_of(0, behind);
+    e->p2p->moved += 2 * bytes;
+    /* it stores with release: pairs with the peer's acquire in tti_p2p_pull and tti_p2p_recv_now */
+    tti_publish(e, e->layout.lanes, &slot->number, number);
+    return true;
+}
+
+/* The first record of the next message, if its tensor can be read where it lies. */
+static bool offer(struct tti_engine *e, int peer, struct tti_request *r)
+{
+    struct tti_peer *p = &e->p2p->peers[peer];
+    if (r->posted || p->offers == TTI_OFFERS) {
+        return false;
+    }
+    r->name = tti_p2p_name(e, r->op->src, r->bytes);
+    r->name = r->name != 0 ? r->name : tti_p2p_remote_name(e, peer, r->op->src, r->bytes);
+    if (r->name == 0) {
+        return false;
+    }
+    if (!put(e, peer, r, TTI_RECORD_OFFER, 0)) {
+        r->name = 0;
+        return false;
+    }
+    p->offers++;
+    p->remote_offers += tti_p2p_is_remote(e, r->name);
+    return true;
+}
+
+/* One piece of the next message that is not sent as far as possible. */
+static bool stage_one(struct tti_engine *e, int peer)
+{
+    struct tti_peer *p = &e->p2p->peers[peer];
+    struct tti_request *r = p->staging;
+    if (!p->ends) {
+        tutti_status status = open_rings(e, peer);
+        if (status != TUTTI_OK) { /* this send fails, and nobody else's */
+            end(e, r, status);
+            return true;
+        }
+    }
+    uint64_t eager = tti_eager(r->bytes);
+    bool offered = offer(e, peer, r);
+    if (!offered && !put(e, peer, r, r->posted ? TTI_RECORD_NEXT : TTI_RECORD_FIRST, eager)) {
+        return false;
+    }
+    if (!r->posted) {
+        r->posted = true;
+        r->number = p->posted;
+    }
+    if (offered || r->moved == eager) {
+        p->staging = r->next;
+        if (!offered && r->moved == r->bytes) {
+            end(e, r, TUTTI_OK);
+        }
+    }
+    return true;
+}
+
+/* Ends offered messages that the peer has fetched. */
+static void end_fetched(struct tti_engine *e, int peer)
+{
+    struct tti_peer *p = &e->p2p->peers[peer];
+    uint64_t number;
+    /* a bound, since the peer may write there all the time */
+    for (unsigned i = 0; i < TTI_OFFERS && p->offers > 0 && (number = tti_p2p_fetched_now(e, peer)) != 0; i++) {
+        p->fetched[p->fetches++ % TTI_OFFERS] = number;
+        p->impossible = number > p->posted ? "a message fetched" : p->impossible;
+        struct tti_request *r = p->sends;
+        while (r && (r->name == 0 || r->number != number)) { /* a number that is not ours ends nothing */
+            r = r->next;
+        }
+        if (r) {
+            end(e, r, TUTTI_OK);
+        }
+    }
+}
+
+static uint64_t granted_now(const struct tti_engine *e, int peer)
+{
+    /* acquire: pairs with the peer's release in tti_p2p_grant */
+    return atomic_load_explicit(&tti_pair(e, peer, e->rank)->granted, memory_order_acquire);
+}
+
+/* A send whose eager part is out, or going out, may have been granted. */
+static bool awaits_grant(const struct tti_peer *p)
+{
+    return tti_p2p_has_grantable(p) && p->sends != p->staging && !p->streaming;
+}
+
+/* The peer has granted what it was offered: it does not read it, and wants it sent. If it does not know a better way either,
+ * it could not read it. */
+static void be_turned_down(struct tti_engine *e, int peer, struct tti_request *r)
+{
+    struct tti_peer *p = &e->p2p->peers[peer];
+    /* relaxed: as in tti_p2p_write */
+    p->turned_down =
+        p->turned_down || atomic_load_explicit(&tti_pair(e, peer, e->rank)->target, memory_order_relaxed) == 0;
+    withdraw_offer(e, p, r);
+    r->name = 0;
+}
+
+/* True if there is something to be streamed. */
+static bool find_granted(struct tti_engine *e, int peer)
+{
+    struct tti_peer *p = &e->p2p->peers[peer];
+    uint64_t granted = awaits_grant(p) ? granted_now(e, peer) : p->grant_seen;
+    if (granted != p->grant_seen) {
+        p->grant_seen = granted;
+        p->impossible = granted > p->posted ? "a message granted" : p->impossible;
+        for (struct tti_request *r = p->sends; r && r->posted; r = r->next) {
+            if (r->number != granted || (r->name != 0 && !tti_p2p_is_remote(e, r->name))) {
+                continue; /* a number that is not ours moves nothing */
+            }
+            if (r->name != 0) {
+                be_turned_down(e, peer, r);
+            }
+            p->streaming = r;
+        }
+    }
+    return p->streaming != NULL && p->streaming != p->staging; /* its eager part comes first */
+}
+
+bool tti_p2p_can_push(const struct tti_engine *e, int peer)
+{
+    const struct tti_peer *p = &e->p2p->peers[peer];
+    return (p->offers > 0 && tti_p2p_fetched_now(e, peer) != 0) ||
+           (awaits_grant(p) && granted_now(e, peer) != p->grant_seen) ||
+           ((p->staging || p->streaming) && taken_now(e, peer) != p->taken);
+}
+
+static bool stream_one(struct tti_engine *e, int peer)
+{
+    struct tti_request *r = e->p2p->peers[peer].streaming;
+    if (r->moved < r->bytes && tti_p2p_write(e, peer, r)) {
+        r->reaching = true;
+        return true;
+    }
+    uint8_t kind = r->moved == r->bytes ? TTI_RECORD_WRITTEN : TTI_RECORD_GRANTED;
+    if ((kind == TTI_RECORD_GRANTED && r->reaching) || !put(e, peer, r, kind, r->bytes)) {
+        return false;
+    }
+    if (r->moved == r->bytes) {
+        end(e, r, TUTTI_OK);
+    }
+    return true;
+}
+
+bool tti_p2p_push(struct tti_engine *e, int peer)
+{
+    struct tti_peer *p = &e->p2p->peers[peer];
+    end_fetched(e, peer);
+    const uint64_t first = e->p2p->moved; /* small pieces count by their number */
+    for (size_t pieces = 0; pieces * TTI_VISIT_PIECE + (e->p2p->moved - first) / 2 < TTI_VISIT; pieces++) {
+        if (!(p->staging && stage_one(e, peer)) && !(find_granted(e, peer) && stream_one(e, peer))) {
+            return false;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The profile of this process: found out by the first group that needs it, kept for the others. Under a lock, so that groups
+ * that are made at once do not disturb each other's measurement; whoever forks meanwhile waits for its few milliseconds.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fork.h"
+#include "engine/tuning/calibrate.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct tti_calibration known; /* under the lock */
+static bool is_known;
+static bool was_measured; /* by this process, as `again` asks for */
+
+static void protect(void)
+{
+    tti_fork_protect(&lock);
+}
+
+enum tti_calibrate_mode tti_calibrate_mode(const char *text)
+{
+    if (text && strcmp(text, "off") == 0) {
+        return TTI_CALIBRATE_OFF;
+    }
+    return text && strcmp(text, "again") == 0 ? TTI_CALIBRATE_AGAIN : TTI_CALIBRATE_AUTO;
+}
+
+static void use_built_in(struct tti_calibration *c)
+{
+    c->profile = tti_profile_built_in;
+    c->source = TTI_CALIBRATE_BUILT_IN;
+}
+
+/* What could not be measured now is taken from the file before. Of near and far, a virtual machine shows one at a time. */
+static void remember(struct tti_profile *p, const struct tti_profile *before)
+{
+    for (int i = 0; i < TTI_PROFILE_FIELDS; i++) {
+        if (tti_profile_value(p, i) == 0) {
+            tti_profile_set(p, i, tti_profile_value(before, i));
+        }
+    }
+}
+
+static void measure(const struct tti_machine *machine, struct tti_calibration *c)
+{
+    struct tti_profile before = {0};
+    if (tti_profile_load(machine, &before, c->path, sizeof(c->path), c->note, sizeof(c->note))) {
+        c->path[0] = '\0';
+    }
+    if (!tti_calibrate_measure(&c->profile) || c->profile.copy_mbs == 0) {
+        snprintf(c->note, sizeof(c->note), "%s", "nothing could be measured: no memory, no threads, or busy CPUs");
+        use_built_in(c);
+        return;
+    }
+    c->source = TTI_CALIBRATE_MEASURED;
+    remember(&c->profile, &before);
+    if (tti_profile_plausible(&c->profile, machine->cpus > 1)) {
+        tti_profile_save(machine, &c->profile, c->path, sizeof(c->path), c->note, sizeof(c->note));
+    } else {
+        snprintf(c->note, sizeof(c->note), "%s",
+                 "not kept, for it is not complete: CPUs were busy, or only one may be used; the rest is built in");
+    }
+    tti_profile_complete(&c->profile);
+}
+
+static void find_out(bool again, struct tti_calibration *c)
+{
+    struct tti_machine machine;
+    memset(c, 0, sizeof(*c));
+    tti_machine_find(&machine);
+    if (!again && tti_profile_load(&machine, &c->profile, c->path, sizeof(c->path), c->note, sizeof(c->note))) {
+        c->source = TTI_CALIBRATE_FILE;
+        tti_profile_complete(&c->profile);
+        return;
+    }
+    measure(&machine, c);
+}
+
+void tti_calibrate(enum tti_calibrate_mode mode, struct tti_calibration *calibration)
+{
+    if (mode == TTI_CALIBRATE_OFF) {
+        memset(calibration, 0, sizeof(*calibration));
+        use_built_in(calibration);
+        return;
+    }
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, protect);
+    pthread_mutex_lock(&lock);
+    if (!is_known || (mode == TTI_CALIBRATE_AGAIN && !was_measured)) {
+        find_out(mode == TTI_CALIBRATE_AGAIN, &known);
+        was_measured = known.source != TTI_CALIBRATE_FILE;
+        is_known = true;
+    }
+    *calibration = known;
+    pthread_mutex_unlock(&lock);
+}
+
+void tti_calibrate_now(struct tti_calibration *calibration)
+{
+    find_out(true, calibration);
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the system says of CPUs and caches (/sys/devices/system/cpu), as far as a calibration wants to know. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/cpu.h"
+#include "engine/tuning/calibrate.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+/* A line of /sys about a CPU: false if the kernel does not tell. */
+static bool read_about(int cpu, const char *what, char *text, size_t capacity)
+{
+    char path[128];
+    snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/%s", cpu, what);
+    FILE *file = fopen(path, "re");
+    if (!file) {
+        return false;
+    }
+    const bool good = fgets(text, (int)capacity, file) != NULL;
+    fclose(file);
+    return good;
+}
+
+/* The kernel's lists, as in 0-3,8: whether `cpu` is in it (-1: none is), and how many are. */
+static bool list_has(const char *list, int cpu, int *count)
+{
+    bool found = false;
+    *count = 0;
+    while (*list >= '0' && *list <= '9') {
+        char *end;
+        const long first = strtol(list, &end, 10);
+        const long last = *end == '-' ? strtol(end + 1, &end, 10) : first;
+        found = found || (cpu >= first && cpu <= last);
+        *count += last >= first && last < INT32_MAX ? (int)(last - first + 1) : 0;
+        list = *end == ',' ? end + 1 : end;
+        if (end == list && *end != ',') {
+            break;
+        }
+    }
+    return found;
+}
+
+static bool shares(int cpu, int other, const char *what)
+{
+    char list[1024];
+    int count;
+    return read_about(cpu, what, list, sizeof(list)) && list_has(list, other, &count);
+}
+
+#define THREADS_OF_CORE "topology/thread_siblings_list"
+#define SHARERS_OF_L3   "cache/index3/shared_cpu_list"
+
+int tti_calibrate_cpus(int cpus[TTI_CALIBRATE_CPUS])
+{
+    uint64_t mask[TTI_CPU_WORDS];
+    int found = 0;
+    bool near = false;
+    bool far = false;
+    tti_cpu_mask(mask);
+    for (int cpu = 0; cpu < TTI_CPU_WORDS * 64 && !(near && far); cpu++) {
+        if (!(mask[cpu / 64] >> (cpu % 64) & 1)) {
+            continue;
+        }
+        if (found == 0) {
+            cpus[found++] = cpu;
+            continue;
+        }
+        char list[1024];
+        int sharers;
+        if (shares(cpus[0], cpu, THREADS_OF_CORE)) {
+            continue;
+        }
+        const bool known = read_about(cpus[0], SHARERS_OF_L3, list, sizeof(list));
+        const bool is_near = !known || list_has(list, cpu, &sharers);
+        if (is_near ? !near : !far) {
+            cpus[found++] = cpu;
+            near = near || is_near;
+            far = far || !is_near;
+        }
+    }
+    return found;
+}
+
+static int64_t cache_bytes(int cpu, int index)
+{
+    char what[64];
+    char text[64];
+    snprintf(what, sizeof(what), "cache/index%d/size", index);
+    if (!read_about(cpu, what, text, sizeof(text))) {
+        return 0;
+    }
+    char *unit;
+    const int64_t number = strtoll(text, &unit, 10);
+    return number < 0 || number > INT32_MAX ? 0 : *unit == 'K' ? number * 1024 : *unit == 'M' ? number << 20 : number;
+}
+
+/* The C library adds up all third-level caches of some processors, so it is asked last. */
+static void find_caches(int cpu, struct tti_profile *p)
+{
+    char list[1024];
+    int count = 0;
+    p->l2_bytes = cache_bytes(cpu, 2);
+    p->l3_bytes = cache_bytes(cpu, 3);
+    if (read_about(cpu, SHARERS_OF_L3, list, sizeof(list))) {
+        list_has(list, cpu, &count);
+        p->l3_cpus = count;
+    }
+    if (p->l2_bytes == 0) {
+        p->l2_bytes = sysconf(_SC_LEVEL2_CACHE_SIZE) > 0 ? sysconf(_SC_LEVEL2_CACHE_SIZE) : 0;
+    }
+    if (p->l3_bytes == 0) {
+        p->l3_bytes = sysconf(_SC_LEVEL3_CACHE_SIZE) > 0 ? sysconf(_SC_LEVEL3_CACHE_SIZE) : 0;
+    }
+}
+
+/* Whether these are virtual CPUs: a bit that no processor sets, but every hypervisor does. Elsewhere it is not known. */
+static int64_t stay(void)
+{
+#if defined(__x86_64__)
+    unsigned eax;
+    unsigned ebx;
+    unsigned ecx;
+    unsigned edx;
+    return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx >> 31) ? TTI_CPUS_MOVE : TTI_CPUS_STAY;
+#else
+    return TTI_CPUS_STAY;
+#endif
+}
+
+void tti_calibrate_topology(int cpu, struct tti_profile *profile)
+{
+    find_caches(cpu, profile);
+    profile->cpus_stay = stay();
+}

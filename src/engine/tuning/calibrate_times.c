@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What is measured, and how. Everything is done often, and the lower quartile of the times counts: an interrupt, a neighbour
+ * or another program makes some of them longer, none shorter; and the very shortest are luck, too.
+ *
+ * Memory is copied between pieces that were flushed out of the caches, and what a plain copy leaves there is flushed again,
+ * within its time: so it costs what it costs when nothing fits the caches any more, without touching tens of megabytes.
+ */
+#include <assert.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine/tuning/calibrate_meeting.h"
+#include "kernels/kernels.h"
+
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
+
+#define KIB          ((size_t)1024)
+#define TRIALS       16
+#define EXCHANGES    32
+#define SWITCHES     8
+#define PIECE        (64 * KIB)
+#define INNER        (64 * KIB) /* of each array inside the second-level cache */
+#define INNER_TIMES  4
+#define OUTER        (1024 * KIB)
+#define OUTER_TRIALS 3
+#define YIELDS       16
+#define ASLEEP_NS    30000 /* what a thread needs to fall asleep, and its CPU to become idle */
+
+static_assert(2 * OUTER + PIECE <= TTI_MEETING_MEMORY && TTI_MEETING_PIECES * PIECE <= 2 * OUTER, "all has its place");
+
+/* Where the time of a measurement is written down. */
+struct trials {
+    int64_t times[TRIALS];
+    int count;
+};
+
+static int64_t lower_quartile(struct trials *t)
+{
+    for (int i = 1; i < t->count; i++) { /* few: by insertion */
+        const int64_t time = t->times[i];
+        int at = i;
+        for (; at > 0 && t->times[at - 1] > time; at--) {
+            t->times[at] = t->times[at - 1];
+        }
+        t->times[at] = time;
+    }
+    return t->count > 0 ? t->times[(t->count - 1) / 4] : 0;
+}
+
+static void note_time(struct trials *t, int64_t ns)
+{
+    if (t->count < TRIALS) {
+        t->times[t->count++] = ns > 0 ? ns : 1;
+    }
+}
+
+/* Bytes in a time, in 1e6 a second. */
+static int64_t rate(size_t bytes, struct trials *t)
+{
+    const int64_t ns = lower_quartile(t);
+    return ns > 0 ? (int64_t)(bytes * 1000 / (size_t)ns) : 0;
+}
+
+/* ---- together --------------------------------------------------------------------------------------------------------- */
+
+/* The time of one exchange, in ns. */
+static bool run_exchanges(struct tti_meeting *m, int me, int trials, int exchanges, bool yields, int64_t *ns)
+{
+    struct trials t = {.count = 0};
+    for (int trial = 0; trial < trials; trial++) {
+        const int64_t start = tti_now_ns();
+        for (int i = 0; i < exchanges; i++) {
+            if (!tti_meeting_exchange(m, me, yields)) {
+                return false;
+            }
+        }
+        note_time(&t, tti_now_ns() - start);
+    }
+    *ns = (lower_quartile(&t) + exchanges / 2) / exchanges;
+    return true;
+}
+
+/* Thread 0 writes pieces, thread 1 copies each as soon as it is there. */
+static bool run_pieces(struct tti_meeting *m, int me, int64_t *mbs)
+{
+    for (int i = 0; i < TTI_MEETING_PIECES; i++) {
+        unsigned char *piece = m->memory + (size_t)i * PIECE;
+        if (me == 0) {
+            memset(piece, i, PIECE);
+        }
+        if (!tti_meeting_exchange(m, me, false)) {
+            return false;
+        }
+        if (me == 1) {
+            const int64_t start = tti_now_ns();
+            tti_copy_cached(m->memory + 2 * OUTER, piece, PIECE);
+            m->copied_ns[i] = tti_now_ns() - start;
+        }
+        if (!tti_meeting_exchange(m, me, false)) {
+            return false;
+        }
+    }
+    if (me == 0) {
+        struct trials t = {.count = 0};
+        for (int i = TTI_MEETING_PIECES / 4; i < TTI_MEETING_PIECES; i++) { /* the first ones warm up */
+            note_time(&t, m->copied_ns[i]);
+        }
+        *mbs = rate(2 * PIECE, &t);
+    }
+    return true;
+}
+
+bool tti_calibrate_partner(struct tti_meeting *m, int me, int partner)
+{
+    int64_t hop = 0;
+    int64_t mbs = 0;
+    if (me == 1) {
+        m->pinned = tti_meeting_pin(m->cpus[partner]);
+    }
+    if (!tti_meeting_exchange(m, me, false) || !m->pinned || !run_exchanges(m, me, TRIALS, EXCHANGES, false, &hop) ||
+        !run_pieces(m, me, &mbs)) {
+        return false;
+    }
+    if (me == 0 && hop < TTI_NEAR_NS) {
+        m->profile->near_ns = hop;
+        m->profile->near_mbs = mbs;
+    } else if (me == 0) {
+        m->profile->far_ns = hop;
+        m->profile->far_mbs = mbs;
+    }
+    return true;
+}
+
+/* ---- thread 0 alone --------------------------------------------------------------------------------------------------- */
+
+static void run_inner(struct tti_meeting *m)
+{
+    unsigned char *a = m->memory;
+    unsigned char *b = a + INNER;
+    unsigned char *c = b + INNER;
+    const void *sources[] = {a, b};
+    const struct tti_fold fold = {.dtype = TUTTI_F32, .op = TUTTI_SUM};
+    struct trials copies = {.count = 0};
+    struct trials folds = {.count = 0};
+    memset(a, 0, 3 * INNER);
+    for (int trial = -2; trial < TRIALS && !tti_meeting_over(m); trial++) {
+        const int64_t start = tti_now_ns();
+        for (int i = 0; i < INNER_TIMES; i++) {
+            tti_copy_cached(c, i % 2 ? a : b, INNER);
+        }
+        const int64_t middle = tti_now_ns();
+        for (int i = 0; i < INNER_TIMES; i++) {
+            tti_fold(c, sources, 2, INNER / sizeof(float), &fold);
+        }
+        const int64_t end = tti_now_ns();
+        if (trial >= 0) {
+            note_time(&copies, middle - start);
+            note_time(&folds, end - middle);
+        }
+    }
+    m->profile->copy_mbs = rate(2 * INNER * INNER_TIMES, &copies);
+    m->profile->fold_mbs = rate(3 * INNER * INNER_TIMES, &folds);
+}
+
+#if defined(__x86_64__)
+
+static void flush(unsigned char *from, size_t bytes)
+{
+    for (size_t at = 0; at < bytes; at += 64) {
+        _mm_clflush(from + at);
+    }
+    _mm_mfence();
+}
+
+static void run_memory(struct tti_meeting *m)
+{
+    unsigned char *from = m->memory;
+    unsigned char *to = from + OUTER;
+    struct trials plain = {.count = 0};
+    struct trials past = {.count = 0};
+    memset(from, 1, 2 * OUTER);
+    for (int trial = 0; trial < OUTER_TRIALS && !tti_meeting_over(m); trial++) {
+        flush(from, 2 * OUTER);
+        const int64_t start = tti_now_ns();
+        tti_copy_cached(to, from, OUTER);
+        flush(to, OUTER);
+        note_time(&plain, tti_now_ns() - start);
+        flush(from, OUTER);
+        const int64_t again = tti_now_ns();
+        tti_copy_stream(to, from, OUTER);
+        note_time(&past, tti_now_ns() - again);
+    }
+    m->profile->memory_mbs = rate(2 * OUTER, &plain);
+    m->profile->stream_mbs = rate(2 * OUTER, &past);
+}
+
+#else
+
+/* There are no stores past the caches here (kernels/isa), so it is enough that one is not faster than the other. */
+static void run_memory(struct tti_meeting *m)
+{
+    m->profile->memory_mbs = tti_profile_built_in.memory_mbs;
+    m->profile->stream_mbs = tti_profile_built_in.memory_mbs;
+}
+
+#endif
+
+static void run_yields(struct tti_meeting *m)
+{
+    struct trials t = {.count = 0};
+    for (int trial = 0; trial < TRIALS && !tti_meeting_over(m); trial++) {
+        const int64_t start = tti_now_ns();
+        for (int i = 0; i < YIELDS; i++) {
+            sched_yield();
+        }
+        note_time(&t, tti_now_ns() - start);
+    }
+    m->profile->yield_ns = (lower_quartile(&t) + YIELDS / 2) / YIELDS;
+}
+
+void tti_calibrate_alone(struct tti_meeting *m)
+{
+    run_inner(m);
+    run_memory(m);
+    run_yields(m);
+}
+
+/* ---- sleeping and switching ------------------------------------------------------------------------------------------- */
+
+/* Sleeps until the baton has come to `number`. */
+static bool sleep_for(struct tti_meeting *m, uint32_t number)
+{
+    for (;;) {
+        const uint32_t seen = atomic_load_explicit(&m->baton, memory_order_acquire);
+        if (seen >= number) {
+            return true;
+        }
+        const int64_t left = m->deadline_ns - tti_now_ns();
+        if (left <= 0) {
+            return false;
+        }
+        const struct timespec limit = {.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
+        syscall(SYS_futex, &m->baton, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, seen, &limit, NULL, 0);
+    }
+}
+
+static void pass_baton(struct tti_meeting *m, uint32_t number)
+{
+    atomic_store_explicit(&m->baton, number, memory_order_release);
+    syscall(SYS_futex, &m->baton, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1, NULL, NULL, 0);
+}
+
+/* The baton goes from 1 to TTI_MEETING_WAKES; thread 1 is asleep already for the first. */
+bool tti_calibrate_wakes(struct tti_meeting *m, int me)
+{
+    struct trials t = {.count = 0};
+    for (int i = 0; i < TTI_MEETING_WAKES; i++) {
+        int64_t start = tti_now_ns();
+        if (me == 0) {
+            const int64_t asleep = start + ASLEEP_NS;
+            while ((start = tti_now_ns()) < asleep) {
+                tti_meeting_pause();
+            }
+            pass_baton(m, (uint32_t)i + 1);
+        } else if (sleep_for(m, (uint32_t)i + 1)) {
+            m->woke_ns[i] = tti_now_ns();
+        }
+        if (!tti_meeting_exchange(m, me, false)) {
+            return false;
+        }
+        if (me == 0) {
+            note_time(&t, m->woke_ns[i] - start);
+        }
+    }
+    if (me == 0) {
+        m->profile->wake_ns = lower_quartile(&t);
+    }
+    return true;
+}
+
+void tti_calibrate_switches(struct tti_meeting *m, int me)
+{
+    int64_t both = 0;
+    if (me == 1) {
+        m->pinned = tti_meeting_pin(m->cpus[0]);
+    }
+    if (tti_meeting_exchange(m, me, true) && m->pinned && run_exchanges(m, me, SWITCHES, EXCHANGES, true, &both) &&
+        me == 0) {
+        m->profile->switch_ns = both / 2;
+    }
+}

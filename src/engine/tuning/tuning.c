@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Thresholds from a profile of the machine (profile.h). P ranks on C CPUs, R = P/C; n bytes; m = n/P. Times in ns a rank.
+ *
+ * E, what one epoch more costs. With a CPU for each rank: a hop, and STEP for the instructions around it (publishing,
+ * polling, the bookkeeping of a span). With fewer CPUs all R ranks of a CPU run once more before the epoch is over: each
+ * costs a switch, the spinning before it yields, and PEER for each peer that it looks at. Since a CPU does the work of all
+ * its ranks, the bytes count R times, too, and R can be left out.
+ *
+ * A byte costs `own` in the own caches (copying and folding differ little: the slower counts), and `remote` if another CPU
+ * has written it last. Where ranks take turns, one in C of the others' bytes comes from the own CPU, and what comes from
+ * elsewhere is fetched by the first of R ranks and found in the cache by the others: remote' = own + (remote - own)(1 - 1/C)/R.
+ *
+ * one_shot: one-shot has an epoch less than two-shot, and more bytes: it folds all of the vector instead of a part.
+ *     one-shot  stage 2n;        fold (P - 1) n remote + 2n;                                  E
+ *     two-shot  stage 2(n - m);  fold (P - 1) m remote + 3m, then (n - m) remote + (n - m);   2E
+ *   They are equal at n = E / ((2/P - (1 - 1/P) + 2 - 3/P) own + (P - 2)(1 - 1/P) remote).
+ *
+ * zero_copy: against the staged classes, of which one-shot all_reduce stands for all: zero-copy has an epoch more, but fetches
+ *   n remote bytes and writes n. What it spares are P own bytes and P - 1 remote: writing to a stage, whose lines have left the
+ *   caches, costs as much as fetching from it. It also spares the stage's bookkeeping, which is as much as STEP. So
+ *   n = (E - STEP) / (P own + (P - 1) remote).
+ *
+ * packets: a packet is a cache line that its readers still hold from 32 calls ago: the writer has to take it away from them,
+ *   and each reader has to fetch it, both a hop, but several at a time. The stage's lines are nobody's, but their bookkeeping
+ *   costs PACKETS_SAVE, in the same unit: so many ns buy a line for each ns of hop. Where ranks run both near and far, far
+ *   counts: losing there costs more than winning near. Where ranks take turns, lines are seldom waited for, but each rank
+ *   unpacks those of all: PACKETS_TURNS of them are as much as the stage's bookkeeping.
+ *
+ * stage: a ring larger than the readers' second-level caches, which evict its lines before they are written again
+ *   (docs/decisions/0015): twice as large. The rings of all ranks that one third-level cache serves shall fit into half of
+ *   it, but no ring is smaller than the second-level cache. far: evicted from the readers' third-level cache, too, where
+ *   lines of others stay for about a quarter of its size (measured, Zen 4); at least two rings, at most 16 MiB, for memory is
+ *   not free.
+ *
+ * stream_direct: stores past the caches win if what is written will not be found in the caches anyhow: from the size of all
+ *   last-level caches that the ranks use, if a copy from memory to memory is faster with them at all; else never.
+ * stream: folds, and copies out of stages, were slower past the caches at every size up to 256 MiB, though the same loops alone
+ *   are faster: they wait for other cores' lines, and have fewer stores under way. So never, unless a user wants it.
+ *
+ * Virtual CPUs may be near each other in one minute and far apart in the next. What has not been seen yet of the two, they are
+ * taken to be as the built-in machine. Both near and far: one_shot and zero_copy are the geometric mean of what fits either; that is off by equal
+ * factors in both. Every number has bounds; within them a wrong profile costs time, never a result. docs/performance.md says
+ * how far this model is from what was measured.
+ */
+#include "engine/tuning/tuning.h"
+
+#include <stddef.h>
+
+#include "engine/memory/layout.h"
+
+#define KIB UINT64_C(1024)
+
+#define SINGLE_COPY (65536 * KIB) /* measured: docs/decisions/0024 */
+#define WINDOWS     8             /* of a stage: see TTI_STAGE_SPANS */
+#define WINDOW_UNIT (8 * KIB)     /* so that TTI_STAGE_SPANS hold of window and slice, in pages */
+#define LEAST_SLOT  128           /* scatter and all_to_all give each rank a slot of a window */
+
+#define STEP          250.0 /* ns */
+#define PEER          120.0 /* ns */
+#define PACKETS_SAVE  950.0 /* ns of hop, for one line each */
+#define PACKETS_TURNS 16    /* lines of all ranks together */
+#define STREAM_GAIN   1.05  /* times as fast, or it is not worth the difference */
+
+#define STAGE_LEAST    (1024 * KIB)
+#define STAGE_MOST     (4096 * KIB)
+#define FAR_MOST       (16384 * KIB)
+#define ONE_SHOT_LEAST 512
+#define ONE_SHOT_MOST  (256 * KIB)
+#define ZERO_LEAST     (1 * KIB)
+#define ZERO_MOST      (64 * KIB)
+#define RING_MOST      (UINT64_C(1) << 31)
+#define COST_MOST      UINT64_C(1000000000) /* ns */
+#define LINES_LEAST    2.0
+#define LINES_MOST     12.0
+#define PACKETS_RANKS  64 /* with more, unpacking them all takes more memory than it is worth */
+
+static uint64_t power_of_two(uint64_t least)
+{
+    uint64_t power = 1;
+    while (power < least) {
+        power *= 2;
+    }
+    return power;
+}
+
+static double between(double value, double least, double most)
+{
+    return value < least ? least : value > most ? most : value;
+}
+
+static uint64_t bounded(uint64_t value, uint64_t least, uint64_t most)
+{
+    return value < least ? least : value > most ? most : value;
+}
+
+/* Whole cache lines, so that equal machines get equal numbers more often. */
+static uint64_t lines(double bytes)
+{
+    return ((uint64_t)bytes + 32) / 64 * 64;
+}
+
+/* Newton's, to spare the mathematics library; x from 1 to 1e12. */
+static double root(double x)
+{
+    double r = x;
+    for (int i = 0; i < 60; i++) {
+        r = (r + x / r) / 2;
+    }
+    return r;
+}
+
+/* A group on a machine whose CPUs are near each other, or far. */
+struct setting {
+    double ranks;
+    double epoch;  /* ns */
+    double own;    /* ns a byte */
+    double remote; /* ns a byte */
+};
+
+static bool take_turns(int size, int cpus)
+{
+    return cpus > 0 && cpus < size;
+}
+
+static struct setting setting_of(int size, int cpus, const struct tti_profile *p, double hop_ns, int64_t remote_mbs)
+{
+    struct setting s = {.ranks = size, .epoch = hop_ns + STEP};
+    s.own = 1000.0 / (double)(p->fold_mbs < p->copy_mbs ? p->fold_mbs : p->copy_mbs);
+    /* a copy loads from the other CPU what it stores into the own caches */
+    const double loaded = 2000.0 / (double)remote_mbs - s.own;
+    s.remote = loaded > s.own ? loaded : s.own;
+    if (take_turns(size, cpus)) {
+        s.epoch = (double)p->switch_ns + TTI_SHARED_SPIN_NS + PEER * (s.ranks - 1);
+        s.remote = s.own + (s.remote - s.own) * (1 - 1.0 / cpus) * cpus / s.ranks;
+    }
+    return s;
+}
+
+static double one_shot_for(const struct setting *s)
+{
+    const double part = 1 / s->ranks;
+    const double a_byte = (2 * part - (1 - part) + 2 - 3 * part) * s->own + (s->ranks - 2) * (1 - part) * s->remote;
+    return between(s->epoch / a_byte, ONE_SHOT_LEAST, ONE_SHOT_MOST);
+}
+
+static double zero_copy_for(const struct setting *s)
+{
+    const double a_byte = s->ranks * s->own + (s->ranks - 1) * s->remote;
+    return between((s->epoch - STEP) / a_byte, ZERO_LEAST, ZERO_MOST);
+}
+
+/* The geometric mean over the states that have been seen. */
+static uint64_t over_states(int size, int cpus, const struct tti_profile *p, double (*rule)(const struct setting *))
+{
+    double product = 1;
+    int states = 0;
+    if (p->near_ns > 0) {
+        const struct setting s = setting_of(size, cpus, p, (double)p->near_ns, p->near_mbs);
+        product *= rule(&s);
+        states++;
+    }
+    if (p->far_ns > 0) {
+        const struct setting s = setting_of(size, cpus, p, (double)p->far_ns, p->far_mbs);
+        product *= rule(&s);
+        states++;
+    }
+    return lines(states == 2 ? root(product) : product);
+}
+
+static uint64_t packets_for(int size, int cpus, const struct tti_profile *p)
+{
+    if (size > PACKETS_RANKS) {
+        return 0;
+    }
+    if (take_turns(size, cpus)) {
+        const uint64_t each = (uint64_t)PACKETS_TURNS / (uint64_t)size;
+        return each > 0 ? TTI_PAYLOAD + each * TTI_PACKET_DATA : 0;
+    }
+    const double hop = (double)(p->far_ns > 0 ? p->far_ns : p->near_ns);
+    return TTI_PAYLOAD + (uint64_t)between(PACKETS_SAVE / hop, LINES_LEAST, LINES_MOST) * TTI_PACKET_DATA;
+}
+
+static uint64_t stage_for(int size, int cpus, const struct tti_profile *p)
+{
+    const uint64_t l2 = (uint64_t)p->l2_bytes;
+    const uint64_t a_cpu = take_turns(size, cpus) ? (uint64_t)(size + cpus - 1) / (uint64_t)cpus : 1;
+    const uint64_t neighbours = bounded((uint64_t)p->l3_cpus * a_cpu, 1, (uint64_t)size); /* in one L3, used alike */
+    uint64_t most = (uint64_t)p->l3_bytes / 2 / neighbours;
+    most = most < l2 ? l2 : most;
+    return bounded(2 * l2 < most ? 2 * l2 : most, STAGE_LEAST, STAGE_MOST);
+}
+
+static uint64_t far_for(uint64_t stage, const struct tti_profile *p)
+{
+    const uint64_t quarter = power_of_two((uint64_t)p->l3_bytes / 4);
+    return bounded(quarter, 2 * stage, FAR_MOST < 2 * stage ? 2 * stage : FAR_MOST);
+}
+
+static uint64_t stream_direct_for(int size, int cpus, const struct tti_profile *p)
+{
+    if ((double)p->stream_mbs < STREAM_GAIN * (double)p->memory_mbs) {
+        return TTI_TUNING_NEVER;
+    }
+    const uint64_t used = (uint64_t)(take_turns(size, cpus) ? cpus : size);
+    return (uint64_t)p->l3_bytes * ((used + (uint64_t)p->l3_cpus - 1) / (uint64_t)p->l3_cpus);
+}
+
+static uint64_t wish_or(int64_t wish, uint64_t otherwise)
+{
+    return wish >= 0 ? (uint64_t)wish : otherwise;
+}
+
+void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const struct tti_tuning_wishes *wishes,
+                    struct tti_tuning *tuning)
+{
+    struct tti_profile p = *profile;
+    tti_profile_complete(&p);
+    if (p.cpus_stay == TTI_CPUS_MOVE) {
+        tti_profile_assume_hops(&p);
+    }
+    uint64_t stage = wishes->stage > 0 ? (uint64_t)wishes->stage : stage_for(size, cpus, &p);
+    uint64_t window = wishes->window > 0 ? (uint64_t)wishes->window : stage / WINDOWS;
+    uint64_t least = (uint64_t)size * LEAST_SLOT;
+    window = window < least ? least : window;
+    window = (window + WINDOW_UNIT - 1) / WINDOW_UNIT * WINDOW_UNIT;
+    if (stage < WINDOWS * window || (wishes->window > 0 && wishes->stage <= 0)) {
+        stage = WINDOWS * window;
+    }
+    stage = power_of_two(stage);
+    const uint64_t far = wishes->stage > 0 || wishes->window > 0 ? 0 : far_for(stage, &p);
+    const uint64_t packets = wish_or(wishes->packets, packets_for(size, cpus, &p));
+    const uint64_t one_shot = wish_or(wishes->one_shot, over_states(size, cpus, &p, one_shot_for));
+    *tuning = (struct tti_tuning){.stage = stage,
+                                  .far = far,
+                                  .window = window,
+                                  .packets = packets < TTI_INLINE_MOST ? packets : TTI_INLINE_MOST,
+                                  .one_shot = one_shot < window ? one_shot : window,
+                                  .stream_direct = wish_or(wishes->stream, stream_direct_for(size, cpus, &p)),
+                                  .stream = wish_or(wishes->stream, TTI_TUNING_NEVER),
+                                  .zero_copy = wish_or(wishes->zero_copy, over_states(size, cpus, &p, zero_copy_for)),
+                                  .single_copy = wishes->no_single_copy ? TTI_TUNING_NEVER
+                                                                        : wish_or(wishes->single_copy, SINGLE_COPY),
+                                  .single_copy_near = wishes->single_copy >= 0,
+                                  .yield_ns = (uint64_t)p.yield_ns,
+                                  .switch_ns = (uint64_t)p.switch_ns,
+                                  .wake_ns = (uint64_t)p.wake_ns};
+}
+
+static bool is_ring(uint64_t bytes)
+{
+    return bytes > 0 && bytes <= RING_MOST && (bytes & (bytes - 1)) == 0;
+}
+
+bool tti_tuning_can_be(int size, const struct tti_tuning *t)
+{
+    return is_ring(t->stage) && (t->far == 0 || is_ring(t->far)) && t->window >= (uint64_t)size * LEAST_SLOT &&
+           t->window % WINDOW_UNIT == 0 && t->window <= t->stage / WINDOWS && t->packets <= TTI_INLINE_MOST &&
+           t->one_shot <= t->window && t->yield_ns <= COST_MOST && t->switch_ns <= COST_MOST && t->wake_ns <= COST_MOST;
+}
+
+void tti_tuning_make(int size, const struct tti_tuning_wishes *wishes, struct tti_tuning *tuning)
+{
+    tti_tuning_fit(size, size, &tti_profile_built_in, wishes, tuning);
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Publishing: storing a word that others wait for, and waking those who sleep on it.
+ *
+ * The publisher stores the word and then looks whether anybody sleeps; the sleeper says that it sleeps and then looks at
+ * the word once more. One of them must see the other, which takes a full barrier between store and load on both sides. On
+ * the publisher's side that would be an exchange, for which every earlier store has to be finished: it waits until all
+ * lines of the data and the word's own have been taken away from their readers, 30 to 300 ns in each step of each call.
+ *
+ * Publishing is frequent and sleeping is rare, so the sleeper pays for both: before its last look it lets the kernel run a
+ * barrier on every CPU that runs a rank (membarrier). If the publisher's look came before that barrier, its store, which
+ * comes before in program order, is visible after; if it came later, it finds the sleeper. That works if every rank could
+ * register for it, which the segments' headers tell, and is worth its price if every rank has a CPU (docs/decisions/0020); else
+ * publishers exchange.
+ */
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/ticks.h"
+#include "engine/wait/waiting.h"
+
+_Atomic uint64_t *tti_sleepers(const struct tti_engine *e, int publisher, int channel)
+{
+    size_t line = 1 + (size_t)publisher * (size_t)(e->layout.lanes + 1) + (size_t)channel;
+    return (_Atomic uint64_t *)(e->bell + line * TTI_LINE);
+}
+
+static long membarrier(int command)
+{
+    return syscall(SYS_membarrier, command, 0, 0);
+}
+
+bool tti_barrier_register(void)
+{
+    return membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0 &&
+           membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED) == 0;
+}
+
+void tti_barrier_find(struct tti_engine *e)
+{
+    e->barriers = true;
+    for (int r = 0; r < e->size; r++) {
+        e->barriers = e->barriers && tti_header(e, r)->barriers != 0;
+    }
+}
+
+void tti_barrier(const struct tti_engine *e)
+{
+    if (e->barriers) { /* it has worked when this rank registered */
+        membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
+    }
+}
+
+static void futex_wake_all(const struct tti_engine *e, void *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE | e->futex_private, INT32_MAX, NULL, NULL, 0);
+}
+
+void tti_wake_own(const struct tti_engine *e, _Atomic uint32_t *word)
+{
+    futex_wake_all(e, word);
+}
+
+void tti_wake_sleepers(const struct tti_engine *e, const _Atomic uint64_t *sleepers, _Atomic uint64_t *word)
+{
+    for (int i = 0; i * 64 < e->size; i++) {
+        /* seq_cst: as in tti_publish_for */
+        if (atomic_load_explicit(&sleepers[i], memory_order_seq_cst) != 0) {
+            futex_wake_all(e, word);
+            return;
+        }
+    }
+}
+
+void tti_publish_dearly(const struct tti_engine *e, const _Atomic uint64_t *sleepers, _Atomic uint64_t *word,
+                        uint64_t value)
+{
+    if (e->barriers) {
+        /* release, and the compiler's fence: as in tti_publish_for */
+        atomic_store_explicit(word, value, memory_order_release);
+        atomic_signal_fence(memory_order_seq_cst);
+    } else {
+        /* seq_cst, and thereby release: pairs with the waiters' acquire loads, and with the fetch_or in tti_sleep */
+        atomic_exchange_explicit(word, value, memory_order_seq_cst);
+    }
+    tti_wake_sleepers(e, sleepers, word);
+}
+
+void tti_publish(const struct tti_engine *e, int channel, _Atomic uint64_t *word, uint64_t value)
+{
+    tti_publish_for(e, tti_sleepers(e, e->rank, channel), word, value);
+}
+
+#define SAMPLE_FROM                                                                                                    \
+    16384 /* bytes of a span, or of a call: smaller calls would feel what sampling costs, and gain nothing */
+#define SAMPLE_EVERY  4
+#define SAMPLE_WEIGHT 0.25
+#define PROBE_EVERY   8   /* calls */
+#define SAMPLE_MOST   4.0 /* times the average: the rest of it was something else, an interrupt perhaps */
+
+void tti_average(double *average, double ticks)
+{
+    const double before = *average;
+    const double most = before * SAMPLE_MOST;
+    if (before == 0) {
+        *average = TTI_AVERAGE_OPEN;
+    } else {
+        *average = before < 0 ? ticks : before + SAMPLE_WEIGHT * ((ticks < most ? ticks : most) - before);
+    }
+}
+
+/* The exchange has to take the line away from the readers that polled it, so its time tells how far away they are. That is the
+ * line of the position: that of an arrival was polled 32 calls ago, and is in nobody's cache any more. */
+static void publish_timed(struct tti_lane *lane, _Atomic uint64_t *word, uint64_t value)
+{
+    const uint64_t before = tti_ticks_after_stores();
+    atomic_exchange_explicit(word, value, memory_order_seq_cst); /* as in tti_publish_for */
+    tti_average(&lane->publish_ticks, (double)(tti_ticks() - before));
+}
+
+void tti_lane_publish_large(struct tti_lane *lane, _Atomic uint64_t *word, uint64_t value)
+{
+    const bool position = word == tti_position_of(lane, lane->engine->rank);
+    if (!position || lane->spare.ring == 0 || lane->stage.stride < SAMPLE_FROM ||
+        lane->publications++ % SAMPLE_EVERY != 0) {
+        tti_publish_for(lane->engine, lane->sleepers, word, value);
+        return;
+    }
+    publish_timed(lane, word, value);
+    tti_wake_sleepers(lane->engine, lane->sleepers, word);
+}
+
+void tti_probe_distance(struct tti_lane *lane, size_t bytes)
+{
+    const struct tti_engine *e = lane->engine;
+    const uint64_t turn = lane->call % PROBE_EVERY;
+    if (lane->spare.ring == 0 || bytes < SAMPLE_FROM) {
+        return;
+    }
+    /* relaxed: nothing is learnt from the values */
+    if (turn == 0) {
+        const uint64_t ahead = 1 + lane->call / PROBE_EVERY % (uint64_t)(e->size - 1);
+        (void)atomic_load_explicit(tti_position_of(lane, (int)(((uint64_t)e->rank + ahead) % (uint64_t)e->size)),
+                                   memory_order_relaxed);
+    } else if (turn == PROBE_EVERY / 2) {
+        _Atomic uint64_t *own = tti_position_of(lane, e->rank);
+        publish_timed(lane, own, atomic_load_explicit(own, memory_order_relaxed));
+    }
+}
+
+void tti_ring_alarm(const struct tti_engine *e)
+{
+    /* seq_cst: pairs with the sleepers' load between their fetch_or and the wait, and with every acquire look */
+    atomic_fetch_add_explicit(tti_alarm(e), 1, memory_order_seq_cst);
+    futex_wake_all(e, tti_alarm(e));
+}

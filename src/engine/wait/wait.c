@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Waiting.
+ *
+ * A waiter spins for a while, then yields, then sleeps, all on words that live in the publisher's segment (read-only
+ * mappings accept FUTEX_WAIT). How long, policy.c says. After a few milliseconds everybody sleeps: idle ranks burn no CPU.
+ *
+ * Spinning is in vain if the publisher needs this very CPU, which no count of CPUs can tell: the scheduler may put two
+ * ranks on one CPU while another is busy with something else, or leave them there for a while. So each lane learns for
+ * each publisher: when spinning did not help but one of the next few yields did, the next spin is half as long; when it
+ * did, twice as long. From time to time the full spin is tried, since a short one may fail for another reason.
+ *
+ * The sleeping protocol (publish.c has the other side, and says why it works):
+ *   waiter     fetch_or its bit into the publisher's mask; barrier on all CPUs, or publishers exchange instead of storing;
+ *              re-read word and alarm; futex_waitv on both, at most 5 ms
+ *   publisher  store the word; load its mask; wake all if any bit is set
+ * If the wake comes before the waiter is asleep, the kernel finds the word changed and returns. The masks are hints in
+ * shared memory: a corrupted one costs at most the 5 ms.
+ */
+#include <errno.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/checks.h"
+#include "base/waitv.h"
+#include "engine/wait/waiting.h"
+
+#define SLEEP_BLIND_NS  500000 /* the same without futex_waitv, for the alarm    */
+#define POLLS_PER_LOOK  64     /* polls of the word for one look at the alarm               */
+#define YIELDS_PER_LOOK 8      /* yields for one look at the clock                          */
+#define QUICK_YIELDS    4      /* these many can let the publisher run on this CPU */
+#define HALVINGS_MOST   8
+#define TRIAL_EVERY     64 /* slow waits for one with the full spin */
+
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a futex sits on the low half of a 64-bit word");
+
+void tti_pause(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("isb" ::: "memory");
+#else
+    atomic_signal_fence(memory_order_seq_cst);
+#endif
+}
+
+static void sleep_on(const struct tti_engine *e, struct tti_waitv *entries, unsigned count, int64_t until_ns)
+{
+    static _Atomic int no_waitv; /* relaxed: a fact about the kernel, found out at most once per thread */
+    if (!atomic_load_explicit(&no_waitv, memory_order_relaxed)) {
+        long r = tti_waitv(entries, count, until_ns);
+        if (r >= 0 || errno == EAGAIN || errno == ETIMEDOUT || errno == EINTR) {
+            return;
+        }
+        /* ENOSYS before Linux 5.16, EPERM in old sandboxes */
+        atomic_store_explicit(&no_waitv, 1, memory_order_relaxed);
+    }
+    int64_t left = until_ns - tti_now_ns();
+    left = left > SLEEP_BLIND_NS ? SLEEP_BLIND_NS : left;
+    if (left > 0) {
+        struct timespec limit = {.tv_nsec = left};
+        syscall(SYS_futex, (void *)(uintptr_t)entries[0].address, FUTEX_WAIT | e->futex_private, entries[0].value,
+                &limit, NULL, 0);
+    }
+}
+
+/* A lane has one waiting thread a rank; messages may have several, and they share the rank's bits. Then the last one to
+ * wake clears them, under a lock: a bit cleared under another sleeper would cost it the whole bound. */
+static void raise_bits(struct tti_engine *e, int channel, const struct tti_awaited *awaited, int count)
+{
+    bool shared = channel == e->layout.lanes;
+    if (shared) {
+        pthread_mutex_lock(&e->sleep_lock);
+        e->message_sleepers++;
+    }
+    for (int i = 0; i < count; i++) {
+        /* seq_cst: see the protocol above */
+        atomic_fetch_or_explicit(&tti_sleepers(e, awaited[i].publisher, channel)[e->rank / 64],
+                                 UINT64_C(1) << (e->rank % 64), memory_order_seq_cst);
+    }
+    if (shared) {
+        pthread_mutex_unlock(&e->sleep_lock);
+    }
+}
+
+static void clear_bits(struct tti_engine *e, int channel, const struct tti_awaited *awaited, int count)
+{
+    bool shared = channel == e->layout.lanes;
+    bool last = true;
+    if (shared) {
+        pthread_mutex_lock(&e->sleep_lock);
+        last = --e->message_sleepers == 0;
+        count = e->size;
+    }
+    for (int i = 0; last && i < count; i++) {
+        /* relaxed: a stale bit costs the publisher one needless wake */
+        atomic_fetch_and_explicit(&tti_sleepers(e, shared ? i : awaited[i].publisher, channel)[e->rank / 64],
+                                  ~(UINT64_C(1) << (e->rank % 64)), memory_order_relaxed);
+    }
+    if (shared) {
+        pthread_mutex_unlock(&e->sleep_lock);
+    }
+}
+
+void tti_sleep(struct tti_engine *e, int channel, const struct tti_awaited *awaited, const uint64_t *seen, int count,
+               uint32_t alarm_seen, _Atomic uint32_t *own, uint32_t own_seen, int64_t until_ns)
+{
+    struct tti_waitv entries[TTI_WAITV_MAX];
+    unsigned n = 0;
+    uint32_t flags = TTI_WAITV_U32 | (uint32_t)e->futex_private;
+    bool changed = false;
+    raise_bits(e, channel, awaited, count);
+    tti_barrier(e);
+    for (int i = 0; i < count; i++) {
+        uint64_t now = atomic_load_explicit(awaited[i].word, memory_order_seq_cst);
+        changed = changed || now != seen[i];
+        if (n < TTI_WAITV_MAX - 2) {
+            entries[n++] =
+                (struct tti_waitv){.value = (uint32_t)seen[i], .address = (uintptr_t)awaited[i].word, .flags = flags};
+        }
+    }
+    if (own) {
+        entries[n++] = (struct tti_waitv){.value = own_seen, .address = (uintptr_t)own, .flags = flags};
+    }
+    entries[n++] = (struct tti_waitv){.value = alarm_seen, .address = (uintptr_t)tti_alarm(e), .flags = flags};
+    changed = changed || atomic_load_explicit(tti_alarm(e), memory_order_seq_cst) != alarm_seen;
+    if (!changed) {
+        int64_t bound = tti_now_ns() + e->sleep_ns;
+        sleep_on(e, entries, n, bound < until_ns ? bound : until_ns);
+    }
+    clear_bits(e, channel, awaited, count);
+}
+
+/* Looks at the alarm, and whether the publisher has left; called when the word is not there yet. */
+static tutti_status look_around(struct tti_lane *lane, _Atomic uint64_t *word, uint64_t target, int publisher)
+{
+    struct tti_engine *e = lane->engine;
+    if (!TTI_FAULT_CHECKS) {
+        return TUTTI_OK;
+    }
+    /* acquire: pairs with tti_ring_alarm, so that the record of whoever rang is visible */
+    uint32_t alarm = atomic_load_explicit(tti_alarm(e), memory_order_acquire);
+    bool left = tti_has_left(e, publisher);
+    if (alarm == lane->alarm_seen && !left) {
+        return TUTTI_OK;
+    }
+    /* It may have published this word before it failed or left: then the call goes on. */
+    if (atomic_load_explicit(word, memory_order_acquire) >= target) {
+        return TUTTI_OK;
+    }
+    /* That it has left counts only if it was seen before the word was looked at for the last time. */
+    tutti_status status = tti_fault_check(e, lane, left ? publisher : -1, lane->error);
+    if (status == TUTTI_OK) {
+        lane->alarm_seen = alarm;
+    }
+    return status;
+}
+
+/* Whoever reads the flight recorder sees since when this rank waits. */
+static void tell_since(const struct tti_lane *lane, int64_t since_ns)
+{
+    if (lane->op
+            ->waits_since) { /* relaxed: read by other processes only, and its place may be given to another operation */
+        atomic_store_explicit((_Atomic int64_t *)lane->op->waits_since, since_ns, memory_order_relaxed);
+    }
+}
+
+static tutti_status yield_and_sleep(struct tti_lane *lane, _Atomic uint64_t *word, uint64_t target, int publisher,
+                                    int64_t now)
+{
+    struct tti_engine *e = lane->engine;
+    tutti_status status;
+    uint8_t *halvings = &lane->halvings[publisher];
+    int64_t yield_until = now + lane->yield_ns;
+    int64_t look_at = now + TTI_LOOK_NS;
+    for (unsigned i = 1;; i++) {
+        uint64_t seen = atomic_load_explicit(word, memory_order_acquire);
+        if (seen >= target) {
+            if (i > 1 && i <= 1 + QUICK_YIELDS && now < yield_until && *halvings < HALVINGS_MOST) {
+                ++*halvings;
+            }
+            return TUTTI_OK;
+        }
+        if (now < yield_until) {
+            sched_yield();
+            if (i % YIELDS_PER_LOOK != 0) {
+                continue;
+            }
+        } else {
+            struct tti_awaited awaited = {.word = word, .publisher = publisher};
+            tti_sleep(e, lane->index, &awaited, &seen, 1, lane->alarm_seen, NULL, 0, lane->deadline_ns);
+        }
+        if ((status = look_around(lane, word, target, publisher)) != TUTTI_OK) {
+            return status;
+        }
+        now = tti_now_ns();
+        const bool over = now >= lane->deadline_ns;
+        if ((over || now >= look_at) && !tti_awaited_can_be(lane, word, seen, target, publisher)) {
+            return tti_fault_corrupt(lane, publisher, "the number of its call", seen);
+        }
+        if (now >= look_at) {
+            look_at = now + TTI_LOOK_NS;
+            tti_fault_look_at(e, publisher); /* a death rings the alarm */
+        }
+        if (over) {
+            if (atomic_load_explicit(word, memory_order_acquire) >= target) {
+                return TUTTI_OK;
+            }
+            return tti_fault_timeout(lane, publisher);
+        }
+    }
+}
+
+/* Waits for the word; while it spins, it polls `ahead` first, which the publisher stores before. */
+static tutti_status wait_long(struct tti_lane *lane, _Atomic uint64_t *ahead, _Atomic uint64_t *word, uint64_t target,
+                              int publisher)
+{
+    tutti_status status;
+    uint8_t *halvings = &lane->halvings[publisher];
+    const bool trial = ++lane->slow_waits % TRIAL_EVERY == 0;
+    const unsigned polls = lane->spin_polls >> (trial ? 0 : *halvings);
+    _Atomic uint64_t *polled = ahead;
+    for (unsigned i = 1; i <= polls; i++) {
+        tti_pause();
+        if (atomic_load_explicit(polled, memory_order_acquire) >= target) {
+            if (polled == word) {
+                *halvings = trial || *halvings == 0 ? 0 : (uint8_t)(*halvings - 1);
+                return TUTTI_OK;
+            }
+            polled = word;
+        }
+        if (i % POLLS_PER_LOOK == 0) {
+            polled = word; /* a publisher that has called something else stores nothing ahead of it */
+            if ((status = look_around(lane, word, target, publisher)) != TUTTI_OK) {
+                return status;
+            }
+        }
+    }
+    int64_t now = tti_now_ns();
+    if (lane->deadline_ns == 0) {
+        lane->started_ns = lane->started_ns == 0 ? now : lane->started_ns;
+        lane->deadline_ns = tti_deadline_ns(lane->started_ns, lane->op->timeout_ms);
+    }
+    tell_since(lane, lane->started_ns != 0 ? lane->started_ns : now);
+    status = yield_and_sleep(lane, word, target, publisher, now);
+    tell_since(lane, 0);
+    return status;
+}
+
+tutti_status tti_lane_wait_slow(struct tti_lane *lane, _Atomic uint64_t *word, uint64_t target, int publisher)
+{
+    return wait_long(lane, word, word, target, publisher);
+}
+
+tutti_status tti_lane_wait_behind(struct tti_lane *lane, _Atomic uint64_t *ahead, _Atomic uint64_t *word,
+                                  uint64_t target, int publisher)
+{
+    /* acquire: pairs with the release of the publisher's store */
+    return atomic_load_explicit(ahead, memory_order_acquire) >= target
+               ? tti_lane_wait(lane, word, target, publisher)
+               : wait_long(lane, ahead, word, target, publisher);
+}

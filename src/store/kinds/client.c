@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The pool of connections, and what the server's statuses mean. The server keeps the time of a waiting get; the client only
+ * makes sure that a server that does not answer at all (stopped, cut off) ends the call: PATIENCE_MS after the deadline of a
+ * get, after the store's own timeout for everything else, unless another patience was set. A connection whose reply did
+ * not come is closed, never reused. A line's keys are in one place at a time, and wiped where they were.
+ */
+#include "store/kinds/client.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "store/kinds/pause.h"
+#include "store/wire/exchange.h"
+
+#define PATIENCE_MS    5000
+#define LEAST_HELLO_MS 1000
+
+static void hang_up(struct tti_line *line)
+{
+    tti_private_hang_up(line->fd);
+    tti_channel_end(&line->channel);
+}
+
+static tutti_status connect_and_greet(struct tti_client *client, int64_t deadline_ns, struct tti_line *line,
+                                      tutti_error *error)
+{
+    *line = (struct tti_line){.fd = -1};
+    tutti_status status = client->connect(client, deadline_ns, &line->fd, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    /* Somebody listens: that an opener asked for a single attempt does not mean that the answer may take no time. */
+    int64_t least = tti_deadline_ns(tti_now_ns(), LEAST_HELLO_MS);
+    status = tti_greet(client, line, deadline_ns < least ? least : deadline_ns, error);
+    if (status != TUTTI_OK) {
+        hang_up(line);
+    }
+    return status;
+}
+
+static void move_line(struct tti_line *to, struct tti_line *from)
+{
+    *to = *from;
+    explicit_bzero(from, sizeof(*from));
+}
+
+/* A server that strangers crowd gives up whoever has been there longest without a hello, perhaps us: as long as somebody
+ * listens there, it is tried again. */
+static tutti_status connect_again(struct tti_client *client, int64_t deadline_ns, struct tti_line *line,
+                                  tutti_error *error)
+{
+    int pause = 0;
+    tutti_status status;
+    do {
+        status = connect_and_greet(client, deadline_ns, line, error);
+    } while (status == TUTTI_PEER_LEFT && line->fd >= 0 && tti_pause(&pause, deadline_ns));
+    return status;
+}
+
+static tutti_status take_connection(struct tti_client *client, int64_t deadline_ns, struct tti_line *line,
+                                    tutti_error *error)
+{
+    pthread_mutex_lock(&client->lock);
+    bool idle = client->idle_count > 0;
+    if (idle) {
+        move_line(line, &client->idle[--client->idle_count]);
+    }
+    pthread_mutex_unlock(&client->lock);
+    return idle ? TUTTI_OK : connect_again(client, deadline_ns, line, error);
+}
+
+static void give_back_connection(struct tti_client *client, struct tti_line *line)
+{
+    pthread_mutex_lock(&client->lock);
+    bool kept = client->idle_count < TTI_CLIENT_POOL;
+    if (kept) {
+        move_line(&client->idle[client->idle_count++], line);
+    }
+    pthread_mutex_unlock(&client->lock);
+    if (!kept) {
+        hang_up(line);
+    }
+}
+
+tutti_status tti_client_join(struct tti_client *client, int64_t deadline_ns, tutti_error *error)
+{
+    struct tti_line line;
+    tutti_status status = connect_and_greet(client, deadline_ns, &line, error);
+    if (status == TUTTI_OK) {
+        give_back_connection(client, &line);
+    } else if (tti_is_lack(status)) { /* those who have come to the own server already wait for this process in vain */
+        tti_client_give_up(&client->base, status);
+    }
+    return status;
+}
+
+/* A whole request: OK if the server said OK; otherwise the sentence belongs to the status it gave. */
+static tutti_status request(struct tti_client *client, struct tti_exchange *x, tutti_error *error)
+{
+    struct tti_store *store = &client->base;
+    bool waits = x->request.type == TTI_FRAME_GET || x->request.type == TTI_FRAME_GET_FD;
+    x->request.key_length = (uint8_t)strlen(x->key);
+    x->deadline_ns = tti_deadline_ns(tti_now_ns(), waits ? x->request.timeout_ms : client->patience_ms);
+    if (waits) { /* the server's time, and then ours */
+        x->deadline_ns = tti_deadline_ns(x->deadline_ns, client->get_patience_ms);
+    }
+    struct tti_line line;
+    tutti_status status = take_connection(client, x->deadline_ns, &line, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    status = tti_exchange(client, &line, x, error);
+    if (status != TUTTI_OK) {
+        hang_up(&line);
+        return status;
+    }
+    char server[TTI_EXCHANGE_SERVER] = "";
+    if (tti_is_lack(x->reply.status)) {
+        tti_exchange_server(client, &line, server, sizeof(server));
+    }
+    give_back_connection(client, &line);
+    switch (x->reply.status) {
+    case TUTTI_OK:
+        return TUTTI_OK;
+    case TUTTI_BUSY:
+        return tti_store_error_exists(store, x->key, error);
+    case TUTTI_TIMEOUT:
+        return tti_store_error_timeout(store, x->key, x->request.timeout_ms, error);
+    case TUTTI_PROTOCOL:
+        return tti_store_error_content(store, x->key, error);
+    case TUTTI_NO_MEMORY:
+        return tti_error_set(error, TUTTI_NO_MEMORY, "%s is out of memory", server);
+    case TUTTI_NO_RESOURCE:
+        tti_error_set(error, TUTTI_NO_RESOURCE,
+                      "%s has no descriptors left (its limit of open files, ulimit -n, is too low), or too many are "
+                      "under way there",
+                      server);
+        tti_exchange_mark_own(client, error);
+        return TUTTI_NO_RESOURCE;
+    default:
+        return tti_exchange_strange(client, error);
+    }
+}
+
+tutti_status tti_client_set(struct tti_store *store, const char *key, const void *value, size_t length,
+                            tutti_error *error)
+{
+    struct tti_exchange x = {.request = {.type = TTI_FRAME_SET, .value_length = (uint32_t)length},
+                             .key = key,
+                             .value = value,
+                             .pass_fd = -1};
+    return request((struct tti_client *)store, &x, error);
+}
+
+tutti_status tti_client_get(struct tti_store *store, const char *key, void *value, size_t capacity, size_t *length,
+                            int64_t timeout_ms, tutti_error *error)
+{
+    struct tti_exchange x = {.request = {.type = TTI_FRAME_GET, .timeout_ms = timeout_ms},
+                             .key = key,
+                             .pass_fd = -1,
+                             .received_value = value,
+                             .capacity = capacity};
+    tutti_status status = request((struct tti_client *)store, &x, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    *length = x.reply.value_length;
+    return *length <= capacity ? TUTTI_OK : tti_store_error_too_long(store, key, *length, capacity, error);
+}
+
+tutti_status tti_client_remove(struct tti_store *store, const char *key, tutti_error *error)
+{
+    struct tti_exchange x = {.request = {.type = TTI_FRAME_REMOVE}, .key = key, .pass_fd = -1};
+    return request((struct tti_client *)store, &x, error);
+}
+
+tutti_status tti_client_put_fd(struct tti_store *store, const char *key, int fd, int32_t readers, tutti_error *error)
+{
+    struct tti_exchange x = {
+        .request = {.type = TTI_FRAME_PUT_FD, .number = (uint32_t)readers}, .key = key, .pass_fd = fd};
+    return request((struct tti_client *)store, &x, error);
+}
+
+tutti_status tti_client_get_fd(struct tti_store *store, const char *key, int *fd, int64_t timeout_ms,
+                               tutti_error *error)
+{
+    struct tti_exchange x = {
+        .request = {.type = TTI_FRAME_GET_FD, .timeout_ms = timeout_ms}, .key = key, .pass_fd = -1};
+    tutti_status status = request((struct tti_client *)store, &x, error);
+    if (status == TUTTI_OK) {
+        *fd = x.received_fd;
+    }
+    return status;
+}
+
+struct tti_client *tti_client_make(size_t size, const struct tti_store_kind *kind, int64_t timeout_ms)
+{
+    struct tti_client *client = calloc(1, size);
+    if (client) {
+        client->base.kind = kind;
+        client->patience_ms = timeout_ms == 0 ? PATIENCE_MS : timeout_ms;
+        client->get_patience_ms = PATIENCE_MS;
+        pthread_mutex_init(&client->lock, NULL);
+    }
+    return client;
+}
+
+bool tti_client_served_here(const struct tti_store *store)
+{
+    return ((const struct tti_client *)store)->server != NULL;
+}
+
+int64_t tti_client_turned_away(const struct tti_store *store)
+{
+    const struct tti_client *client = (const struct tti_client *)store;
+    return client->server ? tti_server_turned_away(client->server) : 0;
+}
+
+void tti_client_give_up(struct tti_store *store, tutti_status status)
+{
+    struct tti_client *client = (struct tti_client *)store;
+    if (client->server) {
+        tti_server_give_up(client->server, status);
+    }
+}
+
+void tti_client_set_patience(struct tti_store *store, int64_t patience_ms)
+{
+    struct tti_client *client = (struct tti_client *)store;
+    client->patience_ms = client->get_patience_ms = patience_ms;
+}
+
+/* Everything but the memory, which store.c frees. */
+void tti_client_close(struct tti_store *store)
+{
+    struct tti_client *client = (struct tti_client *)store;
+    for (int i = 0; i < client->idle_count; i++) {
+        hang_up(&client->idle[i]);
+    }
+    client->idle_count = 0;
+    tti_secret_forget(&client->secret);
+    pthread_mutex_destroy(&client->lock);
+    tti_server_release(client->server);
+}
+
+void tti_client_free(struct tti_client *client)
+{
+    tti_client_close(&client->base);
+    free(client);
+}

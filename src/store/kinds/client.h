@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The asking side of a unix or tcp store. Every thread that is inside a call has a connection of its own, taken from a
+ * pool and given back, so a get that waits holds up nobody. The pool keeps at least one connection for as long as the
+ * store is open: that is how the server knows who still needs it.
+ */
+#ifndef TTI_STORE_CLIENT_H
+#define TTI_STORE_CLIENT_H
+
+#include <stdatomic.h>
+
+#include "store/kinds/kind.h"
+#include "store/process.h"
+#include "store/server/server.h"
+#include "store/wire/channel.h"
+
+#define TTI_CLIENT_POOL 64
+
+/* A connection that has been greeted. */
+struct tti_line {
+    int fd;
+    struct tti_channel channel;
+};
+
+struct tti_client {
+    struct tti_store base;
+    /* One attempt to connect to the server. PEER_LEFT: nobody serves there (now); every other failure is final. */
+    tutti_status (*connect)(struct tti_client *client, int64_t deadline_ns, int *fd, tutti_error *error);
+    struct tti_server *server;  /* the one this store has started, or NULL */
+    _Atomic int32_t server_pid; /* of the process that serves; 0: not known */
+    int64_t patience_ms;        /* how long the server may take to answer what it can answer at once; -1 = for ever */
+    int64_t get_patience_ms;    /* the same, after the time of a get has passed */
+    pthread_mutex_t lock;
+    struct tti_line idle[TTI_CLIENT_POOL]; /* connections that nobody uses, under the lock */
+    int idle_count;
+    char job[TTI_STORE_KEY_MAX + 1]; /* its name, which the URL may give */
+    struct tti_secret secret;        /* its token; none where the kernel says who the other side is */
+};
+
+/* Makes a client without any connection; `size` is that of the struct that embeds it. NULL without memory. */
+struct tti_client *tti_client_make(size_t size, const struct tti_store_kind *kind, int64_t timeout_ms);
+void tti_client_free(struct tti_client *client);
+
+/* One attempt at the first connection, hello included; statuses as those of `connect`. It goes into the pool. */
+tutti_status tti_client_join(struct tti_client *client, int64_t deadline_ns, tutti_error *error);
+
+/* The functions of the kind's table. */
+tutti_status tti_client_set(struct tti_store *store, const char *key, const void *value, size_t length,
+                            tutti_error *error);
+tutti_status tti_client_get(struct tti_store *store, const char *key, void *value, size_t capacity, size_t *length,
+                            int64_t timeout_ms, tutti_error *error);
+tutti_status tti_client_remove(struct tti_store *store, const char *key, tutti_error *error);
+tutti_status tti_client_put_fd(struct tti_store *store, const char *key, int fd, int32_t readers, tutti_error *error);
+tutti_status tti_client_get_fd(struct tti_store *store, const char *key, int *fd, int64_t timeout_ms,
+                               tutti_error *error);
+bool tti_client_served_here(const struct tti_store *store);
+int64_t tti_client_turned_away(const struct tti_store *store);
+void tti_client_give_up(struct tti_store *store, tutti_status status);
+void tti_client_set_patience(struct tti_store *store, int64_t patience_ms);
+void tti_client_close(struct tti_store *store);
+
+#endif

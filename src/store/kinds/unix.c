@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * unix:NAME - an abstract unix socket, so nothing is in the file system and the kernel removes the name with its last
+ * descriptor. Whoever binds the name first serves; everyone, the server's own process included, is a client. The name
+ * contains the user's number, and both sides check the other's: somebody else may occupy the name, but not get in.
+ *
+ * socket:PATH - the same with a name in the file system, which is seen from all networks that see the directory. The server's
+ * end removes it; after SIGKILL it stays, without harm: names of this kind are random and used once.
+ *
+ * Between "the name is taken" and "nobody listens" lies a server that has just ended, or one that is just beginning;
+ * then the race is run again until the deadline.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "store/kinds/client.h"
+#include "store/kinds/pause.h"
+#include "store/wire/user.h"
+
+#define BACKLOG 1024
+
+struct unix_store {
+    struct tti_client client;
+    struct sockaddr_un address;
+    socklen_t address_length;
+};
+
+static tutti_status connect_unix(struct tti_client *client, int64_t deadline_ns, int *fd, tutti_error *error)
+{
+    struct unix_store *self = (struct unix_store *)client;
+    int made = tti_private_socket(AF_UNIX);
+    if (made < 0) {
+        return tti_error_system(error, errno, "no socket for the store %s", client->base.url);
+    }
+    int code;
+    int pause = 0;
+    do { /* EAGAIN: the server's queue is full, it is about to accept */
+        code = connect(made, (const struct sockaddr *)&self->address, self->address_length) == 0 ? 0 : errno;
+    } while ((code == EAGAIN || code == EINTR) && tti_pause(&pause, deadline_ns));
+    if (code != 0) {
+        tti_private_close(made);
+        const bool absent = code == ENOENT && self->address.sun_path[0] != '\0';
+        if (code == ECONNREFUSED || code == EAGAIN || code == EINTR || code == ECONNRESET || absent) {
+            return tti_error_set(error, TUTTI_PEER_LEFT, "nobody serves the store %s", client->base.url);
+        }
+        return tti_error_system(error, code, "cannot connect to the store %s", client->base.url);
+    }
+    int pid;
+    if (!tti_user_is_ours(made, &pid)) {
+        tti_private_close(made);
+        return tti_error_set(error, TUTTI_AUTH, "the name of the store %s is held by another user's process",
+                             client->base.url);
+    }
+    /* relaxed: for sentences only */
+    atomic_store_explicit(&client->server_pid, pid, memory_order_relaxed);
+    *fd = made;
+    return TUTTI_OK;
+}
+
+/* Before the server ends, so that a later process finds no name without a server. */
+static void close_unix(struct tti_store *store)
+{
+    struct unix_store *self = (struct unix_store *)store;
+    if (self->client.server && self->address.sun_path[0] != '\0') {
+        unlink(self->address.sun_path);
+    }
+    tti_client_close(store);
+}
+
+static const struct tti_store_kind unix_kind = {
+    .set = tti_client_set,
+    .get = tti_client_get,
+    .remove = tti_client_remove,
+    .put_fd = tti_client_put_fd,
+    .get_fd = tti_client_get_fd,
+    .served_here = tti_client_served_here,
+    .turned_away = tti_client_turned_away,
+    .give_up = tti_client_give_up,
+    .set_patience = tti_client_set_patience,
+    .close = close_unix,
+};
+
+/* Binds the name and starts to serve. BUSY: it is taken. */
+static tutti_status serve(struct unix_store *self, tutti_error *error)
+{
+    int listener = tti_private_socket(AF_UNIX);
+    if (listener < 0) {
+        return tti_error_system(error, errno, "no socket for the store %s", self->client.base.url);
+    }
+    if (bind(listener, (const struct sockaddr *)&self->address, self->address_length) != 0 ||
+        listen(listener, BACKLOG) != 0) {
+        int code = errno;
+        tti_private_close(listener);
+        if (code == EADDRINUSE) {
+            return TUTTI_BUSY;
+        }
+        return tti_error_system(error, code, "the socket of the store %s cannot be bound", self->client.base.url);
+    }
+    const tutti_status status = tti_server_start(listener, true, "", NULL, &self->client.server, error);
+    if (status != TUTTI_OK && self->address.sun_path[0] != '\0') {
+        unlink(self->address.sun_path);
+    }
+    return status;
+}
+
+static tutti_status open_unix(struct unix_store *self, bool may_serve, int64_t timeout_ms, tutti_error *error)
+{
+    int64_t deadline = tti_deadline_ns(tti_now_ns(), timeout_ms);
+    int pause = 0;
+    for (;;) {
+        tutti_status status = self->client.server || !may_serve ? TUTTI_OK : serve(self, error);
+        if (status == TUTTI_OK || status == TUTTI_BUSY) {
+            status = tti_client_join(&self->client, deadline, error);
+        }
+        if (status != TUTTI_PEER_LEFT) {
+            return status;
+        }
+        if (tti_pause(&pause, deadline)) {
+            continue;
+        }
+        if (!may_serve) {
+            return tti_error_set(error, TUTTI_TIMEOUT, "nobody has served the store %s within %lld ms",
+                                 self->client.base.url, (long long)timeout_ms);
+        }
+        return tti_error_set(error, TUTTI_TIMEOUT,
+                             "the name of the store %s is taken, but nobody has answered there within %lld ms",
+                             self->client.base.url, (long long)timeout_ms);
+    }
+}
+
+tutti_status tti_store_open_unix(const char *rest, bool in_files, bool may_serve, int64_t timeout_ms,
+                                 struct tti_store **store, tutti_error *error)
+{
+    const char *scheme = in_files ? "socket" : "unix";
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    /* An abstract name begins with a NUL byte and ends where the length says. */
+    size_t room = sizeof(address.sun_path) - 1;
+    int length = in_files ? snprintf(address.sun_path, room, "%s", rest)
+                          : snprintf(address.sun_path + 1, room, "tutti-%u-%s", (unsigned)geteuid(), rest);
+    if (length < 0 || (size_t)length >= room) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                             "the name of the store %s:%.120s has %zu bytes; at most %zu fit into a socket's name",
+                             scheme, rest, strlen(rest), strlen(rest) + room - 1 - (size_t)length);
+    }
+    if (!tti_user_is_distinct()) {
+        return tti_error_set(error, TUTTI_AUTH,
+                             "the store %s:%.120s would be open to all users: in this user namespace the kernel shows "
+                             "this process as user %u, as it shows everybody who has no number here; give its user one "
+                             "(unshare --map-user, or the container's mapping of users)",
+                             scheme, rest, (unsigned)geteuid());
+    }
+    struct unix_store *self = (struct unix_store *)tti_client_make(sizeof(*self), &unix_kind, timeout_ms);
+    if (!self) {
+        return tti_store_error_no_memory(error);
+    }
+    self->client.connect = connect_unix;
+    self->address = address;
+    self->address_length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+    snprintf(self->client.base.url, sizeof(self->client.base.url), "%s:%s", scheme, rest);
+    tutti_status status = open_unix(self, may_serve, timeout_ms, error);
+    if (status != TUTTI_OK) {
+        close_unix(&self->client.base);
+        free(self);
+        return status;
+    }
+    *store = &self->client.base;
+    return TUTTI_OK;
+}

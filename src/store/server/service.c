@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An event loop over non-blocking sockets. Everything that strangers can make the server hold is bounded: how many there
+ * are, the time up to their hello (HELLO_MS for all of it), one frame per connection (connection.c). Clients are as many
+ * as MAX_CONNECTIONS; what they put into the table is the job's, and stays until they remove it.
+ *
+ * Connections die in the middle of a round of events while later events may still point at them, so they are closed at
+ * once but freed at the end of the step.
+ */
+#include "store/server/service.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "store/process.h"
+#include "store/server/connection.h"
+#include "store/wire/user.h"
+
+#define EVENTS          64
+#define ACCEPTED        16    /* in one step */
+#define MAX_CONNECTIONS 16384 /* a job's ranks and launchers have one each, and one more for each thread that waits */
+#define MAX_STRANGERS   256
+#define HELLO_MS        10000
+
+static void free_dead(struct tti_service *service)
+{
+    struct tti_connection **link = &service->connections;
+    while (*link) {
+        struct tti_connection *c = *link;
+        if (c->phase == TTI_DEAD) {
+            *link = c->next;
+            tti_connection_forget_frames(c);
+            tti_channel_end(&c->channel);
+            free(c);
+        } else {
+            link = &c->next;
+        }
+    }
+}
+
+/* There is no room: whoever would otherwise try again and again learns why. To a connection that has no other bytes under
+ * way; a header fits into its buffer, or does not matter. */
+static void say_full(int fd, tutti_status why)
+{
+    unsigned char bytes[TTI_FRAME_HEADER];
+    const struct tti_frame frame = {.type = TTI_FRAME_REPLY, .status = (uint16_t)why, .number = TTI_PROTOCOL_VERSION};
+    tti_frame_encode(&frame, bytes);
+    tti_wire_send(fd, bytes, sizeof(bytes), -1);
+}
+
+/* Over a network anybody may knock, so only a process of this user's says anything about the job. */
+static void count_turned_away(struct tti_service *service)
+{
+    tti_connection_count_dropped();
+    if (service->local) {
+        atomic_fetch_add_explicit(&service->turned_away, 1, memory_order_relaxed); /* a number: orders nothing */
+    }
+}
+
+static void turn_away(struct tti_service *service, int fd, tutti_status why)
+{
+    say_full(fd, why);
+    tti_private_hang_up(fd);
+    count_turned_away(service);
+}
+
+/* Another user's process is told nothing. */
+static bool is_let_in(const struct tti_service *service, int fd)
+{
+    if (service->local && !tti_user_is_ours(fd, NULL)) {
+        tti_connection_count_dropped();
+        tti_private_close(fd);
+        return false;
+    }
+    return true;
+}
+
+static tutti_status lack_of(int code)
+{
+    return code == ENOMEM ? TUTTI_NO_MEMORY : TUTTI_NO_RESOURCE;
+}
+
+static void welcome(struct tti_service *service, int fd)
+{
+    if (!is_let_in(service, fd)) {
+        return;
+    }
+    if (service->clients >= MAX_CONNECTIONS) {
+        turn_away(service, fd, TUTTI_NO_RESOURCE);
+        return;
+    }
+    struct tti_connection *c = calloc(1, sizeof(*c));
+    if (!c) {
+        turn_away(service, fd, TUTTI_NO_MEMORY);
+        return;
+    }
+    c->fd = fd;
+    c->received = -1;
+    c->deadline_ns = tti_deadline_ns(tti_now_ns(), HELLO_MS);
+    if (!service->local) {
+        int one = 1;
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+        setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+    }
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
+    if (epoll_ctl(service->epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
+        turn_away(service, fd, lack_of(errno));
+        free(c);
+        return;
+    }
+    c->next = service->connections;
+    service->connections = c;
+    service->strangers++;
+}
+
+/* Makes room by giving up the stranger who has been silent for longest. It is not told why, and may try again, if only
+ * strangers are too many. */
+static bool drop_oldest_stranger(struct tti_service *service, bool out_of_descriptors)
+{
+    struct tti_connection *oldest = NULL;
+    for (struct tti_connection *c = service->connections; c; c = c->next) {
+        if (!c->greeted && c->phase != TTI_DEAD) {
+            oldest = c;
+        }
+    }
+    if (oldest) {
+        if (out_of_descriptors && oldest->phase == TTI_READING) {
+            say_full(oldest->fd, TUTTI_NO_RESOURCE);
+        }
+        if (out_of_descriptors) {
+            count_turned_away(service);
+            tti_connection_end(service, oldest);
+        } else {
+            tti_connection_drop(service, oldest);
+        }
+    }
+    return oldest != NULL;
+}
+
+/* accept() finds out that descriptors have run out before it finds out that nobody is there. */
+static bool somebody_waits(const struct tti_service *service)
+{
+    struct pollfd queue = {.fd = service->listener, .events = POLLIN};
+    return poll(&queue, 1, 0) > 0;
+}
+
+static void open_reserve(struct tti_service *service)
+{
+    service->reserve = tti_private_adopt(open("/dev/null", O_RDONLY | O_CLOEXEC));
+}
+
+/* The queue of the listener, or a part of it: who only comes must not keep the server from those who have something to
+ * say, nor push those out whose hello has not been read yet. A step hears more connections than it accepts, even where
+ * each has to say three things before it is no stranger any more. */
+static void accept_some(struct tti_service *service)
+{
+    if (service->reserve < 0) {
+        open_reserve(service);
+    }
+    for (int tried = 0; tried < ACCEPTED; tried++) {
+        int fd = tti_private_accept(service->listener);
+        if (fd >= 0) {
+            if (service->strangers >= MAX_STRANGERS) {
+                drop_oldest_stranger(service, false);
+            }
+            welcome(service, fd);
+            continue;
+        }
+        if (errno == EINTR || errno == ECONNABORTED || errno == EPERM) {
+            continue;
+        }
+        if ((errno != EMFILE && errno != ENFILE) || service->reserve < 0 || !somebody_waits(service)) {
+            return;
+        }
+        /* Out of descriptors: a connection that stays in the queue would make this loop spin, so it is refused. */
+        if (!drop_oldest_stranger(service, true)) {
+            tti_private_close(service->reserve);
+            service->reserve = -1;
+            fd = tti_private_accept(service->listener);
+            if (fd >= 0 && is_let_in(service, fd)) {
+                turn_away(service, fd, TUTTI_NO_RESOURCE);
+            }
+            open_reserve(service);
+        }
+    }
+}
+
+/* Ends waits and unsaid hellos whose time is over; returns the milliseconds until the next one, -1 for none. */
+static int expire(struct tti_service *service)
+{
+    int64_t now = tti_now_ns();
+    int64_t next = TTI_NEVER;
+    for (struct tti_connection *c = service->connections; c; c = c->next) {
+        bool timed = c->phase == TTI_WAITING || (c->phase != TTI_DEAD && !c->greeted);
+        if (timed && c->deadline_ns <= now) {
+            tti_connection_expire(service, c);
+        } else if (timed && c->deadline_ns < next) {
+            next = c->deadline_ns;
+        }
+    }
+    int64_t left = tti_remaining_ms(next);
+    return left > INT_MAX ? INT_MAX : (int)left;
+}
+
+/* Who waits already is told like all others. */
+static void tell_waiting(struct tti_service *service)
+{
+    for (struct tti_connection *c = service->connections; c; c = c->next) {
+        tti_connection_tell(service, c);
+    }
+}
+
+static void handle_event(struct tti_service *service, const struct epoll_event *event)
+{
+    if (event->data.ptr == service) {
+        uint64_t count;
+        ssize_t size = read(service->wake, &count, sizeof(count));
+        (void)size; /* only resets it */
+        tell_waiting(service);
+    } else if (event->data.ptr == &service->listener) {
+        accept_some(service);
+    } else {
+        tti_connection_hear(service, event->data.ptr);
+    }
+}
+
+bool tti_service_step(struct tti_service *service, bool wait)
+{
+    int timeout = expire(service);
+    free_dead(service);
+    struct epoll_event events[EVENTS];
+    int count = epoll_wait(service->epoll, events, EVENTS, wait ? timeout : 0);
+    for (int i = 0; i < count; i++) {
+        handle_event(service, &events[i]);
+    }
+    free_dead(service);
+    return count > 0;
+}
+
+tutti_status tti_service_begin(struct tti_service *service, int listener, bool local, const char *job,
+                               const struct tti_secret *secret, tutti_error *error)
+{
+    memset(service, 0, sizeof(*service));
+    service->listener = listener;
+    service->local = local;
+    memcpy(service->job, job, strlen(job));
+    if (secret) {
+        service->secret = *secret;
+    }
+    service->wake = tti_private_adopt(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    service->epoll = tti_private_adopt(epoll_create1(EPOLL_CLOEXEC));
+    open_reserve(service);
+    struct epoll_event accepts = {.events = EPOLLIN, .data.ptr = &service->listener};
+    struct epoll_event wakes = {.events = EPOLLIN, .data.ptr = service};
+    if (service->wake < 0 || service->epoll < 0 || service->reserve < 0 ||
+        epoll_ctl(service->epoll, EPOLL_CTL_ADD, listener, &accepts) != 0 ||
+        epoll_ctl(service->epoll, EPOLL_CTL_ADD, service->wake, &wakes) != 0) {
+        tutti_status status = tti_error_system(error, errno, "the server of a store cannot be set up");
+        tti_service_end(service);
+        tti_private_close(service->wake);
+        return status;
+    }
+    return TUTTI_OK;
+}
+
+void tti_service_end(struct tti_service *service)
+{
+    tti_private_hang_up(service->listener);
+    for (struct tti_connection *c = service->connections; c; c = c->next) {
+        tti_connection_end(service, c);
+    }
+    free_dead(service);
+    tti_private_close(service->epoll);
+    tti_private_close(service->reserve);
+    tti_table_clear(&service->table);
+    tti_secret_forget(&service->secret);
+}
+
+int64_t tti_service_turned_away(const struct tti_service *service)
+{
+    return atomic_load_explicit(&service->turned_away, memory_order_relaxed); /* a number: orders nothing */
+}
+
+void tti_service_give_up(struct tti_service *service, tutti_status status)
+{
+    atomic_store_explicit(&service->given_up, status, memory_order_relaxed); /* the signal behind it orders */
+}
+
+int64_t tti_service_dropped(void)
+{
+    return tti_connection_dropped();
+}
+
+int64_t tti_service_refused(void)
+{
+    return tti_connection_refused();
+}

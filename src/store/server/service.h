@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a server's thread does: accept connections, read requests, answer them, hold the table. One thread calls all of
+ * it (the beginning and the end apart), so there are no locks. Nothing in here ever waits for a client.
+ */
+#ifndef TTI_STORE_SERVICE_H
+#define TTI_STORE_SERVICE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <tutti/status.h>
+
+#include "store/server/table.h"
+#include "store/wire/protocol.h"
+#include "store/wire/secret.h"
+
+/* Steps after which every connection that had something to say has been heard, however many there are. */
+#define TTI_SERVICE_DRAIN 512
+
+struct tti_connection;
+
+struct tti_service {
+    int epoll;
+    int listener;
+    int wake;    /* an eventfd: a signal ends a waiting step; closed by who owns the service */
+    int reserve; /* given up for a moment to refuse a connection when descriptors have run out */
+    bool local;
+    _Atomic int64_t turned_away;        /* connections of this user, for lack of descriptors */
+    _Atomic int32_t given_up;           /* a status: what everybody is told; OK = all is well */
+    int clients;                        /* connections that have said hello */
+    int strangers;                      /* connections that have not */
+    struct tti_connection *connections; /* newest first */
+    struct tti_table table;
+    char job[TTI_STORE_KEY_MAX + 1]; /* what clients must name */
+    struct tti_secret secret;        /* what they must know */
+};
+
+/* Takes the listener over, also on failure. `secret` may be NULL: there is none. */
+tutti_status tti_service_begin(struct tti_service *service, int listener, bool local, const char *job,
+                               const struct tti_secret *secret, tutti_error *error);
+
+/* Handles what has happened; `wait` true waits for something first. False if nothing had happened. */
+bool tti_service_step(struct tti_service *service, bool wait);
+
+/* Closes everything but `wake`. */
+void tti_service_end(struct tti_service *service);
+
+/* From any thread. The second one: `wake` is to be signalled afterwards. */
+int64_t tti_service_turned_away(const struct tti_service *service);
+void tti_service_give_up(struct tti_service *service, tutti_status status);
+
+int64_t tti_service_dropped(void);
+int64_t tti_service_refused(void);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A client's request and the server's reply to it over one connection, and the requests that each connection begins with. */
+#ifndef TTI_STORE_EXCHANGE_H
+#define TTI_STORE_EXCHANGE_H
+
+#include "store/kinds/client.h"
+
+struct tti_exchange {
+    struct tti_frame request;
+    const char *key;
+    const void *value;
+    int pass_fd;
+    int64_t deadline_ns;
+    struct tti_frame reply;        /* from here on: what came */
+    unsigned char *received_value; /* at most `capacity` bytes of it */
+    size_t capacity;
+    int received_fd;
+};
+
+/* One request and its reply. OK means that a reply has come, whatever it says. */
+tutti_status tti_exchange(const struct tti_client *client, struct tti_line *line, struct tti_exchange *x,
+                          tutti_error *error);
+
+/* Proves the token of the job, if there is one, has the server prove it, and says hello. */
+tutti_status tti_greet(const struct tti_client *client, struct tti_line *line, int64_t deadline_ns, tutti_error *error);
+
+/* Who serves at the other end, for a sentence: its process, where the kernel tells. */
+#define TTI_EXCHANGE_SERVER (TTI_STORE_URL_MAX + 60)
+void tti_exchange_server(const struct tti_client *client, const struct tti_line *line, char *text, size_t capacity);
+
+/* *error says that who serves lacks something: if that is this process, it has an errno, as where the system refuses it anything. */
+void tti_exchange_mark_own(const struct tti_client *client, tutti_error *error);
+
+/* The other side is no store of Tutti. */
+tutti_status tti_exchange_strange(const struct tti_client *client, tutti_error *error);
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Frames to bytes and back, and the two system calls that move them. */
+#include "store/wire/protocol.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+static const unsigned char magic[4] = {'T', 'T', 'S', '1'};
+
+static void put(unsigned char *bytes, uint64_t value, int count)
+{
+    for (int i = 0; i < count; i++) {
+        bytes[i] = (unsigned char)(value >> (8 * i));
+    }
+}
+
+static uint64_t take(const unsigned char *bytes, int count)
+{
+    uint64_t value = 0;
+    for (int i = 0; i < count; i++) {
+        value |= (uint64_t)bytes[i] << (8 * i);
+    }
+    return value;
+}
+
+void tti_frame_encode(const struct tti_frame *frame, unsigned char bytes[TTI_FRAME_HEADER])
+{
+    memcpy(bytes, magic, sizeof(magic));
+    bytes[4] = frame->type;
+    bytes[5] = frame->key_length;
+    put(bytes + 6, frame->status, 2);
+    put(bytes + 8, frame->value_length, 4);
+    put(bytes + 12, frame->number, 4);
+    put(bytes + 16, (uint64_t)frame->timeout_ms, 8);
+}
+
+bool tti_frame_may_begin(const unsigned char *bytes, size_t count)
+{
+    return memcmp(bytes, magic, count < sizeof(magic) ? count : sizeof(magic)) == 0;
+}
+
+bool tti_frame_decode(const unsigned char bytes[TTI_FRAME_HEADER], struct tti_frame *frame)
+{
+    frame->type = bytes[4];
+    frame->key_length = bytes[5];
+    frame->status = (uint16_t)take(bytes + 6, 2);
+    frame->value_length = (uint32_t)take(bytes + 8, 4);
+    frame->number = (uint32_t)take(bytes + 12, 4);
+    frame->timeout_ms = (int64_t)take(bytes + 16, 8);
+    return tti_frame_may_begin(bytes, TTI_FRAME_HEADER) && frame->type >= TTI_FRAME_HELLO &&
+           frame->type < TTI_FRAME_TYPES && frame->value_length <= TTI_STORE_VALUE_MAX && frame->timeout_ms >= -1;
+}
+
+ssize_t tti_wire_send(int fd, const void *bytes, size_t length, int pass_fd)
+{
+    union {
+        struct cmsghdr align;
+        unsigned char bytes[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct iovec part = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = length};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (pass_fd >= 0) {
+        memset(&control, 0, sizeof(control));
+        message.msg_control = control.bytes;
+        message.msg_controllen = sizeof(control.bytes);
+        struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
+        rights->cmsg_level = SOL_SOCKET;
+        rights->cmsg_type = SCM_RIGHTS;
+        rights->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(rights), &pass_fd, sizeof(int));
+    }
+    ssize_t sent;
+    do {
+        sent = sendmsg(fd, &message, MSG_NOSIGNAL);
+    } while (sent < 0 && errno == EINTR);
+    return sent;
+}
+
+ssize_t tti_wire_receive(int fd, void *bytes, size_t length, int *received)
+{
+    union {
+        struct cmsghdr align;
+        unsigned char bytes[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct iovec part = {.iov_base = bytes, .iov_len = length};
+    /* CMSG_LEN, not CMSG_SPACE: the padding would have room for a second descriptor. */
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = CMSG_LEN(sizeof(int))};
+    ssize_t count;
+    do {
+        count = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+    } while (count < 0 && errno == EINTR);
+    if (count < 0) {
+        return count;
+    }
+    bool surplus = (message.msg_flags & MSG_CTRUNC) != 0;
+    struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
+    if (rights && rights->cmsg_level == SOL_SOCKET && rights->cmsg_type == SCM_RIGHTS &&
+        rights->cmsg_len == CMSG_LEN(sizeof(int))) {
+        int came;
+        memcpy(&came, CMSG_DATA(rights), sizeof(int));
+        if (*received < 0 && !surplus) {
+            *received = came;
+        } else {
+            close(came);
+            surplus = true;
+        }
+    }
+    if (surplus && !rights && *received < 0) {
+        *received = TTI_NO_NUMBER;
+    } else if (surplus) {
+        errno = EPROTO;
+        return -1;
+    }
+    return count;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A process that runs out of descriptors while it joins: with one more each time, until it can. Every failure is
+ * NO_RESOURCE with a sentence, comes without waiting for the deadline, and leaves no descriptor behind; what then succeeds
+ * works. Where the process serves the store, too, the server runs out together with its client.
+ */
+#include <dirent.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "api/check.h"
+#include "descriptors.h"
+
+#define MOST 64 /* descriptors that a group of one may need */
+
+/* How many are open; the one that counts is among them each time. */
+static int open_descriptors(void)
+{
+    int count = 0;
+    DIR *directory = opendir("/proc/self/fd");
+    while (directory && readdir(directory)) {
+        count++;
+    }
+    if (directory) {
+        closedir(directory);
+    }
+    return count;
+}
+
+/* Returns how many it took. */
+static int join(const char *backend, const char *scheme)
+{
+    for (int more = 0; more < MOST; more++) {
+        struct rlimit before;
+        char store[80];
+        tutti_group *g = NULL;
+        tutti_error e;
+        snprintf(store, sizeof(store), "%s:no-descriptors-%d-%s-%d", scheme, (int)getpid(), backend, more);
+        const int open = open_descriptors();
+        EXPECT(leave_descriptors(more, &before));
+        const tutti_status status =
+            tutti_init(TUTTI_CONFIG(.backend = backend, .world_size = 1, .store = store, .timeout_ms = 60000), &g, &e);
+        EXPECT(setrlimit(RLIMIT_NOFILE, &before) == 0);
+        if (status == TUTTI_OK) {
+            EXPECT_OK(tutti_barrier(g, NULL));
+            EXPECT_OK(tutti_group_destroy(g, &e));
+            EXPECT_OK(tutti_finalize(&e));
+            return more;
+        }
+        test_status(__FILE__, __LINE__, store, status, TUTTI_NO_RESOURCE, &e, "open files");
+        EXPECT(e.message[0] != '\0' && !g);
+        EXPECT(open_descriptors() == open);
+    }
+    EXPECT(!"a group of one needs more descriptors than that");
+    return MOST;
+}
+
+int main(void)
+{
+    tutti_group *g = NULL;
+    tutti_error e;
+    EXPECT_OK(tutti_init(TUTTI_CONFIG(.backend = "shm", .world_size = 1), &g, &e)); /* what a process opens once */
+    EXPECT_OK(tutti_finalize(&e));
+    EXPECT(join("shm", "unix") > 3);
+    EXPECT(join("shm", "memory") > 0);
+    join("local", "unix");
+    return test_result();
+}

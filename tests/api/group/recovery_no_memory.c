@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A rank lacks memory for one moment while it shrinks: at its first allocation, at its second, and so on. Whenever that is, OK
+ * on one rank means that all members have the group, and no rank gets OK without one.
+ * tutti-test: trees=release,debug,undefined
+ */
+#include "api/check.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define PASSAGES_MOST 1000
+#define SHRINK_MS     400 /* others may wait half of it for who cannot open the group */
+#define LONG_MS       60000
+
+static _Thread_local int32_t passages_left; /* until it lacks; 0: it does not */
+
+static bool lacks_memory(void)
+{
+    return passages_left > 0 && --passages_left == 0;
+}
+
+#include "allocator.h"
+
+static int32_t passage;
+static _Atomic bool done; /* it has shrunk without lacking any */
+
+static tutti_status sum(tutti_group *g, tutti_error *error)
+{
+    int64_t one = 1;
+    int32_t value = 1;
+    DLTensor t = tutti_tensor_1d(&value, &one, TUTTI_I32);
+    tutti_status status = tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.timeout_ms = LONG_MS, .error = error));
+    EXPECT(status != TUTTI_OK || value == tutti_group_size(g));
+    return status;
+}
+
+static tutti_status shrinking(tutti_group *g, void *user)
+{
+    (void)user;
+    tutti_error e;
+    tutti_group *rest = NULL;
+    EXPECT_OK(sum(g, &e));
+    passages_left = tutti_group_rank(g) == 1 ? passage : 0;
+    const tutti_status status = tutti_group_shrink(g, SHRINK_MS, &rest, &e);
+    if (tutti_group_rank(g) == 1) {
+        atomic_store(&done, status == TUTTI_OK && passages_left > 0);
+        passages_left = 0;
+    }
+    EXPECT(e.status == status && (status == TUTTI_OK) == (rest != NULL));
+    if (status == TUTTI_OK) { /* with whom is a member, who has it then, too */
+        EXPECT_OK(sum(rest, &e));
+        EXPECT_OK(tutti_group_destroy(rest, &e));
+    } else {
+        EXPECT(e.message[0] != '\0');
+    }
+    return TUTTI_OK; /* destroys the old group: nobody waits for this rank any more */
+}
+
+int main(void)
+{
+    do {
+        passage++;
+        test_ranks(2, shrinking);
+    } while (!atomic_load(&done) && passage < PASSAGES_MOST);
+    EXPECT(passage > 10 && passage < PASSAGES_MOST);
+    return test_result();
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-test: timeout=300 */
+/*
+ * Every collective at the boundaries of every class: one element less, exactly, and one more than what fits the arrival
+ * line, packets, the one-shot class, a window, a whole stage; in place and not, with every root, with parts in rows and
+ * parts of different length. The results are compared with a reference that knows no classes, and what the engine says of
+ * how the call ran with the table of docs/performance.md, which is written down here once more.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "unit/engine/engine_calls.h"
+
+#define WINDOW      8192u /* gives a stage of 64 KiB */
+#define LEAST_PIECE 4096u /* of a stream */
+
+static const tutti_operation kinds[] = {TUTTI_OP_ALL_REDUCE, TUTTI_OP_REDUCE,         TUTTI_OP_BROADCAST,
+                                        TUTTI_OP_ALL_GATHER, TUTTI_OP_GATHER,         TUTTI_OP_SCATTER,
+                                        TUTTI_OP_ALL_TO_ALL, TUTTI_OP_REDUCE_SCATTER, TUTTI_OP_BARRIER};
+#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
+
+static const tutti_dtype dtypes[] = {TUTTI_F32, TUTTI_I8, TUTTI_BF16};
+
+/* What each rank has of a step in which all ranks have a slot: whole cache lines. */
+static size_t slot_bytes(const struct tti_engine *e, size_t step)
+{
+    return step / (size_t)e->size / 64 * 64;
+}
+
+/* Elements of all parts together in one row, and of the largest one. */
+struct lengths {
+    size_t all;
+    size_t most;
+};
+
+static struct lengths lengths_of(const struct reference_call *c)
+{
+    const struct reference_joined parts =
+        c->kind == TUTTI_OP_ALL_GATHER ? reference_received(c, 0) : reference_sent(c, 0);
+    struct lengths l = {0};
+    for (int r = 0; r < c->size; r++) {
+        const size_t n = (size_t)parts.counts[r];
+        l.all += n;
+        l.most = n > l.most ? n : l.most;
+    }
+    return l;
+}
+
+/* Beyond what travels with the arrival: `bytes` of data, of which one step takes up to `step`. */
+static const char *by_steps(size_t bytes, size_t step)
+{
+    return bytes <= step ? "staged" : "pipelined";
+}
+
+static const char *large(const struct tti_engine *e, const struct reference_call *c, size_t part)
+{
+    const size_t window = (size_t)e->tuning.window;
+    switch (c->kind) {
+    case TUTTI_OP_ALL_REDUCE:
+        return part <= e->tuning.one_shot ? "one_shot" : part <= window ? "two_shot" : "pipelined";
+    case TUTTI_OP_ALL_GATHER:
+        return by_steps(part, window);
+    case TUTTI_OP_REDUCE_SCATTER:
+    case TUTTI_OP_ALL_TO_ALL:
+        return by_steps(part, slot_bytes(e, window));
+    case TUTTI_OP_SCATTER:
+        return by_steps(part, slot_bytes(e, window) < LEAST_PIECE ? slot_bytes(e, window) : LEAST_PIECE);
+    default:
+        return by_steps(part, window < LEAST_PIECE ? window : LEAST_PIECE);
+    }
+}
+
+static bool goes_where_it_lies(const struct tti_engine *e, const struct reference_call *c, const struct lengths *parts)
+{
+    const bool hidden = c->kind == TUTTI_OP_SCATTER && c->rows > 1; /* leaves could not find their parts */
+    const size_t parts_of_all = sends_joined(c->kind) || receives_joined(c->kind) ? (size_t)c->size : 1;
+    const size_t bytes = parts->most * parts_of_all * c->rows * tutti_dtype_size(c->dtype);
+    return e->direct && bytes >= e->tuning.zero_copy && !hidden;
+}
+
+/* How the call has to run. */
+static const char *expected(const struct tti_engine *e, const struct reference_call *c)
+{
+    const size_t row = c->rows * tutti_dtype_size(c->dtype);
+    const bool parts =
+        c->kind == TUTTI_OP_SCATTER || c->kind == TUTTI_OP_REDUCE_SCATTER || c->kind == TUTTI_OP_ALL_TO_ALL;
+    const struct lengths l = lengths_of(c);
+    const size_t arrival = c->kind == TUTTI_OP_BARRIER ? 0 : (parts ? l.all : l.most) * row;
+    if (c->uneven && c->kind == TUTTI_OP_ALL_TO_ALL) { /* the lengths first, then the data */
+        size_t sent = 0;
+        for (int from = 0; from < c->size; from++) {
+            for (int to = 0; to < c->size; to++) {
+                sent += from != to ? (size_t)reference_uneven(c, from, to) : 0;
+            }
+        }
+        return sent == 0 ? "staged" : "pipelined";
+    }
+    if (arrival <= TTI_PAYLOAD) {
+        return "inline";
+    }
+    if (arrival <= e->tuning.packets) {
+        return "packets";
+    }
+    return goes_where_it_lies(e, c, &l) ? "zero_copy" : large(e, c, l.most * row);
+}
+
+static int check_way(struct tti_engine *e, const struct reference_call *c)
+{
+    const char *want = expected(e, c);
+    const char *got = tti_engine_algorithm(e, 0);
+    if (got && strcmp(got, want) == 0) {
+        return 0;
+    }
+    fprintf(stderr, "rank %d of %d, root %d: %s of %zu rows of %zu %s%s ran %s, not %s\n", e->rank, e->size, c->root,
+            tutti_operation_name(c->kind), c->rows, c->count, tutti_dtype_name(c->dtype), c->uneven ? ", uneven" : "",
+            got ? got : "in a way that is not told", want);
+    return 1;
+}
+
+/* Bytes of a whole tensor around which a class ends, by any of the measures that classes go by. */
+static size_t boundaries(const struct tti_engine *e, size_t *bytes)
+{
+    const size_t all[] = {0,
+                          1,
+                          36,
+                          TTI_PAYLOAD,
+                          (size_t)e->tuning.packets,
+                          TTI_INLINE_MOST,
+                          (size_t)e->tuning.one_shot,
+                          (size_t)e->tuning.zero_copy,
+                          LEAST_PIECE,
+                          (size_t)e->tuning.window / (size_t)e->size,
+                          slot_bytes(e, e->tuning.window) * (size_t)e->size,
+                          (size_t)e->tuning.window,
+                          (size_t)e->layout.stage,
+                          (size_t)e->layout.stage * 2 + e->tuning.window / 2};
+    memcpy(bytes, all, sizeof(all));
+    return sizeof(all) / sizeof(all[0]);
+}
+
+static bool has_variable_form(tutti_operation kind)
+{
+    return kind == TUTTI_OP_ALL_GATHER || kind == TUTTI_OP_REDUCE_SCATTER || kind == TUTTI_OP_ALL_TO_ALL;
+}
+
+/* One tensor size, one operation: dtypes and forms take turns, so that all pairs come about without all combinations. */
+static int around(struct tti_engine *e, tutti_operation kind, size_t bytes, int turn)
+{
+    int failures = 0;
+    tutti_dtype dtype = dtypes[turn % 3];
+    size_t element = tutti_dtype_size(dtype);
+    for (size_t more = 0; more < 3; more++) { /* one element less, exactly, one more */
+        size_t count = bytes / element + more;
+        if (count == 0) {
+            continue;
+        }
+        struct reference_call c = {.kind = kind,
+                                   .dtype = dtype,
+                                   .size = e->size,
+                                   .root = (turn + (int)more) % e->size,
+                                   .rows = 1,
+                                   .count = count - 1,
+                                   .seed = (uint32_t)turn * 4 + (uint32_t)more};
+        for (int form = 0; form < 4; form++) {
+            c.in_place = form == 1;
+            c.rows = form == 2 ? 3 : 1;
+            c.uneven = form == 3;
+            if ((form == 3 && !has_variable_form(kind)) ||
+                (form == 2 && !sends_joined(kind) && !receives_joined(kind))) {
+                continue;
+            }
+            failures += run_call(e, 0, &c, NULL);
+            failures += check_way(e, &c);
+        }
+    }
+    return failures;
+}
+
+static int all_boundaries(struct cluster *c, int rank)
+{
+    struct tti_engine *e = c->engines[rank];
+    size_t bytes[16];
+    size_t n = boundaries(e, bytes);
+    int failures = 0;
+    int turn = 0;
+    for (size_t k = 0; k < KINDS; k++) {
+        bool joined = sends_joined(kinds[k]) || receives_joined(kinds[k]);
+        for (size_t i = 0; i < n; i++) {
+            if (!joined || bytes[i] <= e->tuning.window) {
+                failures += around(e, kinds[k], bytes[i], turn++);
+            }
+            if (joined) { /* the limit may be that of all parts together */
+                failures += around(e, kinds[k], bytes[i] / (size_t)e->size, turn++);
+            }
+        }
+    }
+    return failures;
+}
+
+static void run_all(int packets, int one_shot, bool direct)
+{
+    static const int sizes[] = {2, 3, 5};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        struct cluster c;
+        assert_int_equal(cluster_open(&c, sizes[i], 1, WINDOW, (struct waiting){1000, 20000, 0}), 0);
+        for (int r = 0; r < sizes[i]; r++) {
+            struct tti_engine *e = c.engines[r];
+            e->direct = direct;
+            e->tuning.one_shot = one_shot >= 0 ? (uint64_t)one_shot : e->tuning.one_shot;
+            if (packets >= 0) {
+                e->tuning.packets = (uint64_t)packets;
+                free(e->lanes[0].unpacked);
+                e->lanes[0].unpacked = calloc((size_t)e->size, TTI_INLINE_MOST);
+            }
+        }
+        assert_int_equal(cluster_run(&c, all_boundaries), 0);
+        cluster_close(&c);
+    }
+}
+
+static void staged(void **state)
+{
+    (void)state;
+    run_all(-1, -1, false);
+}
+
+static void staged_with_all_packets(void **state)
+{
+    (void)state;
+    run_all(TTI_INLINE_MOST, 4096, false);
+}
+
+static void staged_without_packets_and_one_shot(void **state)
+{
+    (void)state;
+    run_all(0, 0, false);
+}
+
+static void zero_copy(void **state)
+{
+    (void)state;
+    run_all(-1, -1, true);
+}
+
+static void nothing_told_before_the_first_call(void **state)
+{
+    (void)state;
+    struct cluster c;
+    assert_int_equal(cluster_open(&c, 1, 2, WINDOW, (struct waiting){1000, 20000, 0}), 0);
+    int32_t value = 1;
+    tutti_op op = op_of(TUTTI_OP_ALL_REDUCE, &value, &value, 1, 0);
+    tutti_error error;
+    assert_null(tti_engine_algorithm(c.engines[0], 0));
+    op.lane = 1;
+    assert_int_equal(tti_engine_run(c.engines[0], &op, &error), TUTTI_OK);
+    assert_null(tti_engine_algorithm(c.engines[0], 0));
+    assert_string_equal(tti_engine_algorithm(c.engines[0], 1), "solo");
+    cluster_close(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(staged),
+        cmocka_unit_test(staged_with_all_packets),
+        cmocka_unit_test(staged_without_packets_and_one_shot),
+        cmocka_unit_test(zero_copy),
+        cmocka_unit_test(nothing_told_before_the_first_call),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

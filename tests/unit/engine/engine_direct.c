@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-test: timeout=120 */
+/*
+ * The zero-copy class: right results without staging, and nobody touches memory whose owner has returned. The second is
+ * tested by ranks that give up in the middle of a large call, fill their buffers with a pattern at once and look at it
+ * while the others are still inside. And who writes past the caches: all ranks alike, but none over what it has just read.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <sched.h>
+
+#include "unit/engine/engine_calls.h"
+
+enum { COUNT = 1 << 19 }; /* 2 MiB a rank */
+
+static int sums(struct cluster *c, int rank)
+{
+    int failures = 0;
+    int32_t *x = malloc(COUNT * sizeof(*x));
+    for (int root = -1; root < c->layout.size; root++) {
+        size_t count = COUNT - 17 * (size_t)(root + 1);
+        for (size_t k = 0; k < count; k++) {
+            x[k] = (int32_t)k % 1000 * (rank + 1);
+        }
+        tutti_error e;
+        tutti_op op = op_of(root < 0 ? TUTTI_OP_ALL_REDUCE : TUTTI_OP_REDUCE, x, x, count, root);
+        failures += tti_engine_run(c->engines[rank], &op, &e) != TUTTI_OK;
+        int32_t weights = c->layout.size * (c->layout.size + 1) / 2;
+        bool here = root < 0 || root == rank;
+        for (size_t k = 0; here && k < count; k++) {
+            failures += x[k] != (int32_t)k % 1000 * weights;
+        }
+    }
+    failures += c->engines[rank]->lanes[0].stage.head != 0; /* no span was ever used */
+    free(x);
+    return failures;
+}
+
+static void set_direct(struct cluster *c)
+{
+    for (int r = 0; r < c->layout.size; r++) {
+        c->engines[r]->direct = true;
+    }
+}
+
+static void nothing_is_staged(void **state)
+{
+    (void)state;
+    for (int size = 2; size <= 5; size++) {
+        struct cluster c;
+        assert_int_equal(cluster_open(&c, size, 1, 16384, (struct waiting){1000, 20000, 0}), 0);
+        set_direct(&c);
+        assert_int_equal(cluster_run(&c, sums), 0);
+        cluster_close(&c);
+    }
+}
+
+static _Atomic int gave_up;
+
+static int give_up(struct cluster *c, int rank)
+{
+    int failures = 0;
+    int32_t *x = malloc(COUNT * sizeof(*x));
+    memset(x, 1, COUNT * sizeof(*x));
+    tutti_status status = TUTTI_OK;
+    for (int call = 0; call < 50 && status == TUTTI_OK; call++) {
+        tutti_error e;
+        tutti_op op = op_of(TUTTI_OP_ALL_REDUCE, x, x, COUNT, 0);
+        op.timeout_ms = rank == 1 ? 1 : 60000; /* rank 1 has no patience */
+        status = tti_engine_run(c->engines[rank], &op, &e);
+        if (status == TUTTI_OK && rank != 1) {
+            sched_yield();
+        }
+    }
+    if (status != TUTTI_OK) {
+        atomic_fetch_add(&gave_up, 1);
+        memset(x, 0x5a, COUNT * sizeof(*x));
+        for (int look = 0; look < 20; look++) {
+            sched_yield();
+            for (int k = 0; k < COUNT; k++) {
+                failures += x[k] != 0x5a5a5a5a;
+            }
+        }
+    }
+    free(x);
+    return failures;
+}
+
+static void returned_memory_is_left_alone(void **state)
+{
+    (void)state;
+    /* on an idle machine a round may end before anybody loses patience: then it has tested nothing, and does not count */
+    for (int round = 0; round < 500 && atomic_load(&gave_up) < 40; round++) {
+        struct cluster c;
+        assert_int_equal(cluster_open(&c, 4, 1, 16384, (struct waiting){0, 0, 0}), 0);
+        set_direct(&c);
+        assert_int_equal(cluster_run(&c, give_up), 0);
+        cluster_close(&c);
+    }
+    assert_true(atomic_load(&gave_up) > 0); /* otherwise nothing was tested */
+}
+
+static int streamed(struct cluster *c, int rank)
+{
+    static const tutti_operation kinds[] = {TUTTI_OP_ALL_REDUCE,    TUTTI_OP_REDUCE,  TUTTI_OP_ALL_GATHER,
+                                            TUTTI_OP_GATHER,        TUTTI_OP_SCATTER, TUTTI_OP_ALL_TO_ALL,
+                                            TUTTI_OP_REDUCE_SCATTER};
+    int failures = 0;
+    for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+        for (int in_place = 0; in_place < 2; in_place++) {
+            struct reference_call call = {.kind = kinds[k],
+                                          .dtype = TUTTI_F32,
+                                          .size = c->layout.size,
+                                          .root = 1,
+                                          .rows = 1,
+                                          .count = 5000,
+                                          .in_place = in_place && kinds[k] != TUTTI_OP_ALL_TO_ALL};
+            failures += run_call(c->engines[rank], 0, &call, NULL);
+            const bool folds = kinds[k] == TUTTI_OP_ALL_REDUCE || kinds[k] == TUTTI_OP_REDUCE_SCATTER ||
+                               (kinds[k] == TUTTI_OP_REDUCE && rank == call.root);
+            if (c->engines[rank]->lanes[0].streams != !(folds && call.in_place)) {
+                fprintf(stderr, "rank %d: %s%s goes %s the caches\n", rank, tutti_operation_name(kinds[k]),
+                        in_place ? " in place" : "", c->engines[rank]->lanes[0].streams ? "past" : "through");
+                failures++;
+            }
+        }
+    }
+    return failures;
+}
+
+static void only_folds_in_place_stay_in_the_caches(void **state)
+{
+    (void)state;
+    for (int direct = 0; direct < 2; direct++) {
+        struct cluster c;
+        const struct tti_tuning_wishes wishes = {
+            .window = 16384, .packets = -1, .one_shot = -1, .zero_copy = -1, .single_copy = -1}; /* stream: 0 */
+        struct tti_tuning tuning;
+        tti_tuning_make(3, &wishes, &tuning);
+        assert_int_equal(cluster_open_tuned(&c, 3, 1, tuning, (struct waiting){1000, 20000, 0}), 0);
+        if (direct) {
+            set_direct(&c);
+        }
+        assert_int_equal(cluster_run(&c, streamed), 0);
+        cluster_close(&c);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_is_staged),
+        cmocka_unit_test(returned_memory_is_left_alone),
+        cmocka_unit_test(only_folds_in_place_stay_in_the_caches),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

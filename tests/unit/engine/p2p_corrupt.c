@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-test: timeout=60 */
+/* A peer of the same user may write anything into its rings: what depends on it is checked, and it is named. Here
+ * the test plays rank 1, which sends to rank 0. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "engine/p2p/p2p.h"
+#include "unit/engine/engine_support.h"
+
+#define PIECE 16384
+#define COUNT 20000 /* elements of the large message: more than is sent without being asked for */
+
+static const struct tti_record small = {
+    .bytes = 16, .place = TTI_IN_SLOT, .here = 16, .dtype = TUTTI_I32, .ndim = 1, .kind = TTI_RECORD_FIRST};
+static const struct tti_record large = {.bytes = COUNT * sizeof(int32_t),
+                                        .place = 0,
+                                        .here = PIECE,
+                                        .dtype = TUTTI_I32,
+                                        .ndim = 1,
+                                        .kind = TTI_RECORD_FIRST};
+
+/* The record with this number, as rank 1 would write it. */
+static void write_record(struct cluster *c, uint64_t number, struct tti_record record)
+{
+    struct tti_slot *slot = tti_slot(c->engines[1], 1, 0, number);
+    slot->record = record;
+    atomic_store(&slot->number, number);
+    atomic_store(&tti_pair(c->engines[1], 1, 0)->opened, 1);
+}
+
+static tutti_status receive(struct cluster *c, size_t count, tutti_error *e)
+{
+    static int32_t data[COUNT];
+    tutti_op op = op_of(TUTTI_OP_RECV, NULL, data, count, 1);
+    tutti_op *ops[] = {&op};
+    return tti_engine_run_p2p(c->engines[0], ops, 1, 1000, e);
+}
+
+/* A good record, and behind it a spoilt one. */
+static void expect_corrupt(struct tti_record first, struct tti_record second)
+{
+    struct cluster c;
+    tutti_error e = {0};
+    int32_t found = 0;
+    assert_int_equal(cluster_open(&c, 2, 1, 16384, (struct waiting){0, 0, 0}), 0);
+    write_record(&c, 1, first);
+    assert_int_equal(tti_engine_probe(c.engines[0], 1, 0, &found, NULL, &e), TUTTI_OK);
+    assert_int_equal(found, 1);
+    bool complete = first.here == first.bytes;
+    if (complete) {
+        assert_int_equal(receive(&c, 4, &e), TUTTI_OK);
+    }
+    write_record(&c, 2, second);
+    assert_int_equal(receive(&c, complete ? 4 : COUNT, &e), TUTTI_PEER_CORRUPT);
+    assert_non_null(strstr(e.message, "rank 1"));
+    assert_int_equal(e.suspect, 1);
+    cluster_close(&c);
+}
+
+static void first_records_are_checked(void **state)
+{
+    (void)state;
+    struct tti_record r = small;
+    r.dtype = 77;
+    expect_corrupt(small, r);
+    r = small;
+    r.ndim = 100;
+    expect_corrupt(small, r);
+    r = small;
+    r.ndim = -1;
+    expect_corrupt(small, r);
+    r = small;
+    r.tag = -1;
+    expect_corrupt(small, r);
+    r = small;
+    r.bytes = 14; /* no whole elements */
+    expect_corrupt(small, r);
+    r = small;
+    r.bytes = 8; /* more here than there is */
+    expect_corrupt(small, r);
+    r = small;
+    r.here = 0;
+    expect_corrupt(small, r);
+    r = small;
+    r.here = TTI_SLOT_BODY + 4; /* more than the slot holds */
+    r.bytes = r.here;
+    expect_corrupt(small, r);
+    r = small;
+    r.kind = 0;
+    expect_corrupt(small, r);
+    r = small;
+    r.kind = TTI_RECORD_GRANTED + 1;
+    expect_corrupt(small, r);
+    r = small;
+    r.kind = TTI_RECORD_NEXT; /* of nothing */
+    expect_corrupt(small, r);
+    r.kind = TTI_RECORD_GRANTED; /* by nobody */
+    expect_corrupt(small, r);
+}
+
+static void places_are_checked(void **state)
+{
+    (void)state;
+    struct tti_record r = small;
+    uint32_t ring = (uint32_t)tti_pair_ring_bytes(2);
+    r.place = ring - 8;
+    expect_corrupt(small, r);
+    r.place = ring + 1;
+    expect_corrupt(small, r);
+    r.place = TTI_IN_SLOT - 1;
+    expect_corrupt(small, r);
+    r = small;
+    r.place = ring - 16; /* the last that is possible */
+    struct cluster c;
+    tutti_error e = {0};
+    assert_int_equal(cluster_open(&c, 2, 1, 16384, (struct waiting){0, 0, 0}), 0);
+    write_record(&c, 1, r);
+    assert_int_equal(receive(&c, 4, &e), TUTTI_OK);
+    cluster_close(&c);
+}
+
+static void later_records_are_checked(void **state)
+{
+    (void)state;
+    struct tti_record r = large;
+    expect_corrupt(large, r); /* another message before the eager part of the first is complete */
+    r.kind = TTI_RECORD_GRANTED;
+    expect_corrupt(large, r); /* the rest before it */
+    r.kind = TTI_RECORD_NEXT;
+    r.here = TTI_EAGER - PIECE + 4; /* more than the eager part */
+    expect_corrupt(large, r);
+    r.here = 0;
+    expect_corrupt(large, r);
+}
+
+static void shapes_are_checked(void **state)
+{
+    (void)state;
+    static const int64_t shapes[][2] = {{-2, -2}, {2, 3}, {INT64_MAX, 8}, {0, 4}, {4, 0}};
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+        struct cluster c;
+        tutti_error e = {0};
+        struct tti_record r = small;
+        r.ndim = 2;
+        r.here = 32;
+        assert_int_equal(cluster_open(&c, 2, 1, 16384, (struct waiting){0, 0, 0}), 0);
+        memcpy(tti_slot(c.engines[1], 1, 0, 1)->body, shapes[i], sizeof(shapes[i]));
+        write_record(&c, 1, r);
+        assert_int_equal(receive(&c, 4, &e), TUTTI_PEER_CORRUPT);
+        cluster_close(&c);
+    }
+}
+
+static void numbers_are_checked(void **state)
+{
+    (void)state;
+    struct cluster c;
+    tutti_error e = {0};
+    assert_int_equal(cluster_open(&c, 2, 1, 16384, (struct waiting){0, 0, 0}), 0);
+    write_record(&c, 1, small);
+    assert_int_equal(receive(&c, 4, &e), TUTTI_OK);
+    atomic_store(&tti_slot(c.engines[1], 1, 0, 2)->number, 99);
+    assert_int_equal(receive(&c, 4, &e), TUTTI_PEER_CORRUPT);
+    cluster_close(&c);
+}
+
+static void expect_claim_is_corrupt(struct cluster *c, void *batch)
+{
+    tutti_error e = {0};
+    assert_int_equal(tti_engine_test_p2p(c->engines[0], batch), 1);
+    assert_int_equal(tti_engine_end_p2p(c->engines[0], batch, &e), TUTTI_PEER_CORRUPT);
+    assert_non_null(strstr(e.message, "rank 1"));
+    assert_int_equal(e.suspect, 1);
+}
+
+/* What the reader of this rank's messages claims: a grant of what it was never sent. One that is right goes on. */
+static void grants_are_checked(void **state)
+{
+    (void)state;
+    static int32_t data[COUNT];
+    for (int wrong = 0; wrong < 2; wrong++) {
+        struct cluster c;
+        tutti_error e = {0};
+        assert_int_equal(cluster_open(&c, 2, 1, 16384, (struct waiting){0, 0, 0}), 0);
+        struct tti_pair_control *control = tti_pair(c.engines[1], 1, 0);
+        tutti_op op = op_of(TUTTI_OP_SEND, data, NULL, COUNT, 1);
+        op.ndim = 1;
+        tutti_op *ops[] = {&op};
+        void *batch = NULL;
+        assert_int_equal(tti_engine_post_p2p(c.engines[0], ops, 1, 1000, &batch, &e), TUTTI_OK);
+        assert_int_equal(c.engines[0]->p2p->peers[1].posted, 1);
+        atomic_store(&control->granted, wrong ? 77 : 1);
+        if (wrong) {
+            expect_claim_is_corrupt(&c, batch);
+        } else {
+            assert_int_equal(tti_engine_test_p2p(c.engines[0], batch), 1);
+            assert_int_equal(tti_engine_end_p2p(c.engines[0], batch, &e), TUTTI_OK);
+        }
+        cluster_close(&c);
+    }
+}
+
+/* And room that cannot be: more than there was, or less than before. It is read when there is none left. */
+static void room_is_checked(void **state)
+{
+    (void)state;
+    static const uint64_t claims[] = {UINT64_C(1) << 40, UINT64_MAX, TTI_SLOTS + 1, 0};
+    static int32_t data[4];
+    for (size_t i = 0; i < sizeof(claims) / sizeof(claims[0]); i++) {
+        struct cluster c;
+        tutti_error e = {0};
+        void *batch = NULL;
+        assert_int_equal(cluster_open(&c, 2, 1, 16384, (struct waiting){0, 0, 0}), 0);
+        struct tti_pair_control *control = tti_pair(c.engines[1], 1, 0);
+        tutti_op op = op_of(TUTTI_OP_SEND, data, NULL, 4, 1);
+        op.ndim = 1;
+        tutti_op *ops[] = {&op};
+        for (unsigned n = 0; n < TTI_SLOTS; n++) {
+            assert_int_equal(tti_engine_run_p2p(c.engines[0], ops, 1, 1000, &e), TUTTI_OK);
+        }
+        if (claims[i] == 0) { /* after a right one */
+            atomic_store(&control->taken, 1);
+            assert_int_equal(tti_engine_run_p2p(c.engines[0], ops, 1, 1000, &e), TUTTI_OK);
+        }
+        atomic_store(&control->taken, claims[i]);
+        assert_int_equal(tti_engine_post_p2p(c.engines[0], ops, 1, 60000, &batch, &e), TUTTI_OK);
+        expect_claim_is_corrupt(&c, batch);
+        cluster_close(&c);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(first_records_are_checked), cmocka_unit_test(places_are_checked),
+        cmocka_unit_test(later_records_are_checked), cmocka_unit_test(shapes_are_checked),
+        cmocka_unit_test(numbers_are_checked),       cmocka_unit_test(grants_are_checked),
+        cmocka_unit_test(room_is_checked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

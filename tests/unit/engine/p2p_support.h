@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Messages as the engine's tests make them: vectors of int32. */
+#ifndef TESTS_UNIT_P2P_SUPPORT_H
+#define TESTS_UNIT_P2P_SUPPORT_H
+
+#include "engine/p2p/p2p.h"
+#include "unit/engine/engine_support.h"
+
+static inline tutti_op send_op(const int32_t *data, const int64_t *count, int peer, int tag)
+{
+    tutti_op op = op_of(TUTTI_OP_SEND, data, NULL, (size_t)*count, peer);
+    op.ndim = 1;
+    op.shape = count;
+    op.p2p_tag = tag;
+    return op;
+}
+
+static inline tutti_op recv_op(int32_t *data, size_t count, int peer, int tag)
+{
+    tutti_op op = op_of(TUTTI_OP_RECV, NULL, data, count, peer);
+    op.p2p_tag = tag;
+    return op;
+}
+
+#endif

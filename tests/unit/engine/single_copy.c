@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-test: timeout=120 */
+/*
+ * Private tensors that the kernel reads for a collective: where an owner names memory that cannot be read, both sides hear
+ * why, and nobody waits.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "unit/engine/engine_support.h"
+
+#define COUNT 65536 /* elements: whole pages */
+#define BYTES (COUNT * sizeof(int32_t))
+
+/* Of rank 1, whose first part is not there; of rank 0. */
+static int32_t *broken;
+static int32_t *whole;
+static tutti_operation kind;
+static tutti_error errors[2];
+
+static const struct case_of {
+    tutti_operation kind;
+    int root;
+    size_t count;
+} cases[] = {
+    {TUTTI_OP_BROADCAST, 1, COUNT},
+    {TUTTI_OP_GATHER, 0, COUNT},
+    {TUTTI_OP_SCATTER, 1, COUNT},
+    {TUTTI_OP_ALL_TO_ALL, 0, 2 * COUNT},
+};
+
+/* Rank 1 only shows the part that is not there. */
+static int call(struct cluster *c, int rank)
+{
+    int32_t *in = rank == 1 ? broken : whole;
+    const tutti_parts parts = {.outer = 1, .pitch = 2 * BYTES, .unit = sizeof(int32_t), .each = COUNT};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        if (cases[i].kind == kind) {
+            int32_t *out = kind == TUTTI_OP_BROADCAST ? in : whole + (size_t)(rank + 1) * 2 * COUNT;
+            tutti_op op = op_of(kind, in, out, cases[i].count, cases[i].root);
+            op.send_parts = parts;
+            op.recv_parts = parts;
+            return tti_engine_run(c->engines[rank], &op, &errors[rank]) == TUTTI_OK;
+        }
+    }
+    return 1;
+}
+
+static void *pages_of(size_t bytes)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(memory != MAP_FAILED);
+    return memory;
+}
+
+static void both_sides_hear_why(void **state)
+{
+    (void)state;
+    const struct tti_tuning_wishes wishes = {.packets = 0, .one_shot = -1, .stream = -1};
+    struct tti_tuning tuning;
+    tti_tuning_make(2, &wishes, &tuning);
+    broken = pages_of(2 * BYTES);
+    whole = pages_of(6 * BYTES);
+    assert_int_equal(mprotect(broken, BYTES, PROT_NONE), 0);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct cluster c;
+        assert_int_equal(cluster_open_tuned(&c, 2, 1, tuning, (struct waiting){1000, 20000, 0}), 0);
+        kind = cases[i].kind;
+        assert_int_equal(cluster_run(&c, call), 0);
+        assert_int_equal(errors[0].status, TUTTI_PEER_CORRUPT);
+        assert_int_equal(errors[0].suspect, 1);
+        assert_int_equal(errors[0].vendor_code, EFAULT);
+        assert_non_null(strstr(errors[0].message, "could not be read"));
+        assert_int_equal(errors[1].status, TUTTI_PEER_CORRUPT);
+        assert_int_equal(errors[1].suspect, 1);
+        cluster_close(&c);
+    }
+    munmap(broken, 2 * BYTES);
+    munmap(whole, 6 * BYTES);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(both_sides_hear_why)};
+    if (!kernel_copies()) {
+        return 77;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Thresholds from profiles: within their bounds whatever the profile says, in the right direction when a cost changes, and
+ * the user's wish before all. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "engine/memory/layout.h"
+#include "engine/tuning/tuning.h"
+
+#define KIB UINT64_C(1024)
+
+static const struct tti_tuning_wishes nothing = {
+    .packets = -1, .one_shot = -1, .stream = -1, .zero_copy = -1, .single_copy = -1};
+
+static struct tti_tuning fit(int size, int cpus, const struct tti_profile *p)
+{
+    struct tti_tuning t;
+    tti_tuning_fit(size, cpus, p, &nothing, &t);
+    return t;
+}
+
+static void check_bounds(int size, const struct tti_tuning *t)
+{
+    assert_int_equal(t->stage & (t->stage - 1), 0); /* rings are powers of two */
+    assert_int_equal(t->far & (t->far - 1), 0);
+    assert_in_range(t->stage, 1024 * KIB, 64 * 1024 * KIB);
+    assert_true(t->far >= 2 * t->stage);
+    assert_true(t->window >= (uint64_t)size * 64);
+    assert_true(8 * t->window <= t->stage);
+    assert_true(t->packets <= TTI_INLINE_MOST);
+    assert_in_range(t->one_shot, 512, t->window);
+    assert_in_range(t->zero_copy, 1 * KIB, 64 * KIB);
+    assert_true(t->stream_direct >= 256 * KIB);
+    assert_true(t->yield_ns > 0 && t->switch_ns > 0 && t->wake_ns > 0);
+    assert_true(tti_tuning_can_be(size, t));
+}
+
+static const int sizes[] = {1, 2, 3, 4, 5, 8, 16, 64, 65, 255, TTI_MAX_RANKS};
+#define SIZES (int)(sizeof(sizes) / sizeof(sizes[0]))
+
+static void test_unknown_is_built_in(void **state)
+{
+    (void)state;
+    const struct tti_profile unknown = {0};
+    for (int i = 0; i < SIZES; i++) {
+        struct tti_tuning made;
+        tti_tuning_make(sizes[i], &nothing, &made);
+        const struct tti_tuning fitted = fit(sizes[i], sizes[i], &unknown);
+        assert_memory_equal(&made, &fitted, sizeof(made));
+        check_bounds(sizes[i], &made);
+    }
+}
+
+/* Every member anywhere within what a profile may hold, or unknown, and at its bounds. */
+static void test_any_profile(void **state)
+{
+    (void)state;
+    uint64_t seed = 1;
+    for (int round = 0; round < 20000; round++) {
+        struct tti_profile p;
+        for (int i = 0; i < TTI_PROFILE_FIELDS; i++) {
+            const struct tti_profile_field *f = &tti_profile_fields[i];
+            seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+            const uint64_t r = seed >> 33;
+            const int64_t values[] = {0, f->least, f->most, f->least + (int64_t)(r / 8) % (f->most - f->least + 1)};
+            tti_profile_set(&p, i, values[r % 4]);
+        }
+        seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        const int size = sizes[(seed >> 40) % SIZES];
+        const int cpus = 1 + (int)((seed >> 50) % 70);
+        const struct tti_tuning t = fit(size, cpus, &p);
+        check_bounds(size, &t);
+    }
+}
+
+static void test_more_ranks(void **state)
+{
+    (void)state;
+    for (int cpus = 0; cpus <= 2; cpus++) { /* 0: as many as ranks */
+        struct tti_tuning before = fit(2, cpus ? cpus : 2, &tti_profile_built_in);
+        for (int size = 3; size <= 128; size++) {
+            const struct tti_tuning t = fit(size, cpus ? cpus : size, &tti_profile_built_in);
+            /* from where ranks take turns on, more of them never make folding everything better */
+            assert_true(t.one_shot <= before.one_shot || size == cpus + 1);
+            assert_true(t.packets <= before.packets || size == cpus + 1);
+            assert_true(t.stage <= before.stage);
+            before = t;
+        }
+    }
+}
+
+static void test_costs(void **state)
+{
+    (void)state;
+    struct tti_profile p = tti_profile_built_in;
+    p.near_ns = 0; /* one kind of hop, so that it alone decides */
+    p.near_mbs = 0;
+    p.far_ns = 150;
+    struct tti_tuning before = fit(8, 8, &p);
+    for (p.far_ns = 200; p.far_ns <= 1500; p.far_ns += 50) { /* epochs become dearer */
+        const struct tti_tuning t = fit(8, 8, &p);
+        assert_true(t.one_shot >= before.one_shot);
+        assert_true(t.zero_copy >= before.zero_copy);
+        assert_true(t.packets <= before.packets);
+        before = t;
+    }
+    assert_true(before.one_shot > fit(8, 8, &tti_profile_built_in).one_shot);
+
+    p = tti_profile_built_in;
+    before = fit(8, 2, &p);
+    for (p.switch_ns = 2000; p.switch_ns <= 50000; p.switch_ns *= 2) {
+        const struct tti_tuning t = fit(8, 2, &p);
+        assert_true(t.one_shot > before.one_shot || t.one_shot == t.window);
+        assert_true(t.zero_copy >= before.zero_copy);
+        before = t;
+    }
+    assert_true(fit(8, 2, &p).packets < fit(4, 2, &p).packets);
+    assert_int_equal(fit(32, 2, &p).packets, 0);
+    assert_true(fit(32, 32, &p).packets > TTI_PAYLOAD);
+
+    p = tti_profile_built_in;
+    p.copy_mbs *= 4; /* bytes become cheaper */
+    p.fold_mbs *= 4;
+    p.near_mbs *= 4;
+    p.far_mbs *= 4;
+    assert_true(fit(8, 8, &p).one_shot > fit(8, 8, &tti_profile_built_in).one_shot);
+}
+
+static void test_near_and_far(void **state)
+{
+    (void)state;
+    struct tti_profile near = tti_profile_built_in;
+    struct tti_profile far = tti_profile_built_in;
+    near.far_ns = near.far_mbs = 0;
+    far.near_ns = far.near_mbs = 0;
+    const struct tti_tuning n = fit(2, 2, &near);
+    const struct tti_tuning f = fit(2, 2, &far);
+    const struct tti_tuning both = fit(2, 2, &tti_profile_built_in);
+    assert_true(n.one_shot < both.one_shot && both.one_shot < f.one_shot);
+    assert_true(n.packets > f.packets);
+    assert_int_equal(both.packets, f.packets);
+    near.cpus_stay = TTI_CPUS_MOVE; /* then the other kind has to be expected */
+    const struct tti_tuning expected = fit(2, 2, &near);
+    assert_int_equal(expected.packets, both.packets);
+    assert_int_equal(expected.one_shot, both.one_shot);
+}
+
+static void test_caches(void **state)
+{
+    (void)state;
+    struct tti_profile p = tti_profile_built_in;
+    p.l2_bytes = 512 * 1024;
+    assert_int_equal(fit(2, 2, &p).stage, 1024 * KIB);
+    p.l2_bytes = 2048 * 1024;
+    assert_int_equal(fit(2, 2, &p).stage, 4096 * KIB);
+    p.l3_bytes = 8192 * 1024; /* no room for more */
+    assert_int_equal(fit(2, 2, &p).stage, 2048 * KIB);
+
+    p = tti_profile_built_in;
+    p.l3_cpus = 4;
+    assert_int_equal(fit(2, 16, &p).stream_direct, p.l3_bytes);
+    assert_int_equal(fit(16, 16, &p).stream_direct, 4 * p.l3_bytes);
+    assert_int_equal(fit(16, 4, &p).stream_direct, p.l3_bytes);
+    p.stream_mbs = p.memory_mbs;
+    assert_int_equal(fit(16, 16, &p).stream_direct, TTI_TUNING_NEVER);
+}
+
+static void test_wishes(void **state)
+{
+    (void)state;
+    const struct tti_tuning_wishes wishes = {
+        .stage = 8 << 20, .window = 1 << 20, .packets = 150, .one_shot = 0, .stream = 7, .zero_copy = 3};
+    struct tti_tuning t;
+    tti_tuning_fit(8, 2, &tti_profile_built_in, &wishes, &t);
+    assert_int_equal(t.stage, 8 << 20);
+    assert_int_equal(t.window, 1 << 20);
+    assert_int_equal(t.far, 0);
+    assert_int_equal(t.packets, 150);
+    assert_int_equal(t.one_shot, 0);
+    assert_int_equal(t.stream, 7);
+    assert_int_equal(t.stream_direct, 7);
+    assert_int_equal(t.zero_copy, 3);
+}
+
+/* The numbers of a group come from its rank 0: those that would make the others reckon beyond their memory are none. */
+static void test_cannot_be(void **state)
+{
+    (void)state;
+    static const int64_t windows[] = {-1, 16 * 1024, 20000, 1 << 20, 64 << 20};
+    static const int64_t stages[] = {-1, 256 * 1024, 300000, 1 << 20, 1 << 30};
+    for (int i = 0; i < SIZES * 25; i++) { /* whatever a user may wish */
+        const struct tti_tuning_wishes wishes = {
+            .stage = stages[i / 5 % 5], .window = windows[i % 5], .packets = 1892, .one_shot = INT64_C(1) << 36};
+        struct tti_tuning t;
+        tti_tuning_fit(sizes[i / 25], 2, &tti_profile_built_in, &wishes, &t);
+        assert_true(tti_tuning_can_be(sizes[i / 25], &t));
+    }
+    const struct tti_tuning good = fit(4, 4, &tti_profile_built_in);
+    static const struct {
+        size_t at;
+        uint64_t value;
+    } wrong[] = {
+        {offsetof(struct tti_tuning, stage), 0},
+        {offsetof(struct tti_tuning, stage), (1 << 20) + 1},
+        {offsetof(struct tti_tuning, stage), UINT64_C(1) << 40},
+        {offsetof(struct tti_tuning, stage), UINT64_MAX},
+        {offsetof(struct tti_tuning, far), 12345},
+        {offsetof(struct tti_tuning, far), UINT64_C(1) << 63},
+        {offsetof(struct tti_tuning, window), 0},
+        {offsetof(struct tti_tuning, window), 8192 + 64},
+        {offsetof(struct tti_tuning, window), UINT64_C(1) << 32},
+        {offsetof(struct tti_tuning, packets), TTI_INLINE_MOST + 1},
+        {offsetof(struct tti_tuning, one_shot), UINT64_C(1) << 62},
+        {offsetof(struct tti_tuning, yield_ns), UINT64_MAX},
+        {offsetof(struct tti_tuning, switch_ns), UINT64_MAX},
+        {offsetof(struct tti_tuning, wake_ns), UINT64_MAX},
+    };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        struct tti_tuning t = good;
+        memcpy((char *)&t + wrong[i].at, &wrong[i].value, sizeof(wrong[i].value));
+        assert_false(tti_tuning_can_be(4, &t));
+    }
+    assert_false(tti_tuning_can_be(TTI_MAX_RANKS, &(struct tti_tuning){.stage = 1 << 20, .window = 8192}));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_unknown_is_built_in),
+        cmocka_unit_test(test_any_profile),
+        cmocka_unit_test(test_more_ranks),
+        cmocka_unit_test(test_costs),
+        cmocka_unit_test(test_near_and_far),
+        cmocka_unit_test(test_caches),
+        cmocka_unit_test(test_wishes),
+        cmocka_unit_test(test_cannot_be),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

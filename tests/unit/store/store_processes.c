@@ -1,0 +1,522 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Stores between processes. Children are forked while this process has no thread but the main one, so that they may
+ * start servers of their own under ThreadSanitizer, too.
+ */
+#include "store_support.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+
+#include "store/server/server.h"
+
+#define CHILDREN 4
+
+/* Everyone opens the same URL at the same moment, sets a key, and reads those of all. */
+static void exchange(const char *url, int index)
+{
+    struct tti_store *store = open_store(url, false);
+    CHILD_CHECK(store);
+    char key[32];
+    snprintf(key, sizeof(key), "of/%d", index);
+    CHILD_CHECK(tti_store_set(store, key, &index, sizeof(index), NULL) == TUTTI_OK);
+    for (int i = 0; i < CHILDREN; i++) {
+        int got = -1;
+        snprintf(key, sizeof(key), "of/%d", i);
+        CHILD_CHECK(tti_store_get(store, key, &got, sizeof(got), NULL, LONG_MS, NULL) == TUTTI_OK);
+        CHILD_CHECK(got == i);
+    }
+    /* Whoever served must not end its process before the others are through; after that it may. */
+    snprintf(key, sizeof(key), "done/%d", index);
+    CHILD_CHECK(tti_store_set(store, key, NULL, 0, NULL) == TUTTI_OK);
+    for (int i = 0; i < CHILDREN; i++) {
+        snprintf(key, sizeof(key), "done/%d", i);
+        tutti_status status = tti_store_get(store, key, NULL, 0, NULL, LONG_MS, NULL);
+        CHILD_CHECK(status == TUTTI_OK || status == TUTTI_PEER_LEFT);
+    }
+    tti_store_release(store);
+    tti_store_shutdown();
+}
+
+static void run_exchange(const char *url)
+{
+    pid_t children[CHILDREN];
+    for (int i = 0; i < CHILDREN; i++) {
+        children[i] = fork();
+        assert_true(children[i] >= 0);
+        if (children[i] == 0) {
+            exchange(url, i);
+            _exit(0);
+        }
+    }
+    for (int i = 0; i < CHILDREN; i++) {
+        expect_child(children[i], 0);
+    }
+}
+
+static void processes_meet_by_unix(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 10; round++) {
+        char name[64];
+        char url[80];
+        unique_name(name, sizeof(name));
+        snprintf(url, sizeof(url), "unix:%s", name);
+        run_exchange(url);
+    }
+}
+
+static void processes_meet_by_file(void **state)
+{
+    (void)state;
+    char directory[] = "/tmp/tutti-test-XXXXXX";
+    char url[80];
+    assert_non_null(mkdtemp(directory));
+    snprintf(url, sizeof(url), "file:%s", directory);
+    run_exchange(url);
+    remove_directory(directory);
+}
+
+/* The name is free the moment a server ends, and taken by the next one: openers in between must not fall through. */
+static void servers_follow_one_another(void **state)
+{
+    (void)state;
+    char name[64];
+    char url[80];
+    unique_name(name, sizeof(name));
+    snprintf(url, sizeof(url), "unix:%s", name);
+    pid_t children[CHILDREN];
+    for (int i = 0; i < CHILDREN; i++) {
+        children[i] = fork();
+        assert_true(children[i] >= 0);
+        if (children[i] == 0) {
+            for (int round = 0; round < 50; round++) {
+                struct tti_store *store = open_store(url, false);
+                CHILD_CHECK(store);
+                tti_store_release(store);
+            }
+            tti_store_shutdown();
+            _exit(0);
+        }
+    }
+    for (int i = 0; i < CHILDREN; i++) {
+        expect_child(children[i], 0);
+    }
+}
+
+/* A child that waits until it is sent a line. */
+struct helper {
+    pid_t pid;
+    int to;
+    int from;
+};
+
+static struct helper start_helper(void (*run)(int from_parent, int to_parent))
+{
+    int down[2];
+    int up[2];
+    struct helper helper;
+    assert_int_equal(pipe2(down, O_CLOEXEC), 0);
+    assert_int_equal(pipe2(up, O_CLOEXEC), 0);
+    helper.pid = fork();
+    assert_true(helper.pid >= 0);
+    if (helper.pid == 0) {
+        close(down[1]);
+        close(up[0]);
+        run(down[0], up[1]);
+        _exit(0);
+    }
+    close(down[0]);
+    close(up[1]);
+    helper.to = down[1];
+    helper.from = up[0];
+    return helper;
+}
+
+static void end_helper(struct helper *helper, int code)
+{
+    close(helper->to);
+    close(helper->from);
+    expect_child(helper->pid, code);
+}
+
+static void tell(int fd, const char *text)
+{
+    ssize_t written = write(fd, text, strlen(text) + 1);
+    (void)written;
+}
+
+/* Reads one text with its NUL; false at the end. */
+static bool hear(int fd, char *text, size_t capacity)
+{
+    for (size_t i = 0; i < capacity; i++) {
+        if (read(fd, text + i, 1) != 1) {
+            return false;
+        }
+        if (text[i] == '\0') {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void tcp_child(int from, int to)
+{
+    char url[300];
+    CHILD_CHECK(hear(from, url, sizeof(url)));
+    struct tti_store *store = open_store(url, false);
+    CHILD_CHECK(store);
+    char value[8] = "";
+    CHILD_CHECK(tti_store_get(store, "question", value, sizeof(value), NULL, LONG_MS, NULL) == TUTTI_OK);
+    CHILD_CHECK(tti_store_set(store, "answer", value, 2, NULL) == TUTTI_OK);
+    tell(to, "done");
+    CHILD_CHECK(!hear(from, url, sizeof(url)));
+    tti_store_release(store);
+}
+
+static void processes_meet_by_tcp(void **state)
+{
+    (void)state;
+    static const char *const urls[] = {"tcp://127.0.0.1:0", "tcp://localhost:0/some-token"};
+    for (int i = 0; i < 2; i++) {
+        struct helper helper = start_helper(tcp_child);
+        struct tti_store *store = open_store(urls[i], true);
+        assert_non_null(store);
+        tell(helper.to, tti_store_url(store));
+        assert_int_equal(tti_store_set(store, "question", "42", 2, NULL), TUTTI_OK);
+        char value[8] = "";
+        assert_int_equal(tti_store_get(store, "answer", value, sizeof(value), NULL, LONG_MS, NULL), TUTTI_OK);
+        assert_string_equal(value, "42");
+        end_helper(&helper, 0);
+        tti_store_release(store);
+        tti_store_shutdown();
+    }
+}
+
+static void serving_child(int from, int to)
+{
+    char url[300];
+    char text[8];
+    CHILD_CHECK(hear(from, url, sizeof(url)));
+    struct tti_store *store = open_store(url, false);
+    CHILD_CHECK(store);
+    int fd = memfd_create("passed", MFD_CLOEXEC);
+    CHILD_CHECK(write(fd, "memory", 6) == 6);
+    CHILD_CHECK(tti_store_put_fd(store, "fd", fd, 2, NULL) == TUTTI_OK);
+    close(fd);
+    tell(to, "served");
+    CHILD_CHECK(hear(from, text, sizeof(text)));
+    tti_store_release(store); /* the parent is connected: the server goes on */
+    tell(to, "left");
+    hear(from, text, sizeof(text));
+}
+
+static void read_passed(struct tti_store *store)
+{
+    int fd = -1;
+    char content[8] = "";
+    assert_int_equal(tti_store_get_fd(store, "fd", &fd, LONG_MS, NULL), TUTTI_OK);
+    assert_int_equal(pread(fd, content, 6, 0), 6);
+    assert_string_equal(content, "memory");
+    close(fd);
+}
+
+static void the_first_one_may_leave(void **state)
+{
+    (void)state;
+    char name[64];
+    char url[80];
+    char text[16];
+    unique_name(name, sizeof(name));
+    snprintf(url, sizeof(url), "unix:%s", name);
+    struct helper helper = start_helper(serving_child);
+    tell(helper.to, url);
+    assert_true(hear(helper.from, text, sizeof(text)));
+    struct tti_store *store = open_store(url, false);
+    assert_non_null(store);
+    read_passed(store);
+    tell(helper.to, "go");
+    assert_true(hear(helper.from, text, sizeof(text)));
+    read_passed(store);
+    assert_int_equal(tti_store_set(store, "later", "1", 1, NULL), TUTTI_OK);
+    struct tti_store *second = open_store(url, false); /* newcomers are let in as long as it lives */
+    assert_non_null(second);
+    assert_int_equal(tti_store_get(second, "later", text, 1, NULL, 0, NULL), TUTTI_OK);
+    tti_store_release(second);
+    end_helper(&helper, 0);
+    /* Now the process has ended, and its server with it. */
+    tutti_error error;
+    assert_int_equal(tti_store_get(store, "never", text, 1, NULL, LONG_MS, &error), TUTTI_PEER_LEFT);
+    assert_non_null(strstr(error.message, url));
+    tti_store_release(store);
+}
+
+static void killed_child(int from, int to)
+{
+    char url[300];
+    CHILD_CHECK(hear(from, url, sizeof(url)));
+    struct tti_store *store = open_store(url, false);
+    CHILD_CHECK(store);
+    tell(to, "served");
+    hear(from, url, sizeof(url));
+    _exit(1);
+}
+
+static void a_killed_server_ends_a_waiting_get(void **state)
+{
+    (void)state;
+    char name[64];
+    char url[80];
+    char text[16];
+    unique_name(name, sizeof(name));
+    snprintf(url, sizeof(url), "unix:%s", name);
+    struct helper helper = start_helper(killed_child);
+    tell(helper.to, url);
+    assert_true(hear(helper.from, text, sizeof(text)));
+    pid_t killer = fork();
+    if (killer == 0) {
+        /* Once the parent's key is there it is inside its get, or about to be: either must end. */
+        struct tti_store *store = open_store(url, false);
+        CHILD_CHECK(store);
+        CHILD_CHECK(tti_store_get(store, "ready", NULL, 0, NULL, LONG_MS, NULL) == TUTTI_OK);
+        kill(helper.pid, SIGKILL);
+        _exit(0);
+    }
+    struct tti_store *store = open_store(url, false);
+    assert_non_null(store);
+    tutti_status status_of_set = tti_store_set(store, "ready", NULL, 0, NULL);
+    assert_true(status_of_set == TUTTI_OK || status_of_set == TUTTI_PEER_LEFT); /* it may die before it can answer */
+    tutti_error error;
+    char number[24];
+    snprintf(number, sizeof(number), "(%d)", (int)helper.pid);
+    assert_int_equal(tti_store_get(store, "never", text, 1, NULL, -1, &error), TUTTI_PEER_LEFT);
+    assert_non_null(strstr(error.message, number));
+    tti_store_release(store);
+    expect_child(killer, 0);
+    close(helper.to);
+    close(helper.from);
+    int status = 0;
+    assert_int_equal(waitpid(helper.pid, &status, 0), helper.pid);
+    assert_true(WIFSIGNALED(status));
+    /* The name is free at once. */
+    store = open_store(url, false);
+    assert_non_null(store);
+    tti_store_release(store);
+}
+
+/* In a child every call on the parent's store is FORKED, releasing does nothing, opening anew works. */
+static void in_forked_child(struct tti_store *store)
+{
+    tutti_error error;
+    int fd = -1;
+    CHILD_CHECK(tti_store_set(store, "k", "", 0, &error) == TUTTI_FORKED);
+    CHILD_CHECK(tti_store_get(store, "k", NULL, 0, NULL, 0, &error) == TUTTI_FORKED);
+    CHILD_CHECK(tti_store_remove(store, "k", &error) == TUTTI_FORKED);
+    CHILD_CHECK(tti_store_put_fd(store, "k", 0, 1, &error) == TUTTI_FORKED);
+    CHILD_CHECK(tti_store_get_fd(store, "k", &fd, 0, &error) == TUTTI_FORKED);
+    tti_store_release(store);
+    tti_store_release(store);
+    tti_store_shutdown();
+    struct tti_store *again = open_store(tti_store_url(store), false);
+    CHILD_CHECK(again);
+    bool shared = strncmp(tti_store_url(store), "memory:", 7) != 0;
+    CHILD_CHECK(tti_store_get(again, "parents", NULL, 0, NULL, 0, NULL) == (shared ? TUTTI_OK : TUTTI_TIMEOUT));
+    tti_store_release(again);
+}
+
+static void a_forked_child_is_told(void **state)
+{
+    (void)state;
+    static const char *const schemes[] = {"memory", "unix"};
+    for (int i = 0; i < 2; i++) {
+        char name[64];
+        char url[80];
+        unique_name(name, sizeof(name));
+        snprintf(url, sizeof(url), "%s:%s", schemes[i], name);
+        struct tti_store *store = open_store(url, false);
+        assert_non_null(store);
+        assert_int_equal(tti_store_set(store, "parents", NULL, 0, NULL), TUTTI_OK);
+        pid_t child = fork();
+        if (child == 0) {
+            in_forked_child(store);
+            _exit(0);
+        }
+        expect_child(child, 0);
+        assert_int_equal(tti_store_get(store, "parents", NULL, 0, NULL, 0, NULL), TUTTI_OK);
+        tti_store_release(store);
+    }
+}
+
+/* A child that lives on must not keep the name of its parent's server taken. */
+static void a_forked_child_keeps_nothing(void **state)
+{
+    (void)state;
+    char name[64];
+    char url[80];
+    unique_name(name, sizeof(name));
+    snprintf(url, sizeof(url), "unix:%s", name);
+    struct tti_store *store = open_store(url, false);
+    assert_non_null(store);
+    assert_int_equal(tti_store_set(store, "old", NULL, 0, NULL), TUTTI_OK);
+    int hold[2];
+    assert_int_equal(pipe2(hold, O_CLOEXEC), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        char byte;
+        close(hold[1]);
+        CHILD_CHECK(read(hold[0], &byte, 1) == 0);
+        _exit(0);
+    }
+    tti_store_release(store);
+    store = open_store(url, false);
+    assert_non_null(store);
+    assert_int_equal(tti_store_get(store, "old", NULL, 0, NULL, 0, NULL), TUTTI_TIMEOUT);
+    tti_store_release(store);
+    close(hold[0]);
+    close(hold[1]);
+    expect_child(child, 0);
+}
+
+/* A process whose user has no number in its user namespace looks like all others there that have none: it trusts nobody,
+ * until it is given one. */
+static void who_is_nobody_trusts_nobody(void **state)
+{
+    (void)state;
+    enum { CANNOT_BE_TRIED = 77 };
+    char name[64];
+    char url[80];
+    unique_name(name, sizeof(name));
+    snprintf(url, sizeof(url), "unix:%s", name);
+    const unsigned outside = (unsigned)geteuid();
+    const pid_t child = fork();
+    if (child == 0) {
+        struct tti_store *store = NULL;
+        tutti_error error;
+        char text[32];
+        if (unshare(CLONE_NEWUSER) != 0) {
+            _exit(CANNOT_BE_TRIED);
+        }
+        CHILD_CHECK(tti_store_open(url, false, LONG_MS, &store, &error) == TUTTI_AUTH && !store);
+        CHILD_CHECK(strstr(error.message, "user namespace"));
+        const int map = open("/proc/self/uid_map", O_WRONLY | O_CLOEXEC);
+        const int length = snprintf(text, sizeof(text), "12 %u 1\n", outside);
+        if (map < 0 || write(map, text, (size_t)length) != length) {
+            _exit(CANNOT_BE_TRIED);
+        }
+        CHILD_CHECK(geteuid() == 12);
+        store = open_store(url, false);
+        CHILD_CHECK(store && tti_store_set(store, "k", "", 0, &error) == TUTTI_OK);
+        tti_store_release(store);
+        tti_store_shutdown();
+        _exit(0);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == CANNOT_BE_TRIED) {
+        skip();
+    }
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* Another user knocks: the server drops the connection unread. */
+static void other_user_knocks(int from, int to)
+{
+    char name[64];
+    (void)to;
+    CHILD_CHECK(hear(from, name, sizeof(name)));
+    CHILD_CHECK(setresgid(65534, 65534, 65534) == 0 && setresuid(65534, 65534, 65534) == 0);
+    struct sockaddr_un address;
+    socklen_t length = unix_address(&address, 0, name);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHILD_CHECK(connect(fd, (struct sockaddr *)&address, length) == 0);
+    char byte;
+    ssize_t count = read(fd, &byte, 1);
+    CHILD_CHECK(count == 0 || (count < 0 && errno == ECONNRESET));
+    close(fd);
+}
+
+static void another_user_is_not_let_in(void **state)
+{
+    (void)state;
+    if (geteuid() != 0) {
+        skip();
+    }
+    char name[64];
+    char url[80];
+    unique_name(name, sizeof(name));
+    snprintf(url, sizeof(url), "unix:%s", name);
+    struct helper helper = start_helper(other_user_knocks);
+    struct tti_store *store = open_store(url, false);
+    assert_non_null(store);
+    int64_t dropped = tti_server_dropped();
+    tell(helper.to, name);
+    end_helper(&helper, 0);
+    assert_int_equal(tti_server_dropped(), dropped + 1);
+    assert_int_equal(tti_store_set(store, "k", "", 0, NULL), TUTTI_OK);
+    tti_store_release(store);
+}
+
+/* Another user has occupied the name: the store refuses to talk to it. */
+static void other_user_occupies(int from, int to)
+{
+    char name[64];
+    CHILD_CHECK(hear(from, name, sizeof(name)));
+    CHILD_CHECK(setresgid(65534, 65534, 65534) == 0 && setresuid(65534, 65534, 65534) == 0);
+    struct sockaddr_un address;
+    socklen_t length = unix_address(&address, 0, name);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHILD_CHECK(bind(fd, (struct sockaddr *)&address, length) == 0 && listen(fd, 8) == 0);
+    tell(to, "bound");
+    hear(from, name, sizeof(name));
+    close(fd);
+}
+
+static void another_users_server_is_refused(void **state)
+{
+    (void)state;
+    if (geteuid() != 0) {
+        skip();
+    }
+    char name[64];
+    char url[80];
+    char text[16];
+    unique_name(name, sizeof(name));
+    snprintf(url, sizeof(url), "unix:%s", name);
+    struct helper helper = start_helper(other_user_occupies);
+    tell(helper.to, name);
+    assert_true(hear(helper.from, text, sizeof(text)));
+    struct tti_store *store = NULL;
+    tutti_error error;
+    assert_int_equal(tti_store_open(url, false, LONG_MS, &store, &error), TUTTI_AUTH);
+    assert_null(store);
+    end_helper(&helper, 0);
+}
+
+static int shut_down(void **state)
+{
+    (void)state;
+    tti_store_shutdown();
+    return 0;
+}
+
+int main(void)
+{
+    signal(SIGPIPE, SIG_IGN); /* of the tests' own pipes */
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(processes_meet_by_unix, shut_down),
+        cmocka_unit_test_teardown(processes_meet_by_file, shut_down),
+        cmocka_unit_test_teardown(processes_meet_by_tcp, shut_down),
+        cmocka_unit_test_teardown(servers_follow_one_another, shut_down),
+        cmocka_unit_test_teardown(the_first_one_may_leave, shut_down),
+        cmocka_unit_test_teardown(a_killed_server_ends_a_waiting_get, shut_down),
+        cmocka_unit_test_teardown(a_forked_child_is_told, shut_down),
+        cmocka_unit_test_teardown(a_forked_child_keeps_nothing, shut_down),
+        cmocka_unit_test_teardown(who_is_nobody_trusts_nobody, shut_down),
+        cmocka_unit_test_teardown(another_user_is_not_let_in, shut_down),
+        cmocka_unit_test_teardown(another_users_server_is_refused, shut_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * `tutti bench overlap`: how much of the communication disappears behind a computation.
+ *
+ * On one host an all_reduce is work for the same CPUs, and could not overlap with a computation that needs all of them.
+ * Between hosts it is mostly waiting for a link. The backend `fault` imitates that link: it makes an all_reduce take
+ * bytes / bandwidth longer, asleep. The ranks' other traffic (the meetings before each step) runs in the group below.
+ */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "bench/overlap/overlap.h"
+
+#define WARM_UP 2 /* rounds */
+
+static int64_t bandwidth_of(const struct tti_bench_options *options)
+{
+    const int64_t bandwidth = tti_overlap_bytes(options->pieces) * 1000 / options->step_ms;
+    return bandwidth > 0 ? bandwidth : 1;
+}
+
+/* The same ranks once more, behind the link. Threads get one over shm, which serves them: local cannot be wrapped. */
+static tutti_status open_link(struct tti_overlap *o, int64_t bandwidth)
+{
+    struct tti_bench *b = o->b;
+    const bool threads = (tutti_group_capabilities(b->group) & TUTTI_CAP_ONE_PROCESS) != 0;
+    char below[64];
+    char rules[96];
+    o->below = threads ? "shm" : tutti_group_backend(b->group);
+    snprintf(below, sizeof(below), "fault.backend=%s", o->below);
+    snprintf(rules, sizeof(rules), "fault.rules=all_reduce:bandwidth=%lld", (long long)bandwidth);
+    const char *const settings[] = {below, rules, NULL};
+    return tutti_group_split(b->group, 0, b->rank, TUTTI_CONFIG(.backend = "fault", .settings = settings), &o->link,
+                             &b->error);
+}
+
+/* One step with gradients of its own. */
+static tutti_status iterate(struct tti_overlap *o, enum tti_overlap_form form, int64_t *sample_ns, int64_t *wrong)
+{
+    struct tti_bench *b = o->b;
+    const size_t count = (size_t)o->count;
+    int64_t start;
+    tti_bench_fill(b->data, o->all.data, b->rank, b->number, 0, count);
+    tutti_status status = tti_bench_meet(b, &start);
+    if (status == TUTTI_OK) {
+        status = tti_overlap_step(o, form);
+    }
+    *sample_ns = tti_now_ns() - start;
+    if (status == TUTTI_OK && form != TTI_OVERLAP_COMPUTE) {
+        *wrong += tti_bench_wrong(b->data, o->all.data, TTI_BENCH_FOLD, b->number, 0, count);
+    }
+    b->number++;
+    return status;
+}
+
+/* All forms in turn, so that what disturbs the machine for a while disturbs all of them. */
+static tutti_status iterate_all(struct tti_overlap *o, struct tti_overlap_result *results)
+{
+    struct tti_bench *b = o->b;
+    tutti_status status = TUTTI_OK;
+    for (int round = -WARM_UP; round < b->options->iterations; round++) {
+        for (int form = 0; form < TTI_OVERLAP_FORMS && status == TUTTI_OK; form++) {
+            int64_t ignored;
+            int64_t *sample = round < 0 ? &ignored : &tti_bench_samples(b, form)[round];
+            status = iterate(o, (enum tti_overlap_form)form, sample, &results[form].wrong);
+        }
+    }
+    for (int form = 0; form < TTI_OVERLAP_FORMS && status == TUTTI_OK; form++) {
+        status = tti_bench_times_of(b, form, b->options->iterations, 1, &results[form].time);
+        if (status == TUTTI_OK) {
+            status = tti_bench_agree(b, &results[form].wrong, 1, TUTTI_SUM);
+        }
+    }
+    return status;
+}
+
+/* The bounds that no implementation can beat. Of pieces, the first must be computed before anything can be
+ * communicated, and the last communicated after everything was computed. */
+static void judge(const struct tti_overlap *o, struct tti_overlap_result *results)
+{
+    const double compute = results[TTI_OVERLAP_COMPUTE].time.p50_us;
+    const double communicate = results[TTI_OVERLAP_COMMUNICATE].time.p50_us;
+    const double longer = compute > communicate ? compute : communicate;
+    const double shorter = compute + communicate - longer;
+    const double piecewise = longer + shorter / o->pieces;
+    const double ideal[TTI_OVERLAP_FORMS] = {
+        [TTI_OVERLAP_COMPUTE] = compute,
+        [TTI_OVERLAP_COMMUNICATE] = communicate,
+        [TTI_OVERLAP_IN_TURN] = compute + communicate,
+        [TTI_OVERLAP_OVERLAPPED] = longer,
+        [TTI_OVERLAP_PIPELINE] = piecewise,
+        [TTI_OVERLAP_BUCKETER] = piecewise,
+    };
+    for (int form = 0; form < TTI_OVERLAP_FORMS; form++) {
+        results[form].ideal_us = ideal[form];
+        results[form].over_max = results[form].time.p50_us / longer;
+    }
+}
+
+static tutti_status measure(struct tti_overlap *o, int64_t bandwidth, struct tti_overlap_result *results)
+{
+    struct tti_bench *b = o->b;
+    tutti_status status = open_link(o, bandwidth);
+    if (status == TUTTI_OK) {
+        status = tti_overlap_prepare(o);
+    }
+    if (status == TUTTI_OK) {
+        status = tti_compute_calibrate(&o->compute, b, b->options->step_ms * 1000000);
+    }
+    if (status == TUTTI_OK && b->rank == 0) {
+        tti_overlap_print_header(o, bandwidth);
+    }
+    if (status == TUTTI_OK) {
+        status = iterate_all(o, results);
+    }
+    if (status == TUTTI_OK) {
+        judge(o, results);
+    }
+    return status;
+}
+
+static bool report(const struct tti_overlap *o, int64_t bandwidth, const struct tti_overlap_result *results,
+                   struct json_t *json)
+{
+    int64_t wrong = 0;
+    for (int form = 0; form < TTI_OVERLAP_FORMS; form++) {
+        wrong += results[form].wrong;
+    }
+    if (o->b->rank == 0) {
+        tti_overlap_print(o, results);
+    }
+    if (json && !tti_overlap_json(json, o, bandwidth, results)) {
+        return tti_bench_complain(o->b, o->b->options->json, "out of memory");
+    }
+    return wrong == 0;
+}
+
+bool tti_overlap_run(struct tti_bench *b, struct json_t *json)
+{
+    struct tti_overlap_result results[TTI_OVERLAP_FORMS] = {0};
+    const int64_t bandwidth = bandwidth_of(b->options);
+    struct tti_overlap *o = calloc(1, sizeof(*o));
+    b->data = tti_bench_data_create(b->size, TUTTI_F32, TUTTI_SUM, tutti_group_capabilities(b->group));
+    bool right = false;
+    if (!o || !b->data) {
+        tti_bench_complain(b, "overlap", "out of memory");
+    } else {
+        o->b = b;
+        right = measure(o, bandwidth, results) == TUTTI_OK ? report(o, bandwidth, results, json)
+                                                           : tti_bench_complain(b, "overlap", b->error.message);
+        if (o->bucketer) {
+            tutti_bucketer_destroy(o->bucketer, NULL);
+        }
+        if (o->link) {
+            tutti_group_destroy(o->link, NULL);
+        }
+    }
+    tti_bench_data_destroy(b->data);
+    b->data = NULL;
+    free(o);
+    return right;
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory that all ranks see, for what the bench measures without the library. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "bench/roofline/roofline.h"
+
+#define PAGE  ((size_t)4096)
+#define BYTES (TTI_ROOFLINE_HOP + TTI_BENCH_RANKS * (size_t)128)
+
+static unsigned char *map(int file)
+{
+    void *memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+static unsigned char *create_file(int *file)
+{
+    *file = memfd_create("tutti-bench", MFD_CLOEXEC);
+    return *file < 0 || ftruncate(*file, (off_t)BYTES) != 0 ? NULL : map(*file);
+}
+
+static unsigned char *open_file(int64_t process, int64_t descriptor)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%lld/fd/%lld", (long long)process, (long long)descriptor);
+    const int file = open(path, O_RDWR | O_CLOEXEC);
+    unsigned char *memory = file < 0 ? NULL : map(file);
+    if (file >= 0) {
+        close(file);
+    }
+    return memory;
+}
+
+/* Threads: rank 0 tells the address. */
+static tutti_status open_threads(struct tti_bench *b, struct tti_roofline_page *page)
+{
+    unsigned char *memory = b->rank == 0 ? aligned_alloc(PAGE, (BYTES + PAGE - 1) / PAGE * PAGE) : NULL;
+    if (memory) {
+        memset(memory, 0, BYTES);
+    }
+    int64_t address = (int64_t)(uintptr_t)memory;
+    const tutti_status status = tti_bench_agree(b, &address, 1, TUTTI_SUM);
+    page->memory = status == TUTTI_OK || b->rank == 0 ? (unsigned char *)(uintptr_t)address : NULL;
+    return status;
+}
+
+/* Processes: rank 0 tells how its memory file can be opened, and keeps it open until all have. */
+static tutti_status open_processes(struct tti_bench *b, struct tti_roofline_page *page)
+{
+    int file = -1;
+    int64_t where[2] = {0, 0};
+    page->mapped = true;
+    if (b->rank == 0) {
+        page->memory = create_file(&file);
+        where[0] = getpid();
+        where[1] = file;
+    }
+    tutti_status status = tti_bench_agree(b, where, 2, TUTTI_SUM);
+    if (status == TUTTI_OK && b->rank != 0) {
+        page->memory = open_file(where[0], where[1]);
+    }
+    int64_t opened = page->memory != NULL;
+    if (status == TUTTI_OK) {
+        status = tti_bench_agree(b, &opened, 1, TUTTI_MIN);
+    }
+    if (file >= 0) {
+        close(file);
+    }
+    if (status == TUTTI_OK && !opened) {
+        tti_roofline_page_close(b, page);
+    }
+    return status;
+}
+
+tutti_status tti_roofline_page_open(struct tti_bench *b, struct tti_roofline_page *page)
+{
+    const uint32_t capabilities = tutti_group_capabilities(b->group);
+    *page = (struct tti_roofline_page){0};
+    if (b->size < 2 || !(capabilities & (TUTTI_CAP_ONE_PROCESS | TUTTI_CAP_ONE_HOST))) {
+        return TUTTI_OK;
+    }
+    return capabilities & TUTTI_CAP_ONE_PROCESS ? open_threads(b, page) : open_processes(b, page);
+}
+
+void tti_roofline_page_close(const struct tti_bench *b, struct tti_roofline_page *page)
+{
+    if (page->memory && page->mapped) {
+        munmap(page->memory, BYTES);
+    } else if (page->memory && b->rank == 0) {
+        free(page->memory);
+    }
+    page->memory = NULL;
+}
