@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Two plug-in files for `tutti bench --checks-cost`: the library as it is, and with an engine without the looks for failures
-# (src/base/checks.h). All else is the same objects, linked alike.
+# (src/base/failure_checks.h). All else is the same objects, linked alike.
 
 file(GLOB_RECURSE engine_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/engine/*.c)
 add_library(tutti_unchecked_engine OBJECT ${engine_sources})

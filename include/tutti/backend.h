@@ -136,7 +136,7 @@ typedef struct tutti_rendezvous {
     tutti_status (*get_fd)(void *self, const char *key, int *fd, int64_t timeout_ms, tutti_error *error);
     /* For who waits for the other members elsewhere, a few times a second at least: whether that is still worth it. Not OK: why it is not. What
      * waits here looks by itself. */
-    tutti_status (*look)(void *self, tutti_error *error);
+    tutti_status (*poll_failures)(void *self, tutti_error *error);
 } tutti_rendezvous;
 
 typedef struct tutti_backend tutti_backend;
@@ -180,17 +180,17 @@ typedef struct tutti_engines {
  * How ranks whose engine cannot tell who is missing hear it from one another, through the rendezvous. It is asked by a
  * thread of its own, so a store that does not answer holds nobody up. From any thread, until close.
  */
-typedef struct tutti_attendance {
+typedef struct tutti_wait_registry {
     uint32_t size;
     uint32_t reserved;
     void *self;
     /** This rank has waited in the collective for a while; or, with an error, has failed in it. Does not wait. Ranks find
      *  each other's words by op->lane and op->sequence. */
-    void (*tell)(void *self, const tutti_op *op, const tutti_error *failed);
+    void (*report)(void *self, const tutti_op *op, const tutti_error *failed);
     /** This rank is about to give the collective up. Adds to error->message who has not come to it, has come to something
      *  else, or has failed in it, and sets error->suspect. Who tells in the next patience_ms counts as present. */
-    void (*ask)(void *self, const tutti_op *op, int64_t patience_ms, tutti_error *error);
-} tutti_attendance;
+    void (*find_missing)(void *self, const tutti_op *op, int64_t timeout_ms, tutti_error *error);
+} tutti_wait_registry;
 
 /** What a backend is opened with. Valid during open only, except `rendezvous`, its store and `attendance`, which outlive the
  *  group. */
@@ -210,10 +210,10 @@ typedef struct tutti_open_info {
     /* What open returned for the group that this one is made from, if the same backend runs both; else NULL. It may be
      * closed first. */
     void *parent_state;
-    const uint64_t *hosts;              /* world_size entries: the same number for ranks on one host; NULL: not known */
-    const tutti_engines *engines;       /* for backends made of others; NULL: there are none */
-    const tutti_attendance *attendance; /* until close; NULL: nobody can be asked */
-    int64_t call_timeout_ms;            /* of calls of the group that say nothing else: -1 = for ever */
+    const uint64_t *hosts;        /* world_size entries: the same number for ranks on one host; NULL: not known */
+    const tutti_engines *engines; /* for backends made of others; NULL: there are none */
+    const tutti_wait_registry *wait_registry; /* until close; NULL: nobody can be asked */
+    int64_t call_timeout_ms;                  /* of calls of the group that say nothing else: -1 = for ever */
     /* Ranks of this host that do not see each other's abstract sockets have this directory in common. NULL: all see them. */
     const char *socket_directory;
 } tutti_open_info;
@@ -236,7 +236,7 @@ enum {
 
 /** One agreement among the ranks of a group, some of which may have been lost. All that is agreed upon comes from one of them,
  *  so it is the same everywhere, whoever dies on the way. */
-typedef struct tutti_accord {
+typedef struct tutti_agreement {
     uint32_t size;
     int32_t series; /* 0 or 1: agreements of one do not meet those of the other; one at a time in each */
     int32_t late;   /* TUTTI_LATE_* */
@@ -246,7 +246,7 @@ typedef struct tutti_accord {
     uint64_t flags;    /* in: this rank's; out: the bitwise AND of those of all who came */
     uint64_t token[2]; /* in: this rank's; out: those of one rank */
     uint64_t *absent;  /* a bit for each rank, 64 in a word. In: whom nobody waits for; out: who is not there */
-} tutti_accord;
+} tutti_agreement;
 
 /** The functions of a backend. Optional ones may be NULL. `state` is what open returned. `error` is never NULL in run,
  *  run_p2p and probe; elsewhere it may be. */
@@ -330,10 +330,10 @@ typedef struct tutti_backend_ops {
     /** Ranks that have died or left, as far as this one knows: a bit for each, 64 in a word. */
     void (*lost)(void *state, uint64_t *ranks);
     /** Takes part in an agreement. OK, TIMEOUT, REVOKED (aborted here, or left out), PEER_CORRUPT. */
-    tutti_status (*accord)(void *state, tutti_accord *accord, tutti_error *error);
+    tutti_status (*agree)(void *state, tutti_agreement *agreement, tutti_error *error);
     /** What has become of a rank, as far as this one knows: OK, or PEER_LEFT, PEER_DEAD or PEER_CRASHING with a sentence that
      *  names it and its process. `error` is not NULL. */
-    tutti_status (*fate)(void *state, int32_t rank, tutti_error *error);
+    tutti_status (*peer_status)(void *state, int32_t rank, tutti_error *error);
 } tutti_backend_ops;
 
 /** A backend. All of it is constant and lives as long as the process. */

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/cpu.h"
-#include "engine/failure/accord.h"
+#include "engine/failure/agreement.h"
 #include "engine/tuning/calibrate.h"
 
 static struct tti_engine *engine_of(void *state)
@@ -112,14 +112,14 @@ void tti_ops_lost(void *state, uint64_t *ranks)
     tti_engine_lost(engine_of(state), ranks);
 }
 
-tutti_status tti_ops_accord(void *state, tutti_accord *accord, tutti_error *error)
+tutti_status tti_ops_agree(void *state, tutti_agreement *accord, tutti_error *error)
 {
-    return tti_engine_accord(engine_of(state), accord, error);
+    return tti_engine_agree(engine_of(state), accord, error);
 }
 
-tutti_status tti_ops_fate(void *state, int32_t rank, tutti_error *error)
+tutti_status tti_ops_peer_status(void *state, int32_t rank, tutti_error *error)
 {
-    return tti_engine_fate(engine_of(state), rank, error);
+    return tti_engine_peer_status(engine_of(state), rank, error);
 }
 
 /* -1 for "auto". The core has checked type and bounds; a key that it does not know would be a defect of ours. */
@@ -129,16 +129,16 @@ static int64_t number(tti_setting_function setting, const void *settings, const 
     return text && strcmp(text, "auto") != 0 ? strtoll(text, NULL, 10) : -1;
 }
 
-void tti_ops_wishes(tti_setting_function setting, const void *settings, struct tti_tuning_wishes *wishes)
+void tti_ops_tuning_overrides(tti_setting_function setting, const void *settings, struct tti_tuning_overrides *wishes)
 {
-    *wishes = (struct tti_tuning_wishes){.stage = number(setting, settings, "engine.stage"),
-                                         .window = number(setting, settings, "engine.window"),
-                                         .packets = number(setting, settings, "engine.packets"),
-                                         .one_shot = number(setting, settings, "engine.one_shot"),
-                                         .stream = number(setting, settings, "engine.stream_bytes"),
-                                         .zero_copy = number(setting, settings, "engine.zero_copy_bytes"),
-                                         .single_copy = number(setting, settings, "engine.single_copy_bytes"),
-                                         .no_single_copy = number(setting, settings, "engine.single_copy") != 1};
+    *wishes = (struct tti_tuning_overrides){.stage = number(setting, settings, "engine.stage"),
+                                            .window = number(setting, settings, "engine.window"),
+                                            .packets = number(setting, settings, "engine.packets"),
+                                            .one_shot = number(setting, settings, "engine.one_shot"),
+                                            .stream = number(setting, settings, "engine.stream_bytes"),
+                                            .zero_copy = number(setting, settings, "engine.zero_copy_bytes"),
+                                            .single_copy = number(setting, settings, "engine.single_copy_bytes"),
+                                            .no_single_copy = number(setting, settings, "engine.single_copy") != 1};
 }
 
 static void add_mask_of(pid_t process, cpu_set_t *all)
@@ -177,9 +177,9 @@ static int cpus_of_group(const tutti_open_info *info, bool threads)
 
 void tti_ops_tuning(const tutti_open_info *info, bool threads, struct tti_tuning *tuning)
 {
-    struct tti_tuning_wishes wishes;
+    struct tti_tuning_overrides wishes;
     struct tti_calibration calibration;
-    tti_ops_wishes(info->setting, info->settings, &wishes);
+    tti_ops_tuning_overrides(info->setting, info->settings, &wishes);
     tti_calibrate(tti_calibrate_mode(info->setting(info->settings, "engine.calibrate")), &calibration);
     tti_tuning_fit(info->world_size, cpus_of_group(info, threads), &calibration.profile, &wishes, tuning);
 }

@@ -31,8 +31,8 @@ const char *tti_ops_algorithm(void *state, int32_t lane);
 tutti_status tti_ops_failure(void *state, tutti_error *error);
 void tti_ops_revoke(void *state, tutti_operation how);
 void tti_ops_lost(void *state, uint64_t *ranks);
-tutti_status tti_ops_accord(void *state, tutti_accord *accord, tutti_error *error);
-tutti_status tti_ops_fate(void *state, int32_t rank, tutti_error *error);
+tutti_status tti_ops_agree(void *state, tutti_agreement *agree, tutti_error *error);
+tutti_status tti_ops_peer_status(void *state, int32_t rank, tutti_error *error);
 
 /* The entries of the table that are the same for both. */
 #define TTI_ENGINE_OPS                                                                                                 \
@@ -41,7 +41,7 @@ tutti_status tti_ops_fate(void *state, int32_t rank, tutti_error *error);
     .start = tti_ops_start, .poll = tti_ops_poll, .finish = tti_ops_finish, .post_p2p = tti_ops_post_p2p,              \
     .test_p2p = tti_ops_test_p2p, .attend_p2p = tti_ops_attend_p2p, .wake_p2p = tti_ops_wake_p2p,                      \
     .cancel_p2p = tti_ops_cancel_p2p, .end_p2p = tti_ops_end_p2p, .algorithm = tti_ops_algorithm,                      \
-    .revoke = tti_ops_revoke, .lost = tti_ops_lost, .accord = tti_ops_accord, .fate = tti_ops_fate
+    .revoke = tti_ops_revoke, .lost = tti_ops_lost, .agree = tti_ops_agree, .peer_status = tti_ops_peer_status
 
 /* What the engine promises. */
 #define TTI_ENGINE_CAPABILITIES                                                                                        \
@@ -52,7 +52,7 @@ tutti_status tti_ops_fate(void *state, int32_t rank, tutti_error *error);
 typedef const char *(*tti_setting_function)(const void *settings, const char *key);
 
 /* What the "engine.*" settings say of the thresholds. */
-void tti_ops_wishes(tti_setting_function setting, const void *settings, struct tti_tuning_wishes *wishes);
+void tti_ops_tuning_overrides(tti_setting_function setting, const void *settings, struct tti_tuning_overrides *wishes);
 
 /* The numbers for a group from its size, the settings and the profile of this machine, and what the settings say of the
  * options. Only rank 0 asks for the numbers; it may take some milliseconds once in a process. */

@@ -31,27 +31,27 @@ static bool own_folder(char *path, size_t capacity)
     return length > 0 && (size_t)length < capacity;
 }
 
-static bool is_here(const char *folder, size_t length, const char *name, char *path, size_t capacity, char *looked,
-                    size_t looked_capacity)
+static bool is_here(const char *folder, size_t length, const char *name, char *path, size_t capacity, char *searched,
+                    size_t searched_capacity)
 {
     int n = snprintf(path, capacity, "%.*s/%s", (int)length, folder, name);
     if (length > 0 && n > 0 && (size_t)n < capacity && access(path, R_OK) == 0) {
         return true;
     }
-    size_t used = strlen(looked);
-    snprintf(looked + used, looked_capacity - used, "%s%.*s", used ? ", " : "", (int)length, folder);
+    size_t used = strlen(searched);
+    snprintf(searched + used, searched_capacity - used, "%s%.*s", used ? ", " : "", (int)length, folder);
     return false;
 }
 
-bool tti_plugin_find(const char *name, char *path, size_t capacity, char *looked, size_t looked_capacity)
+bool tti_plugin_find(const char *name, char *path, size_t capacity, char *searched, size_t searched_capacity)
 {
     static const char *const relative[] = {"tutti/plugins", "lib/tutti/plugins",
                                            "../" TTI_LIBRARY_FOLDER "/tutti/plugins"};
-    looked[0] = '\0';
+    searched[0] = '\0';
     const char *folders = getenv("TUTTI_PLUGIN_PATH");
     for (const char *folder = folders; folder && *folder;) {
         size_t length = strcspn(folder, ":");
-        if (is_here(folder, length, name, path, capacity, looked, looked_capacity)) {
+        if (is_here(folder, length, name, path, capacity, searched, searched_capacity)) {
             return true;
         }
         folder += length + (folder[length] == ':');
@@ -64,7 +64,7 @@ bool tti_plugin_find(const char *name, char *path, size_t capacity, char *looked
         char folder[PATH_MAX];
         int length = snprintf(folder, sizeof(folder), "%s/%s", own, relative[i]);
         if (length > 0 && (size_t)length < sizeof(folder) &&
-            is_here(folder, (size_t)length, name, path, capacity, looked, looked_capacity)) {
+            is_here(folder, (size_t)length, name, path, capacity, searched, searched_capacity)) {
             return true;
         }
     }
@@ -115,26 +115,26 @@ const tutti_backend *tti_plugin_get(const tutti_backend **plugin, tti_plugin_loa
     return found;
 }
 
-const char *tti_plugin_supports_nothing(void *state, const tutti_op *op)
+const char *tti_plugin_stub_supports(void *state, const tutti_op *op)
 {
     (void)state;
     (void)op;
     return NULL;
 }
 
-tutti_status tti_plugin_runs_nothing(void *state, tutti_op *op, tutti_error *error)
+tutti_status tti_plugin_stub_run(void *state, tutti_op *op, tutti_error *error)
 {
     (void)state;
     (void)op;
     return tti_error_set(error, TUTTI_INTERNAL, "the plug-in of this backend has not been opened");
 }
 
-void tti_plugin_closes_nothing(void *state)
+void tti_plugin_stub_close(void *state)
 {
     (void)state;
 }
 
-void tti_plugin_lend(tutti_backend_ops *front, const tutti_backend_ops *plugin)
+void tti_plugin_install_ops(tutti_backend_ops *front, const tutti_backend_ops *plugin)
 {
     const size_t rest = offsetof(tutti_backend_ops, close);
     front->init = plugin->init;

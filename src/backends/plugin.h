@@ -11,7 +11,7 @@
  * program that this code is part of: tutti/plugins (installed library), lib/tutti/plugins (build tree) and the folder of
  * libraries of an installed program. False: `looked` says in which folders it is not.
  */
-bool tti_plugin_find(const char *name, char *path, size_t capacity, char *looked, size_t looked_capacity);
+bool tti_plugin_find(const char *name, char *path, size_t capacity, char *searched, size_t searched_capacity);
 
 /* Opens the file, which stays open for the life of the process, and checks that it was built for this interface. NULL with
  * the reason. */
@@ -23,12 +23,12 @@ typedef const tutti_backend *(*tti_plugin_load)(char *why, size_t capacity);
 const tutti_backend *tti_plugin_get(const tutti_backend **plugin, tti_plugin_load load, char *why, size_t capacity);
 
 /* What stands in the table of a backend in front of a plug-in until that is there. Nobody has a group to call them with. */
-const char *tti_plugin_supports_nothing(void *state, const tutti_op *op);
-tutti_status tti_plugin_runs_nothing(void *state, tutti_op *op, tutti_error *error);
-void tti_plugin_closes_nothing(void *state);
+const char *tti_plugin_stub_supports(void *state, const tutti_op *op);
+tutti_status tti_plugin_stub_run(void *state, tutti_op *op, tutti_error *error);
+void tti_plugin_stub_close(void *state);
 
 /* Fills the table of a backend in front of a plug-in with the functions of that, but for `available` and `open`: they are its own,
  * and other threads may be on the way into them. All others are called after one of these two has returned. */
-void tti_plugin_lend(tutti_backend_ops *front, const tutti_backend_ops *plugin);
+void tti_plugin_install_ops(tutti_backend_ops *front, const tutti_backend_ops *plugin);
 
 #endif

@@ -46,7 +46,7 @@ const char *tutti_operation_name(tutti_operation operation)
     }
 }
 
-bool tti_is_lack(tutti_status status)
+bool tti_is_resource_error(tutti_status status)
 {
     return status == TUTTI_NO_MEMORY || status == TUTTI_NO_RESOURCE;
 }

@@ -16,7 +16,7 @@ __attribute__((format(printf, 3, 4))) tutti_status tti_error_system(tutti_error 
                                                                     ...);
 
 /* Whether something was lacking that may be had again later. */
-bool tti_is_lack(tutti_status status);
+bool tti_is_resource_error(tutti_status status);
 
 /* The status of a failure that another process has told; PEER_CORRUPT if there is none of that number. */
 tutti_status tti_status_of_peer(int32_t said);

@@ -44,7 +44,7 @@ bool tti_library_open(const struct tti_library *library, void *table, char *why,
     const bool by_name = named[0] && named[0][0] != '\0';
     void *file = open_first(by_name ? named : library->names, &name, text, sizeof(text));
     if (!file) {
-        snprintf(why, capacity, "no %s: %s%s%s%s", library->spoken, text, by_name ? " (named by " : "",
+        snprintf(why, capacity, "no %s: %s%s%s%s", library->display_name, text, by_name ? " (named by " : "",
                  by_name ? library->variable : "", by_name ? ")" : "");
         return false;
     }
@@ -55,7 +55,8 @@ bool tti_library_open(const struct tti_library *library, void *table, char *why,
             address = dlsym(file, symbol->older);
         }
         if (!address && symbol->needed) {
-            snprintf(why, capacity, "the %s is too old, or is none: %s has no %s", library->spoken, name, symbol->name);
+            snprintf(why, capacity, "the %s is too old, or is none: %s has no %s", library->display_name, name,
+                     symbol->name);
             return false;
         }
         memcpy((char *)table + symbol->offset, &address, sizeof(address));

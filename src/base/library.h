@@ -18,7 +18,7 @@ struct tti_symbol {
 };
 
 struct tti_library {
-    const char *spoken;       /* what it is, as in "no driver" */
+    const char *display_name; /* what it is, as in "no driver" */
     const char *variable;     /* in the environment: names the file instead */
     const char *const *names; /* sonames, the best first; ends with NULL */
     const struct tti_symbol *symbols;

@@ -34,7 +34,7 @@ static struct known **find(uint64_t instance)
     return at;
 }
 
-bool tti_pidfd_keep(uint64_t instance, int fd)
+bool tti_pidfd_register(uint64_t instance, int fd)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, protect);
@@ -55,7 +55,7 @@ bool tti_pidfd_keep(uint64_t instance, int fd)
     return k != NULL;
 }
 
-void tti_pidfd_drop(uint64_t instance)
+void tti_pidfd_release(uint64_t instance)
 {
     pthread_mutex_lock(&lock);
     struct known **at = find(instance);

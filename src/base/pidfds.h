@@ -11,10 +11,10 @@
 
 /* Takes `fd` over for the process of that instance (proc.h); -1: only counts one more user, if it is known. False: it is not, or
  * there is no memory; then `fd` is closed. */
-bool tti_pidfd_keep(uint64_t instance, int fd);
+bool tti_pidfd_register(uint64_t instance, int fd);
 
 /* Once for each time that keep was true. */
-void tti_pidfd_drop(uint64_t instance);
+void tti_pidfd_release(uint64_t instance);
 
 /* Another descriptor of it, which the caller closes; -1 if there is none. */
 int tti_pidfd_of(uint64_t instance);

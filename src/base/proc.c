@@ -24,8 +24,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/cpu_ticks.h"
 #include "base/pidfds.h"
-#include "base/ticks.h"
 
 #define FILE_MOST 4096 /* of what is read: longer than either file is */
 
@@ -154,7 +154,7 @@ uint64_t tti_proc_instance(void)
                : known;
 }
 
-void tti_proc_own(struct tti_proc_id *id)
+void tti_proc_self(struct tti_proc_id *id)
 {
     struct facts f;
     *id = (struct tti_proc_id){.pid = (uint32_t)getpid(), .space = own_space(), .instance = tti_proc_instance()};
@@ -190,7 +190,7 @@ static enum tti_proc_state state_of(const struct facts *f)
     }
 }
 
-struct tti_proc tti_proc_look(const struct tti_proc_id *id)
+struct tti_proc tti_proc_query(const struct tti_proc_id *id)
 {
     struct tti_proc p = {.state = TTI_PROC_UNKNOWN};
     char number[16];
@@ -256,8 +256,8 @@ static void signal_text(int number, char *text, size_t capacity)
     snprintf(text, capacity, name ? "signal %d (%s)" : "signal %d", number, name);
 }
 
-tutti_status tti_proc_end(int rank, const struct tti_proc_id *id, const struct tti_proc *look, char *text,
-                          size_t capacity)
+tutti_status tti_proc_describe_end(int rank, const struct tti_proc_id *id, const struct tti_proc *look, char *text,
+                                   size_t capacity)
 {
     char signal[40];
     char process[TTI_PROC_TEXT];

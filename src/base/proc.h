@@ -35,7 +35,7 @@ struct tti_proc {
     int code; /* as waitpid gives it, once it is ending or crashing; 0 also if the kernel does not tell */
 };
 
-void tti_proc_own(struct tti_proc_id *id);
+void tti_proc_self(struct tti_proc_id *id);
 
 /* A random number, which no other process has: ranks with the same one are threads of one process. Process numbers do not
  * tell that, since each namespace has its own 1. */
@@ -48,7 +48,7 @@ bool tti_proc_is_visible(const struct tti_proc_id *id);
 int tti_proc_descriptor(const struct tti_proc_id *id);
 
 /* Looks at a process: three or four system calls, none of which waits for it. */
-struct tti_proc tti_proc_look(const struct tti_proc_id *id);
+struct tti_proc tti_proc_query(const struct tti_proc_id *id);
 
 static inline bool tti_proc_has_ended(enum tti_proc_state state)
 {
@@ -66,8 +66,8 @@ void tti_proc_text(const struct tti_proc_id *id, char *text, size_t capacity);
 
 /* How a rank's process has come to its end, as far as such a look tells: PEER_DEAD or PEER_CRASHING, and "rank 1 (process
  * 4711) was killed by ...". */
-tutti_status tti_proc_end(int rank, const struct tti_proc_id *id, const struct tti_proc *look, char *text,
-                          size_t capacity);
+tutti_status tti_proc_describe_end(int rank, const struct tti_proc_id *id, const struct tti_proc *look, char *text,
+                                   size_t capacity);
 
 /* "SIGKILL" and the like; NULL if it has no name here. */
 const char *tti_signal_name(int number);

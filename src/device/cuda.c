@@ -39,7 +39,7 @@ static struct {
     } api;
     struct one_device *devices;
     struct tti_driver driver;
-} cuda = {.driver = {.spoken = "CUDA", .prefix = "cuda", .hides = "CUDA_VISIBLE_DEVICES"}};
+} cuda = {.driver = {.display_name = "CUDA", .prefix = "cuda", .mask_variable = "CUDA_VISIBLE_DEVICES"}};
 
 static pthread_once_t started = PTHREAD_ONCE_INIT;
 static pthread_mutex_t retaining = PTHREAD_MUTEX_INITIALIZER;
@@ -100,8 +100,8 @@ static tutti_status find_devices(tutti_error *error)
         status = check(cuda.api.DeviceGetCount(&count), error, "cuDeviceGetCount");
     }
     if (status == TUTTI_OK && count <= 0) {
-        status =
-            tti_error_set(error, TUTTI_NOT_AVAILABLE, "the driver sees no device (%s may hide it)", cuda.driver.hides);
+        status = tti_error_set(error, TUTTI_NOT_AVAILABLE, "the driver sees no device (%s may hide it)",
+                               cuda.driver.mask_variable);
     }
     if (status != TUTTI_OK) {
         return status;
@@ -119,7 +119,7 @@ static tutti_status find_devices(tutti_error *error)
 
 static void start(void)
 {
-    static const struct tti_library library = {.spoken = "driver",
+    static const struct tti_library library = {.display_name = "driver",
                                                .variable = "TUTTI_CUDA_LIBRARY",
                                                .names = names,
                                                .symbols = symbols,

@@ -129,16 +129,16 @@ tutti_status tti_device_unpack(const struct tti_device *device, const DLTensor *
  * and end the caller is inside, and queues on x->stream. end waits for all of it, also after a failure, which it is told as
  * `status`; TIMEOUT at deadline_ns.
  */
-struct tti_device_errand {
+struct tti_device_session {
     const struct tti_device *device;
     struct tti_device_scope scope;
     void *stream;
     void *event;
     bool done; /* behind its end: nothing of it is under way any more */
 };
-tutti_status tti_device_errand_begin(DLDevice device, void *after, struct tti_device_errand *x, tutti_error *error);
-tutti_status tti_device_errand_end(struct tti_device_errand *x, tutti_status status, int64_t deadline_ns,
-                                   tutti_error *error);
+tutti_status tti_device_session_begin(DLDevice device, void *after, struct tti_device_session *x, tutti_error *error);
+tutti_status tti_device_session_end(struct tti_device_session *x, tutti_status status, int64_t deadline_ns,
+                                    tutti_error *error);
 
 /* Copies that are made when this returns, in any order. From outside. */
 struct tti_device_copy {
@@ -146,8 +146,8 @@ struct tti_device_copy {
     const void *src;
     size_t bytes;
 };
-tutti_status tti_device_copy_now(DLDevice device, const struct tti_device_copy *copies, size_t count,
-                                 tutti_error *error);
+tutti_status tti_device_copy_sync(DLDevice device, const struct tti_device_copy *copies, size_t count,
+                                  tutti_error *error);
 
 /* Memory of a device, from outside. */
 tutti_status tti_device_alloc(DLDevice device, size_t bytes, void **memory, tutti_error *error);

@@ -31,7 +31,8 @@ static struct {
     } api;
     struct tti_driver driver;
     int version; /* HIP_VERSION of the library */
-} hip = {.driver = {.spoken = "ROCm", .prefix = "rocm", .hides = "HIP_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES"}};
+} hip = {.driver = {
+             .display_name = "ROCm", .prefix = "rocm", .mask_variable = "HIP_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES"}};
 
 static pthread_once_t started = PTHREAD_ONCE_INIT;
 
@@ -75,8 +76,8 @@ static tutti_status find_devices(tutti_error *error)
     int count = 0;
     tutti_status status = check(hip.api.GetDeviceCount(&count), error, "hipGetDeviceCount");
     if (status == TUTTI_OK && count <= 0) {
-        status =
-            tti_error_set(error, TUTTI_NOT_AVAILABLE, "the driver sees no device (%s may hide it)", hip.driver.hides);
+        status = tti_error_set(error, TUTTI_NOT_AVAILABLE, "the driver sees no device (%s may hide it)",
+                               hip.driver.mask_variable);
     }
     if (status == TUTTI_OK) {
         status = check(hip.api.RuntimeGetVersion(&hip.version), error, "hipRuntimeGetVersion");
@@ -89,7 +90,7 @@ static tutti_status find_devices(tutti_error *error)
 
 static void start(void)
 {
-    static const struct tti_library library = {.spoken = "driver",
+    static const struct tti_library library = {.display_name = "driver",
                                                .variable = "TUTTI_HIP_LIBRARY",
                                                .names = names,
                                                .symbols = symbols,

@@ -9,13 +9,14 @@
 tutti_status tti_driver_ready(const struct tti_driver *driver, tutti_error *error)
 {
     if (driver->why[0] != '\0') {
-        return tti_error_set(error, TUTTI_NOT_AVAILABLE, "%s cannot be used here: %s", driver->spoken, driver->why);
+        return tti_error_set(error, TUTTI_NOT_AVAILABLE, "%s cannot be used here: %s", driver->display_name,
+                             driver->why);
     }
     if (getpid() != driver->owner) {
         return tti_error_set(error, TUTTI_FORKED,
                              "%s was started by process %d, of which this one is a fork, and no fork can use it: fork "
                              "before the first use of %s, or execute a program anew",
-                             driver->spoken, (int)driver->owner, driver->spoken);
+                             driver->display_name, (int)driver->owner, driver->display_name);
     }
     return TUTTI_OK;
 }
@@ -27,7 +28,7 @@ tutti_status tti_driver_has(const struct tti_driver *driver, int32_t index, tutt
         status =
             tti_error_set(error, TUTTI_INVALID_ARGUMENT,
                           "there is no device %s:%d: this process sees %d of them, from %s:0 on (%s may hide others)",
-                          driver->prefix, index, driver->count, driver->prefix, driver->hides);
+                          driver->prefix, index, driver->count, driver->prefix, driver->mask_variable);
     }
     return status;
 }

@@ -14,12 +14,12 @@
 
 /* What became of a vendor's driver in this process. Filled in once, then constant. */
 struct tti_driver {
-    const char *spoken; /* "CUDA" */
-    const char *prefix; /* "cuda" */
-    const char *hides;  /* the environment's variable that hides devices */
-    int32_t count;      /* of devices */
-    pid_t owner;        /* the process that started it */
-    char why[400];      /* "": it can be used */
+    const char *display_name;  /* "CUDA" */
+    const char *prefix;        /* "cuda" */
+    const char *mask_variable; /* the environment's variable that mask_variable devices */
+    int32_t count;             /* of devices */
+    pid_t owner;               /* the process that started it */
+    char why[400];             /* "": it can be used */
 };
 
 /* OK if it can be used: NOT_AVAILABLE, or FORKED in a child of the process that started it. */

@@ -73,10 +73,10 @@ static void fill_head(struct tti_flight_head *h, const struct tti_proc_id *own)
     h->started = own->started;
     h->space = own->space;
     h->begun_ns = tti_now_ns();
-    h->beyond_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - h->begun_ns;
+    h->realtime_offset_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - h->begun_ns;
 }
 
-static void count(unsigned char *m, const struct tti_flight_what *what, uint64_t calls)
+static void count(unsigned char *m, const struct tti_flight_op *what, uint64_t calls)
 {
     struct tti_flight_counter *c = &head_of(m)->counters[what->kind % TTI_FLIGHT_KINDS];
     /* relaxed, all: statistics */
@@ -115,7 +115,7 @@ static bool claim(unsigned char *m, int fd, const struct tti_proc_id *own)
     /* relaxed, all: the lock orders them */
     uint32_t owner = atomic_load_explicit(&h->owner, memory_order_relaxed);
     const struct tti_proc_id other = {.pid = owner, .started = h->started, .space = h->space};
-    const enum tti_proc_state state = owner == 0 ? TTI_PROC_GONE : tti_proc_look(&other).state;
+    const enum tti_proc_state state = owner == 0 ? TTI_PROC_GONE : tti_proc_query(&other).state;
     const bool ours = state == TTI_PROC_GONE || state == TTI_PROC_ZOMBIE;
     if (ours && owner != 0) {
         clear(m);
@@ -197,7 +197,7 @@ static unsigned char *open_memory(void)
     }
     struct tti_proc_id own;
     tried = true;
-    tti_proc_own(&own);
+    tti_proc_self(&own);
     m = inherit(&own);
     m = m ? m : make(&own);
     if (m) {
@@ -318,7 +318,7 @@ void tti_flight_finish(void)
 
 /* ---- operations -------------------------------------------------------------------------------------------------------- */
 
-bool tti_flight_is_timed(const struct tti_flight_what *what)
+bool tti_flight_is_timed(const struct tti_flight_op *what)
 {
     return what->bytes >= TTI_FLIGHT_TIMED || atomic_load_explicit(&full, memory_order_relaxed);
 }
@@ -341,7 +341,7 @@ static uint64_t add_entry(unsigned char *m, const struct tti_flight_entry *entry
     return number;
 }
 
-uint64_t tti_flight_begin(struct tti_flight_group *group, const struct tti_flight_what *what, int32_t tag,
+uint64_t tti_flight_begin(struct tti_flight_group *group, const struct tti_flight_op *what, int32_t tag,
                           int64_t begun_ns)
 {
     unsigned char *m = group ? memory_now() : NULL;
@@ -364,7 +364,7 @@ static struct tti_flight_entry *find(unsigned char *m, uint64_t number)
     return e && atomic_load_explicit(&e->number, memory_order_relaxed) == number ? e : NULL;
 }
 
-int64_t *tti_flight_since(uint64_t number)
+int64_t *tti_flight_waits_since(uint64_t number)
 {
     struct tti_flight_entry *e = find(memory_now(), number);
     /* relaxed, as in add_entry */
@@ -379,13 +379,13 @@ void tti_flight_arrived(uint64_t number, int64_t sequence)
     }
 }
 
-static bool is_message(const struct tti_flight_what *what)
+static bool is_message(const struct tti_flight_op *what)
 {
     return what->kind == TUTTI_OP_SEND || what->kind == TUTTI_OP_RECV;
 }
 
-void tti_flight_end(struct tti_flight_group *group, uint64_t number, const struct tti_flight_what *what,
-                    int64_t sequence, tutti_status status)
+void tti_flight_end(struct tti_flight_group *group, uint64_t number, const struct tti_flight_op *what, int64_t sequence,
+                    tutti_status status)
 {
     unsigned char *m = number != 0 ? memory_now() : NULL;
     if (!m) {
@@ -410,7 +410,7 @@ void tti_flight_end(struct tti_flight_group *group, uint64_t number, const struc
 
 /* ---- tallies ----------------------------------------------------------------------------------------------------------- */
 
-struct tti_flight_tally *tti_flight_tally_take(const struct tti_flight_group *group, const struct tti_flight_what *what)
+struct tti_flight_tally *tti_flight_tally_take(const struct tti_flight_group *group, const struct tti_flight_op *what)
 {
     struct tti_flight_tally *found = NULL;
     pthread_mutex_lock(&lock);

@@ -9,7 +9,7 @@
  *
  *   head      whose it is, counters for each kind of operation
  *   groups    of which the process is or was a member
- *   tallies   one for each remembered call (core/call/recall.h): how often it has begun and ended, and its last number
+ *   tallies   one for each remembered call (core/call/call_cache.h): how often it has begun and ended, and its last number
  *   ring      the last 4096 other operations, one entry each
  *
  * A small call that is recalled is only counted, in the tally that its thread owns: six instructions, no time, no atomic.
@@ -58,7 +58,7 @@ struct tti_flight_head {
     uint64_t started;       /* of that process, and its namespace: see base/proc.h */
     uint64_t space;
     int64_t begun_ns; /* CLOCK_MONOTONIC when it began, and how far CLOCK_REALTIME was beyond that */
-    int64_t beyond_ns;
+    int64_t realtime_offset_ns;
     int32_t rank; /* in the world; -1 = not known (yet) */
     int32_t world_size;
     char host[64];
@@ -90,7 +90,7 @@ static_assert(sizeof(struct tti_flight_group) == 256, "no padding");
 #define TTI_FLIGHT_SLOT(id) ((id) % TTI_FLIGHT_GROUPS)
 
 /* What an operation is. */
-struct tti_flight_what {
+struct tti_flight_op {
     uint64_t count;
     uint64_t bytes;
     uint8_t kind;
@@ -106,7 +106,7 @@ struct tti_flight_tally {
     int64_t since_ns; /* the one that runs has been waiting since then; 0 = not for long */
     uint64_t
         last; /* number of the last one that has ended. Not beside `ended`: compilers join the two stores, dearly */
-    struct tti_flight_what what;
+    struct tti_flight_op what;
     uint32_t group;
     uint32_t used;
 };
@@ -119,7 +119,7 @@ struct tti_flight_entry {
     int64_t begun_ns;
     int64_t ended_ns;  /* both 0: small, not timed */
     uint64_t sequence; /* 0 = not known before it has ended: the next one of its lane */
-    struct tti_flight_what what;
+    struct tti_flight_op what;
     uint16_t group;
     int16_t status;
     int32_t tag; /* of messages. Collectives: so many were alike, in a tally that was given back; 0 = one */
@@ -165,22 +165,21 @@ void tti_flight_leave(struct tti_flight_group *group);
 void tti_flight_finish(void);
 
 /* Notes that an operation begins; the number of its entry, 0 = none. begun_ns 0: now, if it is worth a look at the clock. */
-uint64_t tti_flight_begin(struct tti_flight_group *group, const struct tti_flight_what *what, int32_t tag,
+uint64_t tti_flight_begin(struct tti_flight_group *group, const struct tti_flight_op *what, int32_t tag,
                           int64_t begun_ns);
 /* Where a backend may say since when it has been waiting in that operation (tutti_op.waits_since); NULL: nowhere. */
-int64_t *tti_flight_since(uint64_t number);
+int64_t *tti_flight_waits_since(uint64_t number);
 /* It has got its place in the order, or has ended. */
 void tti_flight_arrived(uint64_t number, int64_t sequence);
-void tti_flight_end(struct tti_flight_group *group, uint64_t number, const struct tti_flight_what *what,
-                    int64_t sequence, tutti_status status);
+void tti_flight_end(struct tti_flight_group *group, uint64_t number, const struct tti_flight_op *what, int64_t sequence,
+                    tutti_status status);
 
 /* Whether such an operation gets its times: then it is no matter for a tally. */
-bool tti_flight_is_timed(const struct tti_flight_what *what);
+bool tti_flight_is_timed(const struct tti_flight_op *what);
 
 /* A tally for calls of one kind by one thread; NULL: there is none left. Giving it back adds it to the counters, and leaves an
  * entry for all of them. */
-struct tti_flight_tally *tti_flight_tally_take(const struct tti_flight_group *group,
-                                               const struct tti_flight_what *what);
+struct tti_flight_tally *tti_flight_tally_take(const struct tti_flight_group *group, const struct tti_flight_op *what);
 void tti_flight_tally_give(struct tti_flight_tally *tally);
 
 /* A call of a tally begins and ends. Plain stores, see above. */

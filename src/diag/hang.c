@@ -18,11 +18,11 @@ struct finder {
     struct member *members; /* of all groups, by name, then by rank */
     size_t member_count;
     struct tti_hang *hang;
-    int *blamed; /* by how many waits, for each node */
-    int *first;  /* of those, the first; -1 = none */
-    int *own;    /* the first wait of each that somebody holds up; -1 = there is none */
-    int *next;   /* of each wait, the next one of the same node; -1 = none */
-    int *from;   /* of each node, while a circle is looked for: who led there */
+    int *waiter_counts; /* by how many waits, for each node */
+    int *first;         /* of those, the first; -1 = none */
+    int *own;           /* the first wait of each that somebody holds up; -1 = there is none */
+    int *next;          /* of each wait, the next one of the same node; -1 = none */
+    int *from;          /* of each node, while a circle is looked for: who led there */
 };
 
 static int compare_members(const void *a, const void *b)
@@ -109,7 +109,7 @@ static bool does_not_run(enum tti_proc_state state)
     return state >= TTI_PROC_STOPPED;
 }
 
-static void miss(struct tti_hang_wait *w, int who)
+static void add_missing(struct tti_hang_wait *w, int who)
 {
     if (w->missing_count < TTI_HANG_NAMED) {
         w->missing[w->missing_count] = who;
@@ -138,7 +138,7 @@ static void find_missing(const struct finder *f, struct tti_hang_wait *w, const 
     const int needed = needs_one(w->op, own) ? 1 : own->size - 1;
     for (int pass = 0; pass < 2 && w->missing_count == 0; pass++) {
         int seen = 0;
-        w->all_came = pass == 1 && !message;
+        w->all_arrived = pass == 1 && !message;
         for (size_t i = first; i < f->member_count && is_same_group(f->members[i].group, own); i++) {
             const struct member *m = &f->members[i];
             if (m->group == own || !needs(w->op, own, m->group)) {
@@ -147,7 +147,7 @@ static void find_missing(const struct finder *f, struct tti_hang_wait *w, const 
             seen++;
             const bool late = message || has_begun(f, m, w->op->what.lane) < w->op->sequence;
             if (pass == 0 ? late : does_not_run(f->ranks[m->process].state)) {
-                miss(w, m->node);
+                add_missing(w, m->node);
             }
         }
         w->unseen = needed > seen ? needed - seen : 0;
@@ -192,7 +192,7 @@ static void find_absent(const struct finder *f, struct tti_hang_wait *w, const s
     for (int node = 0; known && node < f->hang->node_count; node++) {
         const int32_t rank = f->hang->nodes[node].rank;
         if (rank >= 0 && rank < own->size && !is_accounted(f, w, &f->members[first], came, rank)) {
-            miss(w, node);
+            add_missing(w, node);
         }
     }
     const int seen = (int)came + w->missing_count;
@@ -224,8 +224,8 @@ static void add_wait(struct finder *f, int process, const struct tti_snapshot_op
     }
     *end = index;
     for (int i = 0; i < w->missing_count && i < TTI_HANG_NAMED; i++) {
-        f->first[w->missing[i]] = f->blamed[w->missing[i]] == 0 ? index : f->first[w->missing[i]];
-        f->blamed[w->missing[i]]++;
+        f->first[w->missing[i]] = f->waiter_counts[w->missing[i]] == 0 ? index : f->first[w->missing[i]];
+        f->waiter_counts[w->missing[i]]++;
     }
 }
 
@@ -274,25 +274,25 @@ static void collect_waits(struct finder *f)
     }
 }
 
-static int compare_culprits(const void *a, const void *b)
+static int compare_suspects(const void *a, const void *b)
 {
-    const struct tti_hang_culprit *x = a;
-    const struct tti_hang_culprit *y = b;
+    const struct tti_hang_suspect *x = a;
+    const struct tti_hang_suspect *y = b;
     return x->waiting != y->waiting ? (x->waiting < y->waiting) - (x->waiting > y->waiting)
                                     : (x->who > y->who) - (x->who < y->who);
 }
 
-static void collect_culprits(struct finder *f)
+static void collect_suspects(struct finder *f)
 {
     struct tti_hang *h = f->hang;
     for (int i = 0; i < h->node_count; i++) {
-        if (f->blamed[i] > 0 && (f->own[i] < 0 || does_not_run(f->ranks[h->nodes[i].process].state))) {
-            h->culprits[h->culprit_count++] =
-                (struct tti_hang_culprit){.who = i, .waiting = f->blamed[i], .for_what = &h->waits[f->first[i]]};
+        if (f->waiter_counts[i] > 0 && (f->own[i] < 0 || does_not_run(f->ranks[h->nodes[i].process].state))) {
+            h->suspects[h->suspect_count++] = (struct tti_hang_suspect){
+                .who = i, .waiting = f->waiter_counts[i], .first_wait = &h->waits[f->first[i]]};
         }
     }
-    if (h->culprit_count > 0) {
-        qsort(h->culprits, (size_t)h->culprit_count, sizeof(*h->culprits), compare_culprits);
+    if (h->suspect_count > 0) {
+        qsort(h->suspects, (size_t)h->suspect_count, sizeof(*h->suspects), compare_suspects);
     }
 }
 
@@ -313,7 +313,7 @@ static int waited_for(const struct finder *f, int node, int edge)
 }
 
 /* From `start` on, deep first; `edges` counts what has been looked at of each node. */
-static bool find_circle_from(struct finder *f, int *edges, int start)
+static bool find_cycle_from(struct finder *f, int *edges, int start)
 {
     struct tti_hang *h = f->hang;
     int at = start;
@@ -329,13 +329,13 @@ static bool find_circle_from(struct finder *f, int *edges, int start)
             at = to;
         } else if (f->from[to] != DONE) { /* it lies on the way here */
             for (int i = at; i != to; i = f->from[i]) {
-                h->circle_count++;
+                h->cycle_count++;
             }
-            int place = ++h->circle_count;
+            int place = ++h->cycle_count;
             for (int i = at; place > 1; i = f->from[i]) {
-                h->circle[--place] = i;
+                h->cycle[--place] = i;
             }
-            h->circle[0] = to;
+            h->cycle[0] = to;
             return true;
         }
     }
@@ -343,11 +343,11 @@ static bool find_circle_from(struct finder *f, int *edges, int start)
 }
 
 /* Nobody is to blame alone: somewhere the ranks that are waited for lead into a circle. */
-static void find_circle(struct finder *f, int *edges)
+static void find_cycle(struct finder *f, int *edges)
 {
     bool found = false;
     for (int i = 0; i < f->hang->node_count && !found; i++) {
-        found = f->own[i] >= 0 && f->from[i] == UNKNOWN && find_circle_from(f, edges, i);
+        found = f->own[i] >= 0 && f->from[i] == UNKNOWN && find_cycle_from(f, edges, i);
     }
 }
 
@@ -363,13 +363,13 @@ bool tti_hang_find(const struct tti_hang_rank *ranks, int count, struct tti_hang
     int *numbers = calloc(6 * n + running, sizeof(*numbers));
     struct finder f = {.ranks = ranks, .count = count, .hang = hang, .members = calloc(n, sizeof(*f.members))};
     hang->waits = calloc(running, sizeof(*hang->waits));
-    hang->culprits = calloc(n, sizeof(*hang->culprits));
+    hang->suspects = calloc(n, sizeof(*hang->suspects));
     hang->nodes = calloc(n, sizeof(*hang->nodes));
-    hang->circle = numbers;
-    const bool good = numbers && f.members && hang->waits && hang->culprits && hang->nodes;
+    hang->cycle = numbers;
+    const bool good = numbers && f.members && hang->waits && hang->suspects && hang->nodes;
     if (good) {
         int *edges = numbers + n;
-        f.blamed = numbers + 2 * n;
+        f.waiter_counts = numbers + 2 * n;
         f.first = numbers + 3 * n;
         f.own = numbers + 4 * n;
         f.from = numbers + 5 * n;
@@ -379,9 +379,9 @@ bool tti_hang_find(const struct tti_hang_rank *ranks, int count, struct tti_hang
         }
         collect_members(&f);
         collect_waits(&f);
-        collect_culprits(&f);
-        if (hang->culprit_count == 0 && hang->wait_count > 0) {
-            find_circle(&f, edges);
+        collect_suspects(&f);
+        if (hang->suspect_count == 0 && hang->wait_count > 0) {
+            find_cycle(&f, edges);
         }
     }
     free(f.members);
@@ -392,7 +392,7 @@ void tti_hang_free(struct tti_hang *hang)
 {
     free(hang->nodes);
     free(hang->waits);
-    free(hang->culprits);
-    free(hang->circle);
+    free(hang->suspects);
+    free(hang->cycle);
     *hang = (struct tti_hang){.wait_count = 0};
 }

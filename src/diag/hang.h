@@ -34,13 +34,13 @@ struct tti_hang_wait {
     int missing_count;
     int missing[TTI_HANG_NAMED]; /* the first ones */
     int unseen;                  /* members without a snapshot here: on other hosts, or not recorded */
-    bool all_came;               /* everybody has begun it; then `missing` are those that do not run */
+    bool all_arrived;            /* everybody has begun it; then `missing` are those that do not run */
 };
 
-struct tti_hang_culprit {
+struct tti_hang_suspect {
     int who;
-    int waiting;                          /* so many ranks wait for it */
-    const struct tti_hang_wait *for_what; /* the first of those waits */
+    int waiting;                            /* so many ranks wait for it */
+    const struct tti_hang_wait *first_wait; /* the first of those waits */
 };
 
 struct tti_hang {
@@ -48,10 +48,10 @@ struct tti_hang {
     struct tti_hang_node *nodes; /* those of a process follow one another; each process has one at least */
     int wait_count;
     struct tti_hang_wait *waits;
-    int culprit_count;
-    struct tti_hang_culprit *culprits; /* most waited for first */
-    int circle_count;
-    int *circle; /* each waits for the next one, the last for the first */
+    int suspect_count;
+    struct tti_hang_suspect *suspects; /* most waited for first */
+    int cycle_count;
+    int *cycle; /* each waits for the next one, the last for the first */
 };
 
 /* False if there is no memory. */

@@ -32,7 +32,8 @@ static bool take_head(const struct tti_flight_head *h, struct tti_snapshot *s)
     s->rank = ranked ? h->rank : -1;
     s->world_size = ranked ? h->world_size : 0;
     s->begun_ns = h->begun_ns;
-    s->beyond_ns = h->beyond_ns > 0 && h->beyond_ns < INT64_MAX / 2 ? h->beyond_ns : 0;
+    s->realtime_offset_ns =
+        h->realtime_offset_ns > 0 && h->realtime_offset_ns < INT64_MAX / 2 ? h->realtime_offset_ns : 0;
     s->full = h->full != 0;
     s->unrecorded = h->unrecorded;
     for (int i = 0; i < TTI_FLIGHT_KINDS; i++) {
@@ -76,7 +77,7 @@ static int find_group(const struct tti_snapshot *s, uint32_t id)
     return -1;
 }
 
-static bool is_possible(const struct tti_snapshot_group *g, const struct tti_flight_what *w)
+static bool is_possible(const struct tti_snapshot_group *g, const struct tti_flight_op *w)
 {
     const bool kind = w->kind >= TUTTI_OP_ALL_REDUCE && w->kind <= TUTTI_OP_RECV;
     return kind && w->dtype < TUTTI_DTYPE_COUNT && w->redop < TUTTI_REDUCE_OP_COUNT && w->lane < g->lanes &&

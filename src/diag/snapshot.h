@@ -29,7 +29,7 @@ struct tti_snapshot_group {
 };
 
 struct tti_snapshot_op {
-    struct tti_flight_what what;
+    struct tti_flight_op what;
     int group; /* index */
     int32_t tag;
     int32_t status;    /* TTI_FLIGHT_RUNNING: it has not ended */
@@ -53,7 +53,7 @@ struct tti_snapshot {
     int32_t rank;               /* in the world, -1 = not known */
     int32_t world_size;
     int64_t begun_ns;
-    int64_t beyond_ns; /* of CLOCK_REALTIME beyond CLOCK_MONOTONIC */
+    int64_t realtime_offset_ns; /* of CLOCK_REALTIME beyond CLOCK_MONOTONIC */
     bool full;
     uint32_t unrecorded;                                    /* groups that found no place */
     struct tti_snapshot_counter counters[TTI_FLIGHT_KINDS]; /* tallies included */

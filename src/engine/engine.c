@@ -7,12 +7,12 @@
 #include <stdlib.h>
 
 #include "base/cgroup.h"
-#include "base/checks.h"
 #include "base/cpu.h"
+#include "base/failure_checks.h"
 #include "base/proc.h"
 #include "engine/collectives/arrival.h"
-#include "engine/collectives/moving.h"
-#include "engine/failure/keeper.h"
+#include "engine/collectives/transfer.h"
+#include "engine/failure/liveness_monitor.h"
 #include "engine/p2p/p2p.h"
 #include "kernels/dispatch.h"
 
@@ -29,7 +29,7 @@ void tti_engine_segment_init(unsigned char *segment, const struct tti_layout *la
     h->size = (uint32_t)layout->size;
     h->lanes = (uint32_t)layout->lanes;
     struct tti_proc_id id;
-    tti_proc_own(&id);
+    tti_proc_self(&id);
     h->pid = id.pid;
     h->started = id.started;
     h->space = id.space;
@@ -39,8 +39,8 @@ void tti_engine_segment_init(unsigned char *segment, const struct tti_layout *la
     const struct tti_cgroup_cpus granted = tti_cgroup_cpus("");
     h->cpu_limit = granted.thousandths;
     h->cpu_group = granted.group;
-    h->barriers = tti_barrier_register();
-    tti_remote_offer(h);
+    h->barriers = tti_membarrier_register();
+    tti_single_copy_offer(h);
     tti_cpu_mask(h->cpus);
 }
 
@@ -84,13 +84,13 @@ static tutti_status lanes_create(struct tti_engine *e, tutti_error *error)
         lane->inputs = calloc((size_t)e->size, sizeof(*lane->inputs));
         lane->outputs = calloc((size_t)e->size, sizeof(*lane->outputs));
         lane->remote = calloc((size_t)e->size, sizeof(*lane->remote));
-        lane->beyond = calloc((size_t)e->size, sizeof(*lane->beyond));
-        lane->excused = calloc((size_t)e->size, sizeof(*lane->excused));
-        lane->strays = calloc((size_t)e->size, sizeof(*lane->strays));
+        lane->reported_delta = calloc((size_t)e->size, sizeof(*lane->reported_delta));
+        lane->mismatch_reported = calloc((size_t)e->size, sizeof(*lane->mismatch_reported));
+        lane->mismatched = calloc((size_t)e->size, sizeof(*lane->mismatched));
         lane->unpacked = e->tuning.packets > TTI_PAYLOAD ? calloc((size_t)e->size, TTI_INLINE_MOST) : NULL;
         if ((!lane->unpacked && e->tuning.packets > TTI_PAYLOAD) || !lane->controls || !lane->targets ||
             !lane->sources || !lane->scales || !lane->starts || !lane->populated || !lane->inputs || !lane->outputs ||
-            !lane->remote || !lane->beyond || !lane->excused || !lane->strays) {
+            !lane->remote || !lane->reported_delta || !lane->mismatch_reported || !lane->mismatched) {
             return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for the lanes of a group of %d ranks", e->size);
         }
     }
@@ -122,9 +122,9 @@ static void engine_free(struct tti_engine *e)
         free(e->lanes[i].inputs);
         free(e->lanes[i].outputs);
         free(e->lanes[i].remote);
-        free(e->lanes[i].beyond);
-        free(e->lanes[i].excused);
-        free(e->lanes[i].strays);
+        free(e->lanes[i].reported_delta);
+        free(e->lanes[i].mismatch_reported);
+        free(e->lanes[i].mismatched);
         free(e->lanes[i].unpacked);
     }
     free(e->lanes);
@@ -144,7 +144,7 @@ tutti_status tti_engine_create(const struct tti_engine_options *options, struct 
     e->size = options->layout.size;
     e->layout = options->layout;
     e->tuning = options->tuning;
-    e->bell = options->bell;
+    e->doorbell = options->doorbell;
     e->heap = options->heap;
     e->futex_private = options->threads ? FUTEX_PRIVATE_FLAG : 0;
     e->direct = options->threads && options->direct;
@@ -166,11 +166,11 @@ tutti_status tti_engine_create(const struct tti_engine_options *options, struct 
         engine_free(e);
         return status;
     }
-    tti_barrier_find(e);
-    tti_remote_find(e);
+    tti_membarrier_detect(e);
+    tti_single_copy_detect(e);
     tti_wait_policy(e, options->spin_ns, options->yield_ns);
     if (!options->threads && e->size > 1) {
-        tti_keeper_watch(e);
+        tti_liveness_watch(e);
     }
     *engine = e;
     return TUTTI_OK;
@@ -178,15 +178,15 @@ tutti_status tti_engine_create(const struct tti_engine_options *options, struct 
 
 void tti_engine_leave(struct tti_engine *e)
 {
-    /* release: pairs with the acquire in look_around; whatever this rank owed has been published before */
+    /* release: pairs with the acquire in check_failures; whatever this rank owed has been published before */
     atomic_store_explicit(&tti_header(e, e->rank)->left, 1, memory_order_release);
-    tti_ring_alarm(e);
+    tti_raise_alarm(e);
 }
 
 void tti_engine_destroy(struct tti_engine *e)
 {
     tti_engine_leave(e);
-    tti_keeper_unwatch(e);
+    tti_liveness_unwatch(e);
     engine_free(e);
 }
 
@@ -223,7 +223,7 @@ static tutti_status run_failed(struct tti_lane *lane, const tutti_op *op)
     if (status == TUTTI_OK && tti_kind_waits_for_all(op->kind)) {
         status = tti_await_all(lane);
     } else if (status == TUTTI_OK) {
-        tti_excuse_all(lane); /* it knows that its call was another one */
+        tti_mark_all_reported(lane); /* it knows that its call was another one */
     }
     return !cancelled && (status == TUTTI_OK || status == TUTTI_MISMATCH) ? op->failed : status;
 }
@@ -234,7 +234,7 @@ const char *tti_engine_supports(const struct tti_engine *e, const tutti_op *op)
     return runner(op->kind) || op->kind == TUTTI_OP_SEND || op->kind == TUTTI_OP_RECV ? "native" : NULL;
 }
 
-TTI_RARE static tutti_status look_closely(struct tti_lane *lane, uint32_t alarm, tutti_error *error)
+TTI_RARE static tutti_status poll_for_failure_slow(struct tti_lane *lane, uint32_t alarm, tutti_error *error)
 {
     tutti_status status = tti_fault_check(lane->engine, NULL, -1, error);
     if (status == TUTTI_OK) {
@@ -244,16 +244,16 @@ TTI_RARE static tutti_status look_closely(struct tti_lane *lane, uint32_t alarm,
 }
 
 /* A rank that comes late to a call that others gave up is told before it starts. */
-static inline tutti_status look_for_failure(struct tti_lane *lane, tutti_error *error)
+static inline tutti_status poll_for_failure(struct tti_lane *lane, tutti_error *error)
 {
     const struct tti_engine *e = lane->engine;
     if (!TTI_FAULT_CHECKS) {
         return TUTTI_OK;
     }
-    /* acquire: pairs with tti_ring_alarm, and with remember() in fault.c */
+    /* acquire: pairs with tti_raise_alarm, and with remember() in fault.c */
     const uint32_t alarm = atomic_load_explicit(tti_alarm(e), memory_order_acquire);
     const bool quiet = alarm == lane->alarm_seen && atomic_load_explicit(&e->failed, memory_order_acquire) == TUTTI_OK;
-    return __builtin_expect(quiet, 1) ? TUTTI_OK : look_closely(lane, alarm, error);
+    return __builtin_expect(quiet, 1) ? TUTTI_OK : poll_for_failure_slow(lane, alarm, error);
 }
 
 /* False: there is no such collective. */
@@ -301,9 +301,9 @@ static inline void begin_call(struct tti_lane *lane, tutti_op *op)
  * noticing. */
 TTI_RARE static tutti_status announce_end(struct tti_lane *lane, tutti_status status)
 {
-    const bool belated = lane->belated;
-    lane->belated = false;
-    lane->has_strays = false;
+    const bool late_mismatch = lane->late_mismatch;
+    lane->late_mismatch = false;
+    lane->has_mismatched = false;
     if (lane->advances) {
         tti_digest_advance(lane);
     }
@@ -313,10 +313,10 @@ TTI_RARE static tutti_status announce_end(struct tti_lane *lane, tutti_status st
     if (lane->class == TTI_CLASS_LARGE || status != TUTTI_OK) {
         tti_advance(lane, TTI_PHASE_FINAL);
     } else { /* only such a stray rank could wait for it, and nobody hurries for that one; release: as in tti_advance */
-        atomic_store_explicit(tti_position_of(lane, lane->engine->rank), tti_at(lane, TTI_PHASE_FINAL),
+        atomic_store_explicit(tti_position_of(lane, lane->engine->rank), tti_position_at(lane, TTI_PHASE_FINAL),
                               memory_order_release);
     }
-    return belated && status == TUTTI_OK ? TUTTI_MISMATCH : status;
+    return late_mismatch && status == TUTTI_OK ? TUTTI_MISMATCH : status;
 }
 
 static inline tutti_status end_call(struct tti_lane *lane, tutti_status status)
@@ -370,14 +370,14 @@ TTI_RARE static tutti_status run_large(struct tti_lane *lane, const tutti_op *op
         return run_solo(lane, op);
     }
     const size_t bytes = tti_call_bytes(lane, op);
-    lane->way = TTI_WAY_UNDECIDED;
+    lane->algorithm = TTI_ALGORITHM_UNDECIDED;
     tti_probe_distance(lane, bytes);
     tti_expose(lane, op);
     lane->streams = exceeds_caches(lane, op, bytes);
     tutti_status status = runners[op->kind](lane, op);
-    tti_let_go(lane);
+    tti_release_heap(lane);
     if (status != TUTTI_OK && status != TUTTI_MISMATCH && lane->exposed) {
-        tti_ring_alarm(lane->engine); /* whoever failed first may not have come to it yet */
+        tti_raise_alarm(lane->engine); /* whoever failed first may not have come to it yet */
         tti_await_intents(lane);
     }
     return status;
@@ -395,7 +395,7 @@ TTI_RARE static tutti_status run_unusual(struct tti_lane *lane, tutti_op *op)
         return run_solo(lane, op);
     }
     if (needs_agreement(lane, op)) {
-        tutti_status status = tti_agree(lane, op);
+        tutti_status status = tti_agree_on_cancel(lane, op);
         if (status != TUTTI_OK) {
             bool own = op->failed != TUTTI_OK && op->failed != TUTTI_CANCELLED && status == TUTTI_MISMATCH;
             return end_call(lane, own ? op->failed : status);
@@ -413,7 +413,7 @@ tutti_status tti_engine_run(struct tti_engine *e, tutti_op *op, tutti_error *err
     if (!is_prepared(lane, op)) {
         return tti_error_set(lane->error, TUTTI_UNSUPPORTED, "the shared-memory engine has no operation %d", op->kind);
     }
-    tutti_status status = look_for_failure(lane, lane->error);
+    tutti_status status = poll_for_failure(lane, lane->error);
     if (status != TUTTI_OK) {
         return status;
     }
@@ -433,7 +433,7 @@ int32_t tti_engine_start(struct tti_engine *e, tutti_op *op)
     }
     const bool large = (op->prepared[TTI_PREPARED_CLASS] & TTI_PREPARED_CLASSES) == TTI_CLASS_LARGE;
     if ((e->size > 1 && (large || needs_agreement(lane, op) || !tti_has_credit(lane, lane->call + 1))) ||
-        look_for_failure(lane, NULL) != TUTTI_OK) {
+        poll_for_failure(lane, NULL) != TUTTI_OK) {
         return 0;
     }
     lane->error = &unused; /* nothing that can fail happens before the first wait */
@@ -458,7 +458,7 @@ int32_t tti_engine_poll(struct tti_engine *e, const tutti_op *op)
         return 1;
     }
     /* finish will say what has happened; it must not be called for a rank that has left and means nothing here */
-    return look_for_failure(lane, NULL) != TUTTI_OK || tti_laggard_left(lane, op) ||
+    return poll_for_failure(lane, NULL) != TUTTI_OK || tti_laggard_left(lane, op) ||
            (lane->deadline_ns != 0 && tti_now_ns() >= lane->deadline_ns);
 }
 
@@ -483,10 +483,11 @@ void tti_engine_abort(struct tti_engine *e, int32_t lane, const tutti_error *cau
 
 const char *tti_engine_algorithm(const struct tti_engine *e, int32_t lane)
 {
-    static const char *const ways[] = {
-        [TTI_WAY_UNDECIDED] = NULL,           [TTI_WAY_ONE_SHOT] = "one_shot",   [TTI_WAY_TWO_SHOT] = "two_shot",
-        [TTI_WAY_STAGED] = "staged",          [TTI_WAY_PIPELINED] = "pipelined", [TTI_WAY_ZERO_COPY] = "zero_copy",
-        [TTI_WAY_SINGLE_COPY] = "single_copy"};
+    static const char *const algorithm_names[] = {
+        [TTI_ALGORITHM_UNDECIDED] = NULL,           [TTI_ALGORITHM_ONE_SHOT] = "one_shot",
+        [TTI_ALGORITHM_TWO_SHOT] = "two_shot",      [TTI_ALGORITHM_STAGED] = "staged",
+        [TTI_ALGORITHM_PIPELINED] = "pipelined",    [TTI_ALGORITHM_ZERO_COPY] = "zero_copy",
+        [TTI_ALGORITHM_SINGLE_COPY] = "single_copy"};
     const struct tti_lane *l = &e->lanes[lane];
     if (l->call == 0) {
         return NULL;
@@ -494,7 +495,9 @@ const char *tti_engine_algorithm(const struct tti_engine *e, int32_t lane)
     if (e->size == 1) {
         return "solo";
     }
-    return l->class == TTI_CLASS_LARGE ? ways[l->way] : l->class == TTI_CLASS_PACKETS ? "packets" : "inline";
+    return l->class == TTI_CLASS_LARGE     ? algorithm_names[l->algorithm]
+           : l->class == TTI_CLASS_PACKETS ? "packets"
+                                           : "inline";
 }
 
 size_t tti_engine_describe(struct tti_engine *e, char *text, size_t capacity)

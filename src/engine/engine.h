@@ -26,7 +26,7 @@ struct tti_engine_options {
     struct tti_layout layout;
     struct tti_tuning tuning;
     unsigned char *const *segments; /* size bases; the own one writable. Copied. */
-    unsigned char *bell;
+    unsigned char *doorbell;
     bool threads; /* ranks are threads of one process: private futexes                              */
     bool direct;  /* and their buffers are read and written where they lie, without staging windows */
     tti_commit_function commit;
@@ -78,6 +78,6 @@ tutti_status tti_engine_failure(struct tti_engine *engine, tutti_error *error);
 
 /* Whether no collective of this rank still uses what it may have found in the heap before that withdrawal (engine/memory/heap.h). Messages
  * are another matter: p2p_use.h. Any thread. */
-bool tti_engine_let_go(const struct tti_engine *engine, uint64_t withdrawal);
+bool tti_engine_heap_quiescent(const struct tti_engine *engine, uint64_t withdrawal);
 
 #endif

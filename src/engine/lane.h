@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/engine.h"
-#include "engine/failure/accord.h"
+#include "engine/failure/agreement.h"
 #include "engine/memory/heap.h"
 #include "kernels/kernels.h"
 #include "tensor/dtype.h"
@@ -57,14 +57,14 @@ enum {
 #define TTI_PREPARED_BYTES_FROM 8
 
 /* How a large call ran: what tti_engine_algorithm says of it. */
-enum tti_way {
-    TTI_WAY_UNDECIDED,
-    TTI_WAY_ONE_SHOT,   /* everybody folds everything                         */
-    TTI_WAY_TWO_SHOT,   /* everybody folds a slice and copies the others' out */
-    TTI_WAY_STAGED,     /* through the stages, in one step                    */
-    TTI_WAY_PIPELINED,  /* the same or in two shots, in several steps         */
-    TTI_WAY_ZERO_COPY,  /* where the tensors lie                              */
-    TTI_WAY_SINGLE_COPY /* likewise, and the kernel copies from some of them  */
+enum tti_algorithm {
+    TTI_ALGORITHM_UNDECIDED,
+    TTI_ALGORITHM_ONE_SHOT,   /* everybody folds everything                         */
+    TTI_ALGORITHM_TWO_SHOT,   /* everybody folds a slice and copies the others' out */
+    TTI_ALGORITHM_STAGED,     /* through the stages, in one step                    */
+    TTI_ALGORITHM_PIPELINED,  /* the same or in two shots, in several steps         */
+    TTI_ALGORITHM_ZERO_COPY,  /* where the tensors lie                              */
+    TTI_ALGORITHM_SINGLE_COPY /* likewise, and the kernel copies from some of them  */
 };
 
 /* A small call may run in two steps: its arrival first, and later the rest. */
@@ -80,27 +80,27 @@ struct tti_lane {
     int index;
     unsigned char **controls;         /* size entries: each rank's tti_lane_control of this lane */
     const _Atomic uint64_t *sleepers; /* who sleeps on this rank's words of this lane */
-    uint32_t digest;                  /* a sum over earlier calls that did not wait for all, see arrive.c */
+    uint32_t digest;                  /* a sum over earlier calls that did not wait for all, see arrival.c */
     uint32_t alarm_seen;              /* value of the alarm word when it was last looked into */
     enum tti_class class;             /* of this call */
-    enum tti_way way;                 /* of this call, if it is large */
+    enum tti_algorithm algorithm;     /* of this call, if it is large */
     bool exposed;                     /* what others need of this rank's tensors they can reach where it lies */
     bool named;                       /* some rank has named a tensor that it exposes */
     bool streams;                     /* the output of this call goes past the caches */
     bool announces;                   /* this call has to end by announcing TTI_PHASE_FINAL */
     bool advances;                    /* it adds to the digest when it ends */
-    bool diverged;                    /* `beyond` and `excused` hold something */
-    bool belated;                     /* this call ends with MISMATCH, which *error says already, but runs to its end */
-    bool has_strays;     /* some ranks have called something else than this call, which goes on: `strays` */
+    bool diverged;                    /* `reported_delta` and `excused` hold something */
+    bool late_mismatch;               /* this call ends with MISMATCH, which *error says already, but runs to its end */
+    bool has_mismatched; /* some ranks have called something else than this call, which goes on: `mismatched` */
     enum tti_half half;  /* which part of this call is wanted now */
     int32_t background;  /* of the call for which spin_polls and yield_ns have been set: see tti_wait_begin */
     unsigned spin_polls; /* how the current call waits */
     unsigned slow_waits; /* so far: some of them are trials, see wait.c */
     int64_t yield_ns;
-    uint64_t call;   /* number of the current call, from 1 */
-    uint64_t credit; /* every peer has arrived at this call */
-    uint64_t moved;  /* bytes loaded and stored by copies and folds, so far */
-    uint64_t input;  /* names of the exposed tensors, or with threads their addresses; 0 = private */
+    uint64_t call;         /* number of the current call, from 1 */
+    uint64_t credit;       /* every peer has arrived at this call */
+    uint64_t bytes_copied; /* bytes loaded and stored by copies and folds, so far */
+    uint64_t input;        /* names of the exposed tensors, or with threads their addresses; 0 = private */
     uint64_t output;
     unsigned char *unpacked;  /* TTI_INLINE_MOST bytes for each rank; NULL if no call uses packets */
     void **targets;           /* size entries, for folds with several results */
@@ -110,11 +110,11 @@ struct tti_lane {
     unsigned char *populated; /* size entries: which rings are mapped for reading, a bit for each */
     unsigned char **inputs;   /* size entries: every rank's exposed tensors as this rank sees them, or NULL */
     unsigned char **outputs;
-    /* size entries each: see arrive.c */
-    uint32_t *beyond; /* what a peer's digest is beyond the own one for reasons that this rank has reported */
-    bool *excused;    /* what it is beyond it when it is seen next has been reported, too */
-    bool *strays;     /* ranks that have called something else in this call */
-    bool *remote;     /* size entries: those addresses are of the rank's process, not of this one: see single_copy.c */
+    /* size entries each: see arrival.c */
+    uint32_t *reported_delta; /* what a peer's digest is beyond the own one for reasons that this rank has reported */
+    bool *mismatch_reported;  /* what it is beyond it when it is seen next has been reported, too */
+    bool *mismatched;         /* ranks that have called something else in this call */
+    bool *remote; /* size entries: those addresses are of the rank's process, not of this one: see single_copy.c */
     /* the current call */
     uint64_t needed_call; /* while it needs credit: the earlier call whose arrivals it waits for; else 0 */
     const tutti_op *op;
@@ -140,15 +140,15 @@ struct tti_engine {
     struct tti_tuning tuning;
     unsigned char **segments;
     struct tti_heap *heap; /* NULL: none */
-    unsigned char *bell;
+    unsigned char *doorbell;
     int futex_private;       /* FUTEX_PRIVATE_FLAG or 0 */
     bool direct;             /* ranks are threads: every rank can reach every tensor */
     _Atomic uint32_t remote; /* TTI_READS_*: whether all can read all others' private memory */
     tti_commit_function commit;
     tti_populate_function populate;
     void *commit_user;
-    bool barriers;          /* sleepers run barriers on publishers' CPUs: see publish.c */
-    bool publishes_plainly; /* they do, and one mask has all of them */
+    bool barriers;           /* sleepers run barriers on publishers' CPUs: see publish.c */
+    bool publishes_unfenced; /* they do, and one mask has all of them */
     double ticks_per_ns;
     unsigned spin_polls;       /* polls with a pause before yielding      */
     unsigned background_polls; /* the same beside the application's threads */
@@ -159,15 +159,15 @@ struct tti_engine {
     int message_sleepers;       /* how many do, under the lock */
     struct tti_lane *lanes;
     struct tti_p2p *p2p;
-    _Atomic int32_t failed; /* tutti_status; set after `failure` was written, release */
-    _Atomic bool told;      /* that a peer has died: later calls hear REVOKED */
-    bool death;             /* that is the failure */
+    _Atomic int32_t failed;      /* tutti_status; set after `failure` was written, release */
+    _Atomic bool death_reported; /* that a peer has died: later calls hear REVOKED */
+    bool death;                  /* that is the failure */
     pthread_mutex_t failure_lock;
     tutti_error failure;
     _Atomic uint64_t left[TTI_MAX_RANKS / 64]; /* ranks whose processes have ended by exit() */
     _Atomic uint64_t dead[TTI_MAX_RANKS / 64]; /* and those that have died */
     _Atomic uint32_t aborts;                   /* by threads of this rank */
-    struct tti_accord_state accords[TTI_ACCORD_SERIES];
+    struct tti_agreement_state agreements[TTI_AGREEMENT_SERIES];
 };
 
 static inline struct tti_segment_header *tti_header(const struct tti_engine *e, int rank)
@@ -209,12 +209,12 @@ static inline _Atomic uint64_t *tti_position_of(const struct tti_lane *lane, int
     return &tti_progress_of(lane, rank)->position;
 }
 
-static inline enum tti_way tti_way_of_steps(size_t steps)
+static inline enum tti_algorithm tti_algorithm_of_steps(size_t steps)
 {
-    return steps > 1 ? TTI_WAY_PIPELINED : TTI_WAY_STAGED;
+    return steps > 1 ? TTI_ALGORITHM_PIPELINED : TTI_ALGORITHM_STAGED;
 }
 
-static inline uint64_t tti_at(const struct tti_lane *lane, uint64_t phase)
+static inline uint64_t tti_position_at(const struct tti_lane *lane, uint64_t phase)
 {
     return lane->call << TTI_PHASE_BITS | phase;
 }

@@ -12,19 +12,19 @@
 
 #include "kernels/kernels.h"
 
-enum { PAGE = 4096, NEAR = 16, PIECE = 1024 };
+enum { PAGE = 4096, NEAR = 16, CHUNK = 1024 };
 
 void tti_copy_cached(void *dst, const void *src, size_t n)
 {
     const size_t ahead = ((uintptr_t)dst - (uintptr_t)src) % PAGE;
     size_t left = n;
     if (ahead > 0 && ahead < NEAR) {
-        size_t piece = PIECE;
+        size_t chunk = CHUNK;
         /* Emits nothing, but hides the length: of a constant one the compiler makes a string instruction itself. */
-        __asm__ volatile("" : "+r"(piece));
-        while (left > piece) {
-            left -= piece;
-            memcpy((char *)dst + left, (const char *)src + left, piece);
+        __asm__ volatile("" : "+r"(chunk));
+        while (left > chunk) {
+            left -= chunk;
+            memcpy((char *)dst + left, (const char *)src + left, chunk);
         }
     }
     memcpy(dst, src, left);

@@ -93,7 +93,8 @@ static inline void tti_fold_by(tti_fold_function *function, tutti_dtype dtype, v
     tti_environment_leave(before);
 }
 
-static inline void tti_fold_here(void *dst, const void *const *src, size_t n, size_t count, const struct tti_fold *fold)
+static inline void tti_fold_inline(void *dst, const void *const *src, size_t n, size_t count,
+                                   const struct tti_fold *fold)
 {
     if (count > 0) {
         tti_fold_by(tti_fold_table()->ops[fold->dtype][fold->op], fold->dtype, dst, src, n, count, fold->scales);

@@ -85,7 +85,7 @@ const char *tti_kernels_isa(void)
 
 void tti_fold(void *dst, const void *const *src, size_t n, size_t count, const struct tti_fold *fold)
 {
-    tti_fold_here(dst, src, n, count, fold);
+    tti_fold_inline(dst, src, n, count, fold);
 }
 
 /*

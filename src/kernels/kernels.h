@@ -32,7 +32,7 @@ void tti_fold_push(void *const *dst, size_t outputs, const void *const *src, siz
 void tti_fold_stream(void *dst, const void *const *src, size_t n, size_t count, const struct tti_fold *fold);
 void tti_copy_stream(void *dst, const void *src, size_t n);
 
-/* memcpy through the caches, for pieces of tensors: without the slow case that copy.c tells of. */
+/* memcpy through the caches, for chunks of tensors: without the slow case that copy.c tells of. */
 void tti_copy_cached(void *dst, const void *src, size_t n);
 
 /* The instruction set in use: "base", "avx2", "avx512" ("base" on aarch64 is NEON). TUTTI_ISA in the environment (read

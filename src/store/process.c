@@ -115,7 +115,7 @@ int tti_private_adopt(int fd)
     return fd;
 }
 
-void tti_private_hang_up(int fd)
+void tti_private_shutdown(int fd)
 {
     if (fd >= 0) {
         shutdown(fd, SHUT_RDWR);

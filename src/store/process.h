@@ -25,6 +25,6 @@ int tti_private_adopt(int fd);
 void tti_private_close(int fd);
 /* The same for a connection: the other side sees its end at once, even if a child that was just forked, or one that
  * was made without the fork handlers, holds a copy. */
-void tti_private_hang_up(int fd);
+void tti_private_shutdown(int fd);
 
 #endif

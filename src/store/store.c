@@ -288,22 +288,22 @@ bool tti_store_served_here(const struct tti_store *store)
     return store && store->kind->served_here && store->kind->served_here(store);
 }
 
-int64_t tti_store_turned_away(const struct tti_store *store)
+int64_t tti_store_refused_count(const struct tti_store *store)
 {
-    return store && store->kind->turned_away ? store->kind->turned_away(store) : 0;
+    return store && store->kind->refused_count ? store->kind->refused_count(store) : 0;
 }
 
-void tti_store_give_up(struct tti_store *store, tutti_status status)
+void tti_store_fail(struct tti_store *store, tutti_status status)
 {
-    if (store && store->kind->give_up) {
-        store->kind->give_up(store, status);
+    if (store && store->kind->fail) {
+        store->kind->fail(store, status);
     }
 }
 
-void tti_store_set_patience(struct tti_store *store, int64_t patience_ms)
+void tti_store_set_response_timeout(struct tti_store *store, int64_t response_timeout_ms)
 {
-    if (store && store->kind->set_patience) {
-        store->kind->set_patience(store, patience_ms);
+    if (store && store->kind->set_response_timeout) {
+        store->kind->set_response_timeout(store, response_timeout_ms);
     }
 }
 

@@ -70,16 +70,16 @@ bool tti_store_served_here(const struct tti_store *store);
 
 /* How many processes of this user the server that this store has started could not let in for lack of descriptors. Whoever
  * waits for them waits in vain: they have been told. */
-int64_t tti_store_turned_away(const struct tti_store *store);
+int64_t tti_store_refused_count(const struct tti_store *store);
 
 /* If this store has started the server: from now on that answers everybody, also who waits already, with this status (NO_MEMORY,
  * NO_RESOURCE), since the process cannot take part in what it is for. */
-void tti_store_give_up(struct tti_store *store, tutti_status status);
+void tti_store_fail(struct tti_store *store, tutti_status status);
 
 /* How long a server is waited for that does not answer at all (stopped, cut off): after the time of a get, and for
  * everything else. Before the store is shared with other threads; without this it is 5 s after a get, and the opening's
  * timeout_ms for everything else. */
-void tti_store_set_patience(struct tti_store *store, int64_t patience_ms);
+void tti_store_set_response_timeout(struct tti_store *store, int64_t response_timeout_ms);
 
 /* The URL that others use to reach it ("" for callbacks). */
 const char *tti_store_url(const struct tti_store *store);

@@ -10,11 +10,11 @@
 
 #include "cuda_face.h"
 
-const struct tti_double_face tti_double_face = {.variable = "TUTTI_DOUBLE_CUDA",
-                                                .visible = "CUDA_VISIBLE_DEVICES",
-                                                .version = 13000,
-                                                .stages = true,
-                                                .host_waits = true};
+const struct tti_double_vendor tti_double_vendor = {.variable = "TUTTI_DOUBLE_CUDA",
+                                                    .visible = "CUDA_VISIBLE_DEVICES",
+                                                    .version = 13000,
+                                                    .stages = true,
+                                                    .host_waits = true};
 
 enum { STACK = 64 };
 

@@ -4,8 +4,8 @@
  * the compiler compares every type and argument; elsewhere against the declarations below, which say the same.
  * Functions are written with the names that the library exports (cuMemAlloc_v2), for which cuda.h has macros.
  */
-#ifndef TUTTI_TESTS_DOUBLES_CUDA_FACE_H
-#define TUTTI_TESTS_DOUBLES_CUDA_FACE_H
+#ifndef TUTTI_TESTS_DOUBLES_CUDA_ABI_H
+#define TUTTI_TESTS_DOUBLES_CUDA_ABI_H
 
 #include "device.h"
 

@@ -92,7 +92,7 @@ static void set_clock(void)
     pthread_condattr_t attributes;
     if (pthread_condattr_init(&attributes) || pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) ||
         pthread_cond_init(&tti_double.changed, &attributes)) {
-        fprintf(stderr, "%s: no condition variable\n", tti_double_face.variable);
+        fprintf(stderr, "%s: no condition variable\n", tti_double_vendor.variable);
         abort();
     }
     pthread_condattr_destroy(&attributes);
@@ -123,17 +123,17 @@ static bool is_child(void)
 }
 
 /* The devices that the vendor's variable lets this process see: "1,0". The first that does not exist ends the list. */
-static void see_devices(const struct tti_double_orders *orders)
+static void see_devices(const struct tti_double_settings *settings)
 {
-    const char *text = getenv(tti_double_face.visible);
-    for (int i = 0; !text && i < orders->devices; i++) {
+    const char *text = getenv(tti_double_vendor.visible);
+    for (int i = 0; !text && i < settings->devices; i++) {
         tti_double.devices[tti_double.count++].physical = i;
     }
     while (text && *text && tti_double.count < TTI_DOUBLE_DEVICES) {
         char *end = NULL;
         errno = 0;
         const long index = strtol(text, &end, 10);
-        if (end == text || errno || index < 0 || index >= orders->devices) {
+        if (end == text || errno || index < 0 || index >= settings->devices) {
             break;
         }
         tti_double.devices[tti_double.count++].physical = (int)index;
@@ -143,13 +143,13 @@ static void see_devices(const struct tti_double_orders *orders)
 
 int tti_double_init(void)
 {
-    const struct tti_double_orders *orders = tti_double_orders();
+    const struct tti_double_settings *settings = tti_double_settings();
     pthread_once(&clock_once, set_clock);
     pthread_mutex_lock(&tti_double.lock);
-    int code = orders->init;
+    int code = settings->init;
     if (!code && !tti_double.initialised) {
         tti_double.count = 0;
-        see_devices(orders);
+        see_devices(settings);
         if (tti_double.count == 0) {
             code = TTI_DOUBLE_NO_DEVICE;
         } else if (pthread_atfork(NULL, NULL, in_child)) {
@@ -169,14 +169,14 @@ int tti_double_enter_early(const char *function)
     if (is_child()) {
         return TTI_DOUBLE_NOT_INITIALIZED;
     }
-    tti_double_orders();
+    tti_double_settings();
     pthread_mutex_lock(&tti_double.lock);
-    int code = tti_double_ordered(TTI_DOUBLE_FAIL, function);
+    int code = tti_double_fault_for_call(TTI_DOUBLE_FAIL, function);
     if (tti_double.ending) {
         code = TTI_DOUBLE_DEINITIALIZED;
     }
     pthread_mutex_unlock(&tti_double.lock);
-    return code ? code : tti_double_calls_out(0) ? TTI_DOUBLE_NOT_PERMITTED : TTI_DOUBLE_OK;
+    return code ? code : tti_double_foreign_code(0) ? TTI_DOUBLE_NOT_PERMITTED : TTI_DOUBLE_OK;
 }
 
 int tti_double_enter(const char *function)
@@ -190,7 +190,7 @@ int tti_double_enter(const char *function)
     return code;
 }
 
-bool tti_double_calls_out(int change)
+bool tti_double_foreign_code(int change)
 {
     in_host_function = in_host_function ? change >= 0 : change > 0;
     return in_host_function;
@@ -203,7 +203,7 @@ int tti_double_count(void)
 
 int tti_double_version(void)
 {
-    return tti_double_orders()->version;
+    return tti_double_settings()->version;
 }
 
 int tti_double_physical(int device)
@@ -223,7 +223,7 @@ void tti_double_uuid(int device, unsigned char uuid[TTI_DOUBLE_UUID])
         fclose(file);
     }
     char name[128];
-    snprintf(name, sizeof(name), "%s %d %s", tti_double_face.variable, tti_double_physical(device), boot);
+    snprintf(name, sizeof(name), "%s %d %s", tti_double_vendor.variable, tti_double_physical(device), boot);
     uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a, once more for each octet of the identifier */
     for (int i = 0; i < TTI_DOUBLE_UUID; i++) {
         for (const char *c = name; *c; c++) {

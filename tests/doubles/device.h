@@ -37,14 +37,14 @@ enum {
 enum { TTI_DOUBLE_DEVICES = 16, TTI_DOUBLE_UUID = 16, TTI_DOUBLE_IPC = 64 };
 
 /* What differs between the vendors. Each face defines it once. */
-struct tti_double_face {
+struct tti_double_vendor {
     const char *variable; /* of the environment: devices, delays and faults */
     const char *visible;  /* of the environment: which of the devices a process sees */
     int version;          /* of the driver, unless `version=` says otherwise */
     bool stages;          /* small copies from pageable memory are taken over at the call; else it waits for them */
     bool host_waits;      /* copies from host to host memory wait, pinned or not */
 };
-extern const struct tti_double_face tti_double_face;
+extern const struct tti_double_vendor tti_double_vendor;
 
 /* ---- device.c: the whole ---- */
 

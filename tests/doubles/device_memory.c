@@ -17,7 +17,7 @@
 
 #include "device_state.h"
 
-enum { GRAVES = 256 };
+enum { QUARANTINED = 256 };
 #define GRAVE_BYTES ((size_t)8 << 30)
 
 /* Sorted by `begin`. */
@@ -28,12 +28,12 @@ static struct tti_double_block *dead; /* those that operations still use */
 static uint64_t last_id;
 
 /* Freed ranges, still reserved: a ring, the oldest is given back first. */
-static struct grave {
+static struct quarantined {
     uintptr_t begin;
     size_t bytes;
-} graves[GRAVES];
-static size_t grave_first;
-static size_t grave_count;
+} quarantine_list[QUARANTINED];
+static size_t quarantine_first;
+static size_t quarantine_count;
 static size_t grave_bytes;
 
 /* Addresses are handed out as numbers, and come back as pointers. */
@@ -80,9 +80,9 @@ bool tti_double_block_touches(uintptr_t begin, size_t bytes)
     if (last < begin || tti_double_block_at(begin) || (index && blocks[index - 1]->begin >= begin)) {
         return true;
     }
-    for (size_t i = 0; i < grave_count; i++) {
-        const struct grave *grave = &graves[(grave_first + i) % GRAVES];
-        if (begin < grave->begin + grave->bytes && last >= grave->begin) {
+    for (size_t i = 0; i < quarantine_count; i++) {
+        const struct quarantined *quarantined = &quarantine_list[(quarantine_first + i) % QUARANTINED];
+        if (begin < quarantined->begin + quarantined->bytes && last >= quarantined->begin) {
             return true;
         }
     }
@@ -113,16 +113,16 @@ bool tti_double_block_add(struct tti_double_block *block)
     return true;
 }
 
-static void bury(uintptr_t begin, size_t bytes)
+static void quarantine(uintptr_t begin, size_t bytes)
 {
-    while (grave_count > 0 && (grave_count == GRAVES || grave_bytes + bytes > GRAVE_BYTES)) {
-        const struct grave *oldest = &graves[grave_first];
+    while (quarantine_count > 0 && (quarantine_count == QUARANTINED || grave_bytes + bytes > GRAVE_BYTES)) {
+        const struct quarantined *oldest = &quarantine_list[quarantine_first];
         munmap(pointer_to(oldest->begin), oldest->bytes);
         grave_bytes -= oldest->bytes;
-        grave_first = (grave_first + 1) % GRAVES;
-        grave_count--;
+        quarantine_first = (quarantine_first + 1) % QUARANTINED;
+        quarantine_count--;
     }
-    graves[(grave_first + grave_count++) % GRAVES] = (struct grave){begin, bytes};
+    quarantine_list[(quarantine_first + quarantine_count++) % QUARANTINED] = (struct quarantined){begin, bytes};
     grave_bytes += bytes;
 }
 
@@ -142,7 +142,7 @@ static void unmap(struct tti_double_block *block)
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     }
     if (block->mapped) {
-        bury(block->begin, block->mapped);
+        quarantine(block->begin, block->mapped);
     }
     free(block);
 }
@@ -266,7 +266,7 @@ int tti_double_alloc(enum tti_double_kind kind, int device, size_t bytes, unsign
     block->flags = flags;
     pthread_mutex_lock(&tti_double.lock);
     struct tti_double_device *owner = &tti_double.devices[device];
-    const bool fits = bytes <= (SIZE_MAX >> 2) && (!counted || bytes <= tti_double_orders()->memory - owner->used);
+    const bool fits = bytes <= (SIZE_MAX >> 2) && (!counted || bytes <= tti_double_settings()->memory - owner->used);
     bool done = fits && (kind == TTI_DOUBLE_DEVICE ? map_device(block) : map_host(block));
     if (done && !tti_double_block_add(block)) {
         unmap(block);
@@ -356,7 +356,7 @@ bool tti_double_lookup(const void *address, struct tti_double_memory *memory)
 void tti_double_memory_info(int device, size_t *free_bytes, size_t *total)
 {
     pthread_mutex_lock(&tti_double.lock);
-    *total = tti_double_orders()->memory;
+    *total = tti_double_settings()->memory;
     *free_bytes = *total - tti_double.devices[device].used;
     pthread_mutex_unlock(&tti_double.lock);
 }

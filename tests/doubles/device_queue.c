@@ -111,9 +111,9 @@ static int copy_now(const char *function, struct tti_double_stream *stream, cons
     copy->op.run = run_copy;
     copy->op.finish = finish_copy;
     const bool small = what->width <= STAGED_BYTES && what->rows <= STAGED_BYTES / what->width;
-    const bool takes_over = !copy->src.block && tti_double_face.stages && small && !is_host(&copy->dst);
+    const bool takes_over = !copy->src.block && tti_double_vendor.stages && small && !is_host(&copy->dst);
     const bool waits = !copy->dst.block || (!copy->src.block && !takes_over) ||
-                       (tti_double_face.host_waits && is_host(&copy->dst) && is_host(&copy->src));
+                       (tti_double_vendor.host_waits && is_host(&copy->dst) && is_host(&copy->src));
     stream->users++; /* it may be destroyed while the lock is given up */
     int code = TTI_DOUBLE_OUT_OF_MEMORY;
     if (takes_over && !stage(copy)) {
@@ -206,9 +206,9 @@ static int run_host_function(struct tti_double_op *op, int code)
     const struct call *call = (const struct call *)op;
     if (!code) {
         pthread_mutex_lock(&host_functions);
-        tti_double_calls_out(1);
+        tti_double_foreign_code(1);
         call->function(call->data);
-        tti_double_calls_out(-1);
+        tti_double_foreign_code(-1);
         pthread_mutex_unlock(&host_functions);
     }
     return TTI_DOUBLE_OK;
@@ -217,9 +217,9 @@ static int run_host_function(struct tti_double_op *op, int code)
 static int run_kernel(struct tti_double_op *op, int code)
 {
     const struct call *call = (const struct call *)op;
-    tti_double_calls_out(1);
+    tti_double_foreign_code(1);
     const int result = call->kernel(call->data, code);
-    tti_double_calls_out(-1);
+    tti_double_foreign_code(-1);
     return result;
 }
 

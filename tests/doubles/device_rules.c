@@ -13,7 +13,7 @@
 #include "device_state.h"
 
 struct rule {
-    enum tti_double_order what;
+    enum tti_double_fault what;
     char function[64];
     long from; /* the call, counted from 1; 0: every call */
     bool on;   /* and all calls after it */
@@ -21,14 +21,14 @@ struct rule {
     long calls;
 };
 
-static struct tti_double_orders orders = {.devices = 4, .delay_us = -1, .memory = (size_t)2 << 30, .seed = 1};
+static struct tti_double_settings settings = {.devices = 4, .delay_us = -1, .memory = (size_t)2 << 30, .seed = 1};
 static struct rule rules[32];
 static int rule_count;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static _Noreturn void refuse(const char *word, const char *why)
 {
-    fprintf(stderr, "%s: \"%s\" %s (tests/doubles/README.md lists the words)\n", tti_double_face.variable, word, why);
+    fprintf(stderr, "%s: \"%s\" %s (tests/doubles/README.md lists the words)\n", tti_double_vendor.variable, word, why);
     abort();
 }
 
@@ -61,7 +61,7 @@ static size_t size(const char *word, const char *text)
 static bool exported(const char *function)
 {
     Dl_info self;
-    if (!dladdr(&tti_double_face, &self)) {
+    if (!dladdr(&tti_double_vendor, &self)) {
         return false;
     }
     void *library = dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD);
@@ -73,7 +73,7 @@ static bool exported(const char *function)
 }
 
 /* NAME[:N[+]][=CODE] */
-static void add_rule(enum tti_double_order what, const char *word, char *text)
+static void add_rule(enum tti_double_fault what, const char *word, char *text)
 {
     if (rule_count == sizeof(rules) / sizeof(rules[0])) {
         refuse(word, "is one fault too many");
@@ -105,7 +105,7 @@ static void add_rule(enum tti_double_order what, const char *word, char *text)
     strcpy(rule->function, text);
 }
 
-static void read_word(const char *word)
+static void read_setting(const char *word)
 {
     char copy[160];
     if (strlen(word) >= sizeof(copy)) {
@@ -118,17 +118,17 @@ static void read_word(const char *word)
     }
     *value++ = 0;
     if (strcmp(copy, "devices") == 0) {
-        orders.devices = (int)number(word, value, 0, TTI_DOUBLE_DEVICES);
+        settings.devices = (int)number(word, value, 0, TTI_DOUBLE_DEVICES);
     } else if (strcmp(copy, "version") == 0) {
-        orders.version = (int)number(word, value, 1, INT_MAX);
+        settings.version = (int)number(word, value, 1, INT_MAX);
     } else if (strcmp(copy, "init") == 0) {
-        orders.init = (int)number(word, value, 1, INT_MAX);
+        settings.init = (int)number(word, value, 1, INT_MAX);
     } else if (strcmp(copy, "delay_us") == 0) {
-        orders.delay_us = (int)number(word, value, 0, 60 * 1000 * 1000);
+        settings.delay_us = (int)number(word, value, 0, 60 * 1000 * 1000);
     } else if (strcmp(copy, "seed") == 0) {
-        orders.seed = (uint64_t)number(word, value, 1, LONG_MAX);
+        settings.seed = (uint64_t)number(word, value, 1, LONG_MAX);
     } else if (strcmp(copy, "memory") == 0) {
-        orders.memory = size(word, value);
+        settings.memory = size(word, value);
     } else if (strcmp(copy, "fail") == 0) {
         add_rule(TTI_DOUBLE_FAIL, word, value);
     } else if (strcmp(copy, "hang") == 0) {
@@ -144,26 +144,26 @@ static void read_word(const char *word)
 
 static void read_all(void)
 {
-    orders.version = tti_double_face.version;
-    const char *text = getenv(tti_double_face.variable);
+    settings.version = tti_double_vendor.version;
+    const char *text = getenv(tti_double_vendor.variable);
     char *copy = strdup(text ? text : "");
     if (!copy) {
         abort();
     }
     char *rest = copy;
     for (char *word = strtok_r(copy, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
-        read_word(word);
+        read_setting(word);
     }
     free(copy);
 }
 
-const struct tti_double_orders *tti_double_orders(void)
+const struct tti_double_settings *tti_double_settings(void)
 {
     pthread_once(&once, read_all);
-    return &orders;
+    return &settings;
 }
 
-int tti_double_ordered(enum tti_double_order what, const char *function)
+int tti_double_fault_for_call(enum tti_double_fault what, const char *function)
 {
     int code = 0;
     for (int i = 0; i < rule_count; i++) {

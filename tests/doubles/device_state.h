@@ -81,7 +81,7 @@ struct tti_double_state {
 extern struct tti_double_state tti_double;
 
 /* Whether this thread runs a host function or a kernel, which may not call the library. 1: it begins, -1: it ends. */
-bool tti_double_calls_out(int change);
+bool tti_double_foreign_code(int change);
 
 /* Waits for a change, at most so long. */
 void tti_double_sleep(int64_t nanoseconds);
@@ -89,7 +89,7 @@ int64_t tti_double_now(void);
 
 /* ---- device_rules.c: what TUTTI_DOUBLE_* orders ---- */
 
-struct tti_double_orders {
+struct tti_double_settings {
     int devices;
     int version;
     int init;
@@ -98,11 +98,11 @@ struct tti_double_orders {
     size_t memory;
 };
 /* Read once; a word that makes no sense ends the process. */
-const struct tti_double_orders *tti_double_orders(void);
+const struct tti_double_settings *tti_double_settings(void);
 
-enum tti_double_order { TTI_DOUBLE_FAIL, TTI_DOUBLE_HANG, TTI_DOUBLE_ASYNC };
+enum tti_double_fault { TTI_DOUBLE_FAIL, TTI_DOUBLE_HANG, TTI_DOUBLE_ASYNC };
 /* Counts a call, under the lock: 0, or the code that was ordered for it (1 for hang). */
-int tti_double_ordered(enum tti_double_order what, const char *function);
+int tti_double_fault_for_call(enum tti_double_fault what, const char *function);
 
 /* ---- handles: numbers that were never given before and that nobody can dereference ---- */
 

@@ -51,7 +51,7 @@ bool tti_double_stream_busy(const struct tti_double_stream *stream, uint64_t seq
 
 static void pause_before(struct tti_double_stream *stream)
 {
-    int64_t nanoseconds = tti_double_orders()->delay_us * INT64_C(1000);
+    int64_t nanoseconds = tti_double_settings()->delay_us * INT64_C(1000);
     if (nanoseconds < 0) { /* xorshift; up to 16 us */
         stream->random ^= stream->random << 13;
         stream->random ^= stream->random >> 7;
@@ -180,7 +180,7 @@ static struct tti_double_stream *new_stream(int device, bool blocking)
         stream->device = device;
         stream->blocking = blocking;
         stream->tail = &stream->head;
-        stream->random = (tti_double_orders()->seed + ++created) * UINT64_C(0x9e3779b97f4a7c15) | 1;
+        stream->random = (tti_double_settings()->seed + ++created) * UINT64_C(0x9e3779b97f4a7c15) | 1;
         stream->next = tti_double.streams;
         tti_double.streams = stream;
     }
@@ -230,8 +230,8 @@ int tti_double_enqueue(const char *function, struct tti_double_stream *stream, s
         free(op);
         return code;
     }
-    op->hangs = tti_double_ordered(TTI_DOUBLE_HANG, function);
-    op->fails = tti_double_ordered(TTI_DOUBLE_ASYNC, function);
+    op->hangs = tti_double_fault_for_call(TTI_DOUBLE_HANG, function);
+    op->fails = tti_double_fault_for_call(TTI_DOUBLE_ASYNC, function);
     op->sequence = ++tti_double.sequence;
     op->next = NULL;
     *stream->tail = op;

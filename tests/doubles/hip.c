@@ -12,11 +12,11 @@
 /* Major times 10^7, minor times 10^5, and a build. */
 enum { VERSION = TTI_DOUBLE_HIP == 5 ? 50221153 : TTI_DOUBLE_HIP == 6 ? 60443483 : 70051831 };
 
-const struct tti_double_face tti_double_face = {.variable = "TUTTI_DOUBLE_HIP",
-                                                .visible = "HIP_VISIBLE_DEVICES",
-                                                .version = VERSION,
-                                                .stages = false,
-                                                .host_waits = false};
+const struct tti_double_vendor tti_double_vendor = {.variable = "TUTTI_DOUBLE_HIP",
+                                                    .visible = "HIP_VISIBLE_DEVICES",
+                                                    .version = VERSION,
+                                                    .stages = false,
+                                                    .host_waits = false};
 
 static _Thread_local int current;
 static _Thread_local hipError_t last;

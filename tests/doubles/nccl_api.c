@@ -32,12 +32,12 @@ TTI_NCCL_EXPORT ncclResult_t ncclGetVersion(int *version)
         return ncclInvalidArgument;
     }
     *version = tti_version();
-    return tti_called("GetVersion", -1, "version=%d", *version);
+    return tti_count_call("GetVersion", -1, "version=%d", *version);
 }
 
 TTI_NCCL_EXPORT ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 {
-    const ncclResult_t result = tti_called("GetUniqueId", -1, "%s", "");
+    const ncclResult_t result = tti_count_call("GetUniqueId", -1, "%s", "");
     if (result != ncclSuccess) {
         return result;
     }
@@ -47,10 +47,10 @@ TTI_NCCL_EXPORT ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 static ncclResult_t init(const char *name, ncclComm_t *comm, int ranks, const ncclUniqueId *id, int rank,
                          const ncclConfig_t *config, bool with_config)
 {
-    ncclResult_t result = tti_called(name, rank, "ranks=%d", ranks);
+    ncclResult_t result = tti_count_call(name, rank, "ranks=%d", ranks);
     tti_group_start();
     if (result == ncclSuccess) {
-        result = tti_life_init(comm, ranks, id, rank, config, with_config);
+        result = tti_lifecycle_init(comm, ranks, id, rank, config, with_config);
     }
     (void)tti_group_check(result);
     const ncclResult_t end = tti_group_end();
@@ -71,10 +71,10 @@ TTI_NCCL_EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm)
     if (result != ncclSuccess) {
         return tti_group_check(result);
     }
-    result = tti_called("CommDestroy", comm->rank, "comm=%d", comm->ordinal);
+    result = tti_count_call("CommDestroy", comm->rank, "comm=%d", comm->ordinal);
     tti_group_start();
     if (result == ncclSuccess) {
-        result = tti_life_destroy(comm);
+        result = tti_lifecycle_destroy(comm);
     }
     (void)tti_group_check(result);
     tti_comm_leave(comm);
@@ -91,10 +91,10 @@ TTI_NCCL_EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm)
     if (result != ncclSuccess) {
         return tti_group_check(result);
     }
-    result = tti_called("CommAbort", comm->rank, "comm=%d", comm->ordinal);
+    result = tti_count_call("CommAbort", comm->rank, "comm=%d", comm->ordinal);
     tti_group_start();
     if (result == ncclSuccess) {
-        result = tti_life_abort(comm);
+        result = tti_lifecycle_abort(comm);
     }
     (void)tti_group_check(result);
     tti_comm_leave(comm);
@@ -108,7 +108,7 @@ TTI_NCCL_EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t
     if (result != ncclSuccess) {
         return result;
     }
-    result = tti_called("CommGetAsyncError", comm->rank, "comm=%d", comm->ordinal);
+    result = tti_count_call("CommGetAsyncError", comm->rank, "comm=%d", comm->ordinal);
     if (result == ncclSuccess && !error) {
         result = tti_refuse(ncclInvalidArgument, "ncclGetAsyncError : asyncError argument is NULL");
     }
@@ -141,7 +141,7 @@ TTI_NCCL_EXPORT const char *ncclGetErrorString(ncclResult_t result)
 
 TTI_NCCL_EXPORT ncclResult_t ncclGroupStart(void)
 {
-    const ncclResult_t result = tti_called("GroupStart", -1, "%s", "");
+    const ncclResult_t result = tti_count_call("GroupStart", -1, "%s", "");
     if (result == ncclSuccess) {
         tti_group_start();
     }
@@ -150,7 +150,7 @@ TTI_NCCL_EXPORT ncclResult_t ncclGroupStart(void)
 
 TTI_NCCL_EXPORT ncclResult_t ncclGroupEnd(void)
 {
-    const ncclResult_t result = tti_group_check(tti_called("GroupEnd", -1, "%s", ""));
+    const ncclResult_t result = tti_group_check(tti_count_call("GroupEnd", -1, "%s", ""));
     const ncclResult_t end = tti_group_end();
     return result == ncclSuccess ? end : result;
 }
@@ -202,7 +202,7 @@ TTI_NCCL_EXPORT ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *sca
     if (result != ncclSuccess) {
         return result;
     }
-    result = tti_called("RedOpCreatePreMulSum", comm->rank, "type=%d comm=%d", (int)type, comm->ordinal);
+    result = tti_count_call("RedOpCreatePreMulSum", comm->rank, "type=%d comm=%d", (int)type, comm->ordinal);
     if (result == ncclSuccess) {
         result = create_op(comm, op ? &number : NULL, scalar, (int)type, (int)residence);
     }
@@ -219,7 +219,7 @@ TTI_NCCL_EXPORT ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
     if (result != ncclSuccess) {
         return result;
     }
-    result = tti_called("RedOpDestroy", comm->rank, "op=%d comm=%d", (int)op, comm->ordinal);
+    result = tti_count_call("RedOpDestroy", comm->rank, "op=%d comm=%d", (int)op, comm->ordinal);
     struct tti_custom_op **place = &comm->ops;
     while (*place && (*place)->number != (int)op) {
         place = &(*place)->next;
@@ -263,10 +263,10 @@ TTI_NCCL_EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm)
     if (result != ncclSuccess) {
         return tti_group_check(result);
     }
-    result = tti_called("CommFinalize", comm->rank, "comm=%d", comm->ordinal);
+    result = tti_count_call("CommFinalize", comm->rank, "comm=%d", comm->ordinal);
     tti_group_start();
     if (result == ncclSuccess) {
-        result = tti_life_finalize(comm);
+        result = tti_lifecycle_finalize(comm);
     }
     return tti_end_call(comm, result);
 }
@@ -280,10 +280,10 @@ TTI_NCCL_EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, 
     if (result != ncclSuccess) {
         return tti_group_check(result);
     }
-    result = tti_called("CommSplit", comm->rank, "color=%d key=%d comm=%d", color, key, comm->ordinal);
+    result = tti_count_call("CommSplit", comm->rank, "color=%d key=%d comm=%d", color, key, comm->ordinal);
     tti_group_start();
     if (result == ncclSuccess) {
-        result = tti_life_split(comm, color, key, split, config);
+        result = tti_lifecycle_split(comm, color, key, split, config);
     }
     (void)tti_group_check(result);
     tti_comm_leave(comm);
@@ -296,7 +296,7 @@ TTI_NCCL_EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, 
 TTI_NCCL_EXPORT ncclResult_t ncclMemAlloc(void **memory, size_t bytes)
 {
     ncclResult_t result =
-        tti_version() < 21900 ? tti_too_new("MemAlloc") : tti_called("MemAlloc", -1, "bytes=%zu", bytes);
+        tti_version() < 21900 ? tti_too_new("MemAlloc") : tti_count_call("MemAlloc", -1, "bytes=%zu", bytes);
     if (result == ncclSuccess && (!memory || bytes == 0)) {
         result = tti_refuse(ncclInvalidArgument, "MemAlloc : nothing to allocate");
     }
@@ -308,7 +308,7 @@ TTI_NCCL_EXPORT ncclResult_t ncclMemAlloc(void **memory, size_t bytes)
 
 TTI_NCCL_EXPORT ncclResult_t ncclMemFree(void *memory)
 {
-    ncclResult_t result = tti_version() < 21900 ? tti_too_new("MemFree") : tti_called("MemFree", -1, "%s", "");
+    ncclResult_t result = tti_version() < 21900 ? tti_too_new("MemFree") : tti_count_call("MemFree", -1, "%s", "");
     if (result == ncclSuccess) {
         result = tti_driver_open();
     }
@@ -344,7 +344,7 @@ TTI_NCCL_EXPORT ncclResult_t ncclCommRegister(ncclComm_t comm, void *memory, siz
     if (result != ncclSuccess) {
         return result;
     }
-    result = tti_called("CommRegister", comm->rank, "bytes=%zu comm=%d", bytes, comm->ordinal);
+    result = tti_count_call("CommRegister", comm->rank, "bytes=%zu comm=%d", bytes, comm->ordinal);
     if (result == ncclSuccess) {
         result = add_registration(comm, memory, bytes, handle);
     }
@@ -359,7 +359,7 @@ TTI_NCCL_EXPORT ncclResult_t ncclCommDeregister(ncclComm_t comm, void *handle)
     if (result != ncclSuccess) {
         return result;
     }
-    result = tti_called("CommDeregister", comm->rank, "comm=%d", comm->ordinal);
+    result = tti_count_call("CommDeregister", comm->rank, "comm=%d", comm->ordinal);
     struct tti_registration **place = &comm->registrations;
     while (*place && *place != handle) {
         place = &(*place)->next;
@@ -387,10 +387,10 @@ TTI_NCCL_EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
     if (result != ncclSuccess) {
         return tti_group_check(result);
     }
-    result = tti_called("CommRevoke", comm->rank, "flags=%d comm=%d", flags, comm->ordinal);
+    result = tti_count_call("CommRevoke", comm->rank, "flags=%d comm=%d", flags, comm->ordinal);
     tti_group_start();
     if (result == ncclSuccess) {
-        result = tti_life_revoke(comm, flags);
+        result = tti_lifecycle_revoke(comm, flags);
     }
     return tti_end_call(comm, result);
 }

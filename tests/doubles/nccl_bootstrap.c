@@ -36,7 +36,7 @@ struct reply {
     char sentence[256];
 };
 
-struct guest {
+struct joiner {
     int socket;
     struct hello hello;
     struct reply reply;
@@ -44,30 +44,30 @@ struct guest {
 
 struct root {
     int socket;
-    struct guest *guests; /* as they came */
+    struct joiner *joiners; /* as they came */
     int count;
 };
 
 /* ---- the thread behind an id ---- */
 
-static void refuse_guest(struct guest *guest, ncclResult_t result, const char *format, int a, int b)
+static void refuse_joiner(struct joiner *joiner, ncclResult_t result, const char *format, int a, int b)
 {
-    if (guest->reply.result == ncclSuccess) {
-        guest->reply.result = result;
+    if (joiner->reply.result == ncclSuccess) {
+        joiner->reply.result = result;
         /* Both sentences of each kind take two numbers. */
-        (void)snprintf(guest->reply.sentence, sizeof(guest->reply.sentence), "%s (%d, %d)", format, a, b);
+        (void)snprintf(joiner->reply.sentence, sizeof(joiner->reply.sentence), "%s (%d, %d)", format, a, b);
     }
 }
 
-static void compare_guests(struct guest *one, const struct guest *other)
+static void compare_joiners(struct joiner *one, const struct joiner *other)
 {
     const struct hello *a = &one->hello;
     const struct hello *b = &other->hello;
     if (a->version != b->version) {
-        refuse_guest(one, ncclInvalidUsage, "Mismatched NCCL version detected : versions of two ranks", a->version,
-                     b->version);
+        refuse_joiner(one, ncclInvalidUsage, "Mismatched NCCL version detected : versions of two ranks", a->version,
+                      b->version);
     } else if (!memcmp(a->uuid, b->uuid, TTI_UUID) && !(a->shares_device && b->shares_device)) {
-        refuse_guest(one, ncclInvalidUsage, "Duplicate GPU detected : two ranks on one CUDA device", a->rank, b->rank);
+        refuse_joiner(one, ncclInvalidUsage, "Duplicate GPU detected : two ranks on one CUDA device", a->rank, b->rank);
     }
 }
 
@@ -78,14 +78,14 @@ static bool judge(struct root *root)
     for (int i = 0; i < root->count; i++) {
         for (int j = 0; j < root->count; j++) {
             if (i != j) {
-                compare_guests(&root->guests[i], &root->guests[j]);
+                compare_joiners(&root->joiners[i], &root->joiners[j]);
             }
         }
-        good = good && root->guests[i].reply.result == ncclSuccess;
+        good = good && root->joiners[i].reply.result == ncclSuccess;
     }
     for (int i = 0; i < root->count && !good; i++) {
-        refuse_guest(&root->guests[i], ncclRemoteError, "another rank gave up : rank and number of ranks",
-                     root->guests[i].hello.rank, root->guests[i].hello.ranks);
+        refuse_joiner(&root->joiners[i], ncclRemoteError, "another rank gave up : rank and number of ranks",
+                      root->joiners[i].hello.rank, root->joiners[i].hello.ranks);
     }
     return good;
 }
@@ -98,32 +98,32 @@ static bool receive_all(int socket, void *to, size_t bytes)
 /* Takes one guest in. false: everybody is refused. */
 static bool welcome(struct root *root, int socket)
 {
-    struct guest guest = {.socket = socket};
-    if (!receive_all(socket, &guest.hello, sizeof(guest.hello))) {
+    struct joiner joiner = {.socket = socket};
+    if (!receive_all(socket, &joiner.hello, sizeof(joiner.hello))) {
         close(socket); /* died, or aborted: as if it had not come */
         return true;
     }
-    struct guest *more = realloc(root->guests, ((size_t)root->count + 1) * sizeof(*more));
+    struct joiner *more = realloc(root->joiners, ((size_t)root->count + 1) * sizeof(*more));
     if (!more) {
         close(socket);
         return false;
     }
-    root->guests = more;
-    root->guests[root->count++] = guest;
-    const struct hello *first = &root->guests[0].hello;
+    root->joiners = more;
+    root->joiners[root->count++] = joiner;
+    const struct hello *first = &root->joiners[0].hello;
     for (int i = 0; i + 1 < root->count; i++) {
-        if (root->guests[i].hello.rank == guest.hello.rank) {
+        if (root->joiners[i].hello.rank == joiner.hello.rank) {
             for (int j = 0; j < root->count; j++) {
-                refuse_guest(&root->guests[j], ncclInvalidUsage,
-                             "Bootstrap Root : rank of ranks has already checked in", guest.hello.rank, first->ranks);
+                refuse_joiner(&root->joiners[j], ncclInvalidUsage,
+                              "Bootstrap Root : rank of ranks has already checked in", joiner.hello.rank, first->ranks);
             }
             return false;
         }
     }
-    if (guest.hello.ranks != first->ranks) {
+    if (joiner.hello.ranks != first->ranks) {
         for (int j = 0; j < root->count; j++) {
-            refuse_guest(&root->guests[j], ncclInvalidUsage, "Bootstrap Root : mismatch in rank count from procs",
-                         first->ranks, guest.hello.ranks);
+            refuse_joiner(&root->joiners[j], ncclInvalidUsage, "Bootstrap Root : mismatch in rank count from procs",
+                          first->ranks, joiner.hello.ranks);
         }
         return false;
     }
@@ -148,7 +148,7 @@ static int make_memory(const struct root *root)
     }
     shared->ranks = ranks;
     for (int i = 0; i < ranks; i++) {
-        const struct hello *hello = &root->guests[i].hello;
+        const struct hello *hello = &root->joiners[i].hello;
         shared->place[hello->rank].process = hello->process;
         shared->place[hello->rank].device = hello->device;
     }
@@ -156,13 +156,13 @@ static int make_memory(const struct root *root)
     return fd;
 }
 
-static void answer(const struct guest *guest, int fd)
+static void answer(const struct joiner *joiner, int fd)
 {
     union {
         struct cmsghdr header;
         char bytes[CMSG_SPACE(sizeof(int))];
     } control = {0};
-    struct iovec data = {(void *)&guest->reply, sizeof(guest->reply)};
+    struct iovec data = {(void *)&joiner->reply, sizeof(joiner->reply)};
     struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1};
     if (fd >= 0) {
         message.msg_control = control.bytes;
@@ -173,16 +173,16 @@ static void answer(const struct guest *guest, int fd)
         memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
     }
     /* Who has died or given up meanwhile is not told. */
-    (void)sendmsg(guest->socket, &message, MSG_NOSIGNAL);
+    (void)sendmsg(joiner->socket, &message, MSG_NOSIGNAL);
 }
 
 static void answer_all(const struct root *root, int fd, bool own)
 {
     for (int i = 0; i < root->count; i++) {
-        const struct guest *guest = &root->guests[i];
-        if ((guest->hello.process == (int32_t)getpid()) == own) {
-            answer(guest, fd);
-            close(guest->socket);
+        const struct joiner *joiner = &root->joiners[i];
+        if ((joiner->hello.process == (int32_t)getpid()) == own) {
+            answer(joiner, fd);
+            close(joiner->socket);
         }
     }
 }
@@ -198,7 +198,7 @@ static void *serve(void *argument)
             continue;
         }
         good = socket >= 0 && welcome(root, socket);
-    } while (good && (root->count == 0 || root->count < root->guests[0].hello.ranks));
+    } while (good && (root->count == 0 || root->count < root->joiners[0].hello.ranks));
     close(root->socket);
     if (good && judge(root)) {
         fd = make_memory(root);
@@ -207,8 +207,8 @@ static void *serve(void *argument)
         good = false;
     }
     for (int i = 0; i < root->count && !good; i++) {
-        refuse_guest(&root->guests[i], ncclSystemError, "the memory for the communicator : no room for ranks", i,
-                     root->count);
+        refuse_joiner(&root->joiners[i], ncclSystemError, "the memory for the communicator : no room for ranks", i,
+                      root->count);
     }
     /* Those of this process last: they may end it when they have their answer. */
     answer_all(root, fd, false);
@@ -216,7 +216,7 @@ static void *serve(void *argument)
     if (fd >= 0) {
         close(fd);
     }
-    free(root->guests);
+    free(root->joiners);
     free(root);
     return NULL;
 }
@@ -369,7 +369,7 @@ ncclResult_t tti_id_join(struct ncclComm *comm, const ncclUniqueId *id)
     }
     close(fd);
     /* All have the memory, or nobody has the communicator. */
-    if (result == ncclSuccess && !tti_tell_all(comm, NULL, 0, NULL)) {
+    if (result == ncclSuccess && !tti_comm_exchange_all(comm, NULL, 0, NULL)) {
         result = was_aborted();
     }
     return result;

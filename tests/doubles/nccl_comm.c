@@ -50,7 +50,7 @@ struct ncclComm *tti_comm_new(int rank, int ranks, bool blocking)
 
 void tti_comm_empty(struct ncclComm *comm)
 {
-    atomic_store(&comm->state, TTI_COMM_GONE);
+    atomic_store(&comm->state, TTI_COMM_DESTROYED);
     if (comm->shared) {
         munmap(comm->shared, tti_shared_bytes(comm->ranks));
     }

@@ -66,7 +66,7 @@ struct tti_registration {
     size_t bytes;
 };
 
-enum tti_state { TTI_COMM_LIVE = 1, TTI_COMM_GONE };
+enum tti_state { TTI_COMM_LIVE = 1, TTI_COMM_DESTROYED };
 
 /* A communicator, one rank of it. It is never freed, only emptied: so that a use after its end is noticed. */
 struct ncclComm {
@@ -110,7 +110,8 @@ struct ncclComm {
 int tti_version(void);
 /* At the beginning of every function: writes the call into the log, and counts it. The result that the environment asks for,
  * or ncclSuccess. `rank` is -1 where there is none yet. */
-ncclResult_t tti_called(const char *function, int rank, const char *format, ...) __attribute__((format(printf, 3, 4)));
+ncclResult_t tti_count_call(const char *function, int rank, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Counts an operation; what tti_task.fault shall be. */
 int tti_next_fault(int rank);
 bool tti_abort_hangs(int rank);
@@ -154,14 +155,14 @@ ncclResult_t tti_id_join(struct ncclComm *comm, const ncclUniqueId *id);
 /* Waits until ready(argument), which looks at shared memory; false if the communicator was aborted before. */
 bool tti_await(struct ncclComm *comm, bool (*ready)(void *argument), void *argument);
 /* Everybody looks again: after each store that somebody may wait for. */
-void tti_ring_all(struct ncclComm *comm);
-void tti_ring(struct ncclComm *comm, int rank);
+void tti_doorbell_ring_all(struct ncclComm *comm);
+void tti_doorbell_ring(struct ncclComm *comm, int rank);
 /* The flag, and whoever waits; also of a child that is being made. */
 void tti_set_aborted(struct ncclComm *comm);
 /* Waits until no other process is missing that is alive: this rank has ended, and so have they. */
 void tti_await_ends(struct ncclComm *comm);
 /* Tells every rank `bytes` of this one, and gets theirs: all[rank]. false if aborted. */
-bool tti_tell_all(struct ncclComm *comm, const void *mine, size_t bytes, void *all);
+bool tti_comm_exchange_all(struct ncclComm *comm, const void *mine, size_t bytes, void *all);
 
 /* ---- nccl_move.c, nccl_messages.c: on the stream's thread ---- */
 

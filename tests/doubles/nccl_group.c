@@ -32,7 +32,7 @@ static _Thread_local struct group open_group;
 struct batch {
     struct ncclComm *comm;
     struct tti_task *tasks;
-    uint64_t turn;
+    uint64_t ticket;
     int streams;
     int arrived; /* under comm->lock, as are the next ones */
     int left;
@@ -70,7 +70,7 @@ static bool run_tasks(struct ncclComm *comm, struct tti_task *tasks)
 /* With comm->lock. */
 static bool may_begin(const struct batch *batch)
 {
-    return batch->arrived == batch->streams && batch->comm->served == batch->turn;
+    return batch->arrived == batch->streams && batch->comm->served == batch->ticket;
 }
 
 static void free_tasks(struct tti_task *tasks)
@@ -99,8 +99,8 @@ static int run_batch(void *data, int code)
             (void)run_tasks(comm, batch->tasks);
         }
         pthread_mutex_lock(&comm->lock);
-        if (comm->served <= batch->turn) {
-            comm->served = batch->turn + 1;
+        if (comm->served <= batch->ticket) {
+            comm->served = batch->ticket + 1;
         }
         batch->done = true;
         pthread_cond_broadcast(&comm->changed);
@@ -183,7 +183,7 @@ static ncclResult_t launch(struct ncclComm *comm, struct tti_task *tasks)
     ncclResult_t result = tti_driver_enter(comm, &before);
     if (result == ncclSuccess) {
         pthread_mutex_lock(&comm->lock);
-        batch->turn = comm->launched++;
+        batch->ticket = comm->launched++;
         pthread_mutex_unlock(&comm->lock);
         result = launch_on(comm, batch, streams);
         tti_driver_leave(comm, before);
@@ -301,7 +301,7 @@ struct background {
     size_t count;
 };
 
-static void await_question(struct ncclComm *comm)
+static void await_poll(struct ncclComm *comm)
 {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -320,7 +320,7 @@ static void await_question(struct ncclComm *comm)
 static void *run_background(void *argument)
 {
     struct background *background = argument;
-    await_question(background->comms[0]);
+    await_poll(background->comms[0]);
     const ncclResult_t result = run_group(&background->group);
     for (size_t i = 0; i < background->count; i++) {
         struct ncclComm *comm = background->comms[i];

@@ -33,8 +33,8 @@ static ncclResult_t run_init(struct tti_job *job)
     return result;
 }
 
-ncclResult_t tti_life_init(struct ncclComm **place, int ranks, const ncclUniqueId *id, int rank,
-                           const ncclConfig_t *config, bool with_config)
+ncclResult_t tti_lifecycle_init(struct ncclComm **place, int ranks, const ncclUniqueId *id, int rank,
+                                const ncclConfig_t *config, bool with_config)
 {
     bool blocking = true;
     ncclResult_t result = tti_driver_open();
@@ -71,18 +71,19 @@ ncclResult_t tti_life_init(struct ncclComm **place, int ranks, const ncclUniqueI
 
 /* ---- a split ---- */
 
-struct wish {
+struct split_request {
     int32_t color;
     int32_t key;
 };
 
 /* Where this rank comes among those of its colour, by key and then by rank; and who comes first. */
-static void place_in_split(const struct ncclComm *parent, const struct wish *wishes, struct ncclComm *child, int *first)
+static void rank_in_split(const struct ncclComm *parent, const struct split_request *split_requests,
+                          struct ncclComm *child, int *first)
 {
-    const struct wish *mine = &wishes[parent->rank];
+    const struct split_request *mine = &split_requests[parent->rank];
     *first = -1;
     for (int rank = 0; rank < parent->ranks; rank++) {
-        const struct wish *other = &wishes[rank];
+        const struct split_request *other = &split_requests[rank];
         if (other->color != mine->color) {
             continue;
         }
@@ -90,24 +91,24 @@ static void place_in_split(const struct ncclComm *parent, const struct wish *wis
         if (other->key < mine->key || (other->key == mine->key && rank < parent->rank)) {
             child->rank++;
         }
-        if (*first < 0 || other->key < wishes[*first].key) {
+        if (*first < 0 || other->key < split_requests[*first].key) {
             *first = rank;
         }
     }
 }
 
 /* The first rank of each colour makes an id; then it is as at the beginning. */
-static ncclResult_t split(struct ncclComm *parent, struct ncclComm *child, struct wish mine)
+static ncclResult_t split(struct ncclComm *parent, struct ncclComm *child, struct split_request mine)
 {
-    struct wish wishes[TTI_MAX_RANKS];
+    struct split_request split_requests[TTI_MAX_RANKS];
     int first = -1;
     ncclUniqueId id = {{0}};
     ncclResult_t result = ncclSuccess;
-    if (!tti_tell_all(parent, &mine, sizeof(mine), wishes)) {
+    if (!tti_comm_exchange_all(parent, &mine, sizeof(mine), split_requests)) {
         return tti_refuse(ncclInternalError, "CommSplit : the communicator was aborted");
     }
     if (child) {
-        place_in_split(parent, wishes, child, &first);
+        rank_in_split(parent, split_requests, child, &first);
     }
     if (first == parent->rank) {
         result = tti_id_create(&id);
@@ -116,7 +117,7 @@ static ncclResult_t split(struct ncclComm *parent, struct ncclComm *child, struc
     if (!ids) {
         return tti_refuse(ncclSystemError, "CommSplit : no memory");
     }
-    if (!tti_tell_all(parent, &id, sizeof(id), ids)) {
+    if (!tti_comm_exchange_all(parent, &id, sizeof(id), ids)) {
         result = tti_refuse(ncclInternalError, "CommSplit : the communicator was aborted");
     } else if (child && result == ncclSuccess) {
         result = tti_id_join(child, &ids[first]);
@@ -134,7 +135,7 @@ static void set_child(struct ncclComm *comm, struct ncclComm *child)
 
 static ncclResult_t run_split(struct tti_job *job)
 {
-    const ncclResult_t result = split(job->comm, job->made, (struct wish){job->color, job->key});
+    const ncclResult_t result = split(job->comm, job->made, (struct split_request){job->color, job->key});
     set_child(job->comm, NULL);
     if (job->made) {
         tti_comm_set_result(job->made, result);
@@ -144,8 +145,8 @@ static ncclResult_t run_split(struct tti_job *job)
     return result;
 }
 
-ncclResult_t tti_life_split(struct ncclComm *comm, int color, int key, struct ncclComm **place,
-                            const ncclConfig_t *config)
+ncclResult_t tti_lifecycle_split(struct ncclComm *comm, int color, int key, struct ncclComm **place,
+                                 const ncclConfig_t *config)
 {
     bool blocking = comm->blocking;
     ncclResult_t result =
@@ -185,7 +186,7 @@ static ncclResult_t run_finalize(struct tti_job *job)
     return ncclSuccess;
 }
 
-ncclResult_t tti_life_finalize(struct ncclComm *comm)
+ncclResult_t tti_lifecycle_finalize(struct ncclComm *comm)
 {
     ncclResult_t result = tti_comm_ready(comm);
     if (result == ncclSuccess && comm->finalized) {
@@ -201,7 +202,7 @@ ncclResult_t tti_life_finalize(struct ncclComm *comm)
 static ncclResult_t run_destroy(struct tti_job *job)
 {
     tti_comm_drain(job->comm);
-    if (atomic_load(&job->comm->shared->place[job->comm->rank].end) == TTI_HERE) {
+    if (atomic_load(&job->comm->shared->place[job->comm->rank].end) == TTI_PRESENT) {
         tti_await_ends(job->comm);
     }
     tti_comm_empty(job->comm);
@@ -209,7 +210,7 @@ static ncclResult_t run_destroy(struct tti_job *job)
 }
 
 /* Even a communicator that is not blocking is destroyed in the call. */
-ncclResult_t tti_life_destroy(struct ncclComm *comm)
+ncclResult_t tti_lifecycle_destroy(struct ncclComm *comm)
 {
     const ncclResult_t result = tti_comm_ready(comm);
     if (result != ncclSuccess) {
@@ -241,13 +242,13 @@ static ncclResult_t run_abort(struct tti_job *job)
     quiesce(comm);
     if (comm->shared) {
         atomic_store(&comm->shared->place[comm->rank].end, TTI_ABORTED);
-        tti_ring_all(comm);
+        tti_doorbell_ring_all(comm);
     }
     tti_comm_empty(comm);
     return ncclSuccess;
 }
 
-ncclResult_t tti_life_abort(struct ncclComm *comm)
+ncclResult_t tti_lifecycle_abort(struct ncclComm *comm)
 {
     return tti_group_add_job(new_job(comm, run_abort, true));
 }
@@ -265,7 +266,7 @@ static ncclResult_t run_revoke(struct tti_job *job)
     return ncclSuccess;
 }
 
-ncclResult_t tti_life_revoke(struct ncclComm *comm, int flags)
+ncclResult_t tti_lifecycle_revoke(struct ncclComm *comm, int flags)
 {
     if (flags != 0 || comm->finalized || comm->revoked) {
         return tti_refuse(ncclInvalidArgument, "CommRevoke : %s",

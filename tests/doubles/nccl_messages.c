@@ -63,7 +63,7 @@ void tti_connect_begin(struct ncclComm *comm, const struct tti_task *tasks)
             atomic_store(&tti_shared_pair(comm->shared, task->root, comm->rank)->receiver_ready, 1);
         }
     }
-    tti_ring_all(comm);
+    tti_doorbell_ring_all(comm);
 }
 
 bool tti_connect_end(struct ncclComm *comm, const struct tti_task *tasks)
@@ -78,8 +78,8 @@ struct message {
     struct tti_pair *pair;
     unsigned char *data;
     size_t bytes;
-    size_t moved;
-    uint64_t letters; /* written or taken */
+    size_t transferred;
+    uint64_t packets; /* written or taken */
     int peer;
     bool send;
     bool done;
@@ -87,47 +87,47 @@ struct message {
     struct message *before; /* the same peer and direction, to be done first */
 };
 
-struct mail {
+struct message_set {
     struct ncclComm *comm;
     struct message *messages;
     size_t count;
 };
 
-static uint64_t letters_of(size_t bytes)
+static uint64_t packets_of(size_t bytes)
 {
-    return bytes == 0 ? 1 : (bytes + TTI_LETTER - 1) / TTI_LETTER;
+    return bytes == 0 ? 1 : (bytes + TTI_PACKET_BYTES - 1) / TTI_PACKET_BYTES;
 }
 
-static size_t next_letter(const struct message *message)
+static size_t next_packet_bytes(const struct message *message)
 {
-    const size_t left = message->bytes - message->moved;
-    return left < TTI_LETTER ? left : TTI_LETTER;
+    const size_t left = message->bytes - message->transferred;
+    return left < TTI_PACKET_BYTES ? left : TTI_PACKET_BYTES;
 }
 
-static bool write_letter(struct message *message)
+static bool write_packet(struct message *message)
 {
     struct tti_pair *pair = message->pair;
     const uint64_t written = atomic_load(&pair->written);
     const uint64_t taken = atomic_load(&pair->taken);
-    if (message->letters == letters_of(message->bytes)) {
+    if (message->packets == packets_of(message->bytes)) {
         message->done = taken == written;
         return message->done;
     }
     if (written - taken == 2) {
         return false;
     }
-    const size_t bytes = next_letter(message);
+    const size_t bytes = next_packet_bytes(message);
     if (bytes > 0) {
-        memcpy(pair->letter[written % 2], message->data + message->moved, bytes);
+        memcpy(pair->packet[written % 2], message->data + message->transferred, bytes);
     }
     pair->bytes[written % 2] = message->bytes;
     atomic_store(&pair->written, written + 1); /* the letter before it; take_letter reads it */
-    message->moved += bytes;
-    message->letters++;
+    message->transferred += bytes;
+    message->packets++;
     return true;
 }
 
-static bool take_letter(struct message *message)
+static bool take_packet(struct message *message)
 {
     struct tti_pair *pair = message->pair;
     const uint64_t taken = atomic_load(&pair->taken);
@@ -138,49 +138,49 @@ static bool take_letter(struct message *message)
         message->wrong = true;
         return false;
     }
-    const size_t bytes = next_letter(message);
+    const size_t bytes = next_packet_bytes(message);
     if (bytes > 0) {
-        memcpy(message->data + message->moved, pair->letter[taken % 2], bytes);
+        memcpy(message->data + message->transferred, pair->packet[taken % 2], bytes);
     }
     atomic_store(&pair->taken, taken + 1); /* the reading before it; write_letter reads it */
-    message->moved += bytes;
-    message->letters++;
-    message->done = message->letters == letters_of(message->bytes);
+    message->transferred += bytes;
+    message->packets++;
+    message->done = message->packets == packets_of(message->bytes);
     return true;
 }
 
 /* Whether anything moved. Called again and again, while nothing else of this rank moves messages. */
 static bool some_progress(void *argument)
 {
-    const struct mail *mail = argument;
+    const struct message_set *message_set = argument;
     bool progress = false;
-    for (size_t i = 0; i < mail->count; i++) {
-        struct message *message = &mail->messages[i];
+    for (size_t i = 0; i < message_set->count; i++) {
+        struct message *message = &message_set->messages[i];
         if (message->done || message->wrong || (message->before && !message->before->done)) {
             continue;
         }
-        if (message->send ? write_letter(message) : take_letter(message)) {
-            tti_ring(mail->comm, message->peer);
+        if (message->send ? write_packet(message) : take_packet(message)) {
+            tti_doorbell_ring(message_set->comm, message->peer);
             progress = true;
         }
     }
     return progress;
 }
 
-static bool all_done(const struct mail *mail)
+static bool all_done(const struct message_set *message_set)
 {
-    for (size_t i = 0; i < mail->count; i++) {
-        if (!mail->messages[i].done) {
+    for (size_t i = 0; i < message_set->count; i++) {
+        if (!message_set->messages[i].done) {
             return false;
         }
     }
     return true;
 }
 
-static void open_message(struct mail *mail, const struct tti_task *task)
+static void open_message(struct message_set *message_set, const struct tti_task *task)
 {
-    struct ncclComm *comm = mail->comm;
-    struct message *message = &mail->messages[mail->count];
+    struct ncclComm *comm = message_set->comm;
+    struct message *message = &message_set->messages[message_set->count];
     const bool send = task->kind == TTI_SEND;
     int device;
     *message = (struct message){.pair = send ? tti_shared_pair(comm->shared, comm->rank, task->root)
@@ -195,17 +195,17 @@ static void open_message(struct mail *mail, const struct tti_task *task)
                         send ? task->send : task->recv, comm->ordinal);
         }
     }
-    for (size_t i = mail->count; i > 0 && !message->before; i--) {
-        if (mail->messages[i - 1].pair == message->pair && mail->messages[i - 1].send == send) {
-            message->before = &mail->messages[i - 1];
+    for (size_t i = message_set->count; i > 0 && !message->before; i--) {
+        if (message_set->messages[i - 1].pair == message->pair && message_set->messages[i - 1].send == send) {
+            message->before = &message_set->messages[i - 1];
         }
     }
-    mail->count++;
+    message_set->count++;
 }
 
 bool tti_run_messages(struct ncclComm *comm, struct tti_task *tasks)
 {
-    struct mail mail = {.comm = comm};
+    struct message_set message_set = {.comm = comm};
     size_t count = 0;
     for (const struct tti_task *task = tasks; task; task = task->next) {
         count += task->kind >= TTI_SEND;
@@ -213,19 +213,19 @@ bool tti_run_messages(struct ncclComm *comm, struct tti_task *tasks)
     if (count == 0) {
         return true;
     }
-    mail.messages = calloc(count, sizeof(*mail.messages));
-    if (!mail.messages) {
+    message_set.messages = calloc(count, sizeof(*message_set.messages));
+    if (!message_set.messages) {
         tti_misused("there is no memory for %zu messages.", count);
     }
     for (const struct tti_task *task = tasks; task; task = task->next) {
         if (task->kind >= TTI_SEND) {
-            open_message(&mail, task);
+            open_message(&message_set, task);
         }
     }
     bool running = true;
-    while (running && !all_done(&mail)) {
-        running = tti_await(comm, some_progress, &mail);
+    while (running && !all_done(&message_set)) {
+        running = tti_await(comm, some_progress, &message_set);
     }
-    free(mail.messages);
+    free(message_set.messages);
     return running;
 }

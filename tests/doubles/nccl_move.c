@@ -71,7 +71,7 @@ static unsigned char *shadow_of(const struct ncclComm *comm, const void *memory,
 }
 
 /* One collective on its way. */
-struct move {
+struct transfer {
     struct ncclComm *comm;
     const struct tti_task *task;
     struct tti_reduction reduction;
@@ -81,108 +81,109 @@ struct move {
     size_t parts; /* that a rank publishes of each piece: one for every rank, or one */
 };
 
-static bool sends(const struct move *move)
+static bool sends(const struct transfer *transfer)
 {
-    return move->task->kind != TTI_BROADCAST || move->comm->rank == move->task->root;
+    return transfer->task->kind != TTI_BROADCAST || transfer->comm->rank == transfer->task->root;
 }
 
-static bool receives(const struct move *move)
+static bool receives(const struct transfer *transfer)
 {
-    return move->task->kind != TTI_REDUCE || move->comm->rank == move->task->root;
+    return transfer->task->kind != TTI_REDUCE || transfer->comm->rank == transfer->task->root;
 }
 
-static void publish(const struct move *move, size_t half, size_t done, size_t count)
+static void publish(const struct transfer *transfer, size_t half, size_t done, size_t count)
 {
-    unsigned char *piece = move->comm->shared->place[move->comm->rank].piece[half];
-    for (size_t part = 0; part < move->parts && sends(move); part++) {
-        tti_reduce_before(&move->reduction, move->task->type, piece + part * count * move->size,
-                          move->send + (part * move->task->count + done) * move->size, count);
+    unsigned char *chunk = transfer->comm->shared->place[transfer->comm->rank].chunk[half];
+    for (size_t part = 0; part < transfer->parts && sends(transfer); part++) {
+        tti_reduce_before(&transfer->reduction, transfer->task->type, chunk + part * count * transfer->size,
+                          transfer->send + (part * transfer->task->count + done) * transfer->size, count);
     }
 }
 
 /* Every rank's elements of this rank's part, added. */
-static void reduce(const struct move *move, size_t half, size_t done, size_t count)
+static void reduce(const struct transfer *transfer, size_t half, size_t done, size_t count)
 {
-    const size_t part = move->parts > 1 ? (size_t)move->comm->rank : 0;
-    unsigned char *out = move->recv + done * move->size;
-    for (int rank = 0; rank < move->comm->ranks; rank++) {
-        const unsigned char *in = move->comm->shared->place[rank].piece[half] + part * count * move->size;
+    const size_t part = transfer->parts > 1 ? (size_t)transfer->comm->rank : 0;
+    unsigned char *out = transfer->recv + done * transfer->size;
+    for (int rank = 0; rank < transfer->comm->ranks; rank++) {
+        const unsigned char *in = transfer->comm->shared->place[rank].chunk[half] + part * count * transfer->size;
         if (rank == 0) {
-            memcpy(out, in, count * move->size);
+            memcpy(out, in, count * transfer->size);
         } else {
-            tti_reduce_next(&move->reduction, move->task->type, out, in, count);
+            tti_reduce_next(&transfer->reduction, transfer->task->type, out, in, count);
         }
     }
-    tti_reduce_last(&move->reduction, move->task->type, out, count);
+    tti_reduce_last(&transfer->reduction, transfer->task->type, out, count);
 }
 
-static void take(const struct move *move, size_t half, size_t done, size_t count)
+static void take(const struct transfer *transfer, size_t half, size_t done, size_t count)
 {
-    const struct tti_task *task = move->task;
-    const struct tti_place *places = move->comm->shared->place;
-    if (!receives(move)) {
+    const struct tti_task *task = transfer->task;
+    const struct tti_rank_slot *places = transfer->comm->shared->place;
+    if (!receives(transfer)) {
         return;
     }
     if (task->kind == TTI_BROADCAST) {
-        memcpy(move->recv + done * move->size, places[task->root].piece[half], count * move->size);
+        memcpy(transfer->recv + done * transfer->size, places[task->root].chunk[half], count * transfer->size);
     } else if (task->kind == TTI_ALL_GATHER) {
-        for (int rank = 0; rank < move->comm->ranks; rank++) {
-            memcpy(move->recv + ((size_t)rank * task->count + done) * move->size, places[rank].piece[half],
-                   count * move->size);
+        for (int rank = 0; rank < transfer->comm->ranks; rank++) {
+            memcpy(transfer->recv + ((size_t)rank * task->count + done) * transfer->size, places[rank].chunk[half],
+                   count * transfer->size);
         }
     } else {
-        reduce(move, half, done, count);
+        reduce(transfer, half, done, count);
     }
 }
 
-static bool run_piece(const struct move *move, const struct tti_heading *heading, size_t done, size_t count)
+static bool run_chunk(const struct transfer *transfer, const struct tti_heading *heading, size_t done, size_t count)
 {
-    struct tti_place *place = &move->comm->shared->place[move->comm->rank];
-    struct round round = {move->comm, atomic_load(&place->published) + 1};
+    struct tti_rank_slot *place = &transfer->comm->shared->place[transfer->comm->rank];
+    struct round round = {transfer->comm, atomic_load(&place->published) + 1};
     const size_t half = round.number % 2;
-    publish(move, half, done, count);
+    publish(transfer, half, done, count);
     place->heading[half] = *heading;
     atomic_store(&place->published, round.number); /* the piece before it; all_published reads it */
-    tti_ring_all(move->comm);
-    if (!tti_await(move->comm, all_published, &round)) {
+    tti_doorbell_ring_all(transfer->comm);
+    if (!tti_await(transfer->comm, all_published, &round)) {
         return false;
     }
-    if (!all_agree(move->comm, heading, half)) {
-        return tti_await(move->comm, never, NULL);
+    if (!all_agree(transfer->comm, heading, half)) {
+        return tti_await(transfer->comm, never, NULL);
     }
-    take(move, half, done, count);
+    take(transfer, half, done, count);
     return true;
 }
 
-static void find_memory(struct move *move)
+static void find_memory(struct transfer *transfer)
 {
-    const struct tti_task *task = move->task;
-    const size_t ranks = (size_t)move->comm->ranks;
-    const size_t bytes = task->count * move->size;
-    if (sends(move)) {
-        move->send = shadow_of(move->comm, task->send, bytes * move->parts);
+    const struct tti_task *task = transfer->task;
+    const size_t ranks = (size_t)transfer->comm->ranks;
+    const size_t bytes = task->count * transfer->size;
+    if (sends(transfer)) {
+        transfer->send = shadow_of(transfer->comm, task->send, bytes * transfer->parts);
     }
-    if (receives(move)) {
-        move->recv = shadow_of(move->comm, task->recv, task->kind == TTI_ALL_GATHER ? bytes * ranks : bytes);
+    if (receives(transfer)) {
+        transfer->recv = shadow_of(transfer->comm, task->recv, task->kind == TTI_ALL_GATHER ? bytes * ranks : bytes);
     }
     if (task->reduction.device_scalar) {
-        memcpy(move->reduction.scalar, shadow_of(move->comm, task->reduction.device_scalar, move->size), move->size);
+        memcpy(transfer->reduction.scalar, shadow_of(transfer->comm, task->reduction.device_scalar, transfer->size),
+               transfer->size);
     }
 }
 
 bool tti_run_collective(struct ncclComm *comm, const struct tti_task *task)
 {
     const struct tti_heading heading = heading_of(task);
-    struct move move = {.comm = comm,
-                        .task = task,
-                        .reduction = task->reduction,
-                        .size = tti_type_size(task->type),
-                        .parts = task->kind == TTI_REDUCE_SCATTER ? (size_t)comm->ranks : 1};
-    const size_t at_once = TTI_PIECE / (move.size * move.parts);
-    find_memory(&move);
+    struct transfer transfer = {.comm = comm,
+                                .task = task,
+                                .reduction = task->reduction,
+                                .size = tti_type_size(task->type),
+                                .parts = task->kind == TTI_REDUCE_SCATTER ? (size_t)comm->ranks : 1};
+    const size_t at_once = TTI_CHUNK_BYTES / (transfer.size * transfer.parts);
+    find_memory(&transfer);
     for (size_t done = 0; done < task->count; done += at_once) {
         const size_t left = task->count - done;
-        if (!run_piece(&move, &heading, done, left < at_once ? left : at_once)) {
+        if (!run_chunk(&transfer, &heading, done, left < at_once ? left : at_once)) {
             return false;
         }
     }

@@ -127,8 +127,8 @@ static ncclResult_t operate(struct ncclComm *comm, const struct tti_call *call, 
     if (result != ncclSuccess) {
         return tti_group_check(result);
     }
-    result = tti_called(call->name, comm->rank, "count=%zu type=%d op=%d root=%d comm=%d", call->count, call->type,
-                        call->op, call->root, comm->ordinal);
+    result = tti_count_call(call->name, comm->rank, "count=%zu type=%d op=%d root=%d comm=%d", call->count, call->type,
+                            call->op, call->root, comm->ordinal);
     tti_group_start();
     if (result == ncclSuccess) {
         result = pattern ? submit_messages(comm, call, pattern) : submit(comm, call);

@@ -12,13 +12,13 @@
 #include <stdint.h>
 
 enum {
-    TTI_PIECE = 64 * 1024,  /* of a collective: what a rank publishes at a time */
-    TTI_LETTER = 16 * 1024, /* of a message, likewise */
-    TTI_TOLD = 160,         /* bytes of one exchange */
+    TTI_CHUNK_BYTES = 64 * 1024,  /* of a collective: what a rank publishes at a time */
+    TTI_PACKET_BYTES = 16 * 1024, /* of a message, likewise */
+    TTI_EXCHANGE_BYTES = 160,     /* bytes of one exchange */
     TTI_MAX_RANKS = 512
 };
 
-enum { TTI_HERE = 0, TTI_ENDED = 1, TTI_ABORTED = 2 };
+enum { TTI_PRESENT = 0, TTI_ENDED = 1, TTI_ABORTED = 2 };
 
 /* What a collective says with each piece: ranks that say different things never get on. */
 struct tti_heading {
@@ -29,18 +29,18 @@ struct tti_heading {
     int32_t root;
 };
 
-struct tti_place {
-    _Alignas(128) _Atomic uint32_t bell; /* rung by everybody */
-    _Atomic uint32_t sleepers;           /* on it */
-    _Atomic uint32_t end;                /* TTI_HERE, ... */
-    _Atomic uint32_t connected;          /* for its first collective */
-    int32_t process;                     /* written before anybody else sees this memory */
+struct tti_rank_slot {
+    _Alignas(128) _Atomic uint32_t doorbell; /* rung by everybody */
+    _Atomic uint32_t sleepers;               /* on it */
+    _Atomic uint32_t end;                    /* TTI_PRESENT, ... */
+    _Atomic uint32_t connected;              /* for its first collective */
+    int32_t process;                         /* written before anybody else sees this memory */
     int32_t device;
     _Alignas(128) _Atomic uint64_t published; /* pieces of collectives */
     struct tti_heading heading[2];            /* of the last two */
     _Alignas(128) _Atomic uint64_t exchanges; /* told so far */
-    unsigned char told[2][TTI_TOLD];
-    _Alignas(128) unsigned char piece[2][TTI_PIECE];
+    unsigned char exchanged[2][TTI_EXCHANGE_BYTES];
+    _Alignas(128) unsigned char chunk[2][TTI_CHUNK_BYTES];
 };
 
 /* From one rank to another. */
@@ -50,20 +50,20 @@ struct tti_pair {
     _Alignas(128) _Atomic uint32_t receiver_ready;
     _Atomic uint64_t taken;
     _Alignas(128) uint64_t bytes[2]; /* of the message that the letter belongs to */
-    unsigned char letter[2][TTI_LETTER];
+    unsigned char packet[2][TTI_PACKET_BYTES];
 };
 
 struct tti_shared {
     int32_t ranks;
     _Atomic uint32_t broken; /* 1 + the rank that met an asynchronous error first */
-    _Alignas(128) struct tti_place place[];
+    _Alignas(128) struct tti_rank_slot place[];
 };
 
 /* The pairs lie behind the places. */
 static inline size_t tti_shared_bytes(int ranks)
 {
     const size_t n = (size_t)ranks;
-    return sizeof(struct tti_shared) + n * sizeof(struct tti_place) + n * n * sizeof(struct tti_pair);
+    return sizeof(struct tti_shared) + n * sizeof(struct tti_rank_slot) + n * n * sizeof(struct tti_pair);
 }
 
 static inline struct tti_pair *tti_shared_pair(struct tti_shared *shared, int from, int to)

@@ -22,41 +22,41 @@ static bool is_aborted(const struct ncclComm *comm)
     return atomic_load(&comm->aborted) != 0;
 }
 
-static void sleep_on(struct tti_place *mine, uint32_t bell, const struct timespec *limit)
+static void sleep_on(struct tti_rank_slot *mine, uint32_t doorbell, const struct timespec *limit)
 {
     atomic_fetch_add(&mine->sleepers, 1);
-    (void)syscall(SYS_futex, &mine->bell, FUTEX_WAIT, bell, limit, NULL, 0);
+    (void)syscall(SYS_futex, &mine->doorbell, FUTEX_WAIT, doorbell, limit, NULL, 0);
     atomic_fetch_sub(&mine->sleepers, 1);
 }
 
 bool tti_await(struct ncclComm *comm, bool (*ready)(void *argument), void *argument)
 {
-    struct tti_place *mine = &comm->shared->place[comm->rank];
+    struct tti_rank_slot *mine = &comm->shared->place[comm->rank];
     for (;;) {
-        const uint32_t bell = atomic_load(&mine->bell);
+        const uint32_t doorbell = atomic_load(&mine->doorbell);
         if (is_aborted(comm)) {
             return false;
         }
         if (ready(argument)) {
             return true;
         }
-        sleep_on(mine, bell, NULL);
+        sleep_on(mine, doorbell, NULL);
     }
 }
 
-void tti_ring(struct ncclComm *comm, int rank)
+void tti_doorbell_ring(struct ncclComm *comm, int rank)
 {
-    struct tti_place *place = &comm->shared->place[rank];
-    atomic_fetch_add(&place->bell, 1);
+    struct tti_rank_slot *place = &comm->shared->place[rank];
+    atomic_fetch_add(&place->doorbell, 1);
     if (atomic_load(&place->sleepers)) {
-        (void)syscall(SYS_futex, &place->bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+        (void)syscall(SYS_futex, &place->doorbell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
     }
 }
 
-void tti_ring_all(struct ncclComm *comm)
+void tti_doorbell_ring_all(struct ncclComm *comm)
 {
     for (int rank = 0; rank < comm->ranks; rank++) {
-        tti_ring(comm, rank);
+        tti_doorbell_ring(comm, rank);
     }
 }
 
@@ -75,7 +75,7 @@ void tti_set_aborted(struct ncclComm *comm)
     pthread_cond_broadcast(&comm->changed);
     pthread_mutex_unlock(&comm->lock);
     if (shared) {
-        tti_ring(comm, comm->rank);
+        tti_doorbell_ring(comm, comm->rank);
     }
 }
 
@@ -96,16 +96,16 @@ static bool is_alive(int process)
 
 static bool all_ended(struct ncclComm *comm)
 {
-    const struct tti_place *places = comm->shared->place;
+    const struct tti_rank_slot *places = comm->shared->place;
     const int process = (int)getpid();
     for (int rank = 0; rank < comm->ranks; rank++) {
         /* A program that ends several ranks of its own, one after the other, does not wait before the last one. */
-        if (places[rank].process == process && atomic_load(&places[rank].end) == TTI_HERE) {
+        if (places[rank].process == process && atomic_load(&places[rank].end) == TTI_PRESENT) {
             return true;
         }
     }
     for (int rank = 0; rank < comm->ranks; rank++) {
-        if (atomic_load(&places[rank].end) == TTI_HERE && is_alive(places[rank].process)) {
+        if (atomic_load(&places[rank].end) == TTI_PRESENT && is_alive(places[rank].process)) {
             return false;
         }
     }
@@ -114,16 +114,16 @@ static bool all_ended(struct ncclComm *comm)
 
 void tti_await_ends(struct ncclComm *comm)
 {
-    struct tti_place *mine = &comm->shared->place[comm->rank];
+    struct tti_rank_slot *mine = &comm->shared->place[comm->rank];
     const struct timespec again = {.tv_nsec = 50000000}; /* a death rings no bell */
     atomic_store(&mine->end, TTI_ENDED);
-    tti_ring_all(comm);
+    tti_doorbell_ring_all(comm);
     for (;;) {
-        const uint32_t bell = atomic_load(&mine->bell);
+        const uint32_t doorbell = atomic_load(&mine->doorbell);
         if (is_aborted(comm) || all_ended(comm)) {
             return;
         }
-        sleep_on(mine, bell, &again);
+        sleep_on(mine, doorbell, &again);
     }
 }
 
@@ -134,7 +134,7 @@ struct exchange {
     uint64_t number;
 };
 
-static bool all_told(void *argument)
+static bool all_exchanged(void *argument)
 {
     const struct exchange *exchange = argument;
     for (int rank = 0; rank < exchange->comm->ranks; rank++) {
@@ -146,21 +146,21 @@ static bool all_told(void *argument)
 }
 
 /* Two places are enough: who tells the next but one has seen that all told the next, so all have read this one. */
-bool tti_tell_all(struct ncclComm *comm, const void *mine, size_t bytes, void *all)
+bool tti_comm_exchange_all(struct ncclComm *comm, const void *mine, size_t bytes, void *all)
 {
-    struct tti_place *place = &comm->shared->place[comm->rank];
+    struct tti_rank_slot *place = &comm->shared->place[comm->rank];
     struct exchange exchange = {comm, atomic_load(&place->exchanges) + 1};
     const size_t half = exchange.number % 2;
     if (bytes > 0) {
-        memcpy(place->told[half], mine, bytes);
+        memcpy(place->exchanged[half], mine, bytes);
     }
     atomic_store(&place->exchanges, exchange.number);
-    tti_ring_all(comm);
-    if (!tti_await(comm, all_told, &exchange)) {
+    tti_doorbell_ring_all(comm);
+    if (!tti_await(comm, all_exchanged, &exchange)) {
         return false;
     }
     for (int rank = 0; rank < comm->ranks && bytes > 0; rank++) {
-        memcpy((unsigned char *)all + (size_t)rank * bytes, comm->shared->place[rank].told[half], bytes);
+        memcpy((unsigned char *)all + (size_t)rank * bytes, comm->shared->place[rank].exchanged[half], bytes);
     }
     return true;
 }

@@ -46,17 +46,17 @@ static struct {
     bool id_fails;
     int log;
     int fails;
-} words;
+} settings;
 static struct fail fails[MAX_FAILS];
 static _Atomic uint32_t calls[MAX_FAILS]; /* so far, of the function of that fault, if it is the first that names it */
 static _Atomic uint32_t operations;
 
-static long number(const char *word, const char *text, char end, const char **rest)
+static long number(const char *setting, const char *text, char end, const char **rest)
 {
     char *after;
     const long value = strtol(text, &after, 10);
     if (after == text || *after != end || value < 0 || value > 1000000000) {
-        tti_misused("TUTTI_DOUBLE_NCCL: \"%s\" is no word that it knows, or its number is wrong.", word);
+        tti_misused("TUTTI_DOUBLE_NCCL: \"%s\" is no word that it knows, or its number is wrong.", setting);
     }
     *rest = after + (end != '\0');
     return value;
@@ -68,88 +68,88 @@ static bool has_function(const char *function)
     char name[64];
     Dl_info info;
     snprintf(name, sizeof(name), "nccl%s", function);
-    void *self = dladdr(&words, &info) ? dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD) : NULL;
+    void *self = dladdr(&settings, &info) ? dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD) : NULL;
     return self && dlsym(self, name);
 }
 
-static void read_fail(const char *word, const char *text)
+static void read_fail(const char *setting, const char *text)
 {
     const char *colon = strchr(text, ':');
-    if (!colon || colon - text >= (ptrdiff_t)sizeof(fails[0].function) || words.fails == MAX_FAILS) {
-        tti_misused("TUTTI_DOUBLE_NCCL: \"%s\" shall be fail=FUNCTION:K=CODE, and %d of them at most.", word,
+    if (!colon || colon - text >= (ptrdiff_t)sizeof(fails[0].function) || settings.fails == MAX_FAILS) {
+        tti_misused("TUTTI_DOUBLE_NCCL: \"%s\" shall be fail=FUNCTION:K=CODE, and %d of them at most.", setting,
                     MAX_FAILS);
     }
-    struct fail *fail = &fails[words.fails++];
+    struct fail *fail = &fails[settings.fails++];
     memcpy(fail->function, text, (size_t)(colon - text));
     if (!has_function(fail->function)) {
-        tti_misused("TUTTI_DOUBLE_NCCL: \"%s\" names a function that this library does not have.", word);
+        tti_misused("TUTTI_DOUBLE_NCCL: \"%s\" names a function that this library does not have.", setting);
     }
     fail->counter = 0;
     while (strcmp(fails[fail->counter].function, fail->function) != 0) {
         fail->counter++;
     }
     const char *rest;
-    fail->call = (uint32_t)number(word, colon + 1, '=', &rest);
-    fail->result = (ncclResult_t)number(word, rest, '\0', &rest);
+    fail->call = (uint32_t)number(setting, colon + 1, '=', &rest);
+    fail->result = (ncclResult_t)number(setting, rest, '\0', &rest);
 }
 
-static void read_word(const char *word)
+static void read_setting(const char *setting)
 {
-    const char *value = strchr(word, '=');
-    const size_t length = value ? (size_t)(value - word) : strlen(word);
+    const char *value = strchr(setting, '=');
+    const size_t length = value ? (size_t)(value - setting) : strlen(setting);
     value = value ? value + 1 : "";
     const char *rest;
-    if (!strcmp(word, "init_hang")) {
-        words.init_hangs = true;
-    } else if (!strcmp(word, "abort_hang")) {
-        words.abort_hangs = true;
-    } else if (!strcmp(word, "unique_id_fails")) {
-        words.id_fails = true;
-    } else if (!strncmp(word, "version=", length + 1)) {
-        words.version = (int)number(word, value, '\0', &rest);
-    } else if (!strncmp(word, "rank=", length + 1)) {
-        words.rank = (int)number(word, value, '\0', &rest);
-    } else if (!strncmp(word, "hang=", length + 1)) {
-        words.hang_at = (uint32_t)number(word, value, '\0', &rest);
-    } else if (!strncmp(word, "async_error=", length + 1)) {
-        words.async_at = (uint32_t)number(word, value, ':', &rest);
-        words.async_result = (int)number(word, rest, '\0', &rest);
-    } else if (!strncmp(word, "fail=", length + 1)) {
-        read_fail(word, value);
-    } else if (!strncmp(word, "log=", length + 1)) {
-        words.log = open(value, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-        if (words.log < 0) {
+    if (!strcmp(setting, "init_hang")) {
+        settings.init_hangs = true;
+    } else if (!strcmp(setting, "abort_hang")) {
+        settings.abort_hangs = true;
+    } else if (!strcmp(setting, "unique_id_fails")) {
+        settings.id_fails = true;
+    } else if (!strncmp(setting, "version=", length + 1)) {
+        settings.version = (int)number(setting, value, '\0', &rest);
+    } else if (!strncmp(setting, "rank=", length + 1)) {
+        settings.rank = (int)number(setting, value, '\0', &rest);
+    } else if (!strncmp(setting, "hang=", length + 1)) {
+        settings.hang_at = (uint32_t)number(setting, value, '\0', &rest);
+    } else if (!strncmp(setting, "async_error=", length + 1)) {
+        settings.async_at = (uint32_t)number(setting, value, ':', &rest);
+        settings.async_result = (int)number(setting, rest, '\0', &rest);
+    } else if (!strncmp(setting, "fail=", length + 1)) {
+        read_fail(setting, value);
+    } else if (!strncmp(setting, "log=", length + 1)) {
+        settings.log = open(value, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+        if (settings.log < 0) {
             tti_misused("TUTTI_DOUBLE_NCCL: the log %s cannot be opened (%s).", value, strerror(errno));
         }
     } else {
-        tti_misused("TUTTI_DOUBLE_NCCL: \"%s\" is no word that it knows.", word);
+        tti_misused("TUTTI_DOUBLE_NCCL: \"%s\" is no word that it knows.", setting);
     }
 }
 
-static void read_words(void)
+static void read_settings(void)
 {
-    words.version = TTI_DOUBLE_LEVEL;
-    words.rank = -1;
-    words.log = -1;
+    settings.version = TTI_DOUBLE_LEVEL;
+    settings.rank = -1;
+    settings.log = -1;
     const char *text = getenv("TUTTI_DOUBLE_NCCL");
     char *copy = strdup(text ? text : "");
     char *rest = copy;
-    for (char *word = strtok_r(copy, " ,", &rest); word; word = strtok_r(NULL, " ,", &rest)) {
-        read_word(word);
+    for (char *setting = strtok_r(copy, " ,", &rest); setting; setting = strtok_r(NULL, " ,", &rest)) {
+        read_setting(setting);
     }
     free(copy);
 }
 
 int tti_version(void)
 {
-    pthread_once(&once, read_words);
-    return words.version;
+    pthread_once(&once, read_settings);
+    return settings.version;
 }
 
 static bool is_meant(int rank)
 {
-    pthread_once(&once, read_words);
-    return words.rank < 0 || words.rank == rank;
+    pthread_once(&once, read_settings);
+    return settings.rank < 0 || settings.rank == rank;
 }
 
 static void write_log(const char *function, int rank, const char *format, va_list arguments)
@@ -165,7 +165,7 @@ static void write_log(const char *function, int rank, const char *format, va_lis
     }
     line[length++] = '\n';
     /* One write, so that lines of several processes do not mix. */
-    if (write(words.log, line, (size_t)length) != length) {
+    if (write(settings.log, line, (size_t)length) != length) {
         tti_misused("its log cannot be written (%s).", strerror(errno));
     }
 }
@@ -174,7 +174,7 @@ static void write_log(const char *function, int rank, const char *format, va_lis
 static ncclResult_t ordered_result(const char *function)
 {
     uint32_t call = 0;
-    for (int i = 0; i < words.fails; i++) {
+    for (int i = 0; i < settings.fails; i++) {
         if (strcmp(fails[i].function, function) != 0) {
             continue;
         }
@@ -188,16 +188,16 @@ static ncclResult_t ordered_result(const char *function)
     return ncclSuccess;
 }
 
-ncclResult_t tti_called(const char *function, int rank, const char *format, ...)
+ncclResult_t tti_count_call(const char *function, int rank, const char *format, ...)
 {
     const bool meant = is_meant(rank);
-    if (words.log >= 0) {
+    if (settings.log >= 0) {
         va_list arguments;
         va_start(arguments, format);
         write_log(function, rank, format, arguments);
         va_end(arguments);
     }
-    if (meant && words.id_fails && !strcmp(function, "GetUniqueId")) {
+    if (meant && settings.id_fails && !strcmp(function, "GetUniqueId")) {
         return tti_refuse(ncclSystemError, "GetUniqueId : told to fail by TUTTI_DOUBLE_NCCL");
     }
     return meant ? ordered_result(function) : ncclSuccess;
@@ -209,18 +209,18 @@ int tti_next_fault(int rank)
         return -1;
     }
     const uint32_t operation = atomic_fetch_add_explicit(&operations, 1, memory_order_relaxed) + 1;
-    if (operation == words.async_at) {
-        return words.async_result;
+    if (operation == settings.async_at) {
+        return settings.async_result;
     }
-    return operation == words.hang_at ? 0 : -1;
+    return operation == settings.hang_at ? 0 : -1;
 }
 
 bool tti_abort_hangs(int rank)
 {
-    return is_meant(rank) && words.abort_hangs;
+    return is_meant(rank) && settings.abort_hangs;
 }
 
 bool tti_init_hangs(int rank)
 {
-    return is_meant(rank) && words.init_hangs;
+    return is_meant(rank) && settings.init_hangs;
 }

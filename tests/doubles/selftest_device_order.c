@@ -177,17 +177,17 @@ void check_host_functions(void)
     EXPECT(OK, vendor_stream_synchronize(t));
 }
 
-struct meeting {
+struct rendezvous {
     pthread_barrier_t barrier;
     char *memory;
 };
 
 static int meet(void *data, int code)
 {
-    struct meeting *meeting = data;
+    struct rendezvous *rendezvous = data;
     int device = -1;
-    char *shadow = double_shadow(meeting->memory, 10, &device);
-    pthread_barrier_wait(&meeting->barrier);
+    char *shadow = double_shadow(rendezvous->memory, 10, &device);
+    pthread_barrier_wait(&rendezvous->barrier);
     return code || !shadow || device != 0;
 }
 
@@ -208,7 +208,7 @@ static int see_drop(void *data, int code)
 /* Kernels of different streams run beside one another. An error of one ends the device. */
 void check_kernels(void)
 {
-    struct meeting meeting;
+    struct rendezvous rendezvous;
     struct gate gate = GATE;
     sem_t dropped;
     void *more = NULL;
@@ -217,13 +217,13 @@ void check_kernels(void)
     void *s = stream();
     void *t = stream();
     void *e = event();
-    meeting.memory = alloc(10);
-    pthread_barrier_init(&meeting.barrier, NULL, 2);
-    EXPECT(OK, double_launch(s, meet, &meeting));
-    EXPECT(OK, double_launch(t, meet, &meeting));
+    rendezvous.memory = alloc(10);
+    pthread_barrier_init(&rendezvous.barrier, NULL, 2);
+    EXPECT(OK, double_launch(s, meet, &rendezvous));
+    EXPECT(OK, double_launch(t, meet, &rendezvous));
     EXPECT(OK, vendor_stream_synchronize(s));
     EXPECT(OK, vendor_stream_synchronize(t));
-    pthread_barrier_destroy(&meeting.barrier);
+    pthread_barrier_destroy(&rendezvous.barrier);
     EXPECT(OK, double_launch(s, pass_kernel, &gate));
     EXPECT(OK, double_launch(s, fail, NULL));
     EXPECT(OK, double_launch(s, see_drop, &dropped));
@@ -233,7 +233,7 @@ void check_kernels(void)
     EXPECT(LAUNCH_FAILED, vendor_event_query(e));
     EXPECT(LAUNCH_FAILED, vendor_alloc(&more, 10));
     EXPECT(LAUNCH_FAILED, vendor_stream_query(s));
-    EXPECT(LAUNCH_FAILED, vendor_copy(meeting.memory, &gate, 1, t));
+    EXPECT(LAUNCH_FAILED, vendor_copy(rendezvous.memory, &gate, 1, t));
     sem_wait(&dropped);          /* what was queued behind it is told */
     EXPECT(OK, vendor_begin(1)); /* the others live on */
     EXPECT(OK, vendor_free(alloc(10)));

@@ -25,13 +25,13 @@ extern const struct test tests[];
 void case_reductions(struct rank *t);
 
 /* selftest_nccl_moves.c */
-void case_moves(struct rank *t);
+void case_collectives(struct rank *t);
 void case_messages(struct rank *t);
 
 /* selftest_nccl_refusals.c */
 void case_arguments(struct rank *t);
 void case_versions(struct rank *t);
-void case_told_version(struct rank *t);
+void case_set_version(struct rank *t);
 void case_wrong_ranks(struct rank *t);
 void case_same_device(struct rank *t);
 void case_shared_device(struct rank *t);

@@ -111,7 +111,7 @@ static void all_to_all_v(struct rank *t, ncclComm_t comm, void *in, void *out, s
     }
 }
 
-void case_moves(struct rank *t)
+void case_collectives(struct rank *t)
 {
     static const size_t sizes[] = {1, 1000, 150000};
     ncclComm_t comm = comm_blocking(t);

@@ -97,7 +97,7 @@ void case_versions(struct rank *t)
 }
 
 /* The newest library, told to be an older one. */
-void case_told_version(struct rank *t)
+void case_set_version(struct rank *t)
 {
     ncclComm_t comm = NULL;
     void *memory = NULL;

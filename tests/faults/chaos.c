@@ -156,9 +156,9 @@ static struct round random_round(const struct plan *plan)
     r.delay_us = 1 << below(15);
     r.delay_us += below(r.delay_us);
     r.pause_us = r.delay_us * 4;
-    r.passage = 1 << below(5);
-    r.passage += below(r.passage) - 1;
-    r.passage += r.passage == 0;
+    r.occurrence = 1 << below(5);
+    r.occurrence += below(r.occurrence) - 1;
+    r.occurrence += r.occurrence == 0;
     r.point = random_point(plan);
     r.fate = random_fate(plan);
     r.place = plan->kills ? PLACE_TIME : random_place(r.fate);

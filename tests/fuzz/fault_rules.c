@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (tti_rules_parse(text, &rules, &error) == TUTTI_OK) {
         fuzz_expect(rules.count >= 0 && rules.count <= TTI_RULES_MAX, "more rules than there is room for");
         for (int32_t rank = 0; rank < 3; rank++) {
-            const struct tti_verdict v = tti_rules_judge(&rules, rank, TUTTI_OP_ALL_REDUCE);
+            const struct tti_fault_effect v = tti_rules_evaluate(&rules, rank, TUTTI_OP_ALL_REDUCE);
             fuzz_expect(v.delay_ns >= 0 && v.bandwidth >= 0, "a negative delay or bandwidth");
         }
     } else {

@@ -22,7 +22,7 @@ static void make_entry(uint64_t number, uint8_t kind, int16_t status)
     e->begun_ns = 1000 * (int64_t)number;
     e->ended_ns = status == TTI_FLIGHT_RUNNING ? 0 : e->begun_ns + 5;
     e->sequence = number;
-    e->what = (struct tti_flight_what){.count = 8, .bytes = 32, .kind = kind, .dtype = TUTTI_F32, .redop = TUTTI_SUM};
+    e->what = (struct tti_flight_op){.count = 8, .bytes = 32, .kind = kind, .dtype = TUTTI_F32, .redop = TUTTI_SUM};
     e->group = 0;
     e->status = status;
 }
@@ -113,10 +113,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (int i = 0; i < hang.wait_count; i++) {
         fuzz_expect(hang.waits[i].who >= 0 && hang.waits[i].who < hang.node_count, "nobody waits");
     }
-    for (int i = 0; i < hang.culprit_count; i++) {
-        fuzz_expect(hang.culprits[i].who < hang.node_count && hang.culprits[i].for_what, "nobody is to blame");
+    for (int i = 0; i < hang.suspect_count; i++) {
+        fuzz_expect(hang.suspects[i].who < hang.node_count && hang.suspects[i].first_wait, "nobody is to blame");
     }
-    fuzz_expect(hang.circle_count <= hang.node_count, "a circle that is too long");
+    fuzz_expect(hang.cycle_count <= hang.node_count, "a circle that is too long");
     tti_hang_free(&hang);
     for (int r = 0; r < RANKS; r++) {
         tti_snapshot_free(&snapshots[r]);

@@ -40,7 +40,7 @@ struct peer {
     const struct tti_secret *secret;
     struct tti_channel channel;
     unsigned char answer[TTI_CHANNEL_ANSWER];
-    int spoilt; /* something was said that is not in the protocol, or not true: nothing but a refusal may follow */
+    int altered; /* something was said that is not in the protocol, or not true: nothing but a refusal may follow */
 };
 
 static void settle(struct tti_service *service)
@@ -50,7 +50,7 @@ static void settle(struct tti_service *service)
 }
 
 /* A connection of the service's, without a listener's detour: the other end of a pair. */
-static int knock(const struct sockaddr_un *address, socklen_t length)
+static int connect_client(const struct sockaddr_un *address, socklen_t length)
 {
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     fuzz_expect(fd >= 0 && connect(fd, (const struct sockaddr *)address, length) == 0, "the server cannot be reached");
@@ -71,13 +71,13 @@ static void say(struct fuzz_input *in, struct peer *p, struct tti_frame frame, c
         const size_t at = fuzz_byte(in) % length;
         bytes[at] ^= how & 0x7f;
         length = how & 0x80 ? at : length;
-        p->spoilt = p->spoilt || how != 0;
+        p->altered = p->altered || how != 0;
     }
     tti_wire_send(p->fd, bytes, length, -1);
 }
 
 /* The status of the reply, or -1 without a whole one. */
-static int hear(struct peer *p, struct tti_frame *reply, unsigned char *value, size_t capacity)
+static int receive_reply(struct peer *p, struct tti_frame *reply, unsigned char *value, size_t capacity)
 {
     unsigned char bytes[TTI_FRAME_HEADER];
     if (recv(p->fd, bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes)) {
@@ -104,26 +104,26 @@ static void be_client(struct fuzz_input *in, struct tti_service *service, struct
     fuzz_expect(tti_channel_begin(&p->channel, header, nonce), "no random bytes");
     say(in, p, frame, nonce, fuzz_byte(in) % 2);
     settle(service);
-    if (hear(p, &reply, value, 128) != TUTTI_OK || reply.value_length != sizeof(p->answer)) {
+    if (receive_reply(p, &reply, value, 128) != TUTTI_OK || reply.value_length != sizeof(p->answer)) {
         return;
     }
     memcpy(p->answer, value, sizeof(p->answer));
     const bool right = tti_channel_prove(&p->channel, p->secret, p->answer, proof);
-    fuzz_expect(right == (p->secret == &secret && !p->spoilt), "the server's proof");
+    fuzz_expect(right == (p->secret == &secret && !p->altered), "the server's proof");
     if (!right) {
         memcpy(proof, fuzz_byte(in) % 2 ? p->answer : p->answer + TTI_CHANNEL_NONCE, sizeof(proof)); /* reflected */
     }
     frame = (struct tti_frame){.type = TTI_FRAME_PROOF, .value_length = sizeof(proof)};
-    const int before = p->spoilt;
-    p->spoilt = 0;
+    const int before = p->altered;
+    p->altered = 0;
     say(in, p, frame, proof, fuzz_byte(in) % 2);
     settle(service);
-    const int status = hear(p, &reply, value, 128);
+    const int status = receive_reply(p, &reply, value, 128);
     fuzz_expect(status != TUTTI_OK || right, "somebody was let in without the token");
     if (status != TUTTI_OK) {
         return;
     }
-    p->spoilt = before; /* of this frame the proof alone counts, and it has arrived */
+    p->altered = before; /* of this frame the proof alone counts, and it has arrived */
     tti_channel_seal(&p->channel, p->secret, true);
     for (int frames = 0; frames < 4 && in->left > 0; frames++) {
         frame = (struct tti_frame){.type = frames == 0 ? TTI_FRAME_HELLO : (uint8_t)(1 + fuzz_byte(in) % 9),
@@ -131,11 +131,11 @@ static void be_client(struct fuzz_input *in, struct tti_service *service, struct
                                    .key_length = frames == 0 ? 0 : fuzz_byte(in) % 16,
                                    .value_length = frames == 0 ? 0 : fuzz_byte(in) % 48};
         memset(value, 'k', sizeof(value));
-        p->spoilt = 0;
+        p->altered = 0;
         say(in, p, frame, value, fuzz_byte(in) % 4);
         settle(service);
-        const int answer = hear(p, &reply, value, 128);
-        fuzz_expect(!p->spoilt || answer < 0, "a frame was taken that had been changed");
+        const int answer = receive_reply(p, &reply, value, 128);
+        fuzz_expect(!p->altered || answer < 0, "a frame was taken that had been changed");
         if (answer < 0) {
             return;
         }
@@ -158,7 +158,7 @@ static void be_stranger(struct fuzz_input *in, struct tti_service *service, stru
         }
         say(in, p, frame, value, fuzz_byte(in) % 4);
         settle(service);
-        const int status = hear(p, &reply, value, sizeof(value));
+        const int status = receive_reply(p, &reply, value, sizeof(value));
         if (status < 0) {
             return;
         }
@@ -183,7 +183,7 @@ static void try_server(struct fuzz_input *in)
     fuzz_expect(tti_service_begin(&service, listener, false, "", &secret, &error) == TUTTI_OK, "no server");
     while (in->left > 0) {
         const uint8_t who = fuzz_byte(in);
-        struct peer p = {.fd = knock(&address, length), .secret = who & 1 ? &secret : &wrong};
+        struct peer p = {.fd = connect_client(&address, length), .secret = who & 1 ? &secret : &wrong};
         if (who & 2) {
             be_stranger(in, &service, &p);
         } else {
@@ -223,8 +223,9 @@ static void try_client(struct fuzz_input *in)
     tti_wire_send(ends[1], bytes, length, -1);
     shutdown(ends[1], SHUT_WR);
     tutti_error error;
-    struct tti_line line = {.fd = ends[0]};
-    fuzz_expect(tti_greet(client, &line, tti_deadline_ns(tti_now_ns(), 60000), &error) != TUTTI_OK && error.message[0],
+    struct tti_client_connection line = {.fd = ends[0]};
+    fuzz_expect(tti_client_handshake(client, &line, tti_deadline_ns(tti_now_ns(), 60000), &error) != TUTTI_OK &&
+                    error.message[0],
                 "a client trusts somebody who has proven nothing");
     fuzz_expect(line.channel.stage != TTI_CHANNEL_SEALED, "a channel is sealed without a proof");
     close(ends[0]);

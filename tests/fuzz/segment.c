@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A peer of the same user may write anything into its own segment and into the bell, also while it is read. Rank 0 runs
+ * A peer of the same user may write anything into its own segment and into the doorbell, also while it is read. Rank 0 runs
  * operations of the input with a short deadline; a thread writes the input's words over rank 1's segment meanwhile. Any
  * status may come out, but nothing beside the buffers may be touched: they are allocated to the byte, and each segment ends
  * at a page that nobody may read.
@@ -24,7 +24,7 @@ struct scribble {
 
 static struct tti_layout layout;
 static unsigned char *segments[2];
-static unsigned char *bell;
+static unsigned char *doorbell;
 static struct scribble scribbles[WRITES_MOST];
 static int scribble_count;
 static atomic_int stop; /* relaxed: only ends a loop */
@@ -102,7 +102,7 @@ static void run_message(struct fuzz_input *in, struct tti_engine *engine, void *
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input in = {data, size};
-    const struct tti_tuning_wishes wishes = {
+    const struct tti_tuning_overrides wishes = {
         .window = 16384, .packets = -1, .one_shot = -1, .stream = -1, .zero_copy = -1, .single_copy = -1};
     struct tti_tuning tuning;
     struct tti_engine *engine;
@@ -110,8 +110,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     pthread_t thread;
     tti_tuning_make(2, &wishes, &tuning);
     layout = tti_layout_make(2, 1, tuning.stage, tuning.far);
-    if (!bell) { /* for all inputs; what was touched is given back below */
-        bell = map_before_guard(layout.bell_bytes);
+    if (!doorbell) { /* for all inputs; what was touched is given back below */
+        doorbell = map_before_guard(layout.doorbell_bytes);
         segments[0] = map_before_guard(layout.segment_bytes);
         segments[1] = map_before_guard(layout.segment_bytes);
     }
@@ -122,7 +122,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                                .layout = layout,
                                                .tuning = tuning,
                                                .segments = segments,
-                                               .bell = bell,
+                                               .doorbell = doorbell,
                                                .threads = fuzz_byte(&in) % 2,
                                                .spin_ns = 0,
                                                .yield_ns = 0,
@@ -160,7 +160,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         pthread_join(thread, NULL);
     }
     tti_engine_destroy(engine);
-    madvise(bell, layout.bell_bytes, MADV_DONTNEED);
+    madvise(doorbell, layout.doorbell_bytes, MADV_DONTNEED);
     madvise(segments[0], layout.segment_bytes, MADV_DONTNEED);
     madvise(segments[1], layout.segment_bytes, MADV_DONTNEED);
     return 0;

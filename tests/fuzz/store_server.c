@@ -145,7 +145,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         }
     }
     settle(&service);
-    fuzz_expect(service.clients == 0 && service.strangers == 0 && !service.connections, "a client is still counted");
+    fuzz_expect(service.clients == 0 && service.unauthenticated == 0 && !service.connections,
+                "a client is still counted");
     tti_service_end(&service);
     close(service.wake);
     return 0;

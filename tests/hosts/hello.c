@@ -17,7 +17,7 @@
 
 #define TIMEOUT_MS 60000
 
-struct card {
+struct rank_info {
     int rank;
     int size;
     char host[64];
@@ -30,7 +30,7 @@ static int fail(int rank, const char *what, const char *why)
 }
 
 /* Everyone leaves a card and reads those of all. */
-static int exchange_cards(struct tti_store *store, const struct card *own)
+static int exchange_infos(struct tti_store *store, const struct rank_info *own)
 {
     tutti_error error;
     char key[32];
@@ -39,7 +39,7 @@ static int exchange_cards(struct tti_store *store, const struct card *own)
         return fail(own->rank, "set", error.message);
     }
     for (int r = 0; r < own->size; r++) {
-        struct card other;
+        struct rank_info other;
         size_t length = 0;
         snprintf(key, sizeof(key), "card/%d", r);
         if (tti_store_get(store, key, &other, sizeof(other), &length, TIMEOUT_MS, &error) != TUTTI_OK) {
@@ -53,7 +53,7 @@ static int exchange_cards(struct tti_store *store, const struct card *own)
 }
 
 /* The store may live in one of the ranks: nobody leaves before everybody is through. After that it may be gone. */
-static int say_goodbye(struct tti_store *store, const struct card *own)
+static int final_barrier(struct tti_store *store, const struct rank_info *own)
 {
     tutti_error error;
     char key[32];
@@ -80,9 +80,9 @@ static int meet(bool stays)
         tti_store_open(world.store_url, world.serve, TIMEOUT_MS, &store, &error) != TUTTI_OK) {
         return fail(-1, "join", error.message);
     }
-    struct card own = {.rank = world.rank, .size = world.size};
+    struct rank_info own = {.rank = world.rank, .size = world.size};
     gethostname(own.host, sizeof(own.host) - 1);
-    int code = exchange_cards(store, &own);
+    int code = exchange_infos(store, &own);
     if (code == 0) {
         printf("hello %d %d %d %d %s\n", world.rank, world.size, world.local_rank, world.local_size, own.host);
         fflush(stdout);
@@ -93,7 +93,7 @@ static int meet(bool stays)
         tti_store_get(store, "never", &nothing, 1, &length, -1, &error);
         code = fail(own.rank, "stay", error.message);
     }
-    code = code == 0 ? say_goodbye(store, &own) : code;
+    code = code == 0 ? final_barrier(store, &own) : code;
     tti_store_release(store);
     tti_store_shutdown();
     return code;

@@ -12,7 +12,7 @@
 
 #define TIMEOUT_MS 60000
 
-struct card {
+struct rank_info {
     int rank;
     int pid;
     char job[32];
@@ -25,7 +25,7 @@ static int fail(const tutti_error *error, const char *what)
 }
 
 /* Everyone leaves a card and reads those of all. */
-static int exchange_cards(struct tti_store *store, const struct tti_world *world, const struct card *own)
+static int exchange_infos(struct tti_store *store, const struct tti_world *world, const struct rank_info *own)
 {
     tutti_error error;
     char key[32];
@@ -34,16 +34,17 @@ static int exchange_cards(struct tti_store *store, const struct tti_world *world
         return fail(&error, "set");
     }
     for (int rank = 0; rank < world->size; rank++) {
-        struct card card;
+        struct rank_info rank_info;
         size_t length = 0;
         snprintf(key, sizeof(key), "card/%d", rank);
-        if (tti_store_get(store, key, &card, sizeof(card), &length, TIMEOUT_MS, &error) != TUTTI_OK) {
+        if (tti_store_get(store, key, &rank_info, sizeof(rank_info), &length, TIMEOUT_MS, &error) != TUTTI_OK) {
             return fail(&error, "get");
         }
-        if (length != sizeof(card) || card.rank != rank || memcmp(card.job, own->job, sizeof(card.job)) != 0 ||
-            (card.pid == own->pid) != (rank == own->rank)) {
+        if (length != sizeof(rank_info) || rank_info.rank != rank ||
+            memcmp(rank_info.job, own->job, sizeof(rank_info.job)) != 0 ||
+            (rank_info.pid == own->pid) != (rank == own->rank)) {
             fprintf(stderr, "print_world: rank %d of job %s met rank %d, process %d, of job %.31s\n", own->rank,
-                    own->job, card.rank, card.pid, card.job);
+                    own->job, rank_info.rank, rank_info.pid, rank_info.job);
             return 1;
         }
     }
@@ -51,7 +52,7 @@ static int exchange_cards(struct tti_store *store, const struct tti_world *world
 }
 
 /* The store lives in one of the ranks: nobody leaves before everybody is through. After that it may be gone. */
-static int say_goodbye(struct tti_store *store, const struct tti_world *world)
+static int final_barrier(struct tti_store *store, const struct tti_world *world)
 {
     tutti_error error;
     char key[32];
@@ -73,7 +74,7 @@ int main(int argc, char **argv)
 {
     struct tti_world world;
     tutti_error error;
-    struct card own = {.pid = (int)getpid()};
+    struct rank_info own = {.pid = (int)getpid()};
     if (argc != 2 || strlen(argv[1]) >= sizeof(own.job)) {
         fprintf(stderr, "usage: print_world JOB\n");
         return 2;
@@ -89,7 +90,7 @@ int main(int argc, char **argv)
         if (tti_store_open(world.store_url, world.serve, TIMEOUT_MS, &store, &error) != TUTTI_OK) {
             return fail(&error, "open");
         }
-        failed = exchange_cards(store, &world, &own) || say_goodbye(store, &world);
+        failed = exchange_infos(store, &world, &own) || final_barrier(store, &world);
         tti_store_release(store);
         tti_store_shutdown();
     }

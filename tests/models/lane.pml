@@ -86,7 +86,7 @@ bool due[2]; /* must run, even if nobody waits for it */
 #define LONG  1
 #define SHORT 2
 
-inline tti_worker_ring()
+inline tti_worker_notify()
 {
 #ifdef RING_LATE
     wake = dozing;
@@ -139,7 +139,7 @@ inline leave(on_worker)
             :: else -> head = OPEN(turn)
             fi
         };
-        if :: turn < CALL && !on_worker -> tti_worker_ring() :: else fi
+        if :: turn < CALL && !on_worker -> tti_worker_notify() :: else fi
     :: else
     fi
 }
@@ -155,14 +155,14 @@ inline put_open(w)
     if
     :: slow ->
         atomic { head = OPEN(w); waiting = true; owners-- };
-        tti_worker_ring()
+        tti_worker_notify()
     :: else ->
         if
 #ifndef NO_SLEEPER
-        :: SLEEPS(state[w]) -> tti_worker_ring()
+        :: SLEEPS(state[w]) -> tti_worker_notify()
 #endif
 #ifndef NO_PUSHED
-        :: state[w] >= PUSHED -> tti_worker_ring()
+        :: state[w] >= PUSHED -> tti_worker_notify()
 #endif
         :: else
         fi
@@ -222,7 +222,7 @@ inline run_open(on_worker, later)
     claim(NOBODY, on_worker);
     if
     :: mine == NOBODY -> done = false
-    :: mine != NOBODY && later -> put_open(mine); tti_worker_ring(); done = false
+    :: mine != NOBODY && later -> put_open(mine); tti_worker_notify(); done = false
     :: mine != NOBODY && !later -> end_work(mine, on_worker); done = true
     fi
 }
@@ -238,7 +238,7 @@ inline tti_lane_run_open(awaited)
         if
         :: mine == NOBODY
 #ifndef BEYOND
-        :: mine != NOBODY && HAS_BEGUN(awaited) -> put_open(mine); tti_worker_ring()
+        :: mine != NOBODY && HAS_BEGUN(awaited) -> put_open(mine); tti_worker_notify()
         :: mine != NOBODY && !HAS_BEGUN(awaited) ->
 #else
         :: mine != NOBODY ->
@@ -272,7 +272,7 @@ inline push(w)
 {
     due[w] = true;
     atomic { if :: state[w] < PUSHED -> state[w] = state[w] + PUSHED :: else fi };
-    tti_worker_ring()
+    tti_worker_notify()
 }
 
 /* The fast way, or take_or_queue; `open`: it lies behind an open one. */
@@ -314,7 +314,7 @@ inline begin(w)
     :: else
     fi;
     if
-    :: !done -> put_open(w); if :: kind[w] != SMALL -> tti_worker_ring() :: else fi
+    :: !done -> put_open(w); if :: kind[w] != SMALL -> tti_worker_notify() :: else fi
     :: else
     fi
 }
@@ -330,7 +330,7 @@ inline tti_lane_submit(w)
         due[w] = true;
         if :: w == B -> due[A] = true :: else fi;
 #ifndef NO_RING_BEHIND
-        if :: open -> tti_worker_ring() :: else fi
+        if :: open -> tti_worker_notify() :: else fi
 #endif
     fi
 }

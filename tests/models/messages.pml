@@ -74,11 +74,11 @@ inline round()
     }
 }
 
-inline tti_worker_ring() { bell = true }
+inline tti_worker_notify() { bell = true }
 
-inline call_worker()
+inline notify_worker()
 {
-    tti_worker_ring();
+    tti_worker_notify();
 #ifndef RING_ONLY
     woken = true
 #endif
@@ -118,7 +118,7 @@ inline give_back()
         ring = pushed
 #endif
     };
-    if :: ring -> ring = false; tti_worker_ring() :: else fi
+    if :: ring -> ring = false; tti_worker_notify() :: else fi
 }
 
 inline claim()
@@ -151,7 +151,7 @@ proctype Poster()
     pushed = (kind != SMALL);
     is_posted = true; /* link_work, under the lock */
     if
-    :: kind == CALLBACK -> give_back(); call_worker()
+    :: kind == CALLBACK -> give_back(); notify_worker()
     :: else -> try_claimed(false)
     fi;
     handed = true
@@ -162,7 +162,7 @@ proctype Timer()
 {
     handed && kind == SMALL;
     atomic { if :: is_posted -> pushed = true :: else fi };
-    if :: pushed -> call_worker() :: else fi
+    if :: pushed -> notify_worker() :: else fi
 }
 
 proctype Worker()
@@ -222,7 +222,7 @@ proctype Waiter(bool limited)
               :: !over -> done || MOVABLE || limited
               fi
            od;
-           if :: !over -> tti_worker_ring() :: else fi;
+           if :: !over -> tti_worker_notify() :: else fi;
            break
        :: else ->
            atomic { /* tti_work_sleep */
@@ -274,7 +274,7 @@ inline tti_messages_cancel()
         assert(answer || begun);
         assert(!answer || !begun)
     };
-    if :: now -> call_worker() :: else fi;
+    if :: now -> notify_worker() :: else fi;
 }
 
 proctype Canceller()
@@ -293,7 +293,7 @@ proctype Tester()
     if :: !FOR_WORKER -> claim() :: else fi;
     if :: mine -> try_claimed(false) :: else fi;
     if
-    :: pushed = true; call_worker() /* tti_work_push */
+    :: pushed = true; notify_worker() /* tti_work_push */
     :: true
     fi
 }

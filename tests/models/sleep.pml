@@ -3,7 +3,7 @@
  * The sleeping protocol of src/engine/wait/publish.c and wait.c.
  *
  * Modelled: two waiters in tti_lane_wait_slow, past spinning and yielding; a publisher that calls tti_publish for its
- * values 1 and 2; somebody who calls tti_ring_alarm. Either all is well: then both values come, and the alarm may ring
+ * values 1 and 2; somebody who calls tti_raise_alarm. Either all is well: then both values come, and the alarm may ring
  * for a reason that does not concern the waiters. Or the publisher stops before any value and the alarm rings for that.
  * The kernel compares the words and puts the waiter to sleep in one step; a wake-up wakes all that sleep on the word.
  *
@@ -111,7 +111,7 @@ proctype Waiter(byte me; byte target)
        /* tti_sleep */
        atomic { mask[BIT(me)] = true }; /* fetch_or, seq_cst */
 #if !defined(EXCHANGE) && !defined(NO_BARRIER)
-       atomic { drain() }; /* tti_barrier */
+       atomic { drain() }; /* tti_membarrier */
 #endif
        now = word;
        look = alarm;

@@ -79,8 +79,8 @@
 #define TO_ROOT         3 /* rank 0 */
 #define I(k)               (2 * (k) + 1)
 #define R(k)               (2 * (k) + 4)
-#define tti_at(c, phase)   ((c) * 32 + (phase))
-#define NAME(is_result, k) (tti_at(call, 2 * (k) + (is_result) + 1)) /* of a content; 0: being written */
+#define tti_position_at(c, phase)   ((c) * 32 + (phase))
+#define NAME(is_result, k) (tti_position_at(call, 2 * (k) + (is_result) + 1)) /* of a content; 0: being written */
 #define PEER               (1 - me)
 #define OF(rank)           ((rank) * (CALLS + 1) + call)
 
@@ -126,8 +126,8 @@ inline await(condition)
 #endif
 }
 
-inline advance(p) { position[me] = tti_at(call, p) }
-inline wait_phase(p) { await(position[PEER] >= tti_at(call, p)) }
+inline advance(p) { position[me] = tti_position_at(call, p) }
+inline wait_phase(p) { await(position[PEER] >= tti_position_at(call, p)) }
 inline await_one() { await(arrived[PEER] >= call) }
 inline await_all() { await_one(); credit = call }
 
@@ -156,7 +156,7 @@ inline await_stamp()
 #else
             await(arrived[PEER] > stamp_call[OLDEST])
 #endif
-        :: else -> await(position[PEER] >= tti_at(stamp_call[OLDEST], stamp_phase[OLDEST]))
+        :: else -> await(position[PEER] >= tti_position_at(stamp_call[OLDEST], stamp_phase[OLDEST]))
         fi
     fi
 }

@@ -7,10 +7,10 @@ import sys
 import time
 
 HEADER = struct.Struct("<4sBBHIIq")  # src/store/wire/protocol.h
-CARD = struct.Struct("<II32s7i64s200s")  # struct tti_node_card
-MAIL = struct.Struct("<8i200s")  # struct tti_mail
+CARD = struct.Struct("<II32s7i64s200s")  # struct tti_node_info
+MAIL = struct.Struct("<8i200s")  # struct tti_node_message
 HELLO, SET, GET = 1, 2, 3
-ANSWER, BYE, LOST = 4, 7, 8  # enum tti_mail_kind
+ANSWER, BYE, LOST = 4, 7, 8  # enum tti_node_message_kind
 
 
 def connect(port):

@@ -120,11 +120,11 @@ void tti_bench_data_destroy(struct tti_bench_data *data);
 #define TTI_BENCH_FOLD (-1)
 
 /* Elements [first, first + count) of a rank's input in call number `number`. */
-void tti_bench_fill(const struct tti_bench_data *data, void *out, int rank, uint64_t number, size_t first,
-                    size_t count);
+void tti_bench_data_fill(const struct tti_bench_data *data, void *out, int rank, uint64_t number, size_t first,
+                         size_t count);
 /* How many of these elements are not [first, first + count) of the source's in call number `number`. */
-int64_t tti_bench_wrong(const struct tti_bench_data *data, const void *got, int source, uint64_t number, size_t first,
-                        size_t count);
+int64_t tti_bench_data_count_wrong(const struct tti_bench_data *data, const void *got, int source, uint64_t number,
+                                   size_t first, size_t count);
 
 /* ---- ranks.c: the whole run ---- */
 
@@ -161,7 +161,7 @@ struct tti_bench {
 int tti_bench_run_threads(const struct tti_bench_options *options);
 int tti_bench_join(const struct tti_bench_options *options);
 /* Says on standard error what went wrong, and returns false. */
-bool tti_bench_complain(const struct tti_bench *b, const char *doing, const char *why);
+bool tti_bench_print_error(const struct tti_bench *b, const char *doing, const char *why);
 
 /* ---- buffers.c: what is sent and received, in host memory or a device's ---- */
 
@@ -186,7 +186,7 @@ struct tti_bench_times {
 /* Combines int64 numbers of all ranks, in place. On failure b->error tells, here and below. */
 tutti_status tti_bench_agree(struct tti_bench *b, int64_t *values, int64_t count, tutti_reduce_op op);
 /* Waits until all ranks are there; *start becomes the moment from which this rank's time counts. */
-tutti_status tti_bench_meet(struct tti_bench *b, int64_t *start);
+tutti_status tti_bench_barrier(struct tti_bench *b, int64_t *start);
 /* The samples of set number `set`, in nanoseconds. */
 int64_t *tti_bench_samples(const struct tti_bench *b, int set);
 /* Gives each sample the value of the slowest rank. */

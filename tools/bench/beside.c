@@ -59,13 +59,13 @@ static bool open_group(struct tti_bench *b, struct tti_beside *beside)
     char *text = strdup(beside->settings);
     if (!text || !cut_settings(text, list, &backend)) {
         free(text);
-        return tti_bench_complain(b, "--beside", text ? "too many settings" : "out of memory");
+        return tti_bench_print_error(b, "--beside", text ? "too many settings" : "out of memory");
     }
     const tutti_status status = tutti_group_split(
         b->group, 0, b->rank, TUTTI_CONFIG(.backend = backend, .settings = list), &beside->view.group, &b->error);
     free(text);
     if (status != TUTTI_OK) {
-        return tti_bench_complain(b, "--beside " TTI_BESIDE_OWN, b->error.message);
+        return tti_bench_print_error(b, "--beside " TTI_BESIDE_OWN, b->error.message);
     }
     beside->is_open = true;
     snprintf(beside->version, sizeof(beside->version), "tutti %s", tutti_version_string());
@@ -94,7 +94,7 @@ static bool open_peer(struct tti_bench *b, struct tti_beside *beside)
     const struct tti_bench_peer *peer = tti_beside_load(beside->name, why, sizeof(why));
     beside->is_open = enter(b, beside, peer, why, sizeof(why));
     return beside->is_open ||
-           tti_bench_complain(b, b->options->beside, why[0] != '\0' ? why : "another rank cannot open it");
+           tti_bench_print_error(b, b->options->beside, why[0] != '\0' ? why : "another rank cannot open it");
 }
 
 /* Who the words behind --beside name, without anything of its own yet. */
@@ -104,7 +104,7 @@ static bool name(struct tti_bench *b)
     const size_t length = strcspn(words, ":");
     struct tti_beside *beside = calloc(1, sizeof(*beside));
     if (!beside) {
-        return tti_bench_complain(b, words, "out of memory");
+        return tti_bench_print_error(b, words, "out of memory");
     }
     b->beside = beside;
     beside->settings = words[length] == ':' ? words + length + 1 : "";
@@ -152,7 +152,7 @@ void tti_beside_close(struct tti_bench *b)
     b->beside = NULL;
 }
 
-bool tti_beside_turn(struct tti_bench *b)
+bool tti_beside_prepare(struct tti_bench *b)
 {
     struct tti_bench *view = &b->beside->view;
     const tutti_reduce_op op = b->collective->traits & TTI_BENCH_REDUCES ? b->options->op : 0;
@@ -163,7 +163,7 @@ bool tti_beside_turn(struct tti_bench *b)
     return view->data != NULL;
 }
 
-void tti_beside_leave(struct tti_bench *b)
+void tti_beside_release(struct tti_bench *b)
 {
     tti_bench_data_destroy(b->beside->view.data);
     b->beside->view.data = NULL;

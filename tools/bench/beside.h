@@ -34,9 +34,9 @@ bool tti_beside_open(struct tti_bench *b);
 /* Closes b->beside, if there is one. Collective. */
 void tti_beside_close(struct tti_bench *b);
 /* Turns to b->collective: makes the data. False when memory is exhausted. */
-bool tti_beside_turn(struct tti_bench *b);
+bool tti_beside_prepare(struct tti_bench *b);
 /* Gives the data back. */
-void tti_beside_leave(struct tti_bench *b);
+void tti_beside_release(struct tti_bench *b);
 /* Whether it has a native call for b->collective with so many elements. The same on every rank. */
 bool tti_beside_supports(const struct tti_beside *beside, int64_t count, bool in_place);
 /* On failure call->error, or error, tells. */

@@ -16,7 +16,7 @@
 static bool open_host(struct tti_bench *b, bool heap, void **memory)
 {
     if (heap && tutti_alloc(b->group, b->capacity, memory, &b->error) != TUTTI_OK) {
-        return tti_bench_complain(b, "the heap", b->error.message);
+        return tti_bench_print_error(b, "the heap", b->error.message);
     }
     if (!heap && posix_memalign(memory, 4096, b->capacity) != 0) {
         fprintf(stderr, "tutti bench: rank %d: no memory for two buffers of %zu bytes: choose a smaller -e\n", b->rank,
@@ -33,7 +33,7 @@ static bool open_device(struct tti_bench *b, bool heap, void **memory)
     const tutti_status status = heap ? tutti_alloc(b->group, b->capacity, memory, &b->error)
                                      : tti_arena_alloc(b->arena, b->capacity, memory, &b->error);
     return (status == TUTTI_OK && tti_arena_copy(b->arena, *memory, b->mirror, b->capacity, &b->error) == TUTTI_OK) ||
-           tti_bench_complain(b, "memory of the device", b->error.message);
+           tti_bench_print_error(b, "memory of the device", b->error.message);
 }
 
 /* What both buffers need on a device. */
@@ -41,10 +41,10 @@ static bool open_mirror(struct tti_bench *b)
 {
     b->mirror = calloc(1, b->capacity);
     if (!b->mirror) {
-        return tti_bench_complain(b, "start", "no memory for a buffer in host memory");
+        return tti_bench_print_error(b, "start", "no memory for a buffer in host memory");
     }
     return tti_arena_open(tutti_group_device(b->group), 1, COPY_MS, &b->arena, &b->error) == TUTTI_OK ||
-           tti_bench_complain(b, "memory of the device", b->error.message);
+           tti_bench_print_error(b, "memory of the device", b->error.message);
 }
 
 bool tti_bench_open_memory(struct tti_bench *b, bool heap)

@@ -109,7 +109,7 @@ tutti_status tti_chain_measure(struct tti_bench *b, struct tti_chain *chain, dou
         return TUTTI_OK;
     }
     int64_t start;
-    tutti_status status = tti_bench_meet(b, &start);
+    tutti_status status = tti_bench_barrier(b, &start);
     int64_t best = status != TUTTI_OK ? 0 : b->rank == 0 ? run_first(chain) : run_other(b, chain);
     if (status == TUTTI_OK) {
         status = tti_bench_agree(b, &best, 1, TUTTI_MAX);

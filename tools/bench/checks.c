@@ -187,7 +187,7 @@ static double median_of(double *values, int n, double *low, double *high)
     return values[n / 2];
 }
 
-static void tell(struct cost *cost)
+static void print_cost(struct cost *cost)
 {
     double *differences = calloc((size_t)cost->pairs, sizeof(*differences));
     double low;
@@ -248,7 +248,7 @@ static int run(struct cost *cost, struct side sides[2])
         failed |= ranks[rank] < 0 || waitpid(ranks[rank], &status, 0) < 0 || status != 0;
     }
     if (!failed) {
-        tell(cost);
+        print_cost(cost);
     }
     return failed || atomic_load(&cost->failed);
 }

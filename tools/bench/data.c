@@ -84,7 +84,8 @@ static size_t place_of(uint64_t number, size_t first)
     return (size_t)((number % PERIOD * 197 + first % PERIOD) % PERIOD);
 }
 
-void tti_bench_fill(const struct tti_bench_data *data, void *out, int rank, uint64_t number, size_t first, size_t count)
+void tti_bench_data_fill(const struct tti_bench_data *data, void *out, int rank, uint64_t number, size_t first,
+                         size_t count)
 {
     const unsigned char *from = data->inputs + (size_t)rank * span(data) + place_of(number, first) * data->item;
     unsigned char *to = out;
@@ -108,8 +109,8 @@ static int64_t count_wrong(const struct tti_bench_data *data, const unsigned cha
     return wrong;
 }
 
-int64_t tti_bench_wrong(const struct tti_bench_data *data, const void *got, int source, uint64_t number, size_t first,
-                        size_t count)
+int64_t tti_bench_data_count_wrong(const struct tti_bench_data *data, const void *got, int source, uint64_t number,
+                                   size_t first, size_t count)
 {
     const bool folded = source == TTI_BENCH_FOLD;
     const size_t place = place_of(number, first);

@@ -108,7 +108,7 @@ static tutti_status fill(const struct side *side)
         if (in) {
             const size_t count = (size_t)in->shape[0];
             void *room = tti_bench_write_begin(b, in->data);
-            tti_bench_fill(b->data, room, b->rank, b->number + (uint64_t)slot, 0, count);
+            tti_bench_data_fill(b->data, room, b->rank, b->number + (uint64_t)slot, 0, count);
             status = tti_bench_write_end(b, in->data, count * b->item);
         }
     }
@@ -141,8 +141,8 @@ static tutti_status count_wrong(const struct row *row, struct side *side, int sl
         if (!got) {
             return b->error.status;
         }
-        side->wrong += tti_bench_wrong(b->data, got, source_of(b, (int)segment), b->number + (uint64_t)slot,
-                                       first + from % length, end - from);
+        side->wrong += tti_bench_data_count_wrong(b->data, got, source_of(b, (int)segment), b->number + (uint64_t)slot,
+                                                  first + from % length, end - from);
         from = end;
     }
     return TUTTI_OK;
@@ -209,7 +209,7 @@ static tutti_status iterate(struct row *row, enum tti_bench_form form, int itera
         status = warm(row, form);
     }
     if (status == TUTTI_OK) {
-        status = tti_bench_meet(b, &start);
+        status = tti_bench_barrier(b, &start);
     }
     for (int slot = 0; slot < side->batch && status == TUTTI_OK; slot++) {
         status = call_once(row, form, &side->tensors[slot], call, slot == timed ? &submit_ns : NULL);
@@ -419,6 +419,6 @@ tutti_status tti_bench_measure(struct tti_bench *b, int64_t count, bool in_place
     result->wrong = row.own.wrong;
     result->algorithm = row.algorithm;
     bandwidths(b, bytes, result->time.p50_us, &result->alg_bw, &result->bus_bw);
-    tti_roofline_lift(b, result);
+    tti_roofline_raise_bound(b, result);
     return TUTTI_OK;
 }

@@ -23,7 +23,7 @@ struct output {
     struct json_t *json;
 };
 
-bool tti_bench_complain(const struct tti_bench *b, const char *doing, const char *why)
+bool tti_bench_print_error(const struct tti_bench *b, const char *doing, const char *why)
 {
     fprintf(stderr, "tutti bench: rank %d: %s: %s\n", b->rank, doing, why);
     return false;
@@ -33,9 +33,9 @@ static bool prepare(struct tti_bench *b, struct output *output)
 {
     const struct tti_bench_options *options = b->options;
     if (tti_on_device(tutti_group_device(b->group)) && (options->overlap || options->beside || options->roofline)) {
-        return tti_bench_complain(b, "start",
-                                  "overlap, --beside and --roofline measure host memory, but the group works "
-                                  "on a device: choose another backend or device");
+        return tti_bench_print_error(b, "start",
+                                     "overlap, --beside and --roofline measure host memory, but the group works "
+                                     "on a device: choose another backend or device");
     }
     b->capacity = (size_t)tti_bench_capacity(options, b->size);
     if (!tti_bench_open_memory(b, options->heap)) {
@@ -45,12 +45,12 @@ static bool prepare(struct tti_bench *b, struct output *output)
     const size_t sets = options->overlap ? TTI_OVERLAP_FORMS : options->async ? TTI_BENCH_FORMS : TTI_BENCH_PEER + 1;
     b->samples = calloc(sets * (size_t)b->sample_capacity, sizeof(*b->samples));
     if (!b->samples) {
-        return tti_bench_complain(b, "start", "no memory for the samples");
+        return tti_bench_print_error(b, "start", "no memory for the samples");
     }
     if (options->json && b->rank == 0) {
         output->file = fopen(options->json, "we");
         if (!output->file) {
-            return tti_bench_complain(b, options->json, strerror(errno));
+            return tti_bench_print_error(b, options->json, strerror(errno));
         }
     }
     return true;
@@ -59,7 +59,7 @@ static bool prepare(struct tti_bench *b, struct output *output)
 static bool add(struct output *output, const struct tti_bench *b, const struct tti_bench_result *result)
 {
     return !output->json || !result->measured || tti_bench_json_add(output->json, b, result) ||
-           tti_bench_complain(b, b->options->json, "out of memory");
+           tti_bench_print_error(b, b->options->json, "out of memory");
 }
 
 /* One line of the table: both forms of the collective at one size. */
@@ -99,7 +99,7 @@ static bool run_sizes(struct tti_bench *b, struct output *output, int64_t *wrong
             return true;
         }
         if (status != TUTTI_OK) {
-            return tti_bench_complain(b, b->collective->name, b->error.message);
+            return tti_bench_print_error(b, b->collective->name, b->error.message);
         }
         for (int i = 0; i < 2; i++) {
             *wrong += results[i].wrong;
@@ -124,12 +124,13 @@ static bool run_collective(struct tti_bench *b, struct output *output, int64_t *
     const tutti_reduce_op op = b->collective->traits & TTI_BENCH_REDUCES ? b->options->op : 0;
     b->data = tti_bench_data_create(b->size, b->options->dtype, op, tutti_group_capabilities(b->group));
     if (!b->data) {
-        return tti_bench_complain(b, b->collective->name, "no memory for the data");
+        return tti_bench_print_error(b, b->collective->name, "no memory for the data");
     }
-    bool done = !b->beside || tti_beside_turn(b) || tti_bench_complain(b, b->options->beside, "no memory for the data");
+    bool done =
+        !b->beside || tti_beside_prepare(b) || tti_bench_print_error(b, b->options->beside, "no memory for the data");
     done = done && run_sizes(b, output, wrong);
     if (b->beside) {
-        tti_beside_leave(b);
+        tti_beside_release(b);
     }
     tti_bench_data_destroy(b->data);
     b->data = NULL;
@@ -157,10 +158,10 @@ static bool run_collectives(struct tti_bench *b, struct output *output)
 static bool finish(struct tti_bench *b, struct output *output)
 {
     bool good = b->rank != 0 || (fflush(stdout) == 0 && !ferror(stdout)) ||
-                tti_bench_complain(b, "standard output", "cannot be written");
+                tti_bench_print_error(b, "standard output", "cannot be written");
     if (output->json) {
         good = (tti_bench_json_write(output->json, output->file) ||
-                tti_bench_complain(b, b->options->json, "cannot be written")) &&
+                tti_bench_print_error(b, b->options->json, "cannot be written")) &&
                good;
         output->file = NULL;
     }
@@ -168,10 +169,10 @@ static bool finish(struct tti_bench *b, struct output *output)
 }
 
 /* What is measured along with Tutti. */
-static bool open_company(struct tti_bench *b)
+static bool open_beside(struct tti_bench *b)
 {
     if ((b->options->roofline || b->options->beside) && tti_roofline_open(b) != TUTTI_OK) {
-        return tti_bench_complain(b, "the roofline", b->error.message);
+        return tti_bench_print_error(b, "the roofline", b->error.message);
     }
     return !b->options->beside || tti_beside_open(b);
 }
@@ -185,7 +186,7 @@ static bool run_measured(struct tti_bench *b, const struct tti_bench_machine *ma
     if (output->file) {
         output->json = tti_bench_json_create(b, machine);
         if (!output->json) {
-            return tti_bench_complain(b, b->options->json, "out of memory");
+            return tti_bench_print_error(b, b->options->json, "out of memory");
         }
     }
     const bool right = b->options->overlap ? tti_overlap_run(b, output->json) : run_collectives(b, output);
@@ -197,13 +198,13 @@ static bool run_prepared(struct tti_bench *b, struct output *output)
     struct tti_bench_machine machine;
     if (tti_bench_machine_create(b, &machine) != TUTTI_OK) {
         tti_bench_machine_destroy(&machine);
-        return tti_bench_complain(b, "looking at the machine", b->error.message);
+        return tti_bench_print_error(b, "looking at the machine", b->error.message);
     }
     b->shares_cpu = machine.ranks_per_cpu > 1;
     if (tutti_group_capabilities(b->control) & (TUTTI_CAP_ONE_HOST | TUTTI_CAP_ONE_PROCESS)) {
         b->lead_ns = LEAD_NS * ((b->size - 1) / machine.cpus + 1);
     }
-    const bool right = open_company(b) && run_measured(b, &machine, output);
+    const bool right = open_beside(b) && run_measured(b, &machine, output);
     tti_bench_machine_destroy(&machine);
     return right;
 }
@@ -218,7 +219,7 @@ static bool run_groups(const struct tti_bench_options *options, tutti_group *gro
     b.size = tutti_group_size(group);
     int64_t failed = !prepare(&b, &output);
     if (tti_bench_agree(&b, &failed, 1, TUTTI_MAX) != TUTTI_OK) {
-        failed = !tti_bench_complain(&b, "start", b.error.message);
+        failed = !tti_bench_print_error(&b, "start", b.error.message);
     }
     if (!failed) {
         failed = !run_prepared(&b, &output);

@@ -36,7 +36,7 @@ static void print_description(const char *text)
     }
 }
 
-static void print_company(const struct tti_bench *b)
+static void print_beside(const struct tti_bench *b)
 {
     if (b->beside) {
         printf("# %s: %s%s%s; in turn with Tutti, call by call, in buffers of its own\n"
@@ -76,7 +76,7 @@ void tti_bench_print_header(const struct tti_bench *b, const struct tti_bench_ma
                "#   in the class inline (above) it wakes nobody, in the others it may have to wake the lane's thread\n",
                machine->clock_ns);
     }
-    print_company(b);
+    print_beside(b);
 }
 
 static void print_async_title(void)
@@ -176,7 +176,7 @@ static void print_roofline(const struct tti_bench *b, const struct tti_bench_res
     } else {
         printf(" %9s %6s", "-", "-");
     }
-    printf(" %4s %9s", tti_roofline_mark(result->hop_ns), algorithm_of(result));
+    printf(" %4s %9s", tti_roofline_hop_class(result->hop_ns), algorithm_of(result));
     if (b->beside) {
         print_versus(&result->versus);
     }

@@ -20,7 +20,7 @@ tutti_status tti_bench_agree(struct tti_bench *b, int64_t *values, int64_t count
     return tutti_all_reduce(b->control, &t, &t, op, TUTTI_CALL(.error = &b->error));
 }
 
-tutti_status tti_bench_meet(struct tti_bench *b, int64_t *start)
+tutti_status tti_bench_barrier(struct tti_bench *b, int64_t *start)
 {
     if (b->lead_ns > 0) {
         *start = tti_now_ns() + b->lead_ns;

@@ -193,7 +193,7 @@ static error_t parse_compare(int key, char *argument, struct argp_state *state, 
 }
 
 /* What only all options together can tell. */
-static void judge_compare(struct argp_state *state, const struct words *words)
+static void check_compare_options(struct argp_state *state, const struct words *words)
 {
     if (!words->compare.vs && (words->compare.plot || words->compare.record || words->compare.limit_ms > 0 ||
                                words->compare.heap_from > 0 || words->compare.keep)) {
@@ -295,7 +295,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         return 0;
     case ARGP_KEY_SUCCESS:
         judge(state, options);
-        judge_compare(state, words);
+        check_compare_options(state, words);
         return 0;
     default:
         return parse_compare(key, argument, state, &words->compare);

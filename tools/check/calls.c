@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Every operation, by its synchronous function or by its asynchronous one. */
-#include "check/ways.h"
+#include "check/operation.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -117,57 +117,57 @@ tutti_status tti_check_call(tutti_group *group, const struct tti_check_operation
 
 /* ---- arguments that do not outlive the call ---- */
 
-struct lent_tensor {
+struct temporary_tensor {
     DLTensor t;
     int64_t shape[3];
     int64_t strides[3];
 };
 
-static DLTensor *lend_tensor(struct lent_tensor *lent, const DLTensor *t)
+static DLTensor *copy_tensor_arguments(struct temporary_tensor *temporary, const DLTensor *t)
 {
     if (!t) {
         return NULL;
     }
-    lent->t = *t;
+    temporary->t = *t;
     for (int d = 0; d < t->ndim; d++) {
-        lent->shape[d] = t->shape[d];
-        lent->strides[d] = t->strides ? t->strides[d] : 0;
+        temporary->shape[d] = t->shape[d];
+        temporary->strides[d] = t->strides ? t->strides[d] : 0;
     }
-    lent->t.shape = t->shape ? lent->shape : NULL;
-    lent->t.strides = t->strides ? lent->strides : NULL;
-    return &lent->t;
+    temporary->t.shape = t->shape ? temporary->shape : NULL;
+    temporary->t.strides = t->strides ? temporary->strides : NULL;
+    return &temporary->t;
 }
 
-static const int64_t *lend_list(int64_t *room, const int64_t *list, size_t n)
+static const int64_t *copy_list(int64_t *room, const int64_t *list, size_t n)
 {
     return list ? memcpy(room, list, n * sizeof(*list)) : NULL;
 }
 
 /* On the heap, where a sanitizer sees who comes back for it. */
-struct lent {
-    struct lent_tensor input;
-    struct lent_tensor output;
+struct temporary {
+    struct temporary_tensor input;
+    struct temporary_tensor output;
     tutti_call options;
     int64_t lists[];
 };
 
-tutti_status tti_check_call_lent(const struct tti_check *c, const struct tti_check_operation *o,
-                                 const tutti_call *options, tutti_work **work)
+tutti_status tti_check_call_temporary(const struct tti_check *c, const struct tti_check_operation *o,
+                                      const tutti_call *options, tutti_work **work)
 {
     const size_t n = (size_t)c->size;
-    const size_t bytes = sizeof(struct lent) + 4 * n * sizeof(int64_t);
-    struct lent *lent = tti_check_memory(bytes);
+    const size_t bytes = sizeof(struct temporary) + 4 * n * sizeof(int64_t);
+    struct temporary *temporary = tti_check_memory(bytes);
     struct tti_check_operation with = *o;
-    lent->options = *options;
-    with.input = lend_tensor(&lent->input, o->input);
-    with.output = lend_tensor(&lent->output, o->output);
-    with.counts = lend_list(lent->lists, o->counts, n);
-    with.at = lend_list(lent->lists + n, o->at, n);
-    with.received = lend_list(lent->lists + 2 * n, o->received, n);
-    with.received_at = lend_list(lent->lists + 3 * n, o->received_at, n);
-    const tutti_status status = tti_check_call(c->group, &with, &lent->options, work);
-    explicit_bzero(lent, bytes);
-    free(lent);
+    temporary->options = *options;
+    with.input = copy_tensor_arguments(&temporary->input, o->input);
+    with.output = copy_tensor_arguments(&temporary->output, o->output);
+    with.counts = copy_list(temporary->lists, o->counts, n);
+    with.at = copy_list(temporary->lists + n, o->at, n);
+    with.received = copy_list(temporary->lists + 2 * n, o->received, n);
+    with.received_at = copy_list(temporary->lists + 3 * n, o->received_at, n);
+    const tutti_status status = tti_check_call(c->group, &with, &temporary->options, work);
+    explicit_bzero(temporary, bytes);
+    free(temporary);
     return status;
 }
 
@@ -202,15 +202,15 @@ tutti_status tti_check_sendrecv(struct tti_check *c, const DLTensor *out, int de
                                                          .message = came});
 }
 
-tutti_status tti_check_sendrecv_words(struct tti_check *c, int64_t *sent, int destination, int64_t *received,
-                                      int source, int tag)
+tutti_status tti_check_sendrecv_values(struct tti_check *c, int64_t *sent, int destination, int64_t *received,
+                                       int source, int tag)
 {
-    struct tti_check_words out;
-    struct tti_check_words in;
-    tti_check_words_lend(c, &out, sent, 1);
-    tti_check_words_lend(c, &in, received, 1);
+    struct tti_check_values out;
+    struct tti_check_values in;
+    tti_check_values_begin(c, &out, sent, 1);
+    tti_check_values_begin(c, &in, received, 1);
     const tutti_status status = tti_check_sendrecv(c, &out.t, destination, &in.t, source, tag, NULL);
-    tti_check_words_return(&out);
-    tti_check_words_return(&in);
+    tti_check_values_end(&out);
+    tti_check_values_end(&in);
     return status;
 }

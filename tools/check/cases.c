@@ -11,8 +11,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "check/operation.h"
 #include "check/reference.h"
-#include "check/ways.h"
 
 /* ---- plans ---- */
 
@@ -127,7 +127,7 @@ static void one(struct tti_check *c, const struct tti_check_collective *collecti
     }
     append(name, sizeof(name), "%s%s%s", layouts[p->layout], spreads[p->spread], p->in_place ? "/in-place" : "");
     if (tti_check_begin(c, "%s", name)) {
-        while (tti_check_turn(c, tti_check_plan_bytes(p))) {
+        while (tti_check_next_round(c, tti_check_plan_bytes(p))) {
             tti_check_run(c, collective->form, p);
         }
         tti_check_end(c);
@@ -335,7 +335,7 @@ static void values(struct tti_check *c, const struct tti_check_collective *colle
     }
 }
 
-void tti_check_hold_up(void)
+void tti_check_delay_rank(void)
 {
     const struct timespec a_while = {.tv_nsec = 2000000};
     nanosleep(&a_while, NULL);
@@ -366,10 +366,10 @@ static void laggards(struct tti_check *c, const struct tti_check_collective *col
         const int operations = kinds[k].every * (c->quick ? kinds[k].late_quick : kinds[k].late_full);
         for (int i = 0; i < operations; i++) {
             if (i % kinds[k].every == 0 && c->rank == (p.root + i / kinds[k].every) % c->size) {
-                tti_check_hold_up();
+                tti_check_delay_rank();
             }
             struct tti_check sub = tti_check_sub(c, c->group, (uint64_t)i);
-            sub.way = tti_check_way_by_chance(&sub, 0, 4);
+            sub.way = tti_check_random_completion(&sub, 0, 4);
             tti_check_run(&sub, collective->form, &p);
             tti_check_merge(c, &sub);
         }

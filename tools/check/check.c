@@ -14,13 +14,13 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "check/ways.h"
+#include "check/operation.h"
 #include "common/arena.h"
 #include "common/devices.h"
 
-enum { LOST_AT_MOST = 3, TOLD_AT_MOST = 10 };
+enum { LOST_AT_MOST = 3, MAX_PRINTED_FAILURES = 10 };
 
-enum { SYNCHRONOUS_TURN = 1, ASYNCHRONOUS_TURN = 2 };
+enum { SYNCHRONOUS_ROUND = 1, ASYNCHRONOUS_ROUND = 2 };
 
 /* More than the tensors of any case together; so nothing is allocated on the device while operations are under way. */
 #define SLAB ((size_t)256 << 20)
@@ -32,10 +32,10 @@ enum { LIGHT_BYTES = 8 << 10 };
 static _Thread_local int64_t case_started_ns;
 
 /* Outside of turns everything is as simple as it can be. */
-static void come_down(struct tti_check *c)
+static void reset_round(struct tti_check *c)
 {
     c->way = TTI_CHECK_SYNC;
-    c->formation = TTI_CHECK_ALONE;
+    c->concurrency = TTI_CHECK_ONE_CALL;
     c->lane = 0;
 }
 
@@ -61,32 +61,32 @@ bool tti_check_begin(struct tti_check *c, const char *format, ...)
     c->key = tti_check_hash(full, strlen(full), c->options->seed);
     c->failed = false;
     c->skipped = false;
-    c->turns = SYNCHRONOUS_TURN | ASYNCHRONOUS_TURN;
-    come_down(c);
+    c->rounds = SYNCHRONOUS_ROUND | ASYNCHRONOUS_ROUND;
+    reset_round(c);
     case_started_ns = tti_now_ns();
     return true;
 }
 
-bool tti_check_turn(struct tti_check *c, int64_t bytes)
+bool tti_check_next_round(struct tti_check *c, int64_t bytes)
 {
-    const unsigned both = SYNCHRONOUS_TURN | ASYNCHRONOUS_TURN;
-    come_down(c);
-    if (c->turns == both && bytes > LIGHT_BYTES) {
-        c->turns = (c->key + (uint64_t)c->size) % 2 == 0 ? SYNCHRONOUS_TURN : ASYNCHRONOUS_TURN;
+    const unsigned both = SYNCHRONOUS_ROUND | ASYNCHRONOUS_ROUND;
+    reset_round(c);
+    if (c->rounds == both && bytes > LIGHT_BYTES) {
+        c->rounds = (c->key + (uint64_t)c->size) % 2 == 0 ? SYNCHRONOUS_ROUND : ASYNCHRONOUS_ROUND;
     }
-    if (c->turns & SYNCHRONOUS_TURN) {
-        c->turns &= ~SYNCHRONOUS_TURN;
+    if (c->rounds & SYNCHRONOUS_ROUND) {
+        c->rounds &= ~SYNCHRONOUS_ROUND;
         return true;
     }
-    if (c->turns == 0) {
+    if (c->rounds == 0) {
         return false;
     }
-    c->turns = 0;
+    c->rounds = 0;
     c->key = tti_check_mix(c->key, 1);
     const uint64_t draw = tti_check_mix(c->key, 2);
-    c->way = tti_check_way_by_chance(c, 3, 0);
+    c->way = tti_check_random_completion(c, 3, 0);
     c->lane = (int)(draw % TTI_CHECK_LANE_COUNT);
-    c->formation = draw >> 8 & 1 ? TTI_CHECK_ALONE : draw >> 9 & 1 ? TTI_CHECK_ROW : TTI_CHECK_FRONT;
+    c->concurrency = draw >> 8 & 1 ? TTI_CHECK_ONE_CALL : draw >> 9 & 1 ? TTI_CHECK_SAME_LANE : TTI_CHECK_ALL_LANES;
     return true;
 }
 
@@ -97,15 +97,17 @@ void tti_check_skip(struct tti_check *c)
 
 void tti_check_fail(struct tti_check *c, const char *format, ...)
 {
-    if (!c->failed && c->told <= TOLD_AT_MOST) {
+    if (!c->failed && c->printed <= MAX_PRINTED_FAILURES) {
         char text[640];
         va_list args;
         va_start(args, format);
         vsnprintf(text, sizeof(text), format, args);
         va_end(args);
-        fprintf(stderr, "tutti check: rank %d: %s/%s%s: %s\n", c->rank, c->collective, c->name, tti_check_way_name(c),
-                c->told < TOLD_AT_MOST ? text : "failed too; further failures of this rank are counted, not told");
-        c->told++;
+        fprintf(stderr, "tutti check: rank %d: %s/%s%s: %s\n", c->rank, c->collective, c->name,
+                tti_check_completion_name(c),
+                c->printed < MAX_PRINTED_FAILURES ? text
+                                                  : "failed too; further failures of this rank are counted, not told");
+        c->printed++;
     }
     c->failed = true;
 }
@@ -117,9 +119,9 @@ bool tti_check_status(struct tti_check *c, const char *what, tutti_status status
         seen = status == TUTTI_INTERNAL ? TUTTI_OK : TUTTI_INTERNAL;
     }
     if (seen != wanted) {
-        const bool told = seen != TUTTI_OK && c->error.size == sizeof(c->error) && c->error.status == seen;
+        const bool printed = seen != TUTTI_OK && c->error.size == sizeof(c->error) && c->error.status == seen;
         tti_check_fail(c, "%s: expected %s, got %s%s%s", what, tutti_status_name(wanted), tutti_status_name(seen),
-                       told ? ": " : "", told ? c->error.message : "");
+                       printed ? ": " : "", printed ? c->error.message : "");
     }
     /* what is spoilt is told, but changes no rank's way through the case */
     return status == wanted;
@@ -134,7 +136,7 @@ struct tti_check tti_check_sub(const struct tti_check *c, tutti_group *group, ui
     sub.key = tti_check_mix(c->key, salt + 1);
     sub.failed = false;
     if (group != c->group) {
-        sub.formation = TTI_CHECK_ALONE;
+        sub.concurrency = TTI_CHECK_ONE_CALL;
         sub.lane = 0; /* it may have no other */
     }
     return sub;
@@ -143,7 +145,7 @@ struct tti_check tti_check_sub(const struct tti_check *c, tutti_group *group, ui
 void tti_check_merge(struct tti_check *c, const struct tti_check *sub)
 {
     c->failed = c->failed || sub->failed;
-    c->told = sub->told > c->told ? sub->told : c->told;
+    c->printed = sub->printed > c->printed ? sub->printed : c->printed;
 }
 
 void tti_check_label(struct tti_check *sub, const char *format, ...)
@@ -187,8 +189,8 @@ static bool has_messages(struct tti_check *c)
 {
     const int64_t none = 0;
     tutti_work *work = NULL;
-    const DLTensor out = tti_check_over_1d(c, NULL, &none, TUTTI_U8);
-    DLTensor in = tti_check_over_1d(c, NULL, &none, TUTTI_U8);
+    const DLTensor out = tti_check_tensor_over_1d(c, NULL, &none, TUTTI_U8);
+    DLTensor in = tti_check_tensor_over_1d(c, NULL, &none, TUTTI_U8);
     const tutti_status status =
         tutti_sendrecv_async(c->group, &out, c->rank, 0, &in, c->rank, 0, TUTTI_CALL(.error = &c->error), NULL, &work);
     if (status == TUTTI_OK) {
@@ -350,8 +352,8 @@ bool tti_check_rank(const struct tti_check_options *options, tutti_group *parent
     }
     tti_arena_close(c.arena);
     /* Also keeps every rank until rank 0 has printed: a launcher ends a job when its first rank fails. */
-    int64_t verdict = c.rank == 0 && !passed;
-    const bool good = agree(&c, &verdict, 1) == TUTTI_OK && verdict == 0;
+    int64_t result = c.rank == 0 && !passed;
+    const bool good = agree(&c, &result, 1) == TUTTI_OK && result == 0;
     tti_control_group_end(parent, c.world);
     return good;
 }

@@ -38,7 +38,7 @@ struct tti_arena;
 enum { TTI_CHECK_LANE_COUNT = 4 }; /* of the group under test */
 
 /* How an operation is brought to its end. */
-enum tti_check_way {
+enum tti_check_completion {
     TTI_CHECK_SYNC,    /* the synchronous form                                */
     TTI_CHECK_WAIT,    /* the asynchronous one, and a wait without a limit    */
     TTI_CHECK_TEST,    /* ... looking again and again                         */
@@ -48,10 +48,10 @@ enum tti_check_way {
 };
 
 /* How many of a kind are under way at once. */
-enum tti_check_formation {
-    TTI_CHECK_ALONE,
-    TTI_CHECK_ROW,  /* four on one lane, waited for in reverse order */
-    TTI_CHECK_FRONT /* one on every lane                             */
+enum tti_check_concurrency {
+    TTI_CHECK_ONE_CALL,
+    TTI_CHECK_SAME_LANE, /* four on one lane, waited for in reverse order */
+    TTI_CHECK_ALL_LANES  /* one on every lane                             */
 };
 
 /* One rank's view of the run; a copy of it serves a sub-group or a second thread (tti_check_sub). */
@@ -66,14 +66,14 @@ struct tti_check {
     int rank;
     int size;
     int lane;
-    enum tti_check_way way;
-    enum tti_check_formation formation;
-    unsigned turns; /* of the case, still to come: see tti_check_turn */
-    bool messages;  /* the backend has asynchronous messages */
+    enum tti_check_completion way;
+    enum tti_check_concurrency concurrency;
+    unsigned rounds; /* of the case, still to come: see tti_check_next_round */
+    bool messages;   /* the backend has asynchronous messages */
     bool quick;
     bool stopped; /* too much has gone wrong: the rest is not run */
     int lost;     /* groups that had to be replaced */
-    int told;     /* failures told on stderr so far */
+    int printed;  /* failures told on stderr so far */
     const char *collective;
     char name[96]; /* of the case */
     uint64_t key;  /* of the case's data */
@@ -91,7 +91,7 @@ void tti_check_end(struct tti_check *c);
 /* The turns of a case: first synchronous, then in an asynchronous way and formation by chance, with other data and on any
  * lane. False behind the last one. Where `bytes` are many there is one of the two only, and with one rank more the other.
  * All is the same on all ranks but for the way, which may be each rank's own. */
-bool tti_check_turn(struct tti_check *c, int64_t bytes);
+bool tti_check_next_round(struct tti_check *c, int64_t bytes);
 
 /* The case says nothing here (all ranks must come to the same conclusion). */
 void tti_check_skip(struct tti_check *c);
@@ -205,7 +205,7 @@ enum {
     TTI_CHECK_HUGE = 64     /* is worth a run with tens of MiB  */
 };
 
-struct tti_check_form; /* ways.h */
+struct tti_check_form; /* operation.h */
 
 struct tti_check_collective {
     const char *name;
@@ -234,30 +234,30 @@ static inline double tti_check_factor(const struct tti_check *c, const struct tt
 }
 
 /* Makes the calling rank late. */
-void tti_check_hold_up(void);
+void tti_check_delay_rank(void);
 
 void tti_check_regular_cases(struct tti_check *c, const struct tti_check_collective *collective);
 
 /* ---- one file per collective (cases_*.c) ---- */
 
-void tti_check_all_reduce_more(struct tti_check *c);
-void tti_check_barrier_more(struct tti_check *c);
-void tti_check_p2p_more(struct tti_check *c);
-void tti_check_probe_waits(struct tti_check *c); /* more cases of p2p */
-void tti_check_strides_more(struct tti_check *c);
-void tti_check_group_more(struct tti_check *c);
-void tti_check_mismatch_more(struct tti_check *c);
-void tti_check_lanes_more(struct tti_check *c);
-void tti_check_soak_more(struct tti_check *c);
-void tti_check_async_more(struct tti_check *c);
-void tti_check_async_order(struct tti_check *c); /* more cases of async */
-void tti_check_cancel_more(struct tti_check *c);
-void tti_check_cancel_messages(struct tti_check *c); /* more cases of cancel */
-bool tti_check_can_cancel(struct tti_check *c);      /* else the case is skipped */
-void tti_check_works_more(struct tti_check *c);
-void tti_check_deadlines_more(struct tti_check *c);
-void tti_check_async_soak_more(struct tti_check *c);
-void tti_check_device_more(struct tti_check *c);    /* has cases only if the group works on a device */
-void tti_check_device_streams(struct tti_check *c); /* more cases of device */
+void tti_check_all_reduce_cases(struct tti_check *c);
+void tti_check_barrier_cases(struct tti_check *c);
+void tti_check_p2p_cases(struct tti_check *c);
+void tti_check_probe_cases(struct tti_check *c); /* more cases of p2p */
+void tti_check_strides_cases(struct tti_check *c);
+void tti_check_group_cases(struct tti_check *c);
+void tti_check_mismatch_cases(struct tti_check *c);
+void tti_check_lanes_cases(struct tti_check *c);
+void tti_check_soak_cases(struct tti_check *c);
+void tti_check_async_cases(struct tti_check *c);
+void tti_check_async_order_cases(struct tti_check *c); /* more cases of async */
+void tti_check_cancel_cases(struct tti_check *c);
+void tti_check_message_cancel_cases(struct tti_check *c); /* more cases of cancel */
+bool tti_check_can_cancel(struct tti_check *c);           /* else the case is skipped */
+void tti_check_works_cases(struct tti_check *c);
+void tti_check_deadlines_cases(struct tti_check *c);
+void tti_check_async_soak_cases(struct tti_check *c);
+void tti_check_device_cases(struct tti_check *c);        /* has cases only if the group works on a device */
+void tti_check_device_stream_cases(struct tti_check *c); /* more cases of device */
 
 #endif

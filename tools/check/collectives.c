@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of contents of the suite. */
-#include "check/ways.h"
+#include "check/operation.h"
 
 enum {
     REDUCES = TTI_CHECK_REDUCES,
@@ -13,7 +13,7 @@ enum {
 };
 
 const struct tti_check_collective tti_check_collectives[] = {
-    {"all_reduce", REDUCES | IN_PLACE | SCALARS | HUGE_ONES, &tti_check_all_reduce_form, tti_check_all_reduce_more},
+    {"all_reduce", REDUCES | IN_PLACE | SCALARS | HUGE_ONES, &tti_check_all_reduce_form, tti_check_all_reduce_cases},
     {"reduce", REDUCES | ROOTED | IN_PLACE | SCALARS, &tti_check_reduce_form, NULL},
     {"broadcast", ROOTED | SCALARS | HUGE_ONES, &tti_check_broadcast_form, NULL},
     {"all_gather", JOINS | IN_PLACE | SCALARS | HUGE_ONES, &tti_check_all_gather_form, NULL},
@@ -24,18 +24,18 @@ const struct tti_check_collective tti_check_collectives[] = {
     {"reduce_scatter_v", REDUCES | JOINS | IN_PLACE | SPREADS, &tti_check_reduce_scatter_v_form, NULL},
     {"all_to_all", JOINS | HUGE_ONES, &tti_check_all_to_all_form, NULL},
     {"all_to_all_v", JOINS | SPREADS, &tti_check_all_to_all_v_form, NULL},
-    {"barrier", 0, NULL, tti_check_barrier_more},
-    {"p2p", 0, NULL, tti_check_p2p_more},
-    {"strides", 0, NULL, tti_check_strides_more},
-    {"group", 0, NULL, tti_check_group_more},
-    {"mismatch", 0, NULL, tti_check_mismatch_more},
-    {"lanes", 0, NULL, tti_check_lanes_more},
-    {"soak", 0, NULL, tti_check_soak_more},
-    {"async", 0, NULL, tti_check_async_more},
-    {"cancel", 0, NULL, tti_check_cancel_more},
-    {"works", 0, NULL, tti_check_works_more},
-    {"deadlines", 0, NULL, tti_check_deadlines_more},
-    {"async_soak", 0, NULL, tti_check_async_soak_more},
-    {"device", 0, NULL, tti_check_device_more},
+    {"barrier", 0, NULL, tti_check_barrier_cases},
+    {"p2p", 0, NULL, tti_check_p2p_cases},
+    {"strides", 0, NULL, tti_check_strides_cases},
+    {"group", 0, NULL, tti_check_group_cases},
+    {"mismatch", 0, NULL, tti_check_mismatch_cases},
+    {"lanes", 0, NULL, tti_check_lanes_cases},
+    {"soak", 0, NULL, tti_check_soak_cases},
+    {"async", 0, NULL, tti_check_async_cases},
+    {"cancel", 0, NULL, tti_check_cancel_cases},
+    {"works", 0, NULL, tti_check_works_cases},
+    {"deadlines", 0, NULL, tti_check_deadlines_cases},
+    {"async_soak", 0, NULL, tti_check_async_soak_cases},
+    {"device", 0, NULL, tti_check_device_cases},
 };
 const size_t tti_check_collectives_count = sizeof(tti_check_collectives) / sizeof(tti_check_collectives[0]);

@@ -3,7 +3,7 @@
  * One operation with its data, from the tensors to the comparison, in steps, so that several can be under way at once:
  * in a row on one lane and waited for in reverse order, or side by side on all lanes.
  */
-#include "check/ways.h"
+#include "check/operation.h"
 
 enum { ROW = 4, AT_MOST = 4 };
 _Static_assert((int)ROW <= (int)AT_MOST && (int)TTI_CHECK_LANE_COUNT <= (int)AT_MOST,
@@ -26,24 +26,24 @@ void tti_check_job_prepare(struct tti_check_job *job, const struct tti_check *c,
     job->operation.timeout_ms = plan->timeout_ms;
 }
 
-void tti_check_job_start(struct tti_check_job *job, enum tti_check_way way)
+void tti_check_job_start(struct tti_check_job *job, enum tti_check_completion way)
 {
     job->check.way = way;
-    tti_check_flight_make(&job->check, &job->flight, way);
-    tti_check_flight_start(&job->check, &job->flight, &job->operation);
+    tti_check_pending_init(&job->check, &job->pending, way);
+    tti_check_pending_start(&job->check, &job->pending, &job->operation);
 }
 
 tutti_status tti_check_job_finish(struct tti_check_job *job, tutti_status instead)
 {
     struct tti_check *c = &job->check;
-    const tutti_status status = tti_check_flight_wait(c, &job->flight);
+    const tutti_status status = tti_check_pending_wait(c, &job->pending);
     const bool expected = instead != TUTTI_OK && status == instead;
     const bool ok = !expected && tti_check_ok(c, job->form->name, status);
     if (ok) {
-        tti_check_flight_result(c, &job->flight, job->result);
+        tti_check_pending_result(c, &job->pending, job->result);
     }
-    tti_check_flight_release(c, &job->flight);
-    job->form->judge(job, ok);
+    tti_check_pending_release(c, &job->pending);
+    job->form->verify(job, ok);
     return status;
 }
 
@@ -59,11 +59,11 @@ void tti_check_job_end(struct tti_check_job *job, struct tti_check *c)
 /* How many of this plan are under way at once: the same on all ranks. */
 static int number_of(const struct tti_check *c, const struct tti_check_plan *plan)
 {
-    if (c->formation == TTI_CHECK_ALONE || tti_check_plan_bytes(plan) > TOGETHER_BYTES) {
+    if (c->concurrency == TTI_CHECK_ONE_CALL || tti_check_plan_bytes(plan) > TOGETHER_BYTES) {
         return 1;
     }
     const int lanes = tutti_group_lanes(c->group);
-    return c->formation == TTI_CHECK_ROW ? ROW : lanes < TTI_CHECK_LANE_COUNT ? lanes : TTI_CHECK_LANE_COUNT;
+    return c->concurrency == TTI_CHECK_SAME_LANE ? ROW : lanes < TTI_CHECK_LANE_COUNT ? lanes : TTI_CHECK_LANE_COUNT;
 }
 
 void tti_check_run(struct tti_check *c, const struct tti_check_form *form, const struct tti_check_plan *plan)
@@ -72,12 +72,12 @@ void tti_check_run(struct tti_check *c, const struct tti_check_form *form, const
     const int n = number_of(c, plan);
     for (int i = 0; i < n; i++) {
         tti_check_job_prepare(&jobs[i], c, form, plan, (uint64_t)i);
-        if (n > 1 && c->formation == TTI_CHECK_FRONT) {
+        if (n > 1 && c->concurrency == TTI_CHECK_ALL_LANES) {
             jobs[i].check.lane = i;
         }
     }
     for (int i = 0; i < n; i++) {
-        tti_check_job_start(&jobs[i], i == 0 ? c->way : tti_check_way_by_chance(&jobs[i].check, 1, 1));
+        tti_check_job_start(&jobs[i], i == 0 ? c->way : tti_check_random_completion(&jobs[i].check, 1, 1));
     }
     for (int i = n - 1; i >= 0; i--) {
         tti_check_job_finish(&jobs[i], TUTTI_OK);
@@ -98,13 +98,13 @@ static void prepare_barrier(struct tti_check_job *job)
     job->operation = (struct tti_check_operation){.kind = TTI_CHECK_BARRIER};
 }
 
-static void judge_nothing(struct tti_check_job *job, bool ok)
+static void verify_nothing(struct tti_check_job *job, bool ok)
 {
     (void)job;
     (void)ok;
 }
 
-const struct tti_check_form tti_check_barrier_form = {"barrier", prepare_barrier, judge_nothing};
+const struct tti_check_form tti_check_barrier_form = {"barrier", prepare_barrier, verify_nothing};
 
 static void prepare_ring(struct tti_check_job *job)
 {
@@ -123,7 +123,7 @@ static void prepare_ring(struct tti_check_job *job)
                                                   .tag = p->root};
 }
 
-static void judge_ring(struct tti_check_job *job, bool ok)
+static void verify_ring(struct tti_check_job *job, bool ok)
 {
     struct tti_check *c = &job->check;
     if (ok) {
@@ -133,4 +133,4 @@ static void judge_ring(struct tti_check_job *job, bool ok)
     tti_check_tensor_unchanged(c, &job->input, "the message that was sent");
 }
 
-const struct tti_check_form tti_check_ring_form = {"sendrecv", prepare_ring, judge_ring};
+const struct tti_check_form tti_check_ring_form = {"sendrecv", prepare_ring, verify_ring};

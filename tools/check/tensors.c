@@ -32,14 +32,14 @@ static void make_pattern(void)
 static void to_device(struct tti_check_tensor *x, size_t from, size_t to)
 {
     if (x->there) {
-        tti_check_copy(x->arena, x->there + from, x->memory + from, to - from);
+        tti_check_device_copy(x->arena, x->there + from, x->memory + from, to - from);
     }
 }
 
 static void from_device(struct tti_check_tensor *x, size_t from, size_t to)
 {
     if (x->there) {
-        tti_check_copy(x->arena, x->memory + from, x->there + from, to - from);
+        tti_check_device_copy(x->arena, x->memory + from, x->there + from, to - from);
     }
 }
 
@@ -147,9 +147,9 @@ void tti_check_tensor_make(const struct tti_check *c, struct tti_check_tensor *x
     pthread_once(&pattern_once, make_pattern);
     write_pattern(x->memory, x->bytes);
     x->arena = c->arena;
-    x->there = c->arena ? tti_check_there(c->arena, x->bytes) : NULL;
+    x->there = c->arena ? tti_check_device_alloc(c->arena, x->bytes) : NULL;
     to_device(x, 0, x->bytes);
-    x->t = tti_check_over(c, base_of(x) + x->start + x->first, ndim, x->shape, dtype);
+    x->t = tti_check_tensor_over(c, base_of(x) + x->start + x->first, ndim, x->shape, dtype);
     if (strided) {
         x->t.strides = x->strides;
     }

@@ -159,7 +159,7 @@ const struct tti_device *tti_arena_driver(const struct tti_arena *arena)
     return arena->driver;
 }
 
-DLDevice tti_arena_where(const struct tti_arena *arena)
+DLDevice tti_arena_device(const struct tti_arena *arena)
 {
     return arena->where;
 }

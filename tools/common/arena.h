@@ -25,7 +25,7 @@ tutti_status tti_arena_open(DLDevice where, size_t slab, int64_t timeout_ms, str
 void tti_arena_close(struct tti_arena *arena);
 
 const struct tti_device *tti_arena_driver(const struct tti_arena *arena);
-DLDevice tti_arena_where(const struct tti_arena *arena);
+DLDevice tti_arena_device(const struct tti_arena *arena);
 
 /* Aligned to 256 bytes; the content is undefined. */
 tutti_status tti_arena_alloc(struct tti_arena *arena, size_t bytes, void **memory, tutti_error *error);

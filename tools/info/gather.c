@@ -20,10 +20,10 @@ static void describe_choice(const struct tti_info *info, struct tti_backend_info
     const struct tti_nccl_library *library = is_nccl ? tti_nccl_library(entry->name, NULL, 0) : NULL;
     if (library) {
         tti_nccl_version_text(library->version, version);
-        snprintf(entry->choice, sizeof(entry->choice), "%s %s, %.200s", library->spoken, version, library->path);
+        snprintf(entry->choice, sizeof(entry->choice), "%s %s, %.200s", library->display_name, version, library->path);
         const tutti_open_info open = {.setting = tti_setting_by_key, .settings = &info->settings};
         if (info->settings_error.status == TUTTI_OK) {
-            tti_nccl_unheeded(library, &open, entry->unheeded, sizeof(entry->unheeded));
+            tti_nccl_ignored_settings(library, &open, entry->unheeded, sizeof(entry->unheeded));
         }
     } else if (strcmp(entry->name, "mpi") == 0) {
         memcpy(entry->choice, entry->reason, sizeof(entry->choice));
@@ -101,12 +101,12 @@ static void gather_tuning(struct tti_info *info, bool again)
         return;
     }
     if (again) {
-        tti_calibrate_now(&info->calibration);
+        tti_calibrate_force(&info->calibration);
     } else {
         tti_calibrate(tti_calibrate_mode(tti_setting(settings, TTI_SET_ENGINE_CALIBRATE)), &info->calibration);
     }
-    struct tti_tuning_wishes wishes;
-    tti_ops_wishes(tti_setting_by_key, settings, &wishes);
+    struct tti_tuning_overrides wishes;
+    tti_ops_tuning_overrides(tti_setting_by_key, settings, &wishes);
     for (int i = 0; i < TTI_INFO_SIZES; i++) {
         tti_tuning_fit(tti_info_ranks(i), (int)tti_cpu_count(), &info->calibration.profile, &wishes, &info->tunings[i]);
     }

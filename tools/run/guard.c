@@ -17,10 +17,10 @@
 #include <unistd.h>
 
 /* The launcher has gone: kill until a look around finds nobody, for at most about ten seconds. */
-static void clean_up(const char *mark)
+static void clean_up(const char *job_prefix)
 {
     for (int round = 0; round < 1000; round++) {
-        if (tti_process_kill_job(getpgrp(), mark) == 0) {
+        if (tti_process_kill_job(getpgrp(), job_prefix) == 0) {
             return;
         }
         const struct timespec pause = {.tv_nsec = 10000000};
@@ -28,7 +28,7 @@ static void clean_up(const char *mark)
     }
 }
 
-static _Noreturn void guard_main(const char *mark, int life)
+static _Noreturn void guard_main(const char *job_prefix, int alive_fd)
 {
     sigset_t all;
     sigfillset(&all);
@@ -39,8 +39,8 @@ static _Noreturn void guard_main(const char *mark, int life)
     for (int fd = 0; fd < 3 && null >= 0; fd++) {
         dup2(null, fd);
     }
-    if (life != 3) {
-        dup2(life, 3);
+    if (alive_fd != 3) {
+        dup2(alive_fd, 3);
     }
     close_range(4, ~0u, 0);
     char byte = 0;
@@ -49,12 +49,12 @@ static _Noreturn void guard_main(const char *mark, int life)
         got = read(3, &byte, 1);
     } while (got < 0 && errno == EINTR);
     if (got == 0) {
-        clean_up(mark);
+        clean_up(job_prefix);
     }
     _exit(0);
 }
 
-pid_t tti_guard_start(const char *mark, int *life)
+pid_t tti_guard_start(const char *job_prefix, int *alive_fd)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) {
@@ -64,7 +64,7 @@ pid_t tti_guard_start(const char *mark, int *life)
     if (guard == 0) {
         setpgid(0, 0);
         close(ends[1]);
-        guard_main(mark, ends[0]);
+        guard_main(job_prefix, ends[0]);
     }
     int saved = errno;
     close(ends[0]);
@@ -75,11 +75,11 @@ pid_t tti_guard_start(const char *mark, int *life)
     }
     /* Both sides set the group, so that it exists for certain when the first rank joins. */
     setpgid(guard, guard);
-    *life = ends[1];
+    *alive_fd = ends[1];
     return guard;
 }
 
-void tti_guard_stop(pid_t guard, int life, bool reaped)
+void tti_guard_stop(pid_t guard, int alive_fd, bool reaped)
 {
     if (!reaped) {
         kill(guard, SIGKILL);
@@ -87,5 +87,5 @@ void tti_guard_stop(pid_t guard, int life, bool reaped)
             continue;
         }
     }
-    close(life);
+    close(alive_fd);
 }

@@ -229,8 +229,8 @@ pid_t tti_run_spawn(const struct tti_spawn *spawn, int *exit_code, char *why, si
     if (!prepare(&prepared)) {
         snprintf(why, capacity, "out of memory");
     } else if (pipe2(report, O_CLOEXEC) != 0) {
-        char reason[TTI_RUN_WHY];
-        tti_run_why(errno, spawn->ranks, reason, sizeof(reason));
+        char reason[TTI_RUN_REASON_LENGTH];
+        tti_run_describe_errno(errno, spawn->ranks, reason, sizeof(reason));
         snprintf(why, capacity, "cannot make a pipe: %s", reason);
     } else {
         prepared.report = report[1];

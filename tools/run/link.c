@@ -19,97 +19,97 @@
 
 #include "base/clock.h"
 
-#define BEATS      4    /* in the time after which silence is death */
-#define SLOWEST_MS 1000 /* between two signs of life */
-#define KEY_BYTES  64
+#define HEARTBEATS      4    /* in the time after which silence is death */
+#define MAX_INTERVAL_MS 1000 /* between two signs of life */
+#define KEY_BYTES       64
 
-struct tti_letter {
-    struct tti_letter *next;
-    struct tti_mail mail;
+struct tti_queued_message {
+    struct tti_queued_message *next;
+    struct tti_node_message message;
 };
 
 struct tti_link {
     struct tti_store *store;
-    struct tti_mailbox *box;
+    struct tti_message_queue *queue;
     int own;
     int peer;
-    int64_t silence_ms;
+    int64_t heartbeat_timeout_ms;
     pthread_t reader;
     pthread_t writer;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct tti_letter *first; /* to be sent; from here on under the lock */
-    struct tti_letter **last;
+    struct tti_queued_message *first; /* to be sent; from here on under the lock */
+    struct tti_queued_message **last;
     bool closing;
     bool dead; /* LOST has been delivered */
 };
 
 /* ---- the mailbox --------------------------------------------------------------------------------------------------- */
 
-bool tti_mailbox_open(struct tti_mailbox *box)
+bool tti_message_queue_open(struct tti_message_queue *queue)
 {
-    *box = (struct tti_mailbox){.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-    box->last = &box->first;
-    return box->fd >= 0 && pthread_mutex_init(&box->lock, NULL) == 0;
+    *queue = (struct tti_message_queue){.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    queue->last = &queue->first;
+    return queue->fd >= 0 && pthread_mutex_init(&queue->lock, NULL) == 0;
 }
 
-static struct tti_letter *write_letter(int kind, int from, const struct tti_report *report)
+static struct tti_queued_message *new_entry(int kind, int from, const struct tti_node_report *report)
 {
-    struct tti_letter *letter = calloc(1, sizeof(*letter));
-    if (letter) {
-        letter->mail.kind = kind;
-        letter->mail.from = from;
+    struct tti_queued_message *entry = calloc(1, sizeof(*entry));
+    if (entry) {
+        entry->message.kind = kind;
+        entry->message.from = from;
         if (report) {
-            letter->mail.report = *report;
+            entry->message.report = *report;
         }
     }
-    return letter;
+    return entry;
 }
 
 /* A letter that there is no memory for is lost like the memory: the job ends by silence. */
-static void put_into(struct tti_mailbox *box, struct tti_letter *letter)
+static void queue_push(struct tti_message_queue *queue, struct tti_queued_message *entry)
 {
-    if (!letter) {
+    if (!entry) {
         return;
     }
     const uint64_t one = 1;
-    pthread_mutex_lock(&box->lock);
-    *box->last = letter;
-    box->last = &letter->next;
-    pthread_mutex_unlock(&box->lock);
-    ssize_t written = write(box->fd, &one, sizeof(one));
+    pthread_mutex_lock(&queue->lock);
+    *queue->last = entry;
+    queue->last = &entry->next;
+    pthread_mutex_unlock(&queue->lock);
+    ssize_t written = write(queue->fd, &one, sizeof(one));
     (void)written; /* fails only when it is signalled already */
 }
 
-bool tti_mailbox_take(struct tti_mailbox *box, struct tti_mail *mail)
+bool tti_message_queue_pop(struct tti_message_queue *queue, struct tti_node_message *message)
 {
     uint64_t count;
-    pthread_mutex_lock(&box->lock);
-    struct tti_letter *letter = box->first;
-    if (letter) {
-        box->first = letter->next;
-        box->last = box->first ? box->last : &box->first;
-    } else if (read(box->fd, &count, sizeof(count)) < 0) {
+    pthread_mutex_lock(&queue->lock);
+    struct tti_queued_message *entry = queue->first;
+    if (entry) {
+        queue->first = entry->next;
+        queue->last = queue->first ? queue->last : &queue->first;
+    } else if (read(queue->fd, &count, sizeof(count)) < 0) {
         count = 0; /* nothing was signalled */
     }
-    pthread_mutex_unlock(&box->lock);
-    if (letter) {
-        *mail = letter->mail;
-        free(letter);
+    pthread_mutex_unlock(&queue->lock);
+    if (entry) {
+        *message = entry->message;
+        free(entry);
     }
-    return letter != NULL;
+    return entry != NULL;
 }
 
-void tti_mailbox_close(struct tti_mailbox *box)
+void tti_message_queue_close(struct tti_message_queue *queue)
 {
-    struct tti_mail mail;
-    if (box->fd < 0) {
+    struct tti_node_message message;
+    if (queue->fd < 0) {
         return;
     }
-    while (tti_mailbox_take(box, &mail)) {
+    while (tti_message_queue_pop(queue, &message)) {
     }
-    pthread_mutex_destroy(&box->lock);
-    close(box->fd);
+    pthread_mutex_destroy(&queue->lock);
+    close(queue->fd);
 }
 
 /* ---- the threads --------------------------------------------------------------------------------------------------- */
@@ -117,13 +117,13 @@ void tti_mailbox_close(struct tti_mailbox *box)
 /* Says once that nothing will come from the other side any more. */
 static void give_up(struct tti_link *link, tutti_status status, const char *message)
 {
-    struct tti_report report = {.fate = TTI_FATE_LOST, .node = link->peer, .rank = -1};
+    struct tti_node_report report = {.outcome = TTI_OUTCOME_NODE_LOST, .node = link->peer, .rank = -1};
     if (status == TUTTI_PEER_LEFT) {
         snprintf(report.text, sizeof(report.text), "its launcher has gone");
     } else if (status == TUTTI_TIMEOUT) {
         snprintf(report.text, sizeof(report.text),
                  "nothing was heard of it for %.1f s (--node-timeout): its host, its link or its launcher has gone",
-                 (double)link->silence_ms / 1000);
+                 (double)link->heartbeat_timeout_ms / 1000);
     } else {
         snprintf(report.text, sizeof(report.text), "%.199s", message);
     }
@@ -133,7 +133,7 @@ static void give_up(struct tti_link *link, tutti_status status, const char *mess
     pthread_cond_broadcast(&link->changed);
     pthread_mutex_unlock(&link->lock);
     if (first) {
-        put_into(link->box, write_letter(TTI_MAIL_LOST, link->peer, &report));
+        queue_push(link->queue, new_entry(TTI_NODE_LOST, link->peer, &report));
     }
 }
 
@@ -147,46 +147,47 @@ static bool is_dead(struct tti_link *link)
 
 /* Whether this is for the other side to say: node 0 leads, the others answer. That a node is lost is said by the link
  * alone. */
-static bool is_fit(const struct tti_link *link, int32_t kind)
+static bool is_expected(const struct tti_link *link, int32_t kind)
 {
     switch (kind) {
-    case TTI_MAIL_BEAT:
+    case TTI_NODE_HEARTBEAT:
         return true;
-    case TTI_MAIL_STOP:
-    case TTI_MAIL_VERDICT:
+    case TTI_NODE_STOP:
+    case TTI_NODE_DECISION:
         return link->peer == 0;
-    case TTI_MAIL_FAILED:
-    case TTI_MAIL_ANSWER:
-    case TTI_MAIL_DONE:
-    case TTI_MAIL_BYE:
+    case TTI_NODE_FAILED:
+    case TTI_NODE_REPORT:
+    case TTI_NODE_DONE:
+    case TTI_NODE_ACK:
         return link->own == 0;
     default:
         return false;
     }
 }
 
-static void *read_mail(void *argument)
+static void *receive_thread_main(void *argument)
 {
     struct tti_link *link = argument;
-    const int64_t patience = link->own == 0 ? link->silence_ms : link->silence_ms / 2;
+    const int64_t timeout_ms = link->own == 0 ? link->heartbeat_timeout_ms : link->heartbeat_timeout_ms / 2;
     for (unsigned long number = 0; !is_dead(link); number++) {
-        struct tti_mail mail;
+        struct tti_node_message message;
         char key[KEY_BYTES];
         size_t length = 0;
         tutti_error error;
         snprintf(key, sizeof(key), "mail/%d-%d/%lu", link->peer, link->own, number);
-        const tutti_status status = tti_store_get(link->store, key, &mail, sizeof(mail), &length, patience, &error);
-        if (status != TUTTI_OK || length != sizeof(mail) || !is_fit(link, mail.kind)) {
+        const tutti_status status =
+            tti_store_get(link->store, key, &message, sizeof(message), &length, timeout_ms, &error);
+        if (status != TUTTI_OK || length != sizeof(message) || !is_expected(link, message.kind)) {
             give_up(link, status, status == TUTTI_OK ? "it sends what no launcher sends" : error.message);
             break;
         }
         tti_store_remove(link->store, key, NULL); /* if that fails, so does the next get */
-        mail.from = link->peer;
-        tti_nodes_tame(mail.report.text, sizeof(mail.report.text));
-        if (mail.kind != TTI_MAIL_BEAT) {
-            put_into(link->box, write_letter(mail.kind, link->peer, &mail.report));
+        message.from = link->peer;
+        tti_nodes_sanitize_text(message.report.text, sizeof(message.report.text));
+        if (message.kind != TTI_NODE_HEARTBEAT) {
+            queue_push(link->queue, new_entry(message.kind, link->peer, &message.report));
         }
-        if (mail.kind == TTI_MAIL_VERDICT || mail.kind == TTI_MAIL_BYE) {
+        if (message.kind == TTI_NODE_DECISION || message.kind == TTI_NODE_ACK) {
             break;
         }
     }
@@ -194,10 +195,10 @@ static void *read_mail(void *argument)
 }
 
 /* The next letter, or a sign of life; NULL when the link is closed or dead. */
-static struct tti_letter *next_letter(struct tti_link *link, int64_t beat_ms)
+static struct tti_queued_message *next_entry(struct tti_link *link, int64_t heartbeat_ms)
 {
-    struct tti_letter *letter = NULL;
-    const int64_t until = tti_deadline_ns(tti_now_ns(), beat_ms);
+    struct tti_queued_message *entry = NULL;
+    const int64_t until = tti_deadline_ns(tti_now_ns(), heartbeat_ms);
     const struct timespec time = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
     pthread_mutex_lock(&link->lock);
     while (!link->first && !link->closing && !link->dead && tti_now_ns() < until) {
@@ -205,23 +206,23 @@ static struct tti_letter *next_letter(struct tti_link *link, int64_t beat_ms)
     }
     const bool ends = link->dead || (link->closing && !link->first);
     if (!ends && link->first) {
-        letter = link->first;
-        link->first = letter->next;
+        entry = link->first;
+        link->first = entry->next;
         link->last = link->first ? link->last : &link->first;
     }
     pthread_mutex_unlock(&link->lock);
-    return ends ? NULL : letter ? letter : write_letter(TTI_MAIL_BEAT, link->own, NULL);
+    return ends ? NULL : entry ? entry : new_entry(TTI_NODE_HEARTBEAT, link->own, NULL);
 }
 
 /* Delivers one letter, again and again while the store is silent. False: it cannot be done, and that has been told. */
-static bool deliver(struct tti_link *link, unsigned long number, const struct tti_mail *mail)
+static bool deliver(struct tti_link *link, unsigned long number, const struct tti_node_message *message)
 {
     char key[KEY_BYTES];
     tutti_error error;
-    const int64_t deadline = tti_deadline_ns(tti_now_ns(), link->silence_ms);
+    const int64_t deadline = tti_deadline_ns(tti_now_ns(), link->heartbeat_timeout_ms);
     snprintf(key, sizeof(key), "mail/%d-%d/%lu", link->own, link->peer, number);
     for (;;) {
-        const tutti_status status = tti_store_set(link->store, key, mail, sizeof(*mail), &error);
+        const tutti_status status = tti_store_set(link->store, key, message, sizeof(*message), &error);
         if (status == TUTTI_OK || status == TUTTI_BUSY) { /* BUSY: it has arrived, only the answer has not */
             return true;
         }
@@ -232,36 +233,38 @@ static bool deliver(struct tti_link *link, unsigned long number, const struct tt
     }
 }
 
-static void *write_mail(void *argument)
+static void *send_thread_main(void *argument)
 {
     struct tti_link *link = argument;
-    const int64_t share = link->silence_ms / BEATS;
-    const int64_t beat_ms = share < SLOWEST_MS ? share : SLOWEST_MS;
-    struct tti_letter *letter;
+    const int64_t share = link->heartbeat_timeout_ms / HEARTBEATS;
+    const int64_t heartbeat_ms = share < MAX_INTERVAL_MS ? share : MAX_INTERVAL_MS;
+    struct tti_queued_message *entry;
     bool good = true;
-    for (unsigned long number = 0; good && (letter = next_letter(link, beat_ms)) != NULL; number++) {
-        good = deliver(link, number, &letter->mail);
-        free(letter);
+    for (unsigned long number = 0; good && (entry = next_entry(link, heartbeat_ms)) != NULL; number++) {
+        good = deliver(link, number, &entry->message);
+        free(entry);
     }
     return NULL;
 }
 
-struct tti_link *tti_link_open(struct tti_store *store, struct tti_mailbox *box, int own, int peer, int64_t silence_ms)
+struct tti_link *tti_link_open(struct tti_store *store, struct tti_message_queue *queue, int own, int peer,
+                               int64_t heartbeat_timeout_ms)
 {
     struct tti_link *link = calloc(1, sizeof(*link));
     pthread_condattr_t monotonic;
     if (!link) {
         return NULL;
     }
-    *link = (struct tti_link){.store = store, .box = box, .own = own, .peer = peer, .silence_ms = silence_ms};
+    *link = (struct tti_link){
+        .store = store, .queue = queue, .own = own, .peer = peer, .heartbeat_timeout_ms = heartbeat_timeout_ms};
     link->last = &link->first;
     pthread_mutex_init(&link->lock, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&link->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    bool reads = pthread_create(&link->reader, NULL, read_mail, link) == 0;
-    if (reads && pthread_create(&link->writer, NULL, write_mail, link) == 0) {
+    bool reads = pthread_create(&link->reader, NULL, receive_thread_main, link) == 0;
+    if (reads && pthread_create(&link->writer, NULL, send_thread_main, link) == 0) {
         return link;
     }
     if (reads) {
@@ -274,15 +277,15 @@ struct tti_link *tti_link_open(struct tti_store *store, struct tti_mailbox *box,
     return NULL;
 }
 
-void tti_link_send(struct tti_link *link, enum tti_mail_kind kind, const struct tti_report *report)
+void tti_link_send(struct tti_link *link, enum tti_node_message_kind kind, const struct tti_node_report *report)
 {
-    struct tti_letter *letter = write_letter((int)kind, link->own, report);
-    if (!letter) {
+    struct tti_queued_message *entry = new_entry((int)kind, link->own, report);
+    if (!entry) {
         return;
     }
     pthread_mutex_lock(&link->lock);
-    *link->last = letter;
-    link->last = &letter->next;
+    *link->last = entry;
+    link->last = &entry->next;
     pthread_cond_broadcast(&link->changed);
     pthread_mutex_unlock(&link->lock);
 }
@@ -299,9 +302,9 @@ void tti_link_close(struct tti_link *link)
     pthread_join(link->writer, NULL);
     pthread_join(link->reader, NULL);
     while (link->first) {
-        struct tti_letter *letter = link->first;
-        link->first = letter->next;
-        free(letter);
+        struct tti_queued_message *entry = link->first;
+        link->first = entry->next;
+        free(entry);
     }
     pthread_cond_destroy(&link->changed);
     pthread_mutex_destroy(&link->lock);

@@ -88,7 +88,7 @@ size_t tti_process_children(pid_t parent, pid_t *pids, size_t capacity)
 }
 
 /* Whether the environment that the process was started with has TUTTI_JOB beginning with `mark`. */
-static bool has_mark(pid_t pid, const char *mark)
+static bool has_job_prefix(pid_t pid, const char *job_prefix)
 {
     size_t capacity = 1 << 20;
     char *text = malloc(capacity);
@@ -98,13 +98,14 @@ static bool has_mark(pid_t pid, const char *mark)
     ssize_t length = read_file(pid, "environ", text, capacity);
     bool found = false;
     for (ssize_t at = 0; at < length && !found; at += (ssize_t)strlen(text + at) + 1) {
-        found = strncmp(text + at, "TUTTI_JOB=", 10) == 0 && strncmp(text + at + 10, mark, strlen(mark)) == 0;
+        found =
+            strncmp(text + at, "TUTTI_JOB=", 10) == 0 && strncmp(text + at + 10, job_prefix, strlen(job_prefix)) == 0;
     }
     free(text);
     return found;
 }
 
-size_t tti_process_kill_job(pid_t group, const char *mark)
+size_t tti_process_kill_job(pid_t group, const char *job_prefix)
 {
     DIR *directory = opendir("/proc");
     if (!directory) {
@@ -117,7 +118,7 @@ size_t tti_process_kill_job(pid_t group, const char *mark)
         if (pid == getpid() || !read_facts(pid, &facts) || facts.state == 'Z' || facts.state == 'X') {
             continue;
         }
-        if ((facts.group == group || has_mark(pid, mark)) && kill(pid, SIGKILL) == 0) {
+        if ((facts.group == group || has_job_prefix(pid, job_prefix)) && kill(pid, SIGKILL) == 0) {
             count++;
         }
     }

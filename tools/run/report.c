@@ -53,12 +53,12 @@ static void read_record(const struct tti_job *job, int local, struct tti_record 
     r->has_snapshot = rank->flight_fd >= 0 && tti_snapshot_read(rank->flight_fd, &r->snapshot, &why);
     if (r->has_snapshot && r->snapshot.process.pid != 0) { /* the program may be a child of what was started */
         r->process = r->snapshot.process;
-        r->look = tti_proc_look(&r->process);
+        r->look = tti_proc_query(&r->process);
     } else {
         struct tti_proc_id own;
-        tti_proc_own(&own);
+        tti_proc_self(&own);
         r->process = (struct tti_proc_id){.pid = (uint32_t)rank->pid, .space = own.space};
-        r->look = tti_proc_look(&r->process);
+        r->look = tti_proc_query(&r->process);
     }
     if (r->has_snapshot && r->snapshot.rank < 0) {
         r->snapshot.rank = r->rank;
@@ -76,7 +76,7 @@ static bool is_known(const struct tti_record *records, int count)
 }
 
 /* Line by line, as the launcher's other messages. */
-static void tell(struct tti_job *job, char *text)
+static void print_lines(struct tti_job *job, char *text)
 {
     char *rest = NULL;
     for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
@@ -97,7 +97,7 @@ void tti_report_hang(struct tti_job *job)
         for (int i = 0; i < count; i++) {
             read_record(job, i, &records[i]);
         }
-        poll(NULL, 0, TTI_RECORD_MOMENT_MS);
+        poll(NULL, 0, TTI_RECORD_INTERVAL_MS);
         for (int i = 0; i < count; i++) {
             struct tti_record before = records[i];
             read_record(job, i, &records[i]);
@@ -105,7 +105,7 @@ void tti_report_hang(struct tti_job *job)
             records[i].before = before.snapshot;
         }
         if (is_known(records, count)) {
-            tti_record_page(out, records, (size_t)count, DESCRIBED);
+            tti_record_hang_report(out, records, (size_t)count, DESCRIBED);
         } else {
             fprintf(out, "no rank has begun to use Tutti\n");
         }
@@ -114,7 +114,7 @@ void tti_report_hang(struct tti_job *job)
         fclose(out);
     }
     if (text) {
-        tell(job, text);
+        print_lines(job, text);
     }
     free(text);
     tti_record_free(records, (size_t)count);
@@ -134,7 +134,7 @@ void tti_report_metrics(struct tti_job *job)
     tti_record_free(records, (size_t)count);
 }
 
-bool tti_report_last(const struct tti_job *job, int local, char *text, size_t capacity)
+bool tti_report_last_operation(const struct tti_job *job, int local, char *text, size_t capacity)
 {
     struct tti_record r;
     read_record(job, local, &r);

@@ -16,6 +16,6 @@ void tti_report_hang(struct tti_job *job);
 void tti_report_metrics(struct tti_job *job);
 
 /* The last operation of a rank in words; false: it has made none. */
-bool tti_report_last(const struct tti_job *job, int local, char *text, size_t capacity);
+bool tti_report_last_operation(const struct tti_job *job, int local, char *text, size_t capacity);
 
 #endif

@@ -25,8 +25,8 @@ static int ranks_here = 1; /* for sentences */
 
 static int complain(const char *what, int errnum)
 {
-    char reason[TTI_RUN_WHY];
-    tti_run_why(errnum, ranks_here, reason, sizeof(reason));
+    char reason[TTI_RUN_REASON_LENGTH];
+    tti_run_describe_errno(errnum, ranks_here, reason, sizeof(reason));
     fprintf(stderr, "tutti run: cannot %s: %s\n", what, reason);
     return TTI_EXIT_FAILED;
 }
@@ -54,7 +54,7 @@ static bool open_signals(struct tti_signals *signals)
     return signals->fd >= 0;
 }
 
-/* The soft limit becomes the hard one: see limit.c. Returns what it was. */
+/* The soft limit becomes the hard one: see descriptor_limit.c. Returns what it was. */
 static size_t raise_open_files(void)
 {
     struct rlimit limit = {0};
@@ -95,8 +95,8 @@ static bool make_identity(const struct tti_run_options *options, struct tti_job_
     if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random)) {
         return false;
     }
-    snprintf(identity->mark, sizeof(identity->mark), "run-%d-%016llx", (int)getpid(), random);
-    snprintf(identity->name, sizeof(identity->name), "%s", identity->mark);
+    snprintf(identity->job_prefix, sizeof(identity->job_prefix), "run-%d-%016llx", (int)getpid(), random);
+    snprintf(identity->name, sizeof(identity->name), "%s", identity->job_prefix);
     identity->first_rank = options->node_rank * options->ranks;
     identity->world_size = options->nodes * options->ranks;
     if (options->nodes > 1) {
@@ -172,8 +172,8 @@ static int run_alone(const struct tti_run_options *options, struct tti_job_ident
     tutti_error error;
     snprintf(identity->store, sizeof(identity->store), "unix:%s", identity->name);
     if (tti_store_open(identity->store, true, 10000, &store, &error) != TUTTI_OK) {
-        char reason[TTI_RUN_WHY];
-        tti_run_why(EMFILE, ranks_here, reason, sizeof(reason));
+        char reason[TTI_RUN_REASON_LENGTH];
+        tti_run_describe_errno(EMFILE, ranks_here, reason, sizeof(reason));
         fprintf(stderr, "tutti run: cannot open the store where the ranks meet: %s%s%s\n", error.message,
                 error.status == TUTTI_NO_RESOURCE ? "; " : "", error.status == TUTTI_NO_RESOURCE ? reason : "");
         return TTI_EXIT_FAILED;
@@ -184,22 +184,22 @@ static int run_alone(const struct tti_run_options *options, struct tti_job_ident
 }
 
 /* Together with the launchers of other nodes. While they meet nothing runs: signals do what they do to any program. */
-static int run_among_nodes(const struct tti_run_options *options, struct tti_job_identity *identity,
-                           const struct tti_signals *signals, const struct program *program, pid_t *guard,
-                           bool *failed_by_rank)
+static int run_on_nodes(const struct tti_run_options *options, struct tti_job_identity *identity,
+                        const struct tti_signals *signals, const struct program *program, pid_t *guard,
+                        bool *failed_by_rank)
 {
     struct tti_nodes nodes;
     sigset_t blocked;
     sigprocmask(SIG_SETMASK, &signals->original_mask, &blocked);
-    int code = tti_nodes_meet(&nodes, options, identity, program->code, program->why);
+    int code = tti_nodes_rendezvous(&nodes, options, identity, program->code, program->why);
     sigprocmask(SIG_SETMASK, &blocked, NULL);
     if (code == 0) {
-        struct tti_council *council = tti_council_open(&nodes);
-        code = council ? tti_run_job(options, identity, signals, program->path, council, guard, failed_by_rank)
-                       : complain("start threads for the other nodes", EAGAIN);
-        tti_council_close(council);
+        struct tti_shutdown *shutdown = tti_shutdown_open(&nodes);
+        code = shutdown ? tti_run_job(options, identity, signals, program->path, shutdown, guard, failed_by_rank)
+                        : complain("start threads for the other nodes", EAGAIN);
+        tti_shutdown_close(shutdown);
     }
-    tti_nodes_part(&nodes);
+    tti_nodes_close(&nodes);
     return code;
 }
 
@@ -207,16 +207,16 @@ static int run_among_nodes(const struct tti_run_options *options, struct tti_job
 static int run_once(const struct tti_run_options *options, struct tti_job_identity *identity,
                     const struct tti_signals *signals, const struct program *program, bool *failed_by_rank)
 {
-    int life = -1;
-    pid_t guard = tti_guard_start(identity->mark, &life);
+    int alive_fd = -1;
+    pid_t guard = tti_guard_start(identity->job_prefix, &alive_fd);
     if (guard < 0) {
         return complain("start another process", errno);
     }
     pid_t guard_left = guard;
     const int code = options->nodes > 1
-                         ? run_among_nodes(options, identity, signals, program, &guard_left, failed_by_rank)
+                         ? run_on_nodes(options, identity, signals, program, &guard_left, failed_by_rank)
                          : run_alone(options, identity, signals, program->path, &guard_left, failed_by_rank);
-    tti_guard_stop(guard, life, guard_left == 0);
+    tti_guard_stop(guard, alive_fd, guard_left == 0);
     return code;
 }
 
@@ -242,7 +242,7 @@ static int run_jobs(const struct tti_run_options *options, struct tti_job_identi
             break;
         }
         identity->restart++;
-        snprintf(identity->name, sizeof(identity->name), "%s.%d", identity->mark, identity->restart);
+        snprintf(identity->name, sizeof(identity->name), "%s.%d", identity->job_prefix, identity->restart);
         fprintf(stderr, "tutti run: restarting all ranks (%d of %d)\n", identity->restart, options->max_restarts);
     }
     close(signals.fd);

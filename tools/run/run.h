@@ -11,10 +11,10 @@
  *   output.c       lines of the ranks to the terminal
  *   start.c        starting a job: pipes, log files, standard input, processes
  *   supervise.c    the poll loop: output, signals, deaths, deadlines
- *   verdict.c      which rank failed first, and how it is told
+ *   first_failure.c      which rank failed first, and how it is told
  *   report.c       what the ranks were doing, from their flight recorders
  *   run.c          one job after the other (restarts)
- *   nodes.h        several nodes: meet.c, link.c, council.c
+ *   nodes.h        several nodes: rendezvous.c, link.c, shutdown.c
  */
 #ifndef TTI_TOOLS_RUN_H
 #define TTI_TOOLS_RUN_H
@@ -77,8 +77,8 @@ bool tti_run_affinity(const struct tti_run_options *options, int rank, struct tt
 
 /* What all ranks of one job share. */
 struct tti_job_identity {
-    char name[80]; /* run-PID-RANDOM, plus .N after restart N */
-    char mark[64]; /* run-PID-RANDOM: begins the name of every job of this launcher */
+    char name[80];       /* run-PID-RANDOM, plus .N after restart N */
+    char job_prefix[64]; /* run-PID-RANDOM: begins the name of every job of this launcher */
     int restart;
     int port;        /* MASTER_PORT for torch: free, and held by the launcher of node 0 (bound, not listening) */
     int first_rank;  /* of this node */
@@ -116,10 +116,10 @@ struct tti_spawn {
     int ranks;                       /* of the job on this node, for sentences */
 };
 
-#define TTI_RUN_WHY 300 /* room for a reason */
+#define TTI_RUN_REASON_LENGTH 300 /* room for a reason */
 
 /* Why a system call has failed; if the launcher has too few descriptors, with the limits and what so many ranks need. */
-void tti_run_why(int errnum, int ranks, char *text, size_t capacity);
+void tti_run_describe_errno(int errnum, int ranks, char *text, size_t capacity);
 
 /* Starts a rank. Returns its process id once exec has succeeded; else -1 with the exit code and a sentence. */
 pid_t tti_run_spawn(const struct tti_spawn *spawn, int *exit_code, char *why, size_t capacity);
@@ -129,16 +129,16 @@ pid_t tti_run_spawn(const struct tti_spawn *spawn, int *exit_code, char *why, si
  * left of the job (the group, and every process whose TUTTI_JOB begins with `mark`). Must be started while the
  * launcher has one thread. Returns its process id, or -1 with errno; *life is the descriptor whose closing wakes it.
  */
-pid_t tti_guard_start(const char *mark, int *life);
+pid_t tti_guard_start(const char *job_prefix, int *alive_fd);
 
 /* Ends the guard without letting it act, and reaps it unless that has happened already. */
-void tti_guard_stop(pid_t guard, int life, bool reaped);
+void tti_guard_stop(pid_t guard, int alive_fd, bool reaped);
 
 /* Children of a process, at most `capacity`; returns how many were found. Zombies are not counted. */
 size_t tti_process_children(pid_t parent, pid_t *pids, size_t capacity);
 
 /* Sends SIGKILL to all members of a process group and all processes of a job but the caller; returns how many. */
-size_t tti_process_kill_job(pid_t group, const char *mark);
+size_t tti_process_kill_job(pid_t group, const char *job_prefix);
 
 /* Whether a process is past the point of no return: exiting, dumping core or a zombie. */
 bool tti_process_is_ending(pid_t pid);

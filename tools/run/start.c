@@ -26,8 +26,8 @@ static bool fail(struct tti_job *job, int code)
 
 static bool fail_system(struct tti_job *job, const char *what, const char *name)
 {
-    char reason[TTI_RUN_WHY];
-    tti_run_why(errno, job->options->ranks, reason, sizeof(reason));
+    char reason[TTI_RUN_REASON_LENGTH];
+    tti_run_describe_errno(errno, job->options->ranks, reason, sizeof(reason));
     tti_output_message(job->output, "cannot %s %s: %s", what, name, reason);
     return fail(job, TTI_EXIT_FAILED);
 }

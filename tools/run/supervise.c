@@ -27,20 +27,20 @@
 
 #define PARTIAL_LINE_MS 200   /* how long an unfinished line of rank 0 waits for the rest */
 #define KILLED_MS       10000 /* how long a process may take to die of SIGKILL */
-#define STRAYS          256
+#define MAX_ORPHANS     256
 
 /* Children that are neither a rank nor the guard: what ranks have left behind. */
-static size_t find_strays(const struct tti_job *job, pid_t *strays)
+static size_t find_orphans(const struct tti_job *job, pid_t *orphans)
 {
-    size_t count = tti_process_children(getpid(), strays, STRAYS);
+    size_t count = tti_process_children(getpid(), orphans, MAX_ORPHANS);
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
-        bool known = strays[i] == job->guard;
+        bool known = orphans[i] == job->guard;
         for (int rank = 0; rank < job->started && !known; rank++) {
-            known = job->ranks[rank].running && job->ranks[rank].pid == strays[i];
+            known = job->ranks[rank].running && job->ranks[rank].pid == orphans[i];
         }
         if (!known) {
-            strays[kept++] = strays[i];
+            orphans[kept++] = orphans[i];
         }
     }
     return kept;
@@ -68,12 +68,12 @@ static void signal_group(const struct tti_job *job, int number)
     }
 }
 
-static void signal_strays(const struct tti_job *job, int number)
+static void signal_orphans(const struct tti_job *job, int number)
 {
-    pid_t strays[STRAYS];
-    size_t count = find_strays(job, strays);
+    pid_t orphans[MAX_ORPHANS];
+    size_t count = find_orphans(job, orphans);
     for (size_t i = 0; i < count; i++) {
-        kill(strays[i], number);
+        kill(orphans[i], number);
     }
 }
 
@@ -82,7 +82,7 @@ static void kill_job(struct tti_job *job)
     job->state = TTI_JOB_KILLED;
     job->state_deadline_ns = tti_deadline_ns(tti_now_ns(), KILLED_MS);
     signal_group(job, SIGKILL);
-    signal_strays(job, SIGKILL);
+    signal_orphans(job, SIGKILL);
 }
 
 void tti_job_stop(struct tti_job *job)
@@ -99,13 +99,13 @@ void tti_job_stop(struct tti_job *job)
     if (job->forwarded != SIGTERM) {
         signal_group(job, SIGTERM);
     }
-    signal_strays(job, SIGTERM);
+    signal_orphans(job, SIGTERM);
     /* A stopped process sees SIGTERM only when it goes on. */
     signal_group(job, SIGCONT);
 }
 
 /* With --keep-going: whether the job goes on, or has ended well all the same, without the ranks that have failed. */
-static bool goes_on(const struct tti_job *job)
+static bool can_continue(const struct tti_job *job)
 {
     bool well = job->running > 0;
     for (int rank = 0; rank < job->started && !well; rank++) {
@@ -114,13 +114,13 @@ static bool goes_on(const struct tti_job *job)
     return job->options->keep_going && well;
 }
 
-static void tell_loss(const struct tti_job *job, int rank)
+static void print_lost_rank(const struct tti_job *job, int rank)
 {
     const struct tti_rank *r = &job->ranks[rank];
     char what[200];
     char last[300] = "";
     tti_job_describe(what, sizeof(what), r->status, tti_job_rank_seconds(r), (int)r->pid);
-    tti_job_last(job, rank, last, sizeof(last));
+    tti_job_last_operation(job, rank, last, sizeof(last));
     if (job->running > 0) {
         tti_output_message(job->output, "rank %d %s%s; %d go%s on", rank, what, last, job->running,
                            job->running == 1 ? "es" : "");
@@ -145,11 +145,11 @@ static void reap(struct tti_job *job, pid_t first)
         }
         for (int rank = 0; rank < job->started; rank++) {
             if (job->ranks[rank].running && job->ranks[rank].pid == pid) {
-                tti_job_note_end(job, rank, status);
+                tti_job_record_end(job, rank, status);
                 const bool failed = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
                 failure = failure || failed;
-                if (failed && job->state == TTI_JOB_RUNNING && goes_on(job)) {
-                    tell_loss(job, rank);
+                if (failed && job->state == TTI_JOB_RUNNING && can_continue(job)) {
+                    print_lost_rank(job, rank);
                 }
                 if (job->options->verbose && WIFEXITED(status) && WEXITSTATUS(status) == 0) {
                     tti_output_message(job->output, "rank %d ended after %.1f s", job->identity->first_rank + rank,
@@ -159,11 +159,11 @@ static void reap(struct tti_job *job, pid_t first)
             }
         }
     }
-    if (failure && job->state == TTI_JOB_RUNNING && !goes_on(job)) {
+    if (failure && job->state == TTI_JOB_RUNNING && !can_continue(job)) {
         tti_job_find_suspects(job);
         tti_job_stop(job);
     }
-    tti_job_judge(job);
+    tti_job_find_first_failed(job);
 }
 
 static void forward(struct tti_job *job, int number)
@@ -178,7 +178,7 @@ static void forward(struct tti_job *job, int number)
     }
     if (number != SIGUSR1 && number != SIGUSR2) {
         job->forwarded = number;
-        if (job->own_over && job->launcher_code == 0) { /* no rank is here to make a failure of it */
+        if (job->local_done && job->launcher_code == 0) { /* no rank is here to make a failure of it */
             job->launcher_code = TTI_EXIT_SIGNAL + number;
         }
     }
@@ -216,15 +216,15 @@ static void handle_signals(struct tti_job *job)
 static void handle_deadlines(struct tti_job *job)
 {
     int64_t now = tti_now_ns();
-    if (job->own_over) {
+    if (job->local_done) {
         return;
     }
     if (job->state == TTI_JOB_RUNNING && now >= job->timeout_deadline_ns) {
         tti_output_message(job->output, "the job ran longer than %.1f s (--timeout): ending it",
                            (double)job->options->timeout_ms / 1000);
         job->launcher_code = TTI_EXIT_TIMEOUT;
-        if (job->council) {
-            tti_council_warn(job->council);
+        if (job->shutdown) {
+            tti_shutdown_announce_timeout(job->shutdown);
         }
         tti_report_hang(job);
         tti_job_stop(job);
@@ -244,8 +244,8 @@ static bool is_over(struct tti_job *job)
     if (job->running > 0 && !hopeless) {
         return false;
     }
-    pid_t strays[STRAYS];
-    size_t count = find_strays(job, strays);
+    pid_t orphans[MAX_ORPHANS];
+    size_t count = find_orphans(job, orphans);
     if (count == 0 && job->running == 0) {
         return true;
     }
@@ -262,7 +262,7 @@ static bool is_over(struct tti_job *job)
         }
         tti_job_stop(job);
     } else if (job->state == TTI_JOB_KILLED) {
-        signal_strays(job, SIGKILL); /* those that became ours only now */
+        signal_orphans(job, SIGKILL); /* those that became ours only now */
     }
     return false;
 }
@@ -317,7 +317,7 @@ static void handle_terminal(struct tti_job *job, const struct pollfd *entry)
 static int poll_timeout(const struct tti_job *job)
 {
     int64_t deadline = job->state != TTI_JOB_RUNNING ? job->state_deadline_ns : job->timeout_deadline_ns;
-    deadline = job->own_over ? TTI_NEVER : deadline;
+    deadline = job->local_done ? TTI_NEVER : deadline;
     int64_t left = tti_remaining_ms(deadline);
     if (tti_output_has_partial(job->output) && (left < 0 || left > PARTIAL_LINE_MS)) {
         left = PARTIAL_LINE_MS;
@@ -329,21 +329,21 @@ static int poll_timeout(const struct tti_job *job)
 static bool is_over_everywhere(struct tti_job *job)
 {
     const bool over = is_over(job);
-    if (!job->council) {
+    if (!job->shutdown) {
         return over;
     }
-    job->own_over = over;
-    tti_council_step(job->council, job, over);
-    return over && tti_council_is_over(job->council);
+    job->local_done = over;
+    tti_shutdown_step(job->shutdown, job, over);
+    return over && tti_shutdown_is_done(job->shutdown);
 }
 
 /* Entries: signals, other nodes, the terminal, the output. `entries` has room for all. */
 static void supervise(struct tti_job *job, struct pollfd *entries)
 {
-    const int mail = job->council ? tti_council_fd(job->council) : -1; /* poll passes over -1 */
+    const int nodes_fd = job->shutdown ? tti_shutdown_fd(job->shutdown) : -1; /* poll passes over -1 */
     while (!is_over_everywhere(job)) {
         entries[0] = (struct pollfd){.fd = job->signals->fd, .events = POLLIN};
-        entries[1] = (struct pollfd){.fd = mail, .events = POLLIN};
+        entries[1] = (struct pollfd){.fd = nodes_fd, .events = POLLIN};
         size_t terminal = poll_terminal(job, &entries[2]);
         struct pollfd *output = entries + 2 + terminal;
         size_t count = 2 + terminal + tti_output_poll(job->output, output);
@@ -381,7 +381,7 @@ static void flush(struct tti_job *job, struct pollfd *entries)
 }
 
 int tti_run_job(const struct tti_run_options *options, const struct tti_job_identity *identity,
-                const struct tti_signals *signals, const char *path, struct tti_council *council, pid_t *guard,
+                const struct tti_signals *signals, const char *path, struct tti_shutdown *shutdown, pid_t *guard,
                 bool *failed_by_rank)
 {
     size_t streams = (size_t)options->ranks * 2;
@@ -394,8 +394,8 @@ int tti_run_job(const struct tti_run_options *options, const struct tti_job_iden
         .group = *guard,
         .guard = *guard,
         .timeout_deadline_ns = tti_deadline_ns(tti_now_ns(), options->timeout_ms),
-        .culprit = -1,
-        .council = council,
+        .first_failed = -1,
+        .shutdown = shutdown,
         .terminal_pipe = -1,
     };
     struct pollfd *entries = calloc(streams + 5, sizeof(*entries));
@@ -410,7 +410,7 @@ int tti_run_job(const struct tti_run_options *options, const struct tti_job_iden
         supervise(&job, entries);
         close_terminal(&job);
         tti_output_drain(job.output);
-        tti_job_judge(&job);
+        tti_job_find_first_failed(&job);
         flush(&job, entries);
         code = tti_job_exit_code(&job);
         tti_report_metrics(&job);

@@ -36,7 +36,7 @@ static void look_at(struct tti_record *r)
     gethostname(here, sizeof(here) - 1);
     r->look = (struct tti_proc){.state = TTI_PROC_UNKNOWN};
     if (r->process.pid != 0 && strcmp(here, r->snapshot.host) == 0) {
-        r->look = tti_proc_look(&r->process);
+        r->look = tti_proc_query(&r->process);
     }
 }
 
@@ -280,13 +280,13 @@ size_t tti_found_keep_latest(struct tti_found *found)
     return count - found->count;
 }
 
-void tti_found_look_again(struct tti_found *found)
+void tti_found_refresh(struct tti_found *found)
 {
     bool any = false;
     for (size_t i = 0; i < found->count; i++) {
         any = any || found->records[i].fd >= 0;
     }
-    poll(NULL, 0, any ? TTI_RECORD_MOMENT_MS : 0);
+    poll(NULL, 0, any ? TTI_RECORD_INTERVAL_MS : 0);
     for (size_t i = 0; i < found->count; i++) {
         struct tti_record *r = &found->records[i];
         struct tti_snapshot now;

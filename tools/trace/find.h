@@ -23,7 +23,7 @@ void tti_found_sort(struct tti_found *found);
 size_t tti_found_keep_latest(struct tti_found *found);
 
 /* Reads those of living processes once more, a moment later: what has moved does not hang. */
-void tti_found_look_again(struct tti_found *found);
+void tti_found_refresh(struct tti_found *found);
 
 void tti_found_free(struct tti_found *found);
 

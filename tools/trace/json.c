@@ -11,7 +11,7 @@ static const char *state_of(const struct tti_snapshot_op *op)
 
 static void print_op(FILE *out, const struct tti_snapshot *s, const struct tti_snapshot_op *op)
 {
-    const struct tti_flight_what *w = &op->what;
+    const struct tti_flight_op *w = &op->what;
     fprintf(out,
             "{\"group\":\"%s\",\"rank\":%d,\"lane\":%d,\"sequence\":%" PRIu64
             ",\"operation\":\"%s\",\"dtype\":\"%s\",\"redop\":\"%s\","

@@ -8,7 +8,7 @@
  *   - A lane is a process group of its own, since lanes are numbered apart.
  *   - Messages between two ranks are one for each direction. Only those that have not ended are written: the two sides number
  *     theirs apart, and those that have ended were matched by Tutti. Not those from any rank: they belong to no pair.
- *   - Of collectives that have ended well some are left out: see told.c.
+ *   - Of collectives that have ended well some are left out: see collective_filter.c.
  *   - What has failed is said to be "started": the analyser knows nothing of failures, but looks at what has not completed.
  */
 #include <errno.h>
@@ -16,16 +16,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collective_filter.h"
 #include "pickle.h"
 #include "record.h"
-#include "told.h"
 
 #define NAME 128
 
 struct dump {
     const struct tti_record *records;
     size_t count;
-    const struct tti_told *told;
+    const struct tti_collective_filter *filter;
     FILE *out;
     int32_t rank; /* whose file is being written */
     int64_t id;   /* of the next entry */
@@ -109,7 +109,7 @@ static void tensor(FILE *out, const char *sizes, const char *dtypes, bool any, u
 }
 
 /* What is recorded is the number of elements of the tensor that is not joined. */
-static void tensors(FILE *out, const struct tti_snapshot_group *g, const struct tti_flight_what *w)
+static void tensors(FILE *out, const struct tti_snapshot_group *g, const struct tti_flight_op *w)
 {
     const bool any = w->kind != TUTTI_OP_BARRIER;
     const char *dtype = torch_dtype(w->dtype);
@@ -186,7 +186,8 @@ static void collectives(struct dump *d, const struct tti_snapshot *s, int group,
     const struct tti_snapshot_group *g = &s->groups[group];
     size_t count = 0;
     for (size_t i = 0; i < s->op_count; i++) {
-        if (s->ops[i].group == group && tti_is_collective(&s->ops[i]) && tti_is_told(d->told, s, &s->ops[i])) {
+        if (s->ops[i].group == group && tti_is_collective(&s->ops[i]) &&
+            tti_collective_is_kept(d->filter, s, &s->ops[i])) {
             ops[count++] = &s->ops[i];
         }
     }
@@ -225,7 +226,7 @@ static bool direction_of(const struct dump *d, const struct tti_snapshot *s, con
     return peer >= 0 && peer != g->world_rank;
 }
 
-static void way_name(const struct tti_snapshot_group *g, const struct direction *way, char *name)
+static void direction_name(const struct tti_snapshot_group *g, const struct direction *way, char *name)
 {
     snprintf(name, NAME, "%s.%d-%d", g->name, way->from, way->to);
 }
@@ -253,7 +254,7 @@ static void messages(struct dump *d, const struct tti_snapshot *s, int group)
         char pair_name[NAME];
         char name[60];
         const int from = way.from > way.to; /* places in the sorted pair */
-        way_name(&s->groups[group], &way, pair_name);
+        direction_name(&s->groups[group], &way, pair_name);
         if (op->what.kind == TUTTI_OP_SEND) {
             snprintf(name, sizeof(name), "nccl:send %d->%d", from, 1 - from);
         } else {
@@ -315,7 +316,7 @@ static void group_config(struct dump *d, const struct tti_snapshot *s, int group
             number_of(d, s, &s->ops[i], &way) == 0) {
             char ranks[40];
             snprintf(ranks, sizeof(ranks), "[%d, %d]", way.from, way.to);
-            way_name(g, &way, name);
+            direction_name(g, &way, name);
             config(d->out, name, "undefined");
             tti_pickle_text(d->out, ranks);
             tti_pickle_dictionary_end(d->out);
@@ -421,10 +422,10 @@ static bool was_before(const struct dump *d, size_t record, int group, int32_t r
 
 bool tti_record_pytorch(const char *prefix, const struct tti_record *records, size_t count, char *path, size_t capacity)
 {
-    struct tti_told told;
-    struct dump d = {.records = records, .count = count, .told = &told};
+    struct tti_collective_filter filter;
+    struct dump d = {.records = records, .count = count, .filter = &filter};
     snprintf(path, capacity, "%s", prefix);
-    bool good = tti_told_make(&told, records, count);
+    bool good = tti_collective_filter_make(&filter, records, count);
     for (size_t i = 0; good && i < count; i++) {
         const struct tti_snapshot *s = &records[i].snapshot;
         for (int g = 0; good && g < s->group_count; g++) {
@@ -436,6 +437,6 @@ bool tti_record_pytorch(const char *prefix, const struct tti_record *records, si
             good = write_file(&d, prefix, s->host, path, capacity);
         }
     }
-    tti_told_free(&told);
+    tti_collective_filter_free(&filter);
     return good;
 }

@@ -21,7 +21,7 @@ struct tti_record {
     int fd; /* find.c's, of a living process's record; -1 = none */
 };
 
-#define TTI_RECORD_MOMENT_MS 50 /* between two looks: what has moved meanwhile does not hang */
+#define TTI_RECORD_INTERVAL_MS 50 /* between two looks: what has moved meanwhile does not hang */
 
 void tti_record_free(struct tti_record *records, size_t count);
 
@@ -39,11 +39,12 @@ size_t tti_record_newest(const struct tti_snapshot *s, int32_t rank, const struc
 /* Nanoseconds since 1970, of a time that is known; else 0. */
 static inline int64_t tti_record_wall_ns(const struct tti_snapshot *s, int64_t monotonic_ns)
 {
-    return monotonic_ns > 0 && monotonic_ns < INT64_MAX - s->beyond_ns ? monotonic_ns + s->beyond_ns : 0;
+    return monotonic_ns > 0 && monotonic_ns < INT64_MAX - s->realtime_offset_ns ? monotonic_ns + s->realtime_offset_ns
+                                                                                : 0;
 }
 
-/* page.c: who is to blame, who waits for whom, what each has done last. At most `most` ranks are described one by one. */
-void tti_record_page(FILE *out, const struct tti_record *records, size_t count, size_t most);
+/* hang_report.c: who is to blame, who waits for whom, what each has done last. At most `most` ranks are described one by one. */
+void tti_record_hang_report(FILE *out, const struct tti_record *records, size_t count, size_t most);
 
 /* The formats of `tutti trace dump`. */
 void tti_record_json(FILE *out, const struct tti_record *records, size_t count);

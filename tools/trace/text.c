@@ -39,7 +39,7 @@ static bool is_only_world(const struct tti_snapshot *s, const struct tti_snapsho
 
 void tti_record_op_text(const struct tti_snapshot *s, const struct tti_snapshot_op *op, char *text, size_t capacity)
 {
-    const struct tti_flight_what *w = &op->what;
+    const struct tti_flight_op *w = &op->what;
     char more[120] = "";
     char size[24];
     char number[32] = "";

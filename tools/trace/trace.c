@@ -15,7 +15,7 @@ enum action { ACTION_NONE, ACTION_DUMP, ACTION_METRICS, ACTION_MERGE };
 enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_CHROME, FORMAT_PYTORCH };
 enum { OPTION_JOB = 256, OPTION_FORMAT };
 
-struct wish {
+struct request {
     enum action action;
     enum format format;
     bool format_given;
@@ -53,7 +53,7 @@ static const char argp_doc[] =
     "  tutti trace merge -o timeline.json node0/records node1/records\n"
     "  tutti trace metrics --job run-4711-0123456789abcdef";
 
-static void took(struct wish *w, const char *kind, const char *name, bool good, const char *why)
+static void note_source(struct request *w, const char *kind, const char *name, bool good, const char *why)
 {
     w->sources++;
     if (!good) {
@@ -62,16 +62,16 @@ static void took(struct wish *w, const char *kind, const char *name, bool good, 
     }
 }
 
-static void take_path(struct wish *w, const char *path)
+static void take_path(struct request *w, const char *path)
 {
     struct stat st;
     const char *why = "";
     const bool folder = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
     const bool good = folder ? tti_find_in_folder(&w->found, path, &why) : tti_find_in_file(&w->found, path, &why);
-    took(w, folder ? "folder" : "file", path, good, why);
+    note_source(w, folder ? "folder" : "file", path, good, why);
 }
 
-static void take_pid(struct argp_state *state, struct wish *w, const char *text)
+static void take_pid(struct argp_state *state, struct request *w, const char *text)
 {
     int64_t pid = 0;
     const char *why = "";
@@ -79,10 +79,10 @@ static void take_pid(struct argp_state *state, struct wish *w, const char *text)
         argp_error(state, "--pid takes the number of a process, not '%s'", text);
     }
     const bool good = tti_find_in_process(&w->found, (int32_t)pid, &why);
-    took(w, "process", text, good, why);
+    note_source(w, "process", text, good, why);
 }
 
-static void take_format(struct argp_state *state, struct wish *w, const char *text)
+static void take_format(struct argp_state *state, struct request *w, const char *text)
 {
     static const char *const names[] = {
         [FORMAT_TEXT] = "text", [FORMAT_JSON] = "json", [FORMAT_CHROME] = "chrome", [FORMAT_PYTORCH] = "pytorch"};
@@ -96,7 +96,7 @@ static void take_format(struct argp_state *state, struct wish *w, const char *te
     argp_error(state, "--format takes text, json, chrome or pytorch, not '%s'", text);
 }
 
-static void take_action(struct argp_state *state, struct wish *w, const char *word)
+static void take_action(struct argp_state *state, struct request *w, const char *word)
 {
     if (strcmp(word, "dump") == 0) {
         w->action = ACTION_DUMP;
@@ -110,7 +110,7 @@ static void take_action(struct argp_state *state, struct wish *w, const char *wo
     }
 }
 
-static void check(struct argp_state *state, const struct wish *w)
+static void check(struct argp_state *state, const struct request *w)
 {
     if (w->action == ACTION_NONE) {
         argp_error(state, "what is to be done? Say dump, metrics or merge");
@@ -129,7 +129,7 @@ static void check(struct argp_state *state, const struct wish *w)
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
-    struct wish *w = state->input;
+    struct request *w = state->input;
     const char *why = "";
     bool good;
     switch (key) {
@@ -138,7 +138,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         return 0;
     case OPTION_JOB:
         good = tti_find_in_job(&w->found, argument, &why);
-        took(w, "job", argument, good, why);
+        note_source(w, "job", argument, good, why);
         return 0;
     case OPTION_FORMAT:
         take_format(state, w, argument);
@@ -167,13 +167,13 @@ static bool complain(const char *path)
     return false;
 }
 
-static bool write_pickles(const struct wish *w)
+static bool write_pickles(const struct request *w)
 {
     char path[4096];
     return tti_record_pytorch(w->output, w->found.records, w->found.count, path, sizeof(path)) || complain(path);
 }
 
-static void write_to(FILE *out, const struct wish *w)
+static void write_to(FILE *out, const struct request *w)
 {
     const struct tti_record *records = w->found.records;
     if (w->action == ACTION_METRICS) {
@@ -183,11 +183,11 @@ static void write_to(FILE *out, const struct wish *w)
     } else if (w->format == FORMAT_CHROME) {
         tti_record_chrome(out, records, w->found.count);
     } else {
-        tti_record_page(out, records, w->found.count, SIZE_MAX);
+        tti_record_hang_report(out, records, w->found.count, SIZE_MAX);
     }
 }
 
-static bool write_out(const struct wish *w)
+static bool write_out(const struct request *w)
 {
     if (w->action == ACTION_METRICS && w->output) {
         return tti_record_metrics_file(w->output, w->found.records, w->found.count) || complain(w->output);
@@ -205,7 +205,7 @@ static bool write_out(const struct wish *w)
     return (good && closed) || complain(w->output ? w->output : "to standard output");
 }
 
-static void leave_out(struct wish *w)
+static void leave_out(struct request *w)
 {
     const size_t left_out = tti_found_keep_latest(&w->found);
     if (left_out > 0) {
@@ -218,7 +218,7 @@ static void leave_out(struct wish *w)
 
 int tutti_tool_trace(int argc, char **argv)
 {
-    struct wish w = {.action = ACTION_NONE};
+    struct request w = {.action = ACTION_NONE};
     struct argp argp = {argp_options, parse, "dump|metrics|merge [FILE|FOLDER...]", argp_doc, NULL, NULL, NULL};
     argp_err_exit_status = TTI_EXIT_USAGE;
     if (argp_parse(&argp, argc, argv, 0, NULL, &w) != 0) {
@@ -229,7 +229,7 @@ int tutti_tool_trace(int argc, char **argv)
         leave_out(&w);
     }
     if (w.action == ACTION_DUMP && w.format == FORMAT_TEXT) {
-        tti_found_look_again(&w.found);
+        tti_found_refresh(&w.found);
     }
     const bool good = w.found.count > 0 && write_out(&w);
     tti_found_free(&w.found);

@@ -74,7 +74,7 @@ tutti_status tutti_run_with_deadline(tutti_group *group, tutti_start_function st
     if (status == TUTTI_OK) {
         tti_error_clear(error);
     } else {
-        tti_run_tell(&run, "", &cause, error);
+        tti_run_report(&run, "", &cause, error);
     }
     tti_group_release(run.group);
     return status;
@@ -107,13 +107,13 @@ static tutti_status run_all(const struct tti_run *run, const tutti_call *options
         if (is_first_error(&running[i], first)) {
             first = running[i].status;
             snprintf(place, sizeof(place), "operations[%zu]: ", i);
-            tti_run_tell(run, place, &cause, error);
+            tti_run_report(run, place, &cause, error);
         }
     }
     if (first == TUTTI_OK && not_started != TUTTI_OK) {
         first = not_started;
         snprintf(place, sizeof(place), "operations[%zu]: ", started);
-        tti_run_tell(run, place, &start_cause, error);
+        tti_run_report(run, place, &start_cause, error);
     }
     return first;
 }

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "api/async/started.h"
+#include "api/async/start_verify.h"
 #include "base/error.h"
 #include "core/async/events.h"
 #include "core/call/call.h"
@@ -82,10 +82,10 @@ tutti_status tutti_events_create(tutti_group *group, tutti_events **events, tutt
 }
 
 /* Adds a listener or handler; `function` is the public one's name. */
-static tutti_status add(tutti_events *events, const char *function, const struct tti_interest *interest,
+static tutti_status add(tutti_events *events, const char *function, const struct tti_subscription *subscription,
                         int64_t *listener, tutti_error *error)
 {
-    if (!interest->handler) {
+    if (!subscription->handler) {
         return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "%s: the handler is NULL", function);
     }
     tutti_status status = TUTTI_OK;
@@ -93,55 +93,56 @@ static tutti_status add(tutti_events *events, const char *function, const struct
     if (!e) {
         return status;
     }
-    return end(e, function, tti_events_add(e, interest, listener), error);
+    return end(e, function, tti_events_add(e, subscription, listener), error);
 }
 
 tutti_status tutti_events_on_complete(tutti_events *events, tutti_event_handler handler, void *user, int64_t *listener,
                                       tutti_error *error)
 {
-    struct tti_interest interest = {.handler = handler, .user = user};
-    return add(events, "events_on_complete", &interest, listener, error);
+    struct tti_subscription subscription = {.handler = handler, .user = user};
+    return add(events, "events_on_complete", &subscription, listener, error);
 }
 
 tutti_status tutti_events_on_error(tutti_events *events, tutti_event_handler handler, void *user, int64_t *listener,
                                    tutti_error *error)
 {
-    struct tti_interest interest = {.failures = true, .handler = handler, .user = user};
-    return add(events, "events_on_error", &interest, listener, error);
+    struct tti_subscription subscription = {.failures = true, .handler = handler, .user = user};
+    return add(events, "events_on_error", &subscription, listener, error);
 }
 
 tutti_status tutti_events_on_operation(tutti_events *events, int64_t operation_id, tutti_event_handler handler,
                                        void *user, int64_t *listener, tutti_error *error)
 {
-    struct tti_interest interest = {.operation_id = operation_id, .handler = handler, .user = user};
+    struct tti_subscription subscription = {.operation_id = operation_id, .handler = handler, .user = user};
     if (operation_id == 0) {
         return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
                              "events_on_operation: operation_id is 0, which means that an operation has no number");
     }
-    return add(events, "events_on_operation", &interest, listener, error);
+    return add(events, "events_on_operation", &subscription, listener, error);
 }
 
 /* The whole of tutti_events_start once the arguments are good: adds, starts, takes back what was for nothing. */
-static tutti_status start_with(struct tti_events *e, const struct tti_interest *interest, tutti_start_function start,
-                               void *start_user, const tutti_call *options, tutti_work **work, tutti_error *error)
+static tutti_status start_with(struct tti_events *e, const struct tti_subscription *subscription,
+                               tutti_start_function start, void *start_user, const tutti_call *options,
+                               tutti_work **work, tutti_error *error)
 {
     int64_t listener = 0;
-    tutti_status status = interest->handler ? tti_events_add(e, interest, &listener) : TUTTI_OK;
+    tutti_status status = subscription->handler ? tti_events_add(e, subscription, &listener) : TUTTI_OK;
     if (status != TUTTI_OK) {
         return end(e, "events_start", status, error);
     }
     tutti_work *started_work = NULL;
     tti_error_clear(error);
     tutti_group *group = tti_events_group(e)->handle;
-    const struct tti_started_order order = {.group = group, .operation_id = interest->operation_id};
+    const struct tti_start_expected order = {.group = group, .operation_id = subscription->operation_id};
     status = start(group, options, start_user, &started_work);
-    const bool told = status != TUTTI_OK && error->status == status;
-    status = tti_started(status, started_work, &order, error);
-    if (status != TUTTI_OK && !told) {
+    const bool reported = status != TUTTI_OK && error->status == status;
+    status = tti_start_verify(status, started_work, &order, error);
+    if (status != TUTTI_OK && !reported) {
         const tutti_error cause = *error;
         tti_error_set(error, status, "events_start: %s", cause.message);
     }
-    if (status != TUTTI_OK && interest->handler) {
+    if (status != TUTTI_OK && subscription->handler) {
         tti_events_remove(e, listener);
     }
     if (error->rank < 0) {
@@ -173,7 +174,7 @@ tutti_status tutti_events_start(tutti_events *events, int64_t operation_id, tutt
     tutti_error *callers = options.error; /* both the caller's errors are filled */
     options.error = &own;
     options.operation_id = operation_id;
-    struct tti_interest interest = {.operation_id = operation_id, .handler = handler, .user = user};
+    struct tti_subscription subscription = {.operation_id = operation_id, .handler = handler, .user = user};
     tutti_status status = TUTTI_OK;
     struct tti_events *e = NULL;
     if (!start) {
@@ -184,7 +185,7 @@ tutti_status tutti_events_start(tutti_events *events, int64_t operation_id, tutt
                           "events_start: operation_id is 0, which means that an operation has no number, but there "
                           "is a handler for it");
     } else if ((e = hold(events, "events_start", &own, &status))) {
-        status = start_with(e, &interest, start, start_user, &options, work, &own);
+        status = start_with(e, &subscription, start, start_user, &options, work, &own);
     }
     if (callers) {
         *callers = own;

@@ -73,7 +73,7 @@ static tutti_status wait_for(const struct bound *b, tutti_work *work, bool *ende
     }
     if (tti_work_ended(w)) {
         *ended = true;
-        status = tti_work_answer(w, cause);
+        status = tti_work_get_outcome(w, cause);
     }
     tti_work_drop(w);
     return status;
@@ -116,7 +116,7 @@ static tutti_status start_all(const struct tti_run *run, const tutti_start *oper
             if (numbered) {
                 snprintf(place, sizeof(place), "operations[%zu]: ", i);
             }
-            tti_run_tell(run, place, &cause, error);
+            tti_run_report(run, place, &cause, error);
             return status;
         }
     }
@@ -140,7 +140,7 @@ static tutti_status wait_for_all(const struct tti_run *run, const struct bound *
             if (numbered) {
                 snprintf(place, sizeof(place), "operations[%zu]: ", i);
             }
-            tti_run_tell(run, place, &cause, error);
+            tti_run_report(run, place, &cause, error);
         }
     }
     return first == TUTTI_OK ? tti_error_clear(error) : first;

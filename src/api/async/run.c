@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/async/started.h"
+#include "api/async/start_verify.h"
 #include "base/error.h"
 #include "core/call/call.h"
 #include "core/group/group.h"
@@ -31,17 +31,17 @@ tutti_status tti_run_open(struct tti_run *run, tutti_error *error)
     return status;
 }
 
-void tti_run_tell(const struct tti_run *run, const char *place, const tutti_error *cause, tutti_error *error)
+void tti_run_report(const struct tti_run *run, const char *place, const tutti_error *cause, tutti_error *error)
 {
     if (!error) {
         return;
     }
     const char *name = cause->operation != TUTTI_OP_NONE ? tutti_operation_name(cause->operation) : "";
     size_t length = strlen(name);
-    bool told =
+    bool named =
         length == 0 || (strncmp(cause->message, name, length) == 0 && strncmp(cause->message + length, ": ", 2) == 0);
     tutti_error sentence;
-    tti_error_set(&sentence, cause->status, "%s: %s%s%s%s", run->function, place, told ? "" : name, told ? "" : ": ",
+    tti_error_set(&sentence, cause->status, "%s: %s%s%s%s", run->function, place, named ? "" : name, named ? "" : ": ",
                   cause->message);
     *error = *cause;
     memcpy(error->message, sentence.message, sizeof(error->message));
@@ -53,10 +53,11 @@ tutti_status tti_run_start(const struct tti_run *run, const tutti_start *operati
     tutti_call call = *options;
     call.error = cause;
     tti_error_clear(cause);
-    const struct tti_started_order order = {.timeout_ms = options->timeout_ms, .token = options->token, .cancel = true};
+    const struct tti_start_expected order = {
+        .timeout_ms = options->timeout_ms, .token = options->token, .cancel = true};
     tutti_work *started = NULL;
     tutti_status status = operation->start(run->handle, &call, operation->user, &started);
-    status = tti_started(status, started, &order, cause);
+    status = tti_start_verify(status, started, &order, cause);
     if (status == TUTTI_OK) {
         *work = started;
     } else if (cause->rank < 0) {

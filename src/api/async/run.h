@@ -25,7 +25,7 @@ tutti_status tti_run_start(const struct tti_run *run, const tutti_start *operati
                            tutti_work **work, tutti_error *cause);
 
 /* Puts in front of the cause's sentence where it came from; its other fields stay. `place`: "" or "operations[3]: ". */
-void tti_run_tell(const struct tti_run *run, const char *place, const tutti_error *cause, tutti_error *error);
+void tti_run_report(const struct tti_run *run, const char *place, const tutti_error *cause, tutti_error *error);
 
 /* Whether this end is the one to return, so far: the first error in the order of the operations. REVOKED only follows from
  * another one, as for an operation at its deadline if the next one's in the same lane is noticed a moment earlier. */

@@ -151,7 +151,7 @@ tutti_status tutti_work_cancelled(tutti_work *work, int32_t *cancelled)
     }
     struct tti_work *w = tti_work_acquire(work, &status);
     if (!w && status == TUTTI_BAD_STATE) {
-        w = tti_work_acquire_users(work, &status); /* its task goes on asking when the handle has been given back */
+        w = tti_work_acquire_user_work(work, &status); /* its task goes on asking when the handle has been given back */
     }
     if (!w) {
         return status;

@@ -40,7 +40,7 @@ tutti_status tutti_work_create(tutti_group *group, const DLTensor *output, const
         status = tti_check_tensor(&k, output, "output", &view);
         k.task->result = output;
     }
-    return status == TUTTI_OK ? tti_start_users(k.work, k.callback, work) : tti_start_refuse(k.work, status);
+    return status == TUTTI_OK ? tti_start_user_work(k.work, k.callback, work) : tti_start_refuse(k.work, status);
 }
 
 static bool is_status(tutti_status status)
@@ -54,7 +54,7 @@ tutti_status tutti_work_complete(tutti_work *work, tutti_status status, const ch
     if (!is_status(status)) {
         return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "work_complete: %d is no status", (int)status);
     }
-    struct tti_work *w = tti_work_acquire_users(work, &result);
+    struct tti_work *w = tti_work_acquire_user_work(work, &result);
     if (w) {
         result = tti_work_complete(w, status, message);
         tti_work_drop(w);

@@ -9,7 +9,7 @@
 
 #include "api/async/enqueue.h"
 #include "api/collectives/parts.h"
-#include "core/call/recall.h"
+#include "core/call/call_cache.h"
 #include "engine/collectives/descriptor.h"
 
 /* What the ranks compare of a tensor's shape. */
@@ -255,7 +255,7 @@ static tutti_status start_as(const char *name, tutti_group *group, const struct 
                               : status;
 }
 
-static tutti_status run_anew(tutti_group *group, const struct tti_signature *s, const tutti_call *call)
+static tutti_status run_slow_path(tutti_group *group, const struct tti_signature *s, const tutti_call *call)
 {
     const struct collective *c = &collectives[tti_signature_kind(s)];
     struct tti_task task;
@@ -284,7 +284,7 @@ tutti_status tti_all_gather_on_host(tutti_group *group, const DLTensor *input, D
 
 static inline tutti_status run(tutti_group *group, const struct tti_signature *s, const tutti_call *call)
 {
-    return tti_recall(group, s, call, run_anew);
+    return tti_call_cache_run(group, s, call, run_slow_path);
 }
 
 static tutti_status start(tutti_group *group, const struct tti_signature *s, const tutti_call *call, tutti_work **work)

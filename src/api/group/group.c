@@ -13,11 +13,11 @@
 #include "core/async/task.h"
 #include "core/async/timer.h"
 #include "core/call/call.h"
-#include "core/group/busy.h"
 #include "core/group/group.h"
+#include "core/group/group_users.h"
 #include "core/group/registry.h"
 #include "core/membership/join.h"
-#include "store/kinds/pause.h"
+#include "store/kinds/backoff.h"
 
 tutti_status tti_api_finish(tutti_error *error, tutti_operation operation, int32_t rank, tutti_status status)
 {
@@ -183,7 +183,7 @@ tutti_status tutti_group_split(tutti_group *parent, int32_t color, int32_t key, 
 }
 
 /* After an abort calls are on their way out: they are waited for. */
-static int64_t patience_of(const struct tti_group *g)
+static int64_t abort_wait_ms(const struct tti_group *g)
 {
     /* acquire: pairs with tti_recover_abort */
     const bool aborted = atomic_load_explicit(&g->recovery.aborts, memory_order_acquire) != 0;
@@ -195,10 +195,10 @@ tutti_status tutti_group_destroy(tutti_group *group, tutti_error *error)
     tutti_status status = TUTTI_OK;
     struct tti_group *g = tti_api_hold(group, "group_destroy", error, &status);
     const int32_t rank = g ? g->rank : -1;
-    const int64_t until = g ? tti_deadline_ns(tti_now_ns(), patience_of(g)) : 0;
+    const int64_t until = g ? tti_deadline_ns(tti_now_ns(), abort_wait_ms(g)) : 0;
     int pause = 0;
     while (g && (status = tti_group_end(g)) != TUTTI_OK) {
-        const bool again = tti_pause(&pause, until);
+        const bool again = tti_backoff(&pause, until);
         g = tti_api_hold(group, "group_destroy", error, &status);
         if (g && !again) {
             const struct tti_group_users users = tti_group_users(g);
@@ -217,7 +217,7 @@ struct ending {
 };
 
 /* Events objects end with their group; everything else that uses it refuses the end. */
-static void look_whether_idle(void *handle, void *user)
+static void check_idle(void *handle, void *user)
 {
     struct ending *ending = user;
     tutti_status why;
@@ -225,12 +225,12 @@ static void look_whether_idle(void *handle, void *user)
     if (!g) {
         return;
     }
-    const int64_t until = tti_deadline_ns(tti_now_ns(), patience_of(g));
+    const int64_t until = tti_deadline_ns(tti_now_ns(), abort_wait_ms(g));
     struct tti_group_users users;
     int pause = 0;
     do {
         users = tti_group_users(g);
-    } while (users.works + users.calls > 0 && tti_pause(&pause, until));
+    } while (users.works + users.calls > 0 && tti_backoff(&pause, until));
     if (users.works + users.calls > 0) {
         users.objects = 0;
         ending->status = tti_group_error_busy(g, &users, "finalize", ending->error);
@@ -250,7 +250,7 @@ static void destroy_idle(void *handle, void *user)
 tutti_status tutti_finalize(tutti_error *error)
 {
     struct ending ending = {.status = TUTTI_OK, .error = error};
-    tti_handles_each(&tti_groups, look_whether_idle, &ending);
+    tti_handles_each(&tti_groups, check_idle, &ending);
     if (ending.status == TUTTI_OK && tti_events_in_use()) {
         ending.status = tti_error_set(error, TUTTI_BUSY,
                                       "finalize: another thread is inside a call on an events object: let that return "
@@ -384,8 +384,8 @@ const char *tutti_group_algorithm(tutti_group *group, int32_t lane)
     if (!g) {
         return NULL;
     }
-    const bool told = lane >= 0 && lane < g->lanes && g->backend->ops->algorithm;
-    const char *name = told ? g->backend->ops->algorithm(g->state, lane) : NULL;
+    const bool has_name = lane >= 0 && lane < g->lanes && g->backend->ops->algorithm;
+    const char *name = has_name ? g->backend->ops->algorithm(g->state, lane) : NULL;
     tti_group_release(g);
     return name;
 }
@@ -417,9 +417,9 @@ static size_t describe(struct tti_group *g, char *text, size_t capacity)
                      "  tensors lie on device %s\n", tti_device_text(g->device, device));
         used += n > 0 ? (size_t)n : 0;
     }
-    if (g->passed_over) {
+    if (g->shm_unused_reason) {
         n = snprintf(used < capacity ? text + used : NULL, used < capacity ? capacity - used : 0,
-                     "  shared memory (shm) was not taken: %s\n", g->passed_over);
+                     "  shared memory (shm) was not taken: %s\n", g->shm_unused_reason);
         used += n > 0 ? (size_t)n : 0;
     }
     for (tutti_operation kind = TUTTI_OP_ALL_REDUCE; kind <= TUTTI_OP_RECV; kind++) {

@@ -210,7 +210,7 @@ static tutti_status copy_there(const struct tti_bucketer *b, const struct tti_bu
                                : (struct tti_device_copy){g->data, inside, g->bytes};
         inside += g->bytes;
     }
-    tutti_status status = tti_device_copy_now(b->device, copies, count, error);
+    tutti_status status = tti_device_copy_sync(b->device, copies, count, error);
     free(copies);
     return status;
 }

@@ -22,7 +22,7 @@ static int32_t available(char *why, size_t capacity)
     return 1;
 }
 
-static tutti_status prepare(const tutti_open_info *info, struct tti_faulty *s, tutti_error *error)
+static tutti_status prepare(const tutti_open_info *info, struct tti_fault_group *s, tutti_error *error)
 {
     const char *rules = info->setting(info->settings, "fault.rules");
     rules = rules ? rules : "";
@@ -43,11 +43,11 @@ static tutti_status prepare(const tutti_open_info *info, struct tti_faulty *s, t
 static tutti_status open_group(const tutti_open_info *info, void **state, tutti_error *error)
 {
     tutti_error details;
-    struct tti_faulty *s = calloc(1, sizeof(*s));
+    struct tti_fault_group *s = calloc(1, sizeof(*s));
     tutti_status status = s ? prepare(info, s, &details) : tti_error_set(&details, TUTTI_NO_MEMORY, "no memory");
     status = tti_inner_agree(info, s ? s->backend : NULL, status, &details);
     if (s && status == TUTTI_OK) {
-        const struct tti_faulty *parent = info->parent_state;
+        const struct tti_fault_group *parent = info->parent_state;
         tutti_open_info inner = *info;
         inner.parent_state = parent && parent->backend == s->backend ? parent->inner : NULL;
         status = s->backend->ops->open(&inner, &s->inner, &details);
@@ -66,7 +66,7 @@ static tutti_status open_group(const tutti_open_info *info, void **state, tutti_
 
 static void close_group(void *state)
 {
-    struct tti_faulty *s = state;
+    struct tti_fault_group *s = state;
     s->backend->ops->close(s->inner);
     pthread_mutex_destroy(&s->lock);
     free(s);
@@ -74,7 +74,7 @@ static void close_group(void *state)
 
 static const char *supports(void *state, const tutti_op *op)
 {
-    struct tti_faulty *s = state;
+    struct tti_fault_group *s = state;
     return s->backend->ops->supports(s->inner, op);
 }
 
@@ -83,14 +83,14 @@ static tutti_status run(void *state, tutti_op *op, tutti_error *error)
     return tti_inject_run(state, op, error);
 }
 
-static tutti_status no_messages(const struct tti_faulty *s, const char *what, tutti_error *error)
+static tutti_status no_messages(const struct tti_fault_group *s, const char *what, tutti_error *error)
 {
     return tti_error_set(error, TUTTI_UNSUPPORTED, "backend %s, which fault wraps, has no %s", s->backend->name, what);
 }
 
 static tutti_status run_p2p(void *state, tutti_op *const *ops, size_t count, int64_t timeout_ms, tutti_error *error)
 {
-    struct tti_faulty *s = state;
+    struct tti_fault_group *s = state;
     if (!s->backend->ops->run_p2p) {
         return no_messages(s, "messages between ranks", error);
     }
@@ -101,17 +101,17 @@ static tutti_status run_p2p(void *state, tutti_op *const *ops, size_t count, int
 static tutti_status probe(void *state, int32_t peer, int32_t tag, int32_t *found, tutti_message *message,
                           tutti_error *error)
 {
-    struct tti_faulty *s = state;
+    struct tti_fault_group *s = state;
     if (!s->backend->ops->probe) {
         return no_messages(s, "way to look for messages", error);
     }
-    tutti_status status = tti_faulty_usable(s, error);
+    tutti_status status = tti_fault_group_check(s, error);
     return status == TUTTI_OK ? s->backend->ops->probe(s->inner, peer, tag, found, message, error) : status;
 }
 
 static size_t describe(void *state, char *text, size_t capacity)
 {
-    struct tti_faulty *s = state;
+    struct tti_fault_group *s = state;
     int n = snprintf(text, capacity, "  fault: over %s; rules: %s\n", s->backend->name,
                      s->rules.count > 0 ? s->text : "none");
     size_t length = n > 0 ? (size_t)n : 0;
@@ -124,17 +124,17 @@ static size_t describe(void *state, char *text, size_t capacity)
 
 static tutti_status failure(void *state, tutti_error *error)
 {
-    return tti_faulty_failure(state, error);
+    return tti_fault_group_failure(state, error);
 }
 
 static uint32_t capabilities(void *state)
 {
-    return tti_faulty_capabilities(state);
+    return tti_fault_group_capabilities(state);
 }
 
 static void abort_group(void *state, int32_t lane, const tutti_error *cause)
 {
-    tti_faulty_abort(state, lane, cause);
+    tti_fault_group_abort(state, lane, cause);
 }
 
 /* ---- messages in two steps: what the rules say happens when they are posted ---------------------------------------- */
@@ -142,24 +142,24 @@ static void abort_group(void *state, int32_t lane, const tutti_error *cause)
 static tutti_status post_p2p(void *state, tutti_op *const *ops, size_t count, int64_t timeout_ms, void **batch,
                              tutti_error *error)
 {
-    struct tti_faulty *s = state;
+    struct tti_fault_group *s = state;
     if (!s->backend->ops->post_p2p) {
         return no_messages(s, "asynchronous messages", error);
     }
-    tutti_status status = ops[0]->kind == TUTTI_OP_PROBE ? tti_faulty_usable(s, error) /* comes alone */
+    tutti_status status = ops[0]->kind == TUTTI_OP_PROBE ? tti_fault_group_check(s, error) /* comes alone */
                                                          : tti_inject_messages(s, ops, count, timeout_ms, error);
     return status == TUTTI_OK ? s->backend->ops->post_p2p(s->inner, ops, count, timeout_ms, batch, error) : status;
 }
 
 static int32_t test_p2p(void *state, void *batch)
 {
-    struct tti_faulty *s = state;
+    struct tti_fault_group *s = state;
     return s->backend->ops->test_p2p(s->inner, batch);
 }
 
 static void attend_p2p(void *state, void *batch, int64_t until_ns)
 {
-    struct tti_faulty *s = state;
+    struct tti_fault_group *s = state;
     if (s->backend->ops->attend_p2p) {
         s->backend->ops->attend_p2p(s->inner, batch, until_ns);
     }
@@ -167,7 +167,7 @@ static void attend_p2p(void *state, void *batch, int64_t until_ns)
 
 static void wake_p2p(void *state)
 {
-    struct tti_faulty *s = state;
+    struct tti_fault_group *s = state;
     if (s->backend->ops->wake_p2p) {
         s->backend->ops->wake_p2p(s->inner);
     }
@@ -175,19 +175,19 @@ static void wake_p2p(void *state)
 
 static int32_t cancel_p2p(void *state, void *batch)
 {
-    struct tti_faulty *s = state;
+    struct tti_fault_group *s = state;
     return s->backend->ops->cancel_p2p(s->inner, batch);
 }
 
 static tutti_status end_p2p(void *state, void *batch, tutti_error *error)
 {
-    struct tti_faulty *s = state;
+    struct tti_fault_group *s = state;
     return s->backend->ops->end_p2p(s->inner, batch, error);
 }
 
 static const char *algorithm(void *state, int32_t lane)
 {
-    struct tti_faulty *s = state;
+    struct tti_fault_group *s = state;
     return s->backend->ops->algorithm ? s->backend->ops->algorithm(s->inner, lane) : NULL;
 }
 
@@ -196,26 +196,26 @@ static const char *algorithm(void *state, int32_t lane)
 static tutti_status alloc_memory(void *state, size_t bytes, const tutti_exchange *exchange, void **memory,
                                  tutti_error *error)
 {
-    struct tti_faulty *s = state;
+    struct tti_fault_group *s = state;
     return s->backend->ops->alloc(s->inner, bytes, exchange, memory, error);
 }
 
 static tutti_status release_memory(void *state, void *memory, tutti_error *error)
 {
-    struct tti_faulty *s = state;
+    struct tti_fault_group *s = state;
     return s->backend->ops->release(s->inner, memory, error);
 }
 
 static tutti_status register_memory(void *state, void *memory, size_t bytes, const tutti_exchange *exchange,
                                     tutti_error *error)
 {
-    struct tti_faulty *s = state;
+    struct tti_fault_group *s = state;
     return s->backend->ops->register_memory(s->inner, memory, bytes, exchange, error);
 }
 
 static tutti_status unregister_memory(void *state, void *memory, const tutti_exchange *exchange, tutti_error *error)
 {
-    struct tti_faulty *s = state;
+    struct tti_fault_group *s = state;
     return s->backend->ops->unregister_memory(s->inner, memory, exchange, error);
 }
 

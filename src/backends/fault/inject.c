@@ -20,20 +20,20 @@
 
 /* ---- the group's failure ------------------------------------------------------------------------------------------- */
 
-uint32_t tti_faulty_capabilities(const struct tti_faulty *s)
+uint32_t tti_fault_group_capabilities(const struct tti_fault_group *s)
 {
     const uint32_t inner =
         s->backend->ops->capabilities ? s->backend->ops->capabilities(s->inner) : s->backend->capabilities;
     return inner & ~(uint32_t)(TUTTI_CAP_RECOVER | TUTTI_CAP_GROW); /* no rules for them */
 }
 
-static bool failed_here(const struct tti_faulty *s)
+static bool failed_here(const struct tti_fault_group *s)
 {
     /* acquire: pairs with the release in remember(); the error is complete */
     return atomic_load_explicit(&s->failed, memory_order_acquire) != 0;
 }
 
-tutti_status tti_faulty_failure(struct tti_faulty *s, tutti_error *error)
+tutti_status tti_fault_group_failure(struct tti_fault_group *s, tutti_error *error)
 {
     if (!failed_here(s)) {
         return s->backend->ops->failure ? s->backend->ops->failure(s->inner, error) : tti_error_clear(error);
@@ -45,10 +45,10 @@ tutti_status tti_faulty_failure(struct tti_faulty *s, tutti_error *error)
 }
 
 /* The first failure that this rank learns of is the one it keeps. */
-static void remember(struct tti_faulty *s, const tutti_error *cause)
+static void record_cause(struct tti_fault_group *s, const tutti_error *cause)
 {
     pthread_mutex_lock(&s->lock);
-    if (tti_faulty_failure(s, NULL) == TUTTI_OK) {
+    if (tti_fault_group_failure(s, NULL) == TUTTI_OK) {
         s->failure = *cause;
         /* release: pairs with the acquire in failed_here */
         atomic_store_explicit(&s->failed, 1, memory_order_release);
@@ -56,22 +56,22 @@ static void remember(struct tti_faulty *s, const tutti_error *cause)
     pthread_mutex_unlock(&s->lock);
 }
 
-void tti_faulty_abort(struct tti_faulty *s, int32_t lane, const tutti_error *cause)
+void tti_fault_group_abort(struct tti_fault_group *s, int32_t lane, const tutti_error *cause)
 {
     if (s->backend->ops->abort) {
         s->backend->ops->abort(s->inner, lane, cause); /* it remembers more: the ranks that have not come */
     } else {
-        remember(s, cause);
+        record_cause(s, cause);
     }
 }
 
-tutti_status tti_faulty_usable(struct tti_faulty *s, tutti_error *error)
+tutti_status tti_fault_group_check(struct tti_fault_group *s, tutti_error *error)
 {
     if (!failed_here(s)) {
         return TUTTI_OK;
     }
     tutti_error cause;
-    tti_faulty_failure(s, &cause);
+    tti_fault_group_failure(s, &cause);
     tti_error_set(error, TUTTI_REVOKED, "the group failed earlier: %s; make a new group of the ranks that are left",
                   cause.message);
     if (error) {
@@ -83,9 +83,9 @@ tutti_status tti_faulty_usable(struct tti_faulty *s, tutti_error *error)
 }
 
 /* Whether waiting has lost its sense. `failure` tells what this rank has learnt; a probe also looks what others say. */
-static bool group_failed(struct tti_faulty *s)
+static bool group_failed(struct tti_fault_group *s)
 {
-    if (tti_faulty_failure(s, NULL) != TUTTI_OK) {
+    if (tti_fault_group_failure(s, NULL) != TUTTI_OK) {
         return true;
     }
     int32_t found = 0;
@@ -96,7 +96,7 @@ static bool group_failed(struct tti_faulty *s)
 }
 
 /* Sleeps until that time; less if the group has failed. */
-static void sleep_until(struct tti_faulty *s, int64_t until_ns)
+static void sleep_until(struct tti_fault_group *s, int64_t until_ns)
 {
     for (int64_t now = tti_now_ns(); now < until_ns; now = tti_now_ns()) {
         int64_t next = until_ns - now > SLICE_NS ? now + SLICE_NS : until_ns;
@@ -111,7 +111,8 @@ static void sleep_until(struct tti_faulty *s, int64_t until_ns)
 /* ---- errors and drops ---------------------------------------------------------------------------------------------- */
 
 /* Fails the group, here and, if the inner backend can tell them, on the other ranks. */
-static tutti_status give_up(struct tti_faulty *s, const tutti_op *op, const tutti_error *cause, tutti_error *error)
+static tutti_status abort_with(struct tti_fault_group *s, const tutti_op *op, const tutti_error *cause,
+                               tutti_error *error)
 {
     bool message = op->kind == TUTTI_OP_SEND || op->kind == TUTTI_OP_RECV;
     tutti_error e = *cause;
@@ -119,14 +120,14 @@ static tutti_status give_up(struct tti_faulty *s, const tutti_op *op, const tutt
     e.operation = op->kind;
     e.rank = s->rank;
     e.suspect = s->rank;
-    remember(s, &e);
+    record_cause(s, &e);
     if (error) {
         *error = e;
     }
     tutti_status status = e.status;
     /* what goes wrong inside one rank is to the others that the group is no more */
     e.status = status < TUTTI_TIMEOUT ? TUTTI_REVOKED : status;
-    tti_faulty_abort(s, message ? TUTTI_LANE_MESSAGES : op->lane, &e);
+    tti_fault_group_abort(s, message ? TUTTI_LANE_MESSAGES : op->lane, &e);
     return status;
 }
 
@@ -135,8 +136,8 @@ static tutti_status give_up(struct tti_faulty *s, const tutti_op *op, const tutt
  * did, so it is given a moment more; otherwise chance would decide whether they say that this rank is missing or hear
  * that it gave up.
  */
-static tutti_status drop(struct tti_faulty *s, const tutti_op *op, const struct tti_verdict *v, int64_t deadline_ns,
-                         tutti_error *error)
+static tutti_status drop(struct tti_fault_group *s, const tutti_op *op, const struct tti_fault_effect *v,
+                         int64_t deadline_ns, tutti_error *error)
 {
     int64_t begun_ns = tti_now_ns();
     sleep_until(s, deadline_ns < TTI_NEVER - GRACE_NS ? deadline_ns + GRACE_NS : TTI_NEVER);
@@ -146,10 +147,10 @@ static tutti_status drop(struct tti_faulty *s, const tutti_op *op, const struct 
                   "%s: rank %d did not take part, by rule %d of fault.rules (match %lld), for %lld ms",
                   tutti_operation_name(op->kind), s->rank, v->rule, (long long)v->match, (long long)waited_ms);
     e.elapsed_ms = waited_ms;
-    return give_up(s, op, &e, error);
+    return abort_with(s, op, &e, error);
 }
 
-static tutti_status injected(const struct tti_faulty *s, const tutti_op *op, const struct tti_verdict *v,
+static tutti_status injected(const struct tti_fault_group *s, const tutti_op *op, const struct tti_fault_effect *v,
                              tutti_error *error)
 {
     tti_error_set(error, v->status, "%s: rank %d fails with %s, by rule %d of fault.rules (match %lld)",
@@ -160,18 +161,19 @@ static tutti_status injected(const struct tti_faulty *s, const tutti_op *op, con
     return v->status;
 }
 
-static tutti_status fail_group(struct tti_faulty *s, const tutti_op *op, const struct tti_verdict *v,
+static tutti_status fail_group(struct tti_fault_group *s, const tutti_op *op, const struct tti_fault_effect *v,
                                tutti_error *error)
 {
     tutti_error e;
     injected(s, op, v, &e);
-    return give_up(s, op, &e, error);
+    return abort_with(s, op, &e, error);
 }
 
 /* The call fails alone, and the ranks stay in step, if the inner backend knows how to tell the others. */
-static tutti_status fail_in_step(struct tti_faulty *s, tutti_op *op, const struct tti_verdict *v, tutti_error *error)
+static tutti_status fail_in_step(struct tti_fault_group *s, tutti_op *op, const struct tti_fault_effect *v,
+                                 tutti_error *error)
 {
-    if (tti_faulty_capabilities(s) & TUTTI_CAP_CHECKS_CALLS) {
+    if (tti_fault_group_capabilities(s) & TUTTI_CAP_CHECKS_CALLS) {
         op->failed = v->status;
         tutti_status status = s->backend->ops->run(s->inner, op, error);
         op->failed = TUTTI_OK;
@@ -194,7 +196,7 @@ static size_t parts_bytes(const tutti_parts *parts, int32_t size)
 }
 
 /* What this rank gives or gets in one operation, whichever is more. The sizes are those of tensors that exist. */
-static size_t payload(const struct tti_faulty *s, const tutti_op *op)
+static size_t payload(const struct tti_fault_group *s, const tutti_op *op)
 {
     size_t own = op->count * tutti_dtype_size(op->dtype);
     size_t in = 0;
@@ -221,7 +223,7 @@ static size_t payload(const struct tti_faulty *s, const tutti_op *op)
 }
 
 /* How long the payload takes at least, rounded up; 0 without a limit. */
-static int64_t transfer_ns(const struct tti_faulty *s, const tutti_op *op, int64_t bandwidth)
+static int64_t transfer_ns(const struct tti_fault_group *s, const tutti_op *op, int64_t bandwidth)
 {
     const double year = 365.0 * 24 * 3600 * 1e9; /* more is nobody's test, and would overflow in sums */
     double ns = bandwidth > 0 ? (double)payload(s, op) / (double)bandwidth * 1e9 : 0;
@@ -240,15 +242,15 @@ static bool in_step(tutti_status status)
     return status <= TUTTI_MISMATCH;
 }
 
-tutti_status tti_inject_run(struct tti_faulty *s, tutti_op *op, tutti_error *error)
+tutti_status tti_inject_run(struct tti_fault_group *s, tutti_op *op, tutti_error *error)
 {
-    tutti_status status = tti_faulty_usable(s, error);
+    tutti_status status = tti_fault_group_check(s, error);
     if (status != TUTTI_OK) {
         return status;
     }
-    struct tti_verdict v = tti_rules_judge(&s->rules, s->rank, op->kind);
+    struct tti_fault_effect v = tti_rules_evaluate(&s->rules, s->rank, op->kind);
     bool nothing = v.delay_ns == 0 && v.bandwidth == 0 && v.rule == 0;
-    if (nothing || tti_faulty_failure(s, NULL) != TUTTI_OK) { /* a group that has failed is not failed once more */
+    if (nothing || tti_fault_group_failure(s, NULL) != TUTTI_OK) { /* a group that has failed is not failed once more */
         return s->backend->ops->run(s->inner, op, error);
     }
     op->begun_ns = op->begun_ns != 0 ? op->begun_ns : tti_now_ns(); /* the delay is part of the operation's time */
@@ -269,15 +271,15 @@ tutti_status tti_inject_run(struct tti_faulty *s, tutti_op *op, tutti_error *err
 }
 
 /* Of messages that are posted together the longest delay counts, and they share the bandwidth. */
-static tutti_status delay_messages(struct tti_faulty *s, tutti_op *const *ops, size_t count, int64_t timeout_ms,
+static tutti_status delay_messages(struct tti_fault_group *s, tutti_op *const *ops, size_t count, int64_t timeout_ms,
                                    tutti_error *error)
 {
-    struct tti_verdict first = {0}; /* the first error or drop */
+    struct tti_fault_effect first = {0}; /* the first error or drop */
     const tutti_op *failing = NULL;
     int64_t delay_ns = 0;
     int64_t transfers_ns = 0;
     for (size_t i = 0; i < count; i++) {
-        struct tti_verdict v = tti_rules_judge(&s->rules, s->rank, ops[i]->kind);
+        struct tti_fault_effect v = tti_rules_evaluate(&s->rules, s->rank, ops[i]->kind);
         int64_t more_ns = transfer_ns(s, ops[i], v.bandwidth);
         delay_ns = v.delay_ns > delay_ns ? v.delay_ns : delay_ns;
         transfers_ns = earlier(transfers_ns + more_ns, INT64_MAX / 4);
@@ -287,7 +289,7 @@ static tutti_status delay_messages(struct tti_faulty *s, tutti_op *const *ops, s
         }
     }
     bool nothing = delay_ns == 0 && transfers_ns == 0 && !failing;
-    if (nothing || tti_faulty_failure(s, NULL) != TUTTI_OK) {
+    if (nothing || tti_fault_group_failure(s, NULL) != TUTTI_OK) {
         return TUTTI_OK;
     }
     int64_t now = tti_now_ns();
@@ -306,10 +308,10 @@ static tutti_status delay_messages(struct tti_faulty *s, tutti_op *const *ops, s
     return in_step(first.status) ? injected(s, failing, &first, error) : fail_group(s, failing, &first, error);
 }
 
-tutti_status tti_inject_messages(struct tti_faulty *s, tutti_op *const *ops, size_t count, int64_t timeout_ms,
+tutti_status tti_inject_messages(struct tti_fault_group *s, tutti_op *const *ops, size_t count, int64_t timeout_ms,
                                  tutti_error *error)
 {
-    tutti_status status = tti_faulty_usable(s, error);
+    tutti_status status = tti_fault_group_check(s, error);
     status = status == TUTTI_OK ? delay_messages(s, ops, count, timeout_ms, error) : status;
     for (size_t i = 0; i < count && status != TUTTI_OK; i++) {
         ops[i]->status = status;

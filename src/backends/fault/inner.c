@@ -12,7 +12,7 @@
 
 #include "backends/fault/fault.h"
 #include "backends/record.h"
-#include "base/boot.h"
+#include "base/boot_id.h"
 #include "base/clock.h"
 #include "base/error.h"
 
@@ -54,7 +54,7 @@ tutti_status tti_inner_find(const tutti_open_info *info, const tutti_backend **i
     char why[200] = "";
     const int32_t available = b->ops->available(why, sizeof(why));
     if (available <= 0) {
-        return refuse(error, tti_is_lack(-available) ? -available : TUTTI_NOT_AVAILABLE, name, why);
+        return refuse(error, tti_is_resource_error(-available) ? -available : TUTTI_NOT_AVAILABLE, name, why);
     }
     *inner = b;
     return TUTTI_OK;
@@ -62,12 +62,12 @@ tutti_status tti_inner_find(const tutti_open_info *info, const tutti_backend **i
 
 static void fill_record(const tutti_backend *inner, tutti_status mine, const tutti_error *error, struct record *record)
 {
-    tutti_error lack;
+    tutti_error boot_error;
     memset(record, 0, sizeof(*record));
-    const tutti_status known = tti_boot_id(record->host, &lack);
+    const tutti_status known = tti_boot_id(record->host, &boot_error);
     if (mine == TUTTI_OK && known != TUTTI_OK) {
         mine = known;
-        error = &lack;
+        error = &boot_error;
     }
     record->status = mine;
     snprintf(record->inner, sizeof(record->inner), "%s", inner ? inner->name : "");

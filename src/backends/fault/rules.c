@@ -320,7 +320,7 @@ static int64_t jitter(const struct tti_rule *rule, int number, int32_t rank, int
     return (int64_t)(x % ((uint64_t)most_ns + 1));
 }
 
-static void apply(const struct tti_rule *rule, int number, int32_t rank, int64_t match, struct tti_verdict *v)
+static void apply(const struct tti_rule *rule, int number, int32_t rank, int64_t match, struct tti_fault_effect *v)
 {
     for (int i = 0; i < rule->count; i++) {
         const struct tti_rule_action *a = &rule->actions[i];
@@ -350,9 +350,9 @@ static void apply(const struct tti_rule *rule, int number, int32_t rank, int64_t
     }
 }
 
-struct tti_verdict tti_rules_judge(struct tti_rules *rules, int32_t rank, tutti_operation operation)
+struct tti_fault_effect tti_rules_evaluate(struct tti_rules *rules, int32_t rank, tutti_operation operation)
 {
-    struct tti_verdict v = {0};
+    struct tti_fault_effect v = {0};
     for (int i = 0; i < rules->count; i++) {
         struct tti_rule *rule = &rules->rules[i];
         if ((rule->operation == TUTTI_OP_NONE || rule->operation == operation) &&

@@ -38,7 +38,7 @@ struct tti_rules {
 };
 
 /* What the rules say of one operation; all zero: nothing. */
-struct tti_verdict {
+struct tti_fault_effect {
     int64_t delay_ns;    /* delays and jitter of all rules together     */
     int64_t bandwidth;   /* the lowest one; 0 = no limit                */
     tutti_status status; /* the first error, unless `drop` came before  */
@@ -52,6 +52,6 @@ tutti_status tti_rules_parse(const char *text, struct tti_rules *rules, tutti_er
 
 /* Counts the operation for the rules that fit. From any thread; the numbers of simultaneous operations are theirs in any
  * order. */
-struct tti_verdict tti_rules_judge(struct tti_rules *rules, int32_t rank, tutti_operation operation);
+struct tti_fault_effect tti_rules_evaluate(struct tti_rules *rules, int32_t rank, tutti_operation operation);
 
 #endif

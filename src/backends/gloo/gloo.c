@@ -20,9 +20,9 @@ static tutti_backend_ops ops = {
     .size = sizeof(tutti_backend_ops),
     .available = available,
     .open = open_group,
-    .close = tti_plugin_closes_nothing,
-    .supports = tti_plugin_supports_nothing,
-    .run = tti_plugin_runs_nothing,
+    .close = tti_plugin_stub_close,
+    .supports = tti_plugin_stub_supports,
+    .run = tti_plugin_stub_run,
 };
 
 const tutti_backend tti_backend_gloo = {
@@ -41,15 +41,15 @@ static const tutti_backend *load(char *why, size_t capacity)
 {
     static const char name[] = "tutti-gloo.so";
     char path[PATH_MAX];
-    char looked[512];
-    if (!tti_plugin_find(name, path, sizeof(path), looked, sizeof(looked))) {
+    char searched[512];
+    if (!tti_plugin_find(name, path, sizeof(path), searched, sizeof(searched))) {
         snprintf(why, capacity, "there is no file %s in %s; it is built where Gloo is installed (Debian: libgloo-dev)",
-                 name, looked);
+                 name, searched);
         return NULL;
     }
     const tutti_backend *found = tti_plugin_open(path, why, capacity);
     if (found) {
-        tti_plugin_lend(&ops, found->ops);
+        tti_plugin_install_ops(&ops, found->ops);
     }
     return found;
 }

@@ -20,12 +20,12 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-#define LOOK_MS 10 /* between two looks */
+#define POLL_MS 10 /* between two looks */
 
 /* ---- words --------------------------------------------------------------------------------------------------------- */
 
 /* What begins where a sentence is in the words of the group already: a cause that another rank has passed on. */
-static const char *own_words(const char *text)
+static const char *translated_part(const char *text)
 {
     const char *inside = strstr(text, "inside host ");
     const char *between = strstr(text, "between hosts: ");
@@ -34,7 +34,7 @@ static const char *own_words(const char *text)
 }
 
 /* Behind "rank" or "ranks" and a blank, if that begins here; else NULL. */
-static const char *behind_rank(const char *begin, const char *at)
+static const char *after_rank_word(const char *begin, const char *at)
 {
     if (strncmp(at, "rank", 4) != 0 || (at > begin && (isalnum((unsigned char)at[-1]) || at[-1] == '_'))) {
         return NULL;
@@ -44,12 +44,12 @@ static const char *behind_rank(const char *begin, const char *at)
 }
 
 /* How long a word between two numbers of a list is; 0: the list ends here. */
-static size_t joint(const char *at)
+static size_t separator_length(const char *at)
 {
-    static const char *const joints[] = {", ", " and ", " to ", " or "};
-    for (size_t i = 0; i < sizeof(joints) / sizeof(joints[0]); i++) {
-        const size_t length = strlen(joints[i]);
-        if (strncmp(at, joints[i], length) == 0 && isdigit((unsigned char)at[length])) {
+    static const char *const separators[] = {", ", " and ", " to ", " or "};
+    for (size_t i = 0; i < sizeof(separators) / sizeof(separators[0]); i++) {
+        const size_t length = strlen(separators[i]);
+        if (strncmp(at, separators[i], length) == 0 && isdigit((unsigned char)at[length])) {
             return length;
         }
     }
@@ -84,7 +84,7 @@ static const char *append_numbers(struct sentence *s, const char *at, const int3
         } else {
             append(s, at, (size_t)(end - at));
         }
-        const size_t more = joint(end);
+        const size_t more = separator_length(end);
         append(s, end, more);
         at = end + more;
         if (more == 0) {
@@ -96,10 +96,10 @@ static const char *append_numbers(struct sentence *s, const char *at, const int3
 void tti_hier_translate(const char *from, const int32_t *ranks, int32_t count, char *to, size_t capacity)
 {
     struct sentence s = {.text = to, .capacity = capacity};
-    const char *end = own_words(from);
+    const char *end = translated_part(from);
     to[0] = '\0';
     for (const char *at = from; at < end;) {
-        const char *numbers = behind_rank(from, at);
+        const char *numbers = after_rank_word(from, at);
         if (numbers) {
             append(&s, at, (size_t)(numbers - at));
             at = append_numbers(&s, numbers, ranks, count);
@@ -117,7 +117,7 @@ static int32_t number_of(const struct tti_hier *s, const tutti_engine *engine, i
     if (rank < 0 || rank >= engine->world_size || engine == s->flat) {
         return engine == s->flat ? rank : -1;
     }
-    return engine == s->inner ? tti_host_member(h, s->host, rank) : tti_host_member(h, rank, s->seat);
+    return engine == s->inner ? tti_host_member(h, s->host, rank) : tti_host_member(h, rank, s->local_rank);
 }
 
 /* Of all its ranks, for the caller to free; NULL: they are the same, or there is no memory. */
@@ -131,20 +131,20 @@ static int32_t *numbers_of(const struct tti_hier *s, const tutti_engine *engine)
 }
 
 /* The number that a rank of the group has in an engine; -1: it is not in it. */
-static int32_t place_in(const struct tti_hier *s, const tutti_engine *engine, int32_t rank)
+static int32_t rank_in(const struct tti_hier *s, const tutti_engine *engine, int32_t rank)
 {
     const struct tti_hosts *h = &s->hosts;
     if (rank < 0 || rank >= s->size || engine == s->flat) {
         return rank;
     }
     if (engine == s->inner) {
-        return h->host_of[rank] == s->host ? h->seat_of[rank] : -1;
+        return h->host_of[rank] == s->host ? h->local_rank_of[rank] : -1;
     }
-    return h->seat_of[rank] == s->seat ? h->host_of[rank] : -1;
+    return h->local_rank_of[rank] == s->local_rank ? h->host_of[rank] : -1;
 }
 
 /* Puts an engine's error in the words of the group. */
-static void put_in_words(const struct tti_hier *s, const tutti_engine *engine, tutti_error *error)
+static void translate_error(const struct tti_hier *s, const tutti_engine *engine, tutti_error *error)
 {
     int32_t *ranks = numbers_of(s, engine);
     char text[sizeof(error->message)];
@@ -155,7 +155,7 @@ static void put_in_words(const struct tti_hier *s, const tutti_engine *engine, t
     }
     free(ranks);
     error->suspect = number_of(s, engine, error->suspect);
-    if (!s->inner || *own_words(text) != '\0') {
+    if (!s->inner || *translated_part(text) != '\0') {
         snprintf(error->message, sizeof(error->message), "%s", text);
     } else if (engine == s->inner) {
         snprintf(error->message, sizeof(error->message), "inside host %d of %d: %.400s", s->host, s->hosts.count, text);
@@ -174,7 +174,7 @@ static bool has_failed(const struct tti_hier *s)
 }
 
 /* The first cause that this rank learns of is the one it keeps. */
-static void remember(struct tti_hier *s, const tutti_error *cause)
+static void record_cause(struct tti_hier *s, const tutti_error *cause)
 {
     pthread_mutex_lock(&s->lock);
     if (!has_failed(s)) {
@@ -197,7 +197,7 @@ static void abort_engine(const struct tti_hier *s, const tutti_engine *engine, i
     if (!engine || !engine->backend->ops->abort || failure_of(engine, NULL) != TUTTI_OK) {
         return;
     }
-    e.suspect = place_in(s, engine, cause->suspect);
+    e.suspect = rank_in(s, engine, cause->suspect);
     if (cause->suspect >= 0 && e.suspect < 0) {
         e.suspect = engine->rank; /* nobody there is to blame, so ask this one */
     }
@@ -215,7 +215,7 @@ static void abort_all(struct tti_hier *s, int32_t lane, const tutti_error *cause
 }
 
 /* What the others have told through the flat engine. A probe looks what others say, a failure what this rank has heard. */
-static bool learn(const struct tti_hier *s, tutti_error *cause)
+static bool poll_failure(const struct tti_hier *s, tutti_error *cause)
 {
     const tutti_backend_ops *ops = s->flat->backend->ops;
     int32_t found = 0;
@@ -227,16 +227,16 @@ static bool learn(const struct tti_hier *s, tutti_error *cause)
     return failure_of(s->flat, cause) != TUTTI_OK;
 }
 
-static bool listen_for(const struct tti_hier *s, int64_t patience_ms, tutti_error *cause)
+static bool poll_for_cause(const struct tti_hier *s, int64_t poll_ms, tutti_error *cause)
 {
-    const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000L};
-    const int64_t until_ns = tti_now_ns() + patience_ms * 1000000;
-    bool heard = learn(s, cause);
-    while (!heard && !has_failed(s) && tti_now_ns() < until_ns) {
+    const struct timespec pause = {.tv_nsec = POLL_MS * 1000000L};
+    const int64_t until_ns = tti_now_ns() + poll_ms * 1000000;
+    bool found_cause = poll_failure(s, cause);
+    while (!found_cause && !has_failed(s) && tti_now_ns() < until_ns) {
         nanosleep(&pause, NULL);
-        heard = learn(s, cause);
+        found_cause = poll_failure(s, cause);
     }
-    return heard;
+    return found_cause;
 }
 
 static void replace(tutti_error *error, tutti_error cause)
@@ -245,23 +245,23 @@ static void replace(tutti_error *error, tutti_error cause)
     *error = cause;
 }
 
-tutti_status tti_hier_fail(struct tti_hier *s, const tutti_engine *engine, int32_t lane, int64_t patience_ms,
+tutti_status tti_hier_fail(struct tti_hier *s, const tutti_engine *engine, int32_t lane, int64_t poll_ms,
                            tutti_error *error)
 {
     tutti_error cause;
     /* revoked by one that has timed out, and listens, too */
-    patience_ms = error->status == TUTTI_TIMEOUT || error->status == TUTTI_REVOKED ? patience_ms : 0;
+    poll_ms = error->status == TUTTI_TIMEOUT || error->status == TUTTI_REVOKED ? poll_ms : 0;
     if (engine != s->flat && error->status != TUTTI_REVOKED && has_failed(s)) {
         /* This rank's other thread was first. Who has failed this engine is no more than a messenger, perhaps of the same. */
         replace(error, s->cause);
         return error->status;
     }
-    if (!has_failed(s) && engine != s->flat && listen_for(s, patience_ms, &cause)) {
+    if (!has_failed(s) && engine != s->flat && poll_for_cause(s, poll_ms, &cause)) {
         replace(error, cause);
         engine = s->flat; /* its words */
     }
-    put_in_words(s, engine, error);
-    remember(s, error);
+    translate_error(s, engine, error);
+    record_cause(s, error);
     abort_all(s, lane, error);
     return error->status;
 }
@@ -282,12 +282,12 @@ tutti_status tti_hier_usable(struct tti_hier *s, tutti_error *error)
 }
 
 /* Aborts an engine whose ranks may know who is missing, and takes that over. */
-static void ask(const struct tti_hier *s, const tutti_engine *engine, int32_t lane, tutti_error *cause)
+static void query_suspect(const struct tti_hier *s, const tutti_engine *engine, int32_t lane, tutti_error *cause)
 {
     tutti_error answer;
     abort_engine(s, engine, lane, cause);
     if (engine && cause->suspect < 0 && failure_of(engine, &answer) != TUTTI_OK && answer.suspect >= 0) {
-        put_in_words(s, engine, &answer);
+        translate_error(s, engine, &answer);
         snprintf(cause->message, sizeof(cause->message), "%s", answer.message);
         cause->suspect = answer.suspect;
     }
@@ -298,22 +298,22 @@ void tti_hier_abort(void *state, int32_t lane, const tutti_error *cause)
     struct tti_hier *s = state;
     tutti_error e = *cause;
     if (e.suspect < 0) {
-        ask(s, s->inner, lane, &e);
-        ask(s, s->rail, lane, &e);
+        query_suspect(s, s->inner, lane, &e);
+        query_suspect(s, s->rail, lane, &e);
         if (!s->inner) {
-            ask(s, s->flat, lane, &e);
+            query_suspect(s, s->flat, lane, &e);
         }
     }
-    remember(s, &e);
+    record_cause(s, &e);
     abort_all(s, lane, &e);
 }
 
 tutti_status tti_hier_failure(void *state, tutti_error *error)
 {
     struct tti_hier *s = state;
-    tutti_error heard;
-    if (!has_failed(s) && failure_of(s->flat, &heard) != TUTTI_OK) {
-        tti_hier_fail(s, s->flat, TUTTI_LANE_NONE, 0, &heard);
+    tutti_error found_cause;
+    if (!has_failed(s) && failure_of(s->flat, &found_cause) != TUTTI_OK) {
+        tti_hier_fail(s, s->flat, TUTTI_LANE_NONE, 0, &found_cause);
     }
     if (!has_failed(s)) {
         return error ? tti_error_clear(error) : TUTTI_OK;

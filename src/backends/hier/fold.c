@@ -73,7 +73,7 @@ void tti_hier_widen(const struct tti_hier_fold *f, void *to, const void *from, s
     }                                                                                                                  \
     break
 
-void tti_hier_settle(const struct tti_hier_fold *f, void *to, const void *from, size_t count)
+void tti_hier_fold_finish(const struct tti_hier_fold *f, void *to, const void *from, size_t count)
 {
     switch (f->given) {
     case TUTTI_F64:

@@ -23,13 +23,13 @@ static int32_t available(char *why, size_t capacity)
 }
 
 /* What the steps of an operation are: inside a host, and between hosts. */
-struct recipe {
+struct composition {
     tutti_operation inside[2];
     tutti_operation between;
     tutti_status (*run)(struct tti_hier_call *c, tutti_error *error);
 };
 
-static const struct recipe recipes[] = {
+static const struct composition compositions[] = {
     [TUTTI_OP_ALL_REDUCE] = {{TUTTI_OP_REDUCE_SCATTER, TUTTI_OP_ALL_GATHER}, TUTTI_OP_ALL_REDUCE, tti_hier_all_reduce},
     [TUTTI_OP_REDUCE] = {{TUTTI_OP_REDUCE_SCATTER, TUTTI_OP_ALL_TO_ALL}, TUTTI_OP_REDUCE, tti_hier_reduce},
     [TUTTI_OP_BROADCAST] = {{TUTTI_OP_BROADCAST, TUTTI_OP_ALL_GATHER}, TUTTI_OP_BROADCAST, tti_hier_broadcast},
@@ -43,10 +43,10 @@ static const struct recipe recipes[] = {
     [TUTTI_OP_BARRIER] = {{TUTTI_OP_BARRIER, TUTTI_OP_BARRIER}, TUTTI_OP_BARRIER, tti_hier_barrier},
 };
 
-static const struct recipe *recipe_of(tutti_operation kind)
+static const struct composition *composition_of(tutti_operation kind)
 {
-    const bool known = kind > 0 && (size_t)kind < sizeof(recipes) / sizeof(recipes[0]);
-    return known ? &recipes[kind] : NULL;
+    const bool known = kind > 0 && (size_t)kind < sizeof(compositions) / sizeof(compositions[0]);
+    return known ? &compositions[kind] : NULL;
 }
 
 static bool can(const tutti_engine *engine, const tutti_op *op, tutti_operation kind)
@@ -59,7 +59,7 @@ static bool can(const tutti_engine *engine, const tutti_op *op, tutti_operation 
 static const char *supports(void *state, const tutti_op *op)
 {
     const struct tti_hier *s = state;
-    const struct recipe *r = recipe_of(op->kind);
+    const struct composition *r = composition_of(op->kind);
     if (op->on_device) {
         return NULL;
     }
@@ -82,7 +82,7 @@ static tutti_status run_flat(struct tti_hier *s, tutti_op *op, tutti_error *erro
 static tutti_status run(void *state, tutti_op *op, tutti_error *error)
 {
     struct tti_hier *s = state;
-    const struct recipe *r = recipe_of(op->kind);
+    const struct composition *r = composition_of(op->kind);
     if (!s->inner) {
         return run_flat(s, op, error);
     }
@@ -146,8 +146,8 @@ static size_t describe(void *state, char *text, size_t capacity)
     print(&t, "  hier: %d host%s:", h->count, h->count == 1 ? "" : "s");
     for (int32_t host = 0; host < h->count; host++) {
         print(&t, "%s %d (rank%s", host > 0 ? "," : "", host, tti_host_ranks(h, host) == 1 ? "" : "s");
-        for (int32_t seat = 0; seat < tti_host_ranks(h, host); seat++) {
-            print(&t, "%s %d", seat > 0 ? "," : "", tti_host_member(h, host, seat));
+        for (int32_t local_rank = 0; local_rank < tti_host_ranks(h, host); local_rank++) {
+            print(&t, "%s %d", local_rank > 0 ? "," : "", tti_host_member(h, host, local_rank));
         }
         print(&t, ")");
     }

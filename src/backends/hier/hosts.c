@@ -17,7 +17,7 @@ static void number(struct tti_hosts *h, const uint64_t *hosts, int32_t *first)
             first[h->count++] = r;
         }
         h->host_of[r] = host;
-        h->seat_of[r] = h->begin[host + 1]++;
+        h->local_rank_of[r] = h->begin[host + 1]++;
     }
 }
 
@@ -27,10 +27,10 @@ bool tti_hosts_make(struct tti_hosts *h, const uint64_t *hosts, int32_t size)
     int32_t *first = calloc(n, sizeof(*first));
     *h = (struct tti_hosts){.size = size};
     h->host_of = calloc(n, sizeof(*h->host_of));
-    h->seat_of = calloc(n, sizeof(*h->seat_of));
+    h->local_rank_of = calloc(n, sizeof(*h->local_rank_of));
     h->begin = calloc(n + 1, sizeof(*h->begin));
     h->members = calloc(n, sizeof(*h->members));
-    if (!first || !h->host_of || !h->seat_of || !h->begin || !h->members) {
+    if (!first || !h->host_of || !h->local_rank_of || !h->begin || !h->members) {
         free(first);
         tti_hosts_free(h);
         return false;
@@ -45,7 +45,7 @@ bool tti_hosts_make(struct tti_hosts *h, const uint64_t *hosts, int32_t size)
     }
     h->even = h->rails * h->count == size;
     for (int32_t r = 0; r < size; r++) {
-        h->members[h->begin[h->host_of[r]] + h->seat_of[r]] = r;
+        h->members[h->begin[h->host_of[r]] + h->local_rank_of[r]] = r;
     }
     return true;
 }
@@ -53,7 +53,7 @@ bool tti_hosts_make(struct tti_hosts *h, const uint64_t *hosts, int32_t size)
 void tti_hosts_free(struct tti_hosts *h)
 {
     free(h->host_of);
-    free(h->seat_of);
+    free(h->local_rank_of);
     free(h->begin);
     free(h->members);
     *h = (struct tti_hosts){0};

@@ -92,7 +92,7 @@ static tutti_status open_flat(const tutti_open_info *info, struct tti_hier *s, t
 static tutti_status open_rail(const tutti_open_info *info, struct tti_hier *s, tutti_error *error)
 {
     const struct tti_hosts *h = &s->hosts;
-    if (s->seat >= h->rails) {
+    if (s->local_rank >= h->rails) {
         return TUTTI_OK;
     }
     char scope[24];
@@ -101,9 +101,9 @@ static tutti_status open_rail(const tutti_open_info *info, struct tti_hier *s, t
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a rail of %d ranks", h->count);
     }
     for (int32_t host = 0; host < h->count; host++) {
-        ranks[host] = tti_host_member(h, host, s->seat);
+        ranks[host] = tti_host_member(h, host, s->local_rank);
     }
-    snprintf(scope, sizeof(scope), "r%d", s->seat);
+    snprintf(scope, sizeof(scope), "r%d", s->local_rank);
     const tutti_status status =
         open_engine(info, s->flat->backend->name, scope, ranks, h->count, s->flat, &s->rail, error);
     free(ranks);
@@ -159,7 +159,7 @@ static struct tti_hier *make(const tutti_open_info *info)
         return NULL;
     }
     s->host = s->hosts.host_of[s->rank];
-    s->seat = s->hosts.seat_of[s->rank];
+    s->local_rank = s->hosts.local_rank_of[s->rank];
     s->chunk = (size_t)strtoll(info->setting(info->settings, "hier.chunk"), NULL, 10);
     return s;
 }

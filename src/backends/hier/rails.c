@@ -24,7 +24,7 @@ size_t tti_window_list(const struct tti_hier_call *c, const struct tti_windows *
 {
     size_t all = 0;
     for (int32_t host = 0; host < c->s->hosts.count; host++) {
-        const size_t n = tti_window_host(w, k, c->s->seat, host);
+        const size_t n = tti_window_host(w, k, c->s->local_rank, host);
         list[host] = (int64_t)n;
         all += n;
     }
@@ -56,7 +56,7 @@ static tutti_status move(struct tti_hier_call *c, const struct tti_windows_plan 
     op.dst = there ? plan->rail[k % 2] : plan->shared[k % 2];
     op.send_parts = there ? few : joined;
     op.recv_parts = there ? joined : few;
-    return tti_hier_between(c, &op, error);
+    return tti_hier_run_inter_host(c, &op, error);
 }
 
 tutti_status tti_window_to_host(struct tti_hier_call *c, const struct tti_windows_plan *plan, size_t k, int32_t host,

@@ -7,15 +7,15 @@
 
 enum { LINE = 64, LEAST_BYTES = 4096 };
 
-size_t tti_hier_piece(const struct tti_hier *s, size_t item)
+size_t tti_hier_chunk_elements(const struct tti_hier *s, size_t item)
 {
     const size_t lines = s->chunk / LINE > 0 ? s->chunk / LINE : 1;
     return lines * LINE / item;
 }
 
-size_t tti_hier_pieces(size_t count, size_t piece)
+size_t tti_hier_chunk_count(size_t count, size_t chunk)
 {
-    return count / piece + (count % piece != 0);
+    return count / chunk + (count % chunk != 0);
 }
 
 static size_t each_of(const struct tti_hier *s, size_t count, size_t item)
@@ -29,21 +29,21 @@ static size_t each_of(const struct tti_hier *s, size_t count, size_t item)
 void tti_slices_cut(const struct tti_hier *s, size_t count, size_t item, size_t k, struct tti_slices *slices,
                     int64_t *counts)
 {
-    const size_t piece = tti_hier_piece(s, item);
-    const size_t from = k * piece;
-    const size_t n = count - from < piece ? count - from : piece;
+    const size_t chunk = tti_hier_chunk_elements(s, item);
+    const size_t from = k * chunk;
+    const size_t n = count - from < chunk ? count - from : chunk;
     const size_t each = each_of(s, n, item);
     *slices = (struct tti_slices){.from = from, .count = n, .each = each, .begin = n};
-    const int32_t seats = tti_host_ranks(&s->hosts, s->host);
+    const int32_t local_ranks = tti_host_ranks(&s->hosts, s->host);
     size_t at = 0;
-    for (int32_t seat = 0; seat < seats; seat++) {
+    for (int32_t local_rank = 0; local_rank < local_ranks; local_rank++) {
         const size_t own = n - at < each ? n - at : each;
-        if (seat == s->seat) {
+        if (local_rank == s->local_rank) {
             slices->begin = at;
             slices->own = own;
         }
         if (counts) {
-            counts[seat] = (int64_t)own;
+            counts[local_rank] = (int64_t)own;
         }
         at += own; /* seats without a rail come behind the end */
     }
@@ -52,8 +52,8 @@ void tti_slices_cut(const struct tti_hier *s, size_t count, size_t item, size_t 
 size_t tti_slices_most(const struct tti_hier *s, size_t item)
 {
     /* a slice of a piece that is just too short for one rail more is longer than one of a whole piece */
-    const size_t piece = tti_hier_piece(s, item);
+    const size_t chunk = tti_hier_chunk_elements(s, item);
     const size_t least = 2 * (size_t)LEAST_BYTES / item;
-    const size_t whole = each_of(s, piece, item);
+    const size_t whole = each_of(s, chunk, item);
     return whole > least ? whole : least;
 }

@@ -20,11 +20,11 @@ struct tti_hosts {
     int32_t size;
     int32_t count;
     int32_t rails;
-    bool even;        /* every host has `rails` ranks */
-    int32_t *host_of; /* of each rank: the number of its host; hosts count in the order of their first rank */
-    int32_t *seat_of; /* of each rank */
-    int32_t *begin;   /* count + 1 entries: where each host's ranks begin in `members` */
-    int32_t *members; /* ranks, host by host, each in order of rank */
+    bool even;              /* every host has `rails` ranks */
+    int32_t *host_of;       /* of each rank: the number of its host; hosts count in the order of their first rank */
+    int32_t *local_rank_of; /* of each rank */
+    int32_t *begin;         /* count + 1 entries: where each host's ranks begin in `members` */
+    int32_t *members;       /* ranks, host by host, each in order of rank */
 };
 
 /* `hosts` NULL: all on one. False: no memory. */
@@ -37,9 +37,9 @@ static inline int32_t tti_host_ranks(const struct tti_hosts *h, int32_t host)
 }
 
 /* The rank in that seat. */
-static inline int32_t tti_host_member(const struct tti_hosts *h, int32_t host, int32_t seat)
+static inline int32_t tti_host_member(const struct tti_hosts *h, int32_t host, int32_t local_rank)
 {
-    return h->members[h->begin[host] + seat];
+    return h->members[h->begin[host] + local_rank];
 }
 
 /* ---- helper.c: the thread beside a lane ---------------------------------------------------------------------------- */
@@ -91,7 +91,7 @@ struct tti_hier {
     int32_t size;
     int32_t lanes;
     int32_t host; /* the own one */
-    int32_t seat;
+    int32_t local_rank;
     struct tti_hosts hosts;
     size_t chunk;
     tutti_engine *flat;
@@ -115,7 +115,7 @@ tutti_status tti_hier_usable(struct tti_hier *s, tutti_error *error);
 
 /* A step on `engine` (a part of the group) has failed with *error: puts it in the words of the group, fails the group and
  * returns the status that the call ends with. If it is a time-out, others have `patience_ms` to tell who is missing. */
-tutti_status tti_hier_fail(struct tti_hier *s, const tutti_engine *engine, int32_t lane, int64_t patience_ms,
+tutti_status tti_hier_fail(struct tti_hier *s, const tutti_engine *engine, int32_t lane, int64_t poll_ms,
                            tutti_error *error);
 
 /* Fails the group from this rank with a cause in the words of the group. */
@@ -142,9 +142,9 @@ struct tti_hier_call {
 tutti_op tti_hier_step(const struct tti_hier_call *c, tutti_operation kind, tutti_dtype dtype);
 
 /* Run it inside this host, on the own rail, on all ranks. What fails, fails the group. */
-tutti_status tti_hier_inside(struct tti_hier_call *c, tutti_op *op, tutti_error *error);
-tutti_status tti_hier_between(struct tti_hier_call *c, tutti_op *op, tutti_error *error);
-tutti_status tti_hier_flat(struct tti_hier_call *c, tutti_op *op, tutti_error *error);
+tutti_status tti_hier_run_intra_host(struct tti_hier_call *c, tutti_op *op, tutti_error *error);
+tutti_status tti_hier_run_inter_host(struct tti_hier_call *c, tutti_op *op, tutti_error *error);
+tutti_status tti_hier_run_flat(struct tti_hier_call *c, tutti_op *op, tutti_error *error);
 
 /* Parts of `unit` bytes each in one row, one behind the other. */
 static inline tutti_parts tti_hier_row(const int64_t *counts, size_t total, size_t unit)
@@ -156,24 +156,24 @@ static inline tutti_parts tti_hier_row(const int64_t *counts, size_t total, size
  * others go on. */
 unsigned char *tti_hier_scratch(struct tti_hier_call *c, size_t bytes, tutti_error *error);
 
-/* ---- pipe.c -------------------------------------------------------------------------------------------------------- */
+/* ---- pipeline.c -------------------------------------------------------------------------------------------------------- */
 
 /*
  * A tensor in pieces, each of which takes three steps: one inside the host, one between hosts, one inside the host. The
  * middle step of a piece runs on the helper while the last step of the piece before and the first one of the piece
  * behind run here. So at most two pieces are under way, and piece k may use what piece k - 2 has used.
  */
-struct tti_pipe {
+struct tti_pipeline {
     struct tti_hier_call *c;
     void *user;
-    size_t pieces;
-    tutti_status (*before)(struct tti_pipe *p, size_t k, tutti_error *error); /* each may be NULL */
-    tutti_status (*between)(struct tti_pipe *p, size_t k, tutti_error *error);
-    tutti_status (*after)(struct tti_pipe *p, size_t k, tutti_error *error);
+    size_t chunks;
+    tutti_status (*before)(struct tti_pipeline *p, size_t k, tutti_error *error); /* each may be NULL */
+    tutti_status (*between)(struct tti_pipeline *p, size_t k, tutti_error *error);
+    tutti_status (*after)(struct tti_pipeline *p, size_t k, tutti_error *error);
     size_t posted; /* the piece that the helper has */
 };
 
-tutti_status tti_pipe_run(struct tti_pipe *p, tutti_error *error);
+tutti_status tti_pipeline_run(struct tti_pipeline *p, tutti_error *error);
 
 /* ---- fold.c: what a reduction does in which step ------------------------------------------------------------------- */
 
@@ -194,7 +194,7 @@ void tti_hier_fold_make(const struct tti_hier_call *c, struct tti_hier_fold *f);
 void tti_hier_widen(const struct tti_hier_fold *f, void *to, const void *from, size_t count);
 
 /* Results as the call wants them: divided and narrowed. `to` may be `from`. */
-void tti_hier_settle(const struct tti_hier_fold *f, void *to, const void *from, size_t count);
+void tti_hier_fold_finish(const struct tti_hier_fold *f, void *to, const void *from, size_t count);
 
 /* ---- slices.c: a piece of a vector on the rails -------------------------------------------------------------------- */
 
@@ -208,8 +208,8 @@ struct tti_slices {
 };
 
 /* How many elements a piece has, and how many a slice at most. */
-size_t tti_hier_piece(const struct tti_hier *s, size_t item);
-size_t tti_hier_pieces(size_t count, size_t piece);
+size_t tti_hier_chunk_elements(const struct tti_hier *s, size_t item);
+size_t tti_hier_chunk_count(size_t count, size_t chunk);
 void tti_slices_cut(const struct tti_hier *s, size_t count, size_t item, size_t k, struct tti_slices *slices,
                     int64_t *counts);
 size_t tti_slices_most(const struct tti_hier *s, size_t item);
@@ -247,17 +247,17 @@ void tti_window_unpack(const struct tti_windows *w, size_t k, const unsigned cha
 
 /* Between a rank and the rank of its host that is in its rail, where hosts have more ranks than there are rails. Window k of
  * the own part goes to `shared`, which has those of this host's ranks on the rail; or back. */
-tutti_status tti_window_hand_in(struct tti_hier_call *c, const struct tti_windows *w, size_t k, const void *part,
+tutti_status tti_window_to_rail(struct tti_hier_call *c, const struct tti_windows *w, size_t k, const void *part,
                                 void *shared, tutti_error *error);
-tutti_status tti_window_hand_out(struct tti_hier_call *c, const struct tti_windows *w, size_t k, const void *shared,
-                                 void *part, tutti_error *error);
+tutti_status tti_window_from_rail(struct tti_hier_call *c, const struct tti_windows *w, size_t k, const void *shared,
+                                  void *part, tutti_error *error);
 
 /* Inside this host: the windows of the rails come together in `all` on the rank in seat `to`, or are handed to the rails by
  * the one in seat `from`. */
-tutti_status tti_window_bring(struct tti_hier_call *c, const struct tti_windows *w, size_t k, int32_t to,
-                              const void *rail, void *all, tutti_error *error);
-tutti_status tti_window_deal(struct tti_hier_call *c, const struct tti_windows *w, size_t k, int32_t from,
-                             const void *all, void *rail, tutti_error *error);
+tutti_status tti_window_gather_local(struct tti_hier_call *c, const struct tti_windows *w, size_t k, int32_t to,
+                                     const void *rail, void *all, tutti_error *error);
+tutti_status tti_window_scatter_local(struct tti_hier_call *c, const struct tti_windows *w, size_t k, int32_t from,
+                                      const void *all, void *rail, tutti_error *error);
 
 /* The memory of an operation in windows: two of each, but one of all. */
 struct tti_windows_plan {

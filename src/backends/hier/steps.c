@@ -23,30 +23,30 @@ tutti_op tti_hier_step(const struct tti_hier_call *c, tutti_operation kind, tutt
                       .background = c->op->background};
 }
 
-static tutti_status run(struct tti_hier_call *c, const tutti_engine *engine, tutti_op *op, int64_t patience_ms,
+static tutti_status run(struct tti_hier_call *c, const tutti_engine *engine, tutti_op *op, int64_t poll_ms,
                         tutti_error *error)
 {
     tutti_status status = engine->backend->ops->run(engine->state, op, error);
     if (status == TUTTI_OK) {
         return status;
     }
-    status = tti_hier_fail(c->s, engine, c->op->lane, patience_ms, error);
+    status = tti_hier_fail(c->s, engine, c->op->lane, poll_ms, error);
     const int64_t elapsed_ms = (tti_now_ns() - c->begun_ns) / 1000000;
     const bool too_soon = status == TUTTI_TIMEOUT && (op->timeout_ms < 0 || elapsed_ms < op->timeout_ms / 2);
     return too_soon ? tti_hier_usable(c->s, error) : status; /* others have waited, perhaps for this one */
 }
 
-tutti_status tti_hier_inside(struct tti_hier_call *c, tutti_op *op, tutti_error *error)
+tutti_status tti_hier_run_intra_host(struct tti_hier_call *c, tutti_op *op, tutti_error *error)
 {
     return run(c, c->s->inner, op, c->first ? 0 : LATER_MS, error);
 }
 
-tutti_status tti_hier_between(struct tti_hier_call *c, tutti_op *op, tutti_error *error)
+tutti_status tti_hier_run_inter_host(struct tti_hier_call *c, tutti_op *op, tutti_error *error)
 {
     return run(c, c->s->rail, op, BETWEEN_MS, error);
 }
 
-tutti_status tti_hier_flat(struct tti_hier_call *c, tutti_op *op, tutti_error *error)
+tutti_status tti_hier_run_flat(struct tti_hier_call *c, tutti_op *op, tutti_error *error)
 {
     return run(c, c->s->flat, op, 0, error);
 }

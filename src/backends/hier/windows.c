@@ -34,7 +34,7 @@ void tti_windows_make(const struct tti_hier *s, const tutti_parts *parts, size_t
     const size_t step = s->chunk / ((size_t)s->size * unit);
     w->step = step > least ? step : least;
     w->step = w->step < most ? w->step : most; /* scratch memory for what there is */
-    w->count = most > 0 ? tti_hier_pieces(most, w->step) : 0;
+    w->count = most > 0 ? tti_hier_chunk_count(most, w->step) : 0;
 }
 
 size_t tti_window_part(const struct tti_windows *w, size_t k, int32_t rank)
@@ -48,8 +48,8 @@ size_t tti_window_host(const struct tti_windows *w, size_t k, int32_t rail, int3
 {
     const struct tti_hosts *h = &w->s->hosts;
     size_t n = 0;
-    for (int32_t seat = rail; seat < tti_host_ranks(h, host); seat += h->rails) {
-        n += tti_window_part(w, k, tti_host_member(h, host, seat));
+    for (int32_t local_rank = rail; local_rank < tti_host_ranks(h, host); local_rank += h->rails) {
+        n += tti_window_part(w, k, tti_host_member(h, host, local_rank));
     }
     return n;
 }
@@ -117,8 +117,8 @@ static void copy_all(const struct tti_windows *w, size_t k, const tutti_parts *p
     const struct tti_hosts *h = &w->s->hosts;
     for (int32_t rail = 0; rail < h->rails; rail++) {
         for (int32_t host = 0; host < h->count; host++) {
-            for (int32_t seat = rail; seat < tti_host_ranks(h, host); seat += h->rails) {
-                const int32_t rank = tti_host_member(h, host, seat);
+            for (int32_t local_rank = rail; local_rank < tti_host_ranks(h, host); local_rank += h->rails) {
+                const int32_t rank = tti_host_member(h, host, local_rank);
                 copy_part(w, k, rank, parts, joined, packed, back);
                 packed += tti_window_part(w, k, rank) * w->unit;
             }
@@ -147,16 +147,16 @@ static tutti_status exchange(struct tti_hier_call *c, const struct tti_windows *
     const struct tti_lists *lists = &c->lane->inside;
     size_t sent = 0;
     size_t received = 0;
-    for (int32_t seat = 0; seat < tti_host_ranks(&c->s->hosts, c->s->host); seat++) {
-        sent += (size_t)lists->send_counts[seat];
-        received += (size_t)lists->receive_counts[seat];
+    for (int32_t local_rank = 0; local_rank < tti_host_ranks(&c->s->hosts, c->s->host); local_rank++) {
+        sent += (size_t)lists->send_counts[local_rank];
+        received += (size_t)lists->receive_counts[local_rank];
     }
     tutti_op op = tti_hier_step(c, TUTTI_OP_ALL_TO_ALL, c->op->dtype);
     op.src = src;
     op.dst = dst;
     op.send_parts = tti_hier_row(lists->send_counts, sent, w->unit);
     op.recv_parts = tti_hier_row(lists->receive_counts, received, w->unit);
-    return tti_hier_inside(c, &op, error);
+    return tti_hier_run_intra_host(c, &op, error);
 }
 
 /* Fills one list with the own part at the seat whose rail it takes, the other with the parts that this rank has for its
@@ -166,10 +166,10 @@ static void list_sharers(const struct tti_hier_call *c, const struct tti_windows
 {
     const struct tti_hier *s = c->s;
     const int32_t rails = s->hosts.rails;
-    for (int32_t seat = 0; seat < tti_host_ranks(&s->hosts, s->host); seat++) {
-        const int32_t rank = tti_host_member(&s->hosts, s->host, seat);
-        own[seat] = seat == s->seat % rails ? (int64_t)tti_window_part(w, k, s->rank) : 0;
-        shared[seat] = s->rail && seat % rails == s->seat ? (int64_t)tti_window_part(w, k, rank) : 0;
+    for (int32_t local_rank = 0; local_rank < tti_host_ranks(&s->hosts, s->host); local_rank++) {
+        const int32_t rank = tti_host_member(&s->hosts, s->host, local_rank);
+        own[local_rank] = local_rank == s->local_rank % rails ? (int64_t)tti_window_part(w, k, s->rank) : 0;
+        shared[local_rank] = s->rail && local_rank % rails == s->local_rank ? (int64_t)tti_window_part(w, k, rank) : 0;
     }
 }
 
@@ -179,7 +179,7 @@ static bool is_level(const struct tti_hier *s)
     return tti_host_ranks(&s->hosts, s->host) == s->hosts.rails;
 }
 
-tutti_status tti_window_hand_in(struct tti_hier_call *c, const struct tti_windows *w, size_t k, const void *part,
+tutti_status tti_window_to_rail(struct tti_hier_call *c, const struct tti_windows *w, size_t k, const void *part,
                                 void *shared, tutti_error *error)
 {
     const unsigned char *from = part ? (const unsigned char *)part + k * w->step * w->unit : NULL;
@@ -194,8 +194,8 @@ tutti_status tti_window_hand_in(struct tti_hier_call *c, const struct tti_window
     return TUTTI_OK;
 }
 
-tutti_status tti_window_hand_out(struct tti_hier_call *c, const struct tti_windows *w, size_t k, const void *shared,
-                                 void *part, tutti_error *error)
+tutti_status tti_window_from_rail(struct tti_hier_call *c, const struct tti_windows *w, size_t k, const void *shared,
+                                  void *part, tutti_error *error)
 {
     unsigned char *to = part ? (unsigned char *)part + k * w->step * w->unit : NULL;
     const size_t bytes = tti_window_part(w, k, c->s->rank) * w->unit;
@@ -214,21 +214,22 @@ static void list_rails(const struct tti_hier_call *c, const struct tti_windows *
                        int64_t *all)
 {
     const struct tti_hier *s = c->s;
-    for (int32_t seat = 0; seat < tti_host_ranks(&s->hosts, s->host); seat++) {
-        own[seat] = seat == at && s->rail ? (int64_t)tti_window_rail(w, k, s->seat) : 0;
-        all[seat] = s->seat == at && seat < s->hosts.rails ? (int64_t)tti_window_rail(w, k, seat) : 0;
+    for (int32_t local_rank = 0; local_rank < tti_host_ranks(&s->hosts, s->host); local_rank++) {
+        own[local_rank] = local_rank == at && s->rail ? (int64_t)tti_window_rail(w, k, s->local_rank) : 0;
+        all[local_rank] =
+            s->local_rank == at && local_rank < s->hosts.rails ? (int64_t)tti_window_rail(w, k, local_rank) : 0;
     }
 }
 
-tutti_status tti_window_bring(struct tti_hier_call *c, const struct tti_windows *w, size_t k, int32_t to,
-                              const void *rail, void *all, tutti_error *error)
+tutti_status tti_window_gather_local(struct tti_hier_call *c, const struct tti_windows *w, size_t k, int32_t to,
+                                     const void *rail, void *all, tutti_error *error)
 {
     list_rails(c, w, k, to, c->lane->inside.send_counts, c->lane->inside.receive_counts);
     return exchange(c, w, rail, all, error);
 }
 
-tutti_status tti_window_deal(struct tti_hier_call *c, const struct tti_windows *w, size_t k, int32_t from,
-                             const void *all, void *rail, tutti_error *error)
+tutti_status tti_window_scatter_local(struct tti_hier_call *c, const struct tti_windows *w, size_t k, int32_t from,
+                                      const void *all, void *rail, tutti_error *error)
 {
     list_rails(c, w, k, from, c->lane->inside.receive_counts, c->lane->inside.send_counts);
     return exchange(c, w, all, rail, error);

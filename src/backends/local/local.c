@@ -108,7 +108,7 @@ static size_t page_up(size_t bytes)
 
 static unsigned char *segment_of(const struct region *r, int rank)
 {
-    return r->memory + page_up(r->layout.bell_bytes) + (size_t)rank * page_up(r->layout.segment_bytes);
+    return r->memory + page_up(r->layout.doorbell_bytes) + (size_t)rank * page_up(r->layout.segment_bytes);
 }
 
 static tutti_status region_create(const struct tti_layout *layout, const struct tti_tuning *tuning,
@@ -121,7 +121,7 @@ static tutti_status region_create(const struct tti_layout *layout, const struct 
     r->layout = *layout;
     r->tuning = *tuning;
     r->references = 1;
-    r->bytes = page_up(layout->bell_bytes) + (size_t)layout->size * page_up(layout->segment_bytes);
+    r->bytes = page_up(layout->doorbell_bytes) + (size_t)layout->size * page_up(layout->segment_bytes);
     /* NORESERVE: sparse until used, like the sealed segments of processes */
     r->memory = mmap(NULL, r->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (r->memory == MAP_FAILED || getrandom(&r->nonce, sizeof(r->nonce), 0) != sizeof(r->nonce)) {
@@ -174,7 +174,7 @@ static void region_release(struct region *r)
     }
 }
 
-static tutti_status meet(const tutti_open_info *info, struct region **region, tutti_error *error)
+static tutti_status join_region(const tutti_open_info *info, struct region **region, tutti_error *error)
 {
     const tutti_rendezvous *rv = info->rendezvous;
     struct announcement a = {.pid = getpid()};
@@ -217,8 +217,8 @@ static tutti_status open_group(const tutti_open_info *info, void **state, tutti_
     pthread_once(&once, prepare_process);
     struct local_state *s = calloc(1, sizeof(*s));
     unsigned char **segments = calloc((size_t)info->world_size, sizeof(*segments));
-    tutti_status status =
-        s && segments ? meet(info, &s->region, error) : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group");
+    tutti_status status = s && segments ? join_region(info, &s->region, error)
+                                        : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group");
     if (status == TUTTI_OK) {
         for (int r = 0; r < info->world_size; r++) {
             segments[r] = segment_of(s->region, r);
@@ -227,7 +227,7 @@ static tutti_status open_group(const tutti_open_info *info, void **state, tutti_
                                              .layout = s->region->layout,
                                              .tuning = s->region->tuning,
                                              .segments = segments,
-                                             .bell = s->region->memory,
+                                             .doorbell = s->region->memory,
                                              .threads = true};
         tti_ops_options(info, &options);
         status = tti_engine_create(&options, &s->common.engine, error);

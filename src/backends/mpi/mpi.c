@@ -19,9 +19,9 @@ static tutti_backend_ops ops = {
     .size = sizeof(tutti_backend_ops),
     .available = available,
     .open = open_group,
-    .close = tti_plugin_closes_nothing,
-    .supports = tti_plugin_supports_nothing,
-    .run = tti_plugin_runs_nothing,
+    .close = tti_plugin_stub_close,
+    .supports = tti_plugin_stub_supports,
+    .run = tti_plugin_stub_run,
 };
 
 const tutti_backend tti_backend_mpi = {
@@ -44,10 +44,10 @@ static const tutti_backend *load(char *why, size_t capacity)
     }
     char name[64];
     char path[PATH_MAX];
-    char looked[512];
+    char searched[512];
     snprintf(name, sizeof(name), "tutti-mpi-%s.so", choice.flavour);
-    if (!tti_plugin_find(name, path, sizeof(path), looked, sizeof(looked))) {
-        snprintf(why, capacity, "%s, but there is no file %s in %s", choice.reason, name, looked);
+    if (!tti_plugin_find(name, path, sizeof(path), searched, sizeof(searched))) {
+        snprintf(why, capacity, "%s, but there is no file %s in %s", choice.reason, name, searched);
         return NULL;
     }
     if (!tti_mpi_open_library(&choice, why, capacity)) {
@@ -55,7 +55,7 @@ static const tutti_backend *load(char *why, size_t capacity)
     }
     const tutti_backend *found = tti_plugin_open(path, why, capacity);
     if (found) {
-        tti_plugin_lend(&ops, found->ops);
+        tti_plugin_install_ops(&ops, found->ops);
     }
     return found;
 }

@@ -15,7 +15,7 @@
 struct ending {
     struct tti_nccl_group *group;
     struct tti_nccl_lane *lane;
-    bool politely;
+    bool graceful;
     int64_t deadline_ns;
 };
 
@@ -44,14 +44,14 @@ static tti_nccl_comm take(struct ending *e)
 /* True if the communicator is ready to be destroyed. */
 static bool finalise(const struct tti_nccl_library *library, tti_nccl_comm comm, int64_t deadline_ns)
 {
-    struct tti_nccl_pace pace = {.background = true};
+    struct tti_nccl_backoff backoff = {.background = true};
     int code = library->CommFinalize(comm);
     while (code == TTI_NCCL_IN_PROGRESS && tti_now_ns() < deadline_ns) {
         int state = TTI_NCCL_SUCCESS;
         const int asked = library->CommGetAsyncError(comm, &state);
         code = asked != TTI_NCCL_SUCCESS ? asked : state;
         if (code == TTI_NCCL_IN_PROGRESS) {
-            tti_nccl_pause(&pace);
+            tti_nccl_backoff_step(&backoff);
         }
     }
     return code == TTI_NCCL_SUCCESS;
@@ -67,7 +67,7 @@ static void *end(void *argument)
     const bool inside = device->enter(e->group->index, &scope, NULL) == TUTTI_OK;
     const tti_nccl_comm comm = take(e);
     if (comm) {
-        const bool destroyed = e->politely && (!library->CommFinalize || finalise(library, comm, e->deadline_ns));
+        const bool destroyed = e->graceful && (!library->CommFinalize || finalise(library, comm, e->deadline_ns));
         (destroyed ? library->CommDestroy : library->CommAbort)(comm);
     }
     if (inside) {
@@ -81,7 +81,7 @@ static void *end(void *argument)
     return NULL;
 }
 
-void tti_nccl_end(struct tti_nccl_group *g, struct tti_nccl_lane *lane, bool politely)
+void tti_nccl_comm_end(struct tti_nccl_group *g, struct tti_nccl_lane *lane, bool graceful)
 {
     pthread_attr_t attributes;
     pthread_t thread;
@@ -97,7 +97,7 @@ void tti_nccl_end(struct tti_nccl_group *g, struct tti_nccl_lane *lane, bool pol
     }
     bool started = false;
     if (e && pthread_attr_init(&attributes) == 0) {
-        *e = (struct ending){g, lane, politely, tti_now_ns() + TTI_NCCL_PATIENCE_NS};
+        *e = (struct ending){g, lane, graceful, tti_now_ns() + TTI_NCCL_TEARDOWN_NS};
         pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
         started = pthread_create(&thread, &attributes, end, e) == 0;
         pthread_attr_destroy(&attributes);
@@ -112,7 +112,7 @@ void tti_nccl_end(struct tti_nccl_group *g, struct tti_nccl_lane *lane, bool pol
     }
 }
 
-bool tti_nccl_await_end(struct tti_nccl_lane *lane, int64_t deadline_ns)
+bool tti_nccl_comm_await_end(struct tti_nccl_lane *lane, int64_t deadline_ns)
 {
     const struct timespec until = time_of(deadline_ns);
     int waited = 0;
@@ -126,13 +126,13 @@ bool tti_nccl_await_end(struct tti_nccl_lane *lane, int64_t deadline_ns)
 }
 
 /* The library may still use any memory of such a group: it stays, where leak checkers find it. */
-static void bury(struct tti_nccl_group *g)
+static void keep_leaked(struct tti_nccl_group *g)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static struct tti_nccl_group *buried;
+    static struct tti_nccl_group *leaked_groups;
     pthread_mutex_lock(&lock);
-    g->next_buried = buried;
-    buried = g;
+    g->next_leaked = leaked_groups;
+    leaked_groups = g;
     pthread_mutex_unlock(&lock);
 }
 
@@ -169,14 +169,14 @@ void tti_nccl_close(void *state)
     bool ended = true;
     tti_nccl_heap_leave(g);
     for (int32_t i = 0; i < g->lanes; i++) {
-        tti_nccl_end(g, &g->lane[i], !failed);
+        tti_nccl_comm_end(g, &g->lane[i], !failed);
     }
-    const int64_t deadline_ns = tti_now_ns() + 2 * TTI_NCCL_PATIENCE_NS; /* to finalise, and to abort */
+    const int64_t deadline_ns = tti_now_ns() + 2 * TTI_NCCL_TEARDOWN_NS; /* to finalise, and to abort */
     for (int32_t i = 0; i < g->lanes; i++) {
-        ended = tti_nccl_await_end(&g->lane[i], deadline_ns) && ended;
+        ended = tti_nccl_comm_await_end(&g->lane[i], deadline_ns) && ended;
     }
     if (!ended) {
-        bury(g);
+        keep_leaked(g);
     } else {
         for (int32_t i = 0; i < g->lanes; i++) {
             free_lane(g, &g->lane[i], inside);

@@ -41,7 +41,7 @@ static tutti_status leave_fold(struct tti_nccl_call *c, tti_nccl_comm comm, int 
                                const struct tti_nccl_fold *fold)
 {
     const int end = tti_nccl_fold_end(c, comm, fold);
-    return tti_nccl_leave(c, comm, goes_on(code) && end != TTI_NCCL_SUCCESS ? end : code, what);
+    return tti_nccl_await_launch(c, comm, goes_on(code) && end != TTI_NCCL_SUCCESS ? end : code, what);
 }
 
 /* ---- one tensor ---------------------------------------------------------------------------------------------------- */
@@ -52,7 +52,7 @@ static tutti_status reduce(struct tti_nccl_call *c)
     const struct tti_nccl_library *library = c->group->library;
     const bool all = op->kind == TUTTI_OP_ALL_REDUCE;
     struct tti_nccl_fold fold;
-    const tti_nccl_comm comm = op->count > 0 ? tti_nccl_enter(c->group, c->lane, c->error) : NULL;
+    const tti_nccl_comm comm = op->count > 0 ? tti_nccl_comm_acquire(c->group, c->lane, c->error) : NULL;
     if (!comm) {
         return op->count > 0 ? TUTTI_REVOKED : TUTTI_OK;
     }
@@ -67,25 +67,25 @@ static tutti_status reduce(struct tti_nccl_call *c)
 static tutti_status broadcast(struct tti_nccl_call *c)
 {
     const tutti_op *op = c->op;
-    const tti_nccl_comm comm = op->count > 0 ? tti_nccl_enter(c->group, c->lane, c->error) : NULL;
+    const tti_nccl_comm comm = op->count > 0 ? tti_nccl_comm_acquire(c->group, c->lane, c->error) : NULL;
     if (!comm) {
         return op->count > 0 ? TUTTI_REVOKED : TUTTI_OK;
     }
     const int code =
         c->group->library->Broadcast(op->dst, op->dst, bytes_of(op), TTI_NCCL_UINT8, op->root, comm, c->lane->stream);
-    return tti_nccl_leave(c, comm, code, "Broadcast");
+    return tti_nccl_await_launch(c, comm, code, "Broadcast");
 }
 
 /* The library has none: everybody adds a number up, nobody looks at the sum. */
 static tutti_status barrier(struct tti_nccl_call *c)
 {
-    const tti_nccl_comm comm = tti_nccl_enter(c->group, c->lane, c->error);
+    const tti_nccl_comm comm = tti_nccl_comm_acquire(c->group, c->lane, c->error);
     if (!comm) {
         return TUTTI_REVOKED;
     }
     const int code = c->group->library->AllReduce(c->lane->word, c->lane->word, 1, TTI_NCCL_UINT32, TTI_NCCL_SUM, comm,
                                                   c->lane->stream);
-    return tti_nccl_leave(c, comm, code, "AllReduce");
+    return tti_nccl_await_launch(c, comm, code, "AllReduce");
 }
 
 /* ---- joined tensors ------------------------------------------------------------------------------------------------ */
@@ -144,14 +144,14 @@ static tutti_status all_gather(struct tti_nccl_call *c)
     if (status != TUTTI_OK || tti_nccl_parts_bytes(parts, c->group->size) == 0) {
         return status;
     }
-    const tti_nccl_comm comm = tti_nccl_enter(c->group, c->lane, c->error);
+    const tti_nccl_comm comm = tti_nccl_comm_acquire(c->group, c->lane, c->error);
     if (!comm) {
         return TUTTI_REVOKED;
     }
     const int code = plain ? c->group->library->AllGather(op->src, packed ? packed : op->dst, bytes_of(op),
                                                           TTI_NCCL_UINT8, comm, c->lane->stream)
                            : broadcast_each(c, comm, packed);
-    status = tti_nccl_leave(c, comm, code, plain ? "AllGather" : "Broadcast");
+    status = tti_nccl_await_launch(c, comm, code, plain ? "AllGather" : "Broadcast");
     return status == TUTTI_OK && packed ? tti_nccl_unpack(c, op->dst, parts, packed, -1) : status;
 }
 
@@ -190,7 +190,7 @@ static tutti_status reduce_scatter(struct tti_nccl_call *c)
     if (packed && (status = tti_nccl_pack(c, packed, op->src, parts)) != TUTTI_OK) {
         return status;
     }
-    const tti_nccl_comm comm = tti_nccl_enter(c->group, c->lane, c->error);
+    const tti_nccl_comm comm = tti_nccl_comm_acquire(c->group, c->lane, c->error);
     if (!comm) {
         return TUTTI_REVOKED;
     }
@@ -339,13 +339,13 @@ static tutti_status exchange(struct tti_nccl_call *c)
     if (status != TUTTI_OK) {
         return status;
     }
-    const tti_nccl_comm comm = tti_nccl_enter(c->group, c->lane, c->error);
+    const tti_nccl_comm comm = tti_nccl_comm_acquire(c->group, c->lane, c->error);
     if (!comm) {
         return TUTTI_REVOKED;
     }
     const int code =
         native ? exchange_native(c, comm, packed_send, packed_recv) : exchange_each(c, comm, packed_send, packed_recv);
-    status = tti_nccl_leave(c, comm, code, native ? native : "Send and ncclRecv");
+    status = tti_nccl_await_launch(c, comm, code, native ? native : "Send and ncclRecv");
     return status == TUTTI_OK && packed_recv ? tti_nccl_unpack(c, op->dst, recv, packed_recv, native ? -1 : own)
                                              : status;
 }

@@ -18,7 +18,7 @@ static tutti_status too_late(const struct tti_nccl_group *g, int32_t lane, int64
                          "rank %d of %d has waited %lld ms in nccl%s for the communicator of lane %d: a rank has not "
                          "come, or %s cannot connect them (nccl.debug = info tells more)",
                          g->rank, g->size, (long long)((tti_now_ns() - started_ns) / 1000000), what, lane,
-                         g->library->spoken);
+                         g->library->display_name);
 }
 
 /* ---- in the background ----------------------------------------------------------------------------------------------- */
@@ -27,7 +27,7 @@ static tutti_status connect_lane(struct tti_nccl_group *g, int32_t index, const 
                                  int64_t deadline_ns, tutti_error *error)
 {
     const struct tti_nccl_library *library = g->library;
-    struct tti_nccl_pace pace = {.background = true};
+    struct tti_nccl_backoff backoff = {.background = true};
     tti_nccl_config config = tti_nccl_config_of(library, info);
     tti_nccl_comm comm = NULL;
     const int64_t started_ns = tti_now_ns();
@@ -37,7 +37,7 @@ static tutti_status connect_lane(struct tti_nccl_group *g, int32_t index, const 
         int state = TTI_NCCL_SUCCESS;
         const int asked = library->CommGetAsyncError(comm, &state);
         code = asked != TTI_NCCL_SUCCESS ? asked : state;
-        if (code == TTI_NCCL_IN_PROGRESS && tti_nccl_pause(&pace) && tti_now_ns() >= deadline_ns) {
+        if (code == TTI_NCCL_IN_PROGRESS && tti_nccl_backoff_step(&backoff) && tti_now_ns() >= deadline_ns) {
             return too_late(g, index, started_ns, "CommInitRankConfig", error);
         }
     }
@@ -49,7 +49,7 @@ static tutti_status connect_lane(struct tti_nccl_group *g, int32_t index, const 
 
 /* ---- in a thread ------------------------------------------------------------------------------------------------------ */
 
-struct joining {
+struct init_thread {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     const struct tti_nccl_library *library;
@@ -65,7 +65,7 @@ struct joining {
     bool left; /* nobody waits any more: the thread cleans up */
 };
 
-static void joining_free(struct joining *j)
+static void init_thread_free(struct init_thread *j)
 {
     pthread_cond_destroy(&j->changed);
     pthread_mutex_destroy(&j->lock);
@@ -74,7 +74,7 @@ static void joining_free(struct joining *j)
 
 static void *join(void *argument)
 {
-    struct joining *j = argument;
+    struct init_thread *j = argument;
     const struct tti_nccl_library *library = j->library;
     const struct tti_device *device = library->device;
     struct tti_device_scope scope;
@@ -99,7 +99,7 @@ static void *join(void *argument)
     pthread_cond_broadcast(&j->changed);
     pthread_mutex_unlock(&j->lock);
     if (left) {
-        joining_free(j);
+        init_thread_free(j);
     } /* else it may be gone by now */
     if (left && comm) {
         library->CommAbort(comm);
@@ -110,9 +110,9 @@ static void *join(void *argument)
     return NULL;
 }
 
-static struct joining *joining_start(const struct tti_nccl_group *g, tti_nccl_id id)
+static struct init_thread *init_thread_start(const struct tti_nccl_group *g, tti_nccl_id id)
 {
-    struct joining *j = calloc(1, sizeof(*j));
+    struct init_thread *j = calloc(1, sizeof(*j));
     pthread_condattr_t clock;
     pthread_attr_t attributes;
     pthread_t thread;
@@ -134,7 +134,7 @@ static struct joining *joining_start(const struct tti_nccl_group *g, tti_nccl_id
     const bool started = pthread_create(&thread, &attributes, join, j) == 0;
     pthread_attr_destroy(&attributes);
     if (!started) {
-        joining_free(j);
+        init_thread_free(j);
         return NULL;
     }
     return j;
@@ -144,7 +144,7 @@ static tutti_status connect_blocking(struct tti_nccl_group *g, int32_t index, tt
                                      tutti_error *error)
 {
     const int64_t started_ns = tti_now_ns();
-    struct joining *j = joining_start(g, id);
+    struct init_thread *j = init_thread_start(g, id);
     if (!j) {
         return tti_error_set(error, TUTTI_NO_RESOURCE, "no thread to call ncclCommInitRank in");
     }
@@ -167,7 +167,7 @@ static tutti_status connect_blocking(struct tti_nccl_group *g, int32_t index, tt
     if (!done) {
         return too_late(g, index, started_ns, "CommInitRank", error);
     }
-    joining_free(j);
+    init_thread_free(j);
     return status;
 }
 

@@ -12,7 +12,7 @@
 #include "base/error.h"
 
 /* Writes down the first cause; false if there was one. */
-static bool note(struct tti_nccl_group *g, const tutti_error *cause)
+static bool record_cause(struct tti_nccl_group *g, const tutti_error *cause)
 {
     pthread_mutex_lock(&g->lock);
     const bool first = atomic_load_explicit(&g->failed, memory_order_relaxed) == TUTTI_OK;
@@ -31,9 +31,9 @@ static bool note(struct tti_nccl_group *g, const tutti_error *cause)
 
 void tti_nccl_fail(struct tti_nccl_group *g, const tutti_error *cause)
 {
-    if (note(g, cause)) {
+    if (record_cause(g, cause)) {
         for (int32_t i = 0; i < g->lanes; i++) {
-            tti_nccl_end(g, &g->lane[i], false);
+            tti_nccl_comm_end(g, &g->lane[i], false);
         }
     }
 }
@@ -79,33 +79,33 @@ static void append(tutti_error *error, const char *text)
 static bool stream_ends(struct tti_nccl_call *c, int64_t deadline_ns)
 {
     const struct tti_device *device = c->group->device;
-    struct tti_nccl_pace pace = {.background = true};
+    struct tti_nccl_backoff backoff = {.background = true};
     int32_t done = 0;
     if (device->event_record(c->lane->event, c->lane->stream, NULL) != TUTTI_OK) {
         return true; /* the device has failed: nothing runs there any more */
     }
     while (device->event_query(c->lane->event, &done, NULL) == TUTTI_OK && !done) {
-        if (tti_nccl_pause(&pace) && tti_now_ns() >= deadline_ns) {
+        if (tti_nccl_backoff_step(&backoff) && tti_now_ns() >= deadline_ns) {
             return false;
         }
     }
     return true;
 }
 
-void tti_nccl_break_off(struct tti_nccl_call *c, tutti_status status)
+void tti_nccl_abort_call(struct tti_nccl_call *c, tutti_status status)
 {
     struct tti_nccl_group *g = c->group;
     struct tti_nccl_lane *lane = c->lane;
     c->error->scope = TUTTI_SCOPE_GROUP;
-    if (status != TUTTI_TIMEOUT && g->attendance) { /* which has told who was asked */
-        g->attendance->tell(g->attendance->self, c->op, c->error);
+    if (status != TUTTI_TIMEOUT && g->wait_registry) { /* which has told who was asked */
+        g->wait_registry->report(g->wait_registry->self, c->op, c->error);
     }
     if (status != TUTTI_REVOKED) {
         tti_nccl_fail(g, c->error);
     }
-    const int64_t deadline_ns = tti_now_ns() + TTI_NCCL_PATIENCE_NS;
-    const bool ended = tti_nccl_await_end(lane, deadline_ns);
-    lane->held = !stream_ends(c, ended ? tti_now_ns() + TTI_NCCL_PATIENCE_NS : tti_now_ns());
+    const int64_t deadline_ns = tti_now_ns() + TTI_NCCL_TEARDOWN_NS;
+    const bool ended = tti_nccl_comm_await_end(lane, deadline_ns);
+    lane->held = !stream_ends(c, ended ? tti_now_ns() + TTI_NCCL_TEARDOWN_NS : tti_now_ns());
     if (!ended) {
         append(c->error, "; ncclCommAbort has not returned, so the communicator is left to itself");
     }
@@ -114,7 +114,7 @@ void tti_nccl_break_off(struct tti_nccl_call *c, tutti_status status)
     }
 }
 
-void tti_nccl_reason(const struct tti_nccl_library *library, tti_nccl_comm comm, int code, char text[256])
+void tti_nccl_error_text(const struct tti_nccl_library *library, tti_nccl_comm comm, int code, char text[256])
 {
     const char *words = library->GetErrorString(code);
     const char *last = library->GetLastError ? library->GetLastError(comm) : NULL;
@@ -127,8 +127,8 @@ tutti_status tti_nccl_error(const struct tti_nccl_library *library, tti_nccl_com
                             tutti_error *error)
 {
     char reason[256];
-    tti_nccl_reason(library, comm, code, reason);
-    tti_error_set(error, TUTTI_BACKEND, "%s: nccl%s failed: %s", library->spoken, what, reason);
+    tti_nccl_error_text(library, comm, code, reason);
+    tti_error_set(error, TUTTI_BACKEND, "%s: nccl%s failed: %s", library->display_name, what, reason);
     if (error) {
         error->vendor_code = code;
     }

@@ -20,7 +20,7 @@
 
 #define OLDEST 20700
 
-struct place {
+struct candidate {
     struct tti_nccl_library library;
     const char *variable; /* names the file */
     const char *soname;
@@ -31,13 +31,13 @@ struct place {
     char why[400]; /* if asked, but not usable */
 };
 
-static struct place places[] = {
-    {.library = {.backend = "nccl", .spoken = "NCCL", .device = &tti_device_cuda},
+static struct candidate candidates[] = {
+    {.library = {.backend = "nccl", .display_name = "NCCL", .device = &tti_device_cuda},
      .variable = "TUTTI_NCCL_LIBRARY",
      .soname = "libnccl.so.2",
      .wheel = "nvidia/nccl/lib/libnccl.so.2",
      .folders = {"/usr/local/cuda/lib64", "/usr/local/cuda/lib"}},
-    {.library = {.backend = "rccl", .spoken = "RCCL", .device = &tti_device_rocm},
+    {.library = {.backend = "rccl", .display_name = "RCCL", .device = &tti_device_rocm},
      .variable = "TUTTI_RCCL_LIBRARY",
      .soname = "librccl.so.1",
      .folders = {"/opt/rocm/lib"}},
@@ -71,10 +71,10 @@ void tti_nccl_version_text(int version, char text[16])
 }
 
 /* Opens one file, named as dlopen takes it. What the loader says of it goes into `why`. */
-static void *open_file(struct place *place, const char *name)
+static void *open_file(struct candidate *candidate, const char *name)
 {
     void *file = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-    place->library.loaded = file != NULL;
+    candidate->library.loaded = file != NULL;
     if (file || (file = dlopen(name, RTLD_NOW | RTLD_LOCAL))) {
         return file;
     }
@@ -83,26 +83,26 @@ static void *open_file(struct place *place, const char *name)
     if (words && strncmp(words, name, length) == 0 && strncmp(words + length, ": ", 2) == 0) {
         words += length + 2; /* the name stands in the sentence already */
     }
-    snprintf(place->why, sizeof(place->why), "%s cannot be opened: %s; %s may name %s's file", name,
-             words ? words : "the loader does not say why", place->variable, place->library.spoken);
+    snprintf(candidate->why, sizeof(candidate->why), "%s cannot be opened: %s; %s may name %s's file", name,
+             words ? words : "the loader does not say why", candidate->variable, candidate->library.display_name);
     return NULL;
 }
 
 /* A file that may be there. */
-static void *open_path(struct place *place, const char *path)
+static void *open_path(struct candidate *candidate, const char *path)
 {
-    return access(path, F_OK) == 0 ? open_file(place, path) : NULL;
+    return access(path, F_OK) == 0 ? open_file(candidate, path) : NULL;
 }
 
-static void *open_below(struct place *place, const char *prefix)
+static void *open_below(struct candidate *candidate, const char *prefix)
 {
     char pattern[PATH_MAX + 96];
     glob_t found;
     void *file = NULL;
-    snprintf(pattern, sizeof(pattern), "%s/lib/python3*/{site,dist}-packages/%s", prefix, place->wheel);
+    snprintf(pattern, sizeof(pattern), "%s/lib/python3*/{site,dist}-packages/%s", prefix, candidate->wheel);
     if (glob(pattern, GLOB_BRACE, NULL, &found) == 0) {
         for (size_t i = 0; !file && i < found.gl_pathc; i++) {
-            file = open_path(place, found.gl_pathv[i]);
+            file = open_path(candidate, found.gl_pathv[i]);
         }
         globfree(&found);
     }
@@ -110,10 +110,10 @@ static void *open_below(struct place *place, const char *prefix)
 }
 
 /* The wheel that belongs to the running interpreter: of its virtual environment, else of its installation. */
-static void *open_wheel(struct place *place)
+static void *open_wheel(struct candidate *candidate)
 {
     const char *environment = getenv("VIRTUAL_ENV");
-    void *file = environment && *environment ? open_below(place, environment) : NULL;
+    void *file = environment && *environment ? open_below(candidate, environment) : NULL;
     char program[PATH_MAX];
     const ssize_t length = readlink("/proc/self/exe", program, sizeof(program) - 1);
     if (file || length <= 0) {
@@ -127,34 +127,34 @@ static void *open_wheel(struct place *place)
         }
         *slash = '\0';
     }
-    return open_below(place, program);
+    return open_below(candidate, program);
 }
 
-static void *open_library(struct place *place)
+static void *open_library(struct candidate *candidate)
 {
-    const char *named = getenv(place->variable);
+    const char *named = getenv(candidate->variable);
     if (named && *named) {
-        return open_file(place, named);
+        return open_file(candidate, named);
     }
-    void *file = open_file(place, place->soname);
-    if (!file && place->wheel) {
-        file = open_wheel(place);
+    void *file = open_file(candidate, candidate->soname);
+    if (!file && candidate->wheel) {
+        file = open_wheel(candidate);
     }
-    for (const char *const *folder = place->folders; !file && *folder; folder++) {
+    for (const char *const *folder = candidate->folders; !file && *folder; folder++) {
         char path[128];
-        snprintf(path, sizeof(path), "%s/%s", *folder, place->soname);
-        file = open_path(place, path);
+        snprintf(path, sizeof(path), "%s/%s", *folder, candidate->soname);
+        file = open_path(candidate, path);
     }
     return file;
 }
 
 /* Whether the file is the library, and new enough; fills the table. */
-static bool check_library(struct place *place, void *file)
+static bool check_library(struct candidate *candidate, void *file)
 {
-    struct tti_nccl_library *library = &place->library;
+    struct tti_nccl_library *library = &candidate->library;
     struct link_map *map = NULL;
     const bool known = dlinfo(file, RTLD_DI_LINKMAP, &map) == 0 && map && map->l_name;
-    snprintf(library->path, sizeof(library->path), "%s", known ? map->l_name : place->soname);
+    snprintf(library->path, sizeof(library->path), "%s", known ? map->l_name : candidate->soname);
     const char *missing = NULL;
     for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
         void *address = dlsym(file, symbols[i].name);
@@ -169,17 +169,17 @@ static bool check_library(struct place *place, void *file)
     char text[16];
     tti_nccl_version_text(version, text);
     if (!library->GetVersion) {
-        snprintf(place->why, sizeof(place->why), "%s is not %s, or older than 2.7: it has no ncclGetVersion",
-                 library->path, library->spoken);
+        snprintf(candidate->why, sizeof(candidate->why), "%s is not %s, or older than 2.7: it has no ncclGetVersion",
+                 library->path, library->display_name);
     } else if (result != TTI_NCCL_SUCCESS) {
-        snprintf(place->why, sizeof(place->why), "%s does not tell its version: ncclGetVersion returned %d",
+        snprintf(candidate->why, sizeof(candidate->why), "%s does not tell its version: ncclGetVersion returned %d",
                  library->path, result);
     } else if (library->version < OLDEST) {
-        snprintf(place->why, sizeof(place->why), "%s is %s %s, which is too old: 2.7 or newer is needed", library->path,
-                 library->spoken, text);
+        snprintf(candidate->why, sizeof(candidate->why), "%s is %s %s, which is too old: 2.7 or newer is needed",
+                 library->path, library->display_name, text);
     } else if (missing) {
-        snprintf(place->why, sizeof(place->why), "%s says that it is %s %s, but has no %s", library->path,
-                 library->spoken, text, missing);
+        snprintf(candidate->why, sizeof(candidate->why), "%s says that it is %s %s, but has no %s", library->path,
+                 library->display_name, text, missing);
     } else {
         return true;
     }
@@ -190,28 +190,28 @@ const struct tti_nccl_library *tti_nccl_library(const char *backend, char *why, 
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     char text[400];
-    struct place *place = strcmp(backend, places[0].library.backend) == 0 ? &places[0] : &places[1];
-    const struct tti_device *device = place->library.device;
+    struct candidate *candidate = strcmp(backend, candidates[0].library.backend) == 0 ? &candidates[0] : &candidates[1];
+    const struct tti_device *device = candidate->library.device;
     if (!device->available(text, sizeof(text))) {
-        snprintf(why, capacity, "%s has no device here: %s", place->library.spoken, text);
+        snprintf(why, capacity, "%s has no device here: %s", candidate->library.display_name, text);
         return NULL;
     }
     if (device->count() < 1) {
-        snprintf(why, capacity, "%s has no device here: the driver of %s knows none", place->library.spoken,
+        snprintf(why, capacity, "%s has no device here: the driver of %s knows none", candidate->library.display_name,
                  device->name);
         return NULL;
     }
     pthread_once(&once, protect);
     pthread_mutex_lock(&lock);
-    if (!place->asked) {
-        void *file = open_library(place);
-        place->usable = file && check_library(place, file);
-        place->asked = true;
+    if (!candidate->asked) {
+        void *file = open_library(candidate);
+        candidate->usable = file && check_library(candidate, file);
+        candidate->asked = true;
     }
-    const bool usable = place->usable;
+    const bool usable = candidate->usable;
     if (!usable) {
-        snprintf(why, capacity, "%s", place->why);
+        snprintf(why, capacity, "%s", candidate->why);
     }
     pthread_mutex_unlock(&lock);
-    return usable ? &place->library : NULL;
+    return usable ? &candidate->library : NULL;
 }

@@ -16,7 +16,7 @@
 
 struct tti_nccl_library {
     const char *backend;             /* "nccl", "rccl" */
-    const char *spoken;              /* "NCCL", "RCCL" */
+    const char *display_name;        /* "NCCL", "RCCL" */
     const struct tti_device *device; /* CUDA's, ROCm's */
     int version;                     /* 22809; 20708, though 2.7.8 calls itself 2708 */
     bool loaded;                     /* it was in the process before: what it reads once it may have read */
@@ -50,7 +50,7 @@ bool tti_nccl_native_min_max(const struct tti_nccl_library *library, const tutti
 tti_nccl_config tti_nccl_config_of(const struct tti_nccl_library *library, const tutti_open_info *info);
 
 /* What this version cannot honour of what was asked for, for people: appended as snprintf does; "" if nothing. */
-size_t tti_nccl_unheeded(const struct tti_nccl_library *library, const tutti_open_info *info, char *text,
-                         size_t capacity);
+size_t tti_nccl_ignored_settings(const struct tti_nccl_library *library, const tutti_open_info *info, char *text,
+                                 size_t capacity);
 
 #endif

@@ -59,20 +59,20 @@ struct tti_nccl_heap *tti_nccl_heap_open(struct tti_nccl_group *g, const tutti_o
 /* The lane's communicator, when nothing is being launched in it. */
 static tti_nccl_comm enter_idle(struct tti_nccl_group *g, struct tti_nccl_lane *lane, tutti_error *error)
 {
-    struct tti_nccl_pace pace = {.background = true};
+    struct tti_nccl_backoff backoff = {.background = true};
     for (;;) {
         int state = TTI_NCCL_SUCCESS;
-        const tti_nccl_comm comm = tti_nccl_enter(g, lane, error);
+        const tti_nccl_comm comm = tti_nccl_comm_acquire(g, lane, error);
         if (!comm || g->library->CommGetAsyncError(comm, &state) != TTI_NCCL_SUCCESS || state != TTI_NCCL_IN_PROGRESS) {
             return comm;
         }
-        tti_nccl_step_out(lane);
-        tti_nccl_pause(&pace);
+        tti_nccl_comm_release(lane);
+        tti_nccl_backoff_step(&backoff);
     }
 }
 
 /* What a group that has failed had registered, its communicators took with them. */
-static void withdraw(struct block *b)
+static void deregister_block(struct block *b)
 {
     struct tti_nccl_group *g = b->group;
     b->group = NULL;
@@ -80,13 +80,13 @@ static void withdraw(struct block *b)
         const tti_nccl_comm comm = b->handles[i] ? enter_idle(g, &g->lane[i], NULL) : NULL;
         if (comm) {
             g->library->CommDeregister(comm, b->handles[i]);
-            tti_nccl_step_out(&g->lane[i]);
+            tti_nccl_comm_release(&g->lane[i]);
         }
         b->handles[i] = NULL;
     }
 }
 
-static tutti_status announce(struct tti_nccl_group *g, struct block *b, tutti_error *error)
+static tutti_status register_block(struct tti_nccl_group *g, struct block *b, tutti_error *error)
 {
     tutti_status status = TUTTI_OK;
     b->group = g;
@@ -100,10 +100,10 @@ static tutti_status announce(struct tti_nccl_group *g, struct block *b, tutti_er
         if (code != TTI_NCCL_SUCCESS) {
             status = tti_nccl_error(g->library, comm, code, "CommRegister", error);
         }
-        tti_nccl_step_out(&g->lane[i]);
+        tti_nccl_comm_release(&g->lane[i]);
     }
     if (status != TUTTI_OK) {
-        withdraw(b);
+        deregister_block(b);
     }
     return status;
 }
@@ -136,7 +136,7 @@ void tti_nccl_heap_leave(struct tti_nccl_group *g)
     pthread_mutex_lock(&g->heap->lock);
     for (struct block *b = g->heap->blocks; b; b = b->next) {
         if (b->group == g) {
-            withdraw(b);
+            deregister_block(b);
         }
     }
     pthread_mutex_unlock(&g->heap->lock);
@@ -211,7 +211,7 @@ static tutti_status add(struct tti_nccl_group *g, void *memory, size_t bytes, bo
                                    "a part of the %zu bytes at %p is registered or allocated already", bytes, memory);
         }
     }
-    if (status == TUTTI_OK && (status = announce(g, b, error)) == TUTTI_OK) {
+    if (status == TUTTI_OK && (status = register_block(g, b, error)) == TUTTI_OK) {
         b->next = g->heap->blocks;
         g->heap->blocks = b;
         *added = b;
@@ -226,7 +226,7 @@ static tutti_status add(struct tti_nccl_group *g, void *memory, size_t bytes, bo
 static void drop(struct tti_nccl_heap *heap, struct block *b)
 {
     pthread_mutex_lock(&heap->lock);
-    withdraw(b);
+    deregister_block(b);
     unlink_block(heap, b);
     pthread_mutex_unlock(&heap->lock);
     free(b);
@@ -284,7 +284,7 @@ tutti_status tti_nccl_release(void *state, void *memory, tutti_error *error)
     pthread_mutex_lock(&g->heap->lock);
     struct block *b = find(g->heap, memory, true);
     if (b) {
-        withdraw(b);
+        deregister_block(b);
         unlink_block(g->heap, b);
     }
     pthread_mutex_unlock(&g->heap->lock);

@@ -13,7 +13,7 @@
 
 #include "backends/nccl/state.h"
 #include "backends/record.h"
-#include "base/boot.h"
+#include "base/boot_id.h"
 #include "base/clock.h"
 #include "base/error.h"
 
@@ -43,7 +43,7 @@ struct place {
 };
 
 /* What rank 0 gives out. */
-struct invitation {
+struct id_record {
     uint32_t magic;
     int32_t status;
     int32_t version;
@@ -54,7 +54,7 @@ struct invitation {
 
 /* ---- what this rank has ------------------------------------------------------------------------------------------------ */
 
-static bool says_yes(const char *variable)
+static bool is_enabled(const char *variable)
 {
     const char *value = getenv(variable);
     return value && strcmp(value, "1") == 0;
@@ -70,8 +70,8 @@ static tutti_status lane_make(const struct tti_device *device, struct tti_nccl_l
     return status;
 }
 
-static tutti_status look_at_device(struct tti_nccl_group *g, const tutti_open_info *info, struct place *own,
-                                   tutti_error *error)
+static tutti_status probe_device(struct tti_nccl_group *g, const tutti_open_info *info, struct place *own,
+                                 tutti_error *error)
 {
     const struct tti_device *device = g->device;
     struct tti_device_scope scope;
@@ -95,8 +95,8 @@ static tutti_status look_at_device(struct tti_nccl_group *g, const tutti_open_in
     return status;
 }
 
-static tutti_status look_around(struct tti_nccl_group *g, const char *backend, const tutti_open_info *info,
-                                struct place *own, tutti_error *error)
+static tutti_status probe_rank(struct tti_nccl_group *g, const char *backend, const tutti_open_info *info,
+                               struct place *own, tutti_error *error)
 {
     char why[256] = "";
     g->library = tti_nccl_library(backend, why, sizeof(why));
@@ -113,7 +113,7 @@ static tutti_status look_around(struct tti_nccl_group *g, const char *backend, c
     if (!(g->heap = tti_nccl_heap_open(g, info))) {
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group of %d ranks", g->size);
     }
-    tutti_status status = look_at_device(g, info, own, error);
+    tutti_status status = probe_device(g, info, own, error);
     status = status == TUTTI_OK ? tti_nccl_apply_options(g->library, info, error) : status;
     g->native_min_max = tti_nccl_native_min_max(g->library, info);
     own->native_min_max = g->native_min_max;
@@ -126,8 +126,8 @@ static tutti_status look_around(struct tti_nccl_group *g, const char *backend, c
 
 /* ---- what the others have ---------------------------------------------------------------------------------------------- */
 
-static tutti_status exchange_places(const tutti_open_info *info, struct place *all, int64_t deadline_ns,
-                                    tutti_error *error)
+static tutti_status exchange_rank_info(const tutti_open_info *info, struct place *all, int64_t deadline_ns,
+                                       tutti_error *error)
 {
     const tutti_rendezvous *rv = info->rendezvous;
     char key[32];
@@ -241,40 +241,40 @@ static tutti_status compare_places(const tutti_open_info *info, struct place *al
 
 /* ---- the ids ----------------------------------------------------------------------------------------------------------- */
 
-static void make_ids(const struct tti_nccl_group *g, struct invitation *invitation)
+static void make_ids(const struct tti_nccl_group *g, struct id_record *id_record)
 {
     tutti_error error;
-    for (int32_t i = 0; i < g->lanes && invitation->status == TUTTI_OK; i++) {
-        const int code = g->library->GetUniqueId(&invitation->ids[i]);
+    for (int32_t i = 0; i < g->lanes && id_record->status == TUTTI_OK; i++) {
+        const int code = g->library->GetUniqueId(&id_record->ids[i]);
         if (code != TTI_NCCL_SUCCESS) {
-            invitation->status = tti_nccl_error(g->library, NULL, code, "GetUniqueId", &error);
-            snprintf(invitation->text, sizeof(invitation->text), "%.295s", error.message);
+            id_record->status = tti_nccl_error(g->library, NULL, code, "GetUniqueId", &error);
+            snprintf(id_record->text, sizeof(id_record->text), "%.295s", error.message);
         }
     }
 }
 
 static tutti_status exchange_ids(const struct tti_nccl_group *g, const tutti_open_info *info,
-                                 struct invitation *invitation, int64_t deadline_ns, tutti_error *error)
+                                 struct id_record *id_record, int64_t deadline_ns, tutti_error *error)
 {
     static const char key[] = "nccl/ids";
     const tutti_rendezvous *rv = info->rendezvous;
-    memset(invitation, 0, sizeof(*invitation));
+    memset(id_record, 0, sizeof(*id_record));
     tutti_status status = TUTTI_OK;
     if (g->rank == 0) {
-        invitation->magic = MAGIC;
-        invitation->version = g->library->version;
-        invitation->lanes = g->lanes;
-        make_ids(g, invitation);
-        status = rv->set(rv->self, key, invitation, sizeof(*invitation), error);
+        id_record->magic = MAGIC;
+        id_record->version = g->library->version;
+        id_record->lanes = g->lanes;
+        make_ids(g, id_record);
+        status = rv->set(rv->self, key, id_record, sizeof(*id_record), error);
     } else {
-        status = tti_record_get(info, 0, key, invitation, sizeof(*invitation), deadline_ns, error);
+        status = tti_record_get(info, 0, key, id_record, sizeof(*id_record), deadline_ns, error);
     }
-    invitation->text[sizeof(invitation->text) - 1] = '\0';
-    if (status == TUTTI_OK && (invitation->magic != MAGIC || invitation->version != g->library->version)) {
+    id_record->text[sizeof(id_record->text) - 1] = '\0';
+    if (status == TUTTI_OK && (id_record->magic != MAGIC || id_record->version != g->library->version)) {
         status = tti_error_set(error, TUTTI_PROTOCOL, "rank 0 has given out no ids of communicators");
     }
-    if (status == TUTTI_OK && invitation->status != TUTTI_OK) {
-        status = tti_error_set(error, invitation->status, "rank 0: %s", invitation->text);
+    if (status == TUTTI_OK && id_record->status != TUTTI_OK) {
+        status = tti_error_set(error, id_record->status, "rank 0: %s", id_record->text);
     }
     return status;
 }
@@ -293,7 +293,7 @@ static struct tti_nccl_group *group_make(const tutti_open_info *info)
     g->size = info->world_size;
     g->lanes = info->lanes;
     g->timeout_ms = info->timeout_ms;
-    g->attendance = info->attendance;
+    g->wait_registry = info->wait_registry;
     pthread_mutex_init(&g->lock, NULL);
     pthread_condattr_init(&clock);
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
@@ -306,14 +306,14 @@ static struct tti_nccl_group *group_make(const tutti_open_info *info)
 }
 
 static tutti_status group_connect(struct tti_nccl_group *g, const tutti_open_info *info,
-                                  const struct invitation *invitation, int64_t deadline_ns, tutti_error *error)
+                                  const struct id_record *id_record, int64_t deadline_ns, tutti_error *error)
 {
     struct tti_device_scope scope;
     tutti_status status = g->device->enter(g->index, &scope, error);
     if (status != TUTTI_OK) {
         return status;
     }
-    status = tti_nccl_connect(g, info, invitation->ids, deadline_ns, error);
+    status = tti_nccl_connect(g, info, id_record->ids, deadline_ns, error);
     g->device->leave(&scope);
     return status;
 }
@@ -339,11 +339,11 @@ tutti_status tti_nccl_open(const char *backend, const tutti_open_info *info, voi
     const int64_t deadline_ns = tti_deadline_ns(tti_now_ns(), info->timeout_ms);
     struct tti_nccl_group *g = group_make(info);
     struct place *all = calloc((size_t)info->world_size, sizeof(*all));
-    struct invitation *invitation = malloc(sizeof(*invitation));
+    struct id_record *id_record = malloc(sizeof(*id_record));
     tutti_error cause;
     tti_error_clear(&cause);
-    if (!g || !all || !invitation) {
-        free(invitation);
+    if (!g || !all || !id_record) {
+        free(id_record);
         free(all);
         free(g);
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group of %d ranks", info->world_size);
@@ -354,16 +354,16 @@ tutti_status tti_nccl_open(const char *backend, const tutti_open_info *info, voi
     own->index = info->device.device_id;
     snprintf(own->backend, sizeof(own->backend), "%s", backend);
     own->status = tti_boot_id(own->host, &cause);
-    own->status = own->status == TUTTI_OK ? look_around(g, backend, info, own, &cause) : own->status;
-    own->shares = own->version >= SHARES_DEVICES && says_yes("NCCL_MULTI_RANK_GPU_ENABLE");
+    own->status = own->status == TUTTI_OK ? probe_rank(g, backend, info, own, &cause) : own->status;
+    own->shares = own->version >= SHARES_DEVICES && is_enabled("NCCL_MULTI_RANK_GPU_ENABLE");
     snprintf(own->text, sizeof(own->text), "%.295s", cause.message);
-    tutti_status status = exchange_places(info, all, deadline_ns, &cause);
+    tutti_status status = exchange_rank_info(info, all, deadline_ns, &cause);
     if (status == TUTTI_OK && (status = compare_places(info, all, &cause)) == TUTTI_OK &&
-        (status = exchange_ids(g, info, invitation, deadline_ns, &cause)) == TUTTI_OK) {
-        tti_nccl_unheeded(g->library, info, g->unheeded, sizeof(g->unheeded));
-        status = group_connect(g, info, invitation, deadline_ns, &cause);
+        (status = exchange_ids(g, info, id_record, deadline_ns, &cause)) == TUTTI_OK) {
+        tti_nccl_ignored_settings(g->library, info, g->ignored_settings, sizeof(g->ignored_settings));
+        status = group_connect(g, info, id_record, deadline_ns, &cause);
     }
-    free(invitation);
+    free(id_record);
     free(all);
     if (status != TUTTI_OK) {
         if (error) {
@@ -395,13 +395,13 @@ size_t tti_nccl_describe(void *state, char *text, size_t capacity)
         snprintf(lost, sizeof(lost), ", %d of them left in ncclCommAbort", count);
     }
     const int n = snprintf(text, capacity, "  %s: %s %s (%s), %s %s, %d communicator%s%s%s\n", library->backend,
-                           library->spoken, version, library->path, device, g->name, g->lanes, g->lanes == 1 ? "" : "s",
-                           g->nonblocking ? "" : ", whose calls no deadline ends", lost);
+                           library->display_name, version, library->path, device, g->name, g->lanes,
+                           g->lanes == 1 ? "" : "s", g->nonblocking ? "" : ", whose calls no deadline ends", lost);
     size_t used = n > 0 ? (size_t)n : 0;
-    if (g->unheeded[0]) {
+    if (g->ignored_settings[0]) {
         const bool fits = used < capacity;
-        const int more =
-            snprintf(fits ? text + used : NULL, fits ? capacity - used : 0, "  not possible: %s\n", g->unheeded);
+        const int more = snprintf(fits ? text + used : NULL, fits ? capacity - used : 0, "  not possible: %s\n",
+                                  g->ignored_settings);
         used += more > 0 ? (size_t)more : 0;
     }
     return used;

@@ -23,15 +23,15 @@
 #define MORE_CHANNELS   22500 /* NCCL has 64 channels instead of 32 */
 
 /* A variable as a setting wants it. */
-struct wish {
+struct env_request {
     const char *setting; /* behind the backend's name: "algo" */
     const char *variable;
     const char *value; /* NULL: not set */
     bool listed;       /* by the setting "env": any variable; the others have values without case */
 };
 
-struct wishes {
-    struct wish *all;
+struct env_requests {
+    struct env_request *all;
     size_t count;
     char *pairs;    /* the setting "env", cut into names and values */
     char debug[16]; /* in capitals */
@@ -61,27 +61,29 @@ bool tti_nccl_native_min_max(const struct tti_nccl_library *library, const tutti
 }
 
 /* "nccl.algo", "nccl.env.NCCL_ALGO" */
-static const char *key_of(const struct tti_nccl_library *library, const struct wish *wish, char text[128])
+static const char *key_of(const struct tti_nccl_library *library, const struct env_request *env_request, char text[128])
 {
-    snprintf(text, 128, "%s.%s%s%s", library->backend, wish->setting, wish->listed ? "." : "",
-             wish->listed ? wish->variable : "");
+    snprintf(text, 128, "%s.%s%s%s", library->backend, env_request->setting, env_request->listed ? "." : "",
+             env_request->listed ? env_request->variable : "");
     return text;
 }
 
-static bool same_value(const struct wish *wish, const char *value)
+static bool same_value(const struct env_request *env_request, const char *value)
 {
-    if (!wish->value || !value) {
-        return wish->value == value;
+    if (!env_request->value || !value) {
+        return env_request->value == value;
     }
-    return wish->listed ? strcmp(wish->value, value) == 0 : strcasecmp(wish->value, value) == 0;
+    return env_request->listed ? strcmp(env_request->value, value) == 0 : strcasecmp(env_request->value, value) == 0;
 }
 
-static void add_wish(struct wishes *wishes, const char *setting, const char *variable, const char *value)
+static void add_request(struct env_requests *env_requests, const char *setting, const char *variable, const char *value)
 {
-    wishes->all[wishes->count++] = (struct wish){.setting = setting, .variable = variable, .value = value};
+    env_requests->all[env_requests->count++] =
+        (struct env_request){.setting = setting, .variable = variable, .value = value};
 }
 
-static void add_own(struct wishes *wishes, const struct tti_nccl_library *library, const tutti_open_info *info)
+static void add_own(struct env_requests *env_requests, const struct tti_nccl_library *library,
+                    const tutti_open_info *info)
 {
     const char *algo = setting_of(library, info, "algo");
     const char *channels = setting_of(library, info, "channels");
@@ -89,33 +91,34 @@ static void add_own(struct wishes *wishes, const struct tti_nccl_library *librar
     const char *buffer = setting_of(library, info, "buffer_size");
     if (algo) {
         static const char *const words[2][2] = {{"Ring", "Tree"}, {"allreduce:ring", "allreduce:tree"}};
-        add_wish(wishes, "algo", "NCCL_ALGO", words[library->version >= ALGO_BY_KIND][strcmp(algo, "tree") == 0]);
+        add_request(env_requests, "algo", "NCCL_ALGO",
+                    words[library->version >= ALGO_BY_KIND][strcmp(algo, "tree") == 0]);
     }
     if (buffer) {
-        add_wish(wishes, "buffer_size", "NCCL_BUFFSIZE", buffer);
+        add_request(env_requests, "buffer_size", "NCCL_BUFFSIZE", buffer);
     }
     if (channels && library->version < CONFIG_CHANNELS) {
-        add_wish(wishes, "channels", "NCCL_MIN_NCHANNELS", channels);
-        add_wish(wishes, "channels", "NCCL_MAX_NCHANNELS", channels);
+        add_request(env_requests, "channels", "NCCL_MIN_NCHANNELS", channels);
+        add_request(env_requests, "channels", "NCCL_MAX_NCHANNELS", channels);
     }
     if (debug) {
         /* none: not every version knows a word for it */
         const bool none = strcmp(debug, "none") == 0;
-        snprintf(wishes->debug, sizeof(wishes->debug), "%s", debug);
-        for (char *c = wishes->debug; *c; c++) {
+        snprintf(env_requests->debug, sizeof(env_requests->debug), "%s", debug);
+        for (char *c = env_requests->debug; *c; c++) {
             *c = (char)toupper((unsigned char)*c);
         }
-        add_wish(wishes, "debug", "NCCL_DEBUG", none ? NULL : wishes->debug);
+        add_request(env_requests, "debug", "NCCL_DEBUG", none ? NULL : env_requests->debug);
     }
 }
 
 /* A pair of the setting "env": it may not contradict a setting, and replaces an earlier pair of that name. */
-static tutti_status add_pair(struct wishes *wishes, const struct tti_nccl_library *library, const char *name,
-                             const char *value, tutti_error *error)
+static tutti_status add_pair(struct env_requests *env_requests, const struct tti_nccl_library *library,
+                             const char *name, const char *value, tutti_error *error)
 {
-    const struct wish pair = {.setting = "env", .variable = name, .value = value, .listed = true};
-    for (size_t i = 0; i < wishes->count; i++) {
-        struct wish *other = &wishes->all[i];
+    const struct env_request pair = {.setting = "env", .variable = name, .value = value, .listed = true};
+    for (size_t i = 0; i < env_requests->count; i++) {
+        struct env_request *other = &env_requests->all[i];
         if (strcmp(other->variable, name) != 0) {
             continue;
         }
@@ -130,89 +133,91 @@ static tutti_status add_pair(struct wishes *wishes, const struct tti_nccl_librar
         }
         return TUTTI_OK;
     }
-    wishes->all[wishes->count++] = pair;
+    env_requests->all[env_requests->count++] = pair;
     return TUTTI_OK;
 }
 
 /* All variables that the settings want, each once. The strings of `info` and `wishes` hold them. */
-static tutti_status collect(struct wishes *wishes, const struct tti_nccl_library *library, const tutti_open_info *info,
-                            tutti_error *error)
+static tutti_status collect(struct env_requests *env_requests, const struct tti_nccl_library *library,
+                            const tutti_open_info *info, tutti_error *error)
 {
     const char *list = setting_of(library, info, "env");
     size_t most = 6; /* add_own's, and one pair */
     for (const char *c = list; c && *c; c++) {
         most += *c == ';';
     }
-    wishes->all = calloc(most, sizeof(*wishes->all));
-    wishes->pairs = strdup(list ? list : "");
-    if (!wishes->all || !wishes->pairs) {
+    env_requests->all = calloc(most, sizeof(*env_requests->all));
+    env_requests->pairs = strdup(list ? list : "");
+    if (!env_requests->all || !env_requests->pairs) {
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for the settings of %s", library->backend);
     }
-    add_own(wishes, library, info);
+    add_own(env_requests, library, info);
     tutti_status status = TUTTI_OK;
-    char *rest = wishes->pairs;
+    char *rest = env_requests->pairs;
     for (char *pair = strsep(&rest, ";"); pair && status == TUTTI_OK; pair = strsep(&rest, ";")) {
         char *equals = strchr(pair, '='); /* the core has checked the form; an empty pair at the end has none */
         if (equals) {
             *equals = '\0';
-            status = add_pair(wishes, library, pair, equals + 1, error);
+            status = add_pair(env_requests, library, pair, equals + 1, error);
         }
     }
     return status;
 }
 
-static void release(struct wishes *wishes)
+static void release(struct env_requests *env_requests)
 {
-    free(wishes->all);
-    free(wishes->pairs);
+    free(env_requests->all);
+    free(env_requests->pairs);
 }
 
-static tutti_status set_variable(const struct tti_nccl_library *library, const struct wish *wish, tutti_error *error)
+static tutti_status set_variable(const struct tti_nccl_library *library, const struct env_request *env_request,
+                                 tutti_error *error)
 {
-    if (same_value(wish, getenv(wish->variable))) {
+    if (same_value(env_request, getenv(env_request->variable))) {
         return TUTTI_OK;
     }
-    if ((wish->value ? setenv(wish->variable, wish->value, 1) : unsetenv(wish->variable)) != 0) {
+    if ((env_request->value ? setenv(env_request->variable, env_request->value, 1) : unsetenv(env_request->variable)) !=
+        0) {
         char key[128];
-        return tti_error_system(error, errno, "%s: the variable %s cannot be set", key_of(library, wish, key),
-                                wish->variable);
+        return tti_error_system(error, errno, "%s: the variable %s cannot be set", key_of(library, env_request, key),
+                                env_request->variable);
     }
     return TUTTI_OK;
 }
 
-static tutti_status compare_variable(const struct tti_nccl_library *library, const struct wish *wish,
+static tutti_status compare_variable(const struct tti_nccl_library *library, const struct env_request *env_request,
                                      tutti_error *error)
 {
-    const char *value = getenv(wish->variable);
+    const char *value = getenv(env_request->variable);
     char key[128];
-    if (same_value(wish, value)) {
+    if (same_value(env_request, value)) {
         return TUTTI_OK;
     }
     return tti_error_set(error, TUTTI_BAD_STATE,
                          "%s asks for %s%s%s%.100s, but this process has been using NCCL or RCCL %s %s%s%.100s, which "
                          "they read once: give all groups of a process the same",
-                         key_of(library, wish, key), wish->value ? "" : "no ", wish->variable, wish->value ? "=" : "",
-                         wish->value ? wish->value : "", value ? "with" : "without", wish->variable, value ? "=" : "",
-                         value ? value : "");
+                         key_of(library, env_request, key), env_request->value ? "" : "no ", env_request->variable,
+                         env_request->value ? "=" : "", env_request->value ? env_request->value : "",
+                         value ? "with" : "without", env_request->variable, value ? "=" : "", value ? value : "");
 }
 
 tutti_status tti_nccl_apply_options(const struct tti_nccl_library *library, const tutti_open_info *info,
                                     tutti_error *error)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    struct wishes wishes = {0};
-    tutti_status status = collect(&wishes, library, info, error);
+    struct env_requests env_requests = {0};
+    tutti_status status = collect(&env_requests, library, info, error);
     if (status == TUTTI_OK) {
         pthread_once(&once, protect);
         pthread_mutex_lock(&lock);
-        for (size_t i = 0; status == TUTTI_OK && i < wishes.count; i++) {
-            status = in_use ? compare_variable(library, &wishes.all[i], error)
-                            : set_variable(library, &wishes.all[i], error);
+        for (size_t i = 0; status == TUTTI_OK && i < env_requests.count; i++) {
+            status = in_use ? compare_variable(library, &env_requests.all[i], error)
+                            : set_variable(library, &env_requests.all[i], error);
         }
         in_use = in_use || status == TUTTI_OK;
         pthread_mutex_unlock(&lock);
     }
-    release(&wishes);
+    release(&env_requests);
     return status;
 }
 
@@ -248,8 +253,8 @@ __attribute__((format(printf, 4, 5))) static size_t add_sentence(char *text, siz
     return more > 0 ? length + (size_t)more : length;
 }
 
-static size_t unheeded_channels(const struct tti_nccl_library *library, const char *channels, char *text,
-                                size_t capacity, size_t length)
+static size_t ignored_channels(const struct tti_nccl_library *library, const char *channels, char *text,
+                               size_t capacity, size_t length)
 {
     static const char *const above[] = {"NCCL_MIN_CTAS", "NCCL_MAX_CTAS", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS"};
     char version[16];
@@ -263,13 +268,13 @@ static size_t unheeded_channels(const struct tti_nccl_library *library, const ch
     if (library->device->type == kDLCUDA && library->version < MORE_CHANNELS && strtol(channels, NULL, 10) > 32) {
         tti_nccl_version_text(library->version, version);
         length = add_sentence(text, capacity, length, "%s.channels=%s counts as 32, the most that %s %s has",
-                              library->backend, channels, library->spoken, version);
+                              library->backend, channels, library->display_name, version);
     }
     return length;
 }
 
-size_t tti_nccl_unheeded(const struct tti_nccl_library *library, const tutti_open_info *info, char *text,
-                         size_t capacity)
+size_t tti_nccl_ignored_settings(const struct tti_nccl_library *library, const tutti_open_info *info, char *text,
+                                 size_t capacity)
 {
     static const char *const by_variable[] = {"algo", "buffer_size", "channels", "debug", "env"};
     const char *threshold = setting_of(library, info, "tree_threshold");
@@ -283,15 +288,15 @@ size_t tti_nccl_unheeded(const struct tti_nccl_library *library, const tutti_ope
         length = add_sentence(text, capacity, length,
                               "%s.tree_threshold=%s has no effect: %s has had no such threshold since 2.5, and chooses "
                               "for each size by what it knows of the machine (%s.algo demands ring or tree for all)",
-                              library->backend, threshold, library->spoken, library->backend);
+                              library->backend, threshold, library->display_name, library->backend);
     }
     if (channels) {
-        length = unheeded_channels(library, channels, text, capacity, length);
+        length = ignored_channels(library, channels, text, capacity, length);
     }
     if (blocking && strcmp(blocking, "1") == 0) {
         length = add_sentence(text, capacity, length,
                               "NCCL_COMM_BLOCKING=1 of the environment makes calls of %s wait, which no deadline ends",
-                              library->spoken);
+                              library->display_name);
     }
     for (size_t i = 0; library->loaded && i < sizeof(by_variable) / sizeof(by_variable[0]); i++) {
         const bool of_communicator = strcmp(by_variable[i], "channels") == 0 && library->version >= CONFIG_CHANNELS;
@@ -299,7 +304,7 @@ size_t tti_nccl_unheeded(const struct tti_nccl_library *library, const tutti_ope
             length = add_sentence(text, capacity, length,
                                   "%s.%s comes too late if the program has used %s before: it was in the process "
                                   "already, and reads its variables once",
-                                  library->backend, by_variable[i], library->spoken);
+                                  library->backend, by_variable[i], library->display_name);
         }
     }
     return length;

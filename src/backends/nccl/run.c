@@ -20,18 +20,18 @@
 #define NAP_NS             50000
 /* Who is missing: ranks that wait say so after a quarter of their time, and who gives up waits half as long again for those
  * that have come last. */
-#define TELL_MS INT64_C(1000)
-#define ASK_MS  INT64_C(2000)
+#define NOTIFY_MS INT64_C(1000)
+#define QUERY_MS  INT64_C(2000)
 
-bool tti_nccl_pause(struct tti_nccl_pace *pace)
+bool tti_nccl_backoff_step(struct tti_nccl_backoff *backoff)
 {
-    pace->polls++;
-    if (pace->polls < POLLS_BEFORE_YIELD) {
+    backoff->polls++;
+    if (backoff->polls < POLLS_BEFORE_YIELD) {
         return false;
     }
-    if (pace->polls < (pace->background ? POLLS_BEFORE_LOOK : POLLS_BEFORE_NAP)) {
+    if (backoff->polls < (backoff->background ? POLLS_BEFORE_LOOK : POLLS_BEFORE_NAP)) {
         sched_yield();
-        return pace->polls % POLLS_BEFORE_LOOK == 0;
+        return backoff->polls % POLLS_BEFORE_LOOK == 0;
     }
     const struct timespec nap = {.tv_nsec = NAP_NS};
     nanosleep(&nap, NULL);
@@ -41,34 +41,34 @@ bool tti_nccl_pause(struct tti_nccl_pace *pace)
 static tutti_status too_late(struct tti_nccl_call *c, const char *what)
 {
     const struct tti_nccl_group *g = c->group;
-    const tutti_attendance *others = g->attendance;
+    const tutti_wait_registry *others = g->wait_registry;
     const int64_t elapsed = (tti_now_ns() - c->started_ns) / 1000000;
     tti_error_set(c->error, TUTTI_TIMEOUT, "%s: call %lld on lane %d of rank %d has not %s after %lld ms",
                   tutti_operation_name(c->op->kind), (long long)c->op->sequence, c->op->lane, g->rank, what,
                   (long long)elapsed);
     c->error->elapsed_ms = elapsed;
     if (others) {
-        const int64_t patience = c->op->timeout_ms / 2 < ASK_MS ? c->op->timeout_ms / 2 : ASK_MS;
-        others->ask(others->self, c->op, patience, c->error);
+        const int64_t wait_ms = c->op->timeout_ms / 2 < QUERY_MS ? c->op->timeout_ms / 2 : QUERY_MS;
+        others->find_missing(others->self, c->op, wait_ms, c->error);
     } else {
         const size_t used = strlen(c->error->message);
         snprintf(c->error->message + used, sizeof(c->error->message) - used,
-                 ": a rank has not come or has died, and %s cannot say which", g->library->spoken);
+                 ": a rank has not come or has died, and %s cannot say which", g->library->display_name);
     }
     return TUTTI_TIMEOUT;
 }
 
 /* TIMEOUT if the deadline has passed. Long before that the other ranks hear that this one is here. */
-static tutti_status look_at_clock(struct tti_nccl_call *c, const char *what)
+static tutti_status check_clock(struct tti_nccl_call *c, const char *what)
 {
-    const tutti_attendance *others = c->group->attendance;
+    const tutti_wait_registry *others = c->group->wait_registry;
     const int64_t now_ns = tti_now_ns();
     if (now_ns >= c->deadline_ns) {
         return too_late(c, what);
     }
-    if (others && !c->told && now_ns >= c->tell_ns) {
-        others->tell(others->self, c->op, NULL);
-        c->told = true;
+    if (others && !c->notified && now_ns >= c->notify_ns) {
+        others->report(others->self, c->op, NULL);
+        c->notified = true;
     }
     return TUTTI_OK;
 }
@@ -81,7 +81,7 @@ static bool has_failed(const struct tti_nccl_group *g)
     return atomic_load_explicit(&g->failed, memory_order_acquire) != TUTTI_OK;
 }
 
-tti_nccl_comm tti_nccl_enter(struct tti_nccl_group *g, struct tti_nccl_lane *lane, tutti_error *error)
+tti_nccl_comm tti_nccl_comm_acquire(struct tti_nccl_group *g, struct tti_nccl_lane *lane, tutti_error *error)
 {
     pthread_mutex_lock(&lane->lock);
     while (lane->inside && !has_failed(g)) { /* tutti_register, for a moment */
@@ -96,7 +96,7 @@ tti_nccl_comm tti_nccl_enter(struct tti_nccl_group *g, struct tti_nccl_lane *lan
     return comm;
 }
 
-void tti_nccl_step_out(struct tti_nccl_lane *lane)
+void tti_nccl_comm_release(struct tti_nccl_lane *lane)
 {
     pthread_mutex_lock(&lane->lock);
     lane->inside = false;
@@ -107,7 +107,7 @@ void tti_nccl_step_out(struct tti_nccl_lane *lane)
 static tutti_status failed_at(struct tti_nccl_call *c, tti_nccl_comm comm, int code, const char *what)
 {
     char reason[256];
-    tti_nccl_reason(c->group->library, comm, code, reason);
+    tti_nccl_error_text(c->group->library, comm, code, reason);
     tti_error_set(c->error, TUTTI_BACKEND, "%s: nccl%s of call %lld on lane %d of rank %d failed after %lld ms: %s",
                   tutti_operation_name(c->op->kind), what, (long long)c->op->sequence, c->op->lane, c->group->rank,
                   (long long)((tti_now_ns() - c->started_ns) / 1000000), reason);
@@ -119,7 +119,7 @@ static tutti_status failed_at(struct tti_nccl_call *c, tti_nccl_comm comm, int c
 /* The state of the communicator: OK, or the error. *code tells whether something is under way. */
 static tutti_status look(struct tti_nccl_call *c, int *code, const char *what)
 {
-    const tti_nccl_comm comm = tti_nccl_enter(c->group, c->lane, c->error);
+    const tti_nccl_comm comm = tti_nccl_comm_acquire(c->group, c->lane, c->error);
     if (!comm) {
         return TUTTI_REVOKED;
     }
@@ -128,22 +128,22 @@ static tutti_status look(struct tti_nccl_call *c, int *code, const char *what)
     *code = asked == TTI_NCCL_SUCCESS ? state : asked;
     const bool fine = *code == TTI_NCCL_SUCCESS || *code == TTI_NCCL_IN_PROGRESS;
     const tutti_status status = fine ? TUTTI_OK : failed_at(c, comm, *code, what);
-    tti_nccl_step_out(c->lane);
+    tti_nccl_comm_release(c->lane);
     return status;
 }
 
-tutti_status tti_nccl_leave(struct tti_nccl_call *c, tti_nccl_comm comm, int code, const char *what)
+tutti_status tti_nccl_await_launch(struct tti_nccl_call *c, tti_nccl_comm comm, int code, const char *what)
 {
-    struct tti_nccl_pace pace = {.background = c->op->background != 0};
+    struct tti_nccl_backoff backoff = {.background = c->op->background != 0};
     tutti_status status = TUTTI_OK;
     if (code != TTI_NCCL_SUCCESS && code != TTI_NCCL_IN_PROGRESS) {
         status = failed_at(c, comm, code, what);
     }
-    tti_nccl_step_out(c->lane);
+    tti_nccl_comm_release(c->lane);
     while (status == TUTTI_OK && code == TTI_NCCL_IN_PROGRESS) {
         status = look(c, &code, what);
-        if (status == TUTTI_OK && code == TTI_NCCL_IN_PROGRESS && tti_nccl_pause(&pace)) {
-            status = look_at_clock(c, "begun");
+        if (status == TUTTI_OK && code == TTI_NCCL_IN_PROGRESS && tti_nccl_backoff_step(&backoff)) {
+            status = check_clock(c, "begun");
         }
     }
     return status;
@@ -178,15 +178,15 @@ unsigned char *tti_nccl_scratch(struct tti_nccl_call *c, size_t bytes)
 static tutti_status finish(struct tti_nccl_call *c)
 {
     const struct tti_device *device = c->group->device;
-    struct tti_nccl_pace pace = {.background = c->op->background != 0};
+    struct tti_nccl_backoff backoff = {.background = c->op->background != 0};
     int32_t done = 0;
     int code = TTI_NCCL_SUCCESS;
     tutti_status status = device->event_record(c->lane->event, c->lane->stream, c->error);
     while (status == TUTTI_OK && !done) {
         status = device->event_query(c->lane->event, &done, c->error);
-        if (status == TUTTI_OK && !done && tti_nccl_pause(&pace)) {
+        if (status == TUTTI_OK && !done && tti_nccl_backoff_step(&backoff)) {
             status = look(c, &code, "CommGetAsyncError");
-            if (status == TUTTI_OK && (status = look_at_clock(c, "ended")) == TUTTI_TIMEOUT &&
+            if (status == TUTTI_OK && (status = check_clock(c, "ended")) == TUTTI_TIMEOUT &&
                 device->event_query(c->lane->event, &done, NULL) == TUTTI_OK && done) {
                 status = tti_error_clear(c->error); /* who was missing has come while the others were asked */
             }
@@ -207,7 +207,7 @@ static tutti_status run_inside(struct tti_nccl_call *c)
         status = finish(c);
     }
     if (status != TUTTI_OK) {
-        tti_nccl_break_off(c, status);
+        tti_nccl_abort_call(c, status);
     }
     return status;
 }
@@ -224,8 +224,8 @@ tutti_status tti_nccl_run(void *state, tutti_op *op, tutti_error *error)
                               .error = error,
                               .started_ns = started_ns,
                               .deadline_ns = tti_deadline_ns(started_ns, op->timeout_ms)};
-    c.tell_ns =
-        tti_now_ns() + (op->timeout_ms >= 0 && op->timeout_ms / 4 < TELL_MS ? op->timeout_ms / 4 : TELL_MS) * 1000000;
+    c.notify_ns = tti_now_ns() +
+                  (op->timeout_ms >= 0 && op->timeout_ms / 4 < NOTIFY_MS ? op->timeout_ms / 4 : NOTIFY_MS) * 1000000;
     op->sequence = atomic_load_explicit(&lane->calls, memory_order_relaxed) + 1;
     atomic_store_explicit(&lane->calls, op->sequence, memory_order_relaxed);
     tutti_status status = tti_nccl_check(g, error);

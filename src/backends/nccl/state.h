@@ -4,7 +4,7 @@
  *
  * A group has a communicator of the library and a stream of the device for each lane. The library allows one thread at a
  * time in a communicator, and its functions return before their work is done (from 2.14 on before it has even begun), so
- * everything is a short visit: tti_nccl_enter, one function, tti_nccl_leave. Between visits nothing is held, and whoever
+ * everything is a short visit: tti_nccl_comm_acquire, one function, tti_nccl_await_launch. Between visits nothing is held, and whoever
  * finds that the group has failed takes the communicators away, and aborts each in a thread of its own, since that may hang.
  */
 #ifndef TTI_BACKENDS_NCCL_STATE_H
@@ -18,7 +18,7 @@
 #include "backends/nccl/library.h"
 
 /* How long the end of a communicator may take before it is left to itself, and a polite one before it is forced. */
-#define TTI_NCCL_PATIENCE_NS INT64_C(2000000000)
+#define TTI_NCCL_TEARDOWN_NS INT64_C(2000000000)
 
 struct tti_nccl_lane {
     pthread_mutex_t lock;
@@ -51,16 +51,16 @@ struct tti_nccl_group {
     int32_t lanes;
     int64_t timeout_ms;
     bool nonblocking;
-    bool native_min_max; /* of floats, too: it drops NaNs */
-    char name[96];       /* of the device */
-    char unheeded[512];  /* what was asked for and this version cannot do, for people */
+    bool native_min_max;        /* of floats, too: it drops NaNs */
+    char name[96];              /* of the device */
+    char ignored_settings[512]; /* what was asked for and this version cannot do, for people */
     struct tti_nccl_heap *heap;
-    const tutti_attendance *attendance; /* NULL: nobody can be asked */
+    const tutti_wait_registry *wait_registry; /* NULL: nobody can be asked */
     _Atomic int32_t failed; /* a status; release by whoever has written the cause, acquire by whoever reads it */
     pthread_mutex_t lock;   /* the cause */
     tutti_error cause;
     int64_t failed_ns;
-    struct tti_nccl_group *next_buried;
+    struct tti_nccl_group *next_leaked;
     struct tti_nccl_lane lane[TUTTI_MAX_LANES];
 };
 
@@ -72,8 +72,8 @@ struct tti_nccl_call {
     tutti_error *error;
     int64_t started_ns;
     int64_t deadline_ns;
-    int64_t tell_ns; /* when the other ranks are told that this one waits */
-    bool told;
+    int64_t notify_ns; /* when the other ranks are told that this one waits */
+    bool notified;
 };
 
 /* ---- open.c ---- */
@@ -92,19 +92,19 @@ tutti_status tti_nccl_connect(struct tti_nccl_group *g, const tutti_open_info *i
 
 tutti_status tti_nccl_run(void *state, tutti_op *op, tutti_error *error);
 /* The lane's communicator, with this thread the only one in it; NULL with the error if the group has failed. */
-tti_nccl_comm tti_nccl_enter(struct tti_nccl_group *g, struct tti_nccl_lane *lane, tutti_error *error);
-void tti_nccl_step_out(struct tti_nccl_lane *lane);
+tti_nccl_comm tti_nccl_comm_acquire(struct tti_nccl_group *g, struct tti_nccl_lane *lane, tutti_error *error);
+void tti_nccl_comm_release(struct tti_nccl_lane *lane);
 /* The same after `what` ("AllReduce") has returned `code`; waits until it is launched. */
-tutti_status tti_nccl_leave(struct tti_nccl_call *c, tti_nccl_comm comm, int code, const char *what);
+tutti_status tti_nccl_await_launch(struct tti_nccl_call *c, tti_nccl_comm comm, int code, const char *what);
 /* At least so many bytes of the device, the lane's own; NULL with the error. */
 unsigned char *tti_nccl_scratch(struct tti_nccl_call *c, size_t bytes);
 
 /* How a wait spends its time: spins, yields, naps. True now and then: time to look at the clock, too. */
-struct tti_nccl_pace {
+struct tti_nccl_backoff {
     uint32_t polls;
     bool background;
 };
-bool tti_nccl_pause(struct tti_nccl_pace *pace);
+bool tti_nccl_backoff_step(struct tti_nccl_backoff *backoff);
 
 /* ---- types.c ---- */
 
@@ -182,9 +182,9 @@ tutti_status tti_nccl_failure(void *state, tutti_error *error);
 void tti_nccl_abort(void *state, int32_t lane, const tutti_error *cause);
 /* After a call has ended with the error: fails the group, and waits (not for long) until the device no longer touches the
  * call's memory. Inside the device's scope. */
-void tti_nccl_break_off(struct tti_nccl_call *c, tutti_status status);
+void tti_nccl_abort_call(struct tti_nccl_call *c, tutti_status status);
 /* The library's words for a code. Inside, or `comm` NULL. */
-void tti_nccl_reason(const struct tti_nccl_library *library, tti_nccl_comm comm, int code, char text[256]);
+void tti_nccl_error_text(const struct tti_nccl_library *library, tti_nccl_comm comm, int code, char text[256]);
 /* BACKEND with the code. */
 tutti_status tti_nccl_error(const struct tti_nccl_library *library, tti_nccl_comm comm, int code, const char *what,
                             tutti_error *error);
@@ -192,9 +192,9 @@ tutti_status tti_nccl_error(const struct tti_nccl_library *library, tti_nccl_com
 /* ---- close.c ---- */
 
 /* Starts to end the lane's communicator in a thread of its own: by itself (politely) or at once. */
-void tti_nccl_end(struct tti_nccl_group *g, struct tti_nccl_lane *lane, bool politely);
+void tti_nccl_comm_end(struct tti_nccl_group *g, struct tti_nccl_lane *lane, bool graceful);
 /* Waits for that; false if it has not ended at the deadline. */
-bool tti_nccl_await_end(struct tti_nccl_lane *lane, int64_t deadline_ns);
+bool tti_nccl_comm_await_end(struct tti_nccl_lane *lane, int64_t deadline_ns);
 void tti_nccl_close(void *state);
 
 /* ---- memory.c ---- */

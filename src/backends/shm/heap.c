@@ -80,26 +80,26 @@ static uint64_t mapped_word(const struct tti_heap_shared *h, int member, unsigne
     return atomic_load_explicit(&h->table[member].regions[region], memory_order_relaxed); /* written under the lock */
 }
 
-static bool settle(const struct tti_heap_shared *h, uint64_t withdrawal)
+static bool quiesced(const struct tti_heap_shared *h, uint64_t withdrawal)
 {
     bool settled = true;
     for (const struct tti_heap_view *v = h->views; v; v = v->next) {
-        settled = (!v->movers.settle || v->movers.settle(v->movers.user, withdrawal)) && settled;
+        settled = (!v->group_ops.quiesced || v->group_ops.quiesced(v->group_ops.user, withdrawal)) && settled;
     }
     return settled;
 }
 
-static void sweep(struct tti_heap_shared *h)
+static void unmap_retired(struct tti_heap_shared *h)
 {
-    struct tti_heap_relic **link = &h->relics;
+    struct tti_heap_retired **link = &h->retired_mappings;
     while (*link) {
-        struct tti_heap_relic *relic = *link;
-        if (settle(h, relic->withdrawal)) {
-            munmap((void *)tti_heap_begin(relic->word), tti_heap_bytes(relic->word));
-            *link = relic->next;
-            free(relic);
+        struct tti_heap_retired *retired_mapping = *link;
+        if (quiesced(h, retired_mapping->withdrawal)) {
+            munmap((void *)tti_heap_begin(retired_mapping->word), tti_heap_bytes(retired_mapping->word));
+            *link = retired_mapping->next;
+            free(retired_mapping);
         } else {
-            link = &relic->next;
+            link = &retired_mapping->next;
         }
     }
 }
@@ -110,14 +110,15 @@ void tti_heap_replace(struct tti_heap_shared *h, int member, unsigned region, ui
     /* seq_cst: pairs with tti_heap_address, and comes before the count in the one order, see engine/memory/heap.h */
     const uint64_t old = atomic_exchange_explicit(&h->table[member].regions[region], word, memory_order_seq_cst);
     if (old != 0 && member != h->own) {
-        struct tti_heap_relic *relic = malloc(sizeof(*relic));
+        struct tti_heap_retired *retired_mapping = malloc(sizeof(*retired_mapping));
         const uint64_t before = atomic_fetch_add_explicit(&h->withdrawals, 1, memory_order_seq_cst);
-        if (relic) { /* else it stays mapped: the safe side */
-            *relic = (struct tti_heap_relic){.next = h->relics, .word = old, .withdrawal = before + 1};
-            h->relics = relic;
+        if (retired_mapping) { /* else it stays mapped: the safe side */
+            *retired_mapping =
+                (struct tti_heap_retired){.next = h->retired_mappings, .word = old, .withdrawal = before + 1};
+            h->retired_mappings = retired_mapping;
         }
     }
-    sweep(h);
+    unmap_retired(h);
 }
 
 void tti_heap_publish(struct tti_heap_shared *h)
@@ -142,7 +143,7 @@ void tti_heap_mark_mapped(struct tti_heap_view *v, unsigned region)
     tti_heap_publish(v->shared);
 }
 
-unsigned tti_heap_take_region(struct tti_heap_shared *h)
+unsigned tti_heap_alloc_region(struct tti_heap_shared *h)
 {
     for (unsigned i = TTI_HEAP_ARENA + 1; i < TTI_HEAP_REGIONS; i++) {
         struct tti_heap_region *region = &h->regions[i];
@@ -157,7 +158,7 @@ unsigned tti_heap_take_region(struct tti_heap_shared *h)
     return 0;
 }
 
-void tti_heap_drop_region(struct tti_heap_shared *h, unsigned index)
+void tti_heap_free_region(struct tti_heap_shared *h, unsigned index)
 {
     struct tti_heap_region *region = &h->regions[index];
     free(region->mapped);
@@ -253,19 +254,19 @@ struct tti_heap *tti_heap_view_table(struct tti_heap_view *view)
     return &view->table;
 }
 
-void tti_heap_view_attach(struct tti_heap_view *view, const struct tti_heap_movers *movers)
+void tti_heap_view_attach(struct tti_heap_view *view, const struct tti_heap_group_ops *group_ops)
 {
     pthread_mutex_lock(&view->shared->lock);
-    view->movers = movers ? *movers : (struct tti_heap_movers){.user = NULL};
+    view->group_ops = group_ops ? *group_ops : (struct tti_heap_group_ops){.user = NULL};
     pthread_mutex_unlock(&view->shared->lock);
 }
 
-struct tti_heap_movers tti_heap_movers_of(struct tti_heap_view *v)
+struct tti_heap_group_ops tti_heap_group_ops_of(struct tti_heap_view *v)
 {
     pthread_mutex_lock(&v->shared->lock);
-    const struct tti_heap_movers movers = v->movers;
+    const struct tti_heap_group_ops group_ops = v->group_ops;
     pthread_mutex_unlock(&v->shared->lock);
-    return movers;
+    return group_ops;
 }
 
 static void shared_close(struct tti_heap_shared *h)

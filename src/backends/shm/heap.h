@@ -20,18 +20,18 @@ struct tti_heap;
 struct tti_heap_view;
 
 /* Who moves a group's messages in the heap, beside the threads that take memory away, and knows how the group is. */
-struct tti_heap_movers {
+struct tti_heap_group_ops {
     void *user;
     /* Whether a message of this rank that has not ended has its tensor in the range, or a part of it. */
     bool (*use)(void *user, const void *memory, size_t bytes);
     /* Whether no thread of this rank touches memory any more that it looked up before this withdrawal (engine/memory/heap.h). Waits for
      * pieces of messages; not for collectives, which may wait for other ranks. */
-    bool (*settle)(void *user, uint64_t withdrawal);
+    bool (*quiesced)(void *user, uint64_t withdrawal);
     /* Why the group has failed; OK if it has not. NULL: nobody knows. */
     tutti_status (*failure)(void *user, tutti_error *error);
 };
 
-static inline tutti_status tti_heap_group_failure(const struct tti_heap_movers *group, tutti_error *error)
+static inline tutti_status tti_heap_group_failure(const struct tti_heap_group_ops *group, tutti_error *error)
 {
     return group->failure ? group->failure(group->user, error) : TUTTI_OK;
 }
@@ -44,7 +44,7 @@ tutti_status tti_heap_view_open(const tutti_open_info *info, struct tti_heap_vie
 struct tti_heap *tti_heap_view_table(struct tti_heap_view *view);
 
 /* From now on they are asked; NULL: they are gone. What they point to is copied. */
-void tti_heap_view_attach(struct tti_heap_view *view, const struct tti_heap_movers *movers);
+void tti_heap_view_attach(struct tti_heap_view *view, const struct tti_heap_group_ops *group_ops);
 
 /* With the last view goes the heap: registered ranges become private again, allocated ones are gone. NULL is allowed. */
 void tti_heap_view_close(struct tti_heap_view *view);

@@ -4,12 +4,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "backends/shm/heap_available.h"
 #include "backends/shm/heap_file.h"
-#include "backends/shm/heap_room.h"
 #include "backends/shm/heap_state.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/patience.h"
+#include "base/poll_interval.h"
 
 /* How near to the reason a record is that says what has failed: 0, a rank failed by itself; 1, another one refused it what it needed;
  * 2, it missed another one. */
@@ -56,28 +56,28 @@ tutti_status tti_heap_agree(const struct tti_heap_view *v, const tutti_exchange 
     if (reason < 0) {
         return status;
     }
-    struct tti_heap_record *told = &all[reason];
+    struct tti_heap_record *reported = &all[reason];
     const int server = server_among(all, v->size, reason);
-    told->message[sizeof(told->message) - 1] = '\0';
+    reported->message[sizeof(reported->message) - 1] = '\0';
     if (server >= 0) {
         tti_error_set(error, TUTTI_NO_RESOURCE, "%s: rank %d could not serve rank %d: %s", what, server, reason,
-                      told->message);
+                      reported->message);
         error->suspect = server;
         return TUTTI_NO_RESOURCE;
     }
-    tti_error_set(error, tti_status_of_peer(told->status), "%s: rank %d: %s", what, reason, told->message);
-    error->suspect = told->suspect >= 0 && told->suspect < v->size ? told->suspect : reason;
+    tti_error_set(error, tti_status_of_peer(reported->status), "%s: rank %d: %s", what, reason, reported->message);
+    error->suspect = reported->suspect >= 0 && reported->suspect < v->size ? reported->suspect : reason;
     return error->status;
 }
 
 /* The others may be lost, or have given up, while they are waited for. */
-static tutti_status await_descriptor(struct tti_heap_view *v, struct tti_store *passage, const char *key,
+static tutti_status await_descriptor(struct tti_heap_view *v, struct tti_store *channel, const char *key,
                                      int64_t deadline, int *fd, tutti_error *error)
 {
-    const struct tti_heap_movers group = tti_heap_movers_of(v);
-    struct tti_patience patience = tti_patience_until(deadline, TTI_TURN_LEAST_MS);
+    const struct tti_heap_group_ops group = tti_heap_group_ops_of(v);
+    struct tti_poll_interval patience = tti_poll_interval_until(deadline, TTI_POLL_MIN_MS);
     for (;;) {
-        tutti_status status = tti_store_get_fd(passage, key, fd, tti_patience_turn_ms(&patience), error);
+        tutti_status status = tti_store_get_fd(channel, key, fd, tti_poll_interval_next_ms(&patience), error);
         const tutti_status reason = status == TUTTI_TIMEOUT ? tti_heap_group_failure(&group, error) : TUTTI_OK;
         if (reason != TUTTI_OK || status != TUTTI_TIMEOUT || patience.last) {
             return reason != TUTTI_OK ? reason : status;
@@ -85,7 +85,7 @@ static tutti_status await_descriptor(struct tti_heap_view *v, struct tti_store *
     }
 }
 
-static tutti_status receive(struct tti_heap_view *v, int rank, unsigned region, struct tti_store *passage,
+static tutti_status receive(struct tti_heap_view *v, int rank, unsigned region, struct tti_store *channel,
                             int64_t deadline, tutti_error *error)
 {
     char key[32];
@@ -93,7 +93,7 @@ static tutti_status receive(struct tti_heap_view *v, int rank, unsigned region, 
     size_t bytes = 0;
     unsigned char *base = NULL;
     snprintf(key, sizeof(key), "heap/%d", rank);
-    tutti_status status = await_descriptor(v, passage, key, deadline, &fd, error);
+    tutti_status status = await_descriptor(v, channel, key, deadline, &fd, error);
     if (status == TUTTI_TIMEOUT && tti_remaining_ms(deadline) == 0) {
         tti_error_set(error, status, "rank %d did not hand over its memory within %lld ms", rank,
                       (long long)v->timeout_ms);
@@ -132,54 +132,55 @@ static tutti_status check_regions(const struct tti_heap_view *v, const struct tt
     return TUTTI_OK;
 }
 
-tutti_status tti_heap_open_passage(const struct tti_heap_view *v, const tutti_exchange *exchange, const char *what,
-                                   struct tti_heap_record *mine, struct tti_heap_record *all,
-                                   struct tti_store **passage, tutti_error *error)
+tutti_status tti_heap_open_fd_channel(const struct tti_heap_view *v, const tutti_exchange *exchange, const char *what,
+                                      struct tti_heap_record *mine, struct tti_heap_record *all,
+                                      struct tti_store **channel, tutti_error *error)
 {
     char url[TTI_STORE_LOCAL_URL];
     tti_store_local_url(v->directory[0] ? v->directory : NULL, "heap", all[0].random, url);
-    mine->status = tti_store_open(url, v->rank == 0, v->timeout_ms, passage, error);
-    mine->serves = mine->status == TUTTI_OK && tti_store_served_here(*passage);
+    mine->status = tti_store_open(url, v->rank == 0, v->timeout_ms, channel, error);
+    mine->serves = mine->status == TUTTI_OK && tti_store_served_here(*channel);
     return tti_heap_agree(v, exchange, what, mine, all, error);
 }
 
 /* What this rank hands over. If it has nothing (fd -1), nobody shall wait for it: a value is not what they look for. If it
  * cannot, why there is one they hear when all agree. */
-static tutti_status put_own(const struct tti_heap_view *v, struct tti_store *passage, int fd, tutti_error *error)
+static tutti_status put_own(const struct tti_heap_view *v, struct tti_store *channel, int fd, tutti_error *error)
 {
     char key[32];
     snprintf(key, sizeof(key), "heap/%d", v->rank);
-    const tutti_status status = fd >= 0 ? tti_store_put_fd(passage, key, fd, v->size - 1, error) : TUTTI_OK;
+    const tutti_status status = fd >= 0 ? tti_store_put_fd(channel, key, fd, v->size - 1, error) : TUTTI_OK;
     if (fd < 0 || status != TUTTI_OK) {
-        tti_store_set(passage, key, "", 1, NULL);
+        tti_store_set(channel, key, "", 1, NULL);
     }
     return status;
 }
 
-tutti_status tti_heap_pass(struct tti_heap_view *v, const struct tti_heap_record *all, const bool *wanted, bool arena,
-                           int fd, struct tti_store *passage, tutti_error *error)
+tutti_status tti_heap_exchange_fds(struct tti_heap_view *v, const struct tti_heap_record *all, const bool *wanted,
+                                   bool arena, int fd, struct tti_store *channel, tutti_error *error)
 {
     const int64_t deadline = tti_deadline_ns(tti_now_ns(), v->timeout_ms);
-    tutti_status status = put_own(v, passage, fd, error);
+    tutti_status status = put_own(v, channel, fd, error);
     if (status == TUTTI_OK) {
         status = check_regions(v, all, arena, error);
     }
     for (int r = 0; r < v->size && status == TUTTI_OK; r++) {
         if (r != v->rank && wanted[r]) {
-            status = receive(v, r, all[r].region, passage, deadline, error);
+            status = receive(v, r, all[r].region, channel, deadline, error);
         }
     }
     return status;
 }
 
-void tti_heap_pass_nothing(const struct tti_heap_view *v, struct tti_store *passage)
+void tti_heap_put_no_fd(const struct tti_heap_view *v, struct tti_store *channel)
 {
-    put_own(v, passage, -1, NULL);
+    put_own(v, channel, -1, NULL);
 }
 
-tutti_status tti_heap_check_room(const struct tti_heap_view *v, const struct tti_heap_record *all, tutti_error *error)
+tutti_status tti_heap_check_available(const struct tti_heap_view *v, const struct tti_heap_record *all,
+                                      tutti_error *error)
 {
-    struct tti_room room = tti_room_look();
+    struct tti_available_memory room = tti_available_memory_read();
     uint64_t host = 0;
     uint64_t limit = 0;
     bool endless = false; /* sums that no machine has */

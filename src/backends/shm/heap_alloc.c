@@ -9,9 +9,9 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "backends/shm/heap_available.h"
 #include "backends/shm/heap_file.h"
 #include "backends/shm/heap_ranges.h"
-#include "backends/shm/heap_room.h"
 #include "backends/shm/heap_state.h"
 #include "base/error.h"
 
@@ -47,7 +47,7 @@ static tutti_status make_arena(struct tti_heap_shared *h, tutti_error *error)
         *arena = (struct tti_heap_region){.fd = -1};
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for the heap");
     }
-    tti_heap_claim_laid(arena);
+    tti_heap_claim_overlaid(arena);
     tti_heap_replace(h, h->own, TTI_HEAP_ARENA, tti_heap_word(region.base, region.bytes));
     return TUTTI_OK;
 }
@@ -86,7 +86,7 @@ static tutti_status prepare(struct tti_heap_view *v, size_t bytes, struct tti_he
         status = tti_error_system(error, errno, "no random name for the passage of descriptors");
     }
     mine->bytes = bytes;
-    mine->cgroup = tti_room_look().cgroup;
+    mine->cgroup = tti_available_memory_read().cgroup;
     mine->region = TTI_HEAP_ARENA;
     return status;
 }
@@ -102,12 +102,12 @@ static bool is_missing(const struct tti_heap_view *v, const struct tti_heap_reco
 
 /* Everybody's arena to everybody. Those that are mapped here stay where they are: other threads may be in the middle of a call
  * that touches them. */
-static tutti_status swap_arenas(struct tti_heap_view *v, const struct tti_heap_record *all, struct tti_store *passage,
+static tutti_status swap_arenas(struct tti_heap_view *v, const struct tti_heap_record *all, struct tti_store *channel,
                                 tutti_error *error)
 {
     bool *wanted = malloc((size_t)v->size * sizeof(*wanted));
     if (!wanted) {
-        tti_heap_pass_nothing(v, passage);
+        tti_heap_put_no_fd(v, channel);
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a list of %d ranks", v->size);
     }
     pthread_mutex_lock(&v->shared->lock);
@@ -115,7 +115,7 @@ static tutti_status swap_arenas(struct tti_heap_view *v, const struct tti_heap_r
         wanted[r] = !is_mapped_here(v->shared, v->member_of[r]);
     }
     pthread_mutex_unlock(&v->shared->lock);
-    const tutti_status status = tti_heap_pass(v, all, wanted, true, arena_of(v->shared)->fd, passage, error);
+    const tutti_status status = tti_heap_exchange_fds(v, all, wanted, true, arena_of(v->shared)->fd, channel, error);
     free(wanted);
     return status;
 }
@@ -126,7 +126,7 @@ static size_t page_down(size_t offset)
     return offset / TTI_ARENA_PAGE * TTI_ARENA_PAGE;
 }
 
-static void give(struct tti_heap_shared *h, size_t offset)
+static void free_block(struct tti_heap_shared *h, size_t offset)
 {
     pthread_mutex_lock(&h->lock);
     struct tti_heap_region *arena = arena_of(h);
@@ -144,17 +144,17 @@ static void give(struct tti_heap_shared *h, size_t offset)
         }
         tti_heap_forget_orphans(&h->orphans, memory, bytes);
     }
-    tti_arena_give(h->arena, offset, !orphaned);
+    tti_heap_arena_free(h->arena, offset, !orphaned);
     pthread_mutex_unlock(&h->lock);
 }
 
-static tutti_status take(struct tti_heap_view *v, size_t bytes, uint64_t *offset, tutti_error *error)
+static tutti_status alloc_block(struct tti_heap_view *v, size_t bytes, uint64_t *offset, tutti_error *error)
 {
     struct tti_heap_shared *h = v->shared;
-    const struct tti_heap_movers group = tti_heap_movers_of(v);
+    const struct tti_heap_group_ops group = tti_heap_group_ops_of(v);
     size_t at = 0;
     pthread_mutex_lock(&h->lock);
-    tutti_status status = tti_arena_take(h->arena, bytes, &at);
+    tutti_status status = tti_heap_arena_alloc(h->arena, bytes, &at);
     pthread_mutex_unlock(&h->lock);
     if (status != TUTTI_OK) {
         return no_room(h, bytes, error);
@@ -163,7 +163,7 @@ static tutti_status take(struct tti_heap_view *v, size_t bytes, uint64_t *offset
     size_t last = page_down(at + bytes + TTI_ARENA_PAGE - 1);
     status = tti_heap_file_commit(arena_of(h)->fd, arena_of(h)->base, first, last - first, &group, error);
     if (status != TUTTI_OK) {
-        give(h, at);
+        free_block(h, at);
         return status;
     }
     *offset = at;
@@ -173,7 +173,7 @@ static tutti_status take(struct tti_heap_view *v, size_t bytes, uint64_t *offset
 /* The others' blocks are mapped page by page now rather than in the first operation. */
 static void populate(struct tti_heap_view *v, const struct tti_heap_record *all)
 {
-    const struct tti_heap_movers group = tti_heap_movers_of(v);
+    const struct tti_heap_group_ops group = tti_heap_group_ops_of(v);
     uint64_t sum = 0;
     for (int r = 0; r < v->size; r++) {
         sum += r != v->rank ? all[r].bytes : 0;
@@ -190,13 +190,13 @@ static void populate(struct tti_heap_view *v, const struct tti_heap_record *all)
 
 /* `passage`: NULL if nobody misses an arena. */
 static tutti_status map_and_take(struct tti_heap_view *v, size_t bytes, const struct tti_heap_record *all,
-                                 struct tti_store *passage, uint64_t *offset, tutti_error *error)
+                                 struct tti_store *channel, uint64_t *offset, tutti_error *error)
 {
-    tutti_status status = passage ? swap_arenas(v, all, passage, error) : TUTTI_OK;
+    tutti_status status = channel ? swap_arenas(v, all, channel, error) : TUTTI_OK;
     if (status == TUTTI_OK) {
-        status = tti_heap_check_room(v, all, error);
+        status = tti_heap_check_available(v, all, error);
     }
-    return status == TUTTI_OK && bytes > 0 ? take(v, bytes, offset, error) : status;
+    return status == TUTTI_OK && bytes > 0 ? alloc_block(v, bytes, offset, error) : status;
 }
 
 static tutti_status rounds(struct tti_heap_view *v, size_t bytes, const tutti_exchange *exchange,
@@ -204,24 +204,24 @@ static tutti_status rounds(struct tti_heap_view *v, size_t bytes, const tutti_ex
 {
     struct tti_heap_shared *h = v->shared;
     struct tti_heap_record mine = {0};
-    struct tti_store *passage = NULL;
+    struct tti_store *channel = NULL;
     bool taken = false;
     mine.status = prepare(v, bytes, &mine, error);
     tutti_status status = tti_heap_agree(v, exchange, "alloc", &mine, all, error);
     if (status == TUTTI_OK && is_missing(v, all)) { /* all come to the same answer */
-        status = tti_heap_open_passage(v, exchange, "alloc", &mine, all, &passage, error);
+        status = tti_heap_open_fd_channel(v, exchange, "alloc", &mine, all, &channel, error);
     }
     if (status == TUTTI_OK) {
-        mine.status = map_and_take(v, bytes, all, passage, &mine.offset, error);
+        mine.status = map_and_take(v, bytes, all, channel, &mine.offset, error);
         taken = mine.status == TUTTI_OK && bytes > 0;
         status = tti_heap_agree(v, exchange, "alloc", &mine, all, error);
     }
-    if (passage) {
-        tti_store_release(passage);
+    if (channel) {
+        tti_store_release(channel);
     }
     if (status != TUTTI_OK) {
         if (taken) {
-            give(h, mine.offset);
+            free_block(h, mine.offset);
         }
         return status;
     }
@@ -257,6 +257,6 @@ tutti_status tti_heap_release(struct tti_heap_view *v, void *memory, tutti_error
         return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "free: %p is not memory that tutti_alloc has given",
                              memory);
     }
-    give(h, offset);
+    free_block(h, offset);
     return TUTTI_OK;
 }

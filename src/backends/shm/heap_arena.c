@@ -83,7 +83,7 @@ static void join_with_next(struct block *b)
     free(gone);
 }
 
-tutti_status tti_arena_take(struct tti_arena *arena, size_t bytes, size_t *offset)
+tutti_status tti_heap_arena_alloc(struct tti_arena *arena, size_t bytes, size_t *offset)
 {
     size_t alignment = bytes >= TTI_ARENA_HUGE ? TTI_ARENA_HUGE : bytes >= TTI_ARENA_PAGE ? TTI_ARENA_PAGE : LINE;
     size_t unit = bytes >= TTI_ARENA_PAGE ? TTI_ARENA_PAGE : LINE;
@@ -130,7 +130,7 @@ size_t tti_arena_bytes(const struct tti_arena *arena, size_t offset)
     return b ? b->bytes : 0;
 }
 
-void tti_arena_give(struct tti_arena *arena, size_t offset, bool reusable)
+void tti_heap_arena_free(struct tti_arena *arena, size_t offset, bool reusable)
 {
     struct block *b = find(arena, offset);
     if (!b) {

@@ -17,12 +17,12 @@ struct tti_arena *tti_arena_create(size_t capacity);
 void tti_arena_destroy(struct tti_arena *arena);
 
 /* The first place where so many bytes fit, aligned to 64 bytes, a page, or 2 MiB by their number. NO_MEMORY. */
-tutti_status tti_arena_take(struct tti_arena *arena, size_t bytes, size_t *offset);
+tutti_status tti_heap_arena_alloc(struct tti_arena *arena, size_t bytes, size_t *offset);
 
 /* The bytes of the block that begins there, rounded up as they were taken; 0 if there is none. */
 size_t tti_arena_bytes(const struct tti_arena *arena, size_t offset);
 
 /* Gives a block back; not `reusable`: nobody gets its place again. */
-void tti_arena_give(struct tti_arena *arena, size_t offset, bool reusable);
+void tti_heap_arena_free(struct tti_arena *arena, size_t offset, bool reusable);
 
 #endif

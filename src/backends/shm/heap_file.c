@@ -92,7 +92,7 @@ static size_t step_of(size_t left)
     return left < TTI_HEAP_STEP ? left : TTI_HEAP_STEP;
 }
 
-void tti_heap_file_populate(void *memory, size_t bytes, const struct tti_heap_movers *group)
+void tti_heap_file_populate(void *memory, size_t bytes, const struct tti_heap_group_ops *group)
 {
     tutti_error unused;
     uintptr_t first = (uintptr_t)memory / TTI_ARENA_PAGE * TTI_ARENA_PAGE;
@@ -120,7 +120,7 @@ static int fill(int fd, unsigned char *base, size_t offset, size_t bytes)
 }
 
 tutti_status tti_heap_file_commit(int fd, unsigned char *base, size_t offset, size_t bytes,
-                                  const struct tti_heap_movers *group, tutti_error *error)
+                                  const struct tti_heap_group_ops *group, tutti_error *error)
 {
     for (size_t done = 0; done < bytes;) {
         const size_t step = step_of(bytes - done);

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <tutti/status.h>
 
-struct tti_heap_movers;
+struct tti_heap_group_ops;
 
 /* Bytes that are worked on between two looks at the group. Also, a signal undoes one step of getting memory, not all of it. */
 #define TTI_HEAP_STEP ((size_t)2 << 20)
@@ -25,12 +25,12 @@ tutti_status tti_heap_file_map(int fd, size_t bytes, bool own, unsigned char **b
 /* Gives a part of the file memory, near the calling thread, and maps its pages: NO_MEMORY now instead of SIGBUS later. All
  * is aligned to pages. That takes up to a second for a GiB: if the group fails meanwhile, its failure ends it. */
 tutti_status tti_heap_file_commit(int fd, unsigned char *base, size_t offset, size_t bytes,
-                                  const struct tti_heap_movers *group, tutti_error *error);
+                                  const struct tti_heap_group_ops *group, tutti_error *error);
 
 /* Gives the memory of a part back to the system. */
 void tti_heap_file_discard(int fd, size_t offset, size_t bytes);
 
 /* Maps the pages that are there already, so that the first use does not have to. A hint, which ends when the group fails. */
-void tti_heap_file_populate(void *memory, size_t bytes, const struct tti_heap_movers *group);
+void tti_heap_file_populate(void *memory, size_t bytes, const struct tti_heap_group_ops *group);
 
 #endif

@@ -66,10 +66,10 @@ tutti_status tti_heap_claim_file(struct tti_heap_region *region, int fd, tutti_e
     return TUTTI_OK;
 }
 
-void tti_heap_claim_laid(struct tti_heap_region *region)
+void tti_heap_claim_overlaid(struct tti_heap_region *region)
 {
     enter();
-    region->laid = true;
+    region->overlaid = true;
     pthread_mutex_unlock(&lock);
 }
 
@@ -82,7 +82,7 @@ void tti_heap_unclaim(struct tti_heap_region *region)
             break;
         }
     }
-    region->laid = false;
+    region->overlaid = false;
     pthread_mutex_unlock(&lock);
 }
 
@@ -199,7 +199,7 @@ static void in_child(void)
 {
     int maps = claimed ? tti_heap_maps_open() : -1;
     for (struct tti_heap_region *r = claimed; r; r = r->next_claimed) {
-        if (r->laid) {
+        if (r->overlaid) {
             copy_region(maps, r);
         }
     }

@@ -13,7 +13,7 @@ bool tti_heap_claim(struct tti_heap_region *region);
 
 /* The file of a claimed region. From when it is laid over the range on, a forked child gets a private copy there. */
 tutti_status tti_heap_claim_file(struct tti_heap_region *region, int fd, tutti_error *error);
-void tti_heap_claim_laid(struct tti_heap_region *region);
+void tti_heap_claim_overlaid(struct tti_heap_region *region);
 
 void tti_heap_unclaim(struct tti_heap_region *region);
 

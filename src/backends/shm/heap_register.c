@@ -13,9 +13,9 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "backends/shm/heap_available.h"
 #include "backends/shm/heap_file.h"
 #include "backends/shm/heap_ranges.h"
-#include "backends/shm/heap_room.h"
 #include "base/error.h"
 
 /* One call as one rank goes through it. */
@@ -24,7 +24,7 @@ struct registration {
     unsigned index; /* of the own region */
     struct tti_heap_record mine;
     struct tti_heap_record *all;
-    struct tti_store *passage;
+    struct tti_store *channel;
     unsigned char *alias; /* the file, mapped beside the range */
 };
 
@@ -73,7 +73,7 @@ tutti_status tti_heap_end_region(struct tti_heap_shared *h, unsigned index, tutt
     memset(r->mapped, 0, (size_t)h->members * sizeof(*r->mapped));
     tti_heap_publish(h);
     pthread_mutex_unlock(&h->lock);
-    if (r->laid) {
+    if (r->overlaid) {
         status = restore(r, error);
     }
     if (r->bytes > 0) {
@@ -84,7 +84,7 @@ tutti_status tti_heap_end_region(struct tti_heap_shared *h, unsigned index, tutt
         close(r->fd);
     }
     pthread_mutex_lock(&h->lock);
-    tti_heap_drop_region(h, index);
+    tti_heap_free_region(h, index);
     pthread_mutex_unlock(&h->lock);
     return status;
 }
@@ -104,7 +104,7 @@ static tutti_status claim(struct registration *x, void *memory, size_t bytes, tu
                              bytes, memory);
     }
     pthread_mutex_lock(&h->lock);
-    x->index = tti_heap_take_region(h);
+    x->index = tti_heap_alloc_region(h);
     if (x->index > 0) {
         struct tti_heap_region *r = region_of(x);
         r->registered = memory;
@@ -133,7 +133,7 @@ static tutti_status claim(struct registration *x, void *memory, size_t bytes, tu
 static tutti_status make_file(struct registration *x, tutti_error *error)
 {
     struct tti_heap_region *r = region_of(x);
-    const struct tti_heap_movers group = tti_heap_movers_of(x->view);
+    const struct tti_heap_group_ops group = tti_heap_group_ops_of(x->view);
     int fd = -1;
     tutti_status status = tti_heap_file_create("tutti-registered", r->bytes, &fd, error);
     if (status != TUTTI_OK) {
@@ -164,7 +164,7 @@ static tutti_status share(struct registration *x, tutti_error *error)
     struct tti_heap_view *v = x->view;
     struct tti_heap_region *r = region_of(x);
     bool *wanted = calloc((size_t)v->size, sizeof(*wanted));
-    tutti_status status = wanted ? tti_heap_check_room(v, x->all, error)
+    tutti_status status = wanted ? tti_heap_check_available(v, x->all, error)
                                  : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a list of %d ranks", v->size);
     for (int i = 0; i < v->size && status == TUTTI_OK; i++) {
         wanted[i] = x->all[i].bytes > 0;
@@ -172,16 +172,16 @@ static tutti_status share(struct registration *x, tutti_error *error)
     if (status == TUTTI_OK && r->bytes > 0) {
         status = make_file(x, error);
     }
-    if (x->passage && status == TUTTI_OK) {
-        status = tti_heap_pass(v, x->all, wanted, false, r->fd, x->passage, error);
-    } else if (x->passage) {
-        tti_heap_pass_nothing(v, x->passage);
+    if (x->channel && status == TUTTI_OK) {
+        status = tti_heap_exchange_fds(v, x->all, wanted, false, r->fd, x->channel, error);
+    } else if (x->channel) {
+        tti_heap_put_no_fd(v, x->channel);
     }
     free(wanted);
     return status;
 }
 
-static tutti_status copy_in(const struct registration *x, const struct tti_heap_movers *group, tutti_error *error)
+static tutti_status copy_in(const struct registration *x, const struct tti_heap_group_ops *group, tutti_error *error)
 {
     const struct tti_heap_region *r = region_of(x);
     tutti_status status = TUTTI_OK;
@@ -193,10 +193,10 @@ static tutti_status copy_in(const struct registration *x, const struct tti_heap_
 }
 
 /* The last round: the content goes into the file, and the file over the range. */
-static tutti_status lay_over(struct registration *x, tutti_error *error)
+static tutti_status map_over(struct registration *x, tutti_error *error)
 {
     struct tti_heap_region *r = region_of(x);
-    const struct tti_heap_movers group = tti_heap_movers_of(x->view);
+    const struct tti_heap_group_ops group = tti_heap_group_ops_of(x->view);
     if (r->bytes == 0) {
         return TUTTI_OK;
     }
@@ -208,7 +208,7 @@ static tutti_status lay_over(struct registration *x, tutti_error *error)
         return tti_error_system(error, errno, "cannot lay shared memory over %zu bytes at %p", r->bytes,
                                 (void *)r->base);
     }
-    tti_heap_claim_laid(r);
+    tti_heap_claim_overlaid(r);
     madvise(r->base, r->bytes, MADV_HUGEPAGE);
     tti_heap_file_populate(r->base, r->bytes, &group);
     return TUTTI_OK;
@@ -248,20 +248,20 @@ static tutti_status rounds(struct registration *x, void *memory, size_t bytes, c
     x->mine.status = claim(x, memory, bytes, error);
     x->mine.region = x->index;
     x->mine.bytes = x->index > 0 ? region_of(x)->bytes : 0;
-    x->mine.cgroup = tti_room_look().cgroup;
+    x->mine.cgroup = tti_available_memory_read().cgroup;
     if (x->mine.status == TUTTI_OK && getrandom(x->mine.random, sizeof(x->mine.random), 0) != sizeof(x->mine.random)) {
         x->mine.status = tti_error_system(error, errno, "no random name for the passage of descriptors");
     }
     tutti_status status = tti_heap_agree(x->view, exchange, "register", &x->mine, x->all, error);
     if (status == TUTTI_OK && is_shared(x)) {
-        status = tti_heap_open_passage(x->view, exchange, "register", &x->mine, x->all, &x->passage, error);
+        status = tti_heap_open_fd_channel(x->view, exchange, "register", &x->mine, x->all, &x->channel, error);
     }
     if (status == TUTTI_OK) {
         x->mine.status = share(x, error);
         status = tti_heap_agree(x->view, exchange, "register", &x->mine, x->all, error);
     }
     if (status == TUTTI_OK) {
-        x->mine.status = lay_over(x, error);
+        x->mine.status = map_over(x, error);
         status = tti_heap_agree(x->view, exchange, "register", &x->mine, x->all, error);
     }
     return status;
@@ -284,8 +284,8 @@ tutti_status tti_heap_register(struct tti_heap_view *v, void *memory, size_t byt
     if (status != TUTTI_OK) {
         undo(&x);
     }
-    if (x.passage) {
-        tti_store_release(x.passage);
+    if (x.channel) {
+        tti_store_release(x.channel);
     }
     free(x.all);
     return status;
@@ -312,7 +312,7 @@ static bool is_used(struct tti_heap_shared *h, unsigned index)
     pthread_mutex_lock(&h->lock);
     const struct tti_heap_region *r = &h->regions[index];
     for (const struct tti_heap_view *v = h->views; v && r->bytes > 0 && !used; v = v->next) {
-        used = v->movers.use && v->movers.use(v->movers.user, r->base, r->bytes);
+        used = v->group_ops.use && v->group_ops.use(v->group_ops.user, r->base, r->bytes);
     }
     pthread_mutex_unlock(&h->lock);
     return used;

@@ -20,7 +20,7 @@ struct tti_heap_region {
     size_t bytes;
     void *registered; /* as the caller gave it; NULL for the arena */
     bool huge;        /* huge pages were asked for before it was registered */
-    bool laid;        /* the file lies over the range */
+    bool overlaid;    /* the file lies over the range */
     uint64_t inode;   /* these three name the file where the system lists what is mapped */
     unsigned device_major;
     unsigned device_minor;
@@ -28,8 +28,8 @@ struct tti_heap_region {
 };
 
 /* A mapping of a member's region that is in the table no more, but perhaps still in use. */
-struct tti_heap_relic {
-    struct tti_heap_relic *next;
+struct tti_heap_retired {
+    struct tti_heap_retired *next;
     uint64_t word;
     uint64_t withdrawal; /* the number of the one that took it out */
 };
@@ -44,7 +44,7 @@ struct tti_heap_shared {
     struct tti_heap_region regions[TTI_HEAP_REGIONS];
     struct tti_heap_orphans orphans;
     _Atomic uint64_t withdrawals; /* see engine/memory/heap.h */
-    struct tti_heap_relic *relics;
+    struct tti_heap_retired *retired_mappings;
     struct tti_arena *arena;
     size_t capacity; /* of the arena */
     int maps;        /* /proc/self/maps, to ask what is mapped; -1 = cannot be asked */
@@ -57,8 +57,8 @@ struct tti_heap_view {
     struct tti_heap table;
     int rank;
     int size;
-    int *member_of;                /* for each rank */
-    struct tti_heap_movers movers; /* under the lock of the heap */
+    int *member_of;                      /* for each rank */
+    struct tti_heap_group_ops group_ops; /* under the lock of the heap */
     int64_t timeout_ms;
     char directory[TTI_STORE_DIRECTORY + 1]; /* tutti_open_info.socket_directory, or "" */
 };
@@ -92,13 +92,13 @@ void tti_heap_mark_mapped(struct tti_heap_view *v, unsigned region);
 void tti_heap_replace(struct tti_heap_shared *h, int member, unsigned region, uint64_t word);
 
 /* Who moves the group's messages, as long as the call that asks. Takes the lock. */
-struct tti_heap_movers tti_heap_movers_of(struct tti_heap_view *v);
+struct tti_heap_group_ops tti_heap_group_ops_of(struct tti_heap_view *v);
 
 /* Takes a free region: its index, or 0 if there is none. Under the lock. */
-unsigned tti_heap_take_region(struct tti_heap_shared *h);
+unsigned tti_heap_alloc_region(struct tti_heap_shared *h);
 
 /* Gives a region back whose memory is gone already. Under the lock. */
-void tti_heap_drop_region(struct tti_heap_shared *h, unsigned region);
+void tti_heap_free_region(struct tti_heap_shared *h, unsigned region);
 
 /* ---- heap_agree.c ----------------------------------------------------------------------------------------------------------- */
 
@@ -112,21 +112,22 @@ tutti_status tti_heap_agree(const struct tti_heap_view *v, const tutti_exchange 
  * that cannot open it could not tell the others, who would wait for what it hands over. It is to stay open until all ranks
  * have agreed that they are done.
  */
-tutti_status tti_heap_open_passage(const struct tti_heap_view *v, const tutti_exchange *exchange, const char *what,
-                                   struct tti_heap_record *mine, struct tti_heap_record *all,
-                                   struct tti_store **passage, tutti_error *error);
+tutti_status tti_heap_open_fd_channel(const struct tti_heap_view *v, const tutti_exchange *exchange, const char *what,
+                                      struct tti_heap_record *mine, struct tti_heap_record *all,
+                                      struct tti_store **channel, tutti_error *error);
 
 /*
  * Hands `fd` (-1: none) to the other ranks and maps what those with wanted[rank] hand over, as their region: `arena`, the one
  * that has this number, or not. PEER_CORRUPT: a rank means a region that it cannot have.
  */
-tutti_status tti_heap_pass(struct tti_heap_view *v, const struct tti_heap_record *all, const bool *wanted, bool arena,
-                           int fd, struct tti_store *passage, tutti_error *error);
+tutti_status tti_heap_exchange_fds(struct tti_heap_view *v, const struct tti_heap_record *all, const bool *wanted,
+                                   bool arena, int fd, struct tti_store *channel, tutti_error *error);
 
 /* The same for a rank that cannot hand over what the others want: they need not wait for it. */
-void tti_heap_pass_nothing(const struct tti_heap_view *v, struct tti_store *passage);
+void tti_heap_put_no_fd(const struct tti_heap_view *v, struct tti_store *channel);
 
 /* NO_MEMORY if what all ranks want cannot be had. */
-tutti_status tti_heap_check_room(const struct tti_heap_view *v, const struct tti_heap_record *all, tutti_error *error);
+tutti_status tti_heap_check_available(const struct tti_heap_view *v, const struct tti_heap_record *all,
+                                      tutti_error *error);
 
 #endif

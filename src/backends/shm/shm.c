@@ -19,10 +19,10 @@
 #include "backends/shm/segment.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/patience.h"
+#include "base/poll_interval.h"
 #include "base/proc.h"
-#include "engine/failure/keeper.h"
-#include "engine/p2p/use.h"
+#include "engine/failure/liveness_monitor.h"
+#include "engine/p2p/memory_use.h"
 #include "store/store.h"
 
 #define GRACE_MS 1000 /* for who has given up to say why */
@@ -31,14 +31,14 @@ struct shm_state {
     struct tti_engine_state common; /* first: engine_ops.h */
     int size;
     int rank;
-    struct tti_mapping bell;
+    struct tti_mapping doorbell;
     struct tti_mapping *segments;
     struct tti_heap_view *heap; /* NULL: engine.heap is off */
-    bool kept;                  /* the own segment: keeper.h */
+    bool kept;                  /* the own segment: liveness_monitor.h */
 };
 
 /* Where descriptors go: the rendezvous itself, or a store of our own. */
-struct passage {
+struct channel {
     const tutti_rendezvous *rendezvous;
     struct tti_store *store;
 };
@@ -53,7 +53,7 @@ static int32_t available(char *why, size_t capacity)
         tti_mapping_close(&probe);
     }
     snprintf(why, capacity, "%s", status == TUTTI_OK ? "sealed memory files work" : error.message);
-    return tti_is_lack(status) ? -status : status == TUTTI_OK;
+    return tti_is_resource_error(status) ? -status : status == TUTTI_OK;
 }
 
 static int64_t deadline_of(const tutti_open_info *info)
@@ -61,10 +61,10 @@ static int64_t deadline_of(const tutti_open_info *info)
     return tti_deadline_ns(tti_now_ns(), info->timeout_ms);
 }
 
-static tutti_status passage_open(const tutti_open_info *info, struct passage *p, tutti_error *error)
+static tutti_status channel_open(const tutti_open_info *info, struct channel *p, tutti_error *error)
 {
     const tutti_rendezvous *rv = info->rendezvous;
-    *p = (struct passage){.rendezvous = rv};
+    *p = (struct channel){.rendezvous = rv};
     if (rv->can_pass_descriptors) {
         return TUTTI_OK;
     }
@@ -84,13 +84,14 @@ static tutti_status passage_open(const tutti_open_info *info, struct passage *p,
     return status == TUTTI_OK && info->rank == 0 ? rv->set(rv->self, "passage", r, sizeof(r), error) : status;
 }
 
-static tutti_status pass_put(const struct passage *p, const char *key, int fd, int readers, tutti_error *error)
+static tutti_status channel_put_fd(const struct channel *p, const char *key, int fd, int readers, tutti_error *error)
 {
     return p->store ? tti_store_put_fd(p->store, key, fd, readers, error)
                     : p->rendezvous->put_fd(p->rendezvous->self, key, fd, readers, error);
 }
 
-static tutti_status pass_get(const struct passage *p, const char *key, int *fd, int64_t timeout_ms, tutti_error *error)
+static tutti_status channel_get_fd(const struct channel *p, const char *key, int *fd, int64_t timeout_ms,
+                                   tutti_error *error)
 {
     if (!p->store) {
         return p->rendezvous->get_fd(p->rendezvous->self, key, fd, timeout_ms, error);
@@ -104,7 +105,7 @@ static tutti_status pass_get(const struct passage *p, const char *key, int *fd, 
 }
 
 /* The own segment and, on rank 0, the bell: made, filled, sealed, handed over. */
-static tutti_status offer(const tutti_open_info *info, const struct passage *p, const struct tti_layout *layout,
+static tutti_status offer(const tutti_open_info *info, const struct channel *p, const struct tti_layout *layout,
                           uint64_t nonce, struct shm_state *s, tutti_error *error)
 {
     char key[32];
@@ -114,30 +115,31 @@ static tutti_status offer(const tutti_open_info *info, const struct passage *p, 
         return status;
     }
     tti_engine_segment_init(own->base, layout, info->rank, nonce);
-    s->kept = info->world_size > 1 && tti_keeper_own((struct tti_segment_header *)own->base);
+    s->kept = info->world_size > 1 && tti_liveness_register((struct tti_segment_header *)own->base);
     status = tti_mapping_seal(own, error);
     snprintf(key, sizeof(key), "segment/%d", info->rank);
     if (status == TUTTI_OK && info->world_size > 1) {
-        status = pass_put(p, key, own->fd, info->world_size - 1, error);
+        status = channel_put_fd(p, key, own->fd, info->world_size - 1, error);
     }
     if (status != TUTTI_OK || info->rank != 0) {
         return status;
     }
-    status = tti_mapping_create("tutti-bell", layout->bell_bytes, layout->bell_bytes, &s->bell, error);
-    if (status == TUTTI_OK && (status = tti_mapping_seal_size(&s->bell, error)) == TUTTI_OK && info->world_size > 1) {
-        status = pass_put(p, "bell", s->bell.fd, info->world_size - 1, error);
+    status = tti_mapping_create("tutti-bell", layout->doorbell_bytes, layout->doorbell_bytes, &s->doorbell, error);
+    if (status == TUTTI_OK && (status = tti_mapping_seal_size(&s->doorbell, error)) == TUTTI_OK &&
+        info->world_size > 1) {
+        status = channel_put_fd(p, "bell", s->doorbell.fd, info->world_size - 1, error);
     }
     return status;
 }
 
-static tutti_status lose(int rank, const struct tti_segment_header *h, bool died, tutti_error *error)
+static tutti_status report_loss(int rank, const struct tti_segment_header *h, bool died, tutti_error *error)
 {
     const struct tti_proc_id id = tti_segment_owner(h);
-    const struct tti_proc look = tti_proc_look(&id);
+    const struct tti_proc poll_failures = tti_proc_query(&id);
     tutti_status status = TUTTI_PEER_LEFT;
     char end[160];
     if (died) {
-        status = tti_proc_end(rank, &id, &look, end, sizeof(end));
+        status = tti_proc_describe_end(rank, &id, &poll_failures, end, sizeof(end));
     } else {
         char process[TTI_PROC_TEXT];
         tti_proc_text(&id, process, sizeof(process));
@@ -152,14 +154,14 @@ static tutti_status lose(int rank, const struct tti_segment_header *h, bool died
 
 /* Those whose segments are here already, while others are awaited. Who has given up is about to say why at the rendezvous: that
  * comes later, but is the better reason, so it has until *grace_ns (0: nobody has been seen to give up). */
-static tutti_status look_for_losses(const struct shm_state *s, int64_t *grace_ns, tutti_error *error)
+static tutti_status poll_for_losses(const struct shm_state *s, int64_t *grace_ns, tutti_error *error)
 {
     for (int r = 0; r < s->size; r++) {
         const struct tti_segment_header *h = (const struct tti_segment_header *)s->segments[r].base;
         if (!h || r == s->rank) {
             continue;
         }
-        const bool died = tti_keeper_died(h);
+        const bool died = tti_liveness_died(h);
         /* acquire: as in tti_segment_leaves */
         const bool ends = died || atomic_load_explicit(&h->leaving, memory_order_acquire) != 0;
         const bool gives_up = !ends && tti_segment_leaves(h);
@@ -167,26 +169,26 @@ static tutti_status look_for_losses(const struct shm_state *s, int64_t *grace_ns
             *grace_ns = tti_deadline_ns(tti_now_ns(), GRACE_MS);
         }
         if (ends || (gives_up && tti_remaining_ms(*grace_ns) == 0)) {
-            return lose(r, h, died, error);
+            return report_loss(r, h, died, error);
         }
     }
     return TUTTI_OK;
 }
 
-static tutti_status await_descriptor(const tutti_open_info *info, const struct passage *p, const char *key, int rank,
+static tutti_status await_descriptor(const tutti_open_info *info, const struct channel *p, const char *key, int rank,
                                      const struct shm_state *s, int64_t deadline, int *fd, tutti_error *error)
 {
     const tutti_rendezvous *rv = info->rendezvous;
-    struct tti_patience patience = tti_patience_until(deadline, TTI_TURN_EAGER_MS);
+    struct tti_poll_interval patience = tti_poll_interval_until(deadline, TTI_POLL_EAGER_MS);
     int64_t grace_ns = 0;
     for (;;) {
-        tutti_status status = pass_get(p, key, fd, tti_patience_turn_ms(&patience), error);
+        tutti_status status = channel_get_fd(p, key, fd, tti_poll_interval_next_ms(&patience), error);
         const bool lost = status == TUTTI_TIMEOUT || status == TUTTI_PEER_LEFT;
-        const tutti_status reason = lost && rv->look ? rv->look(rv->self, error) : TUTTI_OK;
+        const tutti_status reason = lost && rv->poll_failures ? rv->poll_failures(rv->self, error) : TUTTI_OK;
         if (reason != TUTTI_OK || status != TUTTI_TIMEOUT) {
             return reason != TUTTI_OK ? reason : status;
         }
-        if ((status = look_for_losses(s, &grace_ns, error)) != TUTTI_OK) {
+        if ((status = poll_for_losses(s, &grace_ns, error)) != TUTTI_OK) {
             return status;
         }
         if (patience.last) {
@@ -200,8 +202,8 @@ static tutti_status await_descriptor(const tutti_open_info *info, const struct p
     }
 }
 
-static tutti_status collect(const tutti_open_info *info, const struct passage *p, const struct tti_layout *layout,
-                            uint64_t nonce, struct shm_state *s, tutti_error *error)
+static tutti_status map_segments(const tutti_open_info *info, const struct channel *p, const struct tti_layout *layout,
+                                 uint64_t nonce, struct shm_state *s, tutti_error *error)
 {
     char key[32];
     int fd = -1;
@@ -221,7 +223,7 @@ static tutti_status collect(const tutti_open_info *info, const struct passage *p
     if (status == TUTTI_OK && info->rank != 0) {
         status = await_descriptor(info, p, "bell", 0, s, deadline, &fd, error);
         if (status == TUTTI_OK) {
-            status = tti_mapping_adopt(fd, layout->bell_bytes, 1, 0, &s->bell, error);
+            status = tti_mapping_adopt(fd, layout->doorbell_bytes, 1, 0, &s->doorbell, error);
         }
     }
     return status;
@@ -244,7 +246,7 @@ static tutti_status agree(const tutti_open_info *info, struct terms *terms, tutt
         return rv->set(rv->self, "terms", terms, sizeof(*terms), error);
     }
     const tutti_status status = tti_record_get(info, 0, "terms", terms, sizeof(*terms), deadline_of(info), error);
-    return status == TUTTI_OK && !tti_tuning_can_be(info->world_size, &terms->tuning)
+    return status == TUTTI_OK && !tti_tuning_is_valid(info->world_size, &terms->tuning)
                ? tti_error_set(error, TUTTI_PROTOCOL, "rank 0 announced no usable terms for the group")
                : status;
 }
@@ -266,10 +268,10 @@ static bool use_memory(void *user, const void *memory, size_t bytes)
     return tti_p2p_uses(user, memory, bytes);
 }
 
-static bool settle(void *user, uint64_t withdrawal)
+static bool quiesced(void *user, uint64_t withdrawal)
 {
-    tti_p2p_settle(user);
-    return tti_engine_let_go(user, withdrawal);
+    tti_p2p_quiesce(user);
+    return tti_engine_heap_quiescent(user, withdrawal);
 }
 
 static tutti_status failure(void *user, tutti_error *error)
@@ -298,7 +300,7 @@ static tutti_status start_engine(const tutti_open_info *info, const struct tti_l
                                          .layout = *layout,
                                          .tuning = *tuning,
                                          .segments = bases,
-                                         .bell = s->bell.base,
+                                         .doorbell = s->doorbell.base,
                                          .commit = commit,
                                          .populate = maps_ahead(s->size) ? populate : NULL,
                                          .commit_user = s,
@@ -307,9 +309,9 @@ static tutti_status start_engine(const tutti_open_info *info, const struct tti_l
     tutti_status status = tti_engine_create(&options, &s->common.engine, error);
     free(bases);
     if (status == TUTTI_OK && s->heap) {
-        tti_heap_view_attach(s->heap,
-                             &(struct tti_heap_movers){
-                                 .user = s->common.engine, .use = use_memory, .settle = settle, .failure = failure});
+        tti_heap_view_attach(
+            s->heap, &(struct tti_heap_group_ops){
+                         .user = s->common.engine, .use = use_memory, .quiesced = quiesced, .failure = failure});
     }
     return status;
 }
@@ -320,12 +322,12 @@ static void state_free(struct shm_state *s)
         struct tti_segment_header *own = (struct tti_segment_header *)s->segments[s->rank].base;
         /* release: as in tti_engine_leave, which may not have come to it */
         atomic_store_explicit(&own->left, 1, memory_order_release);
-        tti_keeper_disown(own);
+        tti_liveness_unregister(own);
     }
     for (int r = 0; s->segments && r < s->size; r++) {
         tti_mapping_close(&s->segments[r]);
     }
-    tti_mapping_close(&s->bell);
+    tti_mapping_close(&s->doorbell);
     tti_heap_view_close(s->heap);
     free(s->segments);
     free(s);
@@ -355,29 +357,30 @@ static tutti_status open_group(const tutti_open_info *info, void **state, tutti_
     }
     s->size = info->world_size;
     s->rank = info->rank;
-    s->bell.fd = -1;
+    s->doorbell.fd = -1;
     for (int r = 0; r < s->size; r++) {
         s->segments[r].fd = -1;
     }
     struct tti_layout layout = {0};
-    struct passage p = {0};
+    struct channel p = {0};
     struct terms terms = {0};
     tutti_status status = agree(info, &terms, error);
     if (status == TUTTI_OK) {
         layout = tti_layout_make(info->world_size, info->lanes, terms.tuning.stage, terms.tuning.far);
     }
-    if (status == TUTTI_OK && (status = passage_open(info, &p, error)) == TUTTI_OK &&
+    if (status == TUTTI_OK && (status = channel_open(info, &p, error)) == TUTTI_OK &&
         (status = offer(info, &p, &layout, terms.nonce, s, error)) == TUTTI_OK &&
-        (status = collect(info, &p, &layout, terms.nonce, s, error)) == TUTTI_OK &&
+        (status = map_segments(info, &p, &layout, terms.nonce, s, error)) == TUTTI_OK &&
         (status = open_heap(info, s, error)) == TUTTI_OK) {
         status = start_engine(info, &layout, &terms.tuning, s, error);
     }
     if (p.store) {
         tti_store_release(p.store);
     }
-    if (s->bell.fd >= 0) { /* handed over: only the mapping is needed, and a forked child should not keep the memory */
-        close(s->bell.fd);
-        s->bell.fd = -1;
+    if (s->doorbell.fd >=
+        0) { /* handed over: only the mapping is needed, and a forked child should not keep the memory */
+        close(s->doorbell.fd);
+        s->doorbell.fd = -1;
     }
     if (status != TUTTI_OK) {
         state_free(s);

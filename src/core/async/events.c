@@ -8,14 +8,14 @@
 #include "base/fork.h"
 #include "core/group/group.h"
 
-#define LISTENERS (TTI_EVENTS_PLACES - 1)
+#define LISTENERS (TTI_EVENTS_BUCKETS - 1)
 
 /* An entry. Whoever unlinks it frees it; while it is being called that is the thread that calls it. */
 struct tti_listener {
     struct tti_events_link link; /* first: a link that is not a place is the entry itself */
-    struct tti_interest interest;
+    struct tti_subscription subscription;
     tutti_events *owner; /* the handle: differs from those of objects that lay at the same address before */
-    int64_t id;          /* ascending in each place; the remainder by TTI_EVENTS_PLACES is the place */
+    int64_t id;          /* ascending in each place; the remainder by TTI_EVENTS_BUCKETS is the place */
     bool removed;
 };
 
@@ -49,7 +49,7 @@ static struct tti_listener *entry_of(struct tti_events_link *link)
     return (struct tti_listener *)link;
 }
 
-static int place_of(int64_t operation_id)
+static int bucket_of(int64_t operation_id)
 {
     return operation_id == 0 ? LISTENERS : (int)((uint64_t)operation_id % LISTENERS);
 }
@@ -83,9 +83,9 @@ void tti_events_list_init(struct tti_events_list *list)
     atomic_init(&list->objects, 0);
     pthread_mutex_init(&list->lock, NULL);
     pthread_cond_init(&list->returned, NULL);
-    for (int i = 0; i < TTI_EVENTS_PLACES; i++) {
-        list->places[i].next = &list->places[i];
-        list->places[i].previous = &list->places[i];
+    for (int i = 0; i < TTI_EVENTS_BUCKETS; i++) {
+        list->buckets[i].next = &list->buckets[i];
+        list->buckets[i].previous = &list->buckets[i];
     }
     list->added = 0;
     list->calling = NULL;
@@ -100,41 +100,41 @@ void tti_events_list_free(struct tti_events_list *list)
 
 /* ---- telling ----------------------------------------------------------------------------------------------------- */
 
-bool tti_events_watching(struct tti_group *group)
+bool tti_events_has_any(struct tti_group *group)
 {
     /* acquire: pairs with the release in tti_events_create; the list itself is read under its lock */
     return atomic_load_explicit(&group->events.objects, memory_order_acquire) > 0;
 }
 
-static bool concerns(const struct tti_interest *interest, const tutti_event *event)
+static bool matches(const struct tti_subscription *subscription, const tutti_event *event)
 {
-    return interest->operation_id != 0 ? interest->operation_id == event->operation_id
-                                       : interest->failures == (event->status != TUTTI_OK);
+    return subscription->operation_id != 0 ? subscription->operation_id == event->operation_id
+                                           : subscription->failures == (event->status != TUTTI_OK);
 }
 
 /* With the lock held, which is given back during the call. */
 static void call(struct tti_events_list *list, struct tti_listener *l, const tutti_event *event)
 {
-    l->removed = l->interest.operation_id != 0; /* handlers: once */
+    l->removed = l->subscription.operation_id != 0; /* handlers: once */
     list->calling = l;
     pthread_mutex_unlock(&list->lock);
-    l->interest.handler(event, l->interest.user);
+    l->subscription.handler(event, l->subscription.user);
     pthread_mutex_lock(&list->lock);
     list->calling = NULL;
     pthread_cond_broadcast(&list->returned);
 }
 
 /* Calls those of one place that were there when `last` entries had been added. */
-static void tell_place(struct tti_events_list *list, int place, int64_t last, const tutti_event *event)
+static void notify_bucket(struct tti_events_list *list, int place, int64_t last, const tutti_event *event)
 {
-    struct tti_events_link *end = &list->places[place];
+    struct tti_events_link *end = &list->buckets[place];
     struct tti_events_link *next;
     for (struct tti_events_link *at = end->next; at != end; at = next) {
         struct tti_listener *l = entry_of(at);
-        if (l->id / TTI_EVENTS_PLACES > last) {
+        if (l->id / TTI_EVENTS_BUCKETS > last) {
             break;
         }
-        if (concerns(&l->interest, event)) {
+        if (matches(&l->subscription, event)) {
             call(list, l, event);
         }
         next = at->next;
@@ -147,29 +147,29 @@ static void tell_place(struct tti_events_list *list, int place, int64_t last, co
 /* Removes the handlers of this number that were there when `last` entries had been added. */
 static void drop_handlers(struct tti_events_list *list, int64_t last, int64_t operation_id)
 {
-    struct tti_events_link *end = &list->places[place_of(operation_id)];
+    struct tti_events_link *end = &list->buckets[bucket_of(operation_id)];
     struct tti_events_link *next;
     for (struct tti_events_link *at = end->next; at != end; at = next) {
         struct tti_listener *l = entry_of(at);
         next = at->next;
-        if (l->interest.operation_id == operation_id && l->id / TTI_EVENTS_PLACES <= last) {
+        if (l->subscription.operation_id == operation_id && l->id / TTI_EVENTS_BUCKETS <= last) {
             withdraw(list, l);
         }
     }
 }
 
-void tti_events_tell(struct tti_group *group, const tutti_event *event, bool on_ok)
+void tti_events_notify(struct tti_group *group, const tutti_event *event, bool on_ok)
 {
     struct tti_events_list *list = &group->events;
     struct frame frame = {.list = list, .outer = frames};
     frames = &frame;
     pthread_mutex_lock(&list->lock);
     int64_t last = list->added;
-    tell_place(list, LISTENERS, last, event);
+    notify_bucket(list, LISTENERS, last, event);
     if (event->operation_id != 0 && on_ok && event->status != TUTTI_OK) {
         drop_handlers(list, last, event->operation_id);
     } else if (event->operation_id != 0) {
-        tell_place(list, place_of(event->operation_id), last, event);
+        notify_bucket(list, bucket_of(event->operation_id), last, event);
     }
     pthread_mutex_unlock(&list->lock);
     frames = frame.outer;
@@ -245,7 +245,7 @@ tutti_status tti_events_create(struct tti_group *group, tutti_events **handle, t
                           "events_create: the group has %u events objects already; destroy some", TTI_EVENTS_OBJECTS);
     } else if ((status = tti_handles_insert(&table, e, (void **)&e->handle, error)) == TUTTI_OK) {
         *handle = e->handle;
-        /* release: pairs with the acquire in tti_events_watching */
+        /* release: pairs with the acquire in tti_events_has_any */
         atomic_store_explicit(&list->objects, objects + 1, memory_order_release);
     }
     pthread_mutex_unlock(&list->lock);
@@ -281,21 +281,21 @@ struct tti_group *tti_events_group(const struct tti_events *e)
     return e->group;
 }
 
-tutti_status tti_events_add(struct tti_events *e, const struct tti_interest *interest, int64_t *listener)
+tutti_status tti_events_add(struct tti_events *e, const struct tti_subscription *subscription, int64_t *listener)
 {
     struct tti_events_list *list = &e->group->events;
     struct tti_listener *l = calloc(1, sizeof(*l));
     if (!l) {
         return TUTTI_NO_MEMORY;
     }
-    l->interest = *interest;
+    l->subscription = *subscription;
     l->owner = e->handle;
-    int place = place_of(interest->operation_id);
+    int place = bucket_of(subscription->operation_id);
     pthread_mutex_lock(&list->lock);
     bool refused = e->destroyed;
     if (!refused) {
-        l->id = ++list->added * TTI_EVENTS_PLACES + place;
-        append(&list->places[place], l);
+        l->id = ++list->added * TTI_EVENTS_BUCKETS + place;
+        append(&list->buckets[place], l);
         if (listener) {
             *listener = l->id; /* under the lock: the function itself may read it */
         }
@@ -313,7 +313,7 @@ static struct tti_listener *find(struct tti_events *e, int64_t id)
     if (id <= 0) {
         return NULL;
     }
-    struct tti_events_link *end = &e->group->events.places[id % TTI_EVENTS_PLACES];
+    struct tti_events_link *end = &e->group->events.buckets[id % TTI_EVENTS_BUCKETS];
     for (struct tti_events_link *at = end->next; at != end; at = at->next) {
         if (entry_of(at)->id == id && entry_of(at)->owner == e->handle) {
             return entry_of(at);
@@ -366,9 +366,9 @@ tutti_status tti_events_remove(struct tti_events *e, int64_t listener)
 static void withdraw_all(struct tti_events *e)
 {
     struct tti_events_list *list = &e->group->events;
-    for (int i = 0; i < TTI_EVENTS_PLACES; i++) {
+    for (int i = 0; i < TTI_EVENTS_BUCKETS; i++) {
         struct tti_events_link *next;
-        for (struct tti_events_link *at = list->places[i].next; at != &list->places[i]; at = next) {
+        for (struct tti_events_link *at = list->buckets[i].next; at != &list->buckets[i]; at = next) {
             next = at->next;
             if (entry_of(at)->owner == e->handle) {
                 withdraw(list, entry_of(at));

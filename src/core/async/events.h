@@ -18,7 +18,7 @@ struct tti_group;
 struct tti_events;
 
 #define TTI_EVENTS_OBJECTS 16u /* per group */
-#define TTI_EVENTS_PLACES  33  /* 32 for handlers, by number, and the last one for listeners */
+#define TTI_EVENTS_BUCKETS 33  /* 32 for handlers, by number, and the last one for listeners */
 
 /* A ring of entries; the group's places are rings that hold only this when they are empty. */
 struct tti_events_link {
@@ -31,7 +31,7 @@ struct tti_events_list {
     _Atomic uint32_t objects; /* written under the lock, read anywhere */
     pthread_mutex_t lock;     /* everything below, and the entries */
     pthread_cond_t returned;  /* `calling` has changed */
-    struct tti_events_link places[TTI_EVENTS_PLACES];
+    struct tti_events_link buckets[TTI_EVENTS_BUCKETS];
     int64_t added;                  /* entries so far */
     struct tti_listener *calling;   /* the entry whose function is running */
     struct tti_events_list *awaits; /* under a lock in events.c: whose handler the running one waits for */
@@ -43,11 +43,11 @@ void tti_events_list_init(struct tti_events_list *list);
 void tti_events_list_free(struct tti_events_list *list);
 
 /* A cheap look whether the group has any events object. */
-bool tti_events_watching(struct tti_group *group);
+bool tti_events_has_any(struct tti_group *group);
 
 /* Calls the listeners, then the handlers for event->operation_id: if they are to be called only `on_ok`, and it did not end
  * OK, removes these instead. With the group's callback lock held; the caller keeps the group alive. */
-void tti_events_tell(struct tti_group *group, const tutti_event *event, bool on_ok);
+void tti_events_notify(struct tti_group *group, const tutti_event *event, bool on_ok);
 
 /* Makes an object, which takes over the caller's reference on the group, and gives it back at its end. NO_RESOURCE and
  * NO_MEMORY: the reference remains the caller's. */
@@ -62,7 +62,7 @@ void tti_events_release(struct tti_events *events);
 struct tti_group *tti_events_group(const struct tti_events *events);
 
 /* Who is to be called, and when. */
-struct tti_interest {
+struct tti_subscription {
     int64_t operation_id; /* 0: a listener, for all operations */
     bool failures;        /* listeners: of those that did not end OK, else of those that did */
     tutti_event_handler handler;
@@ -70,7 +70,7 @@ struct tti_interest {
 };
 
 /* OK, BAD_STATE or NO_MEMORY. `listener` may be NULL. */
-tutti_status tti_events_add(struct tti_events *events, const struct tti_interest *interest, int64_t *listener);
+tutti_status tti_events_add(struct tti_events *events, const struct tti_subscription *subscription, int64_t *listener);
 
 /* OK, NOT_FOUND, BAD_STATE; in all these cases it is not running on another thread. WOULD_DEADLOCK, and nothing has
  * changed: it is running, and waits, through a chain of such calls, for a handler that this thread is in. */

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "core/call/recall.h"
+#include "core/call/call_cache.h"
 #include "core/call/staging.h"
 #include "core/group/compare.h"
 #include "core/group/group.h"
@@ -65,9 +65,9 @@ static tutti_status find_engine(struct tti_task *t)
     tutti_op *op = &t->op;
     const bool there = tti_group_on_device(g) && !t->call.on_host;
     t->on_host_engine = false;
-    t->is_staged = g->lends_device;
+    t->is_staged = g->stages_to_device;
     if (!t->call.on_host && (there ? g->takes_device : true) &&
-        can(g->backend, g->state, op, g->takes_device || g->lends_device)) {
+        can(g->backend, g->state, op, g->takes_device || g->stages_to_device)) {
         return TUTTI_OK;
     }
     t->on_host_engine = true;
@@ -108,12 +108,12 @@ const char *tti_task_describe(const struct tti_group *g, tutti_operation kind, c
                    .dtype = TUTTI_F32,
                    .redop = TUTTI_SUM,
                    .timeout_ms = g->timeout_ms,
-                   .on_device = g->takes_device || g->lends_device};
+                   .on_device = g->takes_device || g->stages_to_device};
     const bool message = kind == TUTTI_OP_SEND || kind == TUTTI_OP_RECV;
     const bool there = tti_group_on_device(g) && !(g->takes_device && !message);
     const char *how = there ? NULL : g->backend->ops->supports(g->state, &op);
     if (how) {
-        snprintf(text, capacity, "%s%s", how, g->lends_device ? ", on copies on its device" : "");
+        snprintf(text, capacity, "%s%s", how, g->stages_to_device ? ", on copies on its device" : "");
         return text;
     }
     op.on_device = 0;
@@ -175,31 +175,31 @@ static const tutti_backend *engine_of(const struct tti_task *t, void **state)
     return t->on_host_engine ? g->host_backend : g->backend;
 }
 
-struct tti_flight_what tti_task_what(const tutti_op *op)
+struct tti_flight_op tti_task_flight_op(const tutti_op *op)
 {
-    return (struct tti_flight_what){.count = op->count,
-                                    .bytes = op->count * tutti_dtype_size(op->dtype),
-                                    .kind = (uint8_t)op->kind,
-                                    .dtype = (uint8_t)op->dtype,
-                                    .redop = (uint8_t)op->redop,
-                                    .lane = (uint8_t)op->lane,
-                                    .root = op->root};
+    return (struct tti_flight_op){.count = op->count,
+                                  .bytes = op->count * tutti_dtype_size(op->dtype),
+                                  .kind = (uint8_t)op->kind,
+                                  .dtype = (uint8_t)op->dtype,
+                                  .redop = (uint8_t)op->redop,
+                                  .lane = (uint8_t)op->lane,
+                                  .root = op->root};
 }
 
 static void record_begin(struct tti_task *t)
 {
     struct tti_flight_group *f = t->call.group->flight;
     if (f && t->flight == 0) {
-        const struct tti_flight_what what = tti_task_what(&t->op);
+        const struct tti_flight_op what = tti_task_flight_op(&t->op);
         t->flight = tti_flight_begin(f, &what, 0, t->op.begun_ns);
-        t->op.waits_since = tti_flight_since(t->flight);
+        t->op.waits_since = tti_flight_waits_since(t->flight);
     }
 }
 
 static void record_end(struct tti_task *t, tutti_status status)
 {
     if (t->flight != 0) {
-        const struct tti_flight_what what = tti_task_what(&t->op);
+        const struct tti_flight_op what = tti_task_flight_op(&t->op);
         tti_flight_end(t->call.group->flight, t->flight, &what, t->op.sequence, status);
         t->op.waits_since = NULL;
     }
@@ -320,7 +320,7 @@ tutti_status tti_task_run(struct tti_task *t)
         }
     }
     if (status == TUTTI_OK && t->signature && !t->is_staged && !t->on_host_engine && !t->call.group->compares_all) {
-        tti_recall_note(t);
+        tti_call_cache_store(t);
     }
     tti_task_drop(t);
     return tti_call_end(&t->call, status);

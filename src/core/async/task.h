@@ -30,11 +30,12 @@ struct tti_task {
     const char *function; /* for sentences: "all_reduce" */
     struct tti_side sides[2];
     int32_t side_count;
-    uint64_t flight;                       /* number of its entry in the flight recorder; 0 = it has none (yet) */
-    bool is_staged;                        /* the engine gets copies of the tensors: see staging.h */
-    bool on_host_engine;                   /* not the group's own */
-    const DLTensor *result;                /* this rank's output; NULL if it has none */
-    const struct tti_signature *signature; /* for whoever makes the same call again: see recall.h; NULL: nobody can */
+    uint64_t flight;        /* number of its entry in the flight recorder; 0 = it has none (yet) */
+    bool is_staged;         /* the engine gets copies of the tensors: see staging.h */
+    bool on_host_engine;    /* not the group's own */
+    const DLTensor *result; /* this rank's output; NULL if it has none */
+    const struct tti_signature
+        *signature; /* for whoever makes the same call again: see call_cache.h; NULL: nobody can */
 };
 
 enum { TTI_PACK = 1, TTI_UNPACK = 2 };
@@ -59,7 +60,7 @@ bool tti_task_start(struct tti_task *t);
 tutti_status tti_task_finish(struct tti_task *t);
 
 /* What the flight recorder says of an operation. */
-struct tti_flight_what tti_task_what(const tutti_op *op);
+struct tti_flight_op tti_task_flight_op(const tutti_op *op);
 
 /* Frees the stand-ins. */
 void tti_task_drop(struct tti_task *t);

@@ -21,13 +21,13 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_condattr_t monotonic;
-static pthread_cond_t earlier; /* the thread waits: a new first timer, or the end */
-static pthread_cond_t silent;  /* others wait: `ringing` has changed */
+static pthread_cond_t earlier;  /* the thread waits: a new first timer, or the end */
+static pthread_cond_t notified; /* others wait: `ringing` has changed */
 
 /* Under the lock. */
 static struct tti_timer *first;
 static struct tti_timer *last;
-static struct tti_timer *ringing; /* its function is running; compared only, since it may be gone */
+static struct tti_timer *notifying; /* its function is running; compared only, since it may be gone */
 static bool running;
 static pthread_t thread;
 static uintptr_t serial; /* of the thread; it ends when the number is not its own any more */
@@ -35,7 +35,7 @@ static uintptr_t serial; /* of the thread; it ends when the number is not its ow
 static void make_conditions(void)
 {
     pthread_cond_init(&earlier, &monotonic);
-    pthread_cond_init(&silent, &monotonic);
+    pthread_cond_init(&notified, &monotonic);
 }
 
 /* In the child. The lock is free or about to be (base/fork.h), and the conditions may count threads that are not there. */
@@ -47,7 +47,7 @@ static void forget(void)
         atomic_store_explicit(&timer->due_ns, NOT_SET, memory_order_relaxed);
     }
     last = NULL;
-    ringing = NULL;
+    notifying = NULL;
     running = false;
     serial++;
     make_conditions();
@@ -111,12 +111,12 @@ static void *serve(void *own_serial)
             sleep_until(due_of(timer));
         } else {
             take_out(timer);
-            ringing = timer;
+            notifying = timer;
             pthread_mutex_unlock(&lock);
-            timer->ring(timer);
+            timer->notify(timer);
             pthread_mutex_lock(&lock);
-            ringing = NULL;
-            pthread_cond_broadcast(&silent);
+            notifying = NULL;
+            pthread_cond_broadcast(&notified);
         }
     }
     pthread_mutex_unlock(&lock);
@@ -188,10 +188,10 @@ void tti_timer_stop(struct tti_timer *timer)
         if (due_of(timer) != NOT_SET) {
             take_out(timer);
         }
-        if (ringing != timer || inside()) {
+        if (notifying != timer || inside()) {
             break;
         }
-        pthread_cond_wait(&silent, &lock); /* it may set itself again meanwhile */
+        pthread_cond_wait(&notified, &lock); /* it may set itself again meanwhile */
     }
     pthread_mutex_unlock(&lock);
 }
@@ -199,10 +199,10 @@ void tti_timer_stop(struct tti_timer *timer)
 void tti_timer_shutdown(void)
 {
     pthread_mutex_lock(&lock);
-    while (ringing && !inside()) {
-        pthread_cond_wait(&silent, &lock);
+    while (notifying && !inside()) {
+        pthread_cond_wait(&notified, &lock);
     }
-    bool ends = running && !first && !ringing;
+    bool ends = running && !first && !notifying;
     pthread_t ending = thread;
     if (ends) {
         running = false; /* a timer that is set from here on starts another thread */

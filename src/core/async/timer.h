@@ -15,7 +15,7 @@
 struct tti_timer {
     /* On the timer's thread, without locks. The timer is not set any more: this may set it again, set and stop others, and
      * free what the timer is embedded in. */
-    void (*ring)(struct tti_timer *timer);
+    void (*notify)(struct tti_timer *timer);
     _Atomic int64_t due_ns; /* CLOCK_MONOTONIC; 0 = not set */
     struct tti_timer *next;
     struct tti_timer *previous;

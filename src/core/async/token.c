@@ -246,7 +246,7 @@ tutti_status tti_token_create(struct tti_token *parent, int64_t limit_ms, tutti_
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a cancellation token");
     }
     token->lock = parent ? parent->lock : next_lock();
-    token->timer.ring = limit_passed;
+    token->timer.notify = limit_passed;
     token->fired = limit_ms == 0;
     if (parent) {
         join(parent, token);

@@ -63,7 +63,7 @@ const tutti_error *tti_work_details(const struct tti_work *w)
     return &w->task.call.own_error;
 }
 
-tutti_status tti_work_answer(const struct tti_work *w, tutti_error *error)
+tutti_status tti_work_get_outcome(const struct tti_work *w, tutti_error *error)
 {
     if (error) {
         *error = *tti_work_details(w);
@@ -83,7 +83,7 @@ tutti_status tti_work_view(const struct tti_work *w, DLTensor *tensor, tutti_err
         return tti_error_set(error, TUTTI_BAD_STATE, "work_result: the %s has not ended; wait for it first", name);
     }
     if (w->status != TUTTI_OK) {
-        return tti_work_answer(w, error);
+        return tti_work_get_outcome(w, error);
     }
     if (!w->has_result) {
         return tti_error_set(error, TUTTI_NOT_FOUND, "work_result: this %s has no output tensor on rank %d", name,
@@ -95,7 +95,7 @@ tutti_status tti_work_view(const struct tti_work *w, DLTensor *tensor, tutti_err
 
 /* ---- ending -------------------------------------------------------------------------------------------------------- */
 
-static void tell_callbacks(struct tti_work *w, tutti_status status)
+static void notify_callbacks(struct tti_work *w, tutti_status status)
 {
     struct tti_call *c = &w->task.call;
     struct tti_callback_frame frame;
@@ -110,7 +110,7 @@ static void tell_callbacks(struct tti_work *w, tutti_status status)
                          .operation_id = c->options.operation_id,
                          .work = tti_work_handle(w),
                          .error = c->error};
-    tti_events_tell(c->group, &event, (c->options.flags & TUTTI_HANDLERS_ON_OK) != 0);
+    tti_events_notify(c->group, &event, (c->options.flags & TUTTI_HANDLERS_ON_OK) != 0);
     tti_callbacks_end(&frame, c->group);
 }
 
@@ -137,21 +137,21 @@ void tti_work_conclude(struct tti_work *w, tutti_status status)
                                                   memory_order_release, memory_order_relaxed)) {
     }
     if (w->worker_only) {
-        tell_callbacks(w, status);
+        notify_callbacks(w, status);
     }
 }
 
-static void tell_watches(struct tti_work *w)
+static void notify_watches(struct tti_work *w)
 {
     pthread_mutex_lock(&w->watch_lock);
     while (w->watches) {
         struct tti_watch *watch = w->watches;
         w->watches = watch->next;
-        w->telling = watch;
+        w->notifying = watch;
         pthread_mutex_unlock(&w->watch_lock);
         watch->ended(watch);
         pthread_mutex_lock(&w->watch_lock);
-        w->telling = NULL;
+        w->notifying = NULL;
     }
     pthread_mutex_unlock(&w->watch_lock);
 }
@@ -185,7 +185,7 @@ void tti_work_publish(struct tti_work *w)
         signal_descriptor(w);
     }
     if (state & TTI_FLAG_WATCHED) {
-        tell_watches(w);
+        notify_watches(w);
     }
     tti_work_drop(w);
 }
@@ -226,7 +226,7 @@ static void push(struct tti_work *w, struct tti_lane_queue *q)
 }
 
 /* A waiter with a limit must not run the operation itself. It looks for a while, then has the lane's thread run it. */
-static bool look_for_a_while(struct tti_lane_queue *q, struct tti_work *w)
+static bool poll_for_a_while(struct tti_lane_queue *q, struct tti_work *w)
 {
     for (int i = 0; i < POLLS + YIELDS; i++) {
         if (tti_work_ended(w) || tti_lane_try_finish(q, w)) {
@@ -245,7 +245,7 @@ static bool look_for_a_while(struct tti_lane_queue *q, struct tti_work *w)
 
 static bool wait_in_lane(struct tti_work *w, struct tti_lane_queue *q, int64_t until_ns)
 {
-    if (until_ns != TTI_NEVER && look_for_a_while(q, w)) {
+    if (until_ns != TTI_NEVER && poll_for_a_while(q, w)) {
         return true;
     }
     for (;;) {
@@ -282,7 +282,7 @@ bool tti_work_wait(struct tti_work *w, int64_t until_ns)
     if (tti_work_ended(w)) {
         return true;
     }
-    if (w->is_users) {
+    if (w->is_user_work) {
         return wait_asleep(w, until_ns);
     }
     tutti_status why;
@@ -299,7 +299,7 @@ bool tti_work_wait(struct tti_work *w, int64_t until_ns)
 
 bool tti_work_poll(struct tti_work *w)
 {
-    if (tti_work_ended(w) || w->is_users) {
+    if (tti_work_ended(w) || w->is_user_work) {
         return tti_work_ended(w);
     }
     tutti_status why;
@@ -316,7 +316,8 @@ bool tti_work_poll(struct tti_work *w)
 void tti_work_push(struct tti_work *w)
 {
     tutti_status why;
-    struct tti_group *g = tti_work_ended(w) || w->is_users ? NULL : tti_group_acquire(tti_work_group_handle(w), &why);
+    struct tti_group *g =
+        tti_work_ended(w) || w->is_user_work ? NULL : tti_group_acquire(tti_work_group_handle(w), &why);
     if (g && w->is_messages) {
         tti_messages_push(&g->messages, w);
     } else if (g) {
@@ -351,7 +352,7 @@ void tti_work_unwatch(struct tti_work *w, struct tti_watch *watch)
             break;
         }
     }
-    while (w->telling == watch) { /* short: watches do not block */
+    while (w->notifying == watch) { /* short: watches do not block */
         pthread_mutex_unlock(&w->watch_lock);
         sched_yield();
         pthread_mutex_lock(&w->watch_lock);
@@ -427,11 +428,11 @@ bool tti_work_mark_cancelled(struct tti_work *w)
 static bool is_cancellable(const struct tti_work *w)
 {
     const struct tti_call *c = &w->task.call;
-    if (w->is_messages || w->is_users) {
+    if (w->is_messages || w->is_user_work) {
         return true;
     }
-    return c->options.flags & TUTTI_CANCELLABLE ? (w->promises & TUTTI_CAP_CANCEL_FLAGGED) != 0
-                                                : (w->promises & TUTTI_CAP_CANCEL) && !is_rooted(c->operation);
+    return c->options.flags & TUTTI_CANCELLABLE ? (w->capabilities & TUTTI_CAP_CANCEL_FLAGGED) != 0
+                                                : (w->capabilities & TUTTI_CAP_CANCEL) && !is_rooted(c->operation);
 }
 
 tutti_status tti_work_check_cancellable(const struct tti_work *w, const char *function, tutti_error *error)
@@ -440,7 +441,7 @@ tutti_status tti_work_check_cancellable(const struct tti_work *w, const char *fu
         return TUTTI_OK;
     }
     const char *name = tutti_operation_name(w->task.call.operation);
-    if (w->promises & TUTTI_CAP_CANCEL_FLAGGED) {
+    if (w->capabilities & TUTTI_CAP_CANCEL_FLAGGED) {
         return tti_error_set(error, TUTTI_UNSUPPORTED,
                              "%s: in this group a %s can be cancelled only if every rank sets TUTTI_CANCELLABLE in the "
                              "flags of its call",

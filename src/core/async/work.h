@@ -19,7 +19,7 @@ struct tti_group;
 struct tti_work *tti_work_acquire(tutti_work *handle, tutti_status *why);
 
 /* The same of an application's work that has not been completed: also when its handle has been given back. */
-struct tti_work *tti_work_acquire_users(tutti_work *handle, tutti_status *why);
+struct tti_work *tti_work_acquire_user_work(tutti_work *handle, tutti_status *why);
 
 /* tutti_work_complete: OK, or BAD_STATE if that has been done, or is not the application's to do. */
 tutti_status tti_work_complete(struct tti_work *w, tutti_status status, const char *message);
@@ -60,7 +60,7 @@ bool tti_work_would_deadlock(const struct tti_work *w);
 tutti_status tti_work_wait_token(struct tti_work *w, int64_t until_ns, tutti_cancel_token *token, tutti_error *error);
 
 /* After the end: the status, with the details in `error` (may be NULL). */
-tutti_status tti_work_answer(const struct tti_work *w, tutti_error *error);
+tutti_status tti_work_get_outcome(const struct tti_work *w, tutti_error *error);
 
 /* Whether it has ended; ends it, or moves its messages, if that needs no waiting. */
 bool tti_work_poll(struct tti_work *w);

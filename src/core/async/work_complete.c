@@ -20,7 +20,7 @@ static void end(struct tti_deferred *deferred)
 tutti_status tti_work_complete(struct tti_work *w, tutti_status status, const char *message)
 {
     struct tti_call *c = &w->task.call;
-    if (!w->is_users || !tti_work_move(w, TTI_STAGE_QUEUED, TTI_STAGE_RUNNING, 0)) {
+    if (!w->is_user_work || !tti_work_move(w, TTI_STAGE_QUEUED, TTI_STAGE_RUNNING, 0)) {
         return TUTTI_BAD_STATE;
     }
     tti_error_set(c->error, status, "%s", message ? message : tutti_status_string(status));

@@ -102,7 +102,7 @@ struct tti_work *tti_work_make(void)
     w->epoch = tti_fork_epoch();
     w->worker_only = false;
     w->is_messages = false;
-    w->is_users = false;
+    w->is_user_work = false;
     w->has_result = false;
     w->watches = NULL;
     w->first = NULL;
@@ -151,10 +151,11 @@ struct tti_work *tti_work_acquire(tutti_work *handle, tutti_status *why)
     return acquire(handle, false, why);
 }
 
-struct tti_work *tti_work_acquire_users(tutti_work *handle, tutti_status *why)
+struct tti_work *tti_work_acquire_user_work(tutti_work *handle, tutti_status *why)
 {
     struct tti_work *w = acquire(handle, true, why);
-    if (w && !(w->is_users && tti_stage(atomic_load_explicit(&w->state, memory_order_acquire)) == TTI_STAGE_QUEUED)) {
+    if (w &&
+        !(w->is_user_work && tti_stage(atomic_load_explicit(&w->state, memory_order_acquire)) == TTI_STAGE_QUEUED)) {
         tti_work_drop(w);
         *why = TUTTI_BAD_STATE;
         return NULL;

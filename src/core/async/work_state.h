@@ -44,7 +44,7 @@ enum {
 };
 
 /* A tensor whose shape and strides live as long as the work. */
-struct tti_kept {
+struct tti_kept_tensor {
     DLTensor tensor;
     int64_t shape[TUTTI_MAX_NDIM];
     int64_t strides[TUTTI_MAX_NDIM];
@@ -55,27 +55,27 @@ struct tti_work {
     uint32_t index;
     _Atomic uint32_t next_free;
     uint32_t epoch;
-    uint32_t promises; /* TUTTI_CAP_*: what cancelling needs */
+    uint32_t capabilities; /* TUTTI_CAP_*: what cancelling needs */
     _Atomic uint32_t state;
     _Atomic(tutti_group *)
         group; /* handle: the group itself may be gone after the end. relaxed: see tti_work_pending */
     tutti_status status;
     bool worker_only; /* its callback or event handlers run on the lane's thread */
     bool is_messages;
-    bool is_users; /* the application completes it */
+    bool is_user_work; /* the application completes it */
     bool has_result;
     struct tti_task task;
     struct tti_deferred deferred; /* the end of one that is the application's */
-    struct tti_turn turn;
+    struct tti_lane_waiter turn;
     _Atomic int64_t deadline_ns; /* relaxed: read by the timer for a work that may just be ending */
     struct tti_token_link token;
     pthread_mutex_t watch_lock;
     struct tti_watch *watches;
-    struct tti_watch *telling; /* the watch that is being told just now */
-    int descriptor;            /* eventfd */
+    struct tti_watch *notifying; /* the watch that is being told just now */
+    int descriptor;              /* eventfd */
     int64_t operation_id;
-    struct tti_kept kept[3]; /* of the sides, and of the result */
-    int64_t *lists;          /* counts and displacements; kept for the next use of this work */
+    struct tti_kept_tensor kept[3]; /* of the sides, and of the result */
+    int64_t *lists;                 /* counts and displacements; kept for the next use of this work */
     size_t lists_capacity;
     /* messages */
     struct tti_transfer transfers[2];

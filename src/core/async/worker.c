@@ -9,14 +9,14 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/slice.h"
+#include "base/sched_slice.h"
 
 void tti_worker_init(struct tti_worker *worker, void (*serve)(struct tti_worker *worker))
 {
     worker->serve = serve;
     pthread_mutex_init(&worker->lock, NULL);
     atomic_init(&worker->started, 0);
-    atomic_init(&worker->bell, 0);
+    atomic_init(&worker->doorbell, 0);
     atomic_init(&worker->asleep, 0);
     atomic_init(&worker->stop, 0);
 }
@@ -24,18 +24,18 @@ void tti_worker_init(struct tti_worker *worker, void (*serve)(struct tti_worker 
 static void *run(void *argument)
 {
     struct tti_worker *w = argument;
-    tti_ask_for_short_slices();
+    tti_request_short_slices();
     for (;;) {
         /* acquire: what the ringer did before is visible to serve */
-        uint32_t seen = atomic_load_explicit(&w->bell, memory_order_acquire);
+        uint32_t seen = atomic_load_explicit(&w->doorbell, memory_order_acquire);
         w->serve(w);
         if (atomic_load_explicit(&w->stop, memory_order_acquire) &&
-            atomic_load_explicit(&w->bell, memory_order_acquire) == seen) {
+            atomic_load_explicit(&w->doorbell, memory_order_acquire) == seen) {
             return NULL;
         }
         atomic_store_explicit(&w->asleep, 1, memory_order_seq_cst);
-        if (atomic_load_explicit(&w->bell, memory_order_seq_cst) == seen) {
-            syscall(SYS_futex, &w->bell, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+        if (atomic_load_explicit(&w->doorbell, memory_order_seq_cst) == seen) {
+            syscall(SYS_futex, &w->doorbell, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
         }
         atomic_store_explicit(&w->asleep, 0, memory_order_relaxed); /* too late costs a ringer one needless wake */
     }
@@ -64,18 +64,18 @@ tutti_status tti_worker_start_slow(struct tti_worker *worker, tutti_error *error
     return status;
 }
 
-void tti_worker_ring(struct tti_worker *worker)
+void tti_worker_notify(struct tti_worker *worker)
 {
     /* seq_cst, see the protocol */
-    atomic_fetch_add_explicit(&worker->bell, 1, memory_order_seq_cst);
+    atomic_fetch_add_explicit(&worker->doorbell, 1, memory_order_seq_cst);
     if (atomic_load_explicit(&worker->asleep, memory_order_seq_cst)) {
-        syscall(SYS_futex, &worker->bell, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+        syscall(SYS_futex, &worker->doorbell, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
     }
 }
 
-uint32_t tti_worker_bell(const struct tti_worker *worker)
+uint32_t tti_worker_doorbell(const struct tti_worker *worker)
 {
-    return atomic_load_explicit(&worker->bell, memory_order_acquire);
+    return atomic_load_explicit(&worker->doorbell, memory_order_acquire);
 }
 
 void tti_worker_stop(struct tti_worker *worker)
@@ -83,7 +83,7 @@ void tti_worker_stop(struct tti_worker *worker)
     if (atomic_load_explicit(&worker->started, memory_order_acquire)) {
         /* release: pairs with the acquire in run(); the ring after it makes the thread look */
         atomic_store_explicit(&worker->stop, 1, memory_order_release);
-        tti_worker_ring(worker);
+        tti_worker_notify(worker);
         pthread_join(worker->thread, NULL);
     }
     pthread_mutex_destroy(&worker->lock);

@@ -18,7 +18,7 @@ struct tti_worker {
     pthread_t thread;
     pthread_mutex_t lock;     /* starting */
     _Atomic uint32_t started; /* 1 once the thread exists: release, acquire */
-    _Atomic uint32_t bell;
+    _Atomic uint32_t doorbell;
     _Atomic uint32_t asleep;
     _Atomic uint32_t stop;
 };
@@ -36,10 +36,10 @@ static inline tutti_status tti_worker_start(struct tti_worker *worker, tutti_err
     return tti_worker_start_slow(worker, error);
 }
 
-void tti_worker_ring(struct tti_worker *worker);
+void tti_worker_notify(struct tti_worker *worker);
 
 /* Whether somebody has rung since the thread began to serve: for long waits inside `serve`. */
-uint32_t tti_worker_bell(const struct tti_worker *worker);
+uint32_t tti_worker_doorbell(const struct tti_worker *worker);
 
 /* Ends the thread, if it was started, when it has served what it was rung for; not from the thread itself. */
 void tti_worker_stop(struct tti_worker *worker);

@@ -61,7 +61,7 @@ void tti_callbacks_begin(struct tti_callback_frame *frame, struct tti_group *gro
     pthread_mutex_lock(&group->callback_lock);
     *frame = (struct tti_callback_frame){.group = group, .subject = subject, .outer = callbacks};
     callbacks = frame;
-    tti_thread.engagements++;
+    tti_thread.open_scopes++;
 }
 
 void tti_callbacks_end(const struct tti_callback_frame *frame, struct tti_group *group)
@@ -73,7 +73,7 @@ void tti_callbacks_end(const struct tti_callback_frame *frame, struct tti_group 
         d->run(d);
     }
     callbacks = frame->outer;
-    tti_thread.engagements--;
+    tti_thread.open_scopes--;
 }
 
 static tutti_status not_started(struct tti_call *c, tutti_status status, const char *sentence)
@@ -234,7 +234,7 @@ static inline tutti_status begin(struct tti_call *c, tutti_group *handle, bool h
     c->device = g->device;
     c->options.timeout_ms = c->options.timeout_ms == 0 ? g->timeout_ms : c->options.timeout_ms;
     if ((has_options && (status = check_options(c)) != TUTTI_OK) ||
-        (tti_thread.engagements != 0 && !c->async && (status = check_callbacks(c)) != TUTTI_OK)) {
+        (tti_thread.open_scopes != 0 && !c->async && (status = check_callbacks(c)) != TUTTI_OK)) {
         return refuse(c, status);
     }
     return TUTTI_OK;

@@ -57,8 +57,8 @@ tutti_status tti_call_begin_plain(struct tti_call *c, tutti_group *group, tutti_
 
 struct tti_thread {
     unsigned
-        engagements; /* callbacks and batches it is in: none, nearly always, and then nothing of that kind is wrong */
-    struct tti_recalled *recalled; /* the calls it has made: see recall.h */
+        open_scopes; /* callbacks and batches it is in: none, nearly always, and then nothing of that kind is wrong */
+    struct tti_cached_call *cached_calls; /* the calls it has made: see call_cache.h */
 };
 extern _Thread_local struct tti_thread tti_thread TTI_TLS;
 

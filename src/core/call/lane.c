@@ -32,16 +32,16 @@ static struct tti_work *open_work(uintptr_t state)
 
 /* ---- handing over -------------------------------------------------------------------------------------------------- */
 
-static void append(struct tti_lane_queue *q, struct tti_turn *turn)
+static void append(struct tti_lane_queue *q, struct tti_lane_waiter *turn)
 {
     turn->next = NULL;
     *q->end = turn;
     q->end = &turn->next;
 }
 
-static struct tti_turn *pop(struct tti_lane_queue *q)
+static struct tti_lane_waiter *pop(struct tti_lane_queue *q)
 {
-    struct tti_turn *turn = q->first;
+    struct tti_lane_waiter *turn = q->first;
     if (turn) {
         q->first = turn->next;
         q->end = q->first ? q->end : &q->first;
@@ -49,9 +49,9 @@ static struct tti_turn *pop(struct tti_lane_queue *q)
     return turn;
 }
 
-static bool withdraw(struct tti_lane_queue *q, const struct tti_turn *turn)
+static bool withdraw(struct tti_lane_queue *q, const struct tti_lane_waiter *turn)
 {
-    for (struct tti_turn **link = &q->first; *link; link = &(*link)->next) {
+    for (struct tti_lane_waiter **link = &q->first; *link; link = &(*link)->next) {
         if (*link == turn) {
             *link = turn->next;
             q->end = turn->next ? q->end : link;
@@ -69,23 +69,23 @@ static uintptr_t address_of(struct tti_work *w)
 static void leave_slow(struct tti_lane_queue *q, bool on_worker)
 {
     pthread_mutex_lock(&q->lock);
-    struct tti_turn *turn = pop(q);
+    struct tti_lane_waiter *turn = pop(q);
     uintptr_t more = q->first ? WAITING : 0;
-    bool ring = false;
+    bool notify = false;
     /* Only threads that hold the lock change the word while it is BUSY | WAITING. Release: pairs with the acquire of the
      * claim, or of the thread that is granted; the lane is as this thread leaves it. */
     if (!turn) {
         atomic_store_explicit(&q->state, 0, memory_order_release);
     } else if (turn->work) {
         atomic_store_explicit(&q->state, address_of(turn->work) | more, memory_order_release);
-        ring = !on_worker;
+        notify = !on_worker;
     } else {
         atomic_store_explicit(&q->state, BUSY | more, memory_order_release);
         atomic_store_explicit(&turn->granted, 1, memory_order_release);
         syscall(SYS_futex, &turn->granted, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
     }
     pthread_mutex_unlock(&q->lock);
-    if (ring) {
+    if (notify) {
         tti_lane_push(q);
     }
 }
@@ -104,7 +104,7 @@ void tti_lane_leave_waited(struct tti_lane_queue *q)
 
 /* With the lock held and the turn at the end of the queue: true if the lane was idle and is this thread's now. `open`
  * tells whether somebody has to be rung for. */
-static bool take_or_queue(struct tti_lane_queue *q, struct tti_turn *turn, bool *open)
+static bool take_or_queue(struct tti_lane_queue *q, struct tti_lane_waiter *turn, bool *open)
 {
     uintptr_t state = atomic_load_explicit(&q->state, memory_order_relaxed);
     for (;;) {
@@ -179,7 +179,7 @@ static void end_work(struct tti_lane_queue *q, struct tti_work *w, tutti_status 
 }
 
 /* Why the group has failed says whom to look at. */
-static void blame(const struct tti_group *g, tutti_error *error)
+static void add_cause(const struct tti_group *g, tutti_error *error)
 {
     tutti_error cause;
     if (tti_group_failure(g, &cause) != TUTTI_OK) {
@@ -199,7 +199,7 @@ static tutti_status overdue(const struct tti_lane_queue *q, struct tti_work *w)
     tti_error_set(c->error, TUTTI_TIMEOUT, "%s waited %lld ms for its turn on lane %d of rank %d", w->task.function,
                   (long long)elapsed, q->index, q->group->rank);
     c->error->elapsed_ms = elapsed;
-    blame(q->group, c->error);
+    add_cause(q->group, c->error);
     return TUTTI_TIMEOUT;
 }
 
@@ -277,7 +277,7 @@ static void serve(struct tti_worker *worker)
 
 /* Whether an operation that has arrived can end without looking at what other ranks have written: a look costs a cache line
  * from another CPU, which a start should not wait for. */
-static bool needs_nobody(const struct tti_group *g, const tutti_op *op)
+static bool needs_no_peer(const struct tti_group *g, const tutti_op *op)
 {
     switch (op->kind) {
     case TUTTI_OP_BROADCAST:
@@ -301,14 +301,14 @@ static void begin(struct tti_lane_queue *q, struct tti_work *w)
         !tti_compares(q->group, &t->op) && tti_work_move(w, TTI_STAGE_QUEUED, TTI_STAGE_RUNNING, TTI_FLAG_CANCEL)) {
         arrived = tti_task_start(t);
         tti_work_move(w, TTI_STAGE_RUNNING, arrived ? TTI_STAGE_ARRIVED : TTI_STAGE_QUEUED, 0);
-        if (arrived && !w->worker_only && needs_nobody(q->group, &t->op)) {
+        if (arrived && !w->worker_only && needs_no_peer(q->group, &t->op)) {
             end_work(q, w, perform(q, w, false), false);
             return;
         }
     }
-    bool ring = !arrived || w->worker_only;
+    bool notify = !arrived || w->worker_only;
     put_open(q, w);
-    if (ring) {
+    if (notify) {
         tti_lane_push(q);
     }
 }
@@ -353,11 +353,11 @@ static tutti_status give_up(struct tti_lane_queue *q, int64_t begun_ns, int64_t 
     error->elapsed_ms = elapsed;
     error->deadline_ms = timeout_ms;
     tti_group_abort(g, q->index, error);
-    blame(g, error);
+    add_cause(g, error);
     return TUTTI_TIMEOUT;
 }
 
-static void sleep_until_granted(struct tti_turn *turn, int64_t until_ns)
+static void sleep_until_granted(struct tti_lane_waiter *turn, int64_t until_ns)
 {
     struct timespec limit = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
     syscall(SYS_futex, &turn->granted, FUTEX_WAIT_BITSET_PRIVATE, 0, until_ns == TTI_NEVER ? NULL : &limit, NULL,
@@ -366,7 +366,7 @@ static void sleep_until_granted(struct tti_turn *turn, int64_t until_ns)
 
 static tutti_status enter_slow(struct tti_lane_queue *q, int64_t timeout_ms, int64_t *begun_ns, tutti_error *error)
 {
-    struct tti_turn turn = {.work = NULL};
+    struct tti_lane_waiter turn = {.work = NULL};
     *begun_ns = tti_now_ns();
     int64_t until = tti_deadline_ns(*begun_ns, timeout_ms);
     bool open = false;
@@ -409,7 +409,7 @@ static bool mark_overdue(struct tti_lane_queue *q, int64_t now, int64_t *next)
 {
     bool any = false;
     pthread_mutex_lock(&q->lock);
-    for (struct tti_turn *turn = q->first; turn; turn = turn->next) {
+    for (struct tti_lane_waiter *turn = q->first; turn; turn = turn->next) {
         int64_t due = turn->work ? atomic_load_explicit(&turn->work->deadline_ns, memory_order_relaxed) : TTI_NEVER;
         if (due <= now) {
             uint32_t before = atomic_fetch_or_explicit(&turn->work->state, TTI_FLAG_OVERDUE, memory_order_relaxed);
@@ -434,7 +434,7 @@ static bool mark_overdue(struct tti_lane_queue *q, int64_t now, int64_t *next)
     return any;
 }
 
-static void ring(struct tti_timer *timer)
+static void notify(struct tti_timer *timer)
 {
     struct tti_lane_queue *q = (struct tti_lane_queue *)((char *)timer - offsetof(struct tti_lane_queue, timer));
     struct tti_group *g = q->group;
@@ -461,7 +461,7 @@ void tti_lane_init(struct tti_lane_queue *q, struct tti_group *group, int32_t in
     q->end = &q->first;
     q->group = group;
     q->index = index;
-    q->timer = (struct tti_timer){.ring = ring};
+    q->timer = (struct tti_timer){.notify = notify};
     tti_worker_init(&q->worker, serve);
 }
 

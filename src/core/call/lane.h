@@ -29,8 +29,8 @@ struct tti_group;
 struct tti_work;
 
 /* A place in the queue of a lane. */
-struct tti_turn {
-    struct tti_turn *next;
+struct tti_lane_waiter {
+    struct tti_lane_waiter *next;
     struct tti_work *work;    /* NULL: a thread, which sleeps on granted */
     _Atomic uint32_t granted; /* release by who hands the lane over, acquire by the thread */
 };
@@ -39,8 +39,8 @@ struct tti_lane_queue {
     _Atomic uintptr_t state;
     unsigned char pad[120]; /* of its own cache lines: lanes do not disturb one another */
     pthread_mutex_t lock;   /* the queue */
-    struct tti_turn *first;
-    struct tti_turn **end;
+    struct tti_lane_waiter *first;
+    struct tti_lane_waiter **end;
     struct tti_group *group;
     int32_t index;
     struct tti_worker worker;
@@ -98,7 +98,7 @@ bool tti_lane_try_finish(struct tti_lane_queue *q, struct tti_work *work);
 /* Makes the worker run what is open. */
 static inline void tti_lane_push(struct tti_lane_queue *q)
 {
-    tti_worker_ring(&q->worker);
+    tti_worker_notify(&q->worker);
 }
 
 #endif

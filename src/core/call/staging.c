@@ -16,7 +16,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "core/call/pieces.h"
+#include "core/call/chunks.h"
 #include "core/call/staging_state.h"
 #include "core/group/group.h"
 #include "engine/collectives/descriptor.h"
@@ -31,7 +31,7 @@ tutti_status tti_staging_create(struct tti_group *g, DLDevice device, struct tti
     }
     s->device = tti_device_of(device.device_type);
     s->index = device.device_id;
-    s->lends = g->lends_device;
+    s->to_device = g->stages_to_device;
     pthread_mutex_init(&s->lock, NULL);
     *staging = s;
     return TUTTI_OK;
@@ -93,11 +93,11 @@ static tutti_status open_pipeline(const struct tti_device *d, struct tti_staging
 }
 
 /* Memory for the largest piece in as many slots as are used. */
-static tutti_status make_room(struct tti_staging *s, struct tti_staging_pipeline *p, int64_t pieces, size_t bytes,
+static tutti_status make_room(struct tti_staging *s, struct tti_staging_pipeline *p, int64_t chunks, size_t bytes,
                               tutti_error *error)
 {
     tutti_status status = p->ready ? TUTTI_OK : open_pipeline(s->device, p, error);
-    for (int i = 0; i < TTI_STAGING_SLOTS && i < pieces && status == TUTTI_OK; i++) {
+    for (int i = 0; i < TTI_STAGING_SLOTS && i < chunks && status == TUTTI_OK; i++) {
         struct tti_staging_slot *slot = &p->slots[i];
         if (slot->bytes < bytes) {
             if (slot->memory) {
@@ -105,64 +105,64 @@ static tutti_status make_room(struct tti_staging *s, struct tti_staging_pipeline
             }
             slot->memory = NULL;
             slot->bytes = 0;
-            status = tti_staging_block_take(s, bytes, s->lends, &slot->memory, &slot->bytes, error);
+            status = tti_staging_block_take(s, bytes, s->to_device, &slot->memory, &slot->bytes, error);
         }
     }
     return status;
 }
 
 /* One collective on its way through a pipeline. */
-struct passage {
+struct staged_run {
     struct tti_group *group;
     const tutti_backend *engine;
     void *state;
     const struct tti_device *device;
     struct tti_staging_pipeline *pipeline;
-    struct tti_pieces pieces;
+    struct tti_chunks chunks;
     size_t out_at; /* where the output begins in a slot */
     int64_t *counts;
     int64_t deadline_ns;
     tutti_error *error;
 };
 
-static tutti_status load(const struct passage *x, int64_t k)
+static tutti_status load(const struct staged_run *x, int64_t k)
 {
     const struct tti_device *d = x->device;
     struct tti_staging_pipeline *p = x->pipeline;
     const struct tti_staging_slot *slot = &p->slots[k % TTI_STAGING_SLOTS];
     tutti_status status = k >= TTI_STAGING_SLOTS ? d->stream_wait_event(p->in, slot->stored, x->error) : TUTTI_OK;
     if (status == TUTTI_OK) {
-        status = tti_pieces_load(&x->pieces, k, slot->memory, d, p->in, x->error);
+        status = tti_chunks_load(&x->chunks, k, slot->memory, d, p->in, x->error);
     }
     return status == TUTTI_OK ? d->event_record(slot->loaded, p->in, x->error) : status;
 }
 
-static tutti_status store(const struct passage *x, int64_t k)
+static tutti_status store(const struct staged_run *x, int64_t k)
 {
     const struct tti_device *d = x->device;
     struct tti_staging_pipeline *p = x->pipeline;
     const struct tti_staging_slot *slot = &p->slots[k % TTI_STAGING_SLOTS];
     tutti_status status =
-        tti_pieces_store(&x->pieces, k, (unsigned char *)slot->memory + x->out_at, d, p->out, x->error);
+        tti_chunks_store(&x->chunks, k, (unsigned char *)slot->memory + x->out_at, d, p->out, x->error);
     return status == TUTTI_OK ? d->event_record(slot->stored, p->out, x->error) : status;
 }
 
 /* Where some ranks of a rooted call do not wait, they would hear of a difference when others have given up behind the first piece.
  * So all wait in front of it: the engine's round before a call that may be cancelled. */
-static uint32_t round_before(const struct passage *x, int64_t k)
+static uint32_t round_before(const struct staged_run *x, int64_t k)
 {
     const bool can = (tti_engine_capabilities(x->engine, x->state) & TUTTI_CAP_CANCEL) != 0;
-    return k == 0 && can && !tti_kind_waits_for_all(x->pieces.op->kind) ? TUTTI_CANCELLABLE : 0;
+    return k == 0 && can && !tti_kind_waits_for_all(x->chunks.op->kind) ? TUTTI_CANCELLABLE : 0;
 }
 
 /* Hands a piece to the engine; with `failed`, to tell the others that this rank does not take part. */
-static tutti_status run_piece(struct passage *x, int64_t k, tutti_status failed, tutti_error *error)
+static tutti_status run_chunk(struct staged_run *x, int64_t k, tutti_status failed, tutti_error *error)
 {
     struct tti_staging_slot *slot = &x->pipeline->slots[k % TTI_STAGING_SLOTS];
-    tutti_op *whole = (tutti_op *)(uintptr_t)x->pieces.op;
-    tutti_op op = tti_pieces_op(&x->pieces, k, slot->memory, (unsigned char *)slot->memory + x->out_at, x->counts);
+    tutti_op *whole = (tutti_op *)(uintptr_t)x->chunks.op;
+    tutti_op op = tti_chunks_op(&x->chunks, k, slot->memory, (unsigned char *)slot->memory + x->out_at, x->counts);
     op.failed = failed;
-    op.on_device = x->group->staging->lends;
+    op.on_device = x->group->staging->to_device;
     op.flags |= round_before(x, k);
     tutti_status status = x->engine->ops->run(x->state, &op, error);
     whole->sequence = op.sequence;
@@ -170,39 +170,39 @@ static tutti_status run_piece(struct passage *x, int64_t k, tutti_status failed,
 }
 
 /* The deadline has passed, and the own device is to blame. */
-static tutti_status fail_late(struct passage *x)
+static tutti_status fail_late(struct staged_run *x)
 {
     x->error->scope = TUTTI_SCOPE_GROUP;
     x->error->suspect = x->group->rank;
-    tti_group_abort(x->group, x->pieces.op->lane, x->error);
+    tti_group_abort(x->group, x->chunks.op->lane, x->error);
     return TUTTI_TIMEOUT;
 }
 
 /* The deadline has passed before the engine could begin. A group that has failed says so itself. */
-static tutti_status too_late(struct passage *x, int64_t k)
+static tutti_status too_late(struct staged_run *x, int64_t k)
 {
     tutti_error cause;
-    return tti_group_failure(x->group, &cause) != TUTTI_OK ? run_piece(x, k, TUTTI_TIMEOUT, x->error) : fail_late(x);
+    return tti_group_failure(x->group, &cause) != TUTTI_OK ? run_chunk(x, k, TUTTI_TIMEOUT, x->error) : fail_late(x);
 }
 
 /* This rank cannot copy. An engine whose ranks compare their calls is told by a call that fails; on another one the group
  * ends, since nobody else would know. */
-static tutti_status give_up(struct passage *x, int64_t k, tutti_status status)
+static tutti_status give_up(struct staged_run *x, int64_t k, tutti_status status)
 {
     if (status == TUTTI_TIMEOUT) {
         return too_late(x, k);
     }
     if (tti_engine_capabilities(x->engine, x->state) & TUTTI_CAP_CHECKS_CALLS) {
         tutti_error other; /* the own one says more */
-        run_piece(x, k, status, &other);
+        run_chunk(x, k, status, &other);
     } else {
-        tti_group_abort(x->group, x->pieces.op->lane, x->error);
+        tti_group_abort(x->group, x->chunks.op->lane, x->error);
     }
     return status;
 }
 
 /* Nothing may touch the tensors any more. What does not end in a second does so never, and is the device's failure. */
-static void drain(const struct passage *x)
+static void drain(const struct staged_run *x)
 {
     const struct tti_device *d = x->device;
     struct tti_staging_pipeline *p = x->pipeline;
@@ -218,9 +218,9 @@ static void drain(const struct passage *x)
     }
 }
 
-static tutti_status pass(struct passage *x)
+static tutti_status run_pipeline(struct staged_run *x)
 {
-    const int64_t count = x->pieces.count;
+    const int64_t count = x->chunks.count;
     tutti_status status = load(x, 0);
     for (int64_t k = 0; k < count; k++) {
         if (status == TUTTI_OK && k + 1 < count) {
@@ -233,7 +233,7 @@ static tutti_status pass(struct passage *x)
         if (status != TUTTI_OK) {
             return give_up(x, k, status);
         }
-        if ((status = run_piece(x, k, TUTTI_OK, x->error)) != TUTTI_OK) {
+        if ((status = run_chunk(x, k, TUTTI_OK, x->error)) != TUTTI_OK) {
             return status;
         }
         status = store(x, k);
@@ -245,7 +245,7 @@ static tutti_status pass(struct passage *x)
     return status == TUTTI_TIMEOUT ? fail_late(x) : status;
 }
 
-static size_t piece_bytes(const struct tti_group *g, const tutti_backend *engine, void *state)
+static size_t chunk_bytes(const struct tti_group *g, const tutti_backend *engine, void *state)
 {
     const tutti_backend_ops *ops = engine->ops;
     const size_t wish = ops->staging_bytes ? ops->staging_bytes(state) : 0;
@@ -258,12 +258,12 @@ tutti_status tti_staging_run(struct tti_group *g, const tutti_backend *engine, v
     struct tti_staging *s = g->staging;
     int64_t few[2 * 16];
     size_t room[2];
-    struct passage x = {.group = g,
-                        .engine = engine,
-                        .state = state,
-                        .device = s->device,
-                        .pipeline = &s->lanes[op->lane],
-                        .error = error};
+    struct staged_run x = {.group = g,
+                           .engine = engine,
+                           .state = state,
+                           .device = s->device,
+                           .pipeline = &s->lanes[op->lane],
+                           .error = error};
     const tutti_status cannot = op->failed; /* known before: cancelled, or no memory */
     op->begun_ns = op->begun_ns != 0 ? op->begun_ns : tti_now_ns();
     x.deadline_ns = tti_deadline_ns(op->begun_ns, op->timeout_ms);
@@ -271,21 +271,21 @@ tutti_status tti_staging_run(struct tti_group *g, const tutti_backend *engine, v
     if (!x.counts) {
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for the counts of %d ranks", (int)g->size);
     }
-    tti_pieces_cut(&x.pieces, op, g->rank, g->size, piece_bytes(g, engine, state));
-    tti_pieces_room(&x.pieces, room);
-    x.out_at = x.pieces.in_place ? 0 : (room[0] + 63) / 64 * 64;
-    const size_t bytes = x.pieces.in_place ? (room[0] > room[1] ? room[0] : room[1]) : x.out_at + room[1];
+    tti_chunks_cut(&x.chunks, op, g->rank, g->size, chunk_bytes(g, engine, state));
+    tti_chunks_room(&x.chunks, room);
+    x.out_at = x.chunks.in_place ? 0 : (room[0] + 63) / 64 * 64;
+    const size_t bytes = x.chunks.in_place ? (room[0] > room[1] ? room[0] : room[1]) : x.out_at + room[1];
     struct tti_device_scope scope;
     tutti_status status = s->device->enter(s->index, &scope, error);
     if (status == TUTTI_OK) {
-        status = make_room(s, x.pipeline, x.pieces.count, bytes > 0 ? bytes : 64, error);
+        status = make_room(s, x.pipeline, x.chunks.count, bytes > 0 ? bytes : 64, error);
         if (status == TUTTI_OK && op->after) {
             status = s->device->stream_wait_event(x.pipeline->in, op->after, error);
         }
         if (cannot != TUTTI_OK) {
-            status = run_piece(&x, 0, cannot, error);
+            status = run_chunk(&x, 0, cannot, error);
         } else {
-            status = status == TUTTI_OK ? pass(&x) : give_up(&x, 0, status);
+            status = status == TUTTI_OK ? run_pipeline(&x) : give_up(&x, 0, status);
         }
         if (status != TUTTI_OK) {
             drain(&x);

@@ -2,7 +2,7 @@
 /*
  * Tensors on engines that do not take their kind of memory. Those of a device pass through pinned memory of the host, which the
  * device copies from and to by itself, if the engine takes host memory only; those in host memory through memory of the device, if
- * it is the other way round. Collectives go piece by piece (pieces.h), messages as a whole.
+ * it is the other way round. Collectives go piece by piece (chunks.h), messages as a whole.
  */
 #ifndef TTI_CORE_STAGING_H
 #define TTI_CORE_STAGING_H

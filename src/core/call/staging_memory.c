@@ -148,10 +148,10 @@ static void keep_block(struct tti_staging *s, const void *memory)
 
 /* ---- whole tensors ------------------------------------------------------------------------------------------------- */
 
-static tutti_status end_copy(struct tti_group *g, struct tti_device_errand *x, tutti_status status, const void *compact,
-                             int64_t deadline_ns, tutti_error *error)
+static tutti_status end_copy(struct tti_group *g, struct tti_device_session *x, tutti_status status,
+                             const void *compact, int64_t deadline_ns, tutti_error *error)
 {
-    status = tti_device_errand_end(x, status, deadline_ns, error);
+    status = tti_device_session_end(x, status, deadline_ns, error);
     if (!x->done) {
         keep_block(g->staging, compact);
     }
@@ -161,8 +161,8 @@ static tutti_status end_copy(struct tti_group *g, struct tti_device_errand *x, t
 tutti_status tti_staging_pack(struct tti_group *g, void *compact, const DLTensor *tensor, void *after,
                               int64_t deadline_ns, tutti_error *error)
 {
-    struct tti_device_errand x;
-    const tutti_status status = tti_device_errand_begin(g->device, after, &x, error);
+    struct tti_device_session x;
+    const tutti_status status = tti_device_session_begin(g->device, after, &x, error);
     if (status != TUTTI_OK) {
         return status;
     }
@@ -172,8 +172,8 @@ tutti_status tti_staging_pack(struct tti_group *g, void *compact, const DLTensor
 tutti_status tti_staging_unpack(struct tti_group *g, const DLTensor *tensor, const void *compact, void *after,
                                 int64_t deadline_ns, tutti_error *error)
 {
-    struct tti_device_errand x;
-    const tutti_status status = tti_device_errand_begin(g->device, after, &x, error);
+    struct tti_device_session x;
+    const tutti_status status = tti_device_session_begin(g->device, after, &x, error);
     if (status != TUTTI_OK) {
         return status;
     }

@@ -36,7 +36,7 @@ struct tti_staging_block {
 struct tti_staging {
     const struct tti_device *device;
     int32_t index;
-    bool lends;                                         /* the engine wants memory of the device */
+    bool to_device;                                     /* the engine wants memory of the device */
     struct tti_staging_pipeline lanes[TUTTI_MAX_LANES]; /* each its lane's owner's */
     pthread_mutex_t lock;                               /* the rest */
     struct tti_staging_block *blocks;

@@ -41,19 +41,19 @@ static int32_t rank_at(const struct members *m, int32_t i)
 
 /* Whether all of them can use it; else *without is the first that cannot. If that hangs on some that have not been asked,
  * *unasked becomes true, and the answer means nothing. */
-static bool can_use(const struct members *m, const tutti_backend *b, int32_t *without, bool *unasked)
+static bool can_use(const struct members *m, const tutti_backend *b, int32_t *without, bool *unprobed)
 {
     bool open = false;
     for (int32_t i = 0; i < m->count; i++) {
         const struct tti_hello *h = &m->all[rank_at(m, i)];
-        const bool asked = !has_name(h->unasked, b->name);
+        const bool asked = !has_name(h->unprobed, b->name);
         open = open || !asked;
         if (asked && !has_name(h->available, b->name)) {
             *without = rank_at(m, i);
             return false;
         }
     }
-    *unasked = *unasked || open;
+    *unprobed = *unprobed || open;
     return !open;
 }
 
@@ -89,7 +89,7 @@ static tutti_status choose_named(const struct tti_group_plan *plan, const struct
     const uint32_t has = (*backend)->capabilities;
     const char *name = (*backend)->name;
     const struct members members = {.all = all, .count = plan->size};
-    bool unasked = false;
+    bool unprobed = false;
     int32_t r = -1;
     if (tti_resolve_needs_device(*backend) && !(has & tti_resolve_capability(device))) {
         return tti_error_set(error, TUTTI_NOT_AVAILABLE,
@@ -97,7 +97,7 @@ static tutti_status choose_named(const struct tti_group_plan *plan, const struct
                              "auto, or set %s.host_staging=yes to have host tensors copied there and back",
                              name, has & TUTTI_CAP_CUDA ? "CUDA" : "ROCm", tti_device_of(device)->name, name);
     }
-    if (!can_use(&members, *backend, &r, &unasked) && r >= 0) {
+    if (!can_use(&members, *backend, &r, &unprobed) && r >= 0) {
         tti_error_set(error, TUTTI_NOT_AVAILABLE, "backend %s is not available on rank %d%s%s", name, r,
                       all[r].message[0] ? ": " : "", all[r].message);
         if (error) {
@@ -142,21 +142,21 @@ static bool fits_places(const tutti_backend *b, const struct places *places)
            (!(b->capabilities & TUTTI_CAP_ONE_HOST) || places->one_host);
 }
 
-static const tutti_backend *best_part(const struct members *m, bool *unasked)
+static const tutti_backend *best_part(const struct members *m, bool *unprobed)
 {
     const struct places places = places_among(m, false);
-    for (size_t i = 0; tutti_backend_at(i) && !*unasked; i++) {
+    for (size_t i = 0; tutti_backend_at(i) && !*unprobed; i++) {
         const tutti_backend *b = tutti_backend_at(i);
         int32_t without = -1;
         if (b->priority >= 0 && !(b->capabilities & (TUTTI_CAP_COMPOSED | TUTTI_CAP_NO_HOST)) &&
-            fits_places(b, &places) && can_use(m, b, &without, unasked)) {
+            fits_places(b, &places) && can_use(m, b, &without, unprobed)) {
             return b;
         }
     }
     return NULL;
 }
 
-static tutti_status named_part(const struct members *m, const char *wish, const tutti_backend **backend, bool *unasked,
+static tutti_status named_part(const struct members *m, const char *wish, const tutti_backend **backend, bool *unprobed,
                                tutti_error *error)
 {
     const struct places places = places_among(m, true);
@@ -171,7 +171,7 @@ static tutti_status named_part(const struct members *m, const char *wish, const 
             "backend %s cannot be a part of another one: it %s; `tutti info` lists the others", (*backend)->name,
             (*backend)->capabilities & TUTTI_CAP_NO_HOST ? "takes no host memory" : "is made of others");
     }
-    if (!can_use(m, *backend, &without, unasked) && without >= 0) {
+    if (!can_use(m, *backend, &without, unprobed) && without >= 0) {
         return tti_error_set(error, TUTTI_NOT_AVAILABLE, "backend %s cannot be used on rank %d (`tutti info` says why)",
                              (*backend)->name, without);
     }
@@ -184,13 +184,13 @@ static tutti_status named_part(const struct members *m, const char *wish, const 
 }
 
 /* What comes of it counts only if *unasked is still false. */
-static tutti_status choose_part(const struct members *m, const char *wish, const tutti_backend **backend, bool *unasked,
-                                tutti_error *error)
+static tutti_status choose_part(const struct members *m, const char *wish, const tutti_backend **backend,
+                                bool *unprobed, tutti_error *error)
 {
     if (strcasecmp(wish, "auto") != 0) {
-        return named_part(m, wish, backend, unasked, error);
+        return named_part(m, wish, backend, unprobed, error);
     }
-    *backend = best_part(m, unasked);
+    *backend = best_part(m, unprobed);
     if (*backend) {
         return TUTTI_OK;
     }
@@ -206,21 +206,21 @@ tutti_status tti_resolve_engine(const struct tti_hello *all, const int32_t *rank
                                 const tutti_backend **backend, tutti_error *error)
 {
     const struct members members = {.all = all, .ranks = ranks, .count = count};
-    bool unasked = false;
-    const tutti_status status = choose_part(&members, wish, backend, &unasked, error);
-    return !unasked ? status
-                    : tti_error_set(error, TUTTI_INTERNAL, "nobody asked whether backend %s can be used", wish);
+    bool unprobed = false;
+    const tutti_status status = choose_part(&members, wish, backend, &unprobed, error);
+    return !unprobed ? status
+                     : tti_error_set(error, TUTTI_INTERNAL, "nobody asked whether backend %s can be used", wish);
 }
 
 /* Whether a composed engine finds its parts: one for the ranks of each host, and one for all (of one host, if they are); and
  * whether there is a host with several ranks, for else the one for all is all there is to it, unless it has been named. `ranks`
  * has room for all of them. */
-static bool has_parts(const struct tti_hello *all, int size, bool one_host, int32_t *ranks, bool *unasked)
+static bool has_parts(const struct tti_hello *all, int size, bool one_host, int32_t *ranks, bool *unprobed)
 {
     const tutti_backend *part;
     const char *outer = one_host ? all[0].inner : all[0].outer;
     struct members members = {.all = all, .count = size};
-    bool found = choose_part(&members, outer, &part, unasked, NULL) == TUTTI_OK;
+    bool found = choose_part(&members, outer, &part, unprobed, NULL) == TUTTI_OK;
     bool wanted = strcasecmp(outer, "auto") != 0;
     members.ranks = ranks;
     for (int r = 0; r < size && found; r++) {
@@ -231,7 +231,7 @@ static bool has_parts(const struct tti_hello *all, int size, bool one_host, int3
             }
         }
         if (ranks[0] == r) { /* once for each host */
-            found = choose_part(&members, all[0].inner, &part, unasked, NULL) == TUTTI_OK;
+            found = choose_part(&members, all[0].inner, &part, unprobed, NULL) == TUTTI_OK;
             wanted = wanted || members.count > 1;
         }
     }
@@ -248,7 +248,7 @@ static bool gives_way(const tutti_backend *best, uint32_t to)
 
 /* The best engine that fits; NULL if none does, or *unasked. */
 static const tutti_backend *choose_best(const struct tti_hello *all, int size, const struct places *places,
-                                        DLDeviceType device, int32_t *ranks, bool *unasked)
+                                        DLDeviceType device, int32_t *ranks, bool *unprobed)
 {
     const struct members members = {.all = all, .count = size};
     const tutti_backend *best = NULL;
@@ -264,11 +264,11 @@ static const tutti_backend *choose_best(const struct tti_hello *all, int size, c
         if (!fits || (composed && places->one_host)) {
             continue;
         }
-        if (can_use(&members, b, &without, unasked) && (!composed || has_parts(all, size, false, ranks, unasked)) &&
-            !*unasked) {
+        if (can_use(&members, b, &without, unprobed) && (!composed || has_parts(all, size, false, ranks, unprobed)) &&
+            !*unprobed) {
             best = b;
         }
-        if (*unasked) {
+        if (*unprobed) {
             return NULL;
         }
     }
@@ -277,7 +277,7 @@ static const tutti_backend *choose_best(const struct tti_hello *all, int size, c
 
 /* One of the two wishes. */
 static tutti_status choose(const struct tti_group_plan *plan, const struct tti_hello *all, const char *wish,
-                           DLDeviceType device, const tutti_backend **backend, bool *unasked, tutti_error *error)
+                           DLDeviceType device, const tutti_backend **backend, bool *unprobed, tutti_error *error)
 {
     const struct places places = places_of(all, plan->size);
     int32_t *ranks = calloc((size_t)plan->size, sizeof(*ranks));
@@ -286,11 +286,11 @@ static tutti_status choose(const struct tti_group_plan *plan, const struct tti_h
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory to choose a backend for %d ranks", plan->size);
     }
     if (strcasecmp(wish, "auto") == 0) {
-        *backend = choose_best(all, plan->size, &places, device, ranks, unasked);
+        *backend = choose_best(all, plan->size, &places, device, ranks, unprobed);
     } else {
         status = choose_named(plan, all, wish, &places, device, backend, error);
         if (status == TUTTI_OK && ((*backend)->capabilities & TUTTI_CAP_COMPOSED)) {
-            has_parts(all, plan->size, places.one_host, ranks, unasked); /* it says itself what it lacks */
+            has_parts(all, plan->size, places.one_host, ranks, unprobed); /* it says itself what it lacks */
         }
     }
     free(ranks);
@@ -303,25 +303,25 @@ tutti_status tti_resolve(const struct tti_group_plan *plan, const struct tti_hel
     const struct tti_hello *own = &all[plan->rank];
     *choice = (struct tti_choice){0};
     tutti_status status =
-        choose(plan, all, own->backend, plan->engine_device.device_type, &choice->backend, &choice->unasked, error);
-    if (status == TUTTI_OK && !choice->backend && !choice->unasked) {
+        choose(plan, all, own->backend, plan->engine_device.device_type, &choice->backend, &choice->unprobed, error);
+    if (status == TUTTI_OK && !choice->backend && !choice->unprobed) {
         const bool one_host = places_of(all, plan->size).one_host;
         status = tti_error_set(error, TUTTI_NOT_AVAILABLE,
                                "no backend fits these %d ranks (%s); `tutti info` says what each one needs", plan->size,
                                one_host ? "one host" : "several hosts");
     }
-    if (status != TUTTI_OK || choice->unasked) {
+    if (status != TUTTI_OK || choice->unprobed) {
         return status;
     }
     choice->host = choice->backend;
     if (tti_resolve_needs_device(choice->backend)) {
-        return choose(plan, all, own->host_backend, kDLCPU, &choice->host, &choice->unasked, error);
+        return choose(plan, all, own->host_backend, kDLCPU, &choice->host, &choice->unprobed, error);
     }
     return TUTTI_OK;
 }
 
-bool tti_resolve_passed_over(const struct tti_hello *all, int32_t size, const tutti_backend *chosen, char *text,
-                             size_t capacity)
+bool tti_resolve_shm_unused(const struct tti_hello *all, int32_t size, const tutti_backend *chosen, char *text,
+                            size_t capacity)
 {
     const bool by_itself = strcasecmp(all[0].backend, "auto") == 0 || (chosen->capabilities & TUTTI_CAP_COMPOSED);
     int32_t a = 0;
@@ -329,15 +329,15 @@ bool tti_resolve_passed_over(const struct tti_hello *all, int32_t size, const tu
     if (!by_itself || (chosen->capabilities & (TUTTI_CAP_ONE_HOST | TUTTI_CAP_ONE_PROCESS | TUTTI_CAP_NO_HOST))) {
         return false;
     }
-    if (tti_same_host_parted(all, size, &a, &b)) {
+    if (tti_same_host_find_parted(all, size, &a, &b)) {
         tti_same_host_reason(all, a, b, text, capacity);
         return true;
     }
     const struct places places = places_of(all, size);
     const tutti_backend *shm = tutti_backend_find("shm");
     const struct members members = {.all = all, .count = size};
-    bool unasked = false;
-    if (!places.one_host || !shm || can_use(&members, shm, &b, &unasked) || unasked) {
+    bool unprobed = false;
+    if (!places.one_host || !shm || can_use(&members, shm, &b, &unprobed) || unprobed) {
         return false;
     }
     snprintf(text, capacity, "rank %d cannot use it (`tutti info` there says why)", b);

@@ -40,8 +40,8 @@ static tutti_status get_record(const tutti_rendezvous *rv, const char *key, void
     return status != TUTTI_OK && rv->get(rv->self, key, record, bytes, length, 0, NULL) == TUTTI_OK ? TUTTI_OK : status;
 }
 
-tutti_status tti_collect(const struct tti_group_plan *plan, const tutti_rendezvous *rv, const char *stem, void *records,
-                         size_t bytes, tti_collect_look look, tutti_error *error)
+tutti_status tti_collect_records(const struct tti_group_plan *plan, const tutti_rendezvous *rv, const char *stem,
+                                 void *records, size_t bytes, tti_collect_check check, tutti_error *error)
 {
     int64_t timeout_ms = tti_setting_number(&plan->settings, TTI_SET_TIMEOUT_MS);
     int64_t deadline = tti_deadline_ns(tti_now_ns(), timeout_ms);
@@ -51,8 +51,8 @@ tutti_status tti_collect(const struct tti_group_plan *plan, const tutti_rendezvo
         snprintf(key, sizeof(key), "%s/%d", stem, r);
         tutti_status status = get_record(rv, key, (char *)records + (size_t)r * bytes, bytes, &length, deadline, error);
         if (status == TUTTI_TIMEOUT && error->suspect < 0) { /* else it is another rank's, which says whom it misses */
-            const bool whole = plan->lookout.until_ns != 0 && tti_remaining_ms(plan->lookout.until_ns) == 0;
-            return name_missing(plan, rv, stem, whole ? plan->lookout.timeout_ms : timeout_ms, error);
+            const bool whole = plan->watch.until_ns != 0 && tti_remaining_ms(plan->watch.until_ns) == 0;
+            return name_missing(plan, rv, stem, whole ? plan->watch.timeout_ms : timeout_ms, error);
         }
         const bool longer = status == TUTTI_PROTOCOL && length > bytes;
         if (status != TUTTI_OK && !longer) {
@@ -62,8 +62,8 @@ tutti_status tti_collect(const struct tti_group_plan *plan, const tutti_rendezvo
             return tti_error_set(error, TUTTI_VERSION,
                                  "rank %d uses another version of Tutti: run the same on all ranks", r);
         }
-        if ((status = look(plan, (char *)records + (size_t)plan->rank * bytes, (char *)records + (size_t)r * bytes, r,
-                           error)) != TUTTI_OK) {
+        if ((status = check(plan, (char *)records + (size_t)plan->rank * bytes, (char *)records + (size_t)r * bytes, r,
+                            error)) != TUTTI_OK) {
             if (error->suspect < 0 && !tti_is_loss(status)) { /* of a loss it may not be known who it is */
                 error->suspect = r;
             }

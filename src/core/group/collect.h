@@ -6,12 +6,12 @@
 #include "core/group/group.h"
 
 /* Looks at one rank's record as soon as it is there: ranks that do not fit should not wait for those that cannot come. */
-typedef tutti_status (*tti_collect_look)(const struct tti_group_plan *plan, const void *own, void *record, int rank,
-                                         tutti_error *error);
+typedef tutti_status (*tti_collect_check)(const struct tti_group_plan *plan, const void *own, void *record, int rank,
+                                          tutti_error *error);
 
 /* Reads record `stem`/rank of every rank into an array that holds the own one. TIMEOUT names whose records are missing.
  * `error` is not NULL. */
-tutti_status tti_collect(const struct tti_group_plan *plan, const tutti_rendezvous *rv, const char *stem, void *records,
-                         size_t bytes, tti_collect_look look, tutti_error *error);
+tutti_status tti_collect_records(const struct tti_group_plan *plan, const tutti_rendezvous *rv, const char *stem,
+                                 void *records, size_t bytes, tti_collect_check check, tutti_error *error);
 
 #endif

@@ -137,7 +137,7 @@ static tutti_status differs(const struct ticket *own, const struct ticket *other
 
 /* The first rank that cannot take part or calls something else than this one; else the first that has cancelled. Ranks that
  * call the same see the same. */
-static tutti_status judge(const struct tti_group *g, const struct lane *lane, const tutti_op *op, tutti_error *error)
+static tutti_status decide(const struct tti_group *g, const struct lane *lane, const tutti_op *op, tutti_error *error)
 {
     int32_t canceller = -1;
     for (int32_t r = 0; r < g->size; r++) {
@@ -215,7 +215,7 @@ tutti_status tti_compare(struct tti_group *g, tutti_op *op, tutti_error *error)
     op->sequence = (int64_t)lane->calls;
     tti_descriptor_make(op, g->size, lane->own.descriptor);
     tutti_status status = gather(g, op, &lane->own, lane->all, sizeof(lane->own), error);
-    if (status == TUTTI_OK && (status = judge(g, lane, op, error)) == TUTTI_OK && op->kind == TUTTI_OP_ALL_TO_ALL &&
+    if (status == TUTTI_OK && (status = decide(g, lane, op, error)) == TUTTI_OK && op->kind == TUTTI_OP_ALL_TO_ALL &&
         op->send_parts.counts) {
         status = compare_lists(g, lane, op, error);
     }

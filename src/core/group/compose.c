@@ -120,10 +120,10 @@ static tutti_status open_engine(void *self, const tutti_engine_wish *wish, tutti
     p->engine = (tutti_engine){
         .size = sizeof(p->engine), .rank = place, .world_size = wish->count, .backend = backend, .close = close_part};
     tti_rendezvous_open(&p->rendezvous, c->rendezvous->store, name);
-    p->rendezvous.look = c->rendezvous->look;
-    p->rendezvous.look_user = c->rendezvous->look_user;
+    p->rendezvous.poll_failures = c->rendezvous->poll_failures;
+    p->rendezvous.poll_user = c->rendezvous->poll_user;
     status = open_part(c, wish, p, error);
-    p->rendezvous.look = NULL;
+    p->rendezvous.poll_failures = NULL;
     if (status != TUTTI_OK) {
         tti_rendezvous_close(&p->rendezvous);
         free(p);

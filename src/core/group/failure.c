@@ -21,13 +21,13 @@ tutti_status tti_group_failure(const struct tti_group *g, tutti_error *error)
     return status == TUTTI_OK && is_beside(g) ? failure_of(g->host_backend, g->host_state, error) : status;
 }
 
-tutti_status tti_group_fate(const struct tti_group *g, int32_t rank, tutti_error *error)
+tutti_status tti_group_peer_status(const struct tti_group *g, int32_t rank, tutti_error *error)
 {
-    if (g->backend->ops->fate) {
-        return g->backend->ops->fate(g->state, rank, error);
+    if (g->backend->ops->peer_status) {
+        return g->backend->ops->peer_status(g->state, rank, error);
     }
-    if (is_beside(g) && g->host_backend->ops->fate) {
-        return g->host_backend->ops->fate(g->host_state, rank, error);
+    if (is_beside(g) && g->host_backend->ops->peer_status) {
+        return g->host_backend->ops->peer_status(g->host_state, rank, error);
     }
     const tutti_status status = tti_group_failure(g, error);
     const bool death = status == TUTTI_PEER_DEAD || status == TUTTI_PEER_CRASHING;

@@ -20,21 +20,21 @@
 #include "core/group/compose.h"
 #include "core/group/registry.h"
 #include "core/group/resolve.h"
-#include "core/membership/attendance.h"
-#include "core/membership/farewell.h"
+#include "core/membership/rendezvous_leave.h"
+#include "core/membership/wait_registry.h"
 
 #define SIZE_MAX_EXPECTED 4096 /* larger claims are not waited for */
 
 struct tti_handle_table tti_groups = {.kind = TTI_KIND_GROUP, .name = "groups"};
 
-static tutti_status look_at_hello(const struct tti_group_plan *plan, const void *own, void *record, int r,
-                                  tutti_error *error)
+static tutti_status check_hello(const struct tti_group_plan *plan, const void *own, void *record, int r,
+                                tutti_error *error)
 {
-    return tti_hello_look(plan, own, record, r, error);
+    return tti_hello_check(plan, own, record, r, error);
 }
 
-static tutti_status look_at_outcome(const struct tti_group_plan *plan, const void *own, void *record, int r,
-                                    tutti_error *error)
+static tutti_status check_outcome(const struct tti_group_plan *plan, const void *own, void *record, int r,
+                                  tutti_error *error)
 {
     struct tti_outcome *o = record;
     (void)own;
@@ -69,8 +69,8 @@ static tutti_status open_engine(struct tti_group *g, const struct tti_group_plan
                             .call_timeout_ms = g->timeout_ms,
                             .socket_directory = g->socket_directory};
     if (!beside && !(backend->capabilities & TUTTI_CAP_CHECKS_CALLS)) {
-        g->attendance = tti_attendance_open(g->rendezvous.store, g->rendezvous.name, g->rank, g->size);
-        info.attendance = tti_attendance_table(g->attendance);
+        g->wait_registry = tti_wait_registry_open(g->rendezvous.store, g->rendezvous.name, g->rank, g->size);
+        info.wait_registry = tti_wait_registry_table(g->wait_registry);
     }
     status = status != TUTTI_OK ? status : backend->ops->open(&info, state, error);
     tti_compose_end(&compose);
@@ -96,7 +96,7 @@ static tutti_status open_engines(struct tti_group *g, const struct tti_group_pla
     }
     g->takes_device =
         tti_group_on_device(g) && (tti_group_capabilities(g) & tti_resolve_capability(g->device.device_type)) != 0;
-    g->lends_device = !tti_group_on_device(g) && plan->engine_device.device_type != kDLCPU;
+    g->stages_to_device = !tti_group_on_device(g) && plan->engine_device.device_type != kDLCPU;
     if (choice->host == choice->backend) {
         g->host_state = g->state;
     } else if (choice->host && (status = open_engine(g, plan, choice->host, all, &g->host_state, error)) != TUTTI_OK) {
@@ -111,7 +111,7 @@ static tutti_status open_engines(struct tti_group *g, const struct tti_group_pla
 static void give_up(const struct tti_group_plan *plan, const struct tti_outcome *outcome)
 {
     if (outcome->status != TUTTI_OK && outcome->status != TUTTI_REVOKED) {
-        tti_lookout_give_up(&plan->lookout, outcome);
+        tti_formation_abort(&plan->watch, outcome);
     }
 }
 
@@ -134,7 +134,7 @@ static tutti_status confirm(struct tti_group *g, const struct tti_group_plan *pl
     if (mine != TUTTI_OK) {
         status = mine;
     } else if (status == TUTTI_OK) {
-        status = tti_collect(plan, rv, TTI_GROUP_READY, all, sizeof(*all), look_at_outcome, error);
+        status = tti_collect_records(plan, rv, TTI_GROUP_READY, all, sizeof(*all), check_outcome, error);
     } else {
         *error = second;
     }
@@ -147,15 +147,15 @@ void tti_group_decline(struct tti_group_plan *plan, tutti_status why, const tutt
     struct tti_rendezvous place;
     struct tti_outcome outcome;
     tti_rendezvous_open(&place, plan->store, plan->name);
-    tti_lookout_begin(&plan->lookout, &place, plan->size, TTI_GROUP_READY);
+    tti_formation_begin(&plan->watch, &place, plan->size, TTI_GROUP_READY);
     tti_outcome_fill(&outcome, plan->rank, "", why, error);
     give_up(plan, &outcome);
-    tti_farewell(plan, true, plan->size, why);
+    tti_rendezvous_leave(plan, true, plan->size, why);
     tti_rendezvous_close(&place);
 }
 
 /* Puts the own record where the others find it. */
-static tutti_status introduce(struct tti_group *g, const struct tti_hello *own, tutti_error *error)
+static tutti_status publish_hello(struct tti_group *g, const struct tti_hello *own, tutti_error *error)
 {
     const tutti_rendezvous *rv = &g->rendezvous.table;
     char key[40];
@@ -180,31 +180,31 @@ static int32_t largest_size(const struct tti_hello *all, int32_t size)
     return largest;
 }
 
-static tutti_status look_at_answer(const struct tti_group_plan *plan, const void *own, void *record, int r,
-                                   tutti_error *error)
+static tutti_status check_answer(const struct tti_group_plan *plan, const void *own, void *record, int r,
+                                 tutti_error *error)
 {
     (void)plan;
     (void)own;
-    return tti_answer_look(record, r, error);
+    return tti_backend_answer_check(record, r, error);
 }
 
 /* Every rank asks the backends that it had left out, tells the others, and hears what they found. */
-static tutti_status ask_late(struct tti_group *g, const struct tti_group_plan *plan, struct tti_hello *all,
-                             tutti_error *error)
+static tutti_status probe_late(struct tti_group *g, const struct tti_group_plan *plan, struct tti_hello *all,
+                               tutti_error *error)
 {
     const tutti_rendezvous *rv = &g->rendezvous.table;
-    struct tti_answer *answers = calloc((size_t)g->size, sizeof(*answers));
+    struct tti_backend_answer *answers = calloc((size_t)g->size, sizeof(*answers));
     if (!answers) {
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %d ranks", g->size);
     }
     char key[40];
     snprintf(key, sizeof(key), "asked/%d", g->rank);
-    tti_hello_answer(&all[g->rank], &answers[g->rank]);
+    tti_hello_probe_backends(&all[g->rank], &answers[g->rank]);
     tutti_status status = rv->set(rv->self, key, &answers[g->rank], sizeof(*answers), error);
-    status =
-        status == TUTTI_OK ? tti_collect(plan, rv, "asked", answers, sizeof(*answers), look_at_answer, error) : status;
+    status = status == TUTTI_OK ? tti_collect_records(plan, rv, "asked", answers, sizeof(*answers), check_answer, error)
+                                : status;
     for (int r = 0; r < g->size; r++) {
-        tti_hello_take(&all[r], &answers[r]);
+        tti_hello_merge(&all[r], &answers[r]);
     }
     free(answers);
     return status;
@@ -214,7 +214,7 @@ static tutti_status choose(struct tti_group *g, const struct tti_group_plan *pla
                            struct tti_choice *choice, tutti_error *error)
 {
     tutti_status status = tti_resolve(plan, all, choice, error);
-    if (status == TUTTI_OK && choice->unasked && (status = ask_late(g, plan, all, error)) == TUTTI_OK) {
+    if (status == TUTTI_OK && choice->unprobed && (status = probe_late(g, plan, all, error)) == TUTTI_OK) {
         status = tti_resolve(plan, all, choice, error);
     }
     return status;
@@ -237,7 +237,7 @@ static void keep_host_names(struct tti_group *g, const struct tti_hello *all)
 static void keep_reason(struct tti_group *g, const struct tti_hello *all, const tutti_backend *chosen)
 {
     char why[400];
-    g->passed_over = tti_resolve_passed_over(all, g->size, chosen, why, sizeof(why)) ? strdup(why) : NULL;
+    g->shm_unused_reason = tti_resolve_shm_unused(all, g->size, chosen, why, sizeof(why)) ? strdup(why) : NULL;
 }
 
 static tutti_status open_together(struct tti_group *g, struct tti_group_plan *plan, const struct tti_choice *choice,
@@ -246,11 +246,11 @@ static tutti_status open_together(struct tti_group *g, struct tti_group_plan *pl
     tutti_status opened = open_engines(g, plan, choice, all, error);
     const bool open = opened == TUTTI_OK;
     if (open) {
-        plan->lookout.open = g;
+        plan->watch.open = g;
         opened = tti_comparison_open(g, error);
     }
     tutti_status status = confirm(g, plan, opened, error);
-    plan->lookout.open = NULL;
+    plan->watch.open = NULL;
     if (opened == TUTTI_OK && tti_is_loss(status)) {
         /* others may have the group already, and are to hear whose loss has ended it */
         tti_group_abort(g, TUTTI_LANE_NONE, error);
@@ -268,9 +268,10 @@ static tutti_status open_together(struct tti_group *g, struct tti_group_plan *pl
 static tutti_status make(struct tti_group *g, struct tti_group_plan *plan, struct tti_hello *all, tutti_error *error)
 {
     struct tti_choice choice = {0};
-    plan->lookout.at_door = true;
-    tutti_status status = tti_collect(plan, &g->rendezvous.table, "hello", all, sizeof(*all), look_at_hello, error);
-    plan->lookout.at_door = false;
+    plan->watch.accepting = true;
+    tutti_status status =
+        tti_collect_records(plan, &g->rendezvous.table, "hello", all, sizeof(*all), check_hello, error);
+    plan->watch.accepting = false;
     status = status == TUTTI_OK ? tti_same_host_find(plan, &g->rendezvous, all, &g->pidfds, error) : status;
     status = status == TUTTI_OK ? choose(g, plan, all, &choice, error) : status;
     if (status != TUTTI_OK) { /* every rank has seen the same records and fails alike, or somebody is missing */
@@ -279,7 +280,7 @@ static tutti_status make(struct tti_group *g, struct tti_group_plan *plan, struc
     keep_host_names(g, all);
     keep_reason(g, all, choice.backend);
     g->socket_directory = all[g->rank].site.by_directory ? tti_setting(&g->settings, TTI_SET_SHM_DIRECTORY) : NULL;
-    const int32_t server = tti_lookout_server(&plan->lookout);
+    const int32_t server = tti_formation_server(&plan->watch);
     g->served_by =
         server >= 0 ? g->global_ranks[server] : g->served_by; /* else what the parent knows of its store counts */
     return open_together(g, plan, &choice, all, error);
@@ -295,8 +296,8 @@ static tutti_status make_alone(struct tti_group *g, const struct tti_group_plan 
 }
 
 /* Comes to the others, with a record for each of them, and goes when they know how it went. */
-static tutti_status meet_with(struct tti_group *g, struct tti_group_plan *plan, struct tti_hello *all,
-                              tutti_error *error)
+static tutti_status rendezvous_with(struct tti_group *g, struct tti_group_plan *plan, struct tti_hello *all,
+                                    tutti_error *error)
 {
     tutti_error own_error;
     tutti_status mine = tti_resolve_devices(plan, &own_error);
@@ -306,24 +307,24 @@ static tutti_status meet_with(struct tti_group *g, struct tti_group_plan *plan, 
     if (mine == TUTTI_OK && strcasecmp(all[plan->rank].backend, "null") == 0) {
         return make_alone(g, plan, error);
     }
-    tutti_status status = introduce(g, &all[plan->rank], error);
+    tutti_status status = publish_hello(g, &all[plan->rank], error);
     const bool came = status == TUTTI_OK;
     if (came && mine != TUTTI_OK) {
         *error = own_error;
         status = mine;
     }
     status = status == TUTTI_OK ? make(g, plan, all, error) : status;
-    const bool member = came || tti_is_lack(status); /* and not one whose number another process has taken */
+    const bool member = came || tti_is_resource_error(status); /* and not one whose number another process has taken */
     if (member) {
         struct tti_outcome outcome;
         tti_outcome_fill(&outcome, g->rank, error->backend, status, error);
         give_up(plan, &outcome);
     }
-    tti_farewell(plan, member, came && mine == TUTTI_OK ? largest_size(all, plan->size) : plan->size, status);
+    tti_rendezvous_leave(plan, member, came && mine == TUTTI_OK ? largest_size(all, plan->size) : plan->size, status);
     return status;
 }
 
-static tutti_status meet(struct tti_group *g, struct tti_group_plan *plan, tutti_error *error)
+static tutti_status rendezvous_all(struct tti_group *g, struct tti_group_plan *plan, tutti_error *error)
 {
     struct tti_hello *all = calloc((size_t)plan->size, sizeof(*all));
     if (!all) {
@@ -331,10 +332,10 @@ static tutti_status meet(struct tti_group *g, struct tti_group_plan *plan, tutti
         tti_group_decline(plan, TUTTI_NO_MEMORY, error);
         return TUTTI_NO_MEMORY;
     }
-    plan->lookout.met = all;
-    plan->lookout.self = plan->rank;
-    const tutti_status status = meet_with(g, plan, all, error);
-    plan->lookout.met = NULL;
+    plan->watch.hellos = all;
+    plan->watch.self = plan->rank;
+    const tutti_status status = rendezvous_with(g, plan, all, error);
+    plan->watch.hellos = NULL;
     free(all);
     return status;
 }
@@ -370,10 +371,10 @@ static tutti_status prepare(const struct tti_group_plan *plan, struct tti_group 
     g->device = (DLDevice){kDLCPU, 0};
     g->where = &tti_device_host;
     g->local_rank = plan->local_rank;
-    memcpy(g->mark, plan->parent ? plan->parent->mark : plan->mark, sizeof(g->mark));
+    memcpy(g->name_suffix, plan->parent ? plan->parent->name_suffix : plan->name_suffix, sizeof(g->name_suffix));
     g->served_by = plan->parent && plan->parent->rendezvous.store == plan->store ? plan->parent->served_by : -1;
     for (int r = 0; r < plan->size; r++) {
-        g->global_ranks[r] = plan->parent ? plan->parent->global_ranks[plan->lookout.ranks[r]] : r;
+        g->global_ranks[r] = plan->parent ? plan->parent->global_ranks[plan->watch.ranks[r]] : r;
     }
     for (int32_t i = 0; i < g->lanes; i++) {
         tti_lane_init(&g->lane_queues[i], g, i);
@@ -394,7 +395,7 @@ static tutti_status prepare(const struct tti_group_plan *plan, struct tti_group 
 uint32_t tti_group_capabilities(const struct tti_group *g)
 {
     uint32_t has = tti_engine_capabilities(g->backend, g->state);
-    if (tti_group_on_device(g) ? !g->takes_device : g->lends_device) {
+    if (tti_group_on_device(g) ? !g->takes_device : g->stages_to_device) {
         has &= ~(uint32_t)TUTTI_CAP_HEAP; /* which is memory of the other kind */
     }
     if (g->compares_all) {
@@ -424,7 +425,7 @@ void tti_group_free(struct tti_group *g)
     }
     tti_staging_free(g->staging);
     tti_comparison_close(g->comparison);
-    tti_attendance_close(g->attendance);
+    tti_wait_registry_close(g->wait_registry);
     tti_pool_release(g->pool);
     tti_rendezvous_close(&g->host_rendezvous);
     tti_rendezvous_close(&g->rendezvous);
@@ -432,7 +433,7 @@ void tti_group_free(struct tti_group *g)
     pthread_mutex_destroy(&g->callback_lock);
     pthread_mutex_destroy(&g->names_lock);
     free(g->host_names);
-    free(g->passed_over);
+    free(g->shm_unused_reason);
     tti_same_host_release(&g->pidfds);
     free(g->recovery.out);
     free(g->global_ranks);
@@ -455,8 +456,8 @@ tutti_status tti_group_end(struct tti_group *g)
 static void record(struct tti_group *g, const struct tti_group_plan *plan)
 {
     const char *mode = tti_setting(&plan->settings, TTI_SET_FLIGHT);
-    char name[sizeof(plan->name) + sizeof(g->mark)];
-    snprintf(name, sizeof(name), "%s%s", plan->name, g->mark);
+    char name[sizeof(plan->name) + sizeof(g->name_suffix)];
+    snprintf(name, sizeof(name), "%s%s", plan->name, g->name_suffix);
     const struct tti_flight_member member = {.name = name,
                                              .rank = g->rank,
                                              .size = g->size,
@@ -479,13 +480,13 @@ tutti_status tti_group_open(struct tti_group_plan *plan, tutti_group **group, tu
         tti_group_decline(plan, status, error);
         return status;
     }
-    tti_lookout_begin(&plan->lookout, &g->rendezvous, plan->size, TTI_GROUP_READY);
-    g->host_rendezvous.look = g->rendezvous.look;
-    g->host_rendezvous.look_user = g->rendezvous.look_user;
-    g->host_rendezvous.turn_ms = g->rendezvous.turn_ms;
+    tti_formation_begin(&plan->watch, &g->rendezvous, plan->size, TTI_GROUP_READY);
+    g->host_rendezvous.poll_failures = g->rendezvous.poll_failures;
+    g->host_rendezvous.poll_user = g->rendezvous.poll_user;
+    g->host_rendezvous.poll_interval_ms = g->rendezvous.poll_interval_ms;
     record(g, plan);
-    status = meet(g, plan, error);
-    g->rendezvous.look = g->host_rendezvous.look = NULL;
+    status = rendezvous_all(g, plan, error);
+    g->rendezvous.poll_failures = g->host_rendezvous.poll_failures = NULL;
     const bool open = status == TUTTI_OK;
     if (open && plan->engine_device.device_type != kDLCPU) {
         status = tti_staging_create(g, plan->engine_device, &g->staging, error);

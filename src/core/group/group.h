@@ -10,7 +10,7 @@
 #include "core/async/events.h"
 #include "core/call/lane.h"
 #include "core/group/handles.h"
-#include "core/membership/lookout.h"
+#include "core/membership/formation_watch.h"
 #include "core/membership/rendezvous.h"
 #include "core/membership/same_host.h"
 #include "core/messages/messages.h"
@@ -55,15 +55,15 @@ struct tti_group {
     struct tti_rendezvous host_rendezvous; /* of the one beside */
     struct tti_staging *staging;           /* groups that have to do with a device; else NULL */
     bool takes_device;                     /* `backend` takes tensors of the device as they are */
-    bool lends_device;                     /* tensors lie in host memory, but `backend` works on a device */
+    bool stages_to_device;                 /* tensors lie in host memory, but `backend` works on a device */
     struct tti_comparison *comparison;     /* by which calls are compared before they run; NULL: there is none */
     bool compares_all;                     /* every collective is compared; else only those with TUTTI_CANCELLABLE */
     struct tti_pool *pool;                 /* memory of tutti_alloc, if the backend has no heap */
     struct tti_settings settings;
-    struct tti_flight_group *flight;   /* where its operations are recorded; NULL: nowhere */
-    char mark[16];                     /* in its name there: see struct tti_group_plan */
-    struct tti_rendezvous rendezvous;  /* private keys of this group; keeps the store */
-    struct tti_attendance *attendance; /* for engines that cannot tell who is missing; else NULL */
+    struct tti_flight_group *flight;         /* where its operations are recorded; NULL: nowhere */
+    char name_suffix[16];                    /* in its name there: see struct tti_group_plan */
+    struct tti_rendezvous rendezvous;        /* private keys of this group; keeps the store */
+    struct tti_wait_registry *wait_registry; /* for engines that cannot tell who is missing; else NULL */
     struct tti_lane_queue lane_queues[TUTTI_MAX_LANES];
     struct tti_messages messages;
     pthread_mutex_t callback_lock; /* callbacks of a group run one at a time */
@@ -74,7 +74,7 @@ struct tti_group {
     char (*host_names)[64];       /* of each rank's host, if they are on several; else NULL */
     const char *socket_directory; /* see tutti_open_info; a setting */
     struct tti_kept_pidfds pidfds;
-    char *passed_over;            /* why "auto" has not taken shared memory; NULL: it has, or there is nothing to say */
+    char *shm_unused_reason;      /* why "auto" has not taken shared memory; NULL: it has, or there is nothing to say */
     struct tti_recovery recovery; /* `out`: under names_lock, too */
 };
 
@@ -93,10 +93,10 @@ struct tti_group_plan {
     void *native_communicator;
     struct tti_settings settings;
     struct tti_store *store;
-    char name[64];      /* unique among the groups of the store */
-    char mark[16];      /* behind it in flight records: unique in the job; groups made from this one inherit it */
-    int64_t timeout_ms; /* of the group, if the settings' is that of its opening: tti_group_plan_time; else 0 */
-    struct tti_lookout lookout;
+    char name[64];        /* unique among the groups of the store */
+    char name_suffix[16]; /* behind it in flight records: unique in the job; groups made from this one inherit it */
+    int64_t timeout_ms;   /* of the group, if the settings' is that of its opening: tti_group_plan_time; else 0 */
+    struct tti_formation_watch watch;
 };
 
 /* Opening may take as long as that (-1: for ever), whatever the deadline of the group. After the settings have been resolved. */
@@ -134,7 +134,7 @@ void tti_group_free(struct tti_group *group);
 tutti_status tti_group_failure(const struct tti_group *group, tutti_error *error);
 
 /* Whether a rank is lost, as far as is known here: OK, PEER_LEFT, PEER_DEAD or PEER_CRASHING. */
-tutti_status tti_group_fate(const struct tti_group *group, int32_t rank, tutti_error *error);
+tutti_status tti_group_peer_status(const struct tti_group *group, int32_t rank, tutti_error *error);
 
 /* After an operation has failed: if one engine has failed, so does the one beside it. */
 void tti_group_share_failure(struct tti_group *group, int32_t lane);

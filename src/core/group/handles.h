@@ -71,36 +71,36 @@ static inline uint32_t tti_handles_users(struct tti_handle_table *table, const v
 }
 
 /* What tti_handles_acquire has found once, for somebody who comes with the same handle again and again. */
-struct tti_known_handle {
+struct tti_cached_handle {
     struct tti_handle_slot *slot;
     uint64_t generation; /* of the word, and that it is alive: all but the users */
 };
 
-static inline struct tti_known_handle tti_handles_known(struct tti_handle_table *table, const void *handle)
+static inline struct tti_cached_handle tti_handles_cache(struct tti_handle_table *table, const void *handle)
 {
-    return (struct tti_known_handle){.slot = tti_handle_slot_of(table, handle),
-                                     .generation =
-                                         ((uint64_t)(uintptr_t)handle & ~UINT64_C(0xffffffff)) | TTI_HANDLE_ALIVE};
+    return (struct tti_cached_handle){.slot = tti_handle_slot_of(table, handle),
+                                      .generation =
+                                          ((uint64_t)(uintptr_t)handle & ~UINT64_C(0xffffffff)) | TTI_HANDLE_ALIVE};
 }
 
-static inline bool tti_known_handle_matches(const struct tti_known_handle *known, uint64_t word)
+static inline bool tti_cached_handle_matches(const struct tti_cached_handle *known, uint64_t word)
 {
     return (word & ~(TTI_HANDLE_ALIVE - 1)) == known->generation;
 }
 
-static inline void tti_known_handle_release(const struct tti_known_handle *known)
+static inline void tti_cached_handle_release(const struct tti_cached_handle *known)
 {
     /* release: as in tti_handles_release */
     atomic_fetch_sub_explicit(&known->slot->word, 1, memory_order_release);
 }
 
 /* Counts the caller as a user of what is alive; false: it is not. For somebody who knows it to be of this process. */
-static inline bool tti_known_handle_hold(const struct tti_known_handle *known)
+static inline bool tti_cached_handle_retain(const struct tti_cached_handle *known)
 {
     struct tti_handle_slot *slot = known->slot;
     uint64_t word = atomic_load_explicit(&slot->word, memory_order_relaxed);
     do {
-        if (!tti_known_handle_matches(known, word)) {
+        if (!tti_cached_handle_matches(known, word)) {
             return false;
         }
         /* acquire: pairs with the release of tti_handles_insert */
@@ -110,14 +110,14 @@ static inline bool tti_known_handle_hold(const struct tti_known_handle *known)
 }
 
 /* The object, with the caller counted as its user; NULL: ask tti_handles_acquire why. */
-static inline void *tti_known_handle_acquire(const struct tti_known_handle *known)
+static inline void *tti_cached_handle_acquire(const struct tti_cached_handle *known)
 {
     const struct tti_handle_slot *slot = known->slot;
-    if (!tti_known_handle_hold(known)) {
+    if (!tti_cached_handle_retain(known)) {
         return NULL;
     }
     if (slot->epoch != atomic_load_explicit(&tti_fork_count, memory_order_relaxed)) {
-        tti_known_handle_release(known);
+        tti_cached_handle_release(known);
         return NULL;
     }
     return slot->object;
@@ -126,14 +126,14 @@ static inline void *tti_known_handle_acquire(const struct tti_known_handle *know
 /* The object, with the caller counted as its user; or NULL and why: INVALID_ARGUMENT (NULL), BAD_STATE, FORKED. */
 static inline void *tti_handles_acquire(struct tti_handle_table *table, const void *handle, tutti_status *why)
 {
-    const struct tti_known_handle known = tti_handles_known(table, handle);
+    const struct tti_cached_handle known = tti_handles_cache(table, handle);
     if (__builtin_expect(((uintptr_t)handle & 15) != table->kind, 0)) {
         *why = handle ? TUTTI_BAD_STATE : TUTTI_INVALID_ARGUMENT;
         return NULL;
     }
-    void *object = tti_known_handle_acquire(&known);
+    void *object = tti_cached_handle_acquire(&known);
     if (__builtin_expect(!object, 0)) { /* what is alive was made before a fork; relaxed: nothing is used */
-        *why = tti_known_handle_matches(&known, atomic_load_explicit(&known.slot->word, memory_order_relaxed))
+        *why = tti_cached_handle_matches(&known, atomic_load_explicit(&known.slot->word, memory_order_relaxed))
                    ? TUTTI_FORKED
                    : TUTTI_BAD_STATE;
     }

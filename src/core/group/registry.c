@@ -34,18 +34,18 @@ static size_t count = 9;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* over the table, for moments */
 
 /* Held while a backend begins or ends, which may take long, and ask for other backends. Taken before the lock. */
-static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Who had the turn is not there in a forked child. What it was about to start is started anew. */
-static void free_turn(void)
+static void reset_start_lock(void)
 {
-    pthread_mutex_init(&turn, NULL);
+    pthread_mutex_init(&start_lock, NULL);
 }
 
 static void protect(void)
 {
     tti_fork_protect(&lock);
-    pthread_atfork(NULL, NULL, free_turn);
+    pthread_atfork(NULL, NULL, reset_start_lock);
 }
 
 static void enter(void)
@@ -86,7 +86,7 @@ const tutti_backend *tutti_backend_at(size_t index)
 }
 
 /* Whether this process can open a file now. What looks for libraries and devices takes it for their absence if it cannot. */
-static tutti_status lack_of_descriptors(char *text, size_t capacity)
+static tutti_status descriptor_error(char *text, size_t capacity)
 {
     const int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     tutti_error error = {.status = TUTTI_OK};
@@ -95,27 +95,27 @@ static tutti_status lack_of_descriptors(char *text, size_t capacity)
     } else {
         tti_error_system(&error, errno, "no file can be opened");
     }
-    if (tti_is_lack(error.status)) {
+    if (tti_is_resource_error(error.status)) {
         snprintf(text, capacity, "%s", error.message);
         return error.status;
     }
     return TUTTI_NOT_AVAILABLE;
 }
 
-tutti_status tti_registry_ask(const tutti_backend *backend, char *why, size_t capacity)
+tutti_status tti_registry_probe(const tutti_backend *backend, char *why, size_t capacity)
 {
     why[0] = '\0';
     const int32_t answer = backend->ops->available(why, capacity);
-    if (answer < 0 && tti_is_lack(-answer)) {
+    if (answer < 0 && tti_is_resource_error(-answer)) {
         return -answer;
     }
-    return answer == 0 ? lack_of_descriptors(why, capacity) : TUTTI_OK;
+    return answer == 0 ? descriptor_error(why, capacity) : TUTTI_OK;
 }
 
 int32_t tutti_backend_available(const tutti_backend *backend, char *why, size_t capacity)
 {
     char text[200] = "no backend was given";
-    const bool yes = backend && tti_registry_ask(backend, text, sizeof(text)) == TUTTI_OK;
+    const bool yes = backend && tti_registry_probe(backend, text, sizeof(text)) == TUTTI_OK;
     if (why && capacity > 0) {
         snprintf(why, capacity, "%s", text);
     }
@@ -270,24 +270,24 @@ static bool was_started(const tutti_backend *backend, const bool *now)
 tutti_status tti_registry_start(const tutti_backend *backend, tutti_error *error)
 {
     tutti_status status = TUTTI_OK;
-    pthread_mutex_lock(&turn);
+    pthread_mutex_lock(&start_lock);
     if (!was_started(backend, NULL)) {
         status = backend->ops->init ? backend->ops->init(error) : TUTTI_OK;
         was_started(backend, &(bool){status == TUTTI_OK});
     }
-    pthread_mutex_unlock(&turn);
+    pthread_mutex_unlock(&start_lock);
     return status;
 }
 
 void tti_registry_stop(void)
 {
     const tutti_backend *backend;
-    pthread_mutex_lock(&turn);
+    pthread_mutex_lock(&start_lock);
     for (size_t i = 0; (backend = tutti_backend_at(i)) != NULL;
          i++) { /* one that is registered meanwhile has not begun */
         if (was_started(backend, &(bool){false}) && backend->ops->fini) {
             backend->ops->fini();
         }
     }
-    pthread_mutex_unlock(&turn);
+    pthread_mutex_unlock(&start_lock);
 }

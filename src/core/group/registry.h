@@ -14,7 +14,7 @@ tutti_status tti_registry_find(const char *name, const tutti_backend **backend, 
 
 /* Whether it can be used here: OK; NOT_AVAILABLE with the reason; or NO_MEMORY, NO_RESOURCE with what is lacking at the moment,
  * so that nobody knows. */
-tutti_status tti_registry_ask(const tutti_backend *backend, char *why, size_t capacity);
+tutti_status tti_registry_probe(const tutti_backend *backend, char *why, size_t capacity);
 
 /* Calls the backend's init before its first open. */
 tutti_status tti_registry_start(const tutti_backend *backend, tutti_error *error);

@@ -79,7 +79,7 @@ static tutti_status pick(const struct tti_group_plan *plan, const struct tti_dev
 }
 
 /* The kind of device that host tensors are to be copied to, because the engine that was named wants that. */
-static const struct tti_device *lent_device(const struct tti_settings *settings)
+static const struct tti_device *staging_device(const struct tti_settings *settings)
 {
     const tutti_backend *backend = tutti_backend_find(tti_setting(settings, TTI_SET_BACKEND));
     if (!tti_resolve_needs_device(backend)) {
@@ -99,7 +99,7 @@ tutti_status tti_resolve_devices(struct tti_group_plan *plan, tutti_error *error
     const struct tti_device *d = tti_device_named(name);
     plan->device = plan->engine_device = (DLDevice){kDLCPU, 0};
     if (d->type == kDLCPU) {
-        d = lent_device(settings);
+        d = staging_device(settings);
         return d->type == kDLCPU ? TUTTI_OK : pick(plan, d, &plan->engine_device, error);
     }
     tutti_status status = pick(plan, d, &plan->device, error);
@@ -130,14 +130,14 @@ static bool may_choose(const char *wish, const tutti_backend *b)
 
 /* Asks a backend, and puts it on the list if it can be used. A lack, where it matters, is no reason to go on without it: another
  * engine would be chosen for all, for as long as the group lives, because of one rank's bad moment. */
-static tutti_status ask(const struct tti_hello *h, const tutti_backend *b, char *list, size_t capacity,
-                        tutti_error *error)
+static tutti_status probe_backend(const struct tti_hello *h, const tutti_backend *b, char *list, size_t capacity,
+                                  tutti_error *error)
 {
     char why[200];
-    const tutti_status status = tti_registry_ask(b, why, sizeof(why));
+    const tutti_status status = tti_registry_probe(b, why, sizeof(why));
     if (status == TUTTI_OK) {
         append_name(list, capacity, b->name);
-    } else if (tti_is_lack(status) && (may_choose(h->backend, b) || may_choose(h->host_backend, b))) {
+    } else if (tti_is_resource_error(status) && (may_choose(h->backend, b) || may_choose(h->host_backend, b))) {
         return tti_error_set(error, status, "whether backend %s can be used cannot be found out: %s", b->name, why);
     }
     return TUTTI_OK;
@@ -154,10 +154,10 @@ static tutti_status list_available(DLDeviceType device, struct tti_hello *h, tut
             continue;
         }
         if ((b->capabilities & TUTTI_CAP_ASK_LATE) && !is_wanted(h, b)) {
-            append_name(h->unasked, sizeof(h->unasked), b->name);
+            append_name(h->unprobed, sizeof(h->unprobed), b->name);
         } else {
             const size_t before = strlen(h->available);
-            status = ask(h, b, h->available, sizeof(h->available), error);
+            status = probe_backend(h, b, h->available, sizeof(h->available), error);
             if (status == TUTTI_OK && strlen(h->available) == before && is_wanted(h, b)) {
                 tutti_backend_available(b, h->message, sizeof(h->message)); /* so that all ranks can say why */
             }
@@ -166,24 +166,25 @@ static tutti_status list_available(DLDeviceType device, struct tti_hello *h, tut
     return status;
 }
 
-void tti_hello_answer(const struct tti_hello *h, struct tti_answer *answer)
+void tti_hello_probe_backends(const struct tti_hello *h, struct tti_backend_answer *answer)
 {
-    char copy[sizeof(h->unasked)];
+    char copy[sizeof(h->unprobed)];
     tutti_error error;
     memset(answer, 0, sizeof(*answer));
     memcpy(answer->available, h->available, sizeof(answer->available));
-    memcpy(copy, h->unasked, sizeof(copy));
+    memcpy(copy, h->unprobed, sizeof(copy));
     char *rest = NULL;
     for (const char *name = strtok_r(copy, " ", &rest); name && answer->status == TUTTI_OK;
          name = strtok_r(NULL, " ", &rest)) {
-        answer->status = ask(h, tutti_backend_find(name), answer->available, sizeof(answer->available), &error);
+        answer->status =
+            probe_backend(h, tutti_backend_find(name), answer->available, sizeof(answer->available), &error);
     }
     if (answer->status != TUTTI_OK) {
         snprintf(answer->message, sizeof(answer->message), "%.*s", (int)sizeof(answer->message) - 1, error.message);
     }
 }
 
-tutti_status tti_answer_look(struct tti_answer *answer, int r, tutti_error *error)
+tutti_status tti_backend_answer_check(struct tti_backend_answer *answer, int r, tutti_error *error)
 {
     answer->message[sizeof(answer->message) - 1] = '\0';
     return answer->status == TUTTI_OK ? tti_error_clear(error)
@@ -191,11 +192,11 @@ tutti_status tti_answer_look(struct tti_answer *answer, int r, tutti_error *erro
                                                       "rank %d cannot take part: %s", r, answer->message);
 }
 
-void tti_hello_take(struct tti_hello *h, const struct tti_answer *answer)
+void tti_hello_merge(struct tti_hello *h, const struct tti_backend_answer *answer)
 {
     memcpy(h->available, answer->available, sizeof(h->available));
     h->available[sizeof(h->available) - 1] = '\0';
-    h->unasked[0] = '\0';
+    h->unprobed[0] = '\0';
 }
 
 tutti_status tti_hello_fill(const struct tti_group_plan *plan, tutti_status status, struct tti_hello *h,
@@ -211,7 +212,7 @@ tutti_status tti_hello_fill(const struct tti_group_plan *plan, tutti_status stat
     h->lanes = (int32_t)tti_setting_number(&plan->settings, TTI_SET_LANES);
     h->checks_calls = (int32_t)tti_setting_number(&plan->settings, TTI_SET_CHECK_CALLS);
     h->serves = tti_store_served_here(plan->store);
-    tti_proc_own(&h->process);
+    tti_proc_self(&h->process);
     if (status == TUTTI_OK) {
         status = tti_site_find(tti_setting(&plan->settings, TTI_SET_SHM_DIRECTORY), &h->site, error);
     }
@@ -223,7 +224,7 @@ tutti_status tti_hello_fill(const struct tti_group_plan *plan, tutti_status stat
     snprintf(h->heap, sizeof(h->heap), "%.7s", tti_setting(&plan->settings, TTI_SET_ENGINE_HEAP));
     snprintf(h->inner, sizeof(h->inner), "%.15s", tti_setting(&plan->settings, TTI_SET_HIER_INNER));
     snprintf(h->outer, sizeof(h->outer), "%.15s", tti_setting(&plan->settings, TTI_SET_HIER_OUTER));
-    snprintf(h->piece, sizeof(h->piece), "%.20s", tti_setting(&plan->settings, TTI_SET_HIER_CHUNK));
+    snprintf(h->hier_chunk, sizeof(h->hier_chunk), "%.20s", tti_setting(&plan->settings, TTI_SET_HIER_CHUNK));
     host_name(h->node, sizeof(h->node));
     if (status == TUTTI_OK) {
         status = tti_registry_choice(wish, device->name, h->backend, sizeof(h->backend), error);
@@ -255,11 +256,11 @@ static void terminate(struct tti_hello *h)
     h->heap[sizeof(h->heap) - 1] = '\0';
     h->inner[sizeof(h->inner) - 1] = '\0';
     h->outer[sizeof(h->outer) - 1] = '\0';
-    h->piece[sizeof(h->piece) - 1] = '\0';
+    h->hier_chunk[sizeof(h->hier_chunk) - 1] = '\0';
     h->available[sizeof(h->available) - 1] = '\0';
-    h->unasked[sizeof(h->unasked) - 1] = '\0';
+    h->unprobed[sizeof(h->unprobed) - 1] = '\0';
     h->node[sizeof(h->node) - 1] = '\0';
-    h->site.unreached[0] = '\0'; /* this, and what depends on it, is found here */
+    h->site.unreachable_reason[0] = '\0'; /* this, and what depends on it, is found here */
     h->site.by_directory = 0;
     h->machine = h->host = 0;
     h->message[sizeof(h->message) - 1] = '\0';
@@ -275,8 +276,8 @@ static tutti_status same_text(const struct tti_group_plan *plan, const char *wha
     return tti_error_set(error, TUTTI_MISMATCH, "rank %d has %s %s, but rank %d %s", r, what, theirs, plan->rank, own);
 }
 
-tutti_status tti_hello_look(const struct tti_group_plan *plan, const struct tti_hello *own, struct tti_hello *h, int r,
-                            tutti_error *error)
+tutti_status tti_hello_check(const struct tti_group_plan *plan, const struct tti_hello *own, struct tti_hello *h, int r,
+                             tutti_error *error)
 {
     char theirs[24];
     char mine[24];
@@ -312,7 +313,7 @@ tutti_status tti_hello_look(const struct tti_group_plan *plan, const struct tti_
         (status = same_text(plan, "device.chunk", h->chunk, own->chunk, r, error)) != TUTTI_OK ||
         (status = same_text(plan, "hier.inner", h->inner, own->inner, r, error)) != TUTTI_OK ||
         (status = same_text(plan, "hier.outer", h->outer, own->outer, r, error)) != TUTTI_OK ||
-        (status = same_text(plan, "hier.chunk", h->piece, own->piece, r, error)) != TUTTI_OK ||
+        (status = same_text(plan, "hier.chunk", h->hier_chunk, own->hier_chunk, r, error)) != TUTTI_OK ||
         (status = same_text(plan, "engine.zero_copy", h->zero_copy, own->zero_copy, r, error)) != TUTTI_OK) {
         return status;
     }

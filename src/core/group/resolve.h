@@ -37,15 +37,15 @@ struct tti_hello {
     char heap[8];
     char inner[16]; /* what a composed engine is to be made of */
     char outer[16];
-    char piece[24];
+    char hier_chunk[24];
     char node[64];       /* the host's name, for people */
     char available[400]; /* names of the backends that can be used here, each followed by a blank */
-    char unasked[64];    /* likewise: of those that have not been asked, because nobody may need the answer */
+    char unprobed[64];   /* likewise: of those that have not been asked, because nobody may need the answer */
     char message[300];   /* why this rank cannot take part, or why a backend that it asks for cannot be used here */
 };
 
 /* What a rank tells when all have come upon a backend that has not been asked. */
-struct tti_answer {
+struct tti_backend_answer {
     char available[400];
     int32_t status; /* this rank could not find out, for lack of something */
     char message[300];
@@ -55,8 +55,8 @@ struct tti_answer {
 struct tti_choice {
     const tutti_backend *backend;
     const tutti_backend
-        *host;    /* for what `backend` cannot do; the same, unless it takes no host memory; NULL: there is none */
-    bool unasked; /* nothing has been chosen: all ranks have to answer first */
+        *host;     /* for what `backend` cannot do; the same, unless it takes no host memory; NULL: there is none */
+    bool unprobed; /* nothing has been chosen: all ranks have to answer first */
 };
 
 /* The devices of this rank, from the settings. NOT_AVAILABLE if one is not there. */
@@ -68,14 +68,14 @@ tutti_status tti_hello_fill(const struct tti_group_plan *plan, tutti_status stat
                             tutti_error *error);
 
 /* Looks at the record of rank `r`: OK if it fits the own one. */
-tutti_status tti_hello_look(const struct tti_group_plan *plan, const struct tti_hello *own, struct tti_hello *h, int r,
-                            tutti_error *error);
+tutti_status tti_hello_check(const struct tti_group_plan *plan, const struct tti_hello *own, struct tti_hello *h, int r,
+                             tutti_error *error);
 
 /* Asks all backends that were left out of a record of this rank; and what comes of that for a record of any rank. */
-void tti_hello_answer(const struct tti_hello *h, struct tti_answer *answer);
-void tti_hello_take(struct tti_hello *h, const struct tti_answer *answer);
+void tti_hello_probe_backends(const struct tti_hello *h, struct tti_backend_answer *answer);
+void tti_hello_merge(struct tti_hello *h, const struct tti_backend_answer *answer);
 /* Looks at the answer of rank `r`: OK if that has found out all it was to. */
-tutti_status tti_answer_look(struct tti_answer *answer, int r, tutti_error *error);
+tutti_status tti_backend_answer_check(struct tti_backend_answer *answer, int r, tutti_error *error);
 
 /*
  * The engine of a group, from the records of all ranks. "auto": the highest priority among those that can be used on all
@@ -94,8 +94,8 @@ tutti_status tti_resolve_engine(const struct tti_hello *all, const int32_t *rank
 
 /* Why "auto" has passed over the engine that shares memory, in one sentence. False: it has not, or the ranks are on hosts that
  * have nothing in common. */
-bool tti_resolve_passed_over(const struct tti_hello *all, int32_t size, const tutti_backend *chosen, char *text,
-                             size_t capacity);
+bool tti_resolve_shm_unused(const struct tti_hello *all, int32_t size, const tutti_backend *chosen, char *text,
+                            size_t capacity);
 
 /* Whether it takes no host memory. */
 bool tti_resolve_needs_device(const tutti_backend *backend);

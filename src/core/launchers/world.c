@@ -76,7 +76,7 @@ static tutti_status read_number(const char *name, int minimum, int maximum, int 
 }
 
 /* The store for the ranks of one host: its name is the family, something to recognise it by, and the fingerprint. */
-static void meet_on_host(struct tti_world *world, const char *recognise, tti_fingerprint job)
+static void store_on_host(struct tti_world *world, const char *recognise, tti_fingerprint job)
 {
     char readable[33];
     size_t used = 0;
@@ -113,7 +113,7 @@ static bool several_hosts(const struct tti_world *world)
     return world->local_size >= 0 && world->local_size < world->size;
 }
 
-static tutti_status meet_tutti(struct tti_world *world, tutti_error *error)
+static tutti_status choose_store_tutti(struct tti_world *world, tutti_error *error)
 {
     return tti_error_set(
         error, TUTTI_INVALID_ARGUMENT,
@@ -123,7 +123,7 @@ static tutti_status meet_tutti(struct tti_world *world, tutti_error *error)
 }
 
 /* On several hosts: at one of a few ports of `host`, where rank 0 is, but not at `reserved`. */
-static void meet_at(struct tti_world *world, const char *host, int reserved, tti_fingerprint job)
+static void store_at_port(struct tti_world *world, const char *host, int reserved, tti_fingerprint job)
 {
     char token[TTI_FINGERPRINT_LENGTH + 1];
     char ports[PORTS * 6 + 1] = "";
@@ -143,7 +143,7 @@ static void meet_at(struct tti_world *world, const char *host, int reserved, tti
     world->serve = world->rank == 0;
 }
 
-static tutti_status meet_torchrun(struct tti_world *world, tutti_error *error)
+static tutti_status choose_store_torchrun(struct tti_world *world, tutti_error *error)
 {
     static const char *const names[] = {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID",
                                         "TORCHELASTIC_RESTART_COUNT", NULL};
@@ -171,16 +171,16 @@ static tutti_status meet_torchrun(struct tti_world *world, tutti_error *error)
     }
     tti_fingerprint job = add_variables(TTI_FINGERPRINT_EMPTY, names);
     if (several_hosts(world)) {
-        meet_at(world, address, port, job);
+        store_at_port(world, address, port, job);
         return TUTTI_OK;
     }
-    meet_on_host(world, port_text, job);
+    store_on_host(world, port_text, job);
     return TUTTI_OK;
 }
 
 /* Ranks on several hosts whose launcher has not told them where rank 0 is: a PMIx server knows. `names` are variables that name
  * the job, the same on all hosts. */
-static tutti_status meet_by_pmix(struct tti_world *world, const char *const *names, tutti_error *error)
+static tutti_status choose_store_by_pmix(struct tti_world *world, const char *const *names, tutti_error *error)
 {
     char host[200];
     char why[300];
@@ -189,23 +189,23 @@ static tutti_status meet_by_pmix(struct tti_world *world, const char *const *nam
         snprintf(text, sizeof(text), "they are on several hosts, and %s", why);
         return needs_store(world, text, error);
     }
-    meet_at(world, host, 0, add_variables(TTI_FINGERPRINT_EMPTY, names));
+    store_at_port(world, host, 0, add_variables(TTI_FINGERPRINT_EMPTY, names));
     return TUTTI_OK;
 }
 
-static tutti_status meet_openmpi(struct tti_world *world, tutti_error *error)
+static tutti_status choose_store_openmpi(struct tti_world *world, tutti_error *error)
 {
     /* The namespace is made from the launcher's process number, which comes back; the transport key is random. */
     static const char *const names[] = {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid",
                                         "OMPI_MCA_orte_precondition_transports", NULL};
     if (several_hosts(world)) {
-        return meet_by_pmix(world, names, error);
+        return choose_store_by_pmix(world, names, error);
     }
     const char *job = getenv(names[0]) ? getenv(names[0]) : getenv(names[1]);
     if (!job) {
         return needs_store(world, "neither PMIX_NAMESPACE nor OMPI_MCA_ess_base_jobid names the job", error);
     }
-    meet_on_host(world, job, add_variables(TTI_FINGERPRINT_EMPTY, names));
+    store_on_host(world, job, add_variables(TTI_FINGERPRINT_EMPTY, names));
     return TUTTI_OK;
 }
 
@@ -214,7 +214,7 @@ static bool hydra_present(void)
     return is_set("PMI_RANK") || is_set("PMI_SIZE") || (is_set("PMI_ID") && is_set("PMI_PORT"));
 }
 
-static tutti_status meet_hydra(struct tti_world *world, tutti_error *error)
+static tutti_status choose_store_hydra(struct tti_world *world, tutti_error *error)
 {
     /* Other launchers that speak PMI, Slurm's among them, name the job by variables. */
     static const char *const names[] = {"PMI_JOBID",           "PMI_PORT", "SLURM_JOB_ID", "SLURM_STEP_ID",
@@ -226,11 +226,11 @@ static tutti_status meet_hydra(struct tti_world *world, tutti_error *error)
     const char *port = getenv("PMI_PORT");
     char job[64];
     if (named) {
-        meet_on_host(world, named, add_variables(TTI_FINGERPRINT_EMPTY, names));
+        store_on_host(world, named, add_variables(TTI_FINGERPRINT_EMPTY, names));
     } else if (tti_hydra_job(job, sizeof(job))) {
-        meet_on_host(world, job, tti_fingerprint_add(TTI_FINGERPRINT_EMPTY, job));
+        store_on_host(world, job, tti_fingerprint_add(TTI_FINGERPRINT_EMPTY, job));
     } else if (port) {
-        meet_on_host(world, port, add_variables(TTI_FINGERPRINT_EMPTY, names));
+        store_on_host(world, port, add_variables(TTI_FINGERPRINT_EMPTY, names));
     } else {
         return needs_store(world, "neither PMI_FD nor PMI_JOBID nor PMI_PORT names the job", error);
     }
@@ -248,19 +248,19 @@ static bool pmix_present(void)
     return is_set("PMIX_SIZE") || (is_set("PMIX_RANK") && !in_slurm_step());
 }
 
-static tutti_status meet_pmix(struct tti_world *world, tutti_error *error)
+static tutti_status choose_store_pmix(struct tti_world *world, tutti_error *error)
 {
     static const char *const names[] = {"PMIX_NAMESPACE", "PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3",
                                         NULL};
     static const char *const everywhere[] = {"PMIX_NAMESPACE", NULL};
     if (several_hosts(world)) {
-        return meet_by_pmix(world, everywhere, error);
+        return choose_store_by_pmix(world, everywhere, error);
     }
     const char *job = getenv(names[0]);
     if (!job) {
         return needs_store(world, "PMIX_NAMESPACE, which names the job, is not set", error);
     }
-    meet_on_host(world, job, add_variables(TTI_FINGERPRINT_EMPTY, names));
+    store_on_host(world, job, add_variables(TTI_FINGERPRINT_EMPTY, names));
     return TUTTI_OK;
 }
 
@@ -296,7 +296,7 @@ static bool first_host(const char *list, char *host, size_t capacity)
 }
 
 /* On several nodes of Slurm rank 0 runs on the first of the list, unless the user has said otherwise (arbitrary). */
-static tutti_status meet_slurm_hosts(struct tti_world *world, tti_fingerprint job, tutti_error *error)
+static tutti_status choose_store_slurm_hosts(struct tti_world *world, tti_fingerprint job, tutti_error *error)
 {
     const char *list = getenv("SLURM_STEP_NODELIST") ? getenv("SLURM_STEP_NODELIST") : getenv("SLURM_NODELIST");
     char host[200];
@@ -309,12 +309,12 @@ static tutti_status meet_slurm_hosts(struct tti_world *world, tti_fingerprint jo
         return needs_store(world, "rank 0 is not on the first host of SLURM_STEP_NODELIST", error);
     }
     if (status == TUTTI_OK) {
-        meet_at(world, host, 0, job);
+        store_at_port(world, host, 0, job);
     }
     return status;
 }
 
-static tutti_status meet_slurm(struct tti_world *world, tutti_error *error)
+static tutti_status choose_store_slurm(struct tti_world *world, tutti_error *error)
 {
     static const char *const names[] = {"SLURM_CLUSTER_NAME", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT",
                                         NULL};
@@ -333,20 +333,21 @@ static tutti_status meet_slurm(struct tti_world *world, tutti_error *error)
     }
     const tti_fingerprint fingerprint = add_variables(TTI_FINGERPRINT_EMPTY, names);
     if (nodes > 1) {
-        return meet_slurm_hosts(world, fingerprint, error);
+        return choose_store_slurm_hosts(world, fingerprint, error);
     }
-    meet_on_host(world, job, fingerprint);
+    store_on_host(world, job, fingerprint);
     return TUTTI_OK;
 }
 
 static const struct family families[] = {
-    {"tutti", "TUTTI_RANK", NULL, "TUTTI_WORLD_SIZE", "TUTTI_LOCAL_RANK", "TUTTI_LOCAL_WORLD_SIZE", NULL, meet_tutti},
-    {"torchrun", "RANK", "WORLD_RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", NULL, meet_torchrun},
+    {"tutti", "TUTTI_RANK", NULL, "TUTTI_WORLD_SIZE", "TUTTI_LOCAL_RANK", "TUTTI_LOCAL_WORLD_SIZE", NULL,
+     choose_store_tutti},
+    {"torchrun", "RANK", "WORLD_RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", NULL, choose_store_torchrun},
     {"openmpi", "OMPI_COMM_WORLD_RANK", NULL, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-     "OMPI_COMM_WORLD_LOCAL_SIZE", NULL, meet_openmpi},
-    {"hydra", "PMI_RANK", NULL, "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", hydra_present, meet_hydra},
-    {"pmix", "PMIX_RANK", NULL, "PMIX_SIZE", "PMIX_LOCAL_RANK", "PMIX_LOCAL_SIZE", pmix_present, meet_pmix},
-    {"slurm", "SLURM_PROCID", NULL, "SLURM_NTASKS", "SLURM_LOCALID", NULL, slurm_present, meet_slurm},
+     "OMPI_COMM_WORLD_LOCAL_SIZE", NULL, choose_store_openmpi},
+    {"hydra", "PMI_RANK", NULL, "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", hydra_present, choose_store_hydra},
+    {"pmix", "PMIX_RANK", NULL, "PMIX_SIZE", "PMIX_LOCAL_RANK", "PMIX_LOCAL_SIZE", pmix_present, choose_store_pmix},
+    {"slurm", "SLURM_PROCID", NULL, "SLURM_NTASKS", "SLURM_LOCALID", NULL, slurm_present, choose_store_slurm},
 };
 
 #define OWN      (&families[0])

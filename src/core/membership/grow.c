@@ -61,9 +61,10 @@ tutti_status tti_grow_token(const struct tti_group *g, char *token, size_t capac
 }
 
 /* The lookout knows how long one waits for all of it. */
-static struct tti_lookout patience(int64_t timeout_ms)
+static struct tti_formation_watch watch_until(int64_t timeout_ms)
 {
-    return (struct tti_lookout){.until_ns = tti_deadline_ns(tti_now_ns(), timeout_ms), .timeout_ms = timeout_ms};
+    return (struct tti_formation_watch){.until_ns = tti_deadline_ns(tti_now_ns(), timeout_ms),
+                                        .timeout_ms = timeout_ms};
 }
 
 /* The same on all members, and no other group's: who reads flight records knows groups by their names. */
@@ -88,15 +89,15 @@ tutti_status tti_grow(struct tti_group *g, const char *token, int32_t newcomers,
                       tutti_group **grown, tutti_error *error)
 {
     struct tti_group_plan plan = {
-        .operation = TUTTI_OP_GROW, .local_rank = g->local_rank, .lookout = patience(timeout_ms)};
+        .operation = TUTTI_OP_GROW, .local_rank = g->local_rank, .watch = watch_until(timeout_ms)};
     struct growth growth = {.magic = GROWTH_MAGIC, .members = g->size, .newcomers = newcomers, .lanes = g->lanes};
     snprintf(growth.backend, sizeof(growth.backend), "%s", g->backend->name);
     const tutti_config config = {.size = sizeof(config), .backend = tti_group_on_device(g) ? NULL : g->backend->name};
     char key[sizeof(plan.name) + 8];
     name_grown(&plan, token);
     snprintf(key, sizeof(key), "%s/growth", plan.name);
-    plan.lookout.from = g;
-    plan.lookout.count = g->size;
+    plan.watch.from = g;
+    plan.watch.count = g->size;
     tutti_status status = tti_settings_resolve(&config, &g->settings, &plan.settings, error);
     tti_group_plan_time(&plan, timeout_ms);
     if (status != TUTTI_OK ||
@@ -113,10 +114,10 @@ tutti_status tti_grow(struct tti_group *g, const char *token, int32_t newcomers,
     return status;
 }
 
-static tutti_status nobody_grows(const struct tti_group_plan *plan, tutti_error *error)
+static tutti_status grow_timeout(const struct tti_group_plan *plan, tutti_error *error)
 {
     return tti_error_set(error, TUTTI_TIMEOUT, "no group has grown by this token within %lld ms",
-                         (long long)plan->lookout.timeout_ms);
+                         (long long)plan->watch.timeout_ms);
 }
 
 /* Members who have given up without rank 0 have said so. */
@@ -125,12 +126,12 @@ static tutti_status read_growth(struct tti_group_plan *plan, struct growth *grow
     struct tti_rendezvous place;
     size_t length = 0;
     tti_rendezvous_open(&place, plan->store, plan->name);
-    tti_lookout_begin(&plan->lookout, &place, INT32_MAX, TTI_GROUP_READY);
+    tti_formation_begin(&plan->watch, &place, INT32_MAX, TTI_GROUP_READY);
     tutti_status status = place.table.get(place.table.self, "growth", growth, sizeof(*growth), &length,
-                                          tti_remaining_ms(plan->lookout.until_ns), error);
+                                          tti_remaining_ms(plan->watch.until_ns), error);
     tti_rendezvous_close(&place);
     if (status == TUTTI_TIMEOUT) {
-        return nobody_grows(plan, error);
+        return grow_timeout(plan, error);
     }
     if (status == TUTTI_OK &&
         (length != sizeof(*growth) || growth->magic != GROWTH_MAGIC || growth->members < 1 || growth->newcomers < 1 ||
@@ -163,11 +164,11 @@ tutti_status tti_grow_join(const char *token, const tutti_config *config, tutti_
     if (status != TUTTI_OK) {
         return status;
     }
-    plan.lookout = patience(tti_setting_number(&plan.settings, TTI_SET_TIMEOUT_MS));
+    plan.watch = watch_until(tti_setting_number(&plan.settings, TTI_SET_TIMEOUT_MS));
     /* The members serve it, who know each other: with a newcomer the store would end for all, and nobody could say who it was. */
-    status = tti_store_open_served(token, plan.lookout.timeout_ms, &plan.store, error);
+    status = tti_store_open_served(token, plan.watch.timeout_ms, &plan.store, error);
     if (status != TUTTI_OK) {
-        return status == TUTTI_TIMEOUT ? nobody_grows(&plan, error) : status;
+        return status == TUTTI_TIMEOUT ? grow_timeout(&plan, error) : status;
     }
     struct growth growth;
     int32_t rank = -1;

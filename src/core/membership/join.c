@@ -129,16 +129,16 @@ static const char *without_host(const char *place)
 
 /* Worlds of one process, and those that meet elsewhere than the job does, get a mark that tells them from others of the same
  * number: who reads flight records knows groups by their names. The same on all ranks. */
-static void mark_world(struct tti_group_plan *plan, const char *place, const char *store)
+static void add_name_suffix(struct tti_group_plan *plan, const char *place, const char *store)
 {
     const char *job = getenv("TUTTI_STORE");
     const uint64_t seed = UINT64_C(0xcbf29ce484222325);
     if (strncmp(place, "memory:", 7) == 0) {
         const uint64_t hash = hash_text(seed ^ (uint64_t)getpid(), place);
-        snprintf(plan->mark, sizeof(plan->mark), "-%08x", (unsigned)(hash ^ hash >> 32));
+        snprintf(plan->name_suffix, sizeof(plan->name_suffix), "-%08x", (unsigned)(hash ^ hash >> 32));
     } else if (strcmp(place, store) == 0 && !(job && strcmp(store, job) == 0)) { /* the application's own choice */
         const uint64_t hash = hash_text(seed, without_host(place));
-        snprintf(plan->mark, sizeof(plan->mark), "@%06x", (unsigned)(hash ^ hash >> 32) & 0xffffffU);
+        snprintf(plan->name_suffix, sizeof(plan->name_suffix), "@%06x", (unsigned)(hash ^ hash >> 32) & 0xffffffU);
     }
 }
 
@@ -171,7 +171,7 @@ tutti_status tti_join_world(const tutti_config *config, tutti_group **group, tut
     unsigned count = 0; /* as it is where there is no memory to count the first time */
     status = is_single_use(place) ? TUTTI_OK : count_join(place, world.rank, &count, error);
     snprintf(plan.name, sizeof(plan.name), "w%u", count);
-    mark_world(&plan, place, tti_setting(&plan.settings, TTI_SET_STORE));
+    add_name_suffix(&plan, place, tti_setting(&plan.settings, TTI_SET_STORE));
     if (status == TUTTI_OK) {
         status = tti_group_open(&plan, group, error);
     } else {
@@ -220,7 +220,7 @@ tutti_status tti_join_list(struct tti_group *parent, const int32_t *ranks, int32
                                   .parent = parent,
                                   .store = parent->rendezvous.store,
                                   .native_communicator = config ? config->native_communicator : NULL,
-                                  .lookout = {.from = parent, .ranks = ranks, .count = count}};
+                                  .watch = {.from = parent, .ranks = ranks, .count = count}};
     tutti_error unasked;
     error = error ? error : &unasked;
     tutti_status status = tti_settings_resolve(config, &parent->settings, &plan.settings, error);
@@ -284,12 +284,12 @@ static tutti_status vote(const struct tti_group *parent, uint32_t serial, int32_
                          tutti_status ready, struct vote *votes, tutti_error *error)
 {
     const struct vote own = {.color = color, .key = key, .rank = parent->rank};
-    struct tti_lookout lookout = {.from = parent, .count = parent->size};
+    struct tti_formation_watch watch = {.from = parent, .count = parent->size};
     struct tti_rendezvous place;
     char name[48];
     tti_rendezvous_open(&place, parent->rendezvous.store, parent->rendezvous.name);
     snprintf(name, sizeof(name), "split/%u", serial);
-    tti_lookout_begin(&lookout, &place, parent->size, name);
+    tti_formation_begin(&watch, &place, parent->size, name);
     snprintf(name, sizeof(name), "split/%u/%d", serial, parent->rank);
     tutti_status status = ready == TUTTI_OK ? place.table.set(place.table.self, name, &own, sizeof(own), error) : ready;
     if (status == TUTTI_OK) {
@@ -297,7 +297,7 @@ static tutti_status vote(const struct tti_group *parent, uint32_t serial, int32_
     } else {
         struct tti_outcome outcome;
         tti_outcome_fill(&outcome, parent->rank, "", status, error);
-        tti_lookout_give_up(&lookout, &outcome);
+        tti_formation_abort(&watch, &outcome);
     }
     tti_rendezvous_close(&place);
     return status;

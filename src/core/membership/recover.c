@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Shrinking: the survivors agree who they are and where they meet, in the engine of the old group (accord.c). The old
+ * Shrinking: the survivors agree who they are and where they meet, in the engine of the old group (agreement.c). The old
  * group's store is of no use for that: the process that served it may be the one that has died. So the agreement has a
  * random token with it, and they open a store of that name, which whoever comes first serves; there the new group is made
  * as any other is. Then they agree, in a second round, whether all of them have it: if a rank has died on the way, or
@@ -26,7 +26,7 @@
 enum { AGREEMENTS = 0, SHRINKS = 1 }; /* series */
 
 /* How long a store is waited for that does not answer: a server that is only slow must not seem to be stopped. */
-enum { PATIENCE_LEAST_MS = 100, PATIENCE_MOST_MS = 1000 };
+enum { STORE_TIMEOUT_LEAST_MS = 100, STORE_TIMEOUT_MOST_MS = 1000 };
 
 /* Flags of a confirmation. They are ANDed, so a rank that could not open the group clears the bit of its status, too: those
  * that could hear what it was. */
@@ -56,7 +56,7 @@ static bool has(const uint64_t *ranks, int32_t rank)
 static bool is_able(const struct tti_group *g)
 {
     const tutti_backend_ops *ops = g->backend->ops;
-    return (tti_group_capabilities(g) & TUTTI_CAP_RECOVER) && ops->revoke && ops->lost && ops->accord &&
+    return (tti_group_capabilities(g) & TUTTI_CAP_RECOVER) && ops->revoke && ops->lost && ops->agree &&
            (!g->host_backend || g->host_backend == g->backend);
 }
 
@@ -129,14 +129,14 @@ tutti_status tti_recover_agree(struct tti_group *g, uint64_t *flags, uint64_t *f
         return is_busy("group_agree", error);
     }
     copy_out(g, failed);
-    tutti_accord a = {.size = sizeof(a),
-                      .series = AGREEMENTS,
-                      .late = TUTTI_LATE_IS_ERROR,
-                      .aborts = aborts_of(g),
-                      .timeout_ms = timeout_ms,
-                      .flags = *flags,
-                      .absent = failed};
-    tutti_status status = g->backend->ops->accord(g->state, &a, error);
+    tutti_agreement a = {.size = sizeof(a),
+                         .series = AGREEMENTS,
+                         .late = TUTTI_LATE_IS_ERROR,
+                         .aborts = aborts_of(g),
+                         .timeout_ms = timeout_ms,
+                         .flags = *flags,
+                         .absent = failed};
+    tutti_status status = g->backend->ops->agree(g->state, &a, error);
     atomic_store_explicit(&g->recovery.agreeing, false, memory_order_release);
     if (status == TUTTI_OK) {
         *flags = a.flags;
@@ -152,7 +152,7 @@ static int64_t half_of_rest(const struct shrink *s)
     return left < 0 ? TUTTI_FOREVER : left / 2 + 1;
 }
 
-static tutti_status look_for_abort(void *user, tutti_error *error)
+static tutti_status poll_abort(void *user, tutti_error *error)
 {
     const struct shrink *s = user;
     return aborts_of(s->g) == s->aborts
@@ -176,17 +176,17 @@ static bool has_lost(struct shrink *s)
 static tutti_status find_members(struct shrink *s, tutti_error *error)
 {
     struct tti_group *g = s->g;
-    tutti_accord a = {.size = sizeof(a),
-                      .series = SHRINKS,
-                      .late = TUTTI_LATE_IS_OUT,
-                      .aborts = s->aborts,
-                      .timeout_ms = half_of_rest(s),
-                      .absent = s->absent};
+    tutti_agreement a = {.size = sizeof(a),
+                         .series = SHRINKS,
+                         .late = TUTTI_LATE_IS_OUT,
+                         .aborts = s->aborts,
+                         .timeout_ms = half_of_rest(s),
+                         .absent = s->absent};
     if (getrandom(a.token, sizeof(a.token), 0) != sizeof(a.token)) {
         return tti_error_system(error, errno, "no random name for the place where the survivors meet");
     }
     copy_out(g, s->absent);
-    tutti_status status = g->backend->ops->accord(g->state, &a, error);
+    tutti_status status = g->backend->ops->agree(g->state, &a, error);
     if (status != TUTTI_OK) {
         return status;
     }
@@ -214,12 +214,12 @@ static tutti_status open_store(const struct shrink *s, struct tti_store **store,
     } else {
         tti_store_local_url(s->g->socket_directory, "shrink", s->token, url);
     }
-    const int64_t patience_ms = half_of_rest(s);
-    tutti_status status = tti_store_open(url, true, patience_ms, store, error);
-    if (status == TUTTI_OK && patience_ms >= 0) { /* who serves it may be stopped, and `look` must have its turn */
-        tti_store_set_patience(*store, patience_ms < PATIENCE_LEAST_MS  ? PATIENCE_LEAST_MS
-                                       : patience_ms > PATIENCE_MOST_MS ? PATIENCE_MOST_MS
-                                                                        : patience_ms);
+    const int64_t store_timeout_ms = half_of_rest(s);
+    tutti_status status = tti_store_open(url, true, store_timeout_ms, store, error);
+    if (status == TUTTI_OK && store_timeout_ms >= 0) { /* who serves it may be stopped, and `look` must have its turn */
+        tti_store_set_response_timeout(*store, store_timeout_ms < STORE_TIMEOUT_LEAST_MS  ? STORE_TIMEOUT_LEAST_MS
+                                               : store_timeout_ms > STORE_TIMEOUT_MOST_MS ? STORE_TIMEOUT_MOST_MS
+                                                                                          : store_timeout_ms);
     }
     return status;
 }
@@ -233,13 +233,13 @@ static tutti_status open_group(struct shrink *s, tutti_group **group, tutti_erro
                                   .local_rank = g->local_rank,
                                   .operation = TUTTI_OP_SHRINK,
                                   .parent = g,
-                                  .lookout = {.from = g,
-                                              .ranks = s->ranks,
-                                              .count = s->count,
-                                              .until_ns = tti_deadline_ns(tti_now_ns(), opening_ms),
-                                              .timeout_ms = opening_ms,
-                                              .more = look_for_abort,
-                                              .user = s}};
+                                  .watch = {.from = g,
+                                            .ranks = s->ranks,
+                                            .count = s->count,
+                                            .until_ns = tti_deadline_ns(tti_now_ns(), opening_ms),
+                                            .timeout_ms = opening_ms,
+                                            .more = poll_abort,
+                                            .user = s}};
     const tutti_config config = {.size = sizeof(config), .backend = tti_group_on_device(g) ? NULL : g->backend->name};
     /* the same on all survivors, and no other group's: who reads flight records knows groups by their names */
     snprintf(plan.name, sizeof(plan.name), "survivors-%08x", (unsigned)(uint32_t)s->token[0]);
@@ -256,7 +256,7 @@ static tutti_status open_group(struct shrink *s, tutti_group **group, tutti_erro
 static bool is_worth_it(struct shrink *s, tutti_status status)
 {
     tutti_error unused;
-    return tti_is_loss(status) || status == TUTTI_REVOKED || has_lost(s) || look_for_abort(s, &unused) != TUTTI_OK;
+    return tti_is_loss(status) || status == TUTTI_REVOKED || has_lost(s) || poll_abort(s, &unused) != TUTTI_OK;
 }
 
 static uint64_t flags_of(struct shrink *s, tutti_status opened)
@@ -282,15 +282,15 @@ static tutti_status failure_in(uint64_t flags)
 static tutti_status confirm(struct shrink *s, uint64_t *flags, tutti_error *error)
 {
     struct tti_group *g = s->g;
-    tutti_accord a = {.size = sizeof(a),
-                      .series = SHRINKS,
-                      .late = TUTTI_LATE_IS_ABSENT,
-                      .aborts = s->aborts,
-                      .timeout_ms = half_of_rest(s),
-                      .flags = *flags,
-                      .absent = s->absent};
+    tutti_agreement a = {.size = sizeof(a),
+                         .series = SHRINKS,
+                         .late = TUTTI_LATE_IS_ABSENT,
+                         .aborts = s->aborts,
+                         .timeout_ms = half_of_rest(s),
+                         .flags = *flags,
+                         .absent = s->absent};
     copy_out(g, s->absent);
-    tutti_status status = g->backend->ops->accord(g->state, &a, error);
+    tutti_status status = g->backend->ops->agree(g->state, &a, error);
     if (status != TUTTI_OK) {
         return status;
     }
@@ -310,7 +310,7 @@ static void drop(tutti_group *handle)
 }
 
 /* The group was open here, but not on all: who is to blame. */
-static tutti_status blame_others(const struct shrink *s, uint64_t flags, tutti_error *error)
+static tutti_status report_cause(const struct shrink *s, uint64_t flags, tutti_error *error)
 {
     const struct tti_group *g = s->g;
     for (int32_t r = 0; r < g->size; r++) {
@@ -348,7 +348,7 @@ static tutti_status attempt(struct shrink *s, tutti_group **survivors, tutti_err
         *error = second;
         return status;
     }
-    status = opened == TUTTI_OK ? blame_others(s, flags, error) : opened;
+    status = opened == TUTTI_OK ? report_cause(s, flags, error) : opened;
     return flags & WORTH_IT ? TUTTI_BUSY : status;
 }
 

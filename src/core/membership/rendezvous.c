@@ -4,15 +4,15 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "base/patience.h"
+#include "base/poll_interval.h"
 
 /* After a wait that has not got what it wanted, or at a store that has ended: whether who looks knows why, which is the answer
  * then. */
-static bool is_explained(const struct tti_rendezvous *r, tutti_status *status, tutti_error *error)
+static bool poll_cause(const struct tti_rendezvous *r, tutti_status *status, tutti_error *error)
 {
     tutti_error reason;
-    if ((*status != TUTTI_TIMEOUT && *status != TUTTI_PEER_LEFT) || !r->look ||
-        r->look(r->look_user, &reason) == TUTTI_OK) {
+    if ((*status != TUTTI_TIMEOUT && *status != TUTTI_PEER_LEFT) || !r->poll_failures ||
+        r->poll_failures(r->poll_user, &reason) == TUTTI_OK) {
         return false;
     }
     *status = reason.status;
@@ -39,7 +39,7 @@ static tutti_status set(void *self, const char *key, const void *value, size_t l
     tutti_status status = full_key(r, key, full, sizeof(full), error);
     if (status == TUTTI_OK) {
         status = tti_store_set(r->store, full, value, length, error);
-        is_explained(r, &status, error);
+        poll_cause(r, &status, error);
     }
     return status;
 }
@@ -60,18 +60,19 @@ static tutti_status get_once(const struct tti_rendezvous *r, const char *full, c
 }
 
 /* In turns, if there is somebody to ask between them. Who only polls is not told more than that. */
-static tutti_status get_looking(const struct tti_rendezvous *r, const char *key, const struct wanted *w,
+static tutti_status get_polling(const struct tti_rendezvous *r, const char *key, const struct wanted *w,
                                 int64_t timeout_ms, tutti_error *error)
 {
     char full[TTI_STORE_KEY_MAX + 1];
     tutti_status status = full_key(r, key, full, sizeof(full), error);
-    if (status != TUTTI_OK || !r->look || timeout_ms == 0) {
+    if (status != TUTTI_OK || !r->poll_failures || timeout_ms == 0) {
         return status != TUTTI_OK ? status : get_once(r, full, w, timeout_ms, error);
     }
-    struct tti_patience patience = tti_patience_until(tti_deadline_ns(tti_now_ns(), timeout_ms), r->turn_ms);
+    struct tti_poll_interval interval =
+        tti_poll_interval_until(tti_deadline_ns(tti_now_ns(), timeout_ms), r->poll_interval_ms);
     do {
-        status = get_once(r, full, w, tti_patience_turn_ms(&patience), error);
-    } while (!is_explained(r, &status, error) && status == TUTTI_TIMEOUT && !patience.last);
+        status = get_once(r, full, w, tti_poll_interval_next_ms(&interval), error);
+    } while (!poll_cause(r, &status, error) && status == TUTTI_TIMEOUT && !interval.last);
     return status;
 }
 
@@ -79,7 +80,7 @@ static tutti_status get(void *self, const char *key, void *value, size_t capacit
                         tutti_error *error)
 {
     const struct wanted w = {.value = value, .capacity = capacity, .length = length};
-    return get_looking(self, key, &w, timeout_ms, error);
+    return get_polling(self, key, &w, timeout_ms, error);
 }
 
 static tutti_status put_fd(void *self, const char *key, int fd, int32_t readers, tutti_error *error)
@@ -89,7 +90,7 @@ static tutti_status put_fd(void *self, const char *key, int fd, int32_t readers,
     tutti_status status = full_key(r, key, full, sizeof(full), error);
     if (status == TUTTI_OK) {
         status = tti_store_put_fd(r->store, full, fd, readers, error);
-        is_explained(r, &status, error);
+        poll_cause(r, &status, error);
     }
     return status;
 }
@@ -97,14 +98,14 @@ static tutti_status put_fd(void *self, const char *key, int fd, int32_t readers,
 static tutti_status get_fd(void *self, const char *key, int *fd, int64_t timeout_ms, tutti_error *error)
 {
     const struct wanted w = {.fd = fd};
-    return get_looking(self, key, &w, timeout_ms, error);
+    return get_polling(self, key, &w, timeout_ms, error);
 }
 
-static tutti_status look(void *self, tutti_error *error)
+static tutti_status poll_failures(void *self, tutti_error *error)
 {
     const struct tti_rendezvous *r = self;
     tutti_error reason;
-    const tutti_status status = r->look ? r->look(r->look_user, &reason) : TUTTI_OK;
+    const tutti_status status = r->poll_failures ? r->poll_failures(r->poll_user, &reason) : TUTTI_OK;
     if (status != TUTTI_OK && error) {
         *error = reason;
     }
@@ -115,8 +116,8 @@ void tti_rendezvous_open(struct tti_rendezvous *r, struct tti_store *store, cons
 {
     tti_store_retain(store);
     r->store = store;
-    r->look = NULL;
-    r->turn_ms = TTI_TURN_EAGER_MS;
+    r->poll_failures = NULL;
+    r->poll_interval_ms = TTI_POLL_EAGER_MS;
     snprintf(r->name, sizeof(r->name), "%s", name);
     r->table = (tutti_rendezvous){.size = sizeof(tutti_rendezvous),
                                   .can_pass_descriptors = tti_store_can_pass_fds(store),
@@ -125,7 +126,7 @@ void tti_rendezvous_open(struct tti_rendezvous *r, struct tti_store *store, cons
                                   .get = get,
                                   .put_fd = put_fd,
                                   .get_fd = get_fd,
-                                  .look = look};
+                                  .poll_failures = poll_failures};
 }
 
 void tti_rendezvous_close(struct tti_rendezvous *r)

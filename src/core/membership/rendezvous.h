@@ -9,15 +9,15 @@
 
 /* Asked from time to time while something is waited for, and when the store has ended: whether that is still worth it. Not
  * OK: why it is not, and *error (not NULL) says so. */
-typedef tutti_status (*tti_look_function)(void *user, tutti_error *error);
+typedef tutti_status (*tti_poll_function)(void *user, tutti_error *error);
 
 struct tti_rendezvous {
     tutti_rendezvous table; /* table.self points back here */
     struct tti_store *store;
     char name[64];
-    tti_look_function look; /* NULL: only the time limits a wait. Set after open */
-    void *look_user;
-    int64_t turn_ms; /* the least that passes between two looks */
+    tti_poll_function poll_failures; /* NULL: only the time limits a wait. Set after open */
+    void *poll_user;
+    int64_t poll_interval_ms; /* the least that passes between two looks */
 };
 
 /* Takes a reference on the store. The struct must stay where it is until tti_rendezvous_close. */

@@ -28,7 +28,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/boot.h"
+#include "base/boot_id.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/pidfds.h"
@@ -77,7 +77,7 @@ static tutti_status find_network(uint64_t *network, tutti_error *error)
     const int fd = tti_private_socket(AF_UNIX);
     if (fd < 0) {
         const tutti_status status = tti_error_system(error, errno, "the network of this process cannot be found out");
-        return tti_is_lack(status) ? status : tti_error_clear(error);
+        return tti_is_resource_error(status) ? status : tti_error_clear(error);
     }
     const bool known = getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &length) == 0 && cookie != 0;
     tti_private_close(fd);
@@ -213,7 +213,7 @@ static bool has_trial(const struct tti_hello *all, int32_t size, const int32_t *
 /* ---- trying --------------------------------------------------------------------------------------------------------- */
 
 /* The leader's: where it serves. Fixed layout, as the next one: they travel between processes. */
-struct invitation {
+struct trial_address {
     uint64_t number[2];
     int32_t status;
     char why[TTI_SITE_REASON];
@@ -235,10 +235,10 @@ static void keep_reason(char why[TTI_SITE_REASON], const tutti_error *error)
     snprintf(why, TTI_SITE_REASON, "%.*s", TTI_SITE_REASON - 1, error->message);
 }
 
-static tutti_status invite(const struct tti_group_plan *plan, const struct tti_rendezvous *place,
-                           const struct tti_hello *own, struct tti_store **store, tutti_error *error)
+static tutti_status serve_trial(const struct tti_group_plan *plan, const struct tti_rendezvous *place,
+                                const struct tti_hello *own, struct tti_store **store, tutti_error *error)
 {
-    struct invitation i = {.status = TUTTI_OK};
+    struct trial_address i = {.status = TUTTI_OK};
     char url[TTI_STORE_LOCAL_URL];
     char key[40];
     tutti_error why;
@@ -260,17 +260,17 @@ static tutti_status invite(const struct tti_group_plan *plan, const struct tti_r
         keep_reason(i.why, &why);
     }
     snprintf(key, sizeof(key), "near/%d", plan->rank);
-    const tutti_status told = place->table.set(place->table.self, key, &i, sizeof(i), error);
-    if (told == TUTTI_OK && tti_is_lack(i.status)) {
+    const tutti_status published = place->table.set(place->table.self, key, &i, sizeof(i), error);
+    if (published == TUTTI_OK && tti_is_resource_error(i.status)) {
         *error = why;
         return i.status;
     }
-    return told;
+    return published;
 }
 
 /* Connects to the leader's socket; what goes wrong there is the result. */
-static void visit(const struct tti_group_plan *plan, const struct tti_hello *own, const struct invitation *i,
-                  struct tti_store **store, struct result *result)
+static void connect_trial(const struct tti_group_plan *plan, const struct tti_hello *own, const struct trial_address *i,
+                          struct tti_store **store, struct result *result)
 {
     char url[TTI_STORE_LOCAL_URL];
     tutti_error why;
@@ -288,11 +288,11 @@ static void visit(const struct tti_group_plan *plan, const struct tti_hello *own
     }
 }
 
-static tutti_status follow(const struct tti_group_plan *plan, const struct tti_rendezvous *place,
-                           const struct tti_hello *own, int32_t leader, struct tti_store **store, struct result *result,
-                           tutti_error *error)
+static tutti_status join_trial(const struct tti_group_plan *plan, const struct tti_rendezvous *place,
+                               const struct tti_hello *own, int32_t leader, struct tti_store **store,
+                               struct result *result, tutti_error *error)
 {
-    struct invitation i;
+    struct trial_address i;
     char key[40];
     size_t length = 0;
     const int64_t timeout_ms = tti_setting_number(&plan->settings, TTI_SET_TIMEOUT_MS);
@@ -311,7 +311,7 @@ static tutti_status follow(const struct tti_group_plan *plan, const struct tti_r
                              leader);
     }
     if (i.status == TUTTI_OK) {
-        visit(plan, own, &i, store, result);
+        connect_trial(plan, own, &i, store, result);
     } else { /* why the leader cannot serve */
         i.why[sizeof(i.why) - 1] = '\0';
         result->status = tti_status_of_peer(i.status);
@@ -320,14 +320,14 @@ static tutti_status follow(const struct tti_group_plan *plan, const struct tti_r
     return TUTTI_OK;
 }
 
-static tutti_status look_at_result(const struct tti_group_plan *plan, const void *own, void *record, int r,
-                                   tutti_error *error)
+static tutti_status check_result(const struct tti_group_plan *plan, const void *own, void *record, int r,
+                                 tutti_error *error)
 {
     struct result *result = record;
     (void)plan;
     (void)own;
     result->why[sizeof(result->why) - 1] = '\0';
-    return result->status == TUTTI_OK || !tti_is_lack(tti_status_of_peer(result->status))
+    return result->status == TUTTI_OK || !tti_is_resource_error(tti_status_of_peer(result->status))
                ? tti_error_clear(error)
                : tti_error_set(error, tti_status_of_peer(result->status), "rank %d cannot take part: %s", r,
                                result->why);
@@ -336,8 +336,8 @@ static tutti_status look_at_result(const struct tti_group_plan *plan, const void
 /* ---- pidfds --------------------------------------------------------------------------------------------------------- */
 
 /* A rank may do without: if it has no pidfd of another rank, a group of shm still tells it of that rank's death at once
- * (engine/failure/keeper.c). */
-static void offer_self(struct tti_store *store, const char *group, int32_t rank, int32_t readers)
+ * (engine/failure/liveness_monitor.c). */
+static void put_own_pidfd(struct tti_store *store, const char *group, int32_t rank, int32_t readers)
 {
     char key[SELF_KEY];
     const int fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
@@ -351,8 +351,8 @@ static void offer_self(struct tti_store *store, const char *group, int32_t rank,
 }
 
 /* Ranks of the own host whose numbers mean nothing here. */
-static void take_others(const struct tti_group_plan *plan, struct tti_store *store, const char *group,
-                        const struct tti_hello *all, const int32_t *first, struct tti_kept_pidfds *kept)
+static void get_peer_pidfds(const struct tti_group_plan *plan, struct tti_store *store, const char *group,
+                            const struct tti_hello *all, const int32_t *first, struct tti_kept_pidfds *kept)
 {
     const int32_t own = plan->rank;
     if (plan->size > MOST_PIDFDS || !(kept->instances = calloc((size_t)plan->size, sizeof(*kept->instances)))) {
@@ -366,8 +366,8 @@ static void take_others(const struct tti_group_plan *plan, struct tti_store *sto
             continue;
         }
         snprintf(key, sizeof(key), "%s/self/%d", group, r);
-        if (tti_pidfd_keep(instance, -1) ||
-            (tti_store_get_fd(store, key, &fd, TRIAL_MS, NULL) == TUTTI_OK && tti_pidfd_keep(instance, fd))) {
+        if (tti_pidfd_register(instance, -1) ||
+            (tti_store_get_fd(store, key, &fd, TRIAL_MS, NULL) == TUTTI_OK && tti_pidfd_register(instance, fd))) {
             kept->instances[kept->count++] = instance;
         }
     }
@@ -376,7 +376,7 @@ static void take_others(const struct tti_group_plan *plan, struct tti_store *sto
 void tti_same_host_release(struct tti_kept_pidfds *kept)
 {
     for (int32_t i = 0; i < kept->count; i++) {
-        tti_pidfd_drop(kept->instances[i]);
+        tti_pidfd_release(kept->instances[i]);
     }
     free(kept->instances);
     *kept = (struct tti_kept_pidfds){0};
@@ -394,28 +394,28 @@ static tutti_status try_all(const struct tti_group_plan *plan, const struct tti_
     char key[40];
     tutti_status status = TUTTI_OK;
     if (first[own] == own && has_trial(all, plan->size, first, own)) {
-        status = invite(plan, place, &all[own], &store, error);
+        status = serve_trial(plan, place, &all[own], &store, error);
     } else if (first[own] != own && has_trial(all, plan->size, first, first[own])) {
-        status = follow(plan, place, &all[own], first[own], &store, mine, error);
+        status = join_trial(plan, place, &all[own], first[own], &store, mine, error);
     }
     if (status == TUTTI_OK && store) {
-        offer_self(store, "", own, plan->size);
+        put_own_pidfd(store, "", own, plan->size);
     }
     if (status == TUTTI_OK) {
         snprintf(key, sizeof(key), "site/%d", own);
         status = place->table.set(place->table.self, key, mine, sizeof(*mine), error);
     }
     if (status == TUTTI_OK) {
-        status = tti_collect(plan, &place->table, "site", results, sizeof(*results), look_at_result, error);
+        status = tti_collect_records(plan, &place->table, "site", results, sizeof(*results), check_result, error);
     }
     for (int32_t r = 0; r < plan->size && status == TUTTI_OK; r++) {
         if (results[r].status != TUTTI_OK) {
             first[r] = r;
-            memcpy(all[r].site.unreached, results[r].why, sizeof(all[r].site.unreached));
+            memcpy(all[r].site.unreachable_reason, results[r].why, sizeof(all[r].site.unreachable_reason));
         }
     }
     if (status == TUTTI_OK && store) {
-        take_others(plan, store, "", all, first, kept);
+        get_peer_pidfds(plan, store, "", all, first, kept);
     }
     if (store) {
         tti_store_release(store);
@@ -434,7 +434,7 @@ static bool are_scattered(const struct tti_hello *all, int32_t size)
 }
 
 /* Whether the ranks ask for something that needs to know. All ask for the same. */
-static bool matters(const struct tti_hello *own)
+static bool needs_answer(const struct tti_hello *own)
 {
     const char *wishes[] = {own->backend, own->host_backend};
     bool some = false;
@@ -453,8 +453,8 @@ static tutti_status find(const struct tti_group_plan *plan, const struct tti_ren
      * each other's abstract ones, too. */
     if (place->table.can_pass_descriptors && strncmp(tti_store_url(place->store), "socket:", 7) != 0) {
         if (are_scattered(all, plan->size)) {
-            offer_self(place->store, place->name, plan->rank, plan->size);
-            take_others(plan, place->store, place->name, all, first, kept);
+            put_own_pidfd(place->store, place->name, plan->rank, plan->size);
+            get_peer_pidfds(plan, place->store, place->name, all, first, kept);
         }
         return TUTTI_OK;
     }
@@ -464,7 +464,7 @@ static tutti_status find(const struct tti_group_plan *plan, const struct tti_ren
     for (int32_t r = 0; r < plan->size; r++) {
         trial = trial || (first[r] == r && has_trial(all, plan->size, first, r));
     }
-    if (!trial || !matters(&all[plan->rank])) {
+    if (!trial || !needs_answer(&all[plan->rank])) {
         return TUTTI_OK;
     }
     struct result *results = calloc((size_t)plan->size, sizeof(*results));
@@ -492,7 +492,7 @@ tutti_status tti_same_host_find(const struct tti_group_plan *plan, const struct 
     return status;
 }
 
-bool tti_same_host_computer(const struct tti_hello *a, const struct tti_hello *b)
+bool tti_same_host_share_kernel(const struct tti_hello *a, const struct tti_hello *b)
 {
     return is_same(a->site.boot, b->site.boot) || is_same(a->machine, b->machine);
 }
@@ -503,7 +503,7 @@ void tti_same_host_reason(const struct tti_hello *all, int32_t a, int32_t b, cha
 {
     const struct tti_site *s = &all[a].site;
     const struct tti_site *t = &all[b].site;
-    const char *why = t->unreached[0] ? t->unreached : s->unreached;
+    const char *why = t->unreachable_reason[0] ? t->unreachable_reason : s->unreachable_reason;
     if (all[a].machine == all[b].machine) {
         snprintf(text, capacity, "rank %d has another TUTTI_HOST_ID than rank %d", b, a);
     } else if (!may_be_same(s->boot, t->boot)) {
@@ -524,7 +524,7 @@ void tti_same_host_reason(const struct tti_hello *all, int32_t a, int32_t b, cha
     }
 }
 
-bool tti_same_host_parted(const struct tti_hello *all, int32_t size, int32_t *a, int32_t *b)
+bool tti_same_host_find_parted(const struct tti_hello *all, int32_t size, int32_t *a, int32_t *b)
 {
     for (*b = 1; *b < size; ++*b) {
         for (*a = 0; *a < *b; ++*a) {

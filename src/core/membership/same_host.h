@@ -25,7 +25,7 @@ struct tti_site {
     uint32_t user;         /* as the user namespace shows it */
     uint32_t by_directory; /* found: memory is handed over through sockets there */
     /* Found by trying: the rank cannot reach the first one of its host, and why. */
-    char unreached[TTI_SITE_REASON];
+    char unreachable_reason[TTI_SITE_REASON];
 };
 
 /* Of this process. NO_RESOURCE or NO_MEMORY if it cannot be found out now: the others would take it for a stranger. */
@@ -47,13 +47,13 @@ struct tti_kept_pidfds {
 void tti_same_host_release(struct tti_kept_pidfds *kept);
 
 /* Whether two ranks have one kernel, as far as the records and the trial say. */
-bool tti_same_host_computer(const struct tti_hello *a, const struct tti_hello *b);
+bool tti_same_host_share_kernel(const struct tti_hello *a, const struct tti_hello *b);
 
 /* Why rank `b` is not on the host of rank `a`, in one sentence. */
 void tti_same_host_reason(const struct tti_hello *all, int32_t a, int32_t b, char *text, size_t capacity);
 
 /* The first two ranks that have one kernel and one TUTTI_HOST_ID, and yet cannot hand memory to one another. False: there are
  * none. */
-bool tti_same_host_parted(const struct tti_hello *all, int32_t size, int32_t *a, int32_t *b);
+bool tti_same_host_find_parted(const struct tti_hello *all, int32_t size, int32_t *a, int32_t *b);
 
 #endif

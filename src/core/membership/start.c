@@ -32,7 +32,7 @@ struct tti_work *tti_start_begin(tutti_group *group, tutti_operation operation, 
     }
     tti_task_reset(&w->task, function);
     atomic_store_explicit(&w->group, group, memory_order_relaxed);
-    w->promises = tti_group_capabilities(w->task.call.group);
+    w->capabilities = tti_group_capabilities(w->task.call.group);
     return w;
 }
 
@@ -57,7 +57,7 @@ tutti_status tti_start_refuse(struct tti_work *w, tutti_status status)
     return status;
 }
 
-static void keep(struct tti_kept *kept, const DLTensor *tensor)
+static void keep(struct tti_kept_tensor *kept, const DLTensor *tensor)
 {
     size_t bytes = (size_t)tensor->ndim * sizeof(int64_t);
     kept->tensor = *tensor;
@@ -153,7 +153,7 @@ static void commit(struct tti_work *w, tutti_callback callback, tutti_work **wor
     c->error = &c->own_error;
     c->sequence = 0;
     c->options.callback = callback;
-    w->worker_only = callback != NULL || tti_events_watching(c->group);
+    w->worker_only = callback != NULL || tti_events_has_any(c->group);
     *work = tti_work_handle(w); /* before the start: a callback may already want it */
 }
 
@@ -177,9 +177,9 @@ tutti_status tti_start_collective(struct tti_work *w, tutti_callback callback, t
     return TUTTI_OK;
 }
 
-tutti_status tti_start_users(struct tti_work *w, tutti_callback callback, tutti_work **work)
+tutti_status tti_start_user_work(struct tti_work *w, tutti_callback callback, tutti_work **work)
 {
-    w->is_users = true;
+    w->is_user_work = true;
     const tutti_status status = link_token(w);
     if (status != TUTTI_OK) {
         return tti_start_refuse(w, status);
@@ -201,10 +201,10 @@ tutti_status tti_start_messages(struct tti_work *w, struct tti_transfer *first, 
     w->batch = batch;
     w->task.op.begun_ns = tti_now_ns();
     tutti_status status = tti_transfers_match(c, first);
-    const tutti_backend *messenger = c->group->host_backend;
-    if (status == TUTTI_OK && !(messenger && messenger->ops->post_p2p)) {
+    const tutti_backend *p2p_backend = c->group->host_backend;
+    if (status == TUTTI_OK && !(p2p_backend && p2p_backend->ops->post_p2p)) {
         status = tti_error_set(error, TUTTI_UNSUPPORTED, "%s: backend %s has no asynchronous messages",
-                               w->task.function, messenger ? messenger->name : c->group->backend->name);
+                               w->task.function, p2p_backend ? p2p_backend->name : c->group->backend->name);
     }
     if (status == TUTTI_OK && (status = tti_worker_start(&c->group->messages.worker, error)) == TUTTI_OK &&
         (status = link_token(w)) == TUTTI_OK) {

@@ -33,7 +33,7 @@ tutti_status tti_start_refuse(struct tti_work *w, tutti_status status);
 tutti_status tti_start_collective(struct tti_work *w, tutti_callback callback, tutti_work **work);
 
 /* Makes the work the application's, to be ended by tti_work_complete. */
-tutti_status tti_start_users(struct tti_work *w, tutti_callback callback, tutti_work **work);
+tutti_status tti_start_user_work(struct tti_work *w, tutti_callback callback, tutti_work **work);
 
 /* Starts messages: the transfers that `first` leads, which lie in the work or in the batch. They, and the batch, are the
  * work's from here on, also on failure. */

@@ -37,7 +37,7 @@ void tti_batch_free(struct tti_batch *b)
 static void drop_at_thread_end(void *batch)
 {
     open_batch = NULL;
-    tti_thread.engagements--;
+    tti_thread.open_scopes--;
     tti_batch_free(batch);
 }
 
@@ -53,7 +53,7 @@ struct tti_batch *tti_batch_take(tutti_group *group)
         return NULL;
     }
     open_batch = NULL;
-    tti_thread.engagements--;
+    tti_thread.open_scopes--;
     pthread_setspecific(at_thread_end, NULL);
     return b;
 }
@@ -135,6 +135,6 @@ tutti_status tti_batch_begin(struct tti_call *c, tutti_group *group)
     *b = (struct tti_batch){.group = group};
     b->end = &b->first;
     open_batch = b;
-    tti_thread.engagements++;
+    tti_thread.open_scopes++;
     return TUTTI_OK;
 }

@@ -21,7 +21,7 @@ bool tti_batch_is_open(const tutti_group *group);
 
 static inline bool tti_batch_open(const tutti_group *group)
 {
-    return tti_thread.engagements != 0 && tti_batch_is_open(group);
+    return tti_thread.open_scopes != 0 && tti_batch_is_open(group);
 }
 
 /* BAD_STATE if this thread has one open already. */

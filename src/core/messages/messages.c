@@ -18,9 +18,9 @@ static const tutti_backend_ops *ops_of(const struct tti_messages *m)
 }
 
 /* Makes the worker look at everything; a work that another thread holds just now must have its flag PUSHED before. */
-static void call_worker(struct tti_messages *m)
+static void notify_worker(struct tti_messages *m)
 {
-    tti_worker_ring(&m->worker);
+    tti_worker_notify(&m->worker);
     ops_of(m)->wake_p2p(m->group->host_state); /* it may be attending */
 }
 
@@ -28,7 +28,7 @@ void tti_messages_push(struct tti_messages *m, struct tti_work *w)
 {
     /* seq_cst: whoever holds the work will ring again when it is given back */
     atomic_fetch_or_explicit(&w->state, TTI_FLAG_PUSHED, memory_order_seq_cst);
-    call_worker(m);
+    notify_worker(m);
 }
 
 static bool is_probe(const struct tti_work *w)
@@ -40,7 +40,7 @@ static void unlink_work(struct tti_messages *m, struct tti_work *w)
 {
     pthread_mutex_lock(&m->lock);
     w->is_posted = false;
-    m->looked_at = m->looked_at == w ? w->previous_posted : m->looked_at;
+    m->scanned = m->scanned == w ? w->previous_posted : m->scanned;
     *(w->previous_posted ? &w->previous_posted->next_posted : &m->posted) = w->next_posted;
     *(w->next_posted ? &w->next_posted->previous_posted : &m->newest) = w->previous_posted;
     pthread_mutex_unlock(&m->lock);
@@ -90,7 +90,7 @@ static bool has_ended(struct tti_messages *m, struct tti_work *w)
 static void give_back(struct tti_messages *m, struct tti_work *w)
 {
     if (tti_work_give_back(w, TTI_STAGE_POSTED) & TTI_FLAG_PUSHED) {
-        tti_worker_ring(&m->worker); /* it may have passed over the work while this thread held it */
+        tti_worker_notify(&m->worker); /* it may have passed over the work while this thread held it */
     }
 }
 
@@ -115,7 +115,7 @@ bool tti_messages_try_finish(struct tti_messages *m, struct tti_work *w)
 }
 
 /* Waits with the work claimed. False at until_ns, with the work given back. */
-static bool attend(struct tti_messages *m, struct tti_work *w, int64_t until_ns)
+static bool wait_claimed(struct tti_messages *m, struct tti_work *w, int64_t until_ns)
 {
     while (!has_ended(m, w)) {
         if (until_ns != TTI_NEVER && tti_now_ns() >= until_ns) {
@@ -137,10 +137,10 @@ bool tti_messages_wait(struct tti_messages *m, struct tti_work *w, int64_t until
             return true;
         }
         if (!w->worker_only && claim(w)) {
-            if (attend(m, w, until_ns)) {
+            if (wait_claimed(m, w, until_ns)) {
                 return true;
             }
-            tti_worker_ring(&m->worker); /* it may have left the work to this thread */
+            tti_worker_notify(&m->worker); /* it may have left the work to this thread */
         } else {
             tti_work_sleep(w, state, until_ns);
         }
@@ -229,7 +229,7 @@ tutti_status tti_messages_post(struct tti_messages *m, struct tti_work *w, tutti
     link_work(m, w);
     if (worker_only) {
         give_back(m, w);
-        call_worker(m);
+        notify_worker(m);
     } else if (try_claimed(m, w)) {
         return TUTTI_OK;
     }
@@ -264,13 +264,13 @@ bool tti_messages_cancel(struct tti_messages *m, struct tti_work *w)
 static struct tti_work *claim_next(struct tti_messages *m, bool from_first)
 {
     pthread_mutex_lock(&m->lock);
-    m->looked_at = from_first ? NULL : m->looked_at;
-    struct tti_work *w = m->looked_at ? m->looked_at->next_posted : m->posted;
+    m->scanned = from_first ? NULL : m->scanned;
+    struct tti_work *w = m->scanned ? m->scanned->next_posted : m->posted;
     while (w && !claim(w)) {
-        m->looked_at = w;
+        m->scanned = w;
         w = w->next_posted;
     }
-    m->looked_at = w ? w : m->looked_at;
+    m->scanned = w ? w : m->scanned;
     pthread_mutex_unlock(&m->lock);
     return w;
 }
@@ -307,7 +307,7 @@ static bool needs_help(struct tti_work *w, int64_t now, int64_t *next)
     return due <= now;
 }
 
-static void ring(struct tti_timer *timer)
+static void notify(struct tti_timer *timer)
 {
     struct tti_messages *m = (struct tti_messages *)((char *)timer - offsetof(struct tti_messages, timer));
     int64_t now = tti_now_ns();
@@ -324,7 +324,7 @@ static void ring(struct tti_timer *timer)
     }
     pthread_mutex_unlock(&m->lock);
     if (any) {
-        call_worker(m);
+        notify_worker(m);
     }
     if (next != TTI_NEVER) {
         tti_timer_set_earlier(timer, next, NULL);
@@ -336,8 +336,8 @@ void tti_messages_init(struct tti_messages *m, struct tti_group *group)
     m->group = group;
     m->posted = NULL;
     m->newest = NULL;
-    m->looked_at = NULL;
-    m->timer = (struct tti_timer){.ring = ring};
+    m->scanned = NULL;
+    m->timer = (struct tti_timer){.notify = notify};
     pthread_mutex_init(&m->lock, NULL);
     tti_worker_init(&m->worker, serve);
 }

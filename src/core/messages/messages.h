@@ -22,7 +22,7 @@ struct tti_messages {
     pthread_mutex_t lock;
     struct tti_work *posted; /* posted and not ended, oldest first; under the lock */
     struct tti_work *newest;
-    struct tti_work *looked_at; /* by the worker in its present round: this one and those before it; NULL: none yet */
+    struct tti_work *scanned; /* by the worker in its present round: this one and those before it; NULL: none yet */
     struct tti_worker worker;
     struct tti_timer timer; /* deadlines of works that nobody waits for */
 };

@@ -281,9 +281,9 @@ static tutti_status copy_to_self(struct tti_call *c, const tutti_op *from, struc
 }
 
 /* A probe is recorded as the receive that it is to the engine. */
-static struct tti_flight_what what_of(const struct tti_transfer *t)
+static struct tti_flight_op what_of(const struct tti_transfer *t)
 {
-    struct tti_flight_what what = tti_task_what(&t->op);
+    struct tti_flight_op what = tti_task_flight_op(&t->op);
     what.kind = what.kind == TUTTI_OP_PROBE ? TUTTI_OP_RECV : what.kind;
     return what;
 }
@@ -293,9 +293,9 @@ void tti_transfers_record_begin(const struct tti_call *c, struct tti_transfer *f
     struct tti_flight_group *f = c->group->flight;
     for (struct tti_transfer *t = f ? first : NULL; t; t = t->next) {
         if (!t->partner) {
-            const struct tti_flight_what what = what_of(t);
+            const struct tti_flight_op what = what_of(t);
             t->flight = tti_flight_begin(f, &what, t->op.p2p_tag, t->op.begun_ns);
-            t->op.waits_since = tti_flight_since(t->flight);
+            t->op.waits_since = tti_flight_waits_since(t->flight);
         }
     }
 }
@@ -304,7 +304,7 @@ void tti_transfers_record_end(const struct tti_call *c, struct tti_transfer *fir
 {
     for (struct tti_transfer *t = first; t; t = t->next) {
         if (t->flight != 0) {
-            const struct tti_flight_what what = what_of(t);
+            const struct tti_flight_op what = what_of(t);
             const tutti_status own = status == TUTTI_OK || t->op.status != TTI_NOT_RUN ? t->op.status : status;
             tti_flight_end(c->group->flight, t->flight, &what, t->op.sequence, own);
             t->flight = 0;

@@ -4,24 +4,24 @@
  * others' parts to their places. Bytes a rank: 2n + m (n all parts, m the own one; 2n in place), the least that copying in
  * and out allows; and the own part's first step once more, since no output is written before all agree on the call.
  */
-#include "engine/collectives/moving.h"
+#include "engine/collectives/transfer.h"
 
-/* The own part also goes to its place, piece by piece, while it is in the first-level cache; but not before all agree. */
+/* The own part also goes to its place, chunk by chunk, while it is in the first-level cache; but not before all agree. */
 static void pack(struct tti_lane *lane, const struct tti_exchange *x, size_t k, unsigned char *span)
 {
     const tutti_op *op = x->op;
     const int rank = lane->engine->rank;
-    const size_t from = k * x->piece;
-    const size_t n = tti_cut(tti_part_bytes(&op->recv_parts, rank), x->piece, k);
+    const size_t from = k * x->chunk;
+    const size_t n = tti_chunk_bytes(tti_part_bytes(&op->recv_parts, rank), x->chunk, k);
     const bool both = (k > 0 || lane->exposed) && tti_part_direct(op->dst, &op->recv_parts, rank) != op->src;
-    const size_t piece = both ? TTI_TWICE_BYTES : n;
-    for (size_t at = 0; at < n; at += piece) {
+    const size_t chunk = both ? TTI_TWICE_BYTES : n;
+    for (size_t at = 0; at < n; at += chunk) {
         const unsigned char *src = (const unsigned char *)op->src + from + at;
-        const size_t bytes = tti_cut(n - at, piece, 0);
-        tti_move_in(lane, span + at, src, bytes);
+        const size_t bytes = tti_chunk_bytes(n - at, chunk, 0);
+        tti_copy_to_stage(lane, span + at, src, bytes);
         if (both) {
             tti_part_write(lane, op->dst, &op->recv_parts, rank, from + at, src, bytes);
-            lane->moved -= bytes; /* not loaded again */
+            lane->bytes_copied -= bytes; /* not loaded again */
         }
     }
 }
@@ -29,8 +29,8 @@ static void pack(struct tti_lane *lane, const struct tti_exchange *x, size_t k, 
 static void take(struct tti_lane *lane, const struct tti_exchange *x, size_t k, int peer)
 {
     const tutti_parts *parts = &x->op->recv_parts;
-    size_t n = tti_cut(tti_part_bytes(parts, peer), x->piece, k);
-    tti_part_write(lane, x->op->dst, parts, peer, k * x->piece, tti_stage_peer(lane, peer, k), n);
+    size_t n = tti_chunk_bytes(tti_part_bytes(parts, peer), x->chunk, k);
+    tti_part_write(lane, x->op->dst, parts, peer, k * x->chunk, tti_stage_peer(lane, peer, k), n);
 }
 
 /* The own part of step 0, which is staged already. */
@@ -39,18 +39,19 @@ static tutti_status write_own(struct tti_lane *lane, struct tti_exchange *x)
     const tutti_parts *parts = &x->op->recv_parts;
     const int rank = lane->engine->rank;
     if (!lane->exposed) {
-        tti_part_write(lane, x->op->dst, parts, rank, 0, x->op->src, tti_cut(tti_part_bytes(parts, rank), x->piece, 0));
+        tti_part_write(lane, x->op->dst, parts, rank, 0, x->op->src,
+                       tti_chunk_bytes(tti_part_bytes(parts, rank), x->chunk, 0));
     }
     return TUTTI_OK;
 }
 
 static tutti_status staged(struct tti_lane *lane, const tutti_op *op, size_t most)
 {
-    size_t piece = most < lane->engine->tuning.window ? most : lane->engine->tuning.window;
+    size_t chunk = most < lane->engine->tuning.window ? most : lane->engine->tuning.window;
     struct tti_exchange x = {.op = op,
-                             .stride = piece,
-                             .steps = (most + piece - 1) / piece,
-                             .piece = piece,
+                             .stride = chunk,
+                             .steps = (most + chunk - 1) / chunk,
+                             .chunk = chunk,
                              .pack = pack,
                              .take = take,
                              .agreed = write_own};

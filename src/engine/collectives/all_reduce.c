@@ -37,7 +37,7 @@ struct slice {
 
 static size_t window_bytes(const struct plan *p, size_t k)
 {
-    return tti_cut(p->bytes, p->window, k);
+    return tti_chunk_bytes(p->bytes, p->window, k);
 }
 
 /* Multiples of a cache line, so that two ranks never write one line of the result. */
@@ -82,8 +82,8 @@ static tutti_status stage(struct tti_lane *lane, const tutti_op *op, const struc
     const unsigned char *src = (const unsigned char *)op->src + k * p->window;
     struct slice own = slice_of(p, k, lane->engine->size, lane->engine->rank);
     size_t behind = own.from + own.bytes;
-    tti_move_in(lane, span, src, own.from);
-    tti_move_in(lane, span + behind, src + behind, window_bytes(p, k) - behind);
+    tti_copy_to_stage(lane, span, src, own.from);
+    tti_copy_to_stage(lane, span + behind, src + behind, window_bytes(p, k) - behind);
     tti_stage_stamp(lane, k + 3 < p->windows ? staged_phase(k + 3) : TTI_PHASE_NEXT, -1);
     return TUTTI_OK;
 }
@@ -92,10 +92,10 @@ static tutti_status stage(struct tti_lane *lane, const tutti_op *op, const struc
 static void fold_far(struct tti_lane *lane, unsigned char *result, unsigned char *shown, size_t bytes)
 {
     for (size_t at = 0, n; at < bytes; at += n) {
-        n = tti_cut(bytes - at, TTI_TWICE_BYTES, 0);
+        n = tti_chunk_bytes(bytes - at, TTI_TWICE_BYTES, 0);
         tti_reduce(lane, result + at, n);
-        tti_move_in(lane, shown + at, result + at, n);
-        lane->moved -= n; /* not loaded again */
+        tti_copy_to_stage(lane, shown + at, result + at, n);
+        lane->bytes_copied -= n; /* not loaded again */
         for (int r = 0; r < lane->engine->size; r++) {
             lane->sources[r] = (const unsigned char *)lane->sources[r] + n;
         }
@@ -123,7 +123,7 @@ static tutti_status fold_own(struct tti_lane *lane, const tutti_op *op, const st
         fold_far(lane, result, shown, own.bytes);
     } else if (lane->streams) { /* what others read next stays in the caches */
         tti_reduce(lane, shown, own.bytes);
-        tti_move_out(lane, result, shown, own.bytes);
+        tti_copy_to_output(lane, result, shown, own.bytes);
     } else {
         lane->targets[0] = result;
         lane->targets[1] = shown;
@@ -144,7 +144,7 @@ static tutti_status copy_out(struct tti_lane *lane, const tutti_op *op, const st
             return status;
         }
         struct slice s = slice_of(p, k, e->size, peer);
-        tti_move_out(lane, dst + s.from, tti_stage_peer(lane, peer, k) + result_at(p), s.bytes);
+        tti_copy_to_output(lane, dst + s.from, tti_stage_peer(lane, peer, k) + result_at(p), s.bytes);
     }
     return TUTTI_OK;
 }
@@ -163,7 +163,7 @@ static tutti_status sliced(struct tti_lane *lane, const tutti_op *op, const stru
     if (tti_all_expose(lane)) {
         return tti_run_direct(lane, op);
     }
-    lane->way = p->windows > 1 ? TTI_WAY_PIPELINED : TTI_WAY_TWO_SHOT;
+    lane->algorithm = p->windows > 1 ? TTI_ALGORITHM_PIPELINED : TTI_ALGORITHM_TWO_SHOT;
     for (size_t k = lane->exposed ? 0 : 1; k < p->windows + 2; k++) {
         if (k < p->windows) {
             if ((status = stage(lane, op, p, k)) != TUTTI_OK) {
@@ -184,7 +184,7 @@ static tutti_status sliced(struct tti_lane *lane, const tutti_op *op, const stru
 static void pack_all(struct tti_lane *lane, const struct tti_exchange *x, size_t k, unsigned char *span)
 {
     (void)k;
-    tti_move(lane, span, x->op->src, x->piece); /* so little is not worth going past the caches */
+    tti_copy_counted(lane, span, x->op->src, x->chunk); /* so little is not worth going past the caches */
 }
 
 static void fold_all(struct tti_lane *lane, const struct tti_exchange *x, size_t k)
@@ -194,7 +194,7 @@ static void fold_all(struct tti_lane *lane, const struct tti_exchange *x, size_t
         lane->sources[r] = tti_stage_peer(lane, r, k);
     }
     lane->sources[e->rank] = x->op->src;
-    tti_reduce(lane, x->op->dst, x->piece);
+    tti_reduce(lane, x->op->dst, x->chunk);
 }
 
 __attribute__((noinline)) static tutti_status staged(struct tti_lane *lane, const tutti_op *op)
@@ -204,7 +204,7 @@ __attribute__((noinline)) static tutti_status staged(struct tti_lane *lane, cons
     p.bytes = op->count * p.element;
     if (p.bytes <= tuning->one_shot) {
         struct tti_exchange x = {
-            .op = op, .stride = p.bytes, .steps = 1, .piece = p.bytes, .pack = pack_all, .take_all = fold_all};
+            .op = op, .stride = p.bytes, .steps = 1, .chunk = p.bytes, .pack = pack_all, .take_all = fold_all};
         return tti_exchange_run(lane, &x);
     }
     p.window = p.bytes < tuning->window ? p.bytes : tuning->window;
@@ -216,10 +216,10 @@ __attribute__((noinline)) static tutti_status staged(struct tti_lane *lane, cons
 static tutti_status in_lines(struct tti_lane *lane, const tutti_op *op)
 {
     const size_t bytes = op->prepared[TTI_PREPARED_CLASS] >> TTI_PREPARED_BYTES_FROM;
-    const tutti_status status = tti_meet(lane, op->src, bytes);
+    const tutti_status status = tti_arrive_and_wait(lane, op->src, bytes);
     if (status == TUTTI_OK) {
         const size_t size = (size_t)lane->engine->size;
-        lane->moved += (size + 1) * bytes;
+        lane->bytes_copied += (size + 1) * bytes;
         if (bytes > 0) {
             tti_fold_function *const fold = (tti_fold_function *)(uintptr_t)op->prepared[TTI_PREPARED_FOLD];
             tti_fold_by(fold, op->dtype, op->dst, lane->sources, size, op->count, NULL);

@@ -10,7 +10,7 @@
  */
 #include <stdio.h>
 
-#include "engine/collectives/moving.h"
+#include "engine/collectives/transfer.h"
 
 /* Steps before the first data. */
 static size_t rows_steps(const struct tti_exchange *x)
@@ -39,8 +39,8 @@ static void pack(struct tti_lane *lane, const struct tti_exchange *x, size_t k, 
     k -= rows_steps(x);
     for (int r = 0; r < lane->engine->size; r++) {
         if (r != lane->engine->rank) {
-            size_t n = tti_cut(tti_part_bytes(&x->op->send_parts, r), x->piece, k);
-            tti_part_stage(lane, span + (size_t)r * x->piece, x->op->src, &x->op->send_parts, r, k * x->piece, n);
+            size_t n = tti_chunk_bytes(tti_part_bytes(&x->op->send_parts, r), x->chunk, k);
+            tti_part_stage(lane, span + (size_t)r * x->chunk, x->op->src, &x->op->send_parts, r, k * x->chunk, n);
         }
     }
 }
@@ -50,10 +50,10 @@ static void take(struct tti_lane *lane, const struct tti_exchange *x, size_t k, 
     if (k < rows_steps(x)) {
         return; /* compare_rows has read them */
     }
-    const unsigned char *slot = tti_stage_peer(lane, peer, k) + (size_t)lane->engine->rank * x->piece;
+    const unsigned char *slot = tti_stage_peer(lane, peer, k) + (size_t)lane->engine->rank * x->chunk;
     k -= rows_steps(x);
-    size_t n = tti_cut(tti_part_bytes(&x->op->recv_parts, peer), x->piece, k);
-    tti_part_write(lane, x->op->dst, &x->op->recv_parts, peer, k * x->piece, slot, n);
+    size_t n = tti_chunk_bytes(tti_part_bytes(&x->op->recv_parts, peer), x->chunk, k);
+    tti_part_write(lane, x->op->dst, &x->op->recv_parts, peer, k * x->chunk, slot, n);
 }
 
 /* From the own part of the input to the own part of the output; both may be cut into rows of different length. */
@@ -104,7 +104,7 @@ static tutti_status compare_rows(struct tti_lane *lane, struct tti_exchange *x)
             most = from != to && sent > most ? sent : most; /* the own part is not staged */
         }
     }
-    x->steps = 1 + (size_t)((most + x->piece - 1) / x->piece);
+    x->steps = 1 + (size_t)((most + x->chunk - 1) / x->chunk);
     return TUTTI_OK;
 }
 
@@ -120,8 +120,8 @@ static tutti_status inlined(struct tti_lane *lane, const tutti_op *op, size_t by
         return status;
     }
     for (int r = 0; r < e->size; r++) {
-        const unsigned char *piece = tti_payload(lane, r) + (size_t)e->rank * bytes;
-        tti_part_write(lane, op->dst, &op->recv_parts, r, 0, piece, bytes);
+        const unsigned char *chunk = tti_payload(lane, r) + (size_t)e->rank * bytes;
+        tti_part_write(lane, op->dst, &op->recv_parts, r, 0, chunk, bytes);
     }
     return TUTTI_OK;
 }
@@ -148,8 +148,8 @@ tutti_status tti_run_all_to_all(struct tti_lane *lane, const tutti_op *op)
     bool variable = op->send_parts.counts != NULL;
     size_t most = variable ? lane->engine->tuning.window : tti_part_bytes(&op->send_parts, 0);
     struct tti_exchange x = {
-        .op = op, .piece = tti_slot_bytes(lane, most), .pack = pack, .take = take, .agreed = agreed};
-    x.stride = x.piece * (size_t)lane->engine->size;
-    x.steps = variable ? 1 : (most + x.piece - 1) / x.piece;
+        .op = op, .chunk = tti_slot_bytes(lane, most), .pack = pack, .take = take, .agreed = agreed};
+    x.stride = x.chunk * (size_t)lane->engine->size;
+    x.steps = variable ? 1 : (most + x.chunk - 1) / x.chunk;
     return tti_exchange_run(lane, &x);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The two halves of a small call: arriving, and waiting for everybody's arrival; arrive.c says how the ring works. They are
+ * The two halves of a small call: arriving, and waiting for everybody's arrival; arrival.c says how the ring works. They are
  * inline because here every instruction is latency: a collective that is made of nothing else, and whose data fit the arrival
  * line, becomes one function.
  */
@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "engine/collectives/moving.h"
+#include "engine/collectives/transfer.h"
 
 #define TTI_FIRST_LINE (64 - offsetof(struct tti_arrival, payload)) /* bytes of the payload, beside the sequence */
 
@@ -114,13 +114,13 @@ static inline tutti_status tti_await_everybody(struct tti_lane *lane, const bool
 }
 
 /* The one of them that is wanted now. */
-tutti_status tti_meet_half(struct tti_lane *lane, const void *payload, size_t bytes);
+tutti_status tti_arrive_and_wait_half(struct tti_lane *lane, const void *payload, size_t bytes);
 
 /* Both, for a call of the line class; then lane->sources are all ranks' data. */
-static inline tutti_status tti_meet(struct tti_lane *lane, const void *payload, size_t bytes)
+static inline tutti_status tti_arrive_and_wait(struct tti_lane *lane, const void *payload, size_t bytes)
 {
     if (__builtin_expect(lane->half != TTI_HALF_BOTH, 0)) {
-        return tti_meet_half(lane, payload, bytes);
+        return tti_arrive_and_wait_half(lane, payload, bytes);
     }
     const tutti_status status = tti_arrive_now(lane, payload, bytes, true);
     return status == TUTTI_OK ? tti_await_everybody(lane, true) : status;

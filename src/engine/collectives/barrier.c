@@ -5,5 +5,5 @@
 tutti_status tti_run_barrier(struct tti_lane *lane, const tutti_op *op)
 {
     (void)op;
-    return tti_meet(lane, NULL, 0);
+    return tti_arrive_and_wait(lane, NULL, 0);
 }

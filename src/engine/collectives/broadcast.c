@@ -3,17 +3,18 @@
  * broadcast: a stream from the root to all. Bytes: 2n at the root and 2n at each leaf; one epoch a span. Inline ones follow
  * one another without a round trip, as many as the arrival ring holds.
  */
-#include "engine/collectives/moving.h"
+#include "engine/collectives/transfer.h"
 
 static void pack(struct tti_lane *lane, const struct tti_stream *s, size_t k, unsigned char *span)
 {
-    tti_move_in(lane, span, (const unsigned char *)s->op->dst + k * s->piece, tti_cut(s->bytes, s->piece, k));
+    tti_copy_to_stage(lane, span, (const unsigned char *)s->op->dst + k * s->chunk,
+                      tti_chunk_bytes(s->bytes, s->chunk, k));
 }
 
 static void take(struct tti_lane *lane, const struct tti_stream *s, size_t k, int peer)
 {
-    unsigned char *dst = (unsigned char *)s->op->dst + k * s->piece;
-    tti_move_out(lane, dst, tti_stage_peer(lane, peer, k), tti_cut(s->bytes, s->piece, k));
+    unsigned char *dst = (unsigned char *)s->op->dst + k * s->chunk;
+    tti_copy_to_output(lane, dst, tti_stage_peer(lane, peer, k), tti_chunk_bytes(s->bytes, s->chunk, k));
 }
 
 static tutti_status pull(struct tti_lane *lane, const struct tti_stream *s, int peer)
@@ -32,7 +33,7 @@ tutti_status tti_run_broadcast(struct tti_lane *lane, const tutti_op *op)
     }
     tutti_status status = tti_arrive(lane, op->dst, root ? bytes : 0);
     if (status == TUTTI_OK && !root && (status = tti_await_one(lane, op->root)) == TUTTI_OK) {
-        tti_move(lane, op->dst, tti_payload(lane, op->root), bytes);
+        tti_copy_counted(lane, op->dst, tti_payload(lane, op->root), bytes);
     }
     return status;
 }

@@ -88,7 +88,7 @@ static bool is_rooted(tutti_operation kind)
 
 void tti_descriptor_make(const tutti_op *op, int size, uint64_t descriptor[2])
 {
-    op = op->whole ? op->whole : op; /* ranks compare what was called, not the pieces that it is done in */
+    op = op->whole ? op->whole : op; /* ranks compare what was called, not the chunks that it is done in */
     const tutti_parts *parts = common_parts(op);
     const bool pairs = op->kind == TUTTI_OP_ALL_TO_ALL && op->send_parts.counts != NULL;
     uint64_t form = op->shape_code != 0 ? FORM_SHAPE : FORM_COUNT;

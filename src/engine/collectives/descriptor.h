@@ -26,7 +26,7 @@ static inline bool tti_descriptor_marked(const uint64_t descriptor[2])
 }
 /* Takes the mark of a cancelled call off; true if it was there. */
 bool tti_descriptor_uncancel(uint64_t descriptor[2]);
-/* Turns the descriptor of a rooted call into that of the round before it, see tti_agree. */
+/* Turns the descriptor of a rooted call into that of the round before it, see tti_agree_on_cancel. */
 void tti_descriptor_agree(uint64_t descriptor[2]);
 
 #endif

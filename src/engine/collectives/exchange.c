@@ -12,7 +12,7 @@
  * tensors. It takes step k before it publishes k + 3, so then span k may be written again; the last two are free when the
  * reader arrives at its next call.
  */
-#include "engine/collectives/moving.h"
+#include "engine/collectives/transfer.h"
 
 static tutti_status pack(struct tti_lane *lane, const struct tti_exchange *x, size_t k)
 {
@@ -87,6 +87,6 @@ tutti_status tti_exchange_run(struct tti_lane *lane, struct tti_exchange *x)
     if (x->agreed && (status = x->agreed(lane, x)) != TUTTI_OK) {
         return status;
     }
-    lane->way = x->op->kind == TUTTI_OP_ALL_REDUCE ? TTI_WAY_ONE_SHOT : tti_way_of_steps(x->steps);
+    lane->algorithm = x->op->kind == TUTTI_OP_ALL_REDUCE ? TTI_ALGORITHM_ONE_SHOT : tti_algorithm_of_steps(x->steps);
     return run_steps(lane, x);
 }

@@ -3,17 +3,18 @@
  * gather: streams from the leaves, whose parts the root copies to their places. A leaf returns as soon as its last span is
  * staged. Bytes: 2m at a leaf, 2n at the root; one epoch a span.
  */
-#include "engine/collectives/moving.h"
+#include "engine/collectives/transfer.h"
 
 static void pack(struct tti_lane *lane, const struct tti_stream *s, size_t k, unsigned char *span)
 {
-    tti_move_in(lane, span, (const unsigned char *)s->op->src + k * s->piece, tti_cut(s->bytes, s->piece, k));
+    tti_copy_to_stage(lane, span, (const unsigned char *)s->op->src + k * s->chunk,
+                      tti_chunk_bytes(s->bytes, s->chunk, k));
 }
 
 static void take(struct tti_lane *lane, const struct tti_stream *s, size_t k, int peer)
 {
-    tti_part_write(lane, s->op->dst, &s->op->recv_parts, peer, k * s->piece, tti_stage_peer(lane, peer, k),
-                   tti_cut(s->bytes, s->piece, k));
+    tti_part_write(lane, s->op->dst, &s->op->recv_parts, peer, k * s->chunk, tti_stage_peer(lane, peer, k),
+                   tti_chunk_bytes(s->bytes, s->chunk, k));
 }
 
 static tutti_status pull(struct tti_lane *lane, const struct tti_stream *s, int peer)
@@ -24,8 +25,8 @@ static tutti_status pull(struct tti_lane *lane, const struct tti_stream *s, int 
 static void own(struct tti_lane *lane, const struct tti_stream *s, size_t k)
 {
     const tutti_op *op = s->op;
-    tti_part_write(lane, op->dst, &op->recv_parts, op->root, k * s->piece,
-                   (const unsigned char *)op->src + k * s->piece, tti_cut(s->bytes, s->piece, k));
+    tti_part_write(lane, op->dst, &op->recv_parts, op->root, k * s->chunk,
+                   (const unsigned char *)op->src + k * s->chunk, tti_chunk_bytes(s->bytes, s->chunk, k));
 }
 
 static tutti_status staged(struct tti_lane *lane, const tutti_op *op, size_t bytes)

@@ -4,7 +4,7 @@
  * One epoch; everybody reads what it needs and folds in rank order. Cost: one cache-line hop, the misses of all lines of all
  * peers overlapping.
  */
-#include "engine/collectives/moving.h"
+#include "engine/collectives/transfer.h"
 
 static size_t inline_limit(const struct tti_lane *lane)
 {

@@ -5,10 +5,10 @@
  * to go on to the data: it polls the last packet, and then all other lines' misses overlap. Reading the same few lines again
  * and again also keeps them cached, which the stage's ring is made to avoid.
  *
- * The idea of a flag in every line is that of NCCL's LL128 protocol. It costs copying in pieces of 56 bytes, so it pays up
- * to some hundred bytes. Slots are reused like those of the ring: see arrive.c.
+ * The idea of a flag in every line is that of NCCL's LL128 protocol. It costs copying in chunks of 56 bytes, so it pays up
+ * to some hundred bytes. Slots are reused like those of the ring: see arrival.c.
  */
-#include "engine/collectives/moving.h"
+#include "engine/collectives/transfer.h"
 
 static struct tti_packet *packets_of(const struct tti_lane *lane, int rank)
 {
@@ -46,14 +46,14 @@ void tti_packets_write(struct tti_lane *lane, const void *data, size_t bytes)
         if (at >= unread.from && at + TTI_PACKET_DATA <= unread.end) {
             continue;
         }
-        memcpy(packets[i].data, from + at, tti_cut(bytes - at, TTI_PACKET_DATA, 0));
+        memcpy(packets[i].data, from + at, tti_chunk_bytes(bytes - at, TTI_PACKET_DATA, 0));
         /* release: pairs with the acquire in tti_lane_wait_behind */
         atomic_store_explicit(&packets[i].sequence, lane->call, memory_order_release);
     }
-    lane->moved += 2 * bytes;
+    lane->bytes_copied += 2 * bytes;
     if (needs_own(lane)) {
         memcpy(tti_unpacked(lane, lane->engine->rank), data, bytes);
-        lane->moved += 2 * bytes;
+        lane->bytes_copied += 2 * bytes;
     }
 }
 
@@ -81,6 +81,6 @@ tutti_status tti_packets_await(struct tti_lane *lane, int peer)
         memcpy(to + TTI_PAYLOAD + i * TTI_PACKET_DATA, packets[i].data, TTI_PACKET_DATA);
     }
     memcpy(to, line->payload, TTI_PAYLOAD);
-    lane->moved += 2 * (TTI_PAYLOAD + (end - first) * TTI_PACKET_DATA);
+    lane->bytes_copied += 2 * (TTI_PAYLOAD + (end - first) * TTI_PACKET_DATA);
     return TUTTI_OK;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Parts of joined tensors. A part in its compact form is a run of bytes; inside the joined tensor the same bytes lie in
- * `outer` pieces, one per row. These functions copy any range of that run, so that algorithms can cut windows where they
+ * `outer` chunks, one per row. These functions copy any range of that run, so that algorithms can cut windows where they
  * like.
  */
-#include "engine/collectives/moving.h"
+#include "engine/collectives/transfer.h"
 
 static size_t row_bytes(const tutti_parts *p, int rank)
 {
@@ -49,7 +49,7 @@ const unsigned char *tti_part_direct(const void *joined, const tutti_parts *part
     return parts->outer <= 1 ? (const unsigned char *)joined + row_offset(parts, rank) : NULL;
 }
 
-unsigned char *tti_part_piece(const void *joined, const tutti_parts *parts, int rank, size_t from, size_t *n)
+unsigned char *tti_part_chunk(const void *joined, const tutti_parts *parts, int rank, size_t from, size_t *n)
 {
     if (parts->outer <= 1) { /* the usual case, without divisions */
         return (unsigned char *)joined + row_offset(parts, rank) + from;
@@ -66,36 +66,36 @@ static inline void part_read(struct tti_lane *lane, void *dst, const void *joine
                              size_t from, size_t n, move_function move)
 {
     for (unsigned char *to = dst; n > 0;) {
-        size_t piece = n;
-        const unsigned char *at = tti_part_piece(joined, parts, rank, from, &piece);
-        move(lane, to, at, piece);
-        to += piece;
-        from += piece;
-        n -= piece;
+        size_t chunk = n;
+        const unsigned char *at = tti_part_chunk(joined, parts, rank, from, &chunk);
+        move(lane, to, at, chunk);
+        to += chunk;
+        from += chunk;
+        n -= chunk;
     }
 }
 
 void tti_part_read(struct tti_lane *lane, void *dst, const void *joined, const tutti_parts *parts, int rank,
                    size_t from, size_t n)
 {
-    part_read(lane, dst, joined, parts, rank, from, n, tti_move);
+    part_read(lane, dst, joined, parts, rank, from, n, tti_copy_counted);
 }
 
 void tti_part_stage(struct tti_lane *lane, void *span, const void *joined, const tutti_parts *parts, int rank,
                     size_t from, size_t n)
 {
-    part_read(lane, span, joined, parts, rank, from, n, tti_move_in);
+    part_read(lane, span, joined, parts, rank, from, n, tti_copy_to_stage);
 }
 
 void tti_part_write(struct tti_lane *lane, void *joined, const tutti_parts *parts, int rank, size_t from,
                     const void *src, size_t n)
 {
     for (const unsigned char *in = src; n > 0;) {
-        size_t piece = n;
-        unsigned char *at = tti_part_piece(joined, parts, rank, from, &piece);
-        tti_move_out(lane, at, in, piece);
-        in += piece;
-        from += piece;
-        n -= piece;
+        size_t chunk = n;
+        unsigned char *at = tti_part_chunk(joined, parts, rank, from, &chunk);
+        tti_copy_to_output(lane, at, in, chunk);
+        in += chunk;
+        from += chunk;
+        n -= chunk;
     }
 }

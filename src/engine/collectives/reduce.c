@@ -3,11 +3,12 @@
  * reduce: streams from the leaves, which the root folds, its own vector where it lies, straight into the output. A leaf
  * returns as soon as its last span is staged. Bytes: 2n at a leaf, (P + 1)n at the root; one epoch a span.
  */
-#include "engine/collectives/moving.h"
+#include "engine/collectives/transfer.h"
 
 static void pack(struct tti_lane *lane, const struct tti_stream *s, size_t k, unsigned char *span)
 {
-    tti_move_in(lane, span, (const unsigned char *)s->op->src + k * s->piece, tti_cut(s->bytes, s->piece, k));
+    tti_copy_to_stage(lane, span, (const unsigned char *)s->op->src + k * s->chunk,
+                      tti_chunk_bytes(s->bytes, s->chunk, k));
 }
 
 static void fold_all(struct tti_lane *lane, const struct tti_stream *s, size_t k)
@@ -16,8 +17,8 @@ static void fold_all(struct tti_lane *lane, const struct tti_stream *s, size_t k
     for (int r = 0; r < e->size; r++) {
         lane->sources[r] = tti_stage_peer(lane, r, k);
     }
-    lane->sources[e->rank] = (const unsigned char *)s->op->src + k * s->piece;
-    tti_reduce_out(lane, (unsigned char *)s->op->dst + k * s->piece, tti_cut(s->bytes, s->piece, k));
+    lane->sources[e->rank] = (const unsigned char *)s->op->src + k * s->chunk;
+    tti_reduce_out(lane, (unsigned char *)s->op->dst + k * s->chunk, tti_chunk_bytes(s->bytes, s->chunk, k));
 }
 
 tutti_status tti_run_reduce(struct tti_lane *lane, const tutti_op *op)

@@ -4,7 +4,7 @@
  * of every rank's part. Everybody stages all parts but its own, and folds its own from everybody's stage straight into the
  * output. Bytes a rank: 3n - m (m the part, n all parts), the least that copying in allows.
  */
-#include "engine/collectives/moving.h"
+#include "engine/collectives/transfer.h"
 
 static void pack(struct tti_lane *lane, const struct tti_exchange *x, size_t k, unsigned char *span)
 {
@@ -12,8 +12,8 @@ static void pack(struct tti_lane *lane, const struct tti_exchange *x, size_t k, 
     const tutti_parts *parts = &x->op->send_parts;
     for (int r = 0; r < e->size; r++) {
         if (r != e->rank || parts->outer > 1) { /* else it is read where it lies */
-            size_t n = tti_cut(tti_part_bytes(parts, r), x->piece, k);
-            tti_part_stage(lane, span + (size_t)r * x->piece, x->op->src, parts, r, k * x->piece, n);
+            size_t n = tti_chunk_bytes(tti_part_bytes(parts, r), x->chunk, k);
+            tti_part_stage(lane, span + (size_t)r * x->chunk, x->op->src, parts, r, k * x->chunk, n);
         }
     }
 }
@@ -22,29 +22,29 @@ static void fold_own(struct tti_lane *lane, const struct tti_exchange *x, size_t
 {
     struct tti_engine *e = lane->engine;
     const tutti_op *op = x->op;
-    size_t n = tti_cut(tti_part_bytes(&op->send_parts, e->rank), x->piece, k);
+    size_t n = tti_chunk_bytes(tti_part_bytes(&op->send_parts, e->rank), x->chunk, k);
     if (n == 0) {
         return;
     }
     for (int r = 0; r < e->size; r++) {
-        lane->sources[r] = tti_stage_peer(lane, r, k) + (size_t)e->rank * x->piece;
+        lane->sources[r] = tti_stage_peer(lane, r, k) + (size_t)e->rank * x->chunk;
     }
     const unsigned char *direct = tti_part_direct(op->src, &op->send_parts, e->rank);
     if (direct) {
-        lane->sources[e->rank] = direct + k * x->piece;
+        lane->sources[e->rank] = direct + k * x->chunk;
     }
-    tti_reduce_out(lane, (unsigned char *)op->dst + k * x->piece, n);
+    tti_reduce_out(lane, (unsigned char *)op->dst + k * x->chunk, n);
 }
 
 static tutti_status staged(struct tti_lane *lane, const tutti_op *op)
 {
     size_t size = (size_t)lane->engine->size;
     size_t most = tti_part_bytes_max(&op->send_parts, (int)size);
-    size_t piece = tti_slot_bytes(lane, most);
+    size_t chunk = tti_slot_bytes(lane, most);
     struct tti_exchange x = {.op = op,
-                             .stride = piece * size,
-                             .steps = (most + piece - 1) / piece,
-                             .piece = piece,
+                             .stride = chunk * size,
+                             .steps = (most + chunk - 1) / chunk,
+                             .chunk = chunk,
                              .pack = pack,
                              .take_all = fold_own};
     return tti_exchange_run(lane, &x);

@@ -6,7 +6,7 @@
  *
  * broadcast and scatter have one writer, the root; in reduce and gather every leaf writes.
  *
- * What a root has to copy of its own goes where it would wait otherwise, piece by piece: in front of each span that it awaits, or
+ * What a root has to copy of its own goes where it would wait otherwise, chunk by chunk: in front of each span that it awaits, or
  * that may have to be free first; the rest at the end. Outputs of a call that fails are undefined, so that need not wait for
  * the others' agreement.
  *
@@ -16,25 +16,25 @@
  * Phases: a writer publishes k + 1 when span k is there (the arrival says that span 0 is, see tti_await_span); a reader
  * k + 1 when it has taken span k, but only as often as the writer needs it. All end with TTI_PHASE_FINAL.
  */
-#include "engine/collectives/moving.h"
+#include "engine/collectives/transfer.h"
 
-#define LEAST_PIECE 4096u
-#define GOOD_PIECE  8192u /* more pieces than four had better not be smaller */
-#define MOST_PIECE  65536u
-#define PIECES      8u
+#define LEAST_CHUNK 4096u
+#define GOOD_CHUNK  8192u /* more chunks than four had better not be smaller */
+#define MOST_CHUNK  65536u
+#define CHUNKS      8u
 
 void tti_stream_cut(const struct tti_lane *lane, struct tti_stream *s, size_t bytes, size_t slots)
 {
     /* Pieces so small that the readers soon begin, and so large that announcing them costs little. */
     size_t most = (size_t)lane->engine->tuning.window / slots;
-    most = most < MOST_PIECE ? most : MOST_PIECE;
-    size_t piece = bytes / PIECES > GOOD_PIECE ? bytes / PIECES : bytes / 4 > GOOD_PIECE ? GOOD_PIECE : bytes / 4;
-    piece = piece < LEAST_PIECE ? LEAST_PIECE : piece;
-    piece = (piece < most ? piece : most) / 64 * 64;
+    most = most < MOST_CHUNK ? most : MOST_CHUNK;
+    size_t chunk = bytes / CHUNKS > GOOD_CHUNK ? bytes / CHUNKS : bytes / 4 > GOOD_CHUNK ? GOOD_CHUNK : bytes / 4;
+    chunk = chunk < LEAST_CHUNK ? LEAST_CHUNK : chunk;
+    chunk = (chunk < most ? chunk : most) / 64 * 64;
     s->bytes = bytes;
-    s->piece = bytes < piece ? bytes : piece;
-    s->stride = (s->piece + 63) / 64 * 64 * slots;
-    s->steps = (bytes + s->piece - 1) / s->piece;
+    s->chunk = bytes < chunk ? bytes : chunk;
+    s->stride = (s->chunk + 63) / 64 * 64 * slots;
+    s->steps = (bytes + s->chunk - 1) / s->chunk;
     s->report = lane->engine->layout.stage / s->stride / 4; /* of the smaller ring: any writer's is at least that */
 }
 
@@ -44,7 +44,7 @@ static bool writer_waits(const struct tti_lane *lane, const struct tti_stream *s
     return s->steps > tti_stage_room(lane);
 }
 
-/* The root's own pieces [from, end). */
+/* The root's own chunks [from, end). */
 static void copy_own(struct tti_lane *lane, const struct tti_stream *s, size_t from, size_t end)
 {
     for (size_t k = from; s->own && k < end && k < s->steps; k++) {
@@ -56,7 +56,7 @@ static tutti_status write_spans(struct tti_lane *lane, const struct tti_stream *
 {
     tutti_status status = TUTTI_OK;
     const size_t room = tti_stage_room(lane);
-    lane->way = tti_way_of_steps(s->steps);
+    lane->algorithm = tti_algorithm_of_steps(s->steps);
     for (size_t k = 0; k < s->steps; k++) {
         unsigned char *span;
         if (k >= room) {
@@ -93,7 +93,7 @@ static tutti_status write_nothing(struct tti_lane *lane, const struct tti_stream
         }
         return tti_all_expose(lane) ? tti_run_direct(lane, s->op) : write_spans(lane, s, reader);
     }
-    lane->way = tti_way_in_place(lane);
+    lane->algorithm = tti_algorithm_in_place(lane);
     copy_own(lane, s, 0, s->steps);
     if (reader >= 0) {
         status = tti_await_one(lane, reader);
@@ -133,8 +133,8 @@ tutti_status tti_stream_read_root(struct tti_lane *lane, const struct tti_stream
         (status = tti_attributes_one(lane, root)) != TUTTI_OK) {
         return status;
     }
-    lane->way = tti_exposes(lane, root) ? TTI_WAY_ZERO_COPY : tti_way_of_steps(s->steps);
-    if (lane->way == TTI_WAY_ZERO_COPY) {
+    lane->algorithm = tti_exposes(lane, root) ? TTI_ALGORITHM_ZERO_COPY : tti_algorithm_of_steps(s->steps);
+    if (lane->algorithm == TTI_ALGORITHM_ZERO_COPY) {
         return s->pull(lane, s, root);
     }
     for (size_t k = 0; k < s->steps; k++) {
@@ -171,14 +171,14 @@ static tutti_status read_step(struct tti_lane *lane, const struct tti_stream *s,
 }
 
 /* The root copies nothing twice if it can pull from every leaf. */
-static enum tti_way way_of_root(const struct tti_lane *lane, const struct tti_stream *s)
+static enum tti_algorithm algorithm_of_root(const struct tti_lane *lane, const struct tti_stream *s)
 {
     for (int r = 0; r < lane->engine->size; r++) {
         if (r != lane->engine->rank && (!s->pull || !tti_exposes(lane, r))) {
-            return tti_way_of_steps(s->steps);
+            return tti_algorithm_of_steps(s->steps);
         }
     }
-    return TTI_WAY_ZERO_COPY;
+    return TTI_ALGORITHM_ZERO_COPY;
 }
 
 tutti_status tti_stream_read_leaves(struct tti_lane *lane, const struct tti_stream *s)
@@ -198,7 +198,7 @@ tutti_status tti_stream_read_leaves(struct tti_lane *lane, const struct tti_stre
     if (!s->pull && tti_all_expose(lane)) {
         return tti_run_direct(lane, s->op);
     }
-    lane->way = way_of_root(lane, s);
+    lane->algorithm = algorithm_of_root(lane, s);
     for (size_t k = 0; k < s->steps && status == TUTTI_OK; k++) {
         if ((status = read_step(lane, s, k)) == TUTTI_OK) {
             report(lane, s, k);

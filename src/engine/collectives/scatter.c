@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * scatter: a stream from the root, whose spans hold a piece of everybody's part, rank after rank; each leaf copies its own
- * piece out. Bytes: 2n at the root, 2m at a leaf; one epoch a span.
+ * scatter: a stream from the root, whose spans hold a chunk of everybody's part, rank after rank; each leaf copies its own
+ * chunk out. Bytes: 2n at the root, 2m at a leaf; one epoch a span.
  */
-#include "engine/collectives/moving.h"
+#include "engine/collectives/transfer.h"
 
 static void pack(struct tti_lane *lane, const struct tti_stream *s, size_t k, unsigned char *span)
 {
     struct tti_engine *e = lane->engine;
-    size_t n = tti_cut(s->bytes, s->piece, k);
+    size_t n = tti_chunk_bytes(s->bytes, s->chunk, k);
     for (int r = 0; r < e->size; r++) {
         if (r != e->rank) {
-            tti_part_stage(lane, span + (size_t)r * s->piece, s->op->src, &s->op->send_parts, r, k * s->piece, n);
+            tti_part_stage(lane, span + (size_t)r * s->chunk, s->op->src, &s->op->send_parts, r, k * s->chunk, n);
         }
     }
 }
 
 static void take(struct tti_lane *lane, const struct tti_stream *s, size_t k, int peer)
 {
-    const unsigned char *piece = tti_stage_peer(lane, peer, k) + (size_t)lane->engine->rank * s->piece;
-    tti_move_out(lane, (unsigned char *)s->op->dst + k * s->piece, piece, tti_cut(s->bytes, s->piece, k));
+    const unsigned char *chunk = tti_stage_peer(lane, peer, k) + (size_t)lane->engine->rank * s->chunk;
+    tti_copy_to_output(lane, (unsigned char *)s->op->dst + k * s->chunk, chunk, tti_chunk_bytes(s->bytes, s->chunk, k));
 }
 
 static tutti_status pull(struct tti_lane *lane, const struct tti_stream *s, int peer)
@@ -31,8 +31,8 @@ static tutti_status pull(struct tti_lane *lane, const struct tti_stream *s, int 
 static void own(struct tti_lane *lane, const struct tti_stream *s, size_t k)
 {
     const tutti_op *op = s->op;
-    tti_part_read(lane, (unsigned char *)op->dst + k * s->piece, op->src, &op->send_parts, op->root, k * s->piece,
-                  tti_cut(s->bytes, s->piece, k));
+    tti_part_read(lane, (unsigned char *)op->dst + k * s->chunk, op->src, &op->send_parts, op->root, k * s->chunk,
+                  tti_chunk_bytes(s->bytes, s->chunk, k));
 }
 
 static tutti_status staged(struct tti_lane *lane, const tutti_op *op, size_t bytes)
@@ -57,13 +57,13 @@ static tutti_status inlined(struct tti_lane *lane, const tutti_op *op, size_t by
         }
         tutti_status status = tti_arrive(lane, payload, (size_t)e->size * bytes);
         if (status == TUTTI_OK) {
-            tti_move(lane, op->dst, payload + (size_t)e->rank * bytes, bytes);
+            tti_copy_counted(lane, op->dst, payload + (size_t)e->rank * bytes, bytes);
         }
         return status;
     }
     tutti_status status = tti_arrive(lane, NULL, 0);
     if (status == TUTTI_OK && (status = tti_await_one(lane, op->root)) == TUTTI_OK) {
-        tti_move(lane, op->dst, tti_payload(lane, op->root) + (size_t)e->rank * bytes, bytes);
+        tti_copy_counted(lane, op->dst, tti_payload(lane, op->root) + (size_t)e->rank * bytes, bytes);
     }
     return status;
 }

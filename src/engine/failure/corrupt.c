@@ -8,20 +8,20 @@
  * at only when a call does not go well: by who finds a difference, and by who has waited for long.
  */
 #include "engine/failure/peers.h"
-#include "engine/wait/waiting.h"
+#include "engine/wait/wait.h"
 
-bool tti_arrival_can_be(const struct tti_lane *lane, uint64_t held, uint64_t call)
+bool tti_arrival_is_possible(const struct tti_lane *lane, uint64_t held, uint64_t call)
 {
     return held == 0 || (held % TTI_RING == call % TTI_RING && held < lane->call + TTI_RING);
 }
 
-bool tti_awaited_can_be(const struct tti_lane *lane, const _Atomic uint64_t *word, uint64_t held, uint64_t target,
-                        int publisher)
+bool tti_awaited_is_possible(const struct tti_lane *lane, const _Atomic uint64_t *word, uint64_t held, uint64_t target,
+                             int publisher)
 {
     static_assert(offsetof(struct tti_lane_control, ring) == 0, "the arrivals come first");
     const uintptr_t at = (uintptr_t)word - (uintptr_t)lane->controls[publisher];
     const bool is_arrival = at < TTI_RING * TTI_LINE;
-    return !is_arrival || tti_arrival_can_be(lane, held, target); /* a position that is too low may just be late */
+    return !is_arrival || tti_arrival_is_possible(lane, held, target); /* a position that is too low may just be late */
 }
 
 tutti_status tti_fault_corrupt(struct tti_lane *lane, int peer, const char *what, uint64_t value)
@@ -32,5 +32,5 @@ tutti_status tti_fault_corrupt(struct tti_lane *lane, int peer, const char *what
         "rank %d (process %u) has published what cannot be: %s is 0x%llx in call %llu of lane %d; something has "
         "written over its memory",
         peer, tti_peer_id(e, peer).pid, what, (unsigned long long)value, (unsigned long long)lane->call, lane->index);
-    return tti_fault_blame(e, lane, peer, lane->error);
+    return tti_fault_raise_suspect(e, lane, peer, lane->error);
 }

@@ -6,9 +6,9 @@
  */
 #include <stdio.h>
 
-#include "engine/failure/keeper.h"
+#include "engine/failure/liveness_monitor.h"
 #include "engine/failure/peers.h"
-#include "engine/wait/waiting.h"
+#include "engine/wait/wait.h"
 
 #define NAMES 300 /* bytes of a sentence for the ranks in it */
 
@@ -46,14 +46,14 @@ static tutti_error failure_of(struct tti_engine *e)
 }
 
 /* A death is told to every call that it has interrupted, and to the first one that comes later, if there was none. */
-static bool is_news(const struct tti_engine *e, bool interrupted)
+static bool is_unreported_death(const struct tti_engine *e, bool interrupted)
 {
     /* relaxed: a courtesy. Two that are told at once do no harm */
-    return interrupted || !atomic_load_explicit(&e->told, memory_order_relaxed);
+    return interrupted || !atomic_load_explicit(&e->death_reported, memory_order_relaxed);
 }
 
-static tutti_status tell_death(struct tti_engine *e, const struct tti_lane *lane, const tutti_error *cause,
-                               tutti_error *error)
+static tutti_status report_death(struct tti_engine *e, const struct tti_lane *lane, const tutti_error *cause,
+                                 tutti_error *error)
 {
     if (lane && lane->op) {
         tti_error_set(error, cause->status, "%.16s (call %llu, lane %d) cannot end: %.340s",
@@ -64,7 +64,7 @@ static tutti_status tell_death(struct tti_engine *e, const struct tti_lane *lane
     }
     error->scope = TUTTI_SCOPE_GROUP;
     error->suspect = cause->suspect;
-    atomic_store_explicit(&e->told, true, memory_order_relaxed);
+    atomic_store_explicit(&e->death_reported, true, memory_order_relaxed);
     return cause->status;
 }
 
@@ -75,8 +75,8 @@ static tutti_status revoked(struct tti_engine *e, const struct tti_lane *lane, b
     if (!error) {
         return TUTTI_REVOKED;
     }
-    if (e->death && is_news(e, interrupted)) { /* set before `failed` */
-        return tell_death(e, lane, &cause, error);
+    if (e->death && is_unreported_death(e, interrupted)) { /* set before `failed` */
+        return report_death(e, lane, &cause, error);
     }
     tti_error_set(error, TUTTI_REVOKED, "the group failed earlier: %.340s; make a new group of the ranks that are left",
                   cause.message);
@@ -95,7 +95,7 @@ static bool is_about(const struct tti_lane *lane, int32_t where, uint64_t call)
 static bool is_gone(const struct tti_engine *e, int rank)
 {
     const struct tti_proc_id id = tti_peer_id(e, rank);
-    return tti_proc_has_ended(tti_proc_look(&id).state);
+    return tti_proc_has_ended(tti_proc_query(&id).state);
 }
 
 /* Whether a rank's process is no member any more, and has not said so before. */
@@ -104,7 +104,7 @@ static bool has_ended(const struct tti_engine *e, int rank)
     const struct tti_segment_header *h = tti_header(e, rank);
     const bool ended = is_gone(e, rank);
     /* after the look: who has ended sets nothing any more */
-    return (ended && !tti_segment_leaves(h)) || tti_keeper_died(h);
+    return (ended && !tti_segment_leaves(h)) || tti_liveness_died(h);
 }
 
 static const char *revoked_how(tutti_operation operation)
@@ -114,10 +114,10 @@ static const char *revoked_how(tutti_operation operation)
 
 /* A deadline that has passed, in the same words on the rank where it has and on those that read its record. `names`: what is
  * known of the suspects, may be empty. */
-static void tell_late(tutti_error *error, const struct tti_fault *f, int owner, const char *names)
+static void report_timeout(tutti_error *error, const struct tti_fault *f, int owner, const char *names)
 {
-    static const char *const ways[TTI_LATE_WAYS] = {"not arrived", "many calls behind", "arrived but did not go on"};
-    const char *how = ways[f->how];
+    static const char *const delays[TTI_LATE_COUNT] = {"not arrived", "many calls behind", "arrived but did not go on"};
+    const char *how = delays[f->how];
     const long long waited = (long long)f->waited_ms;
     const char *colon = names[0] ? ": " : "";
     if (f->lane == TTI_FAULT_MESSAGES) {
@@ -162,7 +162,7 @@ static tutti_status adopt(struct tti_engine *e, struct tti_lane *lane, bool inte
     if (cause != TUTTI_NO_MEMORY && cause != TUTTI_MISMATCH && (cause < TUTTI_TIMEOUT || cause > TUTTI_REVOKED)) {
         cause = TUTTI_PEER_CORRUPT; /* no rank gives up for another reason */
     }
-    f.how = f.how >= 0 && f.how < TTI_LATE_WAYS ? f.how : TTI_LATE_NOT_ARRIVED;
+    f.how = f.how >= 0 && f.how < TTI_LATE_COUNT ? f.how : TTI_LATE_NOT_ARRIVED;
     const int32_t where = f.lane;
     const uint64_t call = f.call;
     uint64_t suspects[TTI_MAX_RANKS / 64];
@@ -183,7 +183,7 @@ static tutti_status adopt(struct tti_engine *e, struct tti_lane *lane, bool inte
         return revoked(e, lane, interrupted, error);
     }
     if (cause == TUTTI_TIMEOUT) {
-        tell_late(&text, &f, rank, names);
+        report_timeout(&text, &f, rank, names);
     } else {
         name_place(&f, what, sizeof(what));
         tti_error_set(&text, cause, "rank %d gave up %s: %s%s%s", rank, what, tutti_status_string(cause),
@@ -229,7 +229,7 @@ static tutti_status check(struct tti_engine *e, struct tti_lane *lane, bool inte
         tti_error_set(error, TUTTI_PEER_LEFT, "rank %d has destroyed its group or ended, but is still needed here",
                       publisher);
         error->suspect = publisher;
-        return lane ? tti_fault_blame(e, lane, publisher, error) : TUTTI_PEER_LEFT;
+        return lane ? tti_fault_raise_suspect(e, lane, publisher, error) : TUTTI_PEER_LEFT;
     }
     return TUTTI_OK;
 }
@@ -239,7 +239,7 @@ tutti_status tti_fault_check(struct tti_engine *e, struct tti_lane *lane, int pu
     return check(e, lane, lane && lane->op, publisher, error);
 }
 
-tutti_status tti_fault_heed(struct tti_lane *lane, uint32_t alarm)
+tutti_status tti_fault_check_alarm(struct tti_lane *lane, uint32_t alarm)
 {
     if (__builtin_expect(alarm == lane->alarm_seen, 1)) {
         return TUTTI_OK;
@@ -285,7 +285,7 @@ static tutti_status fail_group(struct tti_engine *e, struct place place, const u
     pthread_mutex_unlock(&e->failure_lock);
     /* after the record: whoever sees the failure finds it */
     remember(e, error, place.death);
-    tti_ring_alarm(e);
+    tti_raise_alarm(e);
     return error->status;
 }
 
@@ -299,7 +299,7 @@ tutti_status tti_fault_raise(struct tti_engine *e, struct tti_lane *lane, const 
     return fail_group(e, place, suspects, error);
 }
 
-tutti_status tti_fault_blame(struct tti_engine *e, struct tti_lane *lane, int rank, tutti_error *error)
+tutti_status tti_fault_raise_suspect(struct tti_engine *e, struct tti_lane *lane, int rank, tutti_error *error)
 {
     uint64_t suspects[TTI_MAX_RANKS / 64] = {0};
     if (rank >= 0 && rank < e->size) {
@@ -311,14 +311,14 @@ tutti_status tti_fault_blame(struct tti_engine *e, struct tti_lane *lane, int ra
 void tti_fault_death(struct tti_engine *e, int rank)
 {
     const struct tti_proc_id id = tti_peer_id(e, rank);
-    const struct tti_proc look = tti_proc_look(&id);
+    const struct tti_proc look = tti_proc_query(&id);
     uint64_t suspects[TTI_MAX_RANKS / 64];
     char text[160];
     tutti_error error;
     suspect_only(suspects, rank);
     /* release: pairs with tti_known_dead */
     atomic_fetch_or_explicit(&e->dead[rank / 64], UINT64_C(1) << (rank % 64), memory_order_release);
-    const tutti_status status = tti_proc_end(rank, &id, &look, text, sizeof(text));
+    const tutti_status status = tti_proc_describe_end(rank, &id, &look, text, sizeof(text));
     tti_error_set(&error, status, "%s", text);
     fail_group(e, (struct place){.lane = TTI_FAULT_ANYWHERE, .death = true}, suspects, &error);
 }
@@ -335,10 +335,10 @@ void tti_fault_left(struct tti_engine *e, int rank)
 {
     /* release: pairs with tti_has_left */
     atomic_fetch_or_explicit(&e->left[rank / 64], UINT64_C(1) << (rank % 64), memory_order_release);
-    tti_ring_alarm(e);
+    tti_raise_alarm(e);
 }
 
-void tti_fault_look_at(struct tti_engine *e, int rank)
+void tti_fault_check_peer(struct tti_engine *e, int rank)
 {
     if (e->futex_private != 0 || rank == e->rank || tti_has_left(e, rank)) {
         return;
@@ -392,11 +392,11 @@ void tti_fault_abort(struct tti_engine *e, int32_t lane, const tutti_error *caus
 }
 
 /* Whether a rank's process does not run, though the rank has something to do yet. */
-static bool is_held_up(const struct tti_engine *e, int rank)
+static bool is_stalled(const struct tti_engine *e, int rank)
 {
     const struct tti_proc_id id = tti_peer_id(e, rank);
     /* after the look: who has ended sets nothing any more */
-    return tti_proc_look(&id).state >= TTI_PROC_STOPPED && !tti_segment_leaves(tti_header(e, rank));
+    return tti_proc_query(&id).state >= TTI_PROC_STOPPED && !tti_segment_leaves(tti_header(e, rank));
 }
 
 /* The publisher may be waiting for another one. Whoever cannot run holds up the others. */
@@ -405,7 +405,7 @@ static void suspect_stuck(const struct tti_engine *e, int publisher, uint64_t *s
     bool found = false;
     suspect_only(suspects, publisher);
     for (int r = 0; e->futex_private == 0 && r < e->size; r++) {
-        if (r != e->rank && is_held_up(e, r)) {
+        if (r != e->rank && is_stalled(e, r)) {
             if (!found) {
                 memset(suspects, 0, TTI_MAX_RANKS / 8);
             }
@@ -435,7 +435,7 @@ tutti_status tti_fault_timeout(struct tti_lane *lane, int publisher)
     }
     char names[NAMES];
     tti_peers_text(e, lane->index, suspects, names, sizeof(names));
-    /* After the looks: who has given up because of the same culprit, and ended since, is none. */
+    /* After the looks: who has given up because of the same suspect, and ended since, is none. */
     const tutti_status earlier = tti_fault_check(e, lane, -1, lane->error);
     if (earlier != TUTTI_OK) {
         return earlier;
@@ -446,7 +446,7 @@ tutti_status tti_fault_timeout(struct tti_lane *lane, int publisher)
                                     .call = place.call,
                                     .waited_ms = (tti_now_ns() - lane->started_ns) / 1000000,
                                     .how = how};
-    tell_late(lane->error, &facts, e->rank, names);
+    report_timeout(lane->error, &facts, e->rank, names);
     return fail_group(e, place, suspects, lane->error);
 }
 

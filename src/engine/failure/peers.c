@@ -52,7 +52,7 @@ static void describe(const struct tti_engine *e, int lane, int rank, char *text,
         const struct tti_proc_id id = tti_peer_id(e, rank);
         char name[TTI_PROC_TEXT];
         tti_proc_text(&id, name, sizeof(name));
-        snprintf(process, sizeof(process), "%s, %s", name, tti_proc_state_name(tti_proc_look(&id).state));
+        snprintf(process, sizeof(process), "%s, %s", name, tti_proc_state_name(tti_proc_query(&id).state));
     }
     if (lane >= 0 && lane < e->layout.lanes) {
         tutti_operation kind = TUTTI_OP_NONE;

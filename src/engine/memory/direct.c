@@ -14,7 +14,7 @@
  */
 #include "engine/collectives/arrival.h"
 
-#define PIECE 4096u /* of a result, on its way from the fold to all outputs: stays in the first-level cache */
+#define CHUNK 4096u /* of a result, on its way from the fold to all outputs: stays in the first-level cache */
 
 bool tti_is_direct(const struct tti_lane *lane, const tutti_op *op)
 {
@@ -98,9 +98,9 @@ void tti_expose(struct tti_lane *lane, const tutti_op *op)
     lane->exposed = (input != 0 || !shows_input(op, e->rank)) && (output != 0 || !shows_output(op, e->rank));
     lane->input = lane->exposed ? input : 0;
     lane->output = lane->exposed ? output : 0;
-    if (!lane->exposed && tti_remote_wanted(lane, op)) {
-        lane->input = shows_input(op, e->rank) ? TTI_REMOTE | (uintptr_t)op->src : 0;
-        lane->output = shows_output(op, e->rank) ? TTI_REMOTE | (uintptr_t)op->dst : 0;
+    if (!lane->exposed && tti_single_copy_wanted(lane, op)) {
+        lane->input = shows_input(op, e->rank) ? TTI_SINGLE_COPY_NAME | (uintptr_t)op->src : 0;
+        lane->output = shows_output(op, e->rank) ? TTI_SINGLE_COPY_NAME | (uintptr_t)op->dst : 0;
         lane->exposed = true;
     }
 }
@@ -110,22 +110,22 @@ static void hold_heap(struct tti_lane *lane)
 {
     if (atomic_load_explicit(&lane->holds_heap, memory_order_relaxed) == 0) { /* written by this thread only */
         const uint64_t now = atomic_load_explicit(lane->engine->heap->withdrawals, memory_order_seq_cst);
-        /* seq_cst: before the lookup; pairs with tti_engine_let_go, after the withdrawal */
+        /* seq_cst: before the lookup; pairs with tti_engine_heap_quiescent, after the withdrawal */
         atomic_store_explicit(&lane->holds_heap, now, memory_order_seq_cst);
     }
 }
 
-void tti_let_go(struct tti_lane *lane)
+void tti_release_heap(struct tti_lane *lane)
 {
-    if (lane->named) { /* release: pairs with tti_engine_let_go; the last access comes before */
+    if (lane->named) { /* release: pairs with tti_engine_heap_quiescent; the last access comes before */
         atomic_store_explicit(&lane->holds_heap, 0, memory_order_release);
     }
 }
 
-bool tti_engine_let_go(const struct tti_engine *e, uint64_t withdrawal)
+bool tti_engine_heap_quiescent(const struct tti_engine *e, uint64_t withdrawal)
 {
     for (int32_t i = 0; i < e->layout.lanes; i++) {
-        /* seq_cst: see hold_heap; and it pairs with tti_let_go */
+        /* seq_cst: see hold_heap; and it pairs with tti_release_heap */
         const uint64_t since = atomic_load_explicit(&e->lanes[i].holds_heap, memory_order_seq_cst);
         if (since != 0 && since < withdrawal) {
             return false;
@@ -142,8 +142,8 @@ static tutti_status locate(struct tti_lane *lane, int peer, uint64_t name, size_
         *address = (unsigned char *)(uintptr_t)name;
         return TUTTI_OK;
     }
-    if ((name & TTI_REMOTE) != 0 && tti_remote_allowed(lane)) {
-        *address = (unsigned char *)(uintptr_t)(name & ~TTI_REMOTE);
+    if ((name & TTI_SINGLE_COPY_NAME) != 0 && tti_single_copy_allowed(lane)) {
+        *address = (unsigned char *)(uintptr_t)(name & ~TTI_SINGLE_COPY_NAME);
         lane->remote[peer] = peer != e->rank; /* only the kernel follows it */
         return TUTTI_OK;
     }
@@ -203,17 +203,17 @@ static void push(struct tti_lane *lane, size_t outputs, size_t from, size_t n)
         return;
     }
     const struct tti_fold fold = tti_fold_of(lane);
-    unsigned char piece[PIECE] __attribute__((aligned(64)));
-    for (size_t at = 0; at < n; at += PIECE) {
-        const size_t bytes = tti_cut(n - at, PIECE, 0);
-        tti_fold(piece, lane->sources, (size_t)e->size, bytes >> tti_dtype_shift(fold.dtype), &fold);
+    unsigned char chunk[CHUNK] __attribute__((aligned(64)));
+    for (size_t at = 0; at < n; at += CHUNK) {
+        const size_t bytes = tti_chunk_bytes(n - at, CHUNK, 0);
+        tti_fold(chunk, lane->sources, (size_t)e->size, bytes >> tti_dtype_shift(fold.dtype), &fold);
         for (size_t i = 0; i < outputs; i++) {
-            tti_copy_stream((unsigned char *)lane->targets[i] + at, piece, bytes);
+            tti_copy_stream((unsigned char *)lane->targets[i] + at, chunk, bytes);
         }
         for (int r = 0; r < e->size; r++) {
             lane->sources[r] = (const unsigned char *)lane->sources[r] + bytes;
         }
-        lane->moved += ((size_t)e->size + outputs) * bytes;
+        lane->bytes_copied += ((size_t)e->size + outputs) * bytes;
     }
 }
 
@@ -227,8 +227,8 @@ static tutti_status reduce_slices(struct tti_lane *lane, const tutti_op *op, int
     size_t end = bytes - from < each ? bytes : from + each;
     size_t outputs = only < 0 ? (size_t)e->size : 1;
     for (size_t n; from < end; from += n) {
-        n = tti_cut(end - from, TTI_INTENT_BYTES, 0);
-        tutti_status status = tti_intend(lane);
+        n = tti_chunk_bytes(end - from, TTI_INTENT_BYTES, 0);
+        tutti_status status = tti_intent_begin(lane);
         if (status != TUTTI_OK) {
             return status;
         }
@@ -237,7 +237,7 @@ static tutti_status reduce_slices(struct tti_lane *lane, const tutti_op *op, int
             lane->targets[i] = lane->outputs[rank] + from;
         }
         push(lane, outputs, from, n);
-        tti_intent_done(lane);
+        tti_intent_end(lane);
     }
     return TUTTI_OK;
 }
@@ -247,16 +247,16 @@ static tutti_status reduce_part(struct tti_lane *lane, const tutti_op *op)
     struct tti_engine *e = lane->engine;
     size_t bytes = tti_part_bytes(&op->send_parts, e->rank);
     for (size_t from = 0, n; from < bytes; from += n) {
-        tutti_status status = tti_intend(lane);
+        tutti_status status = tti_intent_begin(lane);
         if (status != TUTTI_OK) {
             return status;
         }
-        n = tti_cut(bytes - from, TTI_INTENT_BYTES, 0);
+        n = tti_chunk_bytes(bytes - from, TTI_INTENT_BYTES, 0);
         for (int r = 0; r < e->size; r++) {
-            lane->sources[r] = tti_part_piece(lane->inputs[r], &op->send_parts, e->rank, from, &n);
+            lane->sources[r] = tti_part_chunk(lane->inputs[r], &op->send_parts, e->rank, from, &n);
         }
         tti_reduce_out(lane, (unsigned char *)op->dst + from, n);
-        tti_intent_done(lane);
+        tti_intent_end(lane);
     }
     return TUTTI_OK;
 }
@@ -265,24 +265,25 @@ tutti_status tti_pull(struct tti_lane *lane, int peer, void *dst, const tutti_pa
                       const void *src, const tutti_parts *src_parts, int src_rank, size_t bytes)
 {
     const bool remote = lane->remote[peer];
-    const size_t most = remote ? TTI_REMOTE_PIECE : TTI_INTENT_BYTES;
-    lane->way = remote && lane->way == TTI_WAY_ZERO_COPY ? TTI_WAY_SINGLE_COPY : lane->way;
+    const size_t most = remote ? TTI_SINGLE_COPY_CHUNK : TTI_INTENT_BYTES;
+    lane->algorithm =
+        remote && lane->algorithm == TTI_ALGORITHM_ZERO_COPY ? TTI_ALGORITHM_SINGLE_COPY : lane->algorithm;
     for (size_t from = 0, n; from < bytes; from += n) {
-        tutti_status status = tti_intend(lane);
+        tutti_status status = tti_intent_begin(lane);
         if (status != TUTTI_OK) {
             return status;
         }
-        n = tti_cut(bytes - from, most, 0);
+        n = tti_chunk_bytes(bytes - from, most, 0);
         const unsigned char *in =
-            src_parts ? tti_part_piece(src, src_parts, src_rank, from, &n) : (const unsigned char *)src + from;
+            src_parts ? tti_part_chunk(src, src_parts, src_rank, from, &n) : (const unsigned char *)src + from;
         if (remote) {
-            status = tti_remote_read(lane, peer, dst, dst_parts, dst_rank, from, in, n);
+            status = tti_single_copy_read(lane, peer, dst, dst_parts, dst_rank, from, in, n);
         } else if (dst_parts) {
             tti_part_write(lane, dst, dst_parts, dst_rank, from, in, n);
         } else {
-            tti_move_out(lane, (unsigned char *)dst + from, in, n);
+            tti_copy_to_output(lane, (unsigned char *)dst + from, in, n);
         }
-        tti_intent_done(lane);
+        tti_intent_end(lane);
         if (status != TUTTI_OK) {
             return status;
         }
@@ -313,21 +314,21 @@ static tutti_status share(struct tti_lane *lane, const tutti_op *op)
     return status;
 }
 
-enum tti_way tti_way_in_place(const struct tti_lane *lane)
+enum tti_algorithm tti_algorithm_in_place(const struct tti_lane *lane)
 {
-    return tti_remote_offered(lane) ? TTI_WAY_SINGLE_COPY : TTI_WAY_ZERO_COPY;
+    return tti_single_copy_offered(lane) ? TTI_ALGORITHM_SINGLE_COPY : TTI_ALGORITHM_ZERO_COPY;
 }
 
 tutti_status tti_run_direct(struct tti_lane *lane, const tutti_op *op)
 {
-    lane->way = tti_way_in_place(lane);
+    lane->algorithm = tti_algorithm_in_place(lane);
     tutti_status status = share(lane, op);
     if (status == TUTTI_OK) {
         tti_advance(lane, TTI_PHASE_FINAL);
-        if (lane->advances && !lane->belated) {
+        if (lane->advances && !lane->late_mismatch) {
             tti_digest_advance(lane);
         }
-        lane->announces = lane->belated; /* else it has been */
+        lane->announces = lane->late_mismatch; /* else it has been */
         status = tti_wait_phase_all(lane, TTI_PHASE_FINAL);
     }
     return status;

@@ -14,7 +14,7 @@
  *
  * A peer may say at any time that a region is gone, also in the middle of a call that reads it. So who takes a region out of
  * the table unmaps it only when no call is left that may have found it there before: the table counts such withdrawals, and
- * a call that looks a name up notes the count first (tti_engine_let_go).
+ * a call that looks a name up notes the count first (tti_engine_heap_quiescent).
  */
 #ifndef TTI_ENGINE_HEAP_H
 #define TTI_ENGINE_HEAP_H

@@ -13,19 +13,19 @@
 
 #include "engine/memory/protocol.h"
 
-tutti_status tti_intend(struct tti_lane *lane)
+tutti_status tti_intent_begin(struct tti_lane *lane)
 {
     struct tti_engine *e = lane->engine;
     _Atomic uint64_t *intent = &tti_progress_of(lane, e->rank)->intent;
     atomic_store_explicit(intent, 1, memory_order_seq_cst); /* partner: the load in tti_await_intents */
-    const tutti_status status = tti_fault_heed(lane, atomic_load_explicit(tti_alarm(e), memory_order_seq_cst));
+    const tutti_status status = tti_fault_check_alarm(lane, atomic_load_explicit(tti_alarm(e), memory_order_seq_cst));
     if (status != TUTTI_OK) {
-        tti_intent_done(lane);
+        tti_intent_end(lane);
     }
     return status;
 }
 
-void tti_intent_done(struct tti_lane *lane)
+void tti_intent_end(struct tti_lane *lane)
 {
     /* release: the accesses of the chunk come before; partner: the load in tti_await_intents */
     atomic_store_explicit(&tti_progress_of(lane, lane->engine->rank)->intent, 0, memory_order_release);
@@ -45,7 +45,7 @@ void tti_await_intents(struct tti_lane *lane)
     if (!e->direct && !output_is_written(lane)) {
         return; /* processes that read what its owner uses again get nonsense, in a call that has failed */
     }
-    int64_t until = tti_now_ns() + TTI_PATIENCE_NS;
+    int64_t until = tti_now_ns() + TTI_INTENT_WAIT_NS;
     for (int r = 0; r < e->size; r++) {
         while (r != e->rank && atomic_load_explicit(&tti_progress_of(lane, r)->intent, memory_order_seq_cst) != 0) {
             if (tti_chunk_is_lost(e, r, until)) {

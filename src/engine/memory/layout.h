@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The memory that ranks share. Every rank owns one segment, which only it writes and the others read; the bell is the one
- * piece that all members write, and it holds hints only: corrupting it costs time, never a result.
+ * The memory that ranks share. Every rank owns one segment, which only it writes and the others read; the doorbell is the one
+ * chunk that all members write, and it holds hints only: corrupting it costs time, never a result.
  *
  *   segment   header page | fault page | lane controls | pair controls | lane 0 stage, ... | pair 0 rings, ...
  *   lane      control: arrival ring (32 lines of 128 bytes), on a page of its own a progress line, packets for each slot
  *             stage: two rings of bytes, from one of which each call takes what it needs (stage.c)
  *   pair      control: one line with what the owner has to say to one peer about messages
- *             rings: slots, each of which holds a small message or names a piece of a larger one; two rings of
+ *             rings: slots, each of which holds a small message or names a chunk of a larger one; two rings of
  *             bytes for those
- *   fault     struct tti_fault | what ranks agree with after a failure (accord.h)
- *   bell      alarm and arbiter (accord.h) in one line | for each (publisher, channel) one line: a bit for each rank that sleeps on that publisher
+ *   fault     struct tti_fault | what ranks agree with after a failure (agreement.h)
+ *   doorbell      alarm and decision word (agreement.h) in one line | for each (publisher, channel) one line: a bit for each rank that sleeps on that publisher
  *
  * Lines of a ring start at rank * 128 mod 4096, so that scanning many ranks' segments, which start on page boundaries, does
  * not fall into one cache set. All that lies before the stages is committed when the segment is made; a lane's stage and a
@@ -36,7 +36,7 @@
 #define TTI_PAYLOAD      100u
 #define TTI_SLOTS        128u /* records in flight from one rank to another; a power of two */
 #define TTI_SLOT_BODY    224u
-#define TTI_OFFERS       8u          /* open ones from one rank to another: see p2p_reach.c */
+#define TTI_OFFERS       8u          /* open ones from one rank to another: see p2p_zero_copy.c */
 #define TTI_LAYOUT_MAGIC 0x69747475u /* "utti" */
 #define TTI_LAYOUT_ABI   9u
 #define TTI_STAGE_SPANS  5u /* a stage holds at least so many of the largest spans that a call takes: see stage.c */
@@ -92,7 +92,7 @@ struct tti_fault {
     int64_t waited_ms; /* TIMEOUT: how long the owner has waited, */
     int32_t how;       /* and what the suspects have not done: TTI_LATE_* */
 };
-enum { TTI_LATE_NOT_ARRIVED, TTI_LATE_BEHIND, TTI_LATE_STUCK, TTI_LATE_WAYS };
+enum { TTI_LATE_NOT_ARRIVED, TTI_LATE_BEHIND, TTI_LATE_STUCK, TTI_LATE_COUNT };
 enum { TTI_FAULT_NONE = 0, TTI_FAULT_FAILED = 1 };
 enum { TTI_FAULT_MESSAGES = TUTTI_LANE_MESSAGES, TTI_FAULT_ANYWHERE = TUTTI_LANE_NONE };
 
@@ -117,10 +117,12 @@ struct tti_segment_header {
     _Atomic uint32_t left;
     uint64_t started; /* the owner's process, beside its number: see proc.h */
     uint64_t space;
-    _Atomic uintptr_t life_next; /* entry of the robust list of the owner's keeper: an address there. See keeper.c */
-    _Atomic uint32_t life;       /* the keeper's thread; the kernel adds FUTEX_OWNER_DIED. 0 = there is no keeper */
-    _Atomic uint32_t leaving;    /* in exit(): the owner leaves with the end of its process */
-    uint64_t instance;           /* with `started` and `space` */
+    _Atomic uintptr_t
+        life_next; /* entry of the robust list of the owner's liveness monitor: an address there. See liveness_monitor.c */
+    _Atomic uint32_t
+        life; /* the liveness monitor's thread; the kernel adds FUTEX_OWNER_DIED. 0 = there is no liveness monitor */
+    _Atomic uint32_t leaving; /* in exit(): the owner leaves with the end of its process */
+    uint64_t instance;        /* with `started` and `space` */
 };
 enum { TTI_READS_UNKNOWN = 0, TTI_READS_ALL = 1, TTI_READS_NOT = 2 };
 static_assert(sizeof(struct tti_segment_header) <= TTI_PAGE, "the header fits its page");
@@ -145,20 +147,20 @@ struct tti_pair_control {
     _Atomic uint64_t opened;   /* 1: the rings towards the peer are there                          */
     _Atomic uint64_t taken;    /* records of the peer that the owner has used up, told from time to time */
     _Atomic uint64_t granted;  /* the message, by its first record, whose rest the owner wants now */
-    _Atomic uint64_t target;   /* where it wants that: the name of its tensor (p2p_reach.c); 0 = in the ring */
+    _Atomic uint64_t target;   /* where it wants that: the name of its tensor (p2p_zero_copy.c); 0 = in the ring */
     _Atomic uint64_t intent;   /* towards itself only: 1 + the rank whose memory the owner is touching; 0 = none */
-    _Atomic uint64_t is_far;   /* 1: the owner takes long to read what the peer writes: see p2p_remote.c */
+    _Atomic uint64_t is_far;   /* 1: the owner takes long to read what the peer writes: see p2p_single_copy.c */
     unsigned char pad[8];
     _Atomic uint64_t fetched[TTI_OFFERS]; /* offers that the owner has taken, by their first records, in turn */
 };
 static_assert(sizeof(struct tti_pair_control) == TTI_LINE, "one line");
 static_assert(offsetof(struct tti_pair_control, fetched) == 64, "a cache line of their own");
 
-/* A piece of a message. The first one of a message begins with the dimensions, unless there is just one. */
+/* A chunk of a message. The first one of a message begins with the dimensions, unless there is just one. */
 struct tti_record {
     uint64_t bytes; /* of the whole message */
-    uint32_t place; /* where the piece lies in the rings of bytes, or TTI_IN_SLOT */
-    uint32_t here;  /* bytes of the piece, dimensions included */
+    uint32_t place; /* where the chunk lies in the rings of bytes, or TTI_IN_SLOT */
+    uint32_t here;  /* bytes of the chunk, dimensions included */
     int32_t tag;
     int16_t dtype;
     int8_t ndim;
@@ -169,8 +171,8 @@ enum {
     TTI_RECORD_FIRST = 1,
     TTI_RECORD_NEXT = 2,
     TTI_RECORD_GRANTED = 3,
-    TTI_RECORD_OFFER = 4,  /* a first one; its piece is not data, but where they lie */
-    TTI_RECORD_WRITTEN = 5 /* without a piece: the rest of the granted message is where it was wanted */
+    TTI_RECORD_OFFER = 4,  /* a first one; its chunk is not data, but where they lie */
+    TTI_RECORD_WRITTEN = 5 /* without a chunk: the rest of the granted message is where it was wanted */
 };
 #define TTI_IN_SLOT UINT32_MAX
 
@@ -194,10 +196,10 @@ struct tti_layout {
     size_t stages;     /* first lane's stage */
     size_t rings;      /* first pair's rings */
     size_t ring_bytes; /* of a pair's two rings of bytes; whole pages */
-    size_t ring_small; /* of the first of them, which is for small pieces */
+    size_t ring_small; /* of the first of them, which is for small chunks */
     size_t ring_stride;
     size_t segment_bytes;
-    size_t bell_bytes;
+    size_t doorbell_bytes;
 };
 
 static inline size_t tti_whole_pages(size_t bytes)
@@ -205,8 +207,8 @@ static inline size_t tti_whole_pages(size_t bytes)
     return (bytes + TTI_PAGE - 1) / TTI_PAGE * TTI_PAGE;
 }
 
-/* As for the stages (stage.c), lines of large pieces should leave the reader's cache before they are written again;
- * more than that, and they leave the writer's as well. Small pieces had better stay in both. But there are rings for
+/* As for the stages (stage.c), lines of large chunks should leave the reader's cache before they are written again;
+ * more than that, and they leave the writer's as well. Small chunks had better stay in both. But there are rings for
  * each peer. */
 static inline size_t tti_pair_ring_bytes(int size)
 {
@@ -229,7 +231,7 @@ static inline struct tti_layout tti_layout_make(int size, int lanes, size_t stag
     l.ring_small = l.ring_bytes / 12;
     l.ring_stride = TTI_SLOTS * sizeof(struct tti_slot) + l.ring_bytes;
     l.segment_bytes = l.rings + (size_t)size * l.ring_stride;
-    l.bell_bytes = (TTI_LINE + (size_t)size * (size_t)(lanes + 1) * TTI_LINE + TTI_PAGE - 1) / TTI_PAGE * TTI_PAGE;
+    l.doorbell_bytes = (TTI_LINE + (size_t)size * (size_t)(lanes + 1) * TTI_LINE + TTI_PAGE - 1) / TTI_PAGE * TTI_PAGE;
     return l;
 }
 

@@ -6,9 +6,9 @@
 #include "base/clock.h"
 #include "engine/collectives/descriptor.h"
 #include "engine/failure/peers.h"
-#include "engine/wait/waiting.h"
+#include "engine/wait/wait.h"
 
-/* ---- arrive.c: the arrival ring --------------------------------------------------------------------------------------- */
+/* ---- arrival.c: the arrival ring --------------------------------------------------------------------------------------- */
 
 /* What a call that is not inline tells beside its descriptor: all of it fits the cache line of the sequence. */
 struct tti_attributes {
@@ -33,7 +33,7 @@ bool tti_arrivals_complete(const struct tti_lane *lane, const tutti_op *op);
 bool tti_laggard_left(const struct tti_lane *lane, const tutti_op *op);
 
 /* For rooted calls that may be cancelled: a round in which everybody hears whether somebody does not want to. */
-tutti_status tti_agree(struct tti_lane *lane, const tutti_op *op);
+tutti_status tti_agree_on_cancel(struct tti_lane *lane, const tutti_op *op);
 
 /* Waits for the arrival of one peer / of all, and compares the calls: MISMATCH if one has called something else. If that was
  * in an earlier call, this one goes on, and ends with MISMATCH. The group stays usable. */
@@ -41,17 +41,17 @@ tutti_status tti_await_one(struct tti_lane *lane, int peer);
 tutti_status tti_await_all(struct tti_lane *lane);
 
 /* tti_await_all for a root that writes. Readers that have called the same rely on it, so it goes on for them while there are
- * any, waits for the others no more (lane->strays), and ends with MISMATCH. */
+ * any, waits for the others no more (lane->mismatched), and ends with MISMATCH. */
 tutti_status tti_await_readers(struct tti_lane *lane);
 
 /* Whether a rank has called something else in this call, so that it will never do what is expected here. */
-static inline bool tti_is_stray(const struct tti_lane *lane, int rank)
+static inline bool tti_is_mismatched(const struct tti_lane *lane, int rank)
 {
-    return __builtin_expect(lane->has_strays, 0) && lane->strays[rank];
+    return __builtin_expect(lane->has_mismatched, 0) && lane->mismatched[rank];
 }
 
 /* This rank knows that the others have called something else than it has: it will not report that. */
-void tti_excuse_all(struct tti_lane *lane);
+void tti_mark_all_reported(struct tti_lane *lane);
 
 /* After await: the peer's attributes (checked; fills lane->starts and lane->scales). */
 tutti_status tti_attributes_one(struct tti_lane *lane, int peer);
@@ -123,7 +123,7 @@ void tti_expose(struct tti_lane *lane, const tutti_op *op);
 tutti_status tti_locate(struct tti_lane *lane, int peer, uint64_t input, uint64_t output);
 
 /* The call has ended: it uses nothing any more that it has located. */
-void tti_let_go(struct tti_lane *lane);
+void tti_release_heap(struct tti_lane *lane);
 bool tti_exposes_all_needed(const struct tti_lane *lane, int rank);
 static inline bool tti_exposes(const struct tti_lane *lane, int rank)
 {
@@ -132,7 +132,7 @@ static inline bool tti_exposes(const struct tti_lane *lane, int rank)
 bool tti_all_expose(const struct tti_lane *lane);
 
 /* The way of a call that stages nothing, as far as this rank's own tensors tell. */
-enum tti_way tti_way_in_place(const struct tti_lane *lane);
+enum tti_algorithm tti_algorithm_in_place(const struct tti_lane *lane);
 
 /* When all expose: this rank's share of the work, and the end that all wait for. Not for broadcast, gather and scatter. */
 tutti_status tti_run_direct(struct tti_lane *lane, const tutti_op *op);
@@ -144,33 +144,33 @@ tutti_status tti_pull(struct tti_lane *lane, int peer, void *dst, const tutti_pa
 
 /* ---- single_copy.c: private memory of other processes ----------------------------------------------------------------------------- */
 
-#define TTI_REMOTE       (UINT64_C(1) << 63) /* marks the name of a tensor as an address in its owner's process */
-#define TTI_REMOTE_PIECE ((size_t)1 << 20)
+#define TTI_SINGLE_COPY_NAME  (UINT64_C(1) << 63) /* marks the name of a tensor as an address in its owner's process */
+#define TTI_SINGLE_COPY_CHUNK ((size_t)1 << 20)
 
 /* What others need to find out whether they can read this process / whether this rank can read all others, for them to see. */
-void tti_remote_offer(struct tti_segment_header *header);
-void tti_remote_find(struct tti_engine *e);
+void tti_single_copy_offer(struct tti_segment_header *header);
+void tti_single_copy_detect(struct tti_engine *e);
 /* Whether all have said that they can read all others. Who does not know it yet does without, and nothing hangs on when a rank
  * learns it. */
-bool tti_remote_all_can(struct tti_engine *e);
+bool tti_single_copy_all_can(struct tti_engine *e);
 /* Whether this rank wants its private tensors to be read like that / whether a peer may want it. */
-bool tti_remote_wanted(struct tti_lane *lane, const tutti_op *op);
-bool tti_remote_allowed(const struct tti_lane *lane);
+bool tti_single_copy_wanted(struct tti_lane *lane, const tutti_op *op);
+bool tti_single_copy_allowed(const struct tti_lane *lane);
 /* Whether others read this rank's tensors like that in this call. */
-bool tti_remote_offered(const struct tti_lane *lane);
+bool tti_single_copy_offered(const struct tti_lane *lane);
 /* Reads n bytes at src in the peer's process, into the bytes from `from` on of a part, or of dst if parts is NULL. */
-tutti_status tti_remote_read(struct tti_lane *lane, int peer, void *dst, const tutti_parts *parts, int rank,
-                             size_t from, const unsigned char *src, size_t n);
+tutti_status tti_single_copy_read(struct tti_lane *lane, int peer, void *dst, const tutti_parts *parts, int rank,
+                                  size_t from, const unsigned char *src, size_t n);
 /* The name of private memory of this rank, 0 if it cannot have one / whether that may be the name of so many bytes. */
-uint64_t tti_remote_name(const void *memory, uint64_t bytes);
-bool tti_remote_named(uint64_t name, uint64_t bytes);
+uint64_t tti_single_copy_name(const void *memory, uint64_t bytes);
+bool tti_single_copy_is_name(uint64_t name, uint64_t bytes);
 /* Reads n bytes from where a peer's name points. False, and dst undefined, if the kernel does not want to. */
-bool tti_remote_copy(const struct tti_engine *e, int peer, void *dst, uint64_t name, size_t n);
+bool tti_single_copy_fetch(const struct tti_engine *e, int peer, void *dst, uint64_t name, size_t n);
 
 /* ---- intent.c: touching another rank's tensor ------------------------------------------------------------------------------ */
 
-#define TTI_INTENT_BYTES 65536u   /* at most so much is touched between tti_intend and tti_intent_done */
-#define TTI_PATIENCE_NS  20000000 /* so long a rank that gives up waits for the end of another process's chunk */
+#define TTI_INTENT_BYTES   65536u   /* at most so much is touched between tti_intent_begin and tti_intent_end */
+#define TTI_INTENT_WAIT_NS 20000000 /* so long a rank that gives up waits for the end of another process's chunk */
 
 /* Whether there is no use in waiting for the end of a rank's chunk until `until_ns`. A thread always comes to it. */
 static inline bool tti_chunk_is_lost(const struct tti_engine *e, int rank, int64_t until_ns)
@@ -179,8 +179,8 @@ static inline bool tti_chunk_is_lost(const struct tti_engine *e, int rank, int64
 }
 
 /* Around each chunk. Fails if the group has failed. */
-tutti_status tti_intend(struct tti_lane *lane);
-void tti_intent_done(struct tti_lane *lane);
+tutti_status tti_intent_begin(struct tti_lane *lane);
+void tti_intent_end(struct tti_lane *lane);
 
 /* Before a call returns an error, after the alarm has been rung: from now on nobody touches this rank's tensors. */
 void tti_await_intents(struct tti_lane *lane);

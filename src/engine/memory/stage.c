@@ -10,7 +10,7 @@
  * second-level caches, for readers that share a third-level cache with this rank, and one four times as large for others.
  * Virtual CPUs move, so how far the readers are is measured all the time, by what it takes to publish (wait.c).
  *
- * What goes into the ring for far readers is written past the caches (tti_move_in): a line comes sooner from memory than out of the
+ * What goes into the ring for far readers is written past the caches (tti_copy_to_stage): a line comes sooner from memory than out of the
  * caches that another third-level cache stands in front of (docs/decisions/0024).
  *
  * Each span carries a stamp: who must have come how far before it may be written again. Stamps are asked in the order of
@@ -22,7 +22,7 @@
  * largest spans. The last three spans of the call before, all that may be stamped TTI_PHASE_NEXT and not be free yet, are
  * never in the way of that one.
  */
-#include "base/checks.h"
+#include "base/failure_checks.h"
 #include "engine/memory/protocol.h"
 
 #define FAR_NS     100.0 /* publishing takes longer: the readers have another third-level cache */
@@ -78,7 +78,7 @@ static uint64_t step_at(uint64_t done, uint64_t ring)
 
 static uint32_t alarm_now(const struct tti_lane *lane)
 {
-    /* acquire: pairs with tti_ring_alarm, so that the record of whoever rang is visible */
+    /* acquire: pairs with tti_raise_alarm, so that the record of whoever rang is visible */
     return TTI_FAULT_CHECKS ? atomic_load_explicit(tti_alarm(lane->engine), memory_order_acquire) : lane->alarm_seen;
 }
 
@@ -92,7 +92,7 @@ static tutti_status commit(struct tti_lane *lane, struct tti_stage *s, tutti_sta
         const uint64_t step = step_at(s->committed, s->ring);
         *mark = e->commit(e->commit_user, offset_of(lane, s->base + s->committed), step);
         s->committed += *mark == TUTTI_OK ? step : 0;
-        status = tti_fault_heed(lane, alarm_now(lane));
+        status = tti_fault_check_alarm(lane, alarm_now(lane));
     }
     return status;
 }
@@ -165,7 +165,7 @@ static tutti_status await_stamp(struct tti_lane *lane, const struct tti_stamp *s
     }
     for (int r = 0; r < lane->engine->size; r++) {
         if (r == lane->engine->rank || (stamp->reader >= 0 && stamp->reader != r) ||
-            (stamp->call == lane->call && tti_is_stray(lane, r))) {
+            (stamp->call == lane->call && tti_is_mismatched(lane, r))) {
             continue;
         }
         tutti_status status =
@@ -250,19 +250,19 @@ size_t tti_stage_room(const struct tti_lane *lane)
 
 void tti_advance(struct tti_lane *lane, uint64_t phase)
 {
-    tti_lane_publish(lane, tti_position_of(lane, lane->engine->rank), tti_at(lane, phase));
+    tti_lane_publish(lane, tti_position_of(lane, lane->engine->rank), tti_position_at(lane, phase));
 }
 
 tutti_status tti_wait_phase(struct tti_lane *lane, int peer, uint64_t phase)
 {
-    return wait_position(lane, peer, tti_at(lane, phase));
+    return wait_position(lane, peer, tti_position_at(lane, phase));
 }
 
 tutti_status tti_wait_phase_all(struct tti_lane *lane, uint64_t phase)
 {
     for (int r = 0; r < lane->engine->size; r++) {
-        if (r != lane->engine->rank && !tti_is_stray(lane, r)) {
-            tutti_status status = wait_position(lane, r, tti_at(lane, phase));
+        if (r != lane->engine->rank && !tti_is_mismatched(lane, r)) {
+            tutti_status status = wait_position(lane, r, tti_position_at(lane, phase));
             if (status != TUTTI_OK) {
                 return status;
             }

@@ -117,7 +117,7 @@ static bool accept(struct tti_engine *e, const struct tti_incoming *m, int peer,
     return true;
 }
 
-struct tti_request *tti_p2p_claim(struct tti_engine *e, int peer, const struct tti_incoming *m)
+struct tti_request *tti_p2p_match_posted(struct tti_engine *e, int peer, const struct tti_incoming *m)
 {
     struct tti_p2p *p2p = e->p2p;
     struct tti_request *before = NULL;
@@ -153,14 +153,14 @@ static void forget(struct tti_peer *p, struct tti_incoming *m)
     free(m);
 }
 
-void tti_p2p_keep(struct tti_peer *p, struct tti_incoming *m)
+void tti_p2p_add_incoming(struct tti_peer *p, struct tti_incoming *m)
 {
     m->next = NULL;
     *(p->messages_tail ? &p->messages_tail->next : &p->messages) = m;
     p->messages_tail = m;
 }
 
-void tti_p2p_conclude(struct tti_engine *e, int peer, struct tti_incoming *m)
+void tti_p2p_finish_incoming(struct tti_engine *e, int peer, struct tti_incoming *m)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
     struct tti_request *r = m->request;
@@ -217,10 +217,10 @@ void tti_p2p_post_recv(struct tti_engine *e, struct tti_request *r)
         p2p->recvs_tail = r;
     } else if (accept(e, m, peer, r)) {
         tti_copy(r->op->dst, m->data, (size_t)m->arrived);
-        e->p2p->moved += 2 * m->arrived;
+        e->p2p->bytes_copied += 2 * m->arrived;
         m->request = r;
         tti_p2p_grant(e, peer);
-        tti_p2p_conclude(e, peer, m);
+        tti_p2p_finish_incoming(e, peer, m);
     }
 }
 
@@ -234,7 +234,7 @@ static void forget_recv(struct tti_engine *e, struct tti_request *r)
             m->request = NULL;
             m->dropped = true;
             e->p2p->peers[peer].fetching = e->p2p->peers[peer].fetching == m ? NULL : e->p2p->peers[peer].fetching;
-            if (m->reached) {
+            if (m->writes_direct) {
                 tti_p2p_reclaim(e, peer, r->op->dst, m->bytes);
             }
         }

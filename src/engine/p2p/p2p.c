@@ -45,7 +45,7 @@ void tti_p2p_destroy(struct tti_engine *e)
 }
 
 /* OK, or why nothing can be posted any more. */
-static tutti_status look_for_failure(struct tti_posting *p)
+static tutti_status poll_for_failure(struct tti_posting *p)
 {
     struct tti_engine *e = p->e;
     p->alarm_seen = atomic_load_explicit(tti_alarm(e), memory_order_acquire);
@@ -59,18 +59,19 @@ static tutti_status look_for_failure(struct tti_posting *p)
     return status;
 }
 
-/* Posts, and moves what can be moved at once. The vigil, if any, is ready for waiting then. */
-static tutti_status begin(struct tti_posting *p, tutti_op *const *ops, int64_t timeout_ms, struct tti_vigil *v)
+/* Posts, and moves what can be moved at once. The wait monitor, if any, is ready for waiting then. */
+static tutti_status begin(struct tti_posting *p, tutti_op *const *ops, int64_t timeout_ms,
+                          struct tti_p2p_wait_monitor *v)
 {
     struct tti_engine *e = p->e;
     struct tti_p2p *p2p = e->p2p;
     p->timeout_ms = timeout_ms;
     p->started_ns = ops[0]->begun_ns;
     p->deadline_ns = p->started_ns != 0 ? tti_deadline_ns(p->started_ns, timeout_ms) : 0;
-    p->look_ns = 0;
+    p->next_check_ns = 0;
     p->over = false;
     p->status = TUTTI_OK;
-    tutti_status status = look_for_failure(p);
+    tutti_status status = poll_for_failure(p);
     if (status != TUTTI_OK) {
         return status;
     }
@@ -195,7 +196,7 @@ tutti_status tti_engine_run_p2p(struct tti_engine *e, tutti_op *const *ops, size
     if (run_now(e, &ops, &count)) {
         return TUTTI_OK;
     }
-    struct tti_vigil v;
+    struct tti_p2p_wait_monitor v;
     struct tti_posting p; /* begin fills the rest, as far as it is used */
     p.e = e;
     p.requests = p.few;
@@ -203,10 +204,10 @@ tutti_status tti_engine_run_p2p(struct tti_engine *e, tutti_op *const *ops, size
     if (count > TTI_POSTING_FEW && !(p.requests = malloc(count * sizeof(*p.requests)))) {
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a batch of %zu messages", count);
     }
-    tti_p2p_vigil(&v, e, &p);
+    tti_p2p_wait_monitor_init(&v, e, &p);
     tutti_status status = begin(&p, ops, timeout_ms, &v);
     if (status == TUTTI_OK) {
-        while (!tti_p2p_all_done(&p) && !tti_p2p_attend(&v, TTI_NEVER) && !tti_p2p_test(&p)) {
+        while (!tti_p2p_all_done(&p) && !tti_p2p_wait(&v, TTI_NEVER) && !tti_p2p_test(&p)) {
         }
         status = result(&p, error);
     } else {
@@ -280,11 +281,11 @@ int32_t tti_engine_test_p2p(struct tti_engine *e, void *batch)
 void tti_engine_attend_p2p(struct tti_engine *e, void *batch, int64_t until_ns)
 {
     if (batch) {
-        struct tti_vigil v;
-        tti_p2p_vigil(&v, e, batch);
-        tti_p2p_attend(&v, until_ns);
+        struct tti_p2p_wait_monitor v;
+        tti_p2p_wait_monitor_init(&v, e, batch);
+        tti_p2p_wait(&v, until_ns);
     } else {
-        tti_p2p_attend_any(e, until_ns);
+        tti_p2p_wait_any(e, until_ns);
     }
 }
 

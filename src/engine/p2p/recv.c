@@ -9,7 +9,7 @@
 
 #include "engine/p2p/p2p.h"
 
-#define TOLD_PER_RING 4u /* see p2p_send.c */
+#define REPORTS_PER_RING 4u /* see p2p_send.c */
 
 static tutti_status impossible(int peer, uint64_t number, tutti_error *error)
 {
@@ -50,11 +50,11 @@ static size_t describe(const struct tti_record *r, uint64_t number, const unsign
     size_t shape = r->ndim == 1 ? 0 : (size_t)r->ndim * sizeof(int64_t);
     bool offered = r->kind == TTI_RECORD_OFFER;
     if (r->here < shape || (offered && (r->here != shape + sizeof(m->name) || r->bytes == 0)) ||
-        (!offered && (r->here - shape > tti_eager(r->bytes) || (r->here == shape && r->bytes != 0)))) {
+        (!offered && (r->here - shape > tti_p2p_eager_bytes(r->bytes) || (r->here == shape && r->bytes != 0)))) {
         return SIZE_MAX;
     }
     m->name = 0;
-    m->reached = false;
+    m->writes_direct = false;
     if (offered) {
         memcpy(&m->name, from + shape, sizeof(m->name));
         if (m->name == 0) {
@@ -86,7 +86,7 @@ static tutti_status keep(struct tti_engine *e, int peer, const struct tti_incomi
                          const unsigned char *from, size_t n, tutti_error *error)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
-    const uint64_t eager = came->name != 0 ? 0 : tti_eager(came->bytes);
+    const uint64_t eager = came->name != 0 ? 0 : tti_p2p_eager_bytes(came->bytes);
     struct tti_incoming *m = malloc(sizeof(*m) + (r ? 0 : (size_t)eager));
     if (!m) {
         if (r) {
@@ -102,9 +102,9 @@ static tutti_status keep(struct tti_engine *e, int peer, const struct tti_incomi
     if (came->name == 0) {
         tti_copy(target(m), from, n);
         m->arrived = n;
-        e->p2p->moved += 2 * n;
+        e->p2p->bytes_copied += 2 * n;
     }
-    tti_p2p_keep(p, m);
+    tti_p2p_add_incoming(p, m);
     if (n < eager) {
         p->arriving = m;
     }
@@ -118,12 +118,12 @@ static tutti_status fetch(struct tti_engine *e, int peer, struct tti_incoming *m
     return status == TUTTI_PEER_CORRUPT ? impossible(peer, m->number, error) : status;
 }
 
-/* The first piece of a message that has just been offered and matched; if that is all of it, it leaves no trace here. */
+/* The first chunk of a message that has just been offered and matched; if that is all of it, it leaves no trace here. */
 static tutti_status take_offer(struct tti_engine *e, int peer, struct tti_incoming *m, struct tti_request *r,
                                tutti_error *error)
 {
     m->request = r;
-    bool later = e->p2p->peers[peer].fetching || tti_p2p_turns_down(e, peer, m);
+    bool later = e->p2p->peers[peer].fetching || tti_p2p_refuses_offer(e, peer, m);
     tutti_status status = later ? TUTTI_BUSY : fetch(e, peer, m, error);
     if (status == TUTTI_OK && m->arrived == m->bytes) {
         tti_p2p_acknowledge(e, peer, m->number);
@@ -148,7 +148,7 @@ static tutti_status take_first(struct tti_engine *e, int peer, const struct tti_
     if (m.name != 0 && !tti_p2p_may_offer(e, peer, m.name, m.bytes)) {
         return impossible(peer, p->read + 1, error);
     }
-    struct tti_request *r = tti_p2p_claim(e, peer, &m);
+    struct tti_request *r = tti_p2p_match_posted(e, peer, &m);
     if (r && m.name != 0) {
         return take_offer(e, peer, &m, r, error);
     }
@@ -156,12 +156,12 @@ static tutti_status take_first(struct tti_engine *e, int peer, const struct tti_
         return keep(e, peer, &m, r, from, n, error);
     }
     tti_copy(r->op->dst, from, n);
-    e->p2p->moved += 2 * n;
+    e->p2p->bytes_copied += 2 * n;
     tti_p2p_finish(e, r, TUTTI_OK);
     return TUTTI_OK;
 }
 
-/* A later piece: of the newest message's eager part, or of the granted one. */
+/* A later chunk: of the newest message's eager part, or of the granted one. */
 static tutti_status take_more(struct tti_engine *e, int peer, const struct tti_record *record,
                               const unsigned char *from, tutti_error *error)
 {
@@ -169,26 +169,26 @@ static tutti_status take_more(struct tti_engine *e, int peer, const struct tti_r
     bool next = record->kind == TTI_RECORD_NEXT;
     bool written = record->kind == TTI_RECORD_WRITTEN;
     struct tti_incoming *m = next ? p->arriving : p->transfer;
-    uint64_t eager = m ? tti_eager(m->bytes) : 0;
-    if (!m || m == (next ? NULL : p->arriving) || (record->here == 0) != written || (written && !m->reached) ||
+    uint64_t eager = m ? tti_p2p_eager_bytes(m->bytes) : 0;
+    if (!m || m == (next ? NULL : p->arriving) || (record->here == 0) != written || (written && !m->writes_direct) ||
         record->here > (next ? eager : m->bytes) - m->arrived) {
         return impossible(peer, p->read + 1, error);
     }
     if (!m->dropped && !written) {
         tti_p2p_time(e, peer, from, record->here);
         tti_copy(target(m), from, record->here);
-        e->p2p->moved += 2 * (uint64_t)record->here;
+        e->p2p->bytes_copied += 2 * (uint64_t)record->here;
     }
     m->arrived = written ? m->bytes : m->arrived + record->here;
     if (next && m->arrived == eager) {
         p->arriving = NULL;
     }
-    tti_p2p_conclude(e, peer, m);
+    tti_p2p_finish_incoming(e, peer, m);
     return TUTTI_OK;
 }
 
-/* Where a record's piece lies; NULL if that cannot be. */
-static const unsigned char *piece_of(const struct tti_engine *e, int peer, const struct tti_slot *slot,
+/* Where a record's chunk lies; NULL if that cannot be. */
+static const unsigned char *chunk_of(const struct tti_engine *e, int peer, const struct tti_slot *slot,
                                      const struct tti_record *record)
 {
     if (record->place == TTI_IN_SLOT) {
@@ -198,13 +198,13 @@ static const unsigned char *piece_of(const struct tti_engine *e, int peer, const
     return inside ? tti_ring(e, peer, e->rank) + record->place : NULL;
 }
 
-/* Counts what a piece takes of its ring. */
-static inline void note_piece(const struct tti_engine *e, struct tti_peer *p, const struct tti_record *record)
+/* Counts what a chunk takes of its ring. */
+static inline void note_chunk(const struct tti_engine *e, struct tti_peer *p, const struct tti_record *record)
 {
     if (record->place != TTI_IN_SLOT) {
         int which = record->place >= e->layout.ring_small;
         uint64_t behind = record->place + record->here;
-        p->untold[which] += (behind + tti_ring_size(e, which) - p->behind[which]) % tti_ring_size(e, which);
+        p->unreported[which] += (behind + tti_ring_size(e, which) - p->behind[which]) % tti_ring_size(e, which);
         p->behind[which] = behind;
     }
 }
@@ -213,13 +213,13 @@ static tutti_status take(struct tti_engine *e, int peer, const struct tti_slot *
 {
     struct tti_peer *p = &e->p2p->peers[peer];
     const struct tti_record record = slot->record;
-    const unsigned char *from = piece_of(e, peer, slot, &record);
+    const unsigned char *from = chunk_of(e, peer, slot, &record);
     bool first = record.kind == TTI_RECORD_FIRST || record.kind == TTI_RECORD_OFFER;
     if (!from || record.kind < TTI_RECORD_FIRST || record.kind > TTI_RECORD_WRITTEN) {
         return impossible(peer, p->read + 1, error);
     }
-    *spent += TTI_VISIT_PIECE + record.here;
-    note_piece(e, p, &record);
+    *spent += TTI_VISIT_CHUNK + record.here;
+    note_chunk(e, p, &record);
     return first ? take_first(e, peer, &record, from, error) : take_more(e, peer, &record, from, error);
 }
 
@@ -238,22 +238,23 @@ static bool is_open(struct tti_engine *e, int peer)
     return p->opened;
 }
 
-static void tell(struct tti_engine *e, int peer)
+static void report_taken(struct tti_engine *e, int peer)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
     struct tti_pair_control *own = tti_pair(e, e->rank, peer);
-    p->told = p->read;
-    p->untold[0] = 0;
-    p->untold[1] = 0;
+    p->reported = p->read;
+    p->unreported[0] = 0;
+    p->unreported[1] = 0;
     /* release: pairs with the acquire in has_room of the peer, which may write there again */
     atomic_store_explicit(&own->taken, p->read, memory_order_release);
     tti_publish(e, e->layout.lanes, &own->activity, atomic_load_explicit(&own->activity, memory_order_relaxed) + 1);
 }
 
-static bool has_much_to_tell(const struct tti_engine *e, const struct tti_peer *p)
+static bool should_report(const struct tti_engine *e, const struct tti_peer *p)
 {
-    return p->read - p->told >= TTI_SLOTS / TOLD_PER_RING || p->untold[0] >= tti_ring_size(e, 0) / TOLD_PER_RING ||
-           p->untold[1] >= tti_ring_size(e, 1) / TOLD_PER_RING;
+    return p->read - p->reported >= TTI_SLOTS / REPORTS_PER_RING ||
+           p->unreported[0] >= tti_ring_size(e, 0) / REPORTS_PER_RING ||
+           p->unreported[1] >= tti_ring_size(e, 1) / REPORTS_PER_RING;
 }
 
 bool tti_p2p_recv_now(struct tti_engine *e, const tutti_op *op)
@@ -268,15 +269,15 @@ bool tti_p2p_recv_now(struct tti_engine *e, const tutti_op *op)
     }
     const struct tti_record record = slot->record; /* read once */
     const uint64_t count = record.bytes >> tti_dtype_shift(op->dtype);
-    const unsigned char *from = piece_of(e, peer, slot, &record);
+    const unsigned char *from = chunk_of(e, peer, slot, &record);
     if (!from || record.kind != TTI_RECORD_FIRST || record.here != record.bytes || record.ndim != 1 || record.tag < 0 ||
         record.dtype != op->dtype || count > op->count || count << tti_dtype_shift(op->dtype) != record.bytes ||
         (op->p2p_tag != TUTTI_ANY_TAG && op->p2p_tag != record.tag)) {
         return false;
     }
-    note_piece(e, p, &record);
+    note_chunk(e, p, &record);
     tti_copy(op->dst, from, record.here);
-    e->p2p->moved += 2 * (uint64_t)record.here;
+    e->p2p->bytes_copied += 2 * (uint64_t)record.here;
     if (op->message) {
         *op->message = (tutti_message){.size = (uint32_t)sizeof(tutti_message),
                                        .dtype = op->dtype,
@@ -286,8 +287,8 @@ bool tti_p2p_recv_now(struct tti_engine *e, const tutti_op *op)
                                        .bytes = (int64_t)record.bytes};
     }
     p->read++;
-    if (has_much_to_tell(e, p)) {
-        tell(e, peer);
+    if (should_report(e, p)) {
+        report_taken(e, peer);
     }
     return true;
 }
@@ -309,10 +310,10 @@ static size_t fetch_some(struct tti_engine *e, int peer, size_t spent, tutti_err
             *status = fetched == TUTTI_BUSY ? *status : fetched;
             break;
         }
-        spent += TTI_VISIT_PIECE + (size_t)(m->arrived - before);
+        spent += TTI_VISIT_CHUNK + (size_t)(m->arrived - before);
         if (m->arrived == m->bytes) {
             tti_p2p_acknowledge(e, peer, m->number);
-            tti_p2p_conclude(e, peer, m);
+            tti_p2p_finish_incoming(e, peer, m);
         }
     }
     return spent;
@@ -338,8 +339,8 @@ bool tti_p2p_pull(struct tti_engine *e, int peer, bool drain, tutti_error *error
             break;
         }
         p->read++;
-        if (has_much_to_tell(e, p)) {
-            tell(e, peer);
+        if (should_report(e, p)) {
+            report_taken(e, peer);
         }
     }
     return fetch_some(e, peer, spent, error, status) >= TTI_VISIT; /* what has just come, too */
@@ -351,7 +352,7 @@ void tti_p2p_grant(struct tti_engine *e, int peer)
     struct tti_incoming *m = p->transfer && p->fetching ? NULL : p->messages;
     struct tti_incoming *granted = NULL;
     for (; m && !(p->fetching && (granted || p->transfer)); m = m->next) {
-        if (m->request && m->name != 0 && !p->fetching && tti_p2p_turns_down(e, peer, m)) {
+        if (m->request && m->name != 0 && !p->fetching && tti_p2p_refuses_offer(e, peer, m)) {
             m->name = 0; /* it is not read from here on, so that its owner may go on when it has sent it */
             m->arrived = 0;
         }
@@ -368,7 +369,7 @@ void tti_p2p_grant(struct tti_engine *e, int peer)
     struct tti_pair_control *own = tti_pair(e, e->rank, peer);
     p->transfer = m;
     uint64_t name = tti_p2p_name(e, m->request->op->dst, m->bytes);
-    m->reached = name != 0;
+    m->writes_direct = name != 0;
     /* relaxed: the grant comes after, with release; the peer reads it while that message is the granted one */
     atomic_store_explicit(&own->target, name, memory_order_relaxed);
     /* release: pairs with the acquire in find_granted of the peer */

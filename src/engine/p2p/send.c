@@ -4,7 +4,7 @@
  * peer has granted, while there is room.
  *
  * Room is known without asking: the peer tells seldom what it has used up, and its control is read only when what it
- * told last does not suffice. It tells at least once in a quarter of the slots or of the bytes, and a piece with the
+ * told last does not suffice. It tells at least once in a quarter of the slots or of the bytes, and a chunk with the
  * gap before it takes at most half of the bytes. So when the peer has read everything, there is room for the next
  * one: nobody waits for ever, although nobody asks.
  */
@@ -12,8 +12,8 @@
 
 #include "engine/p2p/p2p.h"
 
-#define SMALL_PART 16u   /* a piece of up to this part of the small ring goes there */
-#define PAGED      8192u /* bytes of a piece that begins at a page */
+#define SMALL_PART 16u   /* a chunk of up to this part of the small ring goes there */
+#define PAGED      8192u /* bytes of a chunk that begins at a page */
 
 void tti_p2p_post_send(struct tti_engine *e, struct tti_request *r)
 {
@@ -35,7 +35,7 @@ void tti_p2p_post_send(struct tti_engine *e, struct tti_request *r)
 static void withdraw_offer(const struct tti_engine *e, struct tti_peer *p, struct tti_request *r)
 {
     p->offers -= r->name != 0;
-    p->remote_offers -= tti_p2p_is_remote(e, r->name);
+    p->remote_offers -= tti_p2p_is_single_copy(e, r->name);
 }
 
 void tti_p2p_forget_send(struct tti_engine *e, struct tti_request *r)
@@ -113,12 +113,12 @@ static bool fits(const struct tti_engine *e, const struct tti_peer *p, int which
 /* What the peer has used up. */
 static uint64_t taken_now(const struct tti_engine *e, int peer)
 {
-    /* acquire: pairs with the release in tell() of the peer; it has copied those pieces */
+    /* acquire: pairs with the release in report_taken() of the peer; it has copied those chunks */
     return atomic_load_explicit(&tti_pair(e, peer, e->rank)->taken, memory_order_acquire);
 }
 
 /* What it tells only grows, and not beyond what it was sent. */
-static void hear_taken(struct tti_engine *e, int peer)
+static void read_taken(struct tti_engine *e, int peer)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
     const uint64_t taken = taken_now(e, peer);
@@ -134,20 +134,20 @@ static bool has_room(struct tti_engine *e, int peer, int which, uint64_t end)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
     if (!fits(e, p, which, end)) {
-        hear_taken(e, peer);
+        read_taken(e, peer);
     }
     return fits(e, p, which, end);
 }
 
-/* Writes the next piece of a message, `limit` being what may be written of it. False if there is no room. */
+/* Writes the next chunk of a message, `limit` being what may be written of it. False if there is no room. */
 static bool put(struct tti_engine *e, int peer, struct tti_request *r, uint8_t kind, uint64_t limit)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
     const tutti_op *op = r->op;
     size_t shape = !r->posted && op->ndim != 1 ? (size_t)op->ndim * sizeof(int64_t) : 0;
-    const void *from = (const unsigned char *)op->src + r->moved;
-    uint64_t left = limit - r->moved;
-    size_t data = left < tti_chunk(e) ? (size_t)left : tti_chunk(e);
+    const void *from = (const unsigned char *)op->src + r->bytes_written;
+    uint64_t left = limit - r->bytes_written;
+    size_t data = left < tti_p2p_chunk_bytes(e) ? (size_t)left : tti_p2p_chunk_bytes(e);
     if (kind == TTI_RECORD_OFFER) {
         from = &r->name;
         data = sizeof(r->name);
@@ -180,8 +180,8 @@ static bool put(struct tti_engine *e, int peer, struct tti_request *r, uint8_t k
     tti_copy(to, op->shape, shape);
     tti_copy(to + shape, from, data);
     if (kind != TTI_RECORD_OFFER) {
-        r->moved += data;
-        e->p2p->moved += 2 * data;
+        r->bytes_written += data;
+        e->p2p->bytes_copied += 2 * data;
     }
     p->bytes[which].head = behind;
     p->ends[(number - 1) % TTI_SLOTS] = end_of(which, behind);
@@ -218,7 +218,7 @@ bool tti_p2p_send_now(struct tti_engine *e, const tutti_op *op)
     tti_copy(outside ? tti_ring(e, e->rank, peer) + place : slot->body, op->src, bytes);
     p->bytes[0].head = behind;
     p->ends[(number - 1) % TTI_SLOTS] = end_of(0, behind);
-    e->p2p->moved += 2 * bytes;
+    e->p2p->bytes_copied += 2 * bytes;
     /* it stores with release: pairs with the peer's acquire in tti_p2p_pull and tti_p2p_recv_now */
     tti_publish(e, e->layout.lanes, &slot->number, number);
     return true;
@@ -232,7 +232,7 @@ static bool offer(struct tti_engine *e, int peer, struct tti_request *r)
         return false;
     }
     r->name = tti_p2p_name(e, r->op->src, r->bytes);
-    r->name = r->name != 0 ? r->name : tti_p2p_remote_name(e, peer, r->op->src, r->bytes);
+    r->name = r->name != 0 ? r->name : tti_p2p_single_copy_name(e, peer, r->op->src, r->bytes);
     if (r->name == 0) {
         return false;
     }
@@ -241,11 +241,11 @@ static bool offer(struct tti_engine *e, int peer, struct tti_request *r)
         return false;
     }
     p->offers++;
-    p->remote_offers += tti_p2p_is_remote(e, r->name);
+    p->remote_offers += tti_p2p_is_single_copy(e, r->name);
     return true;
 }
 
-/* One piece of the next message that is not sent as far as possible. */
+/* One chunk of the next message that is not sent as far as possible. */
 static bool stage_one(struct tti_engine *e, int peer)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
@@ -257,7 +257,7 @@ static bool stage_one(struct tti_engine *e, int peer)
             return true;
         }
     }
-    uint64_t eager = tti_eager(r->bytes);
+    uint64_t eager = tti_p2p_eager_bytes(r->bytes);
     bool offered = offer(e, peer, r);
     if (!offered && !put(e, peer, r, r->posted ? TTI_RECORD_NEXT : TTI_RECORD_FIRST, eager)) {
         return false;
@@ -266,9 +266,9 @@ static bool stage_one(struct tti_engine *e, int peer)
         r->posted = true;
         r->number = p->posted;
     }
-    if (offered || r->moved == eager) {
+    if (offered || r->bytes_written == eager) {
         p->staging = r->next;
-        if (!offered && r->moved == r->bytes) {
+        if (!offered && r->bytes_written == r->bytes) {
             end(e, r, TUTTI_OK);
         }
     }
@@ -308,12 +308,11 @@ static bool awaits_grant(const struct tti_peer *p)
 
 /* The peer has granted what it was offered: it does not read it, and wants it sent. If it does not know a better way either,
  * it could not read it. */
-static void be_turned_down(struct tti_engine *e, int peer, struct tti_request *r)
+static void offer_refused(struct tti_engine *e, int peer, struct tti_request *r)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
     /* relaxed: as in tti_p2p_write */
-    p->turned_down =
-        p->turned_down || atomic_load_explicit(&tti_pair(e, peer, e->rank)->target, memory_order_relaxed) == 0;
+    p->refused = p->refused || atomic_load_explicit(&tti_pair(e, peer, e->rank)->target, memory_order_relaxed) == 0;
     withdraw_offer(e, p, r);
     r->name = 0;
 }
@@ -327,11 +326,11 @@ static bool find_granted(struct tti_engine *e, int peer)
         p->grant_seen = granted;
         p->impossible = granted > p->posted ? "a message granted" : p->impossible;
         for (struct tti_request *r = p->sends; r && r->posted; r = r->next) {
-            if (r->number != granted || (r->name != 0 && !tti_p2p_is_remote(e, r->name))) {
+            if (r->number != granted || (r->name != 0 && !tti_p2p_is_single_copy(e, r->name))) {
                 continue; /* a number that is not ours moves nothing */
             }
             if (r->name != 0) {
-                be_turned_down(e, peer, r);
+                offer_refused(e, peer, r);
             }
             p->streaming = r;
         }
@@ -350,15 +349,15 @@ bool tti_p2p_can_push(const struct tti_engine *e, int peer)
 static bool stream_one(struct tti_engine *e, int peer)
 {
     struct tti_request *r = e->p2p->peers[peer].streaming;
-    if (r->moved < r->bytes && tti_p2p_write(e, peer, r)) {
-        r->reaching = true;
+    if (r->bytes_written < r->bytes && tti_p2p_write(e, peer, r)) {
+        r->writes_direct = true;
         return true;
     }
-    uint8_t kind = r->moved == r->bytes ? TTI_RECORD_WRITTEN : TTI_RECORD_GRANTED;
-    if ((kind == TTI_RECORD_GRANTED && r->reaching) || !put(e, peer, r, kind, r->bytes)) {
+    uint8_t kind = r->bytes_written == r->bytes ? TTI_RECORD_WRITTEN : TTI_RECORD_GRANTED;
+    if ((kind == TTI_RECORD_GRANTED && r->writes_direct) || !put(e, peer, r, kind, r->bytes)) {
         return false;
     }
-    if (r->moved == r->bytes) {
+    if (r->bytes_written == r->bytes) {
         end(e, r, TUTTI_OK);
     }
     return true;
@@ -368,8 +367,8 @@ bool tti_p2p_push(struct tti_engine *e, int peer)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
     end_fetched(e, peer);
-    const uint64_t first = e->p2p->moved; /* small pieces count by their number */
-    for (size_t pieces = 0; pieces * TTI_VISIT_PIECE + (e->p2p->moved - first) / 2 < TTI_VISIT; pieces++) {
+    const uint64_t first = e->p2p->bytes_copied; /* small chunks count by their number */
+    for (size_t chunks = 0; chunks * TTI_VISIT_CHUNK + (e->p2p->bytes_copied - first) / 2 < TTI_VISIT; chunks++) {
         if (!(p->staging && stage_one(e, peer)) && !(find_granted(e, peer) && stream_one(e, peer))) {
             return false;
         }

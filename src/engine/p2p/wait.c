@@ -12,15 +12,15 @@
 #include <stdio.h>
 
 #define ROUNDS           16 /* at most, under one hold of the lock, and not many more of these bytes: */
-#define MOVED_PER_HOLD   8388608u
-#define LOOKS_PER_WATCH  16 /* of these holds that moved something, for one look at the clock */
+#define BYTES_PER_HOLD   8388608u
+#define HOLDS_PER_CHECK  16 /* of these holds that moved something, for one look at the clock */
 #define DRAIN_ROUNDS     32 /* more than it takes to read everything that lies in a ring */
 #define EAGER_POLLS      64 /* without a pause */
 #define EAGER_YIELDS     16 /* without a look at anything else */
 #define YIELDS_PER_DRAIN 8
 #define TESTS_PER_DRAIN  16
 
-void tti_p2p_vigil(struct tti_vigil *v, struct tti_engine *e, struct tti_posting *p)
+void tti_p2p_wait_monitor_init(struct tti_p2p_wait_monitor *v, struct tti_engine *e, struct tti_posting *p)
 {
     v->e = e;
     v->p = p;
@@ -87,15 +87,15 @@ static bool visit_peers(struct tti_engine *e, bool all, tutti_error *error, tutt
 
 void tti_p2p_wake(struct tti_engine *e)
 {
-    /* seq_cst: comes after the bump of `completed`; pairs with the count in wait_for_news before the kernel compares */
+    /* seq_cst: comes after the bump of `completed`; pairs with the count in wait_for_event before the kernel compares */
     if (atomic_load_explicit(&e->p2p->sleepers, memory_order_seq_cst) > 0) {
         tti_wake_own(e, &e->p2p->completed);
     }
 }
 
-tutti_status tti_p2p_give_up(struct tti_engine *e, tutti_error *error)
+tutti_status tti_p2p_fail_group(struct tti_engine *e, tutti_error *error)
 {
-    return tti_fault_blame(e, NULL, error->suspect, error);
+    return tti_fault_raise_suspect(e, NULL, error->suspect, error);
 }
 
 /* acquire: pairs with the release of tti_publish in the peer's sending */
@@ -113,7 +113,7 @@ bool tti_p2p_await_record(const struct tti_engine *e, int peer, uint64_t number)
             return true;
         }
         if (i >= EAGER_POLLS) {
-            tti_pause();
+            tti_backoff();
         }
     }
     for (unsigned i = 0; shared && i < EAGER_YIELDS; i++) {
@@ -126,7 +126,7 @@ bool tti_p2p_await_record(const struct tti_engine *e, int peer, uint64_t number)
 }
 
 /* Adds the words by which the peer can make requests here move. With the lock held: they are those of the next step. */
-static void watch_peer(struct tti_vigil *v, int peer)
+static void watch_peer(struct tti_p2p_wait_monitor *v, int peer)
 {
     struct tti_engine *e = v->e;
     const struct tti_peer *p = &e->p2p->peers[peer];
@@ -160,7 +160,7 @@ static void watch_peer(struct tti_vigil *v, int peer)
 }
 
 /* Every peer that any unfinished request of the posting, or (no posting) of anybody depends on. */
-static void watch_peers(struct tti_vigil *v)
+static void watch_peers(struct tti_p2p_wait_monitor *v)
 {
     struct tti_engine *e = v->e;
     uint64_t wanted[TTI_MAX_RANKS / 64] = {0};
@@ -186,17 +186,18 @@ static void watch_peers(struct tti_vigil *v)
 }
 
 /* With the lock held. True in *more if the bound of rounds has ended it. */
-static tutti_status progress(struct tti_engine *e, bool all, struct tti_vigil *v, bool *more, tutti_error *error)
+static tutti_status progress(struct tti_engine *e, bool all, struct tti_p2p_wait_monitor *v, bool *more,
+                             tutti_error *error)
 {
     const struct tti_posting *p = v ? v->p : NULL;
     tutti_status status = TUTTI_OK;
     bool over = false;
     int rounds = 0;
-    const uint64_t most = e->p2p->moved + MOVED_PER_HOLD;
+    const uint64_t most = e->p2p->bytes_copied + BYTES_PER_HOLD;
     do {
         *more = visit_peers(e, all, error, &status);
         over = p && tti_p2p_all_done(p);
-    } while (*more && !over && status == TUTTI_OK && ++rounds < ROUNDS && e->p2p->moved < most);
+    } while (*more && !over && status == TUTTI_OK && ++rounds < ROUNDS && e->p2p->bytes_copied < most);
     if (v && !over && status == TUTTI_OK) {
         v->ready = *more;
         v->completed_seen = p ? atomic_load_explicit(&e->p2p->completed, memory_order_relaxed) : v->completed_seen;
@@ -206,14 +207,15 @@ static tutti_status progress(struct tti_engine *e, bool all, struct tti_vigil *v
     return status;
 }
 
-tutti_status tti_p2p_progress(struct tti_engine *e, bool all, struct tti_vigil *v, tutti_error *error)
+tutti_status tti_p2p_progress(struct tti_engine *e, bool all, struct tti_p2p_wait_monitor *v, tutti_error *error)
 {
     bool more;
     return progress(e, all, v, &more, error);
 }
 
 /* Takes the lock; an error fails the group. */
-static tutti_status move(struct tti_engine *e, bool all, struct tti_vigil *v, bool *more, tutti_error *error)
+static tutti_status make_progress(struct tti_engine *e, bool all, struct tti_p2p_wait_monitor *v, bool *more,
+                                  tutti_error *error)
 {
     struct tti_p2p *p2p = e->p2p;
     pthread_mutex_lock(&p2p->lock);
@@ -224,7 +226,7 @@ static tutti_status move(struct tti_engine *e, bool all, struct tti_vigil *v, bo
     if (after != before) {
         tti_p2p_wake(e);
     }
-    return status == TUTTI_OK ? TUTTI_OK : tti_p2p_give_up(e, error);
+    return status == TUTTI_OK ? TUTTI_OK : tti_p2p_fail_group(e, error);
 }
 
 tutti_status tti_p2p_drain(struct tti_engine *e, tutti_error *error)
@@ -232,12 +234,12 @@ tutti_status tti_p2p_drain(struct tti_engine *e, tutti_error *error)
     tutti_status status = TUTTI_OK;
     bool more = true;
     for (int i = 0; i < DRAIN_ROUNDS && more && status == TUTTI_OK; i++) {
-        status = move(e, true, NULL, &more, error);
+        status = make_progress(e, true, NULL, &more, error);
     }
     return status;
 }
 
-static bool something_new(const struct tti_vigil *v)
+static bool something_new(const struct tti_p2p_wait_monitor *v)
 {
     if (v->ready) {
         return true;
@@ -267,15 +269,15 @@ static bool peer_left(const struct tti_engine *e, int peer)
 }
 
 /* Requests whose peer has left can only end if what they need is there already. */
-static tutti_status drop_orphans(struct tti_posting *p)
+static tutti_status fail_requests_of_left(struct tti_posting *p)
 {
     struct tti_engine *e = p->e;
     bool any = false;
     pthread_mutex_lock(&e->p2p->lock);
     for (size_t i = 0; i < p->count; i++) {
         struct tti_request *r = &p->requests[i];
-        r->orphan = !tti_p2p_is_done(r) && peer_left(e, tti_p2p_peer_of(r));
-        any = any || r->orphan;
+        r->peer_gone = !tti_p2p_is_done(r) && peer_left(e, tti_p2p_peer_of(r));
+        any = any || r->peer_gone;
     }
     pthread_mutex_unlock(&e->p2p->lock);
     if (!any) {
@@ -284,7 +286,7 @@ static tutti_status drop_orphans(struct tti_posting *p)
     tutti_status status = tti_p2p_drain(e, &p->error); /* whatever it published before it left */
     pthread_mutex_lock(&e->p2p->lock);
     for (size_t i = 0; i < p->count; i++) {
-        if (!tti_p2p_is_done(&p->requests[i]) && p->requests[i].orphan) {
+        if (!tti_p2p_is_done(&p->requests[i]) && p->requests[i].peer_gone) {
             tti_p2p_withdraw(e, &p->requests[i], TUTTI_PEER_LEFT);
         }
     }
@@ -344,27 +346,27 @@ static tutti_status timed_out(struct tti_posting *p, int64_t now)
 }
 
 /* Who has waited for a while looks whether the other side is still there; if that may be anybody, at one after the other. */
-static void look_at_peers(struct tti_posting *p, int64_t now)
+static void check_peers(struct tti_posting *p, int64_t now)
 {
     struct tti_engine *e = p->e;
-    if (p->look_ns == 0) {
-        p->look_ns = now + TTI_LOOK_NS;
+    if (p->next_check_ns == 0) {
+        p->next_check_ns = now + TTI_LIVENESS_CHECK_NS;
     }
-    if (now < p->look_ns) {
+    if (now < p->next_check_ns) {
         return;
     }
-    p->look_ns = now + TTI_LOOK_NS;
+    p->next_check_ns = now + TTI_LIVENESS_CHECK_NS;
     for (size_t i = 0; i < p->count; i++) {
         if (!tti_p2p_is_done(&p->requests[i])) {
             const int peer = tti_p2p_peer_of(&p->requests[i]);
-            tti_fault_look_at(e, peer != TUTTI_ANY_SOURCE ? peer : (int)(now / TTI_LOOK_NS % e->size));
+            tti_fault_check_peer(e, peer != TUTTI_ANY_SOURCE ? peer : (int)(now / TTI_LIVENESS_CHECK_NS % e->size));
             return;
         }
     }
 }
 
 /* Whoever reads the flight recorder sees since when this rank waits. */
-static void tell_since(const struct tti_posting *p, int64_t since_ns)
+static void publish_wait_start(const struct tti_posting *p, int64_t since_ns)
 {
     for (size_t i = 0; i < p->count; i++) {
         int64_t *since = p->requests[i].op->waits_since;
@@ -380,22 +382,22 @@ static tutti_status watch(struct tti_posting *p, int64_t now)
     struct tti_engine *e = p->e;
     if (p->started_ns == 0) {
         p->started_ns = now;
-        tell_since(p, now);
+        publish_wait_start(p, now);
     }
     if (p->deadline_ns == 0) {
         p->deadline_ns = tti_deadline_ns(p->started_ns, p->timeout_ms);
     }
-    look_at_peers(p, now);
+    check_peers(p, now);
     uint32_t alarm = atomic_load_explicit(tti_alarm(e), memory_order_acquire);
     tutti_status status = alarm != p->alarm_seen ? tti_fault_check_messages(e, &p->error) : TUTTI_OK;
-    if (status == TUTTI_OK && (status = drop_orphans(p)) == TUTTI_OK) {
+    if (status == TUTTI_OK && (status = fail_requests_of_left(p)) == TUTTI_OK) {
         p->alarm_seen = alarm;
     }
     return status;
 }
 
 /* Ends the posting, if it has ended or something has gone wrong. True if it is over. */
-static bool settle(struct tti_posting *p, tutti_status status)
+static bool end_if_over(struct tti_posting *p, tutti_status status)
 {
     bool done = tti_p2p_all_done(p);
     if (status == TUTTI_OK && !done) {
@@ -421,14 +423,14 @@ bool tti_p2p_test(struct tti_posting *p)
     struct tti_engine *e = p->e;
     /* acquire: pairs with tti_engine_wake_p2p; a wake that comes after this ends the next attendance at once */
     p->wakes_seen = atomic_load_explicit(&e->p2p->wakes, memory_order_acquire);
-    if (p->over || settle(p, TUTTI_OK)) {
+    if (p->over || end_if_over(p, TUTTI_OK)) {
         return true;
     }
     /* relaxed: who only ever tests has to look at everybody from time to time as well */
     uint32_t tests = atomic_fetch_add_explicit(&e->p2p->tests, 1, memory_order_relaxed);
     bool all = tests % TESTS_PER_DRAIN == TESTS_PER_DRAIN - 1;
     bool more;
-    if (settle(p, move(e, all, NULL, &more, &p->error))) {
+    if (end_if_over(p, make_progress(e, all, NULL, &more, &p->error))) {
         return true;
     }
     int64_t now = tti_now_ns();
@@ -436,11 +438,11 @@ bool tti_p2p_test(struct tti_posting *p)
     if (status == TUTTI_OK && now >= p->deadline_ns && !tti_p2p_all_done(p)) {
         status = timed_out(p, now);
     }
-    return settle(p, status);
+    return end_if_over(p, status);
 }
 
 /* Lets others run, or sleeps; not without having looked at everybody. */
-static tutti_status give_way(struct tti_vigil *v, int64_t now, uint32_t alarm, int64_t deadline)
+static tutti_status yield_or_sleep(struct tti_p2p_wait_monitor *v, int64_t now, uint32_t alarm, int64_t deadline)
 {
     struct tti_engine *e = v->e;
     bool sleeps = now >= v->yield_until;
@@ -465,13 +467,13 @@ static tutti_status give_way(struct tti_vigil *v, int64_t now, uint32_t alarm, i
 }
 
 /* Waits until something may have changed, until_ns, or the deadline. */
-static tutti_status wait_for_news(struct tti_vigil *v, int64_t until_ns)
+static tutti_status wait_for_event(struct tti_p2p_wait_monitor *v, int64_t until_ns)
 {
     struct tti_engine *e = v->e;
     unsigned polls = v->yield_until != 0 ? 0 : v->p && v->count <= 2 ? e->spin_polls : e->spin_polls / 4;
     for (unsigned i = 0; i < polls; i++) {
         if (i >= EAGER_POLLS) {
-            tti_pause();
+            tti_backoff();
         }
         if (something_new(v)) {
             return TUTTI_OK;
@@ -495,7 +497,7 @@ static tutti_status wait_for_news(struct tti_vigil *v, int64_t until_ns)
     if (v->p && now >= v->p->deadline_ns) {
         return timed_out(v->p, now);
     }
-    return give_way(v, now, alarm, deadline);
+    return yield_or_sleep(v, now, alarm, deadline);
 }
 
 static bool woken(const struct tti_posting *p)
@@ -504,13 +506,13 @@ static bool woken(const struct tti_posting *p)
     return atomic_load_explicit(&p->e->p2p->wakes, memory_order_acquire) != p->wakes_seen;
 }
 
-bool tti_p2p_attend(struct tti_vigil *v, int64_t until_ns)
+bool tti_p2p_wait(struct tti_p2p_wait_monitor *v, int64_t until_ns)
 {
     struct tti_posting *p = v->p;
     tutti_status status = TUTTI_OK;
     bool more;
     for (unsigned look = 1;; look++) {
-        if (p->over || settle(p, v->fresh ? TUTTI_OK : move(p->e, false, v, &more, &p->error))) {
+        if (p->over || end_if_over(p, v->fresh ? TUTTI_OK : make_progress(p->e, false, v, &more, &p->error))) {
             return true;
         }
         v->fresh = false;
@@ -518,22 +520,22 @@ bool tti_p2p_attend(struct tti_vigil *v, int64_t until_ns)
             return false;
         }
         if (!something_new(v)) {
-            status = wait_for_news(v, until_ns);
-        } else if (look % LOOKS_PER_WATCH == 0) { /* a busy peer must not hold back the deadline */
+            status = wait_for_event(v, until_ns);
+        } else if (look % HOLDS_PER_CHECK == 0) { /* a busy peer must not hold back the deadline */
             int64_t now = tti_now_ns();
             status = watch(p, now);
             status = status == TUTTI_OK && now >= p->deadline_ns ? timed_out(p, now) : status;
         }
         if (status != TUTTI_OK) {
-            return settle(p, status);
+            return end_if_over(p, status);
         }
     }
 }
 
-void tti_p2p_attend_any(struct tti_engine *e, int64_t until_ns)
+void tti_p2p_wait_any(struct tti_engine *e, int64_t until_ns)
 {
-    struct tti_vigil v;
-    tti_p2p_vigil(&v, e, NULL);
+    struct tti_p2p_wait_monitor v;
+    tti_p2p_wait_monitor_init(&v, e, NULL);
     tutti_error error;
     bool more;
     uint32_t wakes = atomic_load_explicit(&e->p2p->wakes, memory_order_acquire);
@@ -545,8 +547,8 @@ void tti_p2p_attend_any(struct tti_engine *e, int64_t until_ns)
     e->p2p->worker_completed_seen = completed;
     e->p2p->worker_alarm_seen = alarm;
     v.completed_seen = completed; /* from before the round: what it ends is news */
-    if (stale || move(e, false, &v, &more, &error) != TUTTI_OK || something_new(&v)) {
+    if (stale || make_progress(e, false, &v, &more, &error) != TUTTI_OK || something_new(&v)) {
         return; /* whoever attends to a posting will see a failure */
     }
-    wait_for_news(&v, until_ns);
+    wait_for_event(&v, until_ns);
 }

@@ -20,11 +20,11 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "engine/tuning/calibrate_meeting.h"
+#include "engine/tuning/calibrate_measurement.h"
 
 #define STACK ((size_t)256 << 10)
 
-bool tti_meeting_pin(int cpu)
+bool tti_measurement_pin(int cpu)
 {
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -32,7 +32,7 @@ bool tti_meeting_pin(int cpu)
     return sched_setaffinity(0, sizeof(set), &set) == 0;
 }
 
-static void run_pair(struct tti_meeting *m, int me)
+static void run_pair(struct tti_measurement *m, int me)
 {
     for (int partner = 1; partner <= m->partners; partner++) {
         if (!tti_calibrate_partner(m, me, partner)) {
@@ -49,8 +49,8 @@ static void run_pair(struct tti_meeting *m, int me)
 
 static void *thread_0(void *meeting)
 {
-    struct tti_meeting *m = meeting;
-    if (!tti_meeting_pin(m->cpus[0])) { /* then nothing can be said of two CPUs */
+    struct tti_measurement *m = meeting;
+    if (!tti_measurement_pin(m->cpus[0])) { /* then nothing can be said of two CPUs */
         atomic_store_explicit(&m->stop, 1, memory_order_relaxed);
         return NULL;
     }
@@ -65,7 +65,7 @@ static void *thread_0(void *meeting)
 
 static void *thread_1(void *meeting)
 {
-    struct tti_meeting *m = meeting;
+    struct tti_measurement *m = meeting;
     if (m->partners == 0) {
         tti_calibrate_switches(m, 1);
     } else {
@@ -75,7 +75,7 @@ static void *thread_1(void *meeting)
 }
 
 /* The caller's signals are none of these threads' business. */
-static bool run_threads(struct tti_meeting *m)
+static bool run_threads(struct tti_measurement *m)
 {
     pthread_attr_t attributes;
     pthread_t threads[2];
@@ -117,8 +117,8 @@ static void drop_nonsense(struct tti_profile *p)
 bool tti_calibrate_measure(struct tti_profile *profile)
 {
     memset(profile, 0, sizeof(*profile));
-    struct tti_meeting *m = NULL;
-    if (posix_memalign((void **)&m, TTI_MEETING_LINE, sizeof(*m)) != 0) {
+    struct tti_measurement *m = NULL;
+    if (posix_memalign((void **)&m, TTI_MEASUREMENT_LINE, sizeof(*m)) != 0) {
         return false;
     }
     memset(m, 0, sizeof(*m));
@@ -126,11 +126,11 @@ bool tti_calibrate_measure(struct tti_profile *profile)
     m->partners = m->partners < 0 ? 0 : m->partners;
     m->profile = profile;
     m->pinned = true;
-    m->memory = mmap(NULL, TTI_MEETING_MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    m->memory = mmap(NULL, TTI_MEASUREMENT_MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     m->deadline_ns = tti_now_ns() + INT64_C(1000000) * TTI_CALIBRATE_LIMIT_MS;
     const bool good = m->memory != MAP_FAILED && run_threads(m);
     if (m->memory != MAP_FAILED) {
-        munmap(m->memory, TTI_MEETING_MEMORY);
+        munmap(m->memory, TTI_MEASUREMENT_MEMORY);
     }
     tti_calibrate_topology(m->cpus[0], profile);
     free(m);

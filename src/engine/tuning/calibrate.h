@@ -33,7 +33,7 @@ enum tti_calibrate_mode tti_calibrate_mode(const char *text);
 void tti_calibrate(enum tti_calibrate_mode mode, struct tti_calibration *calibration);
 
 /* The same, whatever this process knows already. */
-void tti_calibrate_now(struct tti_calibration *calibration);
+void tti_calibrate_force(struct tti_calibration *calibration);
 
 /* ---- calibrate.c ---------------------------------------------------------------------------------------------------- */
 

@@ -98,7 +98,7 @@ void tti_calibrate(enum tti_calibrate_mode mode, struct tti_calibration *calibra
     pthread_mutex_unlock(&lock);
 }
 
-void tti_calibrate_now(struct tti_calibration *calibration)
+void tti_calibrate_force(struct tti_calibration *calibration)
 {
     find_out(true, calibration);
 }

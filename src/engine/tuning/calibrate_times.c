@@ -3,7 +3,7 @@
  * What is measured, and how. Everything is done often, and the lower quartile of the times counts: an interrupt, a neighbour
  * or another program makes some of them longer, none shorter; and the very shortest are luck, too.
  *
- * Memory is copied between pieces that were flushed out of the caches, and what a plain copy leaves there is flushed again,
+ * Memory is copied between chunks that were flushed out of the caches, and what a plain copy leaves there is flushed again,
  * within its time: so it costs what it costs when nothing fits the caches any more, without touching tens of megabytes.
  */
 #include <assert.h>
@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/tuning/calibrate_meeting.h"
+#include "engine/tuning/calibrate_measurement.h"
 #include "kernels/kernels.h"
 
 #if defined(__x86_64__)
@@ -24,7 +24,7 @@
 #define TRIALS       16
 #define EXCHANGES    32
 #define SWITCHES     8
-#define PIECE        (64 * KIB)
+#define CHUNK        (64 * KIB)
 #define INNER        (64 * KIB) /* of each array inside the second-level cache */
 #define INNER_TIMES  4
 #define OUTER        (1024 * KIB)
@@ -32,7 +32,8 @@
 #define YIELDS       16
 #define ASLEEP_NS    30000 /* what a thread needs to fall asleep, and its CPU to become idle */
 
-static_assert(2 * OUTER + PIECE <= TTI_MEETING_MEMORY && TTI_MEETING_PIECES * PIECE <= 2 * OUTER, "all has its place");
+static_assert(2 * OUTER + CHUNK <= TTI_MEASUREMENT_MEMORY && TTI_MEASUREMENT_CHUNKS * CHUNK <= 2 * OUTER,
+              "all has its place");
 
 /* Where the time of a measurement is written down. */
 struct trials {
@@ -70,13 +71,13 @@ static int64_t rate(size_t bytes, struct trials *t)
 /* ---- together --------------------------------------------------------------------------------------------------------- */
 
 /* The time of one exchange, in ns. */
-static bool run_exchanges(struct tti_meeting *m, int me, int trials, int exchanges, bool yields, int64_t *ns)
+static bool run_exchanges(struct tti_measurement *m, int me, int trials, int exchanges, bool yields, int64_t *ns)
 {
     struct trials t = {.count = 0};
     for (int trial = 0; trial < trials; trial++) {
         const int64_t start = tti_now_ns();
         for (int i = 0; i < exchanges; i++) {
-            if (!tti_meeting_exchange(m, me, yields)) {
+            if (!tti_measurement_exchange(m, me, yields)) {
                 return false;
             }
         }
@@ -86,45 +87,45 @@ static bool run_exchanges(struct tti_meeting *m, int me, int trials, int exchang
     return true;
 }
 
-/* Thread 0 writes pieces, thread 1 copies each as soon as it is there. */
-static bool run_pieces(struct tti_meeting *m, int me, int64_t *mbs)
+/* Thread 0 writes chunks, thread 1 copies each as soon as it is there. */
+static bool run_chunks(struct tti_measurement *m, int me, int64_t *mbs)
 {
-    for (int i = 0; i < TTI_MEETING_PIECES; i++) {
-        unsigned char *piece = m->memory + (size_t)i * PIECE;
+    for (int i = 0; i < TTI_MEASUREMENT_CHUNKS; i++) {
+        unsigned char *chunk = m->memory + (size_t)i * CHUNK;
         if (me == 0) {
-            memset(piece, i, PIECE);
+            memset(chunk, i, CHUNK);
         }
-        if (!tti_meeting_exchange(m, me, false)) {
+        if (!tti_measurement_exchange(m, me, false)) {
             return false;
         }
         if (me == 1) {
             const int64_t start = tti_now_ns();
-            tti_copy_cached(m->memory + 2 * OUTER, piece, PIECE);
+            tti_copy_cached(m->memory + 2 * OUTER, chunk, CHUNK);
             m->copied_ns[i] = tti_now_ns() - start;
         }
-        if (!tti_meeting_exchange(m, me, false)) {
+        if (!tti_measurement_exchange(m, me, false)) {
             return false;
         }
     }
     if (me == 0) {
         struct trials t = {.count = 0};
-        for (int i = TTI_MEETING_PIECES / 4; i < TTI_MEETING_PIECES; i++) { /* the first ones warm up */
+        for (int i = TTI_MEASUREMENT_CHUNKS / 4; i < TTI_MEASUREMENT_CHUNKS; i++) { /* the first ones warm up */
             note_time(&t, m->copied_ns[i]);
         }
-        *mbs = rate(2 * PIECE, &t);
+        *mbs = rate(2 * CHUNK, &t);
     }
     return true;
 }
 
-bool tti_calibrate_partner(struct tti_meeting *m, int me, int partner)
+bool tti_calibrate_partner(struct tti_measurement *m, int me, int partner)
 {
     int64_t hop = 0;
     int64_t mbs = 0;
     if (me == 1) {
-        m->pinned = tti_meeting_pin(m->cpus[partner]);
+        m->pinned = tti_measurement_pin(m->cpus[partner]);
     }
-    if (!tti_meeting_exchange(m, me, false) || !m->pinned || !run_exchanges(m, me, TRIALS, EXCHANGES, false, &hop) ||
-        !run_pieces(m, me, &mbs)) {
+    if (!tti_measurement_exchange(m, me, false) || !m->pinned ||
+        !run_exchanges(m, me, TRIALS, EXCHANGES, false, &hop) || !run_chunks(m, me, &mbs)) {
         return false;
     }
     if (me == 0 && hop < TTI_NEAR_NS) {
@@ -139,7 +140,7 @@ bool tti_calibrate_partner(struct tti_meeting *m, int me, int partner)
 
 /* ---- thread 0 alone --------------------------------------------------------------------------------------------------- */
 
-static void run_inner(struct tti_meeting *m)
+static void run_inner(struct tti_measurement *m)
 {
     unsigned char *a = m->memory;
     unsigned char *b = a + INNER;
@@ -149,7 +150,7 @@ static void run_inner(struct tti_meeting *m)
     struct trials copies = {.count = 0};
     struct trials folds = {.count = 0};
     memset(a, 0, 3 * INNER);
-    for (int trial = -2; trial < TRIALS && !tti_meeting_over(m); trial++) {
+    for (int trial = -2; trial < TRIALS && !tti_measurement_over(m); trial++) {
         const int64_t start = tti_now_ns();
         for (int i = 0; i < INNER_TIMES; i++) {
             tti_copy_cached(c, i % 2 ? a : b, INNER);
@@ -178,14 +179,14 @@ static void flush(unsigned char *from, size_t bytes)
     _mm_mfence();
 }
 
-static void run_memory(struct tti_meeting *m)
+static void run_memory(struct tti_measurement *m)
 {
     unsigned char *from = m->memory;
     unsigned char *to = from + OUTER;
     struct trials plain = {.count = 0};
     struct trials past = {.count = 0};
     memset(from, 1, 2 * OUTER);
-    for (int trial = 0; trial < OUTER_TRIALS && !tti_meeting_over(m); trial++) {
+    for (int trial = 0; trial < OUTER_TRIALS && !tti_measurement_over(m); trial++) {
         flush(from, 2 * OUTER);
         const int64_t start = tti_now_ns();
         tti_copy_cached(to, from, OUTER);
@@ -203,7 +204,7 @@ static void run_memory(struct tti_meeting *m)
 #else
 
 /* There are no stores past the caches here (kernels/isa), so it is enough that one is not faster than the other. */
-static void run_memory(struct tti_meeting *m)
+static void run_memory(struct tti_measurement *m)
 {
     m->profile->memory_mbs = tti_profile_built_in.memory_mbs;
     m->profile->stream_mbs = tti_profile_built_in.memory_mbs;
@@ -211,10 +212,10 @@ static void run_memory(struct tti_meeting *m)
 
 #endif
 
-static void run_yields(struct tti_meeting *m)
+static void run_yields(struct tti_measurement *m)
 {
     struct trials t = {.count = 0};
-    for (int trial = 0; trial < TRIALS && !tti_meeting_over(m); trial++) {
+    for (int trial = 0; trial < TRIALS && !tti_measurement_over(m); trial++) {
         const int64_t start = tti_now_ns();
         for (int i = 0; i < YIELDS; i++) {
             sched_yield();
@@ -224,7 +225,7 @@ static void run_yields(struct tti_meeting *m)
     m->profile->yield_ns = (lower_quartile(&t) + YIELDS / 2) / YIELDS;
 }
 
-void tti_calibrate_alone(struct tti_meeting *m)
+void tti_calibrate_alone(struct tti_measurement *m)
 {
     run_inner(m);
     run_memory(m);
@@ -234,10 +235,10 @@ void tti_calibrate_alone(struct tti_meeting *m)
 /* ---- sleeping and switching ------------------------------------------------------------------------------------------- */
 
 /* Sleeps until the baton has come to `number`. */
-static bool sleep_for(struct tti_meeting *m, uint32_t number)
+static bool sleep_for(struct tti_measurement *m, uint32_t number)
 {
     for (;;) {
-        const uint32_t seen = atomic_load_explicit(&m->baton, memory_order_acquire);
+        const uint32_t seen = atomic_load_explicit(&m->wake_word, memory_order_acquire);
         if (seen >= number) {
             return true;
         }
@@ -246,32 +247,32 @@ static bool sleep_for(struct tti_meeting *m, uint32_t number)
             return false;
         }
         const struct timespec limit = {.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
-        syscall(SYS_futex, &m->baton, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, seen, &limit, NULL, 0);
+        syscall(SYS_futex, &m->wake_word, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, seen, &limit, NULL, 0);
     }
 }
 
-static void pass_baton(struct tti_meeting *m, uint32_t number)
+static void wake_partner(struct tti_measurement *m, uint32_t number)
 {
-    atomic_store_explicit(&m->baton, number, memory_order_release);
-    syscall(SYS_futex, &m->baton, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1, NULL, NULL, 0);
+    atomic_store_explicit(&m->wake_word, number, memory_order_release);
+    syscall(SYS_futex, &m->wake_word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1, NULL, NULL, 0);
 }
 
-/* The baton goes from 1 to TTI_MEETING_WAKES; thread 1 is asleep already for the first. */
-bool tti_calibrate_wakes(struct tti_meeting *m, int me)
+/* The baton goes from 1 to TTI_MEASUREMENT_WAKES; thread 1 is asleep already for the first. */
+bool tti_calibrate_wakes(struct tti_measurement *m, int me)
 {
     struct trials t = {.count = 0};
-    for (int i = 0; i < TTI_MEETING_WAKES; i++) {
+    for (int i = 0; i < TTI_MEASUREMENT_WAKES; i++) {
         int64_t start = tti_now_ns();
         if (me == 0) {
             const int64_t asleep = start + ASLEEP_NS;
             while ((start = tti_now_ns()) < asleep) {
-                tti_meeting_pause();
+                tti_measurement_pause();
             }
-            pass_baton(m, (uint32_t)i + 1);
+            wake_partner(m, (uint32_t)i + 1);
         } else if (sleep_for(m, (uint32_t)i + 1)) {
             m->woke_ns[i] = tti_now_ns();
         }
-        if (!tti_meeting_exchange(m, me, false)) {
+        if (!tti_measurement_exchange(m, me, false)) {
             return false;
         }
         if (me == 0) {
@@ -284,13 +285,13 @@ bool tti_calibrate_wakes(struct tti_meeting *m, int me)
     return true;
 }
 
-void tti_calibrate_switches(struct tti_meeting *m, int me)
+void tti_calibrate_switches(struct tti_measurement *m, int me)
 {
     int64_t both = 0;
     if (me == 1) {
-        m->pinned = tti_meeting_pin(m->cpus[0]);
+        m->pinned = tti_measurement_pin(m->cpus[0]);
     }
-    if (tti_meeting_exchange(m, me, true) && m->pinned && run_exchanges(m, me, SWITCHES, EXCHANGES, true, &both) &&
+    if (tti_measurement_exchange(m, me, true) && m->pinned && run_exchanges(m, me, SWITCHES, EXCHANGES, true, &both) &&
         me == 0) {
         m->profile->switch_ns = both / 2;
     }

@@ -25,7 +25,7 @@
  *   and each reader has to fetch it, both a hop, but several at a time. The stage's lines are nobody's, but their bookkeeping
  *   costs PACKETS_SAVE, in the same unit: so many ns buy a line for each ns of hop. Where ranks run both near and far, far
  *   counts: losing there costs more than winning near. Where ranks take turns, lines are seldom waited for, but each rank
- *   unpacks those of all: PACKETS_TURNS of them are as much as the stage's bookkeeping.
+ *   unpacks those of all: PACKETS_SHARED_CPUS of them are as much as the stage's bookkeeping.
  *
  * stage: a ring larger than the readers' second-level caches, which evict its lines before they are written again
  *   (docs/decisions/0015): twice as large. The rings of all ranks that one third-level cache serves shall fit into half of
@@ -56,11 +56,11 @@
 #define WINDOW_UNIT (8 * KIB)     /* so that TTI_STAGE_SPANS hold of window and slice, in pages */
 #define LEAST_SLOT  128           /* scatter and all_to_all give each rank a slot of a window */
 
-#define STEP          250.0 /* ns */
-#define PEER          120.0 /* ns */
-#define PACKETS_SAVE  950.0 /* ns of hop, for one line each */
-#define PACKETS_TURNS 16    /* lines of all ranks together */
-#define STREAM_GAIN   1.05  /* times as fast, or it is not worth the difference */
+#define STEP                250.0 /* ns */
+#define PEER                120.0 /* ns */
+#define PACKETS_SAVE        950.0 /* ns of hop, for one line each */
+#define PACKETS_SHARED_CPUS 16    /* lines of all ranks together */
+#define STREAM_GAIN         1.05  /* times as fast, or it is not worth the difference */
 
 #define STAGE_LEAST    (1024 * KIB)
 #define STAGE_MOST     (4096 * KIB)
@@ -118,7 +118,7 @@ struct setting {
     double remote; /* ns a byte */
 };
 
-static bool take_turns(int size, int cpus)
+static bool ranks_share_cpus(int size, int cpus)
 {
     return cpus > 0 && cpus < size;
 }
@@ -130,7 +130,7 @@ static struct setting setting_of(int size, int cpus, const struct tti_profile *p
     /* a copy loads from the other CPU what it stores into the own caches */
     const double loaded = 2000.0 / (double)remote_mbs - s.own;
     s.remote = loaded > s.own ? loaded : s.own;
-    if (take_turns(size, cpus)) {
+    if (ranks_share_cpus(size, cpus)) {
         s.epoch = (double)p->switch_ns + TTI_SHARED_SPIN_NS + PEER * (s.ranks - 1);
         s.remote = s.own + (s.remote - s.own) * (1 - 1.0 / cpus) * cpus / s.ranks;
     }
@@ -173,8 +173,8 @@ static uint64_t packets_for(int size, int cpus, const struct tti_profile *p)
     if (size > PACKETS_RANKS) {
         return 0;
     }
-    if (take_turns(size, cpus)) {
-        const uint64_t each = (uint64_t)PACKETS_TURNS / (uint64_t)size;
+    if (ranks_share_cpus(size, cpus)) {
+        const uint64_t each = (uint64_t)PACKETS_SHARED_CPUS / (uint64_t)size;
         return each > 0 ? TTI_PAYLOAD + each * TTI_PACKET_DATA : 0;
     }
     const double hop = (double)(p->far_ns > 0 ? p->far_ns : p->near_ns);
@@ -184,7 +184,7 @@ static uint64_t packets_for(int size, int cpus, const struct tti_profile *p)
 static uint64_t stage_for(int size, int cpus, const struct tti_profile *p)
 {
     const uint64_t l2 = (uint64_t)p->l2_bytes;
-    const uint64_t a_cpu = take_turns(size, cpus) ? (uint64_t)(size + cpus - 1) / (uint64_t)cpus : 1;
+    const uint64_t a_cpu = ranks_share_cpus(size, cpus) ? (uint64_t)(size + cpus - 1) / (uint64_t)cpus : 1;
     const uint64_t neighbours = bounded((uint64_t)p->l3_cpus * a_cpu, 1, (uint64_t)size); /* in one L3, used alike */
     uint64_t most = (uint64_t)p->l3_bytes / 2 / neighbours;
     most = most < l2 ? l2 : most;
@@ -202,16 +202,16 @@ static uint64_t stream_direct_for(int size, int cpus, const struct tti_profile *
     if ((double)p->stream_mbs < STREAM_GAIN * (double)p->memory_mbs) {
         return TTI_TUNING_NEVER;
     }
-    const uint64_t used = (uint64_t)(take_turns(size, cpus) ? cpus : size);
+    const uint64_t used = (uint64_t)(ranks_share_cpus(size, cpus) ? cpus : size);
     return (uint64_t)p->l3_bytes * ((used + (uint64_t)p->l3_cpus - 1) / (uint64_t)p->l3_cpus);
 }
 
-static uint64_t wish_or(int64_t wish, uint64_t otherwise)
+static uint64_t override_or(int64_t wish, uint64_t otherwise)
 {
     return wish >= 0 ? (uint64_t)wish : otherwise;
 }
 
-void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const struct tti_tuning_wishes *wishes,
+void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const struct tti_tuning_overrides *wishes,
                     struct tti_tuning *tuning)
 {
     struct tti_profile p = *profile;
@@ -229,22 +229,22 @@ void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const
     }
     stage = power_of_two(stage);
     const uint64_t far = wishes->stage > 0 || wishes->window > 0 ? 0 : far_for(stage, &p);
-    const uint64_t packets = wish_or(wishes->packets, packets_for(size, cpus, &p));
-    const uint64_t one_shot = wish_or(wishes->one_shot, over_states(size, cpus, &p, one_shot_for));
-    *tuning = (struct tti_tuning){.stage = stage,
-                                  .far = far,
-                                  .window = window,
-                                  .packets = packets < TTI_INLINE_MOST ? packets : TTI_INLINE_MOST,
-                                  .one_shot = one_shot < window ? one_shot : window,
-                                  .stream_direct = wish_or(wishes->stream, stream_direct_for(size, cpus, &p)),
-                                  .stream = wish_or(wishes->stream, TTI_TUNING_NEVER),
-                                  .zero_copy = wish_or(wishes->zero_copy, over_states(size, cpus, &p, zero_copy_for)),
-                                  .single_copy = wishes->no_single_copy ? TTI_TUNING_NEVER
-                                                                        : wish_or(wishes->single_copy, SINGLE_COPY),
-                                  .single_copy_near = wishes->single_copy >= 0,
-                                  .yield_ns = (uint64_t)p.yield_ns,
-                                  .switch_ns = (uint64_t)p.switch_ns,
-                                  .wake_ns = (uint64_t)p.wake_ns};
+    const uint64_t packets = override_or(wishes->packets, packets_for(size, cpus, &p));
+    const uint64_t one_shot = override_or(wishes->one_shot, over_states(size, cpus, &p, one_shot_for));
+    *tuning = (struct tti_tuning){
+        .stage = stage,
+        .far = far,
+        .window = window,
+        .packets = packets < TTI_INLINE_MOST ? packets : TTI_INLINE_MOST,
+        .one_shot = one_shot < window ? one_shot : window,
+        .stream_direct = override_or(wishes->stream, stream_direct_for(size, cpus, &p)),
+        .stream = override_or(wishes->stream, TTI_TUNING_NEVER),
+        .zero_copy = override_or(wishes->zero_copy, over_states(size, cpus, &p, zero_copy_for)),
+        .single_copy = wishes->no_single_copy ? TTI_TUNING_NEVER : override_or(wishes->single_copy, SINGLE_COPY),
+        .single_copy_near = wishes->single_copy >= 0,
+        .yield_ns = (uint64_t)p.yield_ns,
+        .switch_ns = (uint64_t)p.switch_ns,
+        .wake_ns = (uint64_t)p.wake_ns};
 }
 
 static bool is_ring(uint64_t bytes)
@@ -252,14 +252,14 @@ static bool is_ring(uint64_t bytes)
     return bytes > 0 && bytes <= RING_MOST && (bytes & (bytes - 1)) == 0;
 }
 
-bool tti_tuning_can_be(int size, const struct tti_tuning *t)
+bool tti_tuning_is_valid(int size, const struct tti_tuning *t)
 {
     return is_ring(t->stage) && (t->far == 0 || is_ring(t->far)) && t->window >= (uint64_t)size * LEAST_SLOT &&
            t->window % WINDOW_UNIT == 0 && t->window <= t->stage / WINDOWS && t->packets <= TTI_INLINE_MOST &&
            t->one_shot <= t->window && t->yield_ns <= COST_MOST && t->switch_ns <= COST_MOST && t->wake_ns <= COST_MOST;
 }
 
-void tti_tuning_make(int size, const struct tti_tuning_wishes *wishes, struct tti_tuning *tuning)
+void tti_tuning_make(int size, const struct tti_tuning_overrides *wishes, struct tti_tuning *tuning)
 {
     tti_tuning_fit(size, size, &tti_profile_built_in, wishes, tuning);
 }

@@ -31,7 +31,7 @@ struct tti_tuning {
 #define TTI_TUNING_NEVER (UINT64_C(1) << 62)
 
 /* What a user wants; 0 = no wish, except packets, one_shot, stream, zero_copy and single_copy: -1. */
-struct tti_tuning_wishes {
+struct tti_tuning_overrides {
     int64_t stage;
     int64_t window;
     int64_t packets;
@@ -43,14 +43,14 @@ struct tti_tuning_wishes {
 };
 
 /* The numbers for a group of `size` ranks that run on `cpus` CPUs of the profile's machine. */
-void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const struct tti_tuning_wishes *wishes,
+void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const struct tti_tuning_overrides *wishes,
                     struct tti_tuning *tuning);
 
 /* Whether these are numbers that tti_tuning_fit gives to some group of this size: rank 0 tells them to the others. What is
  * within the bounds costs time at worst. */
-bool tti_tuning_can_be(int size, const struct tti_tuning *tuning);
+bool tti_tuning_is_valid(int size, const struct tti_tuning *tuning);
 
 /* The same on the built-in machine, with a CPU for each rank. */
-void tti_tuning_make(int size, const struct tti_tuning_wishes *wishes, struct tti_tuning *tuning);
+void tti_tuning_make(int size, const struct tti_tuning_overrides *wishes, struct tti_tuning *tuning);
 
 #endif

@@ -10,9 +10,9 @@
  * Control groups may grant less time than the CPUs have. Then waiting must not use up what the awaited rank needs: spinning
  * and yielding are worth as much as a sleep and a wake-up cost, and not much more.
  */
-#include "engine/wait/waiting.h"
+#include "engine/wait/wait.h"
 
-#include "base/ticks.h"
+#include "base/cpu_ticks.h"
 
 #define SPIN_NS             40000 /* with a CPU per rank */
 #define YIELD_NS            20000
@@ -31,7 +31,7 @@ static double pause_ns(struct tti_engine *e)
     for (int round = 0; round < 4; round++) {
         int64_t start = tti_now_ns();
         for (int i = 0; i < 256; i++) {
-            tti_pause();
+            tti_backoff();
         }
         int64_t took = tti_now_ns() - start;
         best = took < best ? took : best;
@@ -105,7 +105,7 @@ void tti_wait_policy(struct tti_engine *e, int64_t spin_ns, int64_t yield_ns)
     /* Ranks that share CPUs sleep in the midst of the work, and barriers on other CPUs cost them more than exchanges cost
      * publishers. All ranks read the same headers, so all agree. */
     e->barriers = e->barriers && e->ranks_per_cpu <= 1;
-    e->publishes_plainly = e->barriers && e->size <= 64;
+    e->publishes_unfenced = e->barriers && e->size <= 64;
     const double pause = pause_ns(e);
     const double polls = (double)spin_ns / pause;
     e->spin_polls = polls > 1e9 ? 1000000000u : (unsigned)polls;

@@ -18,13 +18,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/ticks.h"
-#include "engine/wait/waiting.h"
+#include "base/cpu_ticks.h"
+#include "engine/wait/wait.h"
 
 _Atomic uint64_t *tti_sleepers(const struct tti_engine *e, int publisher, int channel)
 {
     size_t line = 1 + (size_t)publisher * (size_t)(e->layout.lanes + 1) + (size_t)channel;
-    return (_Atomic uint64_t *)(e->bell + line * TTI_LINE);
+    return (_Atomic uint64_t *)(e->doorbell + line * TTI_LINE);
 }
 
 static long membarrier(int command)
@@ -32,13 +32,13 @@ static long membarrier(int command)
     return syscall(SYS_membarrier, command, 0, 0);
 }
 
-bool tti_barrier_register(void)
+bool tti_membarrier_register(void)
 {
     return membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0 &&
            membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED) == 0;
 }
 
-void tti_barrier_find(struct tti_engine *e)
+void tti_membarrier_detect(struct tti_engine *e)
 {
     e->barriers = true;
     for (int r = 0; r < e->size; r++) {
@@ -46,7 +46,7 @@ void tti_barrier_find(struct tti_engine *e)
     }
 }
 
-void tti_barrier(const struct tti_engine *e)
+void tti_membarrier(const struct tti_engine *e)
 {
     if (e->barriers) { /* it has worked when this rank registered */
         membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
@@ -74,7 +74,7 @@ void tti_wake_sleepers(const struct tti_engine *e, const _Atomic uint64_t *sleep
     }
 }
 
-void tti_publish_dearly(const struct tti_engine *e, const _Atomic uint64_t *sleepers, _Atomic uint64_t *word,
+void tti_publish_fenced(const struct tti_engine *e, const _Atomic uint64_t *sleepers, _Atomic uint64_t *word,
                         uint64_t value)
 {
     if (e->barriers) {
@@ -150,7 +150,7 @@ void tti_probe_distance(struct tti_lane *lane, size_t bytes)
     }
 }
 
-void tti_ring_alarm(const struct tti_engine *e)
+void tti_raise_alarm(const struct tti_engine *e)
 {
     /* seq_cst: pairs with the sleepers' load between their fetch_or and the wait, and with every acquire look */
     atomic_fetch_add_explicit(tti_alarm(e), 1, memory_order_seq_cst);

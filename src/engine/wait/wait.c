@@ -23,20 +23,20 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/checks.h"
-#include "base/waitv.h"
-#include "engine/wait/waiting.h"
+#include "base/failure_checks.h"
+#include "base/futex_waitv.h"
+#include "engine/wait/wait.h"
 
-#define SLEEP_BLIND_NS  500000 /* the same without futex_waitv, for the alarm    */
-#define POLLS_PER_LOOK  64     /* polls of the word for one look at the alarm               */
-#define YIELDS_PER_LOOK 8      /* yields for one look at the clock                          */
-#define QUICK_YIELDS    4      /* these many can let the publisher run on this CPU */
-#define HALVINGS_MOST   8
-#define TRIAL_EVERY     64 /* slow waits for one with the full spin */
+#define SLEEP_BLIND_NS   500000 /* the same without futex_waitv, for the alarm    */
+#define POLLS_PER_CHECK  64     /* polls of the word for one look at the alarm               */
+#define YIELDS_PER_CHECK 8      /* yields for one look at the clock                          */
+#define QUICK_YIELDS     4      /* these many can let the publisher run on this CPU */
+#define HALVINGS_MOST    8
+#define TRIAL_EVERY      64 /* slow waits for one with the full spin */
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a futex sits on the low half of a 64-bit word");
 
-void tti_pause(void)
+void tti_backoff(void)
 {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
@@ -113,7 +113,7 @@ void tti_sleep(struct tti_engine *e, int channel, const struct tti_awaited *awai
     uint32_t flags = TTI_WAITV_U32 | (uint32_t)e->futex_private;
     bool changed = false;
     raise_bits(e, channel, awaited, count);
-    tti_barrier(e);
+    tti_membarrier(e);
     for (int i = 0; i < count; i++) {
         uint64_t now = atomic_load_explicit(awaited[i].word, memory_order_seq_cst);
         changed = changed || now != seen[i];
@@ -135,13 +135,13 @@ void tti_sleep(struct tti_engine *e, int channel, const struct tti_awaited *awai
 }
 
 /* Looks at the alarm, and whether the publisher has left; called when the word is not there yet. */
-static tutti_status look_around(struct tti_lane *lane, _Atomic uint64_t *word, uint64_t target, int publisher)
+static tutti_status check_failures(struct tti_lane *lane, _Atomic uint64_t *word, uint64_t target, int publisher)
 {
     struct tti_engine *e = lane->engine;
     if (!TTI_FAULT_CHECKS) {
         return TUTTI_OK;
     }
-    /* acquire: pairs with tti_ring_alarm, so that the record of whoever rang is visible */
+    /* acquire: pairs with tti_raise_alarm, so that the record of whoever rang is visible */
     uint32_t alarm = atomic_load_explicit(tti_alarm(e), memory_order_acquire);
     bool left = tti_has_left(e, publisher);
     if (alarm == lane->alarm_seen && !left) {
@@ -160,7 +160,7 @@ static tutti_status look_around(struct tti_lane *lane, _Atomic uint64_t *word, u
 }
 
 /* Whoever reads the flight recorder sees since when this rank waits. */
-static void tell_since(const struct tti_lane *lane, int64_t since_ns)
+static void publish_wait_start(const struct tti_lane *lane, int64_t since_ns)
 {
     if (lane->op
             ->waits_since) { /* relaxed: read by other processes only, and its place may be given to another operation */
@@ -175,7 +175,7 @@ static tutti_status yield_and_sleep(struct tti_lane *lane, _Atomic uint64_t *wor
     tutti_status status;
     uint8_t *halvings = &lane->halvings[publisher];
     int64_t yield_until = now + lane->yield_ns;
-    int64_t look_at = now + TTI_LOOK_NS;
+    int64_t next_check_ns = now + TTI_LIVENESS_CHECK_NS;
     for (unsigned i = 1;; i++) {
         uint64_t seen = atomic_load_explicit(word, memory_order_acquire);
         if (seen >= target) {
@@ -186,24 +186,24 @@ static tutti_status yield_and_sleep(struct tti_lane *lane, _Atomic uint64_t *wor
         }
         if (now < yield_until) {
             sched_yield();
-            if (i % YIELDS_PER_LOOK != 0) {
+            if (i % YIELDS_PER_CHECK != 0) {
                 continue;
             }
         } else {
             struct tti_awaited awaited = {.word = word, .publisher = publisher};
             tti_sleep(e, lane->index, &awaited, &seen, 1, lane->alarm_seen, NULL, 0, lane->deadline_ns);
         }
-        if ((status = look_around(lane, word, target, publisher)) != TUTTI_OK) {
+        if ((status = check_failures(lane, word, target, publisher)) != TUTTI_OK) {
             return status;
         }
         now = tti_now_ns();
         const bool over = now >= lane->deadline_ns;
-        if ((over || now >= look_at) && !tti_awaited_can_be(lane, word, seen, target, publisher)) {
+        if ((over || now >= next_check_ns) && !tti_awaited_is_possible(lane, word, seen, target, publisher)) {
             return tti_fault_corrupt(lane, publisher, "the number of its call", seen);
         }
-        if (now >= look_at) {
-            look_at = now + TTI_LOOK_NS;
-            tti_fault_look_at(e, publisher); /* a death rings the alarm */
+        if (now >= next_check_ns) {
+            next_check_ns = now + TTI_LIVENESS_CHECK_NS;
+            tti_fault_check_peer(e, publisher); /* a death rings the alarm */
         }
         if (over) {
             if (atomic_load_explicit(word, memory_order_acquire) >= target) {
@@ -224,7 +224,7 @@ static tutti_status wait_long(struct tti_lane *lane, _Atomic uint64_t *ahead, _A
     const unsigned polls = lane->spin_polls >> (trial ? 0 : *halvings);
     _Atomic uint64_t *polled = ahead;
     for (unsigned i = 1; i <= polls; i++) {
-        tti_pause();
+        tti_backoff();
         if (atomic_load_explicit(polled, memory_order_acquire) >= target) {
             if (polled == word) {
                 *halvings = trial || *halvings == 0 ? 0 : (uint8_t)(*halvings - 1);
@@ -232,9 +232,9 @@ static tutti_status wait_long(struct tti_lane *lane, _Atomic uint64_t *ahead, _A
             }
             polled = word;
         }
-        if (i % POLLS_PER_LOOK == 0) {
+        if (i % POLLS_PER_CHECK == 0) {
             polled = word; /* a publisher that has called something else stores nothing ahead of it */
-            if ((status = look_around(lane, word, target, publisher)) != TUTTI_OK) {
+            if ((status = check_failures(lane, word, target, publisher)) != TUTTI_OK) {
                 return status;
             }
         }
@@ -244,9 +244,9 @@ static tutti_status wait_long(struct tti_lane *lane, _Atomic uint64_t *ahead, _A
         lane->started_ns = lane->started_ns == 0 ? now : lane->started_ns;
         lane->deadline_ns = tti_deadline_ns(lane->started_ns, lane->op->timeout_ms);
     }
-    tell_since(lane, lane->started_ns != 0 ? lane->started_ns : now);
+    publish_wait_start(lane, lane->started_ns != 0 ? lane->started_ns : now);
     status = yield_and_sleep(lane, word, target, publisher, now);
-    tell_since(lane, 0);
+    publish_wait_start(lane, 0);
     return status;
 }
 

@@ -17,7 +17,7 @@ struct callback_store {
 };
 
 /* Success passes; a failure gets its sentence; a number that is no status becomes BACKEND. */
-static tutti_status judge(tutti_status status, const char *function, const char *key, tutti_error *error)
+static tutti_status check_status(tutti_status status, const char *function, const char *key, tutti_error *error)
 {
     if (status == TUTTI_OK) {
         return status;
@@ -38,7 +38,7 @@ static tutti_status callback_set(struct tti_store *store, const char *key, const
                                  tutti_error *error)
 {
     const tutti_store_callbacks *callbacks = &((struct callback_store *)store)->callbacks;
-    return judge(callbacks->set(callbacks->user, key, value, length), "set", key, error);
+    return check_status(callbacks->set(callbacks->user, key, value, length), "set", key, error);
 }
 
 static tutti_status callback_get(struct tti_store *store, const char *key, void *value, size_t capacity, size_t *length,
@@ -47,7 +47,7 @@ static tutti_status callback_get(struct tti_store *store, const char *key, void 
     const tutti_store_callbacks *callbacks = &((struct callback_store *)store)->callbacks;
     size_t full = 0;
     tutti_status status =
-        judge(callbacks->get(callbacks->user, key, value, capacity, &full, timeout_ms), "get", key, error);
+        check_status(callbacks->get(callbacks->user, key, value, capacity, &full, timeout_ms), "get", key, error);
     if (status != TUTTI_OK) {
         return status;
     }

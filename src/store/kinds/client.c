@@ -12,36 +12,36 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "store/kinds/pause.h"
+#include "store/kinds/backoff.h"
 #include "store/wire/exchange.h"
 
-#define PATIENCE_MS    5000
-#define LEAST_HELLO_MS 1000
+#define RESPONSE_TIMEOUT_MS 5000
+#define MIN_HELLO_MS        1000
 
-static void hang_up(struct tti_line *line)
+static void close_connection(struct tti_client_connection *connection)
 {
-    tti_private_hang_up(line->fd);
-    tti_channel_end(&line->channel);
+    tti_private_shutdown(connection->fd);
+    tti_channel_end(&connection->channel);
 }
 
-static tutti_status connect_and_greet(struct tti_client *client, int64_t deadline_ns, struct tti_line *line,
-                                      tutti_error *error)
+static tutti_status connect_and_handshake(struct tti_client *client, int64_t deadline_ns,
+                                          struct tti_client_connection *connection, tutti_error *error)
 {
-    *line = (struct tti_line){.fd = -1};
-    tutti_status status = client->connect(client, deadline_ns, &line->fd, error);
+    *connection = (struct tti_client_connection){.fd = -1};
+    tutti_status status = client->connect(client, deadline_ns, &connection->fd, error);
     if (status != TUTTI_OK) {
         return status;
     }
     /* Somebody listens: that an opener asked for a single attempt does not mean that the answer may take no time. */
-    int64_t least = tti_deadline_ns(tti_now_ns(), LEAST_HELLO_MS);
-    status = tti_greet(client, line, deadline_ns < least ? least : deadline_ns, error);
+    int64_t least = tti_deadline_ns(tti_now_ns(), MIN_HELLO_MS);
+    status = tti_client_handshake(client, connection, deadline_ns < least ? least : deadline_ns, error);
     if (status != TUTTI_OK) {
-        hang_up(line);
+        close_connection(connection);
     }
     return status;
 }
 
-static void move_line(struct tti_line *to, struct tti_line *from)
+static void move_connection(struct tti_client_connection *to, struct tti_client_connection *from)
 {
     *to = *from;
     explicit_bzero(from, sizeof(*from));
@@ -49,50 +49,51 @@ static void move_line(struct tti_line *to, struct tti_line *from)
 
 /* A server that strangers crowd gives up whoever has been there longest without a hello, perhaps us: as long as somebody
  * listens there, it is tried again. */
-static tutti_status connect_again(struct tti_client *client, int64_t deadline_ns, struct tti_line *line,
-                                  tutti_error *error)
+static tutti_status connect_again(struct tti_client *client, int64_t deadline_ns,
+                                  struct tti_client_connection *connection, tutti_error *error)
 {
     int pause = 0;
     tutti_status status;
     do {
-        status = connect_and_greet(client, deadline_ns, line, error);
-    } while (status == TUTTI_PEER_LEFT && line->fd >= 0 && tti_pause(&pause, deadline_ns));
+        status = connect_and_handshake(client, deadline_ns, connection, error);
+    } while (status == TUTTI_PEER_LEFT && connection->fd >= 0 && tti_backoff(&pause, deadline_ns));
     return status;
 }
 
-static tutti_status take_connection(struct tti_client *client, int64_t deadline_ns, struct tti_line *line,
-                                    tutti_error *error)
+static tutti_status take_connection(struct tti_client *client, int64_t deadline_ns,
+                                    struct tti_client_connection *connection, tutti_error *error)
 {
     pthread_mutex_lock(&client->lock);
     bool idle = client->idle_count > 0;
     if (idle) {
-        move_line(line, &client->idle[--client->idle_count]);
+        move_connection(connection, &client->idle[--client->idle_count]);
     }
     pthread_mutex_unlock(&client->lock);
-    return idle ? TUTTI_OK : connect_again(client, deadline_ns, line, error);
+    return idle ? TUTTI_OK : connect_again(client, deadline_ns, connection, error);
 }
 
-static void give_back_connection(struct tti_client *client, struct tti_line *line)
+static void give_back_connection(struct tti_client *client, struct tti_client_connection *connection)
 {
     pthread_mutex_lock(&client->lock);
     bool kept = client->idle_count < TTI_CLIENT_POOL;
     if (kept) {
-        move_line(&client->idle[client->idle_count++], line);
+        move_connection(&client->idle[client->idle_count++], connection);
     }
     pthread_mutex_unlock(&client->lock);
     if (!kept) {
-        hang_up(line);
+        close_connection(connection);
     }
 }
 
-tutti_status tti_client_join(struct tti_client *client, int64_t deadline_ns, tutti_error *error)
+tutti_status tti_client_connect(struct tti_client *client, int64_t deadline_ns, tutti_error *error)
 {
-    struct tti_line line;
-    tutti_status status = connect_and_greet(client, deadline_ns, &line, error);
+    struct tti_client_connection connection;
+    tutti_status status = connect_and_handshake(client, deadline_ns, &connection, error);
     if (status == TUTTI_OK) {
-        give_back_connection(client, &line);
-    } else if (tti_is_lack(status)) { /* those who have come to the own server already wait for this process in vain */
-        tti_client_give_up(&client->base, status);
+        give_back_connection(client, &connection);
+    } else if (tti_is_resource_error(
+                   status)) { /* those who have come to the own server already wait for this process in vain */
+        tti_client_fail(&client->base, status);
     }
     return status;
 }
@@ -103,25 +104,25 @@ static tutti_status request(struct tti_client *client, struct tti_exchange *x, t
     struct tti_store *store = &client->base;
     bool waits = x->request.type == TTI_FRAME_GET || x->request.type == TTI_FRAME_GET_FD;
     x->request.key_length = (uint8_t)strlen(x->key);
-    x->deadline_ns = tti_deadline_ns(tti_now_ns(), waits ? x->request.timeout_ms : client->patience_ms);
+    x->deadline_ns = tti_deadline_ns(tti_now_ns(), waits ? x->request.timeout_ms : client->response_timeout_ms);
     if (waits) { /* the server's time, and then ours */
-        x->deadline_ns = tti_deadline_ns(x->deadline_ns, client->get_patience_ms);
+        x->deadline_ns = tti_deadline_ns(x->deadline_ns, client->get_response_timeout_ms);
     }
-    struct tti_line line;
-    tutti_status status = take_connection(client, x->deadline_ns, &line, error);
+    struct tti_client_connection connection;
+    tutti_status status = take_connection(client, x->deadline_ns, &connection, error);
     if (status != TUTTI_OK) {
         return status;
     }
-    status = tti_exchange(client, &line, x, error);
+    status = tti_exchange(client, &connection, x, error);
     if (status != TUTTI_OK) {
-        hang_up(&line);
+        close_connection(&connection);
         return status;
     }
     char server[TTI_EXCHANGE_SERVER] = "";
-    if (tti_is_lack(x->reply.status)) {
-        tti_exchange_server(client, &line, server, sizeof(server));
+    if (tti_is_resource_error(x->reply.status)) {
+        tti_exchange_server(client, &connection, server, sizeof(server));
     }
-    give_back_connection(client, &line);
+    give_back_connection(client, &connection);
     switch (x->reply.status) {
     case TUTTI_OK:
         return TUTTI_OK;
@@ -141,7 +142,7 @@ static tutti_status request(struct tti_client *client, struct tti_exchange *x, t
         tti_exchange_mark_own(client, error);
         return TUTTI_NO_RESOURCE;
     default:
-        return tti_exchange_strange(client, error);
+        return tti_exchange_not_a_store(client, error);
     }
 }
 
@@ -201,8 +202,8 @@ struct tti_client *tti_client_make(size_t size, const struct tti_store_kind *kin
     struct tti_client *client = calloc(1, size);
     if (client) {
         client->base.kind = kind;
-        client->patience_ms = timeout_ms == 0 ? PATIENCE_MS : timeout_ms;
-        client->get_patience_ms = PATIENCE_MS;
+        client->response_timeout_ms = timeout_ms == 0 ? RESPONSE_TIMEOUT_MS : timeout_ms;
+        client->get_response_timeout_ms = RESPONSE_TIMEOUT_MS;
         pthread_mutex_init(&client->lock, NULL);
     }
     return client;
@@ -213,24 +214,24 @@ bool tti_client_served_here(const struct tti_store *store)
     return ((const struct tti_client *)store)->server != NULL;
 }
 
-int64_t tti_client_turned_away(const struct tti_store *store)
+int64_t tti_client_refused_count(const struct tti_store *store)
 {
     const struct tti_client *client = (const struct tti_client *)store;
-    return client->server ? tti_server_turned_away(client->server) : 0;
+    return client->server ? tti_server_refused_count(client->server) : 0;
 }
 
-void tti_client_give_up(struct tti_store *store, tutti_status status)
+void tti_client_fail(struct tti_store *store, tutti_status status)
 {
     struct tti_client *client = (struct tti_client *)store;
     if (client->server) {
-        tti_server_give_up(client->server, status);
+        tti_server_fail(client->server, status);
     }
 }
 
-void tti_client_set_patience(struct tti_store *store, int64_t patience_ms)
+void tti_client_set_response_timeout(struct tti_store *store, int64_t response_timeout_ms)
 {
     struct tti_client *client = (struct tti_client *)store;
-    client->patience_ms = client->get_patience_ms = patience_ms;
+    client->response_timeout_ms = client->get_response_timeout_ms = response_timeout_ms;
 }
 
 /* Everything but the memory, which store.c frees. */
@@ -238,10 +239,10 @@ void tti_client_close(struct tti_store *store)
 {
     struct tti_client *client = (struct tti_client *)store;
     for (int i = 0; i < client->idle_count; i++) {
-        hang_up(&client->idle[i]);
+        close_connection(&client->idle[i]);
     }
     client->idle_count = 0;
-    tti_secret_forget(&client->secret);
+    tti_secret_wipe(&client->secret);
     pthread_mutex_destroy(&client->lock);
     tti_server_release(client->server);
 }

@@ -17,7 +17,7 @@
 #define TTI_CLIENT_POOL 64
 
 /* A connection that has been greeted. */
-struct tti_line {
+struct tti_client_connection {
     int fd;
     struct tti_channel channel;
 };
@@ -26,12 +26,12 @@ struct tti_client {
     struct tti_store base;
     /* One attempt to connect to the server. PEER_LEFT: nobody serves there (now); every other failure is final. */
     tutti_status (*connect)(struct tti_client *client, int64_t deadline_ns, int *fd, tutti_error *error);
-    struct tti_server *server;  /* the one this store has started, or NULL */
-    _Atomic int32_t server_pid; /* of the process that serves; 0: not known */
-    int64_t patience_ms;        /* how long the server may take to answer what it can answer at once; -1 = for ever */
-    int64_t get_patience_ms;    /* the same, after the time of a get has passed */
+    struct tti_server *server;   /* the one this store has started, or NULL */
+    _Atomic int32_t server_pid;  /* of the process that serves; 0: not known */
+    int64_t response_timeout_ms; /* how long the server may take to answer what it can answer at once; -1 = for ever */
+    int64_t get_response_timeout_ms; /* the same, after the time of a get has passed */
     pthread_mutex_t lock;
-    struct tti_line idle[TTI_CLIENT_POOL]; /* connections that nobody uses, under the lock */
+    struct tti_client_connection idle[TTI_CLIENT_POOL]; /* connections that nobody uses, under the lock */
     int idle_count;
     char job[TTI_STORE_KEY_MAX + 1]; /* its name, which the URL may give */
     struct tti_secret secret;        /* its token; none where the kernel says who the other side is */
@@ -42,7 +42,7 @@ struct tti_client *tti_client_make(size_t size, const struct tti_store_kind *kin
 void tti_client_free(struct tti_client *client);
 
 /* One attempt at the first connection, hello included; statuses as those of `connect`. It goes into the pool. */
-tutti_status tti_client_join(struct tti_client *client, int64_t deadline_ns, tutti_error *error);
+tutti_status tti_client_connect(struct tti_client *client, int64_t deadline_ns, tutti_error *error);
 
 /* The functions of the kind's table. */
 tutti_status tti_client_set(struct tti_store *store, const char *key, const void *value, size_t length,
@@ -54,9 +54,9 @@ tutti_status tti_client_put_fd(struct tti_store *store, const char *key, int fd,
 tutti_status tti_client_get_fd(struct tti_store *store, const char *key, int *fd, int64_t timeout_ms,
                                tutti_error *error);
 bool tti_client_served_here(const struct tti_store *store);
-int64_t tti_client_turned_away(const struct tti_store *store);
-void tti_client_give_up(struct tti_store *store, tutti_status status);
-void tti_client_set_patience(struct tti_store *store, int64_t patience_ms);
+int64_t tti_client_refused_count(const struct tti_store *store);
+void tti_client_fail(struct tti_store *store, tutti_status status);
+void tti_client_set_response_timeout(struct tti_store *store, int64_t response_timeout_ms);
 void tti_client_close(struct tti_store *store);
 
 #endif

@@ -22,10 +22,10 @@ struct tti_store_kind {
     /* Both NULL where descriptors cannot be passed. */
     tutti_status (*put_fd)(struct tti_store *store, const char *key, int fd, int32_t readers, tutti_error *error);
     tutti_status (*get_fd)(struct tti_store *store, const char *key, int *fd, int64_t timeout_ms, tutti_error *error);
-    bool (*served_here)(const struct tti_store *store);                 /* NULL: never */
-    int64_t (*turned_away)(const struct tti_store *store);              /* NULL: nobody */
-    void (*give_up)(struct tti_store *store, tutti_status status);      /* NULL: nobody is served */
-    void (*set_patience)(struct tti_store *store, int64_t patience_ms); /* NULL: nobody is waited for */
+    bool (*served_here)(const struct tti_store *store);                                 /* NULL: never */
+    int64_t (*refused_count)(const struct tti_store *store);                            /* NULL: nobody */
+    void (*fail)(struct tti_store *store, tutti_status status);                         /* NULL: nobody is served */
+    void (*set_response_timeout)(struct tti_store *store, int64_t response_timeout_ms); /* NULL: nobody is waited for */
     void (*close)(struct tti_store *store);
 };
 

@@ -25,8 +25,8 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "store/kinds/backoff.h"
 #include "store/kinds/client.h"
-#include "store/kinds/pause.h"
 
 #define BACKLOG    1024
 #define ATTEMPT_MS 3000 /* for one address, so that a dead one does not hide the next */
@@ -216,9 +216,9 @@ static const struct tti_store_kind tcp_kind = {
     .get = tti_client_get,
     .remove = tti_client_remove,
     .served_here = tti_client_served_here,
-    .turned_away = tti_client_turned_away,
-    .give_up = tti_client_give_up,
-    .set_patience = tti_client_set_patience,
+    .refused_count = tti_client_refused_count,
+    .fail = tti_client_fail,
+    .set_response_timeout = tti_client_set_response_timeout,
     .close = tti_client_close,
 };
 
@@ -308,7 +308,7 @@ static tutti_status find_port(struct tcp_store *self, int64_t deadline_ns, tutti
         write_port(self, self->ports[i]);
         status = write_url(self, error);
         if (status == TUTTI_OK) {
-            status = tti_client_join(&self->client, deadline_ns < attempt ? deadline_ns : attempt, error);
+            status = tti_client_connect(&self->client, deadline_ns < attempt ? deadline_ns : attempt, error);
         }
         if (status == TUTTI_AUTH) { /* says more than that nobody listens at the next port */
             refused = *error;
@@ -332,7 +332,7 @@ static tutti_status serve_free_port(struct tcp_store *self, int64_t deadline_ns,
         status = write_url(self, error);
         status = status == TUTTI_OK ? serve_tcp(self, error) : status;
     }
-    return status == TUTTI_OK ? tti_client_join(&self->client, deadline_ns, error) : status;
+    return status == TUTTI_OK ? tti_client_connect(&self->client, deadline_ns, error) : status;
 }
 
 /* The same with several ports. */
@@ -352,7 +352,7 @@ static tutti_status open_ports(struct tcp_store *self, bool serve, int64_t timeo
             }
             return status;
         }
-        if (!tti_pause(&pause, deadline)) {
+        if (!tti_backoff(&pause, deadline)) {
             return tti_error_set(error, TUTTI_TIMEOUT,
                                  "%s at one of the %d ports of the host %s within %lld ms (%s); TUTTI_STORE may name "
                                  "another place",
@@ -377,7 +377,7 @@ static tutti_status open_tcp(struct tcp_store *self, bool serve, int64_t timeout
                 return status;
             }
         }
-        tutti_status status = tti_client_join(&self->client, deadline, &last);
+        tutti_status status = tti_client_connect(&self->client, deadline, &last);
         if (status == TUTTI_PROTOCOL && taken) {
             return tti_error_set(error, TUTTI_SYSTEM, "the port of the store %s is used by another program",
                                  self->client.base.url);
@@ -388,7 +388,7 @@ static tutti_status open_tcp(struct tcp_store *self, bool serve, int64_t timeout
             }
             return status;
         }
-        if (!tti_pause(&pause, deadline)) {
+        if (!tti_backoff(&pause, deadline)) {
             return tti_error_set(error, TUTTI_TIMEOUT, "no store has answered at %s within %lld ms (%s)",
                                  self->client.base.url, (long long)timeout_ms, last.message);
         }

@@ -19,9 +19,9 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "store/kinds/backoff.h"
 #include "store/kinds/client.h"
-#include "store/kinds/pause.h"
-#include "store/wire/user.h"
+#include "store/wire/peer_user.h"
 
 #define BACKLOG 1024
 
@@ -42,7 +42,7 @@ static tutti_status connect_unix(struct tti_client *client, int64_t deadline_ns,
     int pause = 0;
     do { /* EAGAIN: the server's queue is full, it is about to accept */
         code = connect(made, (const struct sockaddr *)&self->address, self->address_length) == 0 ? 0 : errno;
-    } while ((code == EAGAIN || code == EINTR) && tti_pause(&pause, deadline_ns));
+    } while ((code == EAGAIN || code == EINTR) && tti_backoff(&pause, deadline_ns));
     if (code != 0) {
         tti_private_close(made);
         const bool absent = code == ENOENT && self->address.sun_path[0] != '\0';
@@ -52,7 +52,7 @@ static tutti_status connect_unix(struct tti_client *client, int64_t deadline_ns,
         return tti_error_system(error, code, "cannot connect to the store %s", client->base.url);
     }
     int pid;
-    if (!tti_user_is_ours(made, &pid)) {
+    if (!tti_peer_is_same_user(made, &pid)) {
         tti_private_close(made);
         return tti_error_set(error, TUTTI_AUTH, "the name of the store %s is held by another user's process",
                              client->base.url);
@@ -80,9 +80,9 @@ static const struct tti_store_kind unix_kind = {
     .put_fd = tti_client_put_fd,
     .get_fd = tti_client_get_fd,
     .served_here = tti_client_served_here,
-    .turned_away = tti_client_turned_away,
-    .give_up = tti_client_give_up,
-    .set_patience = tti_client_set_patience,
+    .refused_count = tti_client_refused_count,
+    .fail = tti_client_fail,
+    .set_response_timeout = tti_client_set_response_timeout,
     .close = close_unix,
 };
 
@@ -116,12 +116,12 @@ static tutti_status open_unix(struct unix_store *self, bool may_serve, int64_t t
     for (;;) {
         tutti_status status = self->client.server || !may_serve ? TUTTI_OK : serve(self, error);
         if (status == TUTTI_OK || status == TUTTI_BUSY) {
-            status = tti_client_join(&self->client, deadline, error);
+            status = tti_client_connect(&self->client, deadline, error);
         }
         if (status != TUTTI_PEER_LEFT) {
             return status;
         }
-        if (tti_pause(&pause, deadline)) {
+        if (tti_backoff(&pause, deadline)) {
             continue;
         }
         if (!may_serve) {

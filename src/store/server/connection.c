@@ -31,12 +31,12 @@ void tti_connection_count_dropped(void)
     atomic_fetch_add_explicit(&dropped, 1, memory_order_relaxed); /* a statistic: orders nothing */
 }
 
-int64_t tti_connection_refused(void)
+int64_t tti_connection_auth_failures(void)
 {
     return atomic_load_explicit(&refused, memory_order_relaxed); /* a statistic: orders nothing */
 }
 
-static void count_refused(void)
+static void count_auth_failure(void)
 {
     atomic_fetch_add_explicit(&refused, 1, memory_order_relaxed); /* a statistic: orders nothing */
 }
@@ -46,18 +46,18 @@ void tti_connection_end(struct tti_service *service, struct tti_connection *c)
     if (c->phase == TTI_DEAD) {
         return;
     }
-    if (c->greeted) {
+    if (c->authenticated) {
         service->clients--;
     } else {
-        service->strangers--;
+        service->unauthenticated--;
     }
     if (c->channel.stage == TTI_CHANNEL_CHALLENGED) { /* our proof has told the client that its token is another one */
-        count_refused();
+        count_auth_failure();
     }
     c->phase = TTI_DEAD;
     /* Closing alone would not end the events while a child that was just forked holds a copy. */
     epoll_ctl(service->epoll, EPOLL_CTL_DEL, c->fd, NULL);
-    tti_private_hang_up(c->fd);
+    tti_private_shutdown(c->fd);
     tti_private_close(c->received);
     c->received = -1;
 }
@@ -93,7 +93,7 @@ static void next_request(struct tti_connection *c)
     tti_connection_forget_frames(c);
     c->got = 0;
     c->phase = TTI_READING;
-    if (c->greeted) { /* a stranger's time goes on */
+    if (c->authenticated) { /* a stranger's time goes on */
         c->deadline_ns = TTI_NEVER;
     }
     tti_private_close(c->received);
@@ -185,7 +185,7 @@ static bool answer(struct tti_service *service, struct tti_connection *c)
 {
     struct tti_table_entry *entry = tti_table_find(&service->table, key_of(c), c->request.key_length);
     if (!entry) {
-        const tutti_status lost = tti_table_loss_of(&service->table, key_of(c), c->request.key_length);
+        const tutti_status lost = tti_table_key_failure(&service->table, key_of(c), c->request.key_length);
         if (lost != TUTTI_OK) {
             reply(service, c, lost, NULL, 0);
         }
@@ -220,7 +220,7 @@ static void handle_challenge(struct tti_service *service, struct tti_connection 
     if (c->request.number != TTI_PROTOCOL_VERSION) {
         refuse(service, c, TUTTI_VERSION, TTI_PROTOCOL_VERSION);
     } else if (!service->secret.known) {
-        refuse(service, c, TUTTI_AUTH, TTI_REFUSED_HERE);
+        refuse(service, c, TUTTI_AUTH, TTI_REFUSED_NO_TOKEN);
     } else if (!tti_channel_answer(&c->channel, &service->secret, c->header, c->body, answer)) {
         tti_connection_end(service, c);
     } else {
@@ -244,13 +244,13 @@ static void handle_hello(struct tti_service *service, struct tti_connection *c)
     if (c->request.number != TTI_PROTOCOL_VERSION) {
         refuse(service, c, TUTTI_VERSION, TTI_PROTOCOL_VERSION);
     } else if (service->secret.known && c->channel.stage != TTI_CHANNEL_SEALED) {
-        count_refused();
-        refuse(service, c, TUTTI_AUTH, TTI_REFUSED_NAKED);
+        count_auth_failure();
+        refuse(service, c, TUTTI_AUTH, TTI_REFUSED_NO_PROOF);
     } else if (c->request.key_length != length || (length && memcmp(c->body, service->job, length) != 0)) {
         refuse(service, c, TUTTI_AUTH, TTI_REFUSED_JOB);
     } else {
-        c->greeted = true;
-        service->strangers--;
+        c->authenticated = true;
+        service->unauthenticated--;
         service->clients++;
         reply(service, c, TUTTI_OK, NULL, 0);
     }
@@ -272,11 +272,11 @@ static void handle_get(struct tti_service *service, struct tti_connection *c)
 }
 
 /* Its key cannot be stored, which all hear who want it. */
-static void lose(struct tti_service *service, struct tti_connection *c, tutti_status lack)
+static void fail_key(struct tti_service *service, struct tti_connection *c, tutti_status cause)
 {
-    tti_table_lose(&service->table, key_of(c), c->request.key_length, lack);
+    tti_table_fail_key(&service->table, key_of(c), c->request.key_length, cause);
     answer_waiting(service, key_of(c), c->request.key_length);
-    reply(service, c, lack, NULL, 0);
+    reply(service, c, cause, NULL, 0);
 }
 
 /* Stores what a SET or PUT_FD brought. The key outlives its answer: waiters are told before the body is freed. */
@@ -284,7 +284,7 @@ static void handle_put(struct tti_service *service, struct tti_connection *c)
 {
     size_t key_length = c->request.key_length;
     tutti_status status;
-    if (c->received == TTI_NO_NUMBER) {
+    if (c->received == TTI_NO_DESCRIPTOR) {
         status = TUTTI_NO_RESOURCE;
     } else if (c->request.type == TTI_FRAME_SET) {
         status = tti_table_set(&service->table, key_of(c), key_length, c->body + key_length, c->request.value_length);
@@ -294,8 +294,8 @@ static void handle_put(struct tti_service *service, struct tti_connection *c)
             c->received = -1; /* the table's now */
         }
     }
-    if (tti_is_lack(status)) {
-        lose(service, c, status);
+    if (tti_is_resource_error(status)) {
+        fail_key(service, c, status);
         return;
     }
     if (status == TUTTI_OK) {
@@ -305,22 +305,22 @@ static void handle_put(struct tti_service *service, struct tti_connection *c)
 }
 
 /* What everybody is told, whatever the request; OK: it is dealt with. */
-static tutti_status given_up(const struct tti_service *service)
+static tutti_status failed_status(const struct tti_service *service)
 {
-    return atomic_load_explicit(&service->given_up, memory_order_relaxed); /* the signal behind it orders */
+    return atomic_load_explicit(&service->failed_status, memory_order_relaxed); /* the signal behind it orders */
 }
 
-void tti_connection_tell(struct tti_service *service, struct tti_connection *c)
+void tti_connection_report_failure(struct tti_service *service, struct tti_connection *c)
 {
-    if (c->phase == TTI_WAITING && given_up(service) != TUTTI_OK) {
-        reply(service, c, given_up(service), NULL, 0);
+    if (c->phase == TTI_WAITING && failed_status(service) != TUTTI_OK) {
+        reply(service, c, failed_status(service), NULL, 0);
     }
 }
 
 static void handle(struct tti_service *service, struct tti_connection *c)
 {
-    if (c->greeted && given_up(service) != TUTTI_OK) {
-        reply(service, c, given_up(service), NULL, 0);
+    if (c->authenticated && failed_status(service) != TUTTI_OK) {
+        reply(service, c, failed_status(service), NULL, 0);
         return;
     }
     switch (c->request.type) {
@@ -365,20 +365,20 @@ static bool acceptable(const struct tti_service *service, const struct tti_conne
     }
     switch (request->type) {
     case TTI_FRAME_CHALLENGE:
-        return c->channel.stage == TTI_CHANNEL_OPEN && !c->greeted && request->key_length == 0 &&
+        return c->channel.stage == TTI_CHANNEL_OPEN && !c->authenticated && request->key_length == 0 &&
                request->value_length == TTI_CHANNEL_NONCE;
     case TTI_FRAME_PROOF:
         return c->channel.stage == TTI_CHANNEL_CHALLENGED && request->key_length == 0 &&
                request->value_length == TTI_CHANNEL_PROOF;
     case TTI_FRAME_HELLO:
-        return !c->greeted && c->channel.stage != TTI_CHANNEL_CHALLENGED && request->value_length == 0;
+        return !c->authenticated && c->channel.stage != TTI_CHANNEL_CHALLENGED && request->value_length == 0;
     default:
         break;
     }
     if (request->type != TTI_FRAME_SET && request->value_length != 0) {
         return false;
     }
-    return c->greeted && request->type != TTI_FRAME_REPLY && request->key_length > 0;
+    return c->authenticated && request->type != TTI_FRAME_REPLY && request->key_length > 0;
 }
 
 /* Reads into `bytes` until `length` bytes of the request from `start` on are there. */
@@ -437,7 +437,7 @@ static void skip_value(struct tti_service *service, struct tti_connection *c)
     if (tti_channel_skip(&c->channel)) { /* what key it was nobody knows */
         reply(service, c, TUTTI_NO_MEMORY, NULL, 0);
     } else {
-        lose(service, c, TUTTI_NO_MEMORY);
+        fail_key(service, c, TUTTI_NO_MEMORY);
     }
 }
 
@@ -474,7 +474,7 @@ static void read_request(struct tti_service *service, struct tti_connection *c)
 }
 
 /* A client that waits for its answer has nothing to say, except that it is gone. */
-static void hear_waiting(struct tti_service *service, struct tti_connection *c)
+static void check_waiting_peer(struct tti_service *service, struct tti_connection *c)
 {
     unsigned char byte;
     ssize_t count = recv(c->fd, &byte, 1, MSG_PEEK);
@@ -485,12 +485,12 @@ static void hear_waiting(struct tti_service *service, struct tti_connection *c)
     }
 }
 
-void tti_connection_hear(struct tti_service *service, struct tti_connection *c)
+void tti_connection_ready(struct tti_service *service, struct tti_connection *c)
 {
     if (c->phase == TTI_READING) {
         read_request(service, c);
     } else if (c->phase == TTI_WAITING) {
-        hear_waiting(service, c);
+        check_waiting_peer(service, c);
     } else if (c->phase == TTI_WRITING) {
         go_on_writing(service, c);
     }

@@ -12,9 +12,9 @@ struct tti_connection {
     struct tti_connection *next;
     int fd;
     enum tti_phase phase;
-    bool greeted;
+    bool authenticated;
     struct tti_channel channel;
-    int received;        /* a private descriptor that came with the request, TTI_NO_NUMBER, or -1 */
+    int received;        /* a private descriptor that came with the request, TTI_NO_DESCRIPTOR, or -1 */
     int64_t deadline_ns; /* of the hello, or of the wait */
     struct tti_frame request;
     size_t got; /* bytes of the request so far */
@@ -35,7 +35,7 @@ void tti_connection_forget_frames(struct tti_connection *c);
 void tti_connection_count_dropped(void);
 int64_t tti_connection_dropped(void);
 /* Of these and of those that left by themselves: who did not know the token of the job. */
-int64_t tti_connection_refused(void);
+int64_t tti_connection_auth_failures(void);
 
 /* Closes it; the struct stays, DEAD, until the end of the step. */
 void tti_connection_end(struct tti_service *service, struct tti_connection *c);
@@ -43,10 +43,10 @@ void tti_connection_end(struct tti_service *service, struct tti_connection *c);
 void tti_connection_drop(struct tti_service *service, struct tti_connection *c);
 
 /* Something has happened on its socket. */
-void tti_connection_hear(struct tti_service *service, struct tti_connection *c);
+void tti_connection_ready(struct tti_service *service, struct tti_connection *c);
 
 /* If the server has given up, and the connection waits for a key: it is told why. */
-void tti_connection_tell(struct tti_service *service, struct tti_connection *c);
+void tti_connection_report_failure(struct tti_service *service, struct tti_connection *c);
 
 /* Its deadline has passed: a waiting get is told so, a stranger is dropped. */
 void tti_connection_expire(struct tti_service *service, struct tti_connection *c);

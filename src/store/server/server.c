@@ -45,9 +45,9 @@ int64_t tti_server_dropped(void)
     return tti_service_dropped();
 }
 
-int64_t tti_server_refused(void)
+int64_t tti_server_auth_failures(void)
 {
-    return tti_service_refused();
+    return tti_service_auth_failures();
 }
 
 static void *serve(void *argument)
@@ -198,15 +198,15 @@ void tti_server_release(struct tti_server *server)
     tti_process_unlock();
 }
 
-int64_t tti_server_turned_away(const struct tti_server *server)
+int64_t tti_server_refused_count(const struct tti_server *server)
 {
-    return tti_service_turned_away(&server->service);
+    return tti_service_refused_count(&server->service);
 }
 
-void tti_server_give_up(struct tti_server *server, tutti_status status)
+void tti_server_fail(struct tti_server *server, tutti_status status)
 {
     tti_process_lock();
-    tti_service_give_up(&server->service, status);
+    tti_service_fail(&server->service, status);
     wake(server);
     tti_process_unlock();
 }

@@ -21,9 +21,9 @@ tutti_status tti_server_start(int listener, bool local, const char *job, const s
 /* Gives the server up. Returns when it has either ended or found clients that still need it. */
 void tti_server_release(struct tti_server *server);
 
-/* See tti_store_turned_away, tti_store_give_up. */
-int64_t tti_server_turned_away(const struct tti_server *server);
-void tti_server_give_up(struct tti_server *server, tutti_status status);
+/* See tti_store_refused_count, tti_store_fail. */
+int64_t tti_server_refused_count(const struct tti_server *server);
+void tti_server_fail(struct tti_server *server, tutti_status status);
 
 /* Ends all servers of this process and joins their threads. */
 void tti_server_shutdown_all(void);
@@ -34,6 +34,6 @@ void tti_server_forget(void);
 /* How many connections the servers of this process have dropped for what they sent or who they were. */
 int64_t tti_server_dropped(void);
 /* How many they have turned away because they did not know the token of the job. */
-int64_t tti_server_refused(void);
+int64_t tti_server_auth_failures(void);
 
 #endif

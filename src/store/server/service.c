@@ -25,13 +25,13 @@
 #include "base/error.h"
 #include "store/process.h"
 #include "store/server/connection.h"
-#include "store/wire/user.h"
+#include "store/wire/peer_user.h"
 
-#define EVENTS          64
-#define ACCEPTED        16    /* in one step */
-#define MAX_CONNECTIONS 16384 /* a job's ranks and launchers have one each, and one more for each thread that waits */
-#define MAX_STRANGERS   256
-#define HELLO_MS        10000
+#define EVENTS              64
+#define ACCEPTED            16    /* in one step */
+#define MAX_CONNECTIONS     16384 /* a job's ranks and launchers have one each, and one more for each thread that waits */
+#define MAX_UNAUTHENTICATED 256
+#define HELLO_MS            10000
 
 static void free_dead(struct tti_service *service)
 {
@@ -51,7 +51,7 @@ static void free_dead(struct tti_service *service)
 
 /* There is no room: whoever would otherwise try again and again learns why. To a connection that has no other bytes under
  * way; a header fits into its buffer, or does not matter. */
-static void say_full(int fd, tutti_status why)
+static void send_refusal(int fd, tutti_status why)
 {
     unsigned char bytes[TTI_FRAME_HEADER];
     const struct tti_frame frame = {.type = TTI_FRAME_REPLY, .status = (uint16_t)why, .number = TTI_PROTOCOL_VERSION};
@@ -60,25 +60,25 @@ static void say_full(int fd, tutti_status why)
 }
 
 /* Over a network anybody may knock, so only a process of this user's says anything about the job. */
-static void count_turned_away(struct tti_service *service)
+static void count_refusal(struct tti_service *service)
 {
     tti_connection_count_dropped();
     if (service->local) {
-        atomic_fetch_add_explicit(&service->turned_away, 1, memory_order_relaxed); /* a number: orders nothing */
+        atomic_fetch_add_explicit(&service->refused_count, 1, memory_order_relaxed); /* a number: orders nothing */
     }
 }
 
-static void turn_away(struct tti_service *service, int fd, tutti_status why)
+static void refuse_connection(struct tti_service *service, int fd, tutti_status why)
 {
-    say_full(fd, why);
-    tti_private_hang_up(fd);
-    count_turned_away(service);
+    send_refusal(fd, why);
+    tti_private_shutdown(fd);
+    count_refusal(service);
 }
 
 /* Another user's process is told nothing. */
-static bool is_let_in(const struct tti_service *service, int fd)
+static bool is_accepted(const struct tti_service *service, int fd)
 {
-    if (service->local && !tti_user_is_ours(fd, NULL)) {
+    if (service->local && !tti_peer_is_same_user(fd, NULL)) {
         tti_connection_count_dropped();
         tti_private_close(fd);
         return false;
@@ -86,23 +86,23 @@ static bool is_let_in(const struct tti_service *service, int fd)
     return true;
 }
 
-static tutti_status lack_of(int code)
+static tutti_status resource_status(int code)
 {
     return code == ENOMEM ? TUTTI_NO_MEMORY : TUTTI_NO_RESOURCE;
 }
 
-static void welcome(struct tti_service *service, int fd)
+static void add_connection(struct tti_service *service, int fd)
 {
-    if (!is_let_in(service, fd)) {
+    if (!is_accepted(service, fd)) {
         return;
     }
     if (service->clients >= MAX_CONNECTIONS) {
-        turn_away(service, fd, TUTTI_NO_RESOURCE);
+        refuse_connection(service, fd, TUTTI_NO_RESOURCE);
         return;
     }
     struct tti_connection *c = calloc(1, sizeof(*c));
     if (!c) {
-        turn_away(service, fd, TUTTI_NO_MEMORY);
+        refuse_connection(service, fd, TUTTI_NO_MEMORY);
         return;
     }
     c->fd = fd;
@@ -115,31 +115,31 @@ static void welcome(struct tti_service *service, int fd)
     }
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
     if (epoll_ctl(service->epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
-        turn_away(service, fd, lack_of(errno));
+        refuse_connection(service, fd, resource_status(errno));
         free(c);
         return;
     }
     c->next = service->connections;
     service->connections = c;
-    service->strangers++;
+    service->unauthenticated++;
 }
 
 /* Makes room by giving up the stranger who has been silent for longest. It is not told why, and may try again, if only
  * strangers are too many. */
-static bool drop_oldest_stranger(struct tti_service *service, bool out_of_descriptors)
+static bool drop_oldest_unauthenticated(struct tti_service *service, bool out_of_descriptors)
 {
     struct tti_connection *oldest = NULL;
     for (struct tti_connection *c = service->connections; c; c = c->next) {
-        if (!c->greeted && c->phase != TTI_DEAD) {
+        if (!c->authenticated && c->phase != TTI_DEAD) {
             oldest = c;
         }
     }
     if (oldest) {
         if (out_of_descriptors && oldest->phase == TTI_READING) {
-            say_full(oldest->fd, TUTTI_NO_RESOURCE);
+            send_refusal(oldest->fd, TUTTI_NO_RESOURCE);
         }
         if (out_of_descriptors) {
-            count_turned_away(service);
+            count_refusal(service);
             tti_connection_end(service, oldest);
         } else {
             tti_connection_drop(service, oldest);
@@ -149,7 +149,7 @@ static bool drop_oldest_stranger(struct tti_service *service, bool out_of_descri
 }
 
 /* accept() finds out that descriptors have run out before it finds out that nobody is there. */
-static bool somebody_waits(const struct tti_service *service)
+static bool has_queued_connection(const struct tti_service *service)
 {
     struct pollfd queue = {.fd = service->listener, .events = POLLIN};
     return poll(&queue, 1, 0) > 0;
@@ -171,25 +171,25 @@ static void accept_some(struct tti_service *service)
     for (int tried = 0; tried < ACCEPTED; tried++) {
         int fd = tti_private_accept(service->listener);
         if (fd >= 0) {
-            if (service->strangers >= MAX_STRANGERS) {
-                drop_oldest_stranger(service, false);
+            if (service->unauthenticated >= MAX_UNAUTHENTICATED) {
+                drop_oldest_unauthenticated(service, false);
             }
-            welcome(service, fd);
+            add_connection(service, fd);
             continue;
         }
         if (errno == EINTR || errno == ECONNABORTED || errno == EPERM) {
             continue;
         }
-        if ((errno != EMFILE && errno != ENFILE) || service->reserve < 0 || !somebody_waits(service)) {
+        if ((errno != EMFILE && errno != ENFILE) || service->reserve < 0 || !has_queued_connection(service)) {
             return;
         }
         /* Out of descriptors: a connection that stays in the queue would make this loop spin, so it is refused. */
-        if (!drop_oldest_stranger(service, true)) {
+        if (!drop_oldest_unauthenticated(service, true)) {
             tti_private_close(service->reserve);
             service->reserve = -1;
             fd = tti_private_accept(service->listener);
-            if (fd >= 0 && is_let_in(service, fd)) {
-                turn_away(service, fd, TUTTI_NO_RESOURCE);
+            if (fd >= 0 && is_accepted(service, fd)) {
+                refuse_connection(service, fd, TUTTI_NO_RESOURCE);
             }
             open_reserve(service);
         }
@@ -202,7 +202,7 @@ static int expire(struct tti_service *service)
     int64_t now = tti_now_ns();
     int64_t next = TTI_NEVER;
     for (struct tti_connection *c = service->connections; c; c = c->next) {
-        bool timed = c->phase == TTI_WAITING || (c->phase != TTI_DEAD && !c->greeted);
+        bool timed = c->phase == TTI_WAITING || (c->phase != TTI_DEAD && !c->authenticated);
         if (timed && c->deadline_ns <= now) {
             tti_connection_expire(service, c);
         } else if (timed && c->deadline_ns < next) {
@@ -214,10 +214,10 @@ static int expire(struct tti_service *service)
 }
 
 /* Who waits already is told like all others. */
-static void tell_waiting(struct tti_service *service)
+static void fail_waiting(struct tti_service *service)
 {
     for (struct tti_connection *c = service->connections; c; c = c->next) {
-        tti_connection_tell(service, c);
+        tti_connection_report_failure(service, c);
     }
 }
 
@@ -227,11 +227,11 @@ static void handle_event(struct tti_service *service, const struct epoll_event *
         uint64_t count;
         ssize_t size = read(service->wake, &count, sizeof(count));
         (void)size; /* only resets it */
-        tell_waiting(service);
+        fail_waiting(service);
     } else if (event->data.ptr == &service->listener) {
         accept_some(service);
     } else {
-        tti_connection_hear(service, event->data.ptr);
+        tti_connection_ready(service, event->data.ptr);
     }
 }
 
@@ -276,7 +276,7 @@ tutti_status tti_service_begin(struct tti_service *service, int listener, bool l
 
 void tti_service_end(struct tti_service *service)
 {
-    tti_private_hang_up(service->listener);
+    tti_private_shutdown(service->listener);
     for (struct tti_connection *c = service->connections; c; c = c->next) {
         tti_connection_end(service, c);
     }
@@ -284,17 +284,17 @@ void tti_service_end(struct tti_service *service)
     tti_private_close(service->epoll);
     tti_private_close(service->reserve);
     tti_table_clear(&service->table);
-    tti_secret_forget(&service->secret);
+    tti_secret_wipe(&service->secret);
 }
 
-int64_t tti_service_turned_away(const struct tti_service *service)
+int64_t tti_service_refused_count(const struct tti_service *service)
 {
-    return atomic_load_explicit(&service->turned_away, memory_order_relaxed); /* a number: orders nothing */
+    return atomic_load_explicit(&service->refused_count, memory_order_relaxed); /* a number: orders nothing */
 }
 
-void tti_service_give_up(struct tti_service *service, tutti_status status)
+void tti_service_fail(struct tti_service *service, tutti_status status)
 {
-    atomic_store_explicit(&service->given_up, status, memory_order_relaxed); /* the signal behind it orders */
+    atomic_store_explicit(&service->failed_status, status, memory_order_relaxed); /* the signal behind it orders */
 }
 
 int64_t tti_service_dropped(void)
@@ -302,7 +302,7 @@ int64_t tti_service_dropped(void)
     return tti_connection_dropped();
 }
 
-int64_t tti_service_refused(void)
+int64_t tti_service_auth_failures(void)
 {
-    return tti_connection_refused();
+    return tti_connection_auth_failures();
 }

@@ -25,10 +25,10 @@ struct tti_service {
     int wake;    /* an eventfd: a signal ends a waiting step; closed by who owns the service */
     int reserve; /* given up for a moment to refuse a connection when descriptors have run out */
     bool local;
-    _Atomic int64_t turned_away;        /* connections of this user, for lack of descriptors */
-    _Atomic int32_t given_up;           /* a status: what everybody is told; OK = all is well */
+    _Atomic int64_t refused_count;      /* connections of this user, for lack of descriptors */
+    _Atomic int32_t failed_status;      /* a status: what everybody is told; OK = all is well */
     int clients;                        /* connections that have said hello */
-    int strangers;                      /* connections that have not */
+    int unauthenticated;                /* connections that have not */
     struct tti_connection *connections; /* newest first */
     struct tti_table table;
     char job[TTI_STORE_KEY_MAX + 1]; /* what clients must name */
@@ -46,10 +46,10 @@ bool tti_service_step(struct tti_service *service, bool wait);
 void tti_service_end(struct tti_service *service);
 
 /* From any thread. The second one: `wake` is to be signalled afterwards. */
-int64_t tti_service_turned_away(const struct tti_service *service);
-void tti_service_give_up(struct tti_service *service, tutti_status status);
+int64_t tti_service_refused_count(const struct tti_service *service);
+void tti_service_fail(struct tti_service *service, tutti_status status);
 
 int64_t tti_service_dropped(void);
-int64_t tti_service_refused(void);
+int64_t tti_service_auth_failures(void);
 
 #endif

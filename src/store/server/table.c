@@ -134,15 +134,15 @@ tutti_status tti_table_put_fd(struct tti_table *table, const char *key, size_t k
     return status;
 }
 
-void tti_table_lose(struct tti_table *table, const char *key, size_t key_length, tutti_status status)
+void tti_table_fail_key(struct tti_table *table, const char *key, size_t key_length, tutti_status status)
 {
-    table->lost[table->losses++ % TTI_TABLE_LOST] =
-        (struct tti_table_loss){.hash = hash_of(key, key_length), .status = status};
+    table->lost[table->losses++ % TTI_TABLE_FAILED_KEYS] =
+        (struct tti_table_failed_key){.hash = hash_of(key, key_length), .status = status};
 }
 
-tutti_status tti_table_loss_of(const struct tti_table *table, const char *key, size_t key_length)
+tutti_status tti_table_key_failure(const struct tti_table *table, const char *key, size_t key_length)
 {
-    const unsigned count = table->losses < TTI_TABLE_LOST ? table->losses : TTI_TABLE_LOST;
+    const unsigned count = table->losses < TTI_TABLE_FAILED_KEYS ? table->losses : TTI_TABLE_FAILED_KEYS;
     const uint64_t hash = count > 0 ? hash_of(key, key_length) : 0;
     for (unsigned i = 0; i < count; i++) {
         if (table->lost[i].hash == hash) {

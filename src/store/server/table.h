@@ -22,8 +22,8 @@ struct tti_table_entry {
 };
 
 /* Keys that could not be stored for lack of something: whoever waits for one of them waits in vain. The last ones. */
-#define TTI_TABLE_LOST 32
-struct tti_table_loss {
+#define TTI_TABLE_FAILED_KEYS 32
+struct tti_table_failed_key {
     uint64_t hash;
     tutti_status status; /* what was lacking */
 };
@@ -32,7 +32,7 @@ struct tti_table {
     struct tti_table_entry **buckets;
     size_t capacity; /* a power of two, or 0 */
     size_t count;
-    struct tti_table_loss lost[TTI_TABLE_LOST];
+    struct tti_table_failed_key lost[TTI_TABLE_FAILED_KEYS];
     unsigned losses; /* so far */
 };
 
@@ -50,8 +50,8 @@ tutti_status tti_table_set(struct tti_table *table, const char *key, size_t key_
 tutti_status tti_table_put_fd(struct tti_table *table, const char *key, size_t key_length, int fd, int32_t readers);
 
 /* A key cannot be stored, for lack of what `status` says / whether that has befallen this key; OK if not. */
-void tti_table_lose(struct tti_table *table, const char *key, size_t key_length, tutti_status status);
-tutti_status tti_table_loss_of(const struct tti_table *table, const char *key, size_t key_length);
+void tti_table_fail_key(struct tti_table *table, const char *key, size_t key_length, tutti_status status);
+tutti_status tti_table_key_failure(const struct tti_table *table, const char *key, size_t key_length);
 
 /* One of the readers of a descriptor has been served; the last one takes the entry with it. */
 void tti_table_served(struct tti_table *table, struct tti_table_entry *entry);

@@ -107,9 +107,9 @@ bool tti_channel_check(const struct tti_channel *channel, const struct tti_secre
 void tti_channel_seal(struct tti_channel *channel, const struct tti_secret *secret, bool client)
 {
     sign(channel, secret, client ? client_sends : server_sends, channel->send_key);
-    sign(channel, secret, client ? server_sends : client_sends, channel->hear_key);
+    sign(channel, secret, client ? server_sends : client_sends, channel->receive_key);
     channel->sodium = secret->sodium;
-    channel->sent = channel->heard = 0;
+    channel->sent = channel->received = 0;
     channel->stage = TTI_CHANNEL_SEALED;
 }
 
@@ -139,15 +139,15 @@ bool tti_channel_decrypt(struct tti_channel *channel, const unsigned char header
         return true;
     }
     unsigned char nonce[TTI_SODIUM_NONCE];
-    write_nonce(channel->heard++, nonce);
+    write_nonce(channel->received++, nonce);
     return channel->sodium->decrypt(body, NULL, NULL, body, length + TTI_SODIUM_TAG, header, TTI_FRAME_HEADER, nonce,
-                                    channel->hear_key) == 0;
+                                    channel->receive_key) == 0;
 }
 
 bool tti_channel_skip(struct tti_channel *channel)
 {
     const bool sealed = channel->stage == TTI_CHANNEL_SEALED;
-    channel->heard += sealed;
+    channel->received += sealed;
     return sealed;
 }
 

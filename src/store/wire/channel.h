@@ -43,9 +43,9 @@ struct tti_channel {
     const struct tti_sodium *sodium;
     unsigned char transcript[TTI_FRAME_HEADER + 2 * TTI_CHANNEL_NONCE]; /* T */
     unsigned char send_key[TTI_SODIUM_KEY];
-    unsigned char hear_key[TTI_SODIUM_KEY];
+    unsigned char receive_key[TTI_SODIUM_KEY];
     uint64_t sent; /* frames, since the proof */
-    uint64_t heard;
+    uint64_t received;
 };
 
 /* The client begins: `challenge` is the header of its frame, `nonce` gets C. False without random bytes (errno). */

@@ -42,12 +42,12 @@ static tutti_status lost(const struct tti_client *client, tutti_error *error)
     return about_server(client, TUTTI_PEER_LEFT, "has gone", error);
 }
 
-static tutti_status silent(const struct tti_client *client, tutti_error *error)
+static tutti_status no_answer(const struct tti_client *client, tutti_error *error)
 {
     return about_server(client, TUTTI_TIMEOUT, "does not answer", error);
 }
 
-tutti_status tti_exchange_strange(const struct tti_client *client, tutti_error *error)
+tutti_status tti_exchange_not_a_store(const struct tti_client *client, tutti_error *error)
 {
     return tti_error_set(error, TUTTI_PROTOCOL, "what answers at %s is not a store of Tutti", client->base.url);
 }
@@ -59,18 +59,18 @@ static tutti_status broken(const struct tti_client *client, tutti_error *error)
         return lost(client, error);
     }
     if (errno == EPROTO) {
-        return tti_exchange_strange(client, error);
+        return tti_exchange_not_a_store(client, error);
     }
     return tti_error_system(error, errno, "the connection to the store %s failed", client->base.url);
 }
 
 /* A rank that has no memory left can still say so to the others. */
-static tutti_status send_request(const struct tti_client *client, struct tti_line *line, const struct tti_exchange *x,
-                                 tutti_error *error)
+static tutti_status send_request(const struct tti_client *client, struct tti_client_connection *connection,
+                                 const struct tti_exchange *x, tutti_error *error)
 {
     size_t key_length = x->request.key_length;
     size_t content = key_length + x->request.value_length;
-    size_t length = TTI_FRAME_HEADER + content + tti_channel_surplus(&line->channel);
+    size_t length = TTI_FRAME_HEADER + content + tti_channel_surplus(&connection->channel);
     unsigned char few[2048];
     unsigned char *bytes = length <= sizeof(few) ? few : malloc(length);
     if (!bytes) {
@@ -83,17 +83,17 @@ static tutti_status send_request(const struct tti_client *client, struct tti_lin
     if (x->request.value_length) {
         memcpy(bytes + TTI_FRAME_HEADER + key_length, x->value, x->request.value_length);
     }
-    tti_channel_encrypt(&line->channel, bytes, bytes + TTI_FRAME_HEADER, content);
+    tti_channel_encrypt(&connection->channel, bytes, bytes + TTI_FRAME_HEADER, content);
     tutti_status status = TUTTI_OK;
     size_t sent = 0;
     while (sent < length && status == TUTTI_OK) {
-        ssize_t count = tti_wire_send(line->fd, bytes + sent, length - sent, sent == 0 ? x->pass_fd : -1);
+        ssize_t count = tti_wire_send(connection->fd, bytes + sent, length - sent, sent == 0 ? x->pass_fd : -1);
         if (count >= 0) {
             sent += (size_t)count;
         } else if (errno != EAGAIN && errno != EWOULDBLOCK) {
             status = broken(client, error);
-        } else if (!wait_for(line->fd, POLLOUT, x->deadline_ns)) {
-            status = silent(client, error);
+        } else if (!wait_for(connection->fd, POLLOUT, x->deadline_ns)) {
+            status = no_answer(client, error);
         }
     }
     if (bytes != few) {
@@ -122,24 +122,25 @@ static tutti_status receive(const struct tti_client *client, int fd, struct tti_
         } else if (errno != EAGAIN && errno != EWOULDBLOCK) {
             return broken(client, error);
         } else if (!wait_for(fd, POLLIN, x->deadline_ns)) {
-            return silent(client, error);
+            return no_answer(client, error);
         }
     }
     return TUTTI_OK;
 }
 
 /* A value that is encrypted is received whole before any of it counts. */
-static tutti_status receive_sealed(const struct tti_client *client, struct tti_line *line, struct tti_exchange *x,
-                                   const unsigned char header[TTI_FRAME_HEADER], tutti_error *error)
+static tutti_status receive_sealed(const struct tti_client *client, struct tti_client_connection *connection,
+                                   struct tti_exchange *x, const unsigned char header[TTI_FRAME_HEADER],
+                                   tutti_error *error)
 {
     const size_t length = x->reply.value_length;
-    const size_t whole = length + tti_channel_surplus(&line->channel);
+    const size_t whole = length + tti_channel_surplus(&connection->channel);
     unsigned char *bytes = malloc(whole);
     if (!bytes) {
         return tti_store_error_no_memory(error);
     }
-    tutti_status status = receive(client, line->fd, x, bytes, whole, whole, error);
-    if (status == TUTTI_OK && !tti_channel_decrypt(&line->channel, header, bytes, length)) {
+    tutti_status status = receive(client, connection->fd, x, bytes, whole, whole, error);
+    if (status == TUTTI_OK && !tti_channel_decrypt(&connection->channel, header, bytes, length)) {
         status = tti_error_set(error, TUTTI_AUTH,
                                "what came from the store %s was changed on its way, or does not come from there",
                                client->base.url);
@@ -152,32 +153,32 @@ static tutti_status receive_sealed(const struct tti_client *client, struct tti_l
     return status;
 }
 
-tutti_status tti_exchange(const struct tti_client *client, struct tti_line *line, struct tti_exchange *x,
-                          tutti_error *error)
+tutti_status tti_exchange(const struct tti_client *client, struct tti_client_connection *connection,
+                          struct tti_exchange *x, tutti_error *error)
 {
     x->received_fd = -1;
-    const bool sealed = line->channel.stage == TTI_CHANNEL_SEALED;
-    tutti_status status = send_request(client, line, x, error);
+    const bool sealed = connection->channel.stage == TTI_CHANNEL_SEALED;
+    tutti_status status = send_request(client, connection, x, error);
     unsigned char header[TTI_FRAME_HEADER];
     const bool greets = x->request.type == TTI_FRAME_HELLO || x->request.type == TTI_FRAME_CHALLENGE;
     if (status == TUTTI_OK || (status == TUTTI_PEER_LEFT && greets)) { /* who has hung up may have said why */
-        status = receive(client, line->fd, x, header, sizeof(header), sizeof(header), error);
+        status = receive(client, connection->fd, x, header, sizeof(header), sizeof(header), error);
     }
     if (status == TUTTI_OK &&
         (!tti_frame_decode(header, &x->reply) || x->reply.type != TTI_FRAME_REPLY || x->reply.key_length != 0)) {
-        status = tti_exchange_strange(client, error);
+        status = tti_exchange_not_a_store(client, error);
     }
     if (status == TUTTI_OK && sealed) {
-        status = receive_sealed(client, line, x, header, error);
+        status = receive_sealed(client, connection, x, header, error);
     } else if (status == TUTTI_OK && x->reply.value_length) {
-        status = receive(client, line->fd, x, x->received_value, x->capacity, x->reply.value_length, error);
+        status = receive(client, connection->fd, x, x->received_value, x->capacity, x->reply.value_length, error);
     }
     bool fd_expected = x->request.type == TTI_FRAME_GET_FD && status == TUTTI_OK && x->reply.status == TUTTI_OK;
-    if (status == TUTTI_OK && fd_expected && x->received_fd == TTI_NO_NUMBER) {
+    if (status == TUTTI_OK && fd_expected && x->received_fd == TTI_NO_DESCRIPTOR) {
         status = tti_error_system(error, EMFILE, "no number is left for the descriptor \"%s\" from the store %s",
                                   x->key, client->base.url);
     } else if (status == TUTTI_OK && (fd_expected ? x->received_fd < 0 : x->received_fd != -1)) {
-        status = tti_exchange_strange(client, error);
+        status = tti_exchange_not_a_store(client, error);
     }
     if (status != TUTTI_OK) {
         tti_private_close(x->received_fd);
@@ -186,11 +187,12 @@ tutti_status tti_exchange(const struct tti_client *client, struct tti_line *line
     return status;
 }
 
-void tti_exchange_server(const struct tti_client *client, const struct tti_line *line, char *text, size_t capacity)
+void tti_exchange_server(const struct tti_client *client, const struct tti_client_connection *connection, char *text,
+                         size_t capacity)
 {
     struct ucred peer;
     socklen_t length = sizeof(peer);
-    if (getsockopt(line->fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.pid > 0) {
+    if (getsockopt(connection->fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.pid > 0) {
         snprintf(text, capacity, "process %d, which serves the store %s,", (int)peer.pid, client->base.url);
     } else {
         snprintf(text, capacity, "the process that serves the store %s", client->base.url);
@@ -206,20 +208,20 @@ void tti_exchange_mark_own(const struct tti_client *client, tutti_error *error)
 
 /* ---- greeting ------------------------------------------------------------------------------------------------------ */
 
-static tutti_status say_refused(const struct tti_client *client, uint32_t why, tutti_error *error)
+static tutti_status auth_error(const struct tti_client *client, uint32_t why, tutti_error *error)
 {
     const char *url = client->base.url;
     const char *variable = client->secret.variable;
     switch (why) {
     case TTI_REFUSED_JOB:
         return tti_error_set(error, TUTTI_AUTH, "the store at %s belongs to another job", url);
-    case TTI_REFUSED_NAKED:
+    case TTI_REFUSED_NO_PROOF:
         return tti_error_set(
             error, TUTTI_AUTH,
             "the store at %s lets in only who knows the token of its job, and this process has none: set "
             "%s or %s here to what the host of the store has",
             url, TTI_TOKEN_VARIABLE, TTI_TOKEN_FILE_VARIABLE);
-    case TTI_REFUSED_HERE:
+    case TTI_REFUSED_NO_TOKEN:
         return tti_error_set(error, TUTTI_AUTH,
                              "the store at %s is served without a token, so this process, which has one (%s), does not "
                              "trust it: give the host of the store the same, or take it from all",
@@ -230,25 +232,25 @@ static tutti_status say_refused(const struct tti_client *client, uint32_t why, t
                              "hosts of the job the same, and every job one of its own",
                              url, variable ? variable : TTI_TOKEN_VARIABLE);
     default:
-        return tti_exchange_strange(client, error);
+        return tti_exchange_not_a_store(client, error);
     }
 }
 
 /* What the replies to all frames of the greeting have in common. */
-static tutti_status judge(const struct tti_client *client, const struct tti_line *line, const struct tti_exchange *x,
-                          tutti_error *error)
+static tutti_status check_reply(const struct tti_client *client, const struct tti_client_connection *connection,
+                                const struct tti_exchange *x, tutti_error *error)
 {
     char server[TTI_EXCHANGE_SERVER];
     switch (x->reply.status) {
     case TUTTI_OK:
         return TUTTI_OK;
     case TUTTI_AUTH:
-        return say_refused(client, x->reply.number, error);
+        return auth_error(client, x->reply.number, error);
     case TUTTI_VERSION:
         return tti_error_set(error, TUTTI_VERSION, "the store at %s speaks version %u of the protocol, not %d",
                              client->base.url, (unsigned)x->reply.number, TTI_PROTOCOL_VERSION);
     case TUTTI_NO_RESOURCE:
-        tti_exchange_server(client, line, server, sizeof(server));
+        tti_exchange_server(client, connection, server, sizeof(server));
         tti_error_set(
             error, TUTTI_NO_RESOURCE,
             "%s has no room for another connection: its limit of open files (ulimit -n) is too low for this job",
@@ -256,15 +258,15 @@ static tutti_status judge(const struct tti_client *client, const struct tti_line
         tti_exchange_mark_own(client, error);
         return TUTTI_NO_RESOURCE;
     case TUTTI_NO_MEMORY:
-        tti_exchange_server(client, line, server, sizeof(server));
+        tti_exchange_server(client, connection, server, sizeof(server));
         return tti_error_set(error, TUTTI_NO_MEMORY, "%s has no memory for another connection", server);
     default:
-        return tti_exchange_strange(client, error);
+        return tti_exchange_not_a_store(client, error);
     }
 }
 
-static tutti_status prove(const struct tti_client *client, struct tti_line *line, int64_t deadline_ns,
-                          tutti_error *error)
+static tutti_status prove(const struct tti_client *client, struct tti_client_connection *connection,
+                          int64_t deadline_ns, tutti_error *error)
 {
     unsigned char header[TTI_FRAME_HEADER];
     unsigned char nonce[TTI_CHANNEL_NONCE];
@@ -282,29 +284,30 @@ static tutti_status prove(const struct tti_client *client, struct tti_line *line
                                 .pass_fd = -1,
                                 .deadline_ns = deadline_ns};
     tti_frame_encode(&challenge.request, header);
-    if (!tti_channel_begin(&line->channel, header, nonce)) {
+    if (!tti_channel_begin(&connection->channel, header, nonce)) {
         return tti_error_system(error, errno, "no random bytes to prove the token of the job with");
     }
-    tutti_status status = tti_exchange(client, line, &challenge, error);
+    tutti_status status = tti_exchange(client, connection, &challenge, error);
     if (status == TUTTI_OK) {
-        status = judge(client, line, &challenge, error);
+        status = check_reply(client, connection, &challenge, error);
     }
     if (status == TUTTI_OK && challenge.reply.value_length != sizeof(answer)) {
-        status = tti_exchange_strange(client, error);
+        status = tti_exchange_not_a_store(client, error);
     }
-    if (status == TUTTI_OK && !tti_channel_prove(&line->channel, &client->secret, answer, proof)) {
-        status = say_refused(client, TTI_REFUSED_PROOF, error);
+    if (status == TUTTI_OK && !tti_channel_prove(&connection->channel, &client->secret, answer, proof)) {
+        status = auth_error(client, TTI_REFUSED_PROOF, error);
     }
-    if (status == TUTTI_OK && (status = tti_exchange(client, line, &last, error)) == TUTTI_OK) {
-        status = judge(client, line, &last, error);
+    if (status == TUTTI_OK && (status = tti_exchange(client, connection, &last, error)) == TUTTI_OK) {
+        status = check_reply(client, connection, &last, error);
     }
     if (status == TUTTI_OK) {
-        tti_channel_seal(&line->channel, &client->secret, true);
+        tti_channel_seal(&connection->channel, &client->secret, true);
     }
     return status;
 }
 
-tutti_status tti_greet(const struct tti_client *client, struct tti_line *line, int64_t deadline_ns, tutti_error *error)
+tutti_status tti_client_handshake(const struct tti_client *client, struct tti_client_connection *connection,
+                                  int64_t deadline_ns, tutti_error *error)
 {
     struct tti_exchange hello = {
         .request = {.type = TTI_FRAME_HELLO,
@@ -314,9 +317,9 @@ tutti_status tti_greet(const struct tti_client *client, struct tti_line *line, i
         .pass_fd = -1,
         .deadline_ns = deadline_ns,
     };
-    tutti_status status = client->secret.known ? prove(client, line, deadline_ns, error) : TUTTI_OK;
+    tutti_status status = client->secret.known ? prove(client, connection, deadline_ns, error) : TUTTI_OK;
     if (status == TUTTI_OK) {
-        status = tti_exchange(client, line, &hello, error);
+        status = tti_exchange(client, connection, &hello, error);
     }
-    return status == TUTTI_OK ? judge(client, line, &hello, error) : status;
+    return status == TUTTI_OK ? check_reply(client, connection, &hello, error) : status;
 }

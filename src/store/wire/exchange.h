@@ -18,20 +18,22 @@ struct tti_exchange {
 };
 
 /* One request and its reply. OK means that a reply has come, whatever it says. */
-tutti_status tti_exchange(const struct tti_client *client, struct tti_line *line, struct tti_exchange *x,
-                          tutti_error *error);
+tutti_status tti_exchange(const struct tti_client *client, struct tti_client_connection *connection,
+                          struct tti_exchange *x, tutti_error *error);
 
 /* Proves the token of the job, if there is one, has the server prove it, and says hello. */
-tutti_status tti_greet(const struct tti_client *client, struct tti_line *line, int64_t deadline_ns, tutti_error *error);
+tutti_status tti_client_handshake(const struct tti_client *client, struct tti_client_connection *connection,
+                                  int64_t deadline_ns, tutti_error *error);
 
 /* Who serves at the other end, for a sentence: its process, where the kernel tells. */
 #define TTI_EXCHANGE_SERVER (TTI_STORE_URL_MAX + 60)
-void tti_exchange_server(const struct tti_client *client, const struct tti_line *line, char *text, size_t capacity);
+void tti_exchange_server(const struct tti_client *client, const struct tti_client_connection *connection, char *text,
+                         size_t capacity);
 
 /* *error says that who serves lacks something: if that is this process, it has an errno, as where the system refuses it anything. */
 void tti_exchange_mark_own(const struct tti_client *client, tutti_error *error);
 
 /* The other side is no store of Tutti. */
-tutti_status tti_exchange_strange(const struct tti_client *client, tutti_error *error);
+tutti_status tti_exchange_not_a_store(const struct tti_client *client, tutti_error *error);
 
 #endif

@@ -110,7 +110,7 @@ ssize_t tti_wire_receive(int fd, void *bytes, size_t length, int *received)
         }
     }
     if (surplus && !rights && *received < 0) {
-        *received = TTI_NO_NUMBER;
+        *received = TTI_NO_DESCRIPTOR;
     } else if (surplus) {
         errno = EPROTO;
         return -1;

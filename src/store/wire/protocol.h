@@ -46,10 +46,10 @@ enum tti_frame_type {
 
 /* Why a server answers AUTH. */
 enum tti_refusal {
-    TTI_REFUSED_JOB = 1, /* it belongs to a job of another name */
-    TTI_REFUSED_NAKED,   /* it has a token, and the client has proven none */
-    TTI_REFUSED_HERE,    /* it has no token itself */
-    TTI_REFUSED_PROOF,   /* the client's token is another one */
+    TTI_REFUSED_JOB = 1,  /* it belongs to a job of another name */
+    TTI_REFUSED_NO_PROOF, /* it has a token, and the client has proven none */
+    TTI_REFUSED_NO_TOKEN, /* it has no token itself */
+    TTI_REFUSED_PROOF,    /* the client's token is another one */
 };
 
 struct tti_frame {
@@ -72,9 +72,9 @@ bool tti_frame_decode(const unsigned char bytes[TTI_FRAME_HEADER], struct tti_fr
 /* One sendmsg without SIGPIPE; pass_fd (-1: none) travels with the first byte. As send(). */
 ssize_t tti_wire_send(int fd, const void *bytes, size_t length, int pass_fd);
 
-/* One recvmsg. A descriptor that came along is stored in *received, close-on-exec; TTI_NO_NUMBER if this process has no number
+/* One recvmsg. A descriptor that came along is stored in *received, close-on-exec; TTI_NO_DESCRIPTOR if this process has no number
  * left for it. What comes beyond one, or while *received is taken already, is closed and reported as EPROTO. As recv(). */
-#define TTI_NO_NUMBER (-2)
+#define TTI_NO_DESCRIPTOR (-2)
 ssize_t tti_wire_receive(int fd, void *bytes, size_t length, int *received);
 
 #endif

@@ -67,7 +67,7 @@ static tutti_status read_file(const char *path, unsigned char *bytes, size_t cap
     return status;
 }
 
-/* `token` has TTI_TOKEN_MOST + 2 bytes: one that is too long shows, whatever its end of line. */
+/* `token` has TTI_TOKEN_MAX + 2 bytes: one that is too long shows, whatever its end of line. */
 static tutti_status read_token(struct tti_secret *secret, unsigned char *token, size_t *length, tutti_error *error)
 {
     const char *text = getenv(TTI_TOKEN_VARIABLE);
@@ -82,20 +82,20 @@ static tutti_status read_token(struct tti_secret *secret, unsigned char *token, 
     secret->variable = text ? TTI_TOKEN_VARIABLE : TTI_TOKEN_FILE_VARIABLE;
     tutti_status status = TUTTI_OK;
     if (text) {
-        *length = strnlen(text, TTI_TOKEN_MOST + 1);
+        *length = strnlen(text, TTI_TOKEN_MAX + 1);
         memcpy(token, text, *length);
     } else {
-        status = read_file(path, token, TTI_TOKEN_MOST + 2, length, error);
+        status = read_file(path, token, TTI_TOKEN_MAX + 2, length, error);
     }
     while (*length > 0 && strchr("\r\n", token[*length - 1])) { /* as editors and echo leave it; NUL is no token's */
         --*length;
     }
-    if (status == TUTTI_OK && (*length < TTI_TOKEN_LEAST || *length > TTI_TOKEN_MOST)) {
+    if (status == TUTTI_OK && (*length < TTI_TOKEN_MIN || *length > TTI_TOKEN_MAX)) {
         status = tti_error_set(
             error, TUTTI_INVALID_ARGUMENT,
             "the job token of %s has %s bytes: it must have %d to %d, and be random, as from: head -c "
             "32 /dev/urandom | base64",
-            secret->variable, *length > TTI_TOKEN_MOST ? "too many" : "too few", TTI_TOKEN_LEAST, TTI_TOKEN_MOST);
+            secret->variable, *length > TTI_TOKEN_MAX ? "too many" : "too few", TTI_TOKEN_MIN, TTI_TOKEN_MAX);
     }
     secret->known = status == TUTTI_OK;
     return status;
@@ -103,7 +103,7 @@ static tutti_status read_token(struct tti_secret *secret, unsigned char *token, 
 
 tutti_status tti_secret_read(struct tti_secret *secret, tutti_error *error)
 {
-    unsigned char token[TTI_TOKEN_MOST + 2];
+    unsigned char token[TTI_TOKEN_MAX + 2];
     size_t length = 0;
     *secret = (struct tti_secret){.known = false};
     tutti_status status = read_token(secret, token, &length, error);
@@ -122,12 +122,12 @@ tutti_status tti_secret_read(struct tti_secret *secret, tutti_error *error)
     }
     explicit_bzero(token, sizeof(token));
     if (status != TUTTI_OK) {
-        tti_secret_forget(secret);
+        tti_secret_wipe(secret);
     }
     return status;
 }
 
-void tti_secret_forget(struct tti_secret *secret)
+void tti_secret_wipe(struct tti_secret *secret)
 {
     explicit_bzero(secret, sizeof(*secret));
 }

@@ -13,8 +13,8 @@
 
 #define TTI_TOKEN_VARIABLE      "TUTTI_JOB_TOKEN"
 #define TTI_TOKEN_FILE_VARIABLE "TUTTI_JOB_TOKEN_FILE"
-#define TTI_TOKEN_LEAST         16 /* bytes */
-#define TTI_TOKEN_MOST          512
+#define TTI_TOKEN_MIN           16 /* bytes */
+#define TTI_TOKEN_MAX           512
 
 struct tti_secret {
     bool known;                        /* false: this process has no token, and the rest means nothing */
@@ -27,6 +27,6 @@ struct tti_secret {
 tutti_status tti_secret_read(struct tti_secret *secret, tutti_error *error);
 
 /* Wipes it. */
-void tti_secret_forget(struct tti_secret *secret);
+void tti_secret_wipe(struct tti_secret *secret);
 
 #endif

@@ -24,7 +24,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void load(void)
 {
-    static const struct tti_library library = {.spoken = "libsodium",
+    static const struct tti_library library = {.display_name = "libsodium",
                                                .variable = "TUTTI_SODIUM_LIBRARY",
                                                .names = names,
                                                .symbols = symbols,

@@ -9,20 +9,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PASSAGES_MOST 1000
-#define SHRINK_MS     400 /* others may wait half of it for who cannot open the group */
-#define LONG_MS       60000
+#define ALLOCATIONS_MOST 1000
+#define SHRINK_MS        400 /* others may wait half of it for who cannot open the group */
+#define LONG_MS          60000
 
-static _Thread_local int32_t passages_left; /* until it lacks; 0: it does not */
+static _Thread_local int32_t allocations_left; /* until it lacks; 0: it does not */
 
 static bool lacks_memory(void)
 {
-    return passages_left > 0 && --passages_left == 0;
+    return allocations_left > 0 && --allocations_left == 0;
 }
 
 #include "allocator.h"
 
-static int32_t passage;
+static int32_t allocation;
 static _Atomic bool done; /* it has shrunk without lacking any */
 
 static tutti_status sum(tutti_group *g, tutti_error *error)
@@ -41,11 +41,11 @@ static tutti_status shrinking(tutti_group *g, void *user)
     tutti_error e;
     tutti_group *rest = NULL;
     EXPECT_OK(sum(g, &e));
-    passages_left = tutti_group_rank(g) == 1 ? passage : 0;
+    allocations_left = tutti_group_rank(g) == 1 ? allocation : 0;
     const tutti_status status = tutti_group_shrink(g, SHRINK_MS, &rest, &e);
     if (tutti_group_rank(g) == 1) {
-        atomic_store(&done, status == TUTTI_OK && passages_left > 0);
-        passages_left = 0;
+        atomic_store(&done, status == TUTTI_OK && allocations_left > 0);
+        allocations_left = 0;
     }
     EXPECT(e.status == status && (status == TUTTI_OK) == (rest != NULL));
     if (status == TUTTI_OK) { /* with whom is a member, who has it then, too */
@@ -60,9 +60,9 @@ static tutti_status shrinking(tutti_group *g, void *user)
 int main(void)
 {
     do {
-        passage++;
+        allocation++;
         test_ranks(2, shrinking);
-    } while (!atomic_load(&done) && passage < PASSAGES_MOST);
-    EXPECT(passage > 10 && passage < PASSAGES_MOST);
+    } while (!atomic_load(&done) && allocation < ALLOCATIONS_MOST);
+    EXPECT(allocation > 10 && allocation < ALLOCATIONS_MOST);
     return test_result();
 }

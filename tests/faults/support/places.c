@@ -33,23 +33,23 @@ static _Atomic bool failing;
 static void (*happens)(void *user);
 static void *happens_to;
 
-static void arm(enum place place, int32_t passage)
+static void arm(enum place place, int32_t occurrence)
 {
-    atomic_store(&left, passage);
+    atomic_store(&left, occurrence);
     atomic_store(&armed, (int32_t)place);
 }
 
-void place_arm(enum place place, int32_t passage, void (*happen)(void *user), void *user)
+void place_arm(enum place place, int32_t occurrence, void (*happen)(void *user), void *user)
 {
     happens = happen;
     happens_to = user;
-    arm(place, passage);
+    arm(place, occurrence);
 }
 
-void place_fail(enum place place, int32_t passage)
+void place_fail(enum place place, int32_t occurrence)
 {
     atomic_store(&failing, true);
-    arm(place, passage);
+    arm(place, occurrence);
 }
 
 void place_disarm(void)

@@ -105,7 +105,7 @@ struct round {
     enum work work;
     enum place place; /* of POINT_INIT and POINT_INSIDE */
     int32_t
-        passage; /* it happens there at the passage of this number, from 1; at the end of the call if there are fewer */
+        occurrence; /* it happens there at the passage of this number, from 1; at the end of the call if there are fewer */
     int32_t calls;    /* that go well before the one in which it happens */
     int32_t delay_us; /* from the point to what happens */
     int32_t pause_us; /* from SIGSTOP to SIGCONT */
@@ -217,8 +217,8 @@ tutti_status operate(const struct ground *ground, int32_t step, bool apart, tutt
 /* ---- places.c: the labelled places ---- */
 
 /* From now on what happens at this passage of the place: `happen`. Or every passage from this one on fails. */
-void place_arm(enum place place, int32_t passage, void (*happen)(void *user), void *user);
-void place_fail(enum place place, int32_t passage);
+void place_arm(enum place place, int32_t occurrence, void (*happen)(void *user), void *user);
+void place_fail(enum place place, int32_t occurrence);
 void place_disarm(void);
 /* Whether places of this kind are seen in this build: sanitizers have allocators of their own. */
 bool place_is_seen(enum place place);

@@ -146,7 +146,7 @@ void tell_round(const struct round *r, FILE *to)
     fprintf(to, "%d ranks, %s, %s of rank %d %s", r->size, work_names[r->work], fate_names[r->fate], r->victim,
             point_names[r->point]);
     if (placed) {
-        fprintf(to, " at %s number %d", place_names[r->place], r->passage);
+        fprintf(to, " at %s number %d", place_names[r->place], r->occurrence);
     } else {
         fprintf(to, " after %d us", r->delay_us);
     }

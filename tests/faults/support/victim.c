@@ -176,18 +176,18 @@ void victim_begin(struct stage *s)
     }
     if (r->fate == FATE_NO_DESCRIPTORS) {
         note();
-        if (!leave_descriptors(r->passage, &descriptors)) {
+        if (!leave_descriptors(r->occurrence, &descriptors)) {
             abort();
         }
     } else if (r->fate == FATE_NO_MEMORY) {
         note();
-        place_fail(r->place, r->passage);
+        place_fail(r->place, r->occurrence);
     } else if (r->point == POINT_BETWEEN || r->point == POINT_BEFORE_INIT || r->point == POINT_BEFORE_DESTROY) {
         happen_later(NULL);
     } else if (in_time) {
         start_thread(happen_later);
     } else {
-        place_arm(r->place, r->passage, happen_at_place, NULL);
+        place_arm(r->place, r->occurrence, happen_at_place, NULL);
     }
 }
 

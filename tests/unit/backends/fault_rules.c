@@ -26,9 +26,9 @@ static void parse(const char *text)
     }
 }
 
-static struct tti_verdict judge(int32_t rank, tutti_operation operation)
+static struct tti_fault_effect judge(int32_t rank, tutti_operation operation)
 {
-    return tti_rules_judge(&rules, rank, operation);
+    return tti_rules_evaluate(&rules, rank, operation);
 }
 
 static void test_good_texts(void **unused)
@@ -184,7 +184,7 @@ static void test_together(void **unused)
 {
     (void)unused;
     parse("*:delay=1ms,bandwidth=2K;send:delay=10us,delay=1s,bandwidth=1K;send:bandwidth=3M");
-    struct tti_verdict v = judge(0, TUTTI_OP_SEND);
+    struct tti_fault_effect v = judge(0, TUTTI_OP_SEND);
     assert_int_equal(v.delay_ns, 1001 * MS + 10000);
     assert_int_equal(v.bandwidth, 1024);
     assert_int_equal(v.rule, 0);
@@ -201,7 +201,7 @@ static void test_first_error(void **unused)
 {
     (void)unused;
     parse("*:error=NO_MEMORY@2,drop@3;all_reduce:drop;*:error=TIMEOUT");
-    struct tti_verdict v = judge(0, TUTTI_OP_ALL_REDUCE);
+    struct tti_fault_effect v = judge(0, TUTTI_OP_ALL_REDUCE);
     assert_true(v.drop && v.status == TUTTI_OK && v.rule == 2 && v.match == 1);
     v = judge(0, TUTTI_OP_ALL_REDUCE);
     assert_true(!v.drop && v.status == TUTTI_NO_MEMORY && v.rule == 1 && v.match == 2);

@@ -231,7 +231,7 @@ static void moved_on(struct rank *x)
     tell(x, memory, 2 * PAGE, names);
     struct mover m = {
         .rank = x, .name = names[next], .at = address(x, next, names[next], 2 * PAGE), .under_way = x->rank == 1};
-    tti_heap_view_attach(x->view, &(struct tti_heap_movers){.user = &m, .use = use, .settle = settle});
+    tti_heap_view_attach(x->view, &(struct tti_heap_group_ops){.user = &m, .use = use, .quiesced = settle});
     EXPECT(tti_heap_unregister(x->view, memory, &x->exchange, &x->error) == TUTTI_BUSY);
     EXPECT(x->error.suspect == 1 && strstr(x->error.message, "under way") && m.settled == 0);
     EXPECT(tti_heap_name(tti_heap_view_table(x->view), memory, 2 * PAGE) != 0);
@@ -396,7 +396,7 @@ static void lied_to_in_a_call_on(struct rank *x)
     tell(x, memory, 2 * PAGE, names);
     struct mover m = {.rank = x, .name = names[next], .at = address(x, next, names[next], 2 * PAGE), .in_call = true};
     if (x->rank == 0) {
-        tti_heap_view_attach(x->view, &(struct tti_heap_movers){.user = &m, .use = use, .settle = settle});
+        tti_heap_view_attach(x->view, &(struct tti_heap_group_ops){.user = &m, .use = use, .quiesced = settle});
     }
     EXPECT_E(tti_heap_register(x->view, memory + 3 * PAGE, PAGE, &x->exchange, &x->error) == TUTTI_OK);
     EXPECT(m.settled == 0);
@@ -412,7 +412,7 @@ static void lied_to_in_a_call_on(struct rank *x)
     m.in_call = false;
     lie.on = false;
     EXPECT_E(tti_heap_register(x->view, memory + 5 * PAGE, PAGE, &x->exchange, &x->error) == TUTTI_OK);
-    EXPECT(x->rank == 1 || (m.settled > asked && !x->view->shared->relics)); /* then it goes */
+    EXPECT(x->rank == 1 || (m.settled > asked && !x->view->shared->retired_mappings)); /* then it goes */
     tti_heap_view_attach(x->view, NULL);
     meet(x);
 }
@@ -450,11 +450,11 @@ static void failed_meanwhile_on(struct rank *x)
     int looks = 0;
     void *memory = NULL;
     unsigned char *range = pages(16 * MIB);
-    const struct tti_heap_movers movers = {
-        .user = &looks, .use = use_nothing, .settle = settle_at_once, .failure = fail_third};
+    const struct tti_heap_group_ops group_ops = {
+        .user = &looks, .use = use_nothing, .quiesced = settle_at_once, .failure = fail_third};
     EXPECT(tti_heap_alloc(x->view, 0, &x->exchange, &memory, &x->error) == TUTTI_OK); /* what is done once */
     if (x->rank == failing) {
-        tti_heap_view_attach(x->view, &movers);
+        tti_heap_view_attach(x->view, &group_ops);
     }
     EXPECT(tti_heap_alloc(x->view, 48 * MIB, &x->exchange, &memory, &x->error) == TUTTI_PEER_DEAD);
     EXPECT(strstr(x->error.message, "rank 7 has died") && x->error.suspect == failing);

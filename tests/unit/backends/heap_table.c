@@ -182,7 +182,7 @@ static void arena_random(void **state)
                 assert_int_equal(owner[blocks[i].offset / 64 + k], i + 1);
                 owner[blocks[i].offset / 64 + k] = 0;
             }
-            tti_arena_give(arena, blocks[i].offset, true);
+            tti_heap_arena_free(arena, blocks[i].offset, true);
             assert_int_equal(tti_arena_bytes(arena, blocks[i].offset), 0);
             blocks[i].bytes = 0;
             continue;
@@ -190,7 +190,7 @@ static void arena_random(void **state)
         size_t bytes = (size_t)1 << (unsigned)rand_r(&seed) % 22;
         bytes += (size_t)rand_r(&seed) % bytes;
         size_t offset = 0;
-        if (tti_arena_take(arena, bytes, &offset) == TUTTI_OK) {
+        if (tti_heap_arena_alloc(arena, bytes, &offset) == TUTTI_OK) {
             size_t alignment = bytes >= TTI_ARENA_HUGE ? TTI_ARENA_HUGE : bytes >= PAGE ? PAGE : 64;
             size_t lines = tti_arena_bytes(arena, offset) / 64;
             assert_int_equal(offset % alignment, 0);
@@ -205,11 +205,11 @@ static void arena_random(void **state)
     }
     for (int i = 0; i < BLOCKS; i++) {
         if (blocks[i].bytes) {
-            tti_arena_give(arena, blocks[i].offset, true);
+            tti_heap_arena_free(arena, blocks[i].offset, true);
         }
     }
     size_t offset = 1;
-    assert_int_equal(tti_arena_take(arena, (size_t)LINES * 64, &offset), TUTTI_OK); /* all is one block again */
+    assert_int_equal(tti_heap_arena_alloc(arena, (size_t)LINES * 64, &offset), TUTTI_OK); /* all is one block again */
     assert_int_equal(offset, 0);
     tti_arena_destroy(arena);
 }
@@ -220,18 +220,18 @@ static void arena_ends(void **state)
     struct tti_arena *arena = tti_arena_create(4 * PAGE);
     size_t a = 0;
     size_t b = 0;
-    assert_int_equal(tti_arena_take(arena, 4 * PAGE + 1, &a), TUTTI_NO_MEMORY);
-    assert_int_equal(tti_arena_take(arena, SIZE_MAX, &a), TUTTI_NO_MEMORY);
-    assert_int_equal(tti_arena_take(arena, SIZE_MAX - PAGE, &a), TUTTI_NO_MEMORY);
-    assert_int_equal(tti_arena_take(arena, PAGE, &a), TUTTI_OK);
-    tti_arena_give(arena, a + 64, true); /* no block begins there */
+    assert_int_equal(tti_heap_arena_alloc(arena, 4 * PAGE + 1, &a), TUTTI_NO_MEMORY);
+    assert_int_equal(tti_heap_arena_alloc(arena, SIZE_MAX, &a), TUTTI_NO_MEMORY);
+    assert_int_equal(tti_heap_arena_alloc(arena, SIZE_MAX - PAGE, &a), TUTTI_NO_MEMORY);
+    assert_int_equal(tti_heap_arena_alloc(arena, PAGE, &a), TUTTI_OK);
+    tti_heap_arena_free(arena, a + 64, true); /* no block begins there */
     assert_int_equal(tti_arena_bytes(arena, a + 64), 0);
-    tti_arena_give(arena, a, false); /* its place is lost for ever */
+    tti_heap_arena_free(arena, a, false); /* its place is lost for ever */
     assert_int_equal(tti_arena_bytes(arena, a), 0);
-    assert_int_equal(tti_arena_take(arena, 4 * PAGE, &b), TUTTI_NO_MEMORY);
-    assert_int_equal(tti_arena_take(arena, 3 * PAGE, &b), TUTTI_OK);
+    assert_int_equal(tti_heap_arena_alloc(arena, 4 * PAGE, &b), TUTTI_NO_MEMORY);
+    assert_int_equal(tti_heap_arena_alloc(arena, 3 * PAGE, &b), TUTTI_OK);
     assert_int_equal(b, a + PAGE);
-    assert_int_equal(tti_arena_take(arena, 1, &b), TUTTI_NO_MEMORY);
+    assert_int_equal(tti_heap_arena_alloc(arena, 1, &b), TUTTI_NO_MEMORY);
     tti_arena_destroy(arena);
 }
 

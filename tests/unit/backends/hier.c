@@ -26,7 +26,7 @@ static void make(struct tti_hier *s, const char *layout, int32_t rank, size_t ch
     s->size = size;
     s->rank = rank;
     s->host = s->hosts.host_of[rank];
-    s->seat = s->hosts.seat_of[rank];
+    s->local_rank = s->hosts.local_rank_of[rank];
     s->chunk = chunk;
 }
 
@@ -39,7 +39,7 @@ static void hosts(void **state)
     assert_int_equal(s.hosts.rails, 2);
     assert_false(s.hosts.even);
     assert_int_equal(s.host, 0);
-    assert_int_equal(s.seat, 2);
+    assert_int_equal(s.local_rank, 2);
     assert_int_equal(tti_host_ranks(&s.hosts, 0), 3);
     assert_int_equal(tti_host_member(&s.hosts, 0, 1), 2);
     assert_int_equal(tti_host_member(&s.hosts, 1, 1), 4);
@@ -71,12 +71,12 @@ static void slices(void **state)
                 make(&s, "AAABBB", rank, 64 << 10);
                 tti_slices_cut(&s, counts[i], 4, k, &cut, list);
                 assert_int_equal(cut.from, k * (64 << 10) / 4);
-                assert_int_equal(cut.own, list[s.seat]);
+                assert_int_equal(cut.own, list[s.local_rank]);
                 assert_true(cut.own <= tti_slices_most(&s, 4));
                 assert_int_equal(list[0] + list[1] + list[2], cut.count);
                 size_t before = 0;
-                for (int32_t seat = 0; seat < s.seat; seat++) {
-                    before += (size_t)list[seat];
+                for (int32_t local_rank = 0; local_rank < s.local_rank; local_rank++) {
+                    before += (size_t)list[local_rank];
                 }
                 assert_int_equal(cut.begin, before);
                 covered += rank == 0 ? cut.count : 0;

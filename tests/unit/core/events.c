@@ -228,7 +228,7 @@ static void a_handler_may_destroy_its_object(void **state)
     expect_calls("lpdbbo");
     assert_int_equal(group_free(group), TUTTI_BUSY);
     assert_int_equal(tutti_events_destroy(other, &error), TUTTI_OK);
-    assert_false(tti_events_watching(group));
+    assert_false(tti_events_has_any(group));
 }
 
 /* ---- objects ----------------------------------------------------------------------------------------------------- */
@@ -238,7 +238,7 @@ static void objects_have_limits_and_ends(void **state)
     (void)state;
     tutti_events *more[TTI_EVENTS_OBJECTS];
     tutti_events *none = NULL;
-    assert_true(tti_events_watching(group));
+    assert_true(tti_events_has_any(group));
     for (size_t i = 1; i < TTI_EVENTS_OBJECTS; i++) {
         assert_int_equal(tutti_events_create(group->handle, &more[i], &error), TUTTI_OK);
     }
@@ -255,7 +255,7 @@ static void objects_have_limits_and_ends(void **state)
     assert_int_equal(tutti_events_destroy(none, &error), TUTTI_OK);
     assert_int_equal(group_free(group), TUTTI_BUSY);
     assert_int_equal(tutti_events_destroy(events, &error), TUTTI_OK);
-    assert_false(tti_events_watching(group));
+    assert_false(tti_events_has_any(group));
     tell(group, 0, TUTTI_OK);
     expect_calls("");
 }
@@ -268,7 +268,7 @@ static void numbers_belong_to_their_object(void **state)
     assert_int_equal(tutti_events_create(group->handle, &other, &error), TUTTI_OK);
     assert_int_equal(tutti_events_on_complete(events, note, "c", &id, &error), TUTTI_OK);
     assert_int_equal(tutti_events_remove(other, id, &error), TUTTI_NOT_FOUND);
-    const int64_t wrong[] = {0, -1, INT64_MIN, INT64_MAX, id + 1, id + TTI_EVENTS_PLACES};
+    const int64_t wrong[] = {0, -1, INT64_MIN, INT64_MAX, id + 1, id + TTI_EVENTS_BUCKETS};
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         assert_int_equal(tutti_events_remove(events, wrong[i], &error), TUTTI_NOT_FOUND);
     }
@@ -375,7 +375,7 @@ static void an_early_end_is_not_missed(void **state)
                      TUTTI_OK);
     expect_calls("ldbb");
     assert_int_equal(tutti_events_start(events, 6, end_at_once, NULL, NULL, note, "h", &work, &error), TUTTI_BAD_STATE);
-    assert_false(tti_events_watching(group));
+    assert_false(tti_events_has_any(group));
 }
 
 int main(void)

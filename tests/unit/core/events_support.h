@@ -60,8 +60,8 @@ static inline void tell(struct tti_group *g, int64_t operation_id, tutti_status 
                          .operation_id = operation_id,
                          .error = &error};
     pthread_mutex_lock(&g->callback_lock);
-    if (tti_events_watching(g)) {
-        tti_events_tell(g, &event, false);
+    if (tti_events_has_any(g)) {
+        tti_events_notify(g, &event, false);
     }
     pthread_mutex_unlock(&g->callback_lock);
 }

@@ -16,7 +16,7 @@
 #define HOUR INT64_C(3600000000000)
 
 /* A timer that counts its rings, and may wait in one. */
-struct bell {
+struct counted {
     struct tti_timer timer;
     atomic_int rings;
     atomic_int entered;
@@ -28,40 +28,40 @@ struct bell {
 
 static atomic_int all_rings;
 
-static void ring(struct tti_timer *timer)
+static void notify(struct tti_timer *timer)
 {
-    struct bell *bell = (struct bell *)timer;
-    atomic_fetch_add(&bell->entered, 1);
-    if (bell->gate) {
-        wait_for(bell->gate, 1);
+    struct counted *counted = (struct counted *)timer;
+    atomic_fetch_add(&counted->entered, 1);
+    if (counted->gate) {
+        wait_for(counted->gate, 1);
     }
-    bell->rang_ns = tti_now_ns();
-    bell->unguarded++;
+    counted->rang_ns = tti_now_ns();
+    counted->unguarded++;
     int number = atomic_fetch_add(&all_rings, 1);
-    if (bell->order) {
-        *bell->order = number;
+    if (counted->order) {
+        *counted->order = number;
     }
-    atomic_fetch_add(&bell->rings, 1);
+    atomic_fetch_add(&counted->rings, 1);
 }
 
 static void rings_once_in_time(void **state)
 {
     (void)state;
     tutti_error e;
-    struct bell bell = {.timer = {.ring = ring}};
+    struct counted counted = {.timer = {.notify = notify}};
     int rings = 0;
     for (int64_t delay_ns = 1000; delay_ns < 100000000; delay_ns *= 4) {
         int64_t due = tti_now_ns() + delay_ns;
-        assert_int_equal(tti_timer_set(&bell.timer, due, &e), TUTTI_OK);
-        wait_for(&bell.rings, ++rings);
-        assert_true(bell.rang_ns >= due);
+        assert_int_equal(tti_timer_set(&counted.timer, due, &e), TUTTI_OK);
+        wait_for(&counted.rings, ++rings);
+        assert_true(counted.rang_ns >= due);
     }
-    assert_int_equal(tti_timer_set(&bell.timer, 0, &e), TUTTI_OK); /* long past */
-    wait_for(&bell.rings, ++rings);
-    assert_int_equal(tti_timer_set(&bell.timer, INT64_MIN, &e), TUTTI_OK);
-    wait_for(&bell.rings, ++rings);
-    tti_timer_stop(&bell.timer);
-    assert_int_equal(atomic_load(&bell.rings), rings);
+    assert_int_equal(tti_timer_set(&counted.timer, 0, &e), TUTTI_OK); /* long past */
+    wait_for(&counted.rings, ++rings);
+    assert_int_equal(tti_timer_set(&counted.timer, INT64_MIN, &e), TUTTI_OK);
+    wait_for(&counted.rings, ++rings);
+    tti_timer_stop(&counted.timer);
+    assert_int_equal(atomic_load(&counted.rings), rings);
 }
 
 /* While one ring is held up, others are set out of order; equal times ring in the order in which they were set. */
@@ -69,8 +69,8 @@ static void rings_in_order(void **state)
 {
     (void)state;
     atomic_int gate = 0;
-    struct bell first = {.timer = {.ring = ring}};
-    struct bell bells[6] = {0};
+    struct counted first = {.timer = {.notify = notify}};
+    struct counted bells[6] = {0};
     const int times[6] = {300, 100, 200, 100, 400, 50};
     const int places[6] = {4, 1, 3, 2, 5, 0};
     int order[6];
@@ -78,7 +78,7 @@ static void rings_in_order(void **state)
     tti_timer_set(&first.timer, 1, NULL);
     wait_for(&first.entered, 1);
     for (int i = 0; i < 6; i++) {
-        bells[i].timer.ring = ring;
+        bells[i].timer.notify = notify;
         bells[i].order = &order[i];
         tti_timer_set(&bells[i].timer, times[i], NULL);
     }
@@ -97,11 +97,11 @@ static void setting_again(void **state)
 {
     (void)state;
     atomic_int gate = 0;
-    struct bell first = {.timer = {.ring = ring}};
-    struct bell moved_away = {.timer = {.ring = ring}};
-    struct bell moved_near = {.timer = {.ring = ring}};
-    struct bell never = {.timer = {.ring = ring}};
-    struct bell last = {.timer = {.ring = ring}};
+    struct counted first = {.timer = {.notify = notify}};
+    struct counted moved_away = {.timer = {.notify = notify}};
+    struct counted moved_near = {.timer = {.notify = notify}};
+    struct counted never = {.timer = {.notify = notify}};
+    struct counted last = {.timer = {.notify = notify}};
     first.gate = &gate;
     tti_timer_set(&first.timer, 1, NULL);
     wait_for(&first.entered, 1);
@@ -127,33 +127,33 @@ static void setting_again(void **state)
 static void setting_earlier(void **state)
 {
     (void)state;
-    struct bell bell = {.timer = {.ring = ring}};
+    struct counted counted = {.timer = {.notify = notify}};
     int64_t now = tti_now_ns();
-    assert_int_equal(tti_timer_set_earlier(&bell.timer, TTI_NEVER, NULL), TUTTI_OK);
-    assert_int_equal(atomic_load(&bell.timer.due_ns), 0);
-    assert_int_equal(tti_timer_set_earlier(&bell.timer, now + HOUR, NULL), TUTTI_OK); /* was not set */
-    assert_true(atomic_load(&bell.timer.due_ns) == now + HOUR);
-    assert_int_equal(tti_timer_set_earlier(&bell.timer, now + 2 * HOUR, NULL), TUTTI_OK);
-    assert_true(atomic_load(&bell.timer.due_ns) == now + HOUR);
-    assert_int_equal(tti_timer_set_earlier(&bell.timer, now + HOUR / 2, NULL), TUTTI_OK);
-    assert_true(atomic_load(&bell.timer.due_ns) == now + HOUR / 2);
-    assert_int_equal(tti_timer_set_earlier(&bell.timer, 5, NULL), TUTTI_OK);
-    wait_for(&bell.rings, 1);
-    tti_timer_stop(&bell.timer);
-    assert_int_equal(atomic_load(&bell.rings), 1);
-    assert_int_equal(tti_timer_set_earlier(&bell.timer, 5, NULL), TUTTI_OK); /* not set any more: sets it */
-    wait_for(&bell.rings, 2);
-    tti_timer_stop(&bell.timer);
+    assert_int_equal(tti_timer_set_earlier(&counted.timer, TTI_NEVER, NULL), TUTTI_OK);
+    assert_int_equal(atomic_load(&counted.timer.due_ns), 0);
+    assert_int_equal(tti_timer_set_earlier(&counted.timer, now + HOUR, NULL), TUTTI_OK); /* was not set */
+    assert_true(atomic_load(&counted.timer.due_ns) == now + HOUR);
+    assert_int_equal(tti_timer_set_earlier(&counted.timer, now + 2 * HOUR, NULL), TUTTI_OK);
+    assert_true(atomic_load(&counted.timer.due_ns) == now + HOUR);
+    assert_int_equal(tti_timer_set_earlier(&counted.timer, now + HOUR / 2, NULL), TUTTI_OK);
+    assert_true(atomic_load(&counted.timer.due_ns) == now + HOUR / 2);
+    assert_int_equal(tti_timer_set_earlier(&counted.timer, 5, NULL), TUTTI_OK);
+    wait_for(&counted.rings, 1);
+    tti_timer_stop(&counted.timer);
+    assert_int_equal(atomic_load(&counted.rings), 1);
+    assert_int_equal(tti_timer_set_earlier(&counted.timer, 5, NULL), TUTTI_OK); /* not set any more: sets it */
+    wait_for(&counted.rings, 2);
+    tti_timer_stop(&counted.timer);
 }
 
 static void stopped_ones_do_not_ring(void **state)
 {
     (void)state;
     atomic_int gate = 0;
-    struct bell first = {.timer = {.ring = ring}};
-    struct bell stopped = {.timer = {.ring = ring}};
-    struct bell fresh = {.timer = {.ring = ring}};
-    struct bell last = {.timer = {.ring = ring}};
+    struct counted first = {.timer = {.notify = notify}};
+    struct counted stopped = {.timer = {.notify = notify}};
+    struct counted fresh = {.timer = {.notify = notify}};
+    struct counted last = {.timer = {.notify = notify}};
     first.gate = &gate;
     tti_timer_stop(&fresh.timer);
     tti_timer_set(&first.timer, 1, NULL);
@@ -170,7 +170,7 @@ static void stopped_ones_do_not_ring(void **state)
 }
 
 struct stopper {
-    struct bell *bell;
+    struct counted *counted;
     atomic_int begins;
     int seen;
 };
@@ -179,24 +179,24 @@ static void *stop(void *argument)
 {
     struct stopper *s = argument;
     atomic_store(&s->begins, 1);
-    tti_timer_stop(&s->bell->timer);
-    s->seen = s->bell->unguarded; /* a race, unless stop waits for the ring */
+    tti_timer_stop(&s->counted->timer);
+    s->seen = s->counted->unguarded; /* a race, unless stop waits for the ring */
     return NULL;
 }
 
 /* Another thread stops it while it rings; returns what that thread saw after the stop. */
-static int stop_in_a_ring(struct bell *bell)
+static int stop_in_a_ring(struct counted *counted)
 {
-    struct stopper stopper = {.bell = bell};
+    struct stopper stopper = {.counted = counted};
     pthread_t thread;
-    tti_timer_set(&bell->timer, 1, NULL);
-    wait_for(&bell->entered, 1);
+    tti_timer_set(&counted->timer, 1, NULL);
+    wait_for(&counted->entered, 1);
     assert_int_equal(pthread_create(&thread, NULL, stop, &stopper), 0);
     wait_for(&stopper.begins, 1);
     for (int i = 0; i < 20; i++) {
         sched_yield();
     }
-    atomic_store(bell->gate, 1);
+    atomic_store(counted->gate, 1);
     pthread_join(thread, NULL);
     return stopper.seen;
 }
@@ -206,8 +206,8 @@ static void stop_waits_for_a_ring(void **state)
     (void)state;
     for (int round = 0; round < 50; round++) {
         atomic_int gate = 0;
-        struct bell bell = {.timer = {.ring = ring}, .gate = &gate};
-        assert_int_equal(stop_in_a_ring(&bell), 1);
+        struct counted counted = {.timer = {.notify = notify}, .gate = &gate};
+        assert_int_equal(stop_in_a_ring(&counted), 1);
     }
 }
 
@@ -245,7 +245,7 @@ static void ring_inner(struct tti_timer *timer)
 static void from_inside(void **state)
 {
     (void)state;
-    struct inner i = {.timer = {.ring = ring_inner}, .other = {.ring = ring_other}};
+    struct inner i = {.timer = {.notify = ring_inner}, .other = {.notify = ring_other}};
     tti_timer_set(&i.timer, 1, NULL);
     wait_for(&i.rings, 5);
     wait_for(&i.other_rings, 1);
@@ -259,7 +259,7 @@ static void from_inside(void **state)
 /* One that sets itself again while it is being stopped. */
 static void ring_again(struct tti_timer *timer)
 {
-    ring(timer);
+    notify(timer);
     tti_timer_set(timer, tti_now_ns() + HOUR, NULL);
 }
 
@@ -268,18 +268,18 @@ static void a_persistent_one(void **state)
     (void)state;
     for (int round = 0; round < 50; round++) {
         atomic_int gate = 0;
-        struct bell bell = {.timer = {.ring = ring_again}, .gate = &gate};
-        assert_int_equal(stop_in_a_ring(&bell), 1);
-        assert_int_equal(atomic_load(&bell.timer.due_ns), 0);
+        struct counted counted = {.timer = {.notify = ring_again}, .gate = &gate};
+        assert_int_equal(stop_in_a_ring(&counted), 1);
+        assert_int_equal(atomic_load(&counted.timer.due_ns), 0);
     }
 }
 
 /* Its memory may go while it rings. */
 static void free_itself(struct tti_timer *timer)
 {
-    struct bell *bell = (struct bell *)timer;
-    atomic_int *gate = bell->gate;
-    free(bell);
+    struct counted *counted = (struct counted *)timer;
+    atomic_int *gate = counted->gate;
+    free(counted);
     atomic_store(gate, 1);
 }
 
@@ -288,11 +288,11 @@ static void freed_inside(void **state)
     (void)state;
     for (int i = 0; i < 20; i++) {
         atomic_int gone = 0;
-        struct bell *bell = calloc(1, sizeof(*bell));
-        assert_non_null(bell);
-        bell->timer.ring = free_itself;
-        bell->gate = &gone;
-        tti_timer_set(&bell->timer, 1, NULL);
+        struct counted *counted = calloc(1, sizeof(*counted));
+        assert_non_null(counted);
+        counted->timer.notify = free_itself;
+        counted->gate = &gone;
+        tti_timer_set(&counted->timer, 1, NULL);
         wait_for(&gone, 1);
     }
 }
@@ -300,8 +300,8 @@ static void freed_inside(void **state)
 static void shut_down(void **state)
 {
     (void)state;
-    struct bell far = {.timer = {.ring = ring}};
-    struct bell near = {.timer = {.ring = ring}};
+    struct counted far = {.timer = {.notify = notify}};
+    struct counted near = {.timer = {.notify = notify}};
     tti_timer_set(&far.timer, tti_now_ns() + HOUR, NULL);
     tti_timer_shutdown(); /* does nothing: a timer is set */
     tti_timer_set(&near.timer, 1, NULL);
@@ -346,7 +346,7 @@ static void expect_threads(int count)
 static void shutdown_ends_the_thread(void **state)
 {
     (void)state;
-    struct bell bell = {.timer = {.ring = ring}};
+    struct counted counted = {.timer = {.notify = notify}};
     tti_timer_shutdown();
     int alone = threads();
     for (int i = 0; i < 1000; i++) {
@@ -354,42 +354,42 @@ static void shutdown_ends_the_thread(void **state)
         int count = threads();
         alone = count < alone ? count : alone;
     }
-    tti_timer_set(&bell.timer, tti_now_ns() + HOUR, NULL);
+    tti_timer_set(&counted.timer, tti_now_ns() + HOUR, NULL);
     expect_threads(alone + 1);
     tti_timer_shutdown();
     assert_int_equal(threads(), alone + 1);
-    tti_timer_stop(&bell.timer);
+    tti_timer_stop(&counted.timer);
     tti_timer_shutdown();
     expect_threads(alone);
 }
 
 /* ---- fork ------------------------------------------------------------------------------------------------------------ */
 
-static int in_child(int (*function)(struct bell *), struct bell *bell)
+static int in_child(int (*function)(struct counted *), struct counted *counted)
 {
     int status = -1;
     pid_t pid = fork();
     if (pid == 0) {
         alarm(60);
-        _exit(function(bell));
+        _exit(function(counted));
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     return status;
 }
 
-static int nothing_is_set(struct bell *bell)
+static int nothing_is_set(struct counted *counted)
 {
-    if (atomic_load(&bell->timer.due_ns) != 0) {
+    if (atomic_load(&counted->timer.due_ns) != 0) {
         return 1;
     }
-    tti_timer_stop(&bell->timer);
+    tti_timer_stop(&counted->timer);
 #ifndef __SANITIZE_THREAD__ /* it cannot start threads in the child of a process that has threads */
-    int before = atomic_load(&bell->rings);
-    if (tti_timer_set_earlier(&bell->timer, 1, NULL) != TUTTI_OK) {
+    int before = atomic_load(&counted->rings);
+    if (tti_timer_set_earlier(&counted->timer, 1, NULL) != TUTTI_OK) {
         return 2;
     }
-    wait_for(&bell->rings, before + 1);
-    tti_timer_stop(&bell->timer);
+    wait_for(&counted->rings, before + 1);
+    tti_timer_stop(&counted->timer);
 #endif
     tti_timer_shutdown();
     return 0;
@@ -400,8 +400,8 @@ static void forked(void **state)
 {
     (void)state;
     atomic_int gate = 0;
-    struct bell far = {.timer = {.ring = ring}};
-    struct bell held = {.timer = {.ring = ring}};
+    struct counted far = {.timer = {.notify = notify}};
+    struct counted held = {.timer = {.notify = notify}};
     tti_timer_set(&far.timer, tti_now_ns() + HOUR, NULL);
     assert_int_equal(in_child(nothing_is_set, &far), 0);
     held.gate = &gate;
@@ -417,7 +417,7 @@ static void forked(void **state)
 }
 
 /* The default stack of new threads is made larger than the address space, so none can be started. */
-static int no_thread(struct bell *bell)
+static int no_thread(struct counted *counted)
 {
     tutti_error e;
     pthread_attr_t attributes;
@@ -425,14 +425,15 @@ static int no_thread(struct bell *bell)
     if (pthread_attr_setstacksize(&attributes, (size_t)1 << 62) != 0 || pthread_setattr_default_np(&attributes) != 0) {
         return 1;
     }
-    if (tti_timer_set(&bell->timer, 1, &e) != TUTTI_NO_RESOURCE || e.status != TUTTI_NO_RESOURCE ||
+    if (tti_timer_set(&counted->timer, 1, &e) != TUTTI_NO_RESOURCE || e.status != TUTTI_NO_RESOURCE ||
         !strstr(e.message, "thread")) {
         return 2;
     }
-    if (atomic_load(&bell->timer.due_ns) != 0 || tti_timer_set_earlier(&bell->timer, 1, NULL) != TUTTI_NO_RESOURCE) {
+    if (atomic_load(&counted->timer.due_ns) != 0 ||
+        tti_timer_set_earlier(&counted->timer, 1, NULL) != TUTTI_NO_RESOURCE) {
         return 3;
     }
-    tti_timer_stop(&bell->timer);
+    tti_timer_stop(&counted->timer);
     tti_timer_shutdown();
     return 0;
 }
@@ -440,8 +441,8 @@ static int no_thread(struct bell *bell)
 static void without_a_thread(void **state)
 {
     (void)state;
-    struct bell bell = {.timer = {.ring = ring}};
-    assert_int_equal(in_child(no_thread, &bell), 0);
+    struct counted counted = {.timer = {.notify = notify}};
+    assert_int_equal(in_child(no_thread, &counted), 0);
 }
 
 int main(void)

@@ -35,7 +35,7 @@ static void *churn(void *seed)
     unsigned random = (unsigned)(uintptr_t)seed;
     struct owned timers[OWN] = {0};
     for (int i = 0; i < OWN; i++) {
-        timers[i].timer.ring = ring_owned;
+        timers[i].timer.notify = ring_owned;
     }
     for (int round = 0; round < ROUNDS; round++) {
         random = random * 1664525u + 1013904223u;
@@ -127,7 +127,7 @@ static void *fill(void *argument)
 static void nothing_is_missed(void **state)
 {
     (void)state;
-    struct inbox box = {.timer = {.ring = empty}, .lock = PTHREAD_MUTEX_INITIALIZER};
+    struct inbox box = {.timer = {.notify = empty}, .lock = PTHREAD_MUTEX_INITIALIZER};
     pthread_t others[THREADS];
     for (int i = 0; i < THREADS; i++) {
         assert_int_equal(pthread_create(&others[i], NULL, fill, &box), 0);

@@ -37,12 +37,12 @@ static void tells_each_link_once(void **state)
     assert_int_equal(tutti_cancel_token_cancel(token, NULL, NULL), TUTTI_OK);
     assert_true(fired(token));
     for (int i = 0; i < 4; i++) {
-        assert_int_equal(l[i].told, i != 2);
+        assert_int_equal(l[i].notified, i != 2);
         tti_token_unlink(&l[i].link);
         tti_token_unlink(&l[i].link);
     }
     assert_int_equal(tti_token_link(token, &l[0].link), TUTTI_CANCELLED);
-    assert_int_equal(l[0].told, 1);
+    assert_int_equal(l[0].notified, 1);
     tti_token_unlink(&l[0].link);
     destroy(token);
 }
@@ -66,7 +66,7 @@ static void unlinks_in_any_order(void **state)
         }
         assert_int_equal(cancel(token), 1);
         for (int i = 0; i < 3; i++) {
-            assert_int_equal(l[orders[order][i]].told, i == 2);
+            assert_int_equal(l[orders[order][i]].notified, i == 2);
             tti_token_unlink(&l[i].link);
         }
         destroy(token);
@@ -124,12 +124,12 @@ static void families(void **state)
     /* downward, not upward, not sideways */
     assert_int_equal(cancel(left), 2);
     assert_true(!fired(top) && fired(left) && !fired(right) && fired(child));
-    assert_true(at_top.told == 0 && at_left.told == 1 && at_right.told == 0 && below.told == 1);
+    assert_true(at_top.notified == 0 && at_left.notified == 1 && at_right.notified == 0 && below.notified == 1);
     assert_int_equal(cancel(child), 1); /* its own, as it was when it fired */
     /* what has fired is not told again, and not counted again */
     assert_int_equal(cancel(top), 2);
     assert_true(fired(top) && fired(right));
-    assert_true(at_top.told == 1 && at_left.told == 1 && at_right.told == 1 && below.told == 1);
+    assert_true(at_top.notified == 1 && at_left.notified == 1 && at_right.notified == 1 && below.notified == 1);
     /* a child of a fired parent begins fired */
     tutti_cancel_token *late = make(child, HOUR_MS);
     assert_true(fired(late));
@@ -158,11 +158,11 @@ static void destroyed_parents(void **state)
     assert_int_equal(tti_token_link(middle, &lost.link), TUTTI_OK);
     destroy(middle);
     assert_int_equal(cancel(top), 0); /* has lost them all */
-    assert_true(!fired(bottom) && !fired(brother) && lost.told == 0 && orphan.told == 0);
+    assert_true(!fired(bottom) && !fired(brother) && lost.notified == 0 && orphan.notified == 0);
     tti_token_unlink(&lost.link); /* its token is gone */
     destroy(brother);
     assert_int_equal(cancel(bottom), 1);
-    assert_int_equal(orphan.told, 1);
+    assert_int_equal(orphan.notified, 1);
     tti_token_unlink(&orphan.link);
     destroy(bottom);
     destroy(top);
@@ -190,7 +190,7 @@ static void limits(void **state)
         assert_true(tti_now_ns() - before >= 30000000);
         assert_int_equal(cancel(soon), 1);
         tti_token_unlink(&l.link);
-        assert_int_equal(l.told, 1);
+        assert_int_equal(l.notified, 1);
     }
     destroy(child);
     destroy(soon);
@@ -236,7 +236,7 @@ static void deep(void **state)
     }
     assert_int_equal(tti_token_link(chain[DEPTH - 1], &last.link), TUTTI_OK);
     assert_int_equal(cancel(chain[1]), 1);
-    assert_true(!fired(chain[0]) && last.told == 1);
+    assert_true(!fired(chain[0]) && last.notified == 1);
     tti_token_unlink(&last.link);
     for (int i = 0; i < DEPTH; i++) {
         int at = (i + DEPTH / 2) % DEPTH;
@@ -303,7 +303,7 @@ static int expect_forked(tutti_cancel_token *token)
             return 3;
         }
     }
-    return l.told == 200 ? 0 : 4;
+    return l.notified == 200 ? 0 : 4;
 }
 
 /* Fires while its process is being forked: the lock of its token is held, and nobody will give it back in the child. */

@@ -23,20 +23,20 @@
 /* A link as an operation has it. */
 struct listener {
     struct tti_token_link link;
-    int told; /* no atomic: after an unlink it is read without a race */
+    int notified; /* no atomic: after an unlink it is read without a race */
     bool late;
 };
 
-static inline bool told(struct tti_token_link *link)
+static inline bool notified(struct tti_token_link *link)
 {
     struct listener *l = (struct listener *)link;
-    l->told++;
+    l->notified++;
     return l->late;
 }
 
 static inline struct listener listener(bool late)
 {
-    return (struct listener){.link = {.fired = told}, .late = late};
+    return (struct listener){.link = {.fired = notified}, .late = late};
 }
 
 static inline tutti_cancel_token *make(tutti_cancel_token *parent, int64_t limit_ms)

@@ -13,7 +13,7 @@ struct field {
     tutti_cancel_token *root;
     tutti_cancel_token *tokens[3]; /* below the root, below that one, apart */
     atomic_int links;
-    atomic_int told;
+    atomic_int notified;
     atomic_int wrong;
 };
 
@@ -46,11 +46,11 @@ static void renew(unsigned which)
 static void expect_at_most_once(struct listener *l)
 {
     tti_token_unlink(&l->link);
-    if (l->told > 1) {
+    if (l->notified > 1) {
         atomic_fetch_add(&field.wrong, 1);
     }
-    atomic_fetch_add(&field.told, l->told);
-    l->told = 0; /* a race, if it is being told */
+    atomic_fetch_add(&field.notified, l->notified);
+    l->notified = 0; /* a race, if it is being told */
 }
 
 static void *trample(void *seed)
@@ -101,7 +101,7 @@ static void many_threads(void **state)
         pthread_join(threads[i], NULL);
     }
     assert_int_equal(atomic_load(&field.wrong), 0);
-    assert_true(atomic_load(&field.told) > 0 && atomic_load(&field.told) <= atomic_load(&field.links));
+    assert_true(atomic_load(&field.notified) > 0 && atomic_load(&field.notified) <= atomic_load(&field.links));
     for (int i = 0; i < 3; i++) {
         destroy(field.tokens[i]);
     }
@@ -151,7 +151,7 @@ static void fired_by_many(void **state)
         assert_int_equal(atomic_load(&v.wrong), 0);
         for (int i = 0; i < 10; i++) {
             tti_token_unlink(&l[i].link);
-            assert_int_equal(l[i].told, 1);
+            assert_int_equal(l[i].notified, 1);
         }
         destroy(child);
         destroy(v.token);

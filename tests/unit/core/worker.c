@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "base/slice.h"
+#include "base/sched_slice.h"
 #include "core/async/worker.h"
 
 enum { RINGS = 200 };
@@ -50,7 +50,7 @@ static void serves_each_ring(void **state)
         pthread_mutex_lock(&s.lock);
         s.wanted = i;
         pthread_mutex_unlock(&s.lock);
-        tti_worker_ring(&s.worker);
+        tti_worker_notify(&s.worker);
         pthread_mutex_lock(&s.lock);
         while (s.seen != i) {
             pthread_cond_wait(&s.changed, &s.lock);
@@ -72,7 +72,7 @@ static void has_short_slices(void **state)
     tutti_error error;
     tti_worker_init(&s.worker, serve);
     assert_int_equal(tti_worker_start(&s.worker, &error), TUTTI_OK);
-    tti_worker_ring(&s.worker);
+    tti_worker_notify(&s.worker);
     tti_worker_stop(&s.worker); /* not before it has served */
     assert_int_equal(s.slice, 100000);
     assert_int_equal(own_slice(), usual); /* the application's own threads keep theirs */

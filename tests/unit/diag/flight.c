@@ -19,7 +19,7 @@
 
 #include "diag/hang.h"
 
-static const struct tti_flight_what small = {
+static const struct tti_flight_op small = {
     .count = 2, .bytes = 8, .kind = TUTTI_OP_ALL_REDUCE, .dtype = TUTTI_F32, .redop = TUTTI_SUM};
 
 static struct tti_flight_member member(int32_t rank, int32_t size)
@@ -372,9 +372,9 @@ static void who_holds_nobody_up_does_not_wait(void **state)
         run_op(&c, r, TUTTI_OP_BARRIER, 0, r == 1 ? 5 : 6);
     }
     assert_true(tti_hang_find(c.ranks, RANKS, &c.hang));
-    assert_int_equal(c.hang.culprit_count, 1);
-    assert_int_equal(c.hang.nodes[c.hang.culprits[0].who].rank, 1);
-    assert_int_equal(c.hang.culprits[0].waiting, 3);
+    assert_int_equal(c.hang.suspect_count, 1);
+    assert_int_equal(c.hang.nodes[c.hang.suspects[0].who].rank, 1);
+    assert_int_equal(c.hang.suspects[0].waiting, 3);
     tti_hang_free(&c.hang);
 }
 
@@ -389,10 +389,10 @@ static void circles_are_found_by_any_wait(void **state)
     run_op(&c, 1, TUTTI_OP_RECV, 3, 0);
     run_op(&c, 2, TUTTI_OP_RECV, 0, 0);
     assert_true(tti_hang_find(c.ranks, RANKS - 1, &c.hang));
-    assert_int_equal(c.hang.culprit_count, 0);
-    assert_int_equal(c.hang.circle_count, 2);
-    assert_int_equal(c.hang.nodes[c.hang.circle[0]].rank, 0);
-    assert_int_equal(c.hang.nodes[c.hang.circle[1]].rank, 2);
+    assert_int_equal(c.hang.suspect_count, 0);
+    assert_int_equal(c.hang.cycle_count, 2);
+    assert_int_equal(c.hang.nodes[c.hang.cycle[0]].rank, 0);
+    assert_int_equal(c.hang.nodes[c.hang.cycle[1]].rank, 2);
     tti_hang_free(&c.hang);
 }
 
@@ -409,9 +409,9 @@ static void who_does_not_open_the_world_is_named(void **state)
     }
     c.ranks[2].snapshot = NULL;
     assert_true(tti_hang_find(c.ranks, RANKS, &c.hang));
-    assert_int_equal(c.hang.culprit_count, 1);
-    assert_int_equal(c.hang.nodes[c.hang.culprits[0].who].rank, 2);
-    assert_int_equal(c.hang.culprits[0].waiting, 2);
+    assert_int_equal(c.hang.suspect_count, 1);
+    assert_int_equal(c.hang.nodes[c.hang.suspects[0].who].rank, 2);
+    assert_int_equal(c.hang.suspects[0].waiting, 2);
     tti_hang_free(&c.hang);
 }
 

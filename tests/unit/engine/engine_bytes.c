@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: timeout=120 trees=release,debug,address,undefined */
 /*
- * Bytes that a rank loads and stores for the data of a call, as the engine counts them (lane->moved), against the least
+ * Bytes that a rank loads and stores for the data of a call, as the engine counts them (lane->bytes_copied), against the least
  * that the way of each class allows: n bytes of the vector, or of all parts together; m bytes of this rank's slice or part;
  * P ranks. A copy of b bytes counts 2b; a fold of P sources that goes to q places counts (P + q)b.
  *
@@ -151,7 +151,7 @@ static int all_kinds(struct cluster *c, int rank)
 static void least(bool direct)
 {
     static const int sizes[] = {2, 3, 5};
-    const struct tti_tuning_wishes wishes = {
+    const struct tti_tuning_overrides wishes = {
         .window = WINDOW, .packets = -1, .one_shot = -1, .stream = -1, .zero_copy = -1, .single_copy = -1};
     int failures = 0;
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {

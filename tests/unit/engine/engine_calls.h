@@ -100,10 +100,10 @@ static inline int run_call_by(call_runner run, struct tti_engine *e, int lane, c
     struct prepared_call p;
     tutti_error error;
     call_begin(&p, c, e->rank, lane);
-    uint64_t before = e->lanes[lane].moved;
+    uint64_t before = e->lanes[lane].bytes_copied;
     tutti_status status = run(e, &p.op, &error);
     if (moved) {
-        *moved += e->lanes[lane].moved - before;
+        *moved += e->lanes[lane].bytes_copied - before;
     }
     return call_end(&p, c, e->rank, status, &error);
 }

@@ -15,7 +15,7 @@
 #include "unit/engine/engine_calls.h"
 
 #define WINDOW      8192u /* gives a stage of 64 KiB */
-#define LEAST_PIECE 4096u /* of a stream */
+#define LEAST_CHUNK 4096u /* of a stream */
 
 static const tutti_operation kinds[] = {TUTTI_OP_ALL_REDUCE, TUTTI_OP_REDUCE,         TUTTI_OP_BROADCAST,
                                         TUTTI_OP_ALL_GATHER, TUTTI_OP_GATHER,         TUTTI_OP_SCATTER,
@@ -67,9 +67,9 @@ static const char *large(const struct tti_engine *e, const struct reference_call
     case TUTTI_OP_ALL_TO_ALL:
         return by_steps(part, slot_bytes(e, window));
     case TUTTI_OP_SCATTER:
-        return by_steps(part, slot_bytes(e, window) < LEAST_PIECE ? slot_bytes(e, window) : LEAST_PIECE);
+        return by_steps(part, slot_bytes(e, window) < LEAST_CHUNK ? slot_bytes(e, window) : LEAST_CHUNK);
     default:
-        return by_steps(part, window < LEAST_PIECE ? window : LEAST_PIECE);
+        return by_steps(part, window < LEAST_CHUNK ? window : LEAST_CHUNK);
     }
 }
 
@@ -107,7 +107,7 @@ static const char *expected(const struct tti_engine *e, const struct reference_c
     return goes_where_it_lies(e, c, &l) ? "zero_copy" : large(e, c, l.most * row);
 }
 
-static int check_way(struct tti_engine *e, const struct reference_call *c)
+static int check_algorithm(struct tti_engine *e, const struct reference_call *c)
 {
     const char *want = expected(e, c);
     const char *got = tti_engine_algorithm(e, 0);
@@ -131,7 +131,7 @@ static size_t boundaries(const struct tti_engine *e, size_t *bytes)
                           TTI_INLINE_MOST,
                           (size_t)e->tuning.one_shot,
                           (size_t)e->tuning.zero_copy,
-                          LEAST_PIECE,
+                          LEAST_CHUNK,
                           (size_t)e->tuning.window / (size_t)e->size,
                           slot_bytes(e, e->tuning.window) * (size_t)e->size,
                           (size_t)e->tuning.window,
@@ -173,7 +173,7 @@ static int around(struct tti_engine *e, tutti_operation kind, size_t bytes, int 
                 continue;
             }
             failures += run_call(e, 0, &c, NULL);
-            failures += check_way(e, &c);
+            failures += check_algorithm(e, &c);
         }
     }
     return failures;
@@ -245,7 +245,7 @@ static void zero_copy(void **state)
     run_all(-1, -1, true);
 }
 
-static void nothing_told_before_the_first_call(void **state)
+static void nothing_before_the_first_call(void **state)
 {
     (void)state;
     struct cluster c;
@@ -268,7 +268,7 @@ int main(void)
         cmocka_unit_test(staged_with_all_packets),
         cmocka_unit_test(staged_without_packets_and_one_shot),
         cmocka_unit_test(zero_copy),
-        cmocka_unit_test(nothing_told_before_the_first_call),
+        cmocka_unit_test(nothing_before_the_first_call),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

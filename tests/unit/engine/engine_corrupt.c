@@ -13,7 +13,7 @@
 
 #include "backends/shm/heap_file.h"
 #include "backends/shm/segment.h"
-#include "engine/wait/waiting.h"
+#include "engine/wait/wait.h"
 #include "unit/engine/engine_support.h"
 
 static void segment_is_checked(void **state)
@@ -45,7 +45,7 @@ static void descriptors_are_checked(void **state)
     assert_non_null(strstr(e.message, "rank 3"));
     assert_int_equal(tti_mapping_seal(&m, &e), TUTTI_OK);
     assert_int_equal(tti_mapping_adopt(dup(m.fd), 4096, 0, 3, &got, &e), TUTTI_PROTOCOL); /* another size */
-    assert_int_equal(tti_mapping_adopt(dup(m.fd), 8192, 1, 3, &got, &e), TUTTI_PROTOCOL); /* a bell is writable */
+    assert_int_equal(tti_mapping_adopt(dup(m.fd), 8192, 1, 3, &got, &e), TUTTI_PROTOCOL); /* a doorbell is writable */
     assert_int_equal(tti_mapping_adopt(dup(m.fd), 8192, 0, 3, &got, &e), TUTTI_OK);
     m.base[4095] = 99; /* the owner's mapping stays writable, and the peer sees it */
     assert_int_equal(got.base[4095], 99);
@@ -98,7 +98,7 @@ static void heap_files_are_checked(void **state)
     close(good);
 }
 
-/* Hints only: a bell full of nonsense costs time, not results. */
+/* Hints only: a doorbell full of nonsense costs time, not results. */
 static int sums_under_noise(struct cluster *c, int rank)
 {
     int failures = 0;
@@ -107,11 +107,11 @@ static int sums_under_noise(struct cluster *c, int rank)
         for (int k = 0; k < 100; k++) {
             x[k] = rank + k;
         }
-        _Atomic uint64_t *words = (_Atomic uint64_t *)(c->bell + TTI_LINE);
-        for (size_t w = 0; w < (c->layout.bell_bytes - TTI_LINE) / 8; w++) {
+        _Atomic uint64_t *words = (_Atomic uint64_t *)(c->doorbell + TTI_LINE);
+        for (size_t w = 0; w < (c->layout.doorbell_bytes - TTI_LINE) / 8; w++) {
             atomic_store(&words[w], (uint64_t)i * UINT64_C(0x9e3779b97f4a7c15) * (w + 1));
         }
-        atomic_fetch_add((_Atomic uint32_t *)c->bell, 1);
+        atomic_fetch_add((_Atomic uint32_t *)c->doorbell, 1);
         tutti_error e;
         tutti_op op = op_of(TUTTI_OP_ALL_REDUCE, x, x, 100, 0);
         failures += tti_engine_run(c->engines[rank], &op, &e) != TUTTI_OK;
@@ -122,7 +122,7 @@ static int sums_under_noise(struct cluster *c, int rank)
     return failures;
 }
 
-static void bell_holds_hints_only(void **state)
+static void doorbell_holds_hints_only(void **state)
 {
     (void)state;
     struct cluster c;
@@ -280,22 +280,22 @@ static void memory_in_use_is_known(void **state)
     struct tti_engine *e = s.cluster.engines[0];
     e->heap = &s.heap;
     e->tuning.zero_copy = 0;
-    assert_true(tti_engine_let_go(e, 6));
+    assert_true(tti_engine_heap_quiescent(e, 6));
     assert_int_equal(pthread_create(&thread, NULL, stand, &s), 0);
     come(&s);
-    assert_true(tti_engine_let_go(e, 5));
-    assert_false(tti_engine_let_go(e, 6));
+    assert_true(tti_engine_heap_quiescent(e, 5));
+    assert_false(tti_engine_heap_quiescent(e, 6));
     tti_engine_abort(e, -1, &cause);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(s.status, TUTTI_REVOKED);
-    assert_true(tti_engine_let_go(e, 6));
+    assert_true(tti_engine_heap_quiescent(e, 6));
     cluster_close(&s.cluster);
     munmap(s.tensors[0], TENSOR);
     munmap(s.tensors[1], TENSOR);
 }
 
 /* An error need not say who is to blame. */
-static void nobody_may_be_to_blame(void **state)
+static void there_may_be_no_suspect(void **state)
 {
     (void)state;
     static const int ranks[] = {-1, 2, 1};
@@ -304,7 +304,7 @@ static void nobody_may_be_to_blame(void **state)
         tutti_error e;
         assert_int_equal(cluster_open(&c, 2, 1, 16384, (struct waiting){-1, -1, 0}), 0);
         tti_error_set(&e, TUTTI_NO_MEMORY, "a test");
-        assert_int_equal(tti_fault_blame(c.engines[0], &c.engines[0]->lanes[0], ranks[i], &e), TUTTI_NO_MEMORY);
+        assert_int_equal(tti_fault_raise_suspect(c.engines[0], &c.engines[0]->lanes[0], ranks[i], &e), TUTTI_NO_MEMORY);
         assert_int_equal(e.suspect, ranks[i] < 2 ? ranks[i] : -1);
         assert_int_equal(e.scope, TUTTI_SCOPE_GROUP);
         assert_int_equal(tti_engine_failure(c.engines[1], &e), TUTTI_NO_MEMORY);
@@ -382,7 +382,7 @@ static void failed_ranks_stay_in_step(void **state)
     }
 }
 
-static void missing_memory_is_told(void **state)
+static void missing_memory_is_reported(void **state)
 {
     (void)state;
     struct cluster c;
@@ -395,11 +395,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(segment_is_checked),           cmocka_unit_test(descriptors_are_checked),
-        cmocka_unit_test(heap_files_are_checked),       cmocka_unit_test(bell_holds_hints_only),
+        cmocka_unit_test(heap_files_are_checked),       cmocka_unit_test(doorbell_holds_hints_only),
         cmocka_unit_test(numbers_of_calls_are_checked), cmocka_unit_test(impossible_numbers_end_long_waits),
-        cmocka_unit_test(attributes_are_checked),       cmocka_unit_test(missing_memory_is_told),
+        cmocka_unit_test(attributes_are_checked),       cmocka_unit_test(missing_memory_is_reported),
         cmocka_unit_test(failed_ranks_stay_in_step),    cmocka_unit_test(memory_in_use_is_known),
-        cmocka_unit_test(nobody_may_be_to_blame),
+        cmocka_unit_test(there_may_be_no_suspect),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

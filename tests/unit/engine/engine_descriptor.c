@@ -61,7 +61,7 @@ static void each_operation_has_its_fields(void **state)
     }
 }
 
-static void marks_are_told(void **state)
+static void marks_are_reported(void **state)
 {
     (void)state;
     tutti_op op = plain(TUTTI_OP_BROADCAST);
@@ -225,7 +225,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_operation_has_its_fields),
-        cmocka_unit_test(marks_are_told),
+        cmocka_unit_test(marks_are_reported),
         cmocka_unit_test(shapes_are_named),
         cmocka_unit_test(shapes_of_one_count_differ),
         cmocka_unit_test(parts_of_different_length),

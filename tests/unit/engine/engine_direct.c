@@ -136,7 +136,7 @@ static void only_folds_in_place_stay_in_the_caches(void **state)
     (void)state;
     for (int direct = 0; direct < 2; direct++) {
         struct cluster c;
-        const struct tti_tuning_wishes wishes = {
+        const struct tti_tuning_overrides wishes = {
             .window = 16384, .packets = -1, .one_shot = -1, .zero_copy = -1, .single_copy = -1}; /* stream: 0 */
         struct tti_tuning tuning;
         tti_tuning_make(3, &wishes, &tuning);

@@ -3,7 +3,7 @@
 /*
  * The stage as two rings of bytes. Owner and reader, played by one thread, compute the same places for spans of any size
  * and any beginning, in both rings in turns; a span is not handed out again before its stamp is due, and not later than
- * that. Memory for a ring comes in pieces, and no more of them when it lacks or the group has failed. Then calls of all kinds
+ * that. Memory for a ring comes in chunks, and no more of them when it lacks or the group has failed. Then calls of all kinds
  * and sizes in random order, over several lanes at once, each rank in either ring.
  */
 #include <setjmp.h>
@@ -32,7 +32,7 @@ struct pair {
 /* A cluster with a second ring `times` as large as the first. */
 static int rings_open(struct cluster *c, int size, int lanes, size_t window, size_t times)
 {
-    const struct tti_tuning_wishes wishes = {
+    const struct tti_tuning_overrides wishes = {
         .window = (int64_t)window, .packets = -1, .one_shot = -1, .zero_copy = -1, .single_copy = -1};
     struct tti_tuning tuning;
     tti_tuning_make(size, &wishes, &tuning);
@@ -311,8 +311,8 @@ static void random_calls(void **state)
 struct supply {
     struct pair *pair;
     size_t given; /* bytes */
-    int pieces;
-    int lacks_at;   /* this piece cannot be had; 0: all can */
+    int chunks;
+    int lacks_at;   /* this chunk cannot be had; 0: all can */
     int revokes_at; /* meanwhile the other rank revokes the group; 0: it does not */
 };
 
@@ -322,10 +322,10 @@ static tutti_status supply(void *user, size_t offset, size_t bytes)
     const struct tti_stage *stage = &s->pair->owner->stage;
     assert_int_equal(offset, s->pair->cluster.layout.stages + stage->base + s->given); /* where the last one ended */
     assert_true(s->given + bytes <= stage->ring);
-    if (++s->pieces == s->revokes_at) {
+    if (++s->chunks == s->revokes_at) {
         tti_fault_revoke(s->pair->cluster.engines[1], TUTTI_OP_REVOKE);
     }
-    if (s->pieces == s->lacks_at) {
+    if (s->chunks == s->lacks_at) {
         return TUTTI_NO_MEMORY;
     }
     s->given += bytes;
@@ -340,7 +340,7 @@ static tutti_status begin_supplied(struct pair *p, struct supply *s, tutti_statu
     return tti_stage_begin(p->owner, 65536, mark);
 }
 
-static void memory_in_pieces(void **state)
+static void memory_in_chunks(void **state)
 {
     (void)state;
     struct pair p;
@@ -354,13 +354,13 @@ static void memory_in_pieces(void **state)
     assert_int_equal(begin_supplied(&p, &s, &mark), TUTTI_OK); /* the rest, and nothing twice */
     assert_int_equal(mark, TUTTI_OK);
     assert_int_equal(s.given, p.owner->stage.ring);
-    const int pieces = s.pieces;
+    const int chunks = s.chunks;
     assert_int_equal(begin_supplied(&p, &s, &mark), TUTTI_OK);
-    assert_int_equal(s.pieces, pieces);
+    assert_int_equal(s.chunks, chunks);
     cluster_close(&p.cluster);
 }
 
-static void failure_between_pieces(void **state)
+static void failure_between_chunks(void **state)
 {
     (void)state;
     struct pair p;
@@ -369,7 +369,7 @@ static void failure_between_pieces(void **state)
     tutti_status mark;
     assert_int_equal(begin_supplied(&p, &s, &mark), TUTTI_REVOKED);
     assert_int_equal(p.error.suspect, 1);
-    assert_int_equal(s.pieces, 2);
+    assert_int_equal(s.chunks, 2);
     assert_true(s.given < p.owner->stage.ring);
     cluster_close(&p.cluster);
 }
@@ -378,8 +378,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(owner_and_reader_agree),   cmocka_unit_test(spans_are_reused_one_by_one),
-        cmocka_unit_test(arrival_at_the_next_call), cmocka_unit_test(memory_in_pieces),
-        cmocka_unit_test(failure_between_pieces),   cmocka_unit_test(random_calls),
+        cmocka_unit_test(arrival_at_the_next_call), cmocka_unit_test(memory_in_chunks),
+        cmocka_unit_test(failure_between_chunks),   cmocka_unit_test(random_calls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "engine/collectives/moving.h"
+#include "engine/collectives/transfer.h"
 #include "engine/engine.h"
 
 #define RANKS_MAX 8
@@ -23,7 +23,7 @@ struct cluster {
     unsigned char *memory;
     size_t bytes;
     unsigned char *segments[RANKS_MAX];
-    unsigned char *bell;
+    unsigned char *doorbell;
     struct tti_engine *engines[RANKS_MAX];
 };
 
@@ -44,14 +44,14 @@ static inline int cluster_open_tuned(struct cluster *c, int size, int lanes, str
 {
     memset(c, 0, sizeof(*c));
     c->layout = tti_layout_make(size, lanes, tuning.stage, tuning.far);
-    c->bytes = pages(c->layout.bell_bytes) + (size_t)size * pages(c->layout.segment_bytes);
+    c->bytes = pages(c->layout.doorbell_bytes) + (size_t)size * pages(c->layout.segment_bytes);
     c->memory = mmap(NULL, c->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (c->memory == MAP_FAILED) {
         return 1;
     }
-    c->bell = c->memory;
+    c->doorbell = c->memory;
     for (int r = 0; r < size; r++) {
-        c->segments[r] = c->memory + pages(c->layout.bell_bytes) + (size_t)r * pages(c->layout.segment_bytes);
+        c->segments[r] = c->memory + pages(c->layout.doorbell_bytes) + (size_t)r * pages(c->layout.segment_bytes);
         tti_engine_segment_init(c->segments[r], &c->layout, r, NONCE);
     }
     for (int r = 0; r < size; r++) {
@@ -59,7 +59,7 @@ static inline int cluster_open_tuned(struct cluster *c, int size, int lanes, str
                                        .layout = c->layout,
                                        .tuning = tuning,
                                        .segments = c->segments,
-                                       .bell = c->bell,
+                                       .doorbell = c->doorbell,
                                        .threads = true,
                                        .spin_ns = waiting.spin_ns,
                                        .yield_ns = waiting.yield_ns,
@@ -74,7 +74,7 @@ static inline int cluster_open_tuned(struct cluster *c, int size, int lanes, str
 
 static inline int cluster_open(struct cluster *c, int size, int lanes, size_t window, struct waiting waiting)
 {
-    const struct tti_tuning_wishes wishes = {
+    const struct tti_tuning_overrides wishes = {
         .window = (int64_t)window, .packets = -1, .one_shot = -1, .stream = -1, .zero_copy = -1, .single_copy = -1};
     struct tti_tuning tuning;
     tti_tuning_make(size, &wishes, &tuning);

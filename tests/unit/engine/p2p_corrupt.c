@@ -168,7 +168,7 @@ static void numbers_are_checked(void **state)
     cluster_close(&c);
 }
 
-static void expect_claim_is_corrupt(struct cluster *c, void *batch)
+static void expect_corrupt_claim(struct cluster *c, void *batch)
 {
     tutti_error e = {0};
     assert_int_equal(tti_engine_test_p2p(c->engines[0], batch), 1);
@@ -195,7 +195,7 @@ static void grants_are_checked(void **state)
         assert_int_equal(c.engines[0]->p2p->peers[1].posted, 1);
         atomic_store(&control->granted, wrong ? 77 : 1);
         if (wrong) {
-            expect_claim_is_corrupt(&c, batch);
+            expect_corrupt_claim(&c, batch);
         } else {
             assert_int_equal(tti_engine_test_p2p(c.engines[0], batch), 1);
             assert_int_equal(tti_engine_end_p2p(c.engines[0], batch, &e), TUTTI_OK);
@@ -228,7 +228,7 @@ static void room_is_checked(void **state)
         }
         atomic_store(&control->taken, claims[i]);
         assert_int_equal(tti_engine_post_p2p(c.engines[0], ops, 1, 60000, &batch, &e), TUTTI_OK);
-        expect_claim_is_corrupt(&c, batch);
+        expect_corrupt_claim(&c, batch);
         cluster_close(&c);
     }
 }

@@ -15,7 +15,7 @@
 #define HANG_NS INT64_C(30000000000)
 #define MOST    100000 /* elements */
 
-/* At and around: what fits a slot, a cache line, a page, a piece, what is sent unasked, and several pieces. */
+/* At and around: what fits a slot, a cache line, a page, a chunk, what is sent unasked, and several chunks. */
 static const size_t counts[] = {0,    1,    7,    8,    23,   24,   25,   33,   511,   512,   1023,
                                 1024, 1025, 4095, 4096, 4097, 8191, 8192, 8193, 12289, 40000, MOST};
 #define COUNTS (sizeof(counts) / sizeof(counts[0]))
@@ -257,7 +257,7 @@ static void expect_kept(int64_t count)
 static void nothing_is_overwritten(void **state)
 {
     (void)state;
-    expect_kept(2000); /* small pieces */
+    expect_kept(2000); /* small chunks */
     expect_kept(8192); /* large ones, sent without being asked for */
     expect_kept(50000);
 }

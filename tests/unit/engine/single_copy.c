@@ -59,10 +59,10 @@ static void *pages_of(size_t bytes)
     return memory;
 }
 
-static void both_sides_hear_why(void **state)
+static void both_sides_report_the_cause(void **state)
 {
     (void)state;
-    const struct tti_tuning_wishes wishes = {.packets = 0, .one_shot = -1, .stream = -1};
+    const struct tti_tuning_overrides wishes = {.packets = 0, .one_shot = -1, .stream = -1};
     struct tti_tuning tuning;
     tti_tuning_make(2, &wishes, &tuning);
     broken = pages_of(2 * BYTES);
@@ -87,7 +87,7 @@ static void both_sides_hear_why(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(both_sides_hear_why)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(both_sides_report_the_cause)};
     if (!kernel_copies()) {
         return 77;
     }

@@ -16,7 +16,7 @@
 
 #define KIB UINT64_C(1024)
 
-static const struct tti_tuning_wishes nothing = {
+static const struct tti_tuning_overrides nothing = {
     .packets = -1, .one_shot = -1, .stream = -1, .zero_copy = -1, .single_copy = -1};
 
 static struct tti_tuning fit(int size, int cpus, const struct tti_profile *p)
@@ -39,7 +39,7 @@ static void check_bounds(int size, const struct tti_tuning *t)
     assert_in_range(t->zero_copy, 1 * KIB, 64 * KIB);
     assert_true(t->stream_direct >= 256 * KIB);
     assert_true(t->yield_ns > 0 && t->switch_ns > 0 && t->wake_ns > 0);
-    assert_true(tti_tuning_can_be(size, t));
+    assert_true(tti_tuning_is_valid(size, t));
 }
 
 static const int sizes[] = {1, 2, 3, 4, 5, 8, 16, 64, 65, 255, TTI_MAX_RANKS};
@@ -175,7 +175,7 @@ static void test_caches(void **state)
 static void test_wishes(void **state)
 {
     (void)state;
-    const struct tti_tuning_wishes wishes = {
+    const struct tti_tuning_overrides wishes = {
         .stage = 8 << 20, .window = 1 << 20, .packets = 150, .one_shot = 0, .stream = 7, .zero_copy = 3};
     struct tti_tuning t;
     tti_tuning_fit(8, 2, &tti_profile_built_in, &wishes, &t);
@@ -196,11 +196,11 @@ static void test_cannot_be(void **state)
     static const int64_t windows[] = {-1, 16 * 1024, 20000, 1 << 20, 64 << 20};
     static const int64_t stages[] = {-1, 256 * 1024, 300000, 1 << 20, 1 << 30};
     for (int i = 0; i < SIZES * 25; i++) { /* whatever a user may wish */
-        const struct tti_tuning_wishes wishes = {
+        const struct tti_tuning_overrides wishes = {
             .stage = stages[i / 5 % 5], .window = windows[i % 5], .packets = 1892, .one_shot = INT64_C(1) << 36};
         struct tti_tuning t;
         tti_tuning_fit(sizes[i / 25], 2, &tti_profile_built_in, &wishes, &t);
-        assert_true(tti_tuning_can_be(sizes[i / 25], &t));
+        assert_true(tti_tuning_is_valid(sizes[i / 25], &t));
     }
     const struct tti_tuning good = fit(4, 4, &tti_profile_built_in);
     static const struct {
@@ -225,9 +225,9 @@ static void test_cannot_be(void **state)
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         struct tti_tuning t = good;
         memcpy((char *)&t + wrong[i].at, &wrong[i].value, sizeof(wrong[i].value));
-        assert_false(tti_tuning_can_be(4, &t));
+        assert_false(tti_tuning_is_valid(4, &t));
     }
-    assert_false(tti_tuning_can_be(TTI_MAX_RANKS, &(struct tti_tuning){.stage = 1 << 20, .window = 8192}));
+    assert_false(tti_tuning_is_valid(TTI_MAX_RANKS, &(struct tti_tuning){.stage = 1 << 20, .window = 8192}));
 }
 
 int main(void)

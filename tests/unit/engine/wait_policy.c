@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "engine/collectives/moving.h"
+#include "engine/collectives/transfer.h"
 
 #define MOST 64
 
@@ -153,7 +153,7 @@ static void barriers_stay_away_where_they_do_not_work(void **state)
 }
 
 /* A lane's call begins; a call of a background thread gives way soon. */
-static void background_calls_give_way(void **state)
+static void background_calls_yield(void **state)
 {
     (void)state;
     struct group g;
@@ -184,7 +184,7 @@ int main(void)
         cmocka_unit_test(scarce_time_is_not_burnt),
         cmocka_unit_test(settings_come_first),
         cmocka_unit_test(barriers_stay_away_where_they_do_not_work),
-        cmocka_unit_test(background_calls_give_way),
+        cmocka_unit_test(background_calls_yield),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

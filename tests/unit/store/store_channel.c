@@ -154,7 +154,7 @@ static void malformed_proofs_cost_the_connection(void **state)
     expect_hung_up(fd);
     fd = knock(f->port);
     send_frame(fd, TTI_FRAME_HELLO, TTI_PROTOCOL_VERSION, NULL, 0, 0);
-    expect_refused(fd, TTI_REFUSED_NAKED);
+    expect_refused(fd, TTI_REFUSED_NO_PROOF);
     fd = challenge(f, answer); /* hello, or the challenge again, in place of the proof */
     send_frame(fd, TTI_FRAME_HELLO, TTI_PROTOCOL_VERSION, NULL, 0, 0);
     expect_hung_up(fd);
@@ -508,7 +508,7 @@ static void the_time_to_prove_it_ends(void **state)
     service.connections->deadline_ns = 0; /* long ago */
     tti_service_step(&service, false);
     assert_null(service.connections);
-    assert_int_equal(service.strangers, 0);
+    assert_int_equal(service.unauthenticated, 0);
     expect_hung_up(fd);
     tti_service_end(&service);
     close(service.wake);

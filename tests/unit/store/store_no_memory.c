@@ -33,7 +33,7 @@ static void check(const char *url, bool sealed)
     lacking = true;
     const tutti_status kept = tti_store_set(first, "long", value, LONG, &error);
     const tutti_status also = tti_store_set(first, "short", value, 1, NULL);
-    const int64_t turned_away = tti_store_turned_away(first);
+    const int64_t turned_away = tti_store_refused_count(first);
     /* what key it was nobody knows where all is sealed */
     const tutti_status missed = tti_store_get(second, "long", got, LONG, &length, sealed ? 0 : TUTTI_FOREVER, NULL);
     const tutti_status told = tti_store_get(second, "short", got, LONG, &length, TUTTI_FOREVER, NULL);

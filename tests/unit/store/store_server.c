@@ -222,7 +222,7 @@ static void a_silent_server_ends_patience(void **state)
     struct tti_store *store = open_store(url, false);
     assert_non_null(store);
     assert_int_equal(tti_store_set(store, "before", NULL, 0, NULL), TUTTI_OK);
-    tti_store_set_patience(store, 200);
+    tti_store_set_response_timeout(store, 200);
     kill(child, SIGSTOP);
     assert_int_equal(waitpid(child, NULL, WUNTRACED), child);
     assert_int_equal(tti_store_get(store, "never", NULL, 0, NULL, 100, NULL), TUTTI_TIMEOUT);
@@ -333,7 +333,7 @@ static void a_crowd_is_let_in(void **state)
     while (tti_service_step(&service, false)) {
     }
     assert_int_equal(service.clients, CROWD);
-    assert_int_equal(service.strangers, 0);
+    assert_int_equal(service.unauthenticated, 0);
     for (int i = 0; i < CROWD; i++) {
         assert_int_equal(next_reply(fds[i]), TUTTI_OK);
         close(fds[i]);
@@ -392,7 +392,7 @@ static void a_crowded_server_is_asked_again(void **state)
     assert_non_null(client);
     client->connect = connect_to_nobody;
     attempts = 0;
-    tti_client_set_patience(&client->base, -1);
+    tti_client_set_response_timeout(&client->base, -1);
     assert_int_equal(tti_client_get(&client->base, "key", NULL, 0, NULL, -1, &error), TUTTI_PEER_LEFT);
     assert_int_equal(tti_client_get(&client->base, "key", NULL, 0, NULL, 0, &error), TUTTI_PEER_LEFT);
     assert_int_equal(attempts, 2);

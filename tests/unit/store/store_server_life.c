@@ -35,7 +35,7 @@ static void running_out_of_descriptors_is_survived(void **state)
     assert_int_equal(tti_store_set(f->store, "alive", NULL, 0, NULL), TUTTI_OK);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     assert_true(refused > 0);
-    assert_int_equal(tti_store_turned_away(f->store), refused);
+    assert_int_equal(tti_store_refused_count(f->store), refused);
     for (int i = 0; i < CLIENTS; i++) {
         close(fds[i]);
     }
@@ -107,9 +107,9 @@ static void a_server_that_gives_up_tells_everybody(void **state)
     assert_non_null(other);
     assert_int_equal(tti_store_set(f->store, "there", NULL, 0, NULL), TUTTI_OK);
     assert_int_equal(pthread_create(&thread, NULL, wait_for_ever, other), 0);
-    tti_store_give_up(other, TUTTI_NO_RESOURCE); /* not its server */
+    tti_store_fail(other, TUTTI_NO_RESOURCE); /* not its server */
     assert_int_equal(tti_store_get(other, "there", NULL, 0, NULL, 0, &error), TUTTI_OK);
-    tti_store_give_up(f->store, TUTTI_NO_RESOURCE);
+    tti_store_fail(f->store, TUTTI_NO_RESOURCE);
     pthread_join(thread, &result);
     assert_int_equal((int)(intptr_t)result, TUTTI_NO_RESOURCE);
     assert_int_equal(tti_store_get(other, "there", NULL, 0, NULL, 0, &error), TUTTI_NO_RESOURCE);

@@ -126,10 +126,10 @@ static void who_does_not_is_told(void **state)
     char url[300];
     need_sodium();
     struct tti_store *served = serve_with(TOKEN_A, url);
-    const int64_t before = tti_server_refused();
+    const int64_t before = tti_server_auth_failures();
     expect_refused(url, TOKEN_B, "does not have the job token of this process (TUTTI_JOB_TOKEN)");
     expect_refused(url, NULL, "lets in only who knows the token of its job, and this process has none");
-    while (tti_server_refused() - before < 2) { /* the server hears of a client that hangs up when it does */
+    while (tti_server_auth_failures() - before < 2) { /* the server hears of a client that hangs up when it does */
         assert_int_equal(tti_store_get(served, "never", NULL, 0, NULL, 1, NULL), TUTTI_TIMEOUT);
     }
     tti_store_release(served);
@@ -196,17 +196,17 @@ static void expect_token(const char *file, const char *token, tutti_status expec
 static void a_token_must_be_one(void **state)
 {
     (void)state;
-    char long_one[TTI_TOKEN_MOST + 2];
+    char long_one[TTI_TOKEN_MAX + 2];
     need_sodium();
     memset(long_one, 'x', sizeof(long_one));
-    long_one[TTI_TOKEN_MOST + 1] = '\0';
+    long_one[TTI_TOKEN_MAX + 1] = '\0';
     expect_token(NULL, NULL, TUTTI_OK, "");
     expect_token(NULL, "", TUTTI_INVALID_ARGUMENT, "too few");
     expect_token(NULL, "fifteen bytes..", TUTTI_INVALID_ARGUMENT, "TUTTI_JOB_TOKEN has too few");
     expect_token(NULL, "fifteen bytes..\n", TUTTI_INVALID_ARGUMENT, "too few");
     expect_token(NULL, "sixteen bytes...", TUTTI_OK, "");
     expect_token(NULL, long_one, TUTTI_INVALID_ARGUMENT, "too many");
-    long_one[TTI_TOKEN_MOST] = '\0';
+    long_one[TTI_TOKEN_MAX] = '\0';
     expect_token(NULL, long_one, TUTTI_OK, "");
 }
 

@@ -34,8 +34,8 @@ struct session {
     char json_path[64];
     int blocks; /* in all, and done */
     int done;
-    int recalled; /* of these, those that were not run, and how long they took when they were */
-    double recalled_seconds;
+    int cached; /* of these, those that were not run, and how long they took when they were */
+    double cached_seconds;
     int64_t start_ns;
     bool terminal;
 };
@@ -45,10 +45,10 @@ struct session {
 /* The rest, estimated by what blocks have taken so far. */
 static double estimate(const struct session *s, double elapsed)
 {
-    return (elapsed + s->recalled_seconds) / s->done * (s->blocks - s->done);
+    return (elapsed + s->cached_seconds) / s->done * (s->blocks - s->done);
 }
 
-static void tell_progress(const struct session *s, const struct tti_compare_contender *who, int repetition, bool heap)
+static void print_progress(const struct session *s, const struct tti_compare_contender *who, int repetition, bool heap)
 {
     const double elapsed = (double)(tti_now_ns() - s->start_ns) / 1e9;
     const int seconds = (int)elapsed;
@@ -202,19 +202,19 @@ static bool take(struct session *s, const struct tti_compare_block *block, json_
 }
 
 /* Runs the block, unless what it has to say was kept. 0, the signal that asked to end, or -1 and the reason. */
-static int run_or_recall(struct session *s, const struct tti_compare_block *block, char *why, double *seconds)
+static int run_or_load(struct session *s, const struct tti_compare_block *block, char *why, double *seconds)
 {
     const int64_t start = tti_now_ns();
     const struct tti_compare_contender *who = &s->c->contenders[block->contender];
-    json_t *documents = tti_compare_recall(s->c, block, seconds);
-    const bool recalled = documents != NULL;
+    json_t *documents = tti_compare_cache_load(s->c, block, seconds);
+    const bool cached = documents != NULL;
     int result = 0;
-    if (recalled) {
-        s->recalled++;
-        s->recalled_seconds += *seconds;
+    if (cached) {
+        s->cached++;
+        s->cached_seconds += *seconds;
     } else {
         documents = json_array();
-        tell_progress(s, who, block->repetition, block->heap);
+        print_progress(s, who, block->repetition, block->heap);
         result = who->beside ? run_beside(s, block, documents, why) : run_pair(s, block, documents, why);
         end_progress(s);
         *seconds = (double)(tti_now_ns() - start) / 1e9;
@@ -222,7 +222,7 @@ static int run_or_recall(struct session *s, const struct tti_compare_block *bloc
     if (result == 0 && !take(s, block, documents, why)) {
         result = -1;
     }
-    if (result == 0 && !recalled && !tti_compare_keep(s->c, block, documents, *seconds, why, WHY)) {
+    if (result == 0 && !cached && !tti_compare_cache_store(s->c, block, documents, *seconds, why, WHY)) {
         result = -1;
     }
     json_decref(documents);
@@ -236,7 +236,7 @@ static int run_block(struct session *s, int index, int repetition, bool heap)
     double seconds = 0;
     const struct tti_compare_block block = {.contender = index, .repetition = repetition, .heap = heap};
     struct tti_compare_contender *who = &s->c->contenders[index];
-    const int result = run_or_recall(s, &block, why, &seconds);
+    const int result = run_or_load(s, &block, why, &seconds);
     if (result > 0) {
         return result;
     }
@@ -352,14 +352,14 @@ static void name_missing(const struct tti_comparison *c)
 static int measure(struct session *s)
 {
     struct tti_comparison *c = s->c;
-    tti_compare_look_for(c);
+    tti_compare_find_programs(c);
     const int asked = try_programs(s);
     name_missing(c);
     s->blocks = count_present(c) * c->compare->repeat * (tti_compare_heap_from(c) > 0 ? 2 : 1);
     const int result = asked != 0 ? asked : run_blocks(s);
-    c->seconds = (double)(tti_now_ns() - s->start_ns) / 1e9 + s->recalled_seconds;
-    if (s->recalled > 0) {
-        fprintf(stderr, "tutti bench: %d of %d blocks were kept in %s, and not run again\n", s->recalled, s->blocks,
+    c->seconds = (double)(tti_now_ns() - s->start_ns) / 1e9 + s->cached_seconds;
+    if (s->cached > 0) {
+        fprintf(stderr, "tutti bench: %d of %d blocks were kept in %s, and not run again\n", s->cached, s->blocks,
                 c->compare->keep);
     }
     return result;
@@ -405,7 +405,7 @@ static bool write_outputs(struct outputs *outputs, const struct tti_comparison *
 
 static bool report(struct outputs *outputs, struct tti_comparison *c)
 {
-    tti_compare_judge(c);
+    tti_compare_evaluate(c);
     tti_compare_print(c);
     bool good = write_outputs(outputs, c) && c->wrong == 0;
     if (ferror(stdout)) {
@@ -452,7 +452,7 @@ int tti_compare_start(const struct tti_bench_options *options, const struct tti_
     if (tti_in_launcher()) {
         fprintf(stderr, "tutti bench: --vs starts jobs of its own, and cannot be a rank of one: start it alone\n");
     } else if (tti_compare_contenders(&c)) {
-        code = tti_compare_keep_open(&c) && open_outputs(&outputs) ? compare(&session, &outputs) : 1;
+        code = tti_compare_cache_open(&c) && open_outputs(&outputs) ? compare(&session, &outputs) : 1;
     }
     for (size_t i = 0; i < 3; i++) {
         if (outputs.files[i]) {

@@ -72,7 +72,7 @@ struct tti_comparison;
 /* Reads the list `compare->vs`. False if it cannot be understood, having said why. */
 bool tti_compare_contenders(struct tti_comparison *c);
 /* Says of each contender what is missing, if something is. */
-void tti_compare_look_for(struct tti_comparison *c);
+void tti_compare_find_programs(struct tti_comparison *c);
 void tti_compare_contender_free(struct tti_compare_contender *contender);
 
 /* Command lines, their words closed by NULL. */
@@ -175,7 +175,7 @@ struct tti_compare_cell {
     bool lost;                       /* the interval of its ratio lies wholly above 1 */
     bool main;                       /* of the cells that differ in their hop class only, the one with most samples */
     bool partial;                    /* a contender was measured in another class only */
-    bool told;                       /* in tables */
+    bool tabulated;                  /* in tables */
     bool counted;                    /* in means and numbers of cells */
 };
 
@@ -219,18 +219,18 @@ struct tti_compare_block {
 };
 
 /* Makes the folder if need be; false after saying why not. Nothing to do, here and below, without one. */
-bool tti_compare_keep_open(const struct tti_comparison *c);
+bool tti_compare_cache_open(const struct tti_comparison *c);
 /* The documents of a block that the same program has run before, in an array; NULL if there are none. */
-struct json_t *tti_compare_recall(const struct tti_comparison *c, const struct tti_compare_block *block,
-                                  double *seconds);
+struct json_t *tti_compare_cache_load(const struct tti_comparison *c, const struct tti_compare_block *block,
+                                      double *seconds);
 /* Keeps them. False and the reason if they cannot be written. */
-bool tti_compare_keep(const struct tti_comparison *c, const struct tti_compare_block *block, struct json_t *documents,
-                      double seconds, char *why, size_t capacity);
+bool tti_compare_cache_store(const struct tti_comparison *c, const struct tti_compare_block *block,
+                             struct json_t *documents, double seconds, char *why, size_t capacity);
 
 /* ---- compare_judge.c: what the cells say ---- */
 
 /* Combines the repetitions of each cell, finds the best peers, drops what cannot be judged, and sorts the cells. */
-void tti_compare_judge(struct tti_comparison *c);
+void tti_compare_evaluate(struct tti_comparison *c);
 /* The mean over all cells of a collective (NULL = all) and placement (-1 = both). */
 struct tti_compare_mean tti_compare_mean_of(const struct tti_comparison *c, const char *collective, int heap);
 /* The mean of the ratios to one contender. */
@@ -243,7 +243,7 @@ bool tti_compare_wins(const struct tti_comparison *c, const struct tti_compare_c
 /* Whether a contender was measured in a cell that differs in the hop class only. */
 bool tti_compare_measured_elsewhere(const struct tti_comparison *c, const struct tti_compare_cell *cell, int contender);
 /* Main cells in which a contender was measured, but not in the cell's hop class. */
-int tti_compare_elsewhere(const struct tti_comparison *c, int contender);
+int tti_compare_count_elsewhere(const struct tti_comparison *c, int contender);
 
 /* ---- compare_table.c, compare_record.c, compare_json.c, compare_plot.c: what is told ---- */
 
@@ -262,8 +262,9 @@ const char *tti_compare_ratio(double ratio, char text[TTI_COMPARE_TEXT]);
 const char *tti_compare_hop_name(enum tti_compare_hop hop);
 const char *tti_compare_place_name(const struct tti_compare_cell *cell);
 /* Why there is no number for a contender in a cell. */
-const char *tti_compare_absence(const struct tti_comparison *c, const struct tti_compare_cell *cell, int contender);
+const char *tti_compare_missing_reason(const struct tti_comparison *c, const struct tti_compare_cell *cell,
+                                       int contender);
 /* "2.10 times as fast as the best peer" for a mean of 0.476. */
-void tti_compare_verdict(const struct tti_compare_mean *mean, char *text, size_t capacity);
+void tti_compare_mean_text(const struct tti_compare_mean *mean, char *text, size_t capacity);
 
 #endif

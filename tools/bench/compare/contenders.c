@@ -260,7 +260,7 @@ static void miss(struct tti_compare_contender *contender, const char *what, cons
 }
 
 /* The part of this program that calls the library. */
-static void look_for_plugin(struct tti_compare_contender *contender, const struct known *entry)
+static void find_plugin(struct tti_compare_contender *contender, const struct known *entry)
 {
     char path[PATH_MAX];
     char install[160];
@@ -270,7 +270,7 @@ static void look_for_plugin(struct tti_compare_contender *contender, const struc
     }
 }
 
-static void look_for_launcher(struct tti_compare_contender *contender, const struct known *entry)
+static void find_launcher(struct tti_compare_contender *contender, const struct known *entry)
 {
     char why[512];
     char package[128];
@@ -280,7 +280,7 @@ static void look_for_launcher(struct tti_compare_contender *contender, const str
     }
 }
 
-static void look_for_torch(const struct tti_comparison *c, struct tti_compare_contender *contender)
+static void find_torch(const struct tti_comparison *c, struct tti_compare_contender *contender)
 {
     contender->script = find_file(c->self, "share/tutti/bench/torch_gloo.py");
     if (!contender->script) {
@@ -288,7 +288,7 @@ static void look_for_torch(const struct tti_comparison *c, struct tti_compare_co
     }
 }
 
-void tti_compare_look_for(struct tti_comparison *c)
+void tti_compare_find_programs(struct tti_comparison *c)
 {
     for (int i = 0; i < c->contender_count; i++) {
         struct tti_compare_contender *contender = &c->contenders[i];
@@ -296,12 +296,12 @@ void tti_compare_look_for(struct tti_comparison *c)
         if (contender->only && !tti_bench_chosen(c->options, tti_bench_find(contender->only))) {
             contender->missing = strdup("its settings are about all_reduce alone, which is not measured");
         } else if (entry && entry->kind == BY_LAUNCHER) {
-            look_for_launcher(contender, entry);
-            look_for_plugin(contender, entry);
+            find_launcher(contender, entry);
+            find_plugin(contender, entry);
         } else if (entry && entry->kind == BY_TUTTI) {
-            look_for_plugin(contender, entry);
+            find_plugin(contender, entry);
         } else if (entry && entry->kind == BY_ITSELF) {
-            look_for_torch(c, contender);
+            find_torch(c, contender);
         } else if (!entry && !contender->own) {
             char why[512];
             char *path = NULL;

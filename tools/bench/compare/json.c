@@ -144,7 +144,7 @@ static json_t *comparison_json(const struct tti_comparison *c)
     json_t *comparison = json_array();
     for (size_t i = 0; i < c->cell_count; i++) {
         const struct tti_compare_cell *cell = &c->cells[i];
-        if (cell->best < 0 || !cell->told) {
+        if (cell->best < 0 || !cell->tabulated) {
             continue;
         }
         const struct tti_compare_entry *best = &cell->peers[cell->best];

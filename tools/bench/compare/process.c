@@ -134,7 +134,7 @@ static bool supervise(pid_t pid, const struct tti_compare_signals *signals, int6
 }
 
 /* Asks the job to end, and sees to it that it does. */
-static void end(pid_t pid, pid_t group, const char *mark, const struct tti_compare_signals *signals)
+static void end(pid_t pid, pid_t group, const char *job_prefix, const struct tti_compare_signals *signals)
 {
     int status = 0;
     const int64_t deadline = tti_deadline_ns(tti_now_ns(), GRACE_MS);
@@ -142,7 +142,7 @@ static void end(pid_t pid, pid_t group, const char *mark, const struct tti_compa
     while (!reap(pid, &status)) {
         await(signals, deadline);
         if (tti_now_ns() >= deadline) {
-            tti_process_kill_job(group, mark);
+            tti_process_kill_job(group, job_prefix);
             while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
                 continue;
             }
@@ -152,15 +152,15 @@ static void end(pid_t pid, pid_t group, const char *mark, const struct tti_compa
 }
 
 /* What the job may have left behind. The guard is of its group, too, and not needed any more. */
-static void sweep(pid_t group, const char *mark)
+static void kill_leftovers(pid_t group, const char *job_prefix)
 {
     const struct timespec pause = {.tv_nsec = 5000000};
-    for (int round = 0; round < 200 && tti_process_kill_job(group, mark) > 0; round++) {
+    for (int round = 0; round < 200 && tti_process_kill_job(group, job_prefix) > 0; round++) {
         nanosleep(&pause, NULL); /* the killed ones are seen until the kernel is done with them */
     }
 }
 
-static int verdict(int status, char *why, size_t capacity)
+static int exit_result(int status, char *why, size_t capacity)
 {
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
         return 0;
@@ -174,7 +174,7 @@ static int verdict(int status, char *why, size_t capacity)
 }
 
 static int run(const struct tti_compare_job *job, const struct tti_compare_signals *signals, pid_t guard,
-               const char *mark, char **environment, char *why, size_t capacity)
+               const char *job_prefix, char **environment, char *why, size_t capacity)
 {
     const struct tti_cpu_list everywhere = {0};
     char *path = NULL;
@@ -206,11 +206,11 @@ static int run(const struct tti_compare_job *job, const struct tti_compare_signa
     int status = 0;
     int asked = 0;
     if (supervise(pid, signals, job->limit_ms, &status, &asked)) {
-        end(pid, guard, mark, signals);
+        end(pid, guard, job_prefix, signals);
         snprintf(why, capacity, "it took longer than %.0f s", (double)job->limit_ms / 1000);
         return asked != 0 ? asked : -1;
     }
-    return verdict(status, why, capacity);
+    return exit_result(status, why, capacity);
 }
 
 int tti_compare_run(const struct tti_compare_job *job, const struct tti_compare_signals *signals, char *why,
@@ -223,18 +223,18 @@ int tti_compare_run(const struct tti_compare_job *job, const struct tti_compare_
         return -1;
     }
     snprintf(name, sizeof(name), "TUTTI_JOB=bench-%d-%016llx", (int)getpid(), random);
-    const char *mark = strchr(name, '=') + 1;
+    const char *job_prefix = strchr(name, '=') + 1;
     char **environment = environment_of(job, name);
-    int life = -1;
-    const pid_t guard = environment ? tti_guard_start(mark, &life) : -1;
+    int alive_fd = -1;
+    const pid_t guard = environment ? tti_guard_start(job_prefix, &alive_fd) : -1;
     if (guard < 0) {
         snprintf(why, capacity, "cannot start another process: %s", strerror(errno));
         free(environment);
         return -1;
     }
-    const int result = run(job, signals, guard, mark, environment, why, capacity);
-    sweep(guard, mark);
-    tti_guard_stop(guard, life, false);
+    const int result = run(job, signals, guard, job_prefix, environment, why, capacity);
+    kill_leftovers(guard, job_prefix);
+    tti_guard_stop(guard, alive_fd, false);
     free(environment);
     return result;
 }

@@ -128,7 +128,7 @@ bool tti_compare_record(const struct tti_comparison *c, FILE *file)
         "algorithm,bound_us\n",
         file);
     for (size_t i = 0; i < c->cell_count; i++) {
-        if (c->cells[i].told) {
+        if (c->cells[i].tabulated) {
             put_cell(c, file, &c->cells[i]);
         }
     }

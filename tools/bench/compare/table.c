@@ -47,7 +47,8 @@ const char *tti_compare_place_name(const struct tti_compare_cell *cell)
     return cell->in_place ? "in" : "out";
 }
 
-const char *tti_compare_absence(const struct tti_comparison *c, const struct tti_compare_cell *cell, int contender)
+const char *tti_compare_missing_reason(const struct tti_comparison *c, const struct tti_compare_cell *cell,
+                                       int contender)
 {
     const struct tti_compare_contender *who = &c->contenders[contender];
     if (who->missing) {
@@ -59,7 +60,7 @@ const char *tti_compare_absence(const struct tti_comparison *c, const struct tti
     return tti_compare_measured_elsewhere(c, cell, contender) ? "elsewhere" : "-";
 }
 
-void tti_compare_verdict(const struct tti_compare_mean *mean, char *text, size_t capacity)
+void tti_compare_mean_text(const struct tti_compare_mean *mean, char *text, size_t capacity)
 {
     const double ratio = tti_compare_mean_value(mean);
     if (mean->cells == 0) {
@@ -107,7 +108,7 @@ static void print_entry(const struct tti_comparison *c, const struct tti_compare
     char time[TTI_COMPARE_TEXT];
     char ratio[TTI_COMPARE_TEXT];
     if (entry->count == 0) {
-        printf("  %*s ", width - 1, tti_compare_absence(c, cell, contender));
+        printf("  %*s ", width - 1, tti_compare_missing_reason(c, cell, contender));
     } else {
         printf("  %*s %6s%c", width - 8, tti_compare_time(entry->p50, time), tti_compare_ratio(entry->ratio, ratio),
                tti_compare_wins(c, cell, contender) ? '!' : ' ');
@@ -141,13 +142,13 @@ static void print_contender(const struct tti_comparison *c, int i)
 {
     const struct tti_compare_contender *who = &c->contenders[i];
     const struct tti_compare_mean mean = tti_compare_mean_to(c, i);
-    const int elsewhere = tti_compare_elsewhere(c, i);
+    const int elsewhere = tti_compare_count_elsewhere(c, i);
     char text[160];
     if (who->missing) {
         printf("# %-24s missing: %s\n", who->name, who->missing);
         return;
     }
-    tti_compare_verdict(&mean, text, sizeof(text));
+    tti_compare_mean_text(&mean, text, sizeof(text));
     printf("# %-24s %s%s%s\n", who->name, text, *who->version ? "; version " : "", who->version);
     if (who->failed > 0) {
         printf("# %-24s %d of %d blocks failed, the last because %s\n", "", who->failed, who->blocks,
@@ -167,7 +168,7 @@ static void print_mean(const struct tti_comparison *c, const char *collective, i
     const struct tti_compare_mean mean = tti_compare_mean_of(c, collective, heap);
     char text[160];
     if (mean.cells > 0) {
-        tti_compare_verdict(&mean, text, sizeof(text));
+        tti_compare_mean_text(&mean, text, sizeof(text));
         printf("# %-16s %-7s %s\n", collective ? collective : "all",
                heap < 0 ? "both"
                : heap   ? "heap"
@@ -188,7 +189,7 @@ void tti_compare_print(const struct tti_comparison *c)
         TTI_ROOFLINE_NEAR_NS);
     for (size_t i = 0; i < c->cell_count; i++) {
         const struct tti_compare_cell *cell = &c->cells[i];
-        if (!cell->told) {
+        if (!cell->tabulated) {
             continue;
         }
         if (cell->collective != last) {

@@ -148,14 +148,14 @@ bool tti_kernels_measure(const struct tti_kernels_memory *memory, const struct t
         return false;
     }
     for (size_t k = 0; k < row->sources; k++) {
-        tti_bench_fill(data, memory->at + k * stride, (int)k, 0, 0, w.count);
+        tti_bench_data_fill(data, memory->at + k * stride, (int)k, 0, 0, w.count);
         w.src[k] = memory->at + k * stride;
         w.scales[k] = tti_check_scale((int)k, row->dtype);
     }
     memset(w.dst, 0xa5, bytes);
     cell->bytes = w.count * item;
     (void)time_folds(&w, 1);
-    cell->wrong = tti_bench_wrong(data, w.dst, TTI_BENCH_FOLD, 0, 0, w.count);
+    cell->wrong = tti_bench_data_count_wrong(data, w.dst, TTI_BENCH_FOLD, 0, 0, w.count);
     tti_bench_data_destroy(data);
     /* The copy makes the data of some arrays that of others: values as good as any. */
     w.half = (row->sources + 1) * cell->bytes / 2;

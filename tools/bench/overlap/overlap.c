@@ -40,14 +40,14 @@ static tutti_status iterate(struct tti_overlap *o, enum tti_overlap_form form, i
     struct tti_bench *b = o->b;
     const size_t count = (size_t)o->count;
     int64_t start;
-    tti_bench_fill(b->data, o->all.data, b->rank, b->number, 0, count);
-    tutti_status status = tti_bench_meet(b, &start);
+    tti_bench_data_fill(b->data, o->all.data, b->rank, b->number, 0, count);
+    tutti_status status = tti_bench_barrier(b, &start);
     if (status == TUTTI_OK) {
         status = tti_overlap_step(o, form);
     }
     *sample_ns = tti_now_ns() - start;
     if (status == TUTTI_OK && form != TTI_OVERLAP_COMPUTE) {
-        *wrong += tti_bench_wrong(b->data, o->all.data, TTI_BENCH_FOLD, b->number, 0, count);
+        *wrong += tti_bench_data_count_wrong(b->data, o->all.data, TTI_BENCH_FOLD, b->number, 0, count);
     }
     b->number++;
     return status;
@@ -130,7 +130,7 @@ static bool report(const struct tti_overlap *o, int64_t bandwidth, const struct 
         tti_overlap_print(o, results);
     }
     if (json && !tti_overlap_json(json, o, bandwidth, results)) {
-        return tti_bench_complain(o->b, o->b->options->json, "out of memory");
+        return tti_bench_print_error(o->b, o->b->options->json, "out of memory");
     }
     return wrong == 0;
 }
@@ -143,11 +143,11 @@ bool tti_overlap_run(struct tti_bench *b, struct json_t *json)
     b->data = tti_bench_data_create(b->size, TUTTI_F32, TUTTI_SUM, tutti_group_capabilities(b->group));
     bool right = false;
     if (!o || !b->data) {
-        tti_bench_complain(b, "overlap", "out of memory");
+        tti_bench_print_error(b, "overlap", "out of memory");
     } else {
         o->b = b;
         right = measure(o, bandwidth, results) == TUTTI_OK ? report(o, bandwidth, results, json)
-                                                           : tti_bench_complain(b, "overlap", b->error.message);
+                                                           : tti_bench_print_error(b, "overlap", b->error.message);
         if (o->bucketer) {
             tutti_bucketer_destroy(o->bucketer, NULL);
         }

@@ -97,7 +97,7 @@ static tutti_status bandwidth(struct tti_bench *b, enum loop loop, int64_t bytes
     *bytes_per_ns = 0;
     for (int trial = 0; trial < trials; trial++) {
         int64_t start;
-        tutti_status status = tti_bench_meet(b, &start);
+        tutti_status status = tti_bench_barrier(b, &start);
         int64_t took = 0;
         if (status == TUTTI_OK) {
             run_loop(b, loop, bytes, passes);
@@ -165,7 +165,7 @@ tutti_status tti_roofline_bound(struct tti_bench *b, int64_t bytes, bool in_plac
     return TUTTI_OK;
 }
 
-void tti_roofline_lift(const struct tti_bench *b, struct tti_bench_result *result)
+void tti_roofline_raise_bound(const struct tti_bench *b, struct tti_bench_result *result)
 {
     const bool all_wait = !(b->collective->traits & (TTI_BENCH_ROOT_INPUT | TTI_BENCH_ROOT_OUTPUT));
     const double *hop = result->hop_ns;
@@ -213,7 +213,7 @@ tutti_status tti_roofline_chain(struct tti_bench *b, double *us)
     return tti_chain_measure(b, &b->roofline->chain, us);
 }
 
-const char *tti_roofline_mark(const double hop_ns[2])
+const char *tti_roofline_hop_class(const double hop_ns[2])
 {
     if (hop_ns[0] == 0 || hop_ns[1] == 0) {
         return "-";

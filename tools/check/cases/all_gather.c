@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* all_gather, and its form with parts of different length. In place, the input is the own part of the output. */
-#include "check/ways.h"
+#include "check/operation.h"
 
 static void prepare(struct tti_check_job *job, enum tti_check_kind kind)
 {
@@ -39,7 +39,7 @@ static void prepare_variable(struct tti_check_job *job)
     prepare(job, TTI_CHECK_ALL_GATHER_V);
 }
 
-static void judge(struct tti_check_job *job, bool ok)
+static void verify(struct tti_check_job *job, bool ok)
 {
     if (ok) {
         tti_check_parts_gathered(&job->check, &job->output, &job->parts, &job->plan);
@@ -47,5 +47,5 @@ static void judge(struct tti_check_job *job, bool ok)
     tti_check_tensor_unchanged(&job->check, &job->input, "the input");
 }
 
-const struct tti_check_form tti_check_all_gather_form = {"all_gather", prepare_even, judge};
-const struct tti_check_form tti_check_all_gather_v_form = {"all_gather_v", prepare_variable, judge};
+const struct tti_check_form tti_check_all_gather_form = {"all_gather", prepare_even, verify};
+const struct tti_check_form tti_check_all_gather_v_form = {"all_gather_v", prepare_variable, verify};

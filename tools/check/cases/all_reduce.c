@@ -2,7 +2,7 @@
 /* all_reduce; and that its result has the same bits on every rank and in every run, where that is promised. */
 #include <stdlib.h>
 
-#include "check/ways.h"
+#include "check/operation.h"
 
 static void prepare(struct tti_check_job *job)
 {
@@ -18,7 +18,7 @@ static void prepare(struct tti_check_job *job)
         (struct tti_check_operation){.kind = TTI_CHECK_ALL_REDUCE, .input = &job->input.t, .output = output};
 }
 
-static void judge(struct tti_check_job *job, bool ok)
+static void verify(struct tti_check_job *job, bool ok)
 {
     struct tti_check *c = &job->check;
     const struct tti_check_plan *p = &job->plan;
@@ -31,7 +31,7 @@ static void judge(struct tti_check_job *job, bool ok)
     }
 }
 
-const struct tti_check_form tti_check_all_reduce_form = {"all_reduce", prepare, judge};
+const struct tti_check_form tti_check_all_reduce_form = {"all_reduce", prepare, verify};
 
 /* Runs the plan four times, synchronously or not, gathers a hash of each result from every rank, and wants all of them to
  * be one. */
@@ -53,7 +53,7 @@ static void same_bits(struct tti_check *c, const struct tti_check_plan *p)
                                               .input = &input.t,
                                               .output = &output.t,
                                               .scale = tti_check_factor(c, p)};
-        c->way = i % 2 == 0 ? TTI_CHECK_SYNC : tti_check_way_by_chance(c, (uint64_t)i, 0);
+        c->way = i % 2 == 0 ? TTI_CHECK_SYNC : tti_check_random_completion(c, (uint64_t)i, 0);
         tti_check_ok(c, "all_reduce", tti_check_do(c, &o));
         const unsigned char *result = tti_check_tensor_result(c, &output);
         hashes[i] = (int64_t)tti_check_hash(result, output.count * output.item, 0);
@@ -61,13 +61,13 @@ static void same_bits(struct tti_check *c, const struct tti_check_plan *p)
     }
     int64_t *gathered = calloc((size_t)all, sizeof(int64_t));
     if (gathered) {
-        struct tti_check_words own;
-        struct tti_check_words joined;
-        tti_check_words_lend(c, &own, hashes, RUNS);
-        tti_check_words_lend(c, &joined, gathered, all);
+        struct tti_check_values own;
+        struct tti_check_values joined;
+        tti_check_values_begin(c, &own, hashes, RUNS);
+        tti_check_values_begin(c, &joined, gathered, all);
         const tutti_status status = tutti_all_gather(c->group, &own.t, &joined.t, 0, TUTTI_CALL(.error = &c->error));
-        tti_check_words_return(&own);
-        tti_check_words_return(&joined);
+        tti_check_values_end(&own);
+        tti_check_values_end(&joined);
         if (tti_check_ok(c, "all_gather of hashes", status)) {
             for (int64_t i = 0; i < all; i++) {
                 if (gathered[i] != gathered[0]) {
@@ -82,7 +82,7 @@ static void same_bits(struct tti_check *c, const struct tti_check_plan *p)
     tti_check_tensor_free(&input);
 }
 
-void tti_check_all_reduce_more(struct tti_check *c)
+void tti_check_all_reduce_cases(struct tti_check *c)
 {
     static const tutti_dtype dtypes[] = {TUTTI_F64, TUTTI_F32, TUTTI_F16, TUTTI_BF16, TUTTI_F8_E4M3};
     static const tutti_reduce_op ops[] = {TUTTI_SUM, TUTTI_PRODUCT, TUTTI_AVG};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* all_to_all, and its form with parts of different length, whose matrix of counts is not symmetric. */
-#include "check/ways.h"
+#include "check/operation.h"
 
 static void prepare(struct tti_check_job *job, enum tti_check_kind kind)
 {
@@ -56,7 +56,7 @@ static void expect(struct tti_check_job *job)
     tti_check_parts_gaps(c, &job->output, received);
 }
 
-static void judge(struct tti_check_job *job, bool ok)
+static void verify(struct tti_check_job *job, bool ok)
 {
     if (ok) {
         expect(job);
@@ -64,5 +64,5 @@ static void judge(struct tti_check_job *job, bool ok)
     tti_check_tensor_unchanged(&job->check, &job->input, "the input");
 }
 
-const struct tti_check_form tti_check_all_to_all_form = {"all_to_all", prepare_even, judge};
-const struct tti_check_form tti_check_all_to_all_v_form = {"all_to_all_v", prepare_variable, judge};
+const struct tti_check_form tti_check_all_to_all_form = {"all_to_all", prepare_even, verify};
+const struct tti_check_form tti_check_all_to_all_v_form = {"all_to_all_v", prepare_variable, verify};

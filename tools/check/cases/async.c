@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Works: what a handle answers before the end, behind it, and when it is stale; errors, callbacks and deadlines. That
- * asynchronous operations give right results is tested in every other chapter, see ways.h.
+ * asynchronous operations give right results is tested in every other chapter, see operation.h.
  */
 #include <stdlib.h>
 
-#include "check/ways.h"
+#include "check/operation.h"
 
 static const int64_t small_count = 5;
 static const int64_t large_count = 100003;
 
 /* An all_reduce with its data, started. */
-static void start(struct tti_check *c, struct tti_check_job *job, enum tti_check_way way, int64_t count, uint64_t salt)
+static void start(struct tti_check *c, struct tti_check_job *job, enum tti_check_completion way, int64_t count,
+                  uint64_t salt)
 {
     const struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, TUTTI_SUM, count);
     tti_check_job_prepare(job, c, &tti_check_all_reduce_form, &p, salt);
@@ -48,14 +49,14 @@ static void stale(struct tti_check *c)
 {
     struct tti_check_job job;
     start(c, &job, TTI_CHECK_WAIT, small_count, 1);
-    tutti_work *work = job.flight.work;
+    tutti_work *work = job.pending.work;
     end(c, &job);
     expect_refusal(c, work, TUTTI_BAD_STATE);
     expect_refusal(c, NULL, TUTTI_INVALID_ARGUMENT);
     /* another work in its place does not bring the old handle back to life */
     struct tti_check_job next;
     start(c, &next, TTI_CHECK_WAIT, small_count, 2);
-    tti_check_expect_i64(c, "two works have one handle", next.flight.work == work, 0);
+    tti_check_expect_i64(c, "two works have one handle", next.pending.work == work, 0);
     expect_refusal(c, work, TUTTI_BAD_STATE);
     end(c, &next);
 }
@@ -63,18 +64,18 @@ static void stale(struct tti_check *c)
 /* A start that fails leaves no work and calls nobody back; a limit that cannot be changes nothing. */
 static void refused(struct tti_check *c)
 {
-    struct tti_check_flight f;
+    struct tti_check_pending f;
     struct tti_check_job job;
     struct tti_check_tensor x;
     const int64_t one = 1;
     tti_check_tensor_make(c, &x, TUTTI_F32, 1, &one, TTI_CHECK_COMPACT);
-    tti_check_flight_make(c, &f, TTI_CHECK_CALLBACK);
-    tti_check_flight_start(
+    tti_check_pending_init(c, &f, TTI_CHECK_CALLBACK);
+    tti_check_pending_start(
         c, &f, &(struct tti_check_operation){.kind = TTI_CHECK_ALL_REDUCE, .op = 99, .input = &x.t, .output = &x.t});
     tti_check_status(c, "all_reduce_async with op 99", f.started, TUTTI_INVALID_ARGUMENT);
     tti_check_expect_i64(c, "calls of the callback", f.called, 0);
     start(c, &job, TTI_CHECK_CALLBACK, small_count, 1);
-    tti_check_status(c, "work_wait with limit -2", tutti_work_wait(job.flight.work, -2), TUTTI_INVALID_ARGUMENT);
+    tti_check_status(c, "work_wait with limit -2", tutti_work_wait(job.pending.work, -2), TUTTI_INVALID_ARGUMENT);
     end(c, &job);
     tti_check_tensor_free(&x);
 }
@@ -108,18 +109,18 @@ static void before_the_end(struct tti_check *c, int64_t count)
     const int holder = c->size - 1;
     struct tti_check_job held;
     struct tti_check_job behind;
-    tti_check_hold(c, &held, holder, count);
+    tti_check_block_lane(c, &held, holder, count);
     if (c->rank != holder) {
         start(c, &behind, TTI_CHECK_EVENTFD, count, 1);
-        expect_unfinished(c, held.flight.work);
-        expect_unfinished(c, behind.flight.work);
+        expect_unfinished(c, held.pending.work);
+        expect_unfinished(c, behind.pending.work);
     }
-    tti_check_let_go(c, &held, holder);
+    tti_check_unblock_lane(c, &held, holder);
     if (c->rank == holder) {
         start(c, &behind, TTI_CHECK_EVENTFD, count, 1);
     }
     end(c, &behind);
-    tti_check_held_end(c, &held);
+    tti_check_blocked_end(c, &held);
 }
 
 /* Handles are given back while their operations run or wait: these end all the same, with callback and result. */
@@ -128,31 +129,31 @@ static void release_while_running(struct tti_check *c, int64_t count)
     const int holder = 0;
     struct tti_check_job held;
     struct tti_check_job behind;
-    tti_check_hold(c, &held, holder, count);
+    tti_check_block_lane(c, &held, holder, count);
     if (c->rank != holder) {
         start(c, &behind, TTI_CHECK_CALLBACK, count, 1);
-        tti_check_flight_release(c, &held.flight);
-        tti_check_flight_release(c, &behind.flight);
+        tti_check_pending_release(c, &held.pending);
+        tti_check_pending_release(c, &behind.pending);
     }
-    tti_check_let_go(c, &held, holder);
+    tti_check_unblock_lane(c, &held, holder);
     if (c->rank == holder) {
         start(c, &behind, TTI_CHECK_CALLBACK, count, 1);
-        tti_check_flight_release(c, &held.flight);
-        tti_check_flight_release(c, &behind.flight);
+        tti_check_pending_release(c, &held.pending);
+        tti_check_pending_release(c, &behind.pending);
     }
     /* the callback tells the end of the second, and so, in the order of the lane, that of the first */
-    tti_check_expect_i64(c, "calls of the callback", tti_check_flight_called(c, &behind.flight), 1);
-    tti_check_expect_i64(c, "status that the callback was told", behind.flight.told, TUTTI_OK);
+    tti_check_expect_i64(c, "calls of the callback", tti_check_pending_callbacks(c, &behind.pending), 1);
+    tti_check_expect_i64(c, "status that the callback was told", behind.pending.reported, TUTTI_OK);
     tti_check_group_works(c);
-    tti_check_expect_i64(c, "calls of the callback, later", tti_check_flight_called(c, &behind.flight), 1);
+    tti_check_expect_i64(c, "calls of the callback, later", tti_check_pending_callbacks(c, &behind.pending), 1);
     end(c, &behind);
-    tti_check_held_end(c, &held);
+    tti_check_blocked_end(c, &held);
 }
 
 static void *wait_beside(void *user)
 {
     struct tti_check_job *job = user;
-    const tutti_status status = tutti_work_wait(job->flight.work, TUTTI_FOREVER);
+    const tutti_status status = tutti_work_wait(job->pending.work, TUTTI_FOREVER);
     return status == TUTTI_OK ? NULL : user;
 }
 
@@ -164,19 +165,19 @@ static void many_waiters(struct tti_check *c, int64_t count)
     pthread_t threads[WAITERS];
     int started = 0;
     struct tti_check_job held;
-    tti_check_hold(c, &held, holder, count);
+    tti_check_block_lane(c, &held, holder, count);
     while (c->rank != holder && started < WAITERS && pthread_create(&threads[started], NULL, wait_beside, &held) == 0) {
         started++;
     }
     tti_check_expect_i64(c, "threads that could be started", started, c->rank == holder ? 0 : WAITERS);
-    tti_check_let_go(c, &held, holder);
-    tti_check_ok(c, "the wait beside them", tutti_work_wait(held.flight.work, TUTTI_FOREVER));
+    tti_check_unblock_lane(c, &held, holder);
+    tti_check_ok(c, "the wait beside them", tutti_work_wait(held.pending.work, TUTTI_FOREVER));
     for (int i = 0; i < started; i++) {
         void *failed = NULL;
         pthread_join(threads[i], &failed);
         tti_check_expect_i64(c, "a thread's wait has failed", failed != NULL, 0);
     }
-    tti_check_held_end(c, &held);
+    tti_check_blocked_end(c, &held);
 }
 
 /* ---- errors ---- */
@@ -188,30 +189,30 @@ static void error_details(struct tti_check *c, int64_t count)
     DLTensor view;
     const struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, c->rank == 0 ? TUTTI_MAX : TUTTI_SUM, count);
     tti_check_job_prepare(&job, c, &tti_check_all_reduce_form, &p, 1);
-    tti_check_job_start(&job, tti_check_way_by_chance(c, 1, 0));
-    tti_check_status(c, "the wait", tti_check_flight_wait(&job.check, &job.flight), TUTTI_MISMATCH);
-    if (tti_check_ok(c, "work_error", tutti_work_error(job.flight.work, &details))) {
+    tti_check_job_start(&job, tti_check_random_completion(c, 1, 0));
+    tti_check_status(c, "the wait", tti_check_pending_wait(&job.check, &job.pending), TUTTI_MISMATCH);
+    if (tti_check_ok(c, "work_error", tutti_work_error(job.pending.work, &details))) {
         tti_check_expect_i64(c, "operation in the details", details.operation, TUTTI_OP_ALL_REDUCE);
         tti_check_expect_i64(c, "the details have a sentence", details.message[0] != '\0', 1);
         tti_check_expect_i64(c, "the details name a backend", details.backend[0] != '\0', 1);
         tti_check_expect_i64(c, "the details have a number of the call", details.sequence > 0, 1);
         tti_check_expect_i64(c, "what is spoilt", details.scope, TUTTI_SCOPE_WORK);
     }
-    tti_check_status(c, "work_result", tutti_work_result(job.flight.work, &view, &details), TUTTI_MISMATCH);
-    tti_check_flight_release(c, &job.flight);
+    tti_check_status(c, "work_result", tutti_work_result(job.pending.work, &view, &details), TUTTI_MISMATCH);
+    tti_check_pending_release(c, &job.pending);
     tti_check_job_end(&job, c);
     tti_check_group_works(c);
 }
 
 static void no_result(struct tti_check *c)
 {
-    struct tti_check_flight f;
-    tti_check_flight_make(c, &f, TTI_CHECK_WAIT);
-    tti_check_flight_start(c, &f, &(struct tti_check_operation){.kind = TTI_CHECK_BARRIER});
-    if (tti_check_ok(c, "barrier", tti_check_flight_wait(c, &f))) {
-        tti_check_flight_result(c, &f, NULL);
+    struct tti_check_pending f;
+    tti_check_pending_init(c, &f, TTI_CHECK_WAIT);
+    tti_check_pending_start(c, &f, &(struct tti_check_operation){.kind = TTI_CHECK_BARRIER});
+    if (tti_check_ok(c, "barrier", tti_check_pending_wait(c, &f))) {
+        tti_check_pending_result(c, &f, NULL);
     }
-    tti_check_flight_release(c, &f);
+    tti_check_pending_release(c, &f);
 }
 
 /* ---- callbacks ---- */
@@ -231,7 +232,7 @@ static void start_next(tutti_status status, const tutti_error *error, void *user
     (void)status;
     (void)error;
     tti_check_job_start(&f->next, TTI_CHECK_CALLBACK);
-    f->waited = tutti_work_wait(f->next.flight.work, TUTTI_FOREVER);
+    f->waited = tutti_work_wait(f->next.pending.work, TUTTI_FOREVER);
     pthread_mutex_lock(&f->mutex);
     f->done = true;
     pthread_cond_signal(&f->changed);
@@ -245,16 +246,16 @@ static void callback_starts(struct tti_check *c, int64_t count)
     const struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, TUTTI_SUM, count);
     tti_check_job_prepare(&f.first, c, &tti_check_all_reduce_form, &p, 1);
     tti_check_job_prepare(&f.next, c, &tti_check_all_reduce_form, &p, 2);
-    tti_check_flight_make(&f.first.check, &f.first.flight, TTI_CHECK_WAIT);
-    f.first.flight.options.callback = start_next;
-    f.first.flight.options.user = &f;
-    tti_check_flight_start(&f.first.check, &f.first.flight, &f.first.operation);
+    tti_check_pending_init(&f.first.check, &f.first.pending, TTI_CHECK_WAIT);
+    f.first.pending.options.callback = start_next;
+    f.first.pending.options.user = &f;
+    tti_check_pending_start(&f.first.check, &f.first.pending, &f.first.operation);
     pthread_mutex_lock(&f.mutex);
     while (!f.done) { /* without a limit, since the callback uses what lies on this stack */
         pthread_cond_wait(&f.changed, &f.mutex);
     }
     pthread_mutex_unlock(&f.mutex);
-    f.first.flight.options.callback = NULL; /* it counts no calls */
+    f.first.pending.options.callback = NULL; /* it counts no calls */
     tti_check_status(c, "a wait in a callback", f.waited, TUTTI_WOULD_DEADLOCK);
     end(c, &f.first);
     end(c, &f.next);
@@ -274,14 +275,14 @@ static void queued_deadline(struct tti_check *c, tutti_group *group)
         struct tti_check_job behind;
         tutti_error details = {.status = TUTTI_OK};
         const struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, TUTTI_SUM, small_count);
-        tti_check_hold(&sub, &held, holder, small_count);
+        tti_check_block_lane(&sub, &held, holder, small_count);
         tti_check_job_prepare(&behind, &sub, &tti_check_all_reduce_form, &p, 1);
         behind.operation.timeout_ms = SOON_MS;
-        tti_check_job_start(&behind, tti_check_way_by_chance(c, 1, 0));
-        const tutti_status status = tti_check_flight_wait(&behind.check, &behind.flight);
+        tti_check_job_start(&behind, tti_check_random_completion(c, 1, 0));
+        const tutti_status status = tti_check_pending_wait(&behind.check, &behind.pending);
         timed_out = status == TUTTI_TIMEOUT;
         if (timed_out) {
-            tti_check_ok(&sub, "work_error", tutti_work_error(behind.flight.work, &details));
+            tti_check_ok(&sub, "work_error", tutti_work_error(behind.pending.work, &details));
             tti_check_expect_i64(&sub, "what is spoilt", details.scope, TUTTI_SCOPE_GROUP);
             tti_check_expect_i64(&sub, "deadline in the details", details.deadline_ms, SOON_MS);
             if (c->capabilities & TUTTI_CAP_CHECKS_CALLS) {
@@ -291,11 +292,11 @@ static void queued_deadline(struct tti_check *c, tutti_group *group)
             /* another rank's deadline may have come first */
             tti_check_status(&sub, "the operation behind", status, TUTTI_REVOKED);
         }
-        const tutti_status front = tti_check_flight_wait(&held.check, &held.flight);
+        const tutti_status front = tti_check_pending_wait(&held.check, &held.pending);
         tti_check_expect_i64(&sub, "the operation in front fails with the group",
                              front == TUTTI_TIMEOUT || front == TUTTI_REVOKED, 1);
-        tti_check_flight_release(&sub, &behind.flight);
-        tti_check_flight_release(&sub, &held.flight);
+        tti_check_pending_release(&sub, &behind.pending);
+        tti_check_pending_release(&sub, &held.pending);
         tti_check_job_end(&behind, &sub);
         tti_check_job_end(&held, &sub);
         tti_check_ok(&sub, "group_error", tutti_group_error(group, &details));
@@ -303,11 +304,11 @@ static void queued_deadline(struct tti_check *c, tutti_group *group)
     }
     tti_check_merge(c, &sub);
     /* the holder comes into the group when it is too late */
-    struct tti_check_words told;
-    tti_check_words_lend(c, &told, &timed_out, 1);
+    struct tti_check_values told;
+    tti_check_values_begin(c, &told, &timed_out, 1);
     tti_check_ok(c, "all_reduce",
                  tutti_all_reduce(c->group, &told.t, &told.t, TUTTI_MAX, TUTTI_CALL(.error = &c->error)));
-    tti_check_words_return(&told);
+    tti_check_values_end(&told);
     tti_check_expect_i64(c, "some rank is told of its deadline", timed_out, 1);
     /* soon, where the holder does not hear of it: the others have gone on */
     const tutti_status status = tutti_barrier(group, TUTTI_CALL(.timeout_ms = SOON_MS, .error = &c->error));
@@ -341,7 +342,7 @@ static void sized(struct tti_check *c, const char *name, void (*run)(struct tti_
     }
 }
 
-void tti_check_async_more(struct tti_check *c)
+void tti_check_async_cases(struct tti_check *c)
 {
     const bool several = c->size > 1;
     if (tti_check_begin(c, "handles/stale")) {
@@ -365,5 +366,5 @@ void tti_check_async_more(struct tti_check *c)
         several ? in_group_of_its_own(c, queued_deadline) : tti_check_skip(c);
         tti_check_end(c);
     }
-    tti_check_async_order(c);
+    tti_check_async_order_cases(c);
 }

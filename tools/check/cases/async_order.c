@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check/ways.h"
+#include "check/operation.h"
 
 /* ---- a chain: each operation takes what the one before has left ---- */
 
@@ -69,17 +69,17 @@ struct chain {
     struct model model;
     struct tti_check_tensor buffers[BUFFERS];
     int64_t part_shape;
-    struct tti_check_flight flights[2 * LINKS];
+    struct tti_check_pending pendings[2 * LINKS];
     int started;
 };
 
 static void link_call(struct chain *x, const struct tti_check_operation *o)
 {
     struct tti_check *c = x->c;
-    struct tti_check_flight *f = &x->flights[x->started];
+    struct tti_check_pending *f = &x->pendings[x->started];
     /* some are synchronous, and have to wait for those before them */
-    tti_check_flight_make(c, f, tti_check_way_by_chance(c, 500 + (uint64_t)x->started, 1));
-    tti_check_flight_start(c, f, o);
+    tti_check_pending_init(c, f, tti_check_random_completion(c, 500 + (uint64_t)x->started, 1));
+    tti_check_pending_start(c, f, o);
     x->started++;
 }
 
@@ -141,7 +141,7 @@ static void chain(struct tti_check *c, int64_t part, enum tti_check_layout layou
         add_link(x, tti_check_mix(c->key, 1000 + (uint64_t)i), layout == TTI_CHECK_STRIDED);
     }
     for (int i = x->started - 1; i >= 0; i--) {
-        tti_check_ok(c, "a link of the chain", tti_check_flight_land(c, &x->flights[i]));
+        tti_check_ok(c, "a link of the chain", tti_check_pending_finish(c, &x->pendings[i]));
     }
     for (int b = 0; b < BUFFERS; b++) {
         const unsigned char *result = tti_check_tensor_result(c, &x->buffers[b]);
@@ -160,7 +160,7 @@ static void run_on(struct tti_check *c, int lane, int64_t count, uint64_t salt)
     struct tti_check sub = tti_check_sub(c, c->group, salt);
     const struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, TUTTI_SUM, count);
     sub.lane = lane;
-    sub.way = tti_check_way_by_chance(&sub, 0, 2);
+    sub.way = tti_check_random_completion(&sub, 0, 2);
     tti_check_run(&sub, &tti_check_all_reduce_form, &p);
     tti_check_merge(c, &sub);
 }
@@ -169,25 +169,25 @@ static void run_on(struct tti_check *c, int lane, int64_t count, uint64_t salt)
 static void independent(struct tti_check *c, int64_t count)
 {
     struct tti_check_job held;
-    tti_check_hold(c, &held, c->size - 1, count);
+    tti_check_block_lane(c, &held, c->size - 1, count);
     for (int lane = 1; lane < TTI_CHECK_LANE_COUNT; lane++) {
         run_on(c, lane, count, (uint64_t)lane);
     }
-    tti_check_let_go(c, &held, c->size - 1);
+    tti_check_unblock_lane(c, &held, c->size - 1);
     run_on(c, 0, count, 10);
-    tti_check_held_end(c, &held);
+    tti_check_blocked_end(c, &held);
 }
 
 /* Nobody's barrier ends before the last rank has come. */
 static void barrier_waits(struct tti_check *c, int holder)
 {
     const int64_t none = 0;
-    DLTensor nothing = tti_check_over_1d(c, NULL, &none, TUTTI_U8);
-    struct tti_check_flight f;
-    tti_check_flight_make(c, &f, tti_check_way_by_chance(c, (uint64_t)holder, 0));
+    DLTensor nothing = tti_check_tensor_over_1d(c, NULL, &none, TUTTI_U8);
+    struct tti_check_pending f;
+    tti_check_pending_init(c, &f, tti_check_random_completion(c, (uint64_t)holder, 0));
     if (c->rank != holder) {
         int32_t ended = 7;
-        tti_check_flight_start(c, &f, &(struct tti_check_operation){.kind = TTI_CHECK_BARRIER});
+        tti_check_pending_start(c, &f, &(struct tti_check_operation){.kind = TTI_CHECK_BARRIER});
         tti_check_status(c, "a wait with a limit", tutti_work_wait(f.work, 1), TUTTI_BUSY);
         tti_check_ok(c, "work_test", tutti_work_test(f.work, &ended));
         tti_check_expect_i64(c, "the barrier has ended before everybody came", ended, 0);
@@ -198,16 +198,16 @@ static void barrier_waits(struct tti_check *c, int holder)
                 tti_check_ok(c, "recv", tti_check_recv(c, &nothing, r, 7, NULL));
             }
         }
-        tti_check_flight_start(c, &f, &(struct tti_check_operation){.kind = TTI_CHECK_BARRIER});
+        tti_check_pending_start(c, &f, &(struct tti_check_operation){.kind = TTI_CHECK_BARRIER});
     }
-    tti_check_ok(c, "barrier", tti_check_flight_land(c, &f));
+    tti_check_ok(c, "barrier", tti_check_pending_finish(c, &f));
 }
 
 /* ---- messages in any order ---- */
 
-struct mail {
+struct exchange_message {
     struct tti_check_tensor tensor;
-    struct tti_check_flight flight;
+    struct tti_check_pending pending;
 };
 
 static uint64_t first_of(int number)
@@ -215,30 +215,31 @@ static uint64_t first_of(int number)
     return (uint64_t)number << 32;
 }
 
-static void post(struct tti_check *c, struct mail *m, int64_t count, int peer, int tag, int number, bool send)
+static void post(struct tti_check *c, struct exchange_message *m, int64_t count, int peer, int tag, int number,
+                 bool send)
 {
     tti_check_tensor_make(c, &m->tensor, TUTTI_I32, 1, &count, TTI_CHECK_COMPACT);
     if (send) {
         tti_check_tensor_fill(c, &m->tensor, 0, (size_t)count, c->rank, TTI_CHECK_RAW, first_of(number));
         tti_check_tensor_seal(&m->tensor);
     }
-    tti_check_flight_make(c, &m->flight, tti_check_way_by_chance(c, 700 + (uint64_t)(2 * number + send), 0));
-    tti_check_flight_start(c, &m->flight,
-                           &(struct tti_check_operation){.kind = send ? TTI_CHECK_SEND : TTI_CHECK_RECV,
-                                                         .input = &m->tensor.t,
-                                                         .output = &m->tensor.t,
-                                                         .destination = peer,
-                                                         .source = peer,
-                                                         .tag = tag});
+    tti_check_pending_init(c, &m->pending, tti_check_random_completion(c, 700 + (uint64_t)(2 * number + send), 0));
+    tti_check_pending_start(c, &m->pending,
+                            &(struct tti_check_operation){.kind = send ? TTI_CHECK_SEND : TTI_CHECK_RECV,
+                                                          .input = &m->tensor.t,
+                                                          .output = &m->tensor.t,
+                                                          .destination = peer,
+                                                          .source = peer,
+                                                          .tag = tag});
 }
 
-static void collect(struct tti_check *c, struct mail *m, int peer, int number, bool send)
+static void collect(struct tti_check *c, struct exchange_message *m, int peer, int number, bool send)
 {
-    const bool ok = tti_check_ok(c, send ? "send" : "recv", tti_check_flight_wait(c, &m->flight));
+    const bool ok = tti_check_ok(c, send ? "send" : "recv", tti_check_pending_wait(c, &m->pending));
     if (ok) {
-        tti_check_flight_result(c, &m->flight, send ? NULL : &m->tensor.t);
+        tti_check_pending_result(c, &m->pending, send ? NULL : &m->tensor.t);
     }
-    tti_check_flight_release(c, &m->flight);
+    tti_check_pending_release(c, &m->pending);
     if (send) {
         tti_check_tensor_unchanged(c, &m->tensor, "the message that was sent");
     } else if (ok) {
@@ -254,8 +255,8 @@ static void post_all(struct tti_check *c, int64_t count)
 {
     enum { EACH = 3 };
     const int n = EACH * (c->size - 1); /* message i goes to, and comes from, the rank at distance 1 + i / EACH */
-    struct mail *out = tti_check_memory((size_t)n * sizeof(*out));
-    struct mail *in = tti_check_memory((size_t)n * sizeof(*in));
+    struct exchange_message *out = tti_check_memory((size_t)n * sizeof(*out));
+    struct exchange_message *in = tti_check_memory((size_t)n * sizeof(*in));
     const bool receive_first = tti_check_mix(c->key, (uint64_t)c->rank) & 1;
     for (int pass = 0; pass < 2; pass++) {
         const bool send = (pass == 0) != receive_first;
@@ -299,7 +300,7 @@ static void many(struct tti_check *c, int count)
 
 /* ---- */
 
-void tti_check_async_order(struct tti_check *c)
+void tti_check_async_order_cases(struct tti_check *c)
 {
     static const int64_t parts[] = {1, 40, 3000, 40000};
     const bool several = c->size > 1;

@@ -7,7 +7,7 @@
  */
 #include <stdlib.h>
 
-#include "check/ways.h"
+#include "check/operation.h"
 
 enum { DEPTH = 12 };
 
@@ -22,7 +22,7 @@ struct soak {
     struct tti_check *c;
     bool cancels;
     int count; /* under way */
-    struct tti_check_job *flying[DEPTH];
+    struct tti_check_job *in_flight[DEPTH];
     struct seen *seen;
 };
 
@@ -34,10 +34,10 @@ static uint64_t by_chance(const struct soak *s, uint64_t number)
 static void cancel(struct soak *s, struct tti_check_job *job)
 {
     struct tti_check *c = &job->check;
-    if (!job->flight.work) {
+    if (!job->pending.work) {
         return;
     }
-    const tutti_status status = tutti_work_cancel(job->flight.work, &c->error);
+    const tutti_status status = tutti_work_cancel(job->pending.work, &c->error);
     if (status == TUTTI_OK) {
         s->seen[job->number].canceller = c->rank;
     } else {
@@ -45,11 +45,11 @@ static void cancel(struct soak *s, struct tti_check_job *job)
     }
 }
 
-static void land(struct soak *s, int which)
+static void finish_one(struct soak *s, int which)
 {
-    struct tti_check_job *job = s->flying[which];
+    struct tti_check_job *job = s->in_flight[which];
     struct seen *seen = &s->seen[job->number];
-    s->flying[which] = s->flying[--s->count];
+    s->in_flight[which] = s->in_flight[--s->count];
     if (job->cancellable && by_chance(s, 4 * (uint64_t)job->number) % 4 == 0) {
         cancel(s, job); /* most have begun by now */
     }
@@ -78,7 +78,7 @@ static const struct tti_check_form *choose(const struct soak *s, uint64_t draw, 
     return regular ? collective->form : &tti_check_barrier_form;
 }
 
-static void take_off(struct soak *s, int number, size_t max_bytes)
+static void start_random(struct soak *s, int number, size_t max_bytes)
 {
     const uint64_t draw = tti_check_mix(s->c->key, 1000 + (uint64_t)number);
     const uint64_t own = by_chance(s, 4 * (uint64_t)number + 1);
@@ -93,8 +93,8 @@ static void take_off(struct soak *s, int number, size_t max_bytes)
     job->operation.flags = job->cancellable ? TUTTI_CANCELLABLE : 0;
     job->check.lane = (int)((draw >> 48) % TTI_CHECK_LANE_COUNT);
     s->seen[number].canceller = s->c->size;
-    tti_check_job_start(job, tti_check_way_by_chance(&job->check, 0, 2));
-    s->flying[s->count++] = job;
+    tti_check_job_start(job, tti_check_random_completion(&job->check, 0, 2));
+    s->in_flight[s->count++] = job;
     if (job->cancellable && own % 4 == 0) {
         cancel(s, job);
     }
@@ -108,11 +108,11 @@ static void compare(struct soak *s, int operations)
     for (int i = 0; i < operations; i++) {
         lowest[i] = s->seen[i].canceller;
     }
-    struct tti_check_words words;
-    tti_check_words_lend(c, &words, lowest, operations);
+    struct tti_check_values words;
+    tti_check_values_begin(c, &words, lowest, operations);
     const tutti_status status =
         tutti_all_reduce(c->group, &words.t, &words.t, TUTTI_MIN, TUTTI_CALL(.error = &c->error));
-    tti_check_words_return(&words);
+    tti_check_values_end(&words);
     if (tti_check_ok(c, "all_reduce", status)) {
         for (int i = 0; i < operations && !c->failed; i++) {
             const struct seen *seen = &s->seen[i];
@@ -136,16 +136,16 @@ static void sequence(struct tti_check *c, int operations, size_t max_bytes, bool
         return;
     }
     for (int i = 0; i < operations; i++) {
-        take_off(&s, i, max_bytes);
+        start_random(&s, i, max_bytes);
         /* sometimes nothing, sometimes much is under way; how much, each rank decides alone */
         const uint64_t own = by_chance(&s, 4 * (uint64_t)i + 2);
         const int keep = own % 5 == 0 ? (int)((own >> 8) % DEPTH) : DEPTH - 1;
         while (s.count > keep) {
-            land(&s, (int)(by_chance(&s, 4 * (uint64_t)i + 3 + ((uint64_t)s.count << 32)) % (uint64_t)s.count));
+            finish_one(&s, (int)(by_chance(&s, 4 * (uint64_t)i + 3 + ((uint64_t)s.count << 32)) % (uint64_t)s.count));
         }
     }
     while (s.count > 0) {
-        land(&s, s.count - 1);
+        finish_one(&s, s.count - 1);
     }
     if (cancels) {
         compare(&s, operations);
@@ -153,7 +153,7 @@ static void sequence(struct tti_check *c, int operations, size_t max_bytes, bool
     free(s.seen);
 }
 
-void tti_check_async_soak_more(struct tti_check *c)
+void tti_check_async_soak_cases(struct tti_check *c)
 {
     const size_t large = c->quick ? (size_t)100 << 10 : (size_t)500 << 10;
     for (int i = 0; i < (c->quick ? 1 : 2); i++) {

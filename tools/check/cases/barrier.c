@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "check/ways.h"
+#include "check/operation.h"
 
 static int64_t now_ns(void)
 {
@@ -29,13 +29,13 @@ enum { WORDS = sizeof(struct round) / sizeof(int64_t) };
 
 static tutti_status gather_rounds(struct tti_check *c, struct round *own, struct round *all)
 {
-    struct tti_check_words input;
-    struct tti_check_words output;
-    tti_check_words_lend(c, &input, &own->number, WORDS);
-    tti_check_words_lend(c, &output, &all->number, WORDS * (int64_t)c->size);
+    struct tti_check_values input;
+    struct tti_check_values output;
+    tti_check_values_begin(c, &input, &own->number, WORDS);
+    tti_check_values_begin(c, &output, &all->number, WORDS * (int64_t)c->size);
     const tutti_status status = tutti_all_gather(c->group, &input.t, &output.t, 0, TUTTI_CALL(.error = &c->error));
-    tti_check_words_return(&input);
-    tti_check_words_return(&output);
+    tti_check_values_end(&input);
+    tti_check_values_end(&output);
     return status;
 }
 
@@ -50,10 +50,10 @@ static void rounds(struct tti_check *c, int count)
     for (int i = 0; i < count; i++) {
         struct round own = {.number = i};
         if (c->rank == i % c->size) {
-            tti_check_hold_up();
+            tti_check_delay_rank();
         }
         own.entered = now_ns();
-        c->way = tti_check_way_by_chance(c, (uint64_t)i, c->way == TTI_CHECK_SYNC ? 8 : 0);
+        c->way = tti_check_random_completion(c, (uint64_t)i, c->way == TTI_CHECK_SYNC ? 8 : 0);
         tti_check_ok(c, "barrier", tti_check_barrier(c));
         own.left = now_ns();
         if (!tti_check_ok(c, "all_gather", gather_rounds(c, &own, all))) {
@@ -80,22 +80,22 @@ static void between_messages(struct tti_check *c)
     for (int64_t i = 0; i < 20; i++) {
         int64_t sent = 1000 * i + c->rank;
         int64_t received = -1;
-        tti_check_ok(c, "sendrecv", tti_check_sendrecv_words(c, &sent, next, &received, previous, 5));
+        tti_check_ok(c, "sendrecv", tti_check_sendrecv_values(c, &sent, next, &received, previous, 5));
         tti_check_expect_i64(c, "the number that came", received, 1000 * i + previous);
         tti_check_ok(c, "barrier", tti_check_barrier(c));
     }
 }
 
-void tti_check_barrier_more(struct tti_check *c)
+void tti_check_barrier_cases(struct tti_check *c)
 {
     if (tti_check_begin(c, "nobody-leaves-early")) {
-        while (tti_check_turn(c, 0)) {
+        while (tti_check_next_round(c, 0)) {
             rounds(c, c->quick ? 2 * c->size : 6 * c->size);
         }
         tti_check_end(c);
     }
     if (tti_check_begin(c, "back-to-back")) {
-        while (tti_check_turn(c, 0)) {
+        while (tti_check_next_round(c, 0)) {
             const int count = c->quick ? 100 : 1000;
             for (int i = 0; i < count; i++) {
                 if (!tti_check_ok(c, "barrier", tti_check_barrier(c))) {
@@ -107,7 +107,7 @@ void tti_check_barrier_more(struct tti_check *c)
         tti_check_end(c);
     }
     if (tti_check_begin(c, "between-messages")) {
-        while (tti_check_turn(c, 0)) {
+        while (tti_check_next_round(c, 0)) {
             between_messages(c);
         }
         tti_check_end(c);

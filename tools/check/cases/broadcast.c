@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* broadcast: everybody ends with the root's data, and the root's tensor stays as it was. */
-#include "check/ways.h"
+#include "check/operation.h"
 
 static void prepare(struct tti_check_job *job)
 {
@@ -15,7 +15,7 @@ static void prepare(struct tti_check_job *job)
     job->operation = (struct tti_check_operation){.kind = TTI_CHECK_BROADCAST, .output = &job->output.t};
 }
 
-static void judge(struct tti_check_job *job, bool ok)
+static void verify(struct tti_check_job *job, bool ok)
 {
     struct tti_check *c = &job->check;
     const struct tti_check_plan *p = &job->plan;
@@ -28,4 +28,4 @@ static void judge(struct tti_check_job *job, bool ok)
     }
 }
 
-const struct tti_check_form tti_check_broadcast_form = {"broadcast", prepare, judge};
+const struct tti_check_form tti_check_broadcast_form = {"broadcast", prepare, verify};

@@ -3,9 +3,9 @@
  * Cancelling messages: on one rank alone, at once, and never by halves. A receive that was withdrawn takes no message
  * away; a send that was withdrawn is never received, and one that was not is.
  */
-#include "check/ways.h"
+#include "check/operation.h"
 
-enum { TAG = 40, VERDICT = 42 };
+enum { TAG = 40, DECISION = 42 };
 
 static int next_of(const struct tti_check *c)
 {
@@ -25,11 +25,11 @@ static void make(struct tti_check *c, struct tti_check_tensor *x, int64_t count,
     }
 }
 
-static void start_recv(struct tti_check *c, struct tti_check_flight *f, struct tti_check_tensor *x, int source, int tag,
-                       enum tti_check_way way)
+static void start_recv(struct tti_check *c, struct tti_check_pending *f, struct tti_check_tensor *x, int source,
+                       int tag, enum tti_check_completion way)
 {
-    tti_check_flight_make(c, f, way);
-    tti_check_flight_start(
+    tti_check_pending_init(c, f, way);
+    tti_check_pending_start(
         c, f, &(struct tti_check_operation){.kind = TTI_CHECK_RECV, .output = &x->t, .source = source, .tag = tag});
 }
 
@@ -48,11 +48,11 @@ static void pass_on(struct tti_check *c, int64_t count, int tag, int number)
     tti_check_tensor_free(&in);
 }
 
-static void expect_withdrawn(struct tti_check *c, struct tti_check_flight *f, struct tti_check_tensor *x)
+static void expect_withdrawn(struct tti_check *c, struct tti_check_pending *f, struct tti_check_tensor *x)
 {
     tti_check_ok(c, "work_cancel", tutti_work_cancel(f->work, &c->error));
     tti_check_ok(c, "the second work_cancel", tutti_work_cancel(f->work, &c->error));
-    tti_check_status(c, "a withdrawn message", tti_check_flight_land(c, f), TUTTI_CANCELLED);
+    tti_check_status(c, "a withdrawn message", tti_check_pending_finish(c, f), TUTTI_CANCELLED);
     tti_check_tensor_untouched(c, x, 0, x->count);
 }
 
@@ -60,10 +60,10 @@ static void expect_withdrawn(struct tti_check *c, struct tti_check_flight *f, st
 static void recv_unmatched(struct tti_check *c, int64_t count, bool any)
 {
     struct tti_check_tensor x;
-    struct tti_check_flight f;
+    struct tti_check_pending f;
     make(c, &x, count, false, 0);
     start_recv(c, &f, &x, any ? TUTTI_ANY_SOURCE : previous_of(c), any ? TUTTI_ANY_TAG : TAG,
-               tti_check_way_by_chance(c, 1, 0));
+               tti_check_random_completion(c, 1, 0));
     expect_withdrawn(c, &f, &x);
     tti_check_ok(c, "barrier", tti_check_barrier(c));
     pass_on(c, count, TAG, 1);
@@ -84,17 +84,17 @@ static void recv_from_anybody(struct tti_check *c, int64_t count)
 static void recv_one_of_two(struct tti_check *c, int64_t count)
 {
     struct tti_check_tensor x[2];
-    struct tti_check_flight f[2];
+    struct tti_check_pending f[2];
     struct tti_check_tensor out;
     for (int i = 0; i < 2; i++) {
         make(c, &x[i], count, false, 0);
-        start_recv(c, &f[i], &x[i], previous_of(c), TAG, tti_check_way_by_chance(c, (uint64_t)i, 0));
+        start_recv(c, &f[i], &x[i], previous_of(c), TAG, tti_check_random_completion(c, (uint64_t)i, 0));
     }
     expect_withdrawn(c, &f[0], &x[0]);
     tti_check_ok(c, "barrier", tti_check_barrier(c));
     make(c, &out, count, true, 2);
     tti_check_ok(c, "send", tti_check_send(c, &out.t, next_of(c), TAG));
-    if (tti_check_ok(c, "the other receive", tti_check_flight_land(c, &f[1]))) {
+    if (tti_check_ok(c, "the other receive", tti_check_pending_finish(c, &f[1]))) {
         tti_check_expect_copy(c, tti_check_tensor_result(c, &x[1]), TUTTI_F32, 0, x[1].count, previous_of(c),
                               TTI_CHECK_RAW, (uint64_t)2 << 32);
     }
@@ -107,14 +107,14 @@ static void recv_too_late(struct tti_check *c, int64_t count)
 {
     struct tti_check_tensor out;
     struct tti_check_tensor x;
-    struct tti_check_flight f;
+    struct tti_check_pending f;
     make(c, &out, count, true, 3);
     make(c, &x, count, false, 0);
     start_recv(c, &f, &x, previous_of(c), TAG, TTI_CHECK_WAIT);
     tti_check_ok(c, "send", tti_check_send(c, &out.t, next_of(c), TAG));
     tti_check_ok(c, "the wait", tutti_work_wait(f.work, TUTTI_FOREVER));
     tti_check_status(c, "work_cancel behind the end", tutti_work_cancel(f.work, &c->error), TUTTI_TOO_LATE);
-    if (tti_check_ok(c, "recv", tti_check_flight_land(c, &f))) {
+    if (tti_check_ok(c, "recv", tti_check_pending_finish(c, &f))) {
         tti_check_expect_copy(c, tti_check_tensor_result(c, &x), TUTTI_F32, 0, x.count, previous_of(c), TTI_CHECK_RAW,
                               (uint64_t)3 << 32);
     }
@@ -127,14 +127,14 @@ static void batch_unmatched(struct tti_check *c, int64_t count)
 {
     enum { MEMBERS = 5 };
     struct tti_check_tensor x[MEMBERS];
-    struct tti_check_flight f;
+    struct tti_check_pending f;
     tti_check_ok(c, "batch_begin", tutti_batch_begin(c->group, &c->error));
     for (int i = 0; i < MEMBERS; i++) {
         make(c, &x[i], count, false, 0);
         tti_check_ok(c, "recv in a batch", tutti_recv(c->group, &x[i].t, previous_of(c), TAG + 10 + i, NULL, NULL));
     }
-    tti_check_flight_make(c, &f, tti_check_way_by_chance(c, 1, 0));
-    tti_check_flight_start(c, &f, &(struct tti_check_operation){.kind = TTI_CHECK_BATCH_END});
+    tti_check_pending_init(c, &f, tti_check_random_completion(c, 1, 0));
+    tti_check_pending_start(c, &f, &(struct tti_check_operation){.kind = TTI_CHECK_BATCH_END});
     expect_withdrawn(c, &f, &x[0]);
     tti_check_ok(c, "barrier", tti_check_barrier(c));
     for (int i = 0; i < MEMBERS; i++) {
@@ -151,24 +151,25 @@ static void send(struct tti_check *c, int64_t count)
     struct tti_check_tensor out;
     struct tti_check_tensor mark;
     struct tti_check_tensor in;
-    struct tti_check_flight f;
-    struct tti_check_flight marked;
+    struct tti_check_pending f;
+    struct tti_check_pending marked;
     make(c, &out, count, true, 20);
     make(c, &mark, count, true, 21);
-    tti_check_flight_make(c, &f, tti_check_way_by_chance(c, 1, 0));
-    tti_check_flight_start(
+    tti_check_pending_init(c, &f, tti_check_random_completion(c, 1, 0));
+    tti_check_pending_start(
         c, &f,
         &(struct tti_check_operation){.kind = TTI_CHECK_SEND, .input = &out.t, .destination = next_of(c), .tag = TAG});
     const tutti_status answer = tutti_work_cancel(f.work, &c->error);
     tti_check_expect_i64(c, "work_cancel of a send gives OK or TOO_LATE",
                          answer == TUTTI_OK || answer == TUTTI_TOO_LATE, 1);
-    tti_check_flight_make(c, &marked, tti_check_way_by_chance(c, 2, 0));
-    tti_check_flight_start(
+    tti_check_pending_init(c, &marked, tti_check_random_completion(c, 2, 0));
+    tti_check_pending_start(
         c, &marked,
         &(struct tti_check_operation){.kind = TTI_CHECK_SEND, .input = &mark.t, .destination = next_of(c), .tag = TAG});
     int64_t withdrawn = answer == TUTTI_OK;
     int64_t theirs = -1;
-    tti_check_ok(c, "sendrecv", tti_check_sendrecv_words(c, &withdrawn, next_of(c), &theirs, previous_of(c), VERDICT));
+    tti_check_ok(c, "sendrecv",
+                 tti_check_sendrecv_values(c, &withdrawn, next_of(c), &theirs, previous_of(c), DECISION));
     for (int number = theirs ? 21 : 20; number <= 21; number++) {
         make(c, &in, count, false, 0);
         if (tti_check_ok(c, "recv", tti_check_recv(c, &in.t, previous_of(c), TAG, NULL))) {
@@ -177,8 +178,8 @@ static void send(struct tti_check *c, int64_t count)
         }
         tti_check_tensor_free(&in);
     }
-    tti_check_status(c, "the send", tti_check_flight_land(c, &f), withdrawn ? TUTTI_CANCELLED : TUTTI_OK);
-    tti_check_ok(c, "the send behind it", tti_check_flight_land(c, &marked));
+    tti_check_status(c, "the send", tti_check_pending_finish(c, &f), withdrawn ? TUTTI_CANCELLED : TUTTI_OK);
+    tti_check_ok(c, "the send behind it", tti_check_pending_finish(c, &marked));
     tti_check_tensor_free(&out);
     tti_check_tensor_free(&mark);
 }
@@ -194,7 +195,7 @@ static void sized(struct tti_check *c, const char *name, void (*run)(struct tti_
     }
 }
 
-void tti_check_cancel_messages(struct tti_check *c)
+void tti_check_message_cancel_cases(struct tti_check *c)
 {
     sized(c, "recv", recv_specific);
     sized(c, "recv-from-anybody", recv_from_anybody);

@@ -7,7 +7,7 @@
  */
 #include <stdlib.h>
 
-#include "check/ways.h"
+#include "check/operation.h"
 
 enum { GENEROUS_MS = TUTTI_TIMEOUT_MS - 1000, SOON_MS = 300 };
 
@@ -21,7 +21,7 @@ static void one_collective(struct tti_check *c, const struct tti_check_form *for
             struct tti_check sub = tti_check_sub(c, c->group, (uint64_t)(2 * variant + asynchronous));
             tti_check_label(&sub, "%s, %s, deadline %s rank %d", form->name, asynchronous ? "async" : "sync",
                             variant % 2 == 0 ? "of" : "of all but", variant / 2);
-            sub.way = asynchronous ? tti_check_way_by_chance(&sub, 0, 0) : TTI_CHECK_SYNC;
+            sub.way = asynchronous ? tti_check_random_completion(&sub, 0, 0) : TTI_CHECK_SYNC;
             tti_check_run(&sub, form, &p);
             tti_check_merge(c, &sub);
         }
@@ -62,7 +62,7 @@ static void late(struct tti_check *c, int64_t count)
 {
     const int absent = c->size - 1;
     tutti_group *group = NULL;
-    struct tti_check_words values;
+    struct tti_check_values values;
     int64_t *numbers = tti_check_memory((size_t)count * sizeof(int64_t));
     int32_t *ranks = tti_check_memory((size_t)c->size * sizeof(int32_t));
     for (int i = 0; i < c->size; i++) {
@@ -70,7 +70,7 @@ static void late(struct tti_check *c, int64_t count)
     }
     const tutti_config *config = TUTTI_CONFIG(.timeout_ms = TUTTI_TIMEOUT_MS);
     if (tti_check_ok(c, "group_create", tutti_group_create(c->group, ranks, c->size, config, &group, &c->error))) {
-        tti_check_words_lend(c, &values, numbers, count);
+        tti_check_values_begin(c, &values, numbers, count);
         if (c->rank != absent) {
             const tutti_status status = tutti_all_reduce(group, &values.t, &values.t, TUTTI_SUM,
                                                          TUTTI_CALL(.timeout_ms = SOON_MS, .error = &c->error));
@@ -86,7 +86,7 @@ static void late(struct tti_check *c, int64_t count)
             tti_check_status(c, "a rank that comes too late", status,
                              !hears && status == TUTTI_TIMEOUT ? TUTTI_TIMEOUT : TUTTI_REVOKED);
         }
-        tti_check_words_return(&values);
+        tti_check_values_end(&values);
         tti_check_barrier(c);
         tti_check_ok(c, "group_destroy", tutti_group_destroy(group, &c->error));
     }
@@ -94,7 +94,7 @@ static void late(struct tti_check *c, int64_t count)
     free(numbers);
 }
 
-void tti_check_deadlines_more(struct tti_check *c)
+void tti_check_deadlines_cases(struct tti_check *c)
 {
     static const int64_t counts[] = {3, 100003};
     static const struct {

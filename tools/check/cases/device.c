@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check/ways.h"
+#include "check/operation.h"
 #include "common/arena.h"
 
 /* ---- tensors that lie elsewhere ---- */
@@ -20,7 +20,7 @@ static void expect_refusal(struct tti_check *c, const char *what, tutti_status s
     if (!tti_check_status(c, what, status, TUTTI_DEVICE_MISMATCH)) {
         return;
     }
-    const DLDevice devices[2] = {lies_on, tti_check_where(c)};
+    const DLDevice devices[2] = {lies_on, tti_check_device(c)};
     for (int i = 0; i < 2; i++) {
         tti_device_text(devices[i], text);
         if (!strstr(c->error.message, text)) {
@@ -69,8 +69,8 @@ static void host_memory(struct tti_check *c, bool claims)
     const int64_t count = 16 * (int64_t)c->size;
     float *memory = tti_check_memory((size_t)count * sizeof(*memory));
     DLTensor t = tutti_tensor_1d(memory, &count, TUTTI_F32);
-    t.device = claims ? tti_check_where(c) : host;
-    while (tti_check_turn(c, 0)) {
+    t.device = claims ? tti_check_device(c) : host;
+    while (tti_check_next_round(c, 0)) {
         refuse(c, &t, host);
     }
     free(memory);
@@ -79,7 +79,7 @@ static void host_memory(struct tti_check *c, bool claims)
 /* Memory of another device of the same kind, said to be what it is. */
 static void other_index(struct tti_check *c)
 {
-    const DLDevice own = tti_check_where(c);
+    const DLDevice own = tti_check_device(c);
     const int32_t devices = tti_arena_driver(c->arena)->count();
     const DLDevice other = {own.device_type, (own.device_id + 1) % devices};
     const int64_t count = 16 * (int64_t)c->size;
@@ -88,9 +88,9 @@ static void other_index(struct tti_check *c)
                       tti_arena_open(other, (size_t)1 << 20, c->options->timeout_ms, &arena, &c->error))) {
         return;
     }
-    DLTensor t = tutti_tensor_1d(tti_check_there(arena, (size_t)count * sizeof(float)), &count, TUTTI_F32);
+    DLTensor t = tutti_tensor_1d(tti_check_device_alloc(arena, (size_t)count * sizeof(float)), &count, TUTTI_F32);
     t.device = other;
-    while (tti_check_turn(c, 0)) {
+    while (tti_check_next_round(c, 0)) {
         refuse(c, &t, other);
     }
     tti_arena_close(arena);
@@ -124,7 +124,7 @@ static void pinned(struct tti_check *c, tutti_group *group)
     const struct tti_device *driver = tti_arena_driver(c->arena);
     struct tti_device_scope scope;
     void *memory = NULL;
-    if (!tti_check_ok(c, "enter", driver->enter(tti_check_where(c).device_id, &scope, &c->error))) {
+    if (!tti_check_ok(c, "enter", driver->enter(tti_check_device(c).device_id, &scope, &c->error))) {
         return;
     }
     if (tti_check_ok(c, "alloc_host", driver->alloc_host(BYTES, &memory, &c->error))) {
@@ -157,7 +157,7 @@ static void on_the_cpu(struct tti_check *c, bool is_pinned)
 /* Groups made from this one work on the same device. */
 static void inherited(struct tti_check *c)
 {
-    const DLDevice wanted = tti_check_where(c);
+    const DLDevice wanted = tti_check_device(c);
     tutti_group *group = NULL;
     if (tti_check_ok(c, "group_split", tutti_group_split(c->group, 0, -c->rank, NULL, &group, &c->error))) {
         const DLDevice device = tutti_group_device(group);
@@ -172,7 +172,7 @@ static void inherited(struct tti_check *c)
 static void group_memory(struct tti_check *c, size_t bytes)
 {
     const struct tti_device *driver = tti_arena_driver(c->arena);
-    const DLDevice wanted = tti_check_where(c);
+    const DLDevice wanted = tti_check_device(c);
     void *memory = NULL;
     if (!tti_check_ok(c, "alloc", tutti_alloc(c->group, bytes, &memory, &c->error))) {
         return;
@@ -188,11 +188,11 @@ static void group_memory(struct tti_check *c, size_t bytes)
         const int64_t count = (int64_t)bytes;
         unsigned char *elements = tti_check_memory(bytes);
         tti_check_generate(elements, TUTTI_U8, TTI_CHECK_RAW, tti_check_rank_key(c, c->rank), 0, bytes);
-        tti_check_copy(c->arena, memory, elements, bytes);
-        DLTensor t = tti_check_over_1d(c, memory, &count, TUTTI_U8);
+        tti_check_device_copy(c->arena, memory, elements, bytes);
+        DLTensor t = tti_check_tensor_over_1d(c, memory, &count, TUTTI_U8);
         const struct tti_check_operation o = {.kind = TTI_CHECK_BROADCAST, .root = c->size - 1, .output = &t};
         tti_check_ok(c, "broadcast", tti_check_do(c, &o));
-        tti_check_copy(c->arena, elements, memory, bytes);
+        tti_check_device_copy(c->arena, elements, memory, bytes);
         tti_check_expect_copy(c, elements, TUTTI_U8, 0, bytes, c->size - 1, TTI_CHECK_RAW, 0);
         free(elements);
     }
@@ -213,7 +213,7 @@ static void pieces(struct tti_check *c, tutti_group *group, int64_t piece)
             struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, op, bytes[i] / 4);
             p.root = (int)(i % (size_t)c->size);
             p.spread = collective->traits & TTI_CHECK_SPREADS ? TTI_CHECK_UNEVEN : TTI_CHECK_EVEN;
-            sub.way = tti_check_way_by_chance(&sub, i * tti_check_collectives_count + k, 4);
+            sub.way = tti_check_random_completion(&sub, i * tti_check_collectives_count + k, 4);
             if (collective->form) {
                 tti_check_run(&sub, collective->form, &p);
                 p.in_place = (collective->traits & TTI_CHECK_IN_PLACE) != 0;
@@ -284,7 +284,7 @@ static void elsewhere(struct tti_check *c)
     }
 }
 
-void tti_check_device_more(struct tti_check *c)
+void tti_check_device_cases(struct tti_check *c)
 {
     static const int64_t sizes[] = {0, 1, 4096, 3000001};
     const char *device = c->options->device;
@@ -293,7 +293,7 @@ void tti_check_device_more(struct tti_check *c)
         return;
     }
     elsewhere(c);
-    tti_check_device_streams(c);
+    tti_check_device_stream_cases(c);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         if (tti_check_begin(c, "memory/%lld", (long long)sizes[i])) {
             group_memory(c, (size_t)sizes[i]);
@@ -307,7 +307,7 @@ void tti_check_device_more(struct tti_check *c)
         }
     }
     if (tti_check_begin(c, "nothing")) {
-        while (tti_check_turn(c, 0)) {
+        while (tti_check_next_round(c, 0)) {
             nothing(c);
         }
         tti_check_end(c);

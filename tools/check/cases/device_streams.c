@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 
 #include "base/clock.h"
-#include "check/ways.h"
+#include "check/operation.h"
 #include "common/arena.h"
 
 /* Work on a stream of the application's that writes an input late. */
@@ -40,7 +40,7 @@ static tutti_status hold_stream(struct late_work *w, struct tti_check *c)
     if (status != TUTTI_UNSUPPORTED) {
         return status;
     }
-    w->ballast = tti_check_there(c->arena, BALLAST_BYTES);
+    w->ballast = tti_check_device_alloc(c->arena, BALLAST_BYTES);
     status = TUTTI_OK;
     for (int i = 0; i < BALLAST_COPIES && status == TUTTI_OK; i++) {
         unsigned char *half = (unsigned char *)w->ballast + BALLAST_BYTES / 2;
@@ -55,7 +55,7 @@ static void *let_go(void *user)
 {
     struct late_work *w = user;
     for (int i = 0; i < 10; i++) {
-        tti_check_hold_up();
+        tti_check_delay_rank();
     }
     if (w->word) {
         /* relaxed: the device reads this word and nothing else */
@@ -115,7 +115,7 @@ static void behind_a_stream(struct tti_check *c, struct late_work *w, int64_t co
     struct tti_check_tensor input;
     struct tti_check_tensor later;
     struct tti_check_tensor output;
-    struct tti_check_flight f;
+    struct tti_check_pending f;
     pthread_t thread;
     const struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, TUTTI_SUM, count);
     tti_check_tensor_make(c, &input, p.dtype, 1, p.shape, TTI_CHECK_COMPACT);
@@ -124,7 +124,7 @@ static void behind_a_stream(struct tti_check *c, struct late_work *w, int64_t co
     tti_check_tensor_fill(c, &later, 0, later.count, c->rank, p.pattern, 0);
     const struct tti_check_operation o = {
         .kind = TTI_CHECK_ALL_REDUCE, .op = p.op, .input = &input.t, .output = &output.t, .flags = TUTTI_HAS_STREAM};
-    tti_check_flight_make(c, &f, c->way);
+    tti_check_pending_init(c, &f, c->way);
     const bool queued = tti_check_ok(c, "late work on a stream", queue_late_work(w, c, &input, &later));
     f.options.stream = w->stream;
     const bool started = pthread_create(&thread, NULL, let_go, w) == 0;
@@ -132,8 +132,8 @@ static void behind_a_stream(struct tti_check *c, struct late_work *w, int64_t co
         let_go(w);
     }
     if (queued) {
-        tti_check_flight_start(c, &f, &o);
-        if (tti_check_ok(c, "all_reduce behind a stream", tti_check_flight_land(c, &f))) {
+        tti_check_pending_start(c, &f, &o);
+        if (tti_check_ok(c, "all_reduce behind a stream", tti_check_pending_finish(c, &f))) {
             tti_check_expect_fold(c, tti_check_tensor_result(c, &output), &p, 0, output.count, 0);
         }
     }
@@ -152,7 +152,7 @@ static void inside(struct tti_check *c, void (*run)(struct tti_check *c, struct 
     const struct tti_device *driver = tti_arena_driver(c->arena);
     struct tti_device_scope scope;
     struct late_work w = {.driver = driver};
-    if (tti_check_ok(c, "enter", driver->enter(tti_check_where(c).device_id, &scope, &c->error))) {
+    if (tti_check_ok(c, "enter", driver->enter(tti_check_device(c).device_id, &scope, &c->error))) {
         run(c, &w, count);
         driver->leave(&scope);
     }
@@ -169,12 +169,12 @@ static void ahead_of_a_stream(struct tti_check *c, struct late_work *w, int64_t 
     tti_check_tensor_make(c, &later, p.dtype, 1, p.shape, TTI_CHECK_COMPACT);
     if (c->rank == c->size / 2) {
         for (int i = 0; i < 10; i++) {
-            tti_check_hold_up();
+            tti_check_delay_rank();
         }
     }
     tti_check_job_start(&job, TTI_CHECK_WAIT);
-    if (job.flight.work && tti_check_ok(own, "stream_create", w->driver->stream_create(&w->stream, &own->error))) {
-        tti_check_ok(own, "work_wait_stream", tutti_work_wait_stream(job.flight.work, w->stream, &own->error));
+    if (job.pending.work && tti_check_ok(own, "stream_create", w->driver->stream_create(&w->stream, &own->error))) {
+        tti_check_ok(own, "work_wait_stream", tutti_work_wait_stream(job.pending.work, w->stream, &own->error));
         tti_check_ok(own, "a copy of the result",
                      w->driver->copy(later.there + later.start, job.output.there + job.output.start, later.span,
                                      w->stream, &own->error));
@@ -198,12 +198,12 @@ static void default_stream(struct tti_check *c)
     tti_check_job_end(&job, c);
 }
 
-void tti_check_device_streams(struct tti_check *c)
+void tti_check_device_stream_cases(struct tti_check *c)
 {
     static const int64_t counts[] = {5, 1000, 100003};
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
         if (tti_check_begin(c, "stream/behind/%lld", (long long)counts[i])) {
-            while (tti_check_turn(c, 0)) {
+            while (tti_check_next_round(c, 0)) {
                 inside(c, behind_a_stream, counts[i]);
             }
             tti_check_end(c);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* gather. Off the root the output is a tensor that nobody may write to or, in the in-place cases, NULL. */
-#include "check/ways.h"
+#include "check/operation.h"
 
 static void prepare(struct tti_check_job *job)
 {
@@ -24,7 +24,7 @@ static void prepare(struct tti_check_job *job)
         .kind = TTI_CHECK_GATHER, .input = &job->source, .output = is_root || !p->in_place ? &job->output.t : NULL};
 }
 
-static void judge(struct tti_check_job *job, bool ok)
+static void verify(struct tti_check_job *job, bool ok)
 {
     struct tti_check *c = &job->check;
     if (ok && c->rank == job->plan.root) {
@@ -35,4 +35,4 @@ static void judge(struct tti_check_job *job, bool ok)
     tti_check_tensor_unchanged(c, &job->input, "the input");
 }
 
-const struct tti_check_form tti_check_gather_form = {"gather", prepare, judge};
+const struct tti_check_form tti_check_gather_form = {"gather", prepare, verify};

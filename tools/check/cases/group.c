@@ -3,7 +3,7 @@
  * sub-groups run different numbers of them at the same time. */
 #include <stdlib.h>
 
-#include "check/ways.h"
+#include "check/operation.h"
 
 /* Every collective once small and once not, seen from a member. */
 static void run_all(struct tti_check *c, int64_t count)
@@ -15,11 +15,11 @@ static void run_all(struct tti_check *c, int64_t count)
             struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, op, count);
             p.root = c->size - 1;
             p.spread = collective->traits & TTI_CHECK_SPREADS ? TTI_CHECK_UNEVEN : TTI_CHECK_EVEN;
-            c->way = tti_check_way_by_chance(c, i, 4);
+            c->way = tti_check_random_completion(c, i, 4);
             tti_check_run(c, collective->form, &p);
         }
     }
-    c->way = tti_check_way_by_chance(c, tti_check_collectives_count, 4);
+    c->way = tti_check_random_completion(c, tti_check_collectives_count, 4);
     tti_check_ok(c, "barrier", tti_check_barrier(c));
 }
 
@@ -157,7 +157,7 @@ static void different_numbers(struct tti_check *c, int32_t *ranks)
     for (int i = 0; i < (colour == 0 ? 40 : 7); i++) {
         struct tti_check sub = tti_check_sub(c, group, 500 + 2 * (uint64_t)i + colour);
         const struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, TUTTI_SUM, 13 * i);
-        sub.way = tti_check_way_by_chance(&sub, 0, 4);
+        sub.way = tti_check_random_completion(&sub, 0, 4);
         tti_check_run(&sub, &tti_check_all_reduce_form, &p);
         tti_check_merge(c, &sub);
         if (i % 5 == 0 && i < 7) {
@@ -197,7 +197,7 @@ static void many(struct tti_check *c, int32_t *ranks)
         }
         struct tti_check sub = tti_check_sub(c, group, 800 + (uint64_t)i);
         const struct tti_check_plan p = tti_check_plan_1d(TUTTI_I32, TUTTI_SUM, 100);
-        sub.way = tti_check_way_by_chance(&sub, 0, 4);
+        sub.way = tti_check_random_completion(&sub, 0, 4);
         tti_check_run(&sub, &tti_check_all_reduce_form, &p);
         tti_check_merge(c, &sub);
         destroy(c, group);
@@ -248,7 +248,7 @@ static void chapter(struct tti_check *c, int32_t *ranks)
     }
 }
 
-void tti_check_group_more(struct tti_check *c)
+void tti_check_group_cases(struct tti_check *c)
 {
     int32_t *ranks = tti_check_memory((size_t)c->size * sizeof(int32_t));
     chapter(c, ranks);

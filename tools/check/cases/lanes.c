@@ -3,7 +3,7 @@
  * beside them, since they lie outside the order of lanes. Half of the operations are asynchronous. */
 #include <pthread.h>
 
-#include "check/ways.h"
+#include "check/operation.h"
 
 enum { LANES = 2 };
 
@@ -20,7 +20,7 @@ static void ring(struct tti_check *c, int64_t number)
     const int tag = 70 + c->lane;
     int64_t sent = number * 1000 + c->rank;
     int64_t received = -1;
-    tti_check_ok(c, "sendrecv", tti_check_sendrecv_words(c, &sent, next, &received, previous, tag));
+    tti_check_ok(c, "sendrecv", tti_check_sendrecv_values(c, &sent, next, &received, previous, tag));
     tti_check_expect_i64(c, "the number that came", received, number * 1000 + previous);
 }
 
@@ -32,7 +32,7 @@ static void *work(void *argument)
         const struct tti_check_collective *collective = &tti_check_collectives[draw % tti_check_collectives_count];
         struct tti_check sub = tti_check_sub(&w->check, w->check.group, (uint64_t)i);
         tti_check_label(&sub, " lane %d #%d %s", sub.lane, i, collective->name);
-        sub.way = tti_check_way_by_chance(&sub, 0, 4);
+        sub.way = tti_check_random_completion(&sub, 0, 4);
         if (collective->form) {
             const struct tti_check_plan p = tti_check_plan_random(&sub, collective->traits, draw, 40000);
             tti_check_run(&sub, collective->form, &p);
@@ -67,7 +67,7 @@ static void together(struct tti_check *c, bool messages)
     }
 }
 
-void tti_check_lanes_more(struct tti_check *c)
+void tti_check_lanes_cases(struct tti_check *c)
 {
     if (tti_check_begin(c, "two-threads")) {
         together(c, false);
@@ -82,7 +82,7 @@ void tti_check_lanes_more(struct tti_check *c)
         for (int i = 0; i < (c->quick ? 20 : 100); i++) {
             struct tti_check sub = tti_check_sub(c, c->group, (uint64_t)i);
             sub.lane = (int)(tti_check_mix(c->key, (uint64_t)i) % LANES);
-            sub.way = tti_check_way_by_chance(&sub, 0, 4);
+            sub.way = tti_check_random_completion(&sub, 0, 4);
             const struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, TUTTI_SUM, 1 + 40 * i);
             tti_check_run(&sub, &tti_check_all_reduce_form, &p);
             tti_check_merge(c, &sub);

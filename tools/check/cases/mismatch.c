@@ -11,7 +11,7 @@
 #include <strings.h>
 #include <sys/mman.h>
 
-#include "check/ways.h"
+#include "check/operation.h"
 #include "common/arena.h"
 
 /* The tensors of a variant: more room than any of them needs. */
@@ -27,8 +27,8 @@ typedef tutti_status (*variant_function)(struct tti_check *c, const struct room 
 static tutti_status all_reduce_as(struct tti_check *c, const struct room *room, int64_t n, tutti_dtype dtype,
                                   tutti_reduce_op op, uint32_t tag)
 {
-    const DLTensor input = tti_check_over_1d(c, room->input, &n, dtype);
-    DLTensor output = tti_check_over_1d(c, room->output, &n, dtype);
+    const DLTensor input = tti_check_tensor_over_1d(c, room->input, &n, dtype);
+    DLTensor output = tti_check_tensor_over_1d(c, room->output, &n, dtype);
     return tti_check_do(
         c, &(struct tti_check_operation){
                .kind = TTI_CHECK_ALL_REDUCE, .op = op, .input = &input, .output = &output, .user_tag = tag});
@@ -80,8 +80,8 @@ static tutti_status reduce_scatter_instead(struct tti_check *c, const struct roo
         return plain(c, room);
     }
     const int64_t part = room->n / c->size;
-    const DLTensor input = tti_check_over_1d(c, room->input, &room->n, TUTTI_F32);
-    DLTensor output = tti_check_over_1d(c, room->output, &part, TUTTI_F32);
+    const DLTensor input = tti_check_tensor_over_1d(c, room->input, &room->n, TUTTI_F32);
+    DLTensor output = tti_check_tensor_over_1d(c, room->output, &part, TUTTI_F32);
     return tti_check_do(c, &(struct tti_check_operation){
                                .kind = TTI_CHECK_REDUCE_SCATTER, .op = TUTTI_SUM, .input = &input, .output = &output});
 }
@@ -90,8 +90,8 @@ static tutti_status gather_along(struct tti_check *c, const struct room *room, i
 {
     const int64_t shape[2] = {rows, columns};
     const int64_t joined[2] = {dim == 0 ? rows * c->size : rows, dim == 1 ? columns * c->size : columns};
-    const DLTensor input = tti_check_over(c, room->input, 2, shape, TUTTI_F32);
-    DLTensor output = tti_check_over(c, room->output, 2, joined, TUTTI_F32);
+    const DLTensor input = tti_check_tensor_over(c, room->input, 2, shape, TUTTI_F32);
+    DLTensor output = tti_check_tensor_over(c, room->output, 2, joined, TUTTI_F32);
     return tti_check_do(
         c, &(struct tti_check_operation){.kind = TTI_CHECK_ALL_GATHER, .dim = dim, .input = &input, .output = &output});
 }
@@ -113,8 +113,8 @@ static tutti_status all_gather_other_count(struct tti_check *c, const struct roo
 
 static tutti_status all_to_all_other_dtype(struct tti_check *c, const struct room *room, bool odd)
 {
-    const DLTensor input = tti_check_over_1d(c, room->input, &room->n, odd ? TUTTI_U32 : TUTTI_F32);
-    DLTensor output = tti_check_over_1d(c, room->output, &room->n, odd ? TUTTI_U32 : TUTTI_F32);
+    const DLTensor input = tti_check_tensor_over_1d(c, room->input, &room->n, odd ? TUTTI_U32 : TUTTI_F32);
+    DLTensor output = tti_check_tensor_over_1d(c, room->output, &room->n, odd ? TUTTI_U32 : TUTTI_F32);
     return tti_check_do(
         c, &(struct tti_check_operation){.kind = TTI_CHECK_ALL_TO_ALL, .input = &input, .output = &output});
 }
@@ -128,8 +128,8 @@ static tutti_status all_gather_v_other_counts(struct tti_check *c, const struct 
     for (int r = 0; r < c->size; r++) {
         counts[r] = rows;
     }
-    const DLTensor input = tti_check_over_1d(c, room->input, &rows, TUTTI_F32);
-    DLTensor output = tti_check_over_1d(c, room->output, &joined, TUTTI_F32);
+    const DLTensor input = tti_check_tensor_over_1d(c, room->input, &rows, TUTTI_F32);
+    DLTensor output = tti_check_tensor_over_1d(c, room->output, &joined, TUTTI_F32);
     const tutti_status status =
         tti_check_do(c, &(struct tti_check_operation){
                             .kind = TTI_CHECK_ALL_GATHER_V, .input = &input, .output = &output, .counts = counts});
@@ -149,8 +149,8 @@ static tutti_status all_to_all_v_other_counts(struct tti_check *c, const struct 
         sent[r] = odd && r != c->rank ? each + 1 : each;
         rows += sent[r];
     }
-    const DLTensor input = tti_check_over_1d(c, room->input, &rows, TUTTI_F32);
-    DLTensor output = tti_check_over_1d(c, room->output, &room->n, TUTTI_F32);
+    const DLTensor input = tti_check_tensor_over_1d(c, room->input, &rows, TUTTI_F32);
+    DLTensor output = tti_check_tensor_over_1d(c, room->output, &room->n, TUTTI_F32);
     const tutti_status status = tti_check_do(
         c,
         &(struct tti_check_operation){
@@ -162,7 +162,7 @@ static tutti_status all_to_all_v_other_counts(struct tti_check *c, const struct 
 
 static tutti_status broadcast_from(struct tti_check *c, const struct room *room, int root, int64_t n)
 {
-    DLTensor x = tti_check_over_1d(c, room->input, &n, TUTTI_F32);
+    DLTensor x = tti_check_tensor_over_1d(c, room->input, &n, TUTTI_F32);
     return tti_check_do(c, &(struct tti_check_operation){.kind = TTI_CHECK_BROADCAST, .root = root, .output = &x});
 }
 
@@ -178,8 +178,8 @@ static tutti_status broadcast_other_count(struct tti_check *c, const struct room
 
 static tutti_status reduce_to(struct tti_check *c, const struct room *room, int root, tutti_reduce_op op)
 {
-    const DLTensor input = tti_check_over_1d(c, room->input, &room->n, TUTTI_F32);
-    DLTensor output = tti_check_over_1d(c, room->output, &room->n, TUTTI_F32);
+    const DLTensor input = tti_check_tensor_over_1d(c, room->input, &room->n, TUTTI_F32);
+    DLTensor output = tti_check_tensor_over_1d(c, room->output, &room->n, TUTTI_F32);
     return tti_check_do(c, &(struct tti_check_operation){
                                .kind = TTI_CHECK_REDUCE, .op = op, .root = root, .input = &input, .output = &output});
 }
@@ -197,8 +197,8 @@ static tutti_status reduce_other_op(struct tti_check *c, const struct room *room
 static tutti_status gather_other_root(struct tti_check *c, const struct room *room, bool odd)
 {
     const int64_t part = room->n / c->size;
-    const DLTensor input = tti_check_over_1d(c, room->input, &part, TUTTI_F32);
-    DLTensor output = tti_check_over_1d(c, room->output, &room->n, TUTTI_F32);
+    const DLTensor input = tti_check_tensor_over_1d(c, room->input, &part, TUTTI_F32);
+    DLTensor output = tti_check_tensor_over_1d(c, room->output, &room->n, TUTTI_F32);
     return tti_check_do(c, &(struct tti_check_operation){
                                .kind = TTI_CHECK_GATHER, .root = odd ? 1 : 0, .input = &input, .output = &output});
 }
@@ -209,8 +209,8 @@ static tutti_status gather_other_dimension(struct tti_check *c, const struct roo
     const int64_t half = room->n / c->size / 2;
     const int64_t shape[2] = {2, half};
     const int64_t joined[2] = {odd ? 2 : 2 * c->size, odd ? half * c->size : half};
-    const DLTensor input = tti_check_over(c, room->input, 2, shape, TUTTI_F32);
-    DLTensor output = tti_check_over(c, room->output, 2, joined, TUTTI_F32);
+    const DLTensor input = tti_check_tensor_over(c, room->input, 2, shape, TUTTI_F32);
+    DLTensor output = tti_check_tensor_over(c, room->output, 2, joined, TUTTI_F32);
     return tti_check_do(c, &(struct tti_check_operation){
                                .kind = TTI_CHECK_GATHER, .dim = odd ? 1 : 0, .input = &input, .output = &output});
 }
@@ -220,8 +220,8 @@ static tutti_status scatter_other_dimension(struct tti_check *c, const struct ro
     const int64_t half = room->n / c->size / 2;
     const int64_t shape[2] = {2, half};
     const int64_t joined[2] = {odd ? 2 : 2 * c->size, odd ? half * c->size : half};
-    const DLTensor input = tti_check_over(c, room->input, 2, joined, TUTTI_F32);
-    DLTensor output = tti_check_over(c, room->output, 2, shape, TUTTI_F32);
+    const DLTensor input = tti_check_tensor_over(c, room->input, 2, joined, TUTTI_F32);
+    DLTensor output = tti_check_tensor_over(c, room->output, 2, shape, TUTTI_F32);
     return tti_check_do(c, &(struct tti_check_operation){
                                .kind = TTI_CHECK_SCATTER, .dim = odd ? 1 : 0, .input = &input, .output = &output});
 }
@@ -229,8 +229,8 @@ static tutti_status scatter_other_dimension(struct tti_check *c, const struct ro
 static tutti_status scatter_other_root(struct tti_check *c, const struct room *room, bool odd)
 {
     const int64_t part = room->n / c->size;
-    const DLTensor input = tti_check_over_1d(c, room->input, &room->n, TUTTI_F32);
-    DLTensor output = tti_check_over_1d(c, room->output, &part, TUTTI_F32);
+    const DLTensor input = tti_check_tensor_over_1d(c, room->input, &room->n, TUTTI_F32);
+    DLTensor output = tti_check_tensor_over_1d(c, room->output, &part, TUTTI_F32);
     return tti_check_do(c, &(struct tti_check_operation){
                                .kind = TTI_CHECK_SCATTER, .root = odd ? 1 : 0, .input = &input, .output = &output});
 }
@@ -243,15 +243,15 @@ static tutti_status barrier_instead_of_broadcast(struct tti_check *c, const stru
 /* One rank alone wants to be able to cancel. */
 static tutti_status broadcast_other_flag(struct tti_check *c, const struct room *room, bool odd)
 {
-    DLTensor x = tti_check_over_1d(c, room->input, &room->n, TUTTI_F32);
+    DLTensor x = tti_check_tensor_over_1d(c, room->input, &room->n, TUTTI_F32);
     return tti_check_do(c, &(struct tti_check_operation){
                                .kind = TTI_CHECK_BROADCAST, .output = &x, .flags = odd ? TUTTI_CANCELLABLE : 0});
 }
 
 static tutti_status reduce_other_flag(struct tti_check *c, const struct room *room, bool odd)
 {
-    const DLTensor input = tti_check_over_1d(c, room->input, &room->n, TUTTI_F32);
-    DLTensor output = tti_check_over_1d(c, room->output, &room->n, TUTTI_F32);
+    const DLTensor input = tti_check_tensor_over_1d(c, room->input, &room->n, TUTTI_F32);
+    DLTensor output = tti_check_tensor_over_1d(c, room->output, &room->n, TUTTI_F32);
     return tti_check_do(c, &(struct tti_check_operation){.kind = TTI_CHECK_REDUCE,
                                                          .op = TUTTI_SUM,
                                                          .input = &input,
@@ -271,8 +271,8 @@ static tutti_status other_shape(struct tti_check *c, const struct room *room, bo
 {
     const int64_t part[2] = {odd ? room->n : 2, odd ? 2 : room->n};
     const int64_t joined[2] = {part[0] * c->size, part[1]};
-    const DLTensor input = tti_check_over(c, room->input, 2, s.cuts ? joined : part, TUTTI_F32);
-    DLTensor output = tti_check_over(c, room->output, 2, s.joins ? joined : part, TUTTI_F32);
+    const DLTensor input = tti_check_tensor_over(c, room->input, 2, s.cuts ? joined : part, TUTTI_F32);
+    DLTensor output = tti_check_tensor_over(c, room->output, 2, s.joins ? joined : part, TUTTI_F32);
     int64_t *counts = tti_check_memory((size_t)c->size * sizeof(int64_t));
     for (int r = 0; r < c->size; r++) {
         counts[r] = part[0];
@@ -327,8 +327,8 @@ static tutti_status gather_other_count(struct tti_check *c, const struct room *r
 {
     const int64_t part = odd ? room->n + 1 : room->n;
     const int64_t joined = part * c->size;
-    const DLTensor input = tti_check_over_1d(c, room->input, &part, TUTTI_F32);
-    DLTensor output = tti_check_over_1d(c, room->output, &joined, TUTTI_F32);
+    const DLTensor input = tti_check_tensor_over_1d(c, room->input, &part, TUTTI_F32);
+    DLTensor output = tti_check_tensor_over_1d(c, room->output, &joined, TUTTI_F32);
     return tti_check_do(c, &(struct tti_check_operation){.kind = TTI_CHECK_GATHER, .input = &input, .output = &output});
 }
 
@@ -404,18 +404,18 @@ static void all_notice(struct tti_check *c, const struct room *room, const struc
     tti_check_group_works(c);
 }
 
-static bool all_hear_at_once(void)
+static bool all_notified_at_once(void)
 {
     const char *setting = getenv("TUTTI_CHECK_CALLS");
     return setting && (strcasecmp(setting, "on") == 0 || strcmp(setting, "1") == 0);
 }
 
 /* Whether this rank waits for one that calls something else. */
-static bool hears_at_once(const struct tti_check *c, const struct variant *v, int deviant)
+static bool is_notified_at_once(const struct tti_check *c, const struct variant *v, int deviant)
 {
     const bool odd = c->rank == deviant;
     const int root = v->other_root && odd ? 1 : 0;
-    if (all_hear_at_once() || (v->waits_itself && odd)) {
+    if (all_notified_at_once() || (v->waits_itself && odd)) {
         return true;
     }
     return v->direction == FROM_ROOT ? c->rank != root && odd != (root == deviant)
@@ -426,7 +426,7 @@ static bool hears_at_once(const struct tti_check *c, const struct variant *v, in
 static void each_notices_once(struct tti_check *c, const struct room *room, const struct variant *v, int deviant)
 {
     const tutti_status status = v->call(c, room, c->rank == deviant);
-    if (status != TUTTI_OK || hears_at_once(c, v, deviant)) {
+    if (status != TUTTI_OK || is_notified_at_once(c, v, deviant)) {
         tti_check_status(c, "the call", status, TUTTI_MISMATCH);
     }
     const tutti_status expected = status == TUTTI_OK ? TUTTI_MISMATCH : TUTTI_OK;
@@ -452,7 +452,7 @@ struct table {
     const struct variant *variants;
     size_t count;
     uint32_t promises; /* that a backend must have made */
-    void (*judge)(struct tti_check *c, const struct room *room, const struct variant *v, int deviant);
+    void (*verify)(struct tti_check *c, const struct room *room, const struct variant *v, int deviant);
 };
 
 static void chapter(struct tti_check *c, const struct room *room, const char *size)
@@ -469,8 +469,8 @@ static void chapter(struct tti_check *c, const struct room *room, const char *si
                 if (!tti_check_begin(c, "%s/%s/%s", t->variants[i].name, size, which == 0 ? "last" : "first")) {
                     continue;
                 }
-                while (applies(c, t->promises) && tti_check_turn(c, 0)) {
-                    t->judge(c, room, &t->variants[i], deviant);
+                while (applies(c, t->promises) && tti_check_next_round(c, 0)) {
+                    t->verify(c, room, &t->variants[i], deviant);
                 }
                 tti_check_end(c);
             }
@@ -491,7 +491,7 @@ static unsigned char *fresh_pages(size_t bytes)
 
 static unsigned char *open_room(const struct tti_check *c, size_t bytes)
 {
-    return c->arena ? tti_check_there(c->arena, bytes) : fresh_pages(bytes);
+    return c->arena ? tti_check_device_alloc(c->arena, bytes) : fresh_pages(bytes);
 }
 
 static void close_room(const struct tti_check *c, unsigned char *memory, size_t bytes)
@@ -503,7 +503,7 @@ static void close_room(const struct tti_check *c, unsigned char *memory, size_t 
     }
 }
 
-void tti_check_mismatch_more(struct tti_check *c)
+void tti_check_mismatch_cases(struct tti_check *c)
 {
     /* what is joined has at most three tensors' rows from every rank */
     const int64_t small = 2 * c->size;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "check/ways.h"
+#include "check/operation.h"
 
 static uint64_t first_of(int number)
 {
@@ -43,7 +43,7 @@ static void expect_message(struct tti_check *c, const tutti_message *m, int sour
 static bool turn(struct tti_check *c, int64_t bytes)
 {
     tti_check_ok(c, "barrier", tutti_barrier(c->group, TUTTI_CALL(.error = &c->error)));
-    return tti_check_turn(c, bytes);
+    return tti_check_next_round(c, bytes);
 }
 
 static int next_of(const struct tti_check *c, int distance)
@@ -219,8 +219,8 @@ static void several(struct tti_check *c, bool one_tag, int64_t count)
 static void expect_allocated(struct tti_check *c, const DLTensor *t, tutti_dtype dtype, size_t count, int source,
                              int number)
 {
-    const DLDevice where = tti_check_where(c);
-    unsigned char *elements = tti_check_fetch(c, t, count * tutti_dtype_size(dtype));
+    const DLDevice where = tti_check_device(c);
+    unsigned char *elements = tti_check_tensor_fetch(c, t, count * tutti_dtype_size(dtype));
     tti_check_expect_i64(c, "kind of the device that the tensor lies on", t->device.device_type, where.device_type);
     tti_check_expect_i64(c, "the device that the tensor lies on", t->device.device_id, where.device_id);
     tti_check_expect_copy(c, elements, dtype, 0, count, source, TTI_CHECK_RAW, first_of(number));
@@ -447,12 +447,12 @@ static void pair_cases(struct tti_check *c)
     }
 }
 
-void tti_check_p2p_more(struct tti_check *c)
+void tti_check_p2p_cases(struct tti_check *c)
 {
     static const int64_t counts[] = {0, 10, 2000, 50000};
     rings(c);
     pair_cases(c);
-    tti_check_probe_waits(c);
+    tti_check_probe_cases(c);
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
         if (tti_check_begin(c, "batch/receive-first/%lld", (long long)counts[i])) {
             while (turn(c, 4 * counts[i])) {

@@ -3,7 +3,7 @@
  * Waiting for a message without receiving it. Every rank probes for what the rank before it sends. A barrier behind the
  * start of an asynchronous probe makes sure that it was there before the message.
  */
-#include "check/ways.h"
+#include "check/operation.h"
 
 enum { TAG = 60, SOON_MS = 20 };
 
@@ -25,18 +25,18 @@ static void make(struct tti_check *c, struct tti_check_tensor *x, int64_t count,
     }
 }
 
-static void start_send(struct tti_check *c, struct tti_check_flight *f, struct tti_check_tensor *x)
+static void start_send(struct tti_check *c, struct tti_check_pending *f, struct tti_check_tensor *x)
 {
-    tti_check_flight_make(c, f, tti_check_way_by_chance(c, 1, 0));
-    tti_check_flight_start(
+    tti_check_pending_init(c, f, tti_check_random_completion(c, 1, 0));
+    tti_check_pending_start(
         c, f,
         &(struct tti_check_operation){.kind = TTI_CHECK_SEND, .input = &x->t, .destination = next_of(c), .tag = TAG});
 }
 
-static void start_probe(struct tti_check *c, struct tti_check_flight *f, int peer, int tag, tutti_message *m)
+static void start_probe(struct tti_check *c, struct tti_check_pending *f, int peer, int tag, tutti_message *m)
 {
-    tti_check_flight_make(c, f, tti_check_way_by_chance(c, 2, 0));
-    tti_check_flight_start(
+    tti_check_pending_init(c, f, tti_check_random_completion(c, 2, 0));
+    tti_check_pending_start(
         c, f, &(struct tti_check_operation){.kind = TTI_CHECK_PROBE, .source = peer, .tag = tag, .message = m});
 }
 
@@ -70,8 +70,8 @@ static void receive(struct tti_check *c, int64_t count)
 static void wait_for_one(struct tti_check *c, int64_t count, bool any)
 {
     struct tti_check_tensor out;
-    struct tti_check_flight sent;
-    struct tti_check_flight probed;
+    struct tti_check_pending sent;
+    struct tti_check_pending probed;
     tutti_message m = TUTTI_MESSAGE_INIT;
     const int peer = any ? TUTTI_ANY_SOURCE : previous_of(c);
     const int tag = any ? TUTTI_ANY_TAG : TAG;
@@ -79,7 +79,7 @@ static void wait_for_one(struct tti_check *c, int64_t count, bool any)
     start_probe(c, &probed, peer, tag, &m);
     tti_check_ok(c, "barrier", tti_check_barrier(c));
     start_send(c, &sent, &out);
-    if (tti_check_ok(c, "probe_async", tti_check_flight_land(c, &probed))) {
+    if (tti_check_ok(c, "probe_async", tti_check_pending_finish(c, &probed))) {
         expect_message(c, &m, count);
     }
     for (int i = 0; i < 2; i++) {
@@ -91,7 +91,7 @@ static void wait_for_one(struct tti_check *c, int64_t count, bool any)
         }
     }
     receive(c, count);
-    tti_check_ok(c, "send", tti_check_flight_land(c, &sent));
+    tti_check_ok(c, "send", tti_check_pending_finish(c, &sent));
     tti_check_tensor_free(&out);
 }
 
@@ -110,13 +110,13 @@ static void behind_a_receive(struct tti_check *c, int64_t count)
 {
     struct tti_check_tensor in;
     struct tti_check_tensor out[2];
-    struct tti_check_flight received;
-    struct tti_check_flight probed;
-    struct tti_check_flight sent[2];
+    struct tti_check_pending received;
+    struct tti_check_pending probed;
+    struct tti_check_pending sent[2];
     tutti_message m = TUTTI_MESSAGE_INIT;
     make(c, &in, count, false);
-    tti_check_flight_make(c, &received, tti_check_way_by_chance(c, 3, 0));
-    tti_check_flight_start(
+    tti_check_pending_init(c, &received, tti_check_random_completion(c, 3, 0));
+    tti_check_pending_start(
         c, &received,
         &(struct tti_check_operation){.kind = TTI_CHECK_RECV, .output = &in.t, .source = previous_of(c), .tag = TAG});
     start_probe(c, &probed, previous_of(c), TAG, &m);
@@ -125,16 +125,16 @@ static void behind_a_receive(struct tti_check *c, int64_t count)
         make(c, &out[i], count + i, true);
         start_send(c, &sent[i], &out[i]);
     }
-    if (tti_check_ok(c, "probe_async", tti_check_flight_land(c, &probed))) {
+    if (tti_check_ok(c, "probe_async", tti_check_pending_finish(c, &probed))) {
         expect_message(c, &m, count + 1);
     }
-    if (tti_check_ok(c, "the receive before it", tti_check_flight_land(c, &received))) {
+    if (tti_check_ok(c, "the receive before it", tti_check_pending_finish(c, &received))) {
         tti_check_expect_copy(c, tti_check_tensor_result(c, &in), TUTTI_F32, 0, in.count, previous_of(c), TTI_CHECK_RAW,
                               0);
     }
     receive(c, count + 1);
     for (int i = 0; i < 2; i++) {
-        tti_check_ok(c, "send", tti_check_flight_land(c, &sent[i]));
+        tti_check_ok(c, "send", tti_check_pending_finish(c, &sent[i]));
         tti_check_tensor_free(&out[i]);
     }
     tti_check_tensor_free(&in);
@@ -149,7 +149,7 @@ static void deadline(struct tti_check *c)
         const int peer = peers[i % 2];
         const struct tti_check_operation o = {
             .kind = TTI_CHECK_PROBE, .source = peer, .tag = TAG, .message = &m, .timeout_ms = SOON_MS};
-        c->way = i < 2 ? TTI_CHECK_SYNC : tti_check_way_by_chance(c, (uint64_t)i, 0);
+        c->way = i < 2 ? TTI_CHECK_SYNC : tti_check_random_completion(c, (uint64_t)i, 0);
         if (tti_check_status(c, "a probe for what nobody sends", tti_check_do(c, &o), TUTTI_TIMEOUT)) {
             tti_check_expect_i64(c, "what is spoilt", c->error.scope, i < 2 ? TUTTI_SCOPE_CALL : TUTTI_SCOPE_WORK);
             tti_check_expect_i64(c, "the suspect", c->error.suspect, peer);
@@ -165,28 +165,28 @@ static void deadline(struct tti_check *c)
 
 static void cancelled(struct tti_check *c)
 {
-    struct tti_check_flight f;
+    struct tti_check_pending f;
     struct tti_check_tensor out;
-    struct tti_check_flight sent;
+    struct tti_check_pending sent;
     tutti_cancel_token *token = NULL;
     for (int i = 0; i < 2; i++) {
         start_probe(c, &f, i == 0 ? previous_of(c) : TUTTI_ANY_SOURCE, TAG, NULL);
         tti_check_ok(c, "work_cancel", tutti_work_cancel(f.work, &c->error));
-        tti_check_status(c, "a withdrawn probe", tti_check_flight_land(c, &f), TUTTI_CANCELLED);
+        tti_check_status(c, "a withdrawn probe", tti_check_pending_finish(c, &f), TUTTI_CANCELLED);
     }
     tti_check_ok(c, "cancel_token_create", tutti_cancel_token_create(NULL, TUTTI_FOREVER, &token, &c->error));
-    tti_check_flight_make(c, &f, tti_check_way_by_chance(c, 2, 0));
-    tti_check_flight_start(
+    tti_check_pending_init(c, &f, tti_check_random_completion(c, 2, 0));
+    tti_check_pending_start(
         c, &f,
         &(struct tti_check_operation){.kind = TTI_CHECK_PROBE, .source = previous_of(c), .tag = TAG, .token = token});
     tti_check_ok(c, "cancel_token_cancel", tutti_cancel_token_cancel(token, NULL, &c->error));
-    tti_check_status(c, "a probe whose token has fired", tti_check_flight_land(c, &f), TUTTI_CANCELLED);
+    tti_check_status(c, "a probe whose token has fired", tti_check_pending_finish(c, &f), TUTTI_CANCELLED);
     tti_check_ok(c, "cancel_token_destroy", tutti_cancel_token_destroy(token, &c->error));
     tti_check_ok(c, "barrier", tti_check_barrier(c));
     make(c, &out, 10, true);
     start_send(c, &sent, &out);
     receive(c, 10);
-    tti_check_ok(c, "send", tti_check_flight_land(c, &sent));
+    tti_check_ok(c, "send", tti_check_pending_finish(c, &sent));
     tti_check_tensor_free(&out);
 }
 
@@ -202,7 +202,7 @@ static void sized(struct tti_check *c, const char *name, void (*run)(struct tti_
     }
 }
 
-void tti_check_probe_waits(struct tti_check *c)
+void tti_check_probe_cases(struct tti_check *c)
 {
     sized(c, "one", from_one);
     sized(c, "anybody", from_anybody);

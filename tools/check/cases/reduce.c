@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* reduce. Off the root the output is a tensor that nobody may write to or, in the in-place cases, NULL. */
-#include "check/ways.h"
+#include "check/operation.h"
 
 static void prepare(struct tti_check_job *job)
 {
@@ -17,7 +17,7 @@ static void prepare(struct tti_check_job *job)
         .kind = TTI_CHECK_REDUCE, .input = &job->input.t, .output = is_root || !p->in_place ? output : NULL};
 }
 
-static void judge(struct tti_check_job *job, bool ok)
+static void verify(struct tti_check_job *job, bool ok)
 {
     struct tti_check *c = &job->check;
     const struct tti_check_plan *p = &job->plan;
@@ -33,4 +33,4 @@ static void judge(struct tti_check_job *job, bool ok)
     }
 }
 
-const struct tti_check_form tti_check_reduce_form = {"reduce", prepare, judge};
+const struct tti_check_form tti_check_reduce_form = {"reduce", prepare, verify};

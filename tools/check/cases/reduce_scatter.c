@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* reduce_scatter, and its form with parts of different length. In place, the output is the own part of the input. */
-#include "check/ways.h"
+#include "check/operation.h"
 
 static void prepare(struct tti_check_job *job, enum tti_check_kind kind)
 {
@@ -34,7 +34,7 @@ static void prepare_variable(struct tti_check_job *job)
     prepare(job, TTI_CHECK_REDUCE_SCATTER_V);
 }
 
-static void judge(struct tti_check_job *job, bool ok)
+static void verify(struct tti_check_job *job, bool ok)
 {
     struct tti_check *c = &job->check;
     const struct tti_check_plan *p = &job->plan;
@@ -54,5 +54,5 @@ static void judge(struct tti_check_job *job, bool ok)
     }
 }
 
-const struct tti_check_form tti_check_reduce_scatter_form = {"reduce_scatter", prepare_even, judge};
-const struct tti_check_form tti_check_reduce_scatter_v_form = {"reduce_scatter_v", prepare_variable, judge};
+const struct tti_check_form tti_check_reduce_scatter_form = {"reduce_scatter", prepare_even, verify};
+const struct tti_check_form tti_check_reduce_scatter_v_form = {"reduce_scatter_v", prepare_variable, verify};

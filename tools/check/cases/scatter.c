@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* scatter. Off the root the input is a tensor that must not matter or, in the in-place cases, NULL. */
-#include "check/ways.h"
+#include "check/operation.h"
 
 static void prepare(struct tti_check_job *job)
 {
@@ -23,7 +23,7 @@ static void prepare(struct tti_check_job *job)
         .kind = TTI_CHECK_SCATTER, .input = is_root || !p->in_place ? &job->input.t : NULL, .output = &job->target};
 }
 
-static void judge(struct tti_check_job *job, bool ok)
+static void verify(struct tti_check_job *job, bool ok)
 {
     struct tti_check *c = &job->check;
     const struct tti_check_plan *p = &job->plan;
@@ -40,4 +40,4 @@ static void judge(struct tti_check_job *job, bool ok)
     tti_check_tensor_unchanged(c, &job->input, "the input");
 }
 
-const struct tti_check_form tti_check_scatter_form = {"scatter", prepare, judge};
+const struct tti_check_form tti_check_scatter_form = {"scatter", prepare, verify};

@@ -3,7 +3,7 @@
  * Long sequences by chance: what goes wrong only when a slot, a window or a ring comes round again, or when one kind of
  * operation follows another. Every operation has data of its own, so a result that belongs to an earlier one is seen.
  */
-#include "check/ways.h"
+#include "check/operation.h"
 
 static void sequence(struct tti_check *c, int operations, size_t max_bytes)
 {
@@ -12,7 +12,7 @@ static void sequence(struct tti_check *c, int operations, size_t max_bytes)
         const struct tti_check_collective *collective = &tti_check_collectives[draw % tti_check_collectives_count];
         struct tti_check sub = tti_check_sub(c, c->group, (uint64_t)i);
         tti_check_label(&sub, "#%d %s", i, collective->name);
-        sub.way = tti_check_way_by_chance(&sub, 0, 4);
+        sub.way = tti_check_random_completion(&sub, 0, 4);
         if (collective->form) {
             const struct tti_check_plan p = tti_check_plan_random(&sub, collective->traits, draw, max_bytes);
             tti_check_run(&sub, collective->form, &p);
@@ -23,7 +23,7 @@ static void sequence(struct tti_check *c, int operations, size_t max_bytes)
     }
 }
 
-void tti_check_soak_more(struct tti_check *c)
+void tti_check_soak_cases(struct tti_check *c)
 {
     const int small = c->quick ? 300 : 1000;
     for (int i = 0; i < (c->quick ? 1 : 4); i++) {

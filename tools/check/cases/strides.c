@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check/ways.h"
+#include "check/operation.h"
 
 #define DTYPE TUTTI_I32
 
@@ -208,7 +208,7 @@ static void inputs(struct tti_check *c, const struct subject *s)
     for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++) {
         for (int dim = 0; dim < (has_dim(s) ? 3 : 1); dim++) {
             if (tti_check_begin(c, "inputs/%s/%s/dim%d", s->name, layouts[i].name, dim)) {
-                while (tti_check_turn(c, 0)) {
+                while (tti_check_next_round(c, 0)) {
                     compare(c, s, layouts[i].layout, dim);
                 }
                 tti_check_end(c);
@@ -256,7 +256,7 @@ static void outputs(struct tti_check *c, const struct subject *s)
     if (!tti_check_begin(c, "refused/%s", s->name)) {
         return;
     }
-    while (tti_check_turn(c, 0)) {
+    while (tti_check_next_round(c, 0)) {
         for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]) && writes(c, s); i++) {
             refuse(c, s, layouts[i]);
         }
@@ -265,7 +265,7 @@ static void outputs(struct tti_check *c, const struct subject *s)
     tti_check_end(c);
 }
 
-void tti_check_strides_more(struct tti_check *c)
+void tti_check_strides_cases(struct tti_check *c)
 {
     for (int i = 0; i < SUBJECTS; i++) {
         inputs(c, &subjects[i]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What is built upon works: queues, waits with a limit, and works of the application's own. */
-#include "check/ways.h"
+#include "check/operation.h"
 
 static const int64_t small_count = 5;
 static const int64_t large_count = 100003;
@@ -9,8 +9,8 @@ static const int64_t large_count = 100003;
 
 static void enqueue(struct tti_check *c, tutti_queue *queue, struct tti_check_job *job)
 {
-    if (tti_check_ok(c, "queue_enqueue", tutti_queue_enqueue(queue, job->flight.work, &c->error))) {
-        job->flight.work = NULL; /* the queue's */
+    if (tti_check_ok(c, "queue_enqueue", tutti_queue_enqueue(queue, job->pending.work, &c->error))) {
+        job->pending.work = NULL; /* the queue's */
     }
 }
 
@@ -23,22 +23,22 @@ static void queue_destroy(struct tti_check *c, int64_t count)
     struct tti_check_job behind;
     tutti_queue *queue = NULL;
     tti_check_job_prepare(&behind, c, &tti_check_all_reduce_form, &p, 1);
-    tti_check_hold(c, &held, holder, count);
+    tti_check_block_lane(c, &held, holder, count);
     if (c->rank != holder && tti_check_ok(c, "queue_create", tutti_queue_create(&queue, &c->error))) {
         tti_check_job_start(&behind, TTI_CHECK_CALLBACK);
         enqueue(c, queue, &held);
         enqueue(c, queue, &behind);
         tti_check_ok(c, "queue_destroy", tutti_queue_destroy(queue, &c->error));
     }
-    tti_check_let_go(c, &held, holder);
+    tti_check_unblock_lane(c, &held, holder);
     if (c->rank == holder) {
         tti_check_job_start(&behind, TTI_CHECK_CALLBACK);
     }
-    tti_check_expect_i64(c, "calls of the callback", tti_check_flight_called(c, &behind.flight), 1);
-    tti_check_expect_i64(c, "status that the callback was told", behind.flight.told, TUTTI_OK);
+    tti_check_expect_i64(c, "calls of the callback", tti_check_pending_callbacks(c, &behind.pending), 1);
+    tti_check_expect_i64(c, "status that the callback was told", behind.pending.reported, TUTTI_OK);
     tti_check_job_finish(&behind, TUTTI_OK);
     tti_check_job_end(&behind, c);
-    tti_check_held_end(c, &held);
+    tti_check_blocked_end(c, &held);
     tti_check_group_works(c);
 }
 
@@ -62,13 +62,13 @@ static tutti_status start_job(tutti_group *group, const tutti_call *call, void *
 static void run_stopped(struct tti_check *c, struct tti_check_job *job, int64_t limit_ms, tutti_cancel_token *token,
                         tutti_status wanted)
 {
-    tti_check_flight_make(&job->check, &job->flight, TTI_CHECK_WAIT);
+    tti_check_pending_init(&job->check, &job->pending, TTI_CHECK_WAIT);
     struct started s = {.job = job, .token = token};
     const tutti_status status =
-        tutti_run_with_limit(c->group, start_job, &s, limit_ms, token, &job->flight.work, &c->error);
+        tutti_run_with_limit(c->group, start_job, &s, limit_ms, token, &job->pending.work, &c->error);
     tti_check_status(c, "run_with_limit", status, wanted);
     tti_check_expect_i64(c, "what is spoilt", c->error.scope, TUTTI_SCOPE_CALL);
-    tti_check_expect_i64(c, "there is a work", job->flight.work != NULL, 1);
+    tti_check_expect_i64(c, "there is a work", job->pending.work != NULL, 1);
 }
 
 /* The limit ends one wait and the token another one; both operations go on, and so does the group. */
@@ -83,14 +83,14 @@ static void limit_stops(struct tti_check *c, int64_t count)
     for (int i = 0; i < JOBS; i++) {
         tti_check_job_prepare(&jobs[i], c, &tti_check_all_reduce_form, &p, 1 + (uint64_t)i);
     }
-    tti_check_hold(c, &held, holder, count);
+    tti_check_block_lane(c, &held, holder, count);
     if (c->rank != holder) {
         run_stopped(c, &jobs[0], 1, NULL, TUTTI_BUSY);
         tti_check_ok(c, "cancel_token_create", tutti_cancel_token_create(NULL, TUTTI_FOREVER, &token, &c->error));
         run_stopped(c, &jobs[1], TUTTI_FOREVER, token, TUTTI_CANCELLED);
         tti_check_ok(c, "cancel_token_destroy", tutti_cancel_token_destroy(token, &c->error));
     }
-    tti_check_let_go(c, &held, holder);
+    tti_check_unblock_lane(c, &held, holder);
     for (int i = 0; i < JOBS; i++) {
         if (c->rank == holder) {
             tti_check_job_start(&jobs[i], TTI_CHECK_WAIT);
@@ -98,7 +98,7 @@ static void limit_stops(struct tti_check *c, int64_t count)
         tti_check_job_finish(&jobs[i], TUTTI_OK);
         tti_check_job_end(&jobs[i], c);
     }
-    tti_check_held_end(c, &held);
+    tti_check_blocked_end(c, &held);
     tti_check_group_works(c);
 }
 
@@ -148,7 +148,7 @@ static void sized(struct tti_check *c, const char *name, void (*run)(struct tti_
     }
 }
 
-void tti_check_works_more(struct tti_check *c)
+void tti_check_works_cases(struct tti_check *c)
 {
     sized(c, "queue/destroy", queue_destroy);
     sized(c, "limit/stops-the-wait", limit_stops);

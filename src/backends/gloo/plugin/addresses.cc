@@ -41,9 +41,9 @@ namespace tti
 namespace
 {
 
-constexpr size_t MOST = 12;              /* addresses of one rank */
-constexpr int64_t PATIENCE_MS = 5000;    /* for addresses of a rank none of which has answered */
-constexpr int64_t SECOND_WAY_MS = 250;   /* for the others, once one has */
+constexpr size_t MAX_ADDRESSES = 12;              /* addresses of one rank */
+constexpr int64_t PROBE_TIMEOUT_MS = 5000;    /* for addresses of a rank none of which has answered */
+constexpr int64_t EXTRA_PROBE_MS = 250;   /* for the others, once one has */
 constexpr uint64_t HASH = 1099511628211; /* FNV-1a's prime */
 
 /* Travels between processes. */
@@ -55,11 +55,11 @@ struct Address {
     uint32_t is_loopback;
 };
 
-struct Place {
+struct AddressRecord {
     uint64_t host; /* and network namespace */
     uint64_t token;
     uint64_t count;
-    Address addresses[MOST];
+    Address addresses[MAX_ADDRESSES];
 };
 
 struct Token {
@@ -145,7 +145,7 @@ std::string text_of(const Address &address)
 }
 
 /* Higher is better. */
-long merit(const Address &address)
+long preference(const Address &address)
 {
     static const char *const virtual_ones[] = {"docker", "br-", "virbr", "veth", "cni", "flannel", "lxc", "podman"};
     if (address.is_loopback) {
@@ -201,16 +201,16 @@ std::vector<Address> own_addresses(const std::string &interface)
                   interface.c_str(), names.empty() ? "none" : names.c_str());
     }
     std::stable_sort(found.begin(), found.end(),
-                     [](const Address &a, const Address &b) { return merit(a) > merit(b); });
-    found.resize(std::min(found.size(), MOST));
+                     [](const Address &a, const Address &b) { return preference(a) > preference(b); });
+    found.resize(std::min(found.size(), MAX_ADDRESSES));
     return found;
 }
 
 /* Answers whoever connects to an address of this rank with the token of that address, until it is destroyed. */
-class Host
+class ProbeServer
 {
   public:
-    Host(Place *place, int rank) : stop_(eventfd(0, EFD_CLOEXEC))
+    ProbeServer(AddressRecord *place, int rank) : stop_(eventfd(0, EFD_CLOEXEC))
     {
         for (size_t i = 0; i < place->count; i++) {
             listeners_.push_back(listen_at(&place->addresses[i]));
@@ -229,7 +229,7 @@ class Host
         pthread_sigmask(SIG_SETMASK, &before, nullptr);
     }
 
-    ~Host()
+    ~ProbeServer()
     {
         const uint64_t one = 1;
         while (write(stop_.get(), &one, sizeof(one)) < 0 && errno == EINTR) {
@@ -267,10 +267,10 @@ class Host
             }
             for (size_t i = 0; i < listeners_.size(); i++) {
                 if (waits[i].revents & POLLIN) {
-                    const Descriptor guest(accept4(waits[i].fd, nullptr, nullptr, SOCK_CLOEXEC));
+                    const Descriptor prober(accept4(waits[i].fd, nullptr, nullptr, SOCK_CLOEXEC));
                     /* so few bytes fit at once, and the guest has them even if this end is closed at once */
-                    if (guest.get() >= 0) {
-                        (void)!send(guest.get(), &tokens_[i], sizeof(tokens_[i]), MSG_NOSIGNAL | MSG_DONTWAIT);
+                    if (prober.get() >= 0) {
+                        (void)!send(prober.get(), &tokens_[i], sizeof(tokens_[i]), MSG_NOSIGNAL | MSG_DONTWAIT);
                     }
                 }
             }
@@ -293,10 +293,10 @@ struct Attempt {
 };
 
 /* Which addresses of which ranks this one reaches: one byte for each. */
-class Guest
+class ProbeClient
 {
   public:
-    Guest(const std::vector<Place> &places, int rank) : places_(places), reached_(places.size() * MOST)
+    ProbeClient(const std::vector<AddressRecord> &places, int rank) : places_(places), reached_(places.size() * MAX_ADDRESSES)
     {
         for (size_t r = 0; r < places.size(); r++) {
             for (size_t a = 0; a < places[r].count && r != static_cast<size_t>(rank); a++) {
@@ -313,8 +313,8 @@ class Guest
     void look(int64_t deadline_ns)
     {
         const int64_t begun = tti_now_ns();
-        const int64_t last = std::min(deadline_ns, tti_deadline_ns(begun, PATIENCE_MS));
-        const int64_t enough = std::min(last, tti_deadline_ns(begun, SECOND_WAY_MS));
+        const int64_t last = std::min(deadline_ns, tti_deadline_ns(begun, PROBE_TIMEOUT_MS));
+        const int64_t enough = std::min(last, tti_deadline_ns(begun, EXTRA_PROBE_MS));
         while (!attempts_.empty()) {
             const int64_t until = each_has_one() ? enough : last;
             const int64_t left = tti_remaining_ms(until);
@@ -361,7 +361,7 @@ class Guest
         if (n > 0 && a.got < sizeof(a.token)) {
             return false;
         }
-        reached_[a.rank * MOST + a.address] = a.got == sizeof(a.token) && a.token.token == places_[a.rank].token &&
+        reached_[a.rank * MAX_ADDRESSES + a.address] = a.got == sizeof(a.token) && a.token.token == places_[a.rank].token &&
                                               a.token.rank == a.rank && a.token.address == a.address;
         return true;
     }
@@ -369,15 +369,15 @@ class Guest
     bool each_has_one() const
     {
         for (const Attempt &attempt : attempts_) {
-            const char *of_rank = &reached_[attempt.rank * MOST];
-            if (std::find(of_rank, of_rank + MOST, 1) == of_rank + MOST) {
+            const char *of_rank = &reached_[attempt.rank * MAX_ADDRESSES];
+            if (std::find(of_rank, of_rank + MAX_ADDRESSES, 1) == of_rank + MAX_ADDRESSES) {
                 return false;
             }
         }
         return true;
     }
 
-    const std::vector<Place> &places_;
+    const std::vector<AddressRecord> &places_;
     std::vector<char> reached_;
     std::vector<Attempt> attempts_;
 };
@@ -387,20 +387,20 @@ std::string key_of(const char *what, size_t rank)
     return what + std::to_string(rank);
 }
 
-Way way_of(const Address &address, const std::string &why)
+Endpoint endpoint_of(const Address &address, const std::string &why)
 {
-    Way way;
+    Endpoint endpoint;
     Address without = address;
     without.port = 0; /* every connection has its own */
-    way.attr.ai_family = address.family;
-    way.attr.ai_socktype = SOCK_STREAM;
-    way.attr.ai_protocol = 0;
-    way.attr.ai_addrlen = static_cast<int>(to_sockaddr(without, &way.attr.ai_addr));
-    way.text = text_of(address) + ": " + why;
-    return way;
+    endpoint.attr.ai_family = address.family;
+    endpoint.attr.ai_socktype = SOCK_STREAM;
+    endpoint.attr.ai_protocol = 0;
+    endpoint.attr.ai_addrlen = static_cast<int>(to_sockaddr(without, &endpoint.attr.ai_addr));
+    endpoint.text = text_of(address) + ": " + why;
+    return endpoint;
 }
 
-const Address *find_loopback(const Place &place)
+const Address *find_loopback(const AddressRecord &place)
 {
     for (size_t i = 0; i < place.count; i++) {
         if (place.addresses[i].is_loopback && place.addresses[i].family == AF_INET) {
@@ -411,22 +411,22 @@ const Address *find_loopback(const Place &place)
 }
 
 /* The first address of a rank, of one family, that all others reach; MOST if there is none. */
-size_t reached_by_all(const std::vector<Place> &places, const std::vector<std::vector<char>> &reached, size_t rank,
+size_t reached_by_all(const std::vector<AddressRecord> &places, const std::vector<std::vector<char>> &reached, size_t rank,
                       int family)
 {
     for (size_t a = 0; a < places[rank].count; a++) {
         bool all = places[rank].addresses[a].family == family;
         for (size_t r = 0; r < places.size() && all; r++) {
-            all = r == rank || reached[r][rank * MOST + a] == 1;
+            all = r == rank || reached[r][rank * MAX_ADDRESSES + a] == 1;
         }
         if (all) {
             return a;
         }
     }
-    return MOST;
+    return MAX_ADDRESSES;
 }
 
-std::string names_of(const Place &place)
+std::string names_of(const AddressRecord &place)
 {
     std::string text;
     for (size_t a = 0; a < place.count; a++) {
@@ -435,26 +435,26 @@ std::string names_of(const Place &place)
     return text;
 }
 
-Way choose(const std::vector<Place> &places, const std::vector<std::vector<char>> &reached, size_t rank)
+Endpoint choose(const std::vector<AddressRecord> &places, const std::vector<std::vector<char>> &reached, size_t rank)
 {
     size_t worst = rank;
     for (const int family : {AF_INET, AF_INET6}) { /* Gloo connects addresses of one family only */
         bool all = true;
         for (size_t r = 0; r < places.size(); r++) {
-            if (reached_by_all(places, reached, r, family) == MOST) {
+            if (reached_by_all(places, reached, r, family) == MAX_ADDRESSES) {
                 worst = all && family == AF_INET ? r : worst;
                 all = false;
             }
         }
         if (all) {
-            return way_of(places[rank].addresses[reached_by_all(places, reached, rank, family)],
+            return endpoint_of(places[rank].addresses[reached_by_all(places, reached, rank, family)],
                           "tried, all ranks reach it");
         }
     }
     std::string by;
     for (size_t r = 0; r < places.size(); r++) {
-        const char *of_rank = &reached[r][worst * MOST];
-        if (r != worst && std::find(of_rank, of_rank + MOST, 1) == of_rank + MOST) {
+        const char *of_rank = &reached[r][worst * MAX_ADDRESSES];
+        if (r != worst && std::find(of_rank, of_rank + MAX_ADDRESSES, 1) == of_rank + MAX_ADDRESSES) {
             by += (by.empty() ? "rank " : ", ") + std::to_string(r);
         }
     }
@@ -466,11 +466,11 @@ Way choose(const std::vector<Place> &places, const std::vector<std::vector<char>
 
 } // namespace
 
-Way choose_way(Store &store, int rank, int size, const std::string &interface, int64_t deadline_ns)
+Endpoint choose_endpoint(Store &store, int rank, int size, const std::string &interface, int64_t deadline_ns)
 {
     const size_t ranks = static_cast<size_t>(size);
     const size_t own = static_cast<size_t>(rank);
-    Place place{};
+    AddressRecord place{};
     const std::vector<Address> addresses = own_addresses(interface);
     place.host = host_identity();
     place.count = addresses.size();
@@ -478,30 +478,30 @@ Way choose_way(Store &store, int rank, int size, const std::string &interface, i
     if (getrandom(&place.token, sizeof(place.token), 0) != static_cast<ssize_t>(sizeof(place.token))) {
         place.token = static_cast<uint64_t>(tti_now_ns());
     }
-    const Host host(&place, rank);
+    const ProbeServer host(&place, rank);
     const char *bytes = reinterpret_cast<const char *>(&place);
     store.set(key_of("place/", own), std::vector<char>(bytes, bytes + sizeof(place)));
-    std::vector<Place> places(ranks);
+    std::vector<AddressRecord> places(ranks);
     bool one_host = true;
     for (size_t r = 0; r < ranks; r++) {
         const std::vector<char> value = store.get(key_of("place/", r));
-        if (value.size() != sizeof(Place)) {
+        if (value.size() != sizeof(AddressRecord)) {
             fail_with(TUTTI_PROTOCOL, "rank %zu published no addresses for Gloo", r);
         }
-        std::memcpy(&places[r], value.data(), sizeof(Place));
-        places[r].count = std::min<uint64_t>(places[r].count, MOST);
+        std::memcpy(&places[r], value.data(), sizeof(AddressRecord));
+        places[r].count = std::min<uint64_t>(places[r].count, MAX_ADDRESSES);
         one_host = one_host && places[r].host == place.host && find_loopback(places[r]);
     }
     if (one_host) {
-        return way_of(*find_loopback(place), "all ranks are on this host");
+        return endpoint_of(*find_loopback(place), "all ranks are on this host");
     }
-    Guest guest(places, rank);
-    guest.look(deadline_ns);
-    store.set(key_of("reached/", own), guest.reached());
+    ProbeClient prober(places, rank);
+    prober.look(deadline_ns);
+    store.set(key_of("reached/", own), prober.reached());
     std::vector<std::vector<char>> reached(ranks);
     for (size_t r = 0; r < ranks; r++) {
         reached[r] = store.get(key_of("reached/", r));
-        reached[r].resize(ranks * MOST);
+        reached[r].resize(ranks * MAX_ADDRESSES);
     }
     return choose(places, reached, own);
 }

@@ -12,7 +12,7 @@
 namespace tti
 {
 
-struct Way {
+struct Endpoint {
     gloo::transport::tcp::attr attr; /* what Gloo binds to */
     std::string text;                /* "10.0.0.2 on eth0: all ranks reach it" */
 };
@@ -21,7 +21,7 @@ struct Way {
  * All ranks call it; they come to a choice together. `interface` names the only one that may be taken ("" = any). Throws
  * where there is none that all ranks reach. `all_here` becomes true if all ranks are on this host.
  */
-Way choose_way(Store &store, int rank, int size, const std::string &interface, int64_t deadline_ns);
+Endpoint choose_endpoint(Store &store, int rank, int size, const std::string &interface, int64_t deadline_ns);
 
 } // namespace tti
 

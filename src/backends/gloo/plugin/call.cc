@@ -12,7 +12,7 @@ namespace tti
 namespace
 {
 
-constexpr int64_t LISTEN_MS =
+constexpr int64_t GRACE_MS_AFTER_DEADLINE =
     250; /* a deadline may be overrun by a second, of which a composed backend takes a part, too */
 
 /* "2, 5 and 7": for people, cut where there are many. */
@@ -36,11 +36,11 @@ Call::Call(Group &g, tutti_op *o, tutti_error *e)
 
 /* ---- letters ----------------------------------------------------------------------------------------------------- */
 
-void Call::open_letters()
+void Call::post_records()
 {
     const size_t ranks = static_cast<size_t>(group.size);
-    lane.in.resize(2 * ranks * LETTER_ROOM);
-    lane.out.resize(2 * ranks * LETTER_ROOM);
+    lane.in.resize(2 * ranks * RECORD_ROOM);
+    lane.out.resize(2 * ranks * RECORD_ROOM);
     lane.sends = group.mesh->buffer(lane.out.data(), lane.out.size());
     lane.receives.resize(ranks);
     for (int r = 0; r < group.size; r++) {
@@ -51,24 +51,24 @@ void Call::open_letters()
     close();
 }
 
-unsigned char *Call::place(std::vector<unsigned char> &letters, int peer, uint64_t round) const
+unsigned char *Call::place(std::vector<unsigned char> &records, int peer, uint64_t round) const
 {
-    return letters.data() + (2 * static_cast<size_t>(peer) + round % 2) * LETTER_ROOM;
+    return records.data() + (2 * static_cast<size_t>(peer) + round % 2) * RECORD_ROOM;
 }
 
-const Letter &Call::letter_of(int peer, uint64_t round) const
+const CallRecord &Call::record_of(int peer, uint64_t round) const
 {
-    return *reinterpret_cast<const Letter *>(place(lane.in, peer, round));
+    return *reinterpret_cast<const CallRecord *>(place(lane.in, peer, round));
 }
 
-const Letter &Call::letter(int peer) const
+const CallRecord &Call::record(int peer) const
 {
-    return letter_of(peer, round_);
+    return record_of(peer, round_);
 }
 
-unsigned char *Call::freight_of(int peer) const
+unsigned char *Call::eager_data_of(int peer) const
 {
-    return place(lane.in, peer, round_) + sizeof(Letter);
+    return place(lane.in, peer, round_) + sizeof(CallRecord);
 }
 
 void Call::close()
@@ -76,15 +76,15 @@ void Call::close()
     while (lane.open_rounds < lane.rounds + 2) {
         for (int r = 0; r < group.size; r++) {
             if (r != group.rank) {
-                group.recv(*lane.receives[static_cast<size_t>(r)], r, slot(Use::LETTER),
-                           static_cast<size_t>(place(lane.in, r, lane.open_rounds) - lane.in.data()), LETTER_ROOM);
+                group.recv(*lane.receives[static_cast<size_t>(r)], r, slot(Use::RECORD),
+                           static_cast<size_t>(place(lane.in, r, lane.open_rounds) - lane.in.data()), RECORD_ROOM);
             }
         }
         lane.open_rounds++;
     }
 }
 
-tutti_status Call::round(const Letter &own, const Plan *plan)
+tutti_status Call::round(const CallRecord &own, const Plan *plan)
 {
     const uint64_t number = lane.rounds++;
     const size_t before = number >= 1 ? (number - 1) * group.others() : 0;
@@ -96,22 +96,22 @@ tutti_status Call::round(const Letter &own, const Plan *plan)
     for (int r = 0; r < group.size; r++) {
         const size_t peer = static_cast<size_t>(r);
         unsigned char *to = place(r == group.rank ? lane.in : lane.out, r, number);
-        Letter letter = own;
-        letter.token = group.token + static_cast<uint64_t>(group.rank);
+        CallRecord record = own;
+        record.token = group.token + static_cast<uint64_t>(group.rank);
         size_t bytes = 0;
         if (plan) {
-            const Piece &freight = plan->out[peer];
-            bytes = r != group.rank && freight.bytes <= FREIGHT ? freight.bytes : 0;
-            letter.sends = plan->in_pairs ? freight.bytes : 0;
-            letter.expects = plan->in_pairs ? plan->in[peer].bytes : 0;
+            const Span &eager = plan->out[peer];
+            bytes = r != group.rank && eager.bytes <= CALL_EAGER ? eager.bytes : 0;
+            record.sends = plan->in_pairs ? eager.bytes : 0;
+            record.expects = plan->in_pairs ? plan->in[peer].bytes : 0;
             if (bytes > 0) {
-                std::memcpy(to + sizeof(letter), freight.at, bytes);
+                std::memcpy(to + sizeof(record), eager.at, bytes);
             }
         }
-        std::memcpy(to, &letter, sizeof(letter));
+        std::memcpy(to, &record, sizeof(record));
         if (r != group.rank) {
-            group.send(*lane.sends, r, slot(Use::LETTER), static_cast<size_t>(to - lane.out.data()),
-                       sizeof(letter) + bytes);
+            group.send(*lane.sends, r, slot(Use::RECORD), static_cast<size_t>(to - lane.out.data()),
+                       sizeof(record) + bytes);
         }
     }
     const auto has_come = [&](int r) { return lane.receives[static_cast<size_t>(r)]->received() > number; };
@@ -125,7 +125,7 @@ tutti_status Call::round(const Letter &own, const Plan *plan)
         },
         [&](int r) { return !has_come(r); });
     for (int r = 0; r < group.size && status == TUTTI_OK; r++) {
-        if (letter_of(r, number).token != group.token + static_cast<uint64_t>(r)) {
+        if (record_of(r, number).token != group.token + static_cast<uint64_t>(r)) {
             tti_error_set(error, TUTTI_PEER_CORRUPT, "what came from rank %d at address %s is no letter of that rank",
                           r, group.way.c_str());
             error->suspect = r;
@@ -136,16 +136,16 @@ tutti_status Call::round(const Letter &own, const Plan *plan)
     return status;
 }
 
-tutti_status Call::gate(const Plan &plan)
+tutti_status Call::entry_barrier(const Plan &plan)
 {
-    Letter own{};
+    CallRecord own{};
     if (lane.receives.empty()) {
-        open_letters();
+        post_records();
     }
     own.call = static_cast<uint64_t>(op->sequence);
     own.scale = op->scale;
     own.failed = op->failed;
-    own.verdict = -1;
+    own.decision = -1;
     tti_descriptor_make(op, group.size, own.descriptor);
     if ((op->flags & TUTTI_CANCELLABLE) && !tti_kind_waits_for_all(op->kind)) {
         tti_descriptor_agree(own.descriptor); /* all have said so, or none */
@@ -173,9 +173,9 @@ tutti_status Call::differs(int peer)
 {
     char theirs[160];
     char ours[160];
-    tti_descriptor_text(letter(peer).descriptor, theirs, sizeof(theirs));
-    tti_descriptor_text(letter(group.rank).descriptor, ours, sizeof(ours));
-    if (letter(peer).failed != TUTTI_OK) {
+    tti_descriptor_text(record(peer).descriptor, theirs, sizeof(theirs));
+    tti_descriptor_text(record(group.rank).descriptor, ours, sizeof(ours));
+    if (record(peer).failed != TUTTI_OK) {
         snprintf(theirs, sizeof(theirs), "the same, but is out of memory");
     }
     tti_error_set(error, TUTTI_MISMATCH, "rank %d called %s, but rank %d called %s (call %" PRId64 " of lane %d)", peer,
@@ -187,10 +187,10 @@ tutti_status Call::differs(int peer)
 /* The verdict of this rank on what is the same for all. All ranks see the same letters, so all come to the same one. */
 tutti_status Call::compare()
 {
-    const Letter &own = letter(group.rank);
+    const CallRecord &own = record(group.rank);
     int cancelled = -1;
     for (int r = 0; r < group.size; r++) {
-        const Letter &other = letter(r);
+        const CallRecord &other = record(r);
         if (other.descriptor[0] != own.descriptor[0] || other.descriptor[1] != own.descriptor[1] ||
             other.call != own.call ||
             (r != group.rank && other.failed != TUTTI_OK && other.failed != TUTTI_CANCELLED)) {
@@ -213,29 +213,29 @@ tutti_status Call::compare()
 /* Who differs tells all others in a second round, so that all stay in step. */
 tutti_status Call::compare_pairs(const Plan &plan)
 {
-    Letter own = letter(group.rank);
+    CallRecord own = record(group.rank);
     char text[200] = "";
-    for (int r = 0; r < group.size && own.verdict < 0; r++) {
-        if (letter(r).sends != plan.in[static_cast<size_t>(r)].bytes) {
-            own.verdict = r;
+    for (int r = 0; r < group.size && own.decision < 0; r++) {
+        if (record(r).sends != plan.in[static_cast<size_t>(r)].bytes) {
+            own.decision = r;
             snprintf(text, sizeof(text), "all_to_all_v: rank %d sends %" PRIu64 " bytes to rank %d, which expects %zu",
-                     r, letter(r).sends, group.rank, plan.in[static_cast<size_t>(r)].bytes);
+                     r, record(r).sends, group.rank, plan.in[static_cast<size_t>(r)].bytes);
         }
     }
     const uint64_t number = lane.rounds;
     tutti_status status = round(own, nullptr);
     for (int r = 0; r < group.size && status == TUTTI_OK; r++) {
-        const int verdict = letter_of(r, number).verdict;
-        if (verdict < 0) {
+        const int decision = record_of(r, number).decision;
+        if (decision < 0) {
             continue;
         }
         if (r == group.rank) {
             tti_error_set(error, TUTTI_MISMATCH, "%s", text);
         } else {
             tti_error_set(error, TUTTI_MISMATCH,
-                          "all_to_all_v: rank %d sends rank %d another number of bytes than that expects", verdict, r);
+                          "all_to_all_v: rank %d sends rank %d another number of bytes than that expects", decision, r);
         }
-        error->suspect = verdict;
+        error->suspect = decision;
         status = TUTTI_MISMATCH;
     }
     return status;
@@ -244,14 +244,14 @@ tutti_status Call::compare_pairs(const Plan &plan)
 /* ---- waiting ----------------------------------------------------------------------------------------------------- */
 
 /* Whoever waits for them waits in vain. */
-bool Call::cannot_come(const std::vector<int> &missing) const
+bool Call::cannot_arrive(const std::vector<int> &missing) const
 {
     return group.has_failed() ||
            std::any_of(missing.begin(), missing.end(), [this](int r) { return group.mesh->is_gone(r); });
 }
 
 /* Whoever reads the flight recorder sees since when this rank waits. */
-void Call::tell_since(int64_t since_ns) const
+void Call::set_waits_since(int64_t since_ns) const
 {
     if (op->waits_since) { /* relaxed: read by other processes only */
         __atomic_store_n(op->waits_since, since_ns, __ATOMIC_RELAXED);
@@ -260,45 +260,45 @@ void Call::tell_since(int64_t since_ns) const
 
 Call::~Call()
 {
-    tell_since(0);
+    set_waits_since(0);
 }
 
 /* True at the deadline, or if there is no use in waiting; else returns when something has ended. */
 bool Call::is_over(uint32_t seen, const std::vector<int> &missing)
 {
     lane.awaited.store(missing.empty() ? -1 : missing.front(), std::memory_order_relaxed);
-    tell_since(started_ns_);
+    set_waits_since(started_ns_);
     group.look();
-    if (group.is_asked(op->lane)) {
-        group.tell_waiting(op->lane, missing);
+    if (group.peer_waits_in(op->lane)) {
+        group.notify_waiting(op->lane, missing);
     }
-    if (cannot_come(missing) || (deadline_ns_ != TTI_NEVER && tti_now_ns() >= deadline_ns_)) {
+    if (cannot_arrive(missing) || (deadline_ns_ != TTI_NEVER && tti_now_ns() >= deadline_ns_)) {
         return true;
     }
-    group.bell().wait(seen, deadline_ns_);
+    group.doorbell().wait(seen, deadline_ns_);
     return false;
 }
 
 /* The deadline has passed: until when to listen what others say to that. */
-int64_t Call::ask(const std::vector<int> &missing)
+int64_t Call::begin_grace(const std::vector<int> &missing)
 {
-    if (asked_ || cannot_come(missing)) {
+    if (grace_begun_ || cannot_arrive(missing)) {
         return 0;
     }
-    asked_ = true;
-    group.tell_waiting(op->lane, missing);
-    return tti_now_ns() + LISTEN_MS * 1000000;
+    grace_begun_ = true;
+    group.notify_waiting(op->lane, missing);
+    return tti_now_ns() + GRACE_MS_AFTER_DEADLINE * 1000000;
 }
 
 /* Until something has ended; false if it is over. */
-bool Call::listen(int64_t limit_ns, const std::vector<int> &missing)
+bool Call::poll(int64_t limit_ns, const std::vector<int> &missing)
 {
-    const uint32_t seen = group.bell().value();
+    const uint32_t seen = group.doorbell().value();
     group.look();
-    if (tti_now_ns() >= limit_ns || cannot_come(missing)) {
+    if (tti_now_ns() >= limit_ns || cannot_arrive(missing)) {
         return false;
     }
-    group.bell().wait(seen, limit_ns);
+    group.doorbell().wait(seen, limit_ns);
     return true;
 }
 
@@ -318,11 +318,11 @@ tutti_status Call::lost(const std::vector<int> &missing)
 
 tutti_status Call::too_late(const std::vector<int> &missing)
 {
-    const std::vector<int> silent = group.silent(missing);
+    const std::vector<int> suspects = group.suspects(missing);
     const int64_t elapsed = (tti_now_ns() - started_ns_) / 1000000;
     tti_error_set(error, TUTTI_TIMEOUT, "%s: rank %d waited %" PRId64 " ms in call %" PRId64 " of lane %d for rank %s",
-                  tutti_operation_name(op->kind), group.rank, elapsed, op->sequence, op->lane, list_of(silent).c_str());
-    error->suspect = silent.empty() ? -1 : silent.front();
+                  tutti_operation_name(op->kind), group.rank, elapsed, op->sequence, op->lane, list_of(suspects).c_str());
+    error->suspect = suspects.empty() ? -1 : suspects.front();
     error->elapsed_ms = elapsed;
     error->scope = TUTTI_SCOPE_GROUP;
     group.fail(*error);
@@ -344,7 +344,7 @@ unsigned char *Call::scratch(size_t bytes)
     return lane.scratch.data();
 }
 
-void greet(Group &group, int64_t deadline_ns)
+void handshake(Group &group, int64_t deadline_ns)
 {
     tutti_op op{};
     tutti_error error;
@@ -353,7 +353,7 @@ void greet(Group &group, int64_t deadline_ns)
     op.begun_ns = tti_now_ns();
     op.timeout_ms = tti_remaining_ms(deadline_ns);
     Call c(group, &op, &error);
-    const tutti_status status = c.gate(Plan(group.size));
+    const tutti_status status = c.entry_barrier(Plan(group.size));
     c.close();
     if (status != TUTTI_OK) {
         throw Failure(error);

@@ -19,7 +19,7 @@ namespace tti
 {
 
 /* Memory of one part of a tensor. */
-struct Piece {
+struct Span {
     unsigned char *at = nullptr;
     size_t bytes = 0;
 };
@@ -29,8 +29,8 @@ struct Plan {
     explicit Plan(int size) : out(static_cast<size_t>(size)), in(static_cast<size_t>(size))
     {
     }
-    std::vector<Piece> out;
-    std::vector<Piece> in;
+    std::vector<Span> out;
+    std::vector<Span> in;
     bool in_pairs = false; /* only the two of a pair know what they exchange: they compare it */
 };
 
@@ -48,10 +48,10 @@ class Call
     tutti_error *const error;
 
     /* Exchanges letters and compares them. MISMATCH and CANCELLED leave the group usable. */
-    tutti_status gate(const Plan &plan);
+    tutti_status entry_barrier(const Plan &plan);
     /* After gate, until close: what came with a rank's letter; NULL of this rank. */
-    const Letter &letter(int peer) const;
-    unsigned char *freight_of(int peer) const;
+    const CallRecord &record(int peer) const;
+    unsigned char *eager_data_of(int peer) const;
     /* Lets the letters go, and posts receives for the next. */
     void close();
 
@@ -68,7 +68,7 @@ class Call
             }
         };
         for (;;) {
-            const uint32_t seen = group.bell().value();
+            const uint32_t seen = group.doorbell().value();
             if (step()) {
                 lane.awaited.store(-1, std::memory_order_relaxed);
                 return TUTTI_OK;
@@ -78,7 +78,7 @@ class Call
                 continue;
             }
             bool done = step();
-            for (const int64_t limit = done ? 0 : ask(missing); !done && listen(limit, missing);) {
+            for (const int64_t limit = done ? 0 : begin_grace(missing); !done && poll(limit, missing);) {
                 done = step();
             }
             if (!done && !step()) {
@@ -97,32 +97,32 @@ class Call
     }
 
   private:
-    void open_letters();
-    unsigned char *place(std::vector<unsigned char> &letters, int peer, uint64_t round) const;
-    tutti_status round(const Letter &own, const Plan *plan);
+    void post_records();
+    unsigned char *place(std::vector<unsigned char> &records, int peer, uint64_t round) const;
+    tutti_status round(const CallRecord &own, const Plan *plan);
     tutti_status compare();
     tutti_status compare_pairs(const Plan &plan);
     tutti_status differs(int peer);
-    bool cannot_come(const std::vector<int> &missing) const;
-    void tell_since(int64_t since_ns) const;
+    bool cannot_arrive(const std::vector<int> &missing) const;
+    void set_waits_since(int64_t since_ns) const;
     bool is_over(uint32_t seen, const std::vector<int> &missing);
-    int64_t ask(const std::vector<int> &missing);
-    bool listen(int64_t limit_ns, const std::vector<int> &missing);
+    int64_t begin_grace(const std::vector<int> &missing);
+    bool poll(int64_t limit_ns, const std::vector<int> &missing);
     tutti_status lost(const std::vector<int> &missing);
     tutti_status too_late(const std::vector<int> &missing);
-    const Letter &letter_of(int peer, uint64_t round) const;
+    const CallRecord &record_of(int peer, uint64_t round) const;
 
     int64_t started_ns_;
     int64_t deadline_ns_;
     uint64_t round_ = 0; /* of the call's first letters */
-    bool asked_ = false;
+    bool grace_begun_ = false;
 };
 
 /* The first round of a group. Throws. */
-void greet(Group &group, int64_t deadline_ns);
+void handshake(Group &group, int64_t deadline_ns);
 
-tutti_status run_reduction(Call &c); /* all_reduce, reduce, reduce_scatter: reductions.cc */
-tutti_status run_move(Call &c);      /* moves.cc: what reduces nothing */
+tutti_status run_reduction(Call &c);     /* all_reduce, reduce, reduce_scatter: reductions.cc */
+tutti_status run_data_movement(Call &c); /* data_movement.cc: what reduces nothing */
 tutti_status run_alone(const tutti_op *op);
 
 } // namespace tti

@@ -124,7 +124,7 @@ static tutti_status gloo_run(void *state, tutti_op *op, tutti_error *error)
         Call c(*g, op, error);
         const bool reduces =
             op->kind == TUTTI_OP_ALL_REDUCE || op->kind == TUTTI_OP_REDUCE || op->kind == TUTTI_OP_REDUCE_SCATTER;
-        const tutti_status result = reduces ? tti::run_reduction(c) : tti::run_move(c);
+        const tutti_status result = reduces ? tti::run_reduction(c) : tti::run_data_movement(c);
         c.close();
         return result;
     });

@@ -19,7 +19,7 @@ namespace tti
 namespace
 {
 
-constexpr uint64_t NEWS_MAGIC = UINT64_C(0x7475747469303031);
+constexpr uint64_t NOTIFICATION_MAGIC = UINT64_C(0x7475747469303031);
 constexpr int64_t LONG_MS = INT64_C(24) * 3600 * 1000; /* for Gloo, which has no "for ever" */
 constexpr int64_t LINGER_MS = 10000;
 constexpr int64_t LINGER_FAILED_MS = 100;
@@ -69,7 +69,7 @@ void Group::connect(const tutti_open_info *info)
     const int64_t begun = tti_now_ns();
     const int64_t deadline = tti_deadline_ns(begun, info->timeout_ms);
     Store store(info->rendezvous, deadline, 4096 + ranks * 1024);
-    const Way chosen = choose_way(store, rank, size, setting(info, "gloo.interface", ""), deadline);
+    const Endpoint chosen = choose_endpoint(store, rank, size, setting(info, "gloo.interface", ""), deadline);
     way = chosen.text;
     agree(info, store);
 
@@ -92,25 +92,25 @@ void Group::connect(const tutti_open_info *info)
     }
     mesh = device_->mesh();
 
-    news_in_.resize(FACTS * ranks);
-    news_seen_.resize(ranks);
-    news_buffers_.resize(ranks);
-    failed_buffer_ = mesh->buffer(&failed_news_, sizeof(failed_news_));
-    left_buffer_ = mesh->buffer(&left_news_, sizeof(left_news_));
-    waiting_buffer_ = mesh->buffer(&waiting_news_, sizeof(waiting_news_));
+    notifications_in_.resize(NOTIFICATION_KINDS * ranks);
+    notifications_seen_.resize(ranks);
+    notification_buffers_.resize(ranks);
+    failed_buffer_ = mesh->buffer(&failed_notification_, sizeof(failed_notification_));
+    left_buffer_ = mesh->buffer(&left_notification_, sizeof(left_notification_));
+    waiting_buffer_ = mesh->buffer(&waiting_notification_, sizeof(waiting_notification_));
     waits_.resize(ranks);
     awaited_.resize(ranks);
     for (int r = 0; r < size; r++) {
         if (r != rank) {
-            auto &buffer = news_buffers_[static_cast<size_t>(r)];
-            buffer = mesh->buffer(&news_in_[FACTS * static_cast<size_t>(r)], FACTS * sizeof(News));
-            for (size_t i = 0; i < FACTS; i++) {
-                recv(*buffer, r, slot_of(Use::NEWS, 0), i * sizeof(News), sizeof(News));
+            auto &buffer = notification_buffers_[static_cast<size_t>(r)];
+            buffer = mesh->buffer(&notifications_in_[NOTIFICATION_KINDS * static_cast<size_t>(r)], NOTIFICATION_KINDS * sizeof(Notification));
+            for (size_t i = 0; i < NOTIFICATION_KINDS; i++) {
+                recv(*buffer, r, slot_of(Use::NOTIFICATION, 0), i * sizeof(Notification), sizeof(Notification));
             }
         }
     }
     messages.begin();
-    greet(*this, deadline); /* all have come so far, and every connection leads to whom it should */
+    handshake(*this, deadline); /* all have come so far, and every connection leads to whom it should */
 }
 
 /* Whatever was sent has to arrive: a socket that is closed with something unread forgets what it has not sent. */
@@ -121,7 +121,7 @@ Group::~Group()
     }
     const bool failed = has_failed();
     if (!failed) {
-        tell(left_news_, *left_buffer_, Fact::LEAVES);
+        notify(left_notification_, *left_buffer_, NotificationKind::LEAVES);
     }
     await_sent(failed ? LINGER_FAILED_MS : LINGER_MS);
     mesh->discard();
@@ -133,7 +133,7 @@ void Group::await_sent(int64_t limit_ms)
     const int64_t limit = tti_deadline_ns(tti_now_ns(), limit_ms);
     for (int r = 0; r < size; r++) {
         while (r != rank && !mesh->is_gone(r) && mesh->pair(r)->is_sending() && tti_now_ns() < limit) {
-            mesh->bell.wait(mesh->bell.value(), tti_now_ns() + 500000); /* an acknowledgement rings no bell */
+            mesh->doorbell.wait(mesh->doorbell.value(), tti_now_ns() + 500000); /* an acknowledgement rings no bell */
         }
     }
 }
@@ -173,13 +173,13 @@ bool Group::note(const tutti_error &cause) noexcept
     return true;
 }
 
-void Group::tell(News &news, Buffer &buffer, Fact fact) noexcept
+void Group::notify(Notification &notification, Buffer &buffer, NotificationKind kind) noexcept
 {
-    news.magic = NEWS_MAGIC;
-    news.fact = fact;
+    notification.magic = NOTIFICATION_MAGIC;
+    notification.kind = kind;
     for (int r = 0; r < size; r++) {
         if (r != rank && !mesh->is_gone(r)) {
-            send(buffer, r, slot_of(Use::NEWS, 0), 0, sizeof(News));
+            send(buffer, r, slot_of(Use::NOTIFICATION, 0), 0, sizeof(Notification));
         }
     }
 }
@@ -190,27 +190,27 @@ void Group::fail(const tutti_error &cause) noexcept
         return;
     }
     if (mesh) {
-        failed_news_.cause = cause_;
-        tell(failed_news_, *failed_buffer_, Fact::HAS_FAILED);
+        failed_notification_.cause = cause_;
+        notify(failed_notification_, *failed_buffer_, NotificationKind::GROUP_FAILED);
         mesh->discard();
     }
-    bell().ring();
+    doorbell().ring();
 }
 
 /* With the lock. */
-void Group::take_in(const News &news, int peer, tutti_error *cause)
+void Group::process_incoming(const Notification &notification, int peer, tutti_error *cause)
 {
-    if (news.magic != NEWS_MAGIC || news.fact == Fact::LEAVES) {
+    if (notification.magic != NOTIFICATION_MAGIC || notification.kind == NotificationKind::LEAVES) {
         left_[static_cast<size_t>(peer)].store(true, std::memory_order_release);
-    } else if (news.fact == Fact::WAITS) {
+    } else if (notification.kind == NotificationKind::WAITS) {
         waits_[static_cast<size_t>(peer)] = true;
-        for (int r = 0; r < std::min(size, TOLD_RANKS); r++) {
-            const size_t told = static_cast<size_t>(r);
-            awaited_[told] = awaited_[told] || (news.missing[told / 8] >> (told % 8) & 1) != 0;
+        for (int r = 0; r < std::min(size, NOTIFIED_RANKS); r++) {
+            const size_t index = static_cast<size_t>(r);
+            awaited_[index] = awaited_[index] || (notification.missing[index / 8] >> (index % 8) & 1) != 0;
         }
-        asked_lane_.store(news.lane, std::memory_order_relaxed);
+        notified_lane_.store(notification.lane, std::memory_order_relaxed);
     } else {
-        *cause = news.cause;
+        *cause = notification.cause;
         cause->message[sizeof(cause->message) - 1] = '\0';
         cause->suspect = cause->suspect >= 0 && cause->suspect < size ? cause->suspect : peer;
     }
@@ -226,37 +226,37 @@ void Group::look()
         tutti_error cause{};
         {
             const std::lock_guard<std::mutex> guard(lock_);
-            while (news_seen_[peer] < std::min<size_t>(news_buffers_[peer]->received(), FACTS)) {
-                take_in(news_in_[FACTS * peer + news_seen_[peer]++], r, &cause);
+            while (notifications_seen_[peer] < std::min<size_t>(notification_buffers_[peer]->received(), NOTIFICATION_KINDS)) {
+                process_incoming(notifications_in_[NOTIFICATION_KINDS * peer + notifications_seen_[peer]++], r, &cause);
             }
         }
         if (cause.status != TUTTI_OK && note(cause)) {
             mesh->discard();
-            bell().ring();
+            doorbell().ring();
         }
     }
 }
 
-void Group::tell_waiting(int32_t waiting_lane, const std::vector<int> &missing)
+void Group::notify_waiting(int32_t waiting_lane, const std::vector<int> &missing)
 {
     {
         const std::lock_guard<std::mutex> guard(lock_);
-        if (told_waiting_) {
+        if (notified_waiting_) {
             return;
         }
-        told_waiting_ = true;
-        waiting_news_.lane = waiting_lane;
+        notified_waiting_ = true;
+        waiting_notification_.lane = waiting_lane;
         for (const int r : missing) {
-            if (r < TOLD_RANKS) {
-                uint8_t &byte = waiting_news_.missing[r / 8];
+            if (r < NOTIFIED_RANKS) {
+                uint8_t &byte = waiting_notification_.missing[r / 8];
                 byte = static_cast<uint8_t>(byte | 1 << r % 8);
             }
         }
     }
-    tell(waiting_news_, *waiting_buffer_, Fact::WAITS);
+    notify(waiting_notification_, *waiting_buffer_, NotificationKind::WAITS);
 }
 
-std::vector<int> Group::silent(const std::vector<int> &missing)
+std::vector<int> Group::suspects(const std::vector<int> &missing)
 {
     const std::lock_guard<std::mutex> guard(lock_);
     std::vector<int> ranks;

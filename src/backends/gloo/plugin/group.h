@@ -25,7 +25,7 @@ namespace tti
 {
 
 /* What a transfer is for; the highest byte of its slot. */
-enum class Use : uint64_t { NEWS = 1, LETTER, REDUCE, SPREAD, MOVE, MESSAGE, DATA };
+enum class Use : uint64_t { NOTIFICATION = 1, RECORD, REDUCE, RESULT, TRANSFER, MESSAGE, DATA };
 
 constexpr uint64_t slot_of(Use use, uint64_t number)
 {
@@ -33,21 +33,21 @@ constexpr uint64_t slot_of(Use use, uint64_t number)
 }
 
 /* What a rank says to each other one at the beginning of a collective; behind it, data, if they are few. */
-struct Letter {
+struct CallRecord {
     uint64_t token; /* the group's, and the sender's rank */
     uint64_t call;
     uint64_t descriptor[2];
     uint64_t sends;   /* all_to_all: bytes for the receiver of this letter */
     uint64_t expects; /* ... and from it */
     double scale;
-    int32_t verdict; /* second round of all_to_all_v: a rank that sends other than is expected, or -1 */
-    int32_t failed;  /* why the sender cannot take part */
+    int32_t decision; /* second round of all_to_all_v: a rank that sends other than is expected, or -1 */
+    int32_t failed;   /* why the sender cannot take part */
 };
-static_assert(sizeof(Letter) == 64, "what is behind it is aligned");
+static_assert(sizeof(CallRecord) == 64, "what is behind it is aligned");
 
 /* Data up to so many bytes travel in the letter. */
-constexpr size_t FREIGHT = 8192;
-constexpr size_t LETTER_ROOM = sizeof(Letter) + FREIGHT;
+constexpr size_t CALL_EAGER = 8192;
+constexpr size_t RECORD_ROOM = sizeof(CallRecord) + CALL_EAGER;
 
 struct Lane {
     std::atomic<int64_t> calls{0};    /* relaxed: the lane's owner counts */
@@ -62,16 +62,17 @@ struct Lane {
 };
 
 /* What ranks tell one another besides calls, each at most once. */
-enum class Fact : int32_t { LEAVES = 1, HAS_FAILED, WAITS };
-constexpr size_t FACTS = 3;
-constexpr int TOLD_RANKS = 1024; /* of larger groups, a rank tells of the first ones only whether it waits for them */
+enum class NotificationKind : int32_t { LEAVES = 1, GROUP_FAILED, WAITS };
+constexpr size_t NOTIFICATION_KINDS = 3;
+constexpr int NOTIFIED_RANKS =
+    1024; /* of larger groups, a rank tells of the first ones only whether it waits for them */
 
-struct News {
+struct Notification {
     uint64_t magic;
-    Fact fact;
+    NotificationKind kind;
     int32_t lane; /* WAITS: where, and for whom */
-    uint8_t missing[TOLD_RANKS / 8];
-    tutti_error cause; /* HAS_FAILED */
+    uint8_t missing[NOTIFIED_RANKS / 8];
+    tutti_error cause; /* GROUP_FAILED */
 };
 
 class Group
@@ -90,9 +91,9 @@ class Group
     uint64_t token = 0;         /* likewise, and of no other group */
     std::string way;            /* this rank's address, for people */
     std::shared_ptr<Mesh> mesh; /* NULL in a group of one */
-    Bell &bell()
+    Doorbell &doorbell()
     {
-        return mesh ? mesh->bell : bell_of_one_;
+        return mesh ? mesh->doorbell : doorbell_of_one_;
     }
 
     std::array<Lane, TUTTI_MAX_LANES> lane;
@@ -117,12 +118,12 @@ class Group
      * it waits, and for whom; who hears that while it waits in the same lane tells likewise. Then those count that were waited for
      * by somebody and have told nothing.
      */
-    void tell_waiting(int32_t waiting_lane, const std::vector<int> &missing);
-    bool is_asked(int32_t waiting_lane) const
+    void notify_waiting(int32_t waiting_lane, const std::vector<int> &missing);
+    bool peer_waits_in(int32_t waiting_lane) const
     {
-        return asked_lane_.load(std::memory_order_relaxed) == waiting_lane; /* a hint: the rest is under the lock */
+        return notified_lane_.load(std::memory_order_relaxed) == waiting_lane; /* a hint: the rest is under the lock */
     }
-    std::vector<int> silent(const std::vector<int> &missing);
+    std::vector<int> suspects(const std::vector<int> &missing);
 
     bool has_left(int peer) const
     {
@@ -150,26 +151,26 @@ class Group
     void connect(const tutti_open_info *info);
     void agree(const tutti_open_info *info, Store &store);
     bool note(const tutti_error &cause) noexcept;
-    void tell(News &news, Buffer &buffer, Fact fact) noexcept;
-    void take_in(const News &news, int peer, tutti_error *cause);
+    void notify(Notification &notification, Buffer &buffer, NotificationKind kind) noexcept;
+    void process_incoming(const Notification &notification, int peer, tutti_error *cause);
     void await_sent(int64_t limit_ms);
 
     std::shared_ptr<Device> device_;
-    Bell bell_of_one_;
+    Doorbell doorbell_of_one_;
     std::atomic<int32_t> failed_{TUTTI_OK};
     std::mutex lock_; /* the cause, and what looking at the news changes */
     tutti_error cause_{};
     std::vector<std::atomic<bool>> left_;
-    std::atomic<int32_t> asked_lane_{-1};
-    bool told_waiting_ = false; /* with the lock, and what follows */
-    std::vector<bool> waits_;   /* ranks that have told that they wait */
-    std::vector<bool> awaited_; /* ranks that one of these waits for */
-    std::vector<News> news_in_; /* FACTS for each rank */
-    std::vector<size_t> news_seen_;
-    std::vector<std::unique_ptr<Buffer>> news_buffers_;
-    News failed_news_{};
-    News left_news_{};
-    News waiting_news_{};
+    std::atomic<int32_t> notified_lane_{-1};
+    bool notified_waiting_ = false;              /* with the lock, and what follows */
+    std::vector<bool> waits_;                    /* ranks that have told that they wait */
+    std::vector<bool> awaited_;                  /* ranks that one of these waits for */
+    std::vector<Notification> notifications_in_; /* FACTS for each rank */
+    std::vector<size_t> notifications_seen_;
+    std::vector<std::unique_ptr<Buffer>> notification_buffers_;
+    Notification failed_notification_{};
+    Notification left_notification_{};
+    Notification waiting_notification_{};
     std::unique_ptr<Buffer> failed_buffer_;
     std::unique_ptr<Buffer> left_buffer_;
     std::unique_ptr<Buffer> waiting_buffer_;

@@ -155,7 +155,7 @@ bool Pair::write(tcp::Op &op)
     const bool done = tcp::Pair::write(op);
     no_signal.failed = !done && errno == EPIPE;
     if (done) {
-        mesh_->bell.ring();
+        mesh_->doorbell.ring();
     }
     return done;
 }
@@ -167,7 +167,7 @@ bool Pair::read()
     }
     const bool done = tcp::Pair::read();
     if (done) {
-        mesh_->bell.ring();
+        mesh_->doorbell.ring();
     }
     return done;
 }
@@ -270,7 +270,7 @@ void Mesh::note_gone(int peer, const char *why) noexcept
     }
     gone_[static_cast<size_t>(peer)].store(true, std::memory_order_release);
     losses.fetch_add(1, std::memory_order_release);
-    bell.ring();
+    doorbell.ring();
 }
 
 void Mesh::discard()

@@ -22,7 +22,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/gloo/plugin/bell.h"
+#include "backends/gloo/plugin/doorbell.h"
 
 namespace tti
 {
@@ -91,7 +91,7 @@ class Mesh : public gloo::transport::tcp::Context
 
     void shut();
 
-    Bell bell;
+    Doorbell doorbell;
     std::atomic<uint32_t> losses{0}; /* connections that are gone; release, pairs with who looks for new ones */
     std::atomic<int> connecting{-1}; /* relaxed: the rank whose connection is awaited, for an error's text */
 

@@ -44,34 +44,34 @@ void Messages::finish(Request &r, tutti_status status)
     r.posting->open--;
     /* release: pairs with the acquire of those who attend */
     changes_.fetch_add(1, std::memory_order_release);
-    group_.bell().ring();
+    group_.doorbell().ring();
 }
 
-bool Messages::takes(const tutti_op &op, const Mail &mail)
+bool Messages::matches(const tutti_op &op, const IncomingMessage &incoming)
 {
-    return (op.root == TUTTI_ANY_SOURCE || op.root == mail.source) &&
-           (op.p2p_tag == TUTTI_ANY_TAG || op.p2p_tag == mail.head.tag);
+    return (op.root == TUTTI_ANY_SOURCE || op.root == incoming.source) &&
+           (op.p2p_tag == TUTTI_ANY_TAG || op.p2p_tag == incoming.head.tag);
 }
 
-void Messages::tell(const Mail &mail, tutti_message *message)
+void Messages::fill_message(const IncomingMessage &incoming, tutti_message *message)
 {
-    message->dtype = mail.head.dtype;
-    message->source = mail.source;
-    message->tag = mail.head.tag;
-    message->bytes = static_cast<int64_t>(mail.head.bytes);
-    message->count = static_cast<int64_t>(mail.head.bytes / tti_dtype_size(mail.head.dtype));
+    message->dtype = incoming.head.dtype;
+    message->source = incoming.source;
+    message->tag = incoming.head.tag;
+    message->bytes = static_cast<int64_t>(incoming.head.bytes);
+    message->count = static_cast<int64_t>(incoming.head.bytes / tti_dtype_size(incoming.head.dtype));
 }
 
 /* Gives a receive, which is in no list, its mail, unless it does not fit: then the receive has ended, and false. */
-bool Messages::accept(Request &r, Mail &mail)
+bool Messages::accept(Request &r, IncomingMessage &incoming)
 {
     tutti_op *op = r.op;
     tutti_status status = TUTTI_OK;
     r.came = tutti_message TUTTI_MESSAGE_INIT;
-    tell(mail, &r.came);
+    fill_message(incoming, &r.came);
     if (op->allocate) {
-        status = op->allocate(op, &r.came, mail.head.ndim, mail.shape.data());
-    } else if (op->dtype != mail.head.dtype || op->count < static_cast<size_t>(r.came.count)) {
+        status = op->allocate(op, &r.came, incoming.head.ndim, incoming.shape.data());
+    } else if (op->dtype != incoming.head.dtype || op->count < static_cast<size_t>(r.came.count)) {
         status = TUTTI_MISMATCH;
     }
     if (status != TUTTI_OK) {
@@ -81,37 +81,37 @@ bool Messages::accept(Request &r, Mail &mail)
     if (op->message) {
         *op->message = r.came;
     }
-    const size_t bytes = static_cast<size_t>(mail.head.bytes);
-    if (mail.sender || mail.head.number == 0) {
+    const size_t bytes = static_cast<size_t>(incoming.head.bytes);
+    if (incoming.sender || incoming.head.number == 0) {
         if (bytes > 0) {
-            std::memcpy(op->dst, mail.sender ? mail.sender->op->src : mail.data.data(), bytes);
+            std::memcpy(op->dst, incoming.sender ? incoming.sender->op->src : incoming.data.data(), bytes);
         }
-        if (mail.sender) {
-            finish(*mail.sender, TUTTI_OK);
+        if (incoming.sender) {
+            finish(*incoming.sender, TUTTI_OK);
         }
         finish(r, TUTTI_OK);
         return true;
     }
     r.data_buffer = group_.mesh->buffer(op->dst, bytes);
-    group_.recv(*r.data_buffer, mail.source, slot_of(Use::DATA, mail.head.number), 0, bytes);
-    moving_.push_back(&r);
+    group_.recv(*r.data_buffer, incoming.source, slot_of(Use::DATA, incoming.head.number), 0, bytes);
+    active_.push_back(&r);
     return true;
 }
 
-void Messages::deliver(Mail &&mail)
+void Messages::deliver(IncomingMessage &&incoming)
 {
     for (auto i = waiting_.begin(); i != waiting_.end();) {
         Request &r = **i;
-        if (!takes(*r.op, mail)) {
+        if (!matches(*r.op, incoming)) {
             ++i;
             continue;
         }
         i = waiting_.erase(i);
-        if (accept(r, mail)) {
+        if (accept(r, incoming)) {
             return;
         }
     }
-    mails_.push_back(std::move(mail));
+    unexpected_.push_back(std::move(incoming));
 }
 
 /* What is in an envelope is right: the other side may be another version, or broken. */
@@ -123,33 +123,33 @@ static bool is_valid(const Envelope &head)
            head.number < (UINT64_C(1) << 56);
 }
 
-void Messages::take_in(int peer)
+void Messages::process_incoming(int peer)
 {
     const size_t r = static_cast<size_t>(peer);
     while (taken_[r] < in_buffers_[r]->received()) {
         const size_t offset = (r * ENVELOPES + taken_[r]++ % ENVELOPES) * ENVELOPE_ROOM;
         const unsigned char *from = in_.data() + offset;
-        Mail mail;
-        mail.source = peer;
-        std::memcpy(&mail.head, from, sizeof(mail.head));
-        if (!is_valid(mail.head)) {
+        IncomingMessage incoming;
+        incoming.source = peer;
+        std::memcpy(&incoming.head, from, sizeof(incoming.head));
+        if (!is_valid(incoming.head)) {
             tutti_error error;
             tti_error_set(&error, TUTTI_PEER_CORRUPT, "a message from rank %d has impossible values", peer);
             error.suspect = peer;
             group_.fail(error);
             return;
         }
-        from += sizeof(mail.head);
-        mail.shape.resize(static_cast<size_t>(mail.head.ndim));
-        const size_t shape = mail.shape.size() * sizeof(int64_t);
+        from += sizeof(incoming.head);
+        incoming.shape.resize(static_cast<size_t>(incoming.head.ndim));
+        const size_t shape = incoming.shape.size() * sizeof(int64_t);
         if (shape > 0) {
-            std::memcpy(mail.shape.data(), from, shape);
+            std::memcpy(incoming.shape.data(), from, shape);
         }
-        if (mail.head.number == 0) {
-            mail.data.assign(from + shape, from + shape + mail.head.bytes);
+        if (incoming.head.number == 0) {
+            incoming.data.assign(from + shape, from + shape + incoming.head.bytes);
         }
         group_.recv(*in_buffers_[r], peer, slot_of(Use::MESSAGE, 0), offset, ENVELOPE_ROOM);
-        deliver(std::move(mail));
+        deliver(std::move(incoming));
     }
 }
 
@@ -157,16 +157,16 @@ void Messages::progress()
 {
     for (int peer = 0; group_.mesh && peer < group_.size && !group_.has_failed(); peer++) {
         if (peer != group_.rank) {
-            take_in(peer);
+            process_incoming(peer);
         }
     }
-    for (auto i = moving_.begin(); i != moving_.end();) {
+    for (auto i = active_.begin(); i != active_.end();) {
         Request &r = **i;
         const bool sends = r.op->kind == TUTTI_OP_SEND;
         const bool envelope_gone = !r.envelope_buffer || r.envelope_buffer->sent() > 0;
         const bool data_gone = !r.data_buffer || (sends ? r.data_buffer->sent() : r.data_buffer->received()) > 0;
         if (envelope_gone && data_gone) {
-            i = moving_.erase(i);
+            i = active_.erase(i);
             finish(r, TUTTI_OK);
         } else {
             ++i;
@@ -176,11 +176,11 @@ void Messages::progress()
 
 void Messages::post_recv(Request &r)
 {
-    const auto i = std::find_if(mails_.begin(), mails_.end(), [&r](const Mail &mail) { return takes(*r.op, mail); });
-    if (i == mails_.end()) {
+    const auto i = std::find_if(unexpected_.begin(), unexpected_.end(), [&r](const IncomingMessage &incoming) { return matches(*r.op, incoming); });
+    if (i == unexpected_.end()) {
         waiting_.push_back(&r);
     } else if (accept(r, *i)) {
-        mails_.erase(i);
+        unexpected_.erase(i);
     } /* else the mail stays where it is */
 }
 
@@ -198,17 +198,17 @@ void Messages::post_send(Request &r)
     head.ndim = op->ndim;
     const unsigned char *src = static_cast<const unsigned char *>(op->src);
     if (op->root == group_.rank) {
-        Mail mail;
-        mail.source = op->root;
-        mail.head = head;
-        mail.shape.assign(op->shape, op->shape + op->ndim);
+        IncomingMessage incoming;
+        incoming.source = op->root;
+        incoming.head = head;
+        incoming.shape.assign(op->shape, op->shape + op->ndim);
         if (follows) {
-            mail.sender = &r;
+            incoming.sender = &r;
         } else {
-            mail.data.assign(src, src + bytes);
+            incoming.data.assign(src, src + bytes);
             finish(r, TUTTI_OK);
         }
-        deliver(std::move(mail));
+        deliver(std::move(incoming));
         return;
     }
     r.envelope.resize(sizeof(head) + shape + (follows ? 0 : bytes));
@@ -225,7 +225,7 @@ void Messages::post_send(Request &r)
         r.data_buffer = group_.mesh->buffer(src, bytes);
         group_.send(*r.data_buffer, op->root, slot_of(Use::DATA, head.number), 0, bytes);
     }
-    moving_.push_back(&r);
+    active_.push_back(&r);
 }
 
 /* False for a receive that waits for its envelope: then it can be withdrawn as if it had never been. What is sent has been
@@ -241,8 +241,8 @@ void Messages::withdraw(Request &r, tutti_status status)
         return;
     }
     waiting_.remove(&r);
-    moving_.remove(&r);
-    mails_.remove_if([&r](const Mail &mail) { return mail.sender == &r; });
+    active_.remove(&r);
+    unexpected_.remove_if([&r](const IncomingMessage &incoming) { return incoming.sender == &r; });
     finish(r, status);
 }
 

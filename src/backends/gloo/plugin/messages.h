@@ -41,7 +41,7 @@ constexpr size_t ENVELOPE_ROOM = sizeof(Envelope) + TUTTI_MAX_NDIM * sizeof(int6
 struct Request;
 
 /* A message that has come, or at least its envelope. */
-struct Mail {
+struct IncomingMessage {
     int source = -1;
     Envelope head{};
     std::vector<int64_t> shape;
@@ -94,16 +94,16 @@ class Messages
   private:
     /* messages.cc; all with the lock */
     void progress();
-    void take_in(int peer);
-    void deliver(Mail &&mail);
-    bool accept(Request &r, Mail &mail);
+    void process_incoming(int peer);
+    void deliver(IncomingMessage &&incoming);
+    bool accept(Request &r, IncomingMessage &incoming);
     void post_send(Request &r);
     void post_recv(Request &r);
     bool has_begun(const Request &r) const;
     void withdraw(Request &r, tutti_status status);
     void finish(Request &r, tutti_status status);
-    static bool takes(const tutti_op &op, const Mail &mail);
-    static void tell(const Mail &mail, tutti_message *message);
+    static bool matches(const tutti_op &op, const IncomingMessage &incoming);
+    static void fill_message(const IncomingMessage &incoming, tutti_message *message);
 
     /* postings.cc */
     tutti_status start(Posting &p, tutti_op *const *ops, size_t count, int64_t timeout_ms);
@@ -118,9 +118,9 @@ class Messages
     std::vector<unsigned char> in_; /* ENVELOPES of each rank */
     std::vector<std::unique_ptr<Buffer>> in_buffers_;
     std::vector<size_t> taken_;
-    std::list<Mail> mails_;        /* that nobody has wanted yet, oldest first */
-    std::list<Request *> waiting_; /* receives that have no envelope, in the order of posting */
-    std::list<Request *> moving_;  /* Gloo works on them */
+    std::list<IncomingMessage> unexpected_; /* that nobody has wanted yet, oldest first */
+    std::list<Request *> waiting_;          /* receives that have no envelope, in the order of posting */
+    std::list<Request *> active_;           /* Gloo works on them */
     int64_t sequence_ = 0;
     uint64_t next_number_ = 1;
     std::atomic<uint32_t> changes_{0}; /* grows when something has ended, or somebody is to look again */

@@ -184,7 +184,7 @@ bool Messages::test(Posting &p)
 void Messages::attend(Posting *p, int64_t until_ns)
 {
     for (;;) {
-        const uint32_t seen = group_.bell().value();
+        const uint32_t seen = group_.doorbell().value();
         int64_t until = until_ns;
         if (p) {
             if (test(*p)) {
@@ -212,14 +212,14 @@ void Messages::attend(Posting *p, int64_t until_ns)
         if (until_ns != TTI_NEVER && tti_now_ns() >= until_ns) {
             return;
         }
-        group_.bell().wait(seen, until);
+        group_.doorbell().wait(seen, until);
     }
 }
 
 void Messages::wake()
 {
     changes_.fetch_add(1, std::memory_order_release);
-    group_.bell().ring();
+    group_.doorbell().ring();
 }
 
 bool Messages::cancel(Posting &p)
@@ -258,10 +258,10 @@ tutti_status Messages::probe(int32_t peer, int32_t tag, int32_t *found, tutti_me
     const std::lock_guard<std::mutex> guard(lock_);
     progress();
     *found = 0;
-    for (const Mail &mail : mails_) {
-        if (takes(wanted, mail)) {
+    for (const IncomingMessage &incoming : unexpected_) {
+        if (matches(wanted, incoming)) {
             if (message) {
-                tell(mail, message);
+                fill_message(incoming, message);
             }
             *found = 1;
             break;

@@ -7,7 +7,7 @@
  * Cost, with S bytes on n ranks: each rank sends and receives S (n-1)/n for the folding, and as much again in an
  * all_reduce (the root of a reduce receives, and each other rank sends S/n): what a ring moves, which is the least
  * possible, in two steps instead of 2 (n-1). Parts go in pieces: while one is folded, the next ones are coming, and results go
- * out. UNDER_WAY pieces of each other rank in scratch memory.
+ * out. IN_FLIGHT pieces of each other rank in scratch memory.
  *
  * A ring would cross the link between two hosts once for all ranks of a host, this does once for each; that is what the
  * hierarchical backend is for. And a ring folds each part in another order, and rounds a narrow type n-1 times.
@@ -16,7 +16,7 @@
  */
 #include <cstring>
 
-#include "backends/gloo/plugin/flow.h"
+#include "backends/gloo/plugin/chunked_transfer.h"
 #include "backends/gloo/plugin/parts.h"
 
 namespace tti
@@ -25,20 +25,20 @@ namespace tti
 namespace
 {
 
-constexpr size_t SMALLEST_PIECE = 32768;
+constexpr size_t MIN_CHUNK = 32768;
 
-struct Job {
-    explicit Job(Call &call) : c(call), item(tti_dtype_size(call.op->dtype)), part(static_cast<size_t>(call.group.size))
+struct Reduction {
+    explicit Reduction(Call &call) : c(call), item(tti_dtype_size(call.op->dtype)), part(static_cast<size_t>(call.group.size))
     {
     }
 
     Call &c;
     size_t item;
-    std::vector<Piece> part;         /* of the own input, one for each rank */
+    std::vector<Span> part;         /* of the own input, one for each rank */
     unsigned char *result = nullptr; /* the own part's */
-    bool result_is_ring = false;     /* it is sent to the root from there, UNDER_WAY pieces at a time */
+    bool result_is_ring = false;     /* it is sent to the root from there, IN_FLIGHT pieces at a time */
     unsigned char *rings = nullptr;  /* of each other rank, in rank order */
-    size_t piece = 0;
+    size_t chunk = 0;
 
     size_t own() const
     {
@@ -48,17 +48,17 @@ struct Job {
     size_t longest() const
     {
         size_t most = 0;
-        for (const Piece &p : part) {
+        for (const Span &p : part) {
             most = std::max(most, p.bytes);
         }
         return most;
     }
 
-    Cut cut_of(size_t rank) const
+    ChunkLayout cut_of(size_t rank) const
     {
-        Cut cut;
+        ChunkLayout cut;
         cut.bytes = part[rank].bytes;
-        cut.piece = piece;
+        cut.chunk = chunk;
         return cut;
     }
 };
@@ -69,13 +69,13 @@ size_t up_to_64(size_t bytes)
 }
 
 /* sources[r] lies at rank r's. */
-void fold(const Job &job, void *to, const std::vector<const void *> &sources, size_t bytes)
+void fold(const Reduction &job, void *to, const std::vector<const void *> &sources, size_t bytes)
 {
     const tutti_op *op = job.c.op;
     const size_t n = sources.size();
     std::vector<double> scales(n);
     for (size_t r = 0; r < n; r++) {
-        scales[r] = job.c.letter(static_cast<int>(r)).scale;
+        scales[r] = job.c.record(static_cast<int>(r)).scale;
     }
     const struct tti_fold how = {op->dtype, op->redop, op->redop == TUTTI_PREMUL_SUM ? scales.data() : nullptr};
     if (bytes > 0) {
@@ -86,21 +86,21 @@ void fold(const Job &job, void *to, const std::vector<const void *> &sources, si
 /* ---- small ------------------------------------------------------------------------------------------------------- */
 
 /* `own` is this rank's input to what it folds. */
-tutti_status run_small(Job &job, const Plan &plan, const Piece &own, void *to)
+tutti_status run_small(Reduction &job, const Plan &plan, const Span &own, void *to)
 {
-    const tutti_status status = job.c.gate(plan);
+    const tutti_status status = job.c.entry_barrier(plan);
     if (status != TUTTI_OK || !to) {
         return status;
     }
     std::vector<const void *> sources(job.part.size());
     for (size_t r = 0; r < sources.size(); r++) {
-        sources[r] = r == job.own() ? own.at : job.c.freight_of(static_cast<int>(r));
+        sources[r] = r == job.own() ? own.at : job.c.eager_data_of(static_cast<int>(r));
     }
     fold(job, to, sources, own.bytes);
     return TUTTI_OK;
 }
 
-tutti_status run_small_reduce(Job &job, const Piece &whole)
+tutti_status run_small_reduce(Reduction &job, const Span &whole)
 {
     const tutti_op *op = job.c.op;
     const bool all = op->kind == TUTTI_OP_ALL_REDUCE;
@@ -113,7 +113,7 @@ tutti_status run_small_reduce(Job &job, const Piece &whole)
     return run_small(job, plan, whole, all || job.c.group.rank == op->root ? op->dst : nullptr);
 }
 
-tutti_status run_small_scatter(Job &job)
+tutti_status run_small_scatter(Reduction &job)
 {
     Plan plan(job.c.group.size);
     plan.out = job.part;
@@ -126,8 +126,8 @@ tutti_status run_small_scatter(Job &job)
 class Exchange
 {
   public:
-    explicit Exchange(Job &job)
-        : job_(job), ranks_(job.part.size()), in_(ranks_), out_(ranks_), spread_(ranks_), back_(ranks_)
+    explicit Exchange(Reduction &job)
+        : job_(job), ranks_(job.part.size()), in_(ranks_), out_(ranks_), results_out_(ranks_), results_in_(ranks_)
     {
         const tutti_op *op = job.c.op;
         size_t ring = 0;
@@ -136,18 +136,18 @@ class Exchange
                 continue;
             }
             const int peer = static_cast<int>(r);
-            unsigned char *memory = job.rings + ring++ * UNDER_WAY * job.piece;
-            in_[r] = Flow(job.c, peer, Use::REDUCE, memory, job.cut_of(job.own()), true);
-            out_[r] = Flow(job.c, peer, Use::REDUCE, job.part[r].at, job.cut_of(r));
+            unsigned char *memory = job.rings + ring++ * IN_FLIGHT * job.chunk;
+            in_[r] = ChunkedTransfer(job.c, peer, Use::REDUCE, memory, job.cut_of(job.own()), true);
+            out_[r] = ChunkedTransfer(job.c, peer, Use::REDUCE, job.part[r].at, job.cut_of(r));
             const bool to_it = op->kind == TUTTI_OP_ALL_REDUCE || (op->kind == TUTTI_OP_REDUCE && peer == op->root);
             const bool from_it =
                 op->kind == TUTTI_OP_ALL_REDUCE || (op->kind == TUTTI_OP_REDUCE && job.c.group.rank == op->root);
             if (to_it) {
-                spread_[r] = Flow(job.c, peer, Use::SPREAD, job.result, job.cut_of(job.own()), job.result_is_ring);
+                results_out_[r] = ChunkedTransfer(job.c, peer, Use::RESULT, job.result, job.cut_of(job.own()), job.result_is_ring);
             }
             if (from_it) {
-                back_[r] =
-                    Flow(job.c, peer, Use::SPREAD, static_cast<unsigned char *>(op->dst) + offset_of(r), job.cut_of(r));
+                results_in_[r] =
+                    ChunkedTransfer(job.c, peer, Use::RESULT, static_cast<unsigned char *>(op->dst) + offset_of(r), job.cut_of(r));
             }
         }
     }
@@ -157,15 +157,15 @@ class Exchange
         bool done = false;
         do {
             for (size_t r = 0; r < ranks_; r++) {
-                in_[r].receive(folded_ + UNDER_WAY);
+                in_[r].receive(folded_ + IN_FLIGHT);
                 out_[r].send(out_[r].count());
-                spread_[r].send(folded_);
-                back_[r].receive(back_[r].count());
+                results_out_[r].send(folded_);
+                results_in_[r].receive(results_in_[r].count());
             }
         } while (fold_next());
         done = folded_ == own_cut().count();
         for (size_t r = 0; r < ranks_; r++) {
-            done = done && out_[r].is_done() && spread_[r].is_done() && back_[r].is_done();
+            done = done && out_[r].is_done() && results_out_[r].is_done() && results_in_[r].is_done();
         }
         return done;
     }
@@ -173,11 +173,11 @@ class Exchange
     bool needs(int peer) const
     {
         const size_t r = static_cast<size_t>(peer);
-        return !in_[r].is_done() || !out_[r].is_done() || !spread_[r].is_done() || !back_[r].is_done();
+        return !in_[r].is_done() || !out_[r].is_done() || !results_out_[r].is_done() || !results_in_[r].is_done();
     }
 
   private:
-    Cut own_cut() const
+    ChunkLayout own_cut() const
     {
         return job_.cut_of(job_.own());
     }
@@ -201,12 +201,12 @@ class Exchange
                 continue;
             }
             if (in_[r].ended() <= folded_ ||
-                (job_.result_is_ring && spread_[r].count() > 0 && spread_[r].ended() + UNDER_WAY <= folded_)) {
+                (job_.result_is_ring && results_out_[r].count() > 0 && results_out_[r].ended() + IN_FLIGHT <= folded_)) {
                 return false;
             }
-            sources[r] = job_.rings + ring_of(r) * UNDER_WAY * job_.piece + in_[r].offset(folded_);
+            sources[r] = job_.rings + ring_of(r) * IN_FLIGHT * job_.chunk + in_[r].offset(folded_);
         }
-        const size_t at = job_.result_is_ring ? folded_ % UNDER_WAY * job_.piece : own_cut().offset(folded_);
+        const size_t at = job_.result_is_ring ? folded_ % IN_FLIGHT * job_.chunk : own_cut().offset(folded_);
         fold(job_, job_.result + at, sources, own_cut().length(folded_));
         folded_++;
         return true;
@@ -217,18 +217,18 @@ class Exchange
         return rank < job_.own() ? rank : rank - 1;
     }
 
-    Job &job_;
+    Reduction &job_;
     size_t ranks_;
     size_t folded_ = 0;
-    std::vector<Flow> in_;     /* the own part, from each rank */
-    std::vector<Flow> out_;    /* each rank's part, to it */
-    std::vector<Flow> spread_; /* the own part's result */
-    std::vector<Flow> back_;   /* the others' results */
+    std::vector<ChunkedTransfer> in_;     /* the own part, from each rank */
+    std::vector<ChunkedTransfer> out_;    /* each rank's part, to it */
+    std::vector<ChunkedTransfer> results_out_; /* the own part's result */
+    std::vector<ChunkedTransfer> results_in_;   /* the others' results */
 };
 
-tutti_status run_large(Job &job)
+tutti_status run_large(Reduction &job)
 {
-    const tutti_status status = job.c.gate(Plan(job.c.group.size));
+    const tutti_status status = job.c.entry_barrier(Plan(job.c.group.size));
     if (status != TUTTI_OK) {
         return status;
     }
@@ -237,30 +237,30 @@ tutti_status run_large(Job &job)
 }
 
 /* Scratch memory: `before` bytes, the rings of the others, and one for the result if it has no other place. */
-bool make_rings(Job &job, size_t before)
+bool make_rings(Reduction &job, size_t before)
 {
     const size_t longest = job.longest();
-    const size_t pieces = std::max<size_t>(longest / std::max(SMALLEST_PIECE, longest / 4), 1); /* alike: no crumbs */
-    job.piece = std::min(piece_of(job.c.group), std::max<size_t>(up_to_64((longest + pieces - 1) / pieces), 64));
-    const size_t rings = (job.c.group.others() + (job.result_is_ring ? 1 : 0)) * UNDER_WAY * job.piece;
+    const size_t chunks = std::max<size_t>(longest / std::max(MIN_CHUNK, longest / 4), 1); /* alike: no crumbs */
+    job.chunk = std::min(chunk_bytes_of(job.c.group), std::max<size_t>(up_to_64((longest + chunks - 1) / chunks), 64));
+    const size_t rings = (job.c.group.others() + (job.result_is_ring ? 1 : 0)) * IN_FLIGHT * job.chunk;
     unsigned char *scratch = job.c.scratch(before + rings);
     if (scratch) {
         job.rings = scratch + before;
         if (job.result_is_ring) {
-            job.result = job.rings + job.c.group.others() * UNDER_WAY * job.piece;
+            job.result = job.rings + job.c.group.others() * IN_FLIGHT * job.chunk;
         }
     }
     return scratch != nullptr;
 }
 
-tutti_status run_reduce(Job &job)
+tutti_status run_reduce(Reduction &job)
 {
     const tutti_op *op = job.c.op;
     const size_t ranks = job.part.size();
     unsigned char *src = static_cast<unsigned char *>(const_cast<void *>(op->src));
     const size_t bytes = op->count * job.item;
-    if (bytes <= FREIGHT) {
-        Piece whole;
+    if (bytes <= CALL_EAGER) {
+        Span whole;
         whole.at = src;
         whole.bytes = bytes;
         return run_small_reduce(job, whole);
@@ -279,7 +279,7 @@ tutti_status run_reduce(Job &job)
     return run_large(job);
 }
 
-tutti_status run_reduce_scatter(Job &job)
+tutti_status run_reduce_scatter(Reduction &job)
 {
     const tutti_op *op = job.c.op;
     const Parts parts(op->send_parts, op->src);
@@ -289,7 +289,7 @@ tutti_status run_reduce_scatter(Job &job)
         job.part[r].bytes = parts.bytes(static_cast<int>(r));
         packed += parts.are_whole() ? 0 : up_to_64(job.part[r].bytes);
     }
-    const bool is_small = job.longest() <= FREIGHT;
+    const bool is_small = job.longest() <= CALL_EAGER;
     job.result = static_cast<unsigned char *>(op->dst);
     bool made = true;
     if (!is_small) {
@@ -304,7 +304,7 @@ tutti_status run_reduce_scatter(Job &job)
         to += up_to_64(job.part[r].bytes);
     }
     if (!made) { /* the gate tells the others */
-        return job.c.gate(Plan(job.c.group.size));
+        return job.c.entry_barrier(Plan(job.c.group.size));
     }
     return is_small ? run_small_scatter(job) : run_large(job);
 }
@@ -313,7 +313,7 @@ tutti_status run_reduce_scatter(Job &job)
 
 tutti_status run_reduction(Call &c)
 {
-    Job job(c);
+    Reduction job(c);
     return c.op->kind == TUTTI_OP_REDUCE_SCATTER ? run_reduce_scatter(job) : run_reduce(job);
 }
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/gloo/plugin/c.h"
+#include "backends/gloo/plugin/c_headers.h"
 
 namespace tti
 {

@@ -8,13 +8,13 @@
  */
 #include "backends/hier/state.h"
 
-static tutti_status before(struct tti_pipe *p, size_t k, tutti_error *error)
+static tutti_status before(struct tti_pipeline *p, size_t k, tutti_error *error)
 {
     struct tti_windows_plan *plan = p->user;
-    return tti_window_hand_in(p->c, &plan->windows, k, p->c->op->src, plan->shared[k % 2], error);
+    return tti_window_to_rail(p->c, &plan->windows, k, p->c->op->src, plan->shared[k % 2], error);
 }
 
-static tutti_status between(struct tti_pipe *p, size_t k, tutti_error *error)
+static tutti_status between(struct tti_pipeline *p, size_t k, tutti_error *error)
 {
     struct tti_windows_plan *plan = p->user;
     struct tti_hier_call *c = p->c;
@@ -28,27 +28,27 @@ static tutti_status between(struct tti_pipe *p, size_t k, tutti_error *error)
     op.dst = plan->rail[k % 2];
     op.count = (size_t)counts[c->s->host];
     op.recv_parts = tti_hier_row(counts, all, c->item);
-    return tti_hier_between(c, &op, error);
+    return tti_hier_run_inter_host(c, &op, error);
 }
 
-static tutti_status after(struct tti_pipe *p, size_t k, tutti_error *error)
+static tutti_status after(struct tti_pipeline *p, size_t k, tutti_error *error)
 {
     struct tti_windows_plan *plan = p->user;
     struct tti_hier_call *c = p->c;
     const struct tti_hier *s = c->s;
     int64_t *counts = c->lane->inside.receive_counts;
     size_t all = 0;
-    for (int32_t seat = 0; seat < tti_host_ranks(&s->hosts, s->host); seat++) {
-        const size_t n = seat < s->hosts.rails ? tti_window_rail(&plan->windows, k, seat) : 0;
-        counts[seat] = (int64_t)n;
+    for (int32_t local_rank = 0; local_rank < tti_host_ranks(&s->hosts, s->host); local_rank++) {
+        const size_t n = local_rank < s->hosts.rails ? tti_window_rail(&plan->windows, k, local_rank) : 0;
+        counts[local_rank] = (int64_t)n;
         all += n;
     }
     tutti_op op = tti_hier_step(c, TUTTI_OP_ALL_GATHER, c->op->dtype);
     op.src = plan->rail[k % 2];
     op.dst = plan->all;
-    op.count = (size_t)counts[s->seat];
+    op.count = (size_t)counts[s->local_rank];
     op.recv_parts = tti_hier_row(counts, all, c->item);
-    const tutti_status status = tti_hier_inside(c, &op, error);
+    const tutti_status status = tti_hier_run_intra_host(c, &op, error);
     if (status == TUTTI_OK) {
         tti_window_unpack(&plan->windows, k, plan->all, &c->op->recv_parts, c->op->dst);
     }
@@ -60,7 +60,7 @@ tutti_status tti_hier_all_gather(struct tti_hier_call *c, tutti_error *error)
     struct tti_windows_plan plan = {0};
     tti_windows_make(c->s, &c->op->recv_parts, 0, c->item, &plan.windows);
     const tutti_status status = tti_windows_memory(c, &plan, c->item, true, error);
-    struct tti_pipe p = {
-        .c = c, .user = &plan, .pieces = plan.windows.count, .before = before, .between = between, .after = after};
-    return status == TUTTI_OK ? tti_pipe_run(&p, error) : status;
+    struct tti_pipeline p = {
+        .c = c, .user = &plan, .chunks = plan.windows.count, .before = before, .between = between, .after = after};
+    return status == TUTTI_OK ? tti_pipeline_run(&p, error) : status;
 }

@@ -13,24 +13,24 @@
 struct plan {
     struct tti_hier_fold fold;
     unsigned char *wide; /* two pieces of widened inputs; NULL: the steps run in the output itself */
-    size_t piece;
+    size_t chunk;
 };
 
-static const struct plan *plan_of(const struct tti_pipe *p)
+static const struct plan *plan_of(const struct tti_pipeline *p)
 {
     return p->user;
 }
 
 /* Where the own slice is while it is reduced. */
-static unsigned char *slice_at(const struct tti_pipe *p, const struct tti_slices *cut, size_t k)
+static unsigned char *slice_at(const struct tti_pipeline *p, const struct tti_slices *cut, size_t k)
 {
     const struct plan *plan = plan_of(p);
-    unsigned char *piece = plan->wide ? plan->wide + (k % 2) * plan->piece * plan->fold.item
+    unsigned char *chunk = plan->wide ? plan->wide + (k % 2) * plan->chunk * plan->fold.item
                                       : (unsigned char *)p->c->op->dst + cut->from * plan->fold.item;
-    return piece + cut->begin * plan->fold.item;
+    return chunk + cut->begin * plan->fold.item;
 }
 
-static tutti_status before(struct tti_pipe *p, size_t k, tutti_error *error)
+static tutti_status before(struct tti_pipeline *p, size_t k, tutti_error *error)
 {
     const struct plan *plan = plan_of(p);
     const struct tti_hier_fold *f = &plan->fold;
@@ -42,17 +42,17 @@ static tutti_status before(struct tti_pipe *p, size_t k, tutti_error *error)
     op.scale = c->op->scale;
     op.src = (const unsigned char *)c->op->src + cut.from * c->item;
     if (plan->wide) {
-        unsigned char *wide = plan->wide + (k % 2) * plan->piece * f->item;
+        unsigned char *wide = plan->wide + (k % 2) * plan->chunk * f->item;
         tti_hier_widen(f, wide, op.src, cut.count);
         op.src = wide;
     }
     op.dst = slice_at(p, &cut, k);
     op.count = cut.own;
     op.send_parts = tti_hier_row(c->lane->inside.send_counts, cut.count, f->item);
-    return tti_hier_inside(c, &op, error);
+    return tti_hier_run_intra_host(c, &op, error);
 }
 
-static tutti_status between(struct tti_pipe *p, size_t k, tutti_error *error)
+static tutti_status between(struct tti_pipeline *p, size_t k, tutti_error *error)
 {
     const struct tti_hier_fold *f = &plan_of(p)->fold;
     struct tti_hier_call *c = p->c;
@@ -66,14 +66,14 @@ static tutti_status between(struct tti_pipe *p, size_t k, tutti_error *error)
     op.scale = f->scale;
     op.src = op.dst = slice_at(p, &cut, k);
     op.count = cut.own;
-    const tutti_status status = tti_hier_between(c, &op, error);
+    const tutti_status status = tti_hier_run_inter_host(c, &op, error);
     if (status == TUTTI_OK && f->divisor > 1) {
-        tti_hier_settle(f, (unsigned char *)c->op->dst + (cut.from + cut.begin) * c->item, op.dst, cut.own);
+        tti_hier_fold_finish(f, (unsigned char *)c->op->dst + (cut.from + cut.begin) * c->item, op.dst, cut.own);
     }
     return status;
 }
 
-static tutti_status after(struct tti_pipe *p, size_t k, tutti_error *error)
+static tutti_status after(struct tti_pipeline *p, size_t k, tutti_error *error)
 {
     struct tti_hier_call *c = p->c;
     struct tti_slices cut;
@@ -83,22 +83,22 @@ static tutti_status after(struct tti_pipe *p, size_t k, tutti_error *error)
     op.src = (const unsigned char *)op.dst + cut.begin * c->item;
     op.count = cut.own;
     op.recv_parts = tti_hier_row(c->lane->inside.receive_counts, cut.count, c->item);
-    return tti_hier_inside(c, &op, error);
+    return tti_hier_run_intra_host(c, &op, error);
 }
 
 tutti_status tti_hier_all_reduce(struct tti_hier_call *c, tutti_error *error)
 {
     struct plan plan = {0};
     tti_hier_fold_make(c, &plan.fold);
-    plan.piece = tti_hier_piece(c->s, plan.fold.item);
-    if (plan.fold.widened && !(plan.wide = tti_hier_scratch(c, 2 * plan.piece * plan.fold.item, error))) {
+    plan.chunk = tti_hier_chunk_elements(c->s, plan.fold.item);
+    if (plan.fold.widened && !(plan.wide = tti_hier_scratch(c, 2 * plan.chunk * plan.fold.item, error))) {
         return error->status;
     }
-    struct tti_pipe p = {.c = c,
-                         .user = &plan,
-                         .pieces = tti_hier_pieces(c->op->count, plan.piece),
-                         .before = before,
-                         .between = between,
-                         .after = after};
-    return tti_pipe_run(&p, error);
+    struct tti_pipeline p = {.c = c,
+                             .user = &plan,
+                             .chunks = tti_hier_chunk_count(c->op->count, plan.chunk),
+                             .before = before,
+                             .between = between,
+                             .after = after};
+    return tti_pipeline_run(&p, error);
 }

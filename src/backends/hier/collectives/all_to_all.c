@@ -28,10 +28,10 @@ static size_t split(const struct tti_hier *s, const tutti_parts *p, int64_t *ins
 {
     int64_t far = 0;
     list_all(p, s->size, flat_counts, flat_places);
-    for (int32_t seat = 0; seat < tti_host_ranks(&s->hosts, s->host); seat++) {
-        const int32_t rank = tti_host_member(&s->hosts, s->host, seat);
-        inside_counts[seat] = flat_counts[rank];
-        inside_places[seat] = flat_places[rank];
+    for (int32_t local_rank = 0; local_rank < tti_host_ranks(&s->hosts, s->host); local_rank++) {
+        const int32_t rank = tti_host_member(&s->hosts, s->host, local_rank);
+        inside_counts[local_rank] = flat_counts[rank];
+        inside_places[local_rank] = flat_places[rank];
         flat_counts[rank] = 0;
     }
     for (int32_t r = 0; r < s->size; r++) {
@@ -57,7 +57,7 @@ struct job {
 static tutti_status far_away(void *user, tutti_error *error)
 {
     struct job *j = user;
-    return tti_hier_flat(j->c, &j->op, error);
+    return tti_hier_run_flat(j->c, &j->op, error);
 }
 
 static tutti_op step(const struct tti_hier_call *c, const struct tti_lists *lists)
@@ -84,7 +84,7 @@ tutti_status tti_hier_all_to_all(struct tti_hier_call *c, tutti_error *error)
     /* a thread is worth its while for more than a piece; without one it takes longer, that is all */
     const bool beside = bytes > c->s->chunk && tti_helper_post(&c->lane->helper, far_away, &job, &theirs) == TUTTI_OK;
     c->first = true;
-    tutti_status status = tti_hier_inside(c, &inside, error);
+    tutti_status status = tti_hier_run_intra_host(c, &inside, error);
     if (!beside) {
         return status == TUTTI_OK ? far_away(&job, error) : status;
     }

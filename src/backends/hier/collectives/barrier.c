@@ -10,15 +10,15 @@ tutti_status tti_hier_barrier(struct tti_hier_call *c, tutti_error *error)
 {
     tutti_op op = tti_hier_step(c, TUTTI_OP_BARRIER, 0);
     c->first = true;
-    tutti_status status = tti_hier_inside(c, &op, error);
+    tutti_status status = tti_hier_run_intra_host(c, &op, error);
     c->first = false;
-    if (status == TUTTI_OK && c->s->seat == 0) {
+    if (status == TUTTI_OK && c->s->local_rank == 0) {
         op = tti_hier_step(c, TUTTI_OP_BARRIER, 0);
-        status = tti_hier_between(c, &op, error);
+        status = tti_hier_run_inter_host(c, &op, error);
     }
     if (status != TUTTI_OK) {
         return status;
     }
     op = tti_hier_step(c, TUTTI_OP_BARRIER, 0);
-    return tti_hier_inside(c, &op, error);
+    return tti_hier_run_intra_host(c, &op, error);
 }

@@ -13,7 +13,7 @@ static bool is_root_host(const struct tti_hier_call *c)
     return c->s->host == c->s->hosts.host_of[c->op->root];
 }
 
-static tutti_status before(struct tti_pipe *p, size_t k, tutti_error *error)
+static tutti_status before(struct tti_pipeline *p, size_t k, tutti_error *error)
 {
     struct tti_hier_call *c = p->c;
     if (!is_root_host(c)) {
@@ -24,11 +24,11 @@ static tutti_status before(struct tti_pipe *p, size_t k, tutti_error *error)
     tutti_op op = tti_hier_step(c, TUTTI_OP_BROADCAST, c->op->dtype);
     op.dst = (unsigned char *)c->op->dst + cut.from * c->item;
     op.count = cut.count;
-    op.root = c->s->hosts.seat_of[c->op->root];
-    return tti_hier_inside(c, &op, error);
+    op.root = c->s->hosts.local_rank_of[c->op->root];
+    return tti_hier_run_intra_host(c, &op, error);
 }
 
-static tutti_status between(struct tti_pipe *p, size_t k, tutti_error *error)
+static tutti_status between(struct tti_pipeline *p, size_t k, tutti_error *error)
 {
     struct tti_hier_call *c = p->c;
     struct tti_slices cut;
@@ -40,10 +40,10 @@ static tutti_status between(struct tti_pipe *p, size_t k, tutti_error *error)
     op.dst = (unsigned char *)c->op->dst + (cut.from + cut.begin) * c->item;
     op.count = cut.own;
     op.root = c->s->hosts.host_of[c->op->root];
-    return tti_hier_between(c, &op, error);
+    return tti_hier_run_inter_host(c, &op, error);
 }
 
-static tutti_status after(struct tti_pipe *p, size_t k, tutti_error *error)
+static tutti_status after(struct tti_pipeline *p, size_t k, tutti_error *error)
 {
     struct tti_hier_call *c = p->c;
     if (is_root_host(c)) {
@@ -56,15 +56,15 @@ static tutti_status after(struct tti_pipe *p, size_t k, tutti_error *error)
     op.src = (const unsigned char *)op.dst + cut.begin * c->item;
     op.count = cut.own;
     op.recv_parts = tti_hier_row(c->lane->inside.receive_counts, cut.count, c->item);
-    return tti_hier_inside(c, &op, error);
+    return tti_hier_run_intra_host(c, &op, error);
 }
 
 tutti_status tti_hier_broadcast(struct tti_hier_call *c, tutti_error *error)
 {
-    struct tti_pipe p = {.c = c,
-                         .pieces = tti_hier_pieces(c->op->count, tti_hier_piece(c->s, c->item)),
-                         .before = before,
-                         .between = between,
-                         .after = after};
-    return tti_pipe_run(&p, error);
+    struct tti_pipeline p = {.c = c,
+                             .chunks = tti_hier_chunk_count(c->op->count, tti_hier_chunk_elements(c->s, c->item)),
+                             .before = before,
+                             .between = between,
+                             .after = after};
+    return tti_pipeline_run(&p, error);
 }

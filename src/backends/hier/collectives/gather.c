@@ -5,18 +5,18 @@
  */
 #include "backends/hier/state.h"
 
-static tutti_status before(struct tti_pipe *p, size_t k, tutti_error *error)
+static tutti_status before(struct tti_pipeline *p, size_t k, tutti_error *error)
 {
     struct tti_windows_plan *plan = p->user;
-    return tti_window_hand_in(p->c, &plan->windows, k, p->c->op->src, plan->shared[k % 2], error);
+    return tti_window_to_rail(p->c, &plan->windows, k, p->c->op->src, plan->shared[k % 2], error);
 }
 
-static tutti_status between(struct tti_pipe *p, size_t k, tutti_error *error)
+static tutti_status between(struct tti_pipeline *p, size_t k, tutti_error *error)
 {
     return tti_window_to_host(p->c, p->user, k, p->c->s->hosts.host_of[p->c->op->root], error);
 }
 
-static tutti_status after(struct tti_pipe *p, size_t k, tutti_error *error)
+static tutti_status after(struct tti_pipeline *p, size_t k, tutti_error *error)
 {
     struct tti_windows_plan *plan = p->user;
     struct tti_hier_call *c = p->c;
@@ -26,7 +26,7 @@ static tutti_status after(struct tti_pipe *p, size_t k, tutti_error *error)
         return TUTTI_OK;
     }
     const tutti_status status =
-        tti_window_bring(c, &plan->windows, k, h->seat_of[root], plan->rail[k % 2], plan->all, error);
+        tti_window_gather_local(c, &plan->windows, k, h->local_rank_of[root], plan->rail[k % 2], plan->all, error);
     if (status == TUTTI_OK && c->s->rank == root) {
         tti_window_unpack(&plan->windows, k, plan->all, &c->op->recv_parts, c->op->dst);
     }
@@ -38,7 +38,7 @@ tutti_status tti_hier_gather(struct tti_hier_call *c, tutti_error *error)
     struct tti_windows_plan plan = {0};
     tti_windows_make(c->s, NULL, c->op->count, c->item, &plan.windows);
     const tutti_status status = tti_windows_memory(c, &plan, c->item, c->s->rank == c->op->root, error);
-    struct tti_pipe p = {
-        .c = c, .user = &plan, .pieces = plan.windows.count, .before = before, .between = between, .after = after};
-    return status == TUTTI_OK ? tti_pipe_run(&p, error) : status;
+    struct tti_pipeline p = {
+        .c = c, .user = &plan, .chunks = plan.windows.count, .before = before, .between = between, .after = after};
+    return status == TUTTI_OK ? tti_pipeline_run(&p, error) : status;
 }

@@ -13,7 +13,7 @@ struct plan {
     unsigned char *slices; /* two */
     unsigned char *wide;   /* a piece of widened inputs, and two slices of narrow results; NULL: they are as they are */
     unsigned char *narrow;
-    size_t piece;
+    size_t chunk;
     size_t slice;
 };
 
@@ -28,7 +28,7 @@ static unsigned char *result_at(const struct plan *plan, size_t k)
     return plan->wide ? plan->narrow + (k % 2) * plan->slice * plan->fold.item : slice_at(plan, k);
 }
 
-static tutti_status before(struct tti_pipe *p, size_t k, tutti_error *error)
+static tutti_status before(struct tti_pipeline *p, size_t k, tutti_error *error)
 {
     const struct plan *plan = p->user;
     const struct tti_hier_fold *f = &plan->fold;
@@ -46,10 +46,10 @@ static tutti_status before(struct tti_pipe *p, size_t k, tutti_error *error)
     op.dst = slice_at(plan, k);
     op.count = cut.own;
     op.send_parts = tti_hier_row(c->lane->inside.send_counts, cut.count, f->item);
-    return tti_hier_inside(c, &op, error);
+    return tti_hier_run_intra_host(c, &op, error);
 }
 
-static tutti_status between(struct tti_pipe *p, size_t k, tutti_error *error)
+static tutti_status between(struct tti_pipeline *p, size_t k, tutti_error *error)
 {
     const struct plan *plan = p->user;
     const struct tti_hier_fold *f = &plan->fold;
@@ -67,14 +67,14 @@ static tutti_status between(struct tti_pipe *p, size_t k, tutti_error *error)
     op.src = slice_at(plan, k);
     op.dst = c->s->host == host ? slice_at(plan, k) : NULL;
     op.count = cut.own;
-    const tutti_status status = tti_hier_between(c, &op, error);
+    const tutti_status status = tti_hier_run_inter_host(c, &op, error);
     if (status == TUTTI_OK && f->divisor > 1 && op.dst) {
-        tti_hier_settle(f, result_at(plan, k), op.dst, cut.own);
+        tti_hier_fold_finish(f, result_at(plan, k), op.dst, cut.own);
     }
     return status;
 }
 
-static tutti_status after(struct tti_pipe *p, size_t k, tutti_error *error)
+static tutti_status after(struct tti_pipeline *p, size_t k, tutti_error *error)
 {
     const struct plan *plan = p->user;
     struct tti_hier_call *c = p->c;
@@ -84,19 +84,19 @@ static tutti_status after(struct tti_pipe *p, size_t k, tutti_error *error)
     }
     struct tti_lists *lists = &c->lane->inside;
     struct tti_slices cut;
-    const int32_t seats = tti_host_ranks(h, c->s->host);
+    const int32_t local_ranks = tti_host_ranks(h, c->s->host);
     const bool here = c->s->rank == c->op->root;
     tti_slices_cut(c->s, c->op->count, plan->fold.item, k, &cut, lists->receive_counts);
-    for (int32_t seat = 0; seat < seats; seat++) {
-        lists->send_counts[seat] = seat == h->seat_of[c->op->root] ? (int64_t)cut.own : 0;
-        lists->receive_counts[seat] = here ? lists->receive_counts[seat] : 0;
+    for (int32_t local_rank = 0; local_rank < local_ranks; local_rank++) {
+        lists->send_counts[local_rank] = local_rank == h->local_rank_of[c->op->root] ? (int64_t)cut.own : 0;
+        lists->receive_counts[local_rank] = here ? lists->receive_counts[local_rank] : 0;
     }
     tutti_op op = tti_hier_step(c, TUTTI_OP_ALL_TO_ALL, c->op->dtype);
     op.src = result_at(plan, k);
     op.dst = here ? (unsigned char *)c->op->dst + cut.from * c->item : NULL;
     op.send_parts = tti_hier_row(lists->send_counts, cut.own, c->item);
     op.recv_parts = tti_hier_row(lists->receive_counts, here ? cut.count : 0, c->item);
-    return tti_hier_inside(c, &op, error);
+    return tti_hier_run_intra_host(c, &op, error);
 }
 
 tutti_status tti_hier_reduce(struct tti_hier_call *c, tutti_error *error)
@@ -104,21 +104,21 @@ tutti_status tti_hier_reduce(struct tti_hier_call *c, tutti_error *error)
     struct plan plan = {0};
     tti_hier_fold_make(c, &plan.fold);
     const struct tti_hier_fold *f = &plan.fold;
-    plan.piece = tti_hier_piece(c->s, f->item);
+    plan.chunk = tti_hier_chunk_elements(c->s, f->item);
     plan.slice = tti_slices_most(c->s, f->item);
     const size_t slices = 2 * plan.slice * f->item;
-    unsigned char *scratch = tti_hier_scratch(c, f->widened ? 2 * slices + plan.piece * f->item : slices, error);
+    unsigned char *scratch = tti_hier_scratch(c, f->widened ? 2 * slices + plan.chunk * f->item : slices, error);
     if (!scratch) {
         return error->status;
     }
     plan.slices = scratch;
     plan.narrow = f->widened ? scratch + slices : NULL;
     plan.wide = f->widened ? scratch + 2 * slices : NULL;
-    struct tti_pipe p = {.c = c,
-                         .user = &plan,
-                         .pieces = tti_hier_pieces(c->op->count, plan.piece),
-                         .before = before,
-                         .between = between,
-                         .after = after};
-    return tti_pipe_run(&p, error);
+    struct tti_pipeline p = {.c = c,
+                             .user = &plan,
+                             .chunks = tti_hier_chunk_count(c->op->count, plan.chunk),
+                             .before = before,
+                             .between = between,
+                             .after = after};
+    return tti_pipeline_run(&p, error);
 }

@@ -14,7 +14,7 @@ struct plan {
     unsigned char *given; /* a window of the inputs as they are, if they are widened */
 };
 
-static tutti_status before(struct tti_pipe *p, size_t k, tutti_error *error)
+static tutti_status before(struct tti_pipeline *p, size_t k, tutti_error *error)
 {
     struct plan *plan = p->user;
     const struct tti_windows *w = &plan->way.windows;
@@ -22,9 +22,9 @@ static tutti_status before(struct tti_pipe *p, size_t k, tutti_error *error)
     const struct tti_hier *s = c->s;
     int64_t *counts = c->lane->inside.send_counts;
     size_t all = 0;
-    for (int32_t seat = 0; seat < tti_host_ranks(&s->hosts, s->host); seat++) {
-        const size_t n = seat < s->hosts.rails ? tti_window_rail(w, k, seat) : 0;
-        counts[seat] = (int64_t)n;
+    for (int32_t local_rank = 0; local_rank < tti_host_ranks(&s->hosts, s->host); local_rank++) {
+        const size_t n = local_rank < s->hosts.rails ? tti_window_rail(w, k, local_rank) : 0;
+        counts[local_rank] = (int64_t)n;
         all += n;
     }
     tti_window_pack(w, k, c->op->src, &c->op->send_parts, plan->given ? plan->given : plan->way.all);
@@ -36,12 +36,12 @@ static tutti_status before(struct tti_pipe *p, size_t k, tutti_error *error)
     op.scale = c->op->scale;
     op.src = plan->way.all;
     op.dst = plan->way.rail[k % 2];
-    op.count = (size_t)counts[s->seat];
+    op.count = (size_t)counts[s->local_rank];
     op.send_parts = tti_hier_row(counts, all, plan->fold.item);
-    return tti_hier_inside(c, &op, error);
+    return tti_hier_run_intra_host(c, &op, error);
 }
 
-static tutti_status between(struct tti_pipe *p, size_t k, tutti_error *error)
+static tutti_status between(struct tti_pipeline *p, size_t k, tutti_error *error)
 {
     struct plan *plan = p->user;
     struct tti_hier_call *c = p->c;
@@ -59,20 +59,20 @@ static tutti_status between(struct tti_pipe *p, size_t k, tutti_error *error)
     op.dst = shared;
     op.count = own;
     op.send_parts = tti_hier_row(counts, all, plan->fold.item);
-    const tutti_status status = tti_hier_between(c, &op, error);
+    const tutti_status status = tti_hier_run_inter_host(c, &op, error);
     if (status == TUTTI_OK && plan->fold.divisor > 1) {
         /* what came from the host's sums has been used: there is room for results of another type */
         unsigned char *to = plan->fold.widened ? plan->way.rail[k % 2] : shared;
-        tti_hier_settle(&plan->fold, to, shared, own);
+        tti_hier_fold_finish(&plan->fold, to, shared, own);
     }
     return status;
 }
 
-static tutti_status after(struct tti_pipe *p, size_t k, tutti_error *error)
+static tutti_status after(struct tti_pipeline *p, size_t k, tutti_error *error)
 {
     struct plan *plan = p->user;
     const unsigned char *result = plan->fold.widened ? plan->way.rail[k % 2] : plan->way.shared[k % 2];
-    return tti_window_hand_out(p->c, &plan->way.windows, k, result, p->c->op->dst, error);
+    return tti_window_from_rail(p->c, &plan->way.windows, k, result, p->c->op->dst, error);
 }
 
 tutti_status tti_hier_reduce_scatter(struct tti_hier_call *c, tutti_error *error)
@@ -88,7 +88,7 @@ tutti_status tti_hier_reduce_scatter(struct tti_hier_call *c, tutti_error *error
         return status;
     }
     plan.given = plan.fold.widened ? plan.way.all + tti_windows_most(w) * plan.fold.item : NULL;
-    struct tti_pipe p = {
-        .c = c, .user = &plan, .pieces = w->count, .before = before, .between = between, .after = after};
-    return tti_pipe_run(&p, error);
+    struct tti_pipeline p = {
+        .c = c, .user = &plan, .chunks = w->count, .before = before, .between = between, .after = after};
+    return tti_pipeline_run(&p, error);
 }

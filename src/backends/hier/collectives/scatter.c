@@ -6,7 +6,7 @@
  */
 #include "backends/hier/state.h"
 
-static tutti_status before(struct tti_pipe *p, size_t k, tutti_error *error)
+static tutti_status before(struct tti_pipeline *p, size_t k, tutti_error *error)
 {
     struct tti_windows_plan *plan = p->user;
     struct tti_hier_call *c = p->c;
@@ -18,18 +18,18 @@ static tutti_status before(struct tti_pipe *p, size_t k, tutti_error *error)
     if (c->s->rank == root) {
         tti_window_pack(&plan->windows, k, c->op->src, &c->op->send_parts, plan->all);
     }
-    return tti_window_deal(c, &plan->windows, k, h->seat_of[root], plan->all, plan->rail[k % 2], error);
+    return tti_window_scatter_local(c, &plan->windows, k, h->local_rank_of[root], plan->all, plan->rail[k % 2], error);
 }
 
-static tutti_status between(struct tti_pipe *p, size_t k, tutti_error *error)
+static tutti_status between(struct tti_pipeline *p, size_t k, tutti_error *error)
 {
     return tti_window_from_host(p->c, p->user, k, p->c->s->hosts.host_of[p->c->op->root], error);
 }
 
-static tutti_status after(struct tti_pipe *p, size_t k, tutti_error *error)
+static tutti_status after(struct tti_pipeline *p, size_t k, tutti_error *error)
 {
     struct tti_windows_plan *plan = p->user;
-    return tti_window_hand_out(p->c, &plan->windows, k, plan->shared[k % 2], p->c->op->dst, error);
+    return tti_window_from_rail(p->c, &plan->windows, k, plan->shared[k % 2], p->c->op->dst, error);
 }
 
 tutti_status tti_hier_scatter(struct tti_hier_call *c, tutti_error *error)
@@ -37,7 +37,7 @@ tutti_status tti_hier_scatter(struct tti_hier_call *c, tutti_error *error)
     struct tti_windows_plan plan = {0};
     tti_windows_make(c->s, NULL, c->op->count, c->item, &plan.windows);
     const tutti_status status = tti_windows_memory(c, &plan, c->item, c->s->rank == c->op->root, error);
-    struct tti_pipe p = {
-        .c = c, .user = &plan, .pieces = plan.windows.count, .before = before, .between = between, .after = after};
-    return status == TUTTI_OK ? tti_pipe_run(&p, error) : status;
+    struct tti_pipeline p = {
+        .c = c, .user = &plan, .chunks = plan.windows.count, .before = before, .between = between, .after = after};
+    return status == TUTTI_OK ? tti_pipeline_run(&p, error) : status;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Which memory of a device MPI is handed. A library that is CUDA- or ROCm-aware takes it in its own functions, on which this
- * plug-in then lays no hand: no factor, no reduction of Tutti's, no part packed aside. That is what tti_mpi_takes says yes to; all
+ * plug-in then lays no hand: no factor, no reduction of Tutti's, no part packed aside. That is what tti_mpi_takes_device_memory says yes to; all
  * else comes here as host memory, behind copies that the core makes. Messages always do: they are read here.
  */
 #include <dlfcn.h>
@@ -27,21 +27,21 @@ static bool library_says(int kind)
     return kind == SUPPORT_CUDA && query_cuda && query_cuda() == 1;
 }
 
-void tti_mpi_look_at_devices(const tutti_open_info *info)
+void tti_mpi_detect_devices(const tutti_open_info *info)
 {
     const char *aware = tti_mpi_setting(info, "mpi.cuda_aware", "auto");
     const bool ask = strcasecmp(aware, "auto") == 0;
-    tti_mpi_life.cuda_aware = ask ? library_says(SUPPORT_CUDA) : strcasecmp(aware, "yes") == 0;
-    tti_mpi_life.rocm_aware = ask && library_says(SUPPORT_HIP);
+    tti_mpi_library.cuda_aware = ask ? library_says(SUPPORT_CUDA) : strcasecmp(aware, "yes") == 0;
+    tti_mpi_library.rocm_aware = ask && library_says(SUPPORT_HIP);
 }
 
 uint32_t tti_mpi_device_of(const tutti_open_info *info)
 {
     switch (info->device.device_type) {
     case kDLCUDA:
-        return tti_mpi_life.cuda_aware ? TUTTI_CAP_CUDA : 0;
+        return tti_mpi_library.cuda_aware ? TUTTI_CAP_CUDA : 0;
     case kDLROCM:
-        return tti_mpi_life.rocm_aware ? TUTTI_CAP_ROCM : 0;
+        return tti_mpi_library.rocm_aware ? TUTTI_CAP_ROCM : 0;
     default:
         return 0;
     }
@@ -55,7 +55,7 @@ static bool is_native(const struct tti_mpi_group *g, const tutti_op *op)
     return !fold.wide && !fold.scaled && fold.is_native;
 }
 
-bool tti_mpi_takes(const struct tti_mpi_group *g, const tutti_op *op)
+bool tti_mpi_takes_device_memory(const struct tti_mpi_group *g, const tutti_op *op)
 {
     /* The non-blocking functions take no device memory in Open MPI. */
     if (!g->device || g->size == 1 || !g->blocking) {

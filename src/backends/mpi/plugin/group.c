@@ -29,7 +29,7 @@ struct place {
 static int32_t wants_blocking(const tutti_open_info *info)
 {
     /* Below MULTIPLE it would keep the lock, and what the other ranks wait for may be another thread's. */
-    return tti_mpi_life.level == MPI_THREAD_MULTIPLE &&
+    return tti_mpi_library.level == MPI_THREAD_MULTIPLE &&
            strcmp(tti_mpi_setting(info, "mpi.blocking", "auto"), "always") == 0;
 }
 
@@ -38,14 +38,14 @@ static tutti_status is_ending(const tutti_open_info *info, tutti_error *error)
     return tti_error_set(error, TUTTI_NOT_AVAILABLE, "the process of rank %d is ending, and MPI with it", info->rank);
 }
 
-static tutti_status tell_places(const tutti_open_info *info, MPI_Comm base, struct place *all, tutti_error *error)
+static tutti_status exchange_members(const tutti_open_info *info, MPI_Comm base, struct place *all, tutti_error *error)
 {
     static _Atomic int32_t serial; /* relaxed: only has to differ */
     const tutti_rendezvous *rv = info->rendezvous;
     struct place *own = &all[info->rank];
     char key[32];
     int code;
-    if (!tti_mpi_begin_making()) {
+    if (!tti_mpi_begin_creation()) {
         return is_ending(info, error);
     }
     tti_mpi_enter();
@@ -53,18 +53,18 @@ static tutti_status tell_places(const tutti_open_info *info, MPI_Comm base, stru
         code = MPI_Comm_size(base, &own->base_size);
     }
     tti_mpi_leave();
-    tti_mpi_end_making();
-    own->world_rank = tti_mpi_life.world_rank;
+    tti_mpi_end_creation();
+    own->world_rank = tti_mpi_library.world_rank;
     if (code != MPI_SUCCESS) {
         return tti_mpi_error(error, code, "MPI_Comm_rank");
     }
     own->blocking = wants_blocking(info);
-    own->locked = tti_mpi_life.locked;
+    own->locked = tti_mpi_library.locked;
     own->device = tti_mpi_device_of(info);
     own->window =
         (int32_t)(strtoll(tti_mpi_setting(info, "mpi.buffer_size", "1048576"), NULL, 10) / (int64_t)sizeof(int64_t));
     own->serial = atomic_fetch_add_explicit(&serial, 1, memory_order_relaxed);
-    snprintf(own->version, sizeof(own->version), "%s", tti_mpi_life.version);
+    snprintf(own->version, sizeof(own->version), "%s", tti_mpi_library.version);
     snprintf(key, sizeof(key), "place/%d", info->rank);
     tutti_status status = rv->set(rv->self, key, own, sizeof(*own), error);
     const int64_t deadline = tti_deadline_ns(tti_now_ns(), info->timeout_ms);
@@ -115,9 +115,9 @@ static int *list_ranks(const struct place *all, int size, bool world, tutti_erro
  * Tutti's on the same communicator would take them: the upper half of the tags is for creation alone. */
 static int creation_tag(const struct place *first)
 {
-    const uint32_t half = (uint32_t)tti_mpi_life.tag_most / 2;
+    const uint32_t half = (uint32_t)tti_mpi_library.tag_max / 2;
     const uint32_t number = (uint32_t)first->base_rank * 251u + (uint32_t)first->serial;
-    return tti_mpi_life.tag_most - (int)(number % half);
+    return tti_mpi_library.tag_max - (int)(number % half);
 }
 
 static tutti_status make_communicators(const tutti_open_info *info, MPI_Comm base, const struct place *all,
@@ -153,8 +153,8 @@ static tutti_status make_communicators(const tutti_open_info *info, MPI_Comm bas
 }
 
 /* One group at a time in each process, if there is one that cannot do otherwise. */
-static tutti_status make_in_turn(const tutti_open_info *info, MPI_Comm base, const struct place *all,
-                                 struct tti_mpi_group *g, tutti_error *error)
+static tutti_status make_locked(const tutti_open_info *info, MPI_Comm base, const struct place *all,
+                                struct tti_mpi_group *g, tutti_error *error)
 {
     bool locked = false;
     for (int r = 0; r < g->size; r++) {
@@ -167,10 +167,10 @@ static tutti_status make_in_turn(const tutti_open_info *info, MPI_Comm base, con
     if (!ranks) {
         return TUTTI_NO_MEMORY;
     }
-    tutti_status status = tti_mpi_turn_take(info, ranks, error);
+    tutti_status status = tti_mpi_creation_lock(info, ranks, error);
     if (status == TUTTI_OK) {
         status = make_communicators(info, base, all, g, error);
-        tti_mpi_turn_give();
+        tti_mpi_creation_unlock();
     }
     free(ranks);
     return status;
@@ -178,10 +178,10 @@ static tutti_status make_in_turn(const tutti_open_info *info, MPI_Comm base, con
 
 static void lane_free(struct tti_mpi_lane *lane)
 {
-    free(lane->tickets);
+    free(lane->records);
     free(lane->data);
     free(lane->scales);
-    free(lane->for_pairs);
+    free(lane->pair_records);
     free(lane->requests);
     free(lane->parts.to);
     free(lane->parts.in);
@@ -197,10 +197,10 @@ static bool lane_make(struct tti_mpi_lane *lane, int size)
     const size_t n = (size_t)size;
     atomic_init(&lane->awaited, -1);
     lane->comm = MPI_COMM_NULL;
-    lane->tickets = aligned_alloc(64, n * TTI_MPI_TICKET_STEP);
+    lane->records = aligned_alloc(64, n * TTI_MPI_RECORD_STEP);
     lane->data = calloc(n, sizeof(*lane->data));
     lane->scales = calloc(n, sizeof(*lane->scales));
-    lane->for_pairs = calloc(n, sizeof(*lane->for_pairs));
+    lane->pair_records = calloc(n, sizeof(*lane->pair_records));
     lane->requests = calloc(2 * n, sizeof(*lane->requests));
     lane->parts.to = calloc(n, sizeof(*lane->parts.to));
     lane->parts.in = calloc(n, sizeof(*lane->parts.in));
@@ -208,13 +208,13 @@ static bool lane_make(struct tti_mpi_lane *lane, int size)
     lane->parts.out = calloc(n, sizeof(*lane->parts.out));
     lane->lists = calloc(4 * n, sizeof(*lane->lists));
     lane->types = calloc(2 * n, sizeof(*lane->types));
-    if (!lane->tickets || !lane->data || !lane->scales || !lane->for_pairs || !lane->requests || !lane->parts.to ||
+    if (!lane->records || !lane->data || !lane->scales || !lane->pair_records || !lane->requests || !lane->parts.to ||
         !lane->parts.in || !lane->parts.from || !lane->parts.out || !lane->lists || !lane->types) {
         return false;
     }
-    memset(lane->tickets, 0, n * TTI_MPI_TICKET_STEP);
+    memset(lane->records, 0, n * TTI_MPI_RECORD_STEP);
     for (int r = 0; r < size; r++) {
-        lane->data[r] = tti_mpi_ticket_of(lane, r) + 1;
+        lane->data[r] = tti_mpi_call_record_of(lane, r) + 1;
         lane->requests[r] = lane->requests[size + r] = MPI_REQUEST_NULL;
     }
     return true;
@@ -228,7 +228,7 @@ static void group_free(struct tti_mpi_group *g)
     tti_mpi_messages_free(&g->messages);
     tti_mpi_profile_free(g->profile);
     pthread_mutex_destroy(&g->lock);
-    free(g->news);
+    free(g->notifications);
     free(g);
 }
 
@@ -247,7 +247,7 @@ static struct tti_mpi_group *group_make(const tutti_open_info *info)
     g->control = MPI_COMM_NULL;
     pthread_mutex_init(&g->lock, NULL);
     bool made = tti_mpi_messages_init(&g->messages, g->size);
-    made = (g->news = calloc((size_t)g->size, sizeof(*g->news))) != NULL && made;
+    made = (g->notifications = calloc((size_t)g->size, sizeof(*g->notifications))) != NULL && made;
     if (strcmp(tti_mpi_setting(info, "mpi.profiling", "0"), "1") == 0) {
         made = (g->profile = g->messages.profile = tti_mpi_profile_make()) != NULL && made;
     }
@@ -255,7 +255,7 @@ static struct tti_mpi_group *group_make(const tutti_open_info *info)
         made = lane_make(&g->lane[i], g->size) && made;
     }
     for (int r = 0; made && r < g->size; r++) {
-        g->news[r] = MPI_REQUEST_NULL;
+        g->notifications[r] = MPI_REQUEST_NULL;
     }
     if (!made) {
         group_free(g);
@@ -281,14 +281,14 @@ static MPI_Comm base_of(const tutti_open_info *info)
 static tutti_status make(const tutti_open_info *info, MPI_Comm base, const struct place *all, struct tti_mpi_group *g,
                          tutti_error *error)
 {
-    if (!tti_mpi_begin_making()) {
+    if (!tti_mpi_begin_creation()) {
         return is_ending(info, error);
     }
-    const tutti_status status = make_in_turn(info, base, all, g, error);
+    const tutti_status status = make_locked(info, base, all, g, error);
     if (status == TUTTI_OK) {
         tti_mpi_add_open(g);
     }
-    tti_mpi_end_making();
+    tti_mpi_end_creation();
     return status;
 }
 
@@ -304,7 +304,7 @@ tutti_status tti_mpi_open(const tutti_open_info *info, void **state, tutti_error
         status = tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group of %d ranks", info->world_size);
     }
     const MPI_Comm base = base_of(info);
-    if (status == TUTTI_OK && (status = tell_places(info, base, all, error)) == TUTTI_OK &&
+    if (status == TUTTI_OK && (status = exchange_members(info, base, all, error)) == TUTTI_OK &&
         (status = compare_places(info, all, error)) == TUTTI_OK) {
         g->window = (size_t)all[0].window;
         g->blocking = true;
@@ -323,7 +323,7 @@ tutti_status tti_mpi_open(const tutti_open_info *info, void **state, tutti_error
         return status;
     }
     if (g->blocking && g->size > 1) {
-        tti_mpi_watch();
+        tti_mpi_start_watchdog();
     }
     *state = g;
     return TUTTI_OK;
@@ -332,7 +332,7 @@ tutti_status tti_mpi_open(const tutti_open_info *info, void **state, tutti_error
 void tti_mpi_close(void *state)
 {
     struct tti_mpi_group *g = state;
-    const bool open = tti_mpi_begin_making();
+    const bool open = tti_mpi_begin_creation();
     tti_mpi_remove_open(g);
     if (g->profile) {
         tti_mpi_profile_print(g);
@@ -346,9 +346,9 @@ void tti_mpi_close(void *state)
         tti_mpi_leave();
     }
     if (open) {
-        tti_mpi_end_making();
+        tti_mpi_end_creation();
     }
-    if (!g->kept) { /* see fault.c */
+    if (!g->kept) { /* see failure.c */
         group_free(g);
     }
 }
@@ -359,15 +359,15 @@ size_t tti_mpi_describe(void *state, char *text, size_t capacity)
     const struct tti_mpi_group *g = state;
     const int values[] = {MPI_THREAD_SINGLE, MPI_THREAD_FUNNELED, MPI_THREAD_SERIALIZED, MPI_THREAD_MULTIPLE};
     int level = 0;
-    while (level < 3 && values[level] != tti_mpi_life.level) {
+    while (level < 3 && values[level] != tti_mpi_library.level) {
         level++;
     }
     const int n = snprintf(text, capacity,
                            "  mpi: %s, plug-in " TTI_MPI_FLAVOUR ", %s; threads %s%s; device memory: CUDA %s, ROCm %s\n"
                            "  collectives: %s\n",
-                           tti_mpi_life.version, tti_mpi_life.own ? "started here" : "started by the application",
-                           levels[level], tti_mpi_life.locked ? " (calls that do not block one at a time)" : "",
-                           tti_mpi_life.cuda_aware ? "yes" : "no", tti_mpi_life.rocm_aware ? "yes" : "no",
+                           tti_mpi_library.version, tti_mpi_library.own ? "started here" : "started by the application",
+                           levels[level], tti_mpi_library.locked ? " (calls that do not block one at a time)" : "",
+                           tti_mpi_library.cuda_aware ? "yes" : "no", tti_mpi_library.rocm_aware ? "yes" : "no",
                            g->blocking ? "blocking calls, which no deadline ends"
                                        : "calls are compared, and end at their deadlines");
     const size_t used = n > 0 ? (size_t)n : 0;

@@ -18,7 +18,7 @@ const char *tti_mpi_setting(const tutti_open_info *info, const char *key, const 
     return text ? text : otherwise;
 }
 
-int tti_mpi_wanted_level(const tutti_open_info *info)
+int tti_mpi_requested_level(const tutti_open_info *info)
 {
     static const struct {
         const char *name;
@@ -66,7 +66,7 @@ static void set_algorithm(const char *name, const char *value)
                     {"", "MPIR_CVAR_", "_INTRA_ALGORITHM", true}};
     char variable[96];
     size_t which = 0;
-    while (!strstr(tti_mpi_life.version, dialects[which].library)) {
+    while (!strstr(tti_mpi_library.version, dialects[which].library)) {
         which++;
     }
     const size_t from = strlen(dialects[which].before);

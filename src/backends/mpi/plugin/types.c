@@ -78,7 +78,7 @@ static int before_finalize(MPI_Comm comm, int key, void *value, void *extra)
     (void)key;
     (void)value;
     (void)extra;
-    tti_mpi_stop(false);
+    tti_mpi_quiesce(false);
     for (tutti_dtype d = 1; d < TUTTI_DTYPE_COUNT; d++) {
         MPI_Type_free(&own_types[d]);
     }

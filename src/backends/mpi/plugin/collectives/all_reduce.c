@@ -15,21 +15,21 @@
 #define LINE 64u /* bytes; parts in scratch memory begin on one */
 
 /* A piece of the tensor, in elements. */
-struct piece {
+struct chunk {
     const char *src;
     char *dst;
     size_t count;
     size_t item; /* bytes of an element */
 };
 
-static size_t part_begin(const struct tti_mpi_group *g, const struct piece *p, int rank)
+static size_t part_begin(const struct tti_mpi_group *g, const struct chunk *p, int rank)
 {
     const size_t n = (size_t)g->size;
     const size_t r = (size_t)rank;
     return (r * (p->count / n) + (r < p->count % n ? r : p->count % n)) * p->item;
 }
 
-static size_t part_bytes(const struct tti_mpi_group *g, const struct piece *p, int rank)
+static size_t part_bytes(const struct tti_mpi_group *g, const struct chunk *p, int rank)
 {
     return part_begin(g, p, rank + 1) - part_begin(g, p, rank);
 }
@@ -54,7 +54,7 @@ static tutti_status move(struct tti_mpi_call *c, char *const *to, const size_t *
     return tti_mpi_complete_all(c, code, "MPI_Isend");
 }
 
-static tutti_status run_piece(struct tti_mpi_call *c, const struct piece *p, char *scratch)
+static tutti_status run_chunk(struct tti_mpi_call *c, const struct chunk *p, char *scratch)
 {
     const struct tti_mpi_group *g = c->group;
     struct tti_mpi_parts *at = &c->lane->parts;
@@ -91,7 +91,7 @@ void tti_mpi_fold_sources(struct tti_mpi_call *c, void *dst, const void *const *
     struct tti_fold how = {.dtype = op->dtype, .op = op->redop};
     if (op->redop == TUTTI_PREMUL_SUM) { /* each rank has a factor of its own */
         for (int r = 0; r < c->group->size; r++) {
-            c->lane->scales[r] = tti_mpi_ticket_of(c->lane, r)->scale;
+            c->lane->scales[r] = tti_mpi_call_record_of(c->lane, r)->scale;
         }
         how.scales = c->lane->scales;
     }
@@ -107,11 +107,11 @@ tutti_status tti_mpi_run_direct_all_reduce(struct tti_mpi_call *c)
     char *scratch = tti_mpi_scratch(c, longest * item + (size_t)c->group->size * (item + LINE));
     tutti_status status = scratch ? TUTTI_OK : TUTTI_NO_MEMORY;
     for (size_t i = 0; i < op->count && status == TUTTI_OK; i += most) {
-        const struct piece p = {.src = (const char *)op->src + i * item,
+        const struct chunk p = {.src = (const char *)op->src + i * item,
                                 .dst = (char *)op->dst + i * item,
                                 .count = op->count - i < most ? op->count - i : most,
                                 .item = item};
-        status = run_piece(c, &p, scratch);
+        status = run_chunk(c, &p, scratch);
     }
     return status;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One collective, from the call to its end. The ranks first wait for one another at a gate that can be left (gate.c), so
+ * One collective, from the call to its end. The ranks first wait for one another at a gate that can be left (entry_barrier.c), so
  * that no tensor is in MPI's hands while a rank is missing; small calls end there. Then a large all_reduce runs in steps
  * that can be left (all_reduce.c), and all else by MPI's non-blocking function. The deadline of the caller decides
  * nothing that another rank sees.
@@ -15,7 +15,7 @@
 
 const char *tti_mpi_supports(void *state, const tutti_op *op)
 {
-    if (op->on_device && !tti_mpi_takes(state, op)) {
+    if (op->on_device && !tti_mpi_takes_device_memory(state, op)) {
         return NULL;
     }
     switch (op->kind) {
@@ -57,7 +57,7 @@ void *tti_mpi_scratch(struct tti_mpi_call *c, size_t bytes)
 
 static tutti_status too_late(struct tti_mpi_call *c, const char *what)
 {
-    const int64_t elapsed = tti_mpi_elapsed_ms(&c->vigil);
+    const int64_t elapsed = tti_mpi_elapsed_ms(&c->poll_loop);
     tti_error_set(c->error, TUTTI_TIMEOUT,
                   "%s: %s of call %lld on lane %d of rank %d has not ended after %lld ms: a rank has died, or the "
                   "deadline is too short for so much data",
@@ -88,7 +88,7 @@ tutti_status tti_mpi_complete(struct tti_mpi_call *c, int code, MPI_Request *req
         code = MPI_Test(request, &done, MPI_STATUS_IGNORE);
         tti_mpi_leave();
         if (code == MPI_SUCCESS && !done) {
-            const tutti_status status = tti_mpi_pause(&c->vigil, c->error);
+            const tutti_status status = tti_mpi_poll_step(&c->poll_loop, c->error);
             if (status != TUTTI_OK) {
                 return status == TUTTI_TIMEOUT ? too_late(c, what) : status;
             }
@@ -111,7 +111,7 @@ tutti_status tti_mpi_await(struct tti_mpi_call *c, int *code)
             if (done || *code != MPI_SUCCESS) {
                 break;
             }
-            if ((status = tti_mpi_pause(&c->vigil, c->error)) != TUTTI_OK) {
+            if ((status = tti_mpi_poll_step(&c->poll_loop, c->error)) != TUTTI_OK) {
                 break;
             }
             atomic_store_explicit(&lane->awaited, i < size ? i : -1, memory_order_relaxed);
@@ -173,7 +173,7 @@ static tutti_status dispatch(struct tti_mpi_call *c)
     case TUTTI_OP_REDUCE_SCATTER:
         return tti_mpi_run_reduce_scatter(c);
     default:
-        return tti_mpi_run_move(c);
+        return tti_mpi_run_data_movement(c);
     }
 }
 
@@ -188,7 +188,7 @@ static inline tutti_status begin(struct tti_mpi_group *g, struct tti_mpi_lane *l
 {
     op->sequence = atomic_load_explicit(&lane->calls, memory_order_relaxed) + 1;
     atomic_store_explicit(&lane->calls, op->sequence, memory_order_relaxed);
-    /* seq_cst: before the look at `failed`, see end.c */
+    /* seq_cst: before the look at `failed`, see finalize.c */
     atomic_store_explicit(&lane->inside, op->kind, memory_order_seq_cst);
     if (__builtin_expect(tti_mpi_has_failed(g), 0)) {
         end(lane);
@@ -208,9 +208,9 @@ static tutti_status run(struct tti_mpi_group *g, tutti_op *op, tutti_error *erro
     bool done = false;
     c.blocking = g->blocking;
     if (!c.blocking) {
-        tti_mpi_vigil(&c.vigil, g, op->begun_ns, op->timeout_ms, op->background != 0);
-        c.vigil.lane = lane;
-        status = g->size > 1 ? tti_mpi_gate(&c, &done) : op->failed;
+        tti_mpi_poll_loop(&c.poll_loop, g, op->begun_ns, op->timeout_ms, op->background != 0);
+        c.poll_loop.lane = lane;
+        status = g->size > 1 ? tti_mpi_entry_barrier(&c, &done) : op->failed;
     }
     if (status == TUTTI_OK && !done) {
         status = dispatch(&c);
@@ -220,24 +220,24 @@ static tutti_status run(struct tti_mpi_group *g, tutti_op *op, tutti_error *erro
 }
 
 /* MPI's call in `again` has failed. Apart, so that a call that succeeds needs no frame for it. */
-__attribute__((noinline)) static tutti_status failed_again(struct tti_mpi_group *g, tutti_op *op, tutti_error *error,
-                                                           int code)
+__attribute__((noinline)) static tutti_status failed_prepared(struct tti_mpi_group *g, tutti_op *op, tutti_error *error,
+                                                              int code)
 {
     struct tti_mpi_call c = {.group = g, .lane = &g->lane[op->lane], .op = op, .error = error, .blocking = true};
     return tti_mpi_complete(&c, code, NULL, "MPI_Allreduce");
 }
 
 /* A blocking all_reduce like one before it, which has prepared the op. */
-static inline tutti_status again(struct tti_mpi_group *g, tutti_op *op, tutti_error *error)
+static inline tutti_status run_prepared(struct tti_mpi_group *g, tutti_op *op, tutti_error *error)
 {
     struct tti_mpi_lane *lane = &g->lane[op->lane];
     const tutti_status status = begin(g, lane, op, error);
     if (__builtin_expect(status != TUTTI_OK, 0)) {
         return status;
     }
-    const int code = tti_mpi_all_reduce_again(lane, op);
+    const int code = tti_mpi_all_reduce_prepared(lane, op);
     end(lane);
-    return __builtin_expect(code == MPI_SUCCESS, 1) ? TUTTI_OK : failed_again(g, op, error, code);
+    return __builtin_expect(code == MPI_SUCCESS, 1) ? TUTTI_OK : failed_prepared(g, op, error, code);
 }
 
 static tutti_status profiled(struct tti_mpi_group *g, tutti_op *op, tutti_error *error)
@@ -251,7 +251,7 @@ static tutti_status profiled(struct tti_mpi_group *g, tutti_op *op, tutti_error 
 }
 
 /* Likewise apart. */
-__attribute__((noinline)) static tutti_status run_anew(struct tti_mpi_group *g, tutti_op *op, tutti_error *error)
+__attribute__((noinline)) static tutti_status run_slow(struct tti_mpi_group *g, tutti_op *op, tutti_error *error)
 {
     return g->profile ? profiled(g, op, error) : run(g, op, error);
 }
@@ -260,7 +260,7 @@ tutti_status tti_mpi_run(void *state, tutti_op *op, tutti_error *error)
 {
     struct tti_mpi_group *g = state;
     if (__builtin_expect(op->prepared[TTI_MPI_PREPARED_TYPE] != 0, 0)) {
-        return again(g, op, error);
+        return run_prepared(g, op, error);
     }
-    return run_anew(g, op, error);
+    return run_slow(g, op, error);
 }

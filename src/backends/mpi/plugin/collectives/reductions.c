@@ -79,7 +79,7 @@ static tutti_status scaled(struct tti_mpi_call *c, const struct tti_mpi_fold *fo
     tutti_op *op = c->op;
     const size_t item = tti_dtype_size(op->dtype);
     const bool all = op->kind == TUTTI_OP_ALL_REDUCE;
-    const size_t step = all ? TTI_MPI_MOST : c->group->window;
+    const size_t step = all ? TTI_MPI_MAX_COUNT : c->group->window;
     char *scratch = all ? NULL : tti_mpi_scratch(c, c->group->window * item);
     tutti_status status = all || scratch ? TUTTI_OK : TUTTI_NO_MEMORY;
     for (size_t i = 0; i < op->count && status == TUTTI_OK; i += step) {
@@ -107,13 +107,13 @@ static tutti_status direct(struct tti_mpi_call *c, const struct tti_mpi_fold *fo
 {
     tutti_op *op = c->op;
     const size_t item = tti_dtype_size(op->dtype);
-    const size_t most = op->count < TTI_MPI_MOST ? op->count : TTI_MPI_MOST;
+    const size_t most = op->count < TTI_MPI_MAX_COUNT ? op->count : TTI_MPI_MAX_COUNT;
     const bool copies = op->count > 0 && root_copies(op) && c->group->rank == op->root;
     char *copy = copies ? tti_mpi_scratch(c, most * item) : NULL;
     tutti_status status = copies && !copy ? TUTTI_NO_MEMORY : TUTTI_OK;
     size_t i = 0;
     while (status == TUTTI_OK) {
-        const size_t n = op->count - i < TTI_MPI_MOST ? op->count - i : TTI_MPI_MOST;
+        const size_t n = op->count - i < TTI_MPI_MAX_COUNT ? op->count - i : TTI_MPI_MAX_COUNT;
         const char *in = at(op->src, i * item);
         if (copies && n > 0) {
             memcpy(copy, in, n * item);
@@ -140,11 +140,11 @@ static tutti_status alone(const struct tti_mpi_call *c, const void *from)
     return TUTTI_OK;
 }
 
-/* An all_reduce that is one blocking call of MPI leaves in the op what that takes, see tti_mpi_all_reduce_again. */
+/* An all_reduce that is one blocking call of MPI leaves in the op what that takes, see tti_mpi_all_reduce_prepared. */
 static void prepare(struct tti_mpi_call *c, const struct tti_mpi_fold *fold)
 {
     tutti_op *op = c->op;
-    if (c->blocking && op->kind == TUTTI_OP_ALL_REDUCE && op->count <= TTI_MPI_MOST && !c->group->profile) {
+    if (c->blocking && op->kind == TUTTI_OP_ALL_REDUCE && op->count <= TTI_MPI_MAX_COUNT && !c->group->profile) {
         memcpy(&op->prepared[TTI_MPI_PREPARED_TYPE], &fold->type, sizeof(fold->type));
         memcpy(&op->prepared[TTI_MPI_PREPARED_OP], &fold->op, sizeof(fold->op));
     }
@@ -195,11 +195,11 @@ static void read_part(const tutti_op *op, int rank, size_t from, size_t n, char 
     const char *base = at(op->src, part_offset(p, rank));
     while (n > 0) {
         const size_t in_row = from % width;
-        const size_t piece = width - in_row < n ? width - in_row : n;
-        memcpy(to, base + from / width * p->pitch + in_row, piece);
-        to += piece;
-        from += piece;
-        n -= piece;
+        const size_t chunk = width - in_row < n ? width - in_row : n;
+        memcpy(to, base + from / width * p->pitch + in_row, chunk);
+        to += chunk;
+        from += chunk;
+        n -= chunk;
     }
 }
 

@@ -19,22 +19,22 @@
 /* Up to so many bytes of data travel in the letter. */
 #define TTI_MPI_EAGER 2048u
 
-struct tti_mpi_head {
+struct tti_mpi_envelope_head {
     uint64_t bytes;
     int32_t tag;
     int32_t dtype;
     int32_t ndim;
-    int32_t data_tag; /* of the second MPI message; -1: the data are in the letter; TTI_MPI_NO_MORE */
+    int32_t data_tag; /* of the second MPI message; -1: the data are in the letter; TTI_MPI_RANK_LEFT */
 };
 
-#define TTI_MPI_NO_MORE (-2) /* the last letter of a rank: it has ended its process */
+#define TTI_MPI_RANK_LEFT (-2) /* the last letter of a rank: it has ended its process */
 
 /* A letter that has come, behind it the rest of it. */
-struct tti_mpi_letter {
-    struct tti_mpi_letter *next;
+struct tti_mpi_envelope {
+    struct tti_mpi_envelope *next;
     int source;
     size_t length; /* of all of it, as MPI tells */
-    struct tti_mpi_head head;
+    struct tti_mpi_envelope_head head;
     unsigned char rest[];
 };
 
@@ -44,12 +44,12 @@ struct tti_mpi_posting;
 struct tti_mpi_request {
     tutti_op *op;
     struct tti_mpi_posting *posting;
-    struct tti_mpi_request *next;  /* in the list of receives without a letter, or of those that MPI works on */
-    struct tti_mpi_letter *letter; /* send: what is being sent; recv: what came */
-    MPI_Request letter_request;
-    MPI_Request *pieces; /* of the data, in pieces that MPI can count; NULL if there are none */
-    size_t piece_count;
-    MPI_Request one_piece;
+    struct tti_mpi_request *next;      /* in the list of receives without a letter, or of those that MPI works on */
+    struct tti_mpi_envelope *envelope; /* send: what is being sent; recv: what came */
+    MPI_Request envelope_request;
+    MPI_Request *chunks; /* of the data, in pieces that MPI can count; NULL if there are none */
+    size_t chunk_count;
+    MPI_Request one_chunk;
     tutti_message came;
     tutti_status status;
     bool done;
@@ -71,9 +71,9 @@ struct tti_mpi_posting {
 
 struct tti_mpi_messages {
     pthread_mutex_t lock;
-    struct tti_mpi_profile *profile; /* the group's, or NULL */
-    struct tti_mpi_letter *letters;  /* that nobody has wanted yet, oldest first */
-    struct tti_mpi_letter *letters_end;
+    struct tti_mpi_profile *profile;    /* the group's, or NULL */
+    struct tti_mpi_envelope *envelopes; /* that nobody has wanted yet, oldest first */
+    struct tti_mpi_envelope *envelopes_end;
     struct tti_mpi_request *waiting; /* receives that have no letter, in the order of posting */
     struct tti_mpi_request *waiting_end;
     struct tti_mpi_request *moving; /* MPI works on them */

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "backends/mpi/plugin/collectives/moving.h"
+#include "backends/mpi/plugin/collectives/progress.h"
 #include "base/clock.h"
 #include "base/error.h"
 
@@ -79,7 +79,7 @@ static tutti_status begin(struct tti_mpi_group *g, struct tti_mpi_posting *p, tu
     p->status = TUTTI_OK;
     for (size_t i = 0; i < p->count; i++) {
         p->requests[i] = (struct tti_mpi_request){
-            .op = ops[i], .posting = p, .letter_request = MPI_REQUEST_NULL, .one_piece = MPI_REQUEST_NULL};
+            .op = ops[i], .posting = p, .envelope_request = MPI_REQUEST_NULL, .one_chunk = MPI_REQUEST_NULL};
     }
     pthread_mutex_lock(&m->lock);
     m->open += p->count;
@@ -138,7 +138,7 @@ static tutti_status result(struct tti_mpi_group *g, struct tti_mpi_posting *p, t
 }
 
 /* One look: true if the posting has ended. */
-static bool look(struct tti_mpi_group *g, struct tti_mpi_posting *p, struct tti_mpi_vigil *v)
+static bool look(struct tti_mpi_group *g, struct tti_mpi_posting *p, struct tti_mpi_poll_loop *v)
 {
     struct tti_mpi_messages *m = &g->messages;
     pthread_mutex_lock(&m->lock);
@@ -150,7 +150,7 @@ static bool look(struct tti_mpi_group *g, struct tti_mpi_posting *p, struct tti_
     if (ended) {
         return true;
     }
-    const tutti_status status = tti_mpi_pause(v, &p->error);
+    const tutti_status status = tti_mpi_poll_step(v, &p->error);
     if (status != TUTTI_OK) {
         pthread_mutex_lock(&m->lock);
         if (p->open > 0) {
@@ -181,18 +181,18 @@ tutti_status tti_mpi_run_p2p(void *state, tutti_op *const *ops, size_t count, in
 {
     struct tti_mpi_group *g = state;
     struct tti_mpi_posting p; /* begin fills the rest, as far as it is used */
-    struct tti_mpi_vigil v;
+    struct tti_mpi_poll_loop v;
     tutti_status status = make_requests(&p, count, error);
     if (status != TUTTI_OK) {
         return status;
     }
     if (!tti_mpi_use(g)) {
         free_requests(&p);
-        return tti_mpi_ending(g, error);
+        return tti_mpi_finalizing_error(g, error);
     }
     status = begin(g, &p, ops, timeout_ms);
     if (status == TUTTI_OK) {
-        tti_mpi_vigil(&v, g, p.begun_ns, timeout_ms, false);
+        tti_mpi_poll_loop(&v, g, p.begun_ns, timeout_ms, false);
         while (!look(g, &p, &v)) {
         }
         status = result(g, &p, error);
@@ -218,7 +218,7 @@ tutti_status tti_mpi_post_p2p(void *state, tutti_op *const *ops, size_t count, i
             status = begin(g, p, ops, timeout_ms);
             tti_mpi_unuse(g);
         } else {
-            status = tti_mpi_ending(g, &p->error);
+            status = tti_mpi_finalizing_error(g, &p->error);
         }
         if (status != TUTTI_OK) {
             *error = p->error;
@@ -244,7 +244,7 @@ int32_t tti_mpi_test_p2p(void *state, void *batch)
     if (p->open > 0 && used) {
         move(g, p);
     }
-    if (p->open > 0 && (used ? tti_mpi_check(g, false, &error) : tti_mpi_ending(g, &error)) != TUTTI_OK) {
+    if (p->open > 0 && (used ? tti_mpi_check(g, false, &error) : tti_mpi_finalizing_error(g, &error)) != TUTTI_OK) {
         p->error = error;
         end_all(g, p, error.status);
     }
@@ -263,12 +263,12 @@ void tti_mpi_attend_p2p(void *state, void *batch, int64_t until_ns)
 {
     struct tti_mpi_group *g = state;
     struct tti_mpi_messages *m = &g->messages;
-    struct tti_mpi_vigil v;
+    struct tti_mpi_poll_loop v;
     tutti_error unused;
     if (!tti_mpi_use(g)) {
         return;
     }
-    tti_mpi_vigil(&v, g, 0, -1, batch == NULL);
+    tti_mpi_poll_loop(&v, g, 0, -1, batch == NULL);
     for (;;) {
         bool changed = false;
         if (batch) {
@@ -283,7 +283,8 @@ void tti_mpi_attend_p2p(void *state, void *batch, int64_t until_ns)
             changed = changes != m->changes_seen;
             m->changes_seen = changes;
         }
-        if (changed || (until_ns != TTI_NEVER && tti_now_ns() >= until_ns) || tti_mpi_pause(&v, &unused) != TUTTI_OK) {
+        if (changed || (until_ns != TTI_NEVER && tti_now_ns() >= until_ns) ||
+            tti_mpi_poll_step(&v, &unused) != TUTTI_OK) {
             break;
         }
     }
@@ -332,7 +333,7 @@ tutti_status tti_mpi_probe(void *state, int32_t peer, int32_t tag, int32_t *foun
     struct tti_mpi_messages *m = &g->messages;
     const tutti_op wanted = {.root = peer, .p2p_tag = tag};
     if (!tti_mpi_use(g)) {
-        return tti_mpi_ending(g, error);
+        return tti_mpi_finalizing_error(g, error);
     }
     tutti_status status = tti_mpi_check(g, false, error);
     if (status != TUTTI_OK) {
@@ -341,11 +342,11 @@ tutti_status tti_mpi_probe(void *state, int32_t peer, int32_t tag, int32_t *foun
     }
     pthread_mutex_lock(&m->lock);
     status = tti_mpi_progress(g, error);
-    const struct tti_mpi_letter *letter = tti_mpi_find_letter(m, &wanted);
-    if (letter && message) {
-        tti_mpi_letter_tell(letter, message);
+    const struct tti_mpi_envelope *envelope = tti_mpi_find_envelope(m, &wanted);
+    if (envelope && message) {
+        tti_mpi_envelope_message(envelope, message);
     }
-    *found = letter != NULL;
+    *found = envelope != NULL;
     pthread_mutex_unlock(&m->lock);
     tti_mpi_unuse(g);
     return status;

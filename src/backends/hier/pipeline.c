@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Pieces whose steps inside and between hosts overlap. With a link that is slower than memory by far, the time of a large
+ * operation is that of its steps between hosts, and one piece more of those inside.
+ *
+ * Every rank of a host makes the same steps inside it in the same order: before(0), before(1), after(0), before(2), ... Who
+ * is in no rail makes no step between hosts, and those of a rail make theirs in the order of the pieces. After a failure
+ * nobody waits long: it fails all engines.
+ */
+#include "backends/hier/state.h"
+#include "base/error.h"
+
+static tutti_status job(void *user, tutti_error *error)
+{
+    struct tti_pipeline *p = user;
+    return p->between(p, p->posted, error);
+}
+
+static tutti_status post(struct tti_pipeline *p, size_t k, tutti_error *error)
+{
+    struct tti_hier *s = p->c->s;
+    p->posted = k;
+    if (!s->rail || !p->between) {
+        return TUTTI_OK;
+    }
+    const tutti_status status = tti_helper_post(&p->c->lane->helper, job, p, error);
+    if (status != TUTTI_OK) { /* the others go on */
+        error->scope = TUTTI_SCOPE_GROUP;
+        tti_hier_abort(s, p->c->op->lane, error);
+    }
+    return status;
+}
+
+static tutti_status await(struct tti_pipeline *p, tutti_error *error)
+{
+    return p->c->s->rail && p->between ? tti_helper_wait(&p->c->lane->helper, error) : TUTTI_OK;
+}
+
+/* Where every rank of the group has to come, and nobody waits for a later step. */
+static tutti_status first(struct tti_pipeline *p, tutti_error *error)
+{
+    p->c->first = true;
+    const tutti_status status = p->before ? p->before(p, 0, error) : TUTTI_OK;
+    p->c->first = false;
+    return status;
+}
+
+static tutti_status overlapped(struct tti_pipeline *p, tutti_error *error)
+{
+    tutti_status status = first(p, error);
+    bool posted = status == TUTTI_OK && (status = post(p, 0, error)) == TUTTI_OK;
+    for (size_t k = 0; k < p->chunks && status == TUTTI_OK; k++) {
+        if (k + 1 < p->chunks && p->before) {
+            status = p->before(p, k + 1, error);
+        }
+        tutti_error theirs;
+        const tutti_status ended = await(p, &theirs);
+        posted = false;
+        if (ended != TUTTI_OK && (status == TUTTI_OK || status == TUTTI_REVOKED)) {
+            *error = theirs; /* the failure of this step has failed the other one */
+            status = ended;
+        }
+        if (k + 1 < p->chunks && status == TUTTI_OK) {
+            posted = (status = post(p, k + 1, error)) == TUTTI_OK;
+        }
+        if (status == TUTTI_OK && p->after) {
+            status = p->after(p, k, error);
+        }
+    }
+    if (posted) { /* it has this call's memory */
+        tutti_error theirs;
+        const tutti_status ended = await(p, &theirs);
+        if (status == TUTTI_REVOKED && ended != TUTTI_OK) {
+            *error = theirs;
+            status = ended;
+        }
+    }
+    return status;
+}
+
+tutti_status tti_pipeline_run(struct tti_pipeline *p, tutti_error *error)
+{
+    tutti_status status = TUTTI_OK;
+    if (p->chunks > 1) {
+        return overlapped(p, error);
+    }
+    if (p->chunks == 1) {
+        status = first(p, error);
+        status = status == TUTTI_OK && p->between && p->c->s->rail ? p->between(p, 0, error) : status;
+        status = status == TUTTI_OK && p->after ? p->after(p, 0, error) : status;
+    }
+    return status;
+}

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What moves bytes and reduces nothing. Where the parts of a joined tensor lie as MPI's plain functions expect them,
+ * those are used. Everything else (parts that span rows, any displacements, more than MPI's int counts) is one
+ * MPI_Alltoallw, in which each part is described by a datatype of its own: nothing is packed by hand.
+ *
+ * Cost: broadcast n bytes, the joined ones n times the part; what MPI makes of it.
+ */
+#include <limits.h>
+#include <string.h>
+
+#include "backends/mpi/plugin/plugin.h"
+#include "base/error.h"
+#include "tensor/dtype.h"
+
+/* Bytes of a part in each row. */
+static size_t width_of(const tutti_parts *p, int rank)
+{
+    return p->outer == 0 ? 0 : (size_t)(p->counts ? p->counts[rank] : p->each) * p->unit;
+}
+
+static size_t offset_of(const tutti_parts *p, int rank)
+{
+    if (p->displacements) {
+        return (size_t)p->displacements[rank] * p->unit;
+    }
+    size_t offset = (size_t)rank * (size_t)p->each * p->unit;
+    if (p->counts) {
+        offset = 0;
+        for (int r = 0; r < rank; r++) {
+            offset += (size_t)p->counts[r] * p->unit;
+        }
+    }
+    return offset;
+}
+
+/* One end of an exchange: what lies where for each rank. */
+struct side {
+    const char *base;
+    int *counts;
+    int *displacements;
+    MPI_Datatype *types;
+    int made; /* types that have to be freed */
+};
+
+/* A type for `bytes` bytes at `offset`, in `outer` rows. */
+static int make_type(size_t offset, size_t width, size_t outer, size_t pitch, MPI_Datatype *type)
+{
+    MPI_Datatype row = MPI_BYTE;
+    MPI_Datatype rows = MPI_DATATYPE_NULL;
+    MPI_Aint at[2] = {0, (MPI_Aint)(width / TTI_MPI_MAX_COUNT * TTI_MPI_MAX_COUNT)};
+    int code = MPI_SUCCESS;
+    int count = (int)width;
+    if (width > TTI_MPI_MAX_COUNT) {
+        MPI_Datatype chunks[2] = {MPI_DATATYPE_NULL, MPI_BYTE};
+        int lengths[2] = {(int)(width / TTI_MPI_MAX_COUNT), (int)(width % TTI_MPI_MAX_COUNT)};
+        code = MPI_Type_contiguous((int)TTI_MPI_MAX_COUNT, MPI_BYTE, &chunks[0]);
+        if (code == MPI_SUCCESS) {
+            code = MPI_Type_create_struct(2, lengths, at, chunks, &row);
+            MPI_Type_free(&chunks[0]);
+        }
+        count = 1;
+    }
+    if (code == MPI_SUCCESS) {
+        code = MPI_Type_create_hvector((int)outer, count, (MPI_Aint)pitch, row, &rows);
+        if (row != MPI_BYTE) {
+            MPI_Type_free(&row);
+        }
+    }
+    if (code == MPI_SUCCESS) {
+        const MPI_Aint place = (MPI_Aint)offset;
+        const int one = 1;
+        code = MPI_Type_create_hindexed(1, &one, &place, rows, type);
+        MPI_Type_free(&rows);
+    }
+    return code == MPI_SUCCESS ? MPI_Type_commit(type) : code;
+}
+
+/* What this side has for rank r: nothing if it has no bytes. */
+static int set_part(struct side *s, int r, size_t offset, size_t width, size_t outer, size_t pitch)
+{
+    s->counts[r] = 0;
+    s->displacements[r] = 0;
+    s->types[r] = MPI_BYTE;
+    if (outer == 0 || width == 0) {
+        return MPI_SUCCESS;
+    }
+    if (outer == 1 && offset <= INT_MAX && width <= INT_MAX) {
+        s->counts[r] = (int)width;
+        s->displacements[r] = (int)offset;
+        return MPI_SUCCESS;
+    }
+    s->counts[r] = 1;
+    return make_type(offset, width, outer, pitch, &s->types[r]);
+}
+
+static int set_joined(struct side *s, int r, const tutti_parts *p)
+{
+    return set_part(s, r, offset_of(p, r), width_of(p, r), p->outer, p->pitch);
+}
+
+static void free_types(struct side *s, int size)
+{
+    for (int r = 0; r < size; r++) {
+        if (s->types[r] != MPI_BYTE && s->types[r] != MPI_DATATYPE_NULL) {
+            MPI_Type_free(&s->types[r]);
+        }
+    }
+}
+
+static bool sends_to(const tutti_op *op, int own, int r)
+{
+    return op->kind == TUTTI_OP_GATHER ? r == op->root : op->kind != TUTTI_OP_SCATTER || own == op->root;
+}
+
+static bool receives_from(const tutti_op *op, int own, int r)
+{
+    return op->kind == TUTTI_OP_SCATTER ? r == op->root : op->kind != TUTTI_OP_GATHER || own == op->root;
+}
+
+/* The part of this rank is where it belongs already. */
+static bool own_in_place(const struct tti_mpi_call *c)
+{
+    const tutti_op *op = c->op;
+    const int own = c->group->rank;
+    switch (op->kind) {
+    case TUTTI_OP_GATHER:
+        if (own != op->root) {
+            return false;
+        }
+        /* fall through */
+    case TUTTI_OP_ALL_GATHER:
+        return op->src && op->src == (const char *)op->dst + offset_of(&op->recv_parts, own);
+    case TUTTI_OP_SCATTER:
+        return own == op->root && op->dst && op->dst == (const char *)op->src + offset_of(&op->send_parts, own);
+    default:
+        return false;
+    }
+}
+
+static tutti_status exchange(struct tti_mpi_call *c)
+{
+    const tutti_op *op = c->op;
+    const int n = c->group->size;
+    const int own = c->group->rank;
+    int *lists = c->lane->lists;
+    struct side out = {.base = op->src, .counts = lists, .displacements = lists + n, .types = c->lane->types};
+    struct side in = {
+        .base = op->dst, .counts = lists + 2 * n, .displacements = lists + 3 * n, .types = c->lane->types + n};
+    const size_t bytes = op->count * tti_dtype_size(op->dtype);
+    const bool joined_out = op->kind == TUTTI_OP_SCATTER || op->kind == TUTTI_OP_ALL_TO_ALL;
+    const bool joined_in = op->kind != TUTTI_OP_SCATTER;
+    const bool stays = own_in_place(c);
+    int code = MPI_SUCCESS;
+    tti_mpi_enter_call(c);
+    for (int r = 0; r < n && code == MPI_SUCCESS; r++) {
+        const bool here = r == own && stays;
+        const bool sent = sends_to(op, own, r) && !here;
+        const bool received = receives_from(op, own, r) && !here;
+        if (joined_out && sent) {
+            code = set_joined(&out, r, &op->send_parts);
+        } else {
+            code = set_part(&out, r, 0, sent ? bytes : 0, 1, 0);
+        }
+        if (code == MPI_SUCCESS) {
+            code = joined_in && received ? set_joined(&in, r, &op->recv_parts)
+                                         : set_part(&in, r, 0, received ? bytes : 0, 1, 0);
+        }
+    }
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (code == MPI_SUCCESS && c->blocking) {
+        code = MPI_Alltoallw(out.base, out.counts, out.displacements, out.types, (void *)(uintptr_t)in.base, in.counts,
+                             in.displacements, in.types, c->lane->comm);
+    } else if (code == MPI_SUCCESS) {
+        code = MPI_Ialltoallw(out.base, out.counts, out.displacements, out.types, (void *)(uintptr_t)in.base, in.counts,
+                              in.displacements, in.types, c->lane->comm, &request);
+    }
+    tti_mpi_leave_call(c);
+    const tutti_status status = tti_mpi_complete(c, code, &request, "MPI_Alltoallw");
+    tti_mpi_enter_call(c);
+    free_types(&out, n);
+    free_types(&in, n);
+    tti_mpi_leave_call(c);
+    return status;
+}
+
+static tutti_status broadcast(struct tti_mpi_call *c)
+{
+    const tutti_op *op = c->op;
+    size_t bytes = op->count * tti_dtype_size(op->dtype);
+    tutti_status status = TUTTI_OK;
+    char *at = op->dst;
+    do {
+        const size_t n = bytes < TTI_MPI_MAX_COUNT ? bytes : TTI_MPI_MAX_COUNT;
+        MPI_Request request = MPI_REQUEST_NULL;
+        tti_mpi_enter_call(c);
+        const int code = c->blocking ? MPI_Bcast(at, (int)n, MPI_BYTE, op->root, c->lane->comm)
+                                     : MPI_Ibcast(at, (int)n, MPI_BYTE, op->root, c->lane->comm, &request);
+        tti_mpi_leave_call(c);
+        status = tti_mpi_complete(c, code, &request, "MPI_Bcast");
+        at += n;
+        bytes -= n;
+    } while (bytes > 0 && status == TUTTI_OK);
+    return status;
+}
+
+static tutti_status barrier(struct tti_mpi_call *c)
+{
+    MPI_Request request = MPI_REQUEST_NULL;
+    tti_mpi_enter_call(c);
+    const int code = c->blocking ? MPI_Barrier(c->lane->comm) : MPI_Ibarrier(c->lane->comm, &request);
+    tti_mpi_leave_call(c);
+    return tti_mpi_complete(c, code, &request, "MPI_Barrier");
+}
+
+bool tti_mpi_is_plain(const struct tti_mpi_group *g, const tutti_op *op, const tutti_parts *p)
+{
+    const size_t bytes = op->count * tti_dtype_size(op->dtype);
+    return p->outer <= 1 && !p->counts && !p->displacements && bytes <= INT_MAX / (size_t)g->size;
+}
+
+static bool is_plain(const struct tti_mpi_call *c, const tutti_parts *p)
+{
+    return tti_mpi_is_plain(c->group, c->op, p);
+}
+
+/* Off the root nobody knows how many rows the parts span; along dimension 0 it is one. */
+static bool is_plain_rooted(const struct tti_mpi_call *c)
+{
+    const size_t bytes = c->op->count * tti_dtype_size(c->op->dtype);
+    return c->op->dim == 0 && bytes <= INT_MAX / (size_t)c->group->size;
+}
+
+static tutti_status all_gather(struct tti_mpi_call *c)
+{
+    const tutti_op *op = c->op;
+    const int n = (int)(op->count * tti_dtype_size(op->dtype));
+    const void *from = own_in_place(c) ? MPI_IN_PLACE : op->src;
+    MPI_Request request = MPI_REQUEST_NULL;
+    tti_mpi_enter_call(c);
+    const int code = c->blocking ? MPI_Allgather(from, n, MPI_BYTE, op->dst, n, MPI_BYTE, c->lane->comm)
+                                 : MPI_Iallgather(from, n, MPI_BYTE, op->dst, n, MPI_BYTE, c->lane->comm, &request);
+    tti_mpi_leave_call(c);
+    return tti_mpi_complete(c, code, &request, "MPI_Allgather");
+}
+
+/* The same with parts of different length, anywhere in the output. Where they lie is each rank's own affair, so it must
+ * not decide what is called. */
+static tutti_status all_gather_v(struct tti_mpi_call *c)
+{
+    const tutti_op *op = c->op;
+    const tutti_parts *p = &op->recv_parts;
+    const int n = (int)(op->count * tti_dtype_size(op->dtype));
+    const int size = c->group->size;
+    int *counts = c->lane->lists;
+    int *at = counts + size;
+    size_t total = 0;
+    bool far = false;
+    for (int r = 0; r < size; r++) {
+        counts[r] = (int)width_of(p, r);
+        at[r] = (int)offset_of(p, r);
+        far = far || offset_of(p, r) > INT_MAX;
+        total += width_of(p, r);
+    }
+    char *to = op->dst;
+    if (far) { /* one behind the other first */
+        if (!(to = tti_mpi_scratch(c, total))) {
+            return TUTTI_NO_MEMORY;
+        }
+        for (int r = 0, sum = 0; r < size; sum += counts[r++]) {
+            at[r] = sum;
+        }
+    }
+    const void *from = !far && own_in_place(c) ? MPI_IN_PLACE : op->src;
+    MPI_Request request = MPI_REQUEST_NULL;
+    tti_mpi_enter_call(c);
+    const int code = c->blocking
+                         ? MPI_Allgatherv(from, n, MPI_BYTE, to, counts, at, MPI_BYTE, c->lane->comm)
+                         : MPI_Iallgatherv(from, n, MPI_BYTE, to, counts, at, MPI_BYTE, c->lane->comm, &request);
+    tti_mpi_leave_call(c);
+    const tutti_status status = tti_mpi_complete(c, code, &request, "MPI_Allgatherv");
+    for (int r = 0; far && r < size && status == TUTTI_OK; r++) {
+        memcpy((char *)op->dst + offset_of(p, r), to + at[r], (size_t)counts[r]);
+    }
+    return status;
+}
+
+static bool is_plain_v(const struct tti_mpi_call *c)
+{
+    const tutti_parts *p = &c->op->recv_parts;
+    size_t total = 0;
+    for (int r = 0; p->counts && r < c->group->size; r++) {
+        total += width_of(p, r);
+    }
+    /* alone, MPICH 4.0 does not look at the displacements */
+    return p->counts && p->outer <= 1 && total <= INT_MAX && c->group->size > 1;
+}
+
+static tutti_status gather(struct tti_mpi_call *c)
+{
+    const tutti_op *op = c->op;
+    const int n = (int)(op->count * tti_dtype_size(op->dtype));
+    const void *from = own_in_place(c) ? MPI_IN_PLACE : op->src;
+    MPI_Request request = MPI_REQUEST_NULL;
+    tti_mpi_enter_call(c);
+    const int code = c->blocking
+                         ? MPI_Gather(from, n, MPI_BYTE, op->dst, n, MPI_BYTE, op->root, c->lane->comm)
+                         : MPI_Igather(from, n, MPI_BYTE, op->dst, n, MPI_BYTE, op->root, c->lane->comm, &request);
+    tti_mpi_leave_call(c);
+    return tti_mpi_complete(c, code, &request, "MPI_Gather");
+}
+
+static tutti_status scatter(struct tti_mpi_call *c)
+{
+    const tutti_op *op = c->op;
+    const int n = (int)(op->count * tti_dtype_size(op->dtype));
+    void *to = own_in_place(c) ? MPI_IN_PLACE : op->dst;
+    MPI_Request request = MPI_REQUEST_NULL;
+    tti_mpi_enter_call(c);
+    const int code = c->blocking
+                         ? MPI_Scatter(op->src, n, MPI_BYTE, to, n, MPI_BYTE, op->root, c->lane->comm)
+                         : MPI_Iscatter(op->src, n, MPI_BYTE, to, n, MPI_BYTE, op->root, c->lane->comm, &request);
+    tti_mpi_leave_call(c);
+    return tti_mpi_complete(c, code, &request, "MPI_Scatter");
+}
+
+static tutti_status all_to_all(struct tti_mpi_call *c)
+{
+    const tutti_op *op = c->op;
+    const int n = (int)width_of(&op->send_parts, 0);
+    MPI_Request request = MPI_REQUEST_NULL;
+    tti_mpi_enter_call(c);
+    const int code = c->blocking ? MPI_Alltoall(op->src, n, MPI_BYTE, op->dst, n, MPI_BYTE, c->lane->comm)
+                                 : MPI_Ialltoall(op->src, n, MPI_BYTE, op->dst, n, MPI_BYTE, c->lane->comm, &request);
+    tti_mpi_leave_call(c);
+    return tti_mpi_complete(c, code, &request, "MPI_Alltoall");
+}
+
+tutti_status tti_mpi_run_data_movement(struct tti_mpi_call *c)
+{
+    const tutti_op *op = c->op;
+    switch (op->kind) {
+    case TUTTI_OP_BARRIER:
+        return barrier(c);
+    case TUTTI_OP_BROADCAST:
+        return broadcast(c);
+    case TUTTI_OP_ALL_GATHER:
+        if (is_plain_v(c)) {
+            return all_gather_v(c);
+        }
+        return is_plain(c, &op->recv_parts) ? all_gather(c) : exchange(c);
+    case TUTTI_OP_GATHER:
+        return is_plain_rooted(c) ? gather(c) : exchange(c);
+    case TUTTI_OP_SCATTER:
+        return is_plain_rooted(c) ? scatter(c) : exchange(c);
+    case TUTTI_OP_ALL_TO_ALL:
+        return is_plain(c, &op->send_parts) ? all_to_all(c) : exchange(c);
+    default:
+        return tti_error_set(c->error, TUTTI_UNSUPPORTED, "backend mpi has no %s", tutti_operation_name(op->kind));
+    }
+}

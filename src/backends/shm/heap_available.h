@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How much memory there is to be had. Linux hands out shared memory until it must kill somebody for it, so who asks for a
+ * lot has to look before. What is found is true for the moment only.
+ */
+#ifndef TTI_BACKENDS_SHM_HEAP_ROOM_H
+#define TTI_BACKENDS_SHM_HEAP_ROOM_H
+
+#include <stdint.h>
+
+struct tti_available_memory {
+    uint64_t host;   /* bytes, swap included; UINT64_MAX = unknown */
+    uint64_t limit;  /* of the control group: bytes that are left; UINT64_MAX = no limit */
+    uint64_t cgroup; /* stands for the control group: ranks with the same one share its limit */
+};
+
+struct tti_available_memory tti_available_memory_read(void);
+
+#endif

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/call/call_cache.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "core/group/group.h"
+#include "tensor/dtype.h"
+
+#define ENTRIES        16u /* a thread's; a power of two */
+#define DIMS           4   /* tensors of more dimensions are not remembered */
+#define NEVER_IN_PLACE PTRDIFF_MAX
+#define ONE            UINT64_C(0x3ff0000000000000) /* 1.0, as it lies in memory */
+
+/* A compact tensor with elements. */
+struct cached_tensor {
+    uint64_t
+        type; /* ndim and dtype, as they lie in a DLTensor; 0: this rank has no tensor here, whatever it was given */
+    uintptr_t
+        forbidden_bits; /* bits that no address has: it is aligned, and in the lower half, where nothing wraps around */
+    uintptr_t bytes;
+};
+
+struct cached_dim {
+    int64_t shape;
+    int64_t stride;
+};
+
+/* What a call reads lies in few cache lines, in the order in which it is read: small calls find most of them evicted by what
+ * has moved the data of the last one. */
+struct tti_cached_call {
+    _Alignas(64) const tutti_group *group;
+    uint64_t what; /* as in the signature */
+    uint64_t where;
+    struct tti_cached_handle cached_handle;
+    struct tti_lane_queue *lane; /* to be used while the group is held */
+    ptrdiff_t in_place;          /* what the input's address is beyond the output's if they may overlap */
+    bool same;                   /* the output may be the input itself, given as one and the same tensor */
+    struct cached_tensor output;
+    struct cached_tensor input;
+    struct cached_dim dims[DIMS][2]; /* of the output, of the input */
+    /* of the group, which need not be looked at then */
+    _Alignas(64) tutti_status (*run)(void *state, tutti_op *op, tutti_error *error);
+    void *state;
+    int64_t timeout_ms;
+    char backend[sizeof(((tutti_error *)0)->backend)];
+    struct tti_flight_tally *tally; /* of the flight recorder, or `nowhere` */
+    tutti_op op;
+    uint64_t seen; /* the call that was last worth noting here, in short: noted when it comes again */
+    int32_t rank;
+    int32_t reserved;
+    struct tti_group *timed_group; /* for run_timed: what is behind `run` and `state` then */
+    struct tti_flight_tally no_tally;
+};
+static_assert(offsetof(struct tti_cached_call, output) == 64 && offsetof(struct tti_cached_call, run) == 256 &&
+                  (offsetof(struct tti_cached_call, op) + offsetof(tutti_op, root)) % 64 == 0,
+              "a call of one or two dimensions reads three lines, then those with `run` and with the op's addresses");
+
+static pthread_key_t at_thread_end;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static int key_failed;
+
+/* One group makes calls of several kinds in turn, and several groups make calls of the same kind. */
+static inline struct tti_cached_call *entry_of(struct tti_cached_call *entries, const tutti_group *group, uint64_t what)
+{
+    return &entries[(((uintptr_t)group >> 4) * 4 + (what >> 32)) % ENTRIES];
+}
+
+static inline uint64_t type_of(const DLTensor *t)
+{
+    uint64_t type;
+    static_assert(offsetof(DLTensor, dtype) == offsetof(DLTensor, ndim) + 4 && sizeof(DLDataType) == 4, "8 bytes");
+    memcpy(&type, &t->ndim, sizeof(type));
+    return type;
+}
+
+static inline bool has_dim(const struct tti_cached_call *entry, int side, const DLTensor *t, int32_t d)
+{
+    const struct cached_dim *dim = &entry->dims[d][side];
+    return t->shape[d] == dim->shape && (!t->strides || t->strides[d] == dim->stride);
+}
+
+static bool has_dims(const struct tti_cached_call *entry, int side, const DLTensor *t)
+{
+    for (int32_t d = 0; d < t->ndim; d++) {
+        if (!has_dim(entry, side, t, d)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The remembered tensor, in memory that may be another one than before; *begin is its address. `side` is its place in dims. What
+ * is right of an address was found out when it was new. */
+static inline bool matches_tensor(const struct tti_cached_call *entry, int side, const DLTensor *t, uintptr_t before,
+                                  uintptr_t *begin)
+{
+    const struct cached_tensor *r = side == 0 ? &entry->output : &entry->input;
+    if (r->type == 0) {
+        *begin = 0;
+        return true;
+    }
+    if (!t || type_of(t) != r->type || t->device.device_type != kDLCPU || (!t->shape && t->ndim > 0)) {
+        return false;
+    }
+    if (t->ndim == 1 ? !has_dim(entry, side, t, 0) : !has_dims(entry, side, t)) { /* most small ones have one */
+        return false;
+    }
+    *begin = (uintptr_t)t->data + t->byte_offset;
+    return *begin == before || (t->data && *begin >= t->byte_offset && (*begin & r->forbidden_bits) == 0);
+}
+
+static inline bool matches_call(struct tti_cached_call *r, const tutti_group *group, const struct tti_signature *s)
+{
+    const uintptr_t in_before = (uintptr_t)r->op.src;
+    const uintptr_t out_before = (uintptr_t)r->op.dst;
+    uintptr_t in;
+    uintptr_t out;
+    if (r->group != group || r->what != s->what || r->where != s->where ||
+        !matches_tensor(r, 0, s->output, out_before, &out)) {
+        return false;
+    }
+    if (s->input == s->output && r->same) {
+        in = out;
+    } else if (!matches_tensor(r, 1, s->input, in_before, &in)) {
+        return false;
+    }
+    if (in != in_before || out != out_before) {
+        if (in < out + r->output.bytes && out < in + r->input.bytes && (ptrdiff_t)(in - out) != r->in_place) {
+            return false;
+        }
+        r->op.src = (const void *)in;
+        r->op.dst = (void *)out;
+    }
+    return true;
+}
+
+/* Options that leave the call what it is. Few branches, since nearly all of them are zero nearly always. */
+static inline bool are_default_options(const struct tti_cached_call *r, const tutti_call *o)
+{
+    const uint64_t unusual =
+        (uintptr_t)o->callback | (uintptr_t)o->stream | (uintptr_t)o->token | (uint64_t)o->operation_id;
+    uint64_t scale;
+    memcpy(&scale, &o->scale, sizeof(scale));
+    const bool unscaled = scale == 0 || scale == ONE;
+    return o->size == sizeof(*o) && (o->flags | o->tag | unusual) == 0 && o->lane == r->op.lane &&
+           o->timeout_ms >= -1 && unscaled;
+}
+
+/* What tti_error_clear and tti_call_describe would write, at once: programs that look at errors pass one to each call. */
+static inline void report_success(tutti_error *error, const struct tti_cached_call *r)
+{
+    error->size = (uint32_t)sizeof(*error);
+    error->status = TUTTI_OK;
+    error->scope = 0;
+    error->operation = r->op.kind;
+    error->sequence = r->op.sequence;
+    error->rank = r->rank;
+    error->suspect = -1;
+    error->elapsed_ms = 0;
+    error->deadline_ms = r->op.timeout_ms;
+    error->vendor_code = 0;
+    memcpy(error->backend, r->backend, sizeof(error->backend));
+    error->message[0] = '\0';
+}
+
+tutti_status tti_call_cache_run(tutti_group *group, const struct tti_signature *signature, const tutti_call *options,
+                                tti_slow_path_function *slow_path)
+{
+    const struct tti_thread *thread = &tti_thread;
+    struct tti_cached_call *entries = thread->cached_calls; /* ENTRIES of them, or NULL */
+    if (!entries || thread->open_scopes != 0) {
+        return slow_path(group, signature, options);
+    }
+    struct tti_cached_call *r = entry_of(entries, group, signature->what);
+    if (!matches_call(r, group, signature) || !(options ? are_default_options(r, options) : r->op.lane == 0) ||
+        !tti_cached_handle_retain(&r->cached_handle)) {
+        return slow_path(group, signature, options);
+    }
+    if (!tti_lane_try_enter(r->lane)) {
+        tti_cached_handle_release(&r->cached_handle);
+        return slow_path(group, signature, options);
+    }
+    tutti_error own;
+    tutti_error *error = options && options->error ? options->error : &own;
+    r->op.timeout_ms = options && options->timeout_ms != 0 ? options->timeout_ms : r->timeout_ms;
+    tti_flight_call_begin(r->tally);
+    const tutti_status status = r->run(r->state, &r->op, error);
+    tti_flight_call_end(r->tally, r->op.sequence);
+    tti_lane_leave(r->lane);
+    if (__builtin_expect(status != TUTTI_OK, 0)) {
+        tti_flight_call_failed(r->tally, status);
+        tti_group_share_failure(r->cached_handle.slot->object,
+                                r->op.lane); /* of a device: its barriers are recalled, too */
+        tti_call_describe(error, r->cached_handle.slot->object, &r->op);
+    } else if (error != &own) {
+        report_success(error, r);
+    }
+    tti_cached_handle_release(&r->cached_handle);
+    return status;
+}
+
+void tti_call_cache_invalidate(void)
+{
+    struct tti_cached_call *entries = tti_thread.cached_calls;
+    for (unsigned i = 0; entries && i < ENTRIES; i++) {
+        entries[i].group = NULL;
+        entries[i].tally = &entries[i].no_tally; /* the parent's */
+    }
+}
+
+/* ---- remembering ----------------------------------------------------------------------------------------------------- */
+
+static void free_entries(void *memory)
+{
+    struct tti_cached_call *entries = memory;
+    for (unsigned i = 0; i < ENTRIES; i++) {
+        tti_flight_tally_give(entries[i].tally);
+    }
+    tti_thread.cached_calls = NULL;
+    free(entries);
+}
+
+static void make_key(void)
+{
+    key_failed = pthread_key_create(&at_thread_end, free_entries);
+}
+
+static struct tti_cached_call *make_entries(void)
+{
+    pthread_once(&once, make_key);
+    struct tti_cached_call *entries = key_failed == 0 ? aligned_alloc(64, ENTRIES * sizeof(*entries)) : NULL;
+    if (entries && pthread_setspecific(at_thread_end, entries) != 0) {
+        free(entries);
+        return NULL;
+    }
+    return entries ? memset(entries, 0, ENTRIES * sizeof(*entries)) : NULL;
+}
+
+/* `used`: where the descriptor has it; NULL if this rank has no tensor here. */
+static bool cache_tensor(struct tti_cached_call *entry, int side, const DLTensor *t, const void *used)
+{
+    struct cached_tensor *r = side == 0 ? &entry->output : &entry->input;
+    *r = (struct cached_tensor){0};
+    if (!used) {
+        return true;
+    }
+    if (t->ndim > DIMS || t->device.device_type != kDLCPU) {
+        return false;
+    }
+    const size_t element = tti_dtype_size(tti_dtype_of(t->dtype));
+    int64_t count = 1;
+    for (int32_t d = t->ndim - 1; d >= 0; d--) {
+        entry->dims[d][side] = (struct cached_dim){.shape = t->shape[d], .stride = count};
+        count *= t->shape[d];
+    }
+    r->type = type_of(t);
+    r->bytes = (uintptr_t)count * element;
+    r->forbidden_bits = (element - 1) | (UINTPTR_MAX / 2 + 1);
+    return true;
+}
+
+/* Where the own part begins in the joined tensor, if it lies there in one piece. */
+static ptrdiff_t own_part(const tutti_parts *parts, int32_t rank)
+{
+    return parts->outer == 1 && !parts->counts ? (ptrdiff_t)parts->each * (ptrdiff_t)parts->unit * rank
+                                               : NEVER_IN_PLACE;
+}
+
+static ptrdiff_t in_place_of(const tutti_op *op, int32_t rank)
+{
+    ptrdiff_t own;
+    switch (op->kind) {
+    case TUTTI_OP_ALL_REDUCE:
+    case TUTTI_OP_REDUCE:
+        return 0;
+    case TUTTI_OP_ALL_GATHER:
+    case TUTTI_OP_GATHER:
+        return own_part(&op->recv_parts, rank);
+    case TUTTI_OP_SCATTER:
+    case TUTTI_OP_REDUCE_SCATTER:
+        own = own_part(&op->send_parts, rank);
+        return own == NEVER_IN_PLACE ? own : -own;
+    default:
+        return NEVER_IN_PLACE;
+    }
+}
+
+/* Larger calls get an entry of the flight recorder with their times. */
+static tutti_status run_timed(void *state, tutti_op *op, tutti_error *error)
+{
+    const struct tti_cached_call *r = state;
+    const struct tti_group *g = r->timed_group;
+    const struct tti_flight_op what = tti_task_flight_op(op);
+    const uint64_t number = tti_flight_begin(g->flight, &what, 0, 0);
+    const tutti_status status = g->backend->ops->run(g->state, op, error);
+    tti_flight_end(g->flight, number, &what, op->sequence, status);
+    return status;
+}
+
+/* How calls like this one are going to be recorded. */
+static void cache_tally(struct tti_cached_call *r, struct tti_group *g)
+{
+    const struct tti_flight_op what = tti_task_flight_op(&r->op);
+    struct tti_flight_tally *tally = NULL;
+    tti_flight_tally_give(r->tally);
+    r->op.waits_since = NULL;
+    if (g->flight && !tti_flight_is_timed(&what) && (tally = tti_flight_tally_take(g->flight, &what)) != NULL) {
+        r->op.waits_since = &tally->since_ns;
+    } else if (g->flight) {
+        r->timed_group = g;
+        r->run = run_timed;
+        r->state = r;
+    }
+    r->tally = tally ? tally : &r->no_tally;
+}
+
+/* A tensor without elements has no address, as one that is not there: such a call tells too little. */
+static bool is_cacheable(const struct tti_task *t)
+{
+    const tutti_call *o = &t->call.options;
+    return (t->op.count > 0 || t->op.kind == TUTTI_OP_BARRIER) && t->side_count == 0 && (o->flags | o->tag) == 0 &&
+           o->scale == 1;
+}
+
+/* Of two calls that differ it is nearly never the same; if it is, one is noted too early. */
+static uint64_t call_hash(const struct tti_task *t)
+{
+    const struct tti_signature *s = t->signature;
+    const uint64_t h = ((uintptr_t)t->call.group->handle ^ s->what) * UINT64_C(0x9e3779b97f4a7c15);
+    return (h ^ s->where ^ (uint64_t)t->op.count << 8 ^ (uint64_t)t->op.dtype) | 1;
+}
+
+void tti_call_cache_store(const struct tti_task *t)
+{
+    const struct tti_signature *s = t->signature;
+    if (!is_cacheable(t) || (!tti_thread.cached_calls && !(tti_thread.cached_calls = make_entries()))) {
+        return; /* nothing is lost but time */
+    }
+    struct tti_cached_call *r = entry_of(tti_thread.cached_calls, t->call.group->handle, s->what);
+    const uint64_t seen = call_hash(t);
+    if (r->seen != seen) { /* perhaps it never comes again */
+        r->seen = seen;
+        return;
+    }
+    r->group = NULL;
+    if (!cache_tensor(r, 0, s->output, t->op.dst) || !cache_tensor(r, 1, s->input, t->op.src)) {
+        return;
+    }
+    struct tti_group *g = t->call.group;
+    r->group = g->handle;
+    r->cached_handle = tti_handles_cache(&tti_groups, r->group);
+    r->lane = &g->lane_queues[t->op.lane];
+    r->run = g->backend->ops->run;
+    r->state = g->state;
+    r->timeout_ms = g->timeout_ms;
+    r->rank = g->rank;
+    memset(r->backend, 0, sizeof(r->backend));
+    snprintf(r->backend, sizeof(r->backend), "%s", g->backend->name);
+    r->what = s->what;
+    r->where = s->where;
+    r->in_place = in_place_of(&t->op, t->call.rank);
+    r->same = r->in_place == 0 && r->output.bytes == r->input.bytes; /* and then of one type */
+    r->op = t->op;
+    r->op.begun_ns = 0;
+    memset(r->op.prepared, 0, sizeof(r->op.prepared));
+    cache_tally(r, g);
+}

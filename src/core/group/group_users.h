@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What keeps a group from its end. */
+#ifndef TTI_CORE_GROUP_USERS_H
+#define TTI_CORE_GROUP_USERS_H
+
+#include "core/group/group.h"
+
+/* Users of a group besides the caller, which has acquired it. A snapshot: others may come and go meanwhile. */
+struct tti_group_users {
+    uint32_t works;   /* asynchronous operations of this rank that have not ended */
+    uint32_t objects; /* events objects */
+    uint32_t calls;   /* threads and callbacks inside a call */
+};
+
+struct tti_group_users tti_group_users(const struct tti_group *group);
+
+/* BUSY, with a sentence that says what the users are and what to do. */
+tutti_status tti_group_error_busy(const struct tti_group *group, const struct tti_group_users *users,
+                                  const char *function, tutti_error *error);
+
+#endif

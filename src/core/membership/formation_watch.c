@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who makes a group waits for the other members, one after the other and at several places: for their records, their votes,
+ * what their engines hand over. All these waits come in turns (base/poll_interval.h), and between two of them all look here whether
+ * it is still worth it. It is not, if:
+ *
+ * - Somebody has given up. Who does so leaves a word, `last`/failed, in which the first one says why. So all hear the same
+ *   reason, also those who cannot see it themselves: new members, and whoever looks only when the one has left that saw it.
+ * - A member has died, or the engines of the new group say why that has failed. Not if that is the loss of a member that has put
+ *   its last record already: the new group is complete without it, and its first call says so.
+ * - The process of one that nobody knows but by its record has ended, on this machine, before it has done its part. That takes
+ *   some system calls for each, so who waits for less than a tenth of a second does not look, nor more often than that.
+ * - A member has left the group that it comes from, without having done its part. Who has done that may leave at once, while
+ *   others are still on their way; its last record is there then. So the departure is looked for first, and then the record:
+ *   the record came before the departure, if it came at all, and whoever has left without it will never put it. Everybody
+ *   needs that record, so none of the others gets the group.
+ * - The store has ended, together with the member that served it.
+ * - The store is served here, and could not let somebody in for lack of descriptors or memory: who has been turned away has been
+ *   told so, and is not going to come.
+ *
+ * One question to the store for each look, and one for each member that has left.
+ */
+#include "core/membership/formation_watch.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/poll_interval.h"
+#include "core/group/group.h"
+#include "core/group/resolve.h"
+
+#define STORE_SILENT_NS INT64_C(1000000000)
+#define PROCESSES_NS    INT64_C(100000000) /* from one look at the members' processes to the next */
+#define RECORDS_NS      INT64_C(200000000) /* to read the records, after another rank has found something in them */
+
+static int32_t rank_of(const struct tti_formation_watch *w, int32_t member)
+{
+    return w->ranks ? w->ranks[member] : member;
+}
+
+/* Whether the members met there before; else the store is theirs only. */
+static bool is_shared(const struct tti_formation_watch *w)
+{
+    return w->from && w->from->rendezvous.store == w->place->store;
+}
+
+void tti_formation_begin(struct tti_formation_watch *w, struct tti_rendezvous *place, int32_t size, const char *last)
+{
+    w->place = place;
+    w->size = size;
+    w->server = -1;
+    w->polled_ns = tti_now_ns();
+    snprintf(w->last, sizeof(w->last), "%s", last);
+    for (int32_t i = 0; w->from && i < w->count; i++) {
+        /* of the same world: its store is this one only if that is where they meet */
+        const bool serves = w->from->global_ranks[rank_of(w, i)] == w->from->served_by;
+        w->server = serves && is_shared(w) ? i : w->server;
+    }
+    w->refused_before = is_shared(w) ? tti_store_refused_count(place->store) : 0;
+    place->poll_failures = tti_formation_poll;
+    place->poll_user = w;
+    /* of members that know each other; others may find each for itself what is wrong with a record, before they hear it */
+    place->poll_interval_ms = w->from ? TTI_POLL_MIN_MS : TTI_POLL_EAGER_MS;
+}
+
+/* ---- words ----------------------------------------------------------------------------------------------------------- */
+
+void tti_outcome_fill(struct tti_outcome *o, int32_t rank, const char *backend, tutti_status status,
+                      const tutti_error *error)
+{
+    *o = (struct tti_outcome){.status = status, .rank = rank, .suspect = -1};
+    if (status != TUTTI_OK) {
+        o->suspect = error->suspect;
+        snprintf(o->backend, sizeof(o->backend), "%s", backend);
+        snprintf(o->message, sizeof(o->message), "%.*s", (int)sizeof(o->message) - 1, error->message);
+    }
+}
+
+/* A loss is the same for all, and so is what the rank itself has heard of another one. Everything else is its own. */
+tutti_status tti_outcome_read(struct tti_outcome *o, int32_t size, tutti_error *error)
+{
+    if (o->status == TUTTI_OK) {
+        return TUTTI_OK;
+    }
+    const tutti_status status = tti_status_of_peer(o->status);
+    o->backend[sizeof(o->backend) - 1] = '\0';
+    o->message[sizeof(o->message) - 1] = '\0';
+    const bool names_other_suspect = o->suspect >= 0 && o->suspect < size && o->suspect != o->rank;
+    if (tti_is_loss(status)) {
+        tti_error_set(error, status, "%s (rank %d has given up)", o->message, o->rank);
+    } else if (names_other_suspect) {
+        tti_error_set(error, status, "%s", o->message);
+    } else if (o->backend[0]) {
+        tti_error_set(error, status, "rank %d could not open backend %s: %s", o->rank, o->backend, o->message);
+    } else {
+        tti_error_set(error, status, "rank %d cannot take part: %s", o->rank, o->message);
+    }
+    error->suspect = names_other_suspect ? o->suspect : tti_is_loss(status) ? -1 : o->rank;
+    return status;
+}
+
+/* What stands under `last`/`who` now. TIMEOUT: nothing; PEER_LEFT: the store has ended. */
+static tutti_status find(const struct tti_formation_watch *w, const char *who, struct tti_outcome *record,
+                         size_t *length, tutti_error *error)
+{
+    const tutti_rendezvous *rv = &w->place->table;
+    char key[40];
+    snprintf(key, sizeof(key), "%s/%s", w->last, who);
+    return rv->get(rv->self, key, record, sizeof(*record), length, 0, error);
+}
+
+void tti_formation_abort(const struct tti_formation_watch *w, const struct tti_outcome *outcome)
+{
+    const tutti_rendezvous *rv = &w->place->table;
+    char key[40];
+    snprintf(key, sizeof(key), "%s/failed", w->last);
+    const tutti_status reported = rv->set(rv->self, key, outcome, sizeof(*outcome), NULL);
+    if (tti_is_resource_error(reported) &&
+        !is_shared(w)) { /* not even that; but if the others wait here, they can be told here */
+        tti_store_fail(w->place->store, reported);
+    }
+}
+
+/* ---- looking --------------------------------------------------------------------------------------------------------- */
+
+/* Which rank does not fit, each finds in the records by itself, and better than it hears from the one that does not. If not
+ * all of them come, it hears it nevertheless. */
+static bool finds_itself(struct tti_formation_watch *w, const struct tti_outcome *reported, const tutti_error *error)
+{
+    if (!w->accepting || tti_is_loss(error->status) || error->suspect == reported->rank) {
+        return false;
+    }
+    const int64_t now = tti_now_ns();
+    w->reported_ns = w->reported_ns == 0 ? now : w->reported_ns;
+    return now - w->reported_ns < RECORDS_NS;
+}
+
+static tutti_status read_reason(struct tti_formation_watch *w, bool *ended, tutti_error *error)
+{
+    struct tti_outcome o;
+    size_t length = 0;
+    const tutti_status status = find(w, "failed", &o, &length, error);
+    *ended = status == TUTTI_PEER_LEFT;
+    if (tti_is_resource_error(
+            status)) { /* there is something to be told, but no memory for it where the store is served */
+        return status;
+    }
+    const bool reported = status == TUTTI_OK && length == sizeof(o) && o.rank >= 0 && o.rank < w->size;
+    const tutti_status reason = reported ? tti_outcome_read(&o, w->size, error) : TUTTI_OK;
+    return reason != TUTTI_OK && finds_itself(w, &o, error) ? TUTTI_OK : reason;
+}
+
+/* Whether the member's last record is missing. After its departure has been seen. A store that does not answer for so long
+ * may have it. */
+static bool is_record_missing(const struct tti_formation_watch *w, int32_t member)
+{
+    struct tti_outcome unused;
+    size_t length = 0;
+    char who[16];
+    const int64_t asked_ns = tti_now_ns();
+    snprintf(who, sizeof(who), "%d", member);
+    return find(w, who, &unused, &length, NULL) == TUTTI_TIMEOUT && tti_now_ns() - asked_ns < STORE_SILENT_NS;
+}
+
+/* What the engines of the new group know, once they are open. */
+static tutti_status poll_engines(const struct tti_formation_watch *w, tutti_error *error)
+{
+    const tutti_status status = w->open ? tti_group_failure(w->open, error) : TUTTI_OK;
+    const int32_t lost = tti_is_loss(status) ? error->suspect : -1;
+    return lost >= 0 && lost < w->size && !is_record_missing(w, lost) ? TUTTI_OK : status;
+}
+
+static tutti_status member_status(const struct tti_formation_watch *w, int32_t member, tutti_error *error)
+{
+    tutti_error why;
+    const tutti_status status =
+        w->from && member < w->count ? tti_group_peer_status(w->from, rank_of(w, member), &why) : TUTTI_OK;
+    if (status != TUTTI_OK) {
+        tti_error_set(error, status, "rank %d will not come: %s%s", member, why.message,
+                      status == TUTTI_PEER_LEFT ? " while a new group was being made of it" : "");
+        error->suspect = member;
+    }
+    return status;
+}
+
+/* A death comes first. */
+static tutti_status poll_losses(const struct tti_formation_watch *w, tutti_error *error)
+{
+    tutti_status found = TUTTI_OK;
+    for (int32_t i = 0; i < w->count; i++) {
+        tutti_error one;
+        const tutti_status status = member_status(w, i, &one);
+        const bool departure = status == TUTTI_PEER_LEFT;
+        if (status != TUTTI_OK && !(departure && (found != TUTTI_OK || !is_record_missing(w, i)))) {
+            *error = one;
+            found = status;
+        }
+        if (status != TUTTI_OK && !departure) {
+            break;
+        }
+    }
+    return found;
+}
+
+/* What has become of a member's process, if it runs on this machine, the member has come to the place, and no group knows
+ * better: how a process has ended does not tell whether it left in good order. */
+static tutti_status process_status(const struct tti_formation_watch *w, int32_t member, tutti_error *error)
+{
+    const bool known = w->from && member < w->count;
+    const struct tti_hello *own = w->hellos ? &w->hellos[w->self] : NULL;
+    const struct tti_hello *theirs = w->hellos && !known && member < w->size ? &w->hellos[member] : NULL;
+    if (!own || !theirs || !tti_same_host_share_kernel(own, theirs) ||
+        own->process.instance == theirs->process.instance) {
+        return TUTTI_OK;
+    }
+    const struct tti_proc poll_failures = tti_proc_query(&theirs->process);
+    if (!tti_proc_has_ended(poll_failures.state)) {
+        return TUTTI_OK;
+    }
+    char end[160];
+    const tutti_status status = tti_proc_describe_end(member, &theirs->process, &poll_failures, end, sizeof(end));
+    tti_error_set(error, status, "%s before it had the group", end);
+    error->suspect = member;
+    return status;
+}
+
+static tutti_status poll_processes(struct tti_formation_watch *w, tutti_error *error)
+{
+    const int64_t now = tti_now_ns();
+    if (!w->hellos || now - w->polled_ns < PROCESSES_NS) {
+        return TUTTI_OK;
+    }
+    w->polled_ns = now;
+    for (int32_t i = 0; i < w->size; i++) {
+        const tutti_status status = process_status(w, i, error);
+        if (status != TUTTI_OK && is_record_missing(w, i)) { /* after the look, as with departures */
+            return status;
+        }
+    }
+    return TUTTI_OK;
+}
+
+int32_t tti_formation_server(const struct tti_formation_watch *w)
+{
+    int32_t server = w->server;
+    int32_t servers = 0;
+    for (int32_t i = 0; w->hellos && i < w->size; i++) {
+        server = w->hellos[i].serves && servers++ == 0 ? i : server;
+    }
+    return servers > 1 ? -1 : server; /* threads of one process: it ends with all of them */
+}
+
+/* After the store has ended. */
+static tutti_status name_server(const struct tti_formation_watch *w, tutti_error *error)
+{
+    const int32_t server = tti_formation_server(w);
+    if (server < 0) {
+        return TUTTI_OK; /* the store's own words will do */
+    }
+    const tutti_status status = process_status(w, server, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    tti_error_set(error, TUTTI_PEER_LEFT, "rank %d, which served the rendezvous, has ended", server);
+    error->suspect = server;
+    return TUTTI_PEER_LEFT;
+}
+
+int64_t tti_formation_refused(const struct tti_formation_watch *w)
+{
+    return tti_store_refused_count(w->place->store) - w->refused_before;
+}
+
+static tutti_status poll_refused(const struct tti_formation_watch *w, tutti_error *error)
+{
+    const int64_t count = w->accepting ? tti_formation_refused(w) : 0;
+    return count <= 0
+               ? TUTTI_OK
+               : tti_error_set(error, TUTTI_NO_RESOURCE,
+                               "process %d serves the store %s and had to turn %lld %s away: it has no descriptors "
+                               "left (its limit of open files, ulimit -n, is too low for this job), or no memory",
+                               (int)getpid(), tti_store_url(w->place->store), (long long)count,
+                               count == 1 ? "process" : "processes");
+}
+
+/* What has nothing to do with the members. */
+static tutti_status poll_deadline(const struct tti_formation_watch *w, tutti_error *error)
+{
+    const tutti_status status = w->more ? w->more(w->user, error) : TUTTI_OK;
+    return status != TUTTI_OK || w->until_ns == 0 || tti_remaining_ms(w->until_ns) != 0
+               ? status
+               : tti_error_set(error, TUTTI_TIMEOUT, "the new group was not complete within %lld ms",
+                               (long long)w->timeout_ms);
+}
+
+tutti_status tti_formation_poll(void *user, tutti_error *error)
+{
+    struct tti_formation_watch *w = user;
+    bool ended = false;
+    tutti_status status = read_reason(w, &ended, error);
+    status = status == TUTTI_OK ? poll_engines(w, error) : status;
+    status = status == TUTTI_OK ? poll_losses(w, error) : status;
+    status = status == TUTTI_OK ? poll_processes(w, error) : status;
+    status = status == TUTTI_OK && ended ? name_server(w, error) : status;
+    status = status == TUTTI_OK ? poll_refused(w, error) : status;
+    return status == TUTTI_OK ? poll_deadline(w, error) : status;
+}
+
+tutti_status tti_formation_poll_member(const struct tti_formation_watch *w, int32_t member, tutti_error *error)
+{
+    tutti_status status = member_status(w, member, error);
+    status = status == TUTTI_OK ? process_status(w, member, error) : status;
+    return status == TUTTI_OK ? poll_deadline(w, error) : status;
+}

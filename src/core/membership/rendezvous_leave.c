@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The process that serves the rendezvous hears from every member that it needs it no more for this group, before it goes on:
+ * it may be about to end, in good order or with an error, and would take the others down in the middle of hearing why.
+ * After an error it gives ranks that have not come yet a moment too, unless that is the error: that one of them does not come.
+ * Who has aborted waits for nobody: the others will meet elsewhere.
+ */
+#include "core/membership/rendezvous_leave.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "core/group/group.h"
+#include "core/group/resolve.h"
+
+#define LEAVE_MS 5000 /* for ranks that died between their hello and the end, or are on their way */
+
+/* Of the group, once it is there. */
+static int64_t timeout_of(const struct tti_group_plan *plan)
+{
+    return plan->timeout_ms != 0 ? plan->timeout_ms : tti_setting_number(&plan->settings, TTI_SET_TIMEOUT_MS);
+}
+
+static bool has_arrived(const struct tti_formation_watch *watch, int32_t rank)
+{
+    const tutti_rendezvous *rv = &watch->place->table;
+    char key[40];
+    struct tti_hello unused;
+    struct tti_hello *record = watch->hellos && rank < watch->size ? &watch->hellos[rank] : &unused;
+    size_t length = 0;
+    snprintf(key, sizeof(key), "hello/%d", rank);
+    return rv->get(rv->self, key, record, sizeof(*record), &length, 0, NULL) == TUTTI_OK;
+}
+
+/* Somebody who is waited for, whatever becomes of the others. */
+struct leaver {
+    const struct tti_formation_watch *watch;
+    int32_t size;
+    int32_t rank;
+};
+
+/* Who has not come does not, if all those have been turned away at the door. */
+static bool may_arrive(const struct leaver *leaver)
+{
+    const int64_t refused = tti_formation_refused(leaver->watch);
+    int64_t absent = 0;
+    for (int32_t r = 0; refused > 0 && r < leaver->size; r++) {
+        absent += !has_arrived(leaver->watch, r);
+    }
+    return refused <= 0 || absent > refused || has_arrived(leaver->watch, leaver->rank);
+}
+
+static tutti_status poll_leaver(void *user, tutti_error *error)
+{
+    const struct leaver *leaver = user;
+    const tutti_status status = tti_formation_poll_member(leaver->watch, leaver->rank, error);
+    return status != TUTTI_OK || may_arrive(leaver)
+               ? status
+               : tti_error_set(error, TUTTI_NO_RESOURCE, "rank %d has been turned away", leaver->rank);
+}
+
+/* Waits until the guest has seen how it went. Nobody waits a turn for one that is known not to come. */
+static void await_leave(struct leaver *leaver, const tutti_rendezvous *rv, int64_t deadline)
+{
+    char key[40];
+    char record[1];
+    size_t length = 0;
+    tutti_error unused;
+    snprintf(key, sizeof(key), "seen/%d", leaver->rank);
+    if (rv->get(rv->self, key, record, sizeof(record), &length, 0, NULL) == TUTTI_TIMEOUT &&
+        poll_leaver(leaver, &unused) == TUTTI_OK) {
+        rv->get(rv->self, key, record, sizeof(record), &length, tti_remaining_ms(deadline), NULL);
+    }
+}
+
+void tti_rendezvous_leave(const struct tti_group_plan *plan, bool came, int32_t size, tutti_status outcome)
+{
+    struct tti_rendezvous *place = plan->watch.place;
+    const tutti_rendezvous *rv = &place->table;
+    struct leaver leaver = {.watch = &plan->watch, .size = size};
+    char key[40];
+    if (came) {
+        snprintf(key, sizeof(key), "seen/%d", plan->rank);
+        rv->set(rv->self, key, "", 1, NULL);
+    }
+    if (!tti_store_served_here(place->store) || outcome == TUTTI_REVOKED) {
+        return;
+    }
+    const int64_t wait_ms = timeout_of(plan) >= 0 && timeout_of(plan) < LEAVE_MS ? timeout_of(plan) : LEAVE_MS;
+    const int64_t deadline = tti_deadline_ns(tti_now_ns(), wait_ms);
+    place->poll_failures = poll_leaver;
+    place->poll_user = &leaver;
+    for (int r = 0; r < size; r++) {
+        leaver.rank = r;
+        const bool expected = !tti_is_loss(outcome) || has_arrived(&plan->watch, r);
+        if (expected && (r != plan->rank || !came)) {
+            await_leave(&leaver, rv, deadline);
+        }
+    }
+    place->poll_failures = NULL;
+}

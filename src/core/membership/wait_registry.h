@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Who waits in which collective, told and asked through the store: for engines that notice only that something is missing. */
+#ifndef TTI_CORE_WAIT_REGISTRY_H
+#define TTI_CORE_WAIT_REGISTRY_H
+
+#include <tutti/backend.h>
+
+#include "store/store.h"
+
+struct tti_wait_registry;
+
+/* Of one group, whose keys begin with `name`. NULL if there is no memory. Takes a reference on the store. */
+struct tti_wait_registry *tti_wait_registry_open(struct tti_store *store, const char *name, int32_t rank, int32_t size);
+const tutti_wait_registry *tti_wait_registry_table(const struct tti_wait_registry *wait_registry);
+
+/* Nobody tells or asks any more. Waits for the thread, but not for a store that does not answer: then the thread frees what is
+ * left. NULL is allowed. */
+void tti_wait_registry_close(struct tti_wait_registry *wait_registry);
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What is done when the function returns, for those who have no stream, and are not inside a device. */
+#include "device/device.h"
+
+static void leave(struct tti_device_session *x)
+{
+    if (x->event) {
+        x->device->event_destroy(x->event, NULL);
+    }
+    if (x->stream) {
+        x->device->stream_destroy(x->stream, NULL);
+    }
+    x->device->leave(&x->scope);
+}
+
+tutti_status tti_device_session_begin(DLDevice device, void *after, struct tti_device_session *x, tutti_error *error)
+{
+    const struct tti_device *d = tti_device_of(device.device_type);
+    *x = (struct tti_device_session){.device = d};
+    tutti_status status = d->enter(device.device_id, &x->scope, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if ((status = d->stream_create(&x->stream, error)) == TUTTI_OK &&
+        (status = d->event_create(&x->event, error)) == TUTTI_OK && after) {
+        status = d->stream_wait_event(x->stream, after, error);
+    }
+    if (status != TUTTI_OK) {
+        leave(x);
+    }
+    return status;
+}
+
+tutti_status tti_device_session_end(struct tti_device_session *x, tutti_status status, int64_t deadline_ns,
+                                    tutti_error *error)
+{
+    tutti_error later; /* what was queued before a failure must end, too */
+    tutti_error *told = status == TUTTI_OK ? error : &later;
+    tutti_status ended = x->device->event_record(x->event, x->stream, told);
+    if (ended == TUTTI_OK) {
+        ended = tti_device_await(x->device, x->event, deadline_ns, told);
+    }
+    x->done = ended == TUTTI_OK;
+    leave(x);
+    return status == TUTTI_OK ? ended : status;
+}
+
+tutti_status tti_device_copy_sync(DLDevice device, const struct tti_device_copy *copies, size_t count,
+                                  tutti_error *error)
+{
+    struct tti_device_session x;
+    tutti_status status = tti_device_session_begin(device, NULL, &x, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < count && status == TUTTI_OK; i++) {
+        status = x.device->copy(copies[i].dst, copies[i].src, copies[i].bytes, x.stream, error);
+    }
+    return tti_device_session_end(&x, status, INT64_MAX, error);
+}
+
+tutti_status tti_device_alloc(DLDevice device, size_t bytes, void **memory, tutti_error *error)
+{
+    const struct tti_device *d = tti_device_of(device.device_type);
+    struct tti_device_scope scope;
+    tutti_status status = d->enter(device.device_id, &scope, error);
+    if (status == TUTTI_OK) {
+        status = d->alloc(bytes, memory, error);
+        d->leave(&scope);
+    }
+    return status;
+}
+
+void tti_device_free(DLDevice device, void *memory)
+{
+    const struct tti_device *d = tti_device_of(device.device_type);
+    struct tti_device_scope scope;
+    if (d->enter(device.device_id, &scope, NULL) == TUTTI_OK) { /* else the device is gone, and its memory with it */
+        d->free(memory, NULL);
+        d->leave(&scope);
+    }
+}

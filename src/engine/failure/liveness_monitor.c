@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How a process learns of another one's death, in well under a millisecond and however much memory that one had.
+ *
+ * The kernel tears a process's memory down before it closes its descriptors: the end of a socket, or a pidfd, comes as much
+ * later as that takes, 300 ms for 4 GiB. But even before, for each thread that ends, it walks the list of robust mutexes
+ * that the thread has registered, marks each of those that the thread owns (FUTEX_OWNER_DIED) and wakes one who sleeps on
+ * it. So every process has a thread that lives as long as its groups do and owns one word in each of the process's own
+ * segments. The list is made here and not by the C library: the kernel wants no more than a head, links, and one distance
+ * from link to word. It fires on exec, too, where the process goes on but is no member any more, and not when the main
+ * thread alone ends.
+ *
+ * The same thread sleeps on the words of all peers (futex_waitv: segments are mapped read-only, which suffices), and fails
+ * every group of which a dead one was a member: it writes the record and rings the alarm, which is all that waiting ranks
+ * look at. Nothing of this is on the way of an operation.
+ *
+ * The kernel wakes one sleeper. That one wakes the others before anything else; if it cannot, because it is stopped or dies
+ * as well, its own word or the alarm tells them, or the bound of the sleep. Kernels that have no futex_waitv make the
+ * bound short. Where the kernel takes no list (emulators), words stay 0, and ranks that wait look at /proc instead: see
+ * fault.c.
+ *
+ * A segment left in good order (`left`) before is nobody's death. All lists are under one lock; the liveness monitor holds it except
+ * while it sleeps, and what it sleeps on may be unmapped then: the kernel answers EFAULT at most. It waits for nothing else,
+ * since deaths, groups that begin and end, and exit() wait for it: whether a process in exit() has ended it looks every 2 ms.
+ */
+#include "engine/failure/liveness_monitor.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+
+#include "base/clock.h"
+#include "base/fork.h"
+#include "base/futex_waitv.h"
+#include "base/sched_slice.h"
+#include "engine/failure/peers.h"
+#include "engine/wait/wait.h"
+
+#define SLEEP_NS       250000000 /* bound of a sleep: for what nobody could pass on */
+#define SLEEP_BLIND_NS 5000000   /* the same without futex_waitv */
+#define SLEEP_EXIT_NS  2000000   /* the same while a process in exit() is about to end */
+#define EXIT_NS        100000000 /* most that the memory of such a process is waited for */
+
+/* The kernel's struct robust_list_head. */
+struct robust_head {
+    _Atomic uintptr_t first;
+    long distance;
+    uintptr_t pending;
+};
+static_assert(sizeof(_Atomic uintptr_t) == sizeof(void *), "the kernel follows addresses");
+
+struct monitor {
+    struct robust_head owned; /* segments, through life_next; ends at its own address */
+    pthread_t thread;
+    pthread_cond_t started;
+    pid_t process; /* a forked child has no liveness monitor */
+    uint32_t tid;  /* 0: the kernel takes no list */
+    int users;
+    bool ready;
+    bool stop;
+    _Atomic uint32_t event_count; /* bumped when there is something new to look at */
+};
+
+struct watched {
+    struct tti_engine *engine;
+    struct watched *next;
+    uint64_t known[TTI_MAX_RANKS / 64];  /* who has gone, one way or another */
+    uint64_t ending[TTI_MAX_RANKS / 64]; /* of these: in exit(), and the process has not been seen to end */
+    int64_t ended_ns;                    /* when that is taken to have happened; 0: nobody is */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct monitor *current; /* NULL: it has no users */
+static struct watched *watching;
+static bool exiting; /* in exit() */
+
+static void protect(void)
+{
+    tti_fork_protect(&lock);
+}
+
+static void notify(struct monitor *k)
+{
+    /* release: pairs with the acquire in monitor_main() */
+    atomic_fetch_add_explicit(&k->event_count, 1, memory_order_release);
+    syscall(SYS_futex, &k->event_count, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+/* ---- watching ----------------------------------------------------------------------------------------------------- */
+
+static bool is_marked(const struct tti_segment_header *h)
+{
+    /* acquire: what the process wrote before it died is visible after, `left` in the first place */
+    return (atomic_load_explicit(&h->life, memory_order_acquire) & FUTEX_OWNER_DIED) != 0;
+}
+
+bool tti_liveness_died(const struct tti_segment_header *header)
+{
+    return is_marked(header) && !tti_segment_leaves(header);
+}
+
+static bool is_in(const uint64_t *ranks, int rank)
+{
+    return (ranks[rank / 64] >> (rank % 64) & 1) != 0;
+}
+
+static void note(struct watched *w, int rank)
+{
+    const struct tti_segment_header *h = tti_header(w->engine, rank);
+    const uint64_t bit = UINT64_C(1) << (rank % 64);
+    w->known[rank / 64] |= bit;
+    if (!tti_segment_leaves(h)) {
+        tti_fault_death(w->engine, rank);
+    } else if (!tti_has_left(w->engine, rank)) { /* it is in exit() */
+        w->ending[rank / 64] |= bit;
+        w->ended_ns = tti_now_ns() + EXIT_NS;
+    }
+}
+
+/* Whether the process's parent has been told of its end; true, too, if that cannot be known. */
+static bool has_ended(const struct tti_engine *e, int rank)
+{
+    const struct tti_proc_id id = tti_peer_id(e, rank);
+    const int fd = tti_proc_descriptor(&id);
+    if (fd < 0) {
+        return true;
+    }
+    const bool ended = poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 0) > 0;
+    close(fd);
+    return ended;
+}
+
+/* Those in exit() leave when they have ended. True if some have not. */
+static bool poll_for_exits(struct watched *w)
+{
+    const bool over = tti_now_ns() >= w->ended_ns;
+    bool more = false;
+    for (int r = 0; r < w->engine->size; r++) {
+        if (is_in(w->ending, r)) {
+            if (over || has_ended(w->engine, r)) {
+                w->ending[r / 64] &= ~(UINT64_C(1) << (r % 64));
+                tti_fault_left(w->engine, r);
+            } else {
+                more = true;
+            }
+        }
+    }
+    w->ended_ns = more ? w->ended_ns : 0;
+    return more;
+}
+
+/* The kernel marks one segment after the other: whoever has died in one group has died in all. */
+static void record_end_everywhere(const struct tti_engine *e, int rank)
+{
+    const struct tti_proc_id dead = tti_peer_id(e, rank);
+    for (struct watched *w = watching; w; w = w->next) {
+        for (int r = 0; r < w->engine->size; r++) {
+            const struct tti_proc_id id = tti_peer_id(w->engine, r);
+            const bool is_it = tti_proc_same(&id, &dead) || (w->engine == e && r == rank);
+            if (is_it && r != w->engine->rank && !is_in(w->known, r)) {
+                note(w, r);
+            }
+        }
+    }
+}
+
+static void poll_for_deaths(void)
+{
+    for (struct watched *w = watching; w; w = w->next) {
+        for (int r = 0; r < w->engine->size; r++) {
+            struct tti_segment_header *h = tti_header(w->engine, r);
+            if (r != w->engine->rank && !is_in(w->known, r) && is_marked(h)) {
+                /* it has woken one of those who sleep on it, at most */
+                syscall(SYS_futex, &h->life, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+                record_end_everywhere(w->engine, r);
+            }
+        }
+    }
+}
+
+struct words {
+    unsigned count;
+    struct tti_waitv entries[TTI_WAITV_MAX];
+    struct tti_proc_id of[TTI_WAITV_MAX];
+};
+
+static bool has(const struct words *all, const struct tti_proc_id *id)
+{
+    for (unsigned i = 1; i < all->count; i++) {
+        if (tti_proc_same(&all->of[i], id)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* One word of each process. Where there are more than the kernel takes, every rank begins with the one behind it, so that each
+ * is watched by some, and those tell the others. */
+static void add_peers(struct words *all, const struct watched *w)
+{
+    const struct tti_engine *e = w->engine;
+    for (int i = 1; i < e->size && all->count < TTI_WAITV_MAX; i++) {
+        const int r = (e->rank + i) % e->size;
+        struct tti_segment_header *h = tti_header(e, r);
+        const struct tti_proc_id id = tti_peer_id(e, r);
+        /* relaxed: the kernel compares it once more */
+        const uint32_t life = atomic_load_explicit(&h->life, memory_order_relaxed);
+        if (life == 0 || is_in(w->known, r) || tti_has_left(e, r) || has(all, &id)) {
+            continue;
+        }
+        all->of[all->count] = id;
+        /* one that has been marked since it was looked at ends the sleep at once */
+        all->entries[all->count++] = (struct tti_waitv){
+            .value = life & ~FUTEX_OWNER_DIED, .address = (uintptr_t)&h->life, .flags = TTI_WAITV_U32};
+    }
+}
+
+static void sleep_on(struct monitor *k, const struct words *all, int64_t most_ns)
+{
+    static _Atomic bool no_waitv; /* relaxed: a fact about the kernel */
+    if (!atomic_load_explicit(&no_waitv, memory_order_relaxed)) {
+        long r = tti_waitv(all->entries, all->count, tti_now_ns() + most_ns);
+        if (r >= 0 || errno == EAGAIN || errno == ETIMEDOUT || errno == EINTR) {
+            return;
+        }
+        if (errno != EFAULT) { /* which a word that has just been unmapped gives. Not to sleep at all would be worse */
+            atomic_store_explicit(&no_waitv, true, memory_order_relaxed);
+        }
+    }
+    struct timespec limit = {.tv_nsec = most_ns < SLEEP_BLIND_NS ? most_ns : SLEEP_BLIND_NS};
+    syscall(SYS_futex, &k->event_count, FUTEX_WAIT_PRIVATE, (uint32_t)all->entries[0].value, &limit, NULL, 0);
+}
+
+static void register_robust_list(struct monitor *k)
+{
+    k->owned = (struct robust_head){.first = (uintptr_t)&k->owned,
+                                    .distance = (long)offsetof(struct tti_segment_header, life) -
+                                                (long)offsetof(struct tti_segment_header, life_next)};
+    if (syscall(SYS_set_robust_list, &k->owned, sizeof(k->owned)) == 0) {
+        k->tid = (uint32_t)syscall(SYS_gettid);
+    }
+    pthread_mutex_lock(&lock);
+    k->ready = true;
+    pthread_cond_broadcast(&k->started);
+    pthread_mutex_unlock(&lock);
+}
+
+static void *monitor_main(void *argument)
+{
+    struct monitor *k = argument;
+    struct words all;
+    prctl(PR_SET_NAME, "tutti-keeper", 0, 0, 0);
+    tti_request_short_slices();
+    register_robust_list(k);
+    for (;;) {
+        /* acquire: pairs with notify(); what comes later ends the sleep at once */
+        const uint32_t seen = atomic_load_explicit(&k->event_count, memory_order_acquire);
+        all.entries[0] = (struct tti_waitv){
+            .value = seen, .address = (uintptr_t)&k->event_count, .flags = TTI_WAITV_U32 | FUTEX_PRIVATE_FLAG};
+        all.count = 1;
+        pthread_mutex_lock(&lock);
+        const bool stop = k->stop;
+        bool ending = false;
+        if (!stop) {
+            poll_for_deaths();
+            for (struct watched *w = watching; w; w = w->next) {
+                ending = (w->ended_ns != 0 && poll_for_exits(w)) || ending;
+                add_peers(&all, w);
+            }
+        }
+        pthread_mutex_unlock(&lock);
+        if (stop) {
+            return NULL;
+        }
+        sleep_on(k, &all, ending ? SLEEP_EXIT_NS : SLEEP_NS);
+    }
+}
+
+void tti_liveness_watch(struct tti_engine *e)
+{
+    struct watched *w = calloc(1, sizeof(*w));
+    if (!w) {
+        return; /* others tell, and who waits looks */
+    }
+    w->engine = e;
+    pthread_mutex_lock(&lock);
+    w->next = watching;
+    watching = w;
+    if (current) {
+        notify(current);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void tti_liveness_unwatch(struct tti_engine *e)
+{
+    pthread_mutex_lock(&lock);
+    for (struct watched **at = &watching; *at; at = &(*at)->next) {
+        if ((*at)->engine == e) {
+            struct watched *w = *at;
+            *at = w->next;
+            free(w);
+            break;
+        }
+    }
+    if (current) {
+        notify(current); /* it may sleep on what is going to be unmapped */
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- being watched ------------------------------------------------------------------------------------------------ */
+
+/* With the lock held. In a forked child all is the parent's, and unmapped. */
+static void forget_parent(void)
+{
+    if (!current || current->process == getpid()) {
+        return;
+    }
+    free(current);
+    current = NULL;
+    while (watching) {
+        struct watched *next = watching->next;
+        free(watching);
+        watching = next;
+    }
+}
+
+/* With the lock held. */
+static struct monitor *start(void)
+{
+    struct monitor *k = calloc(1, sizeof(*k));
+    if (!k) {
+        return NULL;
+    }
+    k->process = getpid();
+    pthread_cond_init(&k->started, NULL);
+    /* Signals are the application's: none is delivered there. */
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int code = pthread_create(&k->thread, NULL, monitor_main, k);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (code != 0) {
+        pthread_cond_destroy(&k->started);
+        free(k);
+        return NULL;
+    }
+    current = k;
+    return k;
+}
+
+static void mark_leaving(struct tti_segment_header *own)
+{
+    atomic_store_explicit(&own->leaving, 1, memory_order_release); /* pairs with tti_segment_leaves */
+}
+
+/* With the lock held. First the word, then the links: the kernel may walk the list at any moment. */
+static void add(struct monitor *k, struct tti_segment_header *own)
+{
+    if (exiting) { /* another thread has called exit() */
+        mark_leaving(own);
+    }
+    /* release, all three: so that the list is whole whenever this process ends */
+    atomic_store_explicit(&own->life, k->tid | FUTEX_WAITERS, memory_order_release);
+    atomic_store_explicit(&own->life_next, atomic_load_explicit(&k->owned.first, memory_order_relaxed),
+                          memory_order_release);
+    atomic_store_explicit(&k->owned.first, (uintptr_t)&own->life_next, memory_order_release);
+}
+
+/* With the lock held. */
+static void take_out(struct monitor *k, struct tti_segment_header *own)
+{
+    _Atomic uintptr_t *at = &k->owned.first;
+    for (;;) {
+        const uintptr_t next = atomic_load_explicit(at, memory_order_relaxed); /* changed under the lock only */
+        if (next == (uintptr_t)&k->owned) {
+            return;
+        }
+        if (next == (uintptr_t)&own->life_next) {
+            atomic_store_explicit(at, atomic_load_explicit(&own->life_next, memory_order_relaxed),
+                                  memory_order_release);
+            break;
+        }
+        at = (_Atomic uintptr_t *)next;
+    }
+    /* release: `left` comes before. Who sleeps on this word looks for another one of this process. */
+    atomic_store_explicit(&own->life, 0, memory_order_release);
+    syscall(SYS_futex, &own->life, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+bool tti_liveness_register(struct tti_segment_header *own)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, protect);
+    pthread_mutex_lock(&lock);
+    forget_parent();
+    struct monitor *k = current ? current : start();
+    if (k) {
+        k->users++; /* it does not end while this waits */
+    }
+    while (k && !k->ready) {
+        pthread_cond_wait(&k->started, &lock);
+    }
+    if (k && k->tid != 0) {
+        add(k, own);
+    }
+    pthread_mutex_unlock(&lock);
+    return k != NULL;
+}
+
+void tti_liveness_unregister(struct tti_segment_header *own)
+{
+    struct monitor *last = NULL;
+    pthread_mutex_lock(&lock);
+    struct monitor *k = current;
+    if (k && k->process == getpid()) {
+        take_out(k, own);
+        if (--k->users == 0) {
+            k->stop = true;
+            notify(k);
+            current = NULL;
+            last = k;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    if (last) {
+        pthread_join(last->thread, NULL);
+        pthread_cond_destroy(&last->started);
+        free(last);
+    }
+}
+
+/*
+ * exit() with groups that nobody has destroyed, or that are just being made: the ranks leave, and have not died. The others hear of it
+ * when the process has ended and not now: those who need this rank end with errors of their own, and whoever has started all of
+ * them shall see first who was the first.
+ */
+__attribute__((destructor)) static void leave_at_exit(void)
+{
+    pthread_mutex_lock(&lock);
+    const bool own = current && current->process == getpid();
+    for (const struct watched *w = own ? watching : NULL; w; w = w->next) {
+        if (atomic_load_explicit(&tti_header(w->engine, w->engine->rank)->life, memory_order_relaxed) == 0) {
+            tti_engine_leave(w->engine); /* nobody will mark it */
+        }
+    }
+    const uintptr_t end = (uintptr_t)(own ? &current->owned : NULL);
+    uintptr_t at = own && current->ready ? atomic_load_explicit(&current->owned.first, memory_order_relaxed) : end;
+    while (at != end) { /* under the lock the list stays as it is */
+        struct tti_segment_header *h =
+            (struct tti_segment_header *)(at - offsetof(struct tti_segment_header, life_next));
+        mark_leaving(h);
+        at = atomic_load_explicit(&h->life_next, memory_order_relaxed);
+    }
+    exiting = true;
+    pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "store/wire/peer_user.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define USUAL_OVERFLOW 65534u
+
+bool tti_peer_is_same_user(int fd, int *pid)
+{
+    struct ucred peer;
+    socklen_t length = sizeof(peer);
+    const bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0;
+    if (pid) {
+        *pid = known ? (int)peer.pid : 0;
+    }
+    return known && peer.uid == geteuid();
+}
+
+static unsigned overflow_user(void)
+{
+    unsigned user = USUAL_OVERFLOW;
+    FILE *file = fopen("/proc/sys/kernel/overflowuid", "re");
+    if (file) {
+        if (fscanf(file, "%u", &user) != 1) {
+            user = USUAL_OVERFLOW;
+        }
+        fclose(file);
+    }
+    return user;
+}
+
+/* Whether all users have a number here, as they have outside of every user namespace: 2^32 - 1, since -1 is nobody's. */
+static bool all_have_numbers(void)
+{
+    uint64_t sum = 0;
+    FILE *file = fopen("/proc/self/uid_map", "re");
+    if (file) {
+        unsigned inside;
+        unsigned outside;
+        unsigned count;
+        while (fscanf(file, "%u %u %u", &inside, &outside, &count) == 3) {
+            sum += count;
+        }
+        fclose(file);
+    }
+    return sum >= UINT32_MAX;
+}
+
+bool tti_user_is_distinct(void)
+{
+    return geteuid() != overflow_user() || all_have_numbers();
+}

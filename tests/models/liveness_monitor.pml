@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Deaths: src/engine/failure/liveness_monitor.c, with fail_group and tti_fault_check of fault.c and the sleep of wait.c.
+ *
+ * Modelled: three processes of one group, each with a keeper, and in process 0 a rank that waits for something that
+ * never comes. Process 2 dies, process 1 may die as well, each at any step of anybody. The kernel marks the life word of a process
+ * that dies and wakes one of the keepers that sleep on it, in one step; it compares the words and puts a keeper to
+ * sleep in one step, too. Who is killed while it sleeps is in no queue any more; who was woken before has used up the
+ * wake-up, and takes it along.
+ *
+ * Abstracted: the bounds of sleeps, 250 ms and 5 ms, are left out, so that what they make up for is a deadlock instead of a
+ * delay; so are looks at /proc, several groups, words beyond those that the kernel takes, and processes that are
+ * stopped.
+ *
+ * Proved: a rank that stays alive hears of a death, whoever else dies on the way (no invalid end state), and of none
+ * before there is one.
+ *
+ * ends: no run loops for ever
+ * mutant SKIP_MARKED end: a keeper does not list a word that was marked after it had looked at it
+ * mutant NO_COMPARE end: the kernel does not compare the words before it puts the keeper to sleep
+ * mutant NO_WORD end: process 1 has no life word, so it takes along the wake-up that it was given
+ * mutant RING_FIRST end: the alarm is rung before the record can be read
+ * mutant NO_ALARM end: the keeper writes the record only, as if nobody slept
+ */
+#define PROCESSES 3
+
+bool dead[PROCESSES];
+bool word[PROCESSES];       /* marked: FUTEX_OWNER_DIED */
+bool record[PROCESSES];     /* of the process: fail_group */
+byte alarm;
+bool keeper_asleep[PROCESSES];
+bool listed[PROCESSES * PROCESSES]; /* keeper * PROCESSES + word: among the words that it sleeps on */
+bool rank_asleep;
+
+#define OTHER(i)      ((me + (i)) % PROCESSES)
+#define LISTED(k, r)  listed[(k) * PROCESSES + (r)]
+#define SLEEPS(k, r)  (keeper_asleep[k] && LISTED(k, r))
+
+inline wake_all_keepers(r)
+{
+    if :: SLEEPS(0, r) -> keeper_asleep[0] = false :: else fi;
+    if :: SLEEPS(1, r) -> keeper_asleep[1] = false :: else fi;
+    if :: SLEEPS(2, r) -> keeper_asleep[2] = false :: else fi
+}
+
+/* Of the kernel: the word is marked, and one who sleeps on it is woken. */
+inline exit_robust_list(r)
+{
+    word[r] = true;
+    if
+    :: SLEEPS(0, r) -> keeper_asleep[0] = false
+    :: SLEEPS(1, r) -> keeper_asleep[1] = false
+    :: SLEEPS(2, r) -> keeper_asleep[2] = false
+    :: !SLEEPS(0, r) && !SLEEPS(1, r) && !SLEEPS(2, r)
+    fi
+}
+
+proctype Death(byte r)
+{
+    if
+    :: r == 1 /* it stays */
+    :: atomic {
+           dead[r] = true;
+           keeper_asleep[r] = false
+       };
+       atomic {
+#ifdef NO_WORD
+           if :: r != 1 -> exit_robust_list(r) :: else fi
+#else
+           exit_robust_list(r)
+#endif
+       }
+    fi
+}
+
+inline tti_raise_alarm()
+{
+    atomic { alarm++; rank_asleep = false }
+}
+
+inline tti_fault_death()
+{
+#ifdef RING_FIRST
+    tti_raise_alarm();
+    record[me] = true
+#else
+    record[me] = true;
+#ifndef NO_ALARM
+    tti_raise_alarm()
+#endif
+#endif
+}
+
+inline look_at(r)
+{
+    if
+    :: word[r] && !known[r] ->
+        atomic { wake_all_keepers(r) };
+        known[r] = true;
+        tti_fault_death()
+    :: else
+    fi
+}
+
+/* add_peers: the keeper sleeps on the words of those that it does not know to be dead. */
+inline list(r)
+{
+#ifdef SKIP_MARKED
+    LISTED(me, r) = !known[r] && !word[r]
+#else
+    LISTED(me, r) = !known[r]
+#endif
+}
+
+proctype Keeper(byte me)
+{
+    bool known[PROCESSES];
+    {
+        do
+        :: look_at(OTHER(1));
+           look_at(OTHER(2));
+           atomic { list(OTHER(1)); list(OTHER(2)) };
+           atomic { /* the kernel, under the locks of its queues */
+               if
+#ifdef NO_COMPARE
+               :: true -> keeper_asleep[me] = true
+#else
+               :: (LISTED(me, OTHER(1)) && word[OTHER(1)]) || (LISTED(me, OTHER(2)) && word[OTHER(2)])
+               :: else -> keeper_asleep[me] = true
+#endif
+               fi
+           };
+end:       !keeper_asleep[me]
+        od
+    } unless { dead[me] }
+}
+
+proctype Rank()
+{
+    byte seen = 0;
+    byte look;
+    do
+    :: look = alarm; /* look_around */
+       if
+       :: look != seen && (record[0] || record[1] || record[2]) -> break /* tti_fault_check finds one */
+       :: else -> seen = look
+       fi;
+       atomic {
+           if
+           :: alarm == seen -> rank_asleep = true
+           :: else
+           fi
+       };
+       !rank_asleep
+    od;
+    assert(dead[1] || dead[2])
+}
+
+init {
+    atomic {
+        run Death(1); run Death(2);
+        run Keeper(0); run Keeper(1); run Keeper(2);
+        run Rank()
+    }
+}

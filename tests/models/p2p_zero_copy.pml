@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Offered messages: src/engine/p2p/zero_copy.c and p2p_single_copy.c, with tti_fault_raise and tti_fault_check of fault.c.
+ *
+ * Modelled: a sender has offered its tensor; the receiver fetches it in PIECES pieces and acknowledges. Before each piece it
+ * stores its intent and looks at the alarm, and clears the intent after. The sender may give up at any time: it writes its
+ * record, rings the alarm, waits until the intent is clear, and returns, as it does when it sees the acknowledgement. A
+ * third rank may leave, which rings too, but is no failure. With PROCESSES (processes) the sender may return without the
+ * intent being clear, and the receiver looks at the alarm once more before a piece counts. Between pieces the receiver may turn
+ * the offer down: it grants the message, and the sender writes it to the ring, or gives up without waiting for the intent.
+ *
+ * Abstracted: the data; `returned` stands for "the owner may use its buffer for something else", `torn` for a piece during
+ * which it was. A piece is two steps, the ring is one. Memory is x86's: a plain store of the intent waits in a store buffer of
+ * one entry; a seq_cst store does not, and empties it.
+ *
+ * Proved: threads touch no buffer whose owner has returned; no piece counts that was torn; the sender that returns OK has
+ * been read completely; no deadlock. The other direction, where the sender writes to the receiver's tensor, is the same
+ * with the names exchanged; there a process lays fresh pages over the tensor, and what is written late is nobody's.
+ *
+ * config THREADS
+ * config PROCESSES
+ * ends: no run loops for ever
+ * mutant RELEASE_STORE assertion: the intent is stored with release order, and lingers in the store buffer
+ * mutant LOOK_FIRST assertion: the alarm is read before the intent is stored
+ * mutant NO_WAIT assertion: the sender returns without waiting for the intent
+ * mutant WAIT_FIRST assertion: it waits for the intent before it rings the alarm
+ * mutant RING_FIRST assertion: it rings the alarm before its record can be read
+ * mutant NO_SECOND_LOOK PROCESSES assertion: a piece counts without another look at the alarm
+ * mutant EARLY_GRANT assertion: the offer is turned down in the middle of a piece
+ * mutant EARLY_ACKNOWLEDGE assertion: the acknowledgement comes before the last piece has been read
+ */
+#define PIECES 2
+
+bool intent;            /* as the sender sees it */
+bool buffered, buffer;  /* the receiver's store buffer */
+byte alarm;
+bool state;             /* of the sender's tti_fault */
+bool fetched;           /* the acknowledgement */
+bool granted;           /* the offer is turned down */
+bool sent;              /* through the ring */
+bool returned;
+byte counted;           /* pieces */
+
+inline drain()
+{
+    if :: buffered -> intent = buffer; buffered = false :: else fi
+}
+
+active proctype Buffer()
+{
+end:
+    do
+    :: atomic { buffered -> intent = buffer; buffered = false }
+    od
+}
+
+inline store_intent(value)
+{
+#ifdef RELEASE_STORE
+    atomic { !buffered -> buffer = value; buffered = true }
+#else
+    atomic { drain(); intent = value }
+#endif
+}
+
+inline touch()
+{
+#ifndef PROCESSES
+    assert(!returned);
+#endif
+    torn = torn || returned
+}
+
+active proctype Receiver()
+{
+    byte clean = 0, seen = 0;
+    bool torn = false;
+    do
+    :: counted == PIECES ->
+        fetched = true; /* with release, but nothing is stored to be read by the sender */
+        break
+    :: counted < PIECES -> /* it turns the offer down, now or when a piece could not be read */
+        granted = true;
+        (sent || state);
+        break
+    :: counted < PIECES ->
+#ifdef LOOK_FIRST
+        seen = alarm;
+        store_intent(true);
+#else
+        store_intent(true);
+        seen = alarm;
+#endif
+        if
+        :: seen != clean && state -> store_intent(false); break
+        :: seen != clean && !state -> clean = seen
+        :: else
+        fi;
+        torn = false;
+#ifdef EARLY_ACKNOWLEDGE
+        if :: counted == PIECES - 1 -> fetched = true :: else fi;
+#endif
+        touch();
+#ifdef EARLY_GRANT
+        granted = true;
+#endif
+        touch();
+        store_intent(false);
+#ifdef PROCESSES
+#ifndef NO_SECOND_LOOK
+        if :: alarm != clean -> goto again :: else fi;
+#endif
+#endif
+        assert(!torn);
+        counted++;
+again:
+        skip
+    od
+}
+
+inline wait_for_intent()
+{
+    skip;
+#ifndef NO_WAIT
+#ifdef PROCESSES
+    if :: !intent :: skip fi
+#else
+    !intent
+#endif
+#endif
+}
+
+active proctype Sender()
+{
+    if
+    :: fetched ->
+        assert(counted == PIECES)
+    :: granted ->
+        if
+        :: sent = true
+        :: state = true; alarm++
+        fi
+    :: true -> /* its deadline, another call's failure, an abort */
+#ifdef WAIT_FIRST
+        wait_for_intent();
+#endif
+#ifdef RING_FIRST
+        alarm++;
+        state = true;
+#else
+        state = true;
+        alarm++;
+#endif
+#ifndef WAIT_FIRST
+        wait_for_intent();
+#endif
+        skip
+    fi;
+    returned = true
+}
+
+active proctype Leaver()
+{
+    if :: alarm++ :: skip fi
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-test: timeout=60 */
+/*
+ * Whom a deadline names. Who comes late to its own may find that others have given up, or ended, meanwhile: they are not
+ * the culprits. The test plays all ranks but 0.
+ */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/proc.h"
+#include "engine/wait/wait.h"
+#include "unit/engine/engine_support.h"
+
+#define CALL_MS 30
+
+/* A rank has given up because of another one, and the alarm has not been seen yet. */
+static void give_up(struct cluster *c, int rank, int32_t lane, int culprit)
+{
+    struct tti_fault *f = tti_fault_of(c->engines[0], rank);
+    f->cause = TUTTI_TIMEOUT;
+    f->lane = lane;
+    f->operation = lane < 0 ? TUTTI_OP_NONE : TUTTI_OP_ALL_REDUCE;
+    f->call = lane < 0 ? 0 : 1;
+    f->suspects[0] = UINT64_C(1) << culprit;
+    f->waited_ms = 1234;
+    atomic_store_explicit(&f->state, TTI_FAULT_FAILED, memory_order_release);
+}
+
+static void open_cluster(struct cluster *c)
+{
+    assert_int_equal(cluster_open(c, 4, 1, 16384, (struct waiting){0, 0, 0}), 0);
+}
+
+static void expect(tutti_status status, const tutti_error *e, int suspect)
+{
+    assert_int_equal(status, TUTTI_TIMEOUT);
+    assert_int_equal(e->status, TUTTI_TIMEOUT);
+    assert_int_equal(e->suspect, suspect);
+}
+
+static void who_gave_up_first_is_heard(void **state)
+{
+    (void)state;
+    struct cluster c;
+    tutti_error e;
+    int32_t x[3] = {1, 2, 3};
+    open_cluster(&c);
+    give_up(&c, 1, 0, 2);
+    tutti_op op = op_of(TUTTI_OP_ALL_REDUCE, x, x, 3, 0);
+    op.timeout_ms = CALL_MS;
+    const tutti_status status = tti_engine_run(c.engines[0], &op, &e);
+    expect(status, &e, 2);
+    assert_non_null(strstr(e.message, "all_reduce (call 1, lane 0) waited 1234 ms; not arrived: rank 2"));
+    assert_null(strstr(e.message, "suspected"));
+    assert_null(strstr(e.message, "laggard"));
+    assert_int_equal(e.elapsed_ms, 1234);
+    cluster_close(&c);
+}
+
+static void who_gave_up_its_messages_is_heard(void **state)
+{
+    (void)state;
+    struct cluster c;
+    tutti_error e;
+    int32_t x[3];
+    open_cluster(&c);
+    give_up(&c, 1, TTI_FAULT_MESSAGES, 2);
+    tutti_op op = op_of(TUTTI_OP_RECV, NULL, x, 3, 1);
+    tutti_op *ops[] = {&op};
+    /* what ends another rank's messages revokes the group for this one's */
+    assert_int_equal(tti_engine_run_p2p(c.engines[0], ops, 1, CALL_MS, &e), TUTTI_REVOKED);
+    assert_int_equal(e.suspect, 2);
+    assert_int_equal(e.vendor_code, TUTTI_TIMEOUT);
+    assert_non_null(strstr(e.message, "a message of rank 1 waited 1234 ms for the other side: rank "));
+    cluster_close(&c);
+}
+
+/* Shows the rank as a process of its own, which then meets its end. */
+static pid_t embody(struct cluster *c, int rank, int signal)
+{
+    int ready[2];
+    struct tti_proc_id id = {0};
+    assert_int_equal(pipe(ready), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody behind */
+        tti_proc_self(&id);
+        _exit(write(ready[1], &id, sizeof(id)) == (ssize_t)sizeof(id) ? pause() : 1);
+    }
+    assert_true(child > 0);
+    assert_int_equal(read(ready[0], &id, sizeof(id)), sizeof(id));
+    close(ready[0]);
+    close(ready[1]);
+    struct tti_segment_header *h = (struct tti_segment_header *)c->segments[rank];
+    h->pid = id.pid;
+    h->started = id.started;
+    h->space = id.space;
+    int seen;
+    assert_int_equal(kill(child, signal), 0);
+    assert_int_equal(waitpid(child, &seen, WUNTRACED), child);
+    return child;
+}
+
+/* Rank 0 waits for rank 3 in a call that all have come to, when its deadline passes. */
+static tutti_status time_out_inside(struct cluster *c, tutti_error *e)
+{
+    struct tti_engine *engine = c->engines[0];
+    struct tti_lane *lane = &engine->lanes[0];
+    const tutti_op op = op_of(TUTTI_OP_BARRIER, NULL, NULL, 0, 0);
+    engine->futex_private = 0; /* processes from now on */
+    lane->call = 1;
+    lane->op = &op;
+    lane->error = e;
+    for (int r = 0; r < c->layout.size; r++) {
+        atomic_store(&tti_arrival_of(lane, r, 1)->sequence, 1);
+    }
+    return tti_fault_timeout(lane, 3);
+}
+
+static void rank_that_left_is_no_suspect(void **state)
+{
+    (void)state;
+    struct cluster c;
+    tutti_error e;
+    open_cluster(&c);
+    embody(&c, 1, SIGKILL);
+    const pid_t stopped = embody(&c, 2, SIGSTOP);
+    atomic_store(&tti_header(c.engines[0], 1)->left, 1); /* it had had what it needed */
+    expect(time_out_inside(&c, &e), &e, 2);
+    assert_non_null(strstr(e.message, "arrived but did not go on: rank 2 (process "));
+    assert_non_null(strstr(e.message, "stopped"));
+    assert_null(strstr(e.message, "rank 1"));
+    kill(stopped, SIGKILL);
+    waitpid(stopped, NULL, 0);
+    cluster_close(&c);
+}
+
+static void who_has_died_is_named(void **state)
+{
+    (void)state;
+    struct cluster c;
+    tutti_error e;
+    open_cluster(&c);
+    embody(&c, 1, SIGKILL);
+    expect(time_out_inside(&c, &e), &e, 1);
+    assert_non_null(strstr(e.message, "arrived but did not go on: rank 1 (process "));
+    cluster_close(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_gave_up_first_is_heard),
+        cmocka_unit_test(who_gave_up_its_messages_is_heard),
+        cmocka_unit_test(rank_that_left_is_no_suspect),
+        cmocka_unit_test(who_has_died_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-test: timeout=120 */
+/*
+ * Messages that the kernel copies once: from which size on, where they go when it must not read or need not, what a sender
+ * that has given up can do with its memory, and names that mean nothing.
+ */
+#include <unistd.h>
+
+#include "unit/engine/p2p_fixture.h"
+
+#define FROM    262144 /* bytes */
+#define MESSAGE 300001 /* elements: two chunks */
+#define NOBODY  0x7ffffff0u
+
+static void wish(struct field *f, uint64_t from, bool near)
+{
+    for (int r = 0; r < f->c.layout.size; r++) {
+        f->c.engines[r]->tuning.single_copy = from;
+        f->c.engines[r]->tuning.single_copy_near = near;
+    }
+}
+
+/* Whose memory is private, and read by the kernel from `from` bytes on. */
+static struct field *remote_open(uint64_t from)
+{
+    struct field *f = field_open(2, false);
+    wish(f, from, true);
+    return f;
+}
+
+static bool refused(const struct field *f)
+{
+    return f->c.engines[0]->p2p->peers[1].refused;
+}
+
+static void from_the_size_on(void **state)
+{
+    (void)state;
+    static const int64_t counts[] = {TTI_EAGER / 4, TTI_EAGER / 4 + 1, FROM / 4 - 1, FROM / 4, FROM / 4 + 1, 300001};
+    static const uint64_t limits[] = {0, FROM, TTI_TUNING_NEVER};
+    for (size_t l = 0; l < 3; l++) {
+        struct field *f = remote_open(limits[l]);
+        for (size_t i = 0; i < 2 * sizeof(counts) / sizeof(counts[0]); i++) {
+            const bool late = i % 2 != 0;
+            const uint64_t n = (uint64_t)counts[i / 2] * sizeof(int32_t);
+            const bool once = n > TTI_EAGER && n >= limits[l];
+            const uint64_t kept = once || !late ? 0 : 2 * (n < TTI_EAGER ? n : TTI_EAGER);
+            const uint64_t done = pass(f, PRIVATE, PRIVATE, counts[i / 2], late);
+            assert_true(done == (once ? 2 * n : 4 * n + kept) || (late && !once && done == 4 * n));
+        }
+        assert_false(refused(f));
+        field_close(f);
+    }
+}
+
+/* Without a wish the receiver decides, by how long it takes to read the ring; some messages always go there. */
+static void where_readers_are_far(void **state)
+{
+    (void)state;
+    struct field *f = field_open(2, false);
+    wish(f, (uint64_t)8 << 20, false);
+    const uint64_t n = MESSAGE * sizeof(int32_t);
+    _Atomic uint64_t *is_far = &tti_pair(f->c.engines[1], 1, 0)->is_far;
+    double *ticks = &f->c.engines[1]->p2p->peers[0].line_ticks;
+    size_t once = 0;
+    for (int i = 0; i < 66; i++) {
+        *ticks = 1e6;
+        atomic_store(is_far, 1);
+        once += pass(f, PRIVATE, PRIVATE, MESSAGE, false) == 2 * n;
+    }
+    assert_true(once == 63);
+    *ticks = TTI_AVERAGE_OPEN;
+    atomic_store(is_far, 0);
+    assert_true(pass(f, PRIVATE, PRIVATE, MESSAGE, false) == 4 * n);
+    assert_true(*ticks > 0);
+    *ticks = 1e12;           /* an average that a few readings do not change */
+    atomic_store(is_far, 0); /* whatever the readings before have said */
+    assert_true(pass(f, PRIVATE, PRIVATE, MESSAGE, false) == 4 * n);
+    assert_true(atomic_load(is_far) == 1);
+    assert_true(pass(f, PRIVATE, PRIVATE, FROM / 4 - 1, false) == 4 * (FROM - 4));
+    field_close(f);
+}
+
+/* The sender can write to the heap itself, and that is no reason not to offer the next one. */
+static void heap_of_the_receiver_is_better(void **state)
+{
+    (void)state;
+    struct field *f = remote_open(0);
+    const uint64_t n = MESSAGE * sizeof(int32_t);
+    for (int i = 0; i < 2; i++) {
+        assert_true(pass(f, PRIVATE, HEAP, MESSAGE, i != 0) == 2 * n);
+        assert_false(refused(f));
+        assert_true(pass(f, HEAP, PRIVATE, MESSAGE, i != 0) == 2 * n);
+        assert_true(pass(f, PRIVATE, PRIVATE, MESSAGE, i != 0) == 2 * n);
+    }
+    field_close(f);
+}
+
+/* The kernel says no: from the beginning, or in the middle. The message comes all the same, as do those offered meanwhile, and
+ * no other one is offered. */
+static void what_cannot_be_read_is_sent(void **state)
+{
+    (void)state;
+    for (int way = 0; way < 3; way++) {
+        struct field *f = remote_open(0);
+        struct tti_segment_header *header = tti_header(f->c.engines[0], 0);
+        const uint32_t pid = header->pid;
+        const int64_t counts[] = {MOST, 10000, 10001};
+        tutti_op sends[3];
+        tutti_op recvs[3];
+        void *out[3];
+        void *in[3];
+        fill(f->memory[0][PRIVATE], MOST, way);
+        memset(f->memory[1][PRIVATE], 0xff, BYTES);
+        header->pid = way == 0 ? NOBODY : pid;
+        for (int i = 0; i < 3; i++) {
+            sends[i] = send_op(f->memory[0][PRIVATE], &counts[i], 1, i);
+            out[i] = post(f, 0, &sends[i], MINUTE);
+        }
+        assert_int_equal(f->c.engines[0]->p2p->peers[1].remote_offers, 3);
+        for (int i = 0; i < 3; i++) {
+            recvs[i] = recv_op(i == 0 ? f->memory[1][PRIVATE] : f->memory[1][HEAP] + (i - 1) * 20000, MOST, 0, i);
+            if (i > 0) {
+                f->c.engines[1]->heap = NULL; /* private, too */
+            }
+            in[i] = post(f, 1, &recvs[i], MINUTE);
+            if (i == 0 && way > 0) {
+                const struct tti_incoming *m = f->c.engines[1]->p2p->peers[0].fetching;
+                assert_true(m && m->arrived > 0 && m->arrived < m->bytes);
+                header->pid = NOBODY;
+            }
+        }
+        for (int i = 0; i < 3; i++) {
+            while (!test(f, 1, in[i])) {
+                test(f, 0, out[i]);
+            }
+            while (!test(f, 0, out[i])) {
+            }
+            assert_int_equal(end(f, 0, out[i]), TUTTI_OK);
+            assert_int_equal(end(f, 1, in[i]), TUTTI_OK);
+            assert_int_equal(wrong(recvs[i].dst, (size_t)counts[i], way), 0);
+        }
+        header->pid = pid;
+        assert_true(refused(f));
+        assert_int_equal(f->c.engines[0]->p2p->peers[1].offers, 0);
+        assert_int_equal(f->c.engines[0]->p2p->peers[1].remote_offers, 0);
+        assert_true(pass(f, PRIVATE, PRIVATE, MESSAGE, false) == 4 * MESSAGE * sizeof(int32_t));
+        field_close(f);
+    }
+}
+
+/* The sender gives up when a part has been read, and uses its memory again, or has none any more: the receive fails. */
+static void sender_gives_up(void **state)
+{
+    (void)state;
+    for (int gone = 0; gone < 2; gone++) {
+        struct field *f = remote_open(0);
+        const int64_t count = MOST;
+        fill(f->memory[0][PRIVATE], MOST, 1);
+        tutti_op send = send_op(f->memory[0][PRIVATE], &count, 1, 0);
+        tutti_op recv = recv_op(f->memory[1][PRIVATE], MOST, 0, 0);
+        void *s = post(f, 0, &send, gone ? 1 : MINUTE);
+        assert_int_equal(tti_engine_cancel_p2p(f->c.engines[0], s), 0); /* it has been announced */
+        void *r = post(f, 1, &recv, MINUTE);
+        assert_true(f->c.engines[1]->p2p->peers[0].fetching->arrived > 0);
+        if (!gone) {
+            abort_group(f, 0);
+        }
+        while (!test(f, 0, s)) { /* its deadline, the second time */
+        }
+        assert_int_equal(end(f, 0, s), gone ? TUTTI_TIMEOUT : TUTTI_REVOKED);
+        assert_int_equal(mprotect(f->memory[0][PRIVATE], BYTES, gone ? PROT_NONE : PROT_READ | PROT_WRITE), 0);
+        const uint64_t before = moved(f);
+        while (!test(f, 1, r)) {
+        }
+        assert_int_equal(end(f, 1, r), TUTTI_REVOKED);
+        assert_true(moved(f) == before);
+        assert_false(f->c.engines[1]->p2p->peers[0].unreadable);
+        field_close(f);
+    }
+}
+
+/* ---- peers that write what they like -------------------------------------------------------------------------------- */
+
+#define OFFERED 16384 /* elements */
+
+static struct tti_record offer_of(uint64_t bytes)
+{
+    return (struct tti_record){
+        .bytes = bytes, .place = TTI_IN_SLOT, .here = 8, .dtype = TUTTI_I32, .ndim = 1, .kind = TTI_RECORD_OFFER};
+}
+
+static void expect_refused(uint64_t from, uint64_t bytes, uint64_t name)
+{
+    struct field *f = remote_open(from);
+    tutti_error e;
+    tutti_op op = recv_op(f->memory[0][PRIVATE], OFFERED, 1, 0);
+    tutti_op *ops[] = {&op};
+    write_record(f, 1, offer_of(bytes), name);
+    assert_int_equal(tti_engine_run_p2p(f->c.engines[0], ops, 1, MINUTE, &e), TUTTI_PEER_CORRUPT);
+    assert_int_equal(e.suspect, 1);
+    field_close(f);
+}
+
+static void names_are_checked(void **state)
+{
+    (void)state;
+    static const int32_t data[OFFERED];
+    const uint64_t name = TTI_SINGLE_COPY_NAME | (uintptr_t)data;
+    expect_refused(TTI_TUNING_NEVER, sizeof(data), name);
+    expect_refused(0, TTI_EAGER, name);
+    expect_refused(0, sizeof(data), TTI_SINGLE_COPY_NAME);
+    expect_refused(0, sizeof(data), UINT64_MAX);
+    expect_refused(0, sizeof(data), TTI_SINGLE_COPY_NAME | ((UINT64_C(1) << 56) - sizeof(data) + 4));
+}
+
+/* Names of what is not there, in part or at all. The receiver asks for the message itself. */
+static void what_is_not_there_is_asked_for(void **state)
+{
+    (void)state;
+    const size_t bytes = OFFERED * sizeof(int32_t);
+    for (int way = 0; way < 3; way++) {
+        struct field *f = remote_open(0);
+        struct tti_engine *e = f->c.engines[0];
+        unsigned char *hole = pages_of(2 * bytes);
+        assert_int_equal(mprotect(way == 0 ? hole : hole + bytes, bytes, PROT_NONE), 0);
+        const uint64_t address = way == 2 ? ((UINT64_C(1) << 56) - bytes) : (uintptr_t)hole + (size_t)way * bytes / 2;
+        int32_t *in = f->memory[0][PRIVATE];
+        tutti_op op = recv_op(in, OFFERED, 1, 0);
+        memset(in, 0xff, bytes);
+        void *r = post(f, 0, &op, MINUTE);
+        write_record(f, 1, offer_of(bytes), TTI_SINGLE_COPY_NAME | address);
+        assert_false(test(f, 0, r));
+        assert_true(e->p2p->peers[1].unreadable);
+        assert_true(atomic_load(&tti_pair(e, 0, 1)->granted) == 1);
+        assert_true(atomic_load(&tti_pair(e, 0, 1)->target) == 0);
+        assert_true(atomic_load(&tti_pair(e, 0, 0)->intent) == 0);
+        fill((int32_t *)tti_ring(f->c.engines[1], 1, 0), OFFERED, way);
+        struct tti_record rest = offer_of(bytes);
+        rest.place = 0;
+        rest.here = (uint32_t)bytes;
+        rest.kind = TTI_RECORD_GRANTED;
+        write_record(f, 2, rest, 0);
+        while (!test(f, 0, r)) {
+        }
+        assert_int_equal(end(f, 0, r), TUTTI_OK);
+        assert_int_equal(wrong(in, OFFERED, way), 0);
+        munmap(hole, 2 * bytes);
+        field_close(f);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(from_the_size_on),
+        cmocka_unit_test(where_readers_are_far),
+        cmocka_unit_test(heap_of_the_receiver_is_better),
+        cmocka_unit_test(what_cannot_be_read_is_sent),
+        cmocka_unit_test(sender_gives_up),
+        cmocka_unit_test(names_are_checked),
+        cmocka_unit_test(what_is_not_there_is_asked_for),
+    };
+    if (!kernel_copies()) {
+        return 77;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
