@@ -6,7 +6,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 NAMES := src include tools tests examples
 
-.PHONY: all demo check check-gpu chaos bench bench-async bench-checks bench-hosts fuzz format lint install uninstall clean help
+.PHONY: all demo check check-all check-gpu chaos bench bench-async bench-checks bench-hosts fuzz format lint install uninstall clean help
 
 all:
 	@scripts/setup build
@@ -20,6 +20,10 @@ demo:
 check:
 	@scripts/setup check
 	@scripts/check
+
+check-all:
+	@scripts/setup check
+	@scripts/check --all
 
 # Without scripts/setup: machines with GPUs are seldom one's own.
 check-gpu:
@@ -72,7 +76,8 @@ clean:
 help:
 	@echo "make             build the library, the program \`tutti\` and the examples in build/"
 	@echo "make demo        train a network on Fashion-MNIST with one rank per CPU"
-	@echo "make check       run every test, also under sanitizers, and every lint"
+	@echo "make check       run every test, also under sanitizers, and every lint (about 13 minutes on two CPUs)"
+	@echo "make check-all   the same with all combinations of backends, ranks and settings: for every night"
 	@echo "make check-gpu   test device tensors on this machine's GPUs, into bench/results/gpu-NAME.txt"
 	@echo "make chaos N=500 end ranks at random in that many rounds, and see what the others make of it"
 	@echo "make bench       compare with other libraries, into bench/results/ (most of an hour; BENCH_QUICK=1: minutes)"

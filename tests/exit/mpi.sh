@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# tutti-test: timeout=900 serial=1 trees=release
+# tutti-test: timeout=900 cpus=3 trees=release
 # The same over each MPI, whose own end must come behind all calls of it.
 . "$TUTTI_SOURCE/tests/mpi/common.inc"
 . "$TUTTI_SOURCE/tests/exit/common.inc"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tutti-test: ranks=2,4 timeout=300 trees=release,debug,undefined serial=1 */
+/* tutti-test: ranks=2,4 timeout=300 trees=release,debug,undefined cpus=2 */
 /*
  * A rank that crashes and writes a core dump: for as long as that takes nothing else of its end can be seen, so the others,
  * who have waited for a while, look and find it crashing. A dump that is written quickly may be over before they look: then

@@ -1,5 +1,5 @@
 #!/bin/bash
-# tutti-test: timeout=900 serial=1
+# tutti-test: timeout=900 cpus=3
 # The conformance suite over Gloo; with small pieces everything that is not tiny goes in many. With a sanitizer, the parts
 # that take every way through the plug-in once.
 . "$TUTTI_SOURCE/tests/gloo/common.inc"

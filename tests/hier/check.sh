@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# tutti-test: timeout=600 serial=1 trees=release,debug,address,undefined
+# tutti-test: timeout=600 cpus=3 trees=release,debug,address,undefined
 #
 # The hierarchical backend on this machine, whose ranks are told that they are on several hosts: the conformance suite
 # with even, uneven and interleaved hosts, what "auto" takes, and what cannot be.

@@ -1,5 +1,5 @@
 #!/bin/bash
-# tutti-test: timeout=1500 serial=1 trees=release
+# tutti-test: timeout=1500 cpus=3 trees=release
 # The conformance suite over each MPI: compared and timed calls, and blocking ones.
 . "$TUTTI_SOURCE/tests/mpi/common.inc"
 

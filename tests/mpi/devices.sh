@@ -1,5 +1,5 @@
 #!/bin/bash
-# tutti-test: timeout=600 trees=release serial=1
+# tutti-test: timeout=600 trees=release cpus=3
 # Tensors of a device over each MPI: copied through host memory, unless the library takes them, which it then gets as they are.
 . "$TUTTI_SOURCE/tests/mpi/common.inc"
 

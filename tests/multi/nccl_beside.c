@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tutti-test: ranks=3 timeout=120 serial=1 trees=release,address */
+/* tutti-test: ranks=3 timeout=120 cpus=2 trees=release,address */
 /*
  * A group on NCCL (a double) has a second engine, for messages. When one of them fails, so does the other: nobody waits for
  * messages of a group whose barrier has failed, also if that was a recalled one, nor the other way round.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tutti-test: ranks=3 timeout=120 serial=1 trees=release,debug,address,undefined */
+/* tutti-test: ranks=3 timeout=120 cpus=2 trees=release,debug,address,undefined */
 /*
  * What a rank on NCCL hears when a collective does not end: who has not come, who has come to something else, who has failed,
  * or that all have come. NCCL itself (a double) says nothing of it. Every case spoils a group of its own; most of them wait

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tutti-test: ranks=3 timeout=120 serial=1 trees=release,debug,address,undefined */
+/* tutti-test: ranks=3 timeout=120 cpus=2 trees=release,debug,address,undefined */
 /*
  * On NCCL a rank whose strided tensor the device refuses to pack cannot tell the others by a call that fails, as it does on
  * engines that compare calls: its group fails. Nobody gets a result of what the packed tensor happens to hold, this rank hears

@@ -35,8 +35,8 @@ link()
     compiler=$1 name=$2
     shift 2
     mkdir -p "$work/$name"
-    "$compiler" -std=gnu17 -O2 -static -I"$root/src" -I"$root/include" -I"$root/tests/unit" -o "$work/$name/bits" \
-        "$root/tests/unit/kernels_bits.c" "$@"
+    "$compiler" -std=gnu17 -O2 -static -I"$root/src" -I"$root/include" -I"$root/tests/unit/kernels" -o "$work/$name/bits" \
+        "$root/tests/unit/kernels/kernels_bits.c" "$@"
 }
 
 # check TITLE COMMAND...: runs it; it must succeed and choose the set "base"

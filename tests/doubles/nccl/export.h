@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files with the exported functions share. */
+#ifndef TTI_DOUBLES_NCCL_EXPORT_H
+#define TTI_DOUBLES_NCCL_EXPORT_H
+
+#include "double.h"
+
+#define TTI_NCCL_EXPORT __attribute__((visibility("default")))
+
+#ifdef TTI_DOUBLE_RCCL
+#define TTI_DOUBLE_IS_RCCL 1
+#else
+#define TTI_DOUBLE_IS_RCCL 0
+#endif
+
+/* The library has the function, but the version that it plays has not. */
+ncclResult_t tti_too_new(const char *function);
+/* The end of a call between tti_comm_enter, tti_group_start and what the group does: `result` is how it went until now. */
+ncclResult_t tti_end_call(struct ncclComm *comm, ncclResult_t result);
+
+#endif
