@@ -105,7 +105,8 @@ class Build:
         include = "#include <tutti/tutti.h>\n#include <tutti/backend.h>\n"
         headers = run(*self.compiler, "-E", "-P", "-x", "c", "-", input=include)
         # "TYPE [*] tutti_name(": the type decides what the replacement has to return.
-        self.types = dict(re.findall(r'visibility\("default"\)\)\)\s+[\w\s]*?(\w+[\s*]+)(tutti_\w+)\s*\(', headers))
+        declared = re.findall(r'visibility\("default"\)\)\)\s+([\w\s]+?[\s*]+)(tutti_\w+)\s*\(', headers)
+        self.types = {name: kind.strip() for kind, name in declared}
         between = "".join((SOURCE / "include/tutti" / h).read_text(encoding="utf-8") for h in ("collectives.h", "p2p.h"))
         self.communicating = set(re.findall(r"^TUTTI_API tutti_status (tutti_\w+)\(tutti_group \*", between, re.M))
         self.tests = {t["name"]: t for t in json.loads(run("ctest", "--show-only=json-v1", cwd=directory))["tests"]}
@@ -164,7 +165,7 @@ class Prover:
         """All replacements are one object; each library exports one of them."""
         lines = ["#include <tutti/dlpack.h>"]
         for function in functions:
-            kind = self.build.types.get(function, "int").strip()
+            kind = self.build.types.get(function, "int")
             if kind in ("DLTensor", "DLDataType", "DLDevice"):
                 lines.append(f"{kind} {function}(void) {{ return ({kind}){{0}}; }}")
             else:  # integers and pointers come back in the same register, and for void the caller reads none
