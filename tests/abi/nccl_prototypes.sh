@@ -28,7 +28,8 @@ compiles "$source/src" || {
     grep -E "error|assert" "$work/log" | head -20
 }
 
-# One change after the other: what each function takes and gives, each number, each member and each constant.
+# One change after the other: what each function takes and gives, each number, each member and each constant. Without
+# TUTTI_TEST_ALL=1 every seventh of them.
 cat >"$work/change.py" <<'END'
 import re, sys
 source, target = sys.argv[1:]
@@ -76,7 +77,12 @@ END
 mkdir "$work/headers"
 rows=$(python3 "$work/change.py" "$source/src/backends/nccl/api.h" "$work/headers") || fail "api.h cannot be read"
 [ "$rows" = "$(functions | wc -l)" ] || fail "$rows functions were changed, api.h has $(functions | wc -l)"
+every=7 # each function has about as many changes
+[ -z "${TUTTI_TEST_ALL:-}" ] || every=1
+number=0
 for header in "$work"/headers/*.h; do
+    number=$((number + 1))
+    [ $((number % every)) -eq 0 ] || continue
     checks=$((checks + 1))
     cp "$header" "$work/changed/backends/nccl/api.h"
     compiles "$work/changed" && fail "a change goes unnoticed: $(head -n 1 "$header")"

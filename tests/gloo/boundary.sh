@@ -1,5 +1,5 @@
 #!/bin/bash
-# tutti-test: timeout=200
+# tutti-test: timeout=200 trees=release,debug,address,undefined,thread
 # What fails under Gloo comes out as a status with its sentence, never as an exception.
 . "$TUTTI_SOURCE/tests/gloo/common.inc"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tutti-test: ranks=2,3,5 timeout=600 trees=release,debug,address,undefined */
+/* tutti-test: ranks=2,5 timeout=600 trees=release,debug,address,undefined */
 /*
  * Every collective between processes whose tensors lie in the heap, in registered memory, in private memory, or partly here
  * and partly there: the way is another one each time, the result is not. Then a rank that gives up in the middle of a

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # `tutti bench --beside`: another library, or other settings of Tutti, measured in turn with it; what the machine allows
 # (--roofline); and buffers in the heap (--placement). Times are looked at only as far as they have to be numbers.
-# tutti-test: timeout=300
+# tutti-test: timeout=300 trees=release,debug
 . "$(dirname "$0")/common.inc"
 unset LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT TUTTI_LOCAL_RANK TUTTI_LOCAL_WORLD_SIZE TUTTI_BENCH_PEERS
 

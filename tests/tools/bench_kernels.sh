@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # `tutti bench kernels`: the table, the JSON, and what is refused. Speeds are looked at only as far as they have to be
 # positive numbers.
-# tutti-test: timeout=240
+# tutti-test: timeout=240 trees=release,debug
 . "$(dirname "$0")/common.inc"
 unset TUTTI_ISA
 

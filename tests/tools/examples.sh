@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
+# tutti-test: timeout=300 trees=release,debug
 # The small examples do what they say.
 . "$(dirname "$0")/common.inc"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tutti-test: timeout=300
+/* tutti-test: timeout=300 trees=release,debug,address,undefined
  *
  * Whether a double of a device behaves, and refuses, as its README says:
  *
