@@ -3,7 +3,6 @@
 """Checks docs/requirements.md against what was built and tested.
 
     check_ledger.py --build DIR --junit FILE [--all] [--requirements FILE]
-    check_ledger.py --build DIR --junit FILE --write [--requirements FILE]
 
 In every row that is marked done:
   - Each name in the column "Tutti" exists (Build.complaint).
@@ -13,7 +12,7 @@ In every row that is marked done:
     and returns 0 (OK, NULL, MPI_SUCCESS). Functions of MPI, and those of Tutti in rows without an api test, are replaced in
     the ranks of the script.mpi.ledger_* tests. With --all, a variant on each other backend has to fail, too.
 
---write fills the column "Backends", also where a row or a table lacks it, and checks nothing. Exit status 0 if no row failed.
+Exit status 0 if no row failed.
 """
 import argparse
 import concurrent.futures
@@ -53,29 +52,25 @@ def in_order(backends):
     return sorted(backends, key=lambda b: (BACKENDS.index(b) if b in BACKENDS else len(BACKENDS), b))
 
 
-def table_lines(path):
-    """(index of the line, cells) of every line of the tables with the ledger's columns; the last column may be missing."""
-    inside = False
-    for index, text in enumerate(path.read_text(encoding="utf-8").splitlines()):
-        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", text)[1:-1]] if text.startswith("|") else []
-        inside = bool(cells) and (inside or cells in (COLUMNS, COLUMNS[:-1]))
-        if inside:
-            yield index, cells
-
-
 class Row:
-    def __init__(self, index, cells):
+    def __init__(self, line, cells):
         if len(cells) not in (len(COLUMNS), len(COLUMNS) - 1):
-            sys.exit(f"line {index + 1}: a row has {len(cells)} columns instead of {len(COLUMNS)}")
-        self.line, self.spec, self.name, self.state = index + 1, cells[0], cells[1], cells[4]
+            sys.exit(f"line {line}: a row has {len(cells)} columns instead of {len(COLUMNS)}")
+        self.line, self.spec, self.name, self.state = line, cells[0], cells[1], cells[4]
         self.names, self.tests = (re.findall(r"`([^`]+)`", cell) for cell in cells[2:4])
         self.backends = re.findall(r"\w+", cells[5]) if len(cells) == len(COLUMNS) else None
         self.problems = [] if self.state in ("done", "open") else [f'its state is "{self.state}", neither done nor open']
 
 
 def read_rows(path):
-    return [Row(index, cells) for index, cells in table_lines(path)
-            if cells not in (COLUMNS, COLUMNS[:-1]) and set("".join(cells)) - set("-")]
+    """The rows of every table with the ledger's columns; a row may lack the last one."""
+    rows, inside = [], False
+    for line, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", text)[1:-1]]
+        inside = text.startswith("|") and (inside or cells == COLUMNS)
+        if inside and cells != COLUMNS and set("".join(cells)) - set("-"):
+            rows.append(Row(line, cells))
+    return rows
 
 
 def read_results(path):
@@ -113,7 +108,6 @@ class Build:
 
         public = words(headers) | words(run(*self.compiler, "-E", "-dM", "-x", "c", "-", input=include))
         config = run(str(directory / "tutti"), "info", "--config")
-        strings = set(re.findall(rb"[A-Z][A-Z0-9_]+(?=\0)", library.read_bytes()))
         nccl = re.findall(r"\bX\((\w+),", (SOURCE / "src/backends/nccl/api.h").read_text(encoding="utf-8"))
         # A kind of name, the names that there are, and what is wrong with others. Other names are commands: not checked.
         self.kinds = [
@@ -122,10 +116,10 @@ class Build:
             (r"nccl[A-Z]\w*", {f"nccl{name}" for name in nccl}, "is not in the table of backends nccl and rccl"),
             (r"[a-z]\w*(\.\w+)+", set(re.findall(r"(?<![\w.])\w+(?:\.\w+)+(?![\w.])", config)),
              "is not a setting that `tutti info --config` prints"),
-            (r"[A-Z][A-Z0-9_]+", public | words(config) | {s.decode() for s in strings},
+            (r"[A-Z][A-Z0-9_]+", public | words(config),
              "is neither a constant of the headers nor a variable that the library knows"),
         ]
-        self.public = public
+        self.public, self.library = public, library.read_bytes()
 
     def complaint(self, name):
         """What is wrong with a name, or None."""
@@ -133,7 +127,8 @@ class Build:
             return None if words(name) <= self.public else "is not a field in the public headers"
         for pattern, known, complaint in self.kinds:
             if re.fullmatch(pattern, name):
-                return None if name in known else complaint
+                in_library = name.isupper() and name.encode() + b"\0" in self.library
+                return None if name in known or in_library else complaint
         return None
 
     def variants(self, row):
@@ -260,31 +255,12 @@ def check(row, build, states, backends, noticed, unusable):
 
     found = in_order(set().union(*(backends.get(t, ()) for t in row.tests + variants)))
     if row.backends is None:
-        complain("it does not say on which backends it is proved; scripts/check_ledger.py --write does so")
+        complain(f"it does not say on which backends it is proved: {' '.join(found)}")
     elif in_order(set(row.backends)) != found:
         complain(f"it claims to be proved on {' '.join(row.backends) or 'no backend'}, "
                  f"but its tests were on {' '.join(found) or 'none'}")
     if set(found) <= {"local"} and build.communicating & {function for function, _ in proofs}:
         complain("its operations between ranks are proved on local alone")
-
-
-def write_backends(path, build, states, backends):
-    """Writes the last column of every row; returns how many lines have changed."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    before = list(lines)
-    for index, cells in table_lines(path):
-        if cells in (COLUMNS, COLUMNS[:-1]):
-            cells = COLUMNS
-        elif set("".join(cells)) > set("-"):
-            row = Row(index, cells)
-            tests = [t for t in row.tests + build.variants(row) if row.state == "done" and states.get(t) == "passed"]
-            cells = cells[:5] + [" ".join(in_order(set().union(*(backends[t] for t in tests))))]
-        else:
-            lines[index] = "|" + "---|" * len(COLUMNS)
-            continue
-        lines[index] = "|" + "|".join(f" {cell} " if cell else " " for cell in cells) + "|"
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return sum(old != new for old, new in zip(before, lines))
 
 
 def main():
@@ -293,14 +269,10 @@ def main():
     parser.add_argument("--junit", type=Path, required=True, help="the result file of ctest")
     parser.add_argument("--requirements", type=Path, default=SOURCE / "docs/requirements.md")
     parser.add_argument("--all", action="store_true", help="replace each function on every backend")
-    parser.add_argument("--write", action="store_true", help="fill the column \"Backends\" from the results, and end")
     options = parser.parse_args()
     name = options.requirements.name
     build = Build(options.build.resolve())
     states, backends = read_results(options.junit)
-    if options.write:
-        print(f"{name}: {write_backends(options.requirements, build, states, backends)} lines changed")
-        return 0
     rows = read_rows(options.requirements)
     if not rows:
         sys.exit(f"{options.requirements}: no rows found")
