@@ -192,7 +192,8 @@ static void try_server(struct fuzz_input *in)
         close(p.fd);
         settle(&service);
     }
-    fuzz_expect(service.clients == 0 && service.unauthenticated == 0 && !service.connections, "a client is still counted");
+    fuzz_expect(service.clients == 0 && service.unauthenticated == 0 && !service.connections,
+                "a client is still counted");
     tti_service_end(&service);
     close(service.wake);
 }
