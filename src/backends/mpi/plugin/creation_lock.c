@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Making communicators below MPI_THREAD_MULTIPLE, where the calls that make them keep the lock until all members have come.
- * Two threads that make different groups of the same ranks could then each hold the lock of one rank and wait for the
- * other's. So the members of a group meet before: a process has one turn, and they take theirs one after the other in the
- * order of MPI_COMM_WORLD. That order is the same for all groups, so nobody waits in a circle (Havender, 1968); and
- * when the last one has its turn, all of them are about to make the call.
+ * Creating communicators below MPI_THREAD_MULTIPLE. The calls that create them keep the lock of the library until all members
+ * have come. Two threads that create different groups of the same ranks could each hold the lock of one rank and wait for
+ * the other's. So each process has a creation mutex, and the members of a group lock theirs one after the other, in the order
+ * of MPI_COMM_WORLD. That order is the same for all groups, so there is no deadlock (ordered resources; Havender, 1968).
+ * When the last member holds its mutex, all members are about to make the call.
  *
- * Costs two steps through the rendezvous for each member, one member after the other.
+ * Cost: two steps through the rendezvous for each member, one member after the other.
  */
-#include <errno.h>
-#include <stdio.h>
+#include "backends/mpi/plugin/creation_lock.h"
 
-#include "backends/mpi/plugin/plugin.h"
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <time.h>
+
 #include "base/clock.h"
 #include "base/error.h"
 
-static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t creation_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static tutti_status await(const tutti_open_info *info, int rank, int64_t deadline_ns, tutti_error *error)
 {
@@ -23,14 +26,14 @@ static tutti_status await(const tutti_open_info *info, int rank, int64_t deadlin
     char key[32];
     char value;
     size_t length = 0;
-    snprintf(key, sizeof(key), "turn/%d", rank);
+    snprintf(key, sizeof(key), "creation/%d", rank);
     tutti_status status = rv->get(rv->self, key, &value, sizeof(value), &length, tti_remaining_ms(deadline_ns), error);
     if (status == TUTTI_TIMEOUT) {
-        status =
-            tti_error_set(error, TUTTI_TIMEOUT,
-                          "rank %d waited %lld ms for rank %d to make the group's communicators; another thread of "
-                          "its process, or of one before it, is making a group that does not come about",
-                          info->rank, (long long)info->timeout_ms, rank);
+        status = tti_error_set(
+            error, TUTTI_TIMEOUT,
+            "rank %d waited %lld ms for rank %d to create the group's communicators; another thread of its "
+            "process, or of an earlier member's, is still creating another group",
+            info->rank, (long long)info->timeout_ms, rank);
         if (error) {
             error->suspect = rank;
         }
@@ -43,12 +46,13 @@ static tutti_status take(const tutti_open_info *info, int64_t deadline_ns, tutti
     const struct timespec until = {.tv_sec = (time_t)(deadline_ns / 1000000000),
                                    .tv_nsec = (long)(deadline_ns % 1000000000)};
     if (deadline_ns == TTI_NEVER) {
-        pthread_mutex_lock(&turn);
-    } else if (pthread_mutex_clocklock(&turn, CLOCK_MONOTONIC, &until) == ETIMEDOUT) {
-        return tti_error_set(error, TUTTI_TIMEOUT,
-                             "rank %d waited %lld ms for another thread of its process, which is making a group that "
-                             "does not come about",
-                             info->rank, (long long)info->timeout_ms);
+        pthread_mutex_lock(&creation_mutex);
+    } else if (pthread_mutex_clocklock(&creation_mutex, CLOCK_MONOTONIC, &until) == ETIMEDOUT) {
+        return tti_error_set(
+            error, TUTTI_TIMEOUT,
+            "rank %d waited %lld ms for another thread of its process, which is still creating another "
+            "group",
+            info->rank, (long long)info->timeout_ms);
     }
     return TUTTI_OK;
 }
@@ -71,7 +75,7 @@ tutti_status tti_mpi_creation_lock(const tutti_open_info *info, const int32_t *w
         return status;
     }
     char key[32];
-    snprintf(key, sizeof(key), "turn/%d", info->rank);
+    snprintf(key, sizeof(key), "creation/%d", info->rank);
     status = rv->set(rv->self, key, "", 1, error);
     if (status == TUTTI_OK && last != info->rank) {
         status = await(info, last, deadline_ns, error);
@@ -84,5 +88,5 @@ tutti_status tti_mpi_creation_lock(const tutti_open_info *info, const int32_t *w
 
 void tti_mpi_creation_unlock(void)
 {
-    pthread_mutex_unlock(&turn);
+    pthread_mutex_unlock(&creation_mutex);
 }

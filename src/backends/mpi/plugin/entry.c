@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The plug-in's table. */
-#include "backends/mpi/plugin/plugin.h"
+/* The entry of the plug-in file: the table of the backend's functions. */
+#include "backends/mpi/plugin/collectives/collectives.h"
+#include "backends/mpi/plugin/failure.h"
+#include "backends/mpi/plugin/group.h"
+#include "backends/mpi/plugin/library/start.h"
+#include "backends/mpi/plugin/messages/postings.h"
 
 static uint32_t capabilities(void *state)
 {

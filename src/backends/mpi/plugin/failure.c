@@ -1,22 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How a group fails. MPI has no word for it, except for ULFM's revoke, so the rank where it happens sends the cause
- * to the others, and ranks that wait look for such news now and then. Nothing of MPI's own is withdrawn: the
- * communicators of a group that has failed are left alone, since something may still be under way in them.
+ * How a group fails. Apart from ULFM's revoke, MPI has no function for it. So the rank that fails sends the cause to every
+ * other rank in a failure notice, and waiting ranks poll for notices every millisecond. The communicators of a failed group
+ * are never freed, since operations of MPI may still be in progress on them.
+ *
+ * Cost: n - 1 messages of 512 bytes from each rank that notices a failure by itself.
  */
+#include "backends/mpi/plugin/failure.h"
+
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "backends/mpi/plugin/plugin.h"
+#include "backends/mpi/plugin/library/library.h"
+#include "backends/mpi/plugin/open_groups.h"
 #include "base/error.h"
 
-/* MPI may still use any memory of a group that has failed: it stays, where leak checkers find it, and the end of the process. */
+/* MPI may still use the memory of a failed group, so it is never freed. This list keeps it reachable for leak checkers and
+ * for finalize.c. */
 static struct tti_mpi_group *_Atomic failed_groups;
 
 const struct tti_mpi_group *tti_mpi_failed_groups(void)
 {
-    return atomic_load_explicit(&failed_groups, memory_order_acquire); /* pairs with the release in keep() */
+    return atomic_load_explicit(&failed_groups, memory_order_acquire); /* pairs with the release in keep_failed */
 }
 
 static void keep_failed(struct tti_mpi_group *g)
@@ -28,7 +34,7 @@ static void keep_failed(struct tti_mpi_group *g)
     }
 }
 
-/* Writes down the first cause; false if there was one. */
+/* Records the first cause; false if there is one already. */
 static bool record_cause(struct tti_mpi_group *g, const tutti_error *cause)
 {
     pthread_mutex_lock(&g->lock);
@@ -36,7 +42,7 @@ static bool record_cause(struct tti_mpi_group *g, const tutti_error *cause)
     if (first) {
         g->cause = *cause;
         g->cause.size = (uint32_t)sizeof(g->cause);
-        /* release: pairs with the acquire of whoever reads the cause; seq_cst: see tti_mpi_has_failed */
+        /* seq_cst, which includes a release for the cause: pairs with tti_mpi_has_failed */
         atomic_store_explicit(&g->failed, cause->status != TUTTI_OK ? cause->status : TUTTI_INTERNAL,
                               memory_order_seq_cst);
         keep_failed(g);
@@ -97,8 +103,8 @@ void tti_mpi_notify_left(struct tti_mpi_group *g)
 
 tutti_status tti_mpi_peer_left(struct tti_mpi_group *g, const char *what, int rank, tutti_error *error)
 {
-    tti_error_set(error, TUTTI_PEER_LEFT, "%s: rank %d has ended its process, and rank %d still needs it", what, rank,
-                  g->rank);
+    tti_error_set(error, TUTTI_PEER_LEFT, "%s: rank %d has ended its process, and rank %d still waits for it", what,
+                  rank, g->rank);
     error->suspect = rank;
     error->scope = TUTTI_SCOPE_GROUP;
     tti_mpi_fail(g, error);
@@ -143,9 +149,9 @@ static void poll_for_failures(struct tti_mpi_group *g)
     }
 }
 
-tutti_status tti_mpi_check(struct tti_mpi_group *g, bool look, tutti_error *error)
+tutti_status tti_mpi_check(struct tti_mpi_group *g, bool poll, tutti_error *error)
 {
-    if (look && g->size > 1 && !tti_mpi_has_failed(g)) {
+    if (poll && g->size > 1 && !tti_mpi_has_failed(g)) {
         poll_for_failures(g);
     }
     if (!tti_mpi_has_failed(g)) {
@@ -170,7 +176,7 @@ tutti_status tti_mpi_failure(void *state, tutti_error *error)
     struct tti_mpi_group *g = state;
     tutti_error unused;
     if (tti_mpi_use(g)) {
-        tti_mpi_check(g, true, &unused); /* nobody else looks between calls */
+        tti_mpi_check(g, true, &unused); /* between calls no other thread polls */
         tti_mpi_unuse(g);
     }
     const tutti_status failed = atomic_load_explicit(&g->failed, memory_order_acquire);
@@ -181,14 +187,14 @@ tutti_status tti_mpi_failure(void *state, tutti_error *error)
     return failed;
 }
 
-/* Makes blocking calls return, where the library has ULFM. MPICH 4.0 has the function, which ends the process. */
+/* Makes blocking calls return, where the library has ULFM. Not with MPICH: its function ends the process in 4.0. */
 static void revoke(struct tti_mpi_group *g)
 {
 #if defined(OPEN_MPI)
     int (*revoke_function)(MPI_Comm comm);
     *(void **)&revoke_function = dlsym(RTLD_DEFAULT, "MPIX_Comm_revoke");
     for (int i = 0; revoke_function && g->blocking && i < g->lanes; i++) {
-        revoke_function(g->lane[i].comm); /* threads are MULTIPLE here */
+        revoke_function(g->lane[i].comm); /* no lock: the level is MPI_THREAD_MULTIPLE */
     }
 #else
     (void)g;

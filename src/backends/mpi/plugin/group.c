@@ -1,34 +1,47 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A group is real communicators of MPI: one for messages and one for each lane, made from the ranks' places in a
- * communicator that all of them have (the application's, the parent's, or MPI_COMM_WORLD). The ranks tell one another
- * those places through the rendezvous, so that Tutti's numbers need not be MPI's, and only members take part.
+ * Opening and closing a group. Its communicators are created from a base communicator that contains all members: the
+ * application's, the parent's, or MPI_COMM_WORLD. Each rank publishes its rank in the base through the rendezvous. So Tutti's
+ * ranks need not be MPI's, and only members take part (MPI_Comm_create_group).
+ *
+ * Cost: one record of each rank, one MPI_Comm_create_group, and one MPI_Comm_dup for each lane.
  */
+#include "backends/mpi/plugin/group.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/mpi/plugin/plugin.h"
+#include "backends/mpi/plugin/creation_lock.h"
+#include "backends/mpi/plugin/failure.h"
+#include "backends/mpi/plugin/library/devices.h"
+#include "backends/mpi/plugin/library/library.h"
+#include "backends/mpi/plugin/library/options.h"
+#include "backends/mpi/plugin/library/start.h"
+#include "backends/mpi/plugin/messages/progress.h"
+#include "backends/mpi/plugin/open_groups.h"
+#include "backends/mpi/plugin/profile.h"
+#include "backends/mpi/plugin/watchdog.h"
 #include "backends/record.h"
 #include "base/clock.h"
 #include "base/error.h"
 
-/* What a rank says of itself. Fixed layout: it travels between processes. */
-struct place {
+/* What a rank publishes about itself. The layout is fixed, since it travels between processes. */
+struct rank_info {
     int32_t base_rank;
     int32_t base_size;
-    int32_t blocking; /* this rank can call, and wants to call, the blocking functions */
-    int32_t window;   /* elements; rank 0's counts */
+    int32_t blocking; /* this rank is allowed, and able, to call the blocking functions */
+    int32_t window;   /* elements; rank 0's value is used */
     int32_t world_rank;
-    int32_t locked;  /* its library does not take calls from several threads at once */
-    int32_t serial;  /* of groups that were made by this process; rank 0's makes the tag */
+    int32_t locked;  /* its library does not allow calls from several threads at once */
+    int32_t serial;  /* counts the groups of this process; rank 0's value selects the tag */
     uint32_t device; /* see tti_mpi_device_of */
     char version[96];
 };
 
 static int32_t wants_blocking(const tutti_open_info *info)
 {
-    /* Below MULTIPLE it would keep the lock, and what the other ranks wait for may be another thread's. */
+    /* Below MULTIPLE a blocking call would keep the lock, and another thread could not make the call that other ranks need. */
     return tti_mpi_library.level == MPI_THREAD_MULTIPLE &&
            strcmp(tti_mpi_setting(info, "mpi.blocking", "auto"), "always") == 0;
 }
@@ -38,11 +51,12 @@ static tutti_status is_ending(const tutti_open_info *info, tutti_error *error)
     return tti_error_set(error, TUTTI_NOT_AVAILABLE, "the process of rank %d is ending, and MPI with it", info->rank);
 }
 
-static tutti_status exchange_members(const tutti_open_info *info, MPI_Comm base, struct place *all, tutti_error *error)
+static tutti_status exchange_members(const tutti_open_info *info, MPI_Comm base, struct rank_info *all,
+                                     tutti_error *error)
 {
-    static _Atomic int32_t serial; /* relaxed: only has to differ */
+    static _Atomic int32_t serial; /* relaxed: the values only have to differ */
     const tutti_rendezvous *rv = info->rendezvous;
-    struct place *own = &all[info->rank];
+    struct rank_info *own = &all[info->rank];
     char key[32];
     int code;
     if (!tti_mpi_begin_creation()) {
@@ -65,23 +79,25 @@ static tutti_status exchange_members(const tutti_open_info *info, MPI_Comm base,
         (int32_t)(strtoll(tti_mpi_setting(info, "mpi.buffer_size", "1048576"), NULL, 10) / (int64_t)sizeof(int64_t));
     own->serial = atomic_fetch_add_explicit(&serial, 1, memory_order_relaxed);
     snprintf(own->version, sizeof(own->version), "%s", tti_mpi_library.version);
-    snprintf(key, sizeof(key), "place/%d", info->rank);
+    snprintf(key, sizeof(key), "rank_info/%d", info->rank);
     tutti_status status = rv->set(rv->self, key, own, sizeof(*own), error);
     const int64_t deadline = tti_deadline_ns(tti_now_ns(), info->timeout_ms);
     for (int r = 0; r < info->world_size && status == TUTTI_OK; r++) {
-        snprintf(key, sizeof(key), "place/%d", r);
+        snprintf(key, sizeof(key), "rank_info/%d", r);
         status = tti_record_get(info, r, key, &all[r], sizeof(all[r]), deadline, error);
     }
     return status;
 }
 
-static tutti_status compare_places(const tutti_open_info *info, const struct place *all, tutti_error *error)
+static tutti_status compare_members(const tutti_open_info *info, const struct rank_info *all, tutti_error *error)
 {
-    const struct place *own = &all[info->rank];
+    const struct rank_info *own = &all[info->rank];
     for (int r = 0; r < info->world_size; r++) {
         if (strncmp(all[r].version, own->version, sizeof(own->version)) != 0) {
-            return tti_error_set(error, TUTTI_NOT_AVAILABLE, "rank %d has %.90s, but rank %d has %.90s", r,
-                                 all[r].version, info->rank, own->version);
+            return tti_error_set(error, TUTTI_NOT_AVAILABLE,
+                                 "rank %d has %.90s, but rank %d has %.90s; start all "
+                                 "ranks with the same MPI library",
+                                 r, all[r].version, info->rank, own->version);
         }
         for (int s = 0; s < r; s++) {
             if (all[s].base_rank == all[r].base_rank) {
@@ -96,11 +112,10 @@ static tutti_status compare_places(const tutti_open_info *info, const struct pla
     return TUTTI_OK;
 }
 
-/* The ranks of the members where the group is made from (`world` false), or in MPI_COMM_WORLD. */
-static int *list_ranks(const struct place *all, int size, bool world, tutti_error *error)
+/* The ranks of the members in the base communicator, or with `world` in MPI_COMM_WORLD. */
+static int *list_ranks(const struct rank_info *all, int size, bool world, tutti_error *error)
 {
-    int *ranks =
-        calloc((uint32_t)size, sizeof(*ranks)); /* unsigned, so that the compiler need not fear a negative one */
+    int *ranks = calloc((uint32_t)size, sizeof(*ranks)); /* unsigned: no warning about negative sizes */
     for (int r = 0; ranks && r < size; r++) {
         ranks[r] = world ? all[r].world_rank : all[r].base_rank;
     }
@@ -110,20 +125,20 @@ static int *list_ranks(const struct place *all, int size, bool world, tutti_erro
     return ranks;
 }
 
-/* Threads that create groups of the same ranks at the same time need different tags. Open MPI sends its own messages of
- * MPI_Comm_create_group with this tag as if they were the caller's (ompi_comm_allreduce_group_nb), so a receive of
- * Tutti's on the same communicator would take them: the upper half of the tags is for creation alone. */
-static int creation_tag(const struct place *first)
+/* Threads that create groups of the same ranks at the same time need different tags. Open MPI sends the messages of
+ * MPI_Comm_create_group itself with this tag, as if the caller had sent them (ompi_comm_allreduce_group_nb). A receive of
+ * Tutti's on the same communicator would match them, so the upper half of the tags is reserved for creation. */
+static int creation_tag(const struct rank_info *first)
 {
     const uint32_t half = (uint32_t)tti_mpi_library.tag_max / 2;
     const uint32_t number = (uint32_t)first->base_rank * 251u + (uint32_t)first->serial;
     return tti_mpi_library.tag_max - (int)(number % half);
 }
 
-static tutti_status make_communicators(const tutti_open_info *info, MPI_Comm base, const struct place *all,
+static tutti_status make_communicators(const tutti_open_info *info, MPI_Comm base, const struct rank_info *all,
                                        struct tti_mpi_group *g, tutti_error *error)
 {
-    MPI_Group everybody;
+    MPI_Group all_ranks;
     MPI_Group members;
     int *ranks = list_ranks(all, g->size, false, error);
     if (!ranks) {
@@ -132,13 +147,13 @@ static tutti_status make_communicators(const tutti_open_info *info, MPI_Comm bas
     const int tag = creation_tag(&all[0]);
     const char *what = "MPI_Comm_group";
     tti_mpi_enter();
-    int code = MPI_Comm_group(base, &everybody);
+    int code = MPI_Comm_group(base, &all_ranks);
     if (code == MPI_SUCCESS) {
         what = "MPI_Comm_create_group";
-        MPI_Group_incl(everybody, g->size, ranks, &members);
+        MPI_Group_incl(all_ranks, g->size, ranks, &members);
         code = MPI_Comm_create_group(base, members, tag, &g->control);
         MPI_Group_free(&members);
-        MPI_Group_free(&everybody);
+        MPI_Group_free(&all_ranks);
     }
     if (code == MPI_SUCCESS) {
         code = MPI_Comm_set_errhandler(g->control, MPI_ERRORS_RETURN);
@@ -152,8 +167,8 @@ static tutti_status make_communicators(const tutti_open_info *info, MPI_Comm bas
     return code == MPI_SUCCESS ? TUTTI_OK : tti_mpi_error(error, code, what);
 }
 
-/* One group at a time in each process, if there is one that cannot do otherwise. */
-static tutti_status make_locked(const tutti_open_info *info, MPI_Comm base, const struct place *all,
+/* One group at a time in each process, if the library of a member needs that. */
+static tutti_status make_locked(const tutti_open_info *info, MPI_Comm base, const struct rank_info *all,
                                 struct tti_mpi_group *g, tutti_error *error)
 {
     bool locked = false;
@@ -264,7 +279,7 @@ static struct tti_mpi_group *group_make(const tutti_open_info *info)
     return g;
 }
 
-/* The communicator whose ranks the members are found among. */
+/* The base communicator: it contains all members. */
 static MPI_Comm base_of(const tutti_open_info *info)
 {
     const struct tti_mpi_group *parent = info->parent_state;
@@ -277,9 +292,9 @@ static MPI_Comm base_of(const tutti_open_info *info)
     return MPI_COMM_WORLD;
 }
 
-/* The group, with its communicators, in the list of open ones. */
-static tutti_status make(const tutti_open_info *info, MPI_Comm base, const struct place *all, struct tti_mpi_group *g,
-                         tutti_error *error)
+/* Creates the communicators and adds the group to the list of open ones. */
+static tutti_status make(const tutti_open_info *info, MPI_Comm base, const struct rank_info *all,
+                         struct tti_mpi_group *g, tutti_error *error)
 {
     if (!tti_mpi_begin_creation()) {
         return is_ending(info, error);
@@ -298,14 +313,14 @@ tutti_status tti_mpi_open(const tutti_open_info *info, void **state, tutti_error
     if (status != TUTTI_OK) {
         return status;
     }
-    struct place *all = calloc((size_t)info->world_size, sizeof(*all));
+    struct rank_info *all = calloc((size_t)info->world_size, sizeof(*all));
     struct tti_mpi_group *g = group_make(info);
     if (!all || !g) {
         status = tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group of %d ranks", info->world_size);
     }
     const MPI_Comm base = base_of(info);
     if (status == TUTTI_OK && (status = exchange_members(info, base, all, error)) == TUTTI_OK &&
-        (status = compare_places(info, all, error)) == TUTTI_OK) {
+        (status = compare_members(info, all, error)) == TUTTI_OK) {
         g->window = (size_t)all[0].window;
         g->blocking = true;
         g->device = all[0].device;

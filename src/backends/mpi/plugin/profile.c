@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mpi.profiling: what each operation of a group has moved and how long it took, from the call to its end, so with
- * what Tutti does around MPI and with the waiting for other ranks. Tutti's own counters: MPI's profiling interface
- * belongs to tools, and sees neither operations nor groups.
+ * mpi.profiling: calls, bytes and time of each operation of a group. The time runs from the call to its end, so it includes
+ * Tutti's own work and the wait for other ranks. These are Tutti's counters: MPI's profiling interface is reserved for
+ * tools, and sees neither operations nor groups.
  */
+#include "backends/mpi/plugin/profile.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "backends/mpi/plugin/plugin.h"
 #include "base/clock.h"
 #include "tensor/dtype.h"
 
@@ -42,7 +43,7 @@ void tti_mpi_profile_free(struct tti_mpi_profile *p)
     }
 }
 
-/* Of this rank's tensor that is not joined; of all_to_all what it sends. */
+/* Of this rank's part; of all_to_all the bytes that it sends. */
 uint64_t tti_mpi_op_bytes(const tutti_op *op, int size)
 {
     const tutti_parts *p = &op->send_parts;
@@ -88,7 +89,7 @@ size_t tti_mpi_profile_text(struct tti_mpi_profile *p, char *text, size_t capaci
 
 void tti_mpi_profile_print(const struct tti_mpi_group *g)
 {
-    char text[2048]; /* one write, so that ranks do not mix their lines */
+    char text[2048]; /* one write, so that lines of several ranks do not mix */
     tti_mpi_profile_text(g->profile, text, sizeof(text));
     fprintf(stderr, "tutti: mpi.profiling: rank %d of %d, rank %d of the world\n%s", g->rank, g->size, g->world_rank,
             text);

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The watch over blocking calls, which cannot look at the time themselves, nor for news from other ranks. One thread
- * for the process does both once in a tick: so a group that has failed on another rank fails here at its next call,
- * and a call that may never end is told of on stderr, at once if the group has failed, else each time that the
- * group's deadline has passed again. It does no more: a rank that gave up while the others did not would leave them
- * in a call that never ends.
+ * The watchdog of groups with blocking calls (mpi.blocking=always). Such a call can check neither its deadline nor failure
+ * notices. One thread of the process does both for all groups, once a tick. A group that has failed on another rank then
+ * fails here at its next call. A call that may never end is reported on stderr: at once if the group has failed, else
+ * each time that another deadline has passed. The watchdog ends no call: if one rank gave up, the others would stay in a
+ * call that never ends.
  */
+#include "backends/mpi/plugin/watchdog.h"
+
 #include <stdio.h>
 #include <time.h>
 
-#include "backends/mpi/plugin/plugin.h"
+#include "backends/mpi/plugin/failure.h"
+#include "backends/mpi/plugin/open_groups.h"
 
 #define TICK_S 1
 
@@ -20,9 +23,11 @@ static void report(const struct tti_mpi_group *g, int lane, const char *why)
             (long long)g->lane[lane].seen_call, lane, g->lane[lane].ticks * TICK_S, why);
 }
 
-static void look_at(struct tti_mpi_group *g)
+static void check_group(struct tti_mpi_group *g, void *unused)
 {
-    if (!g->blocking || g->size == 1) {
+    (void)unused;
+    /* relaxed: tti_mpi_stop writes it under the lock that is held here */
+    if (!g->blocking || g->size == 1 || atomic_load_explicit(&tti_mpi_stopping, memory_order_relaxed)) {
         return;
     }
     const int64_t limit_ms = g->timeout_ms < 0 ? TUTTI_TIMEOUT_MS : g->timeout_ms;
@@ -31,7 +36,7 @@ static void look_at(struct tti_mpi_group *g)
     const bool failed = tti_mpi_check(g, true, &error) != TUTTI_OK;
     for (int i = 0; i < g->lanes; i++) {
         struct tti_mpi_lane *lane = &g->lane[i];
-        /* relaxed: a guess that is a tick late does no harm */
+        /* relaxed: a value that is one tick old does no harm */
         const int64_t call = atomic_load_explicit(&lane->calls, memory_order_relaxed);
         const bool same = atomic_load_explicit(&lane->inside, memory_order_relaxed) != 0 && call == lane->seen_call;
         lane->seen_call = call;
@@ -40,20 +45,21 @@ static void look_at(struct tti_mpi_group *g)
             lane->reported = true;
             report(g, i, error.message);
         } else if (same && !failed && lane->ticks % limit_ticks == 0) {
-            report(g, i,
-                   "a blocking call of MPI cannot be left (mpi.blocking=never: with deadlines, and the names of the "
-                   "ranks that are late)");
+            report(
+                g, i,
+                "a blocking call of MPI cannot be left; mpi.blocking=never has deadlines and names the ranks that are "
+                "late");
         }
     }
 }
 
-static void *watch(void *unused)
+static void *run(void *unused)
 {
     const struct timespec tick = {.tv_sec = TICK_S};
     (void)unused;
     while (!atomic_load_explicit(&tti_mpi_stopping, memory_order_relaxed)) {
         nanosleep(&tick, NULL);
-        tti_mpi_for_each_open(look_at);
+        tti_mpi_for_each_open(check_group, NULL);
     }
     return NULL;
 }
@@ -64,7 +70,7 @@ void tti_mpi_start_watchdog(void)
     static bool running;
     pthread_t thread;
     pthread_mutex_lock(&lock);
-    if (!running && pthread_create(&thread, NULL, watch, NULL) == 0) {
+    if (!running && pthread_create(&thread, NULL, run, NULL) == 0) {
         pthread_detach(thread);
         running = true;
     }

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A large all_reduce: reduce_scatter, then all_gather, each in one step (the direct form of Rabenseifner's algorithm).
- * Every rank sends every other one that one's part, folds what came for its own part in the order of the ranks with
- * Tutti's kernels, and sends the result to all. So a result is computed once, with the same bits on every rank, and any
- * step can be left at a deadline.
+ * A large all_reduce: reduce_scatter, then all_gather, each in one step. This is the direct form of Rabenseifner's algorithm
+ * ("Optimization of collective reduction operations", 2004). Every rank sends each peer the peer's part, folds the parts that
+ * it receives in rank order with Tutti's kernels, and sends the result to all. So each element is computed on one rank, all
+ * ranks have the same bits, and each step can be left at the deadline.
  *
- * Cost: 2 (n - 1) messages and 2 (n - 1) / n of the tensor for each rank, which is the least; scratch memory for
- * one window, through which longer tensors go piece by piece.
+ * Cost: 2 (n - 1) messages and 2 (n - 1) / n of the tensor for each rank, which is the least. Scratch memory for one window;
+ * longer tensors go through it in chunks.
  */
-#include "backends/mpi/plugin/plugin.h"
+#include "backends/mpi/plugin/collectives/all_reduce.h"
+
 #include "kernels/kernels.h"
 #include "tensor/dtype.h"
 
 #define LINE 64u /* bytes; parts in scratch memory begin on one */
 
-/* A piece of the tensor, in elements. */
+/* A chunk of the tensor, in elements. */
 struct chunk {
     const char *src;
     char *dst;
@@ -34,9 +35,9 @@ static size_t part_bytes(const struct tti_mpi_group *g, const struct chunk *p, i
     return part_begin(g, p, rank + 1) - part_begin(g, p, rank);
 }
 
-/* Receives from and sends to every other rank, the nearest one behind this rank first, so that not all send to one. */
-static tutti_status move(struct tti_mpi_call *c, char *const *to, const size_t *in, const char *const *from,
-                         const size_t *out)
+/* Receives from and sends to every other rank, the next higher rank first, so that not all ranks send to the same one. */
+static tutti_status exchange(struct tti_mpi_call *c, char *const *to, const size_t *in, const char *const *from,
+                             const size_t *out)
 {
     const struct tti_mpi_group *g = c->group;
     struct tti_mpi_lane *lane = c->lane;
@@ -69,7 +70,7 @@ static tutti_status run_chunk(struct tti_mpi_call *c, const struct chunk *p, cha
         at->out[r] = part_bytes(g, p, r);
     }
     at->to[own] = (char *)(uintptr_t)p->src + part_begin(g, p, own);
-    tutti_status status = move(c, at->to, at->in, at->from, at->out);
+    tutti_status status = exchange(c, at->to, at->in, at->from, at->out);
     if (status != TUTTI_OK) {
         return status;
     }
@@ -82,14 +83,14 @@ static tutti_status run_chunk(struct tti_mpi_call *c, const struct chunk *p, cha
         at->from[r] = result;
         at->out[r] = bytes;
     }
-    return move(c, at->to, at->in, at->from, at->out);
+    return exchange(c, at->to, at->in, at->from, at->out);
 }
 
 void tti_mpi_fold_sources(struct tti_mpi_call *c, void *dst, const void *const *sources, size_t count)
 {
     const tutti_op *op = c->op;
     struct tti_fold how = {.dtype = op->dtype, .op = op->redop};
-    if (op->redop == TUTTI_PREMUL_SUM) { /* each rank has a factor of its own */
+    if (op->redop == TUTTI_PREMUL_SUM) { /* each rank has its own factor */
         for (int r = 0; r < c->group->size; r++) {
             c->lane->scales[r] = tti_mpi_call_record_of(c->lane, r)->scale;
         }
@@ -102,7 +103,7 @@ tutti_status tti_mpi_run_direct_all_reduce(struct tti_mpi_call *c)
 {
     const tutti_op *op = c->op;
     const size_t item = tti_dtype_size(op->dtype);
-    const size_t most = c->group->window * sizeof(int64_t) / item; /* elements of a piece */
+    const size_t most = c->group->window * sizeof(int64_t) / item; /* elements of a chunk */
     const size_t longest = op->count < most ? op->count : most;
     char *scratch = tti_mpi_scratch(c, longest * item + (size_t)c->group->size * (item + LINE));
     tutti_status status = scratch ? TUTTI_OK : TUTTI_NO_MEMORY;

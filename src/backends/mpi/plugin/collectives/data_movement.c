@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What moves bytes and reduces nothing. Where the parts of a joined tensor lie as MPI's plain functions expect them,
- * those are used. Everything else (parts that span rows, any displacements, more than MPI's int counts) is one
- * MPI_Alltoallw, in which each part is described by a datatype of its own: nothing is packed by hand.
+ * The collectives that move bytes and reduce nothing. Where the parts of a joined tensor lie as MPI's plain functions expect
+ * them, those are used. All else (parts that span rows, any displacements, more than MPI's int counts) is one
+ * MPI_Alltoallw, in which a derived datatype describes each part. Nothing is packed.
  *
- * Cost: broadcast n bytes, the joined ones n times the part; what MPI makes of it.
+ * Cost: that of MPI's function for n bytes (broadcast) or n parts (the others).
  */
+#include "backends/mpi/plugin/collectives/data_movement.h"
+
 #include <limits.h>
 #include <string.h>
 
-#include "backends/mpi/plugin/plugin.h"
 #include "base/error.h"
 #include "tensor/dtype.h"
 
@@ -34,13 +35,12 @@ static size_t offset_of(const tutti_parts *p, int rank)
     return offset;
 }
 
-/* One end of an exchange: what lies where for each rank. */
+/* The sending or the receiving side of an exchange: count, place and type of the part of each rank. */
 struct side {
     const char *base;
     int *counts;
     int *displacements;
     MPI_Datatype *types;
-    int made; /* types that have to be freed */
 };
 
 /* A type for `bytes` bytes at `offset`, in `outer` rows. */
@@ -76,7 +76,7 @@ static int make_type(size_t offset, size_t width, size_t outer, size_t pitch, MP
     return code == MPI_SUCCESS ? MPI_Type_commit(type) : code;
 }
 
-/* What this side has for rank r: nothing if it has no bytes. */
+/* Describes the part of rank r on this side. */
 static int set_part(struct side *s, int r, size_t offset, size_t width, size_t outer, size_t pitch)
 {
     s->counts[r] = 0;
@@ -118,7 +118,7 @@ static bool receives_from(const tutti_op *op, int own, int r)
     return op->kind == TUTTI_OP_SCATTER ? r == op->root : op->kind != TUTTI_OP_GATHER || own == op->root;
 }
 
-/* The part of this rank is where it belongs already. */
+/* Whether the part of this rank is in its place already. */
 static bool own_in_place(const struct tti_mpi_call *c)
 {
     const tutti_op *op = c->op;
@@ -224,7 +224,7 @@ static bool is_plain(const struct tti_mpi_call *c, const tutti_parts *p)
     return tti_mpi_is_plain(c->group, c->op, p);
 }
 
-/* Off the root nobody knows how many rows the parts span; along dimension 0 it is one. */
+/* Other ranks than the root do not know how many rows the parts span. Along dimension 0 it is one. */
 static bool is_plain_rooted(const struct tti_mpi_call *c)
 {
     const size_t bytes = c->op->count * tti_dtype_size(c->op->dtype);
@@ -244,8 +244,8 @@ static tutti_status all_gather(struct tti_mpi_call *c)
     return tti_mpi_complete(c, code, &request, "MPI_Allgather");
 }
 
-/* The same with parts of different length, anywhere in the output. Where they lie is each rank's own affair, so it must
- * not decide what is called. */
+/* The same with parts of different length, anywhere in the output. Their places may differ between ranks, so they must not
+ * decide which function of MPI is called. */
 static tutti_status all_gather_v(struct tti_mpi_call *c)
 {
     const tutti_op *op = c->op;
@@ -263,7 +263,7 @@ static tutti_status all_gather_v(struct tti_mpi_call *c)
         total += width_of(p, r);
     }
     char *to = op->dst;
-    if (far) { /* one behind the other first */
+    if (far) { /* contiguous in scratch memory first */
         if (!(to = tti_mpi_scratch(c, total))) {
             return TUTTI_NO_MEMORY;
         }
@@ -292,7 +292,7 @@ static bool is_plain_v(const struct tti_mpi_call *c)
     for (int r = 0; p->counts && r < c->group->size; r++) {
         total += width_of(p, r);
     }
-    /* alone, MPICH 4.0 does not look at the displacements */
+    /* in a group of one, MPICH 4.0 ignores the displacements */
     return p->counts && p->outer <= 1 && total <= INT_MAX && c->group->size > 1;
 }
 

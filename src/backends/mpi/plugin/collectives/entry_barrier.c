@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The gate before every collective: every rank sends every other one a ticket that says what it calls, and goes on when it
- * has all of theirs. So a rank knows who is missing, finds out whether all call the same before anything is written, and
- * can give up: the receives are withdrawn, and no tensor is involved. n - 1 messages for each rank, side by side.
+ * The entry barrier of every collective: every rank sends every other rank a call record, and goes on when it has the records
+ * of all. So a rank knows which ranks are missing, and compares the calls before anything is written. At its deadline it
+ * can give up: it cancels the receives, and MPI holds no tensor.
  *
- * Small data travel with the tickets, so that a small all_reduce, reduce or broadcast ends at its gate: one step, where
- * recursive doubling takes log2(n).
+ * Small data travel with the records. A small all_reduce, reduce or broadcast then ends here, in one step (the one-shot
+ * algorithm); recursive doubling takes log2(n).
  *
- * The gate is the same whatever deadline a caller has, so deadlines are each rank's own. All ranks see the same tickets,
- * so all come to the same decision and stay in step; what goes from whom to whom in all_to_all_v is known to the two of a
- * pair only, and takes a second round.
+ * All ranks have the same records, so all come to the same decision and stay in step, whatever their deadlines are. In
+ * all_to_all_v only the two ranks of a pair know their sizes, so their comparison takes a second round.
+ *
+ * Cost: n - 1 messages of 32 bytes and the data from each rank, in parallel.
  */
+#include "backends/mpi/plugin/collectives/entry_barrier.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-#include "backends/mpi/plugin/plugin.h"
+#include "backends/mpi/plugin/collectives/all_reduce.h"
+#include "backends/mpi/plugin/failure.h"
 #include "base/error.h"
 #include "engine/collectives/descriptor.h"
 #include "kernels/kernels.h"
@@ -84,7 +88,7 @@ static int post(struct tti_mpi_call *c, size_t data)
     return code;
 }
 
-/* The ranks whose tickets have not come, as "2, 5 and 7"; the lowest one. */
+/* Lists the ranks whose records have not come, as "2, 5, 7"; returns the lowest. */
 static int name_missing(const struct tti_mpi_call *c, char *text, size_t capacity)
 {
     int first = -1;
@@ -100,7 +104,7 @@ static int name_missing(const struct tti_mpi_call *c, char *text, size_t capacit
     return first;
 }
 
-static tutti_status too_late(struct tti_mpi_call *c)
+static tutti_status timed_out(struct tti_mpi_call *c)
 {
     char missing[120];
     const int64_t elapsed = tti_mpi_elapsed_ms(&c->poll_loop);
@@ -115,7 +119,7 @@ static tutti_status too_late(struct tti_mpi_call *c)
     return TUTTI_TIMEOUT;
 }
 
-/* Sends this rank's ticket, which is in its place, and waits for those of the others. */
+/* Sends this rank's record, and waits for the records of all other ranks. */
 static tutti_status round_of(struct tti_mpi_call *c, size_t data)
 {
     int code = post(c, data);
@@ -131,7 +135,7 @@ static tutti_status round_of(struct tti_mpi_call *c, size_t data)
         c->error->scope = TUTTI_SCOPE_GROUP;
         tti_mpi_fail(c->group, c->error);
     } else if (status == TUTTI_TIMEOUT) {
-        status = too_late(c);
+        status = timed_out(c);
     }
     tti_mpi_withdraw_requests(c);
     return status;
@@ -154,7 +158,7 @@ static tutti_status differs(struct tti_mpi_call *c, int peer)
     return TUTTI_MISMATCH;
 }
 
-/* A rank whose last byte came in place of its ticket, which leaves the descriptor empty. */
+/* PEER_LEFT if a rank has sent its last byte instead of a record, which leaves the descriptor empty. */
 static tutti_status find_left(struct tti_mpi_call *c)
 {
     for (int r = 0; r < c->group->size; r++) {
@@ -165,11 +169,11 @@ static tutti_status find_left(struct tti_mpi_call *c)
     return TUTTI_OK;
 }
 
-/* What is the same for all: the lowest rank that differs, seen from here. */
+/* Compares what must be the same on all ranks; the error names the lowest rank that differs from this one. */
 static tutti_status compare(struct tti_mpi_call *c)
 {
     const struct tti_mpi_call_record *own = tti_mpi_call_record_of(c->lane, c->group->rank);
-    bool equal = true; /* two others may differ from each other only if one differs from this one */
+    bool equal = true; /* if two others differ from each other, one of them differs from this rank */
     for (int r = 0; r < c->group->size; r++) {
         const struct tti_mpi_call_record *other = tti_mpi_call_record_of(c->lane, r);
         equal = equal && !other->failed && other->descriptor[0] == own->descriptor[0] &&
@@ -197,7 +201,7 @@ static tutti_status compare(struct tti_mpi_call *c)
     return c->op->failed;
 }
 
-/* all_to_all_v: what each sends to this rank must be what it expects. */
+/* all_to_all_v: each rank must send this one as many bytes as it expects. */
 static tutti_status compare_pairs(struct tti_mpi_call *c)
 {
     struct tti_mpi_lane *lane = c->lane;
@@ -224,7 +228,8 @@ static tutti_status compare_pairs(struct tti_mpi_call *c)
             tti_error_set(c->error, TUTTI_MISMATCH, "%s", text);
         } else {
             tti_error_set(c->error, TUTTI_MISMATCH,
-                          "all_to_all_v: rank %d sends rank %d another number of bytes than that expects", decision, r);
+                          "all_to_all_v: rank %d sends rank %d a number of bytes that rank %d does not expect",
+                          decision, r, r);
         }
         c->error->suspect = decision;
         return TUTTI_MISMATCH;
@@ -232,8 +237,8 @@ static tutti_status compare_pairs(struct tti_mpi_call *c)
     return status;
 }
 
-/* Whether another rank may have given this call up before this rank came, which its ticket does not say. Then all tickets
- * were here at the first look, and the clock has moved on since the lane was in that position the last time. */
+/* Whether another rank may have given up this call before this rank entered it. Records do not tell. In that case all
+ * records were here at the first poll, and the coarse clock has ticked since the lane's last call of this kind. */
 static bool may_be_late(const struct tti_mpi_call *c)
 {
     struct tti_mpi_lane *lane = c->lane;
@@ -241,7 +246,7 @@ static bool may_be_late(const struct tti_mpi_call *c)
     if (c->poll_loop.polls > 0) {
         return false;
     }
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &now); /* a tick of some milliseconds, without a look at the hardware */
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now); /* ticks every few milliseconds; does not read the hardware */
     const int64_t tick = now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
     const bool moved = tick != lane->seen_tick;
     lane->seen_tick = tick;
@@ -261,7 +266,7 @@ static void write_call_record(struct tti_mpi_call *c, struct tti_mpi_call_record
     memcpy(own->descriptor, &op->prepared[TTI_MPI_PREPARED_DESCRIPTOR], sizeof(own->descriptor));
 }
 
-/* The end of a call whose data have come with the tickets. */
+/* Ends a call whose data have come with the records. */
 static void finish(struct tti_mpi_call *c, size_t data)
 {
     const tutti_op *op = c->op;
@@ -292,7 +297,7 @@ tutti_status tti_mpi_entry_barrier(struct tti_mpi_call *c, bool *done)
         memcpy(lane->data[own], from, data);
     }
     tutti_status status = round_of(c, gives ? data : 0);
-    if (status == TUTTI_OK && may_be_late(c)) { /* a rank's word that it has given up came behind its ticket */
+    if (status == TUTTI_OK && may_be_late(c)) { /* its failure notice came after its record */
         status = tti_mpi_check(c->group, true, c->error);
     }
     if (status == TUTTI_OK && (status = compare(c)) == TUTTI_OK) {

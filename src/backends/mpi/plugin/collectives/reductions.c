@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reductions: MPI's own function, on the tensors themselves where MPI reduces as Tutti does. What has to be changed
- * before (a factor, the division of an average of floats, which comes first so that no sum overflows) is changed on
- * the way into the output or into scratch memory; averages of integers are sums of 64 bits in scratch memory, a
- * window at a time, and so are averages and weighted sums of narrow floats, in f32.
+ * Reductions by MPI's functions. Where MPI reduces as Tutti does, they run on the tensors themselves. A factor, and the
+ * division of an average of floats, are applied on the way into the output or into scratch memory: before the sum, so that it
+ * does not overflow. Averages of integers are sums of 64 bits in scratch memory, a window at a time. So are averages and
+ * weighted sums of narrow floats, in f32.
+ *
+ * Cost: that of MPI's function, and one pass over the data where they are scaled or widened.
  */
+#include "backends/mpi/plugin/collectives/reductions.h"
+
 #include <limits.h>
 #include <string.h>
 
-#include "backends/mpi/plugin/plugin.h"
-#include "base/error.h"
+#include "backends/mpi/plugin/collectives/all_reduce.h"
+#include "backends/mpi/plugin/collectives/widen.h"
+#include "backends/mpi/plugin/library/datatypes.h"
 #include "kernels/kernels.h"
 #include "tensor/dtype.h"
 
-/* to = from, with the factor of the call. */
+/* to = from times the factor of the call. */
 static void scale(const struct tti_mpi_call *c, const struct tti_mpi_fold *fold, void *to, const void *from,
                   size_t count)
 {
@@ -28,7 +33,7 @@ static const char *at(const void *base, size_t bytes)
     return base ? (const char *)base + bytes : NULL;
 }
 
-/* One call of MPI for `count` elements. Off the root `out` is not used. */
+/* One call of MPI for `count` elements. In a reduce only the root uses `out`. */
 static tutti_status reduce(struct tti_mpi_call *c, const struct tti_mpi_fold *fold, const void *in, void *out,
                            size_t count)
 {
@@ -73,7 +78,7 @@ static tutti_status widened(struct tti_mpi_call *c, const struct tti_mpi_fold *f
     return status;
 }
 
-/* Scaled on the way into the output, which every rank of an all_reduce has, or into scratch memory. */
+/* Inputs are scaled into the output, which every rank of an all_reduce has, or into scratch memory. */
 static tutti_status scaled(struct tti_mpi_call *c, const struct tti_mpi_fold *fold)
 {
     tutti_op *op = c->op;
@@ -92,7 +97,7 @@ static tutti_status scaled(struct tti_mpi_call *c, const struct tti_mpi_fold *fo
     return status;
 }
 
-/* Some versions read from the address MPI_IN_PLACE when the root is not rank 0. */
+/* MPICH before 4.1 reads from the address MPI_IN_PLACE when the root is not rank 0. */
 static bool root_copies(const tutti_op *op)
 {
 #if defined(MPICH_NUMVERSION) && MPICH_NUMVERSION < 40100000
@@ -128,7 +133,7 @@ static tutti_status direct(struct tti_mpi_call *c, const struct tti_mpi_fold *fo
     return status;
 }
 
-/* Nobody to reduce with; but factors count, and results have one form. */
+/* A group of one: the factor applies, and the result has the same form as in a larger group. */
 static tutti_status alone(const struct tti_mpi_call *c, const void *from)
 {
     const tutti_op *op = c->op;
@@ -140,7 +145,7 @@ static tutti_status alone(const struct tti_mpi_call *c, const void *from)
     return TUTTI_OK;
 }
 
-/* An all_reduce that is one blocking call of MPI leaves in the op what that takes, see tti_mpi_all_reduce_prepared. */
+/* For the call cache: an all_reduce that is one blocking call of MPI leaves the arguments in the op (collectives.c). */
 static void prepare(struct tti_mpi_call *c, const struct tti_mpi_fold *fold)
 {
     tutti_op *op = c->op;
@@ -214,7 +219,7 @@ static tutti_status reduce_scatter(struct tti_mpi_call *c, const struct tti_mpi_
     return tti_mpi_complete(c, code, &request, "MPI_Reduce_scatter");
 }
 
-/* The output of this rank is its part of the input. MPI has no such form, and the others may not do so. */
+/* Whether the output of this rank is its part of the input. MPI has no such form, and other ranks may not do so. */
 static bool is_in_place(const struct tti_mpi_call *c)
 {
     const tutti_op *op = c->op;
@@ -222,7 +227,7 @@ static bool is_in_place(const struct tti_mpi_call *c)
     return own && own == (const char *)op->dst;
 }
 
-/* All parts are of one length, and lie as MPI wants them. */
+/* All parts have the same length and lie as MPI expects them. */
 static tutti_status reduce_scatter_block(struct tti_mpi_call *c, const struct tti_mpi_fold *fold)
 {
     const tutti_op *op = c->op;
@@ -246,7 +251,7 @@ static tutti_status reduce_scatter_block(struct tti_mpi_call *c, const struct tt
     return status;
 }
 
-/* Through scratch memory: the same range of every part, prepared, one behind the other. */
+/* Through scratch memory: the same range of every part, scaled or widened, and contiguous. */
 static tutti_status windows(struct tti_mpi_call *c, const struct tti_mpi_fold *fold)
 {
     const tutti_op *op = c->op;
@@ -261,7 +266,7 @@ static tutti_status windows(struct tti_mpi_call *c, const struct tti_mpi_fold *f
     const size_t step = each < longest ? each : longest;
     const size_t all = step * (size_t)size;
     int *counts = c->lane->lists;
-    /* inputs as MPI takes them, the own result, and one part as it was */
+    /* inputs as MPI takes them, the own result, and one part in its original type */
     char *scratch = tti_mpi_scratch(c, (all + 2 * step) * wide + 64);
     tutti_status status = scratch ? TUTTI_OK : TUTTI_NO_MEMORY;
     char *result = scratch ? scratch + all * wide : NULL;

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inputs of reductions that MPI is to sum in a wider type, and such sums back: integers in 64 bits, narrow floats in
- * f32. */
-#include "backends/mpi/plugin/plugin.h"
+/*
+ * Converts the inputs of reductions to a wider type for MPI's sums, and the sums back: integers in 64 bits, narrow floats in
+ * f32. Scalar loops, one pass each way.
+ */
+#include "backends/mpi/plugin/collectives/widen.h"
+
 #include "tensor/dtype.h"
 
-/* What the kernels' build gives to this header. */
+/* The build of the kernels defines this for the header. */
 #define TTI_INLINE static inline __attribute__((always_inline, unused))
 #include "kernels/isa/convert.h"
 

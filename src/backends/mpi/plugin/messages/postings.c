@@ -1,9 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Posting messages and waiting for them: the backend's functions for messages, synchronous and in two steps. */
+/*
+ * Posting messages and waiting for them, in one call or in two steps (post, then test until it has ended, then end). A
+ * posting is a batch of requests with one deadline and one result.
+ */
+#include "backends/mpi/plugin/messages/postings.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "backends/mpi/plugin/collectives/progress.h"
+#include "backends/mpi/plugin/failure.h"
+#include "backends/mpi/plugin/messages/progress.h"
+#include "backends/mpi/plugin/open_groups.h"
+#include "backends/mpi/plugin/poll_loop.h"
 #include "base/clock.h"
 #include "base/error.h"
 
@@ -20,7 +28,7 @@ static void describe(const tutti_op *op, char *text, size_t capacity)
     snprintf(text, capacity, "%s %s, %s", op->kind == TUTTI_OP_SEND ? "send to" : "recv from", peer, tag);
 }
 
-/* With the lock: the group has failed with p->error, so all that is open ends. */
+/* With the lock: the group has failed with p->error, so all open requests end. */
 static void end_all(struct tti_mpi_group *g, struct tti_mpi_posting *p, tutti_status status)
 {
     p->status = status;
@@ -30,7 +38,7 @@ static void end_all(struct tti_mpi_group *g, struct tti_mpi_posting *p, tutti_st
 }
 
 /* With the lock: the deadline has passed. */
-static void end_late(struct tti_mpi_group *g, struct tti_mpi_posting *p)
+static void time_out(struct tti_mpi_group *g, struct tti_mpi_posting *p)
 {
     char what[96] = "";
     int32_t peer = -1;
@@ -50,8 +58,8 @@ static void end_late(struct tti_mpi_group *g, struct tti_mpi_posting *p)
     end_all(g, p, TUTTI_TIMEOUT);
 }
 
-/* With the lock. */
-static void move(struct tti_mpi_group *g, struct tti_mpi_posting *p)
+/* With the lock: one round for all messages of the group. An error fails the group and ends the posting. */
+static void make_progress(struct tti_mpi_group *g, struct tti_mpi_posting *p)
 {
     tutti_error error;
     const tutti_status status = tti_mpi_progress(g, &error);
@@ -92,7 +100,7 @@ static tutti_status begin(struct tti_mpi_group *g, struct tti_mpi_posting *p, tu
         }
     }
     if (p->open > 0) {
-        move(g, p);
+        make_progress(g, p);
     }
     pthread_mutex_unlock(&m->lock);
     return TUTTI_OK;
@@ -112,14 +120,14 @@ static tutti_status first_failure(struct tti_mpi_group *g, struct tti_mpi_postin
             tti_error_set(&p->error, TUTTI_MISMATCH,
                           "%s: the message from rank %d has %lld elements of %s, the tensor holds %zu of %s; the "
                           "message stays receivable",
-                          what, r->came.source, (long long)r->came.count, tutti_dtype_name(r->came.dtype), r->op->count,
+                          what, r->info.source, (long long)r->info.count, tutti_dtype_name(r->info.dtype), r->op->count,
                           tutti_dtype_name(r->op->dtype));
         } else if (r->status == TUTTI_CANCELLED) {
             tti_error_set(&p->error, TUTTI_CANCELLED, "%s: cancelled by rank %d before it began", what, g->rank);
-        } else if (r->status != TUTTI_BACKEND && r->status != TUTTI_PEER_LEFT) { /* those have their sentence */
+        } else if (r->status != TUTTI_BACKEND && r->status != TUTTI_PEER_LEFT) { /* those have a sentence already */
             tti_error_set(&p->error, r->status, "%s: %s", what, tutti_status_string(r->status));
         }
-        p->error.suspect = r->came.size ? r->came.source : r->op->root;
+        p->error.suspect = r->info.size ? r->info.source : r->op->root;
         return r->status;
     }
     return TUTTI_OK;
@@ -137,24 +145,24 @@ static tutti_status result(struct tti_mpi_group *g, struct tti_mpi_posting *p, t
     return status;
 }
 
-/* One look: true if the posting has ended. */
-static bool look(struct tti_mpi_group *g, struct tti_mpi_posting *p, struct tti_mpi_poll_loop *v)
+/* One poll: true if the posting has ended. */
+static bool poll_posting(struct tti_mpi_group *g, struct tti_mpi_posting *p, struct tti_mpi_poll_loop *loop)
 {
     struct tti_mpi_messages *m = &g->messages;
     pthread_mutex_lock(&m->lock);
     if (p->open > 0) {
-        move(g, p);
+        make_progress(g, p);
     }
     bool ended = p->open == 0;
     pthread_mutex_unlock(&m->lock);
     if (ended) {
         return true;
     }
-    const tutti_status status = tti_mpi_poll_step(v, &p->error);
+    const tutti_status status = tti_mpi_poll_step(loop, &p->error);
     if (status != TUTTI_OK) {
         pthread_mutex_lock(&m->lock);
         if (p->open > 0) {
-            status == TUTTI_TIMEOUT ? end_late(g, p) : end_all(g, p, status);
+            status == TUTTI_TIMEOUT ? time_out(g, p) : end_all(g, p, status);
         }
         ended = true;
         pthread_mutex_unlock(&m->lock);
@@ -180,8 +188,8 @@ static void free_requests(struct tti_mpi_posting *p)
 tutti_status tti_mpi_run_p2p(void *state, tutti_op *const *ops, size_t count, int64_t timeout_ms, tutti_error *error)
 {
     struct tti_mpi_group *g = state;
-    struct tti_mpi_posting p; /* begin fills the rest, as far as it is used */
-    struct tti_mpi_poll_loop v;
+    struct tti_mpi_posting p; /* begin fills the fields that are used */
+    struct tti_mpi_poll_loop loop;
     tutti_status status = make_requests(&p, count, error);
     if (status != TUTTI_OK) {
         return status;
@@ -192,8 +200,8 @@ tutti_status tti_mpi_run_p2p(void *state, tutti_op *const *ops, size_t count, in
     }
     status = begin(g, &p, ops, timeout_ms);
     if (status == TUTTI_OK) {
-        tti_mpi_poll_loop(&v, g, p.begun_ns, timeout_ms, false);
-        while (!look(g, &p, &v)) {
+        tti_mpi_poll_loop_init(&loop, g, p.begun_ns, timeout_ms, false);
+        while (!poll_posting(g, &p, &loop)) {
         }
         status = result(g, &p, error);
     } else {
@@ -242,14 +250,14 @@ int32_t tti_mpi_test_p2p(void *state, void *batch)
     const bool used = tti_mpi_use(g);
     pthread_mutex_lock(&m->lock);
     if (p->open > 0 && used) {
-        move(g, p);
+        make_progress(g, p);
     }
     if (p->open > 0 && (used ? tti_mpi_check(g, false, &error) : tti_mpi_finalizing_error(g, &error)) != TUTTI_OK) {
         p->error = error;
         end_all(g, p, error.status);
     }
     if (p->open > 0 && p->deadline_ns != TTI_NEVER && tti_now_ns() >= p->deadline_ns) {
-        end_late(g, p);
+        time_out(g, p);
     }
     const int32_t ended = p->open == 0;
     pthread_mutex_unlock(&m->lock);
@@ -263,28 +271,28 @@ void tti_mpi_attend_p2p(void *state, void *batch, int64_t until_ns)
 {
     struct tti_mpi_group *g = state;
     struct tti_mpi_messages *m = &g->messages;
-    struct tti_mpi_poll_loop v;
+    struct tti_mpi_poll_loop loop;
     tutti_error unused;
     if (!tti_mpi_use(g)) {
         return;
     }
-    tti_mpi_poll_loop(&v, g, 0, -1, batch == NULL);
+    tti_mpi_poll_loop_init(&loop, g, 0, -1, batch == NULL);
     for (;;) {
         bool changed = false;
         if (batch) {
             changed = tti_mpi_test_p2p(state, batch) == 1;
         } else {
             pthread_mutex_lock(&m->lock);
-            move(g, NULL);
+            make_progress(g, NULL);
             pthread_mutex_unlock(&m->lock);
-            /* acquire: pairs with the release of whoever ends a message, or wakes. What has changed since this returned
-             * the last time may have done so after the worker looked at it. */
+            /* acquire: pairs with the releases that follow the end of a request, a failure and tti_mpi_wake_p2p. A
+             * request may have ended since the last return, after the worker tested it. */
             const uint32_t changes = atomic_load_explicit(&m->changes, memory_order_acquire);
             changed = changes != m->changes_seen;
             m->changes_seen = changes;
         }
         if (changed || (until_ns != TTI_NEVER && tti_now_ns() >= until_ns) ||
-            tti_mpi_poll_step(&v, &unused) != TUTTI_OK) {
+            tti_mpi_poll_step(&loop, &unused) != TUTTI_OK) {
             break;
         }
     }

@@ -1,53 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Starting MPI, or finding it started, and ending it when the process ends: MPI can be started once only, so the end of
- * Tutti's use of it is not the end of MPI. What the application has started is the application's to end.
+ * Starting MPI, or finding it started by the application. A process can start MPI once only, so MPI ends with the process and
+ * not with the last group (finalize.c). MPI that the application has started is the application's to end.
  */
+#include "backends/mpi/plugin/library/start.h"
+
+#include <mpi.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "backends/mpi/plugin/plugin.h"
+#include "backends/mpi/plugin/library/datatypes.h"
+#include "backends/mpi/plugin/library/devices.h"
+#include "backends/mpi/plugin/library/finalize.h"
+#include "backends/mpi/plugin/library/library.h"
+#include "backends/mpi/plugin/library/options.h"
 #include "base/error.h"
 
-struct tti_mpi_library tti_mpi_library;
-
-static pthread_mutex_t calls = PTHREAD_MUTEX_INITIALIZER; /* see tti_mpi_enter */
 static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
 static bool started;
 
-void tti_mpi_lock(void)
-{
-    pthread_mutex_lock(&calls);
-}
-
-void tti_mpi_unlock(void)
-{
-    pthread_mutex_unlock(&calls);
-}
-
-tutti_status tti_mpi_error(tutti_error *error, int code, const char *what)
-{
-    char text[MPI_MAX_ERROR_STRING] = "no text";
-    int length = 0;
-    int class = MPI_ERR_OTHER;
-    tti_mpi_enter();
-    MPI_Error_class(code, &class);
-    MPI_Error_string(code, text, &length);
-    tti_mpi_leave();
-    for (char *c = text; *c; c++) {
-        *c = *c == '\n' ? ' ' : *c;
-    }
-    tti_error_set(error, class == MPI_ERR_NO_MEM ? TUTTI_NO_MEMORY : TUTTI_BACKEND,
-                  "%s failed with MPI's error class %d, code %d: %.300s", what, class, code, text);
-    if (error) {
-        error->vendor_code = code;
-    }
-    return class == MPI_ERR_NO_MEM ? TUTTI_NO_MEMORY : TUTTI_BACKEND;
-}
-
-/* "Open MPI v4.1.4" out of "Open MPI v4.1.4, package: ..."; "MPICH Version: 4.0.2" out of several lines. */
+/* Turns "Open MPI v4.1.4, package: ..." into "Open MPI v4.1.4", and the lines of MPICH into "MPICH Version: 4.0.2". */
 static void read_version(char *to, size_t capacity)
 {
     char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
@@ -72,12 +47,23 @@ int32_t tti_mpi_available(char *why, size_t capacity)
     MPI_Finalized(&finalized);
     MPI_Initialized(&initialized);
     if (finalized) {
-        snprintf(why, capacity, "%s has been finalized in this process, and cannot be started again", version);
+        snprintf(
+            why, capacity,
+            "%s has been finalised in this process and cannot be started again; open the group before MPI_Finalize",
+            version);
         return 0;
     }
     snprintf(why, capacity, "%s%s, plug-in " TTI_MPI_FLAVOUR, version,
              initialized && !tti_mpi_library.own ? ", started by the application" : "");
     return 1;
+}
+
+static tutti_status finalized_error(const tutti_open_info *info, tutti_error *error)
+{
+    return tti_error_set(error, TUTTI_NOT_AVAILABLE,
+                         "MPI has been finalised in the process of rank %d and cannot be started again; open the group "
+                         "before MPI_Finalize",
+                         info->rank);
 }
 
 static tutti_status start(const tutti_open_info *info, tutti_error *error)
@@ -90,8 +76,7 @@ static tutti_status start(const tutti_open_info *info, tutti_error *error)
     MPI_Finalized(&finalized);
     MPI_Initialized(&initialized);
     if (finalized) {
-        return tti_error_set(error, TUTTI_NOT_AVAILABLE,
-                             "MPI has been finalized in this process, and cannot be started again");
+        return finalized_error(info, error);
     }
     read_version(tti_mpi_library.version, sizeof(tti_mpi_library.version));
     if (!initialized) {
@@ -106,14 +91,15 @@ static tutti_status start(const tutti_open_info *info, tutti_error *error)
         return tti_mpi_error(error, code, "MPI_Query_thread");
     }
     tti_mpi_library.locked = tti_mpi_library.level < MPI_THREAD_MULTIPLE;
-    tti_mpi_library.cpus = sysconf(_SC_NPROCESSORS_ONLN); /* not those of a mask: ranks are often bound to one each */
+    tti_mpi_library.cpus =
+        sysconf(_SC_NPROCESSORS_ONLN); /* not those of the affinity mask: launchers often bind each rank to one */
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &tag, &found);
     tti_mpi_library.tag_max = found && tag ? *tag : 32767;
     MPI_Comm_rank(MPI_COMM_WORLD, &tti_mpi_library.world_rank);
     tti_mpi_library.process = getpid();
     on_exit(tti_mpi_finalize, NULL);
     tti_mpi_detect_devices(info);
-    return tti_mpi_types_make(error);
+    return tti_mpi_datatypes_make(error);
 }
 
 tutti_status tti_mpi_start(const tutti_open_info *info, tutti_error *error)
@@ -128,8 +114,7 @@ tutti_status tti_mpi_start(const tutti_open_info *info, tutti_error *error)
     pthread_mutex_unlock(&starting);
     MPI_Finalized(&finalized);
     if (status == TUTTI_OK && finalized) {
-        status = tti_error_set(error, TUTTI_NOT_AVAILABLE,
-                               "MPI has been finalized in this process, and cannot be started again");
+        status = finalized_error(info, error);
     }
     return status;
 }

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the settings mean to MPI. Most of it an MPI library reads when it starts, from variables whose names are its
- * own, so this is done before the start only. A setting stands above a variable that is there already, as everywhere
- * in Tutti.
+ * What the settings mean to MPI. An MPI library reads most of them when it starts, from environment variables with names
+ * of its own. So the variables are set before the start only. A setting overrides a variable that is set already, as
+ * everywhere in Tutti.
  */
+#include "backends/mpi/plugin/library/options.h"
+
 #include <ctype.h>
+#include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#include "backends/mpi/plugin/plugin.h"
+#include "backends/mpi/plugin/library/library.h"
 
 const char *tti_mpi_setting(const tutti_open_info *info, const char *key, const char *otherwise)
 {
@@ -36,7 +39,7 @@ int tti_mpi_requested_level(const tutti_open_info *info)
     return MPI_THREAD_MULTIPLE;
 }
 
-/* MPI's name of one of its collectives, from Tutti's: without what Tutti writes apart. */
+/* MPI's name of a collective, from Tutti's: MPI writes some without underscores. */
 static const char *name_in_mpi(const char *name)
 {
     static const char *const differs[][2] = {{"all_reduce", "allreduce"},
@@ -52,8 +55,8 @@ static const char *name_in_mpi(const char *name)
     return name;
 }
 
-/* The variable in which this library looks for the algorithm of a collective. Intel MPI has the binary interface of
- * MPICH, so only the library itself can tell. */
+/* Sets the variable from which this library reads the algorithm of a collective. Intel MPI has the binary interface of
+ * MPICH, so the version text decides. */
 static void set_algorithm(const char *name, const char *value)
 {
     static const struct {
@@ -75,7 +78,7 @@ static void set_algorithm(const char *name, const char *value)
     for (char *c = variable + from; dialects[which].capitals && length > 0 && *c; c++) {
         *c = (char)toupper((unsigned char)*c);
     }
-    if (which == 0) { /* without this it looks at no such variable */
+    if (which == 0) { /* else Open MPI ignores these variables */
         setenv("OMPI_MCA_coll_tuned_use_dynamic_rules", "1", 1);
     }
     setenv(variable, value, 1);
@@ -86,7 +89,7 @@ static void set_variable(const char *name, const char *value)
     setenv(name, value, 1);
 }
 
-/* Each pair of "NAME=VALUE;NAME=VALUE", whose form the core has checked. */
+/* Calls `set` for each pair of "NAME=VALUE;NAME=VALUE". The core has checked the form. */
 static void for_each_pair(const char *list, void (*set)(const char *name, const char *value))
 {
     char *const copy = strdup(list);

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which datatype and which operation of MPI serve a reduction. MPI's own are taken where they mean what Tutti's mean;
- * what they lack (narrow floats) or define otherwise (minimum and maximum of NaN and of zeros, bool, logical
- * operations) is an MPI_Op over Tutti's kernels, on a datatype that tells the operation which elements it sees.
+ * The datatype and the operation of MPI for each reduction. MPI's own are taken where they agree with Tutti's. Where MPI has
+ * none (narrow floats) or defines them differently (minimum and maximum of NaN and of zeros, bool, logical operations),
+ * an MPI_Op runs Tutti's kernels. Its datatype identifies the elements.
  */
+#include "backends/mpi/plugin/library/datatypes.h"
+
 #include <string.h>
 
-#include "backends/mpi/plugin/plugin.h"
+#include "backends/mpi/plugin/library/finalize.h"
+#include "backends/mpi/plugin/library/library.h"
 #include "base/error.h"
 #include "kernels/kernels.h"
 #include "tensor/dtype.h"
@@ -14,7 +17,7 @@
 static MPI_Datatype own_types[TUTTI_DTYPE_COUNT];
 static MPI_Op own_ops[TUTTI_REDUCE_OP_COUNT];
 
-/* inout = in op inout, as MPI wants it. MPI gives no context, so the dtype is found by its handle. */
+/* inout = in op inout, as MPI defines it. MPI passes no context, so the datatype handle identifies the dtype. */
 static void fold(tutti_reduce_op op, const void *in, void *inout, const int *count, const MPI_Datatype *type)
 {
     const void *sources[2] = {in, inout};
@@ -71,7 +74,7 @@ static void fold_lor(void *in, void *inout, int *count, MPI_Datatype *type)
     fold(TUTTI_LOR, in, inout, count, type);
 }
 
-/* Called by MPI_Finalize, which the application may call: some libraries complain of what is left. */
+/* MPI_Finalize calls this, also when the application finalises MPI. Some libraries complain about types that are left. */
 static int before_finalize(MPI_Comm comm, int key, void *value, void *extra)
 {
     (void)comm;
@@ -90,7 +93,7 @@ static int before_finalize(MPI_Comm comm, int key, void *value, void *extra)
     return MPI_SUCCESS;
 }
 
-tutti_status tti_mpi_types_make(tutti_error *error)
+tutti_status tti_mpi_datatypes_make(tutti_error *error)
 {
     static MPI_User_function *const functions[TUTTI_REDUCE_OP_COUNT] = {
         [TUTTI_SUM] = fold_sum,   [TUTTI_PRODUCT] = fold_product, [TUTTI_MIN] = fold_min,
@@ -123,7 +126,7 @@ static bool is_integer(tutti_dtype dtype)
     return dtype >= TUTTI_I8 && dtype <= TUTTI_U64;
 }
 
-/* The types whose sums and products every MPI computes as Tutti does. In Open MPI 4.1 sums of 8 and 16 bits saturate. */
+/* The types for which every MPI computes sums and products as Tutti does. In Open MPI 4.1 sums of 8 and 16 bits saturate. */
 static MPI_Datatype native_type(tutti_dtype dtype)
 {
     switch (dtype) {
@@ -144,8 +147,7 @@ static MPI_Datatype native_type(tutti_dtype dtype)
     }
 }
 
-/* Not minimum and maximum: MPICH 4.0 compares unsigned numbers as if they were signed, and a NaN is what MPI makes of
- * it. */
+/* Not minimum and maximum: MPICH 4.0 compares unsigned numbers as signed ones, and MPI does not define them for NaN. */
 static MPI_Op native_op(tutti_reduce_op op)
 {
     switch (op) {

@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Moving letters and data (see messages.h). All lists are under the lock of the group's messages; whoever waits for
- * anything moves everybody's messages. Letters are looked at in the order of their coming, receives in that of their
- * posting, and no waiting receive fits a letter that is kept: each meets its partner once.
+ * Matching and progress of messages (types.h describes the protocol). All lists are under the lock of the group's messages.
+ * A thread that waits for one message makes progress for all of them. Envelopes are matched in the order of arrival, receives
+ * in the order of posting. Invariant: no posted receive matches an unexpected envelope, so a match is found once.
+ *
+ * Cost: a linear search of one list for each envelope and each receive.
  */
+#include "backends/mpi/plugin/messages/progress.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/mpi/plugin/collectives/progress.h"
+#include "backends/mpi/plugin/failure.h"
+#include "backends/mpi/plugin/library/library.h"
+#include "backends/mpi/plugin/open_groups.h"
+#include "backends/mpi/plugin/profile.h"
 #include "base/error.h"
 #include "tensor/dtype.h"
 
@@ -55,18 +62,18 @@ static void remove_unexpected(struct tti_mpi_messages *m, const struct tti_mpi_e
 static void add_posted(struct tti_mpi_messages *m, struct tti_mpi_request *r)
 {
     r->next = NULL;
-    *(m->waiting_end ? &m->waiting_end->next : &m->waiting) = r;
-    m->waiting_end = r;
+    *(m->posted_end ? &m->posted_end->next : &m->posted) = r;
+    m->posted_end = r;
 }
 
 static bool remove_posted(struct tti_mpi_messages *m, const struct tti_mpi_request *r)
 {
     struct tti_mpi_request *before = NULL;
-    for (struct tti_mpi_request *w = m->waiting; w; before = w, w = w->next) {
+    for (struct tti_mpi_request *w = m->posted; w; before = w, w = w->next) {
         if (w == r) {
-            *(before ? &before->next : &m->waiting) = r->next;
-            if (m->waiting_end == r) {
-                m->waiting_end = before;
+            *(before ? &before->next : &m->posted) = r->next;
+            if (m->posted_end == r) {
+                m->posted_end = before;
             }
             return true;
         }
@@ -76,7 +83,7 @@ static bool remove_posted(struct tti_mpi_messages *m, const struct tti_mpi_reque
 
 static bool remove_active(struct tti_mpi_messages *m, const struct tti_mpi_request *r)
 {
-    for (struct tti_mpi_request **link = &m->moving; *link; link = &(*link)->next) {
+    for (struct tti_mpi_request **link = &m->active; *link; link = &(*link)->next) {
         if (*link == r) {
             *link = r->next;
             return true;
@@ -87,8 +94,8 @@ static bool remove_active(struct tti_mpi_messages *m, const struct tti_mpi_reque
 
 static void add_active(struct tti_mpi_messages *m, struct tti_mpi_request *r)
 {
-    r->next = m->moving;
-    m->moving = r;
+    r->next = m->active;
+    m->active = r;
 }
 
 /* ---- requests ---------------------------------------------------------------------------------------------------- */
@@ -96,8 +103,8 @@ static void add_active(struct tti_mpi_messages *m, struct tti_mpi_request *r)
 static void finish(struct tti_mpi_messages *m, struct tti_mpi_request *r, tutti_status status)
 {
     if (m->profile && status == TUTTI_OK) {
-        const bool received = r->op->kind == TUTTI_OP_RECV; /* it may be less than there is room for */
-        tti_mpi_profile_add(m->profile, r->op->kind, received ? (uint64_t)r->came.bytes : tti_mpi_op_bytes(r->op, 0),
+        const bool received = r->op->kind == TUTTI_OP_RECV; /* the message may be shorter than the tensor */
+        tti_mpi_profile_add(m->profile, r->op->kind, received ? (uint64_t)r->info.bytes : tti_mpi_op_bytes(r->op, 0),
                             r->posting->begun_ns);
     }
     free(r->envelope);
@@ -110,7 +117,7 @@ static void finish(struct tti_mpi_messages *m, struct tti_mpi_request *r, tutti_
     r->done = true;
     r->posting->open--;
     m->open--;
-    /* release: pairs with the acquire of those who attend */
+    /* release: pairs with the acquire in tti_mpi_attend_p2p */
     atomic_fetch_add_explicit(&m->changes, 1, memory_order_release);
 }
 
@@ -164,21 +171,21 @@ static size_t shape_bytes(const struct tti_mpi_envelope_head *head)
     return (size_t)head->ndim * sizeof(int64_t);
 }
 
-/* Gives a receive, which is in no list, its letter, which is in none either, unless it does not fit: then the receive
- * has ended, and false. */
+/* Matches a receive with an envelope; both are in no list. False: the message does not fit, and the receive has ended with
+ * the error. */
 static bool accept(struct tti_mpi_group *g, struct tti_mpi_request *r, struct tti_mpi_envelope *envelope)
 {
     struct tti_mpi_messages *m = &g->messages;
     const struct tti_mpi_envelope_head *head = &envelope->head;
     tutti_op *op = r->op;
     tutti_status status = TUTTI_OK;
-    r->came = (tutti_message)TUTTI_MESSAGE_INIT;
-    tti_mpi_envelope_message(envelope, &r->came);
+    r->info = (tutti_message)TUTTI_MESSAGE_INIT;
+    tti_mpi_envelope_message(envelope, &r->info);
     if (op->allocate) {
         int64_t shape[TUTTI_MAX_NDIM];
         memcpy(shape, envelope->rest, shape_bytes(head));
-        status = op->allocate(op, &r->came, head->ndim, shape);
-    } else if (op->dtype != head->dtype || op->count < (size_t)r->came.count) {
+        status = op->allocate(op, &r->info, head->ndim, shape);
+    } else if (op->dtype != head->dtype || op->count < (size_t)r->info.count) {
         status = TUTTI_MISMATCH;
     }
     const bool follows = head->data_tag >= 0;
@@ -190,7 +197,7 @@ static bool accept(struct tti_mpi_group *g, struct tti_mpi_request *r, struct tt
         return false;
     }
     if (op->message) {
-        *op->message = r->came;
+        *op->message = r->info;
     }
     if (!follows) {
         if (head->bytes > 0) {
@@ -210,7 +217,7 @@ static bool accept(struct tti_mpi_group *g, struct tti_mpi_request *r, struct tt
     return true;
 }
 
-/* The rest is right for what the head says: the other side may be another version, or broken. */
+/* Whether head and length agree. The peer may run another version, or be broken. */
 static bool is_valid(const struct tti_mpi_envelope *envelope)
 {
     const struct tti_mpi_envelope_head *head = &envelope->head;
@@ -257,7 +264,11 @@ static tutti_status receive_envelope(struct tti_mpi_group *g, struct tti_mpi_env
         if (!is_valid(*envelope)) {
             free(*envelope);
             *envelope = NULL;
-            tti_error_set(error, TUTTI_PEER_CORRUPT, "a message from rank %d has impossible values", status.MPI_SOURCE);
+            tti_error_set(
+                error, TUTTI_PEER_CORRUPT,
+                "rank %d received a message from rank %d with an invalid head; run the same version of Tutti on all "
+                "ranks",
+                g->rank, status.MPI_SOURCE);
             error->suspect = status.MPI_SOURCE;
             return TUTTI_PEER_CORRUPT;
         }
@@ -274,7 +285,7 @@ static void deliver(struct tti_mpi_group *g, struct tti_mpi_envelope *envelope)
         free(envelope);
         return;
     }
-    for (struct tti_mpi_request *r = m->waiting, *next; r; r = next) {
+    for (struct tti_mpi_request *r = m->posted, *next; r; r = next) {
         next = r->next;
         if (matches(r->op, envelope)) {
             remove_posted(m, r);
@@ -286,7 +297,7 @@ static void deliver(struct tti_mpi_group *g, struct tti_mpi_envelope *envelope)
     add_unexpected(m, envelope);
 }
 
-/* Whether MPI has ended all of a request. */
+/* Whether MPI has completed all of a request. */
 static int test(struct tti_mpi_request *r, int *done)
 {
     int code = MPI_SUCCESS;
@@ -304,22 +315,22 @@ static int test(struct tti_mpi_request *r, int *done)
     return code;
 }
 
-/* A rank that has left, for which the request waits; -1 if there is none. */
+/* The rank that the request waits for, if it has left; else -1. */
 static int waits_for_left(const struct tti_mpi_group *g, const struct tti_mpi_request *r)
 {
     const struct tti_mpi_messages *m = &g->messages;
     int rank = r->op->root;
-    if (rank == TUTTI_ANY_SOURCE && m->left_count == g->size - 1) { /* no rank is left that could send */
+    if (rank == TUTTI_ANY_SOURCE && m->left_count == g->size - 1) { /* no rank could still send */
         rank = g->rank == 0 ? 1 : 0;
     }
     return rank >= 0 && m->left[rank] ? rank : -1;
 }
 
-/* Ends the first request that waits for a rank that has left: it fails the group, which ends the others. */
+/* Ends the first request that waits for a rank that has left. That fails the group, which ends the other requests. */
 static void end_left(struct tti_mpi_group *g)
 {
     struct tti_mpi_messages *m = &g->messages;
-    struct tti_mpi_request *const lists[] = {m->waiting, m->moving};
+    struct tti_mpi_request *const lists[] = {m->posted, m->active};
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         for (struct tti_mpi_request *r = lists[i]; r; r = r->next) {
             const int rank = waits_for_left(g, r);
@@ -341,7 +352,7 @@ tutti_status tti_mpi_progress(struct tti_mpi_group *g, tutti_error *error)
     while ((status = receive_envelope(g, &envelope, error)) == TUTTI_OK && envelope) {
         deliver(g, envelope);
     }
-    for (struct tti_mpi_request *r = m->moving, *next; r; r = next) {
+    for (struct tti_mpi_request *r = m->active, *next; r; r = next) {
         int done = 0;
         const int code = test(r, &done);
         next = r->next;
@@ -379,7 +390,7 @@ void tti_mpi_post_recv(struct tti_mpi_group *g, struct tti_mpi_request *r)
     }
     struct tti_mpi_envelope *const next = envelope->next;
     remove_unexpected(m, envelope);
-    if (!accept(g, r, envelope)) { /* back to where it was */
+    if (!accept(g, r, envelope)) { /* the envelope goes back to its place */
         struct tti_mpi_envelope *before = NULL;
         for (struct tti_mpi_envelope *l = m->envelopes; l != next; l = l->next) {
             before = l;
@@ -392,7 +403,7 @@ void tti_mpi_post_recv(struct tti_mpi_group *g, struct tti_mpi_request *r)
     }
 }
 
-/* A letter that says what comes, with the data if they are few. */
+/* The envelope of a send, with the data if they are small. */
 static struct tti_mpi_envelope *make_envelope(struct tti_mpi_messages *m, const tutti_op *op, size_t bytes)
 {
     const bool follows = bytes > TTI_MPI_EAGER;
@@ -449,7 +460,7 @@ void tti_mpi_post_send(struct tti_mpi_group *g, struct tti_mpi_request *r)
 
 bool tti_mpi_has_begun(const struct tti_mpi_messages *m, const struct tti_mpi_request *r)
 {
-    const struct tti_mpi_request *w = m->waiting;
+    const struct tti_mpi_request *w = m->posted;
     while (w && w != r) {
         w = w->next;
     }
@@ -474,7 +485,7 @@ void tti_mpi_withdraw(struct tti_mpi_group *g, struct tti_mpi_request *r, tutti_
         tti_mpi_leave();
     }
     if (r->op->kind == TUTTI_OP_SEND) {
-        r->envelope = NULL; /* MPI may not have sent it yet: it stays */
+        r->envelope = NULL; /* MPI may still read it: it is never freed */
     }
     finish(m, r, status);
 }

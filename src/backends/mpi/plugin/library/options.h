@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The settings "mpi.*", and what they mean to the MPI library. */
+#ifndef TTI_BACKENDS_MPI_PLUGIN_LIBRARY_OPTIONS_H
+#define TTI_BACKENDS_MPI_PLUGIN_LIBRARY_OPTIONS_H
+
+#include <tutti/backend.h>
+
+/* The value of a setting, or `otherwise` if there is none of this name. */
+const char *tti_mpi_setting(const tutti_open_info *info, const char *key, const char *otherwise);
+int tti_mpi_requested_level(const tutti_open_info *info);
+/* Sets the environment variables of the library, before its start. Reads tti_mpi_library.version. */
+void tti_mpi_prepare_environment(const tutti_open_info *info);
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The state of a group over MPI, and the tags and sizes that its files share. The plug-in is compiled once for each binary
+ * interface of MPI. A group is one communicator for messages and failure notices, one communicator for each lane, and the
+ * messages in progress.
+ */
+#ifndef TTI_BACKENDS_MPI_PLUGIN_TYPES_H
+#define TTI_BACKENDS_MPI_PLUGIN_TYPES_H
+
+#include <assert.h>
+#include <mpi.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <tutti/backend.h>
+
+#include "backends/mpi/plugin/messages/types.h"
+
+/* The most elements or bytes in one call of MPI: counts are int. A multiple of every element size, and of a page. */
+#define TTI_MPI_MAX_COUNT ((size_t)1 << 30)
+
+/* Tags. The first three are used on the communicator for messages; TTI_MPI_TAG_DATA begins a range for large data. The last
+ * two are used on the communicators of lanes. */
+enum {
+    TTI_MPI_TAG_ENVELOPE = 0,
+    TTI_MPI_TAG_FAILURE = 1,
+    TTI_MPI_TAG_DATA = 2,
+    TTI_MPI_TAG_ENTRY = 3,
+    TTI_MPI_TAG_PART = 4
+};
+
+/* What a rank sends to every other rank before a collective: see entry_barrier.c. The layout is fixed, since it travels
+ * between processes. With 8 bytes of data and MPI's headers it fits one cache line. */
+struct tti_mpi_call_record {
+    uint64_t descriptor[2];
+    union {
+        uint64_t bytes; /* all_to_all_v: for the receiver of this record */
+        double scale;   /* PREMUL_SUM: this rank's factor */
+    };
+    uint32_t call : 31; /* its last bits */
+    uint32_t failed : 1;
+    int32_t decision;
+};
+static_assert(sizeof(struct tti_mpi_call_record) == 32, "no padding");
+
+/* A rank that ends its process sends this many bytes instead of its next call record. No call record is so short. */
+#define TTI_MPI_LEFT_BYTES 1
+
+/* The most bytes of data that travel with a call record: every MPI library sends them eagerly. */
+#define TTI_MPI_SMALL       2048u
+#define TTI_MPI_RECORD_ROOM (sizeof(struct tti_mpi_call_record) + TTI_MPI_SMALL)
+#define TTI_MPI_RECORD_STEP ((TTI_MPI_RECORD_ROOM + 63) / 64 * 64)
+
+/* Where the parts of an all_reduce come from and go to: one of each for every rank. */
+struct tti_mpi_parts {
+    char **to;
+    size_t *in;
+    const char **from;
+    size_t *out;
+};
+
+struct tti_mpi_lane {
+    MPI_Comm comm;           /* of this lane only */
+    _Atomic int64_t calls;   /* relaxed: the lane's owner counts, the watchdog reads */
+    _Atomic int32_t inside;  /* the operation in progress, or 0; stored seq_cst before `failed` is loaded */
+    int64_t seen_call;       /* by the watchdog */
+    int ticks;               /* likewise: how long it has seen this call */
+    bool reported;           /* likewise: a group has failed with this call in progress */
+    _Atomic int32_t awaited; /* the lowest rank that an entry barrier waits for, or -1; relaxed: a hint for sentences */
+    bool ends_at_entry;      /* the call in progress does */
+    int64_t seen_tick;       /* of a coarse clock, see may_be_late in entry_barrier.c */
+    unsigned char *records;  /* TTI_MPI_RECORD_ROOM bytes for each rank, in steps of TTI_MPI_RECORD_STEP */
+    void **data;             /* behind each record */
+    double *scales;          /* one per rank */
+    struct tti_mpi_call_record *pair_records; /* one per rank: all_to_all_v sends a different record to each */
+    MPI_Request *requests;                    /* 2 per rank, receives and sends; MPI_REQUEST_NULL between calls */
+    struct tti_mpi_parts parts;
+    unsigned char *scratch; /* grows, is kept */
+    size_t scratch_bytes;
+    /* arguments that MPI reads until a call has ended */
+    int *lists;          /* 4 per rank */
+    MPI_Datatype *types; /* 2 per rank */
+};
+
+static inline struct tti_mpi_call_record *tti_mpi_call_record_of(const struct tti_mpi_lane *lane, int rank)
+{
+    return (struct tti_mpi_call_record *)(void *)(lane->records + (size_t)rank * TTI_MPI_RECORD_STEP);
+}
+
+struct tti_mpi_group {
+    int rank;
+    int size;
+    int lanes;
+    size_t window;                   /* elements of scratch memory for each part; the same on all ranks */
+    bool blocking;                   /* mpi.blocking=always on all ranks: MPI's blocking functions, no deadlines */
+    uint32_t device;                 /* TUTTI_CAP_CUDA or _ROCM if MPI takes such memory on every rank; else 0 */
+    int world_rank;                  /* for sentences */
+    struct tti_mpi_profile *profile; /* or NULL */
+    MPI_Comm control;                /* for messages and failure notices */
+    struct tti_mpi_group *next_open;
+    _Atomic int32_t users;                      /* threads in MPI outside collectives; see tti_mpi_use */
+    struct tti_mpi_group *next_failed;          /* written once */
+    bool kept;                                  /* in the list of failed groups, until the process ends */
+    bool retired;                               /* it has failed only because the process ends */
+    struct tti_mpi_envelope_head left_envelope; /* the last envelope to the other ranks then */
+    pthread_mutex_t lock;                       /* over `cause` */
+    tutti_error cause;
+    MPI_Request *notifications; /* of the failure notices to the other ranks */
+    struct tti_mpi_messages messages;
+    /* what a small call reads shares a cache line with the first fields of lane 0 */
+    _Alignas(64) int64_t timeout_ms;
+    _Atomic int32_t failed; /* a status; release, after the cause is written */
+    struct tti_mpi_lane lane[TUTTI_MAX_LANES];
+};
+
+#endif
