@@ -9,7 +9,7 @@ failures=0
 for layout in AAB ABAB; do
     for how in left late; do
         timeout 120 "$TUTTI_BUILD/tutti" run -n ${#layout} -- "$TUTTI_SOURCE/tests/hier/on_hosts" "$layout" \
-            "$TUTTI_BUILD/tests/hier/gone" "$how" || {
+            "$TUTTI_BUILD/tests/hier/peer_left" "$how" || {
             echo "FAILED: $layout, $how"
             failures=$((failures + 1))
         }

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hier: a group over several hosts, made of an engine inside each host and engines between them, which the core opens for it.
- * Each operation is steps on these; its file says which, and what they cost. See docs/hier.md.
+ * hier: a group over several hosts, made of an engine inside each host and engines between hosts, which the core opens for it.
+ * A collective is a sequence of steps on these engines; its file in collectives/ lists the steps and their cost. This file
+ * has the table of the backend's functions. See docs/hier.md.
  */
 #include "backends/hier/hier.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "backends/hier/state.h"
+#include "backends/hier/collectives/collectives.h"
+#include "backends/hier/failure.h"
+#include "backends/hier/messages.h"
+#include "backends/hier/open.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "tensor/dtype.h"
@@ -18,11 +22,11 @@
 
 static int32_t available(char *why, size_t capacity)
 {
-    snprintf(why, capacity, "%s", "always (hier.inner and hier.outer name the backends that it is made of)");
+    snprintf(why, capacity, "%s", "always (hier.inner and hier.outer name the backends that it consists of)");
     return 1;
 }
 
-/* What the steps of an operation are: inside a host, and between hosts. */
+/* The steps of an operation: inside a host, and between hosts. */
 struct composition {
     tutti_operation inside[2];
     tutti_operation between;
@@ -111,7 +115,7 @@ static uint32_t capabilities(void *state)
     return s->inner->capabilities & s->flat->capabilities & TUTTI_CAP_SAME_BITS;
 }
 
-/* ---- words --------------------------------------------------------------------------------------------------------- */
+/* ---- description --------------------------------------------------------------------------------------------------------- */
 
 struct text {
     char *at;
@@ -154,7 +158,7 @@ static size_t describe(void *state, char *text, size_t capacity)
     if (!s->inner) {
         print(&t, "; backend %s does everything\n", s->flat->backend->name);
     } else {
-        print(&t, "; inside a host %s, between hosts %s on %d rail%s, in pieces of %zu bytes; messages %s\n",
+        print(&t, "; inside a host %s, between hosts %s on %d rail%s, in chunks of %zu bytes; messages %s\n",
               s->inner->backend->name, s->flat->backend->name, h->rails, h->rails == 1 ? "" : "s", s->chunk,
               s->flat->backend->name);
         print_engine(&t, s->inner);
@@ -198,7 +202,7 @@ static const tutti_backend_ops ops = {
 const tutti_backend tti_backend_hier = {
     .abi = TUTTI_BACKEND_ABI,
     .size = sizeof(tutti_backend),
-    .name = "hier",
+    .name = TTI_HIER_NAME,
     .priority = 60,
     .capabilities = TUTTI_CAP_COMPOSED,
     .ops = &ops,

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who is where: from the identity of every rank's host, which all ranks have read alike. Quadratic in the number of hosts
- * and ranks at worst, once a group. */
+/*
+ * Which ranks are on which host, from the identity of every rank's host. All ranks have the same identities, so all compute
+ * the same tables. Cost: ranks times hosts, once a group.
+ */
+#include "backends/hier/hosts.h"
+
 #include <stdlib.h>
 
-#include "backends/hier/state.h"
-
-/* Numbers the hosts in the order of their first rank; `first` remembers that rank. */
+/* Numbers the hosts in the order of their first rank, which is written to `first`. */
 static void number(struct tti_hosts *h, const uint64_t *hosts, int32_t *first)
 {
     for (int32_t r = 0; r < h->size; r++) {
@@ -39,7 +41,7 @@ bool tti_hosts_make(struct tti_hosts *h, const uint64_t *hosts, int32_t size)
     free(first);
     h->rails = size;
     for (int32_t i = 0; i < h->count; i++) {
-        const int32_t ranks = h->begin[i + 1]; /* still how many */
+        const int32_t ranks = h->begin[i + 1]; /* so far the entries are numbers of ranks */
         h->rails = ranks < h->rails ? ranks : h->rails;
         h->begin[i + 1] += h->begin[i];
     }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages go through the flat engine, also between ranks of one host: a receive from any source has to see all of them in
- * the order in which they came, and a probe must not find one that a receive in another engine would take. The price is
- * that messages inside a host cost what the outer engine makes of them.
+ * Messages go through the flat engine, also between ranks of one host. A receive from any source must match messages in the
+ * order of their arrival, and a probe must not find a message that a receive in another engine takes. The price: a message
+ * inside a host costs as much as one between hosts.
  */
-#include "backends/hier/state.h"
+#include "backends/hier/messages.h"
+
+#include "backends/hier/failure.h"
 #include "base/error.h"
 
 static const tutti_backend_ops *flat_ops(const struct tti_hier *s)
@@ -18,11 +20,11 @@ static tutti_status none(const struct tti_hier *s, const char *what, tutti_error
                          s->flat->backend->name, what);
 }
 
-/* A message that fails may have failed the flat engine, and then the group. */
+/* A failed message may have failed the flat engine, and with it the group. */
 static tutti_status ended(struct tti_hier *s, tutti_status status, tutti_error *error)
 {
     const bool over = status > TUTTI_MISMATCH && tti_hier_failure(s, NULL) != TUTTI_OK;
-    return over && status == TUTTI_REVOKED ? tti_hier_usable(s, error) : status; /* which knows what was the cause */
+    return over && status == TUTTI_REVOKED ? tti_hier_usable(s, error) : status; /* with the cause */
 }
 
 tutti_status tti_hier_run_p2p(void *state, tutti_op *const *ops, size_t count, int64_t timeout_ms, tutti_error *error)
@@ -39,7 +41,7 @@ tutti_status tti_hier_probe(void *state, int32_t peer, int32_t tag, int32_t *fou
 {
     struct tti_hier *s = state;
     if (!flat_ops(s)->probe) {
-        return none(s, "way to look for messages", error);
+        return none(s, "probe for messages", error);
     }
     return ended(s, flat_ops(s)->probe(s->flat->state, peer, tag, found, message, error), error);
 }

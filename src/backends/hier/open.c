@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Opening. First the engine inside this host, then the flat one, then the rail: each is opened only when the one before
- * is open everywhere, so nobody waits in one for a rank that has failed in another.
+ * Opening: first the engine inside this host, then the flat engine, then the rail. Each is opened only after the one before is
+ * open on all ranks. So no rank waits in one engine for a rank that has failed in another.
  *
- * Where all ranks are on one host, or no host has two, the flat engine is all there is, and does everything by itself.
+ * If all ranks are on one host, or each has its own, there is only the flat engine.
  */
+#include "backends/hier/open.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "backends/hier/state.h"
+#include "backends/hier/types.h"
 #include "backends/record.h"
 #include "base/clock.h"
 #include "base/error.h"
 
-/* How a phase went on one rank. Fixed layout: it travels between processes. */
+/* The result of a phase on one rank. The layout is fixed, since it travels between processes. */
 struct record {
     int32_t status;
     char message[300];
 };
 
-/* Tells the others how it went here, with its *error, and hears how it went there. */
+/* Publishes this rank's result of a phase, with its *error, and reads those of all other ranks. */
 static tutti_status agree(const tutti_open_info *info, const char *phase, tutti_status mine, tutti_error *error)
 {
     const tutti_rendezvous *rv = info->rendezvous;
@@ -168,8 +170,10 @@ tutti_status tti_hier_open(const tutti_open_info *info, void **state, tutti_erro
 {
     tutti_error details;
     if (!info->engines) {
-        return tti_error_set(error, TUTTI_UNSUPPORTED,
-                             "backend hier is made of others, and can be no part of one itself");
+        return tti_error_set(
+            error, TUTTI_UNSUPPORTED,
+            "backend hier consists of other engines and cannot be a part of another one; name another backend in "
+            "hier.inner and hier.outer");
     }
     struct tti_hier *s = make(info);
     tutti_status status =

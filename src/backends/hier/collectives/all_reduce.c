@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * all_reduce of n bytes over H hosts of L ranks: reduce_scatter inside each host, so that every rank of a rail has the host's
- * sum of one slice; all_reduce of the slices on all rails in parallel; all_gather inside.
+ * sum of one slice; all_reduce of the slices on all rails in parallel; all_gather inside. This is the hierarchical all_reduce
+ * of Jia et al., "Highly scalable deep learning training system with mixed-precision", 2018.
  *
- * Cost on the link: what the outer engine takes for n / L bytes on each of L rails, so 2 n (H - 1) / H bytes out of a host
- * and as many into it with a ring, which is the least; a flat ring takes that with ranks laid out host by host, and up to
- * L times as much where they are interleaved. Inside: reduce_scatter and all_gather of n bytes.
- * The idea: Jia et al., "Highly scalable deep learning training system with mixed-precision", 2018.
+ * Cost on the link: an all_reduce of n / L bytes by the outer engine on each of L rails. With a ring that is 2 n (H - 1) / H
+ * bytes out of a host and as many into it, the least. A flat ring needs as much if ranks are numbered host by host, and up to
+ * L times as much if they are interleaved. Inside: reduce_scatter and all_gather of n bytes.
  */
-#include "backends/hier/state.h"
+#include "backends/hier/collectives/collectives.h"
+#include "backends/hier/steps/fold.h"
+#include "backends/hier/steps/pipeline.h"
+#include "backends/hier/steps/slices.h"
 
 struct plan {
     struct tti_hier_fold fold;
-    unsigned char *wide; /* two pieces of widened inputs; NULL: the steps run in the output itself */
+    unsigned char *wide; /* two chunks of widened inputs; NULL: the steps run in the output itself */
     size_t chunk;
 };
 
@@ -21,7 +24,7 @@ static const struct plan *plan_of(const struct tti_pipeline *p)
     return p->user;
 }
 
-/* Where the own slice is while it is reduced. */
+/* The own slice while it is reduced. */
 static unsigned char *slice_at(const struct tti_pipeline *p, const struct tti_slices *cut, size_t k)
 {
     const struct plan *plan = plan_of(p);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * all_to_all: what goes to ranks of this host goes through the inner engine, everything else straight through the flat one,
- * and with more than a piece of data both at once. Nothing goes through a third rank: how much ranks have for one
- * another is known to these two only. Cost: what ranks of different hosts have for one another crosses the link once.
+ * all_to_all. Data for ranks of this host go through the inner engine, all other data directly through the flat engine. With
+ * more than a chunk of data both run at once. No data go through a third rank, since only the two ranks of a pair know their
+ * sizes. Cost: the data between ranks of different hosts cross the link once.
  */
-#include "backends/hier/state.h"
+#include "backends/hier/collectives/collectives.h"
 
-/* Units of a rank's part, and where they lie. */
+/* Units of a rank's part. */
 static int64_t units_of(const tutti_parts *p, int32_t rank)
 {
     return p->counts ? p->counts[rank] : p->each;
@@ -22,7 +22,7 @@ static void list_all(const tutti_parts *p, int32_t size, int64_t *counts, int64_
     }
 }
 
-/* Of such lists: those of this host's ranks in the order of their seats, and all without them. */
+/* Two lists of parts: of this host's ranks, by local rank, and of all ranks without those. Returns the bytes of the second. */
 static size_t split(const struct tti_hier *s, const tutti_parts *p, int64_t *inside_counts, int64_t *inside_places,
                     int64_t *flat_counts, int64_t *flat_places)
 {
@@ -81,7 +81,7 @@ tutti_status tti_hier_all_to_all(struct tti_hier_call *c, tutti_error *error)
     struct job job = {.c = c, .op = step(c, far)};
     tutti_op inside = step(c, near);
     tutti_error theirs;
-    /* a thread is worth its while for more than a piece; without one it takes longer, that is all */
+    /* the helper pays for more than a chunk; without it the two run one after the other */
     const bool beside = bytes > c->s->chunk && tti_helper_post(&c->lane->helper, far_away, &job, &theirs) == TUTTI_OK;
     c->first = true;
     tutti_status status = tti_hier_run_intra_host(c, &inside, error);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * barrier: inside each host, then between the ranks in the first seats, then inside once more. Nobody leaves the last one
- * before its host's first seat has come back from the middle one, which all hosts' first seats have entered by then, each
+ * barrier in three steps: inside each host, then between local ranks 0 of all hosts, then inside again. A rank leaves the third
+ * step only after its host's local rank 0 has returned from the second. By then local rank 0 of every host has entered that,
  * after all ranks of its host. Cost: one small message for each host and round of the outer engine, two inner barriers.
  */
-#include "backends/hier/state.h"
+#include "backends/hier/collectives/collectives.h"
 
 tutti_status tti_hier_barrier(struct tti_hier_call *c, tutti_error *error)
 {

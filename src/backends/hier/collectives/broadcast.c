@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * broadcast of n bytes: inside the root's host, then every rail takes one slice from there to the other hosts, which gather
- * the slices inside.
+ * broadcast of n bytes: inside the root's host; then every rail carries one slice from there to the other hosts, which gather
+ * the slices inside (scatter and all_gather, as in van de Geijn's broadcast).
  *
- * Cost: on the link n bytes into each other host, on all rails in parallel, sent as the outer engine does it. Inside: a
+ * Cost: on the link n bytes into each other host, on all rails in parallel, by the outer engine's algorithm. Inside: a
  * broadcast on the root's host, an all_gather on the others.
  */
-#include "backends/hier/state.h"
+#include "backends/hier/collectives/collectives.h"
+#include "backends/hier/steps/pipeline.h"
+#include "backends/hier/steps/slices.h"
 
 static bool is_root_host(const struct tti_hier_call *c)
 {

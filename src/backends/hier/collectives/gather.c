@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * gather to a root: every rail brings the parts of its seats to the root's host, where they go to the root. Cost: on the link
+ * gather to a root: every rail gathers the parts of its ranks on the root's host, where they go to the root. Cost: on the link
  * the parts of the other hosts, once; inside the root's host all parts, and one copy of them to their places.
  */
-#include "backends/hier/state.h"
+#include "backends/hier/collectives/collectives.h"
+#include "backends/hier/steps/pipeline.h"
+#include "backends/hier/steps/rails.h"
 
 static tutti_status before(struct tti_pipeline *p, size_t k, tutti_error *error)
 {

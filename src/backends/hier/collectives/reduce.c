@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * reduce of n bytes to a root: reduce_scatter inside each host, reduce of the slices to the root's host on all rails in
- * parallel, and there the slices go to the root.
+ * parallel, and there the slices go to the root (reduce_scatter and gather, Rabenseifner 2004).
  *
- * Cost: on the link n bytes out of each other host, where the outer engine combines on the way, and into the root's host
- * what it lets arrive (n to (H - 1) n). Inside: reduce_scatter of n bytes, and n bytes to the root.
+ * Cost: on the link n bytes out of each other host, if the outer engine combines on the way, and into the root's host n to
+ * (H - 1) n, depending on the outer engine. Inside: reduce_scatter of n bytes, and n bytes to the root.
  */
-#include "backends/hier/state.h"
+#include "backends/hier/collectives/collectives.h"
+#include "backends/hier/steps/fold.h"
+#include "backends/hier/steps/pipeline.h"
+#include "backends/hier/steps/slices.h"
 
 struct plan {
     struct tti_hier_fold fold;
     unsigned char *slices; /* two */
-    unsigned char *wide;   /* a piece of widened inputs, and two slices of narrow results; NULL: they are as they are */
+    unsigned char *wide;   /* a chunk of widened inputs, and two slices of narrow results; NULL: nothing is widened */
     unsigned char *narrow;
     size_t chunk;
     size_t slice;
@@ -22,7 +25,7 @@ static unsigned char *slice_at(const struct plan *plan, size_t k)
     return plan->slices + (k % 2) * plan->slice * plan->fold.item;
 }
 
-/* Where its result is. */
+/* Its result. */
 static unsigned char *result_at(const struct plan *plan, size_t k)
 {
     return plan->wide ? plan->narrow + (k % 2) * plan->slice * plan->fold.item : slice_at(plan, k);

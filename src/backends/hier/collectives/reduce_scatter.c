@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * reduce_scatter of n bytes: inside each host every rail gets the host's sums of the parts of its seats, and reduces them
- * between hosts, so that each host keeps those of its own ranks; ranks without a rail get theirs inside.
+ * reduce_scatter of n bytes: inside each host every rail gets the host's sums of the parts of its ranks, and reduces them
+ * between hosts, so that each host keeps those of its own ranks. Ranks without a rail get theirs inside.
  *
  * Cost: on the link n (H - 1) / H bytes out of each host with even hosts, the least, on all rails in parallel. Inside: a
  * reduce_scatter of n bytes, and one copy of them before it.
  */
-#include "backends/hier/state.h"
+#include "backends/hier/collectives/collectives.h"
+#include "backends/hier/steps/fold.h"
+#include "backends/hier/steps/pipeline.h"
+#include "backends/hier/steps/rails.h"
 
 struct plan {
     struct tti_windows_plan way;
     struct tti_hier_fold fold;
-    unsigned char *given; /* a window of the inputs as they are, if they are widened */
+    unsigned char *given; /* a window of the inputs before they are widened, or NULL */
 };
 
 static tutti_status before(struct tti_pipeline *p, size_t k, tutti_error *error)
@@ -61,7 +64,7 @@ static tutti_status between(struct tti_pipeline *p, size_t k, tutti_error *error
     op.send_parts = tti_hier_row(counts, all, plan->fold.item);
     const tutti_status status = tti_hier_run_inter_host(c, &op, error);
     if (status == TUTTI_OK && plan->fold.divisor > 1) {
-        /* what came from the host's sums has been used: there is room for results of another type */
+        /* the host's sums have been used: the results of another type fit there */
         unsigned char *to = plan->fold.widened ? plan->way.rail[k % 2] : shared;
         tti_hier_fold_finish(&plan->fold, to, shared, own);
     }
@@ -81,7 +84,7 @@ tutti_status tti_hier_reduce_scatter(struct tti_hier_call *c, tutti_error *error
     tti_hier_fold_make(c, &plan.fold);
     struct tti_windows *w = &plan.way.windows;
     tti_windows_make(c->s, &c->op->send_parts, 0, c->item, w);
-    /* behind a window of wide elements there is room for one more byte range of narrow ones */
+    /* a window of wide elements, and one of narrow elements behind it */
     const size_t item = plan.fold.item + (plan.fold.widened ? c->item : 0);
     tutti_status status = tti_windows_memory(c, &plan.way, item, true, error);
     if (status != TUTTI_OK) {

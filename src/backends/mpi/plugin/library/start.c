@@ -49,7 +49,7 @@ int32_t tti_mpi_available(char *why, size_t capacity)
     if (finalized) {
         snprintf(
             why, capacity,
-            "%s has been finalised in this process and cannot be started again; open the group before MPI_Finalize",
+            "%s has been finalized in this process and cannot be started again; open the group before MPI_Finalize",
             version);
         return 0;
     }
@@ -61,7 +61,7 @@ int32_t tti_mpi_available(char *why, size_t capacity)
 static tutti_status finalized_error(const tutti_open_info *info, tutti_error *error)
 {
     return tti_error_set(error, TUTTI_NOT_AVAILABLE,
-                         "MPI has been finalised in the process of rank %d and cannot be started again; open the group "
+                         "MPI has been finalized in the process of rank %d and cannot be started again; open the group "
                          "before MPI_Finalize",
                          info->rank);
 }

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pieces whose steps inside and between hosts overlap. With a link that is slower than memory by far, the time of a large
- * operation is that of its steps between hosts, and one piece more of those inside.
+ * A software pipeline over the chunks of a tensor: steps inside and between hosts overlap. If the link is much slower than
+ * memory, the time is that of the steps between hosts, plus the steps inside for one chunk.
  *
- * Every rank of a host makes the same steps inside it in the same order: before(0), before(1), after(0), before(2), ... Who
- * is in no rail makes no step between hosts, and those of a rail make theirs in the order of the pieces. After a failure
- * nobody waits long: it fails all engines.
+ * Every rank of a host makes the same steps inside it in the same order: before(0), before(1), after(0), before(2), ... A rank
+ * that is in no rail makes no step between hosts. The ranks of a rail make theirs in the order of the chunks. A failure fails
+ * all engines, so no rank waits long.
  */
-#include "backends/hier/state.h"
+#include "backends/hier/steps/pipeline.h"
+
+#include "backends/hier/failure.h"
 #include "base/error.h"
 
 static tutti_status job(void *user, tutti_error *error)
@@ -24,7 +26,7 @@ static tutti_status post(struct tti_pipeline *p, size_t k, tutti_error *error)
         return TUTTI_OK;
     }
     const tutti_status status = tti_helper_post(&p->c->lane->helper, job, p, error);
-    if (status != TUTTI_OK) { /* the others go on */
+    if (status != TUTTI_OK) { /* the other ranks stay in the call */
         error->scope = TUTTI_SCOPE_GROUP;
         tti_hier_abort(s, p->c->op->lane, error);
     }
@@ -36,7 +38,7 @@ static tutti_status await(struct tti_pipeline *p, tutti_error *error)
     return p->c->s->rail && p->between ? tti_helper_wait(&p->c->lane->helper, error) : TUTTI_OK;
 }
 
-/* Where every rank of the group has to come, and nobody waits for a later step. */
+/* The first step: every rank of the host enters it, and no rank waits for an earlier one. */
 static tutti_status first(struct tti_pipeline *p, tutti_error *error)
 {
     p->c->first = true;
@@ -67,7 +69,7 @@ static tutti_status overlapped(struct tti_pipeline *p, tutti_error *error)
             status = p->after(p, k, error);
         }
     }
-    if (posted) { /* it has this call's memory */
+    if (posted) { /* the job uses the memory of this call */
         tutti_error theirs;
         const tutti_status ended = await(p, &theirs);
         if (status == TUTTI_REVOKED && ended != TUTTI_OK) {

@@ -1,26 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operations on the parts of a group. All have the time of the whole: they begin when the call began. */
+/*
+ * Operations on the engines of a group. All steps of a call share its deadline: they begin when the call began. A step that
+ * fails fails the group (failure.c).
+ */
+#include "backends/hier/steps/steps.h"
+
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "backends/hier/state.h"
+#include "backends/hier/failure.h"
 #include "base/clock.h"
 #include "base/error.h"
 
-/* How long who times out in a step listens for others. A deadline may be overrun by a second. */
+/* After a time-out in a step: how long a rank polls for a better cause. A deadline may be overrun by a second. */
 enum { BETWEEN_MS = 250, LATER_MS = 700 };
 
 tutti_op tti_hier_step(const struct tti_hier_call *c, tutti_operation kind, tutti_dtype dtype)
 {
-    return (tutti_op){.size = sizeof(tutti_op),
-                      .kind = kind,
-                      .dtype = dtype,
-                      .lane = c->op->lane,
-                      .user_tag = c->op->user_tag,
-                      .ndim = 1,
-                      .timeout_ms = c->op->timeout_ms, /* unchanged: some engines choose by it, on all ranks alike */
-                      .begun_ns = c->begun_ns,
-                      .background = c->op->background};
+    return (tutti_op){
+        .size = sizeof(tutti_op),
+        .kind = kind,
+        .dtype = dtype,
+        .lane = c->op->lane,
+        .user_tag = c->op->user_tag,
+        .ndim = 1,
+        .timeout_ms = c->op->timeout_ms, /* unchanged: some engines choose their algorithm by it, on all ranks alike */
+        .begun_ns = c->begun_ns,
+        .background = c->op->background};
 }
 
 static tutti_status run(struct tti_hier_call *c, const tutti_engine *engine, tutti_op *op, int64_t poll_ms,
@@ -33,7 +39,8 @@ static tutti_status run(struct tti_hier_call *c, const tutti_engine *engine, tut
     status = tti_hier_fail(c->s, engine, c->op->lane, poll_ms, error);
     const int64_t elapsed_ms = (tti_now_ns() - c->begun_ns) / 1000000;
     const bool too_soon = status == TUTTI_TIMEOUT && (op->timeout_ms < 0 || elapsed_ms < op->timeout_ms / 2);
-    return too_soon ? tti_hier_usable(c->s, error) : status; /* others have waited, perhaps for this one */
+    return too_soon ? tti_hier_usable(c->s, error)
+                    : status; /* the time-out is another rank's, which perhaps waited for this one */
 }
 
 tutti_status tti_hier_run_intra_host(struct tti_hier_call *c, tutti_op *op, tutti_error *error)

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a reduction is inside hosts and between them. Most are the same in both steps. The factors of a weighted sum are
- * those of the inputs, so the second step is a plain sum.
+ * What a reduction does inside hosts and between them. Most reductions are the same in both steps. The factors of a weighted
+ * sum belong to the inputs, so its second step is a plain sum.
  *
- * Averages. Those of f64, f32 and bf16 are sums whose result is divided once, by the number of ranks: they overflow only
- * where the sum does, as in any engine. f16 and fp8 could overflow where the average does not, so they are averaged
- * inside each host, in f32, and the averages of the hosts are averaged, weighted by their ranks where these differ. Those
- * of integers are exact: sums of 64 bits, to which smaller types are widened on the way in (8 / size times the bytes).
+ * Averages of f64, f32 and bf16 are sums, and the result is divided once by the number of ranks: they overflow only where the
+ * sum does, as in any engine. f16 and fp8 could overflow where the average does not. So they are averaged inside each host, in
+ * f32, and then the averages of the hosts are averaged, weighted if the hosts differ in size. Averages of integers are exact:
+ * sums of 64 bits, to which smaller types are widened (8 / size times the bytes).
  *
- * Narrow floats are rounded once inside a host and once between: twice instead of once, for half the bytes on the link.
+ * Narrow floats are rounded once inside a host and once between hosts: twice instead of once, for half the bytes on the link.
  */
-#include "backends/hier/state.h"
+#include "backends/hier/steps/fold.h"
+
 #include "tensor/dtype.h"
 
-/* What the kernels' build gives to this header. */
+/* The build of the kernels defines this for the header. */
 #define TTI_INLINE static inline __attribute__((always_inline, unused))
 #include "kernels/isa/convert.h"
 
@@ -66,7 +67,7 @@ void tti_hier_widen(const struct tti_hier_fold *f, void *to, const void *from, s
     }
 }
 
-/* to[i] = from[i] / divisor, truncated toward zero or rounded; `wide` is the type of what comes in. */
+/* to[i] = from[i] / divisor, truncated toward zero or rounded; `wide` is the type of the inputs. */
 #define DIVIDE(type, wide)                                                                                             \
     for (size_t i = 0; i < count; i++) {                                                                               \
         ((type *)to)[i] = (type)(((const wide *)from)[i] / (wide)f->divisor);                                          \

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How a vector is cut: into pieces that overlap, and each piece into one slice for every rail. Slices are whole cache lines,
- * and no smaller than a packet of the network is worth: a short vector uses fewer rails.
+ * How a vector is cut: into chunks that overlap in time, and each chunk into one slice for every rail. Slices are whole cache
+ * lines of at least 4 KiB, about what a packet of the network is worth. So a short vector uses fewer rails.
  */
-#include "backends/hier/state.h"
+#include "backends/hier/steps/slices.h"
 
 enum { LINE = 64, LEAST_BYTES = 4096 };
 
@@ -45,13 +45,13 @@ void tti_slices_cut(const struct tti_hier *s, size_t count, size_t item, size_t 
         if (counts) {
             counts[local_rank] = (int64_t)own;
         }
-        at += own; /* seats without a rail come behind the end */
+        at += own; /* ranks without a rail have no slice: their local ranks are the last ones */
     }
 }
 
 size_t tti_slices_most(const struct tti_hier *s, size_t item)
 {
-    /* a slice of a piece that is just too short for one rail more is longer than one of a whole piece */
+    /* a chunk that is just too short for one more rail has longer slices than a full chunk */
     const size_t chunk = tti_hier_chunk_elements(s, item);
     const size_t least = 2 * (size_t)LEAST_BYTES / item;
     const size_t whole = each_of(s, chunk, item);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The thread beside a lane, which runs the steps between hosts while the lane's own thread is inside. It is started when a
- * lane first has a tensor of several pieces, and sleeps between jobs: what it waits for takes a network's time.
+ * The helper thread of a lane. It runs the steps between hosts while the lane's own thread runs those inside the host. It is
+ * started when a lane first has a tensor of several chunks, and sleeps on a condition variable between jobs: a job takes a
+ * network's time, so the wake-up does not count.
  */
+#include "backends/hier/steps/helper.h"
+
 #include <signal.h>
 #include <string.h>
 
-#include "backends/hier/state.h"
 #include "base/error.h"
 
 void tti_helper_init(struct tti_helper *h)
@@ -41,7 +43,7 @@ static void *serve(void *argument)
 
 static tutti_status start(struct tti_helper *h, tutti_error *error)
 {
-    /* Signals are the application's: none is delivered here. */
+    /* All signals are blocked: the application's threads handle them. */
     sigset_t all;
     sigset_t before;
     sigfillset(&all);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Joined tensors on their way over the rails. A part is a run of bytes, which in the joined tensor may lie in several rows and
- * anywhere; windows of all parts are copied into scratch memory in the order in which the steps need them, so no step
- * cares how ranks lie on the hosts. That is one copy more of everything at the ranks that have the joined tensor.
+ * Joined tensors on their way over the rails. A part may lie anywhere in the joined tensor and span several rows. Windows of
+ * all parts are copied into scratch memory in rail order, so no step depends on which rank is on which host. Cost: one more
+ * copy of all data on the ranks that have the joined tensor.
  */
+#include "backends/hier/steps/windows.h"
+
 #include <stdint.h>
 #include <string.h>
 
-#include "backends/hier/state.h"
+#include "backends/hier/steps/slices.h"
 
 enum { LINE = 64 };
 
@@ -33,7 +35,7 @@ void tti_windows_make(const struct tti_hier *s, const tutti_parts *parts, size_t
     const size_t least = LINE / unit;
     const size_t step = s->chunk / ((size_t)s->size * unit);
     w->step = step > least ? step : least;
-    w->step = w->step < most ? w->step : most; /* scratch memory for what there is */
+    w->step = w->step < most ? w->step : most; /* no more scratch memory than the parts need */
     w->count = most > 0 ? tti_hier_chunk_count(most, w->step) : 0;
 }
 
@@ -110,7 +112,7 @@ static void copy_part(const struct tti_windows *w, size_t k, int32_t rank, const
     }
 }
 
-/* The same for all parts, in the order of the rails. */
+/* The same for all parts, in rail order. */
 static void copy_all(const struct tti_windows *w, size_t k, const tutti_parts *parts, unsigned char *joined,
                      unsigned char *packed, bool back)
 {
@@ -140,7 +142,7 @@ void tti_window_unpack(const struct tti_windows *w, size_t k, const unsigned cha
 
 /* ---- steps inside a host ------------------------------------------------------------------------------------------- */
 
-/* An all_to_all of the lists for the steps inside, which the caller has filled. */
+/* An all_to_all inside the host. The caller has filled the lane's lists. */
 static tutti_status exchange(struct tti_hier_call *c, const struct tti_windows *w, const void *src, void *dst,
                              tutti_error *error)
 {
@@ -159,8 +161,8 @@ static tutti_status exchange(struct tti_hier_call *c, const struct tti_windows *
     return tti_hier_run_intra_host(c, &op, error);
 }
 
-/* Fills one list with the own part at the seat whose rail it takes, the other with the parts that this rank has for its
- * rail. */
+/* Fills `own` with the own part at the local rank whose rail it uses, and `shared` with the parts that use the rail of this
+ * rank. */
 static void list_sharers(const struct tti_hier_call *c, const struct tti_windows *w, size_t k, int64_t *own,
                          int64_t *shared)
 {
@@ -173,7 +175,7 @@ static void list_sharers(const struct tti_hier_call *c, const struct tti_windows
     }
 }
 
-/* Every rank of this host has a rail of its own. */
+/* Whether every rank of this host has a rail of its own. */
 static bool is_level(const struct tti_hier *s)
 {
     return tti_host_ranks(&s->hosts, s->host) == s->hosts.rails;
@@ -209,7 +211,7 @@ tutti_status tti_window_from_rail(struct tti_hier_call *c, const struct tti_wind
     return TUTTI_OK;
 }
 
-/* Fills one list with the own rail's window at one seat, the other, of the rank there, with those of all rails. */
+/* Fills `own` with the window of the own rail at local rank `at`. On that rank, fills `all` with the windows of all rails. */
 static void list_rails(const struct tti_hier_call *c, const struct tti_windows *w, size_t k, int32_t at, int64_t *own,
                        int64_t *all)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Joined tensors between hosts: the windows of one rail, and the memory that they lie in. */
-#include "backends/hier/state.h"
+/* Joined tensors between hosts: the windows of one rail, and the buffers that they lie in. */
+#include "backends/hier/steps/rails.h"
 
 tutti_status tti_windows_memory(struct tti_hier_call *c, struct tti_windows_plan *plan, size_t item, bool with_all,
                                 tutti_error *error)
@@ -31,9 +31,9 @@ size_t tti_window_list(const struct tti_hier_call *c, const struct tti_windows *
     return all;
 }
 
-/* One way or the other: to `host` each host sends its elements, from there it gets them. */
-static tutti_status move(struct tti_hier_call *c, const struct tti_windows_plan *plan, size_t k, int32_t host,
-                         bool there, tutti_error *error)
+/* With `there`, each host sends its elements to `host`; else `host` sends each host its elements. */
+static tutti_status transfer(struct tti_hier_call *c, const struct tti_windows_plan *plan, size_t k, int32_t host,
+                             bool there, tutti_error *error)
 {
     const struct tti_windows *w = &plan->windows;
     const struct tti_lists *lists = &c->lane->between;
@@ -62,11 +62,11 @@ static tutti_status move(struct tti_hier_call *c, const struct tti_windows_plan 
 tutti_status tti_window_to_host(struct tti_hier_call *c, const struct tti_windows_plan *plan, size_t k, int32_t host,
                                 tutti_error *error)
 {
-    return move(c, plan, k, host, true, error);
+    return transfer(c, plan, k, host, true, error);
 }
 
 tutti_status tti_window_from_host(struct tti_hier_call *c, const struct tti_windows_plan *plan, size_t k, int32_t host,
                                   tutti_error *error)
 {
-    return move(c, plan, k, host, false, error);
+    return transfer(c, plan, k, host, false, error);
 }

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Chunks whose steps inside and between hosts overlap. */
+#ifndef TTI_BACKENDS_HIER_STEPS_PIPELINE_H
+#define TTI_BACKENDS_HIER_STEPS_PIPELINE_H
+
+#include "backends/hier/steps/steps.h"
+
+/*
+ * Each chunk of a tensor takes three steps: one inside the host, one between hosts, one inside the host. The helper runs the
+ * middle step of a chunk, while this thread runs the last step of the chunk before and the first step of the next one. So at
+ * most two chunks are in progress, and chunk k may use the memory of chunk k - 2.
+ */
+struct tti_pipeline {
+    struct tti_hier_call *c;
+    void *user;
+    size_t chunks;
+    tutti_status (*before)(struct tti_pipeline *p, size_t k, tutti_error *error); /* each may be NULL */
+    tutti_status (*between)(struct tti_pipeline *p, size_t k, tutti_error *error);
+    tutti_status (*after)(struct tti_pipeline *p, size_t k, tutti_error *error);
+    size_t posted; /* the chunk of the helper's job */
+};
+
+tutti_status tti_pipeline_run(struct tti_pipeline *p, tutti_error *error);
+
+#endif
