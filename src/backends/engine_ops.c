@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The functions of the backends local and shm, which both run the shared-memory engine. Each hands its arguments to the
+ * engine of the group. Below them: the engine's options and thresholds, from the settings "engine.*".
+ */
 #include "backends/engine_ops.h"
 
 #include <sched.h>
@@ -112,9 +116,9 @@ void tti_ops_lost(void *state, uint64_t *ranks)
     tti_engine_lost(engine_of(state), ranks);
 }
 
-tutti_status tti_ops_agree(void *state, tutti_agreement *accord, tutti_error *error)
+tutti_status tti_ops_agree(void *state, tutti_agreement *agreement, tutti_error *error)
 {
-    return tti_engine_agree(engine_of(state), accord, error);
+    return tti_engine_agree(engine_of(state), agreement, error);
 }
 
 tutti_status tti_ops_peer_status(void *state, int32_t rank, tutti_error *error)
@@ -122,23 +126,24 @@ tutti_status tti_ops_peer_status(void *state, int32_t rank, tutti_error *error)
     return tti_engine_peer_status(engine_of(state), rank, error);
 }
 
-/* -1 for "auto". The core has checked type and bounds; a key that it does not know would be a defect of ours. */
+/* The number of a setting; -1 for "auto". The core has checked its type and bounds. */
 static int64_t number(tti_setting_function setting, const void *settings, const char *key)
 {
     const char *text = setting(settings, key);
     return text && strcmp(text, "auto") != 0 ? strtoll(text, NULL, 10) : -1;
 }
 
-void tti_ops_tuning_overrides(tti_setting_function setting, const void *settings, struct tti_tuning_overrides *wishes)
+void tti_ops_tuning_overrides(tti_setting_function setting, const void *settings,
+                              struct tti_tuning_overrides *overrides)
 {
-    *wishes = (struct tti_tuning_overrides){.stage = number(setting, settings, "engine.stage"),
-                                            .window = number(setting, settings, "engine.window"),
-                                            .packets = number(setting, settings, "engine.packets"),
-                                            .one_shot = number(setting, settings, "engine.one_shot"),
-                                            .stream = number(setting, settings, "engine.stream_bytes"),
-                                            .zero_copy = number(setting, settings, "engine.zero_copy_bytes"),
-                                            .single_copy = number(setting, settings, "engine.single_copy_bytes"),
-                                            .no_single_copy = number(setting, settings, "engine.single_copy") != 1};
+    *overrides = (struct tti_tuning_overrides){.stage = number(setting, settings, "engine.stage"),
+                                               .window = number(setting, settings, "engine.window"),
+                                               .packets = number(setting, settings, "engine.packets"),
+                                               .one_shot = number(setting, settings, "engine.one_shot"),
+                                               .stream = number(setting, settings, "engine.stream_bytes"),
+                                               .zero_copy = number(setting, settings, "engine.zero_copy_bytes"),
+                                               .single_copy = number(setting, settings, "engine.single_copy_bytes"),
+                                               .no_single_copy = number(setting, settings, "engine.single_copy") != 1};
 }
 
 static void add_mask_of(pid_t process, cpu_set_t *all)
@@ -151,9 +156,9 @@ static void add_mask_of(pid_t process, cpu_set_t *all)
 }
 
 /*
- * CPUs that the ranks of a group have, as far as rank 0 can tell before it has met the others. A launcher may have bound it
- * to one CPU, and its peers to others; the launcher itself, which is its parent, has all of them. A thread may have bound
- * itself: then the process's first one tells. An error is no harm: thresholds do not depend much on it.
+ * An estimate of how many CPUs the ranks of a group have, made by rank 0 before it has any record of the others. A launcher may
+ * have bound rank 0 to one CPU and its peers to others. The launcher itself, its parent process, has all of them. If the thread
+ * has bound itself, the first thread of the process counts. The thresholds depend little on the result.
  */
 static int cpus_of_group(const tutti_open_info *info, bool threads)
 {
@@ -167,7 +172,7 @@ static int cpus_of_group(const tutti_open_info *info, bool threads)
     }
     int count = CPU_COUNT(&all);
     const int own_count = CPU_COUNT(&own) > 0 ? CPU_COUNT(&own) : 1;
-    if (!threads && count / info->world_size > own_count) { /* the parent has more than its ranks */
+    if (!threads && count / info->world_size > own_count) { /* the parent has more CPUs than its ranks */
         count = own_count * info->world_size;
     }
     const int quota = (int)tti_cpu_quota_whole();
@@ -177,11 +182,11 @@ static int cpus_of_group(const tutti_open_info *info, bool threads)
 
 void tti_ops_tuning(const tutti_open_info *info, bool threads, struct tti_tuning *tuning)
 {
-    struct tti_tuning_overrides wishes;
+    struct tti_tuning_overrides overrides;
     struct tti_calibration calibration;
-    tti_ops_tuning_overrides(info->setting, info->settings, &wishes);
+    tti_ops_tuning_overrides(info->setting, info->settings, &overrides);
     tti_calibrate(tti_calibrate_mode(info->setting(info->settings, "engine.calibrate")), &calibration);
-    tti_tuning_fit(info->world_size, cpus_of_group(info, threads), &calibration.profile, &wishes, tuning);
+    tti_tuning_fit(info->world_size, cpus_of_group(info, threads), &calibration.profile, &overrides, tuning);
 }
 
 void tti_ops_options(const tutti_open_info *info, struct tti_engine_options *options)

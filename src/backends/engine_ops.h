@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the backends over the shared-memory engine have in common: every state starts with its engine, so the table
- * entries for running operations are the same functions. */
+/* What the backends local and shm have in common. The state of each begins with its engine, so most functions of their tables
+ * are the same. */
 #ifndef TTI_BACKENDS_ENGINE_OPS_H
 #define TTI_BACKENDS_ENGINE_OPS_H
 
@@ -31,10 +31,10 @@ const char *tti_ops_algorithm(void *state, int32_t lane);
 tutti_status tti_ops_failure(void *state, tutti_error *error);
 void tti_ops_revoke(void *state, tutti_operation how);
 void tti_ops_lost(void *state, uint64_t *ranks);
-tutti_status tti_ops_agree(void *state, tutti_agreement *agree, tutti_error *error);
+tutti_status tti_ops_agree(void *state, tutti_agreement *agreement, tutti_error *error);
 tutti_status tti_ops_peer_status(void *state, int32_t rank, tutti_error *error);
 
-/* The entries of the table that are the same for both. */
+/* The common entries of the tables. */
 #define TTI_ENGINE_OPS                                                                                                 \
     .size = sizeof(tutti_backend_ops), .supports = tti_ops_supports, .run = tti_ops_run, .run_p2p = tti_ops_run_p2p,   \
     .probe = tti_ops_probe, .describe = tti_ops_describe, .failure = tti_ops_failure, .abort = tti_ops_abort,          \
@@ -43,7 +43,7 @@ tutti_status tti_ops_peer_status(void *state, int32_t rank, tutti_error *error);
     .cancel_p2p = tti_ops_cancel_p2p, .end_p2p = tti_ops_end_p2p, .algorithm = tti_ops_algorithm,                      \
     .revoke = tti_ops_revoke, .lost = tti_ops_lost, .agree = tti_ops_agree, .peer_status = tti_ops_peer_status
 
-/* What the engine promises. */
+/* The capabilities of the engine. */
 #define TTI_ENGINE_CAPABILITIES                                                                                        \
     (TUTTI_CAP_RANK_ORDER | TUTTI_CAP_ROUND_ONCE | TUTTI_CAP_SAME_BITS | TUTTI_CAP_CHECKS_CALLS | TUTTI_CAP_CANCEL |   \
      TUTTI_CAP_ONE_HOST | TUTTI_CAP_RECOVER | TUTTI_CAP_GROW)
@@ -51,11 +51,12 @@ tutti_status tti_ops_peer_status(void *state, int32_t rank, tutti_error *error);
 /* The value of a setting by its key, or NULL: as in tutti_open_info. */
 typedef const char *(*tti_setting_function)(const void *settings, const char *key);
 
-/* What the "engine.*" settings say of the thresholds. */
-void tti_ops_tuning_overrides(tti_setting_function setting, const void *settings, struct tti_tuning_overrides *wishes);
+/* The thresholds that the settings "engine.*" fix. */
+void tti_ops_tuning_overrides(tti_setting_function setting, const void *settings,
+                              struct tti_tuning_overrides *overrides);
 
-/* The numbers for a group from its size, the settings and the profile of this machine, and what the settings say of the
- * options. Only rank 0 asks for the numbers; it may take some milliseconds once in a process. */
+/* tti_ops_tuning: the thresholds of a group, from its size, the settings and the profile of this machine. Only rank 0 calls it;
+ * the first call in a process may take some milliseconds. tti_ops_options: the options that the settings fix. */
 void tti_ops_tuning(const tutti_open_info *info, bool threads, struct tti_tuning *tuning);
 void tti_ops_options(const tutti_open_info *info, struct tti_engine_options *options);
 

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Plug-in files of Tutti: the search for a file, dlopen with a check of its ABI, and the table of a backend in front of a
+ * plug-in. Until the plug-in is open the table has stubs; then it gets the plug-in's functions, so a call costs no more than
+ * one of a built-in backend.
+ */
 #include "backends/plugin.h"
 
 #include <dlfcn.h>
@@ -16,7 +21,7 @@
 #define TTI_LIBRARY_FOLDER "lib"
 #endif
 
-/* The folder of the file that holds this code: libtutti.so, or the program that the static library is part of. */
+/* The folder of the file with this code: libtutti.so, or the program that the static library is linked into. */
 static bool own_folder(char *path, size_t capacity)
 {
     static const char here;
@@ -31,8 +36,8 @@ static bool own_folder(char *path, size_t capacity)
     return length > 0 && (size_t)length < capacity;
 }
 
-static bool is_here(const char *folder, size_t length, const char *name, char *path, size_t capacity, char *searched,
-                    size_t searched_capacity)
+static bool is_in_folder(const char *folder, size_t length, const char *name, char *path, size_t capacity,
+                         char *searched, size_t searched_capacity)
 {
     int n = snprintf(path, capacity, "%.*s/%s", (int)length, folder, name);
     if (length > 0 && n > 0 && (size_t)n < capacity && access(path, R_OK) == 0) {
@@ -51,7 +56,7 @@ bool tti_plugin_find(const char *name, char *path, size_t capacity, char *search
     const char *folders = getenv("TUTTI_PLUGIN_PATH");
     for (const char *folder = folders; folder && *folder;) {
         size_t length = strcspn(folder, ":");
-        if (is_here(folder, length, name, path, capacity, searched, searched_capacity)) {
+        if (is_in_folder(folder, length, name, path, capacity, searched, searched_capacity)) {
             return true;
         }
         folder += length + (folder[length] == ':');
@@ -64,7 +69,7 @@ bool tti_plugin_find(const char *name, char *path, size_t capacity, char *search
         char folder[PATH_MAX];
         int length = snprintf(folder, sizeof(folder), "%s/%s", own, relative[i]);
         if (length > 0 && (size_t)length < sizeof(folder) &&
-            is_here(folder, (size_t)length, name, path, capacity, searched, searched_capacity)) {
+            is_in_folder(folder, (size_t)length, name, path, capacity, searched, searched_capacity)) {
             return true;
         }
     }

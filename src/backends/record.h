@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What ranks tell each other at the rendezvous while a backend opens. Also for plug-ins. */
+/* The records of the other ranks at the rendezvous, read while a group opens. Header only, since plug-ins use it, too. */
 #ifndef TTI_BACKENDS_RECORD_H
 #define TTI_BACKENDS_RECORD_H
 
@@ -8,8 +8,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-/* Waits for the record of exactly `bytes` that `rank` leaves under `key`. Whoever is late, or leaves another one, is named;
- * what the rendezvous knows of others that are lost is handed on as it is. */
+/* Waits for the record of exactly `bytes` that `rank` publishes under `key`. If it does not come, or has another size, that rank
+ * is the suspect. An error of the rendezvous about another rank is returned unchanged. */
 static inline tutti_status tti_record_get(const tutti_open_info *info, int32_t rank, const char *key, void *record,
                                           size_t bytes, int64_t deadline_ns, tutti_error *error)
 {
@@ -20,7 +20,7 @@ static inline tutti_status tti_record_get(const tutti_open_info *info, int32_t r
     const bool other = (status == TUTTI_OK && length != bytes) || (status == TUTTI_PROTOCOL && length > bytes);
     if (other) {
         status = tti_error_set(&why, TUTTI_PROTOCOL,
-                               "rank %d left a record (%s) of %zu bytes, not %zu: run the same version of Tutti on all "
+                               "rank %d left a record (%s) of %zu bytes, not %zu; run the same version of Tutti on all "
                                "ranks",
                                rank, key, length, bytes);
         why.suspect = rank;

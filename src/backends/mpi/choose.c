@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Choosing the MPI library of this process, in this order: a library that is loaded already; else the one that fits the
+ * launcher's environment variables, under the name in TUTTI_MPI_LIBRARY or under its usual names. Its flavour (the binary
+ * interface) selects the plug-in file.
+ */
 #include "backends/mpi/choose.h"
 
 #include <dlfcn.h>
@@ -20,7 +25,7 @@ static const struct {
     {"abi", {"libmpi_abi.so.1", "libmpi_abi.so.0"}},
 };
 
-/* By what the library says of itself, which is allowed before MPI_Init. NULL: an MPI that no plug-in is made for. */
+/* By the version text of the library, which it returns before MPI_Init, too. NULL: there is no plug-in for it. */
 static const char *flavour_of(void *file)
 {
     char text[VERSION_TEXT] = "";
@@ -43,8 +48,8 @@ static const char *flavour_of(void *file)
     return strstr(text, "MPICH") || strstr(text, "Intel(R) MPI") || strstr(text, "MVAPICH") ? "mpich" : NULL;
 }
 
-/* One of the files that are mapped into the process. */
-static int look_at_file(struct dl_phdr_info *info, size_t size, void *user)
+/* Called for each library of the process; takes the first MPI library. */
+static int check_file(struct dl_phdr_info *info, size_t size, void *user)
 {
     struct tti_mpi_choice *choice = user;
     const char *slash = info->dlpi_name ? strrchr(info->dlpi_name, '/') : NULL;
@@ -61,7 +66,7 @@ static int look_at_file(struct dl_phdr_info *info, size_t size, void *user)
 static bool find_loaded(struct tti_mpi_choice *choice)
 {
     void *file = NULL;
-    dl_iterate_phdr(look_at_file, choice);
+    dl_iterate_phdr(check_file, choice);
     if (choice->library[0] != '\0') {
         file = dlopen(choice->library, RTLD_LAZY | RTLD_NOLOAD);
     } else if (dlsym(RTLD_DEFAULT, "MPI_Get_library_version")) { /* linked into the program, or under an unusual name */
@@ -130,8 +135,8 @@ bool tti_mpi_choose(struct tti_mpi_choice *choice)
 
 bool tti_mpi_open_library(const struct tti_mpi_choice *choice, char *why, size_t capacity)
 {
-    /* Global, because the plug-in does not name the library, which has different names in different installations, and
-     * because an MPI library loads parts of its own that expect to find it. */
+    /* Global: the plug-in does not name the library, since its name differs between installations; and an MPI library loads
+     * modules of its own, which use its symbols. */
     const int flags = RTLD_NOW | RTLD_GLOBAL;
     if (choice->loaded && choice->library[0] == '\0') {
         return true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which MPI: there are several, with different binary interfaces, and a process can have one. */
+/* The MPI library of this process. There are several, with different binary interfaces; a process can use one. */
 #ifndef TTI_BACKENDS_MPI_CHOOSE_H
 #define TTI_BACKENDS_MPI_CHOOSE_H
 
@@ -8,18 +8,14 @@
 #include <stddef.h>
 
 struct tti_mpi_choice {
-    const char *flavour;    /* "openmpi", "mpich" or "abi": the name of the plug-in file ends so */
-    char library[PATH_MAX]; /* the file of the MPI library, "" = by its usual names */
-    char reason[160];       /* why this one */
+    const char *flavour;    /* "openmpi", "mpich" or "abi": the end of the plug-in file's name */
+    char library[PATH_MAX]; /* the file of the MPI library; "": its usual names */
+    char reason[160];       /* of the choice */
     bool loaded;            /* the library is in the process already */
     bool launched;          /* a launcher of MPI jobs has started the process */
 };
 
-/*
- * The MPI library that is in the process already decides; else the variables of the launcher do. TUTTI_MPI_LIBRARY names
- * the file where it has an unusual name. False: nothing asks for MPI here, `reason` says what is missing. Starts and loads
- * nothing.
- */
+/* Chooses the library; loads and starts nothing. False: this process has no MPI, and `reason` says what is missing. */
 bool tti_mpi_choose(struct tti_mpi_choice *choice);
 
 /* Makes the library's symbols visible to the plug-in. False with the reason. */

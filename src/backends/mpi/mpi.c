@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mpi: the core has no MPI in it. When MPI is wanted, the plug-in file that was compiled for the right binary interface is
- * opened (choose.c), and its functions become this backend's, so that a call costs no more than with a built-in one.
+ * mpi: the front of the plug-in. The library itself is not linked to MPI. When a group wants MPI, this file chooses the library
+ * (choose.c), opens the plug-in file for its binary interface, and takes over the plug-in's functions. So a call costs no more
+ * than one of a built-in backend.
  */
 #include "backends/mpi/mpi.h"
 
@@ -14,7 +15,7 @@
 static int32_t available(char *why, size_t capacity);
 static tutti_status open_group(const tutti_open_info *info, void **state, tutti_error *error);
 
-/* available and open stay as they are; the rest is the plug-in's from its loading on, which is before the first group. */
+/* `available` and `open` stay; the other functions become the plug-in's when it is opened, before the first group. */
 static tutti_backend_ops ops = {
     .size = sizeof(tutti_backend_ops),
     .available = available,
@@ -33,7 +34,7 @@ const tutti_backend tti_backend_mpi = {
     .ops = &ops,
 };
 
-static const tutti_backend *plugin; /* tti_plugin_get's */
+static const tutti_backend *plugin; /* written by tti_plugin_get */
 static struct tti_mpi_choice choice;
 
 static const tutti_backend *load(char *why, size_t capacity)
@@ -76,8 +77,10 @@ static int32_t available(char *why, size_t capacity)
     }
     int32_t yes = found->ops->available(text, sizeof(text));
     if (yes == 1 && !choice.launched && !tti_mpi_is_running()) {
-        /* to start it could end the process, where the library misses the launcher's daemon */
-        snprintf(why, capacity, "%s, but it is not initialised, and no launcher of MPI jobs has started this process",
+        /* MPI_Init could end the process, since the library finds no daemon of the launcher */
+        snprintf(why, capacity,
+                 "%s, but it is not initialised, and no launcher of MPI jobs has started this process; use mpirun or "
+                 "mpiexec",
                  choice.reason);
         return 0;
     }
