@@ -6,7 +6,7 @@
  *
  * An error is an engine's or the group's (TTI_HIER_NAME in its field `backend`). to_group makes the second from the first, on
  * the rank that notices the failure. Engines carry it to other ranks with status, suspect and this mark; while it is on its
- * way, only the suspect is numbered as in the engine.
+ * way, the suspect is numbered as in the engine.
  *
  * If a rank is late, the ranks that wait for it in the first step time out. At the same moment those in later steps time out,
  * which wait for other ranks. So a rank that times out polls the flat engine every 10 ms for a cause from a rank that is nearer

@@ -12,6 +12,7 @@
  */
 #include "backends/hier/steps/fold.h"
 
+#include "backends/integer_average.h"
 #include "tensor/dtype.h"
 
 /* The build of the kernels defines this for the header. */
@@ -43,61 +44,24 @@ void tti_hier_fold_make(const struct tti_hier_call *c, struct tti_hier_fold *f)
     f->item = tti_dtype_size(f->dtype);
 }
 
-#define WIDEN(type)                                                                                                    \
-    for (size_t i = 0; i < count; i++) {                                                                               \
-        ((int64_t *)to)[i] = ((const type *)from)[i];                                                                  \
-    }                                                                                                                  \
-    break
-
 void tti_hier_widen(const struct tti_hier_fold *f, void *to, const void *from, size_t count)
 {
-    switch (f->given) {
-    case TUTTI_I8:
-        WIDEN(int8_t);
-    case TUTTI_I16:
-        WIDEN(int16_t);
-    case TUTTI_I32:
-        WIDEN(int32_t);
-    case TUTTI_U8:
-        WIDEN(uint8_t);
-    case TUTTI_U16:
-        WIDEN(uint16_t);
-    default:
-        WIDEN(uint32_t);
-    }
+    tti_integer_widen(f->given, to, from, count);
 }
-
-/* to[i] = from[i] / divisor, truncated toward zero or rounded; `wide` is the type of the inputs. */
-#define DIVIDE(type, wide)                                                                                             \
-    for (size_t i = 0; i < count; i++) {                                                                               \
-        ((type *)to)[i] = (type)(((const wide *)from)[i] / (wide)f->divisor);                                          \
-    }                                                                                                                  \
-    break
 
 void tti_hier_fold_finish(const struct tti_hier_fold *f, void *to, const void *from, size_t count)
 {
-    switch (f->given) {
-    case TUTTI_F64:
-        DIVIDE(double, double);
-    case TUTTI_F32:
-        DIVIDE(float, float);
-    case TUTTI_I8:
-        DIVIDE(int8_t, int64_t);
-    case TUTTI_I16:
-        DIVIDE(int16_t, int64_t);
-    case TUTTI_I32:
-        DIVIDE(int32_t, int64_t);
-    case TUTTI_I64:
-        DIVIDE(int64_t, int64_t);
-    case TUTTI_U8:
-        DIVIDE(uint8_t, int64_t);
-    case TUTTI_U16:
-        DIVIDE(uint16_t, int64_t);
-    case TUTTI_U32:
-        DIVIDE(uint32_t, int64_t);
-    case TUTTI_U64:
-        DIVIDE(uint64_t, uint64_t);
-    default: /* bf16 */
+    if (is_integer(f->given)) {
+        tti_integer_divide(f->given, to, from, count, f->divisor);
+    } else if (f->given == TUTTI_F64) {
+        for (size_t i = 0; i < count; i++) {
+            ((double *)to)[i] = ((const double *)from)[i] / (double)f->divisor;
+        }
+    } else if (f->given == TUTTI_F32) {
+        for (size_t i = 0; i < count; i++) {
+            ((float *)to)[i] = ((const float *)from)[i] / (float)f->divisor;
+        }
+    } else { /* bf16 */
         for (size_t i = 0; i < count; i++) {
             const float sum = f32_of_bf16(((const uint16_t *)from)[i]);
             ((uint16_t *)to)[i] = bf16_of_f32(sum / (float)f->divisor);

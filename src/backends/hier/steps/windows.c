@@ -10,17 +10,13 @@
 #include <string.h>
 
 #include "backends/hier/steps/slices.h"
+#include "tensor/parts.h"
 
 enum { LINE = 64 };
 
-static size_t width_of(const tutti_parts *p, int32_t rank)
-{
-    return (size_t)(p->counts ? p->counts[rank] : p->each) * p->unit;
-}
-
 static size_t elements_of(const struct tti_windows *w, int32_t rank)
 {
-    return w->parts ? w->parts->outer * width_of(w->parts, rank) / w->unit : w->equal;
+    return w->parts ? w->parts->outer * tti_parts_width(w->parts, rank) / w->unit : w->equal;
 }
 
 void tti_windows_make(const struct tti_hier *s, const tutti_parts *parts, size_t equal, size_t unit,
@@ -80,31 +76,15 @@ size_t tti_windows_most(const struct tti_windows *w)
     return (size_t)w->s->size * w->step;
 }
 
-/* Where the rows of a part begin. */
-static size_t offset_of(const tutti_parts *p, int32_t rank)
-{
-    if (p->displacements) {
-        return (size_t)p->displacements[rank] * p->unit;
-    }
-    size_t rows = p->counts ? 0 : (size_t)rank * (size_t)p->each;
-    for (int32_t r = 0; p->counts && r < rank; r++) {
-        rows += (size_t)p->counts[r];
-    }
-    return rows * p->unit;
-}
-
 /* Copies window k of a rank's part from its rows in `joined` to `packed`, or back. */
 static void copy_part(const struct tti_windows *w, size_t k, int32_t rank, const tutti_parts *parts,
                       unsigned char *joined, unsigned char *packed, bool back)
 {
-    const size_t width = width_of(parts, rank);
-    unsigned char *rows = joined + offset_of(parts, rank);
     size_t from = k * w->step * w->unit;
     size_t left = tti_window_part(w, k, rank) * w->unit;
     while (left > 0) {
-        const size_t in_row = from % width;
-        const size_t n = width - in_row < left ? width - in_row : left;
-        unsigned char *at = rows + from / width * parts->pitch + in_row;
+        size_t n = left;
+        unsigned char *at = tti_parts_at(parts, rank, joined, from, &n);
         memcpy(back ? at : packed, back ? packed : at, n);
         from += n;
         packed += n;

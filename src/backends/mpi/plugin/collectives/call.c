@@ -94,8 +94,8 @@ tutti_status tti_mpi_await(struct tti_mpi_call *c, int *code)
         }
     }
     atomic_store_explicit(&lane->awaited, -1, memory_order_relaxed);
-    for (int i = 0; i < 2 * size && status == TUTTI_TIMEOUT;
-         i++) { /* else ranks that have come would be named as missing */
+    /* after a time-out: completes the requests behind the awaited one, so that only missing ranks are named */
+    for (int i = 0; i < 2 * size && status == TUTTI_TIMEOUT; i++) {
         int done = 0;
         if (lane->requests[i] != MPI_REQUEST_NULL) {
             tti_mpi_enter();

@@ -13,26 +13,12 @@
 
 #include "base/error.h"
 #include "tensor/dtype.h"
+#include "tensor/parts.h"
 
-/* Bytes of a part in each row. */
+/* Bytes of a part in each row; 0 without rows. */
 static size_t width_of(const tutti_parts *p, int rank)
 {
-    return p->outer == 0 ? 0 : (size_t)(p->counts ? p->counts[rank] : p->each) * p->unit;
-}
-
-static size_t offset_of(const tutti_parts *p, int rank)
-{
-    if (p->displacements) {
-        return (size_t)p->displacements[rank] * p->unit;
-    }
-    size_t offset = (size_t)rank * (size_t)p->each * p->unit;
-    if (p->counts) {
-        offset = 0;
-        for (int r = 0; r < rank; r++) {
-            offset += (size_t)p->counts[r] * p->unit;
-        }
-    }
-    return offset;
+    return p->outer == 0 ? 0 : tti_parts_width(p, rank);
 }
 
 /* The sending or the receiving side of an exchange: count, place and type of the part of each rank. */
@@ -96,7 +82,7 @@ static int set_part(struct side *s, int r, size_t offset, size_t width, size_t o
 
 static int set_joined(struct side *s, int r, const tutti_parts *p)
 {
-    return set_part(s, r, offset_of(p, r), width_of(p, r), p->outer, p->pitch);
+    return set_part(s, r, tti_parts_offset(p, r), width_of(p, r), p->outer, p->pitch);
 }
 
 static void free_types(struct side *s, int size)
@@ -130,9 +116,9 @@ static bool own_in_place(const struct tti_mpi_call *c)
         }
         /* fall through */
     case TUTTI_OP_ALL_GATHER:
-        return op->src && op->src == (const char *)op->dst + offset_of(&op->recv_parts, own);
+        return op->src && op->src == (const char *)op->dst + tti_parts_offset(&op->recv_parts, own);
     case TUTTI_OP_SCATTER:
-        return own == op->root && op->dst && op->dst == (const char *)op->src + offset_of(&op->send_parts, own);
+        return own == op->root && op->dst && op->dst == (const char *)op->src + tti_parts_offset(&op->send_parts, own);
     default:
         return false;
     }
@@ -258,8 +244,8 @@ static tutti_status all_gather_v(struct tti_mpi_call *c)
     bool far = false;
     for (int r = 0; r < size; r++) {
         counts[r] = (int)width_of(p, r);
-        at[r] = (int)offset_of(p, r);
-        far = far || offset_of(p, r) > INT_MAX;
+        at[r] = (int)tti_parts_offset(p, r);
+        far = far || tti_parts_offset(p, r) > INT_MAX;
         total += width_of(p, r);
     }
     char *to = op->dst;
@@ -280,7 +266,7 @@ static tutti_status all_gather_v(struct tti_mpi_call *c)
     tti_mpi_leave_call(c);
     const tutti_status status = tti_mpi_complete(c, code, &request, "MPI_Allgatherv");
     for (int r = 0; far && r < size && status == TUTTI_OK; r++) {
-        memcpy((char *)op->dst + offset_of(p, r), to + at[r], (size_t)counts[r]);
+        memcpy((char *)op->dst + tti_parts_offset(p, r), to + at[r], (size_t)counts[r]);
     }
     return status;
 }

@@ -17,6 +17,7 @@
 #include "backends/mpi/plugin/library/datatypes.h"
 #include "kernels/kernels.h"
 #include "tensor/dtype.h"
+#include "tensor/parts.h"
 
 /* to = from times the factor of the call. */
 static void scale(const struct tti_mpi_call *c, const struct tti_mpi_fold *fold, void *to, const void *from,
@@ -180,28 +181,16 @@ tutti_status tti_mpi_run_all_reduce(struct tti_mpi_call *c)
 static size_t part_elements(const struct tti_mpi_call *c, int rank)
 {
     const tutti_parts *p = &c->op->send_parts;
-    return p->outer * (size_t)(p->counts ? p->counts[rank] : p->each) * p->unit / tti_dtype_size(c->op->dtype);
-}
-
-static size_t part_offset(const tutti_parts *p, int rank)
-{
-    size_t rows = p->counts ? 0 : (size_t)rank * (size_t)p->each;
-    for (int r = 0; p->counts && r < rank; r++) {
-        rows += (size_t)p->counts[r];
-    }
-    return rows * p->unit;
+    return p->outer * tti_parts_width(p, rank) / tti_dtype_size(c->op->dtype);
 }
 
 /* Bytes `from` to `from + n` of a part, which may lie in several rows. */
 static void read_part(const tutti_op *op, int rank, size_t from, size_t n, char *to)
 {
-    const tutti_parts *p = &op->send_parts;
-    const size_t width = (size_t)(p->counts ? p->counts[rank] : p->each) * p->unit;
-    const char *base = at(op->src, part_offset(p, rank));
     while (n > 0) {
-        const size_t in_row = from % width;
-        const size_t chunk = width - in_row < n ? width - in_row : n;
-        memcpy(to, base + from / width * p->pitch + in_row, chunk);
+        size_t chunk = n;
+        const unsigned char *run = tti_parts_at(&op->send_parts, rank, op->src, from, &chunk);
+        memcpy(to, run, chunk);
         to += chunk;
         from += chunk;
         n -= chunk;
@@ -223,7 +212,7 @@ static tutti_status reduce_scatter(struct tti_mpi_call *c, const struct tti_mpi_
 static bool is_in_place(const struct tti_mpi_call *c)
 {
     const tutti_op *op = c->op;
-    const char *own = at(op->src, part_offset(&op->send_parts, c->group->rank));
+    const char *own = at(op->src, tti_parts_offset(&op->send_parts, c->group->rank));
     return own && own == (const char *)op->dst;
 }
 

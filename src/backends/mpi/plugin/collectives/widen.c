@@ -5,49 +5,11 @@
  */
 #include "backends/mpi/plugin/collectives/widen.h"
 
-#include "tensor/dtype.h"
+#include "backends/integer_average.h"
 
 /* The build of the kernels defines this for the header. */
 #define TTI_INLINE static inline __attribute__((always_inline, unused))
 #include "kernels/isa/convert.h"
-
-static int64_t load_integer(tutti_dtype dtype, const void *from, size_t i)
-{
-    switch (dtype) {
-    case TUTTI_I8:
-        return ((const int8_t *)from)[i];
-    case TUTTI_I16:
-        return ((const int16_t *)from)[i];
-    case TUTTI_I32:
-        return ((const int32_t *)from)[i];
-    case TUTTI_U8:
-        return ((const uint8_t *)from)[i];
-    case TUTTI_U16:
-        return ((const uint16_t *)from)[i];
-    case TUTTI_U32:
-        return ((const uint32_t *)from)[i];
-    default:
-        return ((const int64_t *)from)[i];
-    }
-}
-
-static void store_integer(tutti_dtype dtype, void *to, size_t i, int64_t value)
-{
-    switch (tti_dtype_size(dtype)) {
-    case 1:
-        ((uint8_t *)to)[i] = (uint8_t)value;
-        break;
-    case 2:
-        ((uint16_t *)to)[i] = (uint16_t)value;
-        break;
-    case 4:
-        ((uint32_t *)to)[i] = (uint32_t)value;
-        break;
-    default:
-        ((int64_t *)to)[i] = value;
-        break;
-    }
-}
 
 static float load_float(tutti_dtype dtype, const void *from, size_t i)
 {
@@ -84,25 +46,22 @@ static void store_float(tutti_dtype dtype, void *to, size_t i, float value)
 void tti_mpi_widen(const struct tti_mpi_fold *fold, void *to, const void *from, size_t count)
 {
     const float factor = (float)fold->scale;
+    if (fold->wide != sizeof(float)) {
+        tti_integer_widen(fold->dtype, to, from, count);
+        return;
+    }
     for (size_t i = 0; i < count; i++) {
-        if (fold->wide == sizeof(float)) {
-            ((float *)to)[i] = load_float(fold->dtype, from, i) * factor;
-        } else {
-            ((int64_t *)to)[i] = load_integer(fold->dtype, from, i);
-        }
+        ((float *)to)[i] = load_float(fold->dtype, from, i) * factor;
     }
 }
 
 void tti_mpi_narrow(const struct tti_mpi_fold *fold, void *to, const void *from, size_t count)
 {
-    const bool has_no_sign = fold->dtype >= TUTTI_U8;
+    if (fold->wide != sizeof(float)) {
+        tti_integer_divide(fold->dtype, to, from, count, fold->size);
+        return;
+    }
     for (size_t i = 0; i < count; i++) {
-        if (fold->wide == sizeof(float)) {
-            store_float(fold->dtype, to, i, ((const float *)from)[i] / (float)fold->size);
-        } else {
-            const int64_t sum = ((const int64_t *)from)[i];
-            store_integer(fold->dtype, to, i,
-                          has_no_sign ? (int64_t)((uint64_t)sum / (uint64_t)fold->size) : sum / fold->size);
-        }
+        store_float(fold->dtype, to, i, ((const float *)from)[i] / (float)fold->size);
     }
 }
