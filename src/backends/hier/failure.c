@@ -177,7 +177,8 @@ static bool poll_for_cause(const struct tti_hier *s, int64_t poll_ms, tutti_erro
 static void requote(const tutti_engine *engine, tutti_error *error)
 {
     tutti_error cause;
-    if (error->status == TUTTI_REVOKED && failure_of(engine, &cause) != TUTTI_OK && is_of_group(&cause)) {
+    if (error->status == TUTTI_REVOKED && !is_of_group(error) && failure_of(engine, &cause) != TUTTI_OK &&
+        is_of_group(&cause)) {
         tti_error_set(error, TUTTI_REVOKED, "the group has failed: %.300s", cause.message);
         error->suspect = cause.suspect;
         mark_of_group(error);
@@ -234,14 +235,16 @@ tutti_status tti_hier_usable(struct tti_hier *s, tutti_error *error)
 static void query_suspect(const struct tti_hier *s, const tutti_engine *engine, int32_t lane, tutti_error *cause)
 {
     tutti_error answer;
+    const bool failed_before = engine && failure_of(engine, NULL) != TUTTI_OK;
     abort_engine(s, engine, lane, cause);
     if (!engine || cause->suspect >= 0 || failure_of(engine, &answer) == TUTTI_OK || answer.suspect < 0) {
         return;
     }
     cause->suspect = number_of(s, engine, answer.suspect);
-    if (engine == s->flat) {
+    if (failed_before || engine == s->flat) {
+        to_group(s, engine, &answer);
         snprintf(cause->message, sizeof(cause->message), "%s", answer.message);
-    } else {
+    } else if (cause->suspect >= 0) { /* the engine's sentence is this one and a list of its ranks */
         const size_t used = strlen(cause->message);
         snprintf(cause->message + used, sizeof(cause->message) - used, "; not arrived there: rank %d on host %d of %d",
                  cause->suspect, s->hosts.host_of[cause->suspect], s->hosts.count);

@@ -296,6 +296,22 @@ static void failure_between(void **state)
     fixture_free(&f);
 }
 
+/* A rank elsewhere failed alone, so its cause is REVOKED to the others. The sentence stays as it is. */
+static void failure_of_one_rank(void **state)
+{
+    (void)state;
+    struct fixture f;
+    tutti_error e;
+    fixture_make(&f);
+    tti_error_set(&f.of_flat.cause, TUTTI_REVOKED, "between hosts: rank 3 cannot read");
+    f.of_flat.cause.suspect = 3;
+    snprintf(f.of_flat.cause.backend, sizeof(f.of_flat.cause.backend), "%s", TTI_HIER_NAME);
+    assert_int_equal(tti_hier_failure(f.s, &e), TUTTI_REVOKED);
+    expect_error(&e, TUTTI_REVOKED, 3, "between hosts: rank 3 cannot read");
+    assert_int_equal(f.of_inner.cause.suspect, 1); /* rank 3 is not on this host: this rank reports for it */
+    fixture_free(&f);
+}
+
 /* The first failure of this rank is the cause of all later ones. */
 static void failure_before(void **state)
 {
@@ -333,9 +349,11 @@ static void abort_without_suspect(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hosts),           cmocka_unit_test(slices),         cmocka_unit_test(windows),
-        cmocka_unit_test(sentences),       cmocka_unit_test(failure_inside), cmocka_unit_test(failure_elsewhere),
-        cmocka_unit_test(failure_between), cmocka_unit_test(failure_before), cmocka_unit_test(abort_without_suspect),
+        cmocka_unit_test(hosts),           cmocka_unit_test(slices),
+        cmocka_unit_test(windows),         cmocka_unit_test(sentences),
+        cmocka_unit_test(failure_inside),  cmocka_unit_test(failure_elsewhere),
+        cmocka_unit_test(failure_between), cmocka_unit_test(failure_of_one_rank),
+        cmocka_unit_test(failure_before),  cmocka_unit_test(abort_without_suspect),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
