@@ -65,13 +65,13 @@ TUTTI_NCCL_LIBRARY=$work/b/libnccl.so.2
 tells "2.6.4" "^none: $work/b/libnccl\.so\.2 is NCCL 2\.6\.4, which is too old: 2\.7 or newer is needed$" \
     '^backend: no: .* too old' '^threads: 1$'
 fake "$work/b/libnccl.so.2" 22809 Send
-tells "no ncclSend" '^none: .* says that it is NCCL 2\.28\.9, but has no ncclSend$'
+tells "no ncclSend" '^none: .* reports NCCL 2\.28\.9, but has no ncclSend$'
 fake "$work/b/libnccl.so.2" 22809 AlltoAll
 tells "no ncclAlltoAll" '^library: 22809' '^missing: AlltoAll$'
 fake "$work/b/libnccl.so.2" 21403 GetVersion
 tells "no ncclGetVersion" '^none: .* is not NCCL, or older than 2\.7: it has no ncclGetVersion$'
 RESULT=3 fake "$work/b/libnccl.so.2" 22809
-tells "no version" '^none: .* does not tell its version: ncclGetVersion returned 3$'
+tells "no version" '^none: .* reports no version: ncclGetVersion returned 3$'
 echo "no library at all" >"$work/b/libnccl.so.2"
 tells "a text file" "^none: $work/b/libnccl\.so\.2 cannot be opened: [^/]+; TUTTI_NCCL_LIBRARY may name NCCL's file$"
 rm "$work/b/libnccl.so.2"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fault: a network that is slow and breaks, on a machine that is neither. Whatever a group of this backend is asked goes to
- * a group of another one, and rules say which operations are late, slow or fail on the way. See docs/fault.md.
+ * fault: fault injection. A group of this backend passes every call on to a group of another backend, the inner one, and
+ * rules delay, slow down or fail the operations on the way. See docs/fault.md.
  *
- * It has no start, poll and finish, so that every collective comes through run, where waiting is allowed.
+ * The table has no start, poll and finish, so that every collective comes through run, which may sleep.
  */
 #include "backends/fault/fault.h"
 
@@ -26,7 +26,7 @@ static tutti_status prepare(const tutti_open_info *info, struct tti_fault_group 
 {
     const char *rules = info->setting(info->settings, "fault.rules");
     rules = rules ? rules : "";
-    tutti_status status = tti_inner_find(info, &s->backend, error);
+    tutti_status status = tti_inner_find(info, &tti_backend_fault, &s->backend, error);
     if (status == TUTTI_OK && strlen(rules) >= sizeof(s->text)) {
         status =
             tti_error_set(error, TUTTI_INVALID_ARGUMENT, "fault.rules is longer than %zu bytes", sizeof(s->text) - 1);
@@ -103,7 +103,7 @@ static tutti_status probe(void *state, int32_t peer, int32_t tag, int32_t *found
 {
     struct tti_fault_group *s = state;
     if (!s->backend->ops->probe) {
-        return no_messages(s, "way to look for messages", error);
+        return no_messages(s, "probe for messages", error);
     }
     tutti_status status = tti_fault_group_check(s, error);
     return status == TUTTI_OK ? s->backend->ops->probe(s->inner, peer, tag, found, message, error) : status;
@@ -137,7 +137,7 @@ static void abort_group(void *state, int32_t lane, const tutti_error *cause)
     tti_fault_group_abort(state, lane, cause);
 }
 
-/* ---- messages in two steps: what the rules say happens when they are posted ---------------------------------------- */
+/* ---- messages in two steps: the rules apply when messages are posted ----------------------------------------------- */
 
 static tutti_status post_p2p(void *state, tutti_op *const *ops, size_t count, int64_t timeout_ms, void **batch,
                              tutti_error *error)
@@ -146,8 +146,9 @@ static tutti_status post_p2p(void *state, tutti_op *const *ops, size_t count, in
     if (!s->backend->ops->post_p2p) {
         return no_messages(s, "asynchronous messages", error);
     }
-    tutti_status status = ops[0]->kind == TUTTI_OP_PROBE ? tti_fault_group_check(s, error) /* comes alone */
-                                                         : tti_inject_messages(s, ops, count, timeout_ms, error);
+    tutti_status status = ops[0]->kind == TUTTI_OP_PROBE
+                              ? tti_fault_group_check(s, error) /* a probe is never posted with others */
+                              : tti_inject_messages(s, ops, count, timeout_ms, error);
     return status == TUTTI_OK ? s->backend->ops->post_p2p(s->inner, ops, count, timeout_ms, batch, error) : status;
 }
 
@@ -191,7 +192,7 @@ static const char *algorithm(void *state, int32_t lane)
     return s->backend->ops->algorithm ? s->backend->ops->algorithm(s->inner, lane) : NULL;
 }
 
-/* ---- the heap: the core asks the capabilities first, which are the inner backend's --------------------------------- */
+/* ---- the heap: the core checks the capabilities first, which are the inner backend's ------------------------------- */
 
 static tutti_status alloc_memory(void *state, size_t bytes, const tutti_exchange *exchange, void **memory,
                                  tutti_error *error)
@@ -245,12 +246,12 @@ static const tutti_backend_ops ops = {
     .algorithm = algorithm,
 };
 
-/* No static capabilities: what a group promises and where its ranks may be depends on the inner backend. The first is
- * asked by `capabilities`, the second checked by tti_inner_agree. */
+/* No static capabilities: they depend on the inner backend. `capabilities` returns a group's, and tti_inner_agree checks
+ * hosts and processes. */
 const tutti_backend tti_backend_fault = {
     .abi = TUTTI_BACKEND_ABI,
     .size = sizeof(tutti_backend),
     .name = "fault",
-    .priority = -2, /* never taken by "auto" */
+    .priority = -2, /* "auto" never chooses it */
     .ops = &ops,
 };

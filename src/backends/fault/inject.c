@@ -1,88 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An operation goes through up to three steps: a delay, the inner operation, and, if that was faster than the bandwidth
- * allows, the rest of the time. An error takes the place of the inner operation, a drop that of everything.
+ * An operation has up to three steps: a delay, the inner operation, and a sleep that fills the time which the bandwidth
+ * asks for. An error replaces the inner operation, a drop replaces all three.
  *
- * All waiting is sleep, because the CPU belongs to the application; in slices, to notice that the group has failed. A
- * delay ends at the deadline of the operation at the latest, and the inner operation, which knows the same deadline,
- * decides what that means: if the others have come meanwhile, nobody is late.
+ * All waits sleep, because the CPU belongs to the application, and in slices, so that a failure of the group ends them. A
+ * delay ends at the deadline of the operation at the latest. Then the inner operation, which has the same deadline,
+ * succeeds if all other ranks have come, and fails otherwise.
  */
 #include "backends/fault/inject.h"
 
-#include <stdatomic.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 
 #define SLICE_NS INT64_C(20000000)
-#define GRACE_NS INT64_C(250000000) /* beyond its deadline, for a rank that drops out: see drop() */
+#define GRACE_NS INT64_C(250000000) /* after the deadline, for a rank that drops: see drop() */
 
-/* ---- the group's failure ------------------------------------------------------------------------------------------- */
-
-uint32_t tti_fault_group_capabilities(const struct tti_fault_group *s)
-{
-    const uint32_t inner =
-        s->backend->ops->capabilities ? s->backend->ops->capabilities(s->inner) : s->backend->capabilities;
-    return inner & ~(uint32_t)(TUTTI_CAP_RECOVER | TUTTI_CAP_GROW); /* no rules for them */
-}
-
-static bool failed_here(const struct tti_fault_group *s)
-{
-    /* acquire: pairs with the release in remember(); the error is complete */
-    return atomic_load_explicit(&s->failed, memory_order_acquire) != 0;
-}
-
-tutti_status tti_fault_group_failure(struct tti_fault_group *s, tutti_error *error)
-{
-    if (!failed_here(s)) {
-        return s->backend->ops->failure ? s->backend->ops->failure(s->inner, error) : tti_error_clear(error);
-    }
-    if (error) {
-        *error = s->failure;
-    }
-    return s->failure.status;
-}
-
-/* The first failure that this rank learns of is the one it keeps. */
-static void record_cause(struct tti_fault_group *s, const tutti_error *cause)
-{
-    pthread_mutex_lock(&s->lock);
-    if (tti_fault_group_failure(s, NULL) == TUTTI_OK) {
-        s->failure = *cause;
-        /* release: pairs with the acquire in failed_here */
-        atomic_store_explicit(&s->failed, 1, memory_order_release);
-    }
-    pthread_mutex_unlock(&s->lock);
-}
-
-void tti_fault_group_abort(struct tti_fault_group *s, int32_t lane, const tutti_error *cause)
-{
-    if (s->backend->ops->abort) {
-        s->backend->ops->abort(s->inner, lane, cause); /* it remembers more: the ranks that have not come */
-    } else {
-        record_cause(s, cause);
-    }
-}
-
-tutti_status tti_fault_group_check(struct tti_fault_group *s, tutti_error *error)
-{
-    if (!failed_here(s)) {
-        return TUTTI_OK;
-    }
-    tutti_error cause;
-    tti_fault_group_failure(s, &cause);
-    tti_error_set(error, TUTTI_REVOKED, "the group failed earlier: %s; make a new group of the ranks that are left",
-                  cause.message);
-    if (error) {
-        error->scope = TUTTI_SCOPE_GROUP;
-        error->suspect = cause.suspect;
-        error->vendor_code = cause.status;
-    }
-    return TUTTI_REVOKED;
-}
-
-/* Whether waiting has lost its sense. `failure` tells what this rank has learnt; a probe also looks what others say. */
+/* Whether to stop waiting. `failure` reports what this rank has recorded; a probe also polls the other ranks' reports. */
 static bool group_failed(struct tti_fault_group *s)
 {
     if (tti_fault_group_failure(s, NULL) != TUTTI_OK) {
@@ -95,7 +30,7 @@ static bool group_failed(struct tti_fault_group *s)
            s->backend->ops->probe(s->inner, TUTTI_ANY_SOURCE, TUTTI_ANY_TAG, &found, &message, &error) > TUTTI_MISMATCH;
 }
 
-/* Sleeps until that time; less if the group has failed. */
+/* Sleeps until that time, or until the group has failed. */
 static void sleep_until(struct tti_fault_group *s, int64_t until_ns)
 {
     for (int64_t now = tti_now_ns(); now < until_ns; now = tti_now_ns()) {
@@ -110,7 +45,7 @@ static void sleep_until(struct tti_fault_group *s, int64_t until_ns)
 
 /* ---- errors and drops ---------------------------------------------------------------------------------------------- */
 
-/* Fails the group, here and, if the inner backend can tell them, on the other ranks. */
+/* Fails the group on this rank and, if the inner backend can notify them, on the other ranks. */
 static tutti_status abort_with(struct tti_fault_group *s, const tutti_op *op, const tutti_error *cause,
                                tutti_error *error)
 {
@@ -120,21 +55,21 @@ static tutti_status abort_with(struct tti_fault_group *s, const tutti_op *op, co
     e.operation = op->kind;
     e.rank = s->rank;
     e.suspect = s->rank;
-    record_cause(s, &e);
+    tti_fault_group_record(s, &e);
     if (error) {
         *error = e;
     }
     tutti_status status = e.status;
-    /* what goes wrong inside one rank is to the others that the group is no more */
+    /* an error inside one rank means REVOKED to the other ranks */
     e.status = status < TUTTI_TIMEOUT ? TUTTI_REVOKED : status;
     tti_fault_group_abort(s, message ? TUTTI_LANE_MESSAGES : op->lane, &e);
     return status;
 }
 
 /*
- * Not taking part, as a rank that hangs: the others have to find out by their deadlines. Those began about when this one
- * did, so it is given a moment more; otherwise chance would decide whether they say that this rank is missing or hear
- * that it gave up.
+ * This rank does not take part, like a rank that hangs: the other ranks detect it by their deadlines. Those pass at about
+ * the same time as this rank's, so this rank waits a moment longer. Otherwise chance would decide whether the other ranks
+ * report it missing or receive its abort.
  */
 static tutti_status drop(struct tti_fault_group *s, const tutti_op *op, const struct tti_fault_effect *v,
                          int64_t deadline_ns, tutti_error *error)
@@ -169,7 +104,7 @@ static tutti_status fail_group(struct tti_fault_group *s, const tutti_op *op, co
     return abort_with(s, op, &e, error);
 }
 
-/* The call fails alone, and the ranks stay in step, if the inner backend knows how to tell the others. */
+/* Only the call fails, and the ranks stay in step, if the inner backend passes op->failed on to the other ranks. */
 static tutti_status fail_in_step(struct tti_fault_group *s, tutti_op *op, const struct tti_fault_effect *v,
                                  tutti_error *error)
 {
@@ -195,7 +130,8 @@ static size_t parts_bytes(const tutti_parts *parts, int32_t size)
     return parts->outer * (size_t)units * parts->unit;
 }
 
-/* What this rank gives or gets in one operation, whichever is more. The sizes are those of tensors that exist. */
+/* The bytes that this rank sends or receives in one operation, whichever are more. Sums cannot overflow: the tensors
+ * exist. */
 static size_t payload(const struct tti_fault_group *s, const tutti_op *op)
 {
     size_t own = op->count * tutti_dtype_size(op->dtype);
@@ -203,7 +139,7 @@ static size_t payload(const struct tti_fault_group *s, const tutti_op *op)
     size_t out = 0;
     switch (op->kind) {
     case TUTTI_OP_BARRIER:
-    case TUTTI_OP_RECV: /* counts where it is sent */
+    case TUTTI_OP_RECV: /* its bandwidth counts at the sender */
         return 0;
     case TUTTI_OP_ALL_TO_ALL:
         in = parts_bytes(&op->send_parts, s->size);
@@ -222,10 +158,10 @@ static size_t payload(const struct tti_fault_group *s, const tutti_op *op)
     }
 }
 
-/* How long the payload takes at least, rounded up; 0 without a limit. */
+/* The least time for the payload, rounded up; 0 without a limit. */
 static int64_t transfer_ns(const struct tti_fault_group *s, const tutti_op *op, int64_t bandwidth)
 {
-    const double year = 365.0 * 24 * 3600 * 1e9; /* more is nobody's test, and would overflow in sums */
+    const double year = 365.0 * 24 * 3600 * 1e9; /* a longest time, so that sums do not overflow */
     double ns = bandwidth > 0 ? (double)payload(s, op) / (double)bandwidth * 1e9 : 0;
     return ns > year ? (int64_t)year : (int64_t)ns + (ns > 0);
 }
@@ -250,7 +186,7 @@ tutti_status tti_inject_run(struct tti_fault_group *s, tutti_op *op, tutti_error
     }
     struct tti_fault_effect v = tti_rules_evaluate(&s->rules, s->rank, op->kind);
     bool nothing = v.delay_ns == 0 && v.bandwidth == 0 && v.rule == 0;
-    if (nothing || tti_fault_group_failure(s, NULL) != TUTTI_OK) { /* a group that has failed is not failed once more */
+    if (nothing || tti_fault_group_failure(s, NULL) != TUTTI_OK) { /* a group fails once */
         return s->backend->ops->run(s->inner, op, error);
     }
     op->begun_ns = op->begun_ns != 0 ? op->begun_ns : tti_now_ns(); /* the delay is part of the operation's time */
@@ -270,7 +206,7 @@ tutti_status tti_inject_run(struct tti_fault_group *s, tutti_op *op, tutti_error
     return status;
 }
 
-/* Of messages that are posted together the longest delay counts, and they share the bandwidth. */
+/* Messages that are posted together have the longest of their delays, and share the bandwidth. */
 static tutti_status delay_messages(struct tti_fault_group *s, tutti_op *const *ops, size_t count, int64_t timeout_ms,
                                    tutti_error *error)
 {

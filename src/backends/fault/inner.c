@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The core compares what all ranks ask for, but it does not look behind the name "fault", and its checks of places go by
- * the capabilities of the struct, which say nothing of the inner backend. So the ranks exchange one more record here.
+ * The core compares the backends of all ranks by name, and here that is "fault" on every rank. It checks hosts and
+ * processes by the struct's capabilities, which do not include the inner backend's. So the ranks exchange one more record.
  */
 #include "backends/fault/inner.h"
 
@@ -10,7 +10,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "backends/fault/fault.h"
 #include "backends/record.h"
 #include "base/boot_id.h"
 #include "base/clock.h"
@@ -29,7 +28,8 @@ static tutti_status refuse(tutti_error *error, tutti_status status, const char *
     return tti_error_set(error, status, "fault.backend is \"%.40s\"; %s", name, why);
 }
 
-tutti_status tti_inner_find(const tutti_open_info *info, const tutti_backend **inner, tutti_error *error)
+tutti_status tti_inner_find(const tutti_open_info *info, const tutti_backend *self, const tutti_backend **inner,
+                            tutti_error *error)
 {
     const char *name = info->setting(info->settings, "fault.backend");
     name = name ? name : "shm";
@@ -40,16 +40,16 @@ tutti_status tti_inner_find(const tutti_open_info *info, const tutti_backend **i
     if (!b) {
         return refuse(error, TUTTI_NOT_FOUND, name, "there is no such backend (`tutti info` lists all)");
     }
-    if (b == &tti_backend_fault) {
+    if (b == self) {
         return refuse(error, TUTTI_INVALID_ARGUMENT, name, "it cannot wrap itself; put all rules into fault.rules");
     }
     if (b->capabilities & TUTTI_CAP_ONE_PROCESS) {
         return refuse(error, TUTTI_UNSUPPORTED, name,
-                      "backends for the threads of one process cannot be wrapped; use shm, which serves these too");
+                      "backends for the threads of one process cannot be wrapped; use shm, which also joins threads");
     }
     if (b->ops->init) {
         return refuse(error, TUTTI_UNSUPPORTED, name,
-                      "backends that are to be initialised before their first group cannot be wrapped yet");
+                      "backends that are initialised before their first group cannot be wrapped yet");
     }
     char why[200] = "";
     const int32_t available = b->ops->available(why, sizeof(why));
@@ -76,8 +76,8 @@ static void fill_record(const tutti_backend *inner, tutti_status mine, const tut
     }
 }
 
-static tutti_status look(const tutti_open_info *info, const tutti_backend *inner, const struct record *own,
-                         struct record *r, int32_t rank, tutti_error *error)
+static tutti_status compare(const tutti_open_info *info, const tutti_backend *inner, const struct record *own,
+                            struct record *r, int32_t rank, tutti_error *error)
 {
     r->inner[sizeof(r->inner) - 1] = '\0';
     r->host[sizeof(r->host) - 1] = '\0';
@@ -124,7 +124,7 @@ tutti_status tti_inner_agree(const tutti_open_info *info, const tutti_backend *i
         snprintf(key, sizeof(key), "fault/%d", r);
         status = tti_record_get(info, r, key, &record, sizeof(record), deadline, error);
         if (status == TUTTI_OK) {
-            status = look(info, inner, &own, &record, r, error);
+            status = compare(info, inner, &own, &record, r, error);
         }
     }
     return status;

@@ -7,7 +7,7 @@
  *   item   = "rank=" NUMBER | "seed=" NUMBER | action [ "@" NUMBER [ "+" | "-" NUMBER ] ]
  *   action = "delay=" TIME | "jitter=" TIME | "bandwidth=" BYTES | "error=" STATUS | "drop"
  *
- * Blanks between these parts are skipped. Whoever finds something else says where, and what could stand there.
+ * Blanks between these parts are skipped. An error names the position and what is accepted there.
  */
 #include "backends/fault/rules.h"
 
@@ -37,7 +37,7 @@ static tutti_status reject_at(const struct parser *p, const char *where, const c
     } else if (*where != '\0') {
         snprintf(found, sizeof(found), "\"%c\"", *where);
     }
-    return tti_error_set(p->error, TUTTI_INVALID_ARGUMENT, "fault.rules, character %d: there is %s; expected is %s",
+    return tti_error_set(p->error, TUTTI_INVALID_ARGUMENT, "fault.rules, character %d: found %s; expected %s",
                          (int)(where - p->text) + 1, found, expected);
 }
 
@@ -62,7 +62,7 @@ static bool take(struct parser *p, char c)
     return true;
 }
 
-/* Letters and underscores; takes the word if it is the one. */
+/* Letters and underscores. */
 static size_t word_length(const struct parser *p)
 {
     size_t length = 0;
@@ -130,10 +130,10 @@ static tutti_status parse_bandwidth(struct parser *p, int64_t *bytes)
             return TUTTI_OK;
         }
     }
-    return reject_at(p, begin, "a number of bytes per second, with K, M or G (powers of 1024) if you like, as in 1G");
+    return reject_at(p, begin, "a number of bytes per second, with or without K, M or G (powers of 1024), as in 1G");
 }
 
-/* How an operation can end: alone, or with the group. The rest comes from other functions. */
+/* Statuses that an operation can end with. Others come from other functions. */
 static bool is_possible(tutti_status status)
 {
     return (status > TUTTI_OK && status <= TUTTI_MISMATCH) || (status >= TUTTI_SYSTEM && status <= TUTTI_REVOKED);
@@ -150,7 +150,7 @@ static tutti_status parse_status(struct parser *p, int64_t *status)
     return reject(p, "the name of a status that an operation can fail with, as in TIMEOUT or NO_MEMORY");
 }
 
-/* "@3", "@3-5", "@3+"; nothing means every match. */
+/* "@3", "@3-5", "@3+"; absent: every match. */
 static tutti_status parse_matches(struct parser *p, struct tti_rule_action *action)
 {
     action->first = 1;
@@ -186,7 +186,7 @@ static tutti_status parse_rank_or_seed(struct parser *p, struct tti_rule *rule, 
     return TUTTI_OK;
 }
 
-/* A barrier has no payload, and that of a message counts where it is sent. */
+/* A barrier has no payload, and a message counts at its sender. */
 static bool has_bandwidth(tutti_operation operation)
 {
     return operation != TUTTI_OP_BARRIER && operation != TUTTI_OP_RECV;
@@ -201,10 +201,9 @@ static tutti_status parse_action(struct parser *p, const struct tti_rule *rule, 
         kind++;
     }
     if (kind > TTI_RULE_DROP || (kind != TTI_RULE_DROP && !take(p, '='))) {
-        return reject_at(
-            p, begin,
-            "delay=TIME, jitter=TIME, bandwidth=BYTES, error=STATUS, drop (each with @N, @N-M or @N+ if you "
-            "like), rank=R or seed=N");
+        return reject_at(p, begin,
+                         "delay=TIME, jitter=TIME, bandwidth=BYTES, error=STATUS, drop (each with or "
+                         "without @N, @N-M or @N+), rank=R or seed=N");
     }
     *action = (struct tti_rule_action){.kind = (enum tti_rule_kind)kind};
     tutti_status status = TUTTI_OK;
@@ -217,8 +216,8 @@ static tutti_status parse_action(struct parser *p, const struct tti_rule *rule, 
         status = has_bandwidth(rule->operation)
                      ? parse_bandwidth(p, &action->value)
                      : reject_at(p, begin,
-                                 "no bandwidth: a barrier has no payload, and that of a message counts when "
-                                 "it is sent");
+                                 "no bandwidth: a barrier has no payload, and a message counts at its "
+                                 "sender");
         break;
     case TTI_RULE_ERROR:
         status = parse_status(p, &action->value);
@@ -236,7 +235,7 @@ static tutti_status parse_item(struct parser *p, struct tti_rule *rule)
         return take(p, '=') ? parse_rank_or_seed(p, rule, rank) : reject(p, "= and a number");
     }
     if (rule->count == TTI_RULE_ACTIONS) {
-        return reject(p, "another rule: one has at most 8 actions");
+        return reject(p, "another rule: a rule has at most 8 actions");
     }
     tutti_status status = parse_action(p, rule, &rule->actions[rule->count]);
     rule->count += status == TUTTI_OK;
@@ -269,7 +268,7 @@ static tutti_status parse_rule(struct parser *p, struct tti_rule *rule)
     atomic_init(&rule->matches, 0);
     tutti_status status = parse_operation(p, &rule->operation);
     if (status == TUTTI_OK && !take(p, ':')) {
-        status = reject(p, "':' and what is to happen");
+        status = reject(p, "':' and an action");
     }
     if (status != TUTTI_OK) {
         return status;
@@ -295,7 +294,7 @@ tutti_status tti_rules_parse(const char *text, struct tti_rules *rules, tutti_er
     }
     do {
         if (rules->count == TTI_RULES_MAX) {
-            return reject(&p, "the end: there are 32 rules at most");
+            return reject(&p, "the end: at most 32 rules are accepted");
         }
         tutti_status status = parse_rule(&p, &rules->rules[rules->count]);
         if (status != TUTTI_OK) {
@@ -306,7 +305,7 @@ tutti_status tti_rules_parse(const char *text, struct tti_rules *rules, tutti_er
     return TUTTI_OK;
 }
 
-/* The same number for the same arguments in every run: no state that simultaneous operations would share. */
+/* The same number for the same arguments in every run, so simultaneous operations share no state. */
 static int64_t jitter(const struct tti_rule *rule, int number, int32_t rank, int64_t match, int64_t most_ns)
 {
     uint64_t x = rule->seed;
@@ -357,7 +356,7 @@ struct tti_fault_effect tti_rules_evaluate(struct tti_rules *rules, int32_t rank
         struct tti_rule *rule = &rules->rules[i];
         if ((rule->operation == TUTTI_OP_NONE || rule->operation == operation) &&
             (rule->rank < 0 || rule->rank == rank)) {
-            /* relaxed: only the number counts, nothing is handed over with it */
+            /* relaxed: a counter, it orders no other memory */
             apply(rule, i + 1, rank, atomic_fetch_add_explicit(&rule->matches, 1, memory_order_relaxed) + 1, &v);
         }
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * NCCL's binary interface as far as it is used here, which is RCCL's too: the same names and the same numbers
- * (nccl.h, https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api.html). It is declared again because Tutti builds
- * without either library; where nccl.h is at hand, a test compares every prototype, type and number at compile time.
+ * The part of NCCL's binary interface that Tutti uses. RCCL has the same names and numbers (nccl.h,
+ * https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api.html). It is declared again because Tutti builds without
+ * either library. Where nccl.h is installed, a test compares every prototype, type and number at compile time.
  */
 #ifndef TTI_BACKENDS_NCCL_API_H
 #define TTI_BACKENDS_NCCL_API_H
@@ -54,8 +54,8 @@ enum { TTI_NCCL_SCALAR_ON_DEVICE = 0, TTI_NCCL_SCALAR_ON_HOST = 1 };
 #define TTI_NCCL_CONFIG_VERSION 21800u
 #define TTI_NCCL_UNDEFINED      (-2147483647 - 1)
 
-/* The beginning of ncclConfig_t, as it was in 2.18. A library reads min(size, its own size) of it, and takes of the rest
- * what `version`, that of the struct, does not have yet as not given; so this serves all. */
+/* The beginning of ncclConfig_t, as in 2.18. A library reads min(size, its own size) bytes of it, and takes fields newer
+ * than `version` as not given. So this struct works with all versions. */
 typedef struct {
     size_t size;
     unsigned int magic;
@@ -69,9 +69,9 @@ typedef struct {
 } tti_nccl_config;
 
 /*
- * The functions: X(name, since, result, arguments). `since` is the version that brought it (RCCL's levels are NCCL's); all
- * up to 20700 are needed, what is newer may be missing (NULL), and what is done instead is said where it is called. Nobody
- * calls CommShrink and CommRevoke yet: they are for groups that go on without ranks they have lost.
+ * The functions: X(name, since, result, arguments). `since` is the version that introduced the function; RCCL follows
+ * NCCL's versions. Functions up to 20700 are required; a newer one may be missing (NULL), and its caller says what happens
+ * then. CommShrink and CommRevoke are not called yet: they are for groups that continue without lost ranks.
  */
 #define TTI_NCCL_FUNCTIONS(X)                                                                                          \
     X(GetVersion, 20300, int, (int *version))                                                                          \

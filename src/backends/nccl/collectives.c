@@ -1,47 +1,52 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One function for each kind of collective: which of the library's functions run it, on what memory. Which ones are
- * called depends on what all ranks know alike (kind, type, dimension, counts, the version); where the bytes lie is each
- * rank's own affair, and decides only whether they are packed before or unpacked after.
+ * One function for each kind of collective: which of the library's functions run it, on what memory. All ranks choose the
+ * same functions, because the choice depends only on what they agree on: kind, type, dimension, counts, version. Whether
+ * a rank packs its bytes before, or unpacks them after, depends on its own memory.
  *
  *   parts of one length          the library's own function
  *   all_gather_v                 a broadcast from each rank, in one group of calls
- *   reduce_scatter_v             a reduction to each rank, likewise
+ *   reduce_scatter_v             a reduction to each rank, in one group of calls
  *   all_to_all_v, and gather, scatter and all_to_all before 2.28.3
- *                                sends and receives, in one group; the own part is copied
+ *                                sends and receives, in one group of calls; the own part is copied
  *
- * A group of one rank copies, which also keeps clear of RCCL's all_to_all, which hangs there (7.2.0, 7.11).
+ * A group of one rank copies. RCCL's all_to_all hangs in such a group (7.2.0, 7.11).
  */
-#include "backends/nccl/state.h"
+#include "backends/nccl/collectives.h"
+
+#include "backends/nccl/call.h"
+#include "backends/nccl/communicator.h"
+#include "backends/nccl/parts.h"
+#include "backends/nccl/reductions.h"
 #include "base/error.h"
 #include "tensor/dtype.h"
 
-#define ALIGNMENT ((size_t)256) /* of what lies in scratch memory */
+#define ALIGNMENT ((size_t)256) /* of tensors in scratch memory */
 
 static size_t bytes_of(const tutti_op *op)
 {
     return op->count * tti_dtype_size(op->dtype);
 }
 
-/* A function of the library has done, or will do, what it should. */
-static bool goes_on(int code)
+/* Whether a function of the library has accepted the work. */
+static bool is_accepted(int code)
 {
     return code == TTI_NCCL_SUCCESS || code == TTI_NCCL_IN_PROGRESS;
 }
 
-/* The end of a group of calls, which has to come after an error as well; the first code that counts. */
+/* Ends a group of calls, also after an error; returns the first error. */
 static int group_end(const struct tti_nccl_library *library, int code)
 {
     const int end = library->GroupEnd();
-    return goes_on(code) ? end : code;
+    return is_accepted(code) ? end : code;
 }
 
-/* The end of a visit with a reduction. */
-static tutti_status leave_fold(struct tti_nccl_call *c, tti_nccl_comm comm, int code, const char *what,
-                               const struct tti_nccl_fold *fold)
+/* Ends the reduction, then waits until the work is launched. */
+static tutti_status end_reduction(struct tti_nccl_call *c, tti_nccl_comm comm, int code, const char *what,
+                                  const struct tti_nccl_reduction *reduction)
 {
-    const int end = tti_nccl_fold_end(c, comm, fold);
-    return tti_nccl_await_launch(c, comm, goes_on(code) && end != TTI_NCCL_SUCCESS ? end : code, what);
+    const int end = tti_nccl_reduction_end(c, comm, reduction);
+    return tti_nccl_await_launch(c, comm, is_accepted(code) && end != TTI_NCCL_SUCCESS ? end : code, what);
 }
 
 /* ---- one tensor ---------------------------------------------------------------------------------------------------- */
@@ -51,17 +56,19 @@ static tutti_status reduce(struct tti_nccl_call *c)
     const tutti_op *op = c->op;
     const struct tti_nccl_library *library = c->group->library;
     const bool all = op->kind == TUTTI_OP_ALL_REDUCE;
-    struct tti_nccl_fold fold;
+    struct tti_nccl_reduction reduction;
     const tti_nccl_comm comm = op->count > 0 ? tti_nccl_comm_acquire(c->group, c->lane, c->error) : NULL;
     if (!comm) {
         return op->count > 0 ? TUTTI_REVOKED : TUTTI_OK;
     }
-    int code = tti_nccl_fold_begin(c, comm, &fold);
+    int code = tti_nccl_reduction_begin(c, comm, &reduction);
     if (code == TTI_NCCL_SUCCESS) {
-        code = all ? library->AllReduce(op->src, op->dst, op->count, fold.type, fold.op, comm, c->lane->stream)
-                   : library->Reduce(op->src, op->dst, op->count, fold.type, fold.op, op->root, comm, c->lane->stream);
+        code =
+            all ? library->AllReduce(op->src, op->dst, op->count, reduction.type, reduction.op, comm, c->lane->stream)
+                : library->Reduce(op->src, op->dst, op->count, reduction.type, reduction.op, op->root, comm,
+                                  c->lane->stream);
     }
-    return leave_fold(c, comm, code, all ? "AllReduce" : "Reduce", &fold);
+    return end_reduction(c, comm, code, all ? "AllReduce" : "Reduce", &reduction);
 }
 
 static tutti_status broadcast(struct tti_nccl_call *c)
@@ -76,21 +83,21 @@ static tutti_status broadcast(struct tti_nccl_call *c)
     return tti_nccl_await_launch(c, comm, code, "Broadcast");
 }
 
-/* The library has none: everybody adds a number up, nobody looks at the sum. */
+/* The library has no barrier: an all_reduce of one element, whose result is not read. */
 static tutti_status barrier(struct tti_nccl_call *c)
 {
     const tti_nccl_comm comm = tti_nccl_comm_acquire(c->group, c->lane, c->error);
     if (!comm) {
         return TUTTI_REVOKED;
     }
-    const int code = c->group->library->AllReduce(c->lane->word, c->lane->word, 1, TTI_NCCL_UINT32, TTI_NCCL_SUM, comm,
-                                                  c->lane->stream);
+    const int code = c->group->library->AllReduce(c->lane->barrier_word, c->lane->barrier_word, 1, TTI_NCCL_UINT32,
+                                                  TTI_NCCL_SUM, comm, c->lane->stream);
     return tti_nccl_await_launch(c, comm, code, "AllReduce");
 }
 
 /* ---- joined tensors ------------------------------------------------------------------------------------------------ */
 
-/* Scratch memory for one or two joined tensors, if their parts are in several pieces. */
+/* Scratch memory for one or two joined tensors, if their parts are not contiguous. */
 static tutti_status make_room(struct tti_nccl_call *c, const tutti_parts *send, unsigned char **packed_send,
                               const tutti_parts *recv, unsigned char **packed_recv)
 {
@@ -123,7 +130,7 @@ static int broadcast_each(struct tti_nccl_call *c, tti_nccl_comm comm, unsigned 
     if (code != TTI_NCCL_SUCCESS) {
         return code;
     }
-    for (int32_t r = 0; r < c->group->size && goes_on(code); r++) {
+    for (int32_t r = 0; r < c->group->size && is_accepted(code); r++) {
         tti_nccl_part_next(&op->recv_parts, &part);
         if (part.bytes > 0) {
             unsigned char *to = tti_nccl_part_place(op->dst, packed, &part);
@@ -155,7 +162,7 @@ static tutti_status all_gather(struct tti_nccl_call *c)
     return status == TUTTI_OK && packed ? tti_nccl_unpack(c, op->dst, parts, packed, -1) : status;
 }
 
-static int reduce_each(struct tti_nccl_call *c, tti_nccl_comm comm, const struct tti_nccl_fold *fold,
+static int reduce_each(struct tti_nccl_call *c, tti_nccl_comm comm, const struct tti_nccl_reduction *reduction,
                        unsigned char *packed)
 {
     const tutti_op *op = c->op;
@@ -166,11 +173,11 @@ static int reduce_each(struct tti_nccl_call *c, tti_nccl_comm comm, const struct
     if (code != TTI_NCCL_SUCCESS) {
         return code;
     }
-    for (int32_t r = 0; r < c->group->size && goes_on(code); r++) {
+    for (int32_t r = 0; r < c->group->size && is_accepted(code); r++) {
         tti_nccl_part_next(&op->send_parts, &part);
         if (part.bytes > 0) {
             code = library->Reduce(tti_nccl_part_place(op->src, packed, &part), r == c->group->rank ? op->dst : NULL,
-                                   part.bytes >> shift, fold->type, fold->op, r, comm, c->lane->stream);
+                                   part.bytes >> shift, reduction->type, reduction->op, r, comm, c->lane->stream);
         }
     }
     return group_end(library, code);
@@ -182,7 +189,7 @@ static tutti_status reduce_scatter(struct tti_nccl_call *c)
     const tutti_parts *parts = &op->send_parts;
     const bool plain = tti_nccl_parts_plain(parts);
     unsigned char *packed = NULL;
-    struct tti_nccl_fold fold;
+    struct tti_nccl_reduction reduction;
     tutti_status status = make_room(c, parts, &packed, NULL, NULL);
     if (status != TUTTI_OK || tti_nccl_parts_bytes(parts, c->group->size) == 0) {
         return status;
@@ -194,16 +201,16 @@ static tutti_status reduce_scatter(struct tti_nccl_call *c)
     if (!comm) {
         return TUTTI_REVOKED;
     }
-    int code = tti_nccl_fold_begin(c, comm, &fold);
+    int code = tti_nccl_reduction_begin(c, comm, &reduction);
     if (code == TTI_NCCL_SUCCESS) {
-        code = plain ? c->group->library->ReduceScatter(packed ? packed : op->src, op->dst, op->count, fold.type,
-                                                        fold.op, comm, c->lane->stream)
-                     : reduce_each(c, comm, &fold, packed);
+        code = plain ? c->group->library->ReduceScatter(packed ? packed : op->src, op->dst, op->count, reduction.type,
+                                                        reduction.op, comm, c->lane->stream)
+                     : reduce_each(c, comm, &reduction, packed);
     }
-    return leave_fold(c, comm, code, plain ? "ReduceScatter" : "Reduce", &fold);
+    return end_reduction(c, comm, code, plain ? "ReduceScatter" : "Reduce", &reduction);
 }
 
-/* ---- everybody to everybody, or one ---------------------------------------------------------------------------------- */
+/* ---- gather, scatter, all_to_all ------------------------------------------------------------------------------------- */
 
 static bool sends_to(const tutti_op *op, int32_t own, int32_t r)
 {
@@ -215,7 +222,7 @@ static bool receives_from(const tutti_op *op, int32_t own, int32_t r)
     return op->kind == TUTTI_OP_SCATTER ? r == op->root : op->kind == TUTTI_OP_ALL_TO_ALL || own == op->root;
 }
 
-/* What this rank has to send, or has room for: a joined tensor, or one part. */
+/* Whether this rank sends from, or receives into, a joined tensor; else one part. */
 static bool joins_send(const tutti_op *op, int32_t own)
 {
     return op->kind == TUTTI_OP_ALL_TO_ALL || (op->kind == TUTTI_OP_SCATTER && own == op->root);
@@ -226,7 +233,7 @@ static bool joins_recv(const tutti_op *op, int32_t own)
     return op->kind == TUTTI_OP_ALL_TO_ALL || (op->kind == TUTTI_OP_GATHER && own == op->root);
 }
 
-/* Sends and receives between this rank and the others. */
+/* A send to and a receive from each other rank, in one group of calls. */
 static int exchange_each(struct tti_nccl_call *c, tti_nccl_comm comm, unsigned char *packed_send,
                          unsigned char *packed_recv)
 {
@@ -241,7 +248,7 @@ static int exchange_each(struct tti_nccl_call *c, tti_nccl_comm comm, unsigned c
     if (code != TTI_NCCL_SUCCESS) {
         return code;
     }
-    for (int32_t r = 0; r < c->group->size && goes_on(code); r++) {
+    for (int32_t r = 0; r < c->group->size && is_accepted(code); r++) {
         size_t out = sends_to(op, own, r) ? bytes_of(op) : 0;
         size_t in = receives_from(op, own, r) ? bytes_of(op) : 0;
         const void *from = op->src;
@@ -259,14 +266,14 @@ static int exchange_each(struct tti_nccl_call *c, tti_nccl_comm comm, unsigned c
         if (r != own && out > 0) {
             code = library->Send(from, out, TTI_NCCL_UINT8, r, comm, c->lane->stream);
         }
-        if (r != own && in > 0 && goes_on(code)) {
+        if (r != own && in > 0 && is_accepted(code)) {
             code = library->Recv(to, in, TTI_NCCL_UINT8, r, comm, c->lane->stream);
         }
     }
     return group_end(library, code);
 }
 
-/* The part that stays on this rank, where sends and receives do not carry it. */
+/* Copies the part that stays on this rank; exchange_each leaves it out. */
 static tutti_status copy_own(struct tti_nccl_call *c)
 {
     const tutti_op *op = c->op;
@@ -282,7 +289,7 @@ static tutti_status copy_own(struct tti_nccl_call *c)
     return recv_joined ? tti_nccl_part_in(c, op->dst, &op->recv_parts, own, op->src) : TUTTI_OK;
 }
 
-/* By the library's own function, which takes parts of one length. */
+/* The library's own function, for parts of one length. */
 static int exchange_native(struct tti_nccl_call *c, tti_nccl_comm comm, unsigned char *packed_send,
                            unsigned char *packed_recv)
 {
@@ -302,7 +309,7 @@ static int exchange_native(struct tti_nccl_call *c, tti_nccl_comm comm, unsigned
     }
 }
 
-/* That function, from 2.28.3 on; NULL if there is none. Every rank comes to the same answer. */
+/* The name of that function, from 2.28.3 on; NULL if there is none. The answer is the same on every rank. */
 static const char *native_name(const struct tti_nccl_call *c)
 {
     const tutti_op *op = c->op;

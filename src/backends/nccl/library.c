@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Finding and opening the library. The device is asked first: without one the library is of no use, and opening it costs
- * two hundred megabytes of address space. A library that has been opened is never closed, since threads of its own may run
- * in it.
+ * Finding and opening the library. The driver is asked for a device first: without one the library cannot be used, and
+ * opening it costs two hundred megabytes of address space. It is never closed, since its own threads may run in it.
  */
 #include "backends/nccl/library.h"
 
@@ -22,13 +21,13 @@
 
 struct candidate {
     struct tti_nccl_library library;
-    const char *variable; /* names the file */
+    const char *variable; /* of the environment: names the file */
     const char *soname;
-    const char *wheel;      /* below a folder site-packages; NULL: there is no wheel of it */
+    const char *wheel;      /* below a folder site-packages; NULL: no wheel has it */
     const char *folders[3]; /* of the toolkit; ends with NULL */
-    bool asked;
+    bool searched;
     bool usable;
-    char why[400]; /* if asked, but not usable */
+    char why[400]; /* if searched and not usable */
 };
 
 static struct candidate candidates[] = {
@@ -51,7 +50,8 @@ static const struct {
 } symbols[] = {TTI_NCCL_FUNCTIONS(SYMBOL)};
 #undef SYMBOL
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* over the last members of each place, and its library */
+static pthread_mutex_t lock =
+    PTHREAD_MUTEX_INITIALIZER; /* protects the last members of each candidate, and its library */
 
 static void protect(void)
 {
@@ -70,7 +70,7 @@ void tti_nccl_version_text(int version, char text[16])
     snprintf(text, 16, "%u.%u.%u", v / 10000 % 1000, v / 100 % 100, v % 100);
 }
 
-/* Opens one file, named as dlopen takes it. What the loader says of it goes into `why`. */
+/* Opens one file, by a name for dlopen. The loader's error goes into `why`. */
 static void *open_file(struct candidate *candidate, const char *name)
 {
     void *file = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
@@ -78,17 +78,17 @@ static void *open_file(struct candidate *candidate, const char *name)
     if (file || (file = dlopen(name, RTLD_NOW | RTLD_LOCAL))) {
         return file;
     }
-    const char *words = dlerror();
+    const char *text = dlerror();
     const size_t length = strlen(name);
-    if (words && strncmp(words, name, length) == 0 && strncmp(words + length, ": ", 2) == 0) {
-        words += length + 2; /* the name stands in the sentence already */
+    if (text && strncmp(text, name, length) == 0 && strncmp(text + length, ": ", 2) == 0) {
+        text += length + 2; /* the sentence has the name already */
     }
     snprintf(candidate->why, sizeof(candidate->why), "%s cannot be opened: %s; %s may name %s's file", name,
-             words ? words : "the loader does not say why", candidate->variable, candidate->library.display_name);
+             text ? text : "the loader gives no reason", candidate->variable, candidate->library.display_name);
     return NULL;
 }
 
-/* A file that may be there. */
+/* Opens the file if it exists. */
 static void *open_path(struct candidate *candidate, const char *path)
 {
     return access(path, F_OK) == 0 ? open_file(candidate, path) : NULL;
@@ -109,7 +109,7 @@ static void *open_below(struct candidate *candidate, const char *prefix)
     return file;
 }
 
-/* The wheel that belongs to the running interpreter: of its virtual environment, else of its installation. */
+/* The wheel of the running interpreter: of its virtual environment, else of its installation. */
 static void *open_wheel(struct candidate *candidate)
 {
     const char *environment = getenv("VIRTUAL_ENV");
@@ -172,13 +172,13 @@ static bool check_library(struct candidate *candidate, void *file)
         snprintf(candidate->why, sizeof(candidate->why), "%s is not %s, or older than 2.7: it has no ncclGetVersion",
                  library->path, library->display_name);
     } else if (result != TTI_NCCL_SUCCESS) {
-        snprintf(candidate->why, sizeof(candidate->why), "%s does not tell its version: ncclGetVersion returned %d",
+        snprintf(candidate->why, sizeof(candidate->why), "%s reports no version: ncclGetVersion returned %d",
                  library->path, result);
     } else if (library->version < OLDEST) {
         snprintf(candidate->why, sizeof(candidate->why), "%s is %s %s, which is too old: 2.7 or newer is needed",
                  library->path, library->display_name, text);
     } else if (missing) {
-        snprintf(candidate->why, sizeof(candidate->why), "%s says that it is %s %s, but has no %s", library->path,
+        snprintf(candidate->why, sizeof(candidate->why), "%s reports %s %s, but has no %s", library->path,
                  library->display_name, text, missing);
     } else {
         return true;
@@ -197,16 +197,16 @@ const struct tti_nccl_library *tti_nccl_library(const char *backend, char *why, 
         return NULL;
     }
     if (device->count() < 1) {
-        snprintf(why, capacity, "%s has no device here: the driver of %s knows none", candidate->library.display_name,
+        snprintf(why, capacity, "%s has no device here: the driver of %s reports none", candidate->library.display_name,
                  device->name);
         return NULL;
     }
     pthread_once(&once, protect);
     pthread_mutex_lock(&lock);
-    if (!candidate->asked) {
+    if (!candidate->searched) {
         void *file = open_library(candidate);
         candidate->usable = file && check_library(candidate, file);
-        candidate->asked = true;
+        candidate->searched = true;
     }
     const bool usable = candidate->usable;
     if (!usable) {

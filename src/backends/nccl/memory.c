@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The heap: memory that the library has registered with every lane's communicator, so that its kernels, or the network, use
- * it where it lies instead of through buffers of its own. tutti_alloc takes what ncclMemAlloc gives, which is aligned and
- * mapped as that needs; tutti_register tells the library of memory that the program has from elsewhere.
+ * The heap: memory that is registered with every lane's communicator. The library's kernels and the network then use it in
+ * place, without the library's own buffers. tutti_alloc returns memory of ncclMemAlloc, which is aligned and mapped as
+ * registration needs; tutti_register registers memory of the program.
  *
- * Groups that are made from one another share a heap: the memory lives as long as the last of them. A registration belongs
- * to the communicators of the group it was made with.
+ * A group made from another one shares its heap, and the memory lives until the last of them closes. A registration
+ * belongs to the communicators of one group.
  */
+#include "backends/nccl/memory.h"
+
 #include <stdlib.h>
 
-#include "backends/nccl/state.h"
-#include "base/clock.h"
+#include "backends/nccl/backoff.h"
+#include "backends/nccl/communicator.h"
+#include "backends/nccl/failure.h"
 #include "base/error.h"
 
 struct block {
     struct block *next;
     unsigned char *memory;
     size_t bytes;
-    bool allocated;               /* by ncclMemAlloc; else the program's */
-    struct tti_nccl_group *group; /* it is registered with; NULL when that has closed */
+    bool allocated;               /* by ncclMemAlloc; else memory of the program */
+    struct tti_nccl_group *group; /* with whose communicators it is registered; NULL after that group has closed */
     void *handles[TUTTI_MAX_LANES];
 };
 
@@ -56,14 +59,13 @@ struct tti_nccl_heap *tti_nccl_heap_open(struct tti_nccl_group *g, const tutti_o
 
 /* ---- registrations; under the heap's lock ------------------------------------------------------------------------------ */
 
-/* The lane's communicator, when nothing is being launched in it. */
-static tti_nccl_comm enter_idle(struct tti_nccl_group *g, struct tti_nccl_lane *lane, tutti_error *error)
+/* Acquires the lane's communicator while it launches nothing. */
+static tti_nccl_comm acquire_idle(struct tti_nccl_group *g, struct tti_nccl_lane *lane, tutti_error *error)
 {
     struct tti_nccl_backoff backoff = {.background = true};
     for (;;) {
-        int state = TTI_NCCL_SUCCESS;
         const tti_nccl_comm comm = tti_nccl_comm_acquire(g, lane, error);
-        if (!comm || g->library->CommGetAsyncError(comm, &state) != TTI_NCCL_SUCCESS || state != TTI_NCCL_IN_PROGRESS) {
+        if (!comm || tti_nccl_comm_state(g->library, comm) != TTI_NCCL_IN_PROGRESS) {
             return comm;
         }
         tti_nccl_comm_release(lane);
@@ -71,13 +73,13 @@ static tti_nccl_comm enter_idle(struct tti_nccl_group *g, struct tti_nccl_lane *
     }
 }
 
-/* What a group that has failed had registered, its communicators took with them. */
+/* In a group that has failed, the end of the communicators has deregistered the block already. */
 static void deregister_block(struct block *b)
 {
     struct tti_nccl_group *g = b->group;
     b->group = NULL;
     for (int32_t i = 0; g && i < g->lanes; i++) {
-        const tti_nccl_comm comm = b->handles[i] ? enter_idle(g, &g->lane[i], NULL) : NULL;
+        const tti_nccl_comm comm = b->handles[i] ? acquire_idle(g, &g->lane[i], NULL) : NULL;
         if (comm) {
             g->library->CommDeregister(comm, b->handles[i]);
             tti_nccl_comm_release(&g->lane[i]);
@@ -91,7 +93,7 @@ static tutti_status register_block(struct tti_nccl_group *g, struct block *b, tu
     tutti_status status = TUTTI_OK;
     b->group = g;
     for (int32_t i = 0; i < g->lanes && status == TUTTI_OK && b->bytes > 0; i++) {
-        const tti_nccl_comm comm = enter_idle(g, &g->lane[i], error);
+        const tti_nccl_comm comm = acquire_idle(g, &g->lane[i], error);
         if (!comm) {
             status = TUTTI_REVOKED;
             break;
@@ -126,7 +128,7 @@ static void unlink_block(struct tti_nccl_heap *heap, const struct block *b)
     *link = b->next;
 }
 
-/* ---- the end ----------------------------------------------------------------------------------------------------------- */
+/* ---- closing ----------------------------------------------------------------------------------------------------------- */
 
 void tti_nccl_heap_leave(struct tti_nccl_group *g)
 {
@@ -164,23 +166,23 @@ void tti_nccl_heap_close(struct tti_nccl_heap *heap)
     free(heap);
 }
 
-/* ---- what the ranks do together ----------------------------------------------------------------------------------------- */
+/* ---- collective functions ----------------------------------------------------------------------------------------- */
 
-/* Tells the others how it went here: OK if it went well everywhere, else the same error on every rank. */
+/* Exchanges the status of every rank: OK if all succeeded, else the same error on every rank. */
 static tutti_status agree(const struct tti_nccl_group *g, tutti_status own, const tutti_exchange *exchange,
                           const char *what, tutti_error *error)
 {
     int32_t *all = calloc((size_t)g->size, sizeof(*all));
     int32_t mine = own;
     if (!all) {
-        return tti_error_set(error, TUTTI_NO_MEMORY, "%s: no memory to ask %d ranks", what, g->size);
+        return tti_error_set(error, TUTTI_NO_MEMORY, "%s: no memory for the statuses of %d ranks", what, g->size);
     }
     tutti_status status = exchange->gather(exchange->self, &mine, sizeof(mine), all, error);
     for (int32_t r = 0; r < g->size && status == TUTTI_OK; r++) {
         if (all[r] != TUTTI_OK) {
             status = all[r];
             if (r != g->rank || !error || error->status != status) {
-                tti_error_set(error, status, "%s: rank %d could not: %s", what, r, tutti_status_string(status));
+                tti_error_set(error, status, "%s: rank %d failed: %s", what, r, tutti_status_string(status));
             }
             if (error) {
                 error->suspect = r;
@@ -191,7 +193,7 @@ static tutti_status agree(const struct tti_nccl_group *g, tutti_status own, cons
     return status;
 }
 
-/* Adds memory to the heap and registers it. NULL with the error. */
+/* Adds memory to the heap and registers it; *added is NULL after an error. */
 static tutti_status add(struct tti_nccl_group *g, void *memory, size_t bytes, bool allocated, struct block **added,
                         tutti_error *error)
 {
@@ -237,8 +239,8 @@ static tutti_status allocate(struct tti_nccl_group *g, size_t bytes, struct bloc
     void *memory = NULL;
     const int code = g->library->MemAlloc(&memory, bytes);
     if (code != TTI_NCCL_SUCCESS || !memory) {
-        return tti_error_set(error, TUTTI_NO_MEMORY, "rank %d: ncclMemAlloc has no %zu bytes (%d)", g->rank, bytes,
-                             code);
+        return tti_error_set(error, TUTTI_NO_MEMORY, "rank %d: ncclMemAlloc cannot allocate %zu bytes (code %d)",
+                             g->rank, bytes, code);
     }
     const tutti_status status = add(g, memory, bytes, true, added, error);
     if (status != TUTTI_OK) {
@@ -254,8 +256,8 @@ tutti_status tti_nccl_alloc(void *state, size_t bytes, const tutti_exchange *exc
     struct tti_device_scope scope;
     struct block *b = NULL;
     tutti_status status = g->device->enter(g->index, &scope, error);
-    const bool inside = status == TUTTI_OK;
-    if (inside && bytes > 0) {
+    const bool entered = status == TUTTI_OK;
+    if (entered && bytes > 0) {
         status = allocate(g, bytes, &b, error);
     }
     status = agree(g, status, exchange, "alloc", error);
@@ -264,7 +266,7 @@ tutti_status tti_nccl_alloc(void *state, size_t bytes, const tutti_exchange *exc
         drop(g->heap, b);
         g->library->MemFree(given);
     }
-    if (inside) {
+    if (entered) {
         g->device->leave(&scope);
     }
     if (status == TUTTI_OK) {
@@ -289,7 +291,7 @@ tutti_status tti_nccl_release(void *state, void *memory, tutti_error *error)
     }
     pthread_mutex_unlock(&g->heap->lock);
     if (!b) {
-        status = tti_error_set(error, TUTTI_INVALID_ARGUMENT, "%p is not what tutti_alloc has returned", memory);
+        status = tti_error_set(error, TUTTI_INVALID_ARGUMENT, "%p was not returned by tutti_alloc", memory);
     } else {
         const int code = g->library->MemFree(memory);
         status = code == TTI_NCCL_SUCCESS ? TUTTI_OK : tti_nccl_error(g->library, NULL, code, "MemFree", error);
@@ -308,12 +310,12 @@ tutti_status tti_nccl_register(void *state, void *memory, size_t bytes, const tu
     DLDevice place = {g->device->type, g->index};
     char text[24];
     tutti_status status = g->device->enter(g->index, &scope, error);
-    const bool inside = status == TUTTI_OK;
-    if (inside && bytes > 0) {
+    const bool entered = status == TUTTI_OK;
+    if (entered && bytes > 0) {
         status = g->device->lookup(memory, &place, error);
     }
     if (status == TUTTI_OK && (place.device_type != g->device->type || place.device_id != g->index)) {
-        status = tti_error_set(error, TUTTI_DEVICE_MISMATCH, "the memory lies on %s, and rank %d works on number %d",
+        status = tti_error_set(error, TUTTI_DEVICE_MISMATCH, "the memory is on %s, but rank %d uses device %d",
                                tti_device_text(place, text), g->rank, g->index);
     }
     if (status == TUTTI_OK) {
@@ -323,7 +325,7 @@ tutti_status tti_nccl_register(void *state, void *memory, size_t bytes, const tu
     if (status != TUTTI_OK && b) {
         drop(g->heap, b);
     }
-    if (inside) {
+    if (entered) {
         g->device->leave(&scope);
     }
     return status;
@@ -341,8 +343,8 @@ tutti_status tti_nccl_unregister(void *state, void *memory, const tutti_exchange
         status = tti_error_set(error, TUTTI_INVALID_ARGUMENT, "%p is not registered", memory);
     }
     status = agree(g, status, exchange, "unregister", error);
-    const bool refused =
-        status == TUTTI_INVALID_ARGUMENT; /* by somebody: nothing changes. Else the own one goes in any case */
+    /* If a rank refuses, nothing changes on any rank. After other errors this rank's registration ends all the same. */
+    const bool refused = status == TUTTI_INVALID_ARGUMENT;
     if (b && !refused && g->device->enter(g->index, &scope, NULL) == TUTTI_OK) {
         drop(g->heap, b);
         g->device->leave(&scope);

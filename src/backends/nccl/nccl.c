@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The tables of the two backends. They differ in the library and the kind of device, which open finds. */
+/* The tables of the two backends. They differ in the library and the kind of device. */
 #include "backends/nccl/nccl.h"
 
-#include "backends/nccl/state.h"
+#include "backends/nccl/abort.h"
+#include "backends/nccl/close.h"
+#include "backends/nccl/failure.h"
+#include "backends/nccl/memory.h"
+#include "backends/nccl/open.h"
+#include "backends/nccl/reductions.h"
+#include "backends/nccl/run.h"
 
 static int32_t available(const char *backend, char *why, size_t capacity)
 {

@@ -1,17 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Opening a group. First every rank says what it has (library, version, device), or why it has nothing, and reads what the
- * others say, so that all come to the same answer before anybody is in the library, where a rank that is missing can only be
- * waited for. Then rank 0 gives out an id for each lane's communicator.
+ * Opening a group. First every rank publishes a record: its library, version and device, or why it has none. Every rank
+ * compares the records of all ranks, so all come to the same answer before any of them calls the library, which would wait
+ * for a missing rank for ever. Then rank 0 publishes an id for each lane's communicator.
  *
- * Every group gets ids of its own, also one that is made from another: ncclCommSplit has to be called by all ranks of the
- * other one, and a list of members is known to its members only.
+ * Every group gets ids of its own, also one made from another group: all ranks of that group would have to call
+ * ncclCommSplit, but only members know the list of members.
  */
+#include "backends/nccl/open.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/nccl/state.h"
+#include "backends/nccl/abort.h"
+#include "backends/nccl/close.h"
+#include "backends/nccl/communicator.h"
+#include "backends/nccl/connect.h"
+#include "backends/nccl/failure.h"
+#include "backends/nccl/memory.h"
+#include "backends/nccl/options.h"
 #include "backends/record.h"
 #include "base/boot_id.h"
 #include "base/clock.h"
@@ -19,30 +27,30 @@
 
 #define MAGIC          0x6c63636eu /* "nccl" */
 #define NONBLOCKING    21400
-#define SHARES_DEVICES 23003 /* two ranks on a device, if NCCL_MULTI_RANK_GPU_ENABLE says so */
+#define SHARES_DEVICES 23003 /* two ranks on a device, with NCCL_MULTI_RANK_GPU_ENABLE=1 */
 
-/* What the library reads from the environment and all ranks have to have alike: how the ranks divide their work. */
-enum { AGREED = 5, AGREED_TEXT = 48 };
-static const char *const agreed[AGREED] = {"NCCL_ALGO", "NCCL_PROTO", "NCCL_BUFFSIZE", "NCCL_MIN_NCHANNELS",
-                                           "NCCL_MAX_NCHANNELS"};
+/* Variables that the library reads and that decide how ranks divide their work: all ranks need the same values. */
+enum { SAME_COUNT = 5, SAME_TEXT = 48 };
+static const char *const same_variables[SAME_COUNT] = {"NCCL_ALGO", "NCCL_PROTO", "NCCL_BUFFSIZE", "NCCL_MIN_NCHANNELS",
+                                                       "NCCL_MAX_NCHANNELS"};
 
-/* What a rank says of itself. Fixed layout: it travels between processes. */
-struct place {
+/* The record of a rank. Fixed layout: it travels between processes. */
+struct rank_record {
     uint32_t magic;
-    int32_t status; /* not OK: this rank cannot take part, and text says why */
+    int32_t status; /* not OK: this rank cannot take part, and `text` says why */
     int32_t version;
-    int32_t shares; /* the device, with another rank */
+    int32_t shares; /* may share its device with another rank */
     int32_t lanes;
-    int32_t native_min_max; /* where an operation runs has to be the same on all ranks */
+    int32_t native_min_max; /* decides where an operation runs, so all ranks need the same */
     int32_t index;
     unsigned char uuid[TTI_DEVICE_UUID];
     char host[TTI_BOOT_ID];
     char backend[16];
-    char variables[AGREED][AGREED_TEXT];
+    char variables[SAME_COUNT][SAME_TEXT];
     char text[296];
 };
 
-/* What rank 0 gives out. */
+/* The ids that rank 0 publishes. */
 struct id_record {
     uint32_t magic;
     int32_t status;
@@ -52,7 +60,7 @@ struct id_record {
     tti_nccl_id ids[TUTTI_MAX_LANES];
 };
 
-/* ---- what this rank has ------------------------------------------------------------------------------------------------ */
+/* ---- the record of this rank ------------------------------------------------------------------------------------------------ */
 
 static bool is_enabled(const char *variable)
 {
@@ -60,28 +68,29 @@ static bool is_enabled(const char *variable)
     return value && strcmp(value, "1") == 0;
 }
 
-/* Inside the device's scope. */
+/* The caller has entered the device. */
 static tutti_status lane_make(const struct tti_device *device, struct tti_nccl_lane *lane, tutti_error *error)
 {
     tutti_status status = device->stream_create(&lane->stream, error);
     if (status == TUTTI_OK && (status = device->event_create(&lane->event, error)) == TUTTI_OK) {
-        status = device->alloc(sizeof(uint32_t), &lane->word, error);
+        status = device->alloc(sizeof(uint32_t), &lane->barrier_word, error);
     }
     return status;
 }
 
-static tutti_status probe_device(struct tti_nccl_group *g, const tutti_open_info *info, struct place *own,
+static tutti_status probe_device(struct tti_nccl_group *g, const tutti_open_info *info, struct rank_record *own,
                                  tutti_error *error)
 {
     const struct tti_device *device = g->device;
     struct tti_device_scope scope;
     char text[24];
     if (info->device.device_type != device->type) {
-        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "backend %s needs a device %s for each rank, but has %s",
-                             g->library->backend, device->name, tti_device_text(info->device, text));
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                             "backend %s needs a device %s for each rank, but rank %d has %s", g->library->backend,
+                             device->name, g->rank, tti_device_text(info->device, text));
     }
     if (g->index < 0 || g->index >= device->count()) {
-        return tti_error_set(error, TUTTI_NOT_AVAILABLE, "there is no %s: the driver knows %d",
+        return tti_error_set(error, TUTTI_NOT_AVAILABLE, "there is no %s: the driver reports %d",
                              tti_device_text(info->device, text), device->count());
     }
     tutti_status status = device->uuid_of(g->index, own->uuid, error);
@@ -96,7 +105,7 @@ static tutti_status probe_device(struct tti_nccl_group *g, const tutti_open_info
 }
 
 static tutti_status probe_rank(struct tti_nccl_group *g, const char *backend, const tutti_open_info *info,
-                               struct place *own, tutti_error *error)
+                               struct rank_record *own, tutti_error *error)
 {
     char why[256] = "";
     g->library = tti_nccl_library(backend, why, sizeof(why));
@@ -117,36 +126,38 @@ static tutti_status probe_rank(struct tti_nccl_group *g, const char *backend, co
     status = status == TUTTI_OK ? tti_nccl_apply_options(g->library, info, error) : status;
     g->native_min_max = tti_nccl_native_min_max(g->library, info);
     own->native_min_max = g->native_min_max;
-    for (int i = 0; i < AGREED; i++) {
-        const char *value = getenv(agreed[i]);
-        snprintf(own->variables[i], AGREED_TEXT, "%s", value ? value : "");
+    for (int i = 0; i < SAME_COUNT; i++) {
+        const char *value = getenv(same_variables[i]);
+        snprintf(own->variables[i], SAME_TEXT, "%s", value ? value : "");
     }
     return status;
 }
 
-/* ---- what the others have ---------------------------------------------------------------------------------------------- */
+/* ---- the records of all ranks ---------------------------------------------------------------------------------------------- */
 
-static tutti_status exchange_rank_info(const tutti_open_info *info, struct place *all, int64_t deadline_ns,
-                                       tutti_error *error)
+static tutti_status exchange_records(const tutti_open_info *info, struct rank_record *all, int64_t deadline_ns,
+                                     tutti_error *error)
 {
     const tutti_rendezvous *rv = info->rendezvous;
     char key[32];
-    snprintf(key, sizeof(key), "nccl/place/%d", info->rank);
+    snprintf(key, sizeof(key), "nccl/rank/%d", info->rank);
     tutti_status status = rv->set(rv->self, key, &all[info->rank], sizeof(*all), error);
     for (int32_t r = 0; r < info->world_size && status == TUTTI_OK; r++) {
-        snprintf(key, sizeof(key), "nccl/place/%d", r);
+        snprintf(key, sizeof(key), "nccl/rank/%d", r);
         status = tti_record_get(info, r, key, &all[r], sizeof(all[r]), deadline_ns, error);
         all[r].text[sizeof(all[r].text) - 1] = '\0';
         all[r].host[sizeof(all[r].host) - 1] = '\0';
         all[r].backend[sizeof(all[r].backend) - 1] = '\0';
         if (status == TUTTI_OK && all[r].magic != MAGIC) {
-            status = tti_error_set(error, TUTTI_PROTOCOL, "rank %d has announced no device", r);
+            status =
+                tti_error_set(error, TUTTI_PROTOCOL,
+                              "rank %d published no device for NCCL: run the same version of Tutti on all ranks", r);
         }
     }
     return status;
 }
 
-static tutti_status compare_versions(const tutti_open_info *info, const struct place *all, tutti_error *error)
+static tutti_status compare_versions(const tutti_open_info *info, const struct rank_record *all, tutti_error *error)
 {
     for (int32_t r = 1; r < info->world_size; r++) {
         char first[16];
@@ -157,9 +168,7 @@ static tutti_status compare_versions(const tutti_open_info *info, const struct p
             tti_error_set(error, TUTTI_VERSION,
                           "rank 0 has %s %s, but rank %d has %s %s: all ranks need the same version", all[0].backend,
                           first, r, all[r].backend, other);
-            if (error) {
-                error->suspect = r;
-            }
+            error->suspect = r;
             return TUTTI_VERSION;
         }
         if (all[r].lanes != all[0].lanes) {
@@ -170,28 +179,24 @@ static tutti_status compare_versions(const tutti_open_info *info, const struct p
             tti_error_set(error, TUTTI_MISMATCH,
                           "rank %d has %s.native_min_max=%s, but rank 0 %s: all ranks need the same", r, all[0].backend,
                           all[r].native_min_max ? "yes" : "no", all[0].native_min_max ? "yes" : "no");
-            if (error) {
-                error->suspect = r;
-            }
+            error->suspect = r;
             return TUTTI_MISMATCH;
         }
     }
     return TUTTI_OK;
 }
 
-/* Ranks that divide an operation differently wait for one another for ever. */
-static tutti_status compare_variables(const tutti_open_info *info, struct place *all, tutti_error *error)
+/* Ranks that divide an operation differently wait for each other for ever. */
+static tutti_status compare_variables(const tutti_open_info *info, struct rank_record *all, tutti_error *error)
 {
     for (int32_t r = 1; r < info->world_size; r++) {
-        for (int i = 0; i < AGREED; i++) {
-            all[r].variables[i][AGREED_TEXT - 1] = '\0';
+        for (int i = 0; i < SAME_COUNT; i++) {
+            all[r].variables[i][SAME_TEXT - 1] = '\0';
             if (strcmp(all[r].variables[i], all[0].variables[i]) != 0) {
                 tti_error_set(error, TUTTI_MISMATCH,
-                              "rank %d has %s=\"%s\", but rank 0 \"%s\": all ranks need the same", r, agreed[i],
+                              "rank %d has %s=\"%s\", but rank 0 \"%s\": all ranks need the same", r, same_variables[i],
                               all[r].variables[i], all[0].variables[i]);
-                if (error) {
-                    error->suspect = r;
-                }
+                error->suspect = r;
                 return TUTTI_MISMATCH;
             }
         }
@@ -199,19 +204,19 @@ static tutti_status compare_variables(const tutti_open_info *info, struct place 
     return TUTTI_OK;
 }
 
-static bool same_device(const struct place *a, const struct place *b)
+static bool same_device(const struct rank_record *a, const struct rank_record *b)
 {
     return strcmp(a->host, b->host) == 0 && memcmp(a->uuid, b->uuid, sizeof(a->uuid)) == 0;
 }
 
-/* Looked at in the same order everywhere, so that all ranks say the same. */
-static tutti_status compare_devices(const tutti_open_info *info, const struct place *all, tutti_error *error)
+/* All ranks compare in the same order, so all get the same error. */
+static tutti_status compare_devices(const tutti_open_info *info, const struct rank_record *all, tutti_error *error)
 {
     for (int32_t r = 1; r < info->world_size; r++) {
         for (int32_t s = 0; s < r; s++) {
             if (same_device(&all[r], &all[s]) && !(all[r].shares && all[s].shares)) {
                 return tti_error_set(error, TUTTI_NOT_AVAILABLE,
-                                     "ranks %d and %d have the same device (their numbers %d and %d): %s wants one for "
+                                     "ranks %d and %d have the same device (their numbers %d and %d): %s needs one for "
                                      "each rank; choose it by the rank's number on its host",
                                      s, r, all[s].index, all[r].index, all[r].backend);
             }
@@ -220,15 +225,13 @@ static tutti_status compare_devices(const tutti_open_info *info, const struct pl
     return TUTTI_OK;
 }
 
-static tutti_status compare_places(const tutti_open_info *info, struct place *all, tutti_error *error)
+static tutti_status compare_records(const tutti_open_info *info, struct rank_record *all, tutti_error *error)
 {
     for (int32_t r = 0; r < info->world_size; r++) {
         if (all[r].status != TUTTI_OK) {
             const tutti_status status = tti_status_of_peer(all[r].status);
             tti_error_set(error, status, "rank %d: %s", r, all[r].text);
-            if (error) {
-                error->suspect = r;
-            }
+            error->suspect = r;
             return status;
         }
     }
@@ -271,7 +274,8 @@ static tutti_status exchange_ids(const struct tti_nccl_group *g, const tutti_ope
     }
     id_record->text[sizeof(id_record->text) - 1] = '\0';
     if (status == TUTTI_OK && (id_record->magic != MAGIC || id_record->version != g->library->version)) {
-        status = tti_error_set(error, TUTTI_PROTOCOL, "rank 0 has given out no ids of communicators");
+        status = tti_error_set(error, TUTTI_PROTOCOL,
+                               "rank 0 published no ids of communicators: run the same version of Tutti on all ranks");
     }
     if (status == TUTTI_OK && id_record->status != TUTTI_OK) {
         status = tti_error_set(error, id_record->status, "rank 0: %s", id_record->text);
@@ -284,7 +288,6 @@ static tutti_status exchange_ids(const struct tti_nccl_group *g, const tutti_ope
 static struct tti_nccl_group *group_make(const tutti_open_info *info)
 {
     struct tti_nccl_group *g = calloc(1, sizeof(*g));
-    pthread_condattr_t clock;
     if (!g) {
         return NULL;
     }
@@ -292,16 +295,11 @@ static struct tti_nccl_group *group_make(const tutti_open_info *info)
     g->rank = info->rank;
     g->size = info->world_size;
     g->lanes = info->lanes;
-    g->timeout_ms = info->timeout_ms;
     g->wait_registry = info->wait_registry;
     pthread_mutex_init(&g->lock, NULL);
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     for (int32_t i = 0; i < g->lanes; i++) {
-        pthread_mutex_init(&g->lane[i].lock, NULL);
-        pthread_cond_init(&g->lane[i].changed, &clock);
+        tti_nccl_lane_init(&g->lane[i]);
     }
-    pthread_condattr_destroy(&clock);
     return g;
 }
 
@@ -318,13 +316,12 @@ static tutti_status group_connect(struct tti_nccl_group *g, const tutti_open_inf
     return status;
 }
 
-/* A group that was not finished: what there is of its communicators is aborted. */
+/* Discards a group that could not be opened: communicators made so far are aborted. */
 static void group_drop(struct tti_nccl_group *g, const tutti_error *cause)
 {
     if (!g->device) {
         for (int32_t i = 0; i < g->lanes; i++) {
-            pthread_cond_destroy(&g->lane[i].changed);
-            pthread_mutex_destroy(&g->lane[i].lock);
+            tti_nccl_lane_destroy(&g->lane[i]);
         }
         pthread_mutex_destroy(&g->lock);
         free(g);
@@ -338,7 +335,7 @@ tutti_status tti_nccl_open(const char *backend, const tutti_open_info *info, voi
 {
     const int64_t deadline_ns = tti_deadline_ns(tti_now_ns(), info->timeout_ms);
     struct tti_nccl_group *g = group_make(info);
-    struct place *all = calloc((size_t)info->world_size, sizeof(*all));
+    struct rank_record *all = calloc((size_t)info->world_size, sizeof(*all));
     struct id_record *id_record = malloc(sizeof(*id_record));
     tutti_error cause;
     tti_error_clear(&cause);
@@ -348,7 +345,7 @@ tutti_status tti_nccl_open(const char *backend, const tutti_open_info *info, voi
         free(g);
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group of %d ranks", info->world_size);
     }
-    struct place *own = &all[info->rank];
+    struct rank_record *own = &all[info->rank];
     own->magic = MAGIC;
     own->lanes = info->lanes;
     own->index = info->device.device_id;
@@ -357,8 +354,8 @@ tutti_status tti_nccl_open(const char *backend, const tutti_open_info *info, voi
     own->status = own->status == TUTTI_OK ? probe_rank(g, backend, info, own, &cause) : own->status;
     own->shares = own->version >= SHARES_DEVICES && is_enabled("NCCL_MULTI_RANK_GPU_ENABLE");
     snprintf(own->text, sizeof(own->text), "%.295s", cause.message);
-    tutti_status status = exchange_rank_info(info, all, deadline_ns, &cause);
-    if (status == TUTTI_OK && (status = compare_places(info, all, &cause)) == TUTTI_OK &&
+    tutti_status status = exchange_records(info, all, deadline_ns, &cause);
+    if (status == TUTTI_OK && (status = compare_records(info, all, &cause)) == TUTTI_OK &&
         (status = exchange_ids(g, info, id_record, deadline_ns, &cause)) == TUTTI_OK) {
         tti_nccl_ignored_settings(g->library, info, g->ignored_settings, sizeof(g->ignored_settings));
         status = group_connect(g, info, id_record, deadline_ns, &cause);

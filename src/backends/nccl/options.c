@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the settings mean to the library. It reads most of them from variables of the process, once, when it is first used;
- * so they are set before the first group, and are the same for all groups of the process from then on, whichever of the two
- * libraries runs them. A setting that is not given leaves the process's variable as it is.
+ * The settings, in the library's terms. The library reads most of them from variables of the process, once, at its first
+ * use. So Tutti sets the variables before the first group, and all later groups of the process have the same values, with
+ * either library. A setting that is not given leaves its variable as it is.
  */
+#include "backends/nccl/options.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <pthread.h>
@@ -13,31 +15,30 @@
 #include <string.h>
 #include <strings.h>
 
-#include "backends/nccl/library.h"
 #include "base/error.h"
 #include "base/fork.h"
 
-/* From these versions on ... */
-#define CONFIG_CHANNELS 21700 /* the number of channels belongs to a communicator */
-#define ALGO_BY_KIND    22400 /* NCCL_ALGO can name the collective, and has to: the others have no trees */
+/* Versions that changed what a setting means. */
+#define CONFIG_CHANNELS 21700 /* the number of channels is a setting of a communicator */
+#define ALGO_BY_KIND    22400 /* NCCL_ALGO must name the collective: only all_reduce has trees */
 #define MORE_CHANNELS   22500 /* NCCL has 64 channels instead of 32 */
 
-/* A variable as a setting wants it. */
+/* The value that a setting gives to a variable. */
 struct env_request {
-    const char *setting; /* behind the backend's name: "algo" */
+    const char *setting; /* without the backend's name: "algo" */
     const char *variable;
-    const char *value; /* NULL: not set */
-    bool listed;       /* by the setting "env": any variable; the others have values without case */
+    const char *value; /* NULL: the variable is to be absent */
+    bool listed;       /* by the setting "env", for any variable; values of other settings ignore case */
 };
 
 struct env_requests {
     struct env_request *all;
     size_t count;
     char *pairs;    /* the setting "env", cut into names and values */
-    char debug[16]; /* in capitals */
+    char debug[16]; /* the setting "debug" in capitals */
 };
 
-static bool in_use; /* a group has been made; under the lock */
+static bool in_use; /* under the lock: the library may have read its variables */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void protect(void)
@@ -45,7 +46,7 @@ static void protect(void)
     tti_fork_protect(&lock);
 }
 
-/* A setting of this backend; NULL if it was left as it is by default. */
+/* A setting of this backend; NULL if it has its default. */
 static const char *setting_of(const struct tti_nccl_library *library, const tutti_open_info *info, const char *name)
 {
     char key[48];
@@ -90,9 +91,9 @@ static void add_own(struct env_requests *env_requests, const struct tti_nccl_lib
     const char *debug = setting_of(library, info, "debug");
     const char *buffer = setting_of(library, info, "buffer_size");
     if (algo) {
-        static const char *const words[2][2] = {{"Ring", "Tree"}, {"allreduce:ring", "allreduce:tree"}};
+        static const char *const values[2][2] = {{"Ring", "Tree"}, {"allreduce:ring", "allreduce:tree"}};
         add_request(env_requests, "algo", "NCCL_ALGO",
-                    words[library->version >= ALGO_BY_KIND][strcmp(algo, "tree") == 0]);
+                    values[library->version >= ALGO_BY_KIND][strcmp(algo, "tree") == 0]);
     }
     if (buffer) {
         add_request(env_requests, "buffer_size", "NCCL_BUFFSIZE", buffer);
@@ -102,7 +103,7 @@ static void add_own(struct env_requests *env_requests, const struct tti_nccl_lib
         add_request(env_requests, "channels", "NCCL_MAX_NCHANNELS", channels);
     }
     if (debug) {
-        /* none: not every version knows a word for it */
+        /* none: not every version has a value for it */
         const bool none = strcmp(debug, "none") == 0;
         snprintf(env_requests->debug, sizeof(env_requests->debug), "%s", debug);
         for (char *c = env_requests->debug; *c; c++) {
@@ -112,7 +113,7 @@ static void add_own(struct env_requests *env_requests, const struct tti_nccl_lib
     }
 }
 
-/* A pair of the setting "env": it may not contradict a setting, and replaces an earlier pair of that name. */
+/* Adds a pair of the setting "env". It replaces an earlier pair of that name; it must not contradict another setting. */
 static tutti_status add_pair(struct env_requests *env_requests, const struct tti_nccl_library *library,
                              const char *name, const char *value, tutti_error *error)
 {
@@ -137,7 +138,7 @@ static tutti_status add_pair(struct env_requests *env_requests, const struct tti
     return TUTTI_OK;
 }
 
-/* All variables that the settings want, each once. The strings of `info` and `wishes` hold them. */
+/* All requested variables, each once. The strings belong to `info` and `env_requests`. */
 static tutti_status collect(struct env_requests *env_requests, const struct tti_nccl_library *library,
                             const tutti_open_info *info, tutti_error *error)
 {
@@ -155,7 +156,7 @@ static tutti_status collect(struct env_requests *env_requests, const struct tti_
     tutti_status status = TUTTI_OK;
     char *rest = env_requests->pairs;
     for (char *pair = strsep(&rest, ";"); pair && status == TUTTI_OK; pair = strsep(&rest, ";")) {
-        char *equals = strchr(pair, '='); /* the core has checked the form; an empty pair at the end has none */
+        char *equals = strchr(pair, '='); /* the core has checked the form; an empty last pair has none */
         if (equals) {
             *equals = '\0';
             status = add_pair(env_requests, library, pair, equals + 1, error);
@@ -194,8 +195,8 @@ static tutti_status compare_variable(const struct tti_nccl_library *library, con
         return TUTTI_OK;
     }
     return tti_error_set(error, TUTTI_BAD_STATE,
-                         "%s asks for %s%s%s%.100s, but this process has been using NCCL or RCCL %s %s%s%.100s, which "
-                         "they read once: give all groups of a process the same",
+                         "%s asks for %s%s%s%.100s, but this process uses NCCL or RCCL %s %s%s%.100s, which they read "
+                         "once: give all groups of a process the same",
                          key_of(library, env_request, key), env_request->value ? "" : "no ", env_request->variable,
                          env_request->value ? "=" : "", env_request->value ? env_request->value : "",
                          value ? "with" : "without", env_request->variable, value ? "=" : "", value ? value : "");
@@ -238,7 +239,7 @@ tti_nccl_config tti_nccl_config_of(const struct tti_nccl_library *library, const
     return config;
 }
 
-/* One sentence more, behind those that are there. Returns the length of all, as snprintf does. */
+/* Appends a sentence. Returns the length of all sentences, as snprintf does. */
 __attribute__((format(printf, 4, 5))) static size_t add_sentence(char *text, size_t capacity, size_t length,
                                                                  const char *format, ...)
 {
@@ -261,7 +262,8 @@ static size_t ignored_channels(const struct tti_nccl_library *library, const cha
     for (size_t i = 0; library->version >= CONFIG_CHANNELS && i < sizeof(above) / sizeof(above[0]); i++) {
         const char *value = getenv(above[i]);
         if (value && strcmp(value, channels) != 0) {
-            length = add_sentence(text, capacity, length, "%s.channels=%s stands below %s=%s of the environment",
+            length = add_sentence(text, capacity, length,
+                                  "%s.channels=%s has no effect: %s=%s of the environment overrides it",
                                   library->backend, channels, above[i], value);
         }
     }
@@ -287,16 +289,17 @@ size_t tti_nccl_ignored_settings(const struct tti_nccl_library *library, const t
     if (threshold) {
         length = add_sentence(text, capacity, length,
                               "%s.tree_threshold=%s has no effect: %s has had no such threshold since 2.5, and chooses "
-                              "for each size by what it knows of the machine (%s.algo demands ring or tree for all)",
+                              "for each size by its model of the machine (%s.algo selects ring or tree for all)",
                               library->backend, threshold, library->display_name, library->backend);
     }
     if (channels) {
         length = ignored_channels(library, channels, text, capacity, length);
     }
     if (blocking && strcmp(blocking, "1") == 0) {
-        length = add_sentence(text, capacity, length,
-                              "NCCL_COMM_BLOCKING=1 of the environment makes calls of %s wait, which no deadline ends",
-                              library->display_name);
+        length =
+            add_sentence(text, capacity, length,
+                         "NCCL_COMM_BLOCKING=1 of the environment makes calls of %s block, and no deadline ends them",
+                         library->display_name);
     }
     for (size_t i = 0; library->loaded && i < sizeof(by_variable) / sizeof(by_variable[0]); i++) {
         const bool of_communicator = strcmp(by_variable[i], "channels") == 0 && library->version >= CONFIG_CHANNELS;

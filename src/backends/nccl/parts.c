@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Parts of joined tensors. The library wants each part in one piece, so where parts span rows they are packed into scratch
- * memory of the device first, or unpacked from there, by two-dimensional copies on the lane's stream: n of them, twice the
- * bytes of the tensor over the device's own memory, which is some ten times faster than any link between devices.
+ * Parts of joined tensors. The library takes contiguous parts only. So parts that span rows are packed into scratch memory
+ * of the device first, or unpacked from there, by two-dimensional copies on the lane's stream.
+ *
+ * Cost: one copy for each rank, twice the bytes of the tensor over the device's own memory, which is about ten times
+ * faster than a link between devices.
  */
-#include "backends/nccl/state.h"
+#include "backends/nccl/parts.h"
+
 #include "base/error.h"
 
 void tti_nccl_part_next(const tutti_parts *parts, struct tti_nccl_part *part)
@@ -45,7 +48,7 @@ static tutti_status copy_rows(struct tti_nccl_call *c, const struct tti_device_r
 static tutti_status copy_out(struct tti_nccl_call *c, void *compact, const void *joined, const tutti_parts *parts,
                              const struct tti_nccl_part *part)
 {
-    if (part->bytes == 0) { /* and perhaps no memory */
+    if (part->bytes == 0) { /* the pointers may be NULL */
         return TUTTI_OK;
     }
     const struct tti_device_rows rows = {.dst = compact,
@@ -122,7 +125,7 @@ tutti_status tti_nccl_part_across(struct tti_nccl_call *c, void *to, const tutti
     tti_nccl_part_of(to_parts, rank, &in);
     if (out.width != in.width || from_parts->outer != to_parts->outer) {
         return tti_error_set(c->error, TUTTI_INVALID_ARGUMENT,
-                             "%s: rank %d sends %zu bytes to itself, but has room for %zu",
+                             "%s: rank %d sends %zu bytes to itself, but receives %zu",
                              tutti_operation_name(c->op->kind), rank, out.bytes, in.bytes);
     }
     if (out.bytes == 0) {

@@ -99,7 +99,7 @@ static void test_bad_texts(void **unused)
         {"*:bandwidth=8589934592G", 13, "bytes per second"},
         {"*:bandwidth=1GB", 15, "';'"},
         {"barrier:bandwidth=1G", 9, "payload"},
-        {"recv:bandwidth=1G", 6, "sent"},
+        {"recv:bandwidth=1G", 6, "sender"},
         {"*:error=", 9, "status"},
         {"*:error=OK", 9, "status"},
         {"*:error=timeout", 9, "TIMEOUT"},
@@ -143,7 +143,7 @@ static void test_bad_texts(void **unused)
         strcat(many, i > 0 ? ";*:drop" : "*:drop");
     }
     assert_int_equal(tti_rules_parse(many, &rules, &e), TUTTI_INVALID_ARGUMENT);
-    assert_non_null(strstr(e.message, "32 rules at most"));
+    assert_non_null(strstr(e.message, "at most 32 rules"));
 }
 
 /* What a text says is quoted, but never more than the place that is wrong. */
@@ -155,13 +155,13 @@ static void test_quotes(void **unused)
     memset(text, 'x', sizeof(text));
     text[sizeof(text) - 1] = '\0';
     tti_rules_parse(text, &rules, &e);
-    assert_non_null(strstr(e.message, "there is \"xxxxxxxxxxxxxxxxxxxxxxxx\";"));
+    assert_non_null(strstr(e.message, "found \"xxxxxxxxxxxxxxxxxxxxxxxx\";"));
     tti_rules_parse("*:dely=2ms,drop;send:drop", &rules, &e);
-    assert_non_null(strstr(e.message, "there is \"dely=2ms\";"));
+    assert_non_null(strstr(e.message, "found \"dely=2ms\";"));
     tti_rules_parse("*:,drop", &rules, &e);
-    assert_non_null(strstr(e.message, "there is \",\";"));
+    assert_non_null(strstr(e.message, "found \",\";"));
     tti_rules_parse("*:drop,", &rules, &e);
-    assert_non_null(strstr(e.message, "there is the end;"));
+    assert_non_null(strstr(e.message, "found the end;"));
 }
 
 static void test_fitting(void **unused)

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which operations the library does as Tutti promises them, and how they are said to it. What only moves goes as bytes, so
- * any type will do. Reductions are another matter, and what the library would do differently is not taken; the core then
- * runs it through host memory:
+ * Which operations the library runs with the results that Tutti promises. Operations that only copy go as bytes, so every
+ * element type works. These reductions differ, so the core runs them through host memory:
  *
- *   minimum and maximum of floats   its device code is fmin and fmax, which drop NaNs (reduce_kernel.h, up to 2.30): taken
- *                                   only if the setting native_min_max asks for it
- *   sums of fp8                     overflow saturates there; Tutti's gives NaN or infinity, and infinity stays one
- *   averages of integers            it divides the sum that has wrapped in the type; Tutti's is the exact one
- *   averages of fp8                 it multiplies by a reciprocal in fp8, which for many ranks is 0
- *   weighted sums of f16 and fp8    the factor is of the type there, so small ones vanish and large ones are infinite
- *   bool                            any byte but 0 is true, and results are 0 or 1: u8's maximum is neither
- *   i16 and u16, bits, truths       it has none of them
+ *   minimum and maximum of floats   the device code is fmin and fmax, which drop NaNs (reduce_kernel.h, up to 2.30): taken
+ *                                   only with the setting native_min_max
+ *   sums of fp8                     overflow saturates in the library; in Tutti it gives NaN or infinity
+ *   averages of integers            the library divides a sum that has wrapped in the type; Tutti's is exact
+ *   averages of fp8                 the library multiplies by a reciprocal in fp8, which is 0 for many ranks
+ *   weighted sums of f16 and fp8    the factor has the element type: small ones become 0, large ones infinite
+ *   bool                            in Tutti any byte but 0 is true and results are 0 or 1; u8's maximum does neither
+ *   i16, u16, bitwise, logical      the library has none of them
  */
+#include "backends/nccl/reductions.h"
+
 #include <string.h>
 
-#include "backends/nccl/state.h"
 #include "kernels/kernels.h"
 
-/* Of what is reduced; -1 if there is none, or not in this version. */
+/* The library's element type for a reduction; -1 if this version has none. */
 static int type_of(const struct tti_nccl_library *library, tutti_dtype dtype)
 {
     switch (dtype) {
@@ -74,7 +74,7 @@ static bool reduces(const struct tti_nccl_group *g, tutti_dtype dtype, tutti_red
     }
 }
 
-/* The answer is the same on all ranks: it depends on nothing that only some of them know. */
+/* The answer is the same on all ranks: it depends only on what open has compared. */
 const char *tti_nccl_supports(void *state, const tutti_op *op)
 {
     const struct tti_nccl_group *g = state;
@@ -106,7 +106,7 @@ const char *tti_nccl_supports(void *state, const tutti_op *op)
     }
 }
 
-/* The factor as a number of the type, as Tutti's kernels make it. */
+/* The factor in the element type, rounded as Tutti's kernels round it. */
 static void factor_of(const tutti_op *op, unsigned char factor[8])
 {
     const double f64 = 1;
@@ -133,7 +133,7 @@ static void factor_of(const tutti_op *op, unsigned char factor[8])
     tti_fold(factor, &from, 1, 1, &how);
 }
 
-int tti_nccl_fold_begin(const struct tti_nccl_call *c, tti_nccl_comm comm, struct tti_nccl_fold *fold)
+int tti_nccl_reduction_begin(const struct tti_nccl_call *c, tti_nccl_comm comm, struct tti_nccl_reduction *reduction)
 {
     static const int ops[TUTTI_REDUCE_OP_COUNT] = {
         [TUTTI_SUM] = TTI_NCCL_SUM, [TUTTI_PRODUCT] = TTI_NCCL_PROD, [TUTTI_MIN] = TTI_NCCL_MIN,
@@ -141,18 +141,20 @@ int tti_nccl_fold_begin(const struct tti_nccl_call *c, tti_nccl_comm comm, struc
     };
     const struct tti_nccl_library *library = c->group->library;
     const tutti_op *op = c->op;
-    *fold = (struct tti_nccl_fold){.type = type_of(library, op->dtype), .op = ops[op->redop]};
+    *reduction = (struct tti_nccl_reduction){.type = type_of(library, op->dtype), .op = ops[op->redop]};
     if (op->redop != TUTTI_PREMUL_SUM) {
         return TTI_NCCL_SUCCESS;
     }
     unsigned char factor[8] = {0};
     factor_of(op, factor);
-    const int code = library->RedOpCreatePreMulSum(&fold->op, factor, fold->type, TTI_NCCL_SCALAR_ON_HOST, comm);
-    fold->made = code == TTI_NCCL_SUCCESS;
+    const int code =
+        library->RedOpCreatePreMulSum(&reduction->op, factor, reduction->type, TTI_NCCL_SCALAR_ON_HOST, comm);
+    reduction->created = code == TTI_NCCL_SUCCESS;
     return code;
 }
 
-int tti_nccl_fold_end(const struct tti_nccl_call *c, tti_nccl_comm comm, const struct tti_nccl_fold *fold)
+int tti_nccl_reduction_end(const struct tti_nccl_call *c, tti_nccl_comm comm,
+                           const struct tti_nccl_reduction *reduction)
 {
-    return fold->made ? c->group->library->RedOpDestroy(fold->op, comm) : TTI_NCCL_SUCCESS;
+    return reduction->created ? c->group->library->RedOpDestroy(reduction->op, comm) : TTI_NCCL_SUCCESS;
 }
