@@ -54,7 +54,7 @@ if(GLOO_INCLUDE_DIR AND GLOO_LIBRARY AND CMAKE_CXX_COMPILER)
     enable_language(CXX)
     set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g -DNDEBUG")
     set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g3")
-    file(GLOB gloo_plugin_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backends/gloo/plugin/*.cc)
+    file(GLOB_RECURSE gloo_plugin_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backends/gloo/plugin/*.cc)
     tutti_add_plugin(gloo ${gloo_plugin_sources})
     set_target_properties(plugin_gloo PROPERTIES CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS ON
         CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)

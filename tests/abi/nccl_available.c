@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "backends/nccl/library.h"
+#include "backends/nccl/library/library.h"
 
 enum { THREADS = 4 };
 

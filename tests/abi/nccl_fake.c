@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "backends/nccl/api.h"
+#include "backends/nccl/library/api.h"
 
 #define ncclGetVersion unused_version
 #define END_PROCESS(name, since, result, arguments)                                                                    \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Every declaration of src/backends/nccl/api.h against the real nccl.h, at compile time: this file compiles if they have the
+// Every declaration of src/backends/nccl/library/api.h against the real nccl.h, at compile time: this file compiles if they have the
 // same functions with the same parameters, the same numbers and the same structs. It is C++, because templates can take two
 // function types apart side by side; nccl_prototypes.sh compiles it, and proves that a difference does not compile.
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 #include <nccl.h>
 
-#include "backends/nccl/api.h"
+#include "backends/nccl/library/api.h"
 
 // Structs that stand for one another. A config is a prefix, and compared member by member below.
 template <class Real, class Own> struct same_struct : std::false_type {};

@@ -10,14 +10,14 @@ if ! command -v g++ >/dev/null; then
 fi
 
 # All that nccl.h takes from CUDA's headers, which need not be installed.
-mkdir -p "$work/cuda" "$work/changed/backends/nccl"
+mkdir -p "$work/cuda" "$work/changed/backends/nccl/library"
 echo 'typedef struct CUstream_st *cudaStream_t;' >"$work/cuda/cuda_runtime.h"
 echo >"$work/cuda/cuda_fp16.h"
 code=$(sed -n 's/^#define NCCL_VERSION_CODE //p' "$nccl/nccl.h")
 [ "$code" = "$(echo "$version" | awk -F. '{ print $1 * 10000 + $2 * 100 + $3 }')" ] ||
     fail "the header in $nccl is of version $code, not $version"
 
-compiles() { # FOLDER with backends/nccl/api.h
+compiles() { # FOLDER with backends/nccl/library/api.h
     g++ -std=c++17 -Wall -Werror -fsyntax-only -I"$work/cuda" -I"$nccl" -I"$1" "$source/tests/abi/nccl_prototypes.cc" \
         >"$work/log" 2>&1
 }
@@ -75,7 +75,7 @@ for number, (what, changed) in enumerate(changes):
 print(len(rows))
 END
 mkdir "$work/headers"
-rows=$(python3 "$work/change.py" "$source/src/backends/nccl/api.h" "$work/headers") || fail "api.h cannot be read"
+rows=$(python3 "$work/change.py" "$source/src/backends/nccl/library/api.h" "$work/headers") || fail "api.h cannot be read"
 [ "$rows" = "$(functions | wc -l)" ] || fail "$rows functions were changed, api.h has $(functions | wc -l)"
 every=7 # each function has about as many changes
 [ -z "${TUTTI_TEST_ALL:-}" ] || every=1
@@ -84,7 +84,7 @@ for header in "$work"/headers/*.h; do
     number=$((number + 1))
     [ $((number % every)) -eq 0 ] || continue
     checks=$((checks + 1))
-    cp "$header" "$work/changed/backends/nccl/api.h"
+    cp "$header" "$work/changed/backends/nccl/library/api.h"
     compiles "$work/changed" && fail "a change goes unnoticed: $(head -n 1 "$header")"
     grep -q 'static assertion failed\|has no member' "$work/log" || {
         fail "the compiler refuses $(head -n 1 "$header") for another reason:"

@@ -47,9 +47,9 @@ static void join(int32_t rank, void *user)
 int main(void)
 {
     static const struct wanted cases[] = {{"", false, "127.0.0.1 on lo: all ranks are on this host", TUTTI_OK},
-                                          {"", true, "tried, all ranks reach it", TUTTI_OK},
+                                          {"", true, "probed, all ranks reach it", TUTTI_OK},
                                           {"lo", false, " on lo: ", TUTTI_OK},
-                                          {"lo", true, "127.0.0.1 on lo: tried, all ranks reach it", TUTTI_OK},
+                                          {"lo", true, "127.0.0.1 on lo: probed, all ranks reach it", TUTTI_OK},
                                           {"nowhere0", false, "gloo.interface is \"nowhere0\"", TUTTI_NOT_AVAILABLE}};
     test_stand_alone();
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -4,4 +4,4 @@
 # says which.
 . "$TUTTI_SOURCE/tests/gloo/common.inc"
 
-tests/gloo/ways || fail "ways"
+tests/gloo/addresses || fail "addresses"

@@ -59,7 +59,7 @@ static tutti_status get(void *self, const char *key, void *value, size_t capacit
         return TUTTI_OK;
     }
     const char *slash = strrchr(key, '/');
-    for (int i = 0; i < kept_count; i++) { /* "gloo/place/1" is answered by "gloo/place/0" */
+    for (int i = 0; i < kept_count; i++) { /* "gloo/addresses/1" is answered by "gloo/addresses/0" */
         if (strncmp(kept[i].key, key, (size_t)(slash - key)) == 0 && kept[i].length <= capacity) {
             memcpy(value, kept[i].value, kept[i].length);
             *length = kept[i].length;

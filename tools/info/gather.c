@@ -6,7 +6,7 @@
 #include <tutti/backend.h>
 
 #include "backends/engine_ops.h"
-#include "backends/nccl/options.h"
+#include "backends/nccl/library/options.h"
 #include "base/cpu.h"
 #include "device/device.h"
 #include "info.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * gloo: the core has neither Gloo nor C++ in it. When a group wants Gloo, or somebody asks whether there is any, the plug-in
- * file is opened, and its functions become this backend's, so that a call costs no more than with a built-in one.
- * Opening the file starts nothing: Gloo's thread begins with the first group.
+ * gloo: the backend in front of the plug-in file, since the core contains neither Gloo nor C++. The first group, or the
+ * first check whether Gloo is available, opens the file. The plug-in's functions replace those of this table, so a call
+ * costs no more than in a built-in backend. Opening the file starts no thread: Gloo's thread starts with the first group.
  */
 #include "backends/gloo/gloo.h"
 
@@ -15,7 +15,7 @@
 static int32_t available(char *why, size_t capacity);
 static tutti_status open_group(const tutti_open_info *info, void **state, tutti_error *error);
 
-/* available and open stay as they are; the rest is the plug-in's from its loading on, which is before the first group. */
+/* Loading the plug-in, before the first group, replaces all functions but available and open. */
 static tutti_backend_ops ops = {
     .size = sizeof(tutti_backend_ops),
     .available = available,
@@ -35,7 +35,7 @@ const tutti_backend tti_backend_gloo = {
     .ops = &ops,
 };
 
-static const tutti_backend *plugin; /* tti_plugin_get's */
+static const tutti_backend *plugin; /* written by tti_plugin_get */
 
 static const tutti_backend *load(char *why, size_t capacity)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Backend gloo: between hosts over TCP, by a plug-in file that brings Gloo. */
+/* gloo: between hosts over TCP, through a plug-in file that contains Gloo. */
 #ifndef TTI_BACKENDS_GLOO_H
 #define TTI_BACKENDS_GLOO_H
 

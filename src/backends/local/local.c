@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * local: ranks are threads. Rank 0 makes one mapping that holds every segment and the bell, and announces where it is; the
- * others take a reference. The last one to close frees it, so a rank that leaves early leaves its segment readable.
+ * local: the ranks are threads of one process. Rank 0 makes one mapping with every segment and the doorbell, and publishes
+ * its nonce; the other ranks take a reference. The last rank to close frees the mapping, so the segment of a rank that
+ * leaves early stays readable.
  *
- * A rank is the thread that opened the group. When that thread ends without closing it, a destructor of thread-specific
- * data tells the others, so that they get PEER_LEFT at once instead of waiting for their deadline.
+ * A rank is the thread that opened the group. If that thread ends without closing the group, a destructor of
+ * thread-specific data marks the rank as left. The other ranks then get PEER_LEFT at once, before their deadline.
  */
 #include "backends/local/local.h"
 
@@ -32,8 +33,8 @@ struct region {
     struct tti_tuning tuning;
 };
 
-/* What rank 0 tells the others through the rendezvous. */
-struct announcement {
+/* The record that rank 0 publishes. */
+struct region_record {
     int64_t pid;
     uint64_t nonce;
 };
@@ -42,17 +43,17 @@ struct local_state {
     struct tti_engine_state common; /* first: engine_ops.h */
     struct region *region;
     struct local_state *next;
-    const void *thread; /* stands for the thread that opened the group */
+    const void *thread; /* identifies the thread that opened the group */
 };
 
-/* All regions of the process: an announcement is a nonce, never a pointer that could dangle. */
+/* All regions of the process. Ranks find one by its nonce, so no pointer can dangle. */
 static pthread_mutex_t regions_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct region *regions;
-static struct local_state *states; /* open groups, under the same lock */
+static struct local_state *states; /* open groups; under regions_lock */
 
 static pthread_key_t thread_key;
 static bool thread_key_made;
-static _Thread_local char this_thread; /* its address names the thread */
+static _Thread_local char this_thread; /* its address identifies the thread */
 
 static void thread_ended(void *thread)
 {
@@ -122,7 +123,7 @@ static tutti_status region_create(const struct tti_layout *layout, const struct 
     r->tuning = *tuning;
     r->references = 1;
     r->bytes = page_up(layout->doorbell_bytes) + (size_t)layout->size * page_up(layout->segment_bytes);
-    /* NORESERVE: sparse until used, like the sealed segments of processes */
+    /* NORESERVE: pages take memory at first use, as in the segments of backend shm */
     r->memory = mmap(NULL, r->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (r->memory == MAP_FAILED || getrandom(&r->nonce, sizeof(r->nonce), 0) != sizeof(r->nonce)) {
         tti_error_set(error, TUTTI_NO_MEMORY, "cannot map %zu bytes for a group of %d threads", r->bytes, layout->size);
@@ -177,7 +178,7 @@ static void region_release(struct region *r)
 static tutti_status join_region(const tutti_open_info *info, struct region **region, tutti_error *error)
 {
     const tutti_rendezvous *rv = info->rendezvous;
-    struct announcement a = {.pid = getpid()};
+    struct region_record a = {.pid = getpid()};
     if (info->rank == 0) {
         struct tti_tuning tuning;
         tti_ops_tuning(info, true, &tuning);

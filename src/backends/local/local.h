@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* local: the ranks are threads of one process. The shared-memory engine over ordinary memory. */
+/* local: the ranks are threads of one process. The shared-memory engine on memory of the process. */
 #ifndef TTI_BACKENDS_LOCAL_H
 #define TTI_BACKENDS_LOCAL_H
 

@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backends/nccl/backoff.h"
+#include "backends/nccl/communicator/backoff.h"
+#include "backends/nccl/communicator/teardown.h"
 #include "backends/nccl/failure.h"
-#include "backends/nccl/teardown.h"
 #include "base/clock.h"
 
 void tti_nccl_fail(struct tti_nccl_group *g, const tutti_error *cause)

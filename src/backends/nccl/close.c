@@ -4,10 +4,10 @@
 
 #include <stdlib.h>
 
-#include "backends/nccl/communicator.h"
+#include "backends/nccl/communicator/communicator.h"
+#include "backends/nccl/communicator/teardown.h"
 #include "backends/nccl/failure.h"
 #include "backends/nccl/memory.h"
-#include "backends/nccl/teardown.h"
 #include "base/clock.h"
 
 /* The library may still use any memory of such a group: it stays, reachable for leak checkers. */

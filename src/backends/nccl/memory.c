@@ -11,8 +11,8 @@
 
 #include <stdlib.h>
 
-#include "backends/nccl/backoff.h"
-#include "backends/nccl/communicator.h"
+#include "backends/nccl/communicator/backoff.h"
+#include "backends/nccl/communicator/communicator.h"
 #include "backends/nccl/failure.h"
 #include "base/error.h"
 

@@ -4,11 +4,11 @@
 
 #include "backends/nccl/abort.h"
 #include "backends/nccl/close.h"
+#include "backends/nccl/collectives/reductions.h"
+#include "backends/nccl/collectives/run.h"
 #include "backends/nccl/failure.h"
 #include "backends/nccl/memory.h"
 #include "backends/nccl/open.h"
-#include "backends/nccl/reductions.h"
-#include "backends/nccl/run.h"
 
 static int32_t available(const char *backend, char *why, size_t capacity)
 {

@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <tutti/backend.h>
 
-#include "backends/nccl/library.h"
+#include "backends/nccl/library/library.h"
 
 /* How long a communicator may take to be finalised, and then again to be aborted, before its group is left behind. */
 #define TTI_NCCL_TEARDOWN_NS INT64_C(2000000000)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * null: every call succeeds at once and is recorded. Outputs are what a world of one rank would see, as far as that has a
- * meaning: all_reduce and the like copy their input; parts of other ranks are left alone; receives leave their tensor.
+ * null: every call succeeds at once and is recorded. all_reduce and reduce copy their input, as in a group of one rank. All
+ * other operations, also receives, leave the output as it is.
  */
 #include "backends/null/null.h"
 
@@ -32,7 +32,7 @@ static tutti_status open_group(const tutti_open_info *info, void **state, tutti_
     (void)info;
     struct null_state *s = calloc(1, sizeof(*s));
     if (!s) {
-        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a null group");
+        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group of backend null");
     }
     pthread_mutex_init(&s->lock, NULL);
     *state = s;
@@ -87,7 +87,8 @@ static tutti_status run_p2p(void *state, tutti_op *const *ops, size_t count, int
     (void)timeout_ms;
     for (size_t i = 0; i < count; i++) {
         if (ops[i]->allocate) {
-            return tti_error_set(error, TUTTI_UNSUPPORTED, "the null backend has no messages to allocate a tensor for");
+            return tti_error_set(error, TUTTI_UNSUPPORTED,
+                                 "backend null receives no messages, so it cannot allocate a tensor for one");
         }
         record(state, ops[i]);
         ops[i]->status = TUTTI_OK;
@@ -95,7 +96,7 @@ static tutti_status run_p2p(void *state, tutti_op *const *ops, size_t count, int
     return TUTTI_OK;
 }
 
-/* Everything has ended when it is posted; a posting needs nothing but an address. */
+/* Messages end when they are posted, so a posting needs no state: any address will do. */
 static tutti_status post_p2p(void *state, tutti_op *const *ops, size_t count, int64_t timeout_ms, void **batch,
                              tutti_error *error)
 {
@@ -187,7 +188,7 @@ const tutti_backend tti_backend_null = {
     .abi = TUTTI_BACKEND_ABI,
     .size = sizeof(tutti_backend),
     .name = "null",
-    .priority = -1, /* never taken by "auto" */
+    .priority = -1, /* "auto" never chooses it */
     .capabilities = TUTTI_CAP_CANCEL,
     .ops = &ops,
 };

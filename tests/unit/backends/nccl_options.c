@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "backends/nccl/options.h"
+#include "backends/nccl/library/options.h"
 #include "core/settings/settings.h"
 
 /* A failed assertion of cmocka jumps, which it must not do out of a child. */

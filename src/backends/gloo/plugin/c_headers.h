@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tutti's internal headers, which are C. */
-#ifndef TTI_BACKENDS_GLOO_PLUGIN_C_H
-#define TTI_BACKENDS_GLOO_PLUGIN_C_H
+/* Tutti's internal headers in C. */
+#ifndef TTI_BACKENDS_GLOO_PLUGIN_C_HEADERS_H
+#define TTI_BACKENDS_GLOO_PLUGIN_C_HEADERS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 #include <time.h>
 #include <tutti/backend.h>
 
-/* In C a struct and a function may have one name. */
+/* In C a struct and a function may have the same name. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 

@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The plug-in's table, and the boundary: every function here is called from C, and lets no exception out. One that comes
- * this far has interrupted an operation that other ranks wait in, so it fails the group.
+ * The plug-in's table of functions. C calls them, so none lets an exception out. An exception that arrives here has
+ * interrupted an operation that other ranks wait in, so it fails the group.
  */
 #include <gloo/config.h>
 
 #include <cstdio>
 #include <new>
 
-#include "backends/gloo/plugin/call.h"
+#include "backends/gloo/plugin/collectives/call.h"
+#include "backends/gloo/plugin/messages/messages.h"
 
 using tti::Call;
 using tti::Failure;
 using tti::Group;
+using tti::Messages;
 using tti::Posting;
 
 namespace
 {
 
-/* What was thrown, as a status with its sentence. In a catch block only. */
+/* The exception as a status with its sentence. Only for catch blocks. */
 tutti_status caught(tutti_error *error, const char *what) noexcept
 {
     try {
@@ -37,7 +39,7 @@ tutti_status caught(tutti_error *error, const char *what) noexcept
     }
 }
 
-/* Runs it; what it throws fails the group. */
+/* Runs the function. An exception fails the group. */
 template <class Function>
 tutti_status guarded(Group *g, const char *what, tutti_error *error, Function function) noexcept
 {
@@ -51,9 +53,30 @@ tutti_status guarded(Group *g, const char *what, tutti_error *error, Function fu
     }
 }
 
+/* An open group and its messages. */
+struct State {
+    State(const tutti_open_info *info, int64_t deadline_ns) : group(info, deadline_ns)
+    {
+        messages = std::make_unique<Messages>(group);
+        if (group.size > 1) {
+            messages->begin();
+            tti::handshake(group, deadline_ns);
+        }
+    }
+
+    std::unique_ptr<Messages>
+        messages; /* before the group: it is destroyed after the connections, which use its memory */
+    Group group;
+};
+
 Group *group_of(void *state)
 {
-    return static_cast<Group *>(state);
+    return &static_cast<State *>(state)->group;
+}
+
+Messages &messages_of(void *state)
+{
+    return *static_cast<State *>(state)->messages;
 }
 
 extern "C" {
@@ -67,7 +90,7 @@ static int32_t gloo_available(char *why, size_t capacity)
 static tutti_status gloo_open(const tutti_open_info *info, void **state, tutti_error *error)
 {
     try {
-        *state = new Group(info);
+        *state = new State(info, tti_deadline_ns(tti_now_ns(), info->timeout_ms));
         return TUTTI_OK;
     } catch (...) {
         return caught(error, "the connections of a group");
@@ -77,7 +100,7 @@ static tutti_status gloo_open(const tutti_open_info *info, void **state, tutti_e
 static void gloo_close(void *state)
 {
     try {
-        delete group_of(state);
+        delete static_cast<State *>(state);
     } catch (...) {
         fprintf(stderr, "tutti: gloo: closing a group failed\n");
     }
@@ -134,14 +157,14 @@ static tutti_status gloo_run_p2p(void *state, tutti_op *const *ops, size_t count
                                  tutti_error *error)
 {
     Group *g = group_of(state);
-    return guarded(g, "messages", error, [&] { return g->messages.run(ops, count, timeout_ms, error); });
+    return guarded(g, "messages", error, [&] { return messages_of(state).run(ops, count, timeout_ms, error); });
 }
 
 static tutti_status gloo_probe(void *state, int32_t peer, int32_t tag, int32_t *found, tutti_message *message,
                                tutti_error *error)
 {
     Group *g = group_of(state);
-    return guarded(g, "probe", error, [&] { return g->messages.probe(peer, tag, found, message, error); });
+    return guarded(g, "probe", error, [&] { return messages_of(state).probe(peer, tag, found, message, error); });
 }
 
 static size_t gloo_describe(void *state, char *text, size_t capacity)
@@ -149,7 +172,7 @@ static size_t gloo_describe(void *state, char *text, size_t capacity)
     const Group *g = group_of(state);
     const int n =
         snprintf(text, capacity, "  gloo: %d.%d.%d over TCP; rank %d is %s\n", GLOO_VERSION_MAJOR, GLOO_VERSION_MINOR,
-                 GLOO_VERSION_PATCH, g->rank, g->way.empty() ? "alone, without connections" : g->way.c_str());
+                 GLOO_VERSION_PATCH, g->rank, g->address.empty() ? "alone, without connections" : g->address.c_str());
     return n > 0 ? static_cast<size_t>(n) : 0;
 }
 
@@ -157,7 +180,7 @@ static tutti_status gloo_failure(void *state, tutti_error *error)
 {
     Group *g = group_of(state);
     tutti_error own{};
-    const tutti_status status = guarded(g, "a look at failures", &own, [&] { return g->failure(&own); });
+    const tutti_status status = guarded(g, "polling for failures", &own, [&] { return g->failure(&own); });
     if (error && status != TUTTI_OK) {
         *error = own;
     }
@@ -184,7 +207,7 @@ static tutti_status gloo_post_p2p(void *state, tutti_op *const *ops, size_t coun
     Group *g = group_of(state);
     tutti_error own{};
     const tutti_status status =
-        guarded(g, "messages", &own, [&] { return g->messages.post(ops, count, timeout_ms, batch, &own); });
+        guarded(g, "messages", &own, [&] { return messages_of(state).post(ops, count, timeout_ms, batch, &own); });
     if (error && status != TUTTI_OK) {
         *error = own;
     }
@@ -197,7 +220,7 @@ static int32_t gloo_test_p2p(void *state, void *batch)
     tutti_error error{};
     bool ended = false;
     guarded(g, "messages", &error, [&]() -> tutti_status {
-        ended = g->messages.test(*static_cast<Posting *>(batch));
+        ended = messages_of(state).test(*static_cast<Posting *>(batch));
         return TUTTI_OK;
     });
     return ended;
@@ -208,14 +231,14 @@ static void gloo_attend_p2p(void *state, void *batch, int64_t until_ns)
     Group *g = group_of(state);
     tutti_error error{};
     guarded(g, "messages", &error, [&]() -> tutti_status {
-        g->messages.attend(static_cast<Posting *>(batch), until_ns);
+        messages_of(state).attend(static_cast<Posting *>(batch), until_ns);
         return TUTTI_OK;
     });
 }
 
 static void gloo_wake_p2p(void *state)
 {
-    group_of(state)->messages.wake();
+    messages_of(state).wake();
 }
 
 static int32_t gloo_cancel_p2p(void *state, void *batch)
@@ -224,7 +247,7 @@ static int32_t gloo_cancel_p2p(void *state, void *batch)
     tutti_error error{};
     bool cancelled = false;
     guarded(g, "messages", &error, [&]() -> tutti_status {
-        cancelled = g->messages.cancel(*static_cast<Posting *>(batch));
+        cancelled = messages_of(state).cancel(*static_cast<Posting *>(batch));
         return TUTTI_OK;
     });
     return cancelled;
@@ -235,7 +258,7 @@ static tutti_status gloo_end_p2p(void *state, void *batch, tutti_error *error)
     Group *g = group_of(state);
     tutti_error own{};
     const tutti_status status =
-        guarded(g, "messages", &own, [&] { return g->messages.end(static_cast<Posting *>(batch), &own); });
+        guarded(g, "messages", &own, [&] { return messages_of(state).end(static_cast<Posting *>(batch), &own); });
     if (error && status != TUTTI_OK) {
         *error = own;
     }

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The connections of a group, its failure, and its notifications. Each rank sends at most three notifications, so receives
+ * for all of them are posted when the group opens, and no notification waits for a receive.
+ */
 #include "backends/gloo/plugin/group.h"
 
 #include <gloo/config.h>
@@ -10,8 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "backends/gloo/plugin/addresses.h"
-#include "backends/gloo/plugin/call.h"
+#include "backends/gloo/plugin/transport/addresses.h"
 
 namespace tti
 {
@@ -20,7 +23,7 @@ namespace
 {
 
 constexpr uint64_t NOTIFICATION_MAGIC = UINT64_C(0x7475747469303031);
-constexpr int64_t LONG_MS = INT64_C(24) * 3600 * 1000; /* for Gloo, which has no "for ever" */
+constexpr int64_t LONG_MS = INT64_C(24) * 3600 * 1000; /* Gloo has no infinite timeout */
 constexpr int64_t LINGER_MS = 10000;
 constexpr int64_t LINGER_FAILED_MS = 100;
 
@@ -32,16 +35,16 @@ const char *setting(const tutti_open_info *info, const char *key, const char *ot
 
 } // namespace
 
-Group::Group(const tutti_open_info *info)
-    : rank(info->rank), size(info->world_size), lanes(info->lanes), timeout_ms(info->timeout_ms), messages(*this),
+Group::Group(const tutti_open_info *info, int64_t deadline_ns)
+    : rank(info->rank), size(info->world_size), lanes(info->lanes), timeout_ms(info->timeout_ms),
       left_(static_cast<size_t>(info->world_size))
 {
     if (size > 1) {
-        connect(info);
+        connect(info, deadline_ns);
     }
 }
 
-/* What is the same on all ranks: rank 0's. */
+/* Takes over rank 0's parameters, so that they are the same on all ranks. */
 void Group::agree(const tutti_open_info *info, Store &store)
 {
     std::array<uint64_t, 2> terms{};
@@ -63,21 +66,20 @@ void Group::agree(const tutti_open_info *info, Store &store)
     token = terms[1];
 }
 
-void Group::connect(const tutti_open_info *info)
+void Group::connect(const tutti_open_info *info, int64_t deadline_ns)
 {
     const size_t ranks = static_cast<size_t>(size);
     const int64_t begun = tti_now_ns();
-    const int64_t deadline = tti_deadline_ns(begun, info->timeout_ms);
-    Store store(info->rendezvous, deadline, 4096 + ranks * 1024);
-    const Endpoint chosen = choose_endpoint(store, rank, size, setting(info, "gloo.interface", ""), deadline);
-    way = chosen.text;
+    Store store(info->rendezvous, deadline_ns, 4096 + ranks * 1024);
+    const Endpoint chosen = choose_endpoint(store, rank, size, setting(info, "gloo.interface", ""), deadline_ns);
+    address = chosen.text;
     agree(info, store);
 
     device_ = make_device(chosen.attr);
     std::shared_ptr<gloo::transport::Device> device = device_;
     gloo::rendezvous::Context context(rank, size);
-    const int64_t left_ms = tti_remaining_ms(deadline);
-    /* Gloo waits five times as long for connections */
+    const int64_t left_ms = tti_remaining_ms(deadline_ns);
+    /* Gloo multiplies its timeout by five while it connects */
     context.setTimeout(std::chrono::milliseconds(left_ms < 0 ? LONG_MS : std::max<int64_t>(left_ms / 5, 1)));
     try {
         context.connectFullMesh(store, device);
@@ -86,9 +88,9 @@ void Group::connect(const tutti_open_info *info)
     } catch (const std::exception &e) {
         const std::shared_ptr<Mesh> begun_mesh = device_->mesh();
         const int peer = begun_mesh ? begun_mesh->connecting.load(std::memory_order_relaxed) : -1;
-        const bool late = deadline != TTI_NEVER && tti_now_ns() >= deadline - 50000000;
+        const bool late = deadline_ns != TTI_NEVER && tti_now_ns() >= deadline_ns - 50000000;
         fail_with(late ? TUTTI_TIMEOUT : TUTTI_BACKEND, "rank %d (%s) could not connect with rank %d in %lld ms: %s",
-                  rank, way.c_str(), peer, static_cast<long long>((tti_now_ns() - begun) / 1000000), e.what());
+                  rank, address.c_str(), peer, static_cast<long long>((tti_now_ns() - begun) / 1000000), e.what());
     }
     mesh = device_->mesh();
 
@@ -103,17 +105,16 @@ void Group::connect(const tutti_open_info *info)
     for (int r = 0; r < size; r++) {
         if (r != rank) {
             auto &buffer = notification_buffers_[static_cast<size_t>(r)];
-            buffer = mesh->buffer(&notifications_in_[NOTIFICATION_KINDS * static_cast<size_t>(r)], NOTIFICATION_KINDS * sizeof(Notification));
+            buffer = mesh->buffer(&notifications_in_[NOTIFICATION_KINDS * static_cast<size_t>(r)],
+                                  NOTIFICATION_KINDS * sizeof(Notification));
             for (size_t i = 0; i < NOTIFICATION_KINDS; i++) {
                 recv(*buffer, r, slot_of(Use::NOTIFICATION, 0), i * sizeof(Notification), sizeof(Notification));
             }
         }
     }
-    messages.begin();
-    handshake(*this, deadline); /* all have come so far, and every connection leads to whom it should */
 }
 
-/* Whatever was sent has to arrive: a socket that is closed with something unread forgets what it has not sent. */
+/* All data sent must arrive first: a socket that is closed with unread data discards its unsent data. */
 Group::~Group()
 {
     if (!mesh) {
@@ -132,8 +133,9 @@ void Group::await_sent(int64_t limit_ms)
 {
     const int64_t limit = tti_deadline_ns(tti_now_ns(), limit_ms);
     for (int r = 0; r < size; r++) {
-        while (r != rank && !mesh->is_gone(r) && mesh->pair(r)->is_sending() && tti_now_ns() < limit) {
-            mesh->doorbell.wait(mesh->doorbell.value(), tti_now_ns() + 500000); /* an acknowledgement rings no bell */
+        while (r != rank && !mesh->is_lost(r) && mesh->pair(r)->is_sending() && tti_now_ns() < limit) {
+            mesh->doorbell.wait(mesh->doorbell.value(),
+                                tti_now_ns() + 500000); /* an acknowledgement rings no doorbell */
         }
     }
 }
@@ -158,8 +160,8 @@ bool Group::recv(Buffer &to, int peer, uint64_t slot, size_t offset, size_t byte
     }
 }
 
-/* Writes down the first cause; false if there was one. */
-bool Group::note(const tutti_error &cause) noexcept
+/* Records the cause; false if an earlier cause is recorded already, which stays. */
+bool Group::record_cause(const tutti_error &cause) noexcept
 {
     const std::lock_guard<std::mutex> guard(lock_);
     if (failed_.load(std::memory_order_relaxed) != TUTTI_OK) {
@@ -168,7 +170,7 @@ bool Group::note(const tutti_error &cause) noexcept
     cause_ = cause;
     cause_.size = static_cast<uint32_t>(sizeof(cause_));
     cause_.scope = TUTTI_SCOPE_GROUP;
-    /* release: pairs with the acquire of whoever reads the cause */
+    /* release: pairs with the acquire in has_failed */
     failed_.store(cause.status != TUTTI_OK ? cause.status : TUTTI_INTERNAL, std::memory_order_release);
     return true;
 }
@@ -178,7 +180,7 @@ void Group::notify(Notification &notification, Buffer &buffer, NotificationKind 
     notification.magic = NOTIFICATION_MAGIC;
     notification.kind = kind;
     for (int r = 0; r < size; r++) {
-        if (r != rank && !mesh->is_gone(r)) {
+        if (r != rank && !mesh->is_lost(r)) {
             send(buffer, r, slot_of(Use::NOTIFICATION, 0), 0, sizeof(Notification));
         }
     }
@@ -186,7 +188,7 @@ void Group::notify(Notification &notification, Buffer &buffer, NotificationKind 
 
 void Group::fail(const tutti_error &cause) noexcept
 {
-    if (!note(cause)) {
+    if (!record_cause(cause)) {
         return;
     }
     if (mesh) {
@@ -197,7 +199,7 @@ void Group::fail(const tutti_error &cause) noexcept
     doorbell().ring();
 }
 
-/* With the lock. */
+/* Under the lock. */
 void Group::process_incoming(const Notification &notification, int peer, tutti_error *cause)
 {
     if (notification.magic != NOTIFICATION_MAGIC || notification.kind == NotificationKind::LEAVES) {
@@ -216,7 +218,7 @@ void Group::process_incoming(const Notification &notification, int peer, tutti_e
     }
 }
 
-void Group::look()
+void Group::poll_notifications()
 {
     for (int r = 0; mesh && r < size && !has_failed(); r++) {
         const size_t peer = static_cast<size_t>(r);
@@ -226,11 +228,12 @@ void Group::look()
         tutti_error cause{};
         {
             const std::lock_guard<std::mutex> guard(lock_);
-            while (notifications_seen_[peer] < std::min<size_t>(notification_buffers_[peer]->received(), NOTIFICATION_KINDS)) {
+            while (notifications_seen_[peer] <
+                   std::min<size_t>(notification_buffers_[peer]->received(), NOTIFICATION_KINDS)) {
                 process_incoming(notifications_in_[NOTIFICATION_KINDS * peer + notifications_seen_[peer]++], r, &cause);
             }
         }
-        if (cause.status != TUTTI_OK && note(cause)) {
+        if (cause.status != TUTTI_OK && record_cause(cause)) {
             mesh->discard();
             doorbell().ring();
         }
@@ -267,7 +270,7 @@ std::vector<int> Group::suspects(const std::vector<int> &missing)
             ranks.push_back(r);
         }
     }
-    return ranks.empty() ? missing : ranks; /* they wait for one another */
+    return ranks.empty() ? missing : ranks; /* all of them wait for each other */
 }
 
 tutti_status Group::check(tutti_error *error)
@@ -275,7 +278,8 @@ tutti_status Group::check(tutti_error *error)
     if (!has_failed()) {
         return TUTTI_OK;
     }
-    tti_error_set(error, TUTTI_REVOKED, "the group has failed: %.300s", cause_.message);
+    tti_error_set(error, TUTTI_REVOKED, "the group has failed: %.300s; make a new group of the remaining ranks",
+                  cause_.message);
     if (error) {
         error->suspect = cause_.suspect;
         error->scope = TUTTI_SCOPE_GROUP;
@@ -285,13 +289,13 @@ tutti_status Group::check(tutti_error *error)
 
 tutti_status Group::failure(tutti_error *error)
 {
-    look();
+    poll_notifications();
     for (int r = 0; mesh && r < size && !has_failed(); r++) {
-        if (r != rank && mesh->is_gone(r) && !has_left(r)) {
-            look(); /* its farewell was before the end of the connection */
+        if (r != rank && mesh->is_lost(r) && !has_left(r)) {
+            poll_notifications(); /* its LEAVES arrived before the connection ended */
             tutti_error unused;
             if (!has_left(r)) {
-                peer_is_gone(r, "the group", &unused);
+                fail_by_lost_peer(r, "the group", &unused);
             }
         }
     }
@@ -304,10 +308,10 @@ tutti_status Group::failure(tutti_error *error)
     return failed_.load(std::memory_order_relaxed);
 }
 
-tutti_status Group::peer_is_gone(int peer, const std::string &what, tutti_error *error)
+tutti_status Group::fail_by_lost_peer(int peer, const std::string &what, tutti_error *error)
 {
     const std::string why = mesh->why(peer);
-    look();
+    poll_notifications();
     if (has_failed()) {
         return check(error);
     }
@@ -316,7 +320,7 @@ tutti_status Group::peer_is_gone(int peer, const std::string &what, tutti_error 
                       what.c_str(), rank, peer);
     } else {
         tti_error_set(error, TUTTI_PEER_DEAD,
-                      "%s: rank %d lost its connection with rank %d, which has ended or cannot be "
+                      "%s: rank %d lost its connection with rank %d, which has died or cannot be "
                       "reached any more; Gloo: %.200s",
                       what.c_str(), rank, peer, why.c_str());
     }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A group: one connection with each other rank, on which everything is told apart by Gloo's slots, and the news that ranks
- * tell one another of failures and departures.
+ * A group: one connection to each other rank, and the notifications that ranks send each other when they fail, leave or
+ * wait. Gloo's slots separate lanes, messages and notifications on a connection.
  *
- * A transfer of Gloo begins when the receiver has said that it is ready, so nothing unexpected is ever in the way on a
- * connection, and lanes and messages can share it. What is sent must not be longer than what is expected, or Gloo's thread
- * throws; every receive here has either a fixed size that no sender exceeds, or one that both sides have compared.
+ * A transfer of Gloo begins when the receiver is ready. So no unexpected data block a connection, and lanes and messages
+ * share it. Gloo's thread throws if more bytes arrive than the receive expects. Therefore every receive has either a fixed
+ * size that no sender exceeds, or a size that both ranks have compared.
  */
 #ifndef TTI_BACKENDS_GLOO_PLUGIN_GROUP_H
 #define TTI_BACKENDS_GLOO_PLUGIN_GROUP_H
@@ -17,14 +17,13 @@
 #include <string>
 #include <vector>
 
-#include "backends/gloo/plugin/mesh.h"
-#include "backends/gloo/plugin/messages.h"
-#include "backends/gloo/plugin/store.h"
+#include "backends/gloo/plugin/transport/mesh.h"
+#include "backends/gloo/plugin/transport/store.h"
 
 namespace tti
 {
 
-/* What a transfer is for; the highest byte of its slot. */
+/* The purpose of a transfer: the highest byte of its slot. */
 enum class Use : uint64_t { NOTIFICATION = 1, RECORD, REDUCE, RESULT, TRANSFER, MESSAGE, DATA };
 
 constexpr uint64_t slot_of(Use use, uint64_t number)
@@ -32,53 +31,36 @@ constexpr uint64_t slot_of(Use use, uint64_t number)
     return static_cast<uint64_t>(use) << 56 | number;
 }
 
-/* What a rank says to each other one at the beginning of a collective; behind it, data, if they are few. */
-struct CallRecord {
-    uint64_t token; /* the group's, and the sender's rank */
-    uint64_t call;
-    uint64_t descriptor[2];
-    uint64_t sends;   /* all_to_all: bytes for the receiver of this letter */
-    uint64_t expects; /* ... and from it */
-    double scale;
-    int32_t decision; /* second round of all_to_all_v: a rank that sends other than is expected, or -1 */
-    int32_t failed;   /* why the sender cannot take part */
-};
-static_assert(sizeof(CallRecord) == 64, "what is behind it is aligned");
-
-/* Data up to so many bytes travel in the letter. */
-constexpr size_t CALL_EAGER = 8192;
-constexpr size_t RECORD_ROOM = sizeof(CallRecord) + CALL_EAGER;
-
 struct Lane {
     std::atomic<int64_t> calls{0};    /* relaxed: the lane's owner counts */
-    std::atomic<int32_t> awaited{-1}; /* relaxed: the lowest rank that is waited for, a hint for abort */
+    std::atomic<int32_t> awaited{-1}; /* relaxed: the lowest rank that the call waits for, or -1; a hint for abort */
     uint64_t rounds = 0;
-    uint64_t open_rounds = 0;                      /* for which receives have been posted */
-    std::vector<unsigned char> in;                 /* two letters for each rank: nobody is more than one round ahead */
-    std::vector<unsigned char> out;                /* likewise */
+    uint64_t open_rounds = 0;                      /* rounds for which receives have been posted */
+    std::vector<unsigned char> in;                 /* two records for each rank: no rank is more than one round ahead */
+    std::vector<unsigned char> out;                /* two records for each rank */
     std::vector<std::unique_ptr<Buffer>> receives; /* one for each rank */
     std::unique_ptr<Buffer> sends;
-    std::vector<unsigned char> scratch; /* grows, is kept */
+    std::vector<unsigned char> scratch; /* grows, never shrinks */
 };
 
-/* What ranks tell one another besides calls, each at most once. */
+/* What a rank notifies the others of, besides calls; each kind at most once. */
 enum class NotificationKind : int32_t { LEAVES = 1, GROUP_FAILED, WAITS };
 constexpr size_t NOTIFICATION_KINDS = 3;
-constexpr int NOTIFIED_RANKS =
-    1024; /* of larger groups, a rank tells of the first ones only whether it waits for them */
+constexpr int NOTIFIED_RANKS = 1024; /* WAITS covers only the first ranks of a larger group */
 
 struct Notification {
     uint64_t magic;
     NotificationKind kind;
-    int32_t lane; /* WAITS: where, and for whom */
-    uint8_t missing[NOTIFIED_RANKS / 8];
-    tutti_error cause; /* GROUP_FAILED */
+    int32_t lane;                        /* WAITS: the lane in which the sender waits */
+    uint8_t missing[NOTIFIED_RANKS / 8]; /* WAITS: a bit for each rank that it waits for */
+    tutti_error cause;                   /* GROUP_FAILED */
 };
 
 class Group
 {
   public:
-    explicit Group(const tutti_open_info *info);
+    /* Connects the ranks. Throws. */
+    Group(const tutti_open_info *info, int64_t deadline_ns);
     ~Group();
     Group(const Group &) = delete;
     Group &operator=(const Group &) = delete;
@@ -87,36 +69,36 @@ class Group
     const int size;
     const int lanes;
     const int64_t timeout_ms;
-    size_t segment = 0;         /* bytes that large transfers are cut into; the same on all ranks */
-    uint64_t token = 0;         /* likewise, and of no other group */
-    std::string way;            /* this rank's address, for people */
+    size_t segment = 0;         /* bytes of a chunk of a large transfer; the same on all ranks */
+    uint64_t token = 0;         /* of this group only; the same on all ranks */
+    std::string address;        /* this rank's address and why it was chosen; for describe and errors */
     std::shared_ptr<Mesh> mesh; /* NULL in a group of one */
+
     Doorbell &doorbell()
     {
         return mesh ? mesh->doorbell : doorbell_of_one_;
     }
 
     std::array<Lane, TUTTI_MAX_LANES> lane;
-    Messages messages;
 
-    /* Fails the group, unless it has, and tells the others. */
+    /* Fails the group and notifies the other ranks, unless it has failed already. */
     void fail(const tutti_error &cause) noexcept;
     bool has_failed() const
     {
-        /* acquire: pairs with the release in note, the cause is there */
+        /* acquire: pairs with the release in record_cause, the cause is complete */
         return failed_.load(std::memory_order_acquire) != TUTTI_OK;
     }
     /* OK, or REVOKED with the cause. */
     tutti_status check(tutti_error *error);
-    /* The status and the cause as it was. */
+    /* OK, or the status of the first failure with its error. Detects lost connections. */
     tutti_status failure(tutti_error *error);
-    /* Takes in what others have told. */
-    void look();
+    /* Processes the notifications that have arrived. */
+    void poll_notifications();
 
     /*
-     * Who is to blame for a deadline that passes? A rank that this one waits for may itself wait for another. So it tells all that
-     * it waits, and for whom; who hears that while it waits in the same lane tells likewise. Then those count that were waited for
-     * by somebody and have told nothing.
+     * Finds the suspects when a deadline passes. A rank that this rank waits for may itself wait for another rank. So this
+     * rank notifies all ranks that it waits, and for which ranks. A rank that receives this while it waits in the same lane
+     * sends the same notification. The suspects are the ranks that some rank waits for and that sent no notification.
      */
     void notify_waiting(int32_t waiting_lane, const std::vector<int> &missing);
     bool peer_waits_in(int32_t waiting_lane) const
@@ -129,10 +111,10 @@ class Group
     {
         return left_[static_cast<size_t>(peer)].load(std::memory_order_acquire);
     }
-    /* PEER_LEFT or PEER_DEAD; the second fails the group. */
-    tutti_status peer_is_gone(int peer, const std::string &what, tutti_error *error);
+    /* PEER_LEFT or PEER_DEAD for a rank whose connection is lost; fails the group. */
+    tutti_status fail_by_lost_peer(int peer, const std::string &what, tutti_error *error);
 
-    /* These tell a lost connection by false; what to do about it is decided where something is awaited. */
+    /* False if the connection is lost. The caller ignores that: the wait for the transfer reports it. */
     bool send(Buffer &from, int peer, uint64_t slot, size_t offset, size_t bytes) noexcept;
     bool recv(Buffer &to, int peer, uint64_t slot, size_t offset, size_t bytes) noexcept;
 
@@ -148,9 +130,9 @@ class Group
     }
 
   private:
-    void connect(const tutti_open_info *info);
+    void connect(const tutti_open_info *info, int64_t deadline_ns);
     void agree(const tutti_open_info *info, Store &store);
-    bool note(const tutti_error &cause) noexcept;
+    bool record_cause(const tutti_error &cause) noexcept;
     void notify(Notification &notification, Buffer &buffer, NotificationKind kind) noexcept;
     void process_incoming(const Notification &notification, int peer, tutti_error *cause);
     void await_sent(int64_t limit_ms);
@@ -158,14 +140,14 @@ class Group
     std::shared_ptr<Device> device_;
     Doorbell doorbell_of_one_;
     std::atomic<int32_t> failed_{TUTTI_OK};
-    std::mutex lock_; /* the cause, and what looking at the news changes */
+    std::mutex lock_; /* protects the cause, and what poll_notifications changes */
     tutti_error cause_{};
     std::vector<std::atomic<bool>> left_;
     std::atomic<int32_t> notified_lane_{-1};
-    bool notified_waiting_ = false;              /* with the lock, and what follows */
-    std::vector<bool> waits_;                    /* ranks that have told that they wait */
-    std::vector<bool> awaited_;                  /* ranks that one of these waits for */
-    std::vector<Notification> notifications_in_; /* FACTS for each rank */
+    bool notified_waiting_ = false;              /* under the lock, as the next four */
+    std::vector<bool> waits_;                    /* ranks that have sent WAITS */
+    std::vector<bool> awaited_;                  /* ranks that one of those waits for */
+    std::vector<Notification> notifications_in_; /* NOTIFICATION_KINDS for each rank */
     std::vector<size_t> notifications_seen_;
     std::vector<std::unique_ptr<Buffer>> notification_buffers_;
     Notification failed_notification_{};

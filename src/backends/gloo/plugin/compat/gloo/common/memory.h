@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Debian's libgloo-dev 0.0~git20220518 has headers that include this one, and does not have this one. What those declare is
- * laid out by three templates, each of which is one smart pointer; so much is said here, and the rest is in the library.
+ * Debian's libgloo-dev 0.0~git20220518 does not install this header, which its other headers include. They use three
+ * templates of it, each of which holds one smart pointer. This file declares their layout; the library has the rest.
  */
 #ifndef TTI_BACKENDS_GLOO_COMPAT_MEMORY_H
 #define TTI_BACKENDS_GLOO_COMPAT_MEMORY_H
@@ -17,7 +17,7 @@ namespace gloo
 
 template <typename T> class ShareableNonOwningPtr;
 
-/* Held by a connection for as long as it needs the object, which may be destroyed. */
+/* A connection holds it; the object may be destroyed meanwhile. */
 template <typename T> class WeakNonOwningPtr final
 {
   public:
@@ -29,14 +29,14 @@ template <typename T> class WeakNonOwningPtr final
     std::weak_ptr<T> pointer;
 };
 
-/* Held while the object is in use, which keeps it alive. */
+/* Keeps the object alive while a thread uses it. */
 template <typename T> class NonOwningPtr final
 {
   public:
     std::shared_ptr<T> pointer;
 };
 
-/* The object's own. The library constructs and destroys it. */
+/* A member of the object. The library constructs and destroys it. */
 template <typename T> class ShareableNonOwningPtr final
 {
   public:

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One collective, from its call to its end.
+ *
+ * Every collective begins with an entry barrier: each rank sends a record of its call to each other rank, and waits for
+ * theirs. So a rank can name the missing ranks, compares all calls before any tensor is written, and can fail while no
+ * tensor is in use. A small tensor travels in the record, so a small collective takes one trip across the network.
+ * Receives for the next records are posted at the end of a call, so that no record waits for its receive.
+ *
+ * Cost: n - 1 records of 64 bytes for each rank and call, and the data.
+ */
+#ifndef TTI_BACKENDS_GLOO_PLUGIN_CALL_H
+#define TTI_BACKENDS_GLOO_PLUGIN_CALL_H
+
+#include "backends/gloo/plugin/group.h"
+
+namespace tti
+{
+
+/* The record that each rank sends to each other rank at the beginning of a collective. Eager data follow it. */
+struct CallRecord {
+    uint64_t token; /* the group's token plus the sender's rank */
+    uint64_t call;
+    uint64_t descriptor[2];
+    uint64_t sends;   /* all_to_all_v: bytes for the receiver of this record */
+    uint64_t expects; /* all_to_all_v: bytes that the sender expects from it */
+    double scale;
+    int32_t decision; /* second round of all_to_all_v: a rank that sends another number of bytes than expected, or -1 */
+    int32_t failed;   /* the status for which the sender cannot take part, or OK */
+};
+static_assert(sizeof(CallRecord) == 64, "the eager data behind it are aligned");
+
+/* Tensors of up to this many bytes travel in the record. */
+constexpr size_t CALL_EAGER = 8192;
+constexpr size_t RECORD_ROOM = sizeof(CallRecord) + CALL_EAGER;
+
+/* Memory of one part of a tensor. */
+struct Span {
+    unsigned char *at = nullptr;
+    size_t bytes = 0;
+};
+
+/* What this rank sends to and receives from each other rank. A part of up to CALL_EAGER bytes travels in the record. */
+struct Plan {
+    explicit Plan(int size) : out(static_cast<size_t>(size)), in(static_cast<size_t>(size))
+    {
+    }
+    std::vector<Span> out;
+    std::vector<Span> in;
+    bool in_pairs = false; /* only the two ranks of a pair know the sizes, so they compare them */
+};
+
+class Call
+{
+  public:
+    Call(Group &group, tutti_op *op, tutti_error *error);
+    ~Call();
+    Call(const Call &) = delete;
+    Call &operator=(const Call &) = delete;
+
+    Group &group;
+    Lane &lane;
+    tutti_op *const op;
+    tutti_error *const error;
+
+    /* Exchanges the records and compares them. MISMATCH and CANCELLED leave the group usable. */
+    tutti_status entry_barrier(const Plan &plan);
+    /* After entry_barrier, until close: a rank's record, and the eager data in it. */
+    const CallRecord &record(int peer) const;
+    unsigned char *eager_data_of(int peer) const;
+    /* Releases the records, and posts receives for the next ones. */
+    void close();
+
+    /* Runs `step` after each transfer that ends, until it returns true. `needs(rank)`: whether it waits for that rank. */
+    template <class Step, class Needs> tutti_status until(Step step, Needs needs)
+    {
+        std::vector<int> missing;
+        const auto list_missing = [&] {
+            missing.clear();
+            for (int r = 0; r < group.size; r++) {
+                if (r != group.rank && needs(r)) {
+                    missing.push_back(r);
+                }
+            }
+        };
+        for (;;) {
+            const uint32_t seen = group.doorbell().value();
+            if (step()) {
+                lane.awaited.store(-1, std::memory_order_relaxed);
+                return TUTTI_OK;
+            }
+            list_missing();
+            if (!is_over(seen, missing)) {
+                continue;
+            }
+            bool done = step();
+            for (const int64_t limit = done ? 0 : begin_grace(missing); !done && poll(limit, missing);) {
+                done = step();
+            }
+            if (!done && !step()) {
+                list_missing();
+                return give_up(missing);
+            }
+        }
+    }
+
+    /* At least `bytes` of the lane's scratch memory; to be called before entry_barrier. NULL: the call fails, and entry_barrier
+     * passes that on to the other ranks. */
+    unsigned char *scratch(size_t bytes);
+    /* The slot for transfers of this lane. */
+    uint64_t slot(Use use) const
+    {
+        return slot_of(use, static_cast<uint64_t>(op->lane));
+    }
+
+  private:
+    void post_records();
+    unsigned char *place(std::vector<unsigned char> &records, int peer, uint64_t round) const;
+    tutti_status round(const CallRecord &own, const Plan *plan);
+    tutti_status compare();
+    tutti_status compare_pairs(const Plan &plan);
+    tutti_status differs(int peer);
+    bool cannot_arrive(const std::vector<int> &missing) const;
+    void set_waits_since(int64_t since_ns) const;
+    bool is_over(uint32_t seen, const std::vector<int> &missing);
+    int64_t begin_grace(const std::vector<int> &missing);
+    bool poll(int64_t limit_ns, const std::vector<int> &missing);
+    tutti_status give_up(const std::vector<int> &missing);
+    tutti_status too_late(const std::vector<int> &missing);
+    const CallRecord &record_of(int peer, uint64_t round) const;
+
+    int64_t started_ns_;
+    int64_t deadline_ns_;
+    uint64_t round_ = 0; /* of the call's first records */
+    bool grace_begun_ = false;
+};
+
+/* The first round of a group: checks that every connection leads to its rank. Throws. */
+void handshake(Group &group, int64_t deadline_ns);
+
+tutti_status run_reduction(Call &c);        /* all_reduce, reduce, reduce_scatter: reductions.cc */
+tutti_status run_data_movement(Call &c);    /* all others: data_movement.cc */
+tutti_status run_alone(const tutti_op *op); /* in a group of one: data_movement.cc */
+
+} // namespace tti
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The parts of a joined tensor: where they are, and copies of parts that span several rows. */
+#ifndef TTI_BACKENDS_GLOO_PLUGIN_PARTS_H
+#define TTI_BACKENDS_GLOO_PLUGIN_PARTS_H
+
+#include <cstring>
+
+#include "backends/gloo/plugin/collectives/call.h"
+
+namespace tti
+{
+
+class Parts
+{
+  public:
+    Parts(const tutti_parts &parts, const void *joined)
+        : p_(parts), base_(static_cast<unsigned char *>(const_cast<void *>(joined)))
+    {
+    }
+
+    /* Whether each part is contiguous. */
+    bool are_whole() const
+    {
+        return p_.outer <= 1;
+    }
+
+    size_t bytes(int rank) const
+    {
+        return p_.outer * width(rank);
+    }
+
+    /* The address of a part's first row. */
+    unsigned char *at(int rank) const
+    {
+        return base_ ? base_ + offset(rank) : nullptr;
+    }
+
+    /* Whether `alone` is the part itself. */
+    bool is_at(int rank, const void *alone) const
+    {
+        return at(rank) == alone && (are_whole() || width(rank) == p_.pitch);
+    }
+
+    void copy_out(int rank, unsigned char *to) const
+    {
+        for (size_t row = 0; row < p_.outer && width(rank) > 0; row++) {
+            std::memcpy(to + row * width(rank), at(rank) + row * p_.pitch, width(rank));
+        }
+    }
+
+    void copy_in(int rank, const unsigned char *from) const
+    {
+        for (size_t row = 0; row < p_.outer && width(rank) > 0; row++) {
+            std::memcpy(at(rank) + row * p_.pitch, from + row * width(rank), width(rank));
+        }
+    }
+
+  private:
+    size_t width(int rank) const
+    {
+        return static_cast<size_t>(p_.counts ? p_.counts[rank] : p_.each) * p_.unit;
+    }
+
+    size_t offset(int rank) const
+    {
+        if (p_.displacements) {
+            return static_cast<size_t>(p_.displacements[rank]) * p_.unit;
+        }
+        size_t rows = p_.counts ? 0 : static_cast<size_t>(p_.each) * static_cast<size_t>(rank);
+        for (int r = 0; p_.counts && r < rank; r++) {
+            rows += static_cast<size_t>(p_.counts[r]);
+        }
+        return rows * p_.unit;
+    }
+
+    const tutti_parts &p_;
+    unsigned char *base_;
+};
+
+} // namespace tti
+
+#endif

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The backend's functions for messages: posting, polling, waiting, cancelling. */
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+
+#include "backends/gloo/plugin/messages/messages.h"
+
+namespace tti
+{
+
+static std::string text_of(const tutti_op &op)
+{
+    std::string text = op.kind == TUTTI_OP_SEND ? "send to " : "recv from ";
+    text += op.root == TUTTI_ANY_SOURCE ? "any rank" : "rank " + std::to_string(op.root);
+    return text + (op.p2p_tag == TUTTI_ANY_TAG ? ", any tag" : ", tag " + std::to_string(op.p2p_tag));
+}
+
+/* Under the lock. The group has failed with p.error: ends all open requests. */
+void Messages::end_all(Posting &p, tutti_status status)
+{
+    p.status = status;
+    for (Request &r : p.requests) {
+        withdraw(r, status);
+    }
+}
+
+/* Under the lock. The deadline has passed: fails the group. */
+void Messages::end_late(Posting &p)
+{
+    const Request *late = nullptr;
+    for (size_t i = p.requests.size(); i-- > 0;) {
+        late = p.requests[i].done ? late : &p.requests[i];
+    }
+    const int64_t elapsed = (tti_now_ns() - p.begun_ns) / 1000000;
+    tti_error_set(&p.error, TUTTI_TIMEOUT, "%s: rank %d waited %" PRId64 " ms, the deadline was %" PRId64 " ms",
+                  text_of(*late->op).c_str(), group_.rank, elapsed, p.timeout_ms);
+    p.error.suspect = late->op->root;
+    p.error.elapsed_ms = elapsed;
+    p.error.scope = TUTTI_SCOPE_GROUP;
+    group_.fail(p.error);
+    end_all(p, TUTTI_TIMEOUT);
+}
+
+/* Under the lock. Ends the posting if it waits for a rank whose connection is lost. Messages that arrived before are
+ * delivered. */
+void Messages::end_lost(Posting &p)
+{
+    for (size_t i = 0; i < p.requests.size() && p.open > 0; i++) {
+        const Request &r = p.requests[i];
+        int lost = -1;
+        if (r.done || !group_.mesh) {
+            continue;
+        }
+        const int from = r.received.size != 0 ? r.received.source : r.op->root;
+        for (int peer = 0; peer < group_.size && lost < 0; peer++) {
+            const bool wanted = from == peer || from == TUTTI_ANY_SOURCE;
+            lost = wanted && peer != group_.rank && group_.mesh->is_lost(peer) ? peer : -1;
+        }
+        if (lost < 0) {
+            continue;
+        }
+        group_.poll_notifications();
+        if (from == TUTTI_ANY_SOURCE && !group_.has_failed() && group_.has_left(lost)) {
+            continue; /* another rank may still send it */
+        }
+        progress();
+        if (!r.done) {
+            end_all(p, group_.fail_by_lost_peer(lost, text_of(*r.op), &p.error));
+        }
+    }
+}
+
+/* Under the lock. One poll; true if the posting has ended. */
+bool Messages::poll(Posting &p)
+{
+    if (p.open > 0) {
+        progress();
+    }
+    if (p.open > 0) {
+        group_.poll_notifications();
+        const tutti_status status = group_.check(&p.error);
+        if (status != TUTTI_OK) {
+            end_all(p, status);
+        }
+    }
+    end_lost(p);
+    if (p.open > 0 && p.deadline_ns != TTI_NEVER && tti_now_ns() >= p.deadline_ns) {
+        end_late(p);
+    }
+    return p.open == 0;
+}
+
+tutti_status Messages::start(Posting &p, tutti_op *const *ops, size_t count, int64_t timeout_ms)
+{
+    const tutti_status status = group_.check(&p.error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    p.requests.resize(count);
+    p.open = count;
+    p.begun_ns = ops[0]->begun_ns != 0 ? ops[0]->begun_ns : tti_now_ns();
+    p.timeout_ms = timeout_ms;
+    p.deadline_ns = tti_deadline_ns(p.begun_ns, timeout_ms);
+    for (size_t i = 0; i < count; i++) {
+        p.requests[i].op = ops[i];
+        p.requests[i].posting = &p;
+    }
+    const std::lock_guard<std::mutex> guard(lock_);
+    for (Request &r : p.requests) {
+        r.op->sequence = ++sequence_;
+        if (r.op->kind == TUTTI_OP_SEND) {
+            post_send(r);
+        } else {
+            post_recv(r);
+        }
+    }
+    if (p.open > 0) {
+        progress();
+    }
+    return TUTTI_OK;
+}
+
+/* Writes all statuses. The error is that of the first operation that failed. */
+tutti_status Messages::result(Posting &p, tutti_error *error)
+{
+    tutti_status status = p.status;
+    for (Request &r : p.requests) {
+        r.op->status = r.status;
+        if (status != TUTTI_OK || r.status == TUTTI_OK) {
+            continue;
+        }
+        const std::string what = text_of(*r.op);
+        status = r.status;
+        if (status == TUTTI_MISMATCH) {
+            tti_error_set(&p.error, status,
+                          "%s: the message from rank %d has %" PRId64
+                          " elements of %s, the tensor holds %zu of %s; the "
+                          "message stays receivable",
+                          what.c_str(), r.received.source, r.received.count, tutti_dtype_name(r.received.dtype),
+                          r.op->count, tutti_dtype_name(r.op->dtype));
+        } else if (status == TUTTI_CANCELLED) {
+            tti_error_set(&p.error, status, "%s: cancelled by rank %d before it began", what.c_str(), group_.rank);
+        } else {
+            tti_error_set(&p.error, status, "%s: %s", what.c_str(), tutti_status_string(status));
+        }
+        p.error.suspect = r.received.size != 0 ? r.received.source : r.op->root;
+    }
+    if (status != TUTTI_OK) {
+        *error = p.error;
+    }
+    return status;
+}
+
+tutti_status Messages::run(tutti_op *const *ops, size_t count, int64_t timeout_ms, tutti_error *error)
+{
+    Posting p;
+    const tutti_status status = start(p, ops, count, timeout_ms);
+    if (status != TUTTI_OK) {
+        *error = p.error;
+        return status;
+    }
+    attend(&p, TTI_NEVER);
+    return result(p, error);
+}
+
+tutti_status Messages::post(tutti_op *const *ops, size_t count, int64_t timeout_ms, void **batch, tutti_error *error)
+{
+    auto p = std::make_unique<Posting>();
+    const tutti_status status = start(*p, ops, count, timeout_ms);
+    if (status != TUTTI_OK) {
+        *error = p->error;
+        return status;
+    }
+    *batch = p.release();
+    return TUTTI_OK;
+}
+
+bool Messages::test(Posting &p)
+{
+    const std::lock_guard<std::mutex> guard(lock_);
+    return poll(p);
+}
+
+void Messages::attend(Posting *p, int64_t until_ns)
+{
+    for (;;) {
+        const uint32_t seen = group_.doorbell().value();
+        int64_t until = until_ns;
+        if (p) {
+            if (test(*p)) {
+                return;
+            }
+            until = std::min(until, p->deadline_ns);
+        } else {
+            {
+                const std::lock_guard<std::mutex> guard(lock_);
+                progress();
+            }
+            group_.poll_notifications();
+            /* acquire: pairs with the release in finish and wake. A change since the last return may be newer than the
+             * worker's last poll, so it ends this wait, too. */
+            const uint32_t changes = changes_.load(std::memory_order_acquire);
+            const bool changed = changes != changes_seen_;
+            changes_seen_ = changes;
+            const uint32_t losses = group_.losses();
+            const bool lost = losses != losses_seen_;
+            losses_seen_ = losses;
+            if (changed || lost || group_.has_failed()) {
+                return;
+            }
+        }
+        if (until_ns != TTI_NEVER && tti_now_ns() >= until_ns) {
+            return;
+        }
+        group_.doorbell().wait(seen, until);
+    }
+}
+
+void Messages::wake()
+{
+    changes_.fetch_add(1, std::memory_order_release);
+    group_.doorbell().ring();
+}
+
+bool Messages::cancel(Posting &p)
+{
+    bool before = true;
+    bool begun = false;
+    const std::lock_guard<std::mutex> guard(lock_);
+    for (const Request &r : p.requests) {
+        before = before && r.done && r.status == TUTTI_CANCELLED;
+        begun = begun || r.done || has_begun(r);
+    }
+    for (Request &r : p.requests) {
+        if (!begun) {
+            withdraw(r, TUTTI_CANCELLED);
+        }
+    }
+    return !begun || before;
+}
+
+tutti_status Messages::end(Posting *p, tutti_error *error)
+{
+    const std::unique_ptr<Posting> owner(p);
+    return result(*p, error);
+}
+
+tutti_status Messages::probe(int32_t peer, int32_t tag, int32_t *found, tutti_message *message, tutti_error *error)
+{
+    tutti_op wanted{};
+    wanted.root = peer;
+    wanted.p2p_tag = tag;
+    group_.poll_notifications();
+    tutti_status status = group_.check(error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    const std::lock_guard<std::mutex> guard(lock_);
+    progress();
+    *found = 0;
+    for (const IncomingMessage &incoming : unexpected_) {
+        if (matches(wanted, incoming)) {
+            if (message) {
+                fill_message(incoming, message);
+            }
+            *found = 1;
+            break;
+        }
+    }
+    return TUTTI_OK;
+}
+
+} // namespace tti
