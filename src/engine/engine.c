@@ -10,10 +10,22 @@
 #include "base/cpu.h"
 #include "base/failure_checks.h"
 #include "base/proc.h"
-#include "engine/collectives/arrival.h"
-#include "engine/collectives/transfer.h"
+#include "engine/arrival/arrival.h"
+#include "engine/arrival/class.h"
+#include "engine/arrival/digest.h"
+#include "engine/collectives/collectives.h"
+#include "engine/failure/corrupt.h"
+#include "engine/failure/fault.h"
 #include "engine/failure/liveness_monitor.h"
+#include "engine/memory/expose.h"
+#include "engine/memory/intent.h"
+#include "engine/memory/parts.h"
+#include "engine/memory/single_copy.h"
+#include "engine/memory/stage.h"
 #include "engine/p2p/p2p.h"
+#include "engine/wait/policy.h"
+#include "engine/wait/publish.h"
+#include "engine/wait/wait.h"
 #include "kernels/dispatch.h"
 
 #define SLEEP_NS 5000000 /* what a hint lost by a corrupt peer may cost */
@@ -134,6 +146,12 @@ static void engine_free(struct tti_engine *e)
     free(e);
 }
 
+/* wait/ is below failure/, so it gets these functions here. */
+static const struct tti_wait_upcalls wait_upcalls = {.check = tti_fault_check,
+                                                     .check_peer = tti_fault_check_peer,
+                                                     .check_awaited = tti_fault_check_awaited,
+                                                     .timeout = tti_fault_timeout};
+
 tutti_status tti_engine_create(const struct tti_engine_options *options, struct tti_engine **engine, tutti_error *error)
 {
     struct tti_engine *e = calloc(1, sizeof(*e));
@@ -151,6 +169,7 @@ tutti_status tti_engine_create(const struct tti_engine_options *options, struct 
     e->commit = options->commit;
     e->populate = options->populate;
     e->commit_user = options->commit_user;
+    e->upcalls = &wait_upcalls;
     e->sleep_ns = options->sleep_ns > 0 ? options->sleep_ns : SLEEP_NS;
     pthread_mutex_init(&e->failure_lock, NULL);
     pthread_mutex_init(&e->sleep_lock, NULL);
@@ -178,9 +197,7 @@ tutti_status tti_engine_create(const struct tti_engine_options *options, struct 
 
 void tti_engine_leave(struct tti_engine *e)
 {
-    /* release: pairs with the acquire in check_failures; whatever this rank owed has been published before */
-    atomic_store_explicit(&tti_header(e, e->rank)->left, 1, memory_order_release);
-    tti_raise_alarm(e);
+    tti_fault_leave(e);
 }
 
 void tti_engine_destroy(struct tti_engine *e)
@@ -479,6 +496,16 @@ tutti_status tti_engine_finish(struct tti_engine *e, tutti_op *op, tutti_error *
 void tti_engine_abort(struct tti_engine *e, int32_t lane, const tutti_error *cause)
 {
     tti_fault_abort(e, lane, cause);
+}
+
+tutti_status tti_engine_failure(struct tti_engine *e, tutti_error *error)
+{
+    return tti_fault_first(e, error);
+}
+
+bool tti_engine_heap_quiescent(const struct tti_engine *e, uint64_t withdrawal)
+{
+    return tti_heap_is_quiescent(e, withdrawal);
 }
 
 const char *tti_engine_algorithm(const struct tti_engine *e, int32_t lane)

@@ -10,16 +10,11 @@
 #include <tutti/backend.h>
 
 #include "engine/memory/layout.h"
+#include "engine/p2p/messages.h"
 #include "engine/tuning/tuning.h"
 
 struct tti_engine;
 struct tti_heap;
-
-/* Makes a range of the own segment usable without a later SIGBUS. NO_MEMORY if it cannot be had. NULL = always usable. */
-typedef tutti_status (*tti_commit_function)(void *user, size_t offset, size_t bytes);
-
-/* Gets page tables ready for reading a range of a peer's segment, so that the first use does not fault page by page. */
-typedef void (*tti_populate_function)(void *user, int rank, size_t offset, size_t bytes);
 
 struct tti_engine_options {
     int rank;
@@ -61,17 +56,6 @@ int32_t tti_engine_start(struct tti_engine *engine, tutti_op *op);
 int32_t tti_engine_poll(struct tti_engine *engine, const tutti_op *op);
 tutti_status tti_engine_finish(struct tti_engine *engine, tutti_op *op, tutti_error *error);
 void tti_engine_abort(struct tti_engine *engine, int32_t lane, const tutti_error *cause);
-tutti_status tti_engine_post_p2p(struct tti_engine *engine, tutti_op *const *ops, size_t count, int64_t timeout_ms,
-                                 void **batch, tutti_error *error);
-int32_t tti_engine_test_p2p(struct tti_engine *engine, void *batch);
-void tti_engine_attend_p2p(struct tti_engine *engine, void *batch, int64_t until_ns);
-void tti_engine_wake_p2p(struct tti_engine *engine);
-int32_t tti_engine_cancel_p2p(struct tti_engine *engine, void *batch);
-tutti_status tti_engine_end_p2p(struct tti_engine *engine, void *batch, tutti_error *error);
-tutti_status tti_engine_run_p2p(struct tti_engine *engine, tutti_op *const *ops, size_t count, int64_t timeout_ms,
-                                tutti_error *error);
-tutti_status tti_engine_probe(struct tti_engine *engine, int32_t peer, int32_t tag, int32_t *found,
-                              tutti_message *message, tutti_error *error);
 size_t tti_engine_describe(struct tti_engine *engine, char *text, size_t capacity);
 const char *tti_engine_algorithm(const struct tti_engine *engine, int32_t lane);
 tutti_status tti_engine_failure(struct tti_engine *engine, tutti_error *error);

@@ -1,20 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The private state of a rank, its lanes, and access to the segments. */
+/*
+ * The engine's shared types: a rank's engine, its lanes and stages, and where words lie in the segments.
+ *
+ * A lane is one sequence of collective calls; one thread at a time runs calls on it. This header has types and the
+ * arithmetic of addresses only. Every other file of the engine may include it, and it includes none of them but layout,
+ * heap and tuning.
+ */
 #ifndef TTI_ENGINE_LANE_H
 #define TTI_ENGINE_LANE_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <string.h>
+#include <tutti/backend.h>
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "engine/engine.h"
-#include "engine/failure/agreement.h"
 #include "engine/memory/heap.h"
+#include "engine/memory/layout.h"
+#include "engine/tuning/tuning.h"
 #include "kernels/kernels.h"
 #include "tensor/dtype.h"
 
-/* Who still has to read a span of the stage, and how far they must have come before it may be written again. */
+/* The readers of a span of the stage, and how far they must have come before the span may be written again. */
 struct tti_stamp {
     uint64_t end; /* position behind the span */
     uint64_t call;
@@ -23,14 +31,14 @@ struct tti_stamp {
 };
 #define TTI_STAMPS 64u
 
-/* A rank's ring of bytes for what its peers shall read. Positions count bytes from the beginning of time, gaps included:
- * position modulo ring is the place. */
+/* A rank's ring of bytes, from which its peers read. Positions count all bytes ever used, gaps included: position modulo
+ * ring is the place. */
 struct tti_stage {
     uint64_t base;      /* of the ring, in the lane's memory */
     uint64_t ring;      /* its bytes, a power of two */
-    uint64_t committed; /* of these, from the beginning: may be written */
+    uint64_t committed; /* bytes from the beginning that have memory */
     uint64_t head;      /* position of the first span of the next call, before it is made to fit */
-    uint64_t freed;     /* everything before has been read by all */
+    uint64_t freed;     /* all readers have read everything before this position */
     uint64_t first;     /* of the current call: position of span 0 ... */
     uint64_t stride;    /* ... and bytes of each span */
     uint32_t stamps_first;
@@ -40,98 +48,108 @@ struct tti_stage {
 
 /* How a call's data travel. */
 enum tti_class {
-    TTI_CLASS_LINE,    /* in the arrival lines of all ranks                       */
-    TTI_CLASS_PACKETS, /* likewise, or in the packets beside, of those that need it */
-    TTI_CLASS_LARGE    /* through stages, or not at all                           */
+    TTI_CLASS_LINE,    /* in the arrival lines                                          */
+    TTI_CLASS_PACKETS, /* in the arrival lines, and in packets where a line is too short */
+    TTI_CLASS_LARGE    /* through stages, or directly between tensors                   */
 };
 
-/* tutti_op.prepared: what follows from the operation and the group alone, and is kept with an operation that is run again. The
- * first two words are the descriptor. */
+/* tutti_op.prepared: what follows from operation and group alone, so an operation that runs again keeps it. Words 0 and 1
+ * are the descriptor. */
 enum {
     TTI_PREPARED_CLASS =
-        2, /* the class, whether it announces its end, and from bit 8 on the bytes of an all_reduce in lines */
-    TTI_PREPARED_FOLD = 3 /* address of the function of an all_reduce in lines, 0 for all others */
+        2, /* class; whether the call announces its end; from bit 8 the bytes of an all_reduce in lines */
+    TTI_PREPARED_FOLD = 3 /* address of the fold function of an all_reduce in lines; 0 for other calls */
 };
 #define TTI_PREPARED_CLASSES    UINT64_C(3)
-#define TTI_PREPARED_ANNOUNCES  UINT64_C(4) /* it has to end by announcing TTI_PHASE_FINAL */
+#define TTI_PREPARED_ANNOUNCES  UINT64_C(4) /* the call ends by publishing TTI_PHASE_FINAL */
 #define TTI_PREPARED_BYTES_FROM 8
 
-/* How a large call ran: what tti_engine_algorithm says of it. */
+/* The algorithm of a large call: tti_engine_algorithm gives its name. */
 enum tti_algorithm {
     TTI_ALGORITHM_UNDECIDED,
-    TTI_ALGORITHM_ONE_SHOT,   /* everybody folds everything                         */
-    TTI_ALGORITHM_TWO_SHOT,   /* everybody folds a slice and copies the others' out */
-    TTI_ALGORITHM_STAGED,     /* through the stages, in one step                    */
-    TTI_ALGORITHM_PIPELINED,  /* the same or in two shots, in several steps         */
-    TTI_ALGORITHM_ZERO_COPY,  /* where the tensors lie                              */
-    TTI_ALGORITHM_SINGLE_COPY /* likewise, and the kernel copies from some of them  */
+    TTI_ALGORITHM_ONE_SHOT,   /* every rank folds all bytes                                 */
+    TTI_ALGORITHM_TWO_SHOT,   /* every rank folds one slice and copies the other slices out */
+    TTI_ALGORITHM_STAGED,     /* through the stages, in one step                            */
+    TTI_ALGORITHM_PIPELINED,  /* through the stages, in several steps                       */
+    TTI_ALGORITHM_ZERO_COPY,  /* ranks read and write each other's tensors in place         */
+    TTI_ALGORITHM_SINGLE_COPY /* zero copy, and the kernel copies from private tensors      */
 };
 
-/* A small call may run in two steps: its arrival first, and later the rest. */
+/* A small call may run in two steps: tti_engine_start publishes its arrival, tti_engine_finish does the rest. */
 enum tti_half {
     TTI_HALF_BOTH,
-    TTI_HALF_ARRIVAL, /* the first wait returns BUSY */
-    TTI_HALF_REST     /* its arrival is there already */
+    TTI_HALF_ARRIVAL, /* the first wait returns BUSY         */
+    TTI_HALF_REST     /* the arrival is published already */
+};
+
+struct tti_p2p;
+struct tti_wait_upcalls;
+
+#define TTI_AGREEMENT_SERIES 2
+
+/* This rank's own state of one series of agreements: failure/agreement.c. */
+struct tti_agreement_state {
+    uint64_t round; /* the last one that this rank has taken part in */
+    bool open;      /* this rank has not seen its decision           */
+    bool excluded;  /* the other ranks have gone on without this one */
 };
 
 struct tti_lane {
     /* what small calls use comes first */
     _Alignas(64) struct tti_engine *engine;
     int index;
-    unsigned char **controls;         /* size entries: each rank's tti_lane_control of this lane */
-    const _Atomic uint64_t *sleepers; /* who sleeps on this rank's words of this lane */
-    uint32_t digest;                  /* a sum over earlier calls that did not wait for all, see arrival.c */
-    uint32_t alarm_seen;              /* value of the alarm word when it was last looked into */
-    enum tti_class class;             /* of this call */
-    enum tti_algorithm algorithm;     /* of this call, if it is large */
-    bool exposed;                     /* what others need of this rank's tensors they can reach where it lies */
-    bool named;                       /* some rank has named a tensor that it exposes */
-    bool streams;                     /* the output of this call goes past the caches */
-    bool announces;                   /* this call has to end by announcing TTI_PHASE_FINAL */
-    bool advances;                    /* it adds to the digest when it ends */
-    bool diverged;                    /* `reported_delta` and `excused` hold something */
-    bool late_mismatch;               /* this call ends with MISMATCH, which *error says already, but runs to its end */
-    bool has_mismatched; /* some ranks have called something else than this call, which goes on: `mismatched` */
-    enum tti_half half;  /* which part of this call is wanted now */
-    int32_t background;  /* of the call for which spin_polls and yield_ns have been set: see tti_wait_begin */
-    unsigned spin_polls; /* how the current call waits */
-    unsigned slow_waits; /* so far: some of them are trials, see wait.c */
-    int64_t yield_ns;
-    uint64_t call;         /* number of the current call, from 1 */
-    uint64_t credit;       /* every peer has arrived at this call */
-    uint64_t bytes_copied; /* bytes loaded and stored by copies and folds, so far */
-    uint64_t input;        /* names of the exposed tensors, or with threads their addresses; 0 = private */
+    unsigned char **controls;         /* size entries: each rank's tti_lane_control of this lane       */
+    const _Atomic uint64_t *sleepers; /* the ranks that sleep on words of this rank on this lane       */
+    uint32_t digest;                  /* a sum over earlier calls that did not wait for all: mismatch.c */
+    uint32_t alarm_seen;              /* the alarm word when this lane last checked for failures       */
+    enum tti_class class;             /* of this call                     */
+    enum tti_algorithm algorithm;     /* of this call, if it is large      */
+    bool exposed;                     /* peers can reach the tensors of this rank that they need in this call */
+    bool named;                       /* some rank has named a tensor that it exposes                  */
+    bool streams;                     /* the output of this call is written past the caches            */
+    bool announces;                   /* this call ends by publishing TTI_PHASE_FINAL                  */
+    bool advances;                    /* this call adds to the digest when it ends                     */
+    bool diverged;                    /* `reported_delta` or `mismatch_reported` is not all zero      */
+    bool late_mismatch;               /* this call runs to its end and returns MISMATCH; *error has the sentence */
+    bool has_mismatched;              /* `mismatched` has the ranks that run another call             */
+    enum tti_half half;               /* the part of this call that runs now                          */
+    int32_t background;               /* of the call for which tti_wait_begin has set spin_polls and yield_ns */
+    unsigned spin_polls;              /* of the current call: polls before it yields                  */
+    unsigned slow_waits;              /* so far: some of them are trials, see wait.c                  */
+    int64_t yield_ns;                 /* of the current call: yielding before it sleeps               */
+    uint64_t call;                    /* number of the current call, from 1                           */
+    uint64_t credit;                  /* every peer has arrived at this call                          */
+    uint64_t bytes_copied;            /* bytes loaded and stored by copies and folds, so far          */
+    uint64_t input;                   /* names of the exposed tensors, with threads their addresses; 0 = private */
     uint64_t output;
     unsigned char *unpacked;  /* TTI_INLINE_MOST bytes for each rank; NULL if no call uses packets */
-    void **targets;           /* size entries, for folds with several results */
-    const void **sources;     /* size entries, for folds */
-    double *scales;           /* size entries */
-    uint64_t *starts;         /* size entries: place of each rank's span 0 in this call */
-    unsigned char *populated; /* size entries: which rings are mapped for reading, a bit for each */
-    unsigned char **inputs;   /* size entries: every rank's exposed tensors as this rank sees them, or NULL */
+    void **targets;           /* size entries, for folds with several results            */
+    const void **sources;     /* size entries, for folds                                 */
+    double *scales;           /* size entries                                            */
+    uint64_t *starts;         /* size entries: place of each rank's span 0 in this call  */
+    unsigned char *populated; /* size entries: a bit for each ring that is mapped for reading */
+    unsigned char **inputs;   /* size entries: where this rank sees every rank's exposed tensors; NULL = private */
     unsigned char **outputs;
-    /* size entries each: see arrival.c */
-    uint32_t *reported_delta; /* what a peer's digest is beyond the own one for reasons that this rank has reported */
-    bool *mismatch_reported;  /* what it is beyond it when it is seen next has been reported, too */
-    bool *mismatched;         /* ranks that have called something else in this call */
-    bool *remote; /* size entries: those addresses are of the rank's process, not of this one: see single_copy.c */
+    /* size entries each: see mismatch.c */
+    uint32_t *reported_delta; /* peer's digest minus own digest, as far as this rank has reported it         */
+    bool *mismatch_reported;  /* the next difference that this rank sees in the peer's digest is reported, too */
+    bool *mismatched;         /* the rank runs another call than this one                                    */
+    bool *remote;             /* size entries: `inputs` and `outputs` are addresses of that rank's process */
     /* the current call */
-    uint64_t needed_call; /* while it needs credit: the earlier call whose arrivals it waits for; else 0 */
+    uint64_t needed_call; /* while it waits for credit: the earlier call whose arrivals it needs; else 0 */
     const tutti_op *op;
     tutti_error *error;
     uint64_t descriptor[2];
     int64_t started_ns; /* 0 until the first clock read */
     int64_t deadline_ns;
     /* what only large calls and long waits use */
-    struct tti_stage stage;          /* the ring in use ... */
+    struct tti_stage stage;          /* the ring in use ...   */
     struct tti_stage spare;          /* ... and the other one */
-    uint32_t publications;           /* of large calls */
-    double publish_ticks;            /* what it takes to change a line that another rank has read: a running average */
-    uint8_t halvings[TTI_MAX_RANKS]; /* of spin_polls, for each publisher: 0 = it is worth to spin for it */
-    _Atomic uint64_t holds_heap;     /* withdrawals when this call first looked into the heap; 0 = it has not */
+    uint32_t publications;           /* of large calls        */
+    double publish_ticks;            /* time to change a line that another rank has read: a running average */
+    uint8_t halvings[TTI_MAX_RANKS]; /* of spin_polls, for each publisher; 0 = the full spin pays          */
+    _Atomic uint64_t holds_heap;     /* heap withdrawals at this call's first lookup; 0 = it looked nothing up */
 };
-
-struct tti_p2p;
 
 struct tti_engine {
     int rank;
@@ -141,33 +159,34 @@ struct tti_engine {
     unsigned char **segments;
     struct tti_heap *heap; /* NULL: none */
     unsigned char *doorbell;
-    int futex_private;       /* FUTEX_PRIVATE_FLAG or 0 */
+    int futex_private;       /* FUTEX_PRIVATE_FLAG if ranks are threads; 0 if they are processes */
     bool direct;             /* ranks are threads: every rank can reach every tensor */
-    _Atomic uint32_t remote; /* TTI_READS_*: whether all can read all others' private memory */
+    _Atomic uint32_t remote; /* TTI_READS_*: whether every rank can read every other rank's private memory */
     tti_commit_function commit;
     tti_populate_function populate;
     void *commit_user;
     bool barriers;           /* sleepers run barriers on publishers' CPUs: see publish.c */
-    bool publishes_unfenced; /* they do, and one mask has all of them */
+    bool publishes_unfenced; /* they do, and one mask has a bit for every rank           */
     double ticks_per_ns;
-    unsigned spin_polls;       /* polls with a pause before yielding      */
-    unsigned background_polls; /* the same beside the application's threads */
-    int64_t yield_ns;          /* yielding before sleeping                */
-    int64_t sleep_ns;          /* bound of one sleep                      */
+    unsigned spin_polls;       /* polls with a pause before yielding              */
+    unsigned background_polls; /* the same beside the application's threads      */
+    int64_t yield_ns;          /* yielding before sleeping                       */
+    int64_t sleep_ns;          /* bound of one sleep                             */
     double ranks_per_cpu;
-    pthread_mutex_t sleep_lock; /* threads that wait for messages share one bit per peer */
-    int message_sleepers;       /* how many do, under the lock */
+    pthread_mutex_t sleep_lock; /* threads that wait for messages share one bit per peer   */
+    int message_sleepers;       /* threads that wait for messages now, under the lock      */
     struct tti_lane *lanes;
     struct tti_p2p *p2p;
-    _Atomic int32_t failed;      /* tutti_status; set after `failure` was written, release */
-    _Atomic bool death_reported; /* that a peer has died: later calls hear REVOKED */
-    bool death;                  /* that is the failure */
+    _Atomic int32_t failed;      /* tutti_status; release, after `failure` was written     */
+    _Atomic bool death_reported; /* a call has returned the death: later calls return REVOKED */
+    bool death;                  /* `failure` is a peer's death */
     pthread_mutex_t failure_lock;
     tutti_error failure;
     _Atomic uint64_t left[TTI_MAX_RANKS / 64]; /* ranks whose processes have ended by exit() */
-    _Atomic uint64_t dead[TTI_MAX_RANKS / 64]; /* and those that have died */
-    _Atomic uint32_t aborts;                   /* by threads of this rank */
+    _Atomic uint64_t dead[TTI_MAX_RANKS / 64]; /* ranks whose processes have died            */
+    _Atomic uint32_t aborts;                   /* by threads of this rank                    */
     struct tti_agreement_state agreements[TTI_AGREEMENT_SERIES];
+    const struct tti_wait_upcalls *upcalls; /* what a long wait asks of failure/: see wait.h */
 };
 
 static inline struct tti_segment_header *tti_header(const struct tti_engine *e, int rank)
@@ -175,10 +194,10 @@ static inline struct tti_segment_header *tti_header(const struct tti_engine *e, 
     return (struct tti_segment_header *)e->segments[rank];
 }
 
-/* Whether a rank has left in good order: it has closed the group, or its process has ended by exit(). */
+/* Whether a rank has left in good order: it has destroyed its group, or its process has ended by exit(). */
 static inline bool tti_has_left(const struct tti_engine *e, int rank)
 {
-    /* acquire, both: pair with tti_engine_leave and tti_fault_left; whatever the rank owed has been published before */
+    /* acquire, both: pair with tti_fault_leave and tti_fault_left; everything the rank published comes before */
     return atomic_load_explicit(&tti_header(e, rank)->left, memory_order_acquire) != 0 ||
            (atomic_load_explicit(&e->left[rank / 64], memory_order_acquire) >> (rank % 64) & 1) != 0;
 }
@@ -207,6 +226,18 @@ static inline struct tti_progress *tti_progress_of(const struct tti_lane *lane, 
 static inline _Atomic uint64_t *tti_position_of(const struct tti_lane *lane, int rank)
 {
     return &tti_progress_of(lane, rank)->position;
+}
+
+/* Whether this call's spans lie in the ring for readers with another third-level cache. */
+static inline bool tti_stage_is_far(const struct tti_lane *lane)
+{
+    return lane->stage.base != 0;
+}
+
+/* Whether a rank runs another call than this one, so that it never publishes what this call expects. */
+static inline bool tti_is_mismatched(const struct tti_lane *lane, int rank)
+{
+    return __builtin_expect(lane->has_mismatched, 0) && lane->mismatched[rank];
 }
 
 static inline enum tti_algorithm tti_algorithm_of_steps(size_t steps)

@@ -10,7 +10,7 @@
 #include "api/async/enqueue.h"
 #include "api/collectives/parts.h"
 #include "core/call/call_cache.h"
-#include "engine/collectives/descriptor.h"
+#include "engine/descriptor.h"
 
 /* What the ranks compare of a tensor's shape. */
 static uint32_t shape_of(const struct tti_view *view)

@@ -7,7 +7,7 @@
 
 #include "api/async/enqueue.h"
 #include "api/collectives/parts.h"
-#include "engine/collectives/descriptor.h"
+#include "engine/descriptor.h"
 
 static void describe_variable(const struct tti_checker *k, const struct tti_view *in, const struct tti_view *out,
                               const tutti_op *op)

@@ -22,6 +22,7 @@
 #include "base/poll_interval.h"
 #include "base/proc.h"
 #include "engine/failure/liveness_monitor.h"
+#include "engine/failure/peer_death.h"
 #include "engine/p2p/memory_use.h"
 #include "store/store.h"
 
@@ -161,7 +162,7 @@ static tutti_status poll_for_losses(const struct shm_state *s, int64_t *grace_ns
         if (!h || r == s->rank) {
             continue;
         }
-        const bool died = tti_liveness_died(h);
+        const bool died = tti_peer_is_marked_dead(h);
         /* acquire: as in tti_segment_leaves */
         const bool ends = died || atomic_load_explicit(&h->leaving, memory_order_acquire) != 0;
         const bool gives_up = !ends && tti_segment_leaves(h);

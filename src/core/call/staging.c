@@ -19,7 +19,7 @@
 #include "core/call/chunks.h"
 #include "core/call/staging_state.h"
 #include "core/group/group.h"
-#include "engine/collectives/descriptor.h"
+#include "engine/descriptor.h"
 
 #define DRAIN_NS 1000000000 /* for copies under way when an operation has failed */
 

@@ -15,7 +15,7 @@
 
 #include "base/error.h"
 #include "core/group/group.h"
-#include "engine/collectives/descriptor.h"
+#include "engine/descriptor.h"
 
 /* Fixed layout: it travels between processes. */
 struct ticket {

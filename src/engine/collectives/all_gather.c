@@ -4,7 +4,12 @@
  * others' parts to their places. Bytes a rank: 2n + m (n all parts, m the own one; 2n in place), the least that copying in
  * and out allows; and the own part's first step once more, since no output is written before all agree on the call.
  */
-#include "engine/collectives/transfer.h"
+#include "engine/arrival/inline.h"
+#include "engine/collectives/collectives.h"
+#include "engine/collectives/exchange.h"
+#include "engine/memory/copy.h"
+#include "engine/memory/parts.h"
+#include "engine/memory/stage.h"
 
 /* The own part also goes to its place, chunk by chunk, while it is in the first-level cache; but not before all agree. */
 static void pack(struct tti_lane *lane, const struct tti_exchange *x, size_t k, unsigned char *span)

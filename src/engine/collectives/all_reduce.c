@@ -1,218 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * all_reduce, by size and number of ranks:
- *
- * Inline: everybody reads every line and folds everything. One epoch.
- * One-shot: everybody stages the vector, and folds everything. One epoch; bytes loaded and stored a rank: (P + 3)n.
- * Two-shot (up to a window) and pipelined (above): the vector is cut into windows, a window into one slice per rank.
- *   1. stage the window, all but the own slice                             publish I(k)
- *   2. when all have, fold the own slice from everybody's stage            publish R(k)
- *   3. when all have, copy the others' slices of the result out
- * Bytes: 5n - 2n/P, the least that copying in and out allows (the own slice is read where it lies); two epochs a window,
- * but nobody waits for them as long as all go on at the same speed: step 2 of a window comes after step 1 of the next one,
- * and step 3 after step 2 of the next one.
- *
- * The fold takes all P sources at once and in rank order, so every rank gets the same bits, whatever the class.
- * Movement-avoiding reductions: Peng et al., SC'23; the slices: Rabenseifner 2004.
- *
- * Zero-copy: direct.c. Who exposes its tensors stages window 0 only when it knows that others do not.
- *
- * Phases of window k: I(k) = 2k + 1, R(k) = 2k + 4, published in the order I0 (the arrival) I1 R0 I2 R1 ... A span holds the
- * window and behind it the own slice of the result. It has been read by all when they publish I(k + 3).
+ * all_reduce: chooses the algorithm by the bytes of the vector. P ranks, n bytes.
+ *   inline      up to some hundred bytes: every rank reads every arrival and folds all. One epoch
+ *   one-shot    all_reduce_one_shot.c: up to tuning.one_shot. One epoch, (P + 3)n bytes a rank
+ *   two-shot    all_reduce_two_shot.c: above. Two epochs, 5n bytes a rank
+ *   zero-copy   zero_copy.c, instead of the last two, if all ranks expose their tensors. 2n bytes a rank
+ * Every fold takes all P sources at once and in rank order, so every rank gets the same bits, whatever the algorithm.
  */
-#include "engine/collectives/arrival.h"
+#include "engine/arrival/inline.h"
+#include "engine/collectives/all_reduce_algorithms.h"
+#include "engine/collectives/collectives.h"
 #include "kernels/dispatch.h"
 
-struct plan {
-    size_t element;
-    size_t bytes;
-    size_t window;
-    size_t windows;
-};
-
-struct slice {
-    size_t from; /* bytes in the window */
-    size_t bytes;
-};
-
-static size_t window_bytes(const struct plan *p, size_t k)
-{
-    return tti_chunk_bytes(p->bytes, p->window, k);
-}
-
-/* Multiples of a cache line, so that two ranks never write one line of the result. */
-static size_t slice_bytes(const struct plan *p, size_t bytes, int size)
-{
-    size_t each = (bytes / p->element + (size_t)size - 1) / (size_t)size * p->element;
-    return (each + 63) / 64 * 64;
-}
-
-static struct slice slice_of(const struct plan *p, size_t k, int size, int rank)
-{
-    size_t bytes = window_bytes(p, k);
-    size_t each = slice_bytes(p, bytes, size);
-    size_t from = each * (size_t)rank;
-    from = from < bytes ? from : bytes;
-    size_t left = bytes - from;
-    return (struct slice){.from = from, .bytes = each < left ? each : left};
-}
-
-static uint64_t staged_phase(size_t k)
-{
-    return 2 * k + 1;
-}
-
-static uint64_t reduced_phase(size_t k)
-{
-    return 2 * k + 4;
-}
-
-static size_t result_at(const struct plan *p)
-{
-    return (p->window + 63) / 64 * 64;
-}
-
-static tutti_status stage(struct tti_lane *lane, const tutti_op *op, const struct plan *p, size_t k)
-{
-    unsigned char *span;
-    tutti_status status = tti_stage_acquire(lane, k, &span);
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    const unsigned char *src = (const unsigned char *)op->src + k * p->window;
-    struct slice own = slice_of(p, k, lane->engine->size, lane->engine->rank);
-    size_t behind = own.from + own.bytes;
-    tti_copy_to_stage(lane, span, src, own.from);
-    tti_copy_to_stage(lane, span + behind, src + behind, window_bytes(p, k) - behind);
-    tti_stage_stamp(lane, k + 3 < p->windows ? staged_phase(k + 3) : TTI_PHASE_NEXT, -1);
-    return TUTTI_OK;
-}
-
-/* For readers far away: to the output, and from there, while it is in the first-level cache, to the stage. */
-static void fold_far(struct tti_lane *lane, unsigned char *result, unsigned char *shown, size_t bytes)
-{
-    for (size_t at = 0, n; at < bytes; at += n) {
-        n = tti_chunk_bytes(bytes - at, TTI_TWICE_BYTES, 0);
-        tti_reduce(lane, result + at, n);
-        tti_copy_to_stage(lane, shown + at, result + at, n);
-        lane->bytes_copied -= n; /* not loaded again */
-        for (int r = 0; r < lane->engine->size; r++) {
-            lane->sources[r] = (const unsigned char *)lane->sources[r] + n;
-        }
-    }
-}
-
-static tutti_status fold_own(struct tti_lane *lane, const tutti_op *op, const struct plan *p, size_t k)
-{
-    struct tti_engine *e = lane->engine;
-    struct slice own = slice_of(p, k, e->size, e->rank);
-    size_t at = k * p->window + own.from;
-    unsigned char *result = (unsigned char *)op->dst + at;
-    unsigned char *shown = tti_stage_own(lane, k) + result_at(p); /* to the others */
-    for (int r = 0; r < e->size; r++) {
-        if (r != e->rank) {
-            tutti_status status = tti_await_span(lane, r, k, staged_phase(k));
-            if (status != TUTTI_OK) {
-                return status;
-            }
-        }
-        lane->sources[r] = tti_stage_peer(lane, r, k) + own.from;
-    }
-    lane->sources[e->rank] = (const unsigned char *)op->src + at;
-    if (tti_stage_is_far(lane)) {
-        fold_far(lane, result, shown, own.bytes);
-    } else if (lane->streams) { /* what others read next stays in the caches */
-        tti_reduce(lane, shown, own.bytes);
-        tti_copy_to_output(lane, result, shown, own.bytes);
-    } else {
-        lane->targets[0] = result;
-        lane->targets[1] = shown;
-        tti_reduce_push(lane, 2, own.bytes);
-    }
-    tti_advance(lane, reduced_phase(k));
-    return TUTTI_OK;
-}
-
-static tutti_status copy_out(struct tti_lane *lane, const tutti_op *op, const struct plan *p, size_t k)
-{
-    struct tti_engine *e = lane->engine;
-    unsigned char *dst = (unsigned char *)op->dst + k * p->window;
-    for (int i = 1; i < e->size; i++) {
-        int peer = (e->rank + i) % e->size; /* everybody starts elsewhere */
-        tutti_status status = tti_wait_phase(lane, peer, reduced_phase(k));
-        if (status != TUTTI_OK) {
-            return status;
-        }
-        struct slice s = slice_of(p, k, e->size, peer);
-        tti_copy_to_output(lane, dst + s.from, tti_stage_peer(lane, peer, k) + result_at(p), s.bytes);
-    }
-    return TUTTI_OK;
-}
-
-static tutti_status sliced(struct tti_lane *lane, const tutti_op *op, const struct plan *p)
-{
-    tutti_status mark;
-    tutti_status status = tti_stage_begin(lane, result_at(p) + slice_bytes(p, p->window, lane->engine->size), &mark);
-    if (status == TUTTI_OK && mark == TUTTI_OK && !lane->exposed) {
-        status = stage(lane, op, p, 0);
-    }
-    if (status != TUTTI_OK || (status = tti_arrive_staged(lane, (uint32_t)mark)) != TUTTI_OK ||
-        (status = tti_await_all(lane)) != TUTTI_OK || (status = tti_attributes_all(lane)) != TUTTI_OK) {
-        return status;
-    }
-    if (tti_all_expose(lane)) {
-        return tti_run_direct(lane, op);
-    }
-    lane->algorithm = p->windows > 1 ? TTI_ALGORITHM_PIPELINED : TTI_ALGORITHM_TWO_SHOT;
-    for (size_t k = lane->exposed ? 0 : 1; k < p->windows + 2; k++) {
-        if (k < p->windows) {
-            if ((status = stage(lane, op, p, k)) != TUTTI_OK) {
-                return status;
-            }
-            tti_advance(lane, staged_phase(k));
-        }
-        if (k >= 1 && k - 1 < p->windows && (status = fold_own(lane, op, p, k - 1)) != TUTTI_OK) {
-            return status;
-        }
-        if (k >= 2 && (status = copy_out(lane, op, p, k - 2)) != TUTTI_OK) {
-            return status;
-        }
-    }
-    return TUTTI_OK;
-}
-
-static void pack_all(struct tti_lane *lane, const struct tti_exchange *x, size_t k, unsigned char *span)
-{
-    (void)k;
-    tti_copy_counted(lane, span, x->op->src, x->chunk); /* so little is not worth going past the caches */
-}
-
-static void fold_all(struct tti_lane *lane, const struct tti_exchange *x, size_t k)
-{
-    struct tti_engine *e = lane->engine;
-    for (int r = 0; r < e->size; r++) {
-        lane->sources[r] = tti_stage_peer(lane, r, k);
-    }
-    lane->sources[e->rank] = x->op->src;
-    tti_reduce(lane, x->op->dst, x->chunk);
-}
-
-__attribute__((noinline)) static tutti_status staged(struct tti_lane *lane, const tutti_op *op)
-{
-    const struct tti_tuning *tuning = &lane->engine->tuning;
-    struct plan p = {.element = tti_dtype_size(op->dtype)};
-    p.bytes = op->count * p.element;
-    if (p.bytes <= tuning->one_shot) {
-        struct tti_exchange x = {
-            .op = op, .stride = p.bytes, .steps = 1, .chunk = p.bytes, .pack = pack_all, .take_all = fold_all};
-        return tti_exchange_run(lane, &x);
-    }
-    p.window = p.bytes < tuning->window ? p.bytes : tuning->window;
-    p.windows = (p.bytes + p.window - 1) / p.window;
-    return sliced(lane, op, &p);
-}
-
-/* Without factors, which travel behind the data. */
+/* In the arrival lines alone. Not for PREMUL_SUM, whose factor travels behind the data. */
 static tutti_status in_lines(struct tti_lane *lane, const tutti_op *op)
 {
     const size_t bytes = op->prepared[TTI_PREPARED_CLASS] >> TTI_PREPARED_BYTES_FROM;
@@ -234,7 +34,9 @@ tutti_status tti_run_all_reduce(struct tti_lane *lane, const tutti_op *op)
         return in_lines(lane, op);
     }
     if (lane->class == TTI_CLASS_LARGE) {
-        return staged(lane, op);
+        const size_t bytes = op->count * tti_dtype_size(op->dtype);
+        const size_t one_shot = lane->engine->tuning.one_shot;
+        return bytes <= one_shot ? tti_all_reduce_one_shot(lane, op, bytes) : tti_all_reduce_two_shot(lane, op, bytes);
     }
     tutti_status status = tti_inline_arrive(lane, op->src, op->count << tti_dtype_shift(op->dtype));
     if (status == TUTTI_OK && (status = tti_await_all(lane)) == TUTTI_OK) {

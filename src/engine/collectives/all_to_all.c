@@ -10,7 +10,11 @@
  */
 #include <stdio.h>
 
-#include "engine/collectives/transfer.h"
+#include "engine/arrival/inline.h"
+#include "engine/collectives/collectives.h"
+#include "engine/collectives/exchange.h"
+#include "engine/memory/parts.h"
+#include "engine/memory/stage.h"
 
 /* Steps before the first data. */
 static size_t rows_steps(const struct tti_exchange *x)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* barrier: an arrival without payload, and everybody's arrival. One epoch, P - 1 overlapping cache-line hops a rank. */
-#include "engine/collectives/arrival.h"
+#include "engine/arrival/arrival.h"
+#include "engine/collectives/collectives.h"
 
 tutti_status tti_run_barrier(struct tti_lane *lane, const tutti_op *op)
 {

@@ -3,7 +3,13 @@
  * broadcast: a stream from the root to all. Bytes: 2n at the root and 2n at each leaf; one epoch a span. Inline ones follow
  * one another without a round trip, as many as the arrival ring holds.
  */
-#include "engine/collectives/transfer.h"
+#include "engine/arrival/inline.h"
+#include "engine/collectives/collectives.h"
+#include "engine/collectives/rooted.h"
+#include "engine/collectives/zero_copy.h"
+#include "engine/memory/copy.h"
+#include "engine/memory/parts.h"
+#include "engine/memory/stage.h"
 
 static void pack(struct tti_lane *lane, const struct tti_stream *s, size_t k, unsigned char *span)
 {

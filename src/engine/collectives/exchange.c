@@ -12,7 +12,13 @@
  * tensors. It takes step k before it publishes k + 3, so then span k may be written again; the last two are free when the
  * reader arrives at its next call.
  */
-#include "engine/collectives/transfer.h"
+#include "engine/collectives/exchange.h"
+
+#include "engine/arrival/arrival.h"
+#include "engine/arrival/attributes.h"
+#include "engine/collectives/zero_copy.h"
+#include "engine/memory/expose.h"
+#include "engine/memory/stage.h"
 
 static tutti_status pack(struct tti_lane *lane, const struct tti_exchange *x, size_t k)
 {
@@ -82,7 +88,7 @@ tutti_status tti_exchange_run(struct tti_lane *lane, struct tti_exchange *x)
         return status;
     }
     if (tti_all_expose(lane)) {
-        return tti_run_direct(lane, x->op);
+        return tti_run_zero_copy(lane, x->op);
     }
     if (x->agreed && (status = x->agreed(lane, x)) != TUTTI_OK) {
         return status;

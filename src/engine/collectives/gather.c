@@ -3,7 +3,13 @@
  * gather: streams from the leaves, whose parts the root copies to their places. A leaf returns as soon as its last span is
  * staged. Bytes: 2m at a leaf, 2n at the root; one epoch a span.
  */
-#include "engine/collectives/transfer.h"
+#include "engine/arrival/inline.h"
+#include "engine/collectives/collectives.h"
+#include "engine/collectives/rooted.h"
+#include "engine/collectives/zero_copy.h"
+#include "engine/memory/copy.h"
+#include "engine/memory/parts.h"
+#include "engine/memory/stage.h"
 
 static void pack(struct tti_lane *lane, const struct tti_stream *s, size_t k, unsigned char *span)
 {

@@ -3,7 +3,13 @@
  * reduce: streams from the leaves, which the root folds, its own vector where it lies, straight into the output. A leaf
  * returns as soon as its last span is staged. Bytes: 2n at a leaf, (P + 1)n at the root; one epoch a span.
  */
-#include "engine/collectives/transfer.h"
+#include "engine/arrival/inline.h"
+#include "engine/collectives/collectives.h"
+#include "engine/collectives/rooted.h"
+#include "engine/memory/copy.h"
+#include "engine/memory/fold.h"
+#include "engine/memory/parts.h"
+#include "engine/memory/stage.h"
 
 static void pack(struct tti_lane *lane, const struct tti_stream *s, size_t k, unsigned char *span)
 {

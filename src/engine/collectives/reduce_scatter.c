@@ -4,7 +4,12 @@
  * of every rank's part. Everybody stages all parts but its own, and folds its own from everybody's stage straight into the
  * output. Bytes a rank: 3n - m (m the part, n all parts), the least that copying in allows.
  */
-#include "engine/collectives/transfer.h"
+#include "engine/arrival/inline.h"
+#include "engine/collectives/collectives.h"
+#include "engine/collectives/exchange.h"
+#include "engine/memory/fold.h"
+#include "engine/memory/parts.h"
+#include "engine/memory/stage.h"
 
 static void pack(struct tti_lane *lane, const struct tti_exchange *x, size_t k, unsigned char *span)
 {

@@ -16,7 +16,13 @@
  * Phases: a writer publishes k + 1 when span k is there (the arrival says that span 0 is, see tti_await_span); a reader
  * k + 1 when it has taken span k, but only as often as the writer needs it. All end with TTI_PHASE_FINAL.
  */
-#include "engine/collectives/transfer.h"
+#include "engine/collectives/rooted.h"
+
+#include "engine/arrival/arrival.h"
+#include "engine/arrival/attributes.h"
+#include "engine/collectives/zero_copy.h"
+#include "engine/memory/expose.h"
+#include "engine/memory/stage.h"
 
 #define LEAST_CHUNK 4096u
 #define GOOD_CHUNK  8192u /* more chunks than four had better not be smaller */
@@ -91,7 +97,7 @@ static tutti_status write_nothing(struct tti_lane *lane, const struct tti_stream
         if ((status = tti_await_all(lane)) != TUTTI_OK || (status = tti_attributes_all(lane)) != TUTTI_OK) {
             return status;
         }
-        return tti_all_expose(lane) ? tti_run_direct(lane, s->op) : write_spans(lane, s, reader);
+        return tti_all_expose(lane) ? tti_run_zero_copy(lane, s->op) : write_spans(lane, s, reader);
     }
     lane->algorithm = tti_algorithm_in_place(lane);
     copy_own(lane, s, 0, s->steps);
@@ -196,7 +202,7 @@ tutti_status tti_stream_read_leaves(struct tti_lane *lane, const struct tti_stre
         return status;
     }
     if (!s->pull && tti_all_expose(lane)) {
-        return tti_run_direct(lane, s->op);
+        return tti_run_zero_copy(lane, s->op);
     }
     lane->algorithm = algorithm_of_root(lane, s);
     for (size_t k = 0; k < s->steps && status == TUTTI_OK; k++) {

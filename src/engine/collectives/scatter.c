@@ -3,7 +3,13 @@
  * scatter: a stream from the root, whose spans hold a chunk of everybody's part, rank after rank; each leaf copies its own
  * chunk out. Bytes: 2n at the root, 2m at a leaf; one epoch a span.
  */
-#include "engine/collectives/transfer.h"
+#include "engine/arrival/inline.h"
+#include "engine/collectives/collectives.h"
+#include "engine/collectives/rooted.h"
+#include "engine/collectives/zero_copy.h"
+#include "engine/memory/copy.h"
+#include "engine/memory/parts.h"
+#include "engine/memory/stage.h"
 
 static void pack(struct tti_lane *lane, const struct tti_stream *s, size_t k, unsigned char *span)
 {

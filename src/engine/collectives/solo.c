@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A group of one rank: nobody to wait for. Reductions still fold, so that scales, AVG and canonical NaNs are the same as
  * with many ranks; everything else is a copy from the own part to the own part. */
-#include "engine/collectives/transfer.h"
+#include "engine/collectives/collectives.h"
+#include "engine/memory/parts.h"
 #include "kernels/kernels.h"
 
 tutti_status tti_run_solo(struct tti_lane *lane, const tutti_op *op)

@@ -1,29 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Agreement among ranks of which some may have died, may be dying, or may be stopped. Each rank writes a vote into its own
- * segment, waits until every other one has written one or is gone, and writes down what it has found: its proposal, in its
- * own segment as well. Then it tries to put its number into the decision word by compare-and-swap. One succeeds, and
- * its proposal is everybody's: ranks may have seen different things, but only one of them is asked.
+ * Agreement among ranks of which some are dead, dying or stopped: wait-free consensus by compare-and-swap (Herlihy,
+ * "Wait-free synchronization", 1991). MPI's name for the operation is MPIX_Comm_agree (ULFM).
  *
- * A compare-and-swap decides among any number of ranks in one step, however many of them die and wherever (Herlihy,
- * "Wait-free synchronization", 1991), so there are no rounds of flooding, no coordinator that has to be replaced, and
- * no suspicion that has to be right: a rank that was left out because it was late finds the decision, too, and it is the
- * same one. The proposal of a rank that dies after its success can still be read, because its segment stays mapped. Cost: a few
- * cache lines for each rank, and one wake-up.
+ *   1. Each rank writes a vote into its own segment.
+ *   2. It waits until every other rank has voted, is dead, or has left, or until the deadline.
+ *   3. It writes what it has found into its own segment: its proposal.
+ *   4. It puts its number into the decision word by compare-and-swap. One rank succeeds; its proposal is the decision.
  *
- * The price is one word that all write and that is no hint (DESIGN keeps the doorbell for hints): whoever scribbles over it
- * can spoil an agreement, as it could by changing its vote while others read it, but nothing else: the word is read once and
- * its rank checked, and a proposal is taken only if it says the round itself.
+ * Ranks may find different things in step 2. That does no harm, since all take the same proposal. The algorithm needs no
+ * coordinator, no rounds of flooding, and no correct suspicions: a late rank that the decision excludes reads the same
+ * decision. A proposal outlives its rank, because the segment stays mapped. Cost: a few cache lines for each rank, and one
+ * wake-up.
  *
- * Sleeping: on `event_count`, which is bumped behind every vote and decision, and on the alarm, which deaths ring, and ranks that leave.
- * tests/models/agreement.pml has the proof, with deaths at every step.
+ * All ranks write the decision word, and it is no hint, unlike the rest of the doorbell. A rank that overwrites it can spoil
+ * an agreement, but nothing else: each rank reads the word once, checks the number in it, and takes a proposal only if it
+ * has the same round.
+ *
+ * Ranks sleep on `event_count`, which grows after every vote and decision, and on the alarm, which deaths and leaving ranks
+ * raise. tests/models/agreement.pml proves it, with deaths at every step.
  */
 #include "engine/failure/agreement.h"
 
 #include <stdio.h>
 
-#include "engine/failure/liveness_monitor.h"
+#include "engine/failure/fault.h"
+#include "engine/failure/peer_death.h"
 #include "engine/failure/peers.h"
+#include "engine/wait/publish.h"
 #include "engine/wait/wait.h"
 
 #define ROUND_SHIFT 16 /* below it: 1 + rank */
@@ -38,11 +42,11 @@ struct participant {
     int64_t until_ns;
 };
 
-/* What has been found so far. */
+/* What a rank has found so far. */
 struct found {
     uint64_t flags;
     uint64_t absent[TTI_AGREEMENT_WORDS];
-    uint64_t missing[TTI_AGREEMENT_WORDS]; /* alive, as far as is known, and awaited */
+    uint64_t missing[TTI_AGREEMENT_WORDS]; /* as far as known alive, and awaited */
 };
 
 static struct tti_agreement_page *page_of(const struct tti_engine *e, int rank)
@@ -65,16 +69,16 @@ static bool has(const uint64_t *ranks, int rank)
     return (ranks[rank / 64] >> (rank % 64) & 1) != 0;
 }
 
-/* Whoever will not come any more, as far as is known here. */
+/* Whether a rank will not vote any more, as far as known here. */
 static bool is_gone(const struct tti_engine *e, int rank)
 {
     return tti_known_dead(e, rank) || tti_has_left(e, rank) ||
-           (e->futex_private == 0 && tti_liveness_died(tti_header(e, rank)));
+           (e->futex_private == 0 && tti_peer_is_marked_dead(tti_header(e, rank)));
 }
 
-static void announce(const struct tti_engine *e)
+static void notify_all(const struct tti_engine *e)
 {
-    /* seq_cst: comes after the vote or the decision; pairs with the acquire before a sitting looks at these */
+    /* seq_cst: comes after the vote or the decision; pairs with the acquire in await_decision() */
     atomic_fetch_add_explicit(&decision_word_of(e)->event_count, 1, memory_order_seq_cst);
     tti_wake_own(e, &decision_word_of(e)->event_count);
 }
@@ -82,17 +86,17 @@ static void announce(const struct tti_engine *e)
 static void cast_vote(const struct participant *s, uint64_t flags)
 {
     struct tti_vote *b = &page_of(s->e, s->e->rank)->votes[s->a->series][s->round % 2];
-    /* relaxed: who reads it now reads it for a round that is over, or sees the round below first */
+    /* relaxed: a rank that reads it now reads it for an older round, or reads the round below first */
     atomic_store_explicit(&b->flags, flags, memory_order_relaxed);
     atomic_store_explicit(&b->round, s->round, memory_order_release); /* pairs with the acquire in read_votes() */
-    announce(s->e);
+    notify_all(s->e);
 }
 
 static tutti_status left_out(tutti_error *error)
 {
     tti_error_set(error, TUTTI_REVOKED,
-                  "the other ranks have gone on without this one, which came too late: destroy the "
-                  "group, and join them as a new rank");
+                  "the other ranks have gone on without this rank, which was too late: destroy the group, and join "
+                  "them as a new rank");
     if (error) {
         error->scope = TUTTI_SCOPE_GROUP;
     }
@@ -106,7 +110,7 @@ static tutti_status exclude_self(const struct participant *s, tutti_error *error
     for (int i = 0; i < 2; i++) {
         atomic_store_explicit(&page->votes[s->a->series][i].round, TTI_AGREEMENT_EXCLUDED, memory_order_release);
     }
-    announce(s->e);
+    notify_all(s->e);
     return left_out(error);
 }
 
@@ -117,21 +121,21 @@ static void read_votes(const struct participant *s, struct found *f)
     for (int r = 0; r < e->size; r++) {
         const struct tti_vote *b = &page_of(e, r)->votes[s->a->series][s->round % 2];
         const bool gone = r != e->rank && (is_gone(e, r) || has(s->a->absent, r));
-        /* acquire: pairs with cast_vote(). After the look whether it has gone: what it said before counts */
+        /* acquire: pairs with cast_vote(). Read after `gone`: a vote cast before the end counts */
         const uint64_t round = atomic_load_explicit(&b->round, memory_order_acquire);
-        const bool spoke = round >= s->round && round != TTI_AGREEMENT_EXCLUDED;
-        if (spoke) {
+        const bool voted = round >= s->round && round != TTI_AGREEMENT_EXCLUDED;
+        if (voted) {
             f->flags &= atomic_load_explicit(&b->flags, memory_order_relaxed);
         }
         if (gone || round == TTI_AGREEMENT_EXCLUDED) {
             put(f->absent, r);
-        } else if (!spoke) {
+        } else if (!voted) {
             put(f->missing, r);
         }
     }
 }
 
-/* Release and acquire, all of it: who reads a word of a newer proposal reads, behind it, that `round` has changed. */
+/* Release and acquire, all words: a rank that reads a word of a newer proposal then reads that `round` has changed. */
 static void write_proposal(const struct participant *s, const struct found *f)
 {
     struct tti_proposal *v = &page_of(s->e, s->e->rank)->proposals[s->a->series][s->round % 2];
@@ -150,14 +154,14 @@ static void propose(const struct participant *s, const struct found *f, uint64_t
 {
     write_proposal(s, f);
     const uint64_t word = s->round << ROUND_SHIFT | (uint64_t)(s->e->rank + 1);
-    /* acq_rel: pairs with the acquire in await_decision(); the proposal is there. If another one was quicker, its proposal counts */
+    /* acq_rel: pairs with the acquire in await_decision(); the proposal is there. If it fails, another rank has decided */
     if (atomic_compare_exchange_strong_explicit(&decision_word_of(s->e)->decided[s->a->series], &decided, word,
                                                 memory_order_acq_rel, memory_order_relaxed)) {
-        announce(s->e);
+        notify_all(s->e);
     }
 }
 
-/* False: it is not that round's any more, or never was. */
+/* False: it is not of this round, or no longer. */
 static bool read_proposal(const struct participant *s, int rank, struct found *f)
 {
     const struct tti_proposal *v = &page_of(s->e, rank)->proposals[s->a->series][s->round % 2];
@@ -175,22 +179,23 @@ static bool read_proposal(const struct participant *s, int rank, struct found *f
     return atomic_load_explicit(&v->round, memory_order_relaxed) == s->round;
 }
 
-/* The round has been decided. BUSY: look again. */
+/* The round is decided: takes the decision over. BUSY: the word has changed, read it again. */
 static tutti_status adopt(const struct participant *s, uint64_t decided, tutti_error *error)
 {
     const struct tti_engine *e = s->e;
     const uint64_t rank = (decided & ((1u << ROUND_SHIFT) - 1)) - 1;
     struct found f;
     if (rank >= (uint64_t)e->size) {
-        return tti_error_set(error, TUTTI_PEER_CORRUPT, "the word that decides between the ranks names rank %llu of %d",
+        return tti_error_set(error, TUTTI_PEER_CORRUPT,
+                             "the decision word of this agreement names rank %llu, but the group has %d ranks",
                              (unsigned long long)rank, e->size);
     }
     if (!read_proposal(s, (int)rank, &f)) {
-        /* relaxed: it grows with every decision, and only then proposals are written over */
+        /* relaxed: it grows with every decision, and proposals are overwritten only after that */
         if (atomic_load_explicit(&decision_word_of(e)->decided[s->a->series], memory_order_relaxed) != decided) {
             return TUTTI_BUSY;
         }
-        tti_error_set(error, TUTTI_PEER_CORRUPT, "rank %d was to say what has been agreed on, but says nothing",
+        tti_error_set(error, TUTTI_PEER_CORRUPT, "rank %d has decided this agreement, but its proposal is missing",
                       (int)rank);
         if (error) {
             error->suspect = (int32_t)rank;
@@ -208,7 +213,7 @@ static tutti_status give_up(const struct participant *s, const uint64_t *missing
     char names[300];
     const int64_t elapsed = (tti_now_ns() - s->started_ns) / 1000000;
     tti_peers_text(s->e, -1, missing, names, sizeof(names));
-    tti_error_set(error, TUTTI_TIMEOUT, "waited %lld ms; not come: %s", (long long)elapsed, names);
+    tti_error_set(error, TUTTI_TIMEOUT, "waited %lld ms; not arrived: %s", (long long)elapsed, names);
     if (error) {
         error->elapsed_ms = elapsed;
         error->suspect = tti_peers_first(missing, s->e->size);
@@ -220,7 +225,7 @@ static void check_missing(struct tti_engine *e, const uint64_t *missing)
 {
     for (int r = 0; r < e->size; r++) {
         if (has(missing, r)) {
-            tti_fault_check_peer(e, r); /* a death rings the alarm */
+            tti_fault_check_peer(e, r); /* a death raises the alarm */
         }
     }
 }
@@ -231,7 +236,7 @@ static tutti_status await_decision(const struct participant *s, tutti_error *err
     struct tti_decision_word *decision_word = decision_word_of(e);
     int64_t next_check_ns = s->started_ns + TTI_LIVENESS_CHECK_NS;
     for (;;) {
-        /* acquire, both: before anything is looked at; what changes later ends the sleep at once */
+        /* acquire, both: read before everything else, so a later change ends the sleep at once */
         const uint32_t alarm = atomic_load_explicit(tti_alarm(e), memory_order_acquire);
         const uint32_t events = atomic_load_explicit(&decision_word->event_count, memory_order_acquire);
         /* acquire: pairs with propose() */
@@ -275,7 +280,7 @@ tutti_status tti_engine_agree(struct tti_engine *e, tutti_agreement *a, tutti_er
     if (own->excluded) {
         return left_out(error);
     }
-    own->round += !own->open; /* who had given up takes part in the same round again */
+    own->round += !own->open; /* after a timeout, a rank takes part in the same round again */
     own->open = true;
     const int64_t now = tti_now_ns();
     const struct participant s = {.e = e,
@@ -290,7 +295,7 @@ tutti_status tti_engine_agree(struct tti_engine *e, tutti_agreement *a, tutti_er
 
 static bool is_lost(struct tti_engine *e, int rank)
 {
-    /* relaxed: without a liveness monitor of its own, a process has to be looked for */
+    /* relaxed: /proc is needed for a process without a liveness monitor */
     if (e->futex_private == 0 && atomic_load_explicit(&tti_header(e, rank)->life, memory_order_relaxed) == 0) {
         tti_fault_check_peer(e, rank);
     }
@@ -337,5 +342,5 @@ void tti_engine_revoke(struct tti_engine *e, tutti_operation how)
         /* release: pairs with the acquire in await_decision() */
         atomic_fetch_add_explicit(&e->aborts, 1, memory_order_release);
     }
-    tti_fault_revoke(e, how); /* rings the alarm, which ends the sleep of a sitting, too */
+    tti_fault_revoke(e, how); /* raises the alarm, which also ends the sleep in await_decision() */
 }

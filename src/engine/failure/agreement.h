@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What ranks need to agree after some of them have died: agreement.c. Votes and proposals lie on the fault page of each
- * segment and are written by its owner only; the decision word lies in the doorbell, behind the alarm.
+ * Agreement after deaths: agreement.c. Votes and proposals lie on the fault page of each segment, and only its owner writes
+ * them. The decision word lies in the doorbell, behind the alarm.
  */
 #ifndef TTI_ENGINE_AGREEMENT_H
 #define TTI_ENGINE_AGREEMENT_H
@@ -9,22 +9,19 @@
 #include <stdbool.h>
 #include <tutti/backend.h>
 
-#include "engine/memory/layout.h"
+#include "engine/lane.h"
 
-struct tti_engine;
-
-#define TTI_AGREEMENT_SERIES 2
-#define TTI_AGREEMENT_WORDS  (TTI_MAX_RANKS / 64)
+#define TTI_AGREEMENT_WORDS (TTI_MAX_RANKS / 64)
 #define TTI_AGREEMENT_EXCLUDED                                                                                         \
-    UINT64_MAX /* instead of a round: the owner has been left out, and takes part in nothing more */
+    UINT64_MAX /* instead of a round: the other ranks have gone on without the owner, which votes no more */
 
-/* What a rank says in a round. Rounds take turns with two of each, so that a slow rank can still read the one before. */
+/* A rank's vote in a round. There are two of each, for odd and even rounds: a slow rank can still read the round before. */
 struct tti_vote {
-    _Atomic uint64_t round; /* stored last: the rest is there */
+    _Atomic uint64_t round; /* stored last: then the rest is there */
     _Atomic uint64_t flags;
 };
 
-/* What it takes the outcome to be; that of the rank that the decision word names is the outcome. */
+/* A rank's proposal for the decision. The one of the rank that the decision word names is the decision. */
 struct tti_proposal {
     _Atomic uint64_t round; /* 0 while the rest is being written */
     _Atomic uint64_t flags;
@@ -40,28 +37,20 @@ struct tti_agreement_page {
 static_assert(sizeof(struct tti_fault) <= TTI_AGREEMENT_OFFSET, "the fault comes first");
 static_assert(TTI_AGREEMENT_OFFSET + sizeof(struct tti_agreement_page) <= TTI_PAGE, "both fit the page");
 
-/* Written by all: the one word of the doorbell that is no hint. */
+/* Written by all ranks. `decided` is the one word of the doorbell that is no hint. */
 struct tti_decision_word {
     _Atomic uint64_t decided[TTI_AGREEMENT_SERIES]; /* round << 16 | 1 + rank whose proposal counts; grows */
-    _Atomic uint32_t event_count;                   /* bumped after each vote and decision: what ranks sleep on */
+    _Atomic uint32_t event_count;                   /* grows after each vote and decision: ranks sleep on it */
     uint32_t unused;
 };
 #define TTI_DECISION_WORD_OFFSET 64u
 static_assert(TTI_DECISION_WORD_OFFSET + sizeof(struct tti_decision_word) <= TTI_LINE, "the doorbell's first line");
 
-/* This rank's own memory of a series. */
-struct tti_agreement_state {
-    uint64_t round; /* the last one that it has taken part in */
-    bool open;      /* it has not seen its end */
-    bool excluded;
-};
-
-/* As tutti_backend_ops.accord, .lost and .fate. */
+/* The functions behind tutti_backend_ops.accord, .lost, .fate and .revoke. */
 tutti_status tti_engine_agree(struct tti_engine *e, tutti_agreement *accord, tutti_error *error);
 void tti_engine_lost(struct tti_engine *e, uint64_t *ranks);
 tutti_status tti_engine_peer_status(struct tti_engine *e, int rank, tutti_error *error);
 
-/* As tutti_backend_ops.revoke. */
 void tti_engine_revoke(struct tti_engine *e, tutti_operation how);
 
 #endif

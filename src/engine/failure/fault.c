@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Failing together. A rank that gives up a call writes why into its own segment, once, and rings the alarm. Ranks that
- * wait in the same call return the same cause; everything later, and other lanes, get REVOKED with the cause. A rank that
- * leaves sets a flag and rings as well: only those who still need it notice.
+ * Failing together. A rank that gives up a call writes a record into its own segment, once: the cause, the call, the
+ * suspects. Then it raises the alarm, which wakes all ranks. Ranks that wait in the same call return the same cause. Later
+ * calls, and calls on other lanes, return REVOKED with that cause. A rank that leaves sets a flag and raises the alarm, too;
+ * only calls that need it end with PEER_LEFT. The names follow ULFM (User Level Failure Mitigation, MPI Forum).
+ *
+ * Order inside failure/: peers < peer_death < fault < corrupt, agreement, liveness_monitor. wait/ is below; it reports here
+ * through the table in wait.h. Cost: none for a call that succeeds, apart from one load of the alarm.
  */
+#include "engine/failure/fault.h"
+
 #include <stdio.h>
 
-#include "engine/failure/liveness_monitor.h"
+#include "engine/failure/peer_death.h"
 #include "engine/failure/peers.h"
-#include "engine/wait/wait.h"
+#include "engine/wait/publish.h"
 
-#define NAMES 300 /* bytes of a sentence for the ranks in it */
+#define NAMES 300 /* bytes for the ranks in a sentence */
 
 static void suspect_only(uint64_t *suspects, int rank)
 {
@@ -23,7 +29,7 @@ static bool is_death(tutti_status status)
     return status == TUTTI_PEER_DEAD || status == TUTTI_PEER_CRASHING;
 }
 
-/* The first failure that this process learns of is the one it keeps. */
+/* This process keeps the first failure that it sees. */
 static void remember(struct tti_engine *e, const tutti_error *error, bool death)
 {
     pthread_mutex_lock(&e->failure_lock);
@@ -31,7 +37,7 @@ static void remember(struct tti_engine *e, const tutti_error *error, bool death)
         e->failure = *error;
         e->failure.scope = TUTTI_SCOPE_GROUP;
         e->death = death;
-        /* release: pairs with the acquire in tti_fault_check and tti_engine_failure */
+        /* release: pairs with the acquire in check() and tti_fault_first */
         atomic_store_explicit(&e->failed, error->status, memory_order_release);
     }
     pthread_mutex_unlock(&e->failure_lock);
@@ -45,10 +51,10 @@ static tutti_error failure_of(struct tti_engine *e)
     return cause;
 }
 
-/* A death is told to every call that it has interrupted, and to the first one that comes later, if there was none. */
+/* Whether a call returns the death itself: every call that it has interrupted; if there is none, the first later call. */
 static bool is_unreported_death(const struct tti_engine *e, bool interrupted)
 {
-    /* relaxed: a courtesy. Two that are told at once do no harm */
+    /* relaxed: if two calls race, both return the death, which does no harm */
     return interrupted || !atomic_load_explicit(&e->death_reported, memory_order_relaxed);
 }
 
@@ -68,7 +74,7 @@ static tutti_status report_death(struct tti_engine *e, const struct tti_lane *la
     return cause->status;
 }
 
-/* The group has failed: what a call hears that is not part of the reason. `interrupted`: it had begun before. */
+/* The error of a call that the failure is not about. `interrupted`: the call had begun before. */
 static tutti_status revoked(struct tti_engine *e, const struct tti_lane *lane, bool interrupted, tutti_error *error)
 {
     const tutti_error cause = failure_of(e);
@@ -86,25 +92,10 @@ static tutti_status revoked(struct tti_engine *e, const struct tti_lane *lane, b
     return TUTTI_REVOKED;
 }
 
-/* A record speaks of one call, or (call 0) of whatever is being waited for on its lane. */
+/* Whether a record is about the lane's call: about that call, or (call 0) about any call that waits on the lane. */
 static bool is_about(const struct tti_lane *lane, int32_t where, uint64_t call)
 {
     return lane && lane->op && where == lane->index && (call == lane->call || call == 0);
-}
-
-static bool is_gone(const struct tti_engine *e, int rank)
-{
-    const struct tti_proc_id id = tti_peer_id(e, rank);
-    return tti_proc_has_ended(tti_proc_query(&id).state);
-}
-
-/* Whether a rank's process is no member any more, and has not said so before. */
-static bool has_ended(const struct tti_engine *e, int rank)
-{
-    const struct tti_segment_header *h = tti_header(e, rank);
-    const bool ended = is_gone(e, rank);
-    /* after the look: who has ended sets nothing any more */
-    return (ended && !tti_segment_leaves(h)) || tti_liveness_died(h);
 }
 
 static const char *revoked_how(tutti_operation operation)
@@ -112,8 +103,8 @@ static const char *revoked_how(tutti_operation operation)
     return operation == TUTTI_OP_ABORT ? "aborted" : "revoked";
 }
 
-/* A deadline that has passed, in the same words on the rank where it has and on those that read its record. `names`: what is
- * known of the suspects, may be empty. */
+/* The sentence of a timeout: the same on the rank that timed out and on ranks that read its record. `names`: the suspects,
+ * may be empty. */
 static void report_timeout(tutti_error *error, const struct tti_fault *f, int owner, const char *names)
 {
     static const char *const delays[TTI_LATE_COUNT] = {"not arrived", "many calls behind", "arrived but did not go on"};
@@ -136,7 +127,7 @@ static void report_timeout(tutti_error *error, const struct tti_fault *f, int ow
     error->elapsed_ms = f->waited_ms;
 }
 
-/* Where a rank has given up. */
+/* The place where a rank has given up, as text. */
 static void name_place(const struct tti_fault *f, char *text, size_t capacity)
 {
     if (f->lane < 0) {
@@ -149,7 +140,7 @@ static void name_place(const struct tti_fault *f, char *text, size_t capacity)
     }
 }
 
-/* Another rank's record, read once and made safe to print. */
+/* Takes over another rank's record. It is read once and checked, so that it is safe to print. */
 static tutti_status adopt(struct tti_engine *e, struct tti_lane *lane, bool interrupted, int rank, tutti_error *error)
 {
     const struct tti_fault *shared = tti_fault_of(e, rank);
@@ -160,7 +151,7 @@ static tutti_status adopt(struct tti_engine *e, struct tti_lane *lane, bool inte
                           .how = shared->how};
     tutti_status cause = shared->cause;
     if (cause != TUTTI_NO_MEMORY && cause != TUTTI_MISMATCH && (cause < TUTTI_TIMEOUT || cause > TUTTI_REVOKED)) {
-        cause = TUTTI_PEER_CORRUPT; /* no rank gives up for another reason */
+        cause = TUTTI_PEER_CORRUPT; /* no rank gives up with another status */
     }
     f.how = f.how >= 0 && f.how < TTI_LATE_COUNT ? f.how : TTI_LATE_NOT_ARRIVED;
     const int32_t where = f.lane;
@@ -168,8 +159,8 @@ static tutti_status adopt(struct tti_engine *e, struct tti_lane *lane, bool inte
     uint64_t suspects[TTI_MAX_RANKS / 64];
     memcpy(suspects, shared->suspects, sizeof(suspects));
     const int first = tti_peers_first(suspects, e->size);
-    if (is_death(cause) && first >= 0 && first != e->rank && has_ended(e, first)) {
-        tti_fault_death(e, first); /* confirmed: as if this rank had been the first to see it */
+    if (is_death(cause) && first >= 0 && first != e->rank && tti_peer_is_dead(e, first)) {
+        tti_fault_death(e, first); /* confirmed: this rank reports it as its own finding */
         return revoked(e, lane, interrupted, error);
     }
     tutti_error text;
@@ -199,11 +190,11 @@ static tutti_status adopt(struct tti_engine *e, struct tti_lane *lane, bool inte
     return revoked(e, lane, interrupted, error);
 }
 
-/* Another lane of this rank may have seen the failure of this very call first: it is still this call's. */
+/* Whether a rank's record is about this call. Another lane of this rank may have taken over the failure before. */
 static bool concerns(const struct tti_engine *e, const struct tti_lane *lane, int rank)
 {
     const struct tti_fault *f = tti_fault_of(e, rank);
-    /* acquire: pairs with the release in fail_group; the record is complete */
+    /* acquire: pairs with the release in fail_group(); the record is complete */
     return atomic_load_explicit(&f->state, memory_order_acquire) != TTI_FAULT_NONE && is_about(lane, f->lane, f->call);
 }
 
@@ -220,7 +211,7 @@ static tutti_status check(struct tti_engine *e, struct tti_lane *lane, bool inte
         return revoked(e, lane, interrupted, error);
     }
     for (int r = 0; r < e->size; r++) {
-        /* acquire: pairs with the release in tti_fault_raise; the record is complete */
+        /* acquire: the same */
         if (r != e->rank && atomic_load_explicit(&tti_fault_of(e, r)->state, memory_order_acquire) != TTI_FAULT_NONE) {
             return adopt(e, lane, interrupted, r, error);
         }
@@ -256,12 +247,12 @@ tutti_status tti_fault_check_messages(struct tti_engine *e, tutti_error *error)
     return check(e, NULL, true, -1, error);
 }
 
-/* What a record speaks of. */
+/* What a record is about. */
 struct place {
     int32_t lane; /* or TTI_FAULT_MESSAGES, TTI_FAULT_ANYWHERE */
     tutti_operation operation;
     uint64_t call;
-    bool death;  /* this rank has seen that a process has ended */
+    bool death;  /* a peer has died */
     int32_t how; /* TTI_LATE_* */
 };
 
@@ -270,7 +261,7 @@ static tutti_status fail_group(struct tti_engine *e, struct place place, const u
     error->scope = TUTTI_SCOPE_GROUP;
     error->suspect = tti_peers_first(suspects, e->size);
     struct tti_fault *f = tti_fault_of(e, e->rank);
-    pthread_mutex_lock(&e->failure_lock); /* two lanes of this rank may fail at once: the first record stays */
+    pthread_mutex_lock(&e->failure_lock); /* two lanes may fail at once: the first record stays */
     if (atomic_load_explicit(&f->state, memory_order_relaxed) == TTI_FAULT_NONE) {
         f->cause = error->status;
         f->lane = place.lane;
@@ -279,11 +270,11 @@ static tutti_status fail_group(struct tti_engine *e, struct place place, const u
         f->waited_ms = error->elapsed_ms;
         f->how = place.how;
         memcpy(f->suspects, suspects, sizeof(f->suspects));
-        /* release: pairs with the acquire in tti_fault_check of the others */
+        /* release: pairs with the acquire in check() of the others */
         atomic_store_explicit(&f->state, TTI_FAULT_FAILED, memory_order_release);
     }
     pthread_mutex_unlock(&e->failure_lock);
-    /* after the record: whoever sees the failure finds it */
+    /* after the record: a thread that sees the failure finds the record */
     remember(e, error, place.death);
     tti_raise_alarm(e);
     return error->status;
@@ -338,22 +329,29 @@ void tti_fault_left(struct tti_engine *e, int rank)
     tti_raise_alarm(e);
 }
 
+void tti_fault_leave(struct tti_engine *e)
+{
+    /* release: pairs with the acquire in tti_has_left; everything that this rank publishes comes before */
+    atomic_store_explicit(&tti_header(e, e->rank)->left, 1, memory_order_release);
+    tti_raise_alarm(e);
+}
+
 void tti_fault_check_peer(struct tti_engine *e, int rank)
 {
     if (e->futex_private != 0 || rank == e->rank || tti_has_left(e, rank)) {
         return;
     }
     if (!tti_segment_leaves(tti_header(e, rank))) {
-        if (has_ended(e, rank)) {
+        if (tti_peer_is_dead(e, rank)) {
             tti_fault_death(e, rank);
         }
-    } else if (is_gone(e, rank)) {
+    } else if (tti_peer_process_has_ended(e, rank)) {
         tti_fault_left(e, rank);
     }
 }
 
-/* The ranks that have not arrived at the newest call of this rank on the lane. Another thread may be in that call, so it is
- * read from the ring. */
+/* Adds the ranks that have not arrived at this rank's newest call on the lane. Another thread may run that call, so its
+ * number is read from the ring. */
 static void add_laggards(const struct tti_engine *e, int32_t index, uint64_t *suspects)
 {
     const struct tti_lane *lane = &e->lanes[index];
@@ -391,21 +389,13 @@ void tti_fault_abort(struct tti_engine *e, int32_t lane, const tutti_error *caus
     fail_group(e, place, suspects, &error);
 }
 
-/* Whether a rank's process does not run, though the rank has something to do yet. */
-static bool is_stalled(const struct tti_engine *e, int rank)
-{
-    const struct tti_proc_id id = tti_peer_id(e, rank);
-    /* after the look: who has ended sets nothing any more */
-    return tti_proc_query(&id).state >= TTI_PROC_STOPPED && !tti_segment_leaves(tti_header(e, rank));
-}
-
-/* The publisher may be waiting for another one. Whoever cannot run holds up the others. */
+/* The publisher may itself wait for another rank. If some ranks' processes cannot run, those are the suspects. */
 static void suspect_stuck(const struct tti_engine *e, int publisher, uint64_t *suspects)
 {
     bool found = false;
     suspect_only(suspects, publisher);
     for (int r = 0; e->futex_private == 0 && r < e->size; r++) {
-        if (r != e->rank && is_stalled(e, r)) {
+        if (r != e->rank && tti_peer_is_stalled(e, r)) {
             if (!found) {
                 memset(suspects, 0, TTI_MAX_RANKS / 8);
             }
@@ -429,13 +419,13 @@ tutti_status tti_fault_timeout(struct tti_lane *lane, int publisher)
         }
     }
     int32_t how = call < lane->call ? TTI_LATE_BEHIND : TTI_LATE_NOT_ARRIVED;
-    if (late == 0) { /* everybody came, but one got stuck inside */
+    if (late == 0) { /* all ranks have arrived, but one does not go on */
         suspect_stuck(e, publisher, suspects);
         how = TTI_LATE_STUCK;
     }
     char names[NAMES];
     tti_peers_text(e, lane->index, suspects, names, sizeof(names));
-    /* After the looks: who has given up because of the same suspect, and ended since, is none. */
+    /* After reading the processes: a rank that gave up for the same suspect, and has ended since, is no suspect. */
     const tutti_status earlier = tti_fault_check(e, lane, -1, lane->error);
     if (earlier != TUTTI_OK) {
         return earlier;
@@ -450,9 +440,9 @@ tutti_status tti_fault_timeout(struct tti_lane *lane, int publisher)
     return fail_group(e, place, suspects, lane->error);
 }
 
-tutti_status tti_engine_failure(struct tti_engine *e, tutti_error *error)
+tutti_status tti_fault_first(struct tti_engine *e, tutti_error *error)
 {
-    /* acquire: pairs with remember(). What others have written this rank may not have heard yet: it asks here */
+    /* acquire: pairs with remember(). This rank may not have read the others' records yet: check() does */
     if (atomic_load_explicit(&e->failed, memory_order_acquire) == TUTTI_OK &&
         check(e, NULL, false, -1, NULL) == TUTTI_OK) {
         return tti_error_clear(error);

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How a process learns of another one's death, in well under a millisecond and however much memory that one had.
+ * Notices the death of a peer's process, in well under a millisecond, however much memory the process had.
  *
- * The kernel tears a process's memory down before it closes its descriptors: the end of a socket, or a pidfd, comes as much
- * later as that takes, 300 ms for 4 GiB. But even before, for each thread that ends, it walks the list of robust mutexes
- * that the thread has registered, marks each of those that the thread owns (FUTEX_OWNER_DIED) and wakes one who sleeps on
- * it. So every process has a thread that lives as long as its groups do and owns one word in each of the process's own
- * segments. The list is made here and not by the C library: the kernel wants no more than a head, links, and one distance
- * from link to word. It fires on exec, too, where the process goes on but is no member any more, and not when the main
- * thread alone ends.
+ * The kernel frees a process's memory before it closes its descriptors. So the end of a socket or a pidfd comes later by
+ * that time, 300 ms for 4 GiB. Even before that, the kernel walks the list of robust futexes of each thread that ends
+ * (get_robust_list(2)). It marks each futex that the thread owns with FUTEX_OWNER_DIED, and wakes one sleeper.
  *
- * The same thread sleeps on the words of all peers (futex_waitv: segments are mapped read-only, which suffices), and fails
- * every group of which a dead one was a member: it writes the record and rings the alarm, which is all that waiting ranks
- * look at. Nothing of this is on the way of an operation.
+ * So every process has a thread, the monitor, that lives as long as its groups. It owns one word in each segment of its
+ * process. This file builds the list, not the C library: the kernel needs a head, links, and one distance from link to
+ * word. The mark also comes on exec, when the process goes on without its groups. It does not come when only the main
+ * thread ends.
  *
- * The kernel wakes one sleeper. That one wakes the others before anything else; if it cannot, because it is stopped or dies
- * as well, its own word or the alarm tells them, or the bound of the sleep. Kernels that have no futex_waitv make the
- * bound short. Where the kernel takes no list (emulators), words stay 0, and ranks that wait look at /proc instead: see
- * fault.c.
+ * The monitor also sleeps on the words of all peers with futex_waitv; read-only mappings suffice. When a peer dies, it fails
+ * every group of which the peer was a member: fault.c writes the record and raises the alarm. peer_death.c decides what
+ * counts as a death. Cost for operations: none.
  *
- * A segment left in good order (`left`) before is nobody's death. All lists are under one lock; the liveness monitor holds it except
- * while it sleeps, and what it sleeps on may be unmapped then: the kernel answers EFAULT at most. It waits for nothing else,
- * since deaths, groups that begin and end, and exit() wait for it: whether a process in exit() has ended it looks every 2 ms.
+ * The kernel wakes one sleeper per word. That monitor first wakes the others. If it cannot, because it is stopped or dies,
+ * its own word, the alarm, or the bound of the sleep wakes them. Without futex_waitv the bound is short. Where the kernel
+ * takes no list (emulators), the words stay 0, and waiting ranks read /proc instead.
+ *
+ * One lock guards all lists. The monitor holds it except while it sleeps. What it sleeps on may be unmapped meanwhile: then
+ * the kernel returns EFAULT. The monitor waits for nothing else under the lock, since new groups and exit() wait for it. So it
+ * checks every 2 ms whether a process in exit() has ended. tests/models/liveness_monitor.pml checks the protocol.
  */
 #include "engine/failure/liveness_monitor.h"
 
@@ -37,13 +37,14 @@
 #include "base/fork.h"
 #include "base/futex_waitv.h"
 #include "base/sched_slice.h"
+#include "engine/failure/fault.h"
+#include "engine/failure/peer_death.h"
 #include "engine/failure/peers.h"
-#include "engine/wait/wait.h"
 
-#define SLEEP_NS       250000000 /* bound of a sleep: for what nobody could pass on */
+#define SLEEP_NS       250000000 /* bound of a sleep: for a wake that another monitor could not pass on */
 #define SLEEP_BLIND_NS 5000000   /* the same without futex_waitv */
 #define SLEEP_EXIT_NS  2000000   /* the same while a process in exit() is about to end */
-#define EXIT_NS        100000000 /* most that the memory of such a process is waited for */
+#define EXIT_NS        100000000 /* bound of waiting for such a process to free its memory */
 
 /* The kernel's struct robust_list_head. */
 struct robust_head {
@@ -62,15 +63,15 @@ struct monitor {
     int users;
     bool ready;
     bool stop;
-    _Atomic uint32_t event_count; /* bumped when there is something new to look at */
+    _Atomic uint32_t event_count; /* grows when the lists have changed */
 };
 
 struct watched {
     struct tti_engine *engine;
     struct watched *next;
-    uint64_t known[TTI_MAX_RANKS / 64];  /* who has gone, one way or another */
-    uint64_t ending[TTI_MAX_RANKS / 64]; /* of these: in exit(), and the process has not been seen to end */
-    int64_t ended_ns;                    /* when that is taken to have happened; 0: nobody is */
+    uint64_t known[TTI_MAX_RANKS / 64];  /* ranks whose processes have ended */
+    uint64_t ending[TTI_MAX_RANKS / 64]; /* of these: in exit(), and /proc still has the process */
+    int64_t ended_ns;                    /* when they count as ended in any case; 0: there are none */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -92,23 +93,13 @@ static void notify(struct monitor *k)
 
 /* ---- watching ----------------------------------------------------------------------------------------------------- */
 
-static bool is_marked(const struct tti_segment_header *h)
-{
-    /* acquire: what the process wrote before it died is visible after, `left` in the first place */
-    return (atomic_load_explicit(&h->life, memory_order_acquire) & FUTEX_OWNER_DIED) != 0;
-}
-
-bool tti_liveness_died(const struct tti_segment_header *header)
-{
-    return is_marked(header) && !tti_segment_leaves(header);
-}
-
 static bool is_in(const uint64_t *ranks, int rank)
 {
     return (ranks[rank / 64] >> (rank % 64) & 1) != 0;
 }
 
-static void note(struct watched *w, int rank)
+/* A peer is marked: it is dead, or about to leave. */
+static void record_end(struct watched *w, int rank)
 {
     const struct tti_segment_header *h = tti_header(w->engine, rank);
     const uint64_t bit = UINT64_C(1) << (rank % 64);
@@ -121,8 +112,8 @@ static void note(struct watched *w, int rank)
     }
 }
 
-/* Whether the process's parent has been told of its end; true, too, if that cannot be known. */
-static bool has_ended(const struct tti_engine *e, int rank)
+/* Whether the process has ended so far that its pidfd is readable; true, too, if there is no pidfd. */
+static bool is_reaped(const struct tti_engine *e, int rank)
 {
     const struct tti_proc_id id = tti_peer_id(e, rank);
     const int fd = tti_proc_descriptor(&id);
@@ -134,14 +125,14 @@ static bool has_ended(const struct tti_engine *e, int rank)
     return ended;
 }
 
-/* Those in exit() leave when they have ended. True if some have not. */
+/* Ranks in exit() leave when their processes have ended. True if some have not. */
 static bool poll_for_exits(struct watched *w)
 {
     const bool over = tti_now_ns() >= w->ended_ns;
     bool more = false;
     for (int r = 0; r < w->engine->size; r++) {
         if (is_in(w->ending, r)) {
-            if (over || has_ended(w->engine, r)) {
+            if (over || is_reaped(w->engine, r)) {
                 w->ending[r / 64] &= ~(UINT64_C(1) << (r % 64));
                 tti_fault_left(w->engine, r);
             } else {
@@ -153,7 +144,7 @@ static bool poll_for_exits(struct watched *w)
     return more;
 }
 
-/* The kernel marks one segment after the other: whoever has died in one group has died in all. */
+/* The kernel marks one segment after the other: a process that has ended in one group has ended in all. */
 static void record_end_everywhere(const struct tti_engine *e, int rank)
 {
     const struct tti_proc_id dead = tti_peer_id(e, rank);
@@ -162,7 +153,7 @@ static void record_end_everywhere(const struct tti_engine *e, int rank)
             const struct tti_proc_id id = tti_peer_id(w->engine, r);
             const bool is_it = tti_proc_same(&id, &dead) || (w->engine == e && r == rank);
             if (is_it && r != w->engine->rank && !is_in(w->known, r)) {
-                note(w, r);
+                record_end(w, r);
             }
         }
     }
@@ -173,8 +164,8 @@ static void poll_for_deaths(void)
     for (struct watched *w = watching; w; w = w->next) {
         for (int r = 0; r < w->engine->size; r++) {
             struct tti_segment_header *h = tti_header(w->engine, r);
-            if (r != w->engine->rank && !is_in(w->known, r) && is_marked(h)) {
-                /* it has woken one of those who sleep on it, at most */
+            if (r != w->engine->rank && !is_in(w->known, r) && tti_peer_is_marked(h)) {
+                /* the kernel has woken one sleeper at most: wake the others */
                 syscall(SYS_futex, &h->life, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
                 record_end_everywhere(w->engine, r);
             }
@@ -198,8 +189,8 @@ static bool has(const struct words *all, const struct tti_proc_id *id)
     return false;
 }
 
-/* One word of each process. Where there are more than the kernel takes, every rank begins with the one behind it, so that each
- * is watched by some, and those tell the others. */
+/* One word of each process. If there are more than the kernel takes, every rank begins with the next rank. So each process
+ * is watched by some monitors, and those wake the others. */
 static void add_peers(struct words *all, const struct watched *w)
 {
     const struct tti_engine *e = w->engine;
@@ -213,7 +204,7 @@ static void add_peers(struct words *all, const struct watched *w)
             continue;
         }
         all->of[all->count] = id;
-        /* one that has been marked since it was looked at ends the sleep at once */
+        /* a mark since the load ends the sleep at once */
         all->entries[all->count++] = (struct tti_waitv){
             .value = life & ~FUTEX_OWNER_DIED, .address = (uintptr_t)&h->life, .flags = TTI_WAITV_U32};
     }
@@ -221,13 +212,13 @@ static void add_peers(struct words *all, const struct watched *w)
 
 static void sleep_on(struct monitor *k, const struct words *all, int64_t most_ns)
 {
-    static _Atomic bool no_waitv; /* relaxed: a fact about the kernel */
+    static _Atomic bool no_waitv; /* relaxed: a property of the kernel */
     if (!atomic_load_explicit(&no_waitv, memory_order_relaxed)) {
         long r = tti_waitv(all->entries, all->count, tti_now_ns() + most_ns);
         if (r >= 0 || errno == EAGAIN || errno == ETIMEDOUT || errno == EINTR) {
             return;
         }
-        if (errno != EFAULT) { /* which a word that has just been unmapped gives. Not to sleep at all would be worse */
+        if (errno != EFAULT) { /* EFAULT: a word has just been unmapped */
             atomic_store_explicit(&no_waitv, true, memory_order_relaxed);
         }
     }
@@ -257,7 +248,7 @@ static void *monitor_main(void *argument)
     tti_request_short_slices();
     register_robust_list(k);
     for (;;) {
-        /* acquire: pairs with notify(); what comes later ends the sleep at once */
+        /* acquire: pairs with notify(); a later change ends the sleep at once */
         const uint32_t seen = atomic_load_explicit(&k->event_count, memory_order_acquire);
         all.entries[0] = (struct tti_waitv){
             .value = seen, .address = (uintptr_t)&k->event_count, .flags = TTI_WAITV_U32 | FUTEX_PRIVATE_FLAG};
@@ -284,7 +275,7 @@ void tti_liveness_watch(struct tti_engine *e)
 {
     struct watched *w = calloc(1, sizeof(*w));
     if (!w) {
-        return; /* others tell, and who waits looks */
+        return; /* other monitors raise the alarm, and waiting ranks check their peers */
     }
     w->engine = e;
     pthread_mutex_lock(&lock);
@@ -308,14 +299,14 @@ void tti_liveness_unwatch(struct tti_engine *e)
         }
     }
     if (current) {
-        notify(current); /* it may sleep on what is going to be unmapped */
+        notify(current); /* it may sleep on words that will be unmapped */
     }
     pthread_mutex_unlock(&lock);
 }
 
 /* ---- being watched ------------------------------------------------------------------------------------------------ */
 
-/* With the lock held. In a forked child all is the parent's, and unmapped. */
+/* With the lock held. In a forked child everything here is the parent's, and the segments are unmapped. */
 static void forget_parent(void)
 {
     if (!current || current->process == getpid()) {
@@ -339,7 +330,7 @@ static struct monitor *start(void)
     }
     k->process = getpid();
     pthread_cond_init(&k->started, NULL);
-    /* Signals are the application's: none is delivered there. */
+    /* No signal of the application may be delivered to this thread. */
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
@@ -360,13 +351,13 @@ static void mark_leaving(struct tti_segment_header *own)
     atomic_store_explicit(&own->leaving, 1, memory_order_release); /* pairs with tti_segment_leaves */
 }
 
-/* With the lock held. First the word, then the links: the kernel may walk the list at any moment. */
+/* With the lock held. First the word, then the links: the kernel may walk the list at any time. */
 static void add(struct monitor *k, struct tti_segment_header *own)
 {
     if (exiting) { /* another thread has called exit() */
         mark_leaving(own);
     }
-    /* release, all three: so that the list is whole whenever this process ends */
+    /* release, all three: the list is complete whenever this process ends */
     atomic_store_explicit(&own->life, k->tid | FUTEX_WAITERS, memory_order_release);
     atomic_store_explicit(&own->life_next, atomic_load_explicit(&k->owned.first, memory_order_relaxed),
                           memory_order_release);
@@ -389,7 +380,7 @@ static void take_out(struct monitor *k, struct tti_segment_header *own)
         }
         at = (_Atomic uintptr_t *)next;
     }
-    /* release: `left` comes before. Who sleeps on this word looks for another one of this process. */
+    /* release: `left` comes before. A monitor that sleeps on this word then chooses another one of this process */
     atomic_store_explicit(&own->life, 0, memory_order_release);
     syscall(SYS_futex, &own->life, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
@@ -402,7 +393,7 @@ bool tti_liveness_register(struct tti_segment_header *own)
     forget_parent();
     struct monitor *k = current ? current : start();
     if (k) {
-        k->users++; /* it does not end while this waits */
+        k->users++; /* so it does not end during the wait below */
     }
     while (k && !k->ready) {
         pthread_cond_wait(&k->started, &lock);
@@ -437,9 +428,9 @@ void tti_liveness_unregister(struct tti_segment_header *own)
 }
 
 /*
- * exit() with groups that nobody has destroyed, or that are just being made: the ranks leave, and have not died. The others hear of it
- * when the process has ended and not now: those who need this rank end with errors of their own, and whoever has started all of
- * them shall see first who was the first.
+ * exit() with groups that still exist, or are just being made: their ranks leave, they have not died. Peers see it when the
+ * process has ended, not now. Peers that need this rank then fail with errors of their own, and a launcher should see the
+ * end of this process first.
  */
 __attribute__((destructor)) static void leave_at_exit(void)
 {
@@ -447,7 +438,7 @@ __attribute__((destructor)) static void leave_at_exit(void)
     const bool own = current && current->process == getpid();
     for (const struct watched *w = own ? watching : NULL; w; w = w->next) {
         if (atomic_load_explicit(&tti_header(w->engine, w->engine->rank)->life, memory_order_relaxed) == 0) {
-            tti_engine_leave(w->engine); /* nobody will mark it */
+            tti_fault_leave(w->engine); /* the kernel will not mark it */
         }
     }
     const uintptr_t end = (uintptr_t)(own ? &current->owned : NULL);

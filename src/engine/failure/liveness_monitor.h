@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The liveness monitor: a thread that every process with groups between processes has, once. Peers learn from its end that the process
- * has ended, and it learns so of theirs. */
+/*
+ * The liveness monitor: one thread in each process that has groups between processes. When the process ends, the kernel
+ * marks its segments, and the monitors of its peers see that.
+ */
 #ifndef TTI_ENGINE_LIVENESS_MONITOR_H
 #define TTI_ENGINE_LIVENESS_MONITOR_H
 
@@ -10,17 +12,14 @@
 
 struct tti_engine;
 
-/* From now on the kernel marks this segment, which is the caller's own and not yet handed over, when this process ends.
- * Starts the liveness monitor; false if that is not possible: then others have to look for this process. */
+/* From now on the kernel marks this segment when the process ends. The segment is the caller's own, and no peer has it yet.
+ * Starts the monitor. False if it cannot start: then peers find the end of this process in /proc. */
 bool tti_liveness_register(struct tti_segment_header *own);
-/* For each time that it was true: when `left` has been set, before the segment is unmapped. The last one ends the liveness monitor. */
+/* Once for each registered segment: after `left` was set, and before the segment is unmapped. The last one ends the monitor. */
 void tti_liveness_unregister(struct tti_segment_header *own);
 
-/* The engine's peers are watched: a death fails the group. Until unwatch has returned. */
+/* Watches the engine's peers until unwatch returns: a death fails the group. */
 void tti_liveness_watch(struct tti_engine *e);
 void tti_liveness_unwatch(struct tti_engine *e);
-
-/* Whether the kernel has marked the segment of a process that has not left before. */
-bool tti_liveness_died(const struct tti_segment_header *header);
 
 #endif

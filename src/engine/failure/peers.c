@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Errors that name everybody. A sentence has room for a few ranks with all that is known of each; of the others it gives
- * the numbers. Everything here is read once from memory that peers write: nonsense there is printed, never followed.
+ * Ranks as text, for error sentences. A sentence has room for a few ranks with process, state and last call; it gives the
+ * others by number. All values come from memory that peers write. Each is read once; a wrong one is printed, never followed.
  */
 #include "engine/failure/peers.h"
 
 #include <stdio.h>
 
-#include "engine/collectives/descriptor.h"
+#include "engine/descriptor.h"
 
-#define DETAILED     4  /* ranks that are described: a look at each takes some 50 us */
+#define DETAILED     4  /* ranks with details: reading /proc takes some 50 us each */
 #define NUMBERS_ROOM 96 /* bytes for the numbers of the others */
 
 struct tti_proc_id tti_peer_id(const struct tti_engine *e, int rank)
@@ -27,7 +27,7 @@ int tti_peers_first(const uint64_t *ranks, int size)
     return -1;
 }
 
-/* What a rank called last on a lane; 0 = nothing. Slots hold calls in turn, so the newest is the largest number. */
+/* A rank's last call on a lane; 0 = none. It is the largest number in the ring. */
 static uint64_t newest_call(const struct tti_lane *lane, int rank, tutti_operation *kind)
 {
     uint64_t newest = 0;

@@ -9,9 +9,12 @@
  * one that gives up takes its own output away instead, at once where the death is known, else after a while. It lays fresh
  * pages over it, so that whatever is still written goes to pages that nobody owns.
  */
+#include "engine/memory/intent.h"
+
 #include <sched.h>
 
-#include "engine/memory/protocol.h"
+#include "engine/failure/fault.h"
+#include "engine/wait/publish.h"
 
 tutti_status tti_intent_begin(struct tti_lane *lane)
 {

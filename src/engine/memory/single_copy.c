@@ -14,12 +14,15 @@
  * when the group is made: each rank reads a word of every other one. The class is used when all have said that they can.
  */
 #define _GNU_SOURCE
+#include "engine/memory/single_copy.h"
+
 #include <errno.h>
 #include <linux/futex.h>
 #include <sys/uio.h>
 
 #include "base/proc.h"
-#include "engine/collectives/transfer.h"
+#include "engine/failure/fault.h"
+#include "engine/memory/parts.h"
 
 #define BOUNCE    16384u              /* for what does not lie together at the reader */
 #define ADDRESSES (UINT64_C(1) << 56) /* Linux gives no others, and tags stand above */

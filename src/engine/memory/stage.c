@@ -22,8 +22,13 @@
  * largest spans. The last three spans of the call before, all that may be stamped TTI_PHASE_NEXT and not be free yet, are
  * never in the way of that one.
  */
+#include "engine/memory/stage.h"
+
 #include "base/failure_checks.h"
-#include "engine/memory/protocol.h"
+#include "engine/failure/fault.h"
+#include "engine/memory/expose.h"
+#include "engine/wait/publish.h"
+#include "engine/wait/wait.h"
 
 #define FAR_NS     100.0 /* publishing takes longer: the readers have another third-level cache */
 #define HYSTERESIS 1.2

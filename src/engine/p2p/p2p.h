@@ -24,7 +24,15 @@
 #ifndef TTI_ENGINE_P2P_H
 #define TTI_ENGINE_P2P_H
 
-#include "engine/collectives/transfer.h"
+#include "engine/failure/fault.h"
+#include "engine/lane.h"
+#include "engine/memory/copy.h"
+#include "engine/memory/heap.h"
+#include "engine/memory/intent.h"
+#include "engine/memory/single_copy.h"
+#include "engine/p2p/messages.h"
+#include "engine/wait/publish.h"
+#include "engine/wait/wait.h"
 
 #define TTI_EAGER 32768u /* bytes of a message that are sent without being asked for */
 #define TTI_CHUNK 65536u /* bytes of a chunk, at most: see tti_p2p_chunk_bytes */

@@ -1,28 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How long a waiting rank spins and yields before it sleeps: by what ranks share.
+ * How long a waiting rank spins and yields before it sleeps. The measure is ranks per CPU: the ranks, divided by the CPUs
+ * in all ranks' affinity masks together. The hardware threads of one core count as CPUs.
  *
- * Ranks per CPU counts the CPUs of all ranks' affinity masks together; threads of one core count as CPUs. With a CPU per
- * rank a spin of tens of microseconds is cheaper than any wake-up. With fewer the awaited rank may need this very CPU, and
- * a yield costs less than 1 us where a wake-up costs 2 us, and 10 to 20 us across CPUs; so who waits yields, for longer than
- * most waits take.
+ * With a CPU per rank, a spin of tens of microseconds is cheaper than any wake-up. With fewer CPUs the awaited rank may
+ * need this very CPU. A yield then costs less than 1 us, a wake-up 2 us, and 10 to 20 us across CPUs. So a waiting rank
+ * yields, for longer than most waits take.
  *
- * Control groups may grant less time than the CPUs have. Then waiting must not use up what the awaited rank needs: spinning
- * and yielding are worth as much as a sleep and a wake-up cost, and not much more.
+ * Control groups may grant less time than the CPUs have. Then a waiting rank must not use up the time that the awaited rank
+ * needs: it spins and yields about as long as a sleep and a wake-up take (the classic competitive bound for spinning, Karlin
+ * et al., 1991).
  */
-#include "engine/wait/wait.h"
+#include "engine/wait/policy.h"
 
 #include "base/cpu_ticks.h"
+#include "engine/wait/wait.h"
 
 #define SPIN_NS             40000 /* with a CPU per rank */
 #define YIELD_NS            20000
-#define SHARED_YIELD_NS     1000000 /* with less than that; the spin is TTI_SHARED_SPIN_NS */
-#define GRANTED_SPIN_NS     10000   /* at most, if the time granted is less */
+#define SHARED_YIELD_NS     1000000 /* with fewer CPUs; the spin is TTI_SHARED_SPIN_NS */
+#define GRANTED_SPIN_NS     10000   /* at most, if control groups grant less */
 #define GRANTED_YIELD_NS    100000
 #define BACKGROUND_SPIN_NS  500
 #define BACKGROUND_YIELD_NS 20000
 
-/* Nanoseconds of one pause: it ranges from 5 to 60 between CPUs, so it is measured. Ticks are measured on the way. */
+/* Nanoseconds of one pause. CPUs differ, from 5 to 60, so it is measured. Also measures e->ticks_per_ns. */
 static double pause_ns(struct tti_engine *e)
 {
     int64_t best = INT64_MAX;
@@ -63,12 +65,12 @@ static bool share_limit(const struct tti_engine *e, int a, int b)
     return one->cpu_limit != 0 && other->cpu_limit != 0 && one->cpu_group == other->cpu_group;
 }
 
-/* The same for the time that control groups grant: where it is scarcest. 0 = there is no limit. */
+/* Ranks per granted CPU, in the control group with the least. 0 = no group has a limit. */
 static double ranks_per_granted_cpu(const struct tti_engine *e)
 {
     double most = 0;
     for (int r = 0; r < e->size; r++) {
-        const uint32_t limit = tti_header(e, r)->cpu_limit; /* its owner may write there any time */
+        const uint32_t limit = tti_header(e, r)->cpu_limit; /* read once: its owner can write it at any time */
         bool counted = limit == 0;
         for (int i = 0; i < r && !counted; i++) {
             counted = share_limit(e, i, r);
@@ -102,8 +104,8 @@ void tti_wait_policy(struct tti_engine *e, int64_t spin_ns, int64_t yield_ns)
         yield_ns = by_cpus <= 1 ? YIELD_NS : SHARED_YIELD_NS;
         yield_ns = granted ? at_most(yield_ns, GRANTED_YIELD_NS) : yield_ns;
     }
-    /* Ranks that share CPUs sleep in the midst of the work, and barriers on other CPUs cost them more than exchanges cost
-     * publishers. All ranks read the same headers, so all agree. */
+    /* Ranks that share CPUs sleep in the middle of calls. There, barriers on other CPUs cost sleepers more than exchanges
+     * cost publishers. All ranks read the same headers, so all decide alike. */
     e->barriers = e->barriers && e->ranks_per_cpu <= 1;
     e->publishes_unfenced = e->barriers && e->size <= 64;
     const double pause = pause_ns(e);

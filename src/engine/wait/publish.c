@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Publishing: storing a word that others wait for, and waking those who sleep on it.
+ * Publishing: a rank stores a word that other ranks wait for, and wakes those that sleep on it.
  *
- * The publisher stores the word and then looks whether anybody sleeps; the sleeper says that it sleeps and then looks at
- * the word once more. One of them must see the other, which takes a full barrier between store and load on both sides. On
- * the publisher's side that would be an exchange, for which every earlier store has to be finished: it waits until all
- * lines of the data and the word's own have been taken away from their readers, 30 to 300 ns in each step of each call.
+ * The publisher stores the word, then reads the mask of sleepers. The sleeper sets its bit in the mask, then reads the word
+ * again. One of them must see the other (Dekker's pattern). That takes a full barrier between store and load on both
+ * sides. The publisher's barrier would be an exchange, which waits until every earlier store is finished: until all lines
+ * of the data have been taken from their readers' caches. That is 30 to 300 ns in each step of each call.
  *
- * Publishing is frequent and sleeping is rare, so the sleeper pays for both: before its last look it lets the kernel run a
- * barrier on every CPU that runs a rank (membarrier). If the publisher's look came before that barrier, its store, which
- * comes before in program order, is visible after; if it came later, it finds the sleeper. That works if every rank could
- * register for it, which the segments' headers tell, and is worth its price if every rank has a CPU (docs/decisions/0020); else
- * publishers exchange.
+ * Publishing is frequent and sleeping is rare, so the sleeper pays for both (an asymmetric barrier). Between its store and
+ * its load it lets the kernel run a barrier on every CPU that runs a rank: membarrier(2).
+ *   - If the publisher reads the mask before that barrier, the sleeper sees the word: it was stored before the mask was read.
+ *   - If the publisher reads the mask after that barrier, it finds the sleeper's bit.
+ * This needs every rank's registration, which the segments' headers show. It pays if every rank has a CPU
+ * (docs/decisions/0020). Otherwise publishers exchange.
  */
+#include "engine/wait/publish.h"
+
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/cpu_ticks.h"
-#include "engine/wait/wait.h"
 
 _Atomic uint64_t *tti_sleepers(const struct tti_engine *e, int publisher, int channel)
 {
@@ -48,7 +50,7 @@ void tti_membarrier_detect(struct tti_engine *e)
 
 void tti_membarrier(const struct tti_engine *e)
 {
-    if (e->barriers) { /* it has worked when this rank registered */
+    if (e->barriers) { /* cannot fail: it worked when this rank registered */
         membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
     }
 }
@@ -78,7 +80,7 @@ void tti_publish_fenced(const struct tti_engine *e, const _Atomic uint64_t *slee
                         uint64_t value)
 {
     if (e->barriers) {
-        /* release, and the compiler's fence: as in tti_publish_for */
+        /* release, and a fence for the compiler: as in tti_publish_for */
         atomic_store_explicit(word, value, memory_order_release);
         atomic_signal_fence(memory_order_seq_cst);
     } else {
@@ -93,12 +95,11 @@ void tti_publish(const struct tti_engine *e, int channel, _Atomic uint64_t *word
     tti_publish_for(e, tti_sleepers(e, e->rank, channel), word, value);
 }
 
-#define SAMPLE_FROM                                                                                                    \
-    16384 /* bytes of a span, or of a call: smaller calls would feel what sampling costs, and gain nothing */
+#define SAMPLE_FROM   16384 /* bytes of a span, or of a call: below, a sample costs more than it gains */
 #define SAMPLE_EVERY  4
 #define SAMPLE_WEIGHT 0.25
 #define PROBE_EVERY   8   /* calls */
-#define SAMPLE_MOST   4.0 /* times the average: the rest of it was something else, an interrupt perhaps */
+#define SAMPLE_MOST   4.0 /* times the average: a longer sample was an interrupt, perhaps */
 
 void tti_average(double *average, double ticks)
 {
@@ -111,8 +112,8 @@ void tti_average(double *average, double ticks)
     }
 }
 
-/* The exchange has to take the line away from the readers that polled it, so its time tells how far away they are. That is the
- * line of the position: that of an arrival was polled 32 calls ago, and is in nobody's cache any more. */
+/* Measures how far away the readers are: the exchange has to take the line from the caches of the readers that polled it.
+ * Only the line of the position serves. The line of an arrival was polled 32 calls ago, and no cache has it any more. */
 static void publish_timed(struct tti_lane *lane, _Atomic uint64_t *word, uint64_t value)
 {
     const uint64_t before = tti_ticks_after_stores();
@@ -135,16 +136,16 @@ void tti_lane_publish_large(struct tti_lane *lane, _Atomic uint64_t *word, uint6
 void tti_probe_distance(struct tti_lane *lane, size_t bytes)
 {
     const struct tti_engine *e = lane->engine;
-    const uint64_t turn = lane->call % PROBE_EVERY;
+    const uint64_t step = lane->call % PROBE_EVERY;
     if (lane->spare.ring == 0 || bytes < SAMPLE_FROM) {
         return;
     }
-    /* relaxed: nothing is learnt from the values */
-    if (turn == 0) {
+    /* relaxed: the values do not matter */
+    if (step == 0) {
         const uint64_t ahead = 1 + lane->call / PROBE_EVERY % (uint64_t)(e->size - 1);
         (void)atomic_load_explicit(tti_position_of(lane, (int)(((uint64_t)e->rank + ahead) % (uint64_t)e->size)),
                                    memory_order_relaxed);
-    } else if (turn == PROBE_EVERY / 2) {
+    } else if (step == PROBE_EVERY / 2) {
         _Atomic uint64_t *own = tti_position_of(lane, e->rank);
         publish_timed(lane, own, atomic_load_explicit(own, memory_order_relaxed));
     }
@@ -152,7 +153,7 @@ void tti_probe_distance(struct tti_lane *lane, size_t bytes)
 
 void tti_raise_alarm(const struct tti_engine *e)
 {
-    /* seq_cst: pairs with the sleepers' load between their fetch_or and the wait, and with every acquire look */
+    /* seq_cst: pairs with the sleepers' load between their fetch_or and the wait, and with every acquire load */
     atomic_fetch_add_explicit(tti_alarm(e), 1, memory_order_seq_cst);
     futex_wake_all(e, tti_alarm(e));
 }

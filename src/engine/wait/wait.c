@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Waiting.
+ * Waiting: a rank spins, then yields, then sleeps, on a word in the publisher's segment (read-only mappings accept
+ * FUTEX_WAIT). policy.c sets how long. After a few milliseconds every waiting rank sleeps, so idle ranks use no CPU.
  *
- * A waiter spins for a while, then yields, then sleeps, all on words that live in the publisher's segment (read-only
- * mappings accept FUTEX_WAIT). How long, policy.c says. After a few milliseconds everybody sleeps: idle ranks burn no CPU.
+ * Spinning is useless if the publisher needs this very CPU. No count of CPUs shows that: the scheduler may keep two ranks on
+ * one CPU for a while. So each lane adapts its spin to each publisher. If the spin failed but one of the next few yields
+ * succeeded, the next spin is half as long. If the spin succeeded, the next one is twice as long. From time to time a lane
+ * tries the full spin, since a short one can fail for other reasons.
  *
- * Spinning is in vain if the publisher needs this very CPU, which no count of CPUs can tell: the scheduler may put two
- * ranks on one CPU while another is busy with something else, or leave them there for a while. So each lane learns for
- * each publisher: when spinning did not help but one of the next few yields did, the next spin is half as long; when it
- * did, twice as long. From time to time the full spin is tried, since a short one may fail for another reason.
- *
- * The sleeping protocol (publish.c has the other side, and says why it works):
- *   waiter     fetch_or its bit into the publisher's mask; barrier on all CPUs, or publishers exchange instead of storing;
- *              re-read word and alarm; futex_waitv on both, at most 5 ms
+ * The sleeping protocol; publish.c has the other side, and explains why it works:
+ *   waiter     fetch_or its bit into the publisher's mask; barrier on all CPUs, unless publishers exchange; read word and
+ *              alarm again; futex_waitv on both, at most 5 ms
  *   publisher  store the word; load its mask; wake all if any bit is set
- * If the wake comes before the waiter is asleep, the kernel finds the word changed and returns. The masks are hints in
- * shared memory: a corrupted one costs at most the 5 ms.
+ * If the wake comes before the waiter sleeps, the kernel finds the word changed and returns at once. The masks are hints in
+ * shared memory: a corrupted one costs 5 ms at most. tests/models/sleep.pml checks the protocol.
  */
+#include "engine/wait/wait.h"
+
 #include <errno.h>
 #include <linux/futex.h>
 #include <sched.h>
@@ -25,12 +25,12 @@
 
 #include "base/failure_checks.h"
 #include "base/futex_waitv.h"
-#include "engine/wait/wait.h"
+#include "engine/wait/publish.h"
 
-#define SLEEP_BLIND_NS   500000 /* the same without futex_waitv, for the alarm    */
-#define POLLS_PER_CHECK  64     /* polls of the word for one look at the alarm               */
-#define YIELDS_PER_CHECK 8      /* yields for one look at the clock                          */
-#define QUICK_YIELDS     4      /* these many can let the publisher run on this CPU */
+#define SLEEP_BLIND_NS   500000 /* bound of a sleep without futex_waitv, which cannot wait for the alarm */
+#define POLLS_PER_CHECK  64     /* polls of the word for one check of the alarm */
+#define YIELDS_PER_CHECK 8      /* yields for one read of the clock */
+#define QUICK_YIELDS     4      /* within so many, the publisher can have run on this CPU */
 #define HALVINGS_MOST    8
 #define TRIAL_EVERY      64 /* slow waits for one with the full spin */
 
@@ -49,7 +49,7 @@ void tti_backoff(void)
 
 static void sleep_on(const struct tti_engine *e, struct tti_waitv *entries, unsigned count, int64_t until_ns)
 {
-    static _Atomic int no_waitv; /* relaxed: a fact about the kernel, found out at most once per thread */
+    static _Atomic int no_waitv; /* relaxed: a property of the kernel, so threads that race find the same */
     if (!atomic_load_explicit(&no_waitv, memory_order_relaxed)) {
         long r = tti_waitv(entries, count, until_ns);
         if (r >= 0 || errno == EAGAIN || errno == ETIMEDOUT || errno == EINTR) {
@@ -67,8 +67,8 @@ static void sleep_on(const struct tti_engine *e, struct tti_waitv *entries, unsi
     }
 }
 
-/* A lane has one waiting thread a rank; messages may have several, and they share the rank's bits. Then the last one to
- * wake clears them, under a lock: a bit cleared under another sleeper would cost it the whole bound. */
+/* A lane has one waiting thread per rank. Messages may have several, which share the rank's bits. Then the last thread to
+ * wake clears them, under a lock: a bit cleared while another thread sleeps would cost that thread the whole bound. */
 static void raise_bits(struct tti_engine *e, int channel, const struct tti_awaited *awaited, int count)
 {
     bool shared = channel == e->layout.lanes;
@@ -134,36 +134,36 @@ void tti_sleep(struct tti_engine *e, int channel, const struct tti_awaited *awai
     clear_bits(e, channel, awaited, count);
 }
 
-/* Looks at the alarm, and whether the publisher has left; called when the word is not there yet. */
+/* The word is not there yet: checks the alarm, and whether the publisher has left. */
 static tutti_status check_failures(struct tti_lane *lane, _Atomic uint64_t *word, uint64_t target, int publisher)
 {
     struct tti_engine *e = lane->engine;
     if (!TTI_FAULT_CHECKS) {
         return TUTTI_OK;
     }
-    /* acquire: pairs with tti_raise_alarm, so that the record of whoever rang is visible */
+    /* acquire: pairs with tti_raise_alarm; the record of the rank that raised it is visible after */
     uint32_t alarm = atomic_load_explicit(tti_alarm(e), memory_order_acquire);
     bool left = tti_has_left(e, publisher);
     if (alarm == lane->alarm_seen && !left) {
         return TUTTI_OK;
     }
-    /* It may have published this word before it failed or left: then the call goes on. */
+    /* The publisher may have stored this word before it failed or left: then the call goes on. */
     if (atomic_load_explicit(word, memory_order_acquire) >= target) {
         return TUTTI_OK;
     }
-    /* That it has left counts only if it was seen before the word was looked at for the last time. */
-    tutti_status status = tti_fault_check(e, lane, left ? publisher : -1, lane->error);
+    /* `left` was read before the last read of the word, so the word will not come. */
+    tutti_status status = e->upcalls->check(e, lane, left ? publisher : -1, lane->error);
     if (status == TUTTI_OK) {
         lane->alarm_seen = alarm;
     }
     return status;
 }
 
-/* Whoever reads the flight recorder sees since when this rank waits. */
+/* For readers of the flight recorder: since when this rank waits. */
 static void publish_wait_start(const struct tti_lane *lane, int64_t since_ns)
 {
-    if (lane->op
-            ->waits_since) { /* relaxed: read by other processes only, and its place may be given to another operation */
+    if (lane->op->waits_since) {
+        /* relaxed: only other processes read it. The place may belong to another operation by then */
         atomic_store_explicit((_Atomic int64_t *)lane->op->waits_since, since_ns, memory_order_relaxed);
     }
 }
@@ -198,23 +198,24 @@ static tutti_status yield_and_sleep(struct tti_lane *lane, _Atomic uint64_t *wor
         }
         now = tti_now_ns();
         const bool over = now >= lane->deadline_ns;
-        if ((over || now >= next_check_ns) && !tti_awaited_is_possible(lane, word, seen, target, publisher)) {
-            return tti_fault_corrupt(lane, publisher, "the number of its call", seen);
+        if ((over || now >= next_check_ns) &&
+            (status = e->upcalls->check_awaited(lane, word, seen, target, publisher)) != TUTTI_OK) {
+            return status;
         }
         if (now >= next_check_ns) {
             next_check_ns = now + TTI_LIVENESS_CHECK_NS;
-            tti_fault_check_peer(e, publisher); /* a death rings the alarm */
+            e->upcalls->check_peer(e, publisher); /* a death raises the alarm */
         }
         if (over) {
             if (atomic_load_explicit(word, memory_order_acquire) >= target) {
                 return TUTTI_OK;
             }
-            return tti_fault_timeout(lane, publisher);
+            return e->upcalls->timeout(lane, publisher);
         }
     }
 }
 
-/* Waits for the word; while it spins, it polls `ahead` first, which the publisher stores before. */
+/* Waits for the word. The spin polls `ahead` first, which the publisher stores before the word. */
 static tutti_status wait_long(struct tti_lane *lane, _Atomic uint64_t *ahead, _Atomic uint64_t *word, uint64_t target,
                               int publisher)
 {
@@ -233,7 +234,7 @@ static tutti_status wait_long(struct tti_lane *lane, _Atomic uint64_t *ahead, _A
             polled = word;
         }
         if (i % POLLS_PER_CHECK == 0) {
-            polled = word; /* a publisher that has called something else stores nothing ahead of it */
+            polled = word; /* a publisher that runs another call does not store `ahead` */
             if ((status = check_failures(lane, word, target, publisher)) != TUTTI_OK) {
                 return status;
             }

@@ -13,7 +13,6 @@
 
 #include "backends/shm/heap_file.h"
 #include "backends/shm/segment.h"
-#include "engine/wait/wait.h"
 #include "unit/engine/engine_support.h"
 
 static void segment_is_checked(void **state)
@@ -205,7 +204,7 @@ static void impossible_numbers_end_long_waits(void **state)
 static void attributes_are_checked(void **state)
 {
     (void)state;
-    static const struct tti_attributes wrong[] = {{.mark = 77}, {.mark = UINT32_MAX}, {.mark = TUTTI_TIMEOUT}};
+    static const struct tti_attributes wrong[] = {{.resource_error = 77}, {.resource_error = UINT32_MAX}, {.resource_error = TUTTI_TIMEOUT}};
     static int32_t x[20000];
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         struct cluster c;

@@ -12,8 +12,12 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "engine/collectives/transfer.h"
+#include "engine/arrival/arrival.h"
+#include "engine/arrival/attributes.h"
 #include "engine/engine.h"
+#include "engine/failure/fault.h"
+#include "engine/lane.h"
+#include "engine/memory/stage.h"
 
 #define RANKS_MAX 8
 #define NONCE     42

@@ -15,7 +15,6 @@
 #include <cmocka.h>
 
 #include "base/proc.h"
-#include "engine/wait/wait.h"
 #include "unit/engine/engine_support.h"
 
 #define CALL_MS 30

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "engine/collectives/transfer.h"
+#include "engine/wait/policy.h"
 
 #define MOST 64
 

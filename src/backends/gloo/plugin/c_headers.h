@@ -16,7 +16,7 @@
 extern "C" {
 #include "base/clock.h"
 #include "base/error.h"
-#include "engine/collectives/descriptor.h"
+#include "engine/descriptor.h"
 #include "kernels/kernels.h"
 #include "tensor/dtype.h"
 }

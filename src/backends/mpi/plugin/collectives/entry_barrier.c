@@ -21,7 +21,7 @@
 #include "backends/mpi/plugin/collectives/all_reduce.h"
 #include "backends/mpi/plugin/failure.h"
 #include "base/error.h"
-#include "engine/collectives/descriptor.h"
+#include "engine/descriptor.h"
 #include "kernels/kernels.h"
 #include "tensor/dtype.h"
 

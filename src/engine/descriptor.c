@@ -12,10 +12,10 @@
  * A shape code has the number of dimensions in its upper 3 bits. Where the other 29 have room for all lengths but the last one,
  * which follows from the number of elements, they hold these; else a hash (CODE_HASH). So sentences can name most shapes.
  */
+#include "engine/descriptor.h"
+
 #include <stdarg.h>
 #include <stdio.h>
-
-#include "engine/collectives/descriptor.h"
 
 enum { FORM_COUNT = 0, FORM_SHAPE = 1, FORM_COUNTS = 2, FORM_CANCELLABLE = 2 /* rooted: a bit */ };
 

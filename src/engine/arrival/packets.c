@@ -8,7 +8,11 @@
  * The idea of a flag in every line is that of NCCL's LL128 protocol. It costs copying in chunks of 56 bytes, so it pays up
  * to some hundred bytes. Slots are reused like those of the ring: see arrival.c.
  */
-#include "engine/collectives/transfer.h"
+#include "engine/arrival/packets.h"
+
+#include "engine/arrival/class.h"
+#include "engine/memory/parts.h"
+#include "engine/wait/wait.h"
 
 static struct tti_packet *packets_of(const struct tti_lane *lane, int rank)
 {

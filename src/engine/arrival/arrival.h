@@ -1,44 +1,58 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The two halves of a small call: arriving, and waiting for everybody's arrival; arrival.c says how the ring works. They are
- * inline because here every instruction is latency: a collective that is made of nothing else, and whose data fit the arrival
- * line, becomes one function.
+ * The arrival ring: publishing the own arrival, and waiting for those of peers. arrival.c explains how the ring works.
+ *
+ * The two halves of a small call are inline, because here each instruction is latency: a collective that consists of
+ * nothing else, and whose data fit the arrival line, becomes one function.
  */
 #ifndef TTI_ENGINE_ARRIVAL_H
 #define TTI_ENGINE_ARRIVAL_H
 
-#include <string.h>
-
-#include "engine/collectives/transfer.h"
+#include "engine/arrival/mismatch.h"
+#include "engine/descriptor.h"
+#include "engine/memory/copy.h"
+#include "engine/wait/publish.h"
+#include "engine/wait/wait.h"
 
 #define TTI_FIRST_LINE (64 - offsetof(struct tti_arrival, payload)) /* bytes of the payload, beside the sequence */
 
-__extension__ typedef unsigned __int128 tti_product;
+/* ---- waiting for any class of call ---------------------------------------------------------------------------------- */
 
-/* What a call adds to the digest. Ranks that call the same add the same, so the difference of two ranks' digests tells of
- * calls in which they called something else, and stays what it is while they do not. */
-static inline uint32_t tti_digest_of(uint64_t call, uint64_t first, uint64_t second)
-{
-    const tti_product h =
-        (tti_product)(first ^ UINT64_C(0xbf58476d1ce4e5b9)) * (second ^ call * UINT64_C(0x9e3779b97f4a7c15));
-    return (uint32_t)(h >> 64) ^ (uint32_t)(h >> 32);
-}
+/* Publishes the own arrival with `bytes` of payload. */
+tutti_status tti_arrive(struct tti_lane *lane, const void *payload, size_t bytes);
 
-/* At the end of each rooted call, and of another one if it met a rooted one. */
-static inline void tti_digest_advance(struct tti_lane *lane)
-{
-    lane->digest += tti_digest_of(lane->call, lane->descriptor[0], lane->descriptor[1]);
-}
+/* Waits for the arrival of one peer / of all peers, and compares the calls. MISMATCH if one calls something else now. If it
+ * did so in an earlier call, this call goes on and ends with MISMATCH. The group stays usable. */
+tutti_status tti_await_one(struct tti_lane *lane, int peer);
+tutti_status tti_await_all(struct tti_lane *lane);
 
-/* Everybody has ended the call whose slot the current one takes. */
+/* tti_await_all for a root that writes. Readers that call the same need its data: if there are any, it goes on for them,
+ * waits no longer for the others (lane->mismatched), and ends with MISMATCH. */
+tutti_status tti_await_readers(struct tti_lane *lane);
+
+/* An extra round before a rooted call that may be cancelled: all ranks wait for all. CANCELLED if one has cancelled. */
+tutti_status tti_agree_on_cancel(struct tti_lane *lane, const tutti_op *op);
+
+/* Whether call number `call`, the current one or the next, can publish its arrival without waiting. */
+bool tti_has_credit(struct tti_lane *lane, uint64_t call);
+
+/* Whether all arrivals that the current call waits for are there. */
+bool tti_arrivals_complete(const struct tti_lane *lane, const tutti_op *op);
+
+/* Whether a rank that the current call waits for has left without arriving. */
+bool tti_laggard_left(const struct tti_lane *lane, const tutti_op *op);
+
+/* ---- the two halves of a small call, inline ------------------------------------------------------------------------- */
+
+/* Waits until every peer has ended the call whose slot the current call takes. */
 tutti_status tti_await_credit(struct tti_lane *lane);
 
-/* Data of more than TTI_FIRST_LINE bytes. */
+/* Writes data of more than TTI_FIRST_LINE bytes into the line, and into packets if the line is too short. */
 void tti_arrival_write(struct tti_lane *lane, struct tti_arrival *line, const unsigned char *payload, size_t bytes);
 
 static inline void tti_arrival_fill(struct tti_lane *lane, struct tti_arrival *line, const void *payload, size_t bytes)
 {
-    if (bytes == sizeof(uint64_t)) { /* one number, or two: what is latency-bound most often */
+    if (bytes == sizeof(uint64_t)) { /* one number, or two: the most frequent call that is bound by latency */
         memcpy(line->payload, payload, sizeof(uint64_t));
     } else if (bytes <= TTI_FIRST_LINE) {
         tti_copy(line->payload, payload, bytes);
@@ -73,14 +87,11 @@ static inline tutti_status tti_arrive_now(struct tti_lane *lane, const void *pay
     return TUTTI_OK;
 }
 
-/* A peer's data that do not fit its arrival line, too. */
+/* Waits for a peer's arrival in a call of the packets class, and for its packets. */
 tutti_status tti_await_packets(struct tti_lane *lane, int peer);
 
-/* A rank has called something else, now or before, or has cancelled: finds out which. OK if the call can go on. */
-tutti_status tti_find_difference(struct tti_lane *lane);
-
-/* `lines` is a constant: the call is of the line class; then lane->sources become all ranks' data. */
-static inline tutti_status tti_await_everybody(struct tti_lane *lane, const bool lines)
+/* `lines` is a constant: the call is of the line class. Then lane->sources become all ranks' data. */
+static inline tutti_status tti_await_every_peer(struct tti_lane *lane, const bool lines)
 {
     const int rank = lane->engine->rank;
     const int size = lane->engine->size;
@@ -89,8 +100,8 @@ static inline tutti_status tti_await_everybody(struct tti_lane *lane, const bool
     const uint64_t second = lane->descriptor[1];
     const uint32_t before = lane->digest;
     const void **sources = lane->sources;
-    unsigned char *const *controls = lane->controls; /* here, since a store into sources might change it, for all the
-                                                        compiler knows */
+    unsigned char *const *controls =
+        lane->controls; /* in a local: for the compiler, a store into sources might change it */
     uint64_t differences = tti_descriptor_marked(lane->descriptor);
     for (int r = 0; r < size; r++) {
         struct tti_arrival *line = tti_arrival_in(controls, r, call);
@@ -106,24 +117,24 @@ static inline tutti_status tti_await_everybody(struct tti_lane *lane, const bool
         if (status != TUTTI_OK) {
             return status;
         }
-        /* its call and all before it were the same as here */
+        /* 0 if this call and all calls before it are the same on both ranks */
         differences |= (line->descriptor[0] ^ first) | (line->descriptor[1] ^ second) | (line->digest ^ before);
     }
     lane->credit = call;
     return __builtin_expect(differences == 0, 1) ? TUTTI_OK : tti_find_difference(lane);
 }
 
-/* The one of them that is wanted now. */
+/* tti_arrive_and_wait for a call that runs in two steps: the step that lane->half asks for. */
 tutti_status tti_arrive_and_wait_half(struct tti_lane *lane, const void *payload, size_t bytes);
 
-/* Both, for a call of the line class; then lane->sources are all ranks' data. */
+/* Publishes the arrival and waits for all, in a call of the line class; then lane->sources are all ranks' data. */
 static inline tutti_status tti_arrive_and_wait(struct tti_lane *lane, const void *payload, size_t bytes)
 {
     if (__builtin_expect(lane->half != TTI_HALF_BOTH, 0)) {
         return tti_arrive_and_wait_half(lane, payload, bytes);
     }
     const tutti_status status = tti_arrive_now(lane, payload, bytes, true);
-    return status == TUTTI_OK ? tti_await_everybody(lane, true) : status;
+    return status == TUTTI_OK ? tti_await_every_peer(lane, true) : status;
 }
 
 #endif

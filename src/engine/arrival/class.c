@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The inline class: small data travel with the arrival, in the arrival line itself or in the packets beside it (packets.c).
- * One epoch; everybody reads what it needs and folds in rank order. Cost: one cache-line hop, the misses of all lines of all
- * peers overlapping.
+ * The class of a call, by the bytes that the rank with the most data sends:
+ *   line      up to TTI_PAYLOAD bytes: in the arrival line
+ *   packets   up to the threshold of the tuning: in the packets beside it, too (packets.c)
+ *   large     above: through the stages, or directly between tensors
+ * The class is a function of the call and the group's size only, so all ranks find the same one without a message.
  */
-#include "engine/collectives/transfer.h"
+#include "engine/arrival/class.h"
+
+#include "engine/memory/parts.h"
 
 static size_t inline_limit(const struct tti_lane *lane)
 {
@@ -16,26 +20,6 @@ static size_t inline_limit(const struct tti_lane *lane)
 static size_t scale_bytes(const tutti_op *op)
 {
     return op->redop == TUTTI_PREMUL_SUM ? sizeof(double) : 0;
-}
-
-size_t tti_call_bytes(const struct tti_lane *lane, const tutti_op *op)
-{
-    size_t size = (size_t)lane->engine->size;
-    size_t bytes = op->count * tti_dtype_size(op->dtype);
-    switch (op->kind) {
-    case TUTTI_OP_BARRIER:
-        return 0;
-    case TUTTI_OP_GATHER:
-    case TUTTI_OP_SCATTER:
-        return bytes * size;
-    case TUTTI_OP_ALL_GATHER:
-        return tti_part_bytes_max(&op->recv_parts, (int)size) * size;
-    case TUTTI_OP_REDUCE_SCATTER:
-    case TUTTI_OP_ALL_TO_ALL:
-        return tti_part_bytes_max(&op->send_parts, (int)size) * size;
-    default:
-        return bytes;
-    }
 }
 
 /* Bytes of all parts before part `rank`. */
@@ -133,39 +117,4 @@ struct tti_range tti_inline_unread(const struct tti_lane *lane, const tutti_op *
     const bool parts =
         op->kind == TUTTI_OP_SCATTER || op->kind == TUTTI_OP_REDUCE_SCATTER || op->kind == TUTTI_OP_ALL_TO_ALL;
     return parts && scale_bytes(op) == 0 ? tti_inline_range(lane, op, me) : (struct tti_range){0};
-}
-
-tutti_status tti_inline_arrive_scaled(struct tti_lane *lane, const void *data, size_t bytes)
-{
-    unsigned char payload[TTI_INLINE_MOST];
-    tti_copy(payload, data, bytes);
-    memcpy(payload + bytes, &lane->op->scale, sizeof(double));
-    return tti_arrive(lane, payload, bytes + sizeof(double));
-}
-
-static void take_scales(struct tti_lane *lane)
-{
-    for (int r = 0; r < lane->engine->size; r++) {
-        size_t end = tti_inline_bytes(lane, lane->op, r);
-        memcpy(&lane->scales[r], tti_payload(lane, r) + end - sizeof(double), sizeof(double));
-    }
-}
-
-void tti_inline_fold(struct tti_lane *lane, void *dst, size_t from, size_t count)
-{
-    const int size = lane->engine->size;
-    const void **sources = lane->sources;
-    if (lane->class == TTI_CLASS_LINE) {
-        for (int r = 0; r < size; r++) {
-            sources[r] = tti_arrival_of(lane, r, lane->call)->payload + from;
-        }
-    } else {
-        for (int r = 0; r < size; r++) {
-            sources[r] = tti_payload(lane, r) + from;
-        }
-    }
-    if (lane->op->redop == TUTTI_PREMUL_SUM) {
-        take_scales(lane);
-    }
-    tti_reduce(lane, dst, count << tti_dtype_shift(lane->op->dtype));
 }

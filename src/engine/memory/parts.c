@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Parts of joined tensors. A part in its compact form is a run of bytes; inside the joined tensor the same bytes lie in
- * `outer` chunks, one per row. These functions copy any range of that run, so that algorithms can cut windows where they
- * like.
+ * Parts of joined tensors: the share of one rank in the input or output of a gather, scatter or all_to_all. In its compact
+ * form a part is a run of bytes. Inside the joined tensor the same bytes lie in `outer` rows. These functions copy any
+ * range of that run, so algorithms can cut chunks anywhere.
  */
-#include "engine/collectives/transfer.h"
+#include "engine/memory/parts.h"
+
+#include "engine/memory/copy.h"
 
 static size_t row_bytes(const tutti_parts *p, int rank)
 {
@@ -44,6 +46,26 @@ size_t tti_part_bytes_max(const tutti_parts *parts, int size)
     return most;
 }
 
+size_t tti_call_bytes(const struct tti_lane *lane, const tutti_op *op)
+{
+    size_t size = (size_t)lane->engine->size;
+    size_t bytes = op->count * tti_dtype_size(op->dtype);
+    switch (op->kind) {
+    case TUTTI_OP_BARRIER:
+        return 0;
+    case TUTTI_OP_GATHER:
+    case TUTTI_OP_SCATTER:
+        return bytes * size;
+    case TUTTI_OP_ALL_GATHER:
+        return tti_part_bytes_max(&op->recv_parts, (int)size) * size;
+    case TUTTI_OP_REDUCE_SCATTER:
+    case TUTTI_OP_ALL_TO_ALL:
+        return tti_part_bytes_max(&op->send_parts, (int)size) * size;
+    default:
+        return bytes;
+    }
+}
+
 const unsigned char *tti_part_direct(const void *joined, const tutti_parts *parts, int rank)
 {
     return parts->outer <= 1 ? (const unsigned char *)joined + row_offset(parts, rank) : NULL;
@@ -60,15 +82,15 @@ unsigned char *tti_part_chunk(const void *joined, const tutti_parts *parts, int 
     return (unsigned char *)joined + row_offset(parts, rank) + from / width * parts->pitch + in_row;
 }
 
-typedef void (*move_function)(struct tti_lane *lane, void *dst, const void *src, size_t n);
+typedef void (*copy_function)(struct tti_lane *lane, void *dst, const void *src, size_t n);
 
 static inline void part_read(struct tti_lane *lane, void *dst, const void *joined, const tutti_parts *parts, int rank,
-                             size_t from, size_t n, move_function move)
+                             size_t from, size_t n, copy_function copy)
 {
     for (unsigned char *to = dst; n > 0;) {
         size_t chunk = n;
         const unsigned char *at = tti_part_chunk(joined, parts, rank, from, &chunk);
-        move(lane, to, at, chunk);
+        copy(lane, to, at, chunk);
         to += chunk;
         from += chunk;
         n -= chunk;

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Ranks that call different things in the same call of a lane. Each rank compares the peers' arrival lines with its own
+ * before it writes any output, and returns MISMATCH.
+ *
+ * If all wait for all, every rank sees every line. So all ranks reach the same decision, and none runs the call. A root
+ * that writes serves the readers that call the same, if there are any. Every rank ends the call by publishing
+ * TTI_PHASE_FINAL, so no peer waits for it for ever.
+ *
+ * A rank that does not wait for a peer cannot compare. So each rooted call adds to the digest, and so does a call in which
+ * all wait for all if it met a rooted one. From the first difference on the digests of two ranks differ, by a number that
+ * stays the same. A rank that waits for such a peer later sees that. It still runs that call, since other ranks may see no
+ * difference in it, and then returns MISMATCH.
+ *
+ * Each difference is reported once. lane->reported_delta has what a rank has reported of a peer. One report covers all
+ * calls so far, also of peers that the rank has not compared (lane->mismatch_reported). The first call in which all wait
+ * for all makes the digests equal again.
+ */
+#include "engine/arrival/mismatch.h"
+
+#include <stdio.h>
+
+#include "engine/arrival/digest.h"
+#include "engine/descriptor.h"
+#include "engine/failure/corrupt.h"
+
+static tutti_status mismatch(struct tti_lane *lane, int peer)
+{
+    const struct tti_arrival *line = tti_arrival_of(lane, peer, lane->call);
+    uint64_t own[2] = {lane->descriptor[0], lane->descriptor[1]};
+    uint64_t theirs[2] = {line->descriptor[0], line->descriptor[1]};
+    char here[100];
+    char there[100];
+    tti_descriptor_uncancel(own);
+    tti_descriptor_uncancel(theirs);
+    tti_descriptor_text(own, here, sizeof(here));
+    tti_descriptor_text(theirs, there, sizeof(there));
+    tti_error_set(lane->error, TUTTI_MISMATCH, "rank %d called %s, but rank %d called %s (call %llu of lane %d)", peer,
+                  there, lane->engine->rank, here, (unsigned long long)lane->call, lane->index);
+    lane->error->suspect = peer;
+    return TUTTI_MISMATCH;
+}
+
+/* The same of an earlier call. What the peer called then is overwritten, perhaps; what this rank did is not. */
+static void mismatch_before(struct tti_lane *lane, int peer)
+{
+    const int rank = lane->engine->rank;
+    char last[100];
+    tti_descriptor_text(tti_arrival_of(lane, rank, lane->call - 1)->descriptor, last, sizeof(last));
+    tti_error_set(
+        lane->error, TUTTI_MISMATCH,
+        "rank %d and rank %d called different things in an earlier call of lane %d, in which rank %d did not wait "
+        "for rank %d (its call before this one was %s); it is reported by %s, call %llu, which has been carried out",
+        peer, rank, lane->index, rank, peer, last, tutti_operation_name(lane->op->kind),
+        (unsigned long long)lane->call);
+    lane->error->suspect = peer;
+    lane->late_mismatch = true;
+    lane->announces = true; /* so that end_call looks */
+}
+
+/* ---- what has been reported ---------------------------------------------------------------------------------------- */
+
+/* Looks at a peer's digest: whether it tells of an earlier call that this rank has not reported. */
+static bool is_unreported(struct tti_lane *lane, int peer)
+{
+    const uint32_t beyond = tti_arrival_of(lane, peer, lane->call)->digest - lane->digest;
+    const bool known = beyond == lane->reported_delta[peer] || lane->mismatch_reported[peer];
+    lane->reported_delta[peer] = beyond;
+    lane->mismatch_reported[peer] = false;
+    lane->diverged = true;
+    return !known;
+}
+
+/* What this call adds to it is reported by this call. */
+static void add_reported(struct tti_lane *lane, int peer)
+{
+    const struct tti_arrival *line = tti_arrival_of(lane, peer, lane->call);
+    lane->reported_delta[peer] += tti_digest_of(lane->call, line->descriptor[0], line->descriptor[1]) -
+                                  tti_digest_of(lane->call, lane->descriptor[0], lane->descriptor[1]);
+}
+
+/* All ranks see the lines of all in this call: all forget what was before. */
+static void forget(struct tti_lane *lane)
+{
+    const size_t size = (size_t)lane->engine->size;
+    lane->digest = (uint32_t)lane->call;
+    if (lane->diverged) {
+        memset(lane->reported_delta, 0, size * sizeof(*lane->reported_delta));
+        memset(lane->mismatch_reported, 0, size * sizeof(*lane->mismatch_reported));
+        lane->diverged = false;
+    }
+}
+
+void tti_mark_all_reported(struct tti_lane *lane)
+{
+    for (int r = 0; r < lane->engine->size; r++) {
+        lane->mismatch_reported[r] = true;
+    }
+    lane->diverged = true;
+}
+
+/* ---- comparing ----------------------------------------------------------------------------------------------------- */
+
+/* Where the rest of a line is not what it should be: whether its number, which was only compared, can be. */
+static tutti_status check_number(struct tti_lane *lane, int peer)
+{
+    /* relaxed: it has been awaited with acquire, and does not change in this call */
+    const uint64_t number =
+        atomic_load_explicit(&tti_arrival_of(lane, peer, lane->call)->sequence, memory_order_relaxed);
+    return tti_arrival_is_possible(lane, number, lane->call)
+               ? TUTTI_OK
+               : tti_fault_corrupt(lane, peer, "the number of its call", number);
+}
+
+/* A peer that is waited for has called something else, now or before. */
+tutti_status tti_find_difference_of(struct tti_lane *lane, int peer)
+{
+    const struct tti_arrival *line = tti_arrival_of(lane, peer, lane->call);
+    const tutti_status status = check_number(lane, peer);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    const bool before = is_unreported(lane, peer);
+    const bool now = line->descriptor[0] != lane->descriptor[0] || line->descriptor[1] != lane->descriptor[1];
+    if (!before && !now) {
+        return TUTTI_OK;
+    }
+    const uint32_t beyond = lane->reported_delta[peer];
+    tti_mark_all_reported(lane); /* what ranks that are not looked at have called until now: one report says it all */
+    lane->reported_delta[peer] = beyond;
+    lane->mismatch_reported[peer] = false;
+    if (!now) {
+        mismatch_before(lane, peer);
+        return TUTTI_OK;
+    }
+    add_reported(lane, peer);
+    return mismatch(lane, peer);
+}
+
+static tutti_status cancelled(struct tti_lane *lane, int by)
+{
+    tutti_operation kind = lane->op->kind;
+    tti_error_set(lane->error, TUTTI_CANCELLED, "rank %d has cancelled this %s (call %llu of lane %d)", by,
+                  tutti_operation_name(kind), (unsigned long long)lane->call, lane->index);
+    lane->error->suspect = by;
+    return TUTTI_CANCELLED;
+}
+
+tutti_status tti_find_difference(struct tti_lane *lane)
+{
+    struct tti_engine *e = lane->engine;
+    int different = -1;
+    int diverged = -1;
+    int marked = -1; /* the lowest rank that has cancelled */
+    uint64_t own[2] = {lane->descriptor[0], lane->descriptor[1]};
+    const bool own_mark = tti_descriptor_uncancel(own);
+    const bool own_waits = tti_kind_waits_for_all(tti_descriptor_kind(own));
+    bool all_wait = own_waits; /* every rank: so every rank sees what this one sees */
+    for (int r = 0; r < e->size; r++) {
+        if (r == e->rank) {
+            marked = own_mark && marked < 0 ? r : marked;
+            continue;
+        }
+        const struct tti_arrival *line = tti_arrival_of(lane, r, lane->call);
+        uint64_t d[2] = {line->descriptor[0], line->descriptor[1]};
+        const tutti_status status = check_number(lane, r);
+        if (status != TUTTI_OK) {
+            return status;
+        }
+        marked = tti_descriptor_uncancel(d) && marked < 0 ? r : marked;
+        if (d[0] != own[0] || d[1] != own[1]) {
+            all_wait = all_wait && tti_kind_waits_for_all(tti_descriptor_kind(d));
+            different = different < 0 ? r : different;
+        }
+        diverged = is_unreported(lane, r) && diverged < 0 ? r : diverged;
+    }
+    for (int r = 0; r < e->size && different >= 0; r++) {
+        if (r != e->rank) {
+            add_reported(lane, r);
+        }
+    }
+    if (all_wait) {
+        forget(lane);
+    } else if (own_waits) {
+        tti_digest_advance(lane);
+    }
+    if (different >= 0) {
+        return mismatch(lane, different);
+    }
+    if (diverged >= 0) {
+        mismatch_before(lane, diverged);
+    }
+    return marked < 0 ? TUTTI_OK : diverged < 0 ? cancelled(lane, marked) : TUTTI_MISMATCH;
+}

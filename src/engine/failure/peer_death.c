@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Decides whether a peer is dead. There are two sources:
+ *   1. The kernel's mark. When a thread ends, the kernel sets FUTEX_OWNER_DIED in each robust futex that it owns. The
+ *      liveness monitor of each process owns one such word in each of the process's segments (liveness_monitor.c). Reading
+ *      it is one load.
+ *   2. /proc, some 50 us a look. It serves where the kernel takes no robust list, and shows core dumps.
+ * A process that leaves in good order sets `left` or `leaving` in its segment before it ends. So both sources are read
+ * first and those flags after: a process that has ended sets nothing any more. Ended without a flag means dead.
+ */
+#include "engine/failure/peer_death.h"
+
+#include <linux/futex.h>
+
+#include "engine/failure/peers.h"
+
+bool tti_peer_is_marked(const struct tti_segment_header *header)
+{
+    /* acquire: what the process wrote before it ended is visible after, `left` above all */
+    return (atomic_load_explicit(&header->life, memory_order_acquire) & FUTEX_OWNER_DIED) != 0;
+}
+
+bool tti_peer_is_marked_dead(const struct tti_segment_header *header)
+{
+    return tti_peer_is_marked(header) && !tti_segment_leaves(header);
+}
+
+bool tti_peer_process_has_ended(const struct tti_engine *e, int rank)
+{
+    const struct tti_proc_id id = tti_peer_id(e, rank);
+    return tti_proc_has_ended(tti_proc_query(&id).state);
+}
+
+bool tti_peer_is_dead(const struct tti_engine *e, int rank)
+{
+    const struct tti_segment_header *h = tti_header(e, rank);
+    const bool ended = tti_peer_process_has_ended(e, rank);
+    return (ended && !tti_segment_leaves(h)) || tti_peer_is_marked_dead(h);
+}
+
+bool tti_peer_is_stalled(const struct tti_engine *e, int rank)
+{
+    const struct tti_proc_id id = tti_peer_id(e, rank);
+    return tti_proc_query(&id).state >= TTI_PROC_STOPPED && !tti_segment_leaves(tti_header(e, rank));
+}

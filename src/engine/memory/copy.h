@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Copies of a call's data. They count the bytes that they load and store (lane->bytes_copied), and choose whether the
+ * stores go past the caches. Inline: each call knows its length class.
+ */
+#ifndef TTI_ENGINE_COPY_H
+#define TTI_ENGINE_COPY_H
+
+#include "engine/lane.h"
+
+/* Bytes that are copied twice, or folded and then copied, in one go: they stay in the caches next to the CPU meanwhile.
+ * Each copy past the caches ends with a fence, so this is not smaller. */
+#define TTI_TWICE_BYTES ((size_t)4 * TTI_PAGE)
+
+/* memcpy with a length that GCC does not know. If it knew, it would use rep movsq, which takes as long to begin as the
+ * library takes for a kilobyte. */
+static inline void tti_memcpy(void *dst, const void *src, size_t n)
+{
+    __asm__("" : "+r"(n));
+    memcpy(dst, src, n);
+}
+
+static inline void tti_copy(void *dst, const void *src, size_t n)
+{
+    if (n != 0 && dst != src) {
+        tti_memcpy(dst, src, n);
+    }
+}
+
+static inline void tti_copy_counted(struct tti_lane *lane, void *dst, const void *src, size_t n)
+{
+    if (n == 0 || dst == src) {
+        return;
+    }
+    if (n < TTI_PAGE / 2) {
+        tti_memcpy(dst, src, n);
+    } else {
+        tti_copy_cached(dst, src, n);
+    }
+    lane->bytes_copied += 2 * n;
+}
+
+/* Into a tensor of the caller: past the caches if all outputs together are larger than they are. */
+static inline void tti_copy_to_output(struct tti_lane *lane, void *dst, const void *src, size_t n)
+{
+    if (lane->streams && n >= TTI_PAGE && dst != src) {
+        tti_copy_stream(dst, src, n);
+        lane->bytes_copied += 2 * n;
+    } else {
+        tti_copy_counted(lane, dst, src, n);
+    }
+}
+
+/* Into the own stage: past the caches if its readers are far away. */
+static inline void tti_copy_to_stage(struct tti_lane *lane, void *span, const void *src, size_t n)
+{
+    if (tti_stage_is_far(lane) && n >= TTI_PAGE / 2) {
+        tti_copy_stream(span, src, n);
+        lane->bytes_copied += 2 * n;
+    } else {
+        tti_copy_counted(lane, span, src, n);
+    }
+}
+
+#endif

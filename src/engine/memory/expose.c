@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Exposing tensors: which tensors of a large call other ranks can read and write in place. With threads that is every
+ * tensor. With processes a tensor must lie in the heap (heap.h), or the kernel copies from it (single_copy.c).
+ *
+ * A rank publishes the names of its tensors with its arrival. So once all have arrived, all ranks know whether the call can
+ * run without staging. If a rank does not expose its tensors, all ranks stage; those that do expose begin one step later.
+ * A peer may withdraw a region of the heap at any time: a rank that looks up a name notes the count of withdrawals first.
+ */
+#include "engine/memory/expose.h"
+
+#include "engine/failure/corrupt.h"
+#include "engine/memory/parts.h"
+#include "engine/memory/single_copy.h"
+
+static bool may_expose(const struct tti_lane *lane, const tutti_op *op)
+{
+    const struct tti_engine *e = lane->engine;
+    const bool variable = op->kind == TUTTI_OP_ALL_TO_ALL && op->send_parts.counts;
+    if (variable || (!e->direct && !e->heap && e->tuning.single_copy >= TTI_TUNING_NEVER) ||
+        lane->class != TTI_CLASS_LARGE) {
+        return false; /* with different lengths no rank knows where the others' parts of an all_to_all lie */
+    }
+    return tti_call_bytes(lane, op) >= e->tuning.zero_copy; /* below, staging is faster: it takes one epoch */
+}
+
+/* Whether others touch this rank's input, its output. The tensor of a broadcast is its output. */
+static bool shows_input(const tutti_op *op, int rank)
+{
+    switch (op->kind) {
+    case TUTTI_OP_BROADCAST:
+        return false;
+    case TUTTI_OP_SCATTER:
+        return rank == op->root;
+    case TUTTI_OP_ALL_GATHER:
+        return tti_part_bytes(&op->recv_parts, rank) > 0; /* an empty part has no address */
+    default:
+        return true;
+    }
+}
+
+static bool shows_output(const tutti_op *op, int rank)
+{
+    return op->kind == TUTTI_OP_ALL_REDUCE ||
+           ((op->kind == TUTTI_OP_BROADCAST || op->kind == TUTTI_OP_REDUCE) && rank == op->root);
+}
+
+/* Bytes from the beginning of a rank's input to its end. Only the root of a scatter knows how its parts are joined. */
+static size_t input_extent(const struct tti_lane *lane, const tutti_op *op, int rank)
+{
+    const size_t bytes = op->count * tti_dtype_size(op->dtype);
+    switch (op->kind) {
+    case TUTTI_OP_REDUCE_SCATTER:
+    case TUTTI_OP_ALL_TO_ALL:
+        return op->send_parts.outer * op->send_parts.pitch;
+    case TUTTI_OP_ALL_GATHER:
+        return tti_part_bytes(&op->recv_parts, rank);
+    case TUTTI_OP_SCATTER:
+        return (size_t)lane->engine->size * bytes;
+    default:
+        return bytes;
+    }
+}
+
+/* Leaves of a scatter find their parts only if these lie one after the other. */
+static bool can_be_found(const struct tti_lane *lane, const tutti_op *op)
+{
+    return op->kind != TUTTI_OP_SCATTER || lane->engine->rank != op->root || op->send_parts.outer <= 1;
+}
+
+static size_t output_extent(const tutti_op *op)
+{
+    return op->count * tti_dtype_size(op->dtype);
+}
+
+void tti_expose(struct tti_lane *lane, const tutti_op *op)
+{
+    const struct tti_engine *e = lane->engine;
+    lane->exposed = false;
+    lane->named = false;
+    lane->input = 0;
+    lane->output = 0;
+    if (!may_expose(lane, op) || !can_be_found(lane, op)) {
+        return;
+    }
+    if (e->direct) {
+        lane->input = (uintptr_t)op->src;
+        lane->output = (uintptr_t)op->dst;
+        lane->exposed = true;
+        return;
+    }
+    const uint64_t input =
+        shows_input(op, e->rank) ? tti_heap_name(e->heap, op->src, input_extent(lane, op, e->rank)) : 0;
+    const uint64_t output = shows_output(op, e->rank) ? tti_heap_name(e->heap, op->dst, output_extent(op)) : 0;
+    lane->exposed = (input != 0 || !shows_input(op, e->rank)) && (output != 0 || !shows_output(op, e->rank));
+    lane->input = lane->exposed ? input : 0;
+    lane->output = lane->exposed ? output : 0;
+    if (!lane->exposed && tti_single_copy_wanted(lane, op)) {
+        lane->input = shows_input(op, e->rank) ? TTI_SINGLE_COPY_NAME | (uintptr_t)op->src : 0;
+        lane->output = shows_output(op, e->rank) ? TTI_SINGLE_COPY_NAME | (uintptr_t)op->dst : 0;
+        lane->exposed = true;
+    }
+}
+
+/* What is found in the heap from now on is in use until the call ends. */
+static void hold_heap(struct tti_lane *lane)
+{
+    if (atomic_load_explicit(&lane->holds_heap, memory_order_relaxed) == 0) { /* written by this thread only */
+        const uint64_t now = atomic_load_explicit(lane->engine->heap->withdrawals, memory_order_seq_cst);
+        /* seq_cst: before the lookup; pairs with tti_heap_is_quiescent, after the withdrawal */
+        atomic_store_explicit(&lane->holds_heap, now, memory_order_seq_cst);
+    }
+}
+
+void tti_release_heap(struct tti_lane *lane)
+{
+    if (lane->named) { /* release: pairs with tti_heap_is_quiescent; the last access comes before */
+        atomic_store_explicit(&lane->holds_heap, 0, memory_order_release);
+    }
+}
+
+bool tti_heap_is_quiescent(const struct tti_engine *e, uint64_t withdrawal)
+{
+    for (int32_t i = 0; i < e->layout.lanes; i++) {
+        /* seq_cst: see hold_heap; and it pairs with tti_release_heap */
+        const uint64_t since = atomic_load_explicit(&e->lanes[i].holds_heap, memory_order_seq_cst);
+        if (since != 0 && since < withdrawal) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Where this rank sees a peer's tensor; NULL = it is private. A name that means nothing here is not to be trusted. */
+static tutti_status locate(struct tti_lane *lane, int peer, uint64_t name, size_t bytes, unsigned char **address)
+{
+    struct tti_engine *e = lane->engine;
+    if (e->direct) { /* threads of this process: as trustworthy as this rank itself */
+        *address = (unsigned char *)(uintptr_t)name;
+        return TUTTI_OK;
+    }
+    if ((name & TTI_SINGLE_COPY_NAME) != 0 && tti_single_copy_allowed(lane)) {
+        *address = (unsigned char *)(uintptr_t)(name & ~TTI_SINGLE_COPY_NAME);
+        lane->remote[peer] = peer != e->rank; /* only the kernel follows it */
+        return TUTTI_OK;
+    }
+    if (name != 0 && e->heap) {
+        hold_heap(lane);
+    }
+    *address = name != 0 ? tti_heap_address(e->heap, peer, name, bytes) : NULL;
+    if (name != 0 && !*address) {
+        return tti_fault_corrupt(lane, peer, "the name of its tensor, which is no memory that it shares,", name);
+    }
+    return TUTTI_OK;
+}
+
+tutti_status tti_locate(struct tti_lane *lane, int peer, uint64_t input, uint64_t output)
+{
+    const tutti_op *op = lane->op;
+    lane->inputs[peer] = NULL;
+    lane->outputs[peer] = NULL;
+    lane->remote[peer] = false;
+    tutti_status status = TUTTI_OK;
+    if ((input | output) != 0 && may_expose(lane, op)) {
+        lane->named = true;
+        status =
+            locate(lane, peer, shows_input(op, peer) ? input : 0, input_extent(lane, op, peer), &lane->inputs[peer]);
+        if (status == TUTTI_OK) {
+            status = locate(lane, peer, shows_output(op, peer) ? output : 0, output_extent(op), &lane->outputs[peer]);
+        }
+    }
+    return status;
+}
+
+bool tti_exposes_all_needed(const struct tti_lane *lane, int rank)
+{
+    const tutti_op *op = lane->op;
+    return (lane->inputs[rank] || !shows_input(op, rank)) && (lane->outputs[rank] || !shows_output(op, rank));
+}
+
+bool tti_all_expose(const struct tti_lane *lane)
+{
+    for (int r = 0; lane->named && r < lane->engine->size; r++) {
+        if (!tti_exposes(lane, r)) {
+            return false;
+        }
+    }
+    return lane->named;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The stage of a lane, and the position that each rank publishes in a call: stage.c.
+ *
+ * A writer: tti_stage_begin, then for each span tti_stage_acquire, fill it, tti_stage_stamp, tti_advance. A reader:
+ * tti_stage_shape, unless it writes, too; after tti_attributes_one, for each span tti_await_span, then tti_stage_peer.
+ */
+#ifndef TTI_ENGINE_STAGE_H
+#define TTI_ENGINE_STAGE_H
+
+#include "engine/lane.h"
+
+/* Divides the lane's memory into its two rings, once. */
+void tti_stage_prepare(struct tti_lane *lane);
+
+/* Before the arrival: sets the size of this call's spans, and makes the stage usable. Without memory it returns OK with
+ * *resource_error, and the call goes on to its arrival. A status that is not OK ends the call: the group has failed. */
+tutti_status tti_stage_begin(struct tti_lane *lane, size_t stride, tutti_status *resource_error);
+
+/* The same for a rank that only reads. */
+void tti_stage_shape(struct tti_lane *lane, size_t stride);
+
+/* The place of this rank's own first span. */
+static inline uint64_t tti_stage_place(const struct tti_lane *lane)
+{
+    return lane->stage.base + (lane->stage.first & (lane->stage.ring - 1));
+}
+
+/* Sets the place of a peer's first span (lane->starts), after checking it. Prepares its ring for the first read. */
+void tti_stage_start(struct tti_lane *lane, int peer, uint64_t place);
+
+/* Span number `index` of this call, free for writing. A call acquires its spans in order. */
+tutti_status tti_stage_acquire(struct tti_lane *lane, size_t index, unsigned char **span);
+
+/* A span of this call that is acquired. */
+unsigned char *tti_stage_own(const struct tti_lane *lane, size_t index);
+
+/* The span acquired last has been read by `reader` (-1: every peer) when that rank's position reaches `phase` of this call.
+ * TTI_PHASE_NEXT: when it has arrived at the next call. A second stamp of a span replaces the first. */
+void tti_stage_stamp(struct tti_lane *lane, uint64_t phase, int reader);
+
+/* Span `index` of a peer, for reading. */
+const unsigned char *tti_stage_peer(const struct tti_lane *lane, int peer, size_t index);
+
+/* Waits until the peer has published `phase`, so that its span `index` is there. The arrival covers span 0, unless the peer
+ * exposes its tensors: such a peer stages only when it knows that others do not expose theirs. */
+tutti_status tti_await_span(struct tti_lane *lane, int peer, size_t index, uint64_t phase);
+
+/* Spans that a call can acquire without waiting for peers in the same call, at least. */
+size_t tti_stage_room(const struct tti_lane *lane);
+
+/* Publishes how far this rank has come in the call. */
+void tti_advance(struct tti_lane *lane, uint64_t phase);
+/* Waits until one peer / all peers have come that far. */
+tutti_status tti_wait_phase(struct tti_lane *lane, int peer, uint64_t phase);
+tutti_status tti_wait_phase_all(struct tti_lane *lane, uint64_t phase);
+
+#endif
