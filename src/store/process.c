@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One lock, one set of descriptors, one pair of fork handlers. The lock is taken in the parent across fork, so that the
- * child never finds it in the hands of a thread that does not exist there; the child then closes the descriptors and
- * forgets servers and memory stores. A descriptor is created and noted in one critical section: no fork comes between.
+ * One lock, one set of descriptors, one pair of fork handlers. The parent takes the lock before fork, so no thread that is
+ * missing in the child holds it there. The child closes the descriptors and calls the registered hooks, which forget servers
+ * and memory stores. A descriptor is created and recorded in one critical section: no fork comes between.
  */
 #include "store/process.h"
 
@@ -12,9 +12,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "store/kinds/memory.h"
-#include "store/server/server.h"
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -22,6 +19,11 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
  * what every other library does. */
 static bool *noted;
 static int noted_capacity;
+
+#define HOOKS 4
+
+static void (*hooks[HOOKS])(void);
+static int hook_count;
 
 static void after_fork_in_child(void)
 {
@@ -31,8 +33,9 @@ static void after_fork_in_child(void)
             close(fd);
         }
     }
-    tti_server_forget();
-    tti_memory_forget();
+    for (int i = 0; i < hook_count; i++) {
+        hooks[i]();
+    }
     pthread_mutex_unlock(&lock);
 }
 
@@ -55,6 +58,19 @@ void tti_process_lock(void)
 {
     pthread_once(&once, register_handlers);
     pthread_mutex_lock(&lock);
+}
+
+void tti_process_forget_after_fork(void (*forget)(void))
+{
+    int i = 0;
+    while (i < hook_count && hooks[i] != forget) {
+        i++;
+    }
+    if (i == HOOKS) {
+        abort(); /* each caller is a file of the store: HOOKS is too small for them */
+    }
+    hooks[i] = forget;
+    hook_count = i == hook_count ? i + 1 : hook_count;
 }
 
 void tti_process_unlock(void)

@@ -13,6 +13,9 @@
 /* Guards the lists of servers, of memory stores and of private descriptors. Held only for moments, and across fork. */
 void tti_process_lock(void);
 void tti_process_unlock(void);
+/* In each forked child, `forget` drops the parent's state. It runs under the lock. Call this one under the lock; a second call
+ * with the same function does nothing. */
+void tti_process_forget_after_fork(void (*forget)(void));
 /* Waits on a condition that belongs to this lock. */
 void tti_process_wait(pthread_cond_t *condition);
 

@@ -12,8 +12,7 @@
 #include <stdint.h>
 #include <tutti/config.h>
 
-#define TTI_STORE_KEY_MAX   255
-#define TTI_STORE_VALUE_MAX 65536
+#include "store/limits.h"
 
 struct tti_store;
 
@@ -37,7 +36,6 @@ tutti_status tti_store_open_served(const char *url, int64_t timeout_ms, struct t
 /* Room for, and the URL of a store for ranks of one host under a number that nobody guesses: an abstract socket, or one in
  * `directory` if that is not NULL. At most TTI_STORE_DIRECTORY bytes of a directory fit into a socket's name. */
 #define TTI_STORE_LOCAL_URL 128
-#define TTI_STORE_DIRECTORY 48
 void tti_store_local_url(const char *directory, const char *purpose, const uint64_t number[2],
                          char url[TTI_STORE_LOCAL_URL]);
 

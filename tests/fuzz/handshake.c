@@ -15,7 +15,7 @@
 #include "fuzz.h"
 #include "store/process.h"
 #include "store/server/service.h"
-#include "store/wire/exchange.h"
+#include "store/client/exchange.h"
 
 static struct tti_secret secret; /* of the server, and of the clients that belong to the job */
 static struct tti_secret wrong;

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "fuzz.h"
-#include "store/kinds/client.h"
+#include "store/client/client.h"
 #include "store/wire/protocol.h"
 
 static struct fuzz_input *answers;

@@ -17,7 +17,7 @@
 #include "core/group/group_users.h"
 #include "core/group/registry.h"
 #include "core/membership/join.h"
-#include "store/kinds/backoff.h"
+#include "base/retry.h"
 
 tutti_status tti_api_finish(tutti_error *error, tutti_operation operation, int32_t rank, tutti_status status)
 {
@@ -198,7 +198,7 @@ tutti_status tutti_group_destroy(tutti_group *group, tutti_error *error)
     const int64_t until = g ? tti_deadline_ns(tti_now_ns(), abort_wait_ms(g)) : 0;
     int pause = 0;
     while (g && (status = tti_group_end(g)) != TUTTI_OK) {
-        const bool again = tti_backoff(&pause, until);
+        const bool again = tti_retry_sleep(&pause, until);
         g = tti_api_hold(group, "group_destroy", error, &status);
         if (g && !again) {
             const struct tti_group_users users = tti_group_users(g);
@@ -230,7 +230,7 @@ static void check_idle(void *handle, void *user)
     int pause = 0;
     do {
         users = tti_group_users(g);
-    } while (users.works + users.calls > 0 && tti_backoff(&pause, until));
+    } while (users.works + users.calls > 0 && tti_retry_sleep(&pause, until));
     if (users.works + users.calls > 0) {
         users.objects = 0;
         ending->status = tti_group_error_busy(g, &users, "finalize", ending->error);

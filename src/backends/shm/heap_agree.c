@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How the ranks of a group go through a collective call of the heap together: every step ends the same way for all. */
+#include "backends/shm/heap_agree.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "backends/shm/heap_available.h"
 #include "backends/shm/heap_file.h"
-#include "backends/shm/heap_state.h"
+#include "backends/shm/heap_shared.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/poll_interval.h"

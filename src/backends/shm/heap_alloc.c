@@ -3,16 +3,19 @@
  * tutti_alloc: two rounds. In the first one all say what they want and whether they have mapped everybody's arena; then
  * each takes its block and fills it with pages; in the second one all hear how that went for the others.
  */
+#include "backends/shm/heap_alloc.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "backends/shm/heap_agree.h"
 #include "backends/shm/heap_available.h"
 #include "backends/shm/heap_file.h"
 #include "backends/shm/heap_ranges.h"
-#include "backends/shm/heap_state.h"
+#include "backends/shm/heap_shared.h"
 #include "base/error.h"
 
 #define POPULATE_MOST ((uint64_t)4 << 30) /* of the others' blocks in one call: their page tables are memory too */

@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "backends/shm/heap.h"
 #include "backends/shm/heap_arena.h"
+#include "backends/shm/heap_group_ops.h"
 #include "backends/shm/segment.h"
 #include "base/error.h"
 #include "engine/memory/heap.h"

@@ -13,9 +13,11 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "backends/shm/heap_agree.h"
 #include "backends/shm/heap_available.h"
 #include "backends/shm/heap_file.h"
 #include "backends/shm/heap_ranges.h"
+#include "backends/shm/heap_shared.h"
 #include "base/error.h"
 
 /* One call as one rank goes through it. */

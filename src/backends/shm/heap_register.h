@@ -2,7 +2,15 @@
 #ifndef TTI_BACKENDS_SHM_HEAP_REGISTER_H
 #define TTI_BACKENDS_SHM_HEAP_REGISTER_H
 
+#include <tutti/backend.h>
+
 #include "backends/shm/heap_state.h"
+
+/* As the functions of tutti_backend_ops. */
+tutti_status tti_heap_register(struct tti_heap_view *view, void *memory, size_t bytes, const tutti_exchange *exchange,
+                               tutti_error *error);
+tutti_status tti_heap_unregister(struct tti_heap_view *view, void *memory, const tutti_exchange *exchange,
+                                 tutti_error *error);
 
 /* Ends a registered region: what still is its file becomes private memory with the same content, and the region is free
  * again. NO_MEMORY if a part had to stay as it was; the region is gone all the same. */

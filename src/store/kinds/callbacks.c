@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "store/kinds/kind.h"
+#include "store/store.h"
 
 struct callback_store {
     struct tti_store base;

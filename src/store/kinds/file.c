@@ -5,9 +5,11 @@
  *
  * Each key is a file. Its value is written to a name of its own and then linked to the key's name, which is atomic and
  * exclusive, on NFS as well: there, a lost answer can make link() report EEXIST although it succeeded, so the number
- * of links decides. Waiting looks again after pauses that grow to TTI_BACKOFF_MAX_MS, since network file systems do
+ * of links decides. Waiting looks again after pauses that grow to TTI_RETRY_MAX_MS, since network file systems do
  * not tell of files that other hosts make.
  */
+#include "store/kinds/file.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,8 +22,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "store/kinds/backoff.h"
-#include "store/kinds/kind.h"
+#include "base/retry.h"
 #include "store/wire/fingerprint.h"
 
 #define LONGEST_NAME 200 /* of a file, well below every file system's limit */
@@ -184,7 +185,7 @@ static tutti_status file_get(struct tti_store *store, const char *key, void *val
     int pause = 0;
     do {
         code = read_value(directory, name, value, capacity, &full);
-    } while ((code == ENOENT || code == ESTALE) && tti_backoff(&pause, deadline));
+    } while ((code == ENOENT || code == ESTALE) && tti_retry_sleep(&pause, deadline));
     close(directory);
     if (code == ENOENT || code == ESTALE) {
         return tti_store_error_timeout(store, key, timeout_ms, error);

@@ -13,7 +13,6 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "store/kinds/kind.h"
 #include "store/process.h"
 #include "store/server/table.h"
 
@@ -33,7 +32,7 @@ struct memory_store {
 
 static struct shared_table *tables;
 
-void tti_memory_forget(void)
+static void forget_tables(void)
 {
     tables = NULL;
 }
@@ -225,6 +224,7 @@ tutti_status tti_store_open_memory(const char *rest, struct tti_store **store, t
         return tti_store_error_no_memory(error);
     }
     tti_process_lock();
+    tti_process_forget_after_fork(forget_tables);
     memory->shared = find_or_make(rest);
     if (memory->shared) {
         memory->shared->stores++;

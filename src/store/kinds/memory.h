@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The memory store's part in fork. */
 #ifndef TTI_STORE_MEMORY_H
 #define TTI_STORE_MEMORY_H
 
-/* In a forked child, with the process lock held: the parent's tables are not this process's. */
-void tti_memory_forget(void);
+#include "store/kinds/kind.h"
+
+/* `rest` is the URL without its scheme, never empty. Sets the kind's own members, and url where it differs from the one asked for. */
+tutti_status tti_store_open_memory(const char *rest, struct tti_store **store, tutti_error *error);
 
 #endif

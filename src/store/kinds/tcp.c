@@ -15,6 +15,8 @@
  * that is; the others look for the one where a store of their job answers, and pass over whatever else listens there.
  * Who serves looks first, too: an earlier store of the same job may still be there, with clients.
  */
+#include "store/kinds/tcp.h"
+
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -25,8 +27,10 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "store/kinds/backoff.h"
-#include "store/kinds/client.h"
+#include "base/retry.h"
+#include "store/client/client.h"
+#include "store/process.h"
+#include "store/server/server.h"
 
 #define BACKLOG    1024
 #define ATTEMPT_MS 3000 /* for one address, so that a dead one does not hide the next */
@@ -352,7 +356,7 @@ static tutti_status open_ports(struct tcp_store *self, bool serve, int64_t timeo
             }
             return status;
         }
-        if (!tti_backoff(&pause, deadline)) {
+        if (!tti_retry_sleep(&pause, deadline)) {
             return tti_error_set(error, TUTTI_TIMEOUT,
                                  "%s at one of the %d ports of the host %s within %lld ms (%s); TUTTI_STORE may name "
                                  "another place",
@@ -388,7 +392,7 @@ static tutti_status open_tcp(struct tcp_store *self, bool serve, int64_t timeout
             }
             return status;
         }
-        if (!tti_backoff(&pause, deadline)) {
+        if (!tti_retry_sleep(&pause, deadline)) {
             return tti_error_set(error, TUTTI_TIMEOUT, "no store has answered at %s within %lld ms (%s)",
                                  self->client.base.url, (long long)timeout_ms, last.message);
         }

@@ -10,6 +10,8 @@
  * Between "the name is taken" and "nobody listens" lies a server that has just ended, or one that is just beginning;
  * then the race is run again until the deadline.
  */
+#include "store/kinds/unix.h"
+
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -19,8 +21,10 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "store/kinds/backoff.h"
-#include "store/kinds/client.h"
+#include "base/retry.h"
+#include "store/client/client.h"
+#include "store/process.h"
+#include "store/server/server.h"
 #include "store/wire/peer_user.h"
 
 #define BACKLOG 1024
@@ -42,7 +46,7 @@ static tutti_status connect_unix(struct tti_client *client, int64_t deadline_ns,
     int pause = 0;
     do { /* EAGAIN: the server's queue is full, it is about to accept */
         code = connect(made, (const struct sockaddr *)&self->address, self->address_length) == 0 ? 0 : errno;
-    } while ((code == EAGAIN || code == EINTR) && tti_backoff(&pause, deadline_ns));
+    } while ((code == EAGAIN || code == EINTR) && tti_retry_sleep(&pause, deadline_ns));
     if (code != 0) {
         tti_private_close(made);
         const bool absent = code == ENOENT && self->address.sun_path[0] != '\0';
@@ -121,7 +125,7 @@ static tutti_status open_unix(struct unix_store *self, bool may_serve, int64_t t
         if (status != TUTTI_PEER_LEFT) {
             return status;
         }
-        if (tti_backoff(&pause, deadline)) {
+        if (tti_retry_sleep(&pause, deadline)) {
             continue;
         }
         if (!may_serve) {

@@ -3,30 +3,7 @@
 #ifndef TTI_STORE_CONNECTION_H
 #define TTI_STORE_CONNECTION_H
 
-#include "store/server/service.h"
-#include "store/wire/channel.h"
-
-enum tti_phase { TTI_READING, TTI_WAITING, TTI_WRITING, TTI_DEAD };
-
-struct tti_connection {
-    struct tti_connection *next;
-    int fd;
-    enum tti_phase phase;
-    bool authenticated;
-    struct tti_channel channel;
-    int received;        /* a private descriptor that came with the request, TTI_NO_DESCRIPTOR, or -1 */
-    int64_t deadline_ns; /* of the hello, or of the wait */
-    struct tti_frame request;
-    size_t got; /* bytes of the request so far */
-    unsigned char header[TTI_FRAME_HEADER];
-    unsigned char *body;    /* key, then value; the surplus of the channel behind them */
-    unsigned char few[512]; /* the body, if it is short: a lack can be told without memory */
-    bool skips;             /* only the key of the body is kept: there is no memory for the value */
-    unsigned char *reply;
-    unsigned char short_reply[512]; /* likewise */
-    size_t reply_length;
-    size_t reply_sent;
-};
+#include "store/server/types.h"
 
 /* Its request has been dealt with. */
 void tti_connection_forget_frames(struct tti_connection *c);

@@ -34,7 +34,7 @@ struct tti_server {
 static struct tti_server *servers;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 
-void tti_server_forget(void)
+static void forget_servers(void)
 {
     servers = NULL;
     changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER; /* its waiters were the parent's threads */
@@ -163,6 +163,7 @@ tutti_status tti_server_start(int listener, bool local, const char *job, const s
     }
     made->references = 2;
     tti_process_lock();
+    tti_process_forget_after_fork(forget_servers);
     made->next = servers;
     servers = made;
     status = start_thread(made, error);

@@ -28,9 +28,6 @@ void tti_server_fail(struct tti_server *server, tutti_status status);
 /* Ends all servers of this process and joins their threads. */
 void tti_server_shutdown_all(void);
 
-/* In a forked child, with the process lock held: the parent's servers are not this process's. */
-void tti_server_forget(void);
-
 /* How many connections the servers of this process have dropped for what they sent or who they were. */
 int64_t tti_server_dropped(void);
 /* How many they have turned away because they did not know the token of the job. */

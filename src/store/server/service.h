@@ -6,34 +6,10 @@
 #ifndef TTI_STORE_SERVICE_H
 #define TTI_STORE_SERVICE_H
 
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <tutti/status.h>
-
-#include "store/server/table.h"
-#include "store/wire/protocol.h"
-#include "store/wire/secret.h"
+#include "store/server/types.h"
 
 /* Steps after which every connection that had something to say has been heard, however many there are. */
 #define TTI_SERVICE_DRAIN 512
-
-struct tti_connection;
-
-struct tti_service {
-    int epoll;
-    int listener;
-    int wake;    /* an eventfd: a signal ends a waiting step; closed by who owns the service */
-    int reserve; /* given up for a moment to refuse a connection when descriptors have run out */
-    bool local;
-    _Atomic int64_t refused_count;      /* connections of this user, for lack of descriptors */
-    _Atomic int32_t failed_status;      /* a status: what everybody is told; OK = all is well */
-    int clients;                        /* connections that have said hello */
-    int unauthenticated;                /* connections that have not */
-    struct tti_connection *connections; /* newest first */
-    struct tti_table table;
-    char job[TTI_STORE_KEY_MAX + 1]; /* what clients must name */
-    struct tti_secret secret;        /* what they must know */
-};
 
 /* Takes the listener over, also on failure. `secret` may be NULL: there is none. */
 tutti_status tti_service_begin(struct tti_service *service, int listener, bool local, const char *job,

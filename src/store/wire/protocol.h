@@ -25,7 +25,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "store/store.h"
+#include "store/limits.h"
 
 #define TTI_FRAME_HEADER     24
 #define TTI_FRAME_MAX        (TTI_FRAME_HEADER + TTI_STORE_KEY_MAX + TTI_STORE_VALUE_MAX)

@@ -13,6 +13,8 @@
 #include <string.h>
 
 #include "backends/shm/heap.h"
+#include "backends/shm/heap_alloc.h"
+#include "backends/shm/heap_register.h"
 #include "engine/memory/heap.h"
 
 #define MOST_RANKS 4

@@ -14,6 +14,7 @@
 
 #include "store/server/connection.h"
 #include "store/server/server.h"
+#include "store/server/service.h"
 #include "store/wire/channel.h"
 
 struct fixture {

@@ -7,7 +7,8 @@
 #include <sys/mman.h>
 
 #include "base/error.h"
-#include "store/kinds/client.h"
+#include "store/client/client.h"
+#include "store/process.h"
 
 static int knock(const struct fixture *f)
 {

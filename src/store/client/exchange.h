@@ -3,7 +3,7 @@
 #ifndef TTI_STORE_EXCHANGE_H
 #define TTI_STORE_EXCHANGE_H
 
-#include "store/kinds/client.h"
+#include "store/client/types.h"
 
 struct tti_exchange {
     struct tti_frame request;
@@ -18,7 +18,7 @@ struct tti_exchange {
 };
 
 /* One request and its reply. OK means that a reply has come, whatever it says. */
-tutti_status tti_exchange(const struct tti_client *client, struct tti_client_connection *connection,
+tutti_status tti_client_exchange(const struct tti_client *client, struct tti_client_connection *connection,
                           struct tti_exchange *x, tutti_error *error);
 
 /* Proves the token of the job, if there is one, has the server prove it, and says hello. */

@@ -5,15 +5,17 @@
  * get, after the store's own timeout for everything else, unless another patience was set. A connection whose reply did
  * not come is closed, never reused. A line's keys are in one place at a time, and wiped where they were.
  */
-#include "store/kinds/client.h"
+#include "store/client/client.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "store/kinds/backoff.h"
-#include "store/wire/exchange.h"
+#include "base/retry.h"
+#include "store/client/exchange.h"
+#include "store/process.h"
+#include "store/server/server.h"
 
 #define RESPONSE_TIMEOUT_MS 5000
 #define MIN_HELLO_MS        1000
@@ -56,7 +58,7 @@ static tutti_status connect_again(struct tti_client *client, int64_t deadline_ns
     tutti_status status;
     do {
         status = connect_and_handshake(client, deadline_ns, connection, error);
-    } while (status == TUTTI_PEER_LEFT && connection->fd >= 0 && tti_backoff(&pause, deadline_ns));
+    } while (status == TUTTI_PEER_LEFT && connection->fd >= 0 && tti_retry_sleep(&pause, deadline_ns));
     return status;
 }
 
@@ -113,7 +115,7 @@ static tutti_status request(struct tti_client *client, struct tti_exchange *x, t
     if (status != TUTTI_OK) {
         return status;
     }
-    status = tti_exchange(client, &connection, x, error);
+    status = tti_client_exchange(client, &connection, x, error);
     if (status != TUTTI_OK) {
         close_connection(&connection);
         return status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "store/wire/exchange.h"
+#include "store/client/exchange.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "store/process.h"
 
 static bool wait_for(int fd, short events, int64_t deadline_ns)
 {
@@ -153,7 +154,7 @@ static tutti_status receive_sealed(const struct tti_client *client, struct tti_c
     return status;
 }
 
-tutti_status tti_exchange(const struct tti_client *client, struct tti_client_connection *connection,
+tutti_status tti_client_exchange(const struct tti_client *client, struct tti_client_connection *connection,
                           struct tti_exchange *x, tutti_error *error)
 {
     x->received_fd = -1;
@@ -287,7 +288,7 @@ static tutti_status prove(const struct tti_client *client, struct tti_client_con
     if (!tti_channel_begin(&connection->channel, header, nonce)) {
         return tti_error_system(error, errno, "no random bytes to prove the token of the job with");
     }
-    tutti_status status = tti_exchange(client, connection, &challenge, error);
+    tutti_status status = tti_client_exchange(client, connection, &challenge, error);
     if (status == TUTTI_OK) {
         status = check_reply(client, connection, &challenge, error);
     }
@@ -297,7 +298,7 @@ static tutti_status prove(const struct tti_client *client, struct tti_client_con
     if (status == TUTTI_OK && !tti_channel_prove(&connection->channel, &client->secret, answer, proof)) {
         status = auth_error(client, TTI_REFUSED_PROOF, error);
     }
-    if (status == TUTTI_OK && (status = tti_exchange(client, connection, &last, error)) == TUTTI_OK) {
+    if (status == TUTTI_OK && (status = tti_client_exchange(client, connection, &last, error)) == TUTTI_OK) {
         status = check_reply(client, connection, &last, error);
     }
     if (status == TUTTI_OK) {
@@ -319,7 +320,7 @@ tutti_status tti_client_handshake(const struct tti_client *client, struct tti_cl
     };
     tutti_status status = client->secret.known ? prove(client, connection, deadline_ns, error) : TUTTI_OK;
     if (status == TUTTI_OK) {
-        status = tti_exchange(client, connection, &hello, error);
+        status = tti_client_exchange(client, connection, &hello, error);
     }
     return status == TUTTI_OK ? check_reply(client, connection, &hello, error) : status;
 }

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A server's state and that of its connections. Both belong to the server's thread. */
+#ifndef TTI_STORE_SERVER_TYPES_H
+#define TTI_STORE_SERVER_TYPES_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <tutti/status.h>
+
+#include "store/server/table.h"
+#include "store/wire/channel.h"
+#include "store/wire/protocol.h"
+#include "store/wire/secret.h"
+
+enum tti_phase { TTI_READING, TTI_WAITING, TTI_WRITING, TTI_DEAD };
+
+struct tti_connection {
+    struct tti_connection *next;
+    int fd;
+    enum tti_phase phase;
+    bool authenticated;
+    struct tti_channel channel;
+    int received;        /* a private descriptor that came with the request, TTI_NO_DESCRIPTOR, or -1 */
+    int64_t deadline_ns; /* of the hello, or of the wait */
+    struct tti_frame request;
+    size_t got; /* bytes of the request so far */
+    unsigned char header[TTI_FRAME_HEADER];
+    unsigned char *body;    /* key, then value; the surplus of the channel behind them */
+    unsigned char few[512]; /* the body, if it is short: a lack can be told without memory */
+    bool skips;             /* only the key of the body is kept: there is no memory for the value */
+    unsigned char *reply;
+    unsigned char short_reply[512]; /* likewise */
+    size_t reply_length;
+    size_t reply_sent;
+};
+
+struct tti_service {
+    int epoll;
+    int listener;
+    int wake;    /* an eventfd: a signal ends a waiting step; closed by who owns the service */
+    int reserve; /* given up for a moment to refuse a connection when descriptors have run out */
+    bool local;
+    _Atomic int64_t refused_count;      /* connections of this user, for lack of descriptors */
+    _Atomic int32_t failed_status;      /* a status: what everybody is told; OK = all is well */
+    int clients;                        /* connections that have said hello */
+    int unauthenticated;                /* connections that have not */
+    struct tti_connection *connections; /* newest first */
+    struct tti_table table;
+    char job[TTI_STORE_KEY_MAX + 1]; /* what clients must name */
+    struct tti_secret secret;        /* what they must know */
+};
+
+#endif
