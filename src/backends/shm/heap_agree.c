@@ -11,7 +11,7 @@
 #include "backends/shm/heap_shared.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/poll_interval.h"
+#include "base/polled_wait.h"
 
 /* How near to the reason a record is that says what has failed: 0, a rank failed by itself; 1, another one refused it what it needed;
  * 2, it missed another one. */
@@ -72,19 +72,32 @@ tutti_status tti_heap_agree(const struct tti_heap_view *v, const tutti_exchange 
     return error->status;
 }
 
-/* The others may be lost, or have given up, while they are waited for. */
+/* A descriptor that another rank hands over. */
+struct awaited {
+    struct tti_heap_group_ops group;
+    struct tti_store *channel;
+    const char *key;
+    int *fd;
+};
+
+static tutti_status get_descriptor(void *user, int64_t timeout_ms, tutti_error *error)
+{
+    const struct awaited *a = user;
+    return tti_store_get_fd(a->channel, a->key, a->fd, timeout_ms, error);
+}
+
+static tutti_status poll_group(void *user, tutti_error *error)
+{
+    return tti_heap_group_failure(&((struct awaited *)user)->group, error);
+}
+
 static tutti_status await_descriptor(struct tti_heap_view *v, struct tti_store *channel, const char *key,
                                      int64_t deadline, int *fd, tutti_error *error)
 {
-    const struct tti_heap_group_ops group = tti_heap_group_ops_of(v);
-    struct tti_poll_interval patience = tti_poll_interval_until(deadline, TTI_POLL_MIN_MS);
-    for (;;) {
-        tutti_status status = tti_store_get_fd(channel, key, fd, tti_poll_interval_next_ms(&patience), error);
-        const tutti_status reason = status == TUTTI_TIMEOUT ? tti_heap_group_failure(&group, error) : TUTTI_OK;
-        if (reason != TUTTI_OK || status != TUTTI_TIMEOUT || patience.last) {
-            return reason != TUTTI_OK ? reason : status;
-        }
-    }
+    struct awaited a = {.group = tti_heap_group_ops_of(v), .channel = channel, .key = key, .fd = fd};
+    const struct tti_polled_wait wait = {
+        .attempt = get_descriptor, .poll = poll_group, .user = &a, .min_slice_ms = TTI_POLL_MIN_MS};
+    return tti_wait_polling(&wait, deadline, error);
 }
 
 static tutti_status receive(struct tti_heap_view *v, int rank, unsigned region, struct tti_store *channel,

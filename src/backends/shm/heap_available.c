@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/hash.h"
+
 #define PATH_BYTES 1024
 
 /* The number behind `key` in a file of lines "key number [kB]"; false if it is not there. */
@@ -85,14 +87,13 @@ static void mix_in_directory(const char *mount, const char *group, uint64_t *has
     struct stat st;
     snprintf(directory, sizeof(directory), "%s%s", mount, group);
     if (stat(directory, &st) == 0) {
-        *hash = (*hash ^ (uint64_t)st.st_ino) * UINT64_C(0x100000001b3);
+        *hash = tti_hash_number(*hash, (uint64_t)st.st_ino);
     }
 }
 
 struct tti_available_memory tti_available_memory_read(void)
 {
-    struct tti_available_memory room = {
-        .host = UINT64_MAX, .limit = UINT64_MAX, .cgroup = UINT64_C(0xcbf29ce484222325)};
+    struct tti_available_memory room = {.host = UINT64_MAX, .limit = UINT64_MAX, .cgroup = TTI_HASH_EMPTY};
     uint64_t available = 0;
     uint64_t swap = 0;
     if (read_field("/proc/meminfo", "MemAvailable:", &available)) {
@@ -109,9 +110,7 @@ struct tti_available_memory tti_available_memory_read(void)
             continue;
         }
         *group++ = '\0';
-        for (const char *c = group; *c; c++) {
-            room.cgroup = (room.cgroup ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
-        }
+        room.cgroup = tti_hash_text(room.cgroup, group);
         bool unified = strcmp(line, "0:") == 0;
         if (unified || strcmp(first + 1, "memory") == 0) {
             mix_in_directory(unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory", group, &room.cgroup);

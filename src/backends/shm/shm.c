@@ -21,7 +21,7 @@
 #include "backends/shm/segment.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/poll_interval.h"
+#include "base/polled_wait.h"
 #include "base/proc.h"
 #include "engine/failure/liveness_monitor.h"
 #include "engine/failure/peer_death.h"
@@ -178,31 +178,46 @@ static tutti_status poll_for_losses(const struct shm_state *s, int64_t *grace_ns
     return TUTTI_OK;
 }
 
+/* A descriptor that another rank hands over. */
+struct awaited {
+    const struct channel *channel;
+    const struct shm_state *state;
+    const char *key;
+    int rank; /* that hands it over */
+    int *fd;
+    int64_t total_ms; /* of the whole wait */
+    int64_t grace_ns;
+};
+
+static tutti_status get_descriptor(void *user, int64_t timeout_ms, tutti_error *error)
+{
+    const struct awaited *a = user;
+    const tutti_status status = channel_get_fd(a->channel, a->key, a->fd, timeout_ms, error);
+    if (status == TUTTI_TIMEOUT) {
+        tti_error_set(error, status, "rank %d did not offer its memory (%s) within %lld ms", a->rank, a->key,
+                      (long long)a->total_ms);
+        error->suspect = a->rank;
+    }
+    return status;
+}
+
+static tutti_status poll_failures(void *user, tutti_error *error)
+{
+    struct awaited *a = user;
+    const tutti_rendezvous *rv = a->channel->rendezvous;
+    const tutti_status status = rv->poll_failures ? rv->poll_failures(rv->self, error) : TUTTI_OK;
+    return status == TUTTI_OK ? poll_for_losses(a->state, &a->grace_ns, error) : status;
+}
+
 static tutti_status await_descriptor(const tutti_open_info *info, const struct channel *p, const char *key, int rank,
                                      const struct shm_state *s, int64_t deadline, int *fd, tutti_error *error)
 {
-    const tutti_rendezvous *rv = info->rendezvous;
-    struct tti_poll_interval patience = tti_poll_interval_until(deadline, TTI_POLL_EAGER_MS);
-    int64_t grace_ns = 0;
-    for (;;) {
-        tutti_status status = channel_get_fd(p, key, fd, tti_poll_interval_next_ms(&patience), error);
-        const bool lost = status == TUTTI_TIMEOUT || status == TUTTI_PEER_LEFT;
-        const tutti_status reason = lost && rv->poll_failures ? rv->poll_failures(rv->self, error) : TUTTI_OK;
-        if (reason != TUTTI_OK || status != TUTTI_TIMEOUT) {
-            return reason != TUTTI_OK ? reason : status;
-        }
-        if ((status = poll_for_losses(s, &grace_ns, error)) != TUTTI_OK) {
-            return status;
-        }
-        if (patience.last) {
-            tti_error_set(error, TUTTI_TIMEOUT, "rank %d did not offer its memory (%s) within %lld ms", rank, key,
-                          (long long)info->timeout_ms);
-            if (error) {
-                error->suspect = rank;
-            }
-            return TUTTI_TIMEOUT;
-        }
-    }
+    tutti_error unused;
+    struct awaited a = {
+        .channel = p, .state = s, .key = key, .rank = rank, .fd = fd, .total_ms = info->timeout_ms};
+    const struct tti_polled_wait wait = {
+        .attempt = get_descriptor, .poll = poll_failures, .user = &a, .min_slice_ms = TTI_POLL_EAGER_MS};
+    return tti_wait_polling(&wait, deadline, error ? error : &unused);
 }
 
 static tutti_status map_segments(const tutti_open_info *info, const struct channel *p, const struct tti_layout *layout,

@@ -12,11 +12,14 @@
 #include "core/launchers/hydra.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "base/number.h"
 
 #define MAX_ANCESTORS 64
 
@@ -60,8 +63,9 @@ static int peer_of_pmi_fd(void)
     const char *text = getenv("PMI_FD");
     struct ucred peer;
     socklen_t length = sizeof(peer);
-    if (!text || text[strspn(text, "0123456789")] != '\0' || *text == '\0' || strlen(text) > 6 ||
-        getsockopt(atoi(text), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) {
+    int64_t fd = -1;
+    if (!text || !tti_parse_integer(text, 0, INT_MAX, &fd) ||
+        getsockopt((int)fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) {
         return -1;
     }
     return peer.pid;

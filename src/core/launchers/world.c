@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "core/launchers/hydra.h"
 #include "core/launchers/pmix.h"
 #include "store/wire/fingerprint.h"
@@ -58,14 +59,8 @@ static tutti_status read_number(const char *name, int minimum, int maximum, int 
     if (!text) {
         return TUTTI_OK;
     }
-    size_t digits = strspn(text, "0123456789");
-    long long number = 0;
-    bool overflow = false;
-    for (size_t i = 0; i < digits && !overflow; i++) {
-        number = number * 10 + (text[i] - '0');
-        overflow = number > INT_MAX;
-    }
-    if (digits == 0 || text[digits] != '\0' || overflow || number < minimum || number > maximum) {
+    int64_t number = 0;
+    if (!tti_parse_integer(text, minimum, maximum, &number)) {
         return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
                              "the environment variable %s is \"%.60s\", which is not a "
                              "number in %d..%d",

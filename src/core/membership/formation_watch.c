@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Who makes a group waits for the other members, one after the other and at several places: for their records, their votes,
- * what their engines hand over. All these waits come in turns (base/poll_interval.h), and between two of them all look here whether
+ * what their engines hand over. All these waits come in turns (base/polled_wait.h), and between two of them all look here whether
  * it is still worth it. It is not, if:
  *
  * - Somebody has given up. Who does so leaves a word, `last`/failed, in which the first one says why. So all hear the same
@@ -28,7 +28,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/poll_interval.h"
+#include "base/polled_wait.h"
 #include "core/group/group.h"
 #include "core/group/resolve.h"
 

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/hash.h"
 
 #define GROWTH_MAGIC 0x776f7267u /* "grow" */
 
@@ -70,11 +71,8 @@ static struct tti_formation_watch watch_until(int64_t timeout_ms)
 /* The same on all members, and no other group's: who reads flight records knows groups by their names. */
 static void name_grown(struct tti_group_plan *plan, const char *token)
 {
-    uint32_t hash = UINT32_C(0x811c9dc5);
-    for (const char *at = token; *at; at++) {
-        hash = (hash ^ (unsigned char)*at) * UINT32_C(0x01000193);
-    }
-    snprintf(plan->name, sizeof(plan->name), "grown-%08x", (unsigned)hash);
+    const uint64_t hash = tti_hash_text(TTI_HASH_EMPTY, token);
+    snprintf(plan->name, sizeof(plan->name), "grown-%08x", (unsigned)tti_hash_fold(hash));
 }
 
 static tutti_status open_grown(struct tti_group_plan *plan, const struct growth *growth, int32_t rank,

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fork.h"
+#include "base/hash.h"
 #include "core/launchers/world.h"
 
 /* How often this process has joined each place as each rank: the n-th world of a job needs keys of its own. */
@@ -110,14 +111,6 @@ static tutti_status find_world(const tutti_config *config, const struct tti_sett
     return TUTTI_OK;
 }
 
-static uint64_t hash_text(uint64_t h, const char *text)
-{
-    for (; *text; text++) {
-        h = (h ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
-    }
-    return h;
-}
-
 /* Of the address of a host only what follows it, which all ranks write alike: port and path. */
 static const char *without_host(const char *place)
 {
@@ -132,13 +125,12 @@ static const char *without_host(const char *place)
 static void add_name_suffix(struct tti_group_plan *plan, const char *place, const char *store)
 {
     const char *job = getenv("TUTTI_STORE");
-    const uint64_t seed = UINT64_C(0xcbf29ce484222325);
     if (strncmp(place, "memory:", 7) == 0) {
-        const uint64_t hash = hash_text(seed ^ (uint64_t)getpid(), place);
-        snprintf(plan->name_suffix, sizeof(plan->name_suffix), "-%08x", (unsigned)(hash ^ hash >> 32));
+        const uint64_t hash = tti_hash_text(TTI_HASH_EMPTY ^ (uint64_t)getpid(), place);
+        snprintf(plan->name_suffix, sizeof(plan->name_suffix), "-%08x", (unsigned)tti_hash_fold(hash));
     } else if (strcmp(place, store) == 0 && !(job && strcmp(store, job) == 0)) { /* the application's own choice */
-        const uint64_t hash = hash_text(seed, without_host(place));
-        snprintf(plan->name_suffix, sizeof(plan->name_suffix), "@%06x", (unsigned)(hash ^ hash >> 32) & 0xffffffU);
+        const uint64_t hash = tti_hash_text(TTI_HASH_EMPTY, without_host(place));
+        snprintf(plan->name_suffix, sizeof(plan->name_suffix), "@%06x", (unsigned)tti_hash_fold(hash) & 0xffffffU);
     }
 }
 
@@ -184,8 +176,7 @@ tutti_status tti_join_world(const tutti_config *config, tutti_group **group, tut
 static uint64_t hash_ranks(uint64_t h, const int32_t *ranks, int32_t count)
 {
     for (int32_t i = 0; i < count; i++) {
-        h = (h ^ (uint32_t)ranks[i]) * UINT64_C(0x9e3779b97f4a7c15);
-        h ^= h >> 29;
+        h = tti_hash_number(h, (uint32_t)ranks[i]);
     }
     return h;
 }
@@ -228,7 +219,7 @@ tutti_status tti_join_list(struct tti_group *parent, const int32_t *ranks, int32
         return status;
     }
     uint32_t serial = 0; /* as it is where there is no memory to count the first time */
-    const uint64_t hash = hash_ranks(hash_text(UINT64_C(0xcbf29ce484222325), parent->rendezvous.name), ranks, count);
+    const uint64_t hash = hash_ranks(tti_hash_text(TTI_HASH_EMPTY, parent->rendezvous.name), ranks, count);
     status = count_list(parent, hash, &serial, error);
     snprintf(plan.name, sizeof(plan.name), "g%016llx.%u", (unsigned long long)hash, serial);
     if (status == TUTTI_OK) {

@@ -4,22 +4,25 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "base/poll_interval.h"
+#include "base/clock.h"
+#include "base/polled_wait.h"
 
-/* After a wait that has not got what it wanted, or at a store that has ended: whether who looks knows why, which is the answer
- * then. */
-static bool poll_cause(const struct tti_rendezvous *r, tutti_status *status, tutti_error *error)
+static tutti_status poll_failures(void *self, tutti_error *error)
 {
+    const struct tti_rendezvous *r = self;
     tutti_error reason;
-    if ((*status != TUTTI_TIMEOUT && *status != TUTTI_PEER_LEFT) || !r->poll_failures ||
-        r->poll_failures(r->poll_user, &reason) == TUTTI_OK) {
-        return false;
-    }
-    *status = reason.status;
-    if (error) {
+    const tutti_status status = r->poll_failures ? r->poll_failures(r->poll_user, &reason) : TUTTI_OK;
+    if (status != TUTTI_OK && error) {
         *error = reason;
     }
-    return true;
+    return status;
+}
+
+/* A put that the store did not take: the poll may know the cause. */
+static tutti_status after_put(struct tti_rendezvous *r, tutti_status status, tutti_error *error)
+{
+    tti_poll_cause(&(struct tti_polled_wait){.poll = poll_failures, .user = r}, &status, error);
+    return status;
 }
 
 static tutti_status full_key(const struct tti_rendezvous *r, const char *key, char *full, size_t capacity,
@@ -38,49 +41,52 @@ static tutti_status set(void *self, const char *key, const void *value, size_t l
     char full[TTI_STORE_KEY_MAX + 1];
     tutti_status status = full_key(r, key, full, sizeof(full), error);
     if (status == TUTTI_OK) {
-        status = tti_store_set(r->store, full, value, length, error);
-        poll_cause(r, &status, error);
+        status = after_put(r, tti_store_set(r->store, full, value, length, error), error);
     }
     return status;
 }
 
-/* What somebody else is to put there: a value, or (value NULL) a descriptor. */
+/* A value of another rank, or (fd not NULL) a descriptor. */
 struct wanted {
+    struct tti_rendezvous *rendezvous;
+    char key[TTI_STORE_KEY_MAX + 1];
     void *value;
     size_t capacity;
     size_t *length;
     int *fd;
 };
 
-static tutti_status get_once(const struct tti_rendezvous *r, const char *full, const struct wanted *w,
-                             int64_t timeout_ms, tutti_error *error)
+static tutti_status get_once(void *user, int64_t timeout_ms, tutti_error *error)
 {
-    return w->fd ? tti_store_get_fd(r->store, full, w->fd, timeout_ms, error)
-                 : tti_store_get(r->store, full, w->value, w->capacity, w->length, timeout_ms, error);
+    const struct wanted *w = user;
+    struct tti_store *store = w->rendezvous->store;
+    return w->fd ? tti_store_get_fd(store, w->key, w->fd, timeout_ms, error)
+                 : tti_store_get(store, w->key, w->value, w->capacity, w->length, timeout_ms, error);
 }
 
-/* In turns, if there is somebody to ask between them. Who only polls is not told more than that. */
-static tutti_status get_polling(const struct tti_rendezvous *r, const char *key, const struct wanted *w,
-                                int64_t timeout_ms, tutti_error *error)
+static tutti_status poll_wanted(void *user, tutti_error *error)
 {
-    char full[TTI_STORE_KEY_MAX + 1];
-    tutti_status status = full_key(r, key, full, sizeof(full), error);
+    return poll_failures(((struct wanted *)user)->rendezvous, error);
+}
+
+/* A timeout of 0 only looks whether the key is there, and does not poll for failures. */
+static tutti_status get_polling(struct wanted *w, const char *key, int64_t timeout_ms, tutti_error *error)
+{
+    const struct tti_rendezvous *r = w->rendezvous;
+    const tutti_status status = full_key(r, key, w->key, sizeof(w->key), error);
     if (status != TUTTI_OK || !r->poll_failures || timeout_ms == 0) {
-        return status != TUTTI_OK ? status : get_once(r, full, w, timeout_ms, error);
+        return status != TUTTI_OK ? status : get_once(w, timeout_ms, error);
     }
-    struct tti_poll_interval interval =
-        tti_poll_interval_until(tti_deadline_ns(tti_now_ns(), timeout_ms), r->poll_interval_ms);
-    do {
-        status = get_once(r, full, w, tti_poll_interval_next_ms(&interval), error);
-    } while (!poll_cause(r, &status, error) && status == TUTTI_TIMEOUT && !interval.last);
-    return status;
+    const struct tti_polled_wait wait = {
+        .attempt = get_once, .poll = poll_wanted, .user = w, .min_slice_ms = r->poll_interval_ms};
+    return tti_wait_polling(&wait, tti_deadline_ns(tti_now_ns(), timeout_ms), error);
 }
 
 static tutti_status get(void *self, const char *key, void *value, size_t capacity, size_t *length, int64_t timeout_ms,
                         tutti_error *error)
 {
-    const struct wanted w = {.value = value, .capacity = capacity, .length = length};
-    return get_polling(self, key, &w, timeout_ms, error);
+    struct wanted w = {.rendezvous = self, .value = value, .capacity = capacity, .length = length};
+    return get_polling(&w, key, timeout_ms, error);
 }
 
 static tutti_status put_fd(void *self, const char *key, int fd, int32_t readers, tutti_error *error)
@@ -89,27 +95,15 @@ static tutti_status put_fd(void *self, const char *key, int fd, int32_t readers,
     char full[TTI_STORE_KEY_MAX + 1];
     tutti_status status = full_key(r, key, full, sizeof(full), error);
     if (status == TUTTI_OK) {
-        status = tti_store_put_fd(r->store, full, fd, readers, error);
-        poll_cause(r, &status, error);
+        status = after_put(r, tti_store_put_fd(r->store, full, fd, readers, error), error);
     }
     return status;
 }
 
 static tutti_status get_fd(void *self, const char *key, int *fd, int64_t timeout_ms, tutti_error *error)
 {
-    const struct wanted w = {.fd = fd};
-    return get_polling(self, key, &w, timeout_ms, error);
-}
-
-static tutti_status poll_failures(void *self, tutti_error *error)
-{
-    const struct tti_rendezvous *r = self;
-    tutti_error reason;
-    const tutti_status status = r->poll_failures ? r->poll_failures(r->poll_user, &reason) : TUTTI_OK;
-    if (status != TUTTI_OK && error) {
-        *error = reason;
-    }
-    return status;
+    struct wanted w = {.rendezvous = self, .fd = fd};
+    return get_polling(&w, key, timeout_ms, error);
 }
 
 void tti_rendezvous_open(struct tti_rendezvous *r, struct tti_store *store, const char *name)

@@ -31,6 +31,7 @@
 #include "base/boot_id.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/pidfds.h"
 #include "core/group/collect.h"
 #include "core/group/resolve.h"
@@ -43,22 +44,6 @@
 #define TRIAL_MS    2000 /* to reach a socket that is there already */
 #define SELF_KEY    112  /* bytes of a key with a group's name */
 #define MOST_PIDFDS 256  /* ranks of a group that keeps some */
-#define HASH        UINT64_C(0xcbf29ce484222325)
-#define PRIME       UINT64_C(0x100000001b3)
-
-static uint64_t hash_text(uint64_t h, const char *text)
-{
-    for (const char *c = text; *c; c++) {
-        h = (h ^ (unsigned char)*c) * PRIME;
-    }
-    return h;
-}
-
-static uint64_t hash_number(uint64_t h, uint64_t number)
-{
-    h = (h ^ number) * UINT64_C(0x9e3779b97f4a7c15);
-    return h ^ h >> 29;
-}
 
 /* ---- where this rank is --------------------------------------------------------------------------------------------- */
 
@@ -81,7 +66,7 @@ static tutti_status find_network(uint64_t *network, tutti_error *error)
     }
     const bool known = getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &length) == 0 && cookie != 0;
     tti_private_close(fd);
-    *network = known ? hash_number(HASH, cookie) : namespace("/proc/thread-self/ns/net");
+    *network = known ? tti_hash_number(TTI_HASH_EMPTY, cookie) : namespace("/proc/thread-self/ns/net");
     return TUTTI_OK;
 }
 
@@ -101,12 +86,12 @@ tutti_status tti_site_find(const char *directory, struct tti_site *site, tutti_e
     const char *host_id = getenv("TUTTI_HOST_ID");
     memset(site, 0, sizeof(*site));
     site->user = (uint32_t)geteuid();
-    site->host_id = host_id && *host_id ? hash_text(HASH, host_id) : 0;
+    site->host_id = host_id && *host_id ? tti_hash_text(TTI_HASH_EMPTY, host_id) : 0;
     tutti_status status = tti_boot_id(boot, error);
     if (status == TUTTI_OK) {
         status = find_network(&site->network, error);
     }
-    site->boot = status == TUTTI_OK && boot[0] ? hash_text(HASH, boot) : 0;
+    site->boot = status == TUTTI_OK && boot[0] ? tti_hash_text(TTI_HASH_EMPTY, boot) : 0;
     site->users = namespace("/proc/thread-self/ns/user");
     find_directory(directory, site->directory);
     return status;
@@ -485,8 +470,8 @@ tutti_status tti_same_host_find(const struct tti_group_plan *plan, const struct 
     }
     const tutti_status status = find(plan, place, all, first, kept, error);
     for (int32_t r = 0; r < plan->size && status == TUTTI_OK; r++) {
-        all[r].machine = hash_number(HASH, (uint64_t)first[r]);
-        all[r].host = hash_number(all[r].machine, all[r].site.host_id);
+        all[r].machine = tti_hash_number(TTI_HASH_EMPTY, (uint64_t)first[r]);
+        all[r].host = tti_hash_number(all[r].machine, all[r].site.host_id);
     }
     free(first);
     return status;

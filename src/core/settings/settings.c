@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/settings/settings.h"
 
-#include <ctype.h>
-#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +8,7 @@
 #include <strings.h>
 
 #include "base/error.h"
+#include "base/number.h"
 
 #define KIB    INT64_C(1024)
 #define DAY_MS (INT64_C(24) * 3600 * 1000)
@@ -233,21 +232,8 @@ static int find(const char *key, size_t length)
 
 static bool parse_number(const tutti_config_key_info *row, const char *text, int64_t *number)
 {
-    char *end;
-    errno = 0;
-    long long v = strtoll(text, &end, 10);
-    if (end == text || errno != 0 || isspace((unsigned char)text[0])) {
-        return false;
-    }
-    int64_t unit = 1;
-    if (row->type == TUTTI_CONFIG_BYTES && *end != '\0') {
-        const char *units = "kKmMgG";
-        const char *u = strchr(units, *end);
-        unit = u ? INT64_C(1) << (10 * ((u - units) / 2 + 1)) : 0;
-        end++;
-    }
-    return *end == '\0' && !__builtin_mul_overflow((int64_t)v, unit, number) && unit != 0 && *number >= row->minimum &&
-           *number <= row->maximum;
+    return row->type == TUTTI_CONFIG_BYTES ? tti_parse_bytes(text, row->minimum, row->maximum, number)
+                                           : tti_parse_integer(text, row->minimum, row->maximum, number);
 }
 
 static bool parse_bool(const char *text, int64_t *number)

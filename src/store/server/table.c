@@ -5,15 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "store/process.h"
 
 static uint64_t hash_of(const char *key, size_t length)
 {
-    uint64_t hash = 0xcbf29ce484222325u; /* 64-bit FNV-1a */
-    for (size_t i = 0; i < length; i++) {
-        hash = (hash ^ (unsigned char)key[i]) * 0x100000001b3u;
-    }
-    return hash;
+    return tti_hash_bytes(TTI_HASH_EMPTY, key, length);
 }
 
 static void free_entry(struct tti_table_entry *entry)

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Most ranks come within milliseconds, and a death is to be reported as soon. So a slice is a quarter of the time waited so
+ * far, from min_slice_ms to 4 ms. A rank that has waited for a second waits for a peer that computes, and polls every 100 ms.
+ */
+#include "base/polled_wait.h"
+
+#include "base/clock.h"
+
+#define EAGER_NS     INT64_C(1000000000)
+#define MAX_SLICE_MS 100
+
+static int64_t slice_ms(int64_t waited_ns, int64_t min_slice_ms)
+{
+    const int64_t quarter_ms = waited_ns / 4000000;
+    if (waited_ns >= EAGER_NS) {
+        return MAX_SLICE_MS;
+    }
+    if (quarter_ms < min_slice_ms) {
+        return min_slice_ms;
+    }
+    return quarter_ms > TTI_POLL_EAGER_MS ? TTI_POLL_EAGER_MS : quarter_ms;
+}
+
+bool tti_poll_cause(const struct tti_polled_wait *w, tutti_status *status, tutti_error *error)
+{
+    tutti_error cause;
+    if ((*status != TUTTI_TIMEOUT && *status != TUTTI_PEER_LEFT) || !w->poll) {
+        return false;
+    }
+    const tutti_status found = w->poll(w->user, &cause);
+    if (found == TUTTI_OK) {
+        return false;
+    }
+    *status = found;
+    if (error) {
+        *error = cause;
+    }
+    return true;
+}
+
+tutti_status tti_wait_polling(const struct tti_polled_wait *w, int64_t deadline_ns, tutti_error *error)
+{
+    const int64_t begun_ns = tti_now_ns();
+    tutti_status status;
+    bool last;
+    do {
+        const int64_t slice = slice_ms(tti_now_ns() - begun_ns, w->min_slice_ms);
+        const int64_t left = tti_remaining_ms(deadline_ns);
+        last = left >= 0 && left <= slice;
+        status = w->attempt(w->user, last ? left : slice, error);
+    } while (!tti_poll_cause(w, &status, error) && status == TUTTI_TIMEOUT && !last);
+    return status;
+}
