@@ -43,15 +43,10 @@ void tti_store_local_url(const char *directory, const char *purpose, const uint6
              directory ? "/tutti-" : "", purpose, (unsigned long long)number[0], (unsigned long long)number[1]);
 }
 
-/* Of a unix store whoever comes first is the server, among those that may. */
-struct part {
-    bool serves;
-    bool serves_if_first;
-};
-
-static tutti_status open_as(struct part part, const char *url, int64_t timeout_ms, struct tti_store **store,
+static tutti_status open_as(struct tti_store_opening *opening, const char *url, struct tti_store **store,
                             tutti_error *error)
 {
+    const int64_t timeout_ms = opening->timeout_ms;
     if (!url || !store) {
         return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "tti_store_open got a NULL %s", url ? "store" : "URL");
     }
@@ -86,9 +81,9 @@ static tutti_status open_as(struct part part, const char *url, int64_t timeout_m
     if (memory) {
         status = tti_store_open_memory(rest, &opened, error);
     } else if (local || path) {
-        status = tti_store_open_unix(rest, path != NULL, part.serves_if_first, timeout_ms, &opened, error);
+        status = tti_store_open_unix(rest, path != NULL, opening, &opened, error);
     } else if (tcp) {
-        status = tti_store_open_tcp(rest, part.serves, timeout_ms, &opened, error);
+        status = tti_store_open_tcp(rest, opening, &opened, error);
     } else {
         status = tti_store_open_file(rest, &opened, error);
     }
@@ -103,12 +98,28 @@ static tutti_status open_as(struct part part, const char *url, int64_t timeout_m
 tutti_status tti_store_open(const char *url, bool serve, int64_t timeout_ms, struct tti_store **store,
                             tutti_error *error)
 {
-    return open_as((struct part){.serves = serve, .serves_if_first = true}, url, timeout_ms, store, error);
+    struct tti_store_opening opening = {.serve = serve, .may_serve = true, .timeout_ms = timeout_ms};
+    return open_as(&opening, url, store, error);
 }
 
 tutti_status tti_store_open_served(const char *url, int64_t timeout_ms, struct tti_store **store, tutti_error *error)
 {
-    return open_as((struct part){0}, url, timeout_ms, store, error);
+    struct tti_store_opening opening = {.timeout_ms = timeout_ms};
+    return open_as(&opening, url, store, error);
+}
+
+tutti_status tti_store_open_local(const char *url, int64_t timeout_ms, struct tti_store **store,
+                                  enum tti_resource_origin *origin, tutti_error *error)
+{
+    struct tti_store_opening opening = {.serve = true, .may_serve = true, .timeout_ms = timeout_ms};
+    const tutti_status status = open_as(&opening, url, store, error);
+    *origin = opening.origin;
+    return status;
+}
+
+enum tti_resource_origin tti_store_resource_origin(const struct tti_store *store)
+{
+    return tti_store_resource_origin_of(store);
 }
 
 void tti_store_retain(struct tti_store *store)

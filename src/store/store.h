@@ -13,6 +13,7 @@
 #include <tutti/config.h>
 
 #include "store/limits.h"
+#include "store/resource_origin.h"
 
 struct tti_store;
 
@@ -32,6 +33,13 @@ tutti_status tti_store_open(const char *url, bool serve, int64_t timeout_ms, str
                             tutti_error *error);
 /* As a client only: of a unix store, too, it is waited for somebody else who serves it. */
 tutti_status tti_store_open_served(const char *url, int64_t timeout_ms, struct tti_store **store, tutti_error *error);
+
+/* As tti_store_open. On failure also says which process a resource error is about. */
+tutti_status tti_store_open_local(const char *url, int64_t timeout_ms, struct tti_store **store,
+                                  enum tti_resource_origin *origin, tutti_error *error);
+
+/* Which process the last resource error of a call on this store is about. */
+enum tti_resource_origin tti_store_resource_origin(const struct tti_store *store);
 
 /* Room for, and the URL of a store for ranks of one host under a number that nobody guesses: an abstract socket, or one in
  * `directory` if that is not NULL. At most TTI_STORE_DIRECTORY bytes of a directory fit into a socket's name. */

@@ -13,11 +13,17 @@
 #include "base/error.h"
 #include "base/polled_wait.h"
 
-/* How near to the reason a record is that says what has failed: 0, a rank failed by itself; 1, another one refused it what it needed;
- * 2, it missed another one. */
+/* Whether the rank that serves the descriptor channel refused what this one asked for. */
+static bool was_refused(const struct tti_heap_record *record)
+{
+    return record->status == TUTTI_NO_RESOURCE && record->origin == TTI_RESOURCE_OF_SERVER;
+}
+
+/* How far a record is from the cause: 0, the rank failed by itself; 1, the server refused its request; 2, it missed another
+ * rank. */
 static int distance(const struct tti_heap_record *all, int r)
 {
-    return all[r].refused ? 1 : all[r].suspect == r ? 0 : 2;
+    return was_refused(&all[r]) ? 1 : all[r].suspect == r ? 0 : 2;
 }
 
 /* The record that says why; -1: none failed. */
@@ -32,14 +38,14 @@ static int reason_among(const struct tti_heap_record *all, int size)
     return reason;
 }
 
-/* Whose lack of descriptors it is: -1 if it is the rank's own. */
+/* The rank whose resource error it is, if that is the server's; -1: it is the rank's own. */
 static int server_among(const struct tti_heap_record *all, int size, int reason)
 {
     int server = 0;
     while (server < size && !all[server].serves) {
         server++;
     }
-    return all[reason].refused && server < size ? server : -1;
+    return was_refused(&all[reason]) && server < size ? server : -1;
 }
 
 tutti_status tti_heap_agree(const struct tti_heap_view *v, const tutti_exchange *exchange, const char *what,
@@ -50,8 +56,6 @@ tutti_status tti_heap_agree(const struct tti_heap_view *v, const tutti_exchange 
     if (mine->status != TUTTI_OK) {
         snprintf(mine->message, sizeof(mine->message), "%.*s", (int)sizeof(mine->message) - 1, error->message);
         mine->suspect = error->suspect >= 0 && error->suspect < v->size ? error->suspect : v->rank;
-        /* the system would have given an errno */
-        mine->refused = mine->status == TUTTI_NO_RESOURCE && error->vendor_code == 0;
     }
     const tutti_status status = exchange->gather(exchange->self, mine, sizeof(*mine), all, error);
     const int reason = status == TUTTI_OK ? reason_among(all, v->size) : -1;
@@ -153,7 +157,9 @@ tutti_status tti_heap_open_fd_channel(const struct tti_heap_view *v, const tutti
 {
     char url[TTI_STORE_LOCAL_URL];
     tti_store_local_url(v->directory[0] ? v->directory : NULL, "heap", all[0].random, url);
-    mine->status = tti_store_open(url, v->rank == 0, v->timeout_ms, channel, error);
+    enum tti_resource_origin origin;
+    mine->status = tti_store_open_local(url, v->timeout_ms, channel, &origin, error);
+    mine->origin = (uint8_t)origin;
     mine->serves = mine->status == TUTTI_OK && tti_store_served_here(*channel);
     return tti_heap_agree(v, exchange, what, mine, all, error);
 }

@@ -216,6 +216,7 @@ static tutti_status rounds(struct tti_heap_view *v, size_t bytes, const tutti_ex
     }
     if (status == TUTTI_OK) {
         mine.status = map_and_take(v, bytes, all, channel, &mine.offset, error);
+        mine.origin = channel ? (uint8_t)tti_store_resource_origin(channel) : TTI_RESOURCE_OF_CALLER;
         taken = mine.status == TUTTI_OK && bytes > 0;
         status = tti_heap_agree(v, exchange, "alloc", &mine, all, error);
     }

@@ -176,6 +176,7 @@ static tutti_status share(struct registration *x, tutti_error *error)
     }
     if (x->channel && status == TUTTI_OK) {
         status = tti_heap_exchange_fds(v, x->all, wanted, false, r->fd, x->channel, error);
+        x->mine.origin = (uint8_t)tti_store_resource_origin(x->channel);
     } else if (x->channel) {
         tti_heap_put_no_fd(v, x->channel);
     }

@@ -70,10 +70,10 @@ struct tti_heap_record {
     uint64_t bytes;     /* how much memory is wanted               */
     uint64_t offset;    /* of the block in the arena               */
     uint64_t cgroup;    /* whose memory limit this rank shares     */
-    uint64_t random[2]; /* rank 0: the name of the passage         */
+    uint64_t random[2]; /* rank 0: the name of the channel         */
     uint8_t incomplete; /* the arena of a rank is missing here     */
-    uint8_t serves;     /* the passage                             */
-    uint8_t refused;    /* by the rank that serves it              */
+    uint8_t serves;     /* this rank serves the descriptor channel */
+    uint8_t origin;     /* of a resource error: tti_resource_origin */
     uint8_t reserved;   /* 0                                       */
     int32_t suspect;    /* the rank whose failure it is            */
     char message[220];

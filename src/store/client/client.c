@@ -123,6 +123,7 @@ static tutti_status request(struct tti_client *client, struct tti_exchange *x, t
     char server[TTI_EXCHANGE_SERVER] = "";
     if (tti_is_resource_error(x->reply.status)) {
         tti_exchange_server(client, &connection, server, sizeof(server));
+        tti_exchange_record_origin(client);
     }
     give_back_connection(client, &connection);
     switch (x->reply.status) {
@@ -137,12 +138,10 @@ static tutti_status request(struct tti_client *client, struct tti_exchange *x, t
     case TUTTI_NO_MEMORY:
         return tti_error_set(error, TUTTI_NO_MEMORY, "%s is out of memory", server);
     case TUTTI_NO_RESOURCE:
-        tti_error_set(error, TUTTI_NO_RESOURCE,
-                      "%s has no descriptors left (its limit of open files, ulimit -n, is too low), or too many are "
-                      "under way there",
-                      server);
-        tti_exchange_mark_own(client, error);
-        return TUTTI_NO_RESOURCE;
+        return tti_error_set(
+            error, TUTTI_NO_RESOURCE,
+            "%s has no descriptors left (its limit of open files, ulimit -n, is too low), or too many are under way there",
+            server);
     default:
         return tti_exchange_not_a_store(client, error);
     }

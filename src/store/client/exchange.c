@@ -200,11 +200,11 @@ void tti_exchange_server(const struct tti_client *client, const struct tti_clien
     }
 }
 
-void tti_exchange_mark_own(const struct tti_client *client, tutti_error *error)
+void tti_exchange_record_origin(struct tti_client *client)
 {
-    if (error && client->server) {
-        error->vendor_code = EAGAIN;
-    }
+    const enum tti_resource_origin origin = client->server ? TTI_RESOURCE_OF_CALLER : TTI_RESOURCE_OF_SERVER;
+    /* relaxed: a number that stands for itself */
+    atomic_store_explicit(&client->base.resource_origin, (int32_t)origin, memory_order_relaxed);
 }
 
 /* ---- greeting ------------------------------------------------------------------------------------------------------ */
@@ -238,7 +238,7 @@ static tutti_status auth_error(const struct tti_client *client, uint32_t why, tu
 }
 
 /* What the replies to all frames of the greeting have in common. */
-static tutti_status check_reply(const struct tti_client *client, const struct tti_client_connection *connection,
+static tutti_status check_reply(struct tti_client *client, const struct tti_client_connection *connection,
                                 const struct tti_exchange *x, tutti_error *error)
 {
     char server[TTI_EXCHANGE_SERVER];
@@ -252,21 +252,21 @@ static tutti_status check_reply(const struct tti_client *client, const struct tt
                              client->base.url, (unsigned)x->reply.number, TTI_PROTOCOL_VERSION);
     case TUTTI_NO_RESOURCE:
         tti_exchange_server(client, connection, server, sizeof(server));
-        tti_error_set(
+        tti_exchange_record_origin(client);
+        return tti_error_set(
             error, TUTTI_NO_RESOURCE,
             "%s has no room for another connection: its limit of open files (ulimit -n) is too low for this job",
             server);
-        tti_exchange_mark_own(client, error);
-        return TUTTI_NO_RESOURCE;
     case TUTTI_NO_MEMORY:
         tti_exchange_server(client, connection, server, sizeof(server));
+        tti_exchange_record_origin(client);
         return tti_error_set(error, TUTTI_NO_MEMORY, "%s has no memory for another connection", server);
     default:
         return tti_exchange_not_a_store(client, error);
     }
 }
 
-static tutti_status prove(const struct tti_client *client, struct tti_client_connection *connection,
+static tutti_status prove(struct tti_client *client, struct tti_client_connection *connection,
                           int64_t deadline_ns, tutti_error *error)
 {
     unsigned char header[TTI_FRAME_HEADER];
@@ -307,7 +307,7 @@ static tutti_status prove(const struct tti_client *client, struct tti_client_con
     return status;
 }
 
-tutti_status tti_client_handshake(const struct tti_client *client, struct tti_client_connection *connection,
+tutti_status tti_client_handshake(struct tti_client *client, struct tti_client_connection *connection,
                                   int64_t deadline_ns, tutti_error *error)
 {
     struct tti_exchange hello = {

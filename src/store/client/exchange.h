@@ -22,7 +22,7 @@ tutti_status tti_client_exchange(const struct tti_client *client, struct tti_cli
                           struct tti_exchange *x, tutti_error *error);
 
 /* Proves the token of the job, if there is one, has the server prove it, and says hello. */
-tutti_status tti_client_handshake(const struct tti_client *client, struct tti_client_connection *connection,
+tutti_status tti_client_handshake(struct tti_client *client, struct tti_client_connection *connection,
                                   int64_t deadline_ns, tutti_error *error);
 
 /* Who serves at the other end, for a sentence: its process, where the kernel tells. */
@@ -30,8 +30,8 @@ tutti_status tti_client_handshake(const struct tti_client *client, struct tti_cl
 void tti_exchange_server(const struct tti_client *client, const struct tti_client_connection *connection, char *text,
                          size_t capacity);
 
-/* *error says that who serves lacks something: if that is this process, it has an errno, as where the system refuses it anything. */
-void tti_exchange_mark_own(const struct tti_client *client, tutti_error *error);
+/* Records which process a resource error that the server has replied is about. */
+void tti_exchange_record_origin(struct tti_client *client);
 
 /* The other side is no store of Tutti. */
 tutti_status tti_exchange_not_a_store(const struct tti_client *client, tutti_error *error);

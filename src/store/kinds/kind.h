@@ -15,6 +15,7 @@
 #include <tutti/status.h>
 
 #include "store/limits.h"
+#include "store/resource_origin.h"
 
 struct tti_store;
 
@@ -33,12 +34,28 @@ struct tti_store_kind {
     void (*close)(struct tti_store *store);
 };
 
+/* How a store is opened; see tti_store_open. */
+struct tti_store_opening {
+    bool serve;     /* tcp: this process serves */
+    bool may_serve; /* unix: this process serves if no other one does */
+    int64_t timeout_ms;
+    enum tti_resource_origin origin; /* out: of a resource error */
+};
+
 struct tti_store {
     const struct tti_store_kind *kind;
+    _Atomic int32_t resource_origin; /* enum tti_resource_origin */
     atomic_int references;
     pid_t owner; /* the process that opened it; in any other one every call is FORKED */
     char url[TTI_STORE_URL_MAX + 1];
 };
+
+/* See tti_store_resource_origin. */
+static inline enum tti_resource_origin tti_store_resource_origin_of(const struct tti_store *store)
+{
+    /* relaxed: a number that stands for itself */
+    return (enum tti_resource_origin)atomic_load_explicit(&store->resource_origin, memory_order_relaxed);
+}
 
 /* Error sentences that several kinds share. */
 tutti_status tti_store_error_no_memory(tutti_error *error);

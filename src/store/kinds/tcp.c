@@ -399,14 +399,14 @@ static tutti_status open_tcp(struct tcp_store *self, bool serve, int64_t timeout
     }
 }
 
-tutti_status tti_store_open_tcp(const char *rest, bool serve, int64_t timeout_ms, struct tti_store **store,
+tutti_status tti_store_open_tcp(const char *rest, struct tti_store_opening *opening, struct tti_store **store,
                                 tutti_error *error)
 {
-    struct tcp_store *self = (struct tcp_store *)tti_client_make(sizeof(*self), &tcp_kind, timeout_ms);
+    struct tcp_store *self = (struct tcp_store *)tti_client_make(sizeof(*self), &tcp_kind, opening->timeout_ms);
     if (!self) {
         return tti_store_error_no_memory(error);
     }
-    tutti_status status = parse(self, rest, serve, error);
+    tutti_status status = parse(self, rest, opening->serve, error);
     if (status == TUTTI_OK) {
         status = tti_secret_read(&self->client.secret, error);
     }
@@ -415,10 +415,11 @@ tutti_status tti_store_open_tcp(const char *rest, bool serve, int64_t timeout_ms
         status = write_url(self, error);
     }
     if (status == TUTTI_OK) {
-        status = self->port_count > 1 ? open_ports(self, serve, timeout_ms, error)
-                                      : open_tcp(self, serve, timeout_ms, error);
+        status = self->port_count > 1 ? open_ports(self, opening->serve, opening->timeout_ms, error)
+                                      : open_tcp(self, opening->serve, opening->timeout_ms, error);
     }
     if (status != TUTTI_OK) {
+        opening->origin = tti_store_resource_origin_of(&self->client.base);
         tti_client_free(&self->client);
         return status;
     }

@@ -5,7 +5,7 @@
 #include "store/kinds/kind.h"
 
 /* `rest` is the URL without its scheme, never empty. Sets the kind's own members, and url where it differs from the one asked for. */
-tutti_status tti_store_open_tcp(const char *rest, bool serve, int64_t timeout_ms, struct tti_store **store,
+tutti_status tti_store_open_tcp(const char *rest, struct tti_store_opening *opening, struct tti_store **store,
                                 tutti_error *error);
 
 #endif

@@ -138,7 +138,7 @@ static tutti_status open_unix(struct unix_store *self, bool may_serve, int64_t t
     }
 }
 
-tutti_status tti_store_open_unix(const char *rest, bool in_files, bool may_serve, int64_t timeout_ms,
+tutti_status tti_store_open_unix(const char *rest, bool in_files, struct tti_store_opening *opening,
                                  struct tti_store **store, tutti_error *error)
 {
     const char *scheme = in_files ? "socket" : "unix";
@@ -159,7 +159,7 @@ tutti_status tti_store_open_unix(const char *rest, bool in_files, bool may_serve
                              "(unshare --map-user, or the container's mapping of users)",
                              scheme, rest, (unsigned)geteuid());
     }
-    struct unix_store *self = (struct unix_store *)tti_client_make(sizeof(*self), &unix_kind, timeout_ms);
+    struct unix_store *self = (struct unix_store *)tti_client_make(sizeof(*self), &unix_kind, opening->timeout_ms);
     if (!self) {
         return tti_store_error_no_memory(error);
     }
@@ -167,8 +167,9 @@ tutti_status tti_store_open_unix(const char *rest, bool in_files, bool may_serve
     self->address = address;
     self->address_length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
     snprintf(self->client.base.url, sizeof(self->client.base.url), "%s:%s", scheme, rest);
-    tutti_status status = open_unix(self, may_serve, timeout_ms, error);
+    tutti_status status = open_unix(self, opening->may_serve, opening->timeout_ms, error);
     if (status != TUTTI_OK) {
+        opening->origin = tti_store_resource_origin_of(&self->client.base);
         close_unix(&self->client.base);
         free(self);
         return status;
