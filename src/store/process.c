@@ -15,8 +15,8 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* noted[fd] is true for a private descriptor. If it cannot grow, a forked child keeps that descriptor: no harm beyond
- * what every other library does. */
+/* noted[fd] is true for a private descriptor. If it cannot grow, a forked child keeps that descriptor, as with most other
+ * libraries. */
 static bool *noted;
 static int noted_capacity;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the stores share within one process: a lock for their lists, and the descriptors that a forked child must not
- * keep. A child that is forked without exec inherits every socket; a listener that lives on in it keeps the name of a
- * dead server occupied, and a connection that lives on hides the end of its process. So the child closes them at once.
+ * What the stores of one process share: a lock for their lists, and the descriptors that a forked child must not keep. A child
+ * that is forked without exec inherits every socket. An inherited listener would keep the name of a dead server occupied, and
+ * an inherited connection would hide the end of its process. So the child closes them at once.
  */
 #ifndef TTI_STORE_PROCESS_H
 #define TTI_STORE_PROCESS_H

@@ -125,7 +125,7 @@ enum tti_resource_origin tti_store_resource_origin(const struct tti_store *store
 void tti_store_retain(struct tti_store *store)
 {
     if (store && store->owner == getpid()) {
-        /* relaxed: who retains holds a reference already */
+        /* relaxed: the caller holds a reference already */
         atomic_fetch_add_explicit(&store->references, 1, memory_order_relaxed);
     }
 }
@@ -135,7 +135,7 @@ void tti_store_release(struct tti_store *store)
     if (!store || store->owner != getpid()) {
         return;
     }
-    /* acq_rel: the last one to release sees what all others did with the store before their own release */
+    /* acq_rel: the last release sees what the others did with the store before theirs */
     if (atomic_fetch_sub_explicit(&store->references, 1, memory_order_acq_rel) == 1) {
         store->kind->close(store);
         free(store);
@@ -296,7 +296,7 @@ void tti_store_shutdown(void)
     tti_server_shutdown_all();
 }
 
-/* A thread that is still running while the process takes itself down would be cut off in the middle of a write. */
+/* Without this, the end of the process could cut off a server thread in the middle of a write. */
 __attribute__((destructor)) static void shutdown_at_exit(void)
 {
     tti_server_shutdown_all();

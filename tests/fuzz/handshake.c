@@ -13,9 +13,9 @@
 
 #include "base/clock.h"
 #include "fuzz.h"
+#include "store/client/exchange.h"
 #include "store/process.h"
 #include "store/server/service.h"
-#include "store/client/exchange.h"
 
 static struct tti_secret secret; /* of the server, and of the clients that belong to the job */
 static struct tti_secret wrong;

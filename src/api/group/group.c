@@ -9,6 +9,7 @@
 #include "api/group/group.h"
 #include "backends/null/null.h"
 #include "base/error.h"
+#include "base/retry.h"
 #include "core/async/events.h"
 #include "core/async/task.h"
 #include "core/async/timer.h"
@@ -17,7 +18,6 @@
 #include "core/group/group_users.h"
 #include "core/group/registry.h"
 #include "core/membership/join.h"
-#include "base/retry.h"
 
 tutti_status tti_api_finish(tutti_error *error, tutti_operation operation, int32_t rank, tutti_status status)
 {

@@ -27,7 +27,7 @@ static size_t capacity_of(const tutti_open_info *info, int members)
     }
     uint64_t most = TTI_HEAP_MAX_BYTES;
     most = ADDRESS_SPACE / (uint64_t)members < most ? ADDRESS_SPACE / (uint64_t)members : most;
-    if (getrlimit(RLIMIT_FSIZE, &files) == 0 && files.rlim_cur < most) { /* beyond it, growing a file is a signal */
+    if (getrlimit(RLIMIT_FSIZE, &files) == 0 && files.rlim_cur < most) { /* growing a file beyond it raises SIGXFSZ */
         most = files.rlim_cur;
     }
     capacity = capacity < most ? capacity : most;
@@ -76,7 +76,7 @@ static struct tti_heap_shared *shared_create(const tutti_open_info *info)
     return h;
 }
 
-/* Called by the engine, in a call that has failed: the memory file keeps its pages, this rank gets others. */
+/* The engine calls this in a call that has failed: the memory file keeps its pages, and this rank gets private ones. */
 static void orphan(void *user, unsigned region, void *memory, size_t bytes)
 {
     (void)user;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How the ranks of a group go through a collective call of the heap together: every step ends the same way for all. */
+/*
+ * A collective call of the heap consists of steps. At the end of each step all ranks exchange a record and decide alike from all
+ * records, so a step succeeds on all ranks or fails on all of them. Cost: one all_gather of 280 bytes a rank for each step.
+ */
 #include "backends/shm/heap_agree.h"
 
 #include <stdio.h>
@@ -26,7 +29,7 @@ static int distance(const struct tti_heap_record *all, int r)
     return was_refused(&all[r]) ? 1 : all[r].suspect == r ? 0 : 2;
 }
 
-/* The record that says why; -1: none failed. */
+/* The rank whose record has the cause; -1: none failed. */
 static int reason_among(const struct tti_heap_record *all, int size)
 {
     int reason = -1;
@@ -145,7 +148,7 @@ static tutti_status check_regions(const struct tti_heap_view *v, const struct tt
         const uint32_t region = all[r].region;
         if (region >= TTI_HEAP_REGIONS || (region == TTI_HEAP_ARENA) != arena) {
             return tti_error_set(error, TUTTI_PEER_CORRUPT,
-                                 "rank %d means region %u of its memory, which it cannot have", r, (unsigned)region);
+                                 "rank %d names region %u of its memory, which it cannot have", r, (unsigned)region);
         }
     }
     return TUTTI_OK;
@@ -164,8 +167,8 @@ tutti_status tti_heap_open_fd_channel(const struct tti_heap_view *v, const tutti
     return tti_heap_agree(v, exchange, what, mine, all, error);
 }
 
-/* What this rank hands over. If it has nothing (fd -1), nobody shall wait for it: a value is not what they look for. If it
- * cannot, why there is one they hear when all agree. */
+/* Hands over `fd`. A rank without one (fd -1), or one that cannot hand it over, puts an empty value instead, which ends the wait of
+ * the others; they read its cause in the next agreement. */
 static tutti_status put_own(const struct tti_heap_view *v, struct tti_store *channel, int fd, tutti_error *error)
 {
     char key[32];
@@ -204,7 +207,7 @@ tutti_status tti_heap_check_available(const struct tti_heap_view *v, const struc
     struct tti_available_memory room = tti_available_memory_read();
     uint64_t host = 0;
     uint64_t limit = 0;
-    bool endless = false; /* sums that no machine has */
+    bool endless = false; /* the sum overflows */
     for (int r = 0; r < v->size; r++) {
         endless = __builtin_add_overflow(host, all[r].bytes, &host) || endless;
         limit += all[r].cgroup == room.cgroup && !endless ? all[r].bytes : 0;

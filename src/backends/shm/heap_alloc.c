@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tutti_alloc: two rounds. In the first one all say what they want and whether they have mapped everybody's arena; then
- * each takes its block and fills it with pages; in the second one all hear how that went for the others.
+ * tutti_alloc: two rounds. In the first one each rank reports how many bytes it wants and whether it has mapped the arenas of
+ * all ranks. Then each takes its block and fills it with pages. In the second round the ranks agree whether all succeeded.
  */
 #include "backends/shm/heap_alloc.h"
 
@@ -18,7 +18,7 @@
 #include "backends/shm/heap_shared.h"
 #include "base/error.h"
 
-#define POPULATE_MOST ((uint64_t)4 << 30) /* of the others' blocks in one call: their page tables are memory too */
+#define POPULATE_MOST ((uint64_t)4 << 30) /* of the others' blocks in one call: page tables are memory, too */
 
 static struct tti_heap_region *arena_of(struct tti_heap_shared *h)
 {
@@ -68,7 +68,7 @@ static bool is_mapped_here(const struct tti_heap_shared *h, int member)
     return atomic_load_explicit(&h->table[member].regions[TTI_HEAP_ARENA], memory_order_relaxed) != 0;
 }
 
-/* What this rank brings to the first round. */
+/* The own record of the first round. */
 static tutti_status prepare(struct tti_heap_view *v, size_t bytes, struct tti_heap_record *mine, tutti_error *error)
 {
     struct tti_heap_shared *h = v->shared;
@@ -86,7 +86,7 @@ static tutti_status prepare(struct tti_heap_view *v, size_t bytes, struct tti_he
         status = no_room(h, bytes, error);
     }
     if (status == TUTTI_OK && getrandom(mine->random, sizeof(mine->random), 0) != sizeof(mine->random)) {
-        status = tti_error_system(error, errno, "no random name for the passage of descriptors");
+        status = tti_error_system(error, errno, "no random name for the descriptor channel");
     }
     mine->bytes = bytes;
     mine->cgroup = tti_available_memory_read().cgroup;
@@ -103,8 +103,8 @@ static bool is_missing(const struct tti_heap_view *v, const struct tti_heap_reco
     return missing && v->size > 1;
 }
 
-/* Everybody's arena to everybody. Those that are mapped here stay where they are: other threads may be in the middle of a call
- * that touches them. */
+/* Exchanges the arenas of all ranks. Arenas that are mapped here stay where they are: another thread may be in a call that uses
+ * them. */
 static tutti_status swap_arenas(struct tti_heap_view *v, const struct tti_heap_record *all, struct tti_store *channel,
                                 tutti_error *error)
 {
@@ -123,7 +123,7 @@ static tutti_status swap_arenas(struct tti_heap_view *v, const struct tti_heap_r
     return status;
 }
 
-/* The pages that a block lies on; small blocks share theirs with others. */
+/* The begin of the page. Small blocks share pages. */
 static size_t page_down(size_t offset)
 {
     return offset / TTI_ARENA_PAGE * TTI_ARENA_PAGE;
@@ -140,8 +140,7 @@ static void free_block(struct tti_heap_shared *h, size_t offset)
         tti_heap_file_discard(arena->fd, offset, bytes);
     }
     if (orphaned) {
-        /* A rank that was stopped in the middle of a failed call may still write to the file here, so nobody gets this part
-         * again. */
+        /* A rank that was stopped in the middle of a failed call may still write to the file here, so this part is never reused. */
         if (bytes >= TTI_ARENA_PAGE) {
             (void)mmap(memory, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
         }
@@ -173,7 +172,7 @@ static tutti_status alloc_block(struct tti_heap_view *v, size_t bytes, uint64_t 
     return TUTTI_OK;
 }
 
-/* The others' blocks are mapped page by page now rather than in the first operation. */
+/* Maps the pages of the others' blocks now rather than in the first operation. */
 static void populate(struct tti_heap_view *v, const struct tti_heap_record *all)
 {
     const struct tti_heap_group_ops group = tti_heap_group_ops_of(v);
@@ -191,7 +190,7 @@ static void populate(struct tti_heap_view *v, const struct tti_heap_record *all)
     }
 }
 
-/* `passage`: NULL if nobody misses an arena. */
+/* `channel`: NULL if no rank misses an arena. */
 static tutti_status map_and_take(struct tti_heap_view *v, size_t bytes, const struct tti_heap_record *all,
                                  struct tti_store *channel, uint64_t *offset, tutti_error *error)
 {
@@ -211,7 +210,7 @@ static tutti_status rounds(struct tti_heap_view *v, size_t bytes, const tutti_ex
     bool taken = false;
     mine.status = prepare(v, bytes, &mine, error);
     tutti_status status = tti_heap_agree(v, exchange, "alloc", &mine, all, error);
-    if (status == TUTTI_OK && is_missing(v, all)) { /* all come to the same answer */
+    if (status == TUTTI_OK && is_missing(v, all)) { /* the same decision on all ranks */
         status = tti_heap_open_fd_channel(v, exchange, "alloc", &mine, all, &channel, error);
     }
     if (status == TUTTI_OK) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who has which part of an arena: offsets only, kept outside the memory that others can write. No lock of its own. */
+/* Which parts of an arena are taken: offsets only, kept outside the memory that peers can write. The caller locks. */
 #ifndef TTI_BACKENDS_SHM_HEAP_ARENA_H
 #define TTI_BACKENDS_SHM_HEAP_ARENA_H
 
@@ -22,7 +22,7 @@ tutti_status tti_heap_arena_alloc(struct tti_arena *arena, size_t bytes, size_t 
 /* The bytes of the block that begins there, rounded up as they were taken; 0 if there is none. */
 size_t tti_arena_bytes(const struct tti_arena *arena, size_t offset);
 
-/* Gives a block back; not `reusable`: nobody gets its place again. */
+/* Gives a block back. Not `reusable`: its place is never allocated again. */
 void tti_heap_arena_free(struct tti_arena *arena, size_t offset, bool reusable);
 
 #endif

@@ -28,7 +28,7 @@ static bool read_field(const char *path, const char *key, uint64_t *value)
     return found;
 }
 
-/* The number that a file consists of; "max" and what is missing are no number. */
+/* The number that a file consists of. False for "max" and for a missing file. */
 static bool read_number(const char *directory, const char *file, uint64_t *value)
 {
     char path[PATH_BYTES + 64];
@@ -41,7 +41,7 @@ static bool read_number(const char *directory, const char *file, uint64_t *value
     return found;
 }
 
-/* What one control group leaves: its limit less what it uses and could not drop. */
+/* What one control group leaves: its limit less its use, without caches that the kernel can drop. */
 static uint64_t left_in(const char *directory, bool unified)
 {
     uint64_t limit = 0;
@@ -63,7 +63,7 @@ static uint64_t left_in(const char *directory, bool unified)
     return limit > used ? limit - used : 0;
 }
 
-/* The least that the own control group and those above it leave. */
+/* The minimum that the own control group and those above it leave. */
 static uint64_t left_above(const char *mount, char *group, bool unified)
 {
     uint64_t least = UINT64_MAX;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How much memory there is to be had. Linux hands out shared memory until it must kill somebody for it, so who asks for a
- * lot has to look before. What is found is true for the moment only.
+ * How much memory is available now. Linux hands out shared memory until the OOM killer has to end a process, so a large
+ * allocation checks before.
  */
 #ifndef TTI_BACKENDS_SHM_HEAP_ROOM_H
 #define TTI_BACKENDS_SHM_HEAP_ROOM_H

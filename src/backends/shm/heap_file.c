@@ -56,7 +56,7 @@ tutti_status tti_heap_file_check(int fd, int rank, size_t *bytes, tutti_error *e
 
 tutti_status tti_heap_file_map(int fd, size_t bytes, bool own, unsigned char **base, tutti_error *error)
 {
-    /* Room with slack first, to find an aligned place in it; then the file over that place, and the slack goes. */
+    /* Reserves a larger range, maps the file over an aligned part of it, and unmaps the rest. */
     size_t slack = bytes >= TTI_ARENA_HUGE ? TTI_ARENA_HUGE : 0;
     unsigned char *room = mmap(NULL, bytes + slack, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (room == MAP_FAILED) {
@@ -78,7 +78,7 @@ tutti_status tti_heap_file_map(int fd, size_t bytes, bool own, unsigned char **b
     if (slack > front) {
         munmap(place + bytes, slack - front);
     }
-    madvise(place, bytes, MADV_HUGEPAGE); /* advice: what is not to be had is not needed */
+    madvise(place, bytes, MADV_HUGEPAGE); /* advice only */
     madvise(place, bytes, MADV_DONTDUMP); /* a core dump reads the holes too, and that fills them with memory */
     if (!own) {
         madvise(place, bytes, MADV_DONTFORK);
@@ -103,7 +103,7 @@ void tti_heap_file_populate(void *memory, size_t bytes, const struct tti_heap_gr
     }
 }
 
-/* By touching, which honours the advice for huge pages; by fallocate where the kernel (before 5.14) cannot touch. */
+/* By MADV_POPULATE_WRITE, which honours the advice for huge pages; by fallocate before Linux 5.14. */
 static int fill(int fd, unsigned char *base, size_t offset, size_t bytes)
 {
     int result = madvise(base + offset, bytes, MADV_POPULATE_WRITE);

@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "base/fork.h"
 
-/* ---- who has which range ---------------------------------------------------------------------------------------------------- */
+/* ---- claimed ranges --------------------------------------------------------------------------------------------------------- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tti_heap_region *claimed;
@@ -161,7 +161,7 @@ bool tti_heap_still_mapped(int maps, const struct tti_heap_region *region, const
 /* ---- forked children -------------------------------------------------------------------------------------------------------- */
 
 /*
- * Run in the child, which has one thread. The parts that are the region's file still become private copies of it, read-only
+ * Runs in the child, which has one thread. The parts that are the region's file still become private copies of it, read-only
  * if memory is accounted so strictly that there is no room for them.
  */
 static void make_copy(const struct tti_heap_region *r, unsigned char *begin, size_t bytes)
@@ -264,7 +264,7 @@ tutti_status tti_heap_parts(const struct tti_heap_region *region, struct tti_hea
     return status;
 }
 
-/* What the second letter pair of /proc/self/smaps says that cannot be taken. */
+/* Flags of a mapping (VmFlags in /proc/self/smaps) that cannot become heap memory. */
 static const struct {
     char flag[4];
     const char *reason;

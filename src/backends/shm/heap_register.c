@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tutti_register: three rounds. First all say what they bring, and whether it can be registered; then each makes its file,
- * hands it over and maps the others'; then, and only if that went well everywhere, each copies its content and lays the file
- * over the range. What is laid over can be undone as well, so the last round may still fail.
+ * tutti_register: three rounds. In the first one each rank reports its range and whether it can be registered. In the second one
+ * each makes its file, hands it over and maps the others' files. In the third one, only if all have succeeded, each copies the
+ * content of its range into the file and maps the file over the range. That can be undone, so the last round may still fail.
  */
 #include "backends/shm/heap_register.h"
 
@@ -20,7 +20,7 @@
 #include "backends/shm/heap_shared.h"
 #include "base/error.h"
 
-/* One call as one rank goes through it. */
+/* The state of one call. */
 struct registration {
     struct tti_heap_view *view;
     unsigned index; /* of the own region */
@@ -93,7 +93,7 @@ tutti_status tti_heap_end_region(struct tti_heap_shared *h, unsigned index, tutt
 
 /* ---- tutti_register --------------------------------------------------------------------------------------------------------- */
 
-/* The whole pages of the range, claimed and looked at. */
+/* Claims and checks the whole pages of the range. */
 static tutti_status claim(struct registration *x, void *memory, size_t bytes, tutti_error *error)
 {
     struct tti_heap_shared *h = x->view->shared;
@@ -150,7 +150,7 @@ static tutti_status make_file(struct registration *x, tutti_error *error)
     return status != TUTTI_OK ? status : tti_heap_file_commit(fd, x->alias, 0, r->bytes, &group, error);
 }
 
-/* Whether anybody hands anything over. */
+/* Whether any rank has a file to hand over. */
 static bool is_shared(const struct registration *x)
 {
     bool any = false;
@@ -160,7 +160,7 @@ static bool is_shared(const struct registration *x)
     return any && x->view->size > 1;
 }
 
-/* The file of this rank, and everybody's mapped. */
+/* The second round: makes the file of this rank and maps those of all others. */
 static tutti_status share(struct registration *x, tutti_error *error)
 {
     struct tti_heap_view *v = x->view;
@@ -195,7 +195,7 @@ static tutti_status copy_in(const struct registration *x, const struct tti_heap_
     return status;
 }
 
-/* The last round: the content goes into the file, and the file over the range. */
+/* The third round: the content is copied into the file, and the file is mapped over the range. */
 static tutti_status map_over(struct registration *x, tutti_error *error)
 {
     struct tti_heap_region *r = region_of(x);
@@ -208,7 +208,7 @@ static tutti_status map_over(struct registration *x, tutti_error *error)
         return status;
     }
     if (mmap(r->base, r->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, r->fd, 0) == MAP_FAILED) {
-        return tti_error_system(error, errno, "cannot lay shared memory over %zu bytes at %p", r->bytes,
+        return tti_error_system(error, errno, "cannot map shared memory over %zu bytes at %p", r->bytes,
                                 (void *)r->base);
     }
     tti_heap_claim_overlaid(r);
@@ -253,7 +253,7 @@ static tutti_status rounds(struct registration *x, void *memory, size_t bytes, c
     x->mine.bytes = x->index > 0 ? region_of(x)->bytes : 0;
     x->mine.cgroup = tti_available_memory_read().cgroup;
     if (x->mine.status == TUTTI_OK && getrandom(x->mine.random, sizeof(x->mine.random), 0) != sizeof(x->mine.random)) {
-        x->mine.status = tti_error_system(error, errno, "no random name for the passage of descriptors");
+        x->mine.status = tti_error_system(error, errno, "no random name for the descriptor channel");
     }
     tutti_status status = tti_heap_agree(x->view, exchange, "register", &x->mine, x->all, error);
     if (status == TUTTI_OK && is_shared(x)) {
@@ -307,8 +307,7 @@ static unsigned find(struct tti_heap_shared *h, const void *memory)
     return found;
 }
 
-/* A message that is under way, in any group that shares the heap, keeps its tensor where it is: what a peer still reads or
- * writes would be lost. */
+/* A pending message of any group that shares the heap needs its tensor where it is: a peer may still read or write it. */
 static bool is_used(struct tti_heap_shared *h, unsigned index)
 {
     bool used = false;
@@ -354,7 +353,7 @@ tutti_status tti_heap_unregister(struct tti_heap_view *v, void *memory, const tu
         mine.status = tti_heap_end_region(v->shared, mine.region, error);
         status = tti_heap_agree(v, exchange, "unregister", &mine, all, error);
     } else if (status != TUTTI_INVALID_ARGUMENT && status != TUTTI_BUSY && mine.region > 0) {
-        /* nobody can be told, but the range must be ours */
+        /* the others cannot be told, but the range must become private */
         tutti_error ignored;
         tti_heap_end_region(v->shared, mine.region, &ignored);
     }

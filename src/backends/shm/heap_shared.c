@@ -37,7 +37,7 @@ static void unmap_retired(struct tti_heap_shared *h)
     }
 }
 
-/* Which of its regions a peer means is what it says: it may be any, also one that this rank is reading in another call. */
+/* The peer chooses which of its regions it names: perhaps one that this rank is reading in another call. */
 void tti_heap_replace(struct tti_heap_shared *h, int member, unsigned region, uint64_t word)
 {
     /* seq_cst: pairs with tti_heap_address, and comes before the count in the one order, see engine/memory/heap.h */
@@ -45,7 +45,7 @@ void tti_heap_replace(struct tti_heap_shared *h, int member, unsigned region, ui
     if (old != 0 && member != h->own) {
         struct tti_heap_retired *retired_mapping = malloc(sizeof(*retired_mapping));
         const uint64_t before = atomic_fetch_add_explicit(&h->withdrawals, 1, memory_order_seq_cst);
-        if (retired_mapping) { /* else it stays mapped: the safe side */
+        if (retired_mapping) { /* else it stays mapped, which is safe */
             *retired_mapping =
                 (struct tti_heap_retired){.next = h->retired_mappings, .word = old, .withdrawal = before + 1};
             h->retired_mappings = retired_mapping;

@@ -5,17 +5,17 @@
 
 #include "backends/shm/heap_state.h"
 
-/* Shows each view which own regions it may name now. Under the lock. */
+/* Tells each view which own regions it may name now. Under the lock. */
 void tti_heap_publish(struct tti_heap_shared *h);
 
 /* All ranks of the view have mapped the own region. Under the lock. */
 void tti_heap_mark_mapped(struct tti_heap_view *v, unsigned region);
 
-/* What this process has mapped of a member's region, exchanged for another mapping. The old one is unmapped when no message and
- * no collective touches it any more, perhaps by a later call. Under the lock. */
+/* Replaces this process's mapping of a member's region. The old mapping is unmapped when no message and no collective uses it any
+ * more, perhaps by a later call. Under the lock. */
 void tti_heap_replace(struct tti_heap_shared *h, int member, unsigned region, uint64_t word);
 
-/* Who moves the group's messages, as long as the call that asks. Takes the lock. */
+/* The group ops, valid for the duration of the calling function. Takes the lock. */
 struct tti_heap_group_ops tti_heap_group_ops_of(struct tti_heap_view *v);
 
 /* Takes a free region: its index, or 0 if there is none. Under the lock. */

@@ -18,7 +18,7 @@ struct tti_heap_region {
     int fd;       /* -1: less than a page was registered, there is no memory */
     unsigned char *base;
     size_t bytes;
-    void *registered; /* as the caller gave it; NULL for the arena */
+    void *registered; /* the caller's address; NULL for the arena */
     bool huge;        /* huge pages were asked for before it was registered */
     bool overlaid;    /* the file lies over the range */
     uint64_t inode;   /* these three name the file where the system lists what is mapped */
@@ -27,15 +27,15 @@ struct tti_heap_region {
     struct tti_heap_region *next_claimed; /* heap_ranges.c */
 };
 
-/* A mapping of a member's region that is in the table no more, but perhaps still in use. */
+/* A mapping of a member's region that was taken out of the table, but is perhaps still in use. */
 struct tti_heap_retired {
     struct tti_heap_retired *next;
     uint64_t word;
-    uint64_t withdrawal; /* the number of the one that took it out */
+    uint64_t withdrawal; /* the number of the withdrawal that took it out */
 };
 
 struct tti_heap_shared {
-    pthread_mutex_t lock; /* all below; held for moments, never while waiting for another rank */
+    pthread_mutex_t lock; /* all below; held briefly, never while waiting for another rank */
     int references;
     int members; /* ranks of the group that made the heap */
     int own;     /* the own number among them */
@@ -47,7 +47,7 @@ struct tti_heap_shared {
     struct tti_heap_retired *retired_mappings;
     struct tti_arena *arena;
     size_t capacity; /* of the arena */
-    int maps;        /* /proc/self/maps, to ask what is mapped; -1 = cannot be asked */
+    int maps;        /* tti_heap_maps_open */
     struct tti_heap_view *views;
 };
 
@@ -63,10 +63,10 @@ struct tti_heap_view {
     char directory[TTI_STORE_DIRECTORY + 1]; /* tutti_open_info.socket_directory, or "" */
 };
 
-/* What a rank tells the others in one step of a collective call. Travels between processes. */
+/* A rank's record in one step of a collective call. Fixed layout: it travels between processes. */
 struct tti_heap_record {
     int32_t status;
-    uint32_t region;    /* index of the own region that is meant   */
+    uint32_t region;    /* index of the own region                 */
     uint64_t bytes;     /* how much memory is wanted               */
     uint64_t offset;    /* of the block in the arena               */
     uint64_t cgroup;    /* whose memory limit this rank shares     */
@@ -75,7 +75,7 @@ struct tti_heap_record {
     uint8_t serves;     /* this rank serves the descriptor channel */
     uint8_t origin;     /* of a resource error: tti_resource_origin */
     uint8_t reserved;   /* 0                                       */
-    int32_t suspect;    /* the rank whose failure it is            */
+    int32_t suspect;    /* the rank that has caused the failure    */
     char message[220];
 };
 

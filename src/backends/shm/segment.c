@@ -32,7 +32,7 @@ static tutti_status map(struct tti_mapping *m, int protection, tutti_error *erro
         return tti_error_system(error, errno, "cannot map a shared segment of %zu bytes", m->bytes);
     }
     m->base = base;
-    /* A forked child must not hold the segments: it would keep them alive, and its handles answer FORKED anyway. */
+    /* A forked child must not keep the segments alive; its handles answer FORKED anyway. */
     madvise(base, m->bytes, MADV_DONTFORK);
     return TUTTI_OK;
 }
@@ -91,7 +91,7 @@ tutti_status tti_mapping_seal(struct tti_mapping *mapping, tutti_error *error)
 tutti_status tti_mapping_seal_size(struct tti_mapping *mapping, tutti_error *error)
 {
     if (fcntl(mapping->fd, F_ADD_SEALS, SIZE_SEALS) != 0) {
-        return tti_error_system(error, errno, "cannot seal the size of the bell");
+        return tti_error_system(error, errno, "cannot seal the size of the doorbell");
     }
     return TUTTI_OK;
 }
@@ -128,7 +128,7 @@ tutti_status tti_mapping_commit(const struct tti_mapping *mapping, size_t offset
     do {
         result = fallocate(mapping->fd, 0, (off_t)offset, (off_t)bytes);
     } while (result != 0 && errno == EINTR);
-    if (result == 0 && mapping->base) { /* a help only: kernels before 5.14 do not know it */
+    if (result == 0 && mapping->base) { /* optional: Linux 5.14 and newer */
         madvise(mapping->base + offset, bytes, MADV_POPULATE_WRITE);
     }
     return result == 0 || bytes == 0 ? TUTTI_OK : TUTTI_NO_MEMORY;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory files without names: made, sealed, handed over as descriptors, checked, mapped. Nothing of them outlives the
- * processes that hold them, however these end. */
+/* Memory files without names: made, sealed, handed over as descriptors, checked, mapped. They end with the processes that hold
+ * them, however these end. */
 #ifndef TTI_BACKENDS_SHM_SEGMENT_H
 #define TTI_BACKENDS_SHM_SEGMENT_H
 
@@ -20,10 +20,10 @@ tutti_status tti_memory_file(const char *what, size_t bytes, int *fd, tutti_erro
 tutti_status tti_mapping_create(const char *what, size_t bytes, size_t committed, struct tti_mapping *mapping,
                                 tutti_error *error);
 
-/* From now on nobody can map it for writing, shrink or grow it; the existing mapping stays writable. */
+/* From now on no process can map it for writing, shrink or grow it; the existing mapping stays writable. */
 tutti_status tti_mapping_seal(struct tti_mapping *mapping, tutti_error *error);
 
-/* The same without the write seal: for the bell, which all members write. */
+/* The same without the write seal: for the doorbell, which all members write. */
 tutti_status tti_mapping_seal_size(struct tti_mapping *mapping, tutti_error *error);
 
 /* Maps a received descriptor after checking size and seals: PROTOCOL if they are not as promised. Closes fd. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * shm: ranks are processes of one host. Each makes its sealed segment and hands it to the others through the rendezvous;
- * rank 0 also makes the bell. A rendezvous that cannot pass descriptors (tcp, file, the caller's own) is helped by a unix
- * socket that rank 0 opens for the occasion under a random name. What rank 0 says is checked as what any rank says is.
+ * shm: ranks are processes of one host. Each makes a sealed segment and hands it to the others through the rendezvous; rank 0
+ * also makes the doorbell. If the rendezvous cannot pass descriptors (tcp, file, callbacks), rank 0 serves a descriptor channel:
+ * a unix store under a random name. The records of all ranks are checked, those of rank 0 included.
  */
 #include "backends/shm/shm.h"
 
@@ -28,7 +28,7 @@
 #include "engine/p2p/memory_use.h"
 #include "store/store.h"
 
-#define GRACE_MS 1000 /* for who has given up to say why */
+#define GRACE_MS 1000 /* for a rank that has given up to report its cause */
 
 struct shm_state {
     struct tti_engine_state common; /* first: engine_ops.h */
@@ -40,7 +40,7 @@ struct shm_state {
     bool kept;                  /* the own segment: liveness_monitor.h */
 };
 
-/* Where descriptors go: the rendezvous itself, or a store of our own. */
+/* The descriptor channel: the rendezvous itself, or a store of its own. */
 struct channel {
     const tutti_rendezvous *rendezvous;
     struct tti_store *store;
@@ -72,19 +72,19 @@ static tutti_status channel_open(const tutti_open_info *info, struct channel *p,
         return TUTTI_OK;
     }
     char url[TTI_STORE_LOCAL_URL];
-    uint64_t r[2] = {0}; /* a number and no URL, so that rank 0 chooses the name only, and not what is opened */
+    uint64_t r[2] = {0}; /* a number, not a URL: rank 0 chooses the name only, not the kind of store */
     tutti_status status = TUTTI_OK;
     if (info->rank == 0 && getrandom(r, sizeof(r), 0) != sizeof(r)) {
-        return tti_error_system(error, errno, "no random name for the passage of descriptors");
+        return tti_error_system(error, errno, "no random name for the descriptor channel");
     }
     if (info->rank != 0) {
-        status = tti_record_get(info, 0, "passage", r, sizeof(r), deadline_of(info), error);
+        status = tti_record_get(info, 0, "channel", r, sizeof(r), deadline_of(info), error);
     }
     if (status == TUTTI_OK) {
-        tti_store_local_url(info->socket_directory, "passage", r, url);
+        tti_store_local_url(info->socket_directory, "channel", r, url);
         status = tti_store_open(url, info->rank == 0, info->timeout_ms, &p->store, error);
     }
-    return status == TUTTI_OK && info->rank == 0 ? rv->set(rv->self, "passage", r, sizeof(r), error) : status;
+    return status == TUTTI_OK && info->rank == 0 ? rv->set(rv->self, "channel", r, sizeof(r), error) : status;
 }
 
 static tutti_status channel_put_fd(const struct channel *p, const char *key, int fd, int readers, tutti_error *error)
@@ -101,13 +101,13 @@ static tutti_status channel_get_fd(const struct channel *p, const char *key, int
     }
     const tutti_status status = tti_store_get_fd(p->store, key, fd, timeout_ms, error);
     if (status == TUTTI_PEER_LEFT && error) {
-        tti_error_set(error, status, "rank 0, which hands on the descriptors of all, has ended");
+        tti_error_set(error, status, "rank 0, which serves the descriptor channel, has ended");
         error->suspect = 0;
     }
     return status;
 }
 
-/* The own segment and, on rank 0, the bell: made, filled, sealed, handed over. */
+/* Makes, fills, seals and hands over the own segment and, on rank 0, the doorbell. */
 static tutti_status offer(const tutti_open_info *info, const struct channel *p, const struct tti_layout *layout,
                           uint64_t nonce, struct shm_state *s, tutti_error *error)
 {
@@ -127,7 +127,7 @@ static tutti_status offer(const tutti_open_info *info, const struct channel *p, 
     if (status != TUTTI_OK || info->rank != 0) {
         return status;
     }
-    status = tti_mapping_create("tutti-bell", layout->doorbell_bytes, layout->doorbell_bytes, &s->doorbell, error);
+    status = tti_mapping_create("tutti-doorbell", layout->doorbell_bytes, layout->doorbell_bytes, &s->doorbell, error);
     if (status == TUTTI_OK && (status = tti_mapping_seal_size(&s->doorbell, error)) == TUTTI_OK &&
         info->world_size > 1) {
         status = channel_put_fd(p, "bell", s->doorbell.fd, info->world_size - 1, error);
@@ -138,15 +138,15 @@ static tutti_status offer(const tutti_open_info *info, const struct channel *p, 
 static tutti_status report_loss(int rank, const struct tti_segment_header *h, bool died, tutti_error *error)
 {
     const struct tti_proc_id id = tti_segment_owner(h);
-    const struct tti_proc poll_failures = tti_proc_query(&id);
+    const struct tti_proc process = tti_proc_query(&id);
     tutti_status status = TUTTI_PEER_LEFT;
     char end[160];
     if (died) {
-        status = tti_proc_describe_end(rank, &id, &poll_failures, end, sizeof(end));
+        status = tti_proc_describe_end(rank, &id, &process, end, sizeof(end));
     } else {
-        char process[TTI_PROC_TEXT];
-        tti_proc_text(&id, process, sizeof(process));
-        snprintf(end, sizeof(end), "rank %d (%s) has given up", rank, process);
+        char name[TTI_PROC_TEXT];
+        tti_proc_text(&id, name, sizeof(name));
+        snprintf(end, sizeof(end), "rank %d (%s) has given up", rank, name);
     }
     tti_error_set(error, status, "%s while the group was being made", end);
     if (error) {
@@ -155,8 +155,8 @@ static tutti_status report_loss(int rank, const struct tti_segment_header *h, bo
     return status;
 }
 
-/* Those whose segments are here already, while others are awaited. Who has given up is about to say why at the rendezvous: that
- * comes later, but is the better reason, so it has until *grace_ns (0: nobody has been seen to give up). */
+/* Polls the ranks whose segments are mapped already. A rank that has given up is about to report its cause at the rendezvous. That
+ * cause is better, so the report has until *grace_ns (0: no rank has given up yet). */
 static tutti_status poll_for_losses(const struct shm_state *s, int64_t *grace_ns, tutti_error *error)
 {
     for (int r = 0; r < s->size; r++) {
@@ -213,8 +213,7 @@ static tutti_status await_descriptor(const tutti_open_info *info, const struct c
                                      const struct shm_state *s, int64_t deadline, int *fd, tutti_error *error)
 {
     tutti_error unused;
-    struct awaited a = {
-        .channel = p, .state = s, .key = key, .rank = rank, .fd = fd, .total_ms = info->timeout_ms};
+    struct awaited a = {.channel = p, .state = s, .key = key, .rank = rank, .fd = fd, .total_ms = info->timeout_ms};
     const struct tti_polled_wait wait = {
         .attempt = get_descriptor, .poll = poll_failures, .user = &a, .min_slice_ms = TTI_POLL_EAGER_MS};
     return tti_wait_polling(&wait, deadline, error ? error : &unused);
@@ -247,9 +246,9 @@ static tutti_status map_segments(const tutti_open_info *info, const struct chann
     return status;
 }
 
-/* What rank 0 decides for all. */
+/* Rank 0 decides these for all ranks. */
 struct terms {
-    uint64_t nonce; /* a number that only the members know: it proves that a mapping is the one that was meant */
+    uint64_t nonce; /* a number that only the members know: it proves that a segment belongs to this group */
     struct tti_tuning tuning;
 };
 
@@ -297,8 +296,8 @@ static tutti_status failure(void *user, tutti_error *error)
     return tti_engine_failure(user, error);
 }
 
-/* Mapping the others' rings in one go saves page faults in the first calls. With more ranks than CPUs these are nothing
- * beside the turns that a rank waits for, while all rings of 64 ranks are 4 GiB to map, most of it for nothing. */
+/* Mapping the others' rings at once saves page faults in the first calls. With more ranks than CPUs those faults cost little beside
+ * the waits for a CPU, and the rings of 64 ranks are 4 GiB, most of them never used. */
 static bool maps_ahead(int ranks)
 {
     return ranks <= sysconf(_SC_NPROCESSORS_ONLN);
@@ -338,7 +337,7 @@ static void state_free(struct shm_state *s)
 {
     if (s->kept) {
         struct tti_segment_header *own = (struct tti_segment_header *)s->segments[s->rank].base;
-        /* release: as in tti_engine_leave, which may not have come to it */
+        /* release: as in tti_engine_leave, which may not have been called */
         atomic_store_explicit(&own->left, 1, memory_order_release);
         tti_liveness_unregister(own);
     }

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Writes a text that all ranks of the job on this host share and no other job has. False if nothing tells. */
+/* Writes a text that all ranks of the job on this host share and no other job has. False if there is no proxy. */
 bool tti_hydra_job(char *text, size_t capacity);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * PMIx speaks through a library of its own, so a plug-in file asks it; only jobs over several hosts that were not told where to
- * meet open that file. Whether there is a server is known before: it tells its address to the processes that it starts.
+ * PMIx needs a library of its own, so a plug-in file calls it. Only jobs over several hosts without a named host of rank 0 open
+ * that file. A PMIx server sets its address in the environment of the processes that it starts.
  */
 #include "core/launchers/pmix.h"
 

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every launcher says the same few things in variables of its own: rank, size, place on the host, and something that
- * names the job. A table holds the names per family; only "where do we meet" needs code per family.
+ * Every launcher sets variables of its own for rank, size, local rank, local size, and for a name of the job. A table holds the
+ * names for each family of launchers; only the choice of the store needs code for each family.
  *
- * The first family that has rank and size counts. A family before it that has only one of them must not contradict it.
- * If no family has both, torchrun's names and Open MPI's complete one another, each variable looked up by itself, as some
- * programs and wrappers set them. WORLD_RANK is weaker than the rank of either.
+ * The first family with rank and size counts. A family before it with only one of them must not contradict it. If no family has
+ * both, torchrun's and Open MPI's variables complete one another, as some programs and wrappers set them. WORLD_RANK is weaker
+ * than the rank of either.
  *
- * Ranks of one host meet in a unix store whose name contains a fingerprint of everything that names the job, so two
- * jobs that run at once never meet. Ranks of several hosts need the host of rank 0: torchrun and Slurm tell it, for the
- * others the user says TUTTI_STORE. And they need a port there, which nobody chooses: torchrun's MASTER_PORT belongs to its
- * agent or to torch, and its neighbours to other jobs as likely as not. So the fingerprint chooses a few, above those that
- * systems give to whoever asks for any; rank 0 takes the first that is free, and the others find it by the name of the job.
- * A job of one rank meets nobody and needs no store.
+ * Ranks of one host use a unix store. Its name contains a fingerprint of all variables that name the job, so two jobs that run
+ * at once never share a store. Ranks of several hosts need the host of rank 0: torchrun and Slurm name it, a PMIx server knows
+ * it, else the user sets TUTTI_STORE. They also need a port there. No launcher reserves one: MASTER_PORT belongs to torchrun's
+ * agent or to torch, and its neighbours may belong to other jobs. So the fingerprint chooses a few ports above the ephemeral
+ * ones; rank 0 takes the first free one, and the others find it by the name of the job. A job of one rank needs no store.
  */
 #include "core/launchers/world.h"
 
@@ -34,14 +33,14 @@ struct family {
     const char *rank_alias; /* another name of the same, or NULL */
     const char *size;
     const char *local_rank;
-    const char *local_size; /* NULL: the launcher does not say */
+    const char *local_size; /* NULL: the launcher sets none */
     /* Whether the launcher has started this process; NULL: if rank or size is set. */
     bool (*present)(void);
     /* Fills store_url and serve for a job of more than one rank without TUTTI_STORE. */
-    tutti_status (*meet)(struct tti_world *world, tutti_error *error);
+    tutti_status (*choose_store)(struct tti_world *world, tutti_error *error);
 };
 
-/* Where ranks of several hosts look for one another: above the ports that Linux gives to whoever asks for any. */
+/* The ports of the store of several hosts: above the ephemeral ports of Linux. */
 #define FIRST_PORT 61000
 #define PORT_RANGE 4500u
 #define PORT_STEP  1117u /* prime */
@@ -70,7 +69,7 @@ static tutti_status read_number(const char *name, int minimum, int maximum, int 
     return TUTTI_OK;
 }
 
-/* The store for the ranks of one host: its name is the family, something to recognise it by, and the fingerprint. */
+/* The store for the ranks of one host. Its name is the family, a readable part, and the fingerprint. */
 static void store_on_host(struct tti_world *world, const char *recognise, tti_fingerprint job)
 {
     char readable[33];
@@ -84,7 +83,7 @@ static void store_on_host(struct tti_world *world, const char *recognise, tti_fi
     snprintf(world->store_url, sizeof(world->store_url), "unix:%s-%s-%s", world->family, readable, fingerprint);
 }
 
-/* Adds variables to what names the job, set or not. */
+/* Adds variables to the fingerprint of the job, set or not. */
 static tti_fingerprint add_variables(tti_fingerprint job, const char *const *names)
 {
     for (; *names; names++) {
@@ -97,10 +96,11 @@ static tti_fingerprint add_variables(tti_fingerprint job, const char *const *nam
 
 static tutti_status needs_store(const struct tti_world *world, const char *why, tutti_error *error)
 {
-    return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
-                         "the ranks started by %s cannot tell where to meet: %s; set TUTTI_STORE, for example to "
-                         "tcp://HOST:PORT with the host of rank 0, on all of them",
-                         world->family, why);
+    return tti_error_set(
+        error, TUTTI_INVALID_ARGUMENT,
+        "the ranks started by %s cannot choose a store to meet at: %s; set TUTTI_STORE, for example to "
+        "tcp://HOST:PORT with the host of rank 0, on all of them",
+        world->family, why);
 }
 
 static bool several_hosts(const struct tti_world *world)
@@ -112,19 +112,19 @@ static tutti_status choose_store_tutti(struct tti_world *world, tutti_error *err
 {
     return tti_error_set(
         error, TUTTI_INVALID_ARGUMENT,
-        "TUTTI_WORLD_SIZE is %d, but TUTTI_STORE is not set: it says where the ranks meet, for example "
+        "TUTTI_WORLD_SIZE is %d, but TUTTI_STORE is not set: it names the store where the ranks meet, for example "
         "unix:NAME or tcp://HOST:PORT",
         world->size);
 }
 
-/* On several hosts: at one of a few ports of `host`, where rank 0 is, but not at `reserved`. */
+/* On several hosts: one of a few ports of `host`, where rank 0 runs, but not `reserved`. */
 static void store_at_port(struct tti_world *world, const char *host, int reserved, tti_fingerprint job)
 {
     char token[TTI_FINGERPRINT_LENGTH + 1];
     char ports[PORTS * 6 + 1] = "";
     tti_fingerprint_print(job, token);
     for (unsigned i = 0, tried = 0; i < PORTS; tried++) {
-        /* the low bits of the hash; steps that are prime to the range never meet a port twice */
+        /* the low bits of the hash; steps that are prime to the range never give a port twice */
         const int port = FIRST_PORT + (int)(((unsigned)job % PORT_RANGE + tried * PORT_STEP) % PORT_RANGE);
         if (port != reserved) {
             const size_t used = strlen(ports);
@@ -173,8 +173,8 @@ static tutti_status choose_store_torchrun(struct tti_world *world, tutti_error *
     return TUTTI_OK;
 }
 
-/* Ranks on several hosts whose launcher has not told them where rank 0 is: a PMIx server knows. `names` are variables that name
- * the job, the same on all hosts. */
+/* Several hosts, and the launcher does not name the host of rank 0: the PMIx server knows it. `names` are variables that name the
+ * job, the same on all hosts. */
 static tutti_status choose_store_by_pmix(struct tti_world *world, const char *const *names, tutti_error *error)
 {
     char host[200];
@@ -190,7 +190,7 @@ static tutti_status choose_store_by_pmix(struct tti_world *world, const char *co
 
 static tutti_status choose_store_openmpi(struct tti_world *world, tutti_error *error)
 {
-    /* The namespace is made from the launcher's process number, which comes back; the transport key is random. */
+    /* The namespace is made from the launcher's pid, which the kernel reuses; the transport key is random. */
     static const char *const names[] = {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid",
                                         "OMPI_MCA_orte_precondition_transports", NULL};
     if (several_hosts(world)) {
@@ -211,7 +211,7 @@ static bool hydra_present(void)
 
 static tutti_status choose_store_hydra(struct tti_world *world, tutti_error *error)
 {
-    /* Other launchers that speak PMI, Slurm's among them, name the job by variables. */
+    /* Other launchers with PMI, such as Slurm, name the job by variables. */
     static const char *const names[] = {"PMI_JOBID",           "PMI_PORT", "SLURM_JOB_ID", "SLURM_STEP_ID",
                                         "SLURM_RESTART_COUNT", NULL};
     if (several_hosts(world)) {
@@ -237,7 +237,7 @@ static bool in_slurm_step(void)
     return is_set("SLURM_PROCID") && is_set("SLURM_NTASKS");
 }
 
-/* srun --mpi=pmix sets a rank of PMIx without a size, but Slurm's own variables as well: they are complete. */
+/* srun --mpi=pmix sets a rank of PMIx without a size; Slurm's own variables are complete then. */
 static bool pmix_present(void)
 {
     return is_set("PMIX_SIZE") || (is_set("PMIX_RANK") && !in_slurm_step());
@@ -259,19 +259,19 @@ static tutti_status choose_store_pmix(struct tti_world *world, tutti_error *erro
     return TUTTI_OK;
 }
 
-/* A batch script gets SLURM_PROCID too, but no step; without a number of tasks it is a program like any other. */
+/* A batch script gets SLURM_PROCID, too, but no step; without a number of tasks it is not a rank. */
 static bool slurm_present(void)
 {
     bool batch = is_set("SLURM_JOB_ID") && !is_set("SLURM_STEP_ID") && !is_set("SLURM_NTASKS");
     return is_set("SLURM_PROCID") && !batch;
 }
 
-/* The first host of a list as Slurm writes it: "node[01-04,07],gpu3" begins with node01. */
+/* The first host of a Slurm list: "node[01-04,07],gpu3" begins with node01. */
 static bool first_host(const char *list, char *host, size_t capacity)
 {
     size_t used = 0;
     for (const char *c = list; *c && *c != ','; c++) {
-        if (*c == '[') { /* of these numbers the first */
+        if (*c == '[') { /* the first of these numbers */
             const size_t digits = strspn(c + 1, "0123456789");
             const char *end = strchr(c, ']');
             if (!end || digits == 0 || used + digits >= capacity) {
@@ -290,7 +290,7 @@ static bool first_host(const char *list, char *host, size_t capacity)
     return used > 0;
 }
 
-/* On several nodes of Slurm rank 0 runs on the first of the list, unless the user has said otherwise (arbitrary). */
+/* On several nodes of Slurm rank 0 runs on the first of the list, except with --distribution=arbitrary. */
 static tutti_status choose_store_slurm_hosts(struct tti_world *world, tti_fingerprint job, tutti_error *error)
 {
     const char *list = getenv("SLURM_STEP_NODELIST") ? getenv("SLURM_STEP_NODELIST") : getenv("SLURM_NODELIST");
@@ -372,7 +372,7 @@ static bool is_whole(const struct family *family)
     return is_present(family) && rank_of(family) && is_set(family->size);
 }
 
-/* Whether it has said rank or size, but not both. */
+/* Whether it has rank or size, but not both. */
 static bool is_half(const struct family *family)
 {
     return is_present(family) && !is_whole(family) &&
@@ -388,7 +388,7 @@ static tutti_status check_rank(const char *rank_name, int rank, const char *size
                          size_name, size);
 }
 
-/* Reads rank and size, which both must be there. */
+/* Reads rank and size; both must be set. */
 static tutti_status read_global(const struct family *family, struct tti_world *world, tutti_error *error)
 {
     const char *name = rank_of(family) ? rank_of(family) : family->rank;
@@ -434,7 +434,7 @@ static tutti_status read_local(const struct family *family, struct tti_world *wo
                       known ? world->local_size : world->size, error);
 }
 
-/* What the user says about meeting counts in every family. */
+/* TUTTI_STORE overrides the choice of every family. */
 static tutti_status read_store(struct tti_world *world, tutti_error *error)
 {
     const char *url = getenv("TUTTI_STORE");
@@ -463,17 +463,17 @@ static tutti_status read_family(const struct family *family, struct tti_world *w
         status = read_store(world, error);
     }
     if (status == TUTTI_OK && world->size > 1 && world->store_url[0] == '\0') {
-        status = family->meet(world, error);
+        status = family->choose_store(world, error);
     }
     return status;
 }
 
-/* Torchrun's names and Open MPI's, each by itself; false if rank or size is missing still. The ranks meet as the launcher
- * does that has told where. */
+/* Torchrun's and Open MPI's variables, each of them from either; false if rank or size is still missing. The store is chosen as for
+ * torchrun if MASTER_ADDR is set, else as for Open MPI. */
 static bool complete(struct family *mixed)
 {
-    const struct family *meets = is_set("MASTER_ADDR") ? TORCHRUN : OPENMPI;
-    *mixed = (struct family){.name = meets->name, .meet = meets->meet};
+    const struct family *base = is_set("MASTER_ADDR") ? TORCHRUN : OPENMPI;
+    *mixed = (struct family){.name = base->name, .choose_store = base->choose_store};
     mixed->rank = rank_of(TORCHRUN) ? rank_of(TORCHRUN) : OPENMPI->rank;
     mixed->size = is_set(TORCHRUN->size) ? TORCHRUN->size : OPENMPI->size;
     mixed->local_rank = is_set(TORCHRUN->local_rank) ? TORCHRUN->local_rank : OPENMPI->local_rank;
@@ -499,7 +499,7 @@ static const struct family *choose_family(struct family *mixed)
     return is_half(first) && complete(mixed) ? mixed : first;
 }
 
-/* A family that has rank or size only, beside the one that counts. WORLD_RANK is anybody's word. */
+/* A family with rank or size only, before the one that counts: it must not contradict that one. WORLD_RANK is not compared. */
 static tutti_status compare_half(const struct family *half, const struct family *whole, const struct tti_world *world,
                                  tutti_error *error)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who am I, of how many, and where do we meet: read from the environment that a launcher made. */
+/* Rank, world size and store of this process, from the environment that a launcher has set. */
 #ifndef TTI_CORE_WORLD_H
 #define TTI_CORE_WORLD_H
 
@@ -12,7 +12,7 @@ struct tti_world {
     int local_rank;      /* -1 if unknown */
     int local_size;      /* -1 if unknown */
     const char *family;  /* "tutti", "torchrun", "openmpi", "hydra", "pmix", "slurm", "none" */
-    char store_url[300]; /* where to meet; "" when size is 1 and nothing was said */
+    char store_url[300]; /* the store of the job; "" if size is 1 and TUTTI_STORE is not set */
     bool serve;          /* this rank serves a tcp store */
 };
 
@@ -20,7 +20,7 @@ struct tti_world {
  * Families in this order, the first that is present counts: TUTTI_RANK TUTTI_WORLD_SIZE TUTTI_LOCAL_RANK
  * TUTTI_LOCAL_WORLD_SIZE TUTTI_STORE; RANK (or WORLD_RANK) WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT
  * (torchrun); OMPI_COMM_WORLD_*; PMI_* (hydra) and PMIX_*; SLURM_*. A family that is incomplete, malformed or contradicts
- * itself is INVALID_ARGUMENT naming the variable. TUTTI_STORE overrides where to meet in every family.
+ * itself is INVALID_ARGUMENT naming the variable. TUTTI_STORE overrides the store of every family.
  */
 tutti_status tti_world_from_environment(struct tti_world *world, tutti_error *error);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Growing: members and newcomers meet at a store whose name is the token, and make a group as tutti_init does. What the
- * newcomers cannot know, rank 0 of the old group puts there: how many there are, and what engine they run on. Newcomers take
- * their numbers in the order in which they come: a key of the store can be set once, so two never get the same.
+ * Growing: members and newcomers open the store that the token names, and form a group as tutti_init does. Rank 0 of the old group
+ * puts a record there for the newcomers: the size and the engine of the new group. Newcomers take their ranks in the order of
+ * their arrival: a key of the store can be set once, so no two get the same.
  *
- * The old group is asked for nothing but its settings and which of its ranks are lost, and stays as it is: the new one is a
- * world of its own. The newcomers hear from the members if it comes to nothing.
+ * The old group provides its settings and its lost ranks, and stays as it is: the new group is a world of its own. If the members
+ * fail to form it, they report the cause to the newcomers.
  */
 #include "core/membership/grow.h"
 
@@ -21,7 +21,7 @@
 
 #define GROWTH_MAGIC 0x776f7267u /* "grow" */
 
-/* What newcomers are told. Fixed layout: it travels between processes. */
+/* The record for newcomers. Fixed layout: it travels between processes. */
 struct growth {
     uint32_t magic;
     int32_t members;
@@ -61,14 +61,14 @@ tutti_status tti_grow_token(const struct tti_group *g, char *token, size_t capac
     return TUTTI_OK;
 }
 
-/* The lookout knows how long one waits for all of it. */
+/* The formation watch has the deadline of the whole opening. */
 static struct tti_formation_watch watch_until(int64_t timeout_ms)
 {
     return (struct tti_formation_watch){.until_ns = tti_deadline_ns(tti_now_ns(), timeout_ms),
                                         .timeout_ms = timeout_ms};
 }
 
-/* The same on all members, and no other group's: who reads flight records knows groups by their names. */
+/* The same name on all members, and unique: flight records name groups by it. */
 static void name_grown(struct tti_group_plan *plan, const char *token)
 {
     const uint64_t hash = tti_hash_text(TTI_HASH_EMPTY, token);
@@ -118,7 +118,7 @@ static tutti_status grow_timeout(const struct tti_group_plan *plan, tutti_error 
                          (long long)plan->watch.timeout_ms);
 }
 
-/* Members who have given up without rank 0 have said so. */
+/* Reads the record of rank 0. Members that fail before it is put report their cause. */
 static tutti_status read_growth(struct tti_group_plan *plan, struct growth *growth, tutti_error *error)
 {
     struct tti_rendezvous place;
@@ -134,7 +134,8 @@ static tutti_status read_growth(struct tti_group_plan *plan, struct growth *grow
     if (status == TUTTI_OK &&
         (length != sizeof(*growth) || growth->magic != GROWTH_MAGIC || growth->members < 1 || growth->newcomers < 1 ||
          growth->newcomers > INT32_MAX - growth->members || growth->lanes < 1 || growth->lanes > TUTTI_MAX_LANES)) {
-        return tti_error_set(error, TUTTI_PROTOCOL, "what was found by the token does not speak of a group that grows");
+        return tti_error_set(error, TUTTI_PROTOCOL,
+                             "the record in the store of the token is not that of a group that grows");
     }
     growth->backend[sizeof(growth->backend) - 1] = '\0';
     return status;
@@ -163,7 +164,7 @@ tutti_status tti_grow_join(const char *token, const tutti_config *config, tutti_
         return status;
     }
     plan.watch = watch_until(tti_setting_number(&plan.settings, TTI_SET_TIMEOUT_MS));
-    /* The members serve it, who know each other: with a newcomer the store would end for all, and nobody could say who it was. */
+    /* A member serves the store. If a newcomer served it, its end would end the store, and the members could not name it. */
     status = tti_store_open_served(token, plan.watch.timeout_ms, &plan.store, error);
     if (status != TUTTI_OK) {
         return status == TUTTI_TIMEOUT ? grow_timeout(&plan, error) : status;

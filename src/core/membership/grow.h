@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* New ranks join a group. Groups are held by the caller, and arguments are checked already. */
+/* New ranks join a group. The caller has acquired the groups and checked the arguments. */
 #ifndef TTI_CORE_GROW_H
 #define TTI_CORE_GROW_H
 

@@ -16,7 +16,7 @@
 #include "base/hash.h"
 #include "core/launchers/world.h"
 
-/* How often this process has joined each place as each rank: the n-th world of a job needs keys of its own. */
+/* How often this process has joined each store as each rank: the n-th world of a job needs keys of its own. */
 struct join_count {
     struct join_count *next;
     char *place;
@@ -27,7 +27,7 @@ struct join_count {
 static pthread_mutex_t counts_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct join_count *counts;
 
-/* Places that are made for one group and never met again need no count. */
+/* Stores that are made for one group and never used again need no count. */
 static bool is_single_use(const char *place)
 {
     return strncmp(place, "memory:alone-", 13) == 0 || strncmp(place, "memory:threads-", 15) == 0;
@@ -73,8 +73,8 @@ static bool names_store(const tutti_config *config)
     return named;
 }
 
-/* Rank, size and meeting place: from the struct, or else from the environment. A world of one rank that the struct asks
- * for meets nobody. The environment's store belongs to the job, in which several processes may make such worlds. */
+/* Rank, size and store: from the struct, or else from the environment. A world of one rank that the struct asks for gets a private
+ * store: the environment's store belongs to the job, in which several processes may make such worlds. */
 static tutti_status find_world(const tutti_config *config, const struct tti_settings *settings, struct tti_world *world,
                                tutti_error *error)
 {
@@ -90,7 +90,7 @@ static tutti_status find_world(const tutti_config *config, const struct tti_sett
         if (store[0] == '\0' && !own_store && world->size > 1 && !alone) {
             return tti_error_set(
                 error, TUTTI_INVALID_ARGUMENT,
-                "config.world_size is %d, but neither config.store nor TUTTI_STORE says where the ranks "
+                "config.world_size is %d, but neither config.store nor TUTTI_STORE names the store where the ranks "
                 "meet",
                 world->size);
         }
@@ -103,7 +103,7 @@ static tutti_status find_world(const tutti_config *config, const struct tti_sett
             snprintf(world->store_url, sizeof(world->store_url), "%s", store);
         }
     }
-    if (world->store_url[0] == '\0') {  /* a world of one, or nobody to meet */
+    if (world->store_url[0] == '\0') {  /* a world of one, or the null backend */
         static _Atomic unsigned serial; /* relaxed: only has to differ */
         snprintf(world->store_url, sizeof(world->store_url), "memory:alone-%d-%u", (int)getpid(),
                  atomic_fetch_add_explicit(&serial, 1, memory_order_relaxed));
@@ -111,7 +111,7 @@ static tutti_status find_world(const tutti_config *config, const struct tti_sett
     return TUTTI_OK;
 }
 
-/* Of the address of a host only what follows it, which all ranks write alike: port and path. */
+/* Port and path: ranks may write the host differently. */
 static const char *without_host(const char *place)
 {
     const char *host = strncmp(place, "tcp://", 6) == 0 ? place + 6 : NULL;
@@ -120,15 +120,16 @@ static const char *without_host(const char *place)
     return port ? port : place;
 }
 
-/* Worlds of one process, and those that meet elsewhere than the job does, get a mark that tells them from others of the same
- * number: who reads flight records knows groups by their names. The same on all ranks. */
+/* Worlds inside one process, and worlds with another store than the job, get a suffix that separates them from others with the
+ * same number: flight records name groups by it. The same on all ranks. */
 static void add_name_suffix(struct tti_group_plan *plan, const char *place, const char *store)
 {
     const char *job = getenv("TUTTI_STORE");
     if (strncmp(place, "memory:", 7) == 0) {
         const uint64_t hash = tti_hash_text(TTI_HASH_EMPTY ^ (uint64_t)getpid(), place);
         snprintf(plan->name_suffix, sizeof(plan->name_suffix), "-%08x", (unsigned)tti_hash_fold(hash));
-    } else if (strcmp(place, store) == 0 && !(job && strcmp(store, job) == 0)) { /* the application's own choice */
+    } else if (strcmp(place, store) == 0 &&
+               !(job && strcmp(store, job) == 0)) { /* the application has chosen the store */
         const uint64_t hash = tti_hash_text(TTI_HASH_EMPTY, without_host(place));
         snprintf(plan->name_suffix, sizeof(plan->name_suffix), "@%06x", (unsigned)tti_hash_fold(hash) & 0xffffffU);
     }
@@ -138,8 +139,8 @@ tutti_status tti_join_world(const tutti_config *config, tutti_group **group, tut
 {
     struct tti_group_plan plan = {.operation = TUTTI_OP_INIT};
     struct tti_world world;
-    tutti_error unasked;
-    error = error ? error : &unasked;
+    tutti_error unused;
+    error = error ? error : &unused;
     tutti_status status = tti_settings_resolve(config, NULL, &plan.settings, error);
     if (status != TUTTI_OK || (status = find_world(config, &plan.settings, &world, error)) != TUTTI_OK) {
         return status;
@@ -181,7 +182,7 @@ static uint64_t hash_ranks(uint64_t h, const int32_t *ranks, int32_t count)
     return h;
 }
 
-/* The members of a list call in step with each other, and with nobody else: so does this counter. */
+/* All members of a list create its groups in the same order, so their counters agree. */
 static tutti_status count_list(struct tti_group *parent, uint64_t hash, uint32_t *count, tutti_error *error)
 {
     pthread_mutex_lock(&parent->names_lock);
@@ -212,8 +213,8 @@ tutti_status tti_join_list(struct tti_group *parent, const int32_t *ranks, int32
                                   .store = parent->rendezvous.store,
                                   .native_communicator = config ? config->native_communicator : NULL,
                                   .watch = {.from = parent, .ranks = ranks, .count = count}};
-    tutti_error unasked;
-    error = error ? error : &unasked;
+    tutti_error unused;
+    error = error ? error : &unused;
     tutti_status status = tti_settings_resolve(config, &parent->settings, &plan.settings, error);
     if (status != TUTTI_OK) {
         return status;
@@ -230,7 +231,7 @@ tutti_status tti_join_list(struct tti_group *parent, const int32_t *ranks, int32
     return status;
 }
 
-struct vote {
+struct split_entry {
     int32_t color;
     int32_t key;
     int32_t rank;
@@ -238,14 +239,14 @@ struct vote {
 
 static int by_key(const void *a, const void *b)
 {
-    const struct vote *x = a;
-    const struct vote *y = b;
+    const struct split_entry *x = a;
+    const struct split_entry *y = b;
     return x->key != y->key ? (x->key < y->key ? -1 : 1) : (x->rank < y->rank ? -1 : 1);
 }
 
-/* At `place`, which looks for the voters meanwhile: who has voted may leave. */
-static tutti_status collect_votes(const struct tti_group *parent, const tutti_rendezvous *place, uint32_t serial,
-                                  struct vote *votes, tutti_error *error)
+/* Reads the entries of all ranks. `place` polls for failures meanwhile: a rank that has put its entry may leave. */
+static tutti_status collect_entries(const struct tti_group *parent, const tutti_rendezvous *place, uint32_t serial,
+                                    struct split_entry *entries, tutti_error *error)
 {
     int64_t deadline = tti_deadline_ns(tti_now_ns(), parent->timeout_ms);
     for (int r = 0; r < parent->size; r++) {
@@ -253,7 +254,7 @@ static tutti_status collect_votes(const struct tti_group *parent, const tutti_re
         size_t length = 0;
         snprintf(key, sizeof(key), "split/%u/%d", serial, r);
         tutti_status status =
-            place->get(place->self, key, &votes[r], sizeof(votes[r]), &length, tti_remaining_ms(deadline), error);
+            place->get(place->self, key, &entries[r], sizeof(entries[r]), &length, tti_remaining_ms(deadline), error);
         if (status == TUTTI_TIMEOUT) {
             tti_error_set(error, TUTTI_TIMEOUT, "group_split waited %lld ms for rank %d to call it",
                           (long long)parent->timeout_ms, r);
@@ -262,19 +263,19 @@ static tutti_status collect_votes(const struct tti_group *parent, const tutti_re
         if (status != TUTTI_OK) {
             return status;
         }
-        if (length != sizeof(votes[r]) || votes[r].rank != r) {
+        if (length != sizeof(entries[r]) || entries[r].rank != r) {
             return tti_error_set(error, TUTTI_PROTOCOL,
-                                 "rank %d put something else than a colour and a key into the store", r);
+                                 "rank %d has put a record of another size than colour and key into the store", r);
         }
     }
     return TUTTI_OK;
 }
 
-/* Puts the own vote and reads everybody's. A rank that cannot vote (`ready` says why) tells the others. */
-static tutti_status vote(const struct tti_group *parent, uint32_t serial, int32_t color, int32_t key,
-                         tutti_status ready, struct vote *votes, tutti_error *error)
+/* Puts the own entry and reads those of all ranks. A rank that cannot (`ready` is the cause) reports it to the others. */
+static tutti_status exchange_entries(const struct tti_group *parent, uint32_t serial, int32_t color, int32_t key,
+                                     tutti_status ready, struct split_entry *entries, tutti_error *error)
 {
-    const struct vote own = {.color = color, .key = key, .rank = parent->rank};
+    const struct split_entry own = {.color = color, .key = key, .rank = parent->rank};
     struct tti_formation_watch watch = {.from = parent, .count = parent->size};
     struct tti_rendezvous place;
     char name[48];
@@ -284,7 +285,7 @@ static tutti_status vote(const struct tti_group *parent, uint32_t serial, int32_
     snprintf(name, sizeof(name), "split/%u/%d", serial, parent->rank);
     tutti_status status = ready == TUTTI_OK ? place.table.set(place.table.self, name, &own, sizeof(own), error) : ready;
     if (status == TUTTI_OK) {
-        status = collect_votes(parent, &place.table, serial, votes, error);
+        status = collect_entries(parent, &place.table, serial, entries, error);
     } else {
         struct tti_outcome outcome;
         tti_outcome_fill(&outcome, parent->rank, "", status, error);
@@ -302,24 +303,24 @@ tutti_status tti_join_split(struct tti_group *parent, int32_t color, int32_t key
                              "group_split: the null backend cannot ask the other ranks for their colours; use "
                              "tutti_group_create");
     }
-    tutti_error unasked;
-    error = error ? error : &unasked;
+    tutti_error unused;
+    error = error ? error : &unused;
     pthread_mutex_lock(&parent->names_lock);
     uint32_t serial = parent->splits++;
     pthread_mutex_unlock(&parent->names_lock);
-    struct vote *votes = calloc((size_t)parent->size, sizeof(*votes));
+    struct split_entry *entries = calloc((size_t)parent->size, sizeof(*entries));
     int32_t *ranks = calloc((size_t)parent->size, sizeof(*ranks));
     tutti_status status =
-        votes && ranks ? TUTTI_OK
-                       : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a split of %d ranks", parent->size);
-    if ((status = vote(parent, serial, color, key, status, votes, error)) == TUTTI_OK) {
-        qsort(votes, (size_t)parent->size, sizeof(*votes), by_key);
+        entries && ranks ? TUTTI_OK
+                         : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a split of %d ranks", parent->size);
+    if ((status = exchange_entries(parent, serial, color, key, status, entries, error)) == TUTTI_OK) {
+        qsort(entries, (size_t)parent->size, sizeof(*entries), by_key);
         int32_t count = 0;
         int32_t own = -1;
         for (int i = 0; i < parent->size; i++) {
-            if (votes[i].color == color) {
-                own = votes[i].rank == parent->rank ? count : own;
-                ranks[count++] = votes[i].rank;
+            if (entries[i].color == color) {
+                own = entries[i].rank == parent->rank ? count : own;
+                ranks[count++] = entries[i].rank;
             }
         }
         if (color == -1) {
@@ -328,7 +329,7 @@ tutti_status tti_join_split(struct tti_group *parent, int32_t color, int32_t key
             status = tti_join_list(parent, ranks, count, own, config, group, error);
         }
     }
-    free(votes);
+    free(entries);
     free(ranks);
     return status;
 }

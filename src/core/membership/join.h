@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Making groups: the world from configuration and environment, and groups out of groups. Arguments are checked already. */
+/* Forming groups: the world from configuration and environment, and groups out of groups. The caller has checked the arguments. */
 #ifndef TTI_CORE_JOIN_H
 #define TTI_CORE_JOIN_H
 

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Shrinking: the survivors agree who they are and where they meet, in the engine of the old group (agreement.c). The old
- * group's store is of no use for that: the process that served it may be the one that has died. So the agreement has a
- * random token with it, and they open a store of that name, which whoever comes first serves; there the new group is made
- * as any other is. Then they agree, in a second round, whether all of them have it: if a rank has died on the way, or
- * has been too slow, nobody keeps the group, and all begin again with a new agreement, without that rank.
+ * Shrinking, as MPI_Comm_shrink of ULFM: the survivors agree in the engine of the old group (agreement.c) on the set of members and
+ * on a random token. The old group's store cannot serve for the rest: its server may be the dead rank. So the survivors open a
+ * store that the token names, which the first of them serves, and form the new group there. Then they agree in a second round
+ * whether all of them have it. If a rank has died or was too slow, all drop the group and begin again with a new agreement,
+ * without that rank.
  *
- * So the rounds alternate: members, confirmation, members, ... Whoever leaves after a members' round without an answer to the
- * next one (only an abort can do that) gives it first when it comes again.
+ * So the rounds alternate: members, confirmation, members, ... An abort may take a rank out between a members' round and its
+ * confirmation. Such a rank begins its next shrink with that confirmation.
  *
- * Time: each step gets half of what is left, so that there is something left for another attempt. Cost: two agreements and
- * the opening of a group.
+ * Time: each step gets half of the rest, so that another attempt has time left. Cost: two agreements and the opening of a group.
  */
 #include "core/membership/recover.h"
 
@@ -25,13 +24,13 @@
 
 enum { AGREEMENTS = 0, SHRINKS = 1 }; /* series */
 
-/* How long a store is waited for that does not answer: a server that is only slow must not seem to be stopped. */
+/* How long to wait for a store that does not answer: a slow server must not be taken for a stopped one. */
 enum { STORE_TIMEOUT_LEAST_MS = 100, STORE_TIMEOUT_MOST_MS = 1000 };
 
-/* Flags of a confirmation. They are ANDed, so a rank that could not open the group clears the bit of its status, too: those
- * that could hear what it was. */
+/* Flags of a confirmation. They are ANDed. A rank that could not open the group clears OPENED and the bit of its status, so the
+ * others learn the status. */
 #define OPENED         UINT64_C(1)
-#define WORTH_IT       UINT64_C(2) /* to try again: what has failed was a rank that is lost or late */
+#define WORTH_IT       UINT64_C(2) /* another attempt: the cause was a rank that is lost or late */
 #define FINE(status)   (UINT64_C(4) << (status))
 #define STATUSES_BEGIN TUTTI_INVALID_ARGUMENT
 #define STATUSES_END   (TUTTI_REVOKED + 1)
@@ -81,7 +80,7 @@ tutti_status tti_recover_abort(struct tti_group *g, tutti_error *error)
         return tti_error_set(error, TUTTI_UNSUPPORTED, "group_abort: backend %s cannot end what waits in it",
                              g->backend->name);
     }
-    /* release: pairs with the acquire of who begins or destroys */
+    /* release: pairs with the acquire in aborts_of and in tutti_group_destroy */
     atomic_fetch_add_explicit(&g->recovery.aborts, 1, memory_order_release);
     if (able) {
         g->backend->ops->revoke(g->state, TUTTI_OP_ABORT);
@@ -109,7 +108,7 @@ static uint32_t aborts_of(const struct tti_group *g)
     return atomic_load_explicit(&g->recovery.aborts, memory_order_acquire);
 }
 
-/* Whom a shrink has left out nobody waits for. */
+/* The ranks that a shrink has gone on without: no agreement waits for them. */
 static void copy_out(struct tti_group *g, uint64_t *ranks)
 {
     const size_t bytes = tti_recover_words(g) * sizeof(*ranks);
@@ -160,7 +159,7 @@ static tutti_status poll_abort(void *user, tutti_error *error)
                : tti_error_set(error, TUTTI_REVOKED, "another thread of this rank has aborted the group");
 }
 
-/* The old group knows: whether a member is lost. */
+/* Whether a member is lost, as the old group knows. */
 static bool has_lost(struct shrink *s)
 {
     tti_recover_lost(s->g, s->lost);
@@ -172,7 +171,7 @@ static bool has_lost(struct shrink *s)
     return false;
 }
 
-/* Who the members are, and where they meet. */
+/* Agrees on the members and on the token of their store. */
 static tutti_status find_members(struct shrink *s, tutti_error *error)
 {
     struct tti_group *g = s->g;
@@ -183,7 +182,7 @@ static tutti_status find_members(struct shrink *s, tutti_error *error)
                          .timeout_ms = half_of_rest(s),
                          .absent = s->absent};
     if (getrandom(a.token, sizeof(a.token), 0) != sizeof(a.token)) {
-        return tti_error_system(error, errno, "no random name for the place where the survivors meet");
+        return tti_error_system(error, errno, "no random name for the store of the survivors");
     }
     copy_out(g, s->absent);
     tutti_status status = g->backend->ops->agree(g->state, &a, error);
@@ -216,7 +215,8 @@ static tutti_status open_store(const struct shrink *s, struct tti_store **store,
     }
     const int64_t store_timeout_ms = half_of_rest(s);
     tutti_status status = tti_store_open(url, true, store_timeout_ms, store, error);
-    if (status == TUTTI_OK && store_timeout_ms >= 0) { /* who serves it may be stopped, and `look` must have its turn */
+    if (status == TUTTI_OK &&
+        store_timeout_ms >= 0) { /* its server may be stopped: the wait must end in time to poll for failures */
         tti_store_set_response_timeout(*store, store_timeout_ms < STORE_TIMEOUT_LEAST_MS  ? STORE_TIMEOUT_LEAST_MS
                                                : store_timeout_ms > STORE_TIMEOUT_MOST_MS ? STORE_TIMEOUT_MOST_MS
                                                                                           : store_timeout_ms);
@@ -241,7 +241,7 @@ static tutti_status open_group(struct shrink *s, tutti_group **group, tutti_erro
                                             .more = poll_abort,
                                             .user = s}};
     const tutti_config config = {.size = sizeof(config), .backend = tti_group_on_device(g) ? NULL : g->backend->name};
-    /* the same on all survivors, and no other group's: who reads flight records knows groups by their names */
+    /* the same on all survivors, and unique: flight records name groups by it */
     snprintf(plan.name, sizeof(plan.name), "survivors-%08x", (unsigned)(uint32_t)s->token[0]);
     tutti_status status = tti_settings_resolve(&config, &g->settings, &plan.settings, error);
     tti_group_plan_time(&plan, opening_ms);
@@ -252,7 +252,7 @@ static tutti_status open_group(struct shrink *s, tutti_group **group, tutti_erro
     return status;
 }
 
-/* Whether another attempt may go better: somebody was lost or late, or has aborted. */
+/* Whether another attempt may succeed: a rank was lost or late, or has aborted. */
 static bool is_worth_it(struct shrink *s, tutti_status status)
 {
     tutti_error unused;
@@ -267,7 +267,7 @@ static uint64_t flags_of(struct shrink *s, tutti_status opened)
     return ~(OPENED | FINE(opened) | (is_worth_it(s, opened) ? 0 : WORTH_IT));
 }
 
-/* What a rank has failed with; in doubt what no other attempt would mend. */
+/* The status of a rank that has failed; of several ones the lowest, which another attempt would not mend. */
 static tutti_status failure_in(uint64_t flags)
 {
     for (tutti_status status = STATUSES_BEGIN; status < STATUSES_END; status++) {
@@ -275,10 +275,10 @@ static tutti_status failure_in(uint64_t flags)
             return status;
         }
     }
-    return TUTTI_TIMEOUT; /* nobody has failed: one has not come */
+    return TUTTI_TIMEOUT; /* no rank has failed: one has not come */
 }
 
-/* Whether all have the new group: the same answer everywhere. */
+/* Agrees whether all ranks have the new group: the same answer on all of them. */
 static tutti_status confirm(struct shrink *s, uint64_t *flags, tutti_error *error)
 {
     struct tti_group *g = s->g;
@@ -309,7 +309,7 @@ static void drop(tutti_group *handle)
     }
 }
 
-/* The group was open here, but not on all: who is to blame. */
+/* The group was open here, but not on all ranks: finds the suspect. */
 static tutti_status report_cause(const struct shrink *s, uint64_t flags, tutti_error *error)
 {
     const struct tti_group *g = s->g;
@@ -325,7 +325,7 @@ static tutti_status report_cause(const struct shrink *s, uint64_t flags, tutti_e
                          tutti_status_string(status));
 }
 
-/* One attempt. BUSY: another one is worth it; error says what was wrong with this one. */
+/* One attempt. BUSY: another one may succeed; *error has the cause of this failure. */
 static tutti_status attempt(struct shrink *s, tutti_group **survivors, tutti_error *error)
 {
     tutti_group *group = NULL;
@@ -352,8 +352,8 @@ static tutti_status attempt(struct shrink *s, tutti_group **survivors, tutti_err
     return flags & WORTH_IT ? TUTTI_BUSY : status;
 }
 
-/* An abort has taken this rank away from a confirmation. If the others have gone on with it as a member, they are gone, and it
- * may not make a group of its own any more: there would be two. */
+/* For a rank that an abort has taken out of a confirmation. If the others have confirmed a group with this rank as a member, this
+ * rank must not form another group: there would be two. */
 static tutti_status catch_up(struct shrink *s, tutti_error *error)
 {
     struct tti_recovery *recovery = &s->g->recovery;
@@ -398,10 +398,11 @@ static tutti_status run(struct shrink *s, tutti_group **survivors, tutti_error *
     }
     if (status == TUTTI_BUSY) {
         const tutti_error last = *error;
-        status = tti_error_set(error, TUTTI_TIMEOUT,
-                               "group_shrink: the time was over after %d attempt%s, the last of which failed: %.300s; "
-                               "call it again",
-                               attempts, attempts == 1 ? "" : "s", last.message);
+        status =
+            tti_error_set(error, TUTTI_TIMEOUT,
+                          "group_shrink: the deadline passed after %d attempt%s, the last of which failed: %.300s; "
+                          "call it again",
+                          attempts, attempts == 1 ? "" : "s", last.message);
         error->suspect = last.suspect;
     }
     return status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Going on without ranks that are lost. The group is held by the caller, and arguments are checked already. */
+/* Revoke, abort, agree and shrink: recovery without lost ranks. The caller has acquired the group and checked the arguments. */
 #ifndef TTI_CORE_RECOVER_H
 #define TTI_CORE_RECOVER_H
 
@@ -11,7 +11,7 @@ tutti_status tti_recover_check(const struct tti_group *group, const char *functi
 /* Fails the group on all ranks. */
 void tti_recover_revoke(struct tti_group *group);
 
-/* Ends what waits in the group on this rank: UNSUPPORTED if its engine cannot. */
+/* Ends the waits of this rank in the group. UNSUPPORTED if its engine cannot. */
 tutti_status tti_recover_abort(struct tti_group *group, tutti_error *error);
 
 /* Words of a set of ranks. */
@@ -20,7 +20,7 @@ static inline size_t tti_recover_words(const struct tti_group *group)
     return ((size_t)group->size + 63) / 64;
 }
 
-/* Ranks that have died or left, as this one knows. `ranks` has tti_recover_words words, here and below. */
+/* Ranks that have died or left, as far as this rank knows. `ranks` has tti_recover_words words, here and below. */
 void tti_recover_lost(struct tti_group *group, uint64_t *ranks);
 
 tutti_status tti_recover_agree(struct tti_group *group, uint64_t *flags, uint64_t *failed, int64_t timeout_ms,

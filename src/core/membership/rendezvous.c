@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
-#include "base/error.h"
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/polled_wait.h"
 
 static tutti_status poll_failures(void *self, tutti_error *error)

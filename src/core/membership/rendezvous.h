@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A group's private corner of the store: every key gets the group's name in front. */
+/* A group's keys in the store: every key gets the group's name in front. */
 #ifndef TTI_CORE_RENDEZVOUS_H
 #define TTI_CORE_RENDEZVOUS_H
 
@@ -7,17 +7,17 @@
 
 #include "store/store.h"
 
-/* Asked from time to time while something is waited for, and when the store has ended: whether that is still worth it. Not
- * OK: why it is not, and *error (not NULL) says so. */
+/* Called between the slices of a wait, and when the store has ended. OK: the wait goes on. Else the cause that ends the wait, with
+ * its sentence in *error (not NULL). */
 typedef tutti_status (*tti_poll_function)(void *user, tutti_error *error);
 
 struct tti_rendezvous {
     tutti_rendezvous table; /* table.self points back here */
     struct tti_store *store;
     char name[64];
-    tti_poll_function poll_failures; /* NULL: only the time limits a wait. Set after open */
+    tti_poll_function poll_failures; /* NULL: waits end only at their deadline. Set after open */
     void *poll_user;
-    int64_t poll_interval_ms; /* the least that passes between two looks */
+    int64_t poll_interval_ms; /* the first slice of a wait */
 };
 
 /* Takes a reference on the store. The struct must stay where it is until tti_rendezvous_close. */

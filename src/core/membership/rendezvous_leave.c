@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The process that serves the rendezvous hears from every member that it needs it no more for this group, before it goes on:
- * it may be about to end, in good order or with an error, and would take the others down in the middle of hearing why.
- * After an error it gives ranks that have not come yet a moment too, unless that is the error: that one of them does not come.
- * Who has aborted waits for nobody: the others will meet elsewhere.
+ * The last step at the rendezvous of a group: each member puts `seen`/RANK. The rank that serves the store waits for all of these
+ * keys, up to LEAVE_MS. Else its end could end the store before the others have read the outcome. After an error it also waits
+ * for ranks that have not come yet, unless the error is the loss of a rank. A rank that has aborted does not wait: the others
+ * use another store.
  */
 #include "core/membership/rendezvous_leave.h"
 
@@ -14,9 +14,9 @@
 #include "core/group/group.h"
 #include "core/group/resolve.h"
 
-#define LEAVE_MS 5000 /* for ranks that died between their hello and the end, or are on their way */
+#define LEAVE_MS 5000 /* for ranks that have died after their hello, or are late */
 
-/* Of the group, once it is there. */
+/* The timeout of the new group. */
 static int64_t timeout_of(const struct tti_group_plan *plan)
 {
     return plan->timeout_ms != 0 ? plan->timeout_ms : tti_setting_number(&plan->settings, TTI_SET_TIMEOUT_MS);
@@ -33,14 +33,14 @@ static bool has_arrived(const struct tti_formation_watch *watch, int32_t rank)
     return rv->get(rv->self, key, record, sizeof(*record), &length, 0, NULL) == TUTTI_OK;
 }
 
-/* Somebody who is waited for, whatever becomes of the others. */
+/* The rank whose key is awaited. */
 struct leaver {
     const struct tti_formation_watch *watch;
     int32_t size;
     int32_t rank;
 };
 
-/* Who has not come does not, if all those have been turned away at the door. */
+/* False if the rank has not come and the store has refused at least as many processes as are absent. */
 static bool may_arrive(const struct leaver *leaver)
 {
     const int64_t refused = tti_formation_refused(leaver->watch);
@@ -57,10 +57,10 @@ static tutti_status poll_leaver(void *user, tutti_error *error)
     const tutti_status status = tti_formation_poll_member(leaver->watch, leaver->rank, error);
     return status != TUTTI_OK || may_arrive(leaver)
                ? status
-               : tti_error_set(error, TUTTI_NO_RESOURCE, "rank %d has been turned away", leaver->rank);
+               : tti_error_set(error, TUTTI_NO_RESOURCE, "rank %d was refused", leaver->rank);
 }
 
-/* Waits until the guest has seen how it went. Nobody waits a turn for one that is known not to come. */
+/* Waits until the rank has read the outcome. Does not wait for a rank that is known not to come. */
 static void await_leave(struct leaver *leaver, const tutti_rendezvous *rv, int64_t deadline)
 {
     char key[40];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The end of making a group: see rendezvous_leave.c. */
+/* The end of forming a group: see rendezvous_leave.c. */
 #ifndef TTI_CORE_RENDEZVOUS_LEAVE_H
 #define TTI_CORE_RENDEZVOUS_LEAVE_H
 
@@ -8,8 +8,8 @@
 
 struct tti_group_plan;
 
-/* Says that this rank needs the rendezvous no more for this group (`came`: it was one of the members, of `size`), and if it serves
- * the rendezvous waits for the others to say so. `outcome` is what became of the group here. */
+/* Puts the record that this rank needs the rendezvous no more for this group (`came`: it is one of the `size` members). If it serves
+ * the rendezvous, it waits for the records of the others. `outcome` is the status of the group here. */
 void tti_rendezvous_leave(const struct tti_group_plan *plan, bool came, int32_t size, tutti_status outcome);
 
 #endif

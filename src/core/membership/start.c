@@ -71,7 +71,7 @@ static void keep(struct tti_kept_tensor *kept, const DLTensor *tensor)
     }
 }
 
-/* The four lists that a call may bring, in the order in which they are kept. */
+/* The four lists that a call may have, in the order in which they are kept. */
 static int lists_of(tutti_op *op, const int64_t **lists[4])
 {
     const int64_t **all[] = {&op->send_parts.counts, &op->send_parts.displacements, &op->recv_parts.counts,
@@ -131,7 +131,7 @@ static tutti_status link_token(struct tti_work *w)
     w->token.fired = tti_work_fired;
     tutti_status status = tti_work_check_cancellable(w, w->task.function, c->error);
     if (status != TUTTI_OK) {
-        return status; /* a token that can do nothing */
+        return status; /* of a token that cannot cancel it */
     }
     status = tti_token_link(c->options.token, &w->token);
     if (status != TUTTI_OK) {
@@ -141,7 +141,7 @@ static tutti_status link_token(struct tti_work *w)
     return status;
 }
 
-/* Nothing can fail any more: from here on the call's own error is not the caller's. */
+/* Nothing can fail any more: from here on the error of the call goes to the work, not to the caller. */
 static void commit(struct tti_work *w, tutti_callback callback, tutti_work **work)
 {
     struct tti_call *c = &w->task.call;

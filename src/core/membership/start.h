@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Starting asynchronous operations: from a call whose arguments are checked to a work that is under way. All that the
- * caller may take back at once (shapes, strides, lists of counts, options) is copied into the work.
+ * Starting asynchronous operations: from a call whose arguments are checked to a work that is under way. Arguments
+ * that the caller may free at once (shapes, strides, lists of counts, options) are copied into the work.
  *
- * An error up to here means: nothing has happened, the work is gone, nobody is called back.
+ * After an error up to here nothing has happened: the work is freed, and no callback is called.
  */
 #ifndef TTI_CORE_START_H
 #define TTI_CORE_START_H

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who waits in which collective. An engine like NCCL notices at a deadline that something is missing, but not who. So a rank
- * that has waited for a while puts a note into the store, under the number of the call; who gives up reads the notes of the
- * others, and names those without one. Everybody's note is there by then unless it has come at the last moment, so who gives
- * up waits a little for what is not there yet.
+ * Which rank waits in which collective. An engine like NCCL notices at a deadline that a rank is missing, but not which one. So
+ * a rank that has waited for a while puts a note into the store, under the number of the call. A rank whose call times out reads
+ * the notes of the others, and names the ranks without one. Ranks that have come at the last moment are still writing their
+ * notes, so the reader waits a little for them.
  *
- * Notes are found by the call's number, so that an old one says nothing about a new call; a rank's last note on a lane is
- * removed with the next. A call that ends soon costs nothing, one that does not costs a note in the store.
+ * A note has the number of its call in its key, so an old note says nothing about a new call. A new note on a lane removes the
+ * old one. A short call costs nothing, a long one costs one note in the store.
  *
- * A store may not answer: its server is a process that can be stopped like any other, perhaps the missing one. So a thread
- * talks to it, which is there only while there is something to say, and nobody waits for it longer than was asked.
+ * The store may not answer: its server can be stopped like any process, and may be the missing rank. So a thread makes the
+ * requests. It exists only while there are some, and a caller waits for it no longer than its own limit.
  */
 #include "core/membership/wait_registry.h"
 
@@ -27,13 +27,13 @@
 #include "base/error.h"
 
 #define MAGIC           0x6e6f7465u         /* "note" */
-#define STORE_ANSWER_NS INT64_C(3000000000) /* for a store that answers slowly, behind the patience of whoever asks */
+#define STORE_ANSWER_NS INT64_C(3000000000) /* for a store that answers slowly: behind the limit of the caller */
 #define CLOSE_NS        INT64_C(2000000000)
 
-/* What a rank says of itself. Fixed layout: it travels between processes. */
+/* A rank's note. Fixed layout: it travels between processes. */
 struct note {
     uint32_t magic;
-    int32_t status; /* OK: waits in it; else it has failed, and text says why */
+    int32_t status; /* OK: the rank waits in the call; else it has failed there, and text says why */
     int32_t kind;
     int32_t dtype;
     int32_t redop;
@@ -43,10 +43,10 @@ struct note {
 };
 
 struct lane {
-    bool pending; /* a note to be put */
+    bool pending; /* the note is not in the store yet */
     int64_t sequence;
     struct note note;
-    int64_t put; /* the call whose note is in the store; 0: none. The thread's own */
+    int64_t put; /* the call whose note is in the store; 0: none. Only the thread uses it */
 };
 
 enum finding { UNKNOWN, ABSENT, WAITS, DIFFERS, FAILED };
@@ -58,10 +58,10 @@ struct query {
     int64_t deadline_ns;
     struct note own;
     bool done;
-    bool abandoned;      /* nobody waits for the answer: the thread frees the question */
+    bool abandoned;      /* the caller waits no more: the thread frees the query */
     int32_t found[5];    /* how many ranks, by enum finding */
     int32_t first[5];    /* the first of them */
-    struct note other;   /* of the first rank that has failed, or else that is elsewhere */
+    struct note other;   /* of the first rank that has failed, or else of the first one in another call */
     tutti_error failure; /* of the store */
     char absent[96];     /* names of ranks */
 };
@@ -76,7 +76,7 @@ struct tti_wait_registry {
     pthread_cond_t changed;
     bool running;   /* the thread */
     bool closed;    /* the thread is to end */
-    bool abandoned; /* and to free everything, since nobody waits for it */
+    bool abandoned; /* and to free the registry, since tti_wait_registry_close has returned */
     struct lane lanes[TUTTI_MAX_LANES];
     struct query *queries;
 };
@@ -157,7 +157,7 @@ static void key_of(const struct tti_wait_registry *a, int32_t lane, int64_t sequ
 
 /* ---- the thread -------------------------------------------------------------------------------------------------------- */
 
-/* Puts the lane's note in the place of the one before. Without the lock. */
+/* Replaces the lane's last note. Without the lock. */
 static void put_note(struct tti_wait_registry *a, int32_t index, int64_t before, int64_t sequence,
                      const struct note *note)
 {
@@ -170,7 +170,7 @@ static void put_note(struct tti_wait_registry *a, int32_t index, int64_t before,
     tti_store_set(a->store, key, note, sizeof(*note), NULL);
 }
 
-/* The first rank's, unless one that has failed comes later: that is nearer to the cause. Under the lock. */
+/* Keeps the first note, or that of the first rank that has failed, which is nearer to the cause. Under the lock. */
 static void count_finding(struct query *q, enum finding found, int32_t rank, const struct note *note)
 {
     if (q->found[found]++ == 0) {
@@ -188,7 +188,7 @@ static void count_finding(struct query *q, enum finding found, int32_t rank, con
     }
 }
 
-/* Reads everybody's note; the first that is not there yet may take as long as there is patience. Without the lock. */
+/* Reads the notes of all other ranks, waiting for missing ones until the deadline of the query. Without the lock. */
 static void read_all_notes(struct tti_wait_registry *a, struct query *q)
 {
     for (int32_t i = 1; i < a->size; i++) {
@@ -205,7 +205,8 @@ static void read_all_notes(struct tti_wait_registry *a, struct query *q)
         if (status == TUTTI_OK && !read) {
             tti_error_set(
                 &error, TUTTI_VERSION,
-                "rank %d uses another version of Tutti, whose notes cannot be read: run the same on all ranks", rank);
+                "rank %d uses another version of Tutti, whose notes cannot be read: run the same version on all ranks",
+                rank);
         }
         const enum finding found = status == TUTTI_TIMEOUT     ? ABSENT
                                    : !read                     ? UNKNOWN
@@ -225,7 +226,7 @@ static void read_all_notes(struct tti_wait_registry *a, struct query *q)
     }
 }
 
-/* One thing that is to be done, if there is one. Under the lock, which it gives away meanwhile. */
+/* Handles one pending note or query; false: there is none. Under the lock, which it releases meanwhile. */
 static bool do_one(struct tti_wait_registry *a)
 {
     for (int32_t i = 0; i < TUTTI_MAX_LANES; i++) {
@@ -272,7 +273,7 @@ static void *serve(void *argument)
     return NULL;
 }
 
-/* Under the lock. False: nobody will do what is to be done. */
+/* Starts the thread if it does not run. Under the lock. False: there is no thread. */
 static bool start(struct tti_wait_registry *a)
 {
     pthread_attr_t attributes;
@@ -292,7 +293,7 @@ static bool start(struct tti_wait_registry *a)
     return a->running;
 }
 
-/* ---- telling ----------------------------------------------------------------------------------------------------------- */
+/* ---- reporting --------------------------------------------------------------------------------------------------------- */
 
 /* Under the lock. */
 static void post(struct tti_wait_registry *a, const tutti_op *op, const tutti_error *failed)
@@ -312,7 +313,7 @@ static void report(void *self, const tutti_op *op, const tutti_error *failed)
     pthread_mutex_unlock(&a->lock);
 }
 
-/* ---- asking ------------------------------------------------------------------------------------------------------------ */
+/* ---- querying ---------------------------------------------------------------------------------------------------------- */
 
 __attribute__((format(printf, 2, 3))) static void append(tutti_error *error, const char *format, ...)
 {
@@ -323,7 +324,7 @@ __attribute__((format(printf, 2, 3))) static void append(tutti_error *error, con
     va_end(arguments);
 }
 
-/* Adds to the sentence what is known. `silence`: why there is no (whole) answer; NULL if there is. */
+/* Adds the findings to the sentence. `unanswered`: why the query has no result; NULL if it has one. */
 static void conclude(const struct query *q, const char *unanswered, tutti_error *error)
 {
     const int32_t absent = q->found[ABSENT];
@@ -342,7 +343,7 @@ static void conclude(const struct query *q, const char *unanswered, tutti_error 
         suspect = q->first[DIFFERS];
         sign = "; ";
     }
-    if (absent > 0) { /* who is not needed to the end may have been there and gone on */
+    if (absent > 0) { /* a rank that need not wait for the root or the leaves may have left the call already */
         append(error, "%s%s %s %s", sign, absent == 1 ? "rank" : "ranks", q->absent,
                has_root(&q->own) ? (absent == 1 ? "is not in it" : "are not in it")
                                  : (absent == 1 ? "has not come" : "have not come"));
@@ -350,14 +351,14 @@ static void conclude(const struct query *q, const char *unanswered, tutti_error 
         sign = "; ";
     }
     if (unanswered || q->found[UNKNOWN] > 0) {
-        append(error, "%swho is missing cannot be asked: %s", sign, unanswered ? unanswered : q->failure.message);
+        append(error, "%swhich rank is missing is unknown: %s", sign, unanswered ? unanswered : q->failure.message);
     } else if (suspect < 0) {
         append(error, "%sall ranks are in it, so a device or the network between them is stuck", sign);
     }
     error->suspect = error->suspect < 0 ? suspect : error->suspect;
 }
 
-/* Takes the question back; false: the thread has it. Under the lock. */
+/* Takes the query out of the list; false: the thread handles it. Under the lock. */
 static bool unlink_query(struct tti_wait_registry *a, const struct query *q)
 {
     struct query **place = &a->queries;
@@ -390,7 +391,7 @@ static void find_missing(void *self, const tutti_op *op, int64_t timeout_ms, tut
     pthread_mutex_lock(&a->lock);
     q->next = a->queries;
     a->queries = q;
-    post(a, op, NULL); /* others may be about to ask, too */
+    post(a, op, NULL); /* other ranks may query this one, too */
     while (a->running && !q->done && waited == 0) {
         waited = pthread_cond_timedwait(&a->changed, &a->lock, &until);
     }
@@ -407,7 +408,7 @@ static void find_missing(void *self, const tutti_op *op, int64_t timeout_ms, tut
     conclude(&answer, unanswered, error);
 }
 
-/* ---- the group's ------------------------------------------------------------------------------------------------------- */
+/* ---- life cycle -------------------------------------------------------------------------------------------------------- */
 
 struct tti_wait_registry *tti_wait_registry_open(struct tti_store *store, const char *name, int32_t rank, int32_t size)
 {

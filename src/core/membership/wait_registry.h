@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who waits in which collective, told and asked through the store: for engines that notice only that something is missing. */
+/* Which rank waits in which collective, recorded in the store: for engines that cannot say which rank is missing. */
 #ifndef TTI_CORE_WAIT_REGISTRY_H
 #define TTI_CORE_WAIT_REGISTRY_H
 
@@ -13,8 +13,8 @@ struct tti_wait_registry;
 struct tti_wait_registry *tti_wait_registry_open(struct tti_store *store, const char *name, int32_t rank, int32_t size);
 const tutti_wait_registry *tti_wait_registry_table(const struct tti_wait_registry *wait_registry);
 
-/* Nobody tells or asks any more. Waits for the thread, but not for a store that does not answer: then the thread frees what is
- * left. NULL is allowed. */
+/* No report and no query is under way any more. Waits for the thread up to 2 s; if the store does not answer for so long, the thread
+ * frees the registry. NULL is allowed. */
 void tti_wait_registry_close(struct tti_wait_registry *wait_registry);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The pool of connections, and what the server's statuses mean. The server keeps the time of a waiting get; the client only
- * makes sure that a server that does not answer at all (stopped, cut off) ends the call: PATIENCE_MS after the deadline of a
- * get, after the store's own timeout for everything else, unless another patience was set. A connection whose reply did
- * not come is closed, never reused. A line's keys are in one place at a time, and wiped where they were.
+ * The pool of connections, and what the server's statuses mean. The server keeps the time of a waiting get. The client only
+ * ends a call whose server does not answer at all (stopped, cut off): RESPONSE_TIMEOUT_MS after the deadline of a get, after
+ * the store's own timeout for every other request, unless tti_store_set_response_timeout changed that. A connection whose
+ * reply did not come is closed, never reused. The keys of a connection are in one place at a time, and wiped when moved.
  */
 #include "store/client/client.h"
 
@@ -34,7 +34,7 @@ static tutti_status connect_and_handshake(struct tti_client *client, int64_t dea
     if (status != TUTTI_OK) {
         return status;
     }
-    /* Somebody listens: that an opener asked for a single attempt does not mean that the answer may take no time. */
+    /* A server listens. Also an opener that wants a single attempt gives it time to answer. */
     int64_t least = tti_deadline_ns(tti_now_ns(), MIN_HELLO_MS);
     status = tti_client_handshake(client, connection, deadline_ns < least ? least : deadline_ns, error);
     if (status != TUTTI_OK) {
@@ -49,8 +49,8 @@ static void move_connection(struct tti_client_connection *to, struct tti_client_
     explicit_bzero(from, sizeof(*from));
 }
 
-/* A server that strangers crowd gives up whoever has been there longest without a hello, perhaps us: as long as somebody
- * listens there, it is tried again. */
+/* A server with too many unauthenticated connections drops the oldest one, perhaps this. So as long as a server listens, the
+ * client tries again. */
 static tutti_status connect_again(struct tti_client *client, int64_t deadline_ns,
                                   struct tti_client_connection *connection, tutti_error *error)
 {
@@ -93,21 +93,20 @@ tutti_status tti_client_connect(struct tti_client *client, int64_t deadline_ns, 
     tutti_status status = connect_and_handshake(client, deadline_ns, &connection, error);
     if (status == TUTTI_OK) {
         give_back_connection(client, &connection);
-    } else if (tti_is_resource_error(
-                   status)) { /* those who have come to the own server already wait for this process in vain */
+    } else if (tti_is_resource_error(status)) { /* clients of the own server need not wait for this process */
         tti_client_fail(&client->base, status);
     }
     return status;
 }
 
-/* A whole request: OK if the server said OK; otherwise the sentence belongs to the status it gave. */
+/* A request and its reply: the status of the reply, with a sentence for it. */
 static tutti_status request(struct tti_client *client, struct tti_exchange *x, tutti_error *error)
 {
     struct tti_store *store = &client->base;
     bool waits = x->request.type == TTI_FRAME_GET || x->request.type == TTI_FRAME_GET_FD;
     x->request.key_length = (uint8_t)strlen(x->key);
     x->deadline_ns = tti_deadline_ns(tti_now_ns(), waits ? x->request.timeout_ms : client->response_timeout_ms);
-    if (waits) { /* the server's time, and then ours */
+    if (waits) { /* the server ends the wait first */
         x->deadline_ns = tti_deadline_ns(x->deadline_ns, client->get_response_timeout_ms);
     }
     struct tti_client_connection connection;
@@ -138,10 +137,10 @@ static tutti_status request(struct tti_client *client, struct tti_exchange *x, t
     case TUTTI_NO_MEMORY:
         return tti_error_set(error, TUTTI_NO_MEMORY, "%s is out of memory", server);
     case TUTTI_NO_RESOURCE:
-        return tti_error_set(
-            error, TUTTI_NO_RESOURCE,
-            "%s has no descriptors left (its limit of open files, ulimit -n, is too low), or too many are under way there",
-            server);
+        return tti_error_set(error, TUTTI_NO_RESOURCE,
+                             "%s has no descriptors left (its limit of open files, ulimit -n, is too low), or too many "
+                             "are under way there",
+                             server);
     default:
         return tti_exchange_not_a_store(client, error);
     }

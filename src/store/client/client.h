@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The asking side of a unix or tcp store. Every thread that is inside a call has a connection of its own, taken from a
- * pool and given back, so a get that waits holds up nobody. The pool keeps at least one connection for as long as the
- * store is open: that is how the server knows who still needs it.
+ * The client of a unix or tcp store. Each call takes a connection from a pool and gives it back, so a get that waits delays no
+ * other thread. The pool keeps at least one connection as long as the store is open: the server goes on while it has clients.
  */
 #ifndef TTI_STORE_CLIENT_H
 #define TTI_STORE_CLIENT_H

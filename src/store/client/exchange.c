@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One request and one reply, over a non-blocking socket with a deadline; and the handshake of a connection: challenge and proof if
+ * the job has a token (channel.h), then hello.
+ */
 #include "store/client/exchange.h"
 
 #include <errno.h>
@@ -50,7 +54,7 @@ static tutti_status no_answer(const struct tti_client *client, tutti_error *erro
 
 tutti_status tti_exchange_not_a_store(const struct tti_client *client, tutti_error *error)
 {
-    return tti_error_set(error, TUTTI_PROTOCOL, "what answers at %s is not a store of Tutti", client->base.url);
+    return tti_error_set(error, TUTTI_PROTOCOL, "the server at %s is not a store of Tutti", client->base.url);
 }
 
 /* Turns errno of a failed transfer into a status. */
@@ -65,7 +69,7 @@ static tutti_status broken(const struct tti_client *client, tutti_error *error)
     return tti_error_system(error, errno, "the connection to the store %s failed", client->base.url);
 }
 
-/* A rank that has no memory left can still say so to the others. */
+/* A short request needs no memory, so a rank without memory can still report that to the others. */
 static tutti_status send_request(const struct tti_client *client, struct tti_client_connection *connection,
                                  const struct tti_exchange *x, tutti_error *error)
 {
@@ -143,7 +147,7 @@ static tutti_status receive_sealed(const struct tti_client *client, struct tti_c
     tutti_status status = receive(client, connection->fd, x, bytes, whole, whole, error);
     if (status == TUTTI_OK && !tti_channel_decrypt(&connection->channel, header, bytes, length)) {
         status = tti_error_set(error, TUTTI_AUTH,
-                               "what came from the store %s was changed on its way, or does not come from there",
+                               "a reply of the store %s was changed on its way, or another process has sent it",
                                client->base.url);
     }
     const size_t kept = length < x->capacity ? length : x->capacity;
@@ -155,14 +159,15 @@ static tutti_status receive_sealed(const struct tti_client *client, struct tti_c
 }
 
 tutti_status tti_client_exchange(const struct tti_client *client, struct tti_client_connection *connection,
-                          struct tti_exchange *x, tutti_error *error)
+                                 struct tti_exchange *x, tutti_error *error)
 {
     x->received_fd = -1;
     const bool sealed = connection->channel.stage == TTI_CHANNEL_SEALED;
     tutti_status status = send_request(client, connection, x, error);
     unsigned char header[TTI_FRAME_HEADER];
     const bool greets = x->request.type == TTI_FRAME_HELLO || x->request.type == TTI_FRAME_CHALLENGE;
-    if (status == TUTTI_OK || (status == TUTTI_PEER_LEFT && greets)) { /* who has hung up may have said why */
+    if (status == TUTTI_OK ||
+        (status == TUTTI_PEER_LEFT && greets)) { /* a server that has closed may have sent the reason before */
         status = receive(client, connection->fd, x, header, sizeof(header), sizeof(header), error);
     }
     if (status == TUTTI_OK &&
@@ -207,7 +212,7 @@ void tti_exchange_record_origin(struct tti_client *client)
     atomic_store_explicit(&client->base.resource_origin, (int32_t)origin, memory_order_relaxed);
 }
 
-/* ---- greeting ------------------------------------------------------------------------------------------------------ */
+/* ---- handshake ----------------------------------------------------------------------------------------------------- */
 
 static tutti_status auth_error(const struct tti_client *client, uint32_t why, tutti_error *error)
 {
@@ -219,25 +224,25 @@ static tutti_status auth_error(const struct tti_client *client, uint32_t why, tu
     case TTI_REFUSED_NO_PROOF:
         return tti_error_set(
             error, TUTTI_AUTH,
-            "the store at %s lets in only who knows the token of its job, and this process has none: set "
+            "the store at %s accepts only processes with the token of its job, and this process has none: set "
             "%s or %s here to what the host of the store has",
             url, TTI_TOKEN_VARIABLE, TTI_TOKEN_FILE_VARIABLE);
     case TTI_REFUSED_NO_TOKEN:
         return tti_error_set(error, TUTTI_AUTH,
                              "the store at %s is served without a token, so this process, which has one (%s), does not "
-                             "trust it: give the host of the store the same, or take it from all",
+                             "trust it: give the host of the store the same token, or remove it from all hosts",
                              url, variable ? variable : TTI_TOKEN_VARIABLE);
     case TTI_REFUSED_PROOF:
         return tti_error_set(error, TUTTI_AUTH,
-                             "what serves the store at %s does not have the job token of this process (%s): give all "
-                             "hosts of the job the same, and every job one of its own",
+                             "the server of the store at %s does not have the job token of this process (%s): give all "
+                             "hosts of the job the same token, and every job its own",
                              url, variable ? variable : TTI_TOKEN_VARIABLE);
     default:
         return tti_exchange_not_a_store(client, error);
     }
 }
 
-/* What the replies to all frames of the greeting have in common. */
+/* What the replies to all frames of the handshake have in common. */
 static tutti_status check_reply(struct tti_client *client, const struct tti_client_connection *connection,
                                 const struct tti_exchange *x, tutti_error *error)
 {
@@ -266,8 +271,8 @@ static tutti_status check_reply(struct tti_client *client, const struct tti_clie
     }
 }
 
-static tutti_status prove(struct tti_client *client, struct tti_client_connection *connection,
-                          int64_t deadline_ns, tutti_error *error)
+static tutti_status prove(struct tti_client *client, struct tti_client_connection *connection, int64_t deadline_ns,
+                          tutti_error *error)
 {
     unsigned char header[TTI_FRAME_HEADER];
     unsigned char nonce[TTI_CHANNEL_NONCE];

@@ -11,21 +11,21 @@ struct tti_exchange {
     const void *value;
     int pass_fd;
     int64_t deadline_ns;
-    struct tti_frame reply;        /* from here on: what came */
+    struct tti_frame reply;        /* from here on: filled in */
     unsigned char *received_value; /* at most `capacity` bytes of it */
     size_t capacity;
     int received_fd;
 };
 
-/* One request and its reply. OK means that a reply has come, whatever it says. */
+/* One request and its reply. OK: a reply has come, whatever its status. */
 tutti_status tti_client_exchange(const struct tti_client *client, struct tti_client_connection *connection,
-                          struct tti_exchange *x, tutti_error *error);
+                                 struct tti_exchange *x, tutti_error *error);
 
-/* Proves the token of the job, if there is one, has the server prove it, and says hello. */
+/* If the job has a token, client and server prove that they know it. Then the client says hello. */
 tutti_status tti_client_handshake(struct tti_client *client, struct tti_client_connection *connection,
                                   int64_t deadline_ns, tutti_error *error);
 
-/* Who serves at the other end, for a sentence: its process, where the kernel tells. */
+/* The server, for a sentence: its process, where the kernel tells. */
 #define TTI_EXCHANGE_SERVER (TTI_STORE_URL_MAX + 60)
 void tti_exchange_server(const struct tti_client *client, const struct tti_client_connection *connection, char *text,
                          size_t capacity);

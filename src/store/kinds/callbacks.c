@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A store of the caller's own. What the callbacks answer is not trusted: a status outside the list, a length beyond the
- * limit, success for a value that does not fit all become errors here. There is no callback that removes, so removing
- * does nothing: keys are never used twice.
+ * A store of the application. The answers of its callbacks are not trusted: an unknown status, a length beyond the limit, or
+ * success for a value that does not fit become errors here. There is no callback that removes, so a remove does nothing: keys
+ * are never used twice.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +72,7 @@ static tutti_status callback_remove(struct tti_store *store, const char *key, tu
 
 static void callback_close(struct tti_store *store)
 {
-    (void)store; /* what is behind the callbacks is the caller's */
+    (void)store; /* the application owns what is behind the callbacks */
 }
 
 static const struct tti_store_kind callback_kind = {

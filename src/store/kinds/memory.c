@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * memory:NAME - a table inside this process. All stores that open the same name share one table; it goes when the last
- * of them is released. Waiting is a condition variable on the monotonic clock, woken by every change: a rendezvous has
- * few waiters and few changes.
+ * memory:NAME - a table inside this process. All stores that open the same name share one table, which ends with the last of
+ * them. A get waits on a condition variable that every change wakes: a rendezvous has few waiters and few changes.
  */
 #include "store/kinds/memory.h"
 
@@ -155,7 +154,7 @@ static tutti_status memory_get_fd(struct tti_store *store, const char *key, int 
     return TUTTI_OK;
 }
 
-/* Whoever has opened it serves it: with the last of them the table goes, and what the others were to read there. */
+/* Each store that has opened the table serves it: the table ends with the last of them. */
 static bool memory_served_here(const struct tti_store *store)
 {
     (void)store;

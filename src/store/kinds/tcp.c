@@ -3,17 +3,17 @@
  * tcp://HOST:PORT[/JOB] - for jobs on several hosts. One side opens it with `serve`, binds the port and serves; the
  * others connect, again and again until the deadline, since they may be there first. HOST is a name, an IPv4 address or
  * an IPv6 address in brackets. A numeric host and "localhost" bind that address only; any other name binds all, because
- * hosts commonly resolve their own name to 127.0.1.1, where nobody else could reach them. Port 0 (serving only) takes
+ * hosts commonly resolve their own name to 127.0.1.1, which other hosts cannot reach. Port 0 (serving only) takes
  * a free one; the URL of the store tells which.
  *
  * There is no user to check across hosts. If the job has a token (secret.h), both sides prove that they know it before
- * anything else, and what they say is encrypted. Without one, whoever reaches the port is let in. JOB is a name that keeps jobs
- * apart, and no secret: a client that says another one is refused. The side that serves and finds its port taken becomes a
- * client, if a store of the same job answers there: the launcher may have been first.
+ * anything else, and all later frames are encrypted. Without a token every process that reaches the port is accepted. JOB is a
+ * name that keeps jobs apart, and no secret: a client with another name is refused. If the port is taken, the serving side
+ * becomes a client of the store of the same job there: the launcher may have been first.
  *
- * tcp://HOST:PORT,PORT,.../JOB - where nobody could choose a port that is free. The side that serves takes the first
- * that is; the others look for the one where a store of their job answers, and pass over whatever else listens there.
- * Who serves looks first, too: an earlier store of the same job may still be there, with clients.
+ * tcp://HOST:PORT,PORT,.../JOB - for launchers that cannot reserve a port. The serving side takes the first free one. Clients
+ * try the ports until a store of their job answers, and ignore other listeners. Before serving, the server checks whether an
+ * earlier store of the same job still answers on one of the ports.
  */
 #include "store/kinds/tcp.h"
 
@@ -43,7 +43,7 @@ struct tcp_store {
     uint16_t ports[PORTS];
     int port_count;
     bool brackets;
-    struct sockaddr_storage own; /* where the server of this very store listens */
+    struct sockaddr_storage own; /* where the server of this store listens */
     socklen_t own_length;
 };
 
@@ -115,7 +115,7 @@ static tutti_status write_url(struct tcp_store *self, tutti_error *error)
     return TUTTI_OK;
 }
 
-/* Looks the host up. NOT_FOUND with a sentence if there is no such host (yet). */
+/* Resolves the host. NOT_FOUND with a sentence if there is no such host (yet). */
 static tutti_status resolve(const struct tcp_store *self, int flags, struct addrinfo **found, tutti_error *error)
 {
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICSERV};
@@ -130,7 +130,7 @@ static tutti_status resolve(const struct tcp_store *self, int flags, struct addr
     return TUTTI_OK;
 }
 
-/* A client in a loop can meet itself: connecting to a free port of the own host may pick that very port. */
+/* A TCP client can connect to itself: the kernel may choose a free port of the own host as the source port, too. */
 static bool connected_to_itself(int fd)
 {
     struct sockaddr_storage own = {0};
@@ -189,7 +189,7 @@ static tutti_status connect_tcp(struct tti_client *client, int64_t deadline_ns, 
         struct addrinfo *found = NULL;
         tutti_status resolved = resolve(self, 0, &found, error);
         if (resolved == TUTTI_NOT_FOUND) {
-            return TUTTI_PEER_LEFT; /* the name may yet come; the sentence says what is missing */
+            return TUTTI_PEER_LEFT; /* the name may resolve later */
         }
         if (resolved != TUTTI_OK) {
             return resolved;
@@ -207,7 +207,7 @@ static tutti_status connect_tcp(struct tti_client *client, int64_t deadline_ns, 
     }
     tutti_status status = tti_error_system(error, code, "cannot connect to the store %s", client->base.url);
     if (status == TUTTI_SYSTEM || code == EAGAIN) {
-        status = TUTTI_PEER_LEFT; /* refused, unreachable, too slow: it may be better the next time */
+        status = TUTTI_PEER_LEFT; /* refused, unreachable, too slow: the next attempt may succeed */
         if (error) {
             error->status = status;
         }
@@ -301,20 +301,20 @@ static tutti_status serve_tcp(struct tcp_store *self, tutti_error *error)
     return tti_server_start(listener, false, self->client.job, &self->client.secret, &self->client.server, error);
 }
 
-/* Looks for the store at each port. PEER_LEFT: it is at none of them (now). `error` is never NULL. */
+/* Tries each port. PEER_LEFT: no store of this job answers now. `error` is never NULL. */
 static tutti_status find_port(struct tcp_store *self, int64_t deadline_ns, tutti_error *error)
 {
     tutti_status status = TUTTI_PEER_LEFT;
     tutti_error refused = {.status = TUTTI_OK};
     for (int i = 0; i < self->port_count && status == TUTTI_PEER_LEFT; i++) {
-        /* Something else may listen there, and not answer. */
+        /* Another program may listen there and not answer. */
         const int64_t attempt = tti_deadline_ns(tti_now_ns(), ATTEMPT_MS);
         write_port(self, self->ports[i]);
         status = write_url(self, error);
         if (status == TUTTI_OK) {
             status = tti_client_connect(&self->client, deadline_ns < attempt ? deadline_ns : attempt, error);
         }
-        if (status == TUTTI_AUTH) { /* says more than that nobody listens at the next port */
+        if (status == TUTTI_AUTH) { /* a better reason than a port without a listener */
             refused = *error;
         }
         if (status == TUTTI_AUTH || status == TUTTI_PROTOCOL || status == TUTTI_VERSION || status == TUTTI_TIMEOUT) {

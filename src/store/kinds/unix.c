@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unix:NAME - an abstract unix socket, so nothing is in the file system and the kernel removes the name with its last
- * descriptor. Whoever binds the name first serves; everyone, the server's own process included, is a client. The name
- * contains the user's number, and both sides check the other's: somebody else may occupy the name, but not get in.
+ * unix:NAME - an abstract unix socket: nothing is in the file system, and the kernel removes the name with its last descriptor.
+ * The first process that binds the name serves; every process, that of the server included, is a client. The name contains the
+ * user's number, and both sides check the other's user: another user can occupy the name, but not join.
  *
- * socket:PATH - the same with a name in the file system, which is seen from all networks that see the directory. The server's
- * end removes it; after SIGKILL it stays, without harm: names of this kind are random and used once.
+ * socket:PATH - the same with a name in the file system, which every network namespace sees that sees the directory. The
+ * server removes it at its end. After SIGKILL it stays, without harm: such names are random and used once.
  *
- * Between "the name is taken" and "nobody listens" lies a server that has just ended, or one that is just beginning;
- * then the race is run again until the deadline.
+ * If the name is taken but refuses connections, a server has just ended or is about to listen; then bind and connect are tried
+ * again until the deadline.
  */
 #include "store/kinds/unix.h"
 
@@ -44,14 +44,14 @@ static tutti_status connect_unix(struct tti_client *client, int64_t deadline_ns,
     }
     int code;
     int pause = 0;
-    do { /* EAGAIN: the server's queue is full, it is about to accept */
+    do { /* EAGAIN: the queue of the listener is full; the server is about to accept */
         code = connect(made, (const struct sockaddr *)&self->address, self->address_length) == 0 ? 0 : errno;
     } while ((code == EAGAIN || code == EINTR) && tti_retry_sleep(&pause, deadline_ns));
     if (code != 0) {
         tti_private_close(made);
         const bool absent = code == ENOENT && self->address.sun_path[0] != '\0';
         if (code == ECONNREFUSED || code == EAGAIN || code == EINTR || code == ECONNRESET || absent) {
-            return tti_error_set(error, TUTTI_PEER_LEFT, "nobody serves the store %s", client->base.url);
+            return tti_error_set(error, TUTTI_PEER_LEFT, "no process serves the store %s", client->base.url);
         }
         return tti_error_system(error, code, "cannot connect to the store %s", client->base.url);
     }
@@ -61,7 +61,7 @@ static tutti_status connect_unix(struct tti_client *client, int64_t deadline_ns,
         return tti_error_set(error, TUTTI_AUTH, "the name of the store %s is held by another user's process",
                              client->base.url);
     }
-    /* relaxed: for sentences only */
+    /* relaxed: only for error sentences */
     atomic_store_explicit(&client->server_pid, pid, memory_order_relaxed);
     *fd = made;
     return TUTTI_OK;
@@ -129,11 +129,11 @@ static tutti_status open_unix(struct unix_store *self, bool may_serve, int64_t t
             continue;
         }
         if (!may_serve) {
-            return tti_error_set(error, TUTTI_TIMEOUT, "nobody has served the store %s within %lld ms",
+            return tti_error_set(error, TUTTI_TIMEOUT, "no process has served the store %s within %lld ms",
                                  self->client.base.url, (long long)timeout_ms);
         }
         return tti_error_set(error, TUTTI_TIMEOUT,
-                             "the name of the store %s is taken, but nobody has answered there within %lld ms",
+                             "the name of the store %s is taken, but no server has answered there within %lld ms",
                              self->client.base.url, (long long)timeout_ms);
     }
 }
@@ -155,7 +155,7 @@ tutti_status tti_store_open_unix(const char *rest, bool in_files, struct tti_sto
     if (!tti_user_is_distinct()) {
         return tti_error_set(error, TUTTI_AUTH,
                              "the store %s:%.120s would be open to all users: in this user namespace the kernel shows "
-                             "this process as user %u, as it shows everybody who has no number here; give its user one "
+                             "this process as user %u, as it shows every user that is not mapped here; map its user "
                              "(unshare --map-user, or the container's mapping of users)",
                              scheme, rest, (unsigned)geteuid());
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A connection is in one of three phases: reading a request, waiting for a key, or writing a reply; it is heard again
- * only after its reply is out. It holds one frame at most. Bytes that are not a request in its place cost the
- * connection, never more; they are counted.
+ * A connection is in one of three phases: reading a request, waiting for a key, or writing a reply. The next request is read
+ * only after the reply is sent, so a connection holds one frame at most. Bytes that are not a valid request end the connection,
+ * and nothing else; such connections are counted.
  */
 #include "store/server/connection.h"
 
@@ -51,11 +51,11 @@ void tti_connection_end(struct tti_service *service, struct tti_connection *c)
     } else {
         service->unauthenticated--;
     }
-    if (c->channel.stage == TTI_CHANNEL_CHALLENGED) { /* our proof has told the client that its token is another one */
+    if (c->channel.stage == TTI_CHANNEL_CHALLENGED) { /* the client has read our proof and found another token */
         count_auth_failure();
     }
     c->phase = TTI_DEAD;
-    /* Closing alone would not end the events while a child that was just forked holds a copy. */
+    /* close() alone does not end the events while a forked child holds a copy. */
     epoll_ctl(service->epoll, EPOLL_CTL_DEL, c->fd, NULL);
     tti_private_shutdown(c->fd);
     tti_private_close(c->received);
@@ -68,7 +68,7 @@ void tti_connection_drop(struct tti_service *service, struct tti_connection *c)
     tti_connection_end(service, c);
 }
 
-/* Changes what is heard of the connection. */
+/* Changes which events of the connection are reported. */
 static bool watch(struct tti_service *service, struct tti_connection *c, uint32_t events)
 {
     struct epoll_event event = {.events = events, .data.ptr = c};
@@ -93,7 +93,7 @@ static void next_request(struct tti_connection *c)
     tti_connection_forget_frames(c);
     c->got = 0;
     c->phase = TTI_READING;
-    if (c->authenticated) { /* a stranger's time goes on */
+    if (c->authenticated) { /* else the deadline of the hello still counts */
         c->deadline_ns = TTI_NEVER;
     }
     tti_private_close(c->received);
@@ -131,7 +131,7 @@ static void reply_with(struct tti_service *service, struct tti_connection *c, tu
         .type = TTI_FRAME_REPLY, .status = (uint16_t)status, .value_length = (uint32_t)length, .number = number};
     const size_t whole = TTI_FRAME_HEADER + length + tti_channel_surplus(&c->channel);
     c->reply = whole <= sizeof(c->short_reply) ? c->short_reply : malloc(whole);
-    if (!c->reply) { /* that is a short one */
+    if (!c->reply) { /* its reply fits into short_reply */
         reply_with(service, c, TUTTI_NO_MEMORY, TTI_PROTOCOL_VERSION, NULL, 0);
         return;
     }
@@ -151,7 +151,7 @@ static void reply(struct tti_service *service, struct tti_connection *c, tutti_s
     reply_with(service, c, status, TTI_PROTOCOL_VERSION, value, length);
 }
 
-/* Says why, and hangs up. The words go out at once: nothing is before them. */
+/* Sends the reason and closes. The reply is sent at once, since the connection has no other bytes under way. */
 static void refuse(struct tti_service *service, struct tti_connection *c, tutti_status status, uint32_t number)
 {
     reply_with(service, c, status, number, NULL, 0);
@@ -202,7 +202,7 @@ static bool answer(struct tti_service *service, struct tti_connection *c)
     return true;
 }
 
-/* A key has come: everyone who waits for it is answered. Descriptors may run out on the way. */
+/* A key has come: every connection that waits for it is answered, as long as descriptors last. */
 static void answer_waiting(struct tti_service *service, const char *key, size_t key_length)
 {
     for (struct tti_connection *c = service->connections; c; c = c->next) {
@@ -212,7 +212,7 @@ static void answer_waiting(struct tti_service *service, const char *key, size_t 
     }
 }
 
-/* ---- who is it? ---------------------------------------------------------------------------------------------------- */
+/* ---- authentication ------------------------------------------------------------------------------------------------ */
 
 static void handle_challenge(struct tti_service *service, struct tti_connection *c)
 {
@@ -234,7 +234,7 @@ static void handle_proof(struct tti_service *service, struct tti_connection *c)
         refuse(service, c, TUTTI_AUTH, TTI_REFUSED_PROOF);
         return;
     }
-    reply(service, c, TUTTI_OK, NULL, 0); /* the last one in the clear: it tells nothing */
+    reply(service, c, TUTTI_OK, NULL, 0); /* the last frame that is not encrypted: it has no content */
     tti_channel_seal(&c->channel, &service->secret, false);
 }
 
@@ -271,7 +271,7 @@ static void handle_get(struct tti_service *service, struct tti_connection *c)
     c->phase = TTI_WAITING;
 }
 
-/* Its key cannot be stored, which all hear who want it. */
+/* Its key cannot be stored: every get of the key gets the cause. */
 static void fail_key(struct tti_service *service, struct tti_connection *c, tutti_status cause)
 {
     tti_table_fail_key(&service->table, key_of(c), c->request.key_length, cause);
@@ -279,7 +279,7 @@ static void fail_key(struct tti_service *service, struct tti_connection *c, tutt
     reply(service, c, cause, NULL, 0);
 }
 
-/* Stores what a SET or PUT_FD brought. The key outlives its answer: waiters are told before the body is freed. */
+/* Stores what a SET or PUT_FD brought. The key lies in the body, so waiting connections are answered before the body is freed. */
 static void handle_put(struct tti_service *service, struct tti_connection *c)
 {
     size_t key_length = c->request.key_length;
@@ -304,7 +304,7 @@ static void handle_put(struct tti_service *service, struct tti_connection *c)
     reply(service, c, status, NULL, 0);
 }
 
-/* What everybody is told, whatever the request; OK: it is dealt with. */
+/* The status that answers every request; OK: requests are handled. */
 static tutti_status failed_status(const struct tti_service *service)
 {
     return atomic_load_explicit(&service->failed_status, memory_order_relaxed); /* the signal behind it orders */
@@ -417,8 +417,8 @@ static size_t body_length(const struct tti_connection *c)
     return (size_t)c->request.key_length + c->request.value_length + tti_channel_surplus(&c->channel);
 }
 
-/* There is no memory for the value of a SET: it goes into nothing, and the connection stays, through which its owner can tell the
- * others. */
+/* There is no memory for the value of a SET: it is read and dropped. The connection stays, so that the client can report its
+ * failure to the others. */
 static void skip_value(struct tti_service *service, struct tti_connection *c)
 {
     const size_t key_length = c->request.key_length;
@@ -434,7 +434,7 @@ static void skip_value(struct tti_service *service, struct tti_connection *c)
             return;
         }
     }
-    if (tti_channel_skip(&c->channel)) { /* what key it was nobody knows */
+    if (tti_channel_skip(&c->channel)) { /* the key was encrypted with the value, so it is unknown */
         reply(service, c, TUTTI_NO_MEMORY, NULL, 0);
     } else {
         fail_key(service, c, TUTTI_NO_MEMORY);
@@ -473,7 +473,7 @@ static void read_request(struct tti_service *service, struct tti_connection *c)
     }
 }
 
-/* A client that waits for its answer has nothing to say, except that it is gone. */
+/* A client that waits for its reply sends nothing but the end of the connection. */
 static void check_waiting_peer(struct tti_service *service, struct tti_connection *c)
 {
     unsigned char byte;

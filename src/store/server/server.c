@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The life of servers: start, release, end. The thread of a server ends when it is told to stop, or when it has been
- * released and no client is connected: the rank that happened to be first may leave without cutting off slower ones.
- * The thread stays joinable and its server in the list until somebody has joined it: who releases it if it ends at
- * once, else the next start, else tti_server_shutdown_all (at exit at the latest).
+ * The life of servers: start, release, end. The thread of a server ends when it has to stop, or when the server is released
+ * and no client is connected: the serving rank may leave without cutting off slower ones. The thread stays joinable and its
+ * server in the list until it is joined: by the release if it ends at once, else by the next start, else by
+ * tti_server_shutdown_all (at exit at the latest).
  */
 #include "store/server/server.h"
 
@@ -23,12 +23,12 @@ struct tti_server {
     struct tti_service service; /* the thread's, but for the eventfd */
     pthread_t thread;
     /* All under the process lock: */
-    int references; /* the store that started it, the list, and who waits for it */
+    int references; /* the store that started it, the list, and the thread that waits for it */
     bool released;
     bool stop;
     bool settled; /* released, but clients are connected */
     bool ended;
-    bool joined; /* somebody joins it */
+    bool joined; /* a thread joins it */
 };
 
 static struct tti_server *servers;
@@ -87,7 +87,7 @@ static void *serve(void *argument)
 static void wake(struct tti_server *server)
 {
     if (server->ended) {
-        return; /* whoever joins it closes the eventfd */
+        return; /* the thread that joins it closes the eventfd */
     }
     uint64_t one = 1;
     ssize_t written = write(server->service.wake, &one, sizeof(one));

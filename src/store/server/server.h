@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The serving side of a unix or tcp store: one thread per server that holds the table and answers requests. Whoever
- * started it releases it; it goes on while clients are connected and ends by itself after the last one.
+ * The server of a unix or tcp store: one thread that holds the table and answers requests. The store that started it releases
+ * it; the server goes on while clients are connected and ends by itself after the last one.
  */
 #ifndef TTI_STORE_SERVER_H
 #define TTI_STORE_SERVER_H
@@ -13,12 +13,12 @@ struct tti_secret;
 struct tti_server;
 
 /* Serves on a bound and listening private socket, which the server owns from then on (closed on failure, too). `local`
- * means a unix socket: only this user may connect, descriptors may be passed. `job` is what clients must name, `secret` what
- * they must know (NULL: nothing). */
+ * means a unix socket: only this user may connect, descriptors may be passed. A hello must have the name `job`; `secret` is
+ * the token that clients must prove (NULL: none). */
 tutti_status tti_server_start(int listener, bool local, const char *job, const struct tti_secret *secret,
                               struct tti_server **server, tutti_error *error);
 
-/* Gives the server up. Returns when it has either ended or found clients that still need it. */
+/* Releases the server. Returns when it has either ended or found clients that still need it. */
 void tti_server_release(struct tti_server *server);
 
 /* See tti_store_refused_count, tti_store_fail. */
@@ -28,9 +28,9 @@ void tti_server_fail(struct tti_server *server, tutti_status status);
 /* Ends all servers of this process and joins their threads. */
 void tti_server_shutdown_all(void);
 
-/* How many connections the servers of this process have dropped for what they sent or who they were. */
+/* How many connections the servers of this process have dropped for their bytes or their user. */
 int64_t tti_server_dropped(void);
-/* How many they have turned away because they did not know the token of the job. */
+/* How many they have refused because the client did not know the token of the job. */
 int64_t tti_server_auth_failures(void);
 
 #endif

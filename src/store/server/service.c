@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An event loop over non-blocking sockets. Everything that strangers can make the server hold is bounded: how many there
- * are, the time up to their hello (HELLO_MS for all of it), one frame per connection (connection.c). Clients are as many
- * as MAX_CONNECTIONS; what they put into the table is the job's, and stays until they remove it.
+ * An event loop over non-blocking sockets. Unauthenticated connections are bounded: in number, in time (HELLO_MS until the hello
+ * is complete), in memory (one frame per connection, connection.c). There are at most MAX_CONNECTIONS clients; their keys stay
+ * in the table until they remove them.
  *
- * Connections die in the middle of a round of events while later events may still point at them, so they are closed at
- * once but freed at the end of the step.
+ * A connection may end in the middle of a round of events while later events still point at it. So it is closed at once, but
+ * freed at the end of the step.
  */
 #include "store/server/service.h"
 
@@ -49,8 +49,8 @@ static void free_dead(struct tti_service *service)
     }
 }
 
-/* There is no room: whoever would otherwise try again and again learns why. To a connection that has no other bytes under
- * way; a header fits into its buffer, or does not matter. */
+/* Sends the reason, so that the client does not try again and again. The connection has no other bytes under way, so a header
+ * fits into its buffer. */
 static void send_refusal(int fd, tutti_status why)
 {
     unsigned char bytes[TTI_FRAME_HEADER];
@@ -59,7 +59,7 @@ static void send_refusal(int fd, tutti_status why)
     tti_wire_send(fd, bytes, sizeof(bytes), -1);
 }
 
-/* Over a network anybody may knock, so only a process of this user's says anything about the job. */
+/* Any host may connect to a tcp store, so only refused processes of this user (unix) are counted as the job's. */
 static void count_refusal(struct tti_service *service)
 {
     tti_connection_count_dropped();
@@ -75,7 +75,7 @@ static void refuse_connection(struct tti_service *service, int fd, tutti_status 
     count_refusal(service);
 }
 
-/* Another user's process is told nothing. */
+/* A process of another user gets no reply. */
 static bool is_accepted(const struct tti_service *service, int fd)
 {
     if (service->local && !tti_peer_is_same_user(fd, NULL)) {
@@ -124,8 +124,8 @@ static void add_connection(struct tti_service *service, int fd)
     service->unauthenticated++;
 }
 
-/* Makes room by giving up the stranger who has been silent for longest. It is not told why, and may try again, if only
- * strangers are too many. */
+/* Makes room: drops the oldest connection without a hello. If only unauthenticated connections are too many, it gets no
+ * reason, and its client tries again. */
 static bool drop_oldest_unauthenticated(struct tti_service *service, bool out_of_descriptors)
 {
     struct tti_connection *oldest = NULL;
@@ -148,7 +148,7 @@ static bool drop_oldest_unauthenticated(struct tti_service *service, bool out_of
     return oldest != NULL;
 }
 
-/* accept() finds out that descriptors have run out before it finds out that nobody is there. */
+/* accept() reports EMFILE also when no connection is queued. */
 static bool has_queued_connection(const struct tti_service *service)
 {
     struct pollfd queue = {.fd = service->listener, .events = POLLIN};
@@ -160,9 +160,8 @@ static void open_reserve(struct tti_service *service)
     service->reserve = tti_private_adopt(open("/dev/null", O_RDONLY | O_CLOEXEC));
 }
 
-/* The queue of the listener, or a part of it: who only comes must not keep the server from those who have something to
- * say, nor push those out whose hello has not been read yet. A step hears more connections than it accepts, even where
- * each has to say three things before it is no stranger any more. */
+/* Accepts at most ACCEPTED connections: new ones must not delay the requests of others, nor displace connections whose hello
+ * has not been read yet. A step handles EVENTS events, enough for the three frames of a handshake of each accepted one. */
 static void accept_some(struct tti_service *service)
 {
     if (service->reserve < 0) {
@@ -196,7 +195,7 @@ static void accept_some(struct tti_service *service)
     }
 }
 
-/* Ends waits and unsaid hellos whose time is over; returns the milliseconds until the next one, -1 for none. */
+/* Ends waits and missing hellos whose deadline has passed; returns the milliseconds until the next one, -1 for none. */
 static int expire(struct tti_service *service)
 {
     int64_t now = tti_now_ns();
@@ -213,7 +212,7 @@ static int expire(struct tti_service *service)
     return left > INT_MAX ? INT_MAX : (int)left;
 }
 
-/* Who waits already is told like all others. */
+/* After tti_service_fail: waiting connections get the status, too. */
 static void fail_waiting(struct tti_service *service)
 {
     for (struct tti_connection *c = service->connections; c; c = c->next) {

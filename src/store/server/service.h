@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a server's thread does: accept connections, read requests, answer them, hold the table. One thread calls all of
- * it (the beginning and the end apart), so there are no locks. Nothing in here ever waits for a client.
+ * What a server's thread does: accept connections, read requests, answer them, hold the table. Only that thread calls these
+ * functions (begin and end apart), so there are no locks. No function waits for a single client.
  */
 #ifndef TTI_STORE_SERVICE_H
 #define TTI_STORE_SERVICE_H
 
 #include "store/server/types.h"
 
-/* Steps after which every connection that had something to say has been heard, however many there are. */
+/* So many steps read the pending requests of all connections, however many there are. */
 #define TTI_SERVICE_DRAIN 512
 
 /* Takes the listener over, also on failure. `secret` may be NULL: there is none. */
 tutti_status tti_service_begin(struct tti_service *service, int listener, bool local, const char *job,
                                const struct tti_secret *secret, tutti_error *error);
 
-/* Handles what has happened; `wait` true waits for something first. False if nothing had happened. */
+/* Handles pending events; `wait` true waits for the first one. False: there was none. */
 bool tti_service_step(struct tti_service *service, bool wait);
 
 /* Closes everything but `wake`. */

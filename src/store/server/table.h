@@ -21,11 +21,11 @@ struct tti_table_entry {
     int32_t readers; /* how many more times fd is handed out */
 };
 
-/* Keys that could not be stored for lack of something: whoever waits for one of them waits in vain. The last ones. */
+/* The last keys that could not be stored because of a resource error: a get of one of them fails at once. */
 #define TTI_TABLE_FAILED_KEYS 32
 struct tti_table_failed_key {
     uint64_t hash;
-    tutti_status status; /* what was lacking */
+    tutti_status status; /* the resource error */
 };
 
 struct tti_table {
@@ -49,11 +49,11 @@ tutti_status tti_table_set(struct tti_table *table, const char *key, size_t key_
 /* The same for a private descriptor, which the table owns from then on; on failure it stays the caller's. */
 tutti_status tti_table_put_fd(struct tti_table *table, const char *key, size_t key_length, int fd, int32_t readers);
 
-/* A key cannot be stored, for lack of what `status` says / whether that has befallen this key; OK if not. */
+/* Records that the resource error `status` kept this key out / reads that back; OK if there was none. */
 void tti_table_fail_key(struct tti_table *table, const char *key, size_t key_length, tutti_status status);
 tutti_status tti_table_key_failure(const struct tti_table *table, const char *key, size_t key_length);
 
-/* One of the readers of a descriptor has been served; the last one takes the entry with it. */
+/* One of the readers of a descriptor has been served; after the last one the entry is removed. */
 void tti_table_served(struct tti_table *table, struct tti_table_entry *entry);
 
 void tti_table_remove(struct tti_table *table, const char *key, size_t key_length);

@@ -26,7 +26,7 @@ struct tti_connection {
     size_t got; /* bytes of the request so far */
     unsigned char header[TTI_FRAME_HEADER];
     unsigned char *body;    /* key, then value; the surplus of the channel behind them */
-    unsigned char few[512]; /* the body, if it is short: a lack can be told without memory */
+    unsigned char few[512]; /* the body, if it is short: a resource error can be reported without memory */
     bool skips;             /* only the key of the body is kept: there is no memory for the value */
     unsigned char *reply;
     unsigned char short_reply[512]; /* likewise */
@@ -37,17 +37,17 @@ struct tti_connection {
 struct tti_service {
     int epoll;
     int listener;
-    int wake;    /* an eventfd: a signal ends a waiting step; closed by who owns the service */
-    int reserve; /* given up for a moment to refuse a connection when descriptors have run out */
+    int wake;    /* an eventfd: a signal ends a waiting step; the owner of the service closes it */
+    int reserve; /* closed for a moment to refuse a connection when descriptors have run out */
     bool local;
     _Atomic int64_t refused_count;      /* connections of this user, for lack of descriptors */
-    _Atomic int32_t failed_status;      /* a status: what everybody is told; OK = all is well */
-    int clients;                        /* connections that have said hello */
-    int unauthenticated;                /* connections that have not */
+    _Atomic int32_t failed_status;      /* a status: the answer to every request; OK = requests are handled */
+    int clients;                        /* connections after their hello */
+    int unauthenticated;                /* connections before it */
     struct tti_connection *connections; /* newest first */
     struct tti_table table;
-    char job[TTI_STORE_KEY_MAX + 1]; /* what clients must name */
-    struct tti_secret secret;        /* what they must know */
+    char job[TTI_STORE_KEY_MAX + 1]; /* the name that a hello must have */
+    struct tti_secret secret;        /* the token that clients must prove */
 };
 
 #endif

@@ -32,7 +32,7 @@ static unsigned overflow_user(void)
     return user;
 }
 
-/* Whether all users have a number here, as they have outside of every user namespace: 2^32 - 1, since -1 is nobody's. */
+/* Whether all 2^32 - 1 users are mapped here, as outside of every user namespace (-1 is no user). */
 static bool all_have_numbers(void)
 {
     uint64_t sum = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What client and server of a unix or tcp store say to each other. A frame is a header of 24 bytes, the key, the value:
+ * The protocol between client and server of a unix or tcp store. A frame is a header of 24 bytes, the key, the value:
  *
  *     byte  0   magic "TTS1"
  *     byte  4   type
@@ -12,7 +12,7 @@
  *
  * Numbers are little-endian on every machine. A client sends one request and reads one reply before it sends the next;
  * the first request is HELLO, whose key is the name of the job, if it has one. PUT_FD and the reply to GET_FD carry exactly
- * one descriptor with their header. Whoever sends anything else is disconnected.
+ * one descriptor with their header. A connection with any other bytes is closed.
  *
  * Where the processes of the job have a token, CHALLENGE and PROOF come before HELLO (channel.h says what is in them), and from
  * HELLO on key and value of every frame are encrypted and followed by 16 bytes that authenticate the whole frame.
@@ -41,7 +41,7 @@ enum tti_frame_type {
     TTI_FRAME_REPLY,
     TTI_FRAME_CHALLENGE,
     TTI_FRAME_PROOF,
-    TTI_FRAME_TYPES, /* none has this number or a higher one */
+    TTI_FRAME_TYPES, /* all types are smaller */
 };
 
 /* Why a server answers AUTH. */

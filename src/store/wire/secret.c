@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reading the token. A file counts only if nobody but its owner, this user or root, can read or write it: a token that
- * others can read is none. What is asked is asked of the open descriptor, so nothing can change between question and use.
- * The bytes of the token are wiped as soon as the key is made; the environment is the user's, and stays as it is.
+ * Reading the token. A file counts only if its owner is this user or root, and no other user can read or write it. The checks
+ * use the open descriptor, so the file cannot be exchanged between check and use. The bytes of the token are wiped as soon as
+ * the key is made; the environment stays as it is.
  */
 #include "store/wire/secret.h"
 
@@ -33,9 +33,8 @@ static tutti_status check_file(int fd, const char *path, tutti_error *error)
     if (about.st_mode & (S_IRWXG | S_IRWXO)) {
         return tti_error_set(
             error, TUTTI_AUTH,
-            "the file \"%.200s\" of %s is open to others (mode %03o), so it keeps no secret: chmod 600 "
-            "it, and put a new token into it",
-            path, TTI_TOKEN_FILE_VARIABLE, (unsigned)(about.st_mode & 0777));
+            "the file \"%.200s\" of %s is open to others (mode %03o): chmod 600 it, and put a new token into it", path,
+            TTI_TOKEN_FILE_VARIABLE, (unsigned)(about.st_mode & 0777));
     }
     return TUTTI_OK;
 }
@@ -44,7 +43,7 @@ static tutti_status check_file(int fd, const char *path, tutti_error *error)
 static tutti_status read_file(const char *path, unsigned char *bytes, size_t capacity, size_t *length,
                               tutti_error *error)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK); /* a FIFO shall not hold us up */
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK); /* opening a FIFO must not block */
     if (fd < 0) {
         return tti_error_system(error, errno, "the file \"%.200s\" of %s cannot be opened", path,
                                 TTI_TOKEN_FILE_VARIABLE);
@@ -67,7 +66,7 @@ static tutti_status read_file(const char *path, unsigned char *bytes, size_t cap
     return status;
 }
 
-/* `token` has TTI_TOKEN_MAX + 2 bytes: one that is too long shows, whatever its end of line. */
+/* `token` has TTI_TOKEN_MAX + 2 bytes, so that a token that is too long is noticed, whatever its end of line. */
 static tutti_status read_token(struct tti_secret *secret, unsigned char *token, size_t *length, tutti_error *error)
 {
     const char *text = getenv(TTI_TOKEN_VARIABLE);
@@ -87,7 +86,7 @@ static tutti_status read_token(struct tti_secret *secret, unsigned char *token, 
     } else {
         status = read_file(path, token, TTI_TOKEN_MAX + 2, length, error);
     }
-    while (*length > 0 && strchr("\r\n", token[*length - 1])) { /* as editors and echo leave it; NUL is no token's */
+    while (*length > 0 && strchr("\r\n", token[*length - 1])) { /* the end of line that editors and echo add */
         --*length;
     }
     if (status == TUTTI_OK && (*length < TTI_TOKEN_MIN || *length > TTI_TOKEN_MAX)) {

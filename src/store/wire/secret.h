@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The token of a job: what all its processes know and nobody else. A person gives it to every host, in TUTTI_JOB_TOKEN or
+ * The token of a job: a secret that only its processes know. The user gives it to every host, in TUTTI_JOB_TOKEN or
  * in a file that TUTTI_JOB_TOKEN_FILE names; it is never a part of a command line or of a URL, and never sent.
  */
 #ifndef TTI_STORE_SECRET_H
@@ -20,7 +20,7 @@ struct tti_secret {
     bool known;                        /* false: this process has no token, and the rest means nothing */
     unsigned char key[TTI_SODIUM_KEY]; /* SHA-256 of the token */
     const struct tti_sodium *sodium;
-    const char *variable; /* which one has given it */
+    const char *variable; /* the environment variable that it came from */
 };
 
 /* Reads the token of this process. OK without one, too; NOT_AVAILABLE if there is one, but no libsodium to prove it. */

@@ -23,7 +23,7 @@ struct tti_sodium {
                    const unsigned char *nonce, const unsigned char *key);
 };
 
-/* The functions, or NULL if this process cannot have them; then *why tells it, for as long as the process lives. */
+/* The functions; NULL if this process cannot load them, and *why is the reason, valid as long as the process. */
 const struct tti_sodium *tti_sodium(const char **why);
 
 #endif

@@ -173,7 +173,7 @@ static void words_are_checked(struct table *t)
         {.key = "w0/terms", .at = STAGE, .count = 8, .bytes = tib, .status = TUTTI_PROTOCOL, .word = "terms"},
         {.key = "w0/terms", .at = WINDOW, .count = 8, .bytes = zeros, .status = TUTTI_PROTOCOL, .word = "terms"},
         {.key = "w0/terms", .at = PACKETS, .count = 8, .bytes = ones, .status = TUTTI_PROTOCOL, .word = "terms"},
-        {.key = "w0/passage", .count = 64, .bytes = url, .longer = 48, .status = TUTTI_PROTOCOL, .word = ""},
+        {.key = "w0/channel", .count = 64, .bytes = url, .longer = 48, .status = TUTTI_PROTOCOL, .word = ""},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         cases[i].table = t;

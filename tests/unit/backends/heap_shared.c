@@ -366,7 +366,7 @@ static void lied_to_on(struct rank *x)
         const bool arena = regions[i] == TTI_HEAP_ARENA;
         tutti_status status =
             arena ? TUTTI_PEER_CORRUPT : tti_heap_alloc(x->view, PAGE, &x->exchange, &memory, &x->error);
-        EXPECT_E(status == TUTTI_PEER_CORRUPT && (arena || strstr(x->error.message, "rank 1 means region")));
+        EXPECT_E(status == TUTTI_PEER_CORRUPT && (arena || strstr(x->error.message, "rank 1 names region")));
         status = regions[i] == 1 ? TUTTI_PEER_CORRUPT
                                  : tti_heap_register(x->view, private, 3 * PAGE, &x->exchange, &x->error);
         EXPECT_E(status == TUTTI_PEER_CORRUPT);

@@ -283,7 +283,7 @@ static void test_silent(void **state)
     struct tti_wait_registry *a = tti_wait_registry_open(store, "g", 0, RANKS);
     tti_store_release(store);
     report(a, &op, NULL);
-    expect(a, &op, 10, -1, ": who is missing cannot be asked: the store does not answer");
+    expect(a, &op, 10, -1, ": which rank is missing is unknown: the store does not answer");
     assert_int_equal(atomic_load(&held), 1);
     tti_wait_registry_close(a);
     atomic_store(&released, 1); /* what is left is the thread's to free */
@@ -299,7 +299,7 @@ static void test_gone(void **state)
     assert_int_equal(tti_store_open_callbacks(&callbacks, &store, NULL), TUTTI_OK);
     struct tti_wait_registry *a = tti_wait_registry_open(store, "g", 0, RANKS);
     tti_store_release(store);
-    expect(a, &op, 10, -1, ": who is missing cannot be asked: ");
+    expect(a, &op, 10, -1, ": which rank is missing is unknown: ");
     tti_wait_registry_close(a);
     tti_wait_registry_close(NULL);
     assert_null(tti_wait_registry_table(NULL));

@@ -128,7 +128,7 @@ static void who_does_not_is_told(void **state)
     struct tti_store *served = serve_with(TOKEN_A, url);
     const int64_t before = tti_server_auth_failures();
     expect_refused(url, TOKEN_B, "does not have the job token of this process (TUTTI_JOB_TOKEN)");
-    expect_refused(url, NULL, "lets in only who knows the token of its job, and this process has none");
+    expect_refused(url, NULL, "accepts only processes with the token of its job, and this process has none");
     while (tti_server_auth_failures() - before < 2) { /* the server hears of a client that hangs up when it does */
         assert_int_equal(tti_store_get(served, "never", NULL, 0, NULL, 1, NULL), TUTTI_TIMEOUT);
     }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Asks the PMIx server. It knows where it has started every rank, so nothing has to be published, and no rank waits for
- * another one.
+ * The PMIx server knows the host of every rank that it has started. So no rank publishes anything or waits for another one.
  *
- * A client that has left cannot come back, and an MPI library that starts later is a client, too. So this one stays until
- * the process ends: PMIx counts those who use it, and a process that ends without having left is one that has failed.
+ * A client that has left cannot come back, and an MPI library that starts later is a client of the same process. So this client
+ * leaves only when the process ends: PMIx counts its users. A process that ends without leaving has failed, for PMIx.
  */
 #include "core/launchers/plugin/pmix.h"
 
@@ -15,11 +14,11 @@
 #include <tutti/status.h>
 #include <unistd.h>
 
-static pid_t joined; /* this process, when it is a client; the caller has a lock */
+static pid_t joined; /* the process that is a client; the caller locks */
 
 static void leave(void)
 {
-    if (joined == getpid()) { /* not a child of it, which has the connection, too */
+    if (joined == getpid()) { /* not a forked child, which shares the connection */
         PMIx_Finalize(NULL, 0);
     }
 }
