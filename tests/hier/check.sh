@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # tutti-test: timeout=600 cpus=3 trees=release,debug,address,undefined
 #
-# The hierarchical backend on this machine, whose ranks are told that they are on several hosts: the conformance suite
-# with even, uneven and interleaved hosts, what "auto" takes, and what cannot be.
+# The hierarchical backend on this machine, with ranks that pretend to be on several hosts: the conformance suite with even,
+# uneven and interleaved hosts, the choices of "auto", and the combinations that are refused.
 set -u
 
 tutti=${TUTTI_BUILD:?names the build tree}/tutti

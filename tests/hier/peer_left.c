@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the ranks are told when the last one has left, or does not come: each in a job of its own (the argument). Nobody
- * waits for ever, and everybody can name a rank that has left, on whichever host it was.
+ * The last rank leaves, or does not enter a call; the argument selects one. No rank waits for ever. Every rank names the rank that
+ * has left, whichever host it was on.
  */
 #include <stdio.h>
 #include <string.h>
 #include <tutti/tutti.h>
 
-enum { COUNT = 3 << 20 }; /* several pieces */
+enum { COUNT = 3 << 20 }; /* several chunks */
 
 static int complain(int rank, const char *what, tutti_status status, const tutti_error *e)
 {
@@ -16,7 +16,7 @@ static int complain(int rank, const char *what, tutti_status status, const tutti
     return 1;
 }
 
-/* Joins the others again, so that nobody ends while others still look at what has become of it. */
+/* A barrier in another group, so that no rank ends while other ranks still check their errors. */
 static int wait_for_others(tutti_group *late, int rank)
 {
     tutti_error e;

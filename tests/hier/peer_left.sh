@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # tutti-test: timeout=300 trees=release,debug,address,undefined
-# A rank leaves, or does not come, where the others are on its host or on another one.
+# A rank leaves, or does not enter a call, with the other ranks on its host or on another one.
 set -u
 export TUTTI_BACKEND=hier TUTTI_HIER_OUTER=shm
 unset RANK WORLD_RANK WORLD_SIZE TUTTI_RANK TUTTI_WORLD_SIZE

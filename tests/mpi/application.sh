@@ -1,6 +1,6 @@
 #!/bin/bash
 # tutti-test: timeout=300 trees=release,debug,address,undefined
-# A program that starts MPI itself, gives its own communicator to Tutti, goes on using it, and ends MPI itself.
+# A program that starts MPI, gives its communicator to Tutti, goes on using it, and finalises MPI.
 . "$TUTTI_SOURCE/tests/mpi/common.inc"
 
 mkdir -p tests/mpi
@@ -18,7 +18,7 @@ for flavour in $(flavours); do
             fail "$flavour, ranks and thread level $run"
     done
 done
-# one program that knows nothing of MPI, under both; it holds the static library, and the plug-ins are not beside it
+# a program without MPI, under each launcher; it is linked to the static library, and the plug-ins are elsewhere
 export TUTTI_PLUGIN_PATH=$PWD/lib/tutti/plugins
 for flavour in $(flavours); do
     launch "$flavour" 2 tests/mpi/late || fail "late under $flavour"

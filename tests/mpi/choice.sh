@@ -1,6 +1,6 @@
 #!/bin/bash
 # tutti-test: timeout=300 trees=release,debug
-# Which MPI is taken, and what is said when there is none.
+# Which MPI is chosen, and the reason that is given if there is none.
 . "$TUTTI_SOURCE/tests/mpi/common.inc"
 
 has() {
@@ -19,12 +19,12 @@ mkdir -p tests/mpi/plugins
 echo "no plug-in" >tests/mpi/plugins/tutti-mpi-mpich.so
 echo "no plug-in" >tests/mpi/plugins/tutti-mpi-openmpi.so
 for flavour in $(flavours); do
-    text=$(told "$flavour" 2 ./tutti info) || fail "tutti info under $flavour"
+    text=$(output_of "$flavour" 2 ./tutti info) || fail "tutti info under $flavour"
     has "$text" "plug-in $flavour; its launcher has set" "tutti info under $flavour"
-    text=$(TUTTI_PLUGIN_PATH=$PWD/tests/mpi/plugins told "$flavour" 1 ./tutti info) || fail "a broken plug-in of $flavour"
+    text=$(TUTTI_PLUGIN_PATH=$PWD/tests/mpi/plugins output_of "$flavour" 1 ./tutti info) || fail "a broken plug-in of $flavour"
     has "$text" "tutti-mpi-$flavour.so" "a broken plug-in of $flavour"
-    text=$(TUTTI_PLUGIN_PATH=/nonexistent:$PWD/lib/tutti/plugins told "$flavour" 1 ./tutti info)
+    text=$(TUTTI_PLUGIN_PATH=/nonexistent:$PWD/lib/tutti/plugins output_of "$flavour" 1 ./tutti info)
     has "$text" "plug-in $flavour" "several folders"
-    text=$(told "$flavour" 2 ./tutti check --quick --filter barrier/) || fail "auto under $flavour"
+    text=$(output_of "$flavour" 2 ./tutti check --quick --filter barrier/) || fail "auto under $flavour"
     has "$text" "backend shm" "auto takes shm where all ranks are on one host"
 done

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two threads of each rank make groups of the same ranks at the same time, and no two ranks need to do so in the same order:
- * nobody waits for ever, whatever MPI says of threads. The argument is the thread level to ask for. Knows nothing of MPI.
+ * Two threads of each rank create groups of the same ranks at the same time, and each rank in its own order. No rank deadlocks,
+ * at any thread level of MPI; the argument is the level to request. The program does not use MPI itself.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ static void expect(int holds, const char *what, const tutti_error *error)
     }
 }
 
-/* Groups of the world's ranks in this order, which only this thread of the rank makes. */
+/* Creates groups of the world's ranks in this order. No other thread of the rank creates them. */
 static void make_groups(const int32_t *order, int32_t size)
 {
     for (int round = 0; round < ROUNDS; round++) {

@@ -1,6 +1,6 @@
 #!/bin/bash
 # tutti-test: timeout=300 trees=release,address,undefined
-# Groups that are made in two threads at once, at every thread level where that is allowed.
+# Groups that two threads create at once, at every thread level that allows it.
 . "$TUTTI_SOURCE/tests/mpi/common.inc"
 
 export TUTTI_PLUGIN_PATH=$PWD/lib/tutti/plugins

@@ -30,7 +30,7 @@ END
 export TUTTI_PLUGIN_PATH=$PWD/lib/tutti/plugins
 for flavour in $(flavours); do
     for backend in mpi auto; do
-        text=$(told "$flavour" 2 "$program" --data "$data" --epochs 2 --no-compare --backend "$backend") ||
+        text=$(output_of "$flavour" 2 "$program" --data "$data" --epochs 2 --no-compare --backend "$backend") ||
             fail "training with $backend under $flavour: $text"
         grep -q "2 ranks (backend ${backend/auto/shm})" <<<"$text" || fail "$backend under $flavour: $text"
         grep -q "^replicas: bit-identical" <<<"$text" || fail "replicas with $backend under $flavour: $text"

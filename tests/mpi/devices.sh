@@ -1,6 +1,6 @@
 #!/bin/bash
 # tutti-test: timeout=600 trees=release cpus=3
-# Tensors of a device over each MPI: copied through host memory, unless the library takes them, which it then gets as they are.
+# Tensors of a device over each MPI: in device memory if the library takes that, else copied through host memory.
 . "$TUTTI_SOURCE/tests/mpi/common.inc"
 
 export TUTTI_CUDA_LIBRARY=$PWD/tests/doubles/cuda/libcuda.so.1 TUTTI_DOUBLE_CUDA=delay_us=0
@@ -33,17 +33,17 @@ for flavour in $(flavours); do
     # What one is asked for, the other must not get: a device's memory traps when host code touches it. The suite has a
     # deadline of its own, so blocking calls have to be asked for. Of the floats MPI has two.
     aware=(env LD_PRELOAD="$double" DOUBLE_CUDA=1)
-    text=$(TUTTI_MPI_BLOCKING=always told "$flavour" 2 "${aware[@]}" ./tutti check --backend mpi --device cuda --quick --filter '/types/f') ||
+    text=$(TUTTI_MPI_BLOCKING=always output_of "$flavour" 2 "${aware[@]}" ./tutti check --backend mpi --device cuda --quick --filter '/types/f') ||
         fail "tutti check with a CUDA-aware $flavour: $text"
     for function in all_reduce all_gather all_to_all broadcast; do
         has "$text" "^double: $function of device memory$" "a CUDA-aware $flavour"
     done
-    text=$(TUTTI_MPI_BLOCKING=always TUTTI_MPI_CUDA_AWARE=no told "$flavour" 2 "${aware[@]}" \
+    text=$(TUTTI_MPI_BLOCKING=always TUTTI_MPI_CUDA_AWARE=no output_of "$flavour" 2 "${aware[@]}" \
         ./tutti check --backend mpi --device cuda --quick --filter all_reduce/types/f32) ||
         fail "mpi.cuda_aware=no with $flavour: $text"
     has_not "$text" "of device memory" "mpi.cuda_aware=no with $flavour"
     # With a deadline the non-blocking functions run, which take none.
-    text=$(TUTTI_MPI_BLOCKING=never told "$flavour" 2 "${aware[@]}" \
+    text=$(TUTTI_MPI_BLOCKING=never output_of "$flavour" 2 "${aware[@]}" \
         ./tutti check --backend mpi --device cuda --quick --filter all_reduce/types/f32) ||
         fail "calls with deadlines of a CUDA-aware $flavour: $text"
     has_not "$text" "of device memory" "calls with deadlines of a CUDA-aware $flavour"

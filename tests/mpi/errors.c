@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * MPI fails, and calls that do not end: what becomes of the group, its calls and its other ranks. For two ranks under
- * double.c, which lets the third (failure) or first (stuck) all_reduce fail on rank 1. Knows nothing of MPI.
+ * Failures in MPI, and calls that do not end: what happens to the group, its calls and its other ranks. For two ranks under
+ * double.c, which makes the third (failure) or first (stuck) all_reduce fail on rank 1. The program does not use MPI itself.
  *
  *   failure       the other rank's call ends; afterwards the process ends as usual
- *   stuck FILE    blocking calls that nobody can end: FILE gets rank 0's stderr, which rank 1 reads; then that makes
- *                 FILE.seen and calls exit(0), which is not waited for for ever; what that says goes to FILE.end
- *   inside FILE   rank 0 calls exit(0) with a thread of its own in such a call; FILE gets its stderr
+ *   stuck FILE    blocking calls that cannot be ended: FILE gets rank 0's stderr. Rank 1 reads it, creates FILE.seen and
+ *                 calls exit(0), whose wait is bounded; its stderr goes to FILE.end
+ *   inside FILE   rank 0 calls exit(0) while a thread of its own is in such a call; FILE gets its stderr
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +15,8 @@
 #include <tutti/backend.h>
 #include <tutti/tutti.h>
 
-#define PATIENCE_S 100
-#define LATE_MS    3000
+#define WAIT_S  100
+#define LATE_MS 3000
 
 static const int32_t both[] = {0, 1};
 static int32_t rank;
@@ -58,7 +58,7 @@ static tutti_group *part_of(tutti_group *world, const char *setting, int64_t tim
 
 static tutti_status sum(tutti_group *g, tutti_error *error)
 {
-    static int32_t values[70000]; /* so many that they do not travel with the comparison of the calls */
+    static int32_t values[70000]; /* too many to travel with the call record */
     const int64_t count = sizeof(values) / sizeof(values[0]);
     for (int64_t i = 0; i < count; i++) {
         values[i] = rank + 1;
@@ -76,12 +76,12 @@ static void expect_two_sums(tutti_group *g)
     expect(sum(g, &error) == TUTTI_OK, "the second call", &error);
 }
 
-/* The failure of a call on rank 1, where it happens. */
+/* The failure of a call on rank 1, as rank 1 sees it. */
 static void expect_own_failure(tutti_group *g, const char *function)
 {
     tutti_error error;
     char word[80];
-    expect(sum(g, &error) == TUTTI_BACKEND && error.status == TUTTI_BACKEND, "MPI's failure is told", &error);
+    expect(sum(g, &error) == TUTTI_BACKEND && error.status == TUTTI_BACKEND, "MPI's failure is reported", &error);
     expect(error.vendor_code != 0 && error.scope == TUTTI_SCOPE_GROUP, "with MPI's code", &error);
     snprintf(word, sizeof(word), "code %lld: ", (long long)error.vendor_code);
     expect(strstr(error.message, function) && strstr(error.message, "error class ") && strstr(error.message, word),
@@ -103,16 +103,16 @@ static void expect_revoked(tutti_group *g, const char *why)
     expect(tutti_send(g, &t, 1 - rank, 0, TUTTI_CALL(.error = &error)) == TUTTI_REVOKED, "messages too", &error);
     tutti_status status = tutti_all_reduce_async(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &error), &w);
     if (status == TUTTI_OK) {
-        status = tutti_work_wait(w, 1000 * PATIENCE_S);
+        status = tutti_work_wait(w, 1000 * WAIT_S);
         tutti_work_release(w);
     }
     expect(status == TUTTI_REVOKED, "asynchronous ones too", &error);
 }
 
-/* Until the failure is known here. */
+/* Waits until this rank knows of the failure. */
 static void await_failure(tutti_group *g, tutti_error *details)
 {
-    const time_t limit = time(NULL) + PATIENCE_S;
+    const time_t limit = time(NULL) + WAIT_S;
     details->status = TUTTI_OK;
     while (tutti_group_error(g, details) == TUTTI_OK && details->status == TUTTI_OK && time(NULL) < limit) {
         nap();
@@ -120,7 +120,7 @@ static void await_failure(tutti_group *g, tutti_error *details)
     expect(details->status != TUTTI_OK, "the failure becomes known", details);
 }
 
-/* MPI's own recovery is not used: nothing of it may wait for anybody. */
+/* Tutti does not use MPI's own recovery, so recovery must return at once. */
 static void expect_no_recovery(tutti_group *g)
 {
     tutti_error error;
@@ -157,7 +157,7 @@ static void blocking_failure(tutti_group *world)
 static void timed_failure(tutti_group *world)
 {
     tutti_error error;
-    tutti_group *g = part_of(world, "mpi.blocking=never", 1000 * PATIENCE_S);
+    tutti_group *g = part_of(world, "mpi.blocking=never", 1000 * WAIT_S);
     expect((tutti_group_capabilities(g) & TUTTI_CAP_CHECKS_CALLS) != 0, "timed calls are compared", NULL);
     expect_two_sums(g);
     if (rank == 1) {
@@ -170,7 +170,7 @@ static void timed_failure(tutti_group *world)
     expect(tutti_group_destroy(g, &error) == TUTTI_OK, "destroy", &error);
 }
 
-/* An all_reduce to which rank 1 does not come, and behind it one with a deadline, which passes: the core aborts the group. */
+/* Rank 1 does not enter an all_reduce. The deadline of a second one, queued behind it, passes, and the core aborts the group. */
 static void abort_group(tutti_group *g, tutti_work **first, tutti_work **second)
 {
     static int32_t values[2];
@@ -192,11 +192,11 @@ static void timed_abort(tutti_group *world)
     tutti_error error;
     tutti_work *first = NULL;
     tutti_work *second = NULL;
-    tutti_group *g = part_of(world, "mpi.blocking=never", 1000 * PATIENCE_S);
+    tutti_group *g = part_of(world, "mpi.blocking=never", 1000 * WAIT_S);
     if (rank == 0) {
         abort_group(g, &first, &second);
-        expect(tutti_work_wait(first, 1000 * PATIENCE_S) == TUTTI_REVOKED, "the call under way ends", NULL);
-        const tutti_status status = tutti_work_wait(second, 1000 * PATIENCE_S);
+        expect(tutti_work_wait(first, 1000 * WAIT_S) == TUTTI_REVOKED, "the call under way ends", NULL);
+        const tutti_status status = tutti_work_wait(second, 1000 * WAIT_S);
         expect(status == TUTTI_TIMEOUT || status == TUTTI_REVOKED, "the one behind it too", NULL);
         tutti_work_release(first);
         tutti_work_release(second);
@@ -222,7 +222,7 @@ static int is_in(const char *path, const char *words)
 
 static void await_line(const char *path, const char *words)
 {
-    const time_t limit = time(NULL) + PATIENCE_S;
+    const time_t limit = time(NULL) + WAIT_S;
     while (!is_in(path, words)) {
         expect(time(NULL) < limit, words, NULL);
         nap();
@@ -255,7 +255,7 @@ static void stuck(tutti_group *world, const char *path)
         await_line(path, "tutti: all_reduce: rank 0 of 2 has been in call 1 of lane 0 for 3 s; a blocking call of MPI");
         expect_own_failure(late, "MPI_Allreduce");
         await_line(path, " s; the group has failed: MPI_Allreduce failed with MPI's error class ");
-        snprintf(other, sizeof(other), "%s.seen", path); /* a launcher may lose the last words of a job that fails */
+        snprintf(other, sizeof(other), "%s.seen", path); /* a launcher may lose the last output of a job that fails */
         FILE *file = fopen(other, "w");
         expect(file && fclose(file) == 0, other, NULL);
     } else {
@@ -274,7 +274,7 @@ static void inside(tutti_group *world, const char *path)
     if (rank == 0) {
         tell_into(path);
     }
-    tutti_group *g = part_of(world, "mpi.blocking=always", 1000L * PATIENCE_S);
+    tutti_group *g = part_of(world, "mpi.blocking=always", 1000L * WAIT_S);
     if (rank == 0) {
         abort_group(g, &first, &second);
     } else {

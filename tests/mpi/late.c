@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank that does not come: with a deadline, the others say so in time and name it, and the one that comes too late is
- * told. Afterwards the process ends as usual. Knows nothing of MPI, so one program runs under all of them.
+ * A rank does not enter a call with a deadline. The other ranks report it in time and name it; the late rank gets REVOKED.
+ * Afterwards the process ends as usual. The program does not use MPI itself, so it runs under every MPI.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ int main(void)
     expect(status == TUTTI_OK, "the world has not", &error);
     if (rank == late && size > 1) {
         status = tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &error));
-        expect(status == TUTTI_REVOKED, "who comes too late is told", &error);
+        expect(status == TUTTI_REVOKED, "the late rank gets REVOKED", &error);
     }
     status = tutti_group_destroy(g, &error);
     expect(status == TUTTI_OK, "destroy", &error);

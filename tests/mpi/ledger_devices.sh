@@ -1,23 +1,23 @@
 #!/bin/bash
 # tutti-test: timeout=300 trees=release
-# Tensors of a device: copied through host memory, and as they are where MPI takes them.
+# Tensors of a device: in device memory where MPI takes them, else copied through host memory.
 . "$TUTTI_SOURCE/tests/mpi/ledger.inc"
 
 export TUTTI_CUDA_LIBRARY=$PWD/tests/doubles/cuda/libcuda.so.1
 export TUTTI_DOUBLE_CUDA=devices=2,delay_us=0
 [ -r "$TUTTI_CUDA_LIBRARY" ] || fail "there is no $TUTTI_CUDA_LIBRARY"
 
-# The calls that do not block take no device memory in Open MPI.
+# Open MPI's non-blocking functions take no device memory.
 export TUTTI_MPI_BLOCKING=always
 
-# with_double FLAVOUR MODE: a CUDA-aware MPI. What it got, as the double tells, goes to stdout.
+# with_double FLAVOUR MODE: a CUDA-aware MPI. The double prints what it gets on stdout.
 with_double() {
     local flavour=$1 double=$PWD/tests/mpi/ledger/double.$1.so source=$TUTTI_SOURCE/tests/mpi/double/double.c
     if [ -z "${TUTTI_TEST_PRELOAD:-}" ] || [ ! "$double" -nt "$source" ]; then
         "mpicc.$flavour" -std=gnu17 -Wall -shared -fPIC "$source" -o "$double" -ldl ||
             fail "the double does not compile with $flavour"
     fi
-    told "$flavour" 2 env LD_PRELOAD="${TUTTI_TEST_PRELOAD:+$TUTTI_TEST_PRELOAD:}$double" DOUBLE_CUDA=1 \
+    output_of "$flavour" 2 env LD_PRELOAD="${TUTTI_TEST_PRELOAD:+$TUTTI_TEST_PRELOAD:}$double" DOUBLE_CUDA=1 \
         "tests/mpi/ledger/devices.$flavour" "$2"
 }
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # tutti-test: timeout=300 trees=release
-# MPI's life, and whether it can be used: looked at by the launcher's variables alone, started and ended once, or left alone.
+# The life of MPI: availability by the launcher's variables alone; started and finalised once; or not started.
 . "$TUTTI_SOURCE/tests/mpi/ledger.inc"
 
 # alone PROGRAM MODE: one process without a launcher, with the variables that are set before this function's name.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Settings of the backend mpi: "refused" gives bad ones, which needs no MPI; "run KEY=VALUE..." makes a group with these
- * settings, says what it is, and runs operations whose numbers and bytes settings.sh knows. Knows nothing of MPI.
+ * Settings of the backend mpi. "refused" passes bad ones, which needs no MPI. "run KEY=VALUE..." opens a group with these
+ * settings, describes it, and runs operations; settings.sh checks their counts and bytes. The program does not use MPI itself.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 #!/bin/bash
 # tutti-test: timeout=300 trees=release
-# Settings reach MPI, by the names that each MPI knows; profiling counts; bad values are refused.
+# Settings reach MPI under the names of each library; profiling counts; bad values are refused.
 . "$TUTTI_SOURCE/tests/mpi/common.inc"
 
 export TUTTI_PLUGIN_PATH=$PWD/lib/tutti/plugins
@@ -29,7 +29,7 @@ for flavour in $(flavours); do
         cvars="$reduce $broadcast"
         export $reduce=smp
     fi
-    text=$(TUTTI_MPI_ENV="FIRST=1;SECOND=2" told "$flavour" 2 env LD_PRELOAD="$double" DOUBLE_CUDA=1 \
+    text=$(TUTTI_MPI_ENV="FIRST=1;SECOND=2" output_of "$flavour" 2 env LD_PRELOAD="$double" DOUBLE_CUDA=1 \
         DOUBLE_SHOW="FIRST SECOND THIRD $reduce $broadcast" DOUBLE_CVARS="$cvars" tests/mpi/settings run \
         mpi.env.SECOND=two mpi.env.THIRD="three words" mpi.tuning.all_reduce=recursive_doubling \
         mpi.tuning=broadcast=binomial mpi.tuning.all_reduce=recursive_doubling mpi.thread_level=serialized \
@@ -57,17 +57,17 @@ for flavour in $(flavours); do
         has "$text" "^tutti: mpi.profiling: rank $rank of 2, rank $rank of the world$" "profiling with $flavour"
     done
 
-    text=$(TUTTI_MPI_BLOCKING=always told "$flavour" 2 env LD_PRELOAD="$double" DOUBLE_COUNTS=1 tests/mpi/settings run \
+    text=$(TUTTI_MPI_BLOCKING=always output_of "$flavour" 2 env LD_PRELOAD="$double" DOUBLE_COUNTS=1 tests/mpi/settings run \
         mpi.buffer_size=4K) || fail "mpi.buffer_size with $flavour: $text"
     has "$text" "collectives: blocking calls, which no deadline ends" "mpi.blocking=always with $flavour"
     for count in 1000 512 488; do # 4K are 512 sums of 64 bits
         has "$text" "^double: all_reduce of $count$" "mpi.buffer_size with $flavour"
     done
 
-    text=$(told "$flavour" 1 tests/mpi/settings run mpi.cuda_aware=yes) || fail "cuda_aware with $flavour: $text"
+    text=$(output_of "$flavour" 1 tests/mpi/settings run mpi.cuda_aware=yes) || fail "cuda_aware with $flavour: $text"
     has "$text" "threads multiple; device memory: CUDA yes" "mpi.cuda_aware=yes with $flavour"
     grep -q "profil" <<<"$text" && fail "profiling that nobody has asked for: $text"
-    text=$(told "$flavour" 1 env LD_PRELOAD="$double" DOUBLE_CUDA=1 DOUBLE_INTEL=1 \
+    text=$(output_of "$flavour" 1 env LD_PRELOAD="$double" DOUBLE_CUDA=1 DOUBLE_INTEL=1 \
         DOUBLE_SHOW="I_MPI_ADJUST_ALLREDUCE $reduce" tests/mpi/settings run mpi.cuda_aware=no \
         mpi.tuning.all_reduce=2) || fail "mpi.cuda_aware=no with $flavour: $text"
     has "$text" "CUDA no" "mpi.cuda_aware=no with $flavour"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A program of MPI's that uses Tutti too: it has started MPI, hands over a communicator whose ranks are in reversed order, uses
- * that and MPI_COMM_WORLD before, between and behind Tutti's calls, and ends MPI itself.
+ * An MPI program that also uses Tutti. It starts MPI, hands over a communicator with its ranks in reverse order, uses that and
+ * MPI_COMM_WORLD before, between and after Tutti's calls, and finalises MPI itself.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -96,7 +96,7 @@ int main(int argc, char **argv)
     expect(tutti_group_destroy(part, &error) == TUTTI_OK, "the part can be destroyed");
     expect(tutti_group_destroy(g, &error) == TUTTI_OK, "the group can be destroyed");
     own_sum(reversed);
-    /* again, on MPI_COMM_WORLD: MPI is still there, and Tutti does not start it twice */
+    /* again, on MPI_COMM_WORLD: MPI still runs, and Tutti does not start it twice */
     if (tutti_init(TUTTI_CONFIG(.backend = "mpi"), &g, &error) != TUTTI_OK) {
         fail("the second tutti_init", error.message);
     }
@@ -106,8 +106,8 @@ int main(int argc, char **argv)
     own_sum(MPI_COMM_WORLD);
     MPI_Comm_free(&reversed);
     MPI_Finalize();
-    /* what is left of it says so */
+    /* a group cannot be opened any more, and the error says why */
     expect(tutti_init(TUTTI_CONFIG(.backend = "mpi"), &g, &error) == TUTTI_NOT_AVAILABLE, "MPI has ended");
-    expect(strstr(error.message, "finalized") != NULL || size > 1, "the reason is told");
+    expect(strstr(error.message, "finalized") != NULL || size > 1, "the error names the reason");
     return 0;
 }

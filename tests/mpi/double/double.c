@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Stands between the plug-in and MPI (LD_PRELOAD): tells on stdout what MPI is started with, and lets MPI say and do what it would
- * not say and do here. Environment variables of the test decide:
+ * A double of the MPI library (LD_PRELOAD): it prints how MPI is started, and makes MPI behave in ways that it does not behave
+ * on this machine. Environment variables of the test select them:
  *
  *   DOUBLE_SHOW         names of variables, separated by blanks, whose values MPI finds when it starts
  *   DOUBLE_CVARS        names of MPI's control variables, likewise: their values after the start
  *   DOUBLE_COUNTS       the elements of each all_reduce
  *   DOUBLE_CUDA         the library takes CUDA memory, that of the double of libcuda.so.1 which TUTTI_CUDA_LIBRARY names,
- *                       in all_reduce, broadcast, all_gather and all_to_all, and says when it got some
+ *                       in all_reduce, broadcast, all_gather and all_to_all, and prints when it gets some
  *   DOUBLE_INTEL        the library is Intel MPI
  *   DOUBLE_FAIL_RANK    the rank on which all_reduce fails ...
  *   DOUBLE_FAIL_CALL    ... in this call, counted for each function, from 1
- *   DOUBLE_FAIL_ABSENT  ... and the other ranks wait for it in vain
+ *   DOUBLE_FAIL_ABSENT  ... without taking part, so the other ranks wait for ever
  */
 #include <dlfcn.h>
 #include <mpi.h>
@@ -107,7 +107,7 @@ static int fails_now(int count, int *calls)
     return call && where && ++*calls == atoi(call) && rank == atoi(where);
 }
 
-/* An error as MPI reports one: by the communicator's error handler, which ends the process unless it was set otherwise. */
+/* Reports an error as MPI does: by the communicator's error handler, which by default ends the process. */
 static int failure(MPI_Comm comm)
 {
     static int code;
@@ -121,7 +121,7 @@ static int failure(MPI_Comm comm)
     return code;
 }
 
-/* Where the double of the driver keeps what a device pointer stands for; all other pointers stand for themselves. */
+/* The host memory behind a device pointer of the driver's double; any other pointer is returned unchanged. */
 static void *resolve(const void *memory, const char *function)
 {
     static void *(*shadow)(const void *memory, size_t bytes, int *device);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every operation of MPI's that moves or reduces for a group: its results, and with which datatype and operation it came. */
+/* Every MPI function that the plug-in calls for collectives: its results, and the datatypes and operations passed to it. */
 #include "support.h"
 
 enum {
@@ -96,7 +96,7 @@ static void fill(tutti_dtype dtype, void *to, int rank, int count)
     }
 }
 
-/* ---- what MPI is given ----------------------------------------------------------------------------------------------- */
+/* ---- arguments of MPI ----------------------------------------------------------------------------------------------- */
 
 static MPI_Datatype native_type(tutti_dtype dtype)
 {
@@ -140,7 +140,7 @@ static bool is_predefined(MPI_Op op)
 }
 
 /* A datatype of Tutti's own with the size of the dtype, and an operation over Tutti's kernels. */
-static bool is_own(const struct witness *w, tutti_dtype dtype)
+static bool is_own(const struct call_counter *w, tutti_dtype dtype)
 {
     int size = 0;
     int unused[3];
@@ -151,8 +151,8 @@ static bool is_own(const struct witness *w, tutti_dtype dtype)
            !is_predefined(w->op);
 }
 
-/* What docs/mpi.md says of reductions. */
-static bool is_as_documented(const struct witness *w, tutti_dtype dtype, tutti_reduce_op op)
+/* The table of reductions in docs/mpi.md. */
+static bool is_as_documented(const struct call_counter *w, tutti_dtype dtype, tutti_reduce_op op)
 {
     const bool narrow = dtype >= TUTTI_F16 && dtype <= TUTTI_F8_E5M2;
     const bool integer = dtype >= TUTTI_I8 && dtype <= TUTTI_U64;
@@ -178,9 +178,9 @@ static void expect_reduction(tutti_group *group, tutti_dtype dtype, tutti_reduce
     DLTensor from = tutti_tensor_1d(in, &count, dtype);
     DLTensor to = tutti_tensor_1d(out, &count, dtype);
     fill(dtype, in, rank, COUNT);
-    witness_take(WITNESS_ALLREDUCE);
+    call_counter_take(COUNTED_ALLREDUCE);
     EXPECT_OK(tutti_all_reduce(group, &from, &to, op, TUTTI_CALL(.error = &error)));
-    const struct witness w = witness_take(WITNESS_ALLREDUCE);
+    const struct call_counter w = call_counter_take(COUNTED_ALLREDUCE);
     snprintf(error.message, sizeof(error.message), "%s of %s", tutti_reduce_op_name(op), tutti_dtype_name(dtype));
     ledger_expect(w.calls == 1, "MPI_Allreduce is called once", error.message, __FILE__, __LINE__);
     ledger_expect(is_as_documented(&w, dtype, op), "MPI gets another datatype or operation", error.message, __FILE__,
@@ -201,7 +201,7 @@ static void all_reduce(tutti_group *group)
     }
 }
 
-/* An average of integers is a sum of 64 bits, in as many pieces as mpi.buffer_size makes of it. */
+/* An average of integers is a sum of 64 bits, in chunks of mpi.buffer_size. */
 static void average_in_pieces(tutti_group *group)
 {
     static int32_t values[3 * WINDOW];
@@ -209,9 +209,9 @@ static void average_in_pieces(tutti_group *group)
     tutti_error error = {0};
     DLTensor t = tutti_tensor_1d(values, &count, TUTTI_I32);
     fill(TUTTI_I32, values, tutti_group_rank(group), 3 * WINDOW);
-    witness_take(WITNESS_ALLREDUCE);
+    call_counter_take(COUNTED_ALLREDUCE);
     EXPECT_OK(tutti_all_reduce(group, &t, &t, TUTTI_AVG, TUTTI_CALL(.error = &error)));
-    EXPECT(witness_take(WITNESS_ALLREDUCE).calls == 3);
+    EXPECT(call_counter_take(COUNTED_ALLREDUCE).calls == 3);
     for (int i = 0; i < 3 * WINDOW; i++) {
         EXPECT(values[i] == reduced(TUTTI_I32, TUTTI_AVG, i));
     }
@@ -229,9 +229,9 @@ static void reduce(tutti_group *group)
     for (int root = 0; root < RANKS; root++) {
         fill(TUTTI_F32, in, rank, COUNT);
         memset(out, GUARD, sizeof(out));
-        witness_take(WITNESS_REDUCE);
+        call_counter_take(COUNTED_REDUCE);
         EXPECT_OK(tutti_reduce(group, &from, rank == root ? &to : NULL, TUTTI_SUM, root, TUTTI_CALL(.error = &error)));
-        const struct witness w = witness_take(WITNESS_REDUCE);
+        const struct call_counter w = call_counter_take(COUNTED_REDUCE);
         EXPECT(w.calls == 1 && w.type == MPI_FLOAT && w.op == MPI_SUM);
         for (int i = 0; i < COUNT && rank == root; i++) {
             EXPECT(has(TUTTI_F32, out, i, reduced(TUTTI_F32, TUTTI_SUM, i)));
@@ -253,25 +253,25 @@ static void reduce_scatter(tutti_group *group)
     DLTensor to = tutti_tensor_1d(out, &half, TUTTI_F64);
     fill(TUTTI_F64, in, rank, COUNT);
     memset(out, GUARD, sizeof(out));
-    witness_take(WITNESS_REDUCE_SCATTER_BLOCK);
+    call_counter_take(COUNTED_REDUCE_SCATTER_BLOCK);
     EXPECT_OK(tutti_reduce_scatter(group, &from, &to, TUTTI_PRODUCT, 0, TUTTI_CALL(.error = &error)));
-    struct witness w = witness_take(WITNESS_REDUCE_SCATTER_BLOCK);
+    struct call_counter w = call_counter_take(COUNTED_REDUCE_SCATTER_BLOCK);
     EXPECT(w.calls == 1 && w.type == MPI_DOUBLE && w.op == MPI_PROD);
     for (int i = 0; i < half; i++) {
         EXPECT(has(TUTTI_F64, out, i, reduced(TUTTI_F64, TUTTI_PRODUCT, rank * (int)half + i)));
     }
     memset(out, GUARD, sizeof(out));
     to = tutti_tensor_1d(out, &counts[rank], TUTTI_F64);
-    witness_take(WITNESS_REDUCE_SCATTER);
+    call_counter_take(COUNTED_REDUCE_SCATTER);
     EXPECT_OK(tutti_reduce_scatter_v(group, &from, &to, TUTTI_SUM, 0, counts, TUTTI_CALL(.error = &error)));
-    w = witness_take(WITNESS_REDUCE_SCATTER);
+    w = call_counter_take(COUNTED_REDUCE_SCATTER);
     EXPECT(w.calls == 1 && w.type == MPI_DOUBLE && w.op == MPI_SUM);
     for (int i = 0; i < counts[rank]; i++) {
         EXPECT(has(TUTTI_F64, out, i, reduced(TUTTI_F64, TUTTI_SUM, rank * (int)counts[0] + i)));
     }
 }
 
-/* ---- moves ----------------------------------------------------------------------------------------------------------- */
+/* ---- data movement ----------------------------------------------------------------------------------------------------------- */
 
 /* Bytes, whatever the dtype. */
 static void moves(tutti_group *group, tutti_dtype dtype)
@@ -286,16 +286,16 @@ static void moves(tutti_group *group, tutti_dtype dtype)
     DLTensor one = tutti_tensor_1d(own, &count, dtype);
     DLTensor both = tutti_tensor_1d(all, &twice, dtype);
     fill(dtype, own, rank, COUNT);
-    witness_take(WITNESS_ALLGATHER);
+    call_counter_take(COUNTED_ALLGATHER);
     EXPECT_OK(tutti_all_gather(group, &one, &both, 0, TUTTI_CALL(.error = &error)));
-    struct witness w = witness_take(WITNESS_ALLGATHER);
+    struct call_counter w = call_counter_take(COUNTED_ALLGATHER);
     EXPECT(w.calls == 1 && w.type == MPI_BYTE);
     for (int i = 0; i < RANKS * COUNT; i++) {
         EXPECT(has(dtype, all, i, element(dtype, i / COUNT, i % COUNT)));
     }
-    witness_take(WITNESS_BCAST);
+    call_counter_take(COUNTED_BCAST);
     EXPECT_OK(tutti_broadcast(group, &one, root, TUTTI_CALL(.error = &error)));
-    w = witness_take(WITNESS_BCAST);
+    w = call_counter_take(COUNTED_BCAST);
     EXPECT(w.calls == 1 && w.type == MPI_BYTE);
     for (int i = 0; i < COUNT; i++) {
         EXPECT(has(dtype, own, i, element(dtype, root, i)));
@@ -314,7 +314,7 @@ static void barrier(tutti_group *group)
     tutti_work *work = NULL;
     DLTensor t = tutti_tensor_1d(&value, &one, TUTTI_I32);
     const int64_t limit = ledger_limit_ms();
-    witness_take(WITNESS_BARRIER);
+    call_counter_take(COUNTED_BARRIER);
     if (tutti_group_rank(group) == 1) {
         EXPECT_OK(tutti_barrier_async(group, TUTTI_CALL(.error = &error), &work));
         EXPECT_OK(tutti_work_test(work, &ended));
@@ -327,7 +327,7 @@ static void barrier(tutti_group *group)
     EXPECT_OK(tutti_work_wait(work, TUTTI_FOREVER));
     EXPECT(tutti_work_release(work) == TUTTI_OK);
     EXPECT_OK(tutti_barrier(group, TUTTI_CALL(.error = &error)));
-    EXPECT(witness_take(WITNESS_BARRIER).calls == 2);
+    EXPECT(call_counter_take(COUNTED_BARRIER).calls == 2);
 }
 
 static void asynchronous(tutti_group *group)
@@ -342,8 +342,8 @@ static void asynchronous(tutti_group *group)
     DLTensor t = tutti_tensor_1d(values, &count, TUTTI_I64);
     DLTensor s = tutti_tensor_1d(sums, &count, TUTTI_I64);
     fill(TUTTI_I64, values, rank, COUNT);
-    witness_take(WITNESS_ALLREDUCE);
-    witness_take(WITNESS_BCAST);
+    call_counter_take(COUNTED_ALLREDUCE);
+    call_counter_take(COUNTED_BCAST);
     EXPECT_OK(tutti_all_reduce_async(group, &t, &s, TUTTI_SUM, TUTTI_CALL(.error = &error), &sum));
     EXPECT_OK(tutti_broadcast_async(group, &t, 1, TUTTI_CALL(.error = &error), &broadcast));
     EXPECT_OK(tutti_work_wait(sum, TUTTI_FOREVER));
@@ -351,13 +351,13 @@ static void asynchronous(tutti_group *group)
     for (int i = 0; i < COUNT; i++) {
         EXPECT(sums[i] == reduced(TUTTI_I64, TUTTI_SUM, i) && values[i] == element(TUTTI_I64, 1, i));
     }
-    EXPECT(witness_take(WITNESS_ALLREDUCE).calls == 1 && witness_take(WITNESS_BCAST).calls == 1);
+    EXPECT(call_counter_take(COUNTED_ALLREDUCE).calls == 1 && call_counter_take(COUNTED_BCAST).calls == 1);
     EXPECT(tutti_work_release(sum) == TUTTI_OK && tutti_work_release(broadcast) == TUTTI_OK);
 }
 
 /* ---- refusals -------------------------------------------------------------------------------------------------------- */
 
-/* What is refused never comes to MPI, and the group stays usable. */
+/* A refused call never reaches MPI, and the group stays usable. */
 static void refusals(tutti_group *group)
 {
     const int64_t count = COUNT;
@@ -369,7 +369,7 @@ static void refusals(tutti_group *group)
     DLTensor logical = tutti_tensor_1d(values, &count, TUTTI_BOOL);
     complex.dtype = (DLDataType){kDLComplex, 64, 1};
     elsewhere.device.device_type = kDLCUDA;
-    witness_take(WITNESS_ALLREDUCE);
+    call_counter_take(COUNTED_ALLREDUCE);
     const tutti_call *call = TUTTI_CALL(.error = &error);
     EXPECT_STATUS(TUTTI_INVALID_ARGUMENT, tutti_all_reduce(group, NULL, &t, TUTTI_SUM, call));
     EXPECT_STATUS(TUTTI_INVALID_ARGUMENT, tutti_reduce(group, NULL, &t, TUTTI_SUM, 0, call));
@@ -382,14 +382,14 @@ static void refusals(tutti_group *group)
     EXPECT_STATUS(TUTTI_INVALID_ARGUMENT, tutti_all_reduce(group, &logical, &logical, TUTTI_AVG, call));
     EXPECT_STATUS(TUTTI_INVALID_ARGUMENT, tutti_all_reduce(group, &t, &t, TUTTI_REDUCE_OP_COUNT, call));
     EXPECT_STATUS(TUTTI_DEVICE_MISMATCH, tutti_all_reduce(group, &elsewhere, &elsewhere, TUTTI_SUM, call));
-    EXPECT(witness_take(WITNESS_ALLREDUCE).calls == 0);
+    EXPECT(call_counter_take(COUNTED_ALLREDUCE).calls == 0);
 }
 
 int main(void)
 {
     tutti_error error = {0};
     tutti_group *group = ledger_group((const char *const[]){"mpi.buffer_size=4096", NULL});
-    EXPECT(witness_take(WITNESS_INIT_THREAD).level == MPI_THREAD_MULTIPLE);
+    EXPECT(call_counter_take(COUNTED_INIT_THREAD).level == MPI_THREAD_MULTIPLE);
     all_reduce(group);
     average_in_pieces(group);
     reduce(group);

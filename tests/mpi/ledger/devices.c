@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tensors of a device over MPI: a library that is CUDA-aware gets them as they are, where its own functions do the work; all
- * else, and everything under any other library, is copied through host memory, and nobody sees that in the results. The device
- * is the double of libcuda.so.1 (tests/doubles), whose memory traps when host code touches it: MPI cannot have got what it
- * should not.
+ * Tensors of a device over MPI. A CUDA-aware library gets them in device memory where its own functions do the work. All others
+ * are copied through host memory, with the same results. The device is the double of libcuda.so.1 (tests/doubles). Its memory
+ * traps when host code touches it, so a wrong pointer handed to MPI ends the test.
  *
- *     devices copies      MPI takes no device memory, or is not to (mpi.cuda_aware)
- *     devices aware       MPI takes it: a double of MPI's is before it (tests/mpi/double), and tells what it got
+ *     devices copies      MPI takes no device memory, or mpi.cuda_aware forbids it
+ *     devices aware       MPI takes it: the double of MPI (tests/mpi/double) prints what it gets
  */
 #include <dlfcn.h>
 #include <tutti/memory.h>
@@ -15,12 +14,12 @@
 
 enum {
     COUNT = 12,
-    PIECE = 1024, /* elements in a step of the copies, mpi.buffer_size = 4 KiB */
-    MANY = 3 * PIECE + 1,
-    SKIPPED = 2 /* elements before the first one: where a tensor begins is not where its memory begins */
+    CHUNK = 1024, /* elements in a step of the copies, mpi.buffer_size = 4 KiB */
+    MANY = 3 * CHUNK + 1,
+    SKIPPED = 2 /* elements before the first one: the tensor does not begin where its memory begins */
 };
 
-static bool witnessed; /* no double stands before the witness */
+static bool counted; /* calls of MPI can be counted: there is no double of MPI */
 
 static struct {
     int (*retain)(void **context, int device);
@@ -84,7 +83,7 @@ static void make(tutti_group *group, struct vector *v, int64_t count)
                            .byte_offset = SKIPPED * sizeof(int32_t)};
 }
 
-/* With the elements of a rank; with zeros for -1. */
+/* Fills it with the elements of a rank, or with zeros for rank -1. */
 static void fill(const struct vector *v, int rank)
 {
     int32_t values[2 * MANY] = {0};
@@ -105,13 +104,13 @@ static void give_back(tutti_group *group, struct vector *v)
     EXPECT_OK(tutti_free(group, v->memory, &error));
 }
 
-/* So many calls of MPI's, if they can be counted. */
-static void expect_calls(enum witness_function function, int calls)
+/* Expects so many calls of MPI, if they can be counted. */
+static void expect_calls(enum call_counter_function function, int calls)
 {
-    const int seen = witness_take(function).calls;
+    const int seen = call_counter_take(function).calls;
     char text[40];
-    snprintf(text, sizeof(text), "%d instead of %d", seen, witnessed ? calls : 0);
-    ledger_expect(seen == (witnessed ? calls : 0), "the calls of MPI", text, __FILE__, __LINE__);
+    snprintf(text, sizeof(text), "%d instead of %d", seen, counted ? calls : 0);
+    ledger_expect(seen == (counted ? calls : 0), "the calls of MPI", text, __FILE__, __LINE__);
 }
 
 static void all_reduce(tutti_group *group, int64_t count, int calls)
@@ -124,9 +123,9 @@ static void all_reduce(tutti_group *group, int64_t count, int calls)
     make(group, &out, count);
     fill(&in, tutti_group_rank(group));
     fill(&out, -1);
-    witness_take(WITNESS_ALLREDUCE);
+    call_counter_take(COUNTED_ALLREDUCE);
     EXPECT_OK(tutti_all_reduce(group, &in.tensor, &out.tensor, TUTTI_SUM, TUTTI_CALL(.error = &error)));
-    expect_calls(WITNESS_ALLREDUCE, calls);
+    expect_calls(COUNTED_ALLREDUCE, calls);
     fetch(&out, values);
     for (int64_t i = 0; i < count; i++) {
         EXPECT(values[i] == sum(i));
@@ -152,10 +151,10 @@ static void reduce(tutti_group *group)
     make(group, &out, COUNT);
     fill(&in, rank);
     fill(&out, -1);
-    witness_take(WITNESS_REDUCE);
+    call_counter_take(COUNTED_REDUCE);
     EXPECT_OK(
         tutti_reduce(group, &in.tensor, rank == 1 ? &out.tensor : NULL, TUTTI_SUM, 1, TUTTI_CALL(.error = &error)));
-    EXPECT(witness_take(WITNESS_REDUCE).calls == 1);
+    EXPECT(call_counter_take(COUNTED_REDUCE).calls == 1);
     fetch(&out, values);
     for (int64_t i = 0; i < COUNT; i++) {
         EXPECT(values[i] == (rank == 1 ? sum(i) : 0));
@@ -175,9 +174,9 @@ static void reduce_scatter(tutti_group *group)
     make(group, &out, COUNT / RANKS);
     fill(&in, rank);
     fill(&out, -1);
-    witness_take(WITNESS_REDUCE_SCATTER_BLOCK);
+    call_counter_take(COUNTED_REDUCE_SCATTER_BLOCK);
     EXPECT_OK(tutti_reduce_scatter(group, &in.tensor, &out.tensor, TUTTI_SUM, 0, TUTTI_CALL(.error = &error)));
-    EXPECT(witness_take(WITNESS_REDUCE_SCATTER_BLOCK).calls == 1);
+    EXPECT(call_counter_take(COUNTED_REDUCE_SCATTER_BLOCK).calls == 1);
     fetch(&out, values);
     for (int64_t i = 0; i < COUNT / RANKS; i++) {
         EXPECT(values[i] == sum(rank * COUNT / RANKS + i));
@@ -196,16 +195,16 @@ static void moves(tutti_group *group)
     make(group, &all, RANKS * COUNT);
     fill(&own, tutti_group_rank(group));
     fill(&all, -1);
-    witness_take(WITNESS_ALLGATHER);
+    call_counter_take(COUNTED_ALLGATHER);
     EXPECT_OK(tutti_all_gather(group, &own.tensor, &all.tensor, 0, TUTTI_CALL(.error = &error)));
-    expect_calls(WITNESS_ALLGATHER, 1);
+    expect_calls(COUNTED_ALLGATHER, 1);
     fetch(&all, values);
     for (int64_t i = 0; i < RANKS * COUNT; i++) {
         EXPECT(values[i] == element((int)(i / COUNT), i % COUNT));
     }
-    witness_take(WITNESS_BCAST);
+    call_counter_take(COUNTED_BCAST);
     EXPECT_OK(tutti_broadcast(group, &own.tensor, 1, TUTTI_CALL(.error = &error)));
-    expect_calls(WITNESS_BCAST, 1);
+    expect_calls(COUNTED_BCAST, 1);
     fetch(&own, values);
     for (int64_t i = 0; i < COUNT; i++) {
         EXPECT(values[i] == element(1, i));
@@ -214,7 +213,7 @@ static void moves(tutti_group *group)
     give_back(group, &all);
 }
 
-/* Rank 0 sends twice; rank 1 receives into a tensor, and into memory of its own device that is made for what comes. */
+/* Rank 0 sends twice. Rank 1 receives into a tensor, and into memory of its device that is allocated for the message. */
 static void messages(tutti_group *group)
 {
     int32_t values[MANY] = {0};
@@ -249,7 +248,7 @@ static void messages(tutti_group *group)
     give_back(group, &v);
 }
 
-/* The line that says how an all_reduce is done. */
+/* The line of the description about all_reduce. */
 static void how(tutti_group *group, bool aware)
 {
     char text[8000] = "";
@@ -259,21 +258,22 @@ static void how(tutti_group *group, bool aware)
     char *line = strstr(text, "all_reduce");
     EXPECT(line != NULL);
     line[strcspn(line, "\n")] = '\0';
-    ledger_expect((strstr(line, "through host memory") == NULL) == aware, "the way is told", line, __FILE__, __LINE__);
+    ledger_expect((strstr(line, "through host memory") == NULL) == aware, "the description is right", line, __FILE__,
+                  __LINE__);
 }
 
-/* What lies elsewhere is refused, and never comes to MPI: also memory that is not where its header says. */
+/* Memory of another device is refused and never reaches MPI; so is memory that is not where the tensor's header says. */
 static void refusals(tutti_group *group)
 {
     int32_t here[COUNT] = {0};
     const int64_t count = COUNT;
     tutti_error error = {0};
     DLTensor t = tutti_tensor_1d(here, &count, TUTTI_I32);
-    witness_take(WITNESS_ALLREDUCE);
+    call_counter_take(COUNTED_ALLREDUCE);
     EXPECT_STATUS(TUTTI_DEVICE_MISMATCH, tutti_all_reduce(group, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &error)));
     t.device = tutti_group_device(group);
     EXPECT_STATUS(TUTTI_DEVICE_MISMATCH, tutti_all_reduce(group, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &error)));
-    EXPECT(witness_take(WITNESS_ALLREDUCE).calls == 0);
+    EXPECT(call_counter_take(COUNTED_ALLREDUCE).calls == 0);
 }
 
 int main(int argc, char **argv)
@@ -282,7 +282,7 @@ int main(int argc, char **argv)
     const bool aware = argc > 1 && strcmp(argv[1], "aware") == 0;
     tutti_error error = {0};
     tutti_group *group = NULL;
-    witnessed = getenv("DOUBLE_CUDA") == NULL;
+    counted = getenv("DOUBLE_CUDA") == NULL;
     EXPECT_OK(tutti_init(TUTTI_CONFIG(.backend = "mpi", .settings = settings), &group, &error));
     const DLDevice device = tutti_group_device(group);
     EXPECT(tutti_group_size(group) == RANKS);
@@ -297,9 +297,9 @@ int main(int argc, char **argv)
     moves(group);
     messages(group);
     refusals(group);
-    witness_take(WITNESS_BARRIER);
+    call_counter_take(COUNTED_BARRIER);
     EXPECT_OK(tutti_barrier(group, TUTTI_CALL(.error = &error)));
-    EXPECT(witness_take(WITNESS_BARRIER).calls == 1);
+    EXPECT(call_counter_take(COUNTED_BARRIER).calls == 1);
     EXPECT_OK(tutti_group_destroy(group, &error));
     return 0;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * MPI's life: looked at without a start, started by Tutti once and ended at the end of the process, or the application's from first
- * to last.
+ * The life of MPI: queried without a start; started once by Tutti and finalised at the end of the process; or started and
+ * finalised by the application.
  *
  *     life available|missing       one process: whether mpi can be used; MPI is not started
  *     life here STORE              Tutti starts MPI, from two threads at the same time; STORE is the name of the second one's
  *                                  rendezvous. The ranks pretend to be on two hosts
- *     life settings                the settings that concern MPI's start, and what a group tells of itself
+ *     life settings                the settings that concern MPI's start, and the description of a group
  *     life application             the program starts and ends MPI
  */
 #include <pthread.h>
@@ -34,7 +34,7 @@ static int level(void)
     return given;
 }
 
-/* The group is MPI's in rank and size, and reduces. */
+/* The group has MPI's rank and size, and reduces. */
 static void expect_works(tutti_group *group)
 {
     const int64_t one = 1;
@@ -56,7 +56,7 @@ static void availability(bool expected)
     EXPECT(mpi && strcmp(mpi->name, "mpi") == 0 && mpi->priority == 50);
     for (int i = 0; i < 2; i++) {
         ledger_expect(tutti_backend_available(mpi, why, sizeof(why)) == expected, "available", why, __FILE__, __LINE__);
-        EXPECT(!is_started() && !is_ended() && witness_take(WITNESS_INIT_THREAD).calls == 0);
+        EXPECT(!is_started() && !is_ended() && call_counter_take(COUNTED_INIT_THREAD).calls == 0);
     }
     EXPECT(expected || strstr(why, "no launcher"));
     if (!expected) {
@@ -95,7 +95,7 @@ static void communicators(tutti_group *group)
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     PMPI_Comm_get_errhandler(*native, &handler);
     EXPECT(compared == MPI_CONGRUENT && rank == tutti_group_rank(group) && handler == MPI_ERRORS_RETURN);
-    /* "auto" chooses anew: on one host there is something better, which has no communicator */
+    /* "auto" chooses again: on one host another backend is better, and has no communicator */
     EXPECT_OK(tutti_group_split(group, rank, 0, NULL, &part, &error));
     EXPECT(strcmp(tutti_group_backend(part), "mpi") != 0 && !tutti_group_native_communicator(part));
     EXPECT_OK(tutti_group_destroy(part, &error));
@@ -109,7 +109,7 @@ static void communicators(tutti_group *group)
     }
 }
 
-/* Errors of MPI's come with its class, code and text; what Tutti notices first does not come to MPI. */
+/* Errors of MPI have its class, code and text. An error that Tutti notices first does not reach MPI. */
 static void errors(void)
 {
     MPI_Comm none = MPI_COMM_NULL;
@@ -142,13 +142,13 @@ static void here(const char *store)
     char text[2000] = "";
     size_t needed = 0;
     availability(true);
-    witness_expect_end();
+    call_counter_expect_end();
     EXPECT(setenv("TUTTI_HOST_ID", getenv("OMPI_COMM_WORLD_RANK") ? getenv("OMPI_COMM_WORLD_RANK") : getenv("PMI_RANK"),
                   1) == 0);
     EXPECT(pthread_create(&thread, NULL, start_in_thread, &second) == 0);
     EXPECT_OK(tutti_init(TUTTI_CONFIG(.backend = "auto"), &group, &error));
     pthread_join(thread, NULL);
-    const struct witness w = witness_take(WITNESS_INIT_THREAD);
+    const struct call_counter w = call_counter_take(COUNTED_INIT_THREAD);
     EXPECT(is_started() && w.calls == 1 && w.level == MPI_THREAD_MULTIPLE && level() == MPI_THREAD_MULTIPLE);
     EXPECT(tutti_group_device(group).device_type == kDLCPU);
     expect_works(group);
@@ -165,7 +165,7 @@ static void here(const char *store)
     EXPECT_OK(tutti_init(TUTTI_CONFIG(.backend = "mpi"), &group, &error));
     expect_works(group);
     EXPECT_OK(tutti_finalize(&error));
-    EXPECT(witness_take(WITNESS_INIT_THREAD).calls == 0 && !is_ended());
+    EXPECT(call_counter_take(COUNTED_INIT_THREAD).calls == 0 && !is_ended());
 }
 
 static void expect_variable(const char *name, const char *value)
@@ -192,9 +192,9 @@ static void with_settings(void)
     size_t needed = 0;
     tutti_error error = {0};
     tutti_group *group = NULL;
-    witness_expect_end();
+    call_counter_expect_end();
     EXPECT_OK(tutti_init(TUTTI_CONFIG(.backend = "mpi", .settings = settings), &group, &error));
-    EXPECT(witness_take(WITNESS_INIT_THREAD).level == MPI_THREAD_SERIALIZED);
+    EXPECT(call_counter_take(COUNTED_INIT_THREAD).level == MPI_THREAD_SERIALIZED);
     expect_variable("I_MPI_STATS", "1");
     expect_variable("I_MPI_ADJUST_ALLREDUCE", "2");
     expect_variable(algorithm, "recursive_doubling");
@@ -226,10 +226,10 @@ static void application(void)
     EXPECT_OK(tutti_finalize(&error));
     EXPECT(!is_ended());
     PMPI_Finalize();
-    EXPECT(witness_take(WITNESS_INIT).calls == 0 && witness_take(WITNESS_INIT_THREAD).calls == 0);
+    EXPECT(call_counter_take(COUNTED_INIT).calls == 0 && call_counter_take(COUNTED_INIT_THREAD).calls == 0);
     EXPECT(!tutti_backend_available(tutti_backend_find("mpi"), why, sizeof(why)) && strstr(why, "finalized"));
     EXPECT_STATUS(TUTTI_NOT_AVAILABLE, tutti_init(TUTTI_CONFIG(.backend = "mpi"), &group, &error));
-    EXPECT(witness_take(WITNESS_FINALIZE).calls == 0);
+    EXPECT(call_counter_take(COUNTED_FINALIZE).calls == 0);
 }
 
 int main(int argc, char **argv)

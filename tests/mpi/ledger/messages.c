@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages: bytes with Tutti's own matching, sent and taken by MPI's functions that no other thread can come between. */
+/* Messages: Tutti matches them itself; MPI_Improbe and MPI_Mrecv take each one, so no other thread can take it in between. */
 #include <sched.h>
 
 #include "support.h"
 
-enum { FEW = 6, MANY = 5000 /* elements: more than goes with a letter */ };
+enum { FEW = 6, MANY = 5000 /* elements: more than an envelope holds */ };
 
 static float element(int i)
 {
@@ -27,8 +27,8 @@ static bool is_filled(const float *values, int count)
     return good;
 }
 
-/* Rank 0 sends, rank 1 receives into a tensor: few elements travel with their letter, many behind it. Ends with a barrier, since
- * whoever receives takes all letters that have come. */
+/* Rank 0 sends, rank 1 receives into a tensor: few elements travel in the envelope, many behind it. Ends with a barrier, since
+ * a receive takes in all envelopes that have arrived. */
 static void known_shape(tutti_group *group, int elements)
 {
     static float values[MANY];
@@ -40,18 +40,18 @@ static void known_shape(tutti_group *group, int elements)
     memset(values, 0, sizeof(values));
     if (tutti_group_rank(group) == 0) {
         fill(values, elements);
-        witness_take(WITNESS_ISEND);
+        call_counter_take(COUNTED_ISEND);
         EXPECT_OK(tutti_send(group, &t, 1, 70000, call));
-        const struct witness w = witness_take(WITNESS_ISEND);
+        const struct call_counter w = call_counter_take(COUNTED_ISEND);
         EXPECT(w.calls == (elements == MANY ? 2 : 1) && w.type == MPI_BYTE);
     } else {
-        witness_take(WITNESS_IMPROBE);
-        witness_take(WITNESS_MRECV);
-        witness_take(WITNESS_IRECV);
+        call_counter_take(COUNTED_IMPROBE);
+        call_counter_take(COUNTED_MRECV);
+        call_counter_take(COUNTED_IRECV);
         EXPECT_OK(tutti_recv(group, &t, 0, 70000, call, &message));
-        const struct witness letter = witness_take(WITNESS_MRECV);
-        const struct witness data = witness_take(WITNESS_IRECV);
-        EXPECT(witness_take(WITNESS_IMPROBE).calls > 0 && letter.calls == 1 && letter.type == MPI_BYTE);
+        const struct call_counter letter = call_counter_take(COUNTED_MRECV);
+        const struct call_counter data = call_counter_take(COUNTED_IRECV);
+        EXPECT(call_counter_take(COUNTED_IMPROBE).calls > 0 && letter.calls == 1 && letter.type == MPI_BYTE);
         EXPECT(elements == MANY ? data.calls == 1 && data.type == MPI_BYTE : data.calls == 0);
         EXPECT(message.source == 0 && message.tag == 70000 && message.count == elements && message.dtype == TUTTI_F32);
         EXPECT(message.bytes == 4 * elements && is_filled(values, elements));
@@ -59,7 +59,7 @@ static void known_shape(tutti_group *group, int elements)
     EXPECT_OK(tutti_barrier(group, TUTTI_CALL(.error = &error)));
 }
 
-/* The receiver learns what comes by looking, without waiting; then the memory is made in the sender's shape. */
+/* The receiver probes for the message without waiting; then memory is allocated in the sender's shape. */
 static void unknown_shape(tutti_group *group)
 {
     const int64_t shape[2] = {2, FEW / 2};

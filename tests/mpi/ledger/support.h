@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the ledger's programs share. Two ranks; the first thing that is wrong ends the rank, and so the job: whoever has to tell
- * whether a program notices that a function is missing need not wait for it.
+ * What the ledger's programs share. They run on two ranks. The first failed expectation ends the rank, and so the job:
+ * scripts/check_ledger.py then knows at once that the program notices a missing function.
  */
 #ifndef TESTS_MPI_LEDGER_SUPPORT_H
 #define TESTS_MPI_LEDGER_SUPPORT_H
@@ -15,7 +15,7 @@
 #include <tutti/tutti.h>
 #include <unistd.h>
 
-#include "witness.h"
+#include "call_counter.h"
 
 #define RANKS 2
 
@@ -35,8 +35,7 @@ static inline void ledger_expect(bool good, const char *what, const char *why, c
 #define EXPECT_STATUS(status, call)                                                                                    \
     ledger_expect((call) == (status), #call " gives " #status, error.message, __FILE__, __LINE__)
 
-/* Only what MPI itself must do is measured against the clock: a message that never comes. Short where a function of MPI is
- * missing on purpose. */
+/* The only deadline is for messages that MPI must deliver. It is short where a function of MPI is missing on purpose. */
 static inline int64_t ledger_limit_ms(void)
 {
     return getenv("TUTTI_TEST_PRELOAD") ? 8000 : 60000;
