@@ -9,8 +9,9 @@
  *   counts   a hash of 59 bits: parts of different length
  * Rooted operations have no counts; their form has a bit that says whether the caller has set TUTTI_CANCELLABLE.
  *
- * A shape code has the number of dimensions in its upper 3 bits. Where the other 29 have room for all lengths but the last one,
- * which follows from the number of elements, they hold these; else a hash (CODE_HASH). So sentences can name most shapes.
+ * A shape code has the number of dimensions in its upper 3 bits. The other 29 hold all lengths but the last, which
+ * follows from the number of elements. If they have no room, they hold a hash (CODE_HASH). So error sentences can name
+ * most shapes.
  */
 #include "engine/descriptor.h"
 
@@ -47,7 +48,8 @@ static uint64_t hash_parts(uint64_t h, const tutti_parts *p, int size)
     return h;
 }
 
-/* Rooted operations know one side of the joined tensor only; its parts all look alike, so one of them says it all. */
+/* The parts that all ranks must agree on. A rank of a rooted operation knows only one part, which the count
+ * describes. */
 static const tutti_parts *common_parts(const tutti_op *op)
 {
     switch (op->kind) {
@@ -88,14 +90,14 @@ static bool is_rooted(tutti_operation kind)
 
 void tti_descriptor_make(const tutti_op *op, int size, uint64_t descriptor[2])
 {
-    op = op->whole ? op->whole : op; /* ranks compare what was called, not the chunks that it is done in */
+    op = op->whole ? op->whole : op; /* ranks compare the call, not the chunks that it runs in */
     const tutti_parts *parts = common_parts(op);
     const bool pairs = op->kind == TUTTI_OP_ALL_TO_ALL && op->send_parts.counts != NULL;
     uint64_t form = op->shape_code != 0 ? FORM_SHAPE : FORM_COUNT;
     uint64_t low = op->count;
     uint64_t more = op->count >> 32;
     if (pairs || (parts && (parts->counts || (parts->outer > 1 && op->shape_code == 0)))) {
-        /* which rank sends what to which is compared in all_to_all.c */
+        /* all_to_all.c compares the counts between pairs of ranks */
         const uint64_t first = mix(pairs ? 1 : 2, op->shape_code);
         low = pairs ? mix(first, op->send_parts.unit) : hash_parts(first, parts, size);
         more = low >> 32;
@@ -110,12 +112,12 @@ void tti_descriptor_make(const tutti_op *op, int size, uint64_t descriptor[2])
     descriptor[1] = (low & UINT32_MAX) | (uint64_t)op->user_tag << 32;
 }
 
-/* Kinds that no operation has: a rank that cannot take part, in a call where all wait for all, and in a rooted one; the
- * round before a rooted call that may be cancelled; and a rank that has cancelled, as a bit. */
+/* Kinds that no operation has: of a rank that cannot take part, in a call where all wait for all, and in a rooted one.
+ * And two bits: the extra round before a rooted call that may be cancelled, and a rank that has cancelled. */
 #define KIND_FAILED_ALL    31
 #define KIND_FAILED_ROOTED 28
 #define AGREES             8
-#define CANCELLED          16 /* tti_descriptor_marked knows it; the first two have it, too */
+#define CANCELLED          16 /* tti_descriptor_marked reads it; both kinds above have it, too */
 
 static bool is_failed(tutti_operation kind)
 {
@@ -160,9 +162,10 @@ bool tti_kind_waits_for_all(tutti_operation kind)
            kind == TUTTI_OP_ALL_TO_ALL || kind == TUTTI_OP_BARRIER || ((kind & AGREES) && is_rooted(kind & ~AGREES));
 }
 
-/* ---- text ------------------------------------------------------------------------------------------------------------ */
+/* ---- text
+ * ------------------------------------------------------------------------------------------------------------ */
 
-/* What an operation has beside dtype and elements. */
+/* The fields of an operation beside dtype and elements. */
 enum { HAS_REDOP = 1, HAS_ROOT = 2, HAS_DIM = 4 };
 
 static unsigned fields_of(tutti_operation kind)

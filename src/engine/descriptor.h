@@ -1,32 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a rank has called, in 16 bytes that ranks compare: of the operation and the group's size only. */
+/* The descriptor of a call: 16 bytes that ranks compare. It depends on the operation and the group's size only. */
 #ifndef TTI_ENGINE_DESCRIPTOR_H
 #define TTI_ENGINE_DESCRIPTOR_H
 
 #include <stdbool.h>
 #include <tutti/backend.h>
 
-/* What stands for a shape in tutti_op.shape_code, without the length of dimension `except` (-1: with all). 0: it has less than
+/* The code of a shape for tutti_op.shape_code, without the length of dimension `except` (-1: with all). 0: fewer than
  * two dimensions. */
 uint32_t tti_shape_code(int32_t ndim, const int64_t *shape, int32_t except);
 
 void tti_descriptor_make(const tutti_op *op, int size, uint64_t descriptor[2]);
-/* Only what the operation has, and a tag that is not 0. */
+/* As text: the fields that the operation has, and a tag that is not 0. */
 void tti_descriptor_text(const uint64_t descriptor[2], char *text, size_t capacity);
 tutti_operation tti_descriptor_kind(const uint64_t descriptor[2]);
 bool tti_kind_waits_for_all(tutti_operation kind);
-/* Turns a descriptor into that of a rank that cannot take part in the call: it equals nobody's who can. */
+/* Turns a descriptor into that of a rank that cannot take part in the call. It differs from that of every rank that
+ * can. */
 void tti_descriptor_fail(uint64_t descriptor[2]);
-/* ... of a rank that has cancelled the call. */
+/* The same for a rank that has cancelled the call. */
 void tti_descriptor_cancel(uint64_t descriptor[2]);
-/* Cancelled or failed: one bit says so. */
+/* Whether a rank has cancelled or cannot take part: one bit. */
 static inline bool tti_descriptor_marked(const uint64_t descriptor[2])
 {
     return (descriptor[0] & 16) != 0;
 }
-/* Takes the mark of a cancelled call off; true if it was there. */
+/* Removes the bit of a cancelled call; true if it was there. */
 bool tti_descriptor_uncancel(uint64_t descriptor[2]);
-/* Turns the descriptor of a rooted call into that of the round before it, see tti_agree_on_cancel. */
+/* Turns the descriptor of a rooted call into that of the extra round before it: tti_agree_on_cancel. */
 void tti_descriptor_agree(uint64_t descriptor[2]);
 
 #endif

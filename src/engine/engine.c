@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The engine's life, and the way from an operation to its file. */
+/*
+ * The engine: creates and destroys it, and runs an operation.
+ *
+ * tti_engine_run prepares an operation once (descriptor, class), begins the lane's call, and calls the collective's
+ * function. A small call that succeeds runs in this file, in that function and in arrival/, and nothing else. Calls
+ * that may be cancelled, have failed before they begin, or run alone take run_unusual.
+ */
 #include "engine/engine.h"
 
 #include <linux/futex.h>
@@ -28,7 +34,7 @@
 #include "engine/wait/wait.h"
 #include "kernels/dispatch.h"
 
-#define SLEEP_NS 5000000 /* what a hint lost by a corrupt peer may cost */
+#define SLEEP_NS 5000000 /* what a hint that a corrupt peer has lost may cost */
 
 void tti_engine_segment_init(unsigned char *segment, const struct tti_layout *layout, int rank, uint64_t nonce)
 {
@@ -61,12 +67,12 @@ tutti_status tti_engine_segment_check(const unsigned char *segment, const struct
 {
     const struct tti_segment_header *h = (const struct tti_segment_header *)segment;
     if (h->magic != TTI_LAYOUT_MAGIC) {
-        return tti_error_set(error, TUTTI_PROTOCOL, "what rank %d offers is not a segment of Tutti", rank);
+        return tti_error_set(error, TUTTI_PROTOCOL, "the memory that rank %d offers is not a segment of Tutti", rank);
     }
     if (h->abi != TTI_LAYOUT_ABI) {
         return tti_error_set(error, TUTTI_VERSION,
-                             "rank %d uses segment layout %u, this rank %u: run the same Tutti on all", rank, h->abi,
-                             TTI_LAYOUT_ABI);
+                             "rank %d uses segment layout %u, this rank %u: run the same Tutti on all ranks", rank,
+                             h->abi, TTI_LAYOUT_ABI);
     }
     if (h->nonce != nonce || h->rank != (uint32_t)rank || h->size != (uint32_t)layout->size ||
         h->lanes != (uint32_t)layout->lanes || h->stage != layout->stage || h->far != layout->far ||
@@ -109,7 +115,7 @@ static tutti_status lanes_create(struct tti_engine *e, tutti_error *error)
     return e->lanes ? TUTTI_OK : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %d lanes", e->layout.lanes);
 }
 
-static void find_memory(struct tti_engine *e)
+static void locate_lanes(struct tti_engine *e)
 {
     for (int i = 0; i < e->layout.lanes; i++) {
         tti_stage_prepare(&e->lanes[i]);
@@ -117,7 +123,7 @@ static void find_memory(struct tti_engine *e)
             e->lanes[i].controls[r] = e->segments[r] + e->layout.lane + (size_t)i * sizeof(struct tti_lane_control);
         }
         e->lanes[i].sleepers = tti_sleepers(e, e->rank, i);
-        e->lanes[i].background = -1; /* no call has been waited for */
+        e->lanes[i].background = -1; /* no call has waited yet */
     }
 }
 
@@ -178,7 +184,7 @@ tutti_status tti_engine_create(const struct tti_engine_options *options, struct 
                                       : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %d segments", e->size);
     if (status == TUTTI_OK) {
         memcpy(e->segments, options->segments, (size_t)e->size * sizeof(*e->segments));
-        find_memory(e);
+        locate_lanes(e);
         status = tti_p2p_create(e, error);
     }
     if (status != TUTTI_OK) {
@@ -207,7 +213,7 @@ void tti_engine_destroy(struct tti_engine *e)
     engine_free(e);
 }
 
-/* Out of the way of what every small call runs through. */
+/* Keeps rare code out of the functions that every small call runs. */
 #define TTI_RARE __attribute__((noinline))
 
 typedef tutti_status (*run_function)(struct tti_lane *lane, const tutti_op *op);
@@ -219,18 +225,18 @@ static const run_function runners[] = {
     [TUTTI_OP_ALL_TO_ALL] = tti_run_all_to_all, [TUTTI_OP_REDUCE_SCATTER] = tti_run_reduce_scatter,
     [TUTTI_OP_BARRIER] = tti_run_barrier};
 
-/* NULL: not a collective. */
+/* NULL: the operation is no collective. */
 static inline run_function runner(tutti_operation kind)
 {
     return (size_t)kind < sizeof(runners) / sizeof(runners[0]) ? runners[kind] : NULL;
 }
 
-/* This rank cannot take part (its scratch memory could not be had), but the others can: it arrives all the same, as one
- * that calls something else, and stays in step. */
+/* This rank cannot take part, because it has no scratch memory or has cancelled, but its peers can. It arrives with a
+ * marked descriptor, which differs from its peers', and so stays in step. */
 static tutti_status run_failed(struct tti_lane *lane, const tutti_op *op)
 {
     bool cancelled = op->failed == TUTTI_CANCELLED;
-    lane->class = TTI_CLASS_LINE; /* nobody's data are wanted */
+    lane->class = TTI_CLASS_LINE; /* the arrival carries no data */
     if (cancelled) {
         tti_descriptor_cancel(lane->descriptor);
     } else {
@@ -240,7 +246,7 @@ static tutti_status run_failed(struct tti_lane *lane, const tutti_op *op)
     if (status == TUTTI_OK && tti_kind_waits_for_all(op->kind)) {
         status = tti_await_all(lane);
     } else if (status == TUTTI_OK) {
-        tti_mark_all_reported(lane); /* it knows that its call was another one */
+        tti_mark_all_reported(lane); /* this rank knows that its call differs */
     }
     return !cancelled && (status == TUTTI_OK || status == TUTTI_MISMATCH) ? op->failed : status;
 }
@@ -260,20 +266,20 @@ TTI_RARE static tutti_status poll_for_failure_slow(struct tti_lane *lane, uint32
     return status;
 }
 
-/* A rank that comes late to a call that others gave up is told before it starts. */
+/* Before a call begins: OK if the group has not failed. */
 static inline tutti_status poll_for_failure(struct tti_lane *lane, tutti_error *error)
 {
     const struct tti_engine *e = lane->engine;
     if (!TTI_FAULT_CHECKS) {
         return TUTTI_OK;
     }
-    /* acquire: pairs with tti_raise_alarm, and with remember() in fault.c */
+    /* acquire, both: pair with tti_raise_alarm, and with remember() in fault.c */
     const uint32_t alarm = atomic_load_explicit(tti_alarm(e), memory_order_acquire);
     const bool quiet = alarm == lane->alarm_seen && atomic_load_explicit(&e->failed, memory_order_acquire) == TUTTI_OK;
     return __builtin_expect(quiet, 1) ? TUTTI_OK : poll_for_failure_slow(lane, alarm, error);
 }
 
-/* False: there is no such collective. */
+/* Fills op->prepared. False: there is no such collective. */
 TTI_RARE static bool prepare(const struct tti_lane *lane, tutti_op *op)
 {
     if (!runner(op->kind)) {
@@ -300,7 +306,7 @@ static inline void begin_call(struct tti_lane *lane, tutti_op *op)
 {
     lane->op = op;
     lane->started_ns = op->begun_ns;
-    lane->deadline_ns = 0; /* found out when the clock is looked at */
+    lane->deadline_ns = 0; /* set at the first read of the clock */
     lane->call++;
     lane->descriptor[0] = op->prepared[0];
     lane->descriptor[1] = op->prepared[1];
@@ -312,11 +318,11 @@ static inline void begin_call(struct tti_lane *lane, tutti_op *op)
     }
 }
 
-/* Nobody may wait for this rank's phases of this call any more: see stage.c. But a rank that has failed with the group
- * announces nothing: its spans are not what the others' waits would take them for. They see the alarm instead. Rooted calls
- * announce it even when they used no span: the others may have called something else, with spans, and returned without
+/* Publishes TTI_PHASE_FINAL, so that no peer waits for further phases of this call: see stage.c. A rank that has failed
+ * with the group publishes nothing, because its spans do not hold what its peers wait for; they see the alarm. Rooted
+ * calls publish it even if they used no span: a peer may have called something else, with spans, and returned without
  * noticing. */
-TTI_RARE static tutti_status announce_end(struct tti_lane *lane, tutti_status status)
+TTI_RARE static tutti_status publish_end(struct tti_lane *lane, tutti_status status)
 {
     const bool late_mismatch = lane->late_mismatch;
     lane->late_mismatch = false;
@@ -329,7 +335,7 @@ TTI_RARE static tutti_status announce_end(struct tti_lane *lane, tutti_status st
     }
     if (lane->class == TTI_CLASS_LARGE || status != TUTTI_OK) {
         tti_advance(lane, TTI_PHASE_FINAL);
-    } else { /* only such a stray rank could wait for it, and nobody hurries for that one; release: as in tti_advance */
+    } else { /* only a peer in another call waits for it, so no wake-up; release: as in tti_advance */
         atomic_store_explicit(tti_position_of(lane, lane->engine->rank), tti_position_at(lane, TTI_PHASE_FINAL),
                               memory_order_release);
     }
@@ -339,7 +345,7 @@ TTI_RARE static tutti_status announce_end(struct tti_lane *lane, tutti_status st
 static inline tutti_status end_call(struct tti_lane *lane, tutti_status status)
 {
     lane->op = NULL;
-    return __builtin_expect(status == TUTTI_OK && !lane->announces, 1) ? status : announce_end(lane, status);
+    return __builtin_expect(status == TUTTI_OK && !lane->announces, 1) ? status : publish_end(lane, status);
 }
 
 static bool needs_agreement(const struct tti_lane *lane, const tutti_op *op)
@@ -357,7 +363,7 @@ TTI_RARE static tutti_status run_solo(struct tti_lane *lane, const tutti_op *op)
     return op->failed != TUTTI_OK ? op->failed : tti_run_solo(lane, op);
 }
 
-/* A fold writes what it has just read. What other operations leave in place they do not write. */
+/* Whether a fold writes the input that it has just read. Other operations do not write what is in place. */
 static bool folds_in_place(const struct tti_lane *lane, const tutti_op *op)
 {
     switch (op->kind) {
@@ -371,7 +377,8 @@ static bool folds_in_place(const struct tti_lane *lane, const tutti_op *op)
     }
 }
 
-/* Whether the outputs of all ranks are more than the last-level cache holds, and none is an input that is in there. */
+/* Whether the outputs of all ranks are larger than the last-level cache, and none is an input, which would be
+ * cached. */
 static bool exceeds_caches(const struct tti_lane *lane, const tutti_op *op, size_t bytes)
 {
     const struct tti_engine *e = lane->engine;
@@ -394,7 +401,7 @@ TTI_RARE static tutti_status run_large(struct tti_lane *lane, const tutti_op *op
     tutti_status status = runners[op->kind](lane, op);
     tti_release_heap(lane);
     if (status != TUTTI_OK && status != TUTTI_MISMATCH && lane->exposed) {
-        tti_raise_alarm(lane->engine); /* whoever failed first may not have come to it yet */
+        tti_raise_alarm(lane->engine); /* the rank that failed first may not have raised it yet */
         tti_await_intents(lane);
     }
     return status;
@@ -405,7 +412,7 @@ static inline tutti_status run_call(struct tti_lane *lane, const tutti_op *op)
     return end_call(lane, lane->class == TTI_CLASS_LARGE ? run_large(lane, op) : runners[op->kind](lane, op));
 }
 
-/* A call that this rank cannot or will not take part in, or that may be cancelled. */
+/* A call in which this rank does not take part, or that may be cancelled. */
 TTI_RARE static tutti_status run_unusual(struct tti_lane *lane, tutti_op *op)
 {
     if (lane->engine->size == 1) {
@@ -425,7 +432,7 @@ TTI_RARE static tutti_status run_unusual(struct tti_lane *lane, tutti_op *op)
 tutti_status tti_engine_run(struct tti_engine *e, tutti_op *op, tutti_error *error)
 {
     struct tti_lane *lane =
-        &e->lanes[op->lane]; /* from here on the only pointer to be kept: a small call saves no more */
+        &e->lanes[op->lane]; /* the only pointer that lives on, so that a small call saves no other registers */
     lane->error = error;
     if (!is_prepared(lane, op)) {
         return tti_error_set(lane->error, TUTTI_UNSUPPORTED, "the shared-memory engine has no operation %d", op->kind);
@@ -439,7 +446,8 @@ tutti_status tti_engine_run(struct tti_engine *e, tutti_op *op, tutti_error *err
     return (op->flags | (uint32_t)op->failed) == 0 ? run_call(lane, op) : run_unusual(lane, op);
 }
 
-/* ---- small calls in two steps ---------------------------------------------------------------------------------------- */
+/* ---- small calls in two steps
+ * ---------------------------------------------------------------------------------------- */
 
 int32_t tti_engine_start(struct tti_engine *e, tutti_op *op)
 {
@@ -453,7 +461,7 @@ int32_t tti_engine_start(struct tti_engine *e, tutti_op *op)
         poll_for_failure(lane, NULL) != TUTTI_OK) {
         return 0;
     }
-    lane->error = &unused; /* nothing that can fail happens before the first wait */
+    lane->error = &unused; /* nothing before the first wait can fail */
     begin_call(lane, op);
     if (op->begun_ns != 0) {
         lane->deadline_ns = tti_deadline_ns(op->begun_ns, op->timeout_ms); /* for tti_engine_poll */
@@ -474,7 +482,8 @@ int32_t tti_engine_poll(struct tti_engine *e, const tutti_op *op)
     if (e->size == 1 || tti_arrivals_complete(lane, op)) {
         return 1;
     }
-    /* finish will say what has happened; it must not be called for a rank that has left and means nothing here */
+    /* 1: tti_engine_finish returns at once, with the arrivals or with an error. A rank that has left counts only if
+     * needed */
     return poll_for_failure(lane, NULL) != TUTTI_OK || tti_laggard_left(lane, op) ||
            (lane->deadline_ns != 0 && tti_now_ns() >= lane->deadline_ns);
 }
@@ -487,7 +496,7 @@ tutti_status tti_engine_finish(struct tti_engine *e, tutti_op *op, tutti_error *
         return run_solo(lane, op);
     }
     lane->half = TTI_HALF_REST;
-    tti_wait_begin(lane); /* perhaps on another thread */
+    tti_wait_begin(lane); /* this may be another thread than at the start */
     tutti_status status = runners[op->kind](lane, op);
     lane->half = TTI_HALF_BOTH;
     return end_call(lane, status);

@@ -31,8 +31,8 @@ struct tti_stamp {
 };
 #define TTI_STAMPS 64u
 
-/* A rank's ring of bytes, from which its peers read. Positions count all bytes ever used, gaps included: position modulo
- * ring is the place. */
+/* A rank's ring of bytes, from which its peers read. Positions count all bytes ever used, gaps included: position
+ * modulo ring is the place. */
 struct tti_stage {
     uint64_t base;      /* of the ring, in the lane's memory */
     uint64_t ring;      /* its bytes, a power of two */
@@ -53,8 +53,8 @@ enum tti_class {
     TTI_CLASS_LARGE    /* through stages, or directly between tensors                   */
 };
 
-/* tutti_op.prepared: what follows from operation and group alone, so an operation that runs again keeps it. Words 0 and 1
- * are the descriptor. */
+/* tutti_op.prepared: what follows from operation and group alone, so an operation that runs again keeps it. Words 0 and
+ * 1 are the descriptor. */
 enum {
     TTI_PREPARED_CLASS =
         2, /* class; whether the call announces its end; from bit 8 the bytes of an all_reduce in lines */

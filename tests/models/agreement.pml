@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Agreements: src/engine/failure/agreement.c, on which agree and shrink rest.
+ * Agreements: src/engine/failure/agreement.c, which agree and shrink use.
  *
- * Modelled: RANKS ranks that go through ROUNDS agreements, of which one may die, at any step of anybody. A rank writes
- * its ballot, looks at everybody's and at who is known to have died, sleeps if somebody is missing, writes its verdict
- * word by word, and tries to put its number into the arbiter's word; then it reads the verdict of whom the arbiter names. Deaths
- * become known, and ring the alarm, some time after they have happened. With LATE nobody dies, but deadlines pass at any
- * time: a rank leaves out whoever is missing then, and who has been left out resigns. With RETURNS a rank may give up once in a
- * round (a deadline, an abort) and call again, perhaps with another flag.
+ * Modelled: RANKS ranks that run ROUNDS agreements. One of them may die, at any step of any rank. A rank writes its
+ * vote, reads all votes and the known deaths, sleeps if a vote is missing, writes its proposal word by word, and tries
+ * to put its number into the decision word. Then it reads the proposal of the rank that the decision word names. A
+ * death becomes known, and raises the alarm, some time after it has happened. With LATE no rank dies, but deadlines
+ * pass at any time: a rank then excludes the ranks whose votes are missing, and an excluded rank votes no more. With
+ * RETURNS a rank may give up once in a round (a deadline, an abort) and call again, perhaps with another flag.
  *
- * Abstracted: the flags are one bit; whoever knows of a death tells all at once (keeper.pml is about how); the bound
- * of sleeps is left out, so that what it makes up for is a deadlock instead of a delay; the two words that ranks sleep on
- * are one; among three ranks there is no sleep at all, and some steps are one. Memory is sequentially consistent:
- * ballots and verdicts are written with release order and read with acquire order, word by word.
+ * Abstracted: the flags are one bit. A death becomes known to all ranks at once (liveness_monitor.pml proves how). The
+ * bound of sleeps is left out, so what it makes up for is a deadlock instead of a delay. The two words that ranks sleep
+ * on are one. Among three ranks there is no sleep at all, and some steps are one. Memory is sequentially consistent:
+ * votes and proposals are written with release order and read with acquire order, word by word.
  *
- * Proved: all who come to the end of a round have the same outcome, whoever has died where; its flag is true if nobody
- * has said no, and only if nobody has who is not absent (who has called twice has said both); nobody is absent who is neither
- * dead nor late nor has resigned; nobody hears that it has been left out unless it was late; without LATE every rank that stays
- * alive comes to its end (no invalid end state).
+ * Proved: all ranks that end a round have the same decision, whichever rank died where. Its flag is true if no rank has
+ * voted no, and only if every rank that is not absent has voted yes (a rank that called twice has voted both). Only
+ * ranks that are dead, late or excluded are absent. Only late ranks are excluded. Without LATE every rank that stays
+ * alive ends (no invalid end state).
  *
  * ends: no run loops for ever
  * config RANKS=2
  * config RANKS=3
  * config RANKS=2 ROUNDS=3 LATE=1
  * config RANKS=2 RETURNS=1
- * mutant PLAIN_STORE RANKS=3 assertion: the arbiter's word is changed by a load and a store
- * mutant DECIDE_FIRST assertion: the arbiter's word is changed before the verdict is complete
- * mutant ROUND_FIRST assertion: a ballot says its round before its flag
- * mutant NO_CHECK RANKS=2 ROUNDS=3 LATE=1 assertion: who reads a verdict does not look whether it is still that round's
- * mutant NO_NEWS end: nobody is woken behind a ballot or a decision
- * mutant NO_ALARM end: nobody is woken behind a death
- * mutant LOOK_FIRST end: what a rank will sleep on is read after it has looked
+ * mutant PLAIN_STORE RANKS=3 assertion: a load and a store change the decision word
+ * mutant DECIDE_FIRST assertion: the decision word is changed before the proposal is complete
+ * mutant ROUND_FIRST assertion: a vote has its round before its flag
+ * mutant NO_CHECK RANKS=2 ROUNDS=3 LATE=1 assertion: a rank reads a proposal without checking its round again
+ * mutant NO_EVENT end: no rank is woken after a vote or a decision
+ * mutant NO_ALARM end: no rank is woken after a death
+ * mutant LOOK_FIRST end: a rank reads the words that it sleeps on after it has read the votes
  */
 #ifndef RANKS
 #define RANKS 2
@@ -43,35 +43,35 @@
 #define SAID(r, round) said[(r) * (ROUNDS + 1) + (round)]
 #define BIT(r)         (1 << (r))
 
-#define RESIGNED       255 /* instead of a round */
+#define EXCLUDED       255 /* instead of a round */
 
-#define HEARD(r)       (ballot_round[SLOT(r, round)] >= round || (known & BIT(r)))
+#define VOTED_OR_DEAD(r)       (vote_round[SLOT(r, round)] >= round || (known & BIT(r)))
 
-/* With three ranks some steps are taken together that two take one by one, and waiting is not by sleeping. */
+/* With three ranks some steps are one that are several with two, and ranks wait without sleeping. */
 #if RANKS > 2
 #define COARSE atomic
 #else
 #define COARSE
 #endif
 
-byte ballot_round[RANKS * 2], verdict_round[RANKS * 2];
-bool ballot_flag[RANKS * 2], verdict_flag[RANKS * 2];
-byte verdict_absent[RANKS * 2];
+byte vote_round[RANKS * 2], proposal_round[RANKS * 2];
+bool vote_flag[RANKS * 2], proposal_flag[RANKS * 2];
+byte proposal_absent[RANKS * 2];
 byte decided_round, decided_rank; /* one word */
-bool changed[RANKS]; /* news or alarm, since the rank has read them */
+bool changed[RANKS]; /* event counter or alarm, since the rank has read them */
 bool asleep[RANKS];
 bool dead[RANKS];
-byte known; /* to be dead, to all */
+byte known; /* dead ranks that all know */
 
-/* What is to be proved. */
+/* For the proof. */
 bool said[RANKS * (ROUNDS + 1)]; /* yes */
-bool resigned[RANKS];
-bool refused[ROUNDS + 1]; /* somebody has said no */
-byte late[ROUNDS + 1]; /* who was missing when a deadline passed */
+bool excluded[RANKS];
+bool refused[ROUNDS + 1]; /* a rank has voted no */
+byte late[ROUNDS + 1]; /* ranks that were missing when a deadline passed */
 bool ended[ROUNDS + 1], outcome_flag[ROUNDS + 1];
 byte outcome_absent[ROUNDS + 1];
 
-/* Of both words that ranks sleep on. */
+/* Changes both words that ranks sleep on. */
 inline bump()
 {
 #if RANKS > 2
@@ -89,27 +89,27 @@ inline bump()
 inline speak()
 {
 #ifdef ROUND_FIRST
-    ballot_round[SLOT(me, round)] = round;
-    ballot_flag[SLOT(me, round)] = mine;
+    vote_round[SLOT(me, round)] = round;
+    vote_flag[SLOT(me, round)] = mine;
 #else
     COARSE {
-        ballot_flag[SLOT(me, round)] = mine;
-        ballot_round[SLOT(me, round)] = round
+        vote_flag[SLOT(me, round)] = mine;
+        vote_round[SLOT(me, round)] = round
     };
 #endif
-#ifndef NO_NEWS
+#ifndef NO_EVENT
     bump()
 #endif
 }
 
-/* One rank in one step: what is read of it in between is not what counts. */
+/* Reads one rank in one step: values read in between do not matter. */
 inline look_at(i)
 {
     d_step {
         if
-        :: ballot_round[SLOT(i, round)] == RESIGNED -> absent = absent | BIT(i)
-        :: ballot_round[SLOT(i, round)] >= round && ballot_round[SLOT(i, round)] != RESIGNED ->
-            flag = flag && ballot_flag[SLOT(i, round)];
+        :: vote_round[SLOT(i, round)] == EXCLUDED -> absent = absent | BIT(i)
+        :: vote_round[SLOT(i, round)] >= round && vote_round[SLOT(i, round)] != EXCLUDED ->
+            flag = flag && vote_flag[SLOT(i, round)];
             absent = (known & BIT(i) -> absent | BIT(i) : absent)
         :: else ->
             if
@@ -135,12 +135,12 @@ inline look()
 inline write_proposal()
 {
 #if !defined(LATE) && !defined(DECIDE_FIRST)
-    d_step { /* nobody reads it before it is decided, and it is written once */
+    d_step { /* no rank reads it before the decision, and it is written once */
 #endif
-    verdict_round[SLOT(me, round)] = 0;
-    verdict_flag[SLOT(me, round)] = flag;
-    verdict_absent[SLOT(me, round)] = absent | missing;
-    verdict_round[SLOT(me, round)] = round
+    proposal_round[SLOT(me, round)] = 0;
+    proposal_flag[SLOT(me, round)] = flag;
+    proposal_absent[SLOT(me, round)] = absent | missing;
+    proposal_round[SLOT(me, round)] = round
 #if !defined(LATE) && !defined(DECIDE_FIRST)
     }
 #endif
@@ -162,14 +162,14 @@ inline decide()
             :: else
             fi
         };
-#ifndef NO_NEWS
+#ifndef NO_EVENT
         bump()
 #endif
     }
 #endif
 }
 
-/* What is not looked at again makes no difference between states. */
+/* Resets what is not read again, so that it makes no difference between states. */
 inline forget() { flag = false; absent = 0; missing = 0; who = 0 }
 
 inline propose()
@@ -184,20 +184,20 @@ inline propose()
     d_step { forget() }
 }
 
-/* `who` was named by the arbiter. */
+/* The decision word names `who`. */
 inline adopt()
 {
 #if !defined(LATE) && !defined(DECIDE_FIRST)
-    d_step { /* written once, and read when it is complete */
+    d_step { /* written once, and complete when it is read */
 #endif
 #ifndef NO_CHECK
-    valid = verdict_round[SLOT(who, round)] == round;
+    valid = proposal_round[SLOT(who, round)] == round;
 #else
     valid = true;
 #endif
-    d_step { flag = verdict_flag[SLOT(who, round)]; absent = verdict_absent[SLOT(who, round)] };
+    d_step { flag = proposal_flag[SLOT(who, round)]; absent = proposal_absent[SLOT(who, round)] };
 #if !defined(NO_CHECK) && !defined(DECIDE_FIRST)
-    valid = valid && verdict_round[SLOT(who, round)] == round
+    valid = valid && proposal_round[SLOT(who, round)] == round
 #else
     valid = true
 #endif
@@ -218,7 +218,7 @@ inline judge()
         do
         :: r < RANKS ->
             assert(!flag || (absent & BIT(r)) || SAID(r, round));
-            assert(!(absent & BIT(r)) || dead[r] || resigned[r] || (late[round] & BIT(r)));
+            assert(!(absent & BIT(r)) || dead[r] || excluded[r] || (late[round] & BIT(r)));
             r++
         :: else -> break
         od;
@@ -226,11 +226,11 @@ inline judge()
     }
 }
 
-inline resign()
+inline exclude_self()
 {
-    resigned[me] = true;
-    ballot_round[SLOT(me, 0)] = RESIGNED;
-    ballot_round[SLOT(me, 1)] = RESIGNED
+    excluded[me] = true;
+    vote_round[SLOT(me, 0)] = EXCLUDED;
+    vote_round[SLOT(me, 1)] = EXCLUDED
 }
 
 proctype Rank(byte me)
@@ -276,7 +276,7 @@ proctype Rank(byte me)
                     adopt();
                     if
                     :: valid -> judge(); break
-                    :: else -> /* it is being written over: then there was a later decision */
+                    :: else -> /* it is overwritten: then there was a later decision */
                         assert(decided_round > round)
                     fi
                 :: else ->
@@ -298,7 +298,7 @@ proctype Rank(byte me)
                     :: missing != 0 -> late[round] = late[round] | missing; propose()
 #endif
 #ifdef LATE
-                    :: missing != 0 /* it looks again */
+                    :: missing != 0 /* it reads again */
 #else
                     :: missing != 0 ->
 #ifdef LOOK_FIRST
@@ -306,7 +306,7 @@ proctype Rank(byte me)
 #endif
                         d_step { forget(); asleep[me] = !changed[me] };
 #if RANKS > 2
-                        decided_round >= round || (HEARD(0) && HEARD(1) && HEARD(2))
+                        decided_round >= round || (VOTED_OR_DEAD(0) && VOTED_OR_DEAD(1) && VOTED_OR_DEAD(2))
 #else
                         !asleep[me]
 #endif
@@ -321,7 +321,7 @@ proctype Rank(byte me)
             :: !out                           /* TUTTI_LATE_IS_ABSENT */
             fi;
             if
-            :: out -> resign()
+            :: out -> exclude_self()
             :: else
             fi;
 #endif

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The arrival ring of src/engine/collectives/arrival.c.
+ * The arrival ring of src/engine/arrival/arrival.c.
  *
- * Modelled: a lane whose ranks run CALLS calls of the inline class. What a call is, is chosen freely, the same on all
- * ranks: ALL (everybody waits for everybody: all_reduce, barrier), BROADCAST (leaves wait for rank 0, which waits for
- * nobody) or REDUCE (the last rank waits for all, the leaves for nobody). Ranks may be as far apart as the credit lets
- * them: tti_arrive, await_credit and all_arrived are as in the C code, with a short ring.
+ * Modelled: a lane whose ranks run CALLS small calls. Each call is chosen freely, the same on all ranks: ALL (all wait
+ * for all: all_reduce, barrier), BROADCAST (leaves wait for rank 0, which waits for no rank) or REDUCE (the last rank
+ * waits for all, the leaves for no rank). Ranks may be as far apart as the credit allows: tti_arrive, tti_await_credit
+ * and all_arrived are as in the C code, with a short ring.
  *
  * Abstracted: a line's payload, descriptor and digest are one number, the call's; sequences do not wrap. Waiting is a
  * guard, since sleep.pml has proved the sleeping. The order of payload and sequence is program order, which release and
- * acquire give; the mutant shows what they are for.
+ * acquire give; a mutant shows why it is needed.
  *
- * Proved: who has waited for a peer's arrival reads the line of this very call, so no slot is overwritten while
- * somebody may still read it; no deadlock (no invalid end state); ranks do run ahead of each other by the whole ring.
+ * Proved: a rank that has waited for a peer's arrival reads the line of this very call, so no slot is overwritten while
+ * a peer may still read it. No deadlock (no invalid end state). Ranks do run ahead of each other by the whole ring.
  *
  * config RANKS=3 RING=2 CALLS=4
  * config RANKS=2 RING=4 CALLS=6
  * mutant LATE_CREDIT assertion: the credit is one call short
- * mutant BLIND_AHEAD assertion: the cheap look ahead believes the last rank it looks at
- * mutant ROOT_CREDIT assertion: a root takes its own call as credit, though it has waited for nobody
+ * mutant BLIND_AHEAD assertion: the cheap check ahead takes the result of the last rank only
+ * mutant ROOT_CREDIT assertion: a root takes its own call as credit, though it has waited for no rank
  * mutant SEQUENCE_FIRST assertion: the sequence is stored before the payload
  * mutant NEVER_AHEAD assertion: no fault, but a claim that must be wrong: no rank is ever as far ahead as it may be
  */
@@ -54,7 +54,7 @@ inline all_arrived(number)
     od
 }
 
-/* Waits for the arrival of peers first to last; `read`: looks at their lines then, all at the end as the folds do. */
+/* Waits for the arrival of peers first to last; `read`: then reads all their lines, as the folds do. */
 inline await(first, last, number, read)
 {
     peer = first;

@@ -1,37 +1,37 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Intents: src/engine/memory/direct.c with tti_fault_raise and tti_fault_check of fault.c.
+ * Intents: src/engine/memory/intent.c and collectives/zero_copy.c, with tti_fault_raise and tti_fault_check of fault.c.
  *
- * Modelled: three threads in one call of the zero-copy class. Each arrives, waits for all, touches everybody's buffers
- * in CHUNKS chunks, announces TTI_PHASE_FINAL and waits until all have. At any wait a rank may give up: it writes its
- * record, rings the alarm, waits until the others' intents are clear, and returns. Before each chunk a rank stores its
- * intent and looks at the alarm. A rank that has returned OK may leave (tti_engine_leave), which rings too, but is no
+ * Modelled: three threads in one zero-copy call. Each arrives, waits for all, touches all ranks' buffers in CHUNKS
+ * chunks, publishes TTI_PHASE_FINAL and waits until all have. At any wait a rank may give up: it writes its record,
+ * raises the alarm, waits until its peers' intents are clear, and returns. Before each chunk a rank stores its intent
+ * and reads the alarm. A rank that has returned OK may leave (tti_engine_leave), which raises the alarm, too, but is no
  * failure.
  *
- * Abstracted: what is touched and folded; `returned` stands for "the owner may free its buffers". A chunk is two steps,
- * so that it can be caught half way. Memory is x86's: a plain store of an intent waits in the rank's store buffer of
- * one entry; a seq_cst store (xchg) and the read-modify-writes do not, and empty it.
+ * Abstracted: the data. `returned` stands for "the owner may free its buffers". A chunk is two steps, so that another
+ * rank may run in the middle. Memory is x86's: a plain store of an intent waits in the rank's store buffer of one
+ * entry; a seq_cst store (xchg) and the read-modify-writes do not wait, and drain it.
  *
- * Proved: nobody touches a buffer whose owner has returned; a rank that returns OK does so after all have done their
- * share, whoever has given up; no deadlock (no invalid end state).
+ * Proved: no rank touches a buffer whose owner has returned. A rank that returns OK does so after all have done their
+ * share, whichever rank has given up. No deadlock (no invalid end state).
  *
  * ends: no run loops for ever
- * mutant RELEASE_STORE assertion: the intent is stored with release order, and lingers in the store buffer
+ * mutant RELEASE_STORE assertion: the intent is stored with release order, and waits in the store buffer
  * mutant LOOK_FIRST assertion: the alarm is read before the intent is stored
  * mutant NO_WAIT assertion: a rank that gives up returns without waiting for intents
- * mutant WAIT_FIRST assertion: it waits for intents before it rings the alarm
- * mutant RING_FIRST assertion: it rings the alarm before its record can be read
- * mutant FINAL_AFTER_FAILURE assertion: a rank that gave up announces TTI_PHASE_FINAL as if it had done its share
+ * mutant WAIT_FIRST assertion: it waits for intents before it raises the alarm
+ * mutant RING_FIRST assertion: it raises the alarm before its record can be read
+ * mutant FINAL_AFTER_FAILURE assertion: a rank that gave up publishes TTI_PHASE_FINAL as if it had done its share
  */
 #define RANKS  3
 #define CHUNKS 2
 
 bool arrived[RANKS], final[RANKS];
-bool intent[RANKS];     /* as the others see it */
+bool intent[RANKS];     /* as peers see it */
 bool buffered[RANKS], buffer[RANKS];
 byte alarm;
 bool state[RANKS];      /* of tti_fault: this rank has failed */
-bool returned[RANKS];   /* what is to be proved */
+bool returned[RANKS];   /* for the proof */
 bool shared[RANKS];
 
 #define OTHER(i) ((me + (i)) % RANKS)
@@ -72,7 +72,7 @@ inline tti_fault_raise()
 
 inline wait_for_intents() { !intent[OTHER(1)]; !intent[OTHER(2)] }
 
-/* tti_lane_wait for one peer: goes on if it has come so far, else hears of failures, or fails by its deadline. */
+/* tti_lane_wait for one peer: goes on if the peer has come so far; else sees a failure, or its deadline passes. */
 inline await(there)
 {
     do

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lanes: src/core/call/lane.c, with the ring and the sleep of worker.c and the waiting of work.c.
+ * Lanes: src/core/call/lane.c, with the queue and the sleep of worker.c and the waiting of work.c.
  *
- * Modelled: a thread that submits operation A and then B, and three others that begin once A has been submitted or,
- * for the last, at any time: one that waits for A (without a limit, with one that does not pass, with one that may
- * pass at any time), one that tests A and then perhaps pushes it, one with a synchronous call; and the lane's worker.
- * Each of A and B is SMALL (it arrives when it is begun, and lies open with nobody rung), LARGE, or has a CALLBACK, so
+ * Modelled: a thread that submits operation A and then B, and three others that begin once A has been submitted or, for
+ * the last, at any time. One waits for A (without a limit, with one that does not pass, with one that may pass at any
+ * time). One tests A and then perhaps pushes it. One makes a synchronous call. And there is the lane's worker. Each of
+ * A and B is SMALL (it arrives when it begins, and stays open without a notification), LARGE, or has a CALLBACK, so
  * that only the worker may run it. The names are those of the C code.
  *
- * Abstracted: what is done under the lock of the queue is one step. An operation that is run ends, whoever runs it;
- * `poll` may say anything. The deadline of the synchronous call is earlier than that of the operation in front, or
- * not. The counter `bell` is compared with one value only, so whether it has changed is one bit. Where the order of
- * two accesses counts, the first is a read-modify-write, which no store buffer holds back. The kernel compares and
+ * Abstracted: what runs under the lock of the queue is one step. An operation that runs ends, whichever thread runs it;
+ * `poll` may return anything. The deadline of the synchronous call is earlier than that of the operation in front, or
+ * not. The worker's event counter is compared with one value only, so whether it has changed is one bit. Where the
+ * order of two accesses counts, the first is a read-modify-write, which no store buffer delays. The kernel compares and
  * sleeps in one step.
  *
- * Proved: each operation runs once, in the order in which they took their places; one owner at a time; callbacks come
- * on the worker; a waiter does not run what comes behind its own; nobody sleeps for ever (no invalid end state); when
- * everything is quiet, nothing is left open but a SMALL operation that nobody has asked for and nobody waits behind.
+ * Proved: each operation runs once, in the order in which they took their places. There is one owner at a time.
+ * Callbacks run on the worker. A waiter does not run what is behind its own work. No thread sleeps for ever (no invalid
+ * end state). At the end nothing is open but a SMALL operation that no thread has asked for, and that no other waits
+ * behind.
  *
  * config WAITER=1 SECOND=1
  * config WAITER=1 SYNC=1
@@ -24,19 +25,19 @@
  * config SYNC=1 SECOND=1
  * config SYNC=1 TESTER=1
  * config SECOND=1 TESTER=1
- * mutant NO_PUSHED TESTER=1 WAITER=1 end: who puts a work back does not ring again for whom the worker was rung
- * mutant CLAIM_QUEUED TESTER=1 assertion: who looks whether a work has ended claims one that only the worker will run
+ * mutant NO_PUSHED TESTER=1 WAITER=1 end: a thread that puts a work back does not notify the worker again
+ * mutant CLAIM_QUEUED TESTER=1 assertion: a thread that tests a work claims one that only the worker may run
  * mutant BEYOND WAITER=1 SECOND=1 assertion: a waiter runs what lies behind the work that it waits for
- * mutant NO_SLEEPER WAITER=1 TESTER=1 end: who puts a work back does not look for the flag of a sleeper
- * mutant NO_SECOND_LOOK WAITER=1 TESTER=1 end: a waiter sets its flag and sleeps, without looking once more
- * mutant NO_RING_BEHIND SECOND=1 assertion: a work that queues up behind an open one does not ring
+ * mutant NO_SLEEPER WAITER=1 TESTER=1 end: a thread that puts a work back does not read the flag of a sleeper
+ * mutant NO_SECOND_LOOK WAITER=1 TESTER=1 end: a waiter sets its flag and sleeps, without reading the state again
+ * mutant NO_RING_BEHIND SECOND=1 assertion: a work that queues behind an open one does not notify the worker
  * mutant NO_WITHDRAW SYNC=1 assertion: a call that gives up stays in the queue
- * mutant BLIND_LEAVE WAITER=1 SYNC=1 end: who leaves stores 0 without looking at WAITING
+ * mutant BLIND_LEAVE WAITER=1 SYNC=1 end: a thread that leaves stores 0 without reading WAITING
  * mutant LOSE_WAITING SYNC=1 SECOND=1 assertion: a claim clears WAITING
- * mutant RING_LATE WAITER=1 TESTER=1 end: the ringer looks whether the worker sleeps before it bumps the bell
+ * mutant RING_LATE WAITER=1 TESTER=1 end: the notifier reads `asleep` before it changes the event counter
  * mutant TWO_STEPS WAITER=1 assertion: a claim is a load and a store
- * mutant OVERTAKE SYNC=1 assertion: a lane that is not BUSY is taken, though a work is open
- * mutant OPEN_TO_ALL WAITER=1 assertion: a work with a callback is claimed by anybody
+ * mutant OVERTAKE SYNC=1 assertion: a thread takes a lane that is not BUSY, though a work is open
+ * mutant OPEN_TO_ALL WAITER=1 assertion: any thread claims a work with a callback
  */
 #define A      0
 #define B      1
@@ -68,19 +69,19 @@ byte kind[2];
 #define FLAGS(s)  ((s) - STAGE(s))
 #define SLEEPS(s) ((s) % PUSHED >= SLEEPER)
 byte state[2];
-bool handed; /* others know the handle of A */
+bool handed; /* other threads have the handle of A */
 bool asleep; /* the waiter, in the kernel's queue of A's state */
 
 /* The worker. */
-bool news;   /* the bell differs from what the worker has seen */
+bool changed;   /* the event counter differs from what the worker has read */
 bool dozing; /* `asleep` in worker.h */
 bool resting;
 
-/* To be proved. */
+/* For the proof. */
 byte owners, places, last;
 byte place[3];
 bool ran[3];
-bool due[2]; /* must run, even if nobody waits for it */
+bool due[2]; /* must run, even if no thread waits for it */
 
 #define NEVER 0
 #define LONG  1
@@ -90,9 +91,9 @@ inline tti_worker_notify()
 {
 #ifdef RING_LATE
     wake = dozing;
-    news = true;
+    changed = true;
 #else
-    news = true;
+    changed = true;
     wake = dozing;
 #endif
     if :: wake -> resting = false :: else fi
@@ -227,7 +228,7 @@ inline run_open(on_worker, later)
     fi
 }
 
-/* For who waits for `awaited`, without a limit. */
+/* For a thread that waits for `awaited`, without a limit. */
 inline tti_lane_run_open(awaited)
 {
     done = false;
@@ -351,15 +352,15 @@ proctype Worker()
     byte mine, turn;
     bool slow, wake, done;
     do
-    :: news = false;
+    :: changed = false;
        do
        :: run_open(true, false);
           if :: done :: else -> break fi
        od;
        dozing = true;
        if
-       :: !news ->
-           atomic { if :: !news -> resting = true :: else fi };
+       :: !changed ->
+           atomic { if :: !changed -> resting = true :: else fi };
 end:       !resting
        :: else
        fi;

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Deaths: src/engine/failure/liveness_monitor.c, with fail_group and tti_fault_check of fault.c and the sleep of wait.c.
+ * Deaths: src/engine/failure/liveness_monitor.c, with fail_group and tti_fault_check of fault.c and the sleep of
+ * wait.c.
  *
- * Modelled: three processes of one group, each with a keeper, and in process 0 a rank that waits for something that
- * never comes. Process 2 dies, process 1 may die as well, each at any step of anybody. The kernel marks the life word of a process
- * that dies and wakes one of the keepers that sleep on it, in one step; it compares the words and puts a keeper to
- * sleep in one step, too. Who is killed while it sleeps is in no queue any more; who was woken before has used up the
- * wake-up, and takes it along.
+ * Modelled: three processes of one group, each with a monitor, and in process 0 a rank that waits for something that
+ * never comes. Process 2 dies, process 1 may die as well, each at any step of any process. The kernel marks the life
+ * word of a process that dies and wakes one of the monitors that sleep on it, in one step. It compares the words and
+ * puts a monitor to sleep in one step, too. A monitor that is killed while it sleeps leaves its queues. A monitor that
+ * was woken before it dies has used up the wake-up.
  *
- * Abstracted: the bounds of sleeps, 250 ms and 5 ms, are left out, so that what they make up for is a deadlock instead of a
- * delay; so are looks at /proc, several groups, words beyond those that the kernel takes, and processes that are
+ * Abstracted: the bounds of sleeps, 250 ms and 5 ms, are left out, so what they make up for is a deadlock instead of a
+ * delay. So are reads of /proc, several groups, words beyond those that the kernel accepts, and processes that are
  * stopped.
  *
- * Proved: a rank that stays alive hears of a death, whoever else dies on the way (no invalid end state), and of none
- * before there is one.
+ * Proved: a rank that stays alive sees a death, whichever other process dies meanwhile (no invalid end state), and sees
+ * none before there is one.
  *
  * ends: no run loops for ever
- * mutant SKIP_MARKED end: a keeper does not list a word that was marked after it had looked at it
- * mutant NO_COMPARE end: the kernel does not compare the words before it puts the keeper to sleep
- * mutant NO_WORD end: process 1 has no life word, so it takes along the wake-up that it was given
- * mutant RING_FIRST end: the alarm is rung before the record can be read
- * mutant NO_ALARM end: the keeper writes the record only, as if nobody slept
+ * mutant SKIP_MARKED end: a monitor does not list a word that was marked after it had read it
+ * mutant NO_COMPARE end: the kernel does not compare the words before it puts the monitor to sleep
+ * mutant NO_WORD end: process 1 has no life word, so the wake-up that it was given is lost
+ * mutant RING_FIRST end: the alarm is raised before the record can be read
+ * mutant NO_ALARM end: the monitor writes the record only, and raises no alarm
  */
 #define PROCESSES 3
 
@@ -28,29 +29,29 @@ bool dead[PROCESSES];
 bool word[PROCESSES];       /* marked: FUTEX_OWNER_DIED */
 bool record[PROCESSES];     /* of the process: fail_group */
 byte alarm;
-bool keeper_asleep[PROCESSES];
-bool listed[PROCESSES * PROCESSES]; /* keeper * PROCESSES + word: among the words that it sleeps on */
+bool monitor_asleep[PROCESSES];
+bool listed[PROCESSES * PROCESSES]; /* monitor * PROCESSES + word: among the words that it sleeps on */
 bool rank_asleep;
 
 #define OTHER(i)      ((me + (i)) % PROCESSES)
 #define LISTED(k, r)  listed[(k) * PROCESSES + (r)]
-#define SLEEPS(k, r)  (keeper_asleep[k] && LISTED(k, r))
+#define SLEEPS(k, r)  (monitor_asleep[k] && LISTED(k, r))
 
-inline wake_all_keepers(r)
+inline wake_all_monitors(r)
 {
-    if :: SLEEPS(0, r) -> keeper_asleep[0] = false :: else fi;
-    if :: SLEEPS(1, r) -> keeper_asleep[1] = false :: else fi;
-    if :: SLEEPS(2, r) -> keeper_asleep[2] = false :: else fi
+    if :: SLEEPS(0, r) -> monitor_asleep[0] = false :: else fi;
+    if :: SLEEPS(1, r) -> monitor_asleep[1] = false :: else fi;
+    if :: SLEEPS(2, r) -> monitor_asleep[2] = false :: else fi
 }
 
-/* Of the kernel: the word is marked, and one who sleeps on it is woken. */
+/* The kernel marks the word, and wakes one monitor that sleeps on it. */
 inline exit_robust_list(r)
 {
     word[r] = true;
     if
-    :: SLEEPS(0, r) -> keeper_asleep[0] = false
-    :: SLEEPS(1, r) -> keeper_asleep[1] = false
-    :: SLEEPS(2, r) -> keeper_asleep[2] = false
+    :: SLEEPS(0, r) -> monitor_asleep[0] = false
+    :: SLEEPS(1, r) -> monitor_asleep[1] = false
+    :: SLEEPS(2, r) -> monitor_asleep[2] = false
     :: !SLEEPS(0, r) && !SLEEPS(1, r) && !SLEEPS(2, r)
     fi
 }
@@ -61,7 +62,7 @@ proctype Death(byte r)
     :: r == 1 /* it stays */
     :: atomic {
            dead[r] = true;
-           keeper_asleep[r] = false
+           monitor_asleep[r] = false
        };
        atomic {
 #ifdef NO_WORD
@@ -95,14 +96,14 @@ inline look_at(r)
 {
     if
     :: word[r] && !known[r] ->
-        atomic { wake_all_keepers(r) };
+        atomic { wake_all_monitors(r) };
         known[r] = true;
         tti_fault_death()
     :: else
     fi
 }
 
-/* add_peers: the keeper sleeps on the words of those that it does not know to be dead. */
+/* add_peers: the monitor sleeps on the words of the processes that it does not know to be dead. */
 inline list(r)
 {
 #ifdef SKIP_MARKED
@@ -123,14 +124,14 @@ proctype Keeper(byte me)
            atomic { /* the kernel, under the locks of its queues */
                if
 #ifdef NO_COMPARE
-               :: true -> keeper_asleep[me] = true
+               :: true -> monitor_asleep[me] = true
 #else
                :: (LISTED(me, OTHER(1)) && word[OTHER(1)]) || (LISTED(me, OTHER(2)) && word[OTHER(2)])
-               :: else -> keeper_asleep[me] = true
+               :: else -> monitor_asleep[me] = true
 #endif
                fi
            };
-end:       !keeper_asleep[me]
+end:       !monitor_asleep[me]
         od
     } unless { dead[me] }
 }
@@ -140,7 +141,7 @@ proctype Rank()
     byte seen = 0;
     byte look;
     do
-    :: look = alarm; /* look_around */
+    :: look = alarm; /* check_failures */
        if
        :: look != seen && (record[0] || record[1] || record[2]) -> break /* tti_fault_check finds one */
        :: else -> seen = look

@@ -2,36 +2,36 @@
 /*
  * Messages: src/core/messages/messages.c, with what it uses of work.c and of the engine's messages.
  *
- * Modelled: a thread that posts one work: a SMALL one, which the timer has the worker help with after a moment, a
- * LARGE one, which the worker is rung for, or one with a CALLBACK, which only the worker may end. The worker; a thread
- * that waits for the work (without a limit, or with one that may pass at any time); one that cancels it, twice; one
- * that tests it, and then perhaps has it pushed; and the other rank, whose message is first announced, and comes then.
- * Somebody here has to look before either means anything: a message that has been announced is matched, so the work
- * has begun; one that has come ends it.
+ * Modelled: a thread that posts one work: a SMALL one, for which the timer asks the worker's help after a moment; a
+ * LARGE one, for which the worker is notified; or one with a CALLBACK, which only the worker may end. The worker. A
+ * thread that waits for the work (without a limit, or with one that may pass at any time). A thread that cancels it,
+ * twice. A thread that tests it, and then perhaps has it pushed. And the other rank, whose message is first announced,
+ * and then arrives. A thread of this rank must read both: a message that is announced is matched, so the work has
+ * begun; a message that has arrived ends it.
  *
  * Abstracted: the sleep of the engine. A thread that attends to a batch sleeps until a round would move something or
- * the batch has ended; the worker, which attends to all, until a round would move something, `completed` has changed
- * since it looked, or wake_p2p has been called since it attended last. The bound of 5 ms is left out. What is done
- * under a lock is one step. The worker's sleep elsewhere is a guard: lane.pml has proved it. Neither deadlines, nor
- * tokens, which may fire before the work is posted.
+ * the batch has ended. The worker, which attends to all, sleeps until a round would move something, `completed` has
+ * changed since it last read it, or wake_p2p has been called since it attended last. The bound of 5 ms is left out.
+ * What runs under a lock is one step. The worker's sleep elsewhere is a guard: lane.pml has proved it. Left out are
+ * deadlines, and tokens, which may fire before the work is posted.
  *
- * Proved: the work ends once, a CALLBACK on the worker, and without anybody waiting for it; an answer to a cancel
- * agrees with the end, and a work is not too late before it has begun; who has claimed the work alone touches its
- * batch, and nobody does after the end; nobody sleeps for ever (no invalid end state).
+ * Proved: the work ends once, a CALLBACK on the worker, also if no thread waits for it. The answer to a cancel agrees
+ * with the end, and a work is not too late before it has begun. Only the thread that has claimed the work touches its
+ * batch, and no thread does after the end. No thread sleeps for ever (no invalid end state).
  *
  * config WAITER=1 CANCELLER=1
  * config WAITER=1 TESTER=1
  * config CANCELLER=1 TESTER=1
- * mutant NO_PUSHED TESTER=1 assertion: who gives the work back does not ring again for whom the worker was rung
- * mutant RING_ONLY CANCELLER=1 assertion: the worker is rung, but does not return from attend_p2p for that
- * mutant NO_WAKE WAITER=1 TESTER=1 end: who gives the work back does not wake who waits for it
+ * mutant NO_PUSHED TESTER=1 assertion: a thread that gives the work back does not notify the worker again
+ * mutant RING_ONLY CANCELLER=1 assertion: the worker is notified, but does not return from attend_p2p for that
+ * mutant NO_WAKE WAITER=1 TESTER=1 end: a thread that gives the work back does not wake its waiter
  * mutant NO_COMPARE WAITER=1 TESTER=1 end: the kernel does not compare the word before a waiter sleeps
- * mutant ANYBODY WAITER=1 assertion: a work with a callback is claimed by anybody
+ * mutant ANYBODY WAITER=1 assertion: any thread claims a work with a callback
  * mutant TOO_EAGER CANCELLER=1 assertion: a message that has been matched is withdrawn all the same
- * mutant NO_LOCK CANCELLER=1 assertion: a cancel does not exclude that the batch is taken apart meanwhile
- * mutant FORGETFUL CANCELLER=1 assertion: a second cancel asks the engine again, which says too late
+ * mutant NO_LOCK CANCELLER=1 assertion: a cancel does not exclude that another thread ends the batch meanwhile
+ * mutant FORGETFUL CANCELLER=1 assertion: a second cancel asks the engine again, which returns too late
  * mutant MOVER assertion: no fault, but what the 5 ms are for: a round of another thread ends the messages when the
- *     worker has looked at them and is about to attend
+ *     worker has read them and is about to attend
  */
 #define SMALL    0
 #define LARGE    1
@@ -55,14 +55,14 @@ bool batch, begun, done, cancelled;
 bool announced, came;
 bool completed, woken; /* since the worker looked; since it attended last */
 
-bool bell; /* differs from what the worker has seen */
+bool notified; /* the event counter differs from what the worker has read */
 bool resting, attending;
 #define NEWS (completed || woken || MOVABLE)
 
-/* To be proved. */
+/* For the proof. */
 byte ends;
 bool end_cancelled;
-bool in_hand; /* somebody has claimed it */
+bool in_hand; /* a thread has claimed it */
 
 #define MOVABLE ((announced && !begun || came && begun) && !done)
 
@@ -74,7 +74,7 @@ inline round()
     }
 }
 
-inline tti_worker_notify() { bell = true }
+inline tti_worker_notify() { notified = true }
 
 inline notify_worker()
 {
@@ -170,7 +170,7 @@ proctype Worker()
     bool mine, ring, over, left, stale;
 end:
     do
-    :: atomic { bell -> bell = false; resting = false };
+    :: atomic { notified -> notified = false; resting = false };
        do
        :: left = false;
           claim();
@@ -194,7 +194,7 @@ end_attending:    NEWS;
               fi
           fi
        od;
-       atomic { if :: !bell -> resting = true :: else fi }
+       atomic { if :: !notified -> resting = true :: else fi }
     od
 }
 
@@ -331,6 +331,6 @@ init {
         run Mover()
 #endif
     };
-    _nr_pr == 2 && (resting && !bell || attending && !NEWS);
+    _nr_pr == 2 && (resting && !notified || attending && !NEWS);
     assert(ends == 1 && end_cancelled == cancel)
 }

@@ -1,33 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Offered messages: src/engine/p2p/zero_copy.c and p2p_single_copy.c, with tti_fault_raise and tti_fault_check of fault.c.
+ * Offered messages: src/engine/p2p/zero_copy.c and single_copy.c, with tti_fault_raise and tti_fault_check of fault.c.
  *
- * Modelled: a sender has offered its tensor; the receiver fetches it in PIECES pieces and acknowledges. Before each piece it
- * stores its intent and looks at the alarm, and clears the intent after. The sender may give up at any time: it writes its
- * record, rings the alarm, waits until the intent is clear, and returns, as it does when it sees the acknowledgement. A
- * third rank may leave, which rings too, but is no failure. With PROCESSES (processes) the sender may return without the
- * intent being clear, and the receiver looks at the alarm once more before a piece counts. Between pieces the receiver may turn
- * the offer down: it grants the message, and the sender writes it to the ring, or gives up without waiting for the intent.
+ * Modelled: a sender has offered its tensor; the receiver fetches it in PIECES chunks and acknowledges. Before each
+ * chunk it stores its intent and reads the alarm, and after it clears the intent. The sender may give up at any time:
+ * it writes its record, raises the alarm, waits until the intent is clear, and returns. It also returns when it sees
+ * the acknowledgement. A third rank may leave, which raises the alarm, too, but is no failure. With PROCESSES the
+ * sender may return while the intent is set, and the receiver reads the alarm once more before a chunk counts. Between
+ * chunks the receiver may refuse the offer: it grants the message, and the sender writes it to the ring, or gives up
+ * without waiting for the intent.
  *
- * Abstracted: the data; `returned` stands for "the owner may use its buffer for something else", `torn` for a piece during
- * which it was. A piece is two steps, the ring is one. Memory is x86's: a plain store of the intent waits in a store buffer of
- * one entry; a seq_cst store does not, and empties it.
+ * Abstracted: the data. `returned` stands for "the owner may use its buffer for something else", `torn` for a chunk
+ * during which the owner did. A chunk is two steps, the ring is one. Memory is x86's: a plain store of the intent waits
+ * in a store buffer of one entry; a seq_cst store does not wait, and drains it.
  *
- * Proved: threads touch no buffer whose owner has returned; no piece counts that was torn; the sender that returns OK has
- * been read completely; no deadlock. The other direction, where the sender writes to the receiver's tensor, is the same
- * with the names exchanged; there a process lays fresh pages over the tensor, and what is written late is nobody's.
+ * Proved: threads touch no buffer whose owner has returned. No torn chunk counts. A sender that returns OK has been
+ * read completely. No deadlock. The other direction, where the sender writes to the receiver's tensor, is the same with
+ * the names exchanged; there a process maps fresh pages over the tensor, and late writes go to pages that no process
+ * owns.
  *
  * config THREADS
  * config PROCESSES
  * ends: no run loops for ever
- * mutant RELEASE_STORE assertion: the intent is stored with release order, and lingers in the store buffer
+ * mutant RELEASE_STORE assertion: the intent is stored with release order, and waits in the store buffer
  * mutant LOOK_FIRST assertion: the alarm is read before the intent is stored
  * mutant NO_WAIT assertion: the sender returns without waiting for the intent
- * mutant WAIT_FIRST assertion: it waits for the intent before it rings the alarm
- * mutant RING_FIRST assertion: it rings the alarm before its record can be read
- * mutant NO_SECOND_LOOK PROCESSES assertion: a piece counts without another look at the alarm
- * mutant EARLY_GRANT assertion: the offer is turned down in the middle of a piece
- * mutant EARLY_ACKNOWLEDGE assertion: the acknowledgement comes before the last piece has been read
+ * mutant WAIT_FIRST assertion: it waits for the intent before it raises the alarm
+ * mutant RING_FIRST assertion: it raises the alarm before its record can be read
+ * mutant NO_SECOND_LOOK PROCESSES assertion: a chunk counts without a second read of the alarm
+ * mutant EARLY_GRANT assertion: the offer is refused in the middle of a chunk
+ * mutant EARLY_ACKNOWLEDGE assertion: the acknowledgement comes before the last chunk has been read
  */
 #define PIECES 2
 
@@ -36,10 +38,10 @@ bool buffered, buffer;  /* the receiver's store buffer */
 byte alarm;
 bool state;             /* of the sender's tti_fault */
 bool fetched;           /* the acknowledgement */
-bool granted;           /* the offer is turned down */
+bool granted;           /* the offer is refused */
 bool sent;              /* through the ring */
 bool returned;
-byte counted;           /* pieces */
+byte counted;           /* chunks */
 
 inline drain()
 {
@@ -79,7 +81,7 @@ active proctype Receiver()
     :: counted == PIECES ->
         fetched = true; /* with release, but nothing is stored to be read by the sender */
         break
-    :: counted < PIECES -> /* it turns the offer down, now or when a piece could not be read */
+    :: counted < PIECES -> /* it refuses the offer, now or when a chunk could not be read */
         granted = true;
         (sent || state);
         break

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The stack of free works: take and give in src/core/async/work_pool.c.
+ * The stack of free works (a Treiber stack with a counter against ABA): take and give in src/core/async/work_pool.c.
  *
- * Modelled: two threads that take works and give them back, in any order. The head is a count of changes and the first
- * free work, read and exchanged as one; next_free is read apart from it, perhaps of a work that is not free any more.
+ * Modelled: two threads that take works and give them back, in any order. The head is one word: a count of changes and
+ * the first free work. A thread reads next_free apart from it, perhaps of a work that is no longer free.
  *
- * Abstracted: growing. The count does not wrap: a thread would have to stand between two instructions for 2^32 changes.
+ * Abstracted: growing. The count does not wrap: a thread would have to pause between two instructions for 2^32 changes.
  * Loads and stores take effect in program order, which acquire and release give.
  *
- * Proved: no work is handed out twice; none is lost.
+ * Proved: no work is handed out twice, and none is lost.
  *
  * ends: no run loops for ever
  * mutant NO_COUNT assertion: the head is the first free work alone
- * mutant NEXT_LATE assertion: a work is linked to the others after it has become the first
+ * mutant NEXT_LATE assertion: a work is linked to the next one after it has become the first
  * mutant NO_COMPARE assertion: the head is stored, not exchanged
  */
 #define WORKS 2

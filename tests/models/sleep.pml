@@ -2,27 +2,28 @@
 /*
  * The sleeping protocol of src/engine/wait/publish.c and wait.c.
  *
- * Modelled: two waiters in tti_lane_wait_slow, past spinning and yielding; a publisher that calls tti_publish for its
- * values 1 and 2; somebody who calls tti_raise_alarm. Either all is well: then both values come, and the alarm may ring
- * for a reason that does not concern the waiters. Or the publisher stops before any value and the alarm rings for that.
- * The kernel compares the words and puts the waiter to sleep in one step; a wake-up wakes all that sleep on the word.
+ * Modelled: two waiters in tti_lane_wait_slow, after spinning and yielding; a publisher that calls tti_publish for its
+ * values 1 and 2; a third rank that calls tti_raise_alarm. In one case both values come, and the alarm may be raised
+ * for a reason that does not concern the waiters. In the other case the publisher stops before any value, and the alarm
+ * is raised for that. The kernel compares the words and puts the waiter to sleep in one step. A wake-up wakes all that
+ * sleep on the word.
  *
- * Abstracted: the 5 ms bound of a sleep is left out, so that a lost wake-up is a deadlock instead of a delay; so are
- * the deadline, the fault records (`fails` stands for them) and channels. Memory is x86's: a plain store waits in a
- * store buffer of one entry while later loads go ahead, a read-modify-write does not. The sleeper's barrier on all CPUs
- * drains the publisher's buffer. With EXCHANGE there is no such barrier, and the publisher exchanges.
+ * Abstracted: the 5 ms bound of a sleep is left out, so a lost wake-up is a deadlock instead of a delay. The deadline,
+ * the fault records (`fails` stands for them) and channels are left out, too. Memory is x86's: a plain store waits in a
+ * store buffer of one entry while later loads run ahead; a read-modify-write does not wait. The sleeper's barrier on
+ * all CPUs drains the publisher's buffer. With EXCHANGE there is no such barrier, and the publisher exchanges.
  *
- * Proved: nobody sleeps for ever (no invalid end state); a waiter that gives up has a reason.
+ * Proved: no waiter sleeps for ever (no invalid end state); a waiter that gives up has a reason.
  *
  * ends: no run loops for ever
  * config BARRIERS=1
  * config EXCHANGE=1
  * mutant NO_BARRIER end: the sleeper runs no barrier, and the publisher does not exchange
- * mutant LOAD_FIRST end: the publisher looks at the mask before it stores the word
+ * mutant LOAD_FIRST end: the publisher reads the mask before it stores the word
  * mutant NO_CHECK end: the kernel does not compare the words again
  * mutant NO_ALARM end: the sleeper does not list the alarm among its words
- * mutant SHARED_BIT end: the waiters are threads of one rank, so one may clear the bit that the other relies on
- * mutant ALARM_STALE cycle: the waiter does not remember the alarm that it has looked into
+ * mutant SHARED_BIT end: the waiters are threads of one rank, so one may clear the bit that the other needs
+ * mutant ALARM_STALE cycle: the waiter does not store the value of the alarm that it has checked
  */
 #define WAITERS 2
 #define LAST    2 /* the last value published */
@@ -100,7 +101,7 @@ proctype Waiter(byte me; byte target)
     do
     :: seen = word;
        if :: seen >= target -> break :: else fi;
-       look = alarm; /* look_around */
+       look = alarm; /* check_failures */
        if
        :: look != alarm_seen && fails -> break /* tti_fault_check finds the record */
        :: else ->

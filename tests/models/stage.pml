@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The stage: src/engine/memory/stage.c, with what runs over it: exchange.c, `sliced` of all_reduce.c, rooted.c.
+ * The stage: src/engine/memory/stage.c, with the protocols over it: collectives/exchange.c, all_reduce_two_shot.c,
+ * rooted.c.
  *
- * Modelled: two ranks that run CALLS calls on one lane, in every order of these: all_reduce of one, three or five windows,
- * an exchange of one small or four large steps, a stream from rank 0 of one small or one, two or seven large spans, a
- * stream to rank 0 of one small or seven large ones; some of these only with MORE; with SHORT only streams of one span. A
- * rank has RINGS rings of RING cells, and takes any of them for a call; large spans take two cells, small ones one, so that
- * gaps come about. The place of a span, the head, the stamps and what they wait for, the phases, the order of all steps,
- * the writer's first look at its reader and the reader's reports are those of the C code. Writing or reading a span takes
- * two steps, so that it can be caught half way. With EXPOSES a rank's tensors may lie where the other can reach them, call
- * by call: then it stages later or never. With FAULTS a rank may give up at any wait, be it for its deadline or for the
- * alarm, unless what it waits for is there: then it goes on.
+ * Modelled: two ranks that run CALLS calls on one lane, in every order of these: all_reduce of one, three or five
+ * windows; an exchange of one small or four large steps; a stream from rank 0 of one small or one, two or seven large
+ * spans; a stream to rank 0 of one small or seven large ones. Some of these run only with MORE; with SHORT only streams
+ * of one span. A rank has RINGS rings of RING cells, and takes any of them for a call. Large spans take two cells and
+ * small ones one, so gaps occur. These are as in the C code: the place of a span, the head, the stamps and what they
+ * wait for, the phases, the order of all steps, the writer's first wait for its reader, and the reader's reports.
+ * Writing or reading a span takes two steps, so that the other rank may run in the middle. With EXPOSES a rank may
+ * expose its tensors, call by call: then it stages later or never. With FAULTS a rank may give up at any wait, for its
+ * deadline or for the alarm, unless what it waits for is there.
  *
- * Abstracted: the content of a span is its name (call, data or result, number); slices are not told apart; the arrival ring
- * does not wrap (ring.pml has proved it); waiting is a guard (sleep.pml); what is done to tensors where they lie
- * (intent.pml). Stores take effect in program order, which seq_cst exchanges and acquire loads give. No MISMATCH.
+ * Abstracted: the content of a span is its name (call, data or result, number). Slices are not distinguished. The
+ * arrival ring does not wrap (arrival_ring.pml has proved it). Waiting is a guard (sleep.pml). Work on exposed tensors
+ * is left out (intent.pml). Stores take effect in program order, which seq_cst exchanges and acquire loads give. No
+ * MISMATCH.
  *
- * Proved: each span that is read holds the expected content from the first to the last byte, so none is overwritten before
- * its reader is through, and a call that returns OK beside ranks that gave up has read no leftovers; no deadlock (no
- * invalid end state). Before its own arrival a rank never waits for a span of the call directly before that is stamped
- * TTI_PHASE_NEXT, if the ring holds TTI_STAGE_SPANS = 5 of the largest spans; with four, both ranks may wait like this for
- * one another's arrival. Four stamps suffice, three do not.
+ * Proved: each span that is read holds the expected content from the first to the last byte. So no span is overwritten
+ * before its reader has ended, and a call that returns OK beside ranks that gave up has read no older data. No deadlock
+ * (no invalid end state). Before its own arrival a rank never waits for a span of the call directly before that is
+ * stamped TTI_PHASE_NEXT, if the ring holds TTI_STAGE_SPANS = 5 of the largest spans; with four, both ranks may wait
+ * for one another's arrival. Four stamps suffice, three do not.
  *
  * ends: no run loops for ever
  * config MORE=1
@@ -32,15 +34,15 @@
  * config EXPOSES=1
  * mutant SMALL_RING MORE=1 end: the ring holds four of the largest spans
  * mutant FEW_STAMPS end: three stamps, as many as may wait for the next arrival
- * mutant NEXT_EARLY CALLS=3 assertion: the last spans of a call are free when their reader has arrived at this very call
- * mutant SPAN_EARLY assertion: a stream's span is taken for read when its reader has come to it
- * mutant NO_STAMPS assertion: spans are reused without asking
- * mutant NO_GAP MORE=1 assertion: the reader does not know of the gap at the end of the ring
- * mutant NEAR_RING RINGS=2 assertion: the reader looks into the first ring always
- * mutant NO_FINAL CALLS=6 SHORT=1 end: calls with a root do not end by announcing TTI_PHASE_FINAL
+ * mutant NEXT_EARLY CALLS=3 assertion: the last spans of a call are free when their reader has arrived at this call
+ * mutant SPAN_EARLY assertion: a stream's span counts as read when its reader has come to it
+ * mutant NO_STAMPS assertion: spans are reused without a wait
+ * mutant NO_GAP MORE=1 assertion: the reader ignores the gap at the end of the ring
+ * mutant NEAR_RING RINGS=2 assertion: the reader always reads the first ring
+ * mutant NO_FINAL CALLS=6 SHORT=1 end: rooted calls do not end by publishing TTI_PHASE_FINAL
  * mutant R_EARLY assertion: R(k) is published before the fold
- * mutant EXPOSED_STAGED EXPOSES=1 assertion: span 0 is looked for at the arrival of a rank that exposes its tensors
- * mutant FINAL_AFTER_FAILURE assertion: a rank that gave up announces TTI_PHASE_FINAL as if it were through
+ * mutant EXPOSED_STAGED EXPOSES=1 assertion: span 0 is read after the arrival of a rank that exposes its tensors
+ * mutant FINAL_AFTER_FAILURE assertion: a rank that gave up publishes TTI_PHASE_FINAL as if it had ended
  */
 #ifndef CALLS
 #define CALLS 2
@@ -80,7 +82,7 @@
 #define I(k)               (2 * (k) + 1)
 #define R(k)               (2 * (k) + 4)
 #define tti_position_at(c, phase)   ((c) * 32 + (phase))
-#define NAME(is_result, k) (tti_position_at(call, 2 * (k) + (is_result) + 1)) /* of a content; 0: being written */
+#define NAME(is_result, k) (tti_position_at(call, 2 * (k) + (is_result) + 1)) /* of a content; 0: incomplete */
 #define PEER               (1 - me)
 #define OF(rank)           ((rank) * (CALLS + 1) + call)
 
@@ -112,11 +114,11 @@
 byte kind[CALLS + 1], stride[CALLS + 1], steps[CALLS + 1];
 byte cell[2 * RINGS * RING];
 byte position[2]; /* of tti_progress */
-byte arrived[2];  /* the arrival ring: sequence, and what travels along */
+byte arrived[2];  /* the arrival ring: sequence and attributes */
 byte start[2 * (CALLS + 1)];
 bool exposed[2 * (CALLS + 1)];
 
-/* Goes on if what it waits for is there; else this rank may give up. */
+/* Waits; this rank may give up if what it waits for is not there. */
 inline await(condition)
 {
 #ifdef FAULTS
@@ -161,7 +163,7 @@ inline await_stamp()
     fi
 }
 
-/* Takes the span k, and puts `content` into it. */
+/* Acquires span k, and puts `content` into it. */
 inline acquire(nr, content)
 {
     atomic { at = POSITION(first, nr); i = 0 };
@@ -191,7 +193,7 @@ inline acquire(nr, content)
     d_step { for (i : 0 .. stride[call] - 1) { cell[BASE(me, ring) + PLACE(at) + i] = content }; i = 0; at = 0 }
 }
 
-/* The reader has read it when it publishes `phase`, with its span `other`; without that, at its next call. */
+/* Stamps: the reader has read it when it publishes `phase`, with its span `other`; without that, at its next call. */
 inline stamp(other, phase)
 {
     d_step {
@@ -226,7 +228,7 @@ inline await_span(nr, phase)
     fi
 }
 
-/* ---- all_reduce: a span's second cell is the result ------------------------------------------------------------------------- */
+/* ---- all_reduce: a span's second cell is the result ------------------------------------------------------------- */
 
 #define CELL(base, of, k, n) cell[(base) + PLACE(POSITION(of, k) + (n))]
 
@@ -268,7 +270,7 @@ inline sliced()
     od
 }
 
-/* ---- exchange ---------------------------------------------------------------------------------------------------------------- */
+/* ---- exchange --------------------------------------------------------------------------------------------------- */
 
 inline pack(w)
 {
@@ -310,7 +312,7 @@ inline all_to_all_ranks()
     fi
 }
 
-/* ---- streams; that from the root can be pulled ------------------------------------------------------------------------------- */
+/* ---- streams; that from the root can be pulled ------------------------------------------------------------------ */
 
 inline write_spans()
 {

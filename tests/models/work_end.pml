@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The end of a work: tti_work_publish, sleep, watch, unwatch and the eventfd of src/core/async/work.c; drop and retire of
- * work_pool.c.
+ * The end of a work: tti_work_publish, sleep, watch, unwatch and the eventfd of src/core/async/work.c; drop and retire
+ * of work_pool.c.
  *
- * Modelled: the thread that ends the work; two that watch it, one until it is told, the other until it has had enough;
- * one that sleeps until the end, or one that asks for the eventfd and polls it; and one that releases the handle at
- * any time. Each has the handle at first, and is too late if that has been released before it begins. The state is one
- * word: its stage and the flags; so is the count of users with the bit ALIVE.
+ * Modelled: the thread that ends the work; two that watch it, one until it is notified, the other until it unwatches;
+ * one that sleeps until the end, or one that asks for the eventfd and polls it; and one that releases the handle at any
+ * time. Each has the handle at first, and is too late if another thread releases it before. The state is one word: its
+ * stage and the flags. So is the count of users with the bit ALIVE.
  *
  * Abstracted: the order of the list of watches. Read-modify-writes and loads take effect in program order (seq_cst).
  *
- * Proved: who has asked in time sees the end, and once: a sleeper wakes, a watch is told, the eventfd becomes readable
- * (no invalid end state); a watch is not told after tti_work_unwatch has returned, nor if it came too late; nobody
- * touches the work or its eventfd after the last user has dropped it, and that happens once.
+ * Proved: a thread that asks in time sees the end once: a sleeper wakes, a watch is notified, the eventfd becomes
+ * readable (no invalid end state). A watch is not notified after tti_work_unwatch has returned, nor if it came too
+ * late. No thread touches the work or its eventfd after the last user has dropped it, and that happens once.
  *
  * ends: no run loops for ever
  * config SLEEPS=1
  * config POLLS=1
  * mutant PLAIN_PUBLISH end: the end is published by a load and a store
  * mutant NO_COMPARE SLEEPS=1 end: the kernel does not compare the word before the waiter sleeps
- * mutant LOOK_FIRST end: a watch looks for the end before it sets its flag
- * mutant NO_SIGNAL POLLS=1 end: who makes the eventfd does not look for the end
+ * mutant LOOK_FIRST end: a watch reads the state before it sets its flag
+ * mutant NO_SIGNAL POLLS=1 end: the thread that makes the eventfd does not read the state
  * mutant STAYS_IN assertion: a watch that came too late stays in the list
- * mutant HURRY assertion: tti_work_unwatch does not wait for a watch that is being told
- * mutant DROP_FIRST assertion: the work is dropped before the watches are told
- * mutant NO_USER assertion: who waits does not count as a user
+ * mutant HURRY assertion: tti_work_unwatch does not wait for a notification under way
+ * mutant DROP_FIRST assertion: the work is dropped before the watches are notified
+ * mutant NO_USER assertion: a waiter does not count as a user
  */
 #define WATCHERS 2
 #define NOBODY   WATCHERS
@@ -91,7 +91,7 @@ inline notify_watches()
         unlock();
         assert(exists[watch] && !told[watch]);
         told[watch] = true;
-        assert(exists[watch]); /* it wakes its owner with a word of its own */
+        assert(exists[watch]); /* it wakes its owner with a word of the watch */
         take_lock();
         telling = NOBODY
     :: empty(watches) -> break

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The arrival ring. Each call of a rank publishes exactly one line of 128 bytes: what it calls (the descriptor), a digest of
- * its earlier calls, and either the data themselves (small calls) or where they lie (attributes.h).
+ * The arrival ring. Each call of a rank publishes exactly one line of 128 bytes: what it calls (the descriptor), a
+ * digest of its earlier calls, and either the data themselves (small calls) or where they lie (attributes.h).
  *
  * Idea: a flag beside the data, as in NCCL's LL128 protocol. Cost: one cache-line hop; the misses of all peers' lines
  * overlap.
  *
- * A rank may reuse a slot when no peer needs the call that it holds. A rank has ended call c when it arrives at c + 1. So
- * the credit for call n is every peer's arrival at n - 31. Calls in which all wait for all give it without a check.
+ * A rank may reuse a slot when no peer needs the call that it holds. A rank has ended call c when it arrives at c + 1.
+ * So the credit for call n is every peer's arrival at n - 31. Calls in which all wait for all give it without a check.
  *
  * A rank that waits for a peer compares the lines before it writes any output. If they differ, mismatch.c decides. All
  * ranks stay in step, since each call is one line in any case.
@@ -31,7 +31,7 @@ tutti_status tti_await_packets(struct tti_lane *lane, int peer)
 static bool all_arrived(const struct tti_lane *lane, uint64_t call)
 {
     for (int r = 0; r < lane->engine->size; r++) {
-        /* acquire: that the peer has ended call - 1 must be known before its data are overwritten */
+        /* acquire: the peer has ended call - 1 before this rank overwrites data of that call */
         if (r != lane->engine->rank &&
             atomic_load_explicit(&tti_arrival_of(lane, r, call)->sequence, memory_order_acquire) < call) {
             return false;
@@ -73,7 +73,7 @@ bool tti_laggard_left(const struct tti_lane *lane, const tutti_op *op)
     const struct tti_engine *e = lane->engine;
     bool from_root = op->kind == TUTTI_OP_BROADCAST || op->kind == TUTTI_OP_SCATTER;
     for (int r = 0; r < e->size; r++) {
-        /* acquire: a departure counts only if it was seen before the arrival was looked for */
+        /* acquire: `left` is read first, so an arrival before the end of the rank is seen */
         if (r != e->rank && (!from_root || r == op->root) && tti_has_left(e, r) &&
             atomic_load_explicit(&tti_arrival_of(lane, r, lane->call)->sequence, memory_order_acquire) < lane->call) {
             return true;
@@ -84,7 +84,7 @@ bool tti_laggard_left(const struct tti_lane *lane, const tutti_op *op)
 
 tutti_status tti_await_credit(struct tti_lane *lane)
 {
-    if (tti_has_credit(lane, lane->call)) { /* usually true, and then good for the next 16 calls */
+    if (tti_has_credit(lane, lane->call)) { /* usually true, and then true for the next 16 calls */
         return TUTTI_OK;
     }
     const uint64_t need = lane->call - TTI_RING + 1;
@@ -98,7 +98,7 @@ tutti_status tti_await_credit(struct tti_lane *lane)
     return status;
 }
 
-/* The line of the sequence comes last: readers poll it, and would take it away while the others are still on their way. */
+/* Writes the cache line of the sequence last: readers poll it, and would take it away in the middle. */
 void tti_arrival_write(struct tti_lane *lane, struct tti_arrival *line, const unsigned char *payload, size_t bytes)
 {
     const size_t n = bytes < TTI_PAYLOAD ? bytes : TTI_PAYLOAD;
@@ -148,7 +148,7 @@ tutti_status tti_arrive_and_wait_half(struct tti_lane *lane, const void *payload
 tutti_status tti_agree_on_cancel(struct tti_lane *lane, const tutti_op *op)
 {
     lane->class = TTI_CLASS_LINE;
-    lane->advances = false; /* all wait for all in it */
+    lane->advances = false; /* all ranks wait for all in this round */
     tti_descriptor_agree(lane->descriptor);
     if (op->failed == TUTTI_CANCELLED) {
         tti_descriptor_cancel(lane->descriptor);

@@ -16,18 +16,19 @@
 
 #define TTI_FIRST_LINE (64 - offsetof(struct tti_arrival, payload)) /* bytes of the payload, beside the sequence */
 
-/* ---- waiting for any class of call ---------------------------------------------------------------------------------- */
+/* ---- waiting for any class of call
+ * ---------------------------------------------------------------------------------- */
 
 /* Publishes the own arrival with `bytes` of payload. */
 tutti_status tti_arrive(struct tti_lane *lane, const void *payload, size_t bytes);
 
-/* Waits for the arrival of one peer / of all peers, and compares the calls. MISMATCH if one calls something else now. If it
- * did so in an earlier call, this call goes on and ends with MISMATCH. The group stays usable. */
+/* Waits for the arrival of one peer / of all peers, and compares the calls. MISMATCH if one calls something else now.
+ * If it did so in an earlier call, this call goes on and ends with MISMATCH. The group stays usable. */
 tutti_status tti_await_one(struct tti_lane *lane, int peer);
 tutti_status tti_await_all(struct tti_lane *lane);
 
-/* tti_await_all for a root that writes. Readers that call the same need its data: if there are any, it goes on for them,
- * waits no longer for the others (lane->mismatched), and ends with MISMATCH. */
+/* tti_await_all for a root that writes. Readers that call the same need its data: if there are any, it goes on for
+ * them, waits no longer for the others (lane->mismatched), and ends with MISMATCH. */
 tutti_status tti_await_readers(struct tti_lane *lane);
 
 /* An extra round before a rooted call that may be cancelled: all ranks wait for all. CANCELLED if one has cancelled. */
@@ -42,7 +43,8 @@ bool tti_arrivals_complete(const struct tti_lane *lane, const tutti_op *op);
 /* Whether a rank that the current call waits for has left without arriving. */
 bool tti_laggard_left(const struct tti_lane *lane, const tutti_op *op);
 
-/* ---- the two halves of a small call, inline ------------------------------------------------------------------------- */
+/* ---- the two halves of a small call, inline
+ * ------------------------------------------------------------------------- */
 
 /* Waits until every peer has ended the call whose slot the current call takes. */
 tutti_status tti_await_credit(struct tti_lane *lane);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The attributes of a large call: where a rank's data lie, and whether it has memory for them. They travel in the arrival
- * line, in the cache line of the sequence, so they cost no further miss. All ranks check all ranks' attributes, the own
- * ones too, so that all reach the same decision.
+ * The attributes of a large call: where a rank's data lie, and whether it has memory for them. They travel in the
+ * arrival line, in the cache line of the sequence, so they cost no further miss. All ranks check all ranks' attributes,
+ * the own ones too, so that all reach the same decision.
  */
 #include "engine/arrival/attributes.h"
 
@@ -19,7 +19,8 @@ tutti_status tti_arrive_staged(struct tti_lane *lane, uint32_t resource_error)
                                .scale = lane->op->scale,
                                .input = lane->input,
                                .output = lane->output};
-    static_assert(offsetof(struct tti_arrival, payload) + sizeof(a) <= 64, "they travel in the sequence's cache line");
+    static_assert(offsetof(struct tti_arrival, payload) + sizeof(a) <= 64,
+                  "they travel in the cache line of the sequence");
     return tti_arrive(lane, &a, sizeof(a));
 }
 
@@ -28,7 +29,7 @@ tutti_status tti_attributes_one(struct tti_lane *lane, int peer)
     struct tti_attributes a;
     memcpy(&a, tti_arrival_of(lane, peer, lane->call)->payload, sizeof(a));
     if (a.resource_error != TUTTI_OK && a.resource_error != TUTTI_NO_MEMORY) {
-        return tti_fault_corrupt(lane, peer, "the resource_error of its stage", a.resource_error);
+        return tti_fault_corrupt(lane, peer, "the resource error of its stage", a.resource_error);
     }
     if (a.resource_error != TUTTI_OK) {
         tti_error_set(lane->error, TUTTI_NO_MEMORY, "rank %d has no memory for its stage (%zu bytes)", peer,
@@ -44,7 +45,7 @@ tutti_status tti_attributes_one(struct tti_lane *lane, int peer)
 tutti_status tti_attributes_all(struct tti_lane *lane)
 {
     for (int r = 0; r < lane->engine->size; r++) {
-        tutti_status status = tti_attributes_one(lane, r); /* the own ones too: all ranks must reach the same verdict */
+        tutti_status status = tti_attributes_one(lane, r); /* the own ones, too: all ranks must decide alike */
         if (status != TUTTI_OK) {
             return status;
         }

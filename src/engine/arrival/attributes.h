@@ -17,12 +17,13 @@ struct tti_attributes {
 /* Publishes the own arrival with the attributes of this call. */
 tutti_status tti_arrive_staged(struct tti_lane *lane, uint32_t resource_error);
 
-/* After the wait for the arrival: checks the attributes of one rank / of all, and fills lane->starts, lane->scales and the
- * addresses of exposed tensors. NO_MEMORY if a rank has published a resource error. */
+/* After the wait for the arrival: checks the attributes of one rank / of all, and fills lane->starts, lane->scales and
+ * the addresses of exposed tensors. NO_MEMORY if a rank has published a resource error. */
 tutti_status tti_attributes_one(struct tti_lane *lane, int peer);
 tutti_status tti_attributes_all(struct tti_lane *lane);
 
-/* The same for a root that reads. If leaves wait for it (others_wait), it fails the group instead of returning alone. */
+/* The same for a root that reads. If leaves wait for it (others_wait), it fails the group instead of returning
+ * alone. */
 tutti_status tti_attributes_as_root(struct tti_lane *lane, bool others_wait);
 
 #endif

@@ -16,7 +16,7 @@ static size_t inline_limit(const struct tti_lane *lane)
     return packets > TTI_PAYLOAD ? packets : TTI_PAYLOAD;
 }
 
-/* A reduction with factors also carries this rank's, behind the data. */
+/* A PREMUL_SUM also carries this rank's factor, behind the data. */
 static size_t scale_bytes(const tutti_op *op)
 {
     return op->redop == TUTTI_PREMUL_SUM ? sizeof(double) : 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The digest: a sum over the calls of a lane in which not all ranks compare all calls; mismatch.c explains its use. Ranks
- * that call the same add the same. So the difference of two ranks' digests shows that they called different things, and it
- * stays the same while they call the same again. Cost: one 64 x 64 bit multiplication for each such call.
+ * The digest: a sum over the calls of a lane in which not all ranks compare all calls; mismatch.c explains its use.
+ * Ranks that call the same add the same. So the difference of two ranks' digests shows that they called different
+ * things, and it stays the same while they call the same again. Cost: one 64 x 64 bit multiplication for each such
+ * call.
  */
 #ifndef TTI_ENGINE_DIGEST_H
 #define TTI_ENGINE_DIGEST_H

@@ -7,14 +7,14 @@
  * that writes serves the readers that call the same, if there are any. Every rank ends the call by publishing
  * TTI_PHASE_FINAL, so no peer waits for it for ever.
  *
- * A rank that does not wait for a peer cannot compare. So each rooted call adds to the digest, and so does a call in which
- * all wait for all if it met a rooted one. From the first difference on the digests of two ranks differ, by a number that
- * stays the same. A rank that waits for such a peer later sees that. It still runs that call, since other ranks may see no
- * difference in it, and then returns MISMATCH.
+ * A rank that does not wait for a peer cannot compare. So each rooted call adds to the digest, and so does a call in
+ * which all wait for all if it met a rooted one. From the first difference on the digests of two ranks differ, by a
+ * number that stays the same. A rank that waits for such a peer later sees that. It still runs that call, since other
+ * ranks may see no difference in it, and then returns MISMATCH.
  *
  * Each difference is reported once. lane->reported_delta has what a rank has reported of a peer. One report covers all
- * calls so far, also of peers that the rank has not compared (lane->mismatch_reported). The first call in which all wait
- * for all makes the digests equal again.
+ * calls so far, also of peers that the rank has not compared (lane->mismatch_reported). The first call in which all
+ * wait for all makes the digests equal again.
  */
 #include "engine/arrival/mismatch.h"
 
@@ -41,7 +41,7 @@ static tutti_status mismatch(struct tti_lane *lane, int peer)
     return TUTTI_MISMATCH;
 }
 
-/* The same of an earlier call. What the peer called then is overwritten, perhaps; what this rank did is not. */
+/* The same for an earlier call. The peer may have overwritten the line of that call; the own line is still there. */
 static void mismatch_before(struct tti_lane *lane, int peer)
 {
     const int rank = lane->engine->rank;
@@ -55,12 +55,14 @@ static void mismatch_before(struct tti_lane *lane, int peer)
         (unsigned long long)lane->call);
     lane->error->suspect = peer;
     lane->late_mismatch = true;
-    lane->announces = true; /* so that end_call looks */
+    lane->announces = true; /* so that end_call() reads late_mismatch */
 }
 
-/* ---- what has been reported ---------------------------------------------------------------------------------------- */
+/* ---- what has been reported
+ * ---------------------------------------------------------------------------------------- */
 
-/* Looks at a peer's digest: whether it tells of an earlier call that this rank has not reported. */
+/* Whether a peer's digest shows a difference in an earlier call that this rank has not reported. Records it as
+ * reported. */
 static bool is_unreported(struct tti_lane *lane, int peer)
 {
     const uint32_t beyond = tti_arrival_of(lane, peer, lane->call)->digest - lane->digest;
@@ -71,7 +73,7 @@ static bool is_unreported(struct tti_lane *lane, int peer)
     return !known;
 }
 
-/* What this call adds to it is reported by this call. */
+/* This call reports its own difference: adds it to what is reported of the peer. */
 static void add_reported(struct tti_lane *lane, int peer)
 {
     const struct tti_arrival *line = tti_arrival_of(lane, peer, lane->call);
@@ -79,8 +81,8 @@ static void add_reported(struct tti_lane *lane, int peer)
                                   tti_digest_of(lane->call, lane->descriptor[0], lane->descriptor[1]);
 }
 
-/* All ranks see the lines of all in this call: all forget what was before. */
-static void forget(struct tti_lane *lane)
+/* In this call all ranks see the lines of all, so all begin a new digest. */
+static void reset_digest(struct tti_lane *lane)
 {
     const size_t size = (size_t)lane->engine->size;
     lane->digest = (uint32_t)lane->call;
@@ -99,12 +101,13 @@ void tti_mark_all_reported(struct tti_lane *lane)
     lane->diverged = true;
 }
 
-/* ---- comparing ----------------------------------------------------------------------------------------------------- */
+/* ---- comparing
+ * ----------------------------------------------------------------------------------------------------- */
 
-/* Where the rest of a line is not what it should be: whether its number, which was only compared, can be. */
+/* A line differs from the own one: whether its number, which the wait only compared, is possible. */
 static tutti_status check_number(struct tti_lane *lane, int peer)
 {
-    /* relaxed: it has been awaited with acquire, and does not change in this call */
+    /* relaxed: the wait loaded it with acquire, and it does not change in this call */
     const uint64_t number =
         atomic_load_explicit(&tti_arrival_of(lane, peer, lane->call)->sequence, memory_order_relaxed);
     return tti_arrival_is_possible(lane, number, lane->call)
@@ -112,7 +115,6 @@ static tutti_status check_number(struct tti_lane *lane, int peer)
                : tti_fault_corrupt(lane, peer, "the number of its call", number);
 }
 
-/* A peer that is waited for has called something else, now or before. */
 tutti_status tti_find_difference_of(struct tti_lane *lane, int peer)
 {
     const struct tti_arrival *line = tti_arrival_of(lane, peer, lane->call);
@@ -126,7 +128,7 @@ tutti_status tti_find_difference_of(struct tti_lane *lane, int peer)
         return TUTTI_OK;
     }
     const uint32_t beyond = lane->reported_delta[peer];
-    tti_mark_all_reported(lane); /* what ranks that are not looked at have called until now: one report says it all */
+    tti_mark_all_reported(lane); /* one report also covers the peers that are not compared here */
     lane->reported_delta[peer] = beyond;
     lane->mismatch_reported[peer] = false;
     if (!now) {
@@ -155,7 +157,7 @@ tutti_status tti_find_difference(struct tti_lane *lane)
     uint64_t own[2] = {lane->descriptor[0], lane->descriptor[1]};
     const bool own_mark = tti_descriptor_uncancel(own);
     const bool own_waits = tti_kind_waits_for_all(tti_descriptor_kind(own));
-    bool all_wait = own_waits; /* every rank: so every rank sees what this one sees */
+    bool all_wait = own_waits; /* every rank waits for all, so every rank sees what this one sees */
     for (int r = 0; r < e->size; r++) {
         if (r == e->rank) {
             marked = own_mark && marked < 0 ? r : marked;
@@ -180,7 +182,7 @@ tutti_status tti_find_difference(struct tti_lane *lane)
         }
     }
     if (all_wait) {
-        forget(lane);
+        reset_digest(lane);
     } else if (own_waits) {
         tti_digest_advance(lane);
     }

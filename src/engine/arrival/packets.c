@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Packets: what does not fit the arrival line of inline data. Beside each slot of the arrival ring lie cache lines with 56
- * bytes of data and the call's number each. Since a line says itself that it is there, a reader need not wait for the arrival
- * to go on to the data: it polls the last packet, and then all other lines' misses overlap. Reading the same few lines again
- * and again also keeps them cached, which the stage's ring is made to avoid.
+ * Packets: the data of a small call that do not fit its arrival line. Beside each slot of the arrival ring lie cache
+ * lines, each with 56 bytes of data and the call's number. The number is a flag in every line, as in NCCL's LL128
+ * protocol. So a reader does not wait for the arrival before it reads the data: it polls the last packet, and the
+ * misses of all lines overlap. It reads the same few lines in call after call, so they stay cached.
  *
- * The idea of a flag in every line is that of NCCL's LL128 protocol. It costs copying in chunks of 56 bytes, so it pays up
- * to some hundred bytes. Slots are reused like those of the ring: see arrival.c.
+ * Cost: one cache-line hop, and copying in chunks of 56 bytes. That pays up to some hundred bytes. A rank reuses
+ * packets together with the slot of its arrival: see arrival.c.
  */
 #include "engine/arrival/packets.h"
 
@@ -21,7 +21,7 @@ static struct tti_packet *packets_of(const struct tti_lane *lane, int rank)
            slot * TTI_PACKETS;
 }
 
-/* Whether this rank reads its own data along with the others'. */
+/* Whether this rank reads its own data together with the peers'. */
 static bool needs_own(const struct tti_lane *lane)
 {
     const tutti_op *op = lane->op;
@@ -44,7 +44,7 @@ void tti_packets_write(struct tti_lane *lane, const void *data, size_t bytes)
     const unsigned char *from = data;
     const struct tti_range unread = tti_inline_unread(lane, lane->op);
     for (size_t at = TTI_PAYLOAD, i = 0; at < bytes; at += TTI_PACKET_DATA, i++) {
-        __builtin_prefetch(&packets[i], 1); /* all lines are asked for before the first store waits */
+        __builtin_prefetch(&packets[i], 1); /* requests all lines before the first store waits */
     }
     for (size_t at = TTI_PAYLOAD, i = 0; at < bytes; at += TTI_PACKET_DATA, i++) {
         if (at >= unread.from && at + TTI_PACKET_DATA <= unread.end) {
@@ -74,7 +74,7 @@ tutti_status tti_packets_await(struct tti_lane *lane, int peer)
     struct tti_arrival *line = tti_arrival_of(lane, peer, lane->call);
     const size_t first = packet_at(range.from);
     const size_t end = packet_at(range.end + TTI_PACKET_DATA - 1);
-    /* The arrival is stored after the packets: when it is there, they are, unless the peer has called something else. */
+    /* The arrival is stored after the packets: it shows that they are there, unless the peer runs another call. */
     _Atomic uint64_t *ahead = first < end ? &packets[end - 1].sequence : &line->sequence;
     tutti_status status = tti_lane_wait_behind(lane, ahead, &line->sequence, lane->call, peer);
     if (status != TUTTI_OK) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * all_gather, plain and with parts of different length: an exchange in which everybody stages its part, and copies the
- * others' parts to their places. Bytes a rank: 2n + m (n all parts, m the own one; 2n in place), the least that copying in
- * and out allows; and the own part's first step once more, since no output is written before all agree on the call.
+ * all_gather, plain and with parts of different length: an exchange in which every rank stages its part and copies the
+ * peers' parts to their places. Bytes a rank: 2n + m (n all parts, m the own one; 2n in place), the least that copying
+ * in and out allows. The first step of the own part is read twice, since no output is written before all agree on the
+ * call.
  */
 #include "engine/arrival/inline.h"
 #include "engine/collectives/collectives.h"
@@ -11,7 +12,8 @@
 #include "engine/memory/parts.h"
 #include "engine/memory/stage.h"
 
-/* The own part also goes to its place, chunk by chunk, while it is in the first-level cache; but not before all agree. */
+/* Also copies the own part to its place, while the first-level cache has it; but not before all ranks agree on the
+ * call. */
 static void pack(struct tti_lane *lane, const struct tti_exchange *x, size_t k, unsigned char *span)
 {
     const tutti_op *op = x->op;
@@ -38,7 +40,7 @@ static void take(struct tti_lane *lane, const struct tti_exchange *x, size_t k, 
     tti_part_write(lane, x->op->dst, parts, peer, k * x->chunk, tti_stage_peer(lane, peer, k), n);
 }
 
-/* The own part of step 0, which is staged already. */
+/* Copies the own part of step 0, which is staged already, to its place. */
 static tutti_status write_own(struct tti_lane *lane, struct tti_exchange *x)
 {
     const tutti_parts *parts = &x->op->recv_parts;

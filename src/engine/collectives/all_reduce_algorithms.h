@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The algorithms of a large all_reduce, one file each. all_reduce.c chooses by the bytes of the vector, alike on all ranks.
- * A further one, a ring for instance, gets a file all_reduce_ring.c, a line here, its place in all_reduce.c, and a name in
- * enum tti_algorithm.
+ * The algorithms of a large all_reduce, one file each. all_reduce.c chooses by the bytes of the vector, alike on all
+ * ranks. A further one, a ring for instance, gets a file all_reduce_ring.c, a line here, its place in all_reduce.c, and
+ * a name in enum tti_algorithm.
  */
 #ifndef TTI_ENGINE_ALL_REDUCE_ALGORITHMS_H
 #define TTI_ENGINE_ALL_REDUCE_ALGORITHMS_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One-shot all_reduce: every rank stages its vector, and folds the vectors of all ranks. It is an exchange of one step.
- * Cost: one epoch; bytes loaded and stored a rank: (P + 3)n. Best for vectors of a few KiB, where a second epoch costs more
- * than the bytes. ("One-shot" and "two-shot" are the terms of NCCL and vLLM's custom all-reduce.)
+ * Cost: one epoch; bytes loaded and stored a rank: (P + 3)n. Best for vectors of a few KiB, where a second epoch costs
+ * more than the bytes. ("One-shot" and "two-shot" are the terms of vLLM's and TensorRT-LLM's all_reduce.)
  */
 #include "engine/collectives/all_reduce_algorithms.h"
 #include "engine/collectives/exchange.h"

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two-shot all_reduce, pipelined above one window: a reduce-scatter and an all-gather (Rabenseifner, 2004) over the stages,
- * with the movement-avoiding fold of Peng et al. (SC'23). The vector is cut into windows, a window into one slice per rank.
+ * Two-shot all_reduce, pipelined above one window: a reduce-scatter and an all-gather (Rabenseifner, 2004) over the
+ * stages, with the movement-avoiding fold of Peng et al. (SC'23). The vector is cut into windows, a window into one
+ * slice per rank.
  *   1. stage the window, all but the own slice                             publish I(k)
  *   2. when all have, fold the own slice from all ranks' stages            publish R(k)
  *   3. when all have, copy the other ranks' slices of the result out
  * Bytes a rank: 5n - 2n/P, the least that copying in and out allows: the own slice is read where it lies. Two epochs a
- * window. No rank waits for them while all run at the same speed: step 2 of a window follows step 1 of the next one, and
- * step 3 follows step 2 of the next one.
+ * window. No rank waits for them while all run at the same speed: step 2 of a window follows step 1 of the next one,
+ * and step 3 follows step 2 of the next one.
  *
- * Phases of window k: I(k) = 2k + 1, R(k) = 2k + 4, published in the order I0 (the arrival) I1 R0 I2 R1 ... A span holds the
- * window and behind it the own slice of the result. All have read it when they publish I(k + 3).
+ * Phases of window k: I(k) = 2k + 1, R(k) = 2k + 4, published in the order I0 (the arrival) I1 R0 I2 R1 ... A span
+ * holds the window and behind it the own slice of the result. All have read it when they publish I(k + 3).
  *
  * A rank that exposes its tensors stages window 0 only when it knows that others do not expose theirs.
  */
@@ -89,7 +90,8 @@ static tutti_status stage(struct tti_lane *lane, const tutti_op *op, const struc
     return TUTTI_OK;
 }
 
-/* For readers far away: folds into the output, and copies each chunk to the stage while the first-level cache has it. */
+/* For readers far away: folds into the output, and copies each chunk to the stage while the first-level cache has
+ * it. */
 static void fold_far(struct tti_lane *lane, unsigned char *result, unsigned char *shown, size_t bytes)
 {
     for (size_t at = 0, n; at < bytes; at += n) {
@@ -152,12 +154,13 @@ static tutti_status copy_out(struct tti_lane *lane, const tutti_op *op, const st
 
 static tutti_status sliced(struct tti_lane *lane, const tutti_op *op, const struct plan *p)
 {
-    tutti_status mark;
-    tutti_status status = tti_stage_begin(lane, result_at(p) + slice_bytes(p, p->window, lane->engine->size), &mark);
-    if (status == TUTTI_OK && mark == TUTTI_OK && !lane->exposed) {
+    tutti_status resource_error;
+    tutti_status status =
+        tti_stage_begin(lane, result_at(p) + slice_bytes(p, p->window, lane->engine->size), &resource_error);
+    if (status == TUTTI_OK && resource_error == TUTTI_OK && !lane->exposed) {
         status = stage(lane, op, p, 0);
     }
-    if (status != TUTTI_OK || (status = tti_arrive_staged(lane, (uint32_t)mark)) != TUTTI_OK ||
+    if (status != TUTTI_OK || (status = tti_arrive_staged(lane, (uint32_t)resource_error)) != TUTTI_OK ||
         (status = tti_await_all(lane)) != TUTTI_OK || (status = tti_attributes_all(lane)) != TUTTI_OK) {
         return status;
     }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * all_to_all, plain and with parts of different length: an exchange of spans with a slot for each receiver; everybody
- * stages what it sends, slot by slot, and copies its own slots out of the others' spans. Bytes a rank: 4n - 2m (n all
+ * all_to_all, plain and with parts of different length: an exchange of spans with a slot for each receiver. Every rank
+ * stages what it sends, slot by slot, and copies its own slots out of the peers' spans. Bytes a rank: 4n - 2m (n all
  * parts, m one), the least that copying in and out allows.
  *
- * With different lengths no rank knows who sends what to whom. Step 0 then carries the sender's two rows (bytes to and from
- * each rank); everybody reads all rows, so all ranks reach the same verdict before any output is written, and all know how
- * many steps there are. The data follow in steps 1, 2, ...
+ * With different lengths a rank knows only its own row: bytes to each rank and bytes from each rank. So step 0 carries
+ * each rank's row. Every rank reads all rows and compares them, so all ranks decide alike before any output is written,
+ * and all compute the same number of steps. The data follow in steps 1, 2, ... Cost of step 0: P rows of 16 P bytes
+ * read a rank.
  */
 #include <stdio.h>
 
@@ -60,7 +61,7 @@ static void take(struct tti_lane *lane, const struct tti_exchange *x, size_t k, 
     tti_part_write(lane, x->op->dst, &x->op->recv_parts, peer, k * x->chunk, slot, n);
 }
 
-/* From the own part of the input to the own part of the output; both may be cut into rows of different length. */
+/* Copies the own part of the input to the own part of the output. Both may have rows, of different lengths. */
 static void copy_own(struct tti_lane *lane, const tutti_op *op)
 {
     int rank = lane->engine->rank;
@@ -86,7 +87,7 @@ static uint64_t row_entry(const struct tti_lane *lane, int rank, int side, int p
     return v;
 }
 
-/* Also finds out how many steps there are. */
+/* Compares all ranks' rows, and computes the number of steps. */
 static tutti_status compare_rows(struct tti_lane *lane, struct tti_exchange *x)
 {
     struct tti_engine *e = lane->engine;
@@ -136,8 +137,8 @@ static tutti_status agreed(struct tti_lane *lane, struct tti_exchange *x)
     if (status != TUTTI_OK) {
         return status;
     }
-    if (rows_steps(x) > 0 &&
-        x->steps > 2) { /* known only now: this very call may come to use the span of the rows again */
+    /* Known only now: this call may come to use the span of the rows again. */
+    if (rows_steps(x) > 0 && x->steps > 2) {
         tti_stage_stamp(lane, 3, -1);
     }
     copy_own(lane, x->op);

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* barrier: an arrival without payload, and everybody's arrival. One epoch, P - 1 overlapping cache-line hops a rank. */
+/*
+ * barrier: a flat all-to-all notification. Every rank publishes an arrival without payload and waits for all arrivals.
+ * Cost: one epoch, P - 1 cache-line hops a rank that overlap. A dissemination barrier would need fewer hops, but log P
+ * epochs.
+ */
 #include "engine/arrival/arrival.h"
 #include "engine/collectives/collectives.h"
 

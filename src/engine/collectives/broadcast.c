@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * broadcast: a stream from the root to all. Bytes: 2n at the root and 2n at each leaf; one epoch a span. Inline ones follow
- * one another without a round trip, as many as the arrival ring holds.
+ * broadcast: a stream of spans from the root, which all leaves read (flat tree, pipelined). Bytes: 2n at the root and
+ * 2n at each leaf; one epoch a span. Small ones follow one another without a round trip, as many as the arrival ring
+ * holds.
  */
 #include "engine/arrival/inline.h"
 #include "engine/collectives/collectives.h"

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The exchange: in each step everybody stages something, and takes what it needs out of everybody's stage. One epoch a
- * step. Step k + 1 is staged before step k is taken, so that the others find it ready.
+ * The exchange: in each step every rank stages a span and reads what it needs from all peers' spans (direct algorithm,
+ * all pairs at once). Cost: one epoch a step. A rank stages step k + 1 before it reads step k, so the peers find it
+ * ready.
  *
- * This is the whole of one-shot all_reduce, all_gather, reduce_scatter and all_to_all, which differ only in what they put
- * into a span and what they take out of it.
+ * One-shot all_reduce, all_gather, reduce_scatter and all_to_all are exchanges. They differ only in what they put into
+ * a span and what they read from it.
  *
- * Whoever exposes its tensors stages nothing until it knows whether all do: then nobody has to.
+ * A rank that exposes its tensors stages nothing until all have arrived. If all ranks expose theirs, no rank stages.
  *
- * Phases: a rank publishes k + 1 when its span k is there; the arrival says that span 0 is, unless the rank exposes its
- * tensors. It takes step k before it publishes k + 3, so then span k may be written again; the last two are free when the
- * reader arrives at its next call.
+ * Phases: a rank publishes k + 1 when its span k is there. The arrival covers span 0, unless the rank exposes its
+ * tensors. A rank reads step k before it publishes k + 3, so the writer may then use span k again. The last two spans
+ * are free when the reader arrives at its next call.
  */
 #include "engine/collectives/exchange.h"
 
@@ -33,12 +34,12 @@ static tutti_status pack(struct tti_lane *lane, const struct tti_exchange *x, si
 
 static tutti_status arrive(struct tti_lane *lane, const struct tti_exchange *x)
 {
-    tutti_status mark;
-    tutti_status status = tti_stage_begin(lane, x->stride, &mark);
-    if (status == TUTTI_OK && mark == TUTTI_OK && !lane->exposed) {
+    tutti_status resource_error;
+    tutti_status status = tti_stage_begin(lane, x->stride, &resource_error);
+    if (status == TUTTI_OK && resource_error == TUTTI_OK && !lane->exposed) {
         status = pack(lane, x, 0);
     }
-    if (status == TUTTI_OK && (status = tti_arrive_staged(lane, (uint32_t)mark)) == TUTTI_OK &&
+    if (status == TUTTI_OK && (status = tti_arrive_staged(lane, (uint32_t)resource_error)) == TUTTI_OK &&
         (status = tti_await_all(lane)) == TUTTI_OK) {
         status = tti_attributes_all(lane);
     }
@@ -49,7 +50,7 @@ static tutti_status take(struct tti_lane *lane, const struct tti_exchange *x, si
 {
     struct tti_engine *e = lane->engine;
     for (int i = 1; i < e->size; i++) {
-        int peer = (e->rank + i) % e->size; /* everybody starts elsewhere */
+        int peer = (e->rank + i) % e->size; /* every rank starts at another peer */
         tutti_status status = tti_await_span(lane, peer, k, k + 1);
         if (status != TUTTI_OK) {
             return status;

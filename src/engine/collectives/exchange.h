@@ -15,8 +15,8 @@ struct tti_exchange {
     /* Reads one peer's span of step k, or, if NULL, take_all reads all spans together. */
     void (*take)(struct tti_lane *lane, const struct tti_exchange *x, size_t k, int peer);
     void (*take_all)(struct tti_lane *lane, const struct tti_exchange *x, size_t k);
-    /* Runs when all ranks have arrived with the same call, and have to stage. May write outputs, and change `steps` to a
-     * value that is the same on all ranks. NULL: nothing. */
+    /* Runs when all ranks have arrived with the same call, and have to stage. May write outputs, and change `steps` to
+     * a value that is the same on all ranks. NULL: nothing. */
     tutti_status (*agreed)(struct tti_lane *lane, struct tti_exchange *x);
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * gather: streams from the leaves, whose parts the root copies to their places. A leaf returns as soon as its last span is
- * staged. Bytes: 2m at a leaf, 2n at the root; one epoch a span.
+ * gather: a stream of spans from each leaf; the root copies the parts to their places (flat tree, pipelined). A leaf
+ * returns when its last span is staged. Bytes: 2m at a leaf, 2n at the root (n all parts, m one); one epoch a span.
  */
 #include "engine/arrival/inline.h"
 #include "engine/collectives/collectives.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * reduce: streams from the leaves, which the root folds, its own vector where it lies, straight into the output. A leaf
- * returns as soon as its last span is staged. Bytes: 2n at a leaf, (P + 1)n at the root; one epoch a span.
+ * reduce: a stream of spans from each leaf; the root folds all of them and its own vector, in rank order, into the
+ * output (flat tree, pipelined). A leaf returns when its last span is staged. Bytes: 2n at a leaf, (P + 1)n at the
+ * root; one epoch a span.
  */
 #include "engine/arrival/inline.h"
 #include "engine/collectives/collectives.h"

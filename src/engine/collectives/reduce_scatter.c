@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * reduce_scatter, plain and with parts of different length: an exchange of spans that hold, rank after rank, the same range
- * of every rank's part. Everybody stages all parts but its own, and folds its own from everybody's stage straight into the
- * output. Bytes a rank: 3n - m (m the part, n all parts), the least that copying in allows.
+ * reduce_scatter, plain and with parts of different length: an exchange of spans that hold, rank after rank, the same
+ * range of every rank's part. Every rank stages all parts but its own. It folds its own part from all ranks' stages
+ * into the output. Bytes a rank: 3n - m (m the part, n all parts), the least that copying in allows.
  */
 #include "engine/arrival/inline.h"
 #include "engine/collectives/collectives.h"
@@ -16,7 +16,7 @@ static void pack(struct tti_lane *lane, const struct tti_exchange *x, size_t k, 
     struct tti_engine *e = lane->engine;
     const tutti_parts *parts = &x->op->send_parts;
     for (int r = 0; r < e->size; r++) {
-        if (r != e->rank || parts->outer > 1) { /* else it is read where it lies */
+        if (r != e->rank || parts->outer > 1) { /* else the fold reads it in place */
             size_t n = tti_chunk_bytes(tti_part_bytes(parts, r), x->chunk, k);
             tti_part_stage(lane, span + (size_t)r * x->chunk, x->op->src, parts, r, k * x->chunk, n);
         }

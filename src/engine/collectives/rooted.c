@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Streams between a root and the other ranks: the writer puts span after span on its stage, the readers take them as they
- * appear. One epoch a span, and the copies of both sides overlap. A writer waits for nobody until it comes to use a span
- * again, so small calls follow one another without a round trip, as many as stage and arrival ring hold.
+ * Streams between a root and the other ranks: a flat tree with pipelining. The writer stages span after span; the
+ * readers read each span when it appears. Cost: one epoch a span, and the copies of both sides overlap. A writer waits
+ * for readers only before it uses a span again. So small calls follow one another without a round trip, as many as
+ * stage and arrival ring hold.
  *
- * broadcast and scatter have one writer, the root; in reduce and gather every leaf writes.
+ * In broadcast and scatter the root writes. In reduce and gather every leaf writes.
  *
- * What a root has to copy of its own goes where it would wait otherwise, chunk by chunk: in front of each span that it awaits, or
- * that may have to be free first; the rest at the end. Outputs of a call that fails are undefined, so that need not wait for
- * the others' agreement.
+ * The root copies its own part, chunk by chunk, where it would wait otherwise: before each span that it waits for, or
+ * that may not be free yet; the rest at the end. Outputs of a failed call are undefined, so this does not wait until
+ * all ranks agree on the call.
  *
- * A writer that exposes its tensor stages nothing: the readers pull it, and the writer waits until they have. In a reduction
- * all ranks do that together, if all expose.
+ * A writer that exposes its tensor stages nothing. The readers pull the data, and the writer waits until they have. In
+ * a reduction all ranks share the work, if all expose their tensors.
  *
- * Phases: a writer publishes k + 1 when span k is there (the arrival says that span 0 is, see tti_await_span); a reader
- * k + 1 when it has taken span k, but only as often as the writer needs it. All end with TTI_PHASE_FINAL.
+ * Phases: a writer publishes k + 1 when span k is there; the arrival covers span 0 (tti_await_span). A reader publishes
+ * k + 1 when it has read span k, but only as often as the writer needs it. All end with TTI_PHASE_FINAL.
  */
 #include "engine/collectives/rooted.h"
 
@@ -25,13 +26,13 @@
 #include "engine/memory/stage.h"
 
 #define LEAST_CHUNK 4096u
-#define GOOD_CHUNK  8192u /* more chunks than four had better not be smaller */
+#define GOOD_CHUNK  8192u /* the least for more than four chunks */
 #define MOST_CHUNK  65536u
 #define CHUNKS      8u
 
 void tti_stream_cut(const struct tti_lane *lane, struct tti_stream *s, size_t bytes, size_t slots)
 {
-    /* Pieces so small that the readers soon begin, and so large that announcing them costs little. */
+    /* Chunks so small that the readers soon begin, and so large that publishing them costs little. */
     size_t most = (size_t)lane->engine->tuning.window / slots;
     most = most < MOST_CHUNK ? most : MOST_CHUNK;
     size_t chunk = bytes / CHUNKS > GOOD_CHUNK ? bytes / CHUNKS : bytes / 4 > GOOD_CHUNK ? GOOD_CHUNK : bytes / 4;
@@ -41,10 +42,10 @@ void tti_stream_cut(const struct tti_lane *lane, struct tti_stream *s, size_t by
     s->chunk = bytes < chunk ? bytes : chunk;
     s->stride = (s->chunk + 63) / 64 * 64 * slots;
     s->steps = (bytes + s->chunk - 1) / s->chunk;
-    s->report = lane->engine->layout.stage / s->stride / 4; /* of the smaller ring: any writer's is at least that */
+    s->report = lane->engine->layout.stage / s->stride / 4; /* of the smaller ring, so for any writer's */
 }
 
-/* Whether the writer comes to use a span again, so that it has to look at what its readers say. */
+/* Whether the writer may use a span again, so that it waits for its readers' positions. */
 static bool writer_waits(const struct tti_lane *lane, const struct tti_stream *s)
 {
     return s->steps > tti_stage_room(lane);
@@ -68,7 +69,7 @@ static tutti_status write_spans(struct tti_lane *lane, const struct tti_stream *
         if (k >= room) {
             copy_own(lane, s, k - room, k - room + 1);
         }
-        if (k == room) { /* from here on this call waits for readers: are they in the same one? */
+        if (k == room) { /* from here on this call waits for readers, so they must run the same call */
             status = reader >= 0 ? tti_await_one(lane, reader) : tti_await_readers(lane);
         }
         if (status != TUTTI_OK || (status = tti_stage_acquire(lane, k, &span)) != TUTTI_OK) {
@@ -86,7 +87,8 @@ static tutti_status write_spans(struct tti_lane *lane, const struct tti_stream *
     return TUTTI_OK;
 }
 
-/* The writer's tensor is exposed: until the readers have taken it, or, in a reduction, all have done their shares. */
+/* The writer exposes its tensor: waits until the readers have pulled it, or, in a reduction, all have done their
+ * shares. */
 static tutti_status write_nothing(struct tti_lane *lane, const struct tti_stream *s, int reader)
 {
     tutti_status status = tti_arrive_staged(lane, TUTTI_OK);
@@ -111,10 +113,10 @@ static tutti_status write_nothing(struct tti_lane *lane, const struct tti_stream
 
 tutti_status tti_stream_write(struct tti_lane *lane, const struct tti_stream *s, int reader)
 {
-    tutti_status mark;
-    tutti_status status = tti_stage_begin(lane, s->stride, &mark);
-    if (status == TUTTI_OK && mark != TUTTI_OK) {
-        status = tti_arrive_staged(lane, (uint32_t)mark);
+    tutti_status resource_error;
+    tutti_status status = tti_stage_begin(lane, s->stride, &resource_error);
+    if (status == TUTTI_OK && resource_error != TUTTI_OK) {
+        status = tti_arrive_staged(lane, (uint32_t)resource_error);
         return status != TUTTI_OK ? status : tti_attributes_one(lane, lane->engine->rank);
     }
     if (status != TUTTI_OK) {
@@ -153,7 +155,7 @@ tutti_status tti_stream_read_root(struct tti_lane *lane, const struct tti_stream
     return TUTTI_OK;
 }
 
-/* Step k of all leaves that write. */
+/* Reads step k of all leaves that stage. */
 static tutti_status read_step(struct tti_lane *lane, const struct tti_stream *s, size_t k)
 {
     struct tti_engine *e = lane->engine;
@@ -176,7 +178,7 @@ static tutti_status read_step(struct tti_lane *lane, const struct tti_stream *s,
     return TUTTI_OK;
 }
 
-/* The root copies nothing twice if it can pull from every leaf. */
+/* Zero copy, if the root can pull from every leaf. */
 static enum tti_algorithm algorithm_of_root(const struct tti_lane *lane, const struct tti_stream *s)
 {
     for (int r = 0; r < lane->engine->size; r++) {

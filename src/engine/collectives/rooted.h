@@ -18,7 +18,8 @@ struct tti_stream {
     /* Reads span k of one peer, or, if NULL, take_all reads span k of all leaves together. */
     void (*take)(struct tti_lane *lane, const struct tti_stream *s, size_t k, int peer);
     void (*take_all)(struct tti_lane *lane, const struct tti_stream *s, size_t k);
-    /* Copies chunk k of the root's own part to its place, where the root would wait otherwise. NULL: nothing to copy. */
+    /* Copies chunk k of the root's own part to its place, where the root would wait otherwise. NULL: nothing to
+     * copy. */
     void (*own)(struct tti_lane *lane, const struct tti_stream *s, size_t k);
     /* Copies the whole of a peer's exposed tensor at once. NULL: tti_run_zero_copy does the call if all expose. */
     tutti_status (*pull)(struct tti_lane *lane, const struct tti_stream *s, int peer);
@@ -27,8 +28,8 @@ struct tti_stream {
 /* Sets chunk, stride, steps and report for `bytes` bytes, and `slots` slots in each span. */
 void tti_stream_cut(const struct tti_lane *lane, struct tti_stream *s, size_t bytes, size_t slots);
 
-/* Runs the call of a rank that writes and whose data `reader` (-1: all others) reads. Returns when its last span is staged;
- * waits for readers only before it uses a span again. */
+/* Runs the call of a rank that writes and whose data `reader` (-1: all others) reads. Returns when its last span is
+ * staged; waits for readers only before it uses a span again. */
 tutti_status tti_stream_write(struct tti_lane *lane, const struct tti_stream *s, int reader);
 /* Runs the call of a leaf that reads the root / of a root that reads all leaves. */
 tutti_status tti_stream_read_root(struct tti_lane *lane, const struct tti_stream *s);

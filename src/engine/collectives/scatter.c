@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * scatter: a stream from the root, whose spans hold a chunk of everybody's part, rank after rank; each leaf copies its own
- * chunk out. Bytes: 2n at the root, 2m at a leaf; one epoch a span.
+ * scatter: a stream of spans from the root, each with a chunk of every rank's part; each leaf copies its own chunk out
+ * (flat tree, pipelined). Bytes: 2n at the root, 2m at a leaf (n all parts, m one); one epoch a span.
  */
 #include "engine/arrival/inline.h"
 #include "engine/collectives/collectives.h"

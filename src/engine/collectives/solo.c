@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A group of one rank: nobody to wait for. Reductions still fold, so that scales, AVG and canonical NaNs are the same as
- * with many ranks; everything else is a copy from the own part to the own part. */
+/*
+ * All collectives in a group of one rank: no wait. Reductions still fold, so that factors, AVG and canonical NaNs are
+ * the same as with many ranks. The others copy from the own part to the own part.
+ */
 #include "engine/collectives/collectives.h"
 #include "engine/memory/parts.h"
 #include "kernels/kernels.h"
@@ -42,7 +44,7 @@ tutti_status tti_run_solo(struct tti_lane *lane, const tutti_op *op)
         return TUTTI_OK;
     }
     const void *source = op->kind == TUTTI_OP_REDUCE_SCATTER ? tti_part_direct(op->src, &op->send_parts, 0) : op->src;
-    if (!source) { /* the only part spans the rows: alone, it is the whole tensor */
+    if (!source) { /* the only part has rows: it is the whole tensor */
         source = op->src;
     }
     struct tti_fold fold = {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Zero copy: every rank does its share of the work on the exposed tensors of all ranks (memory/expose.c). When all have
- * arrived, each begins; when all have published TTI_PHASE_FINAL, the tensors are their owners' again. Two epochs a call,
- * whatever its size.
+ * arrived, each begins; when all have published TTI_PHASE_FINAL, the tensors are their owners' again. Two epochs a
+ * call, whatever its size.
  *
- * Bytes loaded and stored a rank: all_reduce 2n, reduce_scatter n + m, all_gather and all_to_all 2n, broadcast 2n at each
- * leaf and none at the root. all_reduce is a reduce-scatter and an all-gather in one pass (Rabenseifner, 2004): each rank
- * folds its slice of all inputs and pushes it to all outputs. In place is safe, because only rank j touches slice j.
+ * Bytes loaded and stored a rank: all_reduce 2n, reduce_scatter n + m, all_gather and all_to_all 2n, broadcast 2n at
+ * each leaf and none at the root. all_reduce is a reduce-scatter and an all-gather in one pass (Rabenseifner, 2004):
+ * each rank folds its slice of all inputs and pushes it to all outputs. In place is safe, because only rank j touches
+ * slice j.
  */
 #include "engine/collectives/zero_copy.h"
 
@@ -46,7 +47,7 @@ static void push(struct tti_lane *lane, size_t outputs, size_t from, size_t n)
     }
 }
 
-/* Folds the own slice of all inputs; `only` says which output gets it (-1: all). */
+/* Folds the own slice of all inputs into the output of rank `only` (-1: of all ranks). */
 static tutti_status reduce_slices(struct tti_lane *lane, const tutti_op *op, int only)
 {
     struct tti_engine *e = lane->engine;
@@ -157,7 +158,7 @@ tutti_status tti_run_zero_copy(struct tti_lane *lane, const tutti_op *op)
         if (lane->advances && !lane->late_mismatch) {
             tti_digest_advance(lane);
         }
-        lane->announces = lane->late_mismatch; /* else it has been */
+        lane->announces = lane->late_mismatch; /* otherwise the line above has published the end */
         status = tti_wait_phase_all(lane, TTI_PHASE_FINAL);
     }
     return status;

@@ -8,17 +8,17 @@
  *   3. It writes what it has found into its own segment: its proposal.
  *   4. It puts its number into the decision word by compare-and-swap. One rank succeeds; its proposal is the decision.
  *
- * Ranks may find different things in step 2. That does no harm, since all take the same proposal. The algorithm needs no
- * coordinator, no rounds of flooding, and no correct suspicions: a late rank that the decision excludes reads the same
- * decision. A proposal outlives its rank, because the segment stays mapped. Cost: a few cache lines for each rank, and one
- * wake-up.
+ * Ranks may find different things in step 2. That does no harm, since all take the same proposal. The algorithm needs
+ * no coordinator, no rounds of flooding, and no correct suspicions: a late rank that the decision excludes reads the
+ * same decision. A proposal outlives its rank, because the segment stays mapped. Cost: a few cache lines for each rank,
+ * and one wake-up.
  *
- * All ranks write the decision word, and it is no hint, unlike the rest of the doorbell. A rank that overwrites it can spoil
- * an agreement, but nothing else: each rank reads the word once, checks the number in it, and takes a proposal only if it
- * has the same round.
+ * All ranks write the decision word, and it is no hint, unlike the rest of the doorbell. A rank that overwrites it can
+ * spoil an agreement, but nothing else: each rank reads the word once, checks the number in it, and takes a proposal
+ * only if it has the same round.
  *
- * Ranks sleep on `event_count`, which grows after every vote and decision, and on the alarm, which deaths and leaving ranks
- * raise. tests/models/agreement.pml proves it, with deaths at every step.
+ * Ranks sleep on `event_count`, which grows after every vote and decision, and on the alarm, which deaths and leaving
+ * ranks raise. tests/models/agreement.pml proves it, with deaths at every step.
  */
 #include "engine/failure/agreement.h"
 
@@ -154,7 +154,8 @@ static void propose(const struct participant *s, const struct found *f, uint64_t
 {
     write_proposal(s, f);
     const uint64_t word = s->round << ROUND_SHIFT | (uint64_t)(s->e->rank + 1);
-    /* acq_rel: pairs with the acquire in await_decision(); the proposal is there. If it fails, another rank has decided */
+    /* acq_rel: pairs with the acquire in await_decision(); the proposal is there. If it fails, another rank has
+     * decided */
     if (atomic_compare_exchange_strong_explicit(&decision_word_of(s->e)->decided[s->a->series], &decided, word,
                                                 memory_order_acq_rel, memory_order_relaxed)) {
         notify_all(s->e);
@@ -321,8 +322,8 @@ tutti_status tti_engine_peer_status(struct tti_engine *e, int rank, tutti_error 
     tutti_status status = TUTTI_PEER_LEFT;
     if (!tti_has_left(e, rank)) {
         const struct tti_proc_id id = tti_peer_id(e, rank);
-        const struct tti_proc look = tti_proc_query(&id);
-        status = tti_proc_describe_end(rank, &id, &look, text, sizeof(text));
+        const struct tti_proc now = tti_proc_query(&id);
+        status = tti_proc_describe_end(rank, &id, &now, text, sizeof(text));
     } else if (e->futex_private == 0) {
         const struct tti_proc_id id = tti_peer_id(e, rank);
         char process[TTI_PROC_TEXT];

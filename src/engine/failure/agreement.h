@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Agreement after deaths: agreement.c. Votes and proposals lie on the fault page of each segment, and only its owner writes
- * them. The decision word lies in the doorbell, behind the alarm.
+ * Agreement after deaths: agreement.c. Votes and proposals lie on the fault page of each segment, and only its owner
+ * writes them. The decision word lies in the doorbell, behind the alarm.
  */
 #ifndef TTI_ENGINE_AGREEMENT_H
 #define TTI_ENGINE_AGREEMENT_H
@@ -15,7 +15,8 @@
 #define TTI_AGREEMENT_EXCLUDED                                                                                         \
     UINT64_MAX /* instead of a round: the other ranks have gone on without the owner, which votes no more */
 
-/* A rank's vote in a round. There are two of each, for odd and even rounds: a slow rank can still read the round before. */
+/* A rank's vote in a round. There are two of each, for odd and even rounds: a slow rank can still read the round
+ * before. */
 struct tti_vote {
     _Atomic uint64_t round; /* stored last: then the rest is there */
     _Atomic uint64_t flags;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Impossible values. This rank compares what a peer publishes and never computes with it, so a wrong value spoils no more
- * than the call. But a rank that took it for another call, or waited for it until its deadline, would report a wrong cause.
+ * Impossible values. This rank compares what a peer publishes and never computes with it, so a wrong value spoils no
+ * more than the call. But a rank that took it for another call, or waited for it until its deadline, would report a
+ * wrong cause.
  *
- * A slot of the arrival ring holds every 32nd call. Its owner may overwrite it when all others have ended the call that it
- * holds. So while this rank is in call c, the slot of c holds c or an older call, and no slot holds a call beyond c + 31.
- * Two ranks check that: one that finds a difference between arrivals, and one that has waited for long.
+ * A slot of the arrival ring holds every 32nd call. Its owner may overwrite it when all others have ended the call that
+ * it holds. So while this rank is in call c, the slot of c holds c or an older call, and no slot holds a call beyond c
+ * + 31. Two ranks check that: one that finds a difference between arrivals, and one that has waited for long.
  */
 #include "engine/failure/corrupt.h"
 

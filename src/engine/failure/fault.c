@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Failing together. A rank that gives up a call writes a record into its own segment, once: the cause, the call, the
- * suspects. Then it raises the alarm, which wakes all ranks. Ranks that wait in the same call return the same cause. Later
- * calls, and calls on other lanes, return REVOKED with that cause. A rank that leaves sets a flag and raises the alarm, too;
- * only calls that need it end with PEER_LEFT. The names follow ULFM (User Level Failure Mitigation, MPI Forum).
+ * suspects. Then it raises the alarm, which wakes all ranks. Ranks that wait in the same call return the same cause.
+ * Later calls, and calls on other lanes, return REVOKED with that cause. A rank that leaves sets a flag and raises the
+ * alarm, too; only calls that need it end with PEER_LEFT. The names follow ULFM (User Level Failure Mitigation, MPI
+ * Forum).
  *
- * Order inside failure/: peers < peer_death < fault < corrupt, agreement, liveness_monitor. wait/ is below; it reports here
- * through the table in wait.h. Cost: none for a call that succeeds, apart from one load of the alarm.
+ * Order inside failure/: peers < peer_death < fault < corrupt, agreement, liveness_monitor. wait/ is below; it reports
+ * here through the table in wait.h. Cost: none for a call that succeeds, apart from one load of the alarm.
  */
 #include "engine/failure/fault.h"
 
@@ -51,7 +52,8 @@ static tutti_error failure_of(struct tti_engine *e)
     return cause;
 }
 
-/* Whether a call returns the death itself: every call that it has interrupted; if there is none, the first later call. */
+/* Whether a call returns the death itself: every call that it has interrupted; if there is none, the first later
+ * call. */
 static bool is_unreported_death(const struct tti_engine *e, bool interrupted)
 {
     /* relaxed: if two calls race, both return the death, which does no harm */
@@ -103,8 +105,8 @@ static const char *revoked_how(tutti_operation operation)
     return operation == TUTTI_OP_ABORT ? "aborted" : "revoked";
 }
 
-/* The sentence of a timeout: the same on the rank that timed out and on ranks that read its record. `names`: the suspects,
- * may be empty. */
+/* The sentence of a timeout: the same on the rank that timed out and on ranks that read its record. `names`: the
+ * suspects, may be empty. */
 static void report_timeout(tutti_error *error, const struct tti_fault *f, int owner, const char *names)
 {
     static const char *const delays[TTI_LATE_COUNT] = {"not arrived", "many calls behind", "arrived but did not go on"};
@@ -302,24 +304,24 @@ tutti_status tti_fault_raise_suspect(struct tti_engine *e, struct tti_lane *lane
 void tti_fault_death(struct tti_engine *e, int rank)
 {
     const struct tti_proc_id id = tti_peer_id(e, rank);
-    const struct tti_proc look = tti_proc_query(&id);
+    const struct tti_proc process = tti_proc_query(&id);
     uint64_t suspects[TTI_MAX_RANKS / 64];
     char text[160];
     tutti_error error;
     suspect_only(suspects, rank);
     /* release: pairs with tti_known_dead */
     atomic_fetch_or_explicit(&e->dead[rank / 64], UINT64_C(1) << (rank % 64), memory_order_release);
-    const tutti_status status = tti_proc_describe_end(rank, &id, &look, text, sizeof(text));
+    const tutti_status status = tti_proc_describe_end(rank, &id, &process, text, sizeof(text));
     tti_error_set(&error, status, "%s", text);
     fail_group(e, (struct place){.lane = TTI_FAULT_ANYWHERE, .death = true}, suspects, &error);
 }
 
 void tti_fault_revoke(struct tti_engine *e, tutti_operation how)
 {
-    const uint64_t nobody[TTI_MAX_RANKS / 64] = {0};
+    const uint64_t none[TTI_MAX_RANKS / 64] = {0};
     tutti_error error;
     tti_error_set(&error, TUTTI_REVOKED, "rank %d has %s the group", e->rank, revoked_how(how));
-    fail_group(e, (struct place){.lane = TTI_FAULT_ANYWHERE, .operation = how}, nobody, &error);
+    fail_group(e, (struct place){.lane = TTI_FAULT_ANYWHERE, .operation = how}, none, &error);
 }
 
 void tti_fault_left(struct tti_engine *e, int rank)

@@ -5,8 +5,8 @@
 
 #include "engine/lane.h"
 
-/* OK if the group has not failed and `publisher` (-1: no rank in particular) has not left. The lane's call, or NULL, is the
- * one that waits. error NULL: the caller asks again later, so the failure does not count as reported. */
+/* OK if the group has not failed and `publisher` (-1: no rank in particular) has not left. The lane's call, or NULL, is
+ * the one that waits. error NULL: the caller asks again later, so the failure does not count as reported. */
 tutti_status tti_fault_check(struct tti_engine *e, struct tti_lane *lane, int publisher, tutti_error *error);
 
 /* tti_fault_check for a lane, if the alarm word, which is `alarm` now, has changed since the lane last checked. */
@@ -21,7 +21,8 @@ void tti_fault_check_peer(struct tti_engine *e, int rank);
 /* The group's first failure; OK if there is none. */
 tutti_status tti_fault_first(struct tti_engine *e, tutti_error *error);
 
-/* Fails the group with *error: writes this rank's record, raises the alarm. Returns error->status. lane NULL: messages. */
+/* Fails the group with *error: writes this rank's record, raises the alarm. Returns error->status. lane NULL:
+ * messages. */
 tutti_status tti_fault_raise(struct tti_engine *e, struct tti_lane *lane, const uint64_t *suspects, tutti_error *error);
 
 /* The same with one suspect; -1: none. */

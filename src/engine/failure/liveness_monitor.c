@@ -2,26 +2,27 @@
 /*
  * Notices the death of a peer's process, in well under a millisecond, however much memory the process had.
  *
- * The kernel frees a process's memory before it closes its descriptors. So the end of a socket or a pidfd comes later by
- * that time, 300 ms for 4 GiB. Even before that, the kernel walks the list of robust futexes of each thread that ends
- * (get_robust_list(2)). It marks each futex that the thread owns with FUTEX_OWNER_DIED, and wakes one sleeper.
+ * The kernel frees a process's memory before it closes its descriptors. So the end of a socket or a pidfd comes later
+ * by that time, 300 ms for 4 GiB. Even before that, the kernel walks the list of robust futexes of each thread that
+ * ends (get_robust_list(2)). It marks each futex that the thread owns with FUTEX_OWNER_DIED, and wakes one sleeper.
  *
  * So every process has a thread, the monitor, that lives as long as its groups. It owns one word in each segment of its
  * process. This file builds the list, not the C library: the kernel needs a head, links, and one distance from link to
  * word. The mark also comes on exec, when the process goes on without its groups. It does not come when only the main
  * thread ends.
  *
- * The monitor also sleeps on the words of all peers with futex_waitv; read-only mappings suffice. When a peer dies, it fails
- * every group of which the peer was a member: fault.c writes the record and raises the alarm. peer_death.c decides what
- * counts as a death. Cost for operations: none.
+ * The monitor also sleeps on the words of all peers with futex_waitv; read-only mappings suffice. When a peer dies, it
+ * fails every group of which the peer was a member: fault.c writes the record and raises the alarm. peer_death.c
+ * decides what counts as a death. Cost for operations: none.
  *
- * The kernel wakes one sleeper per word. That monitor first wakes the others. If it cannot, because it is stopped or dies,
- * its own word, the alarm, or the bound of the sleep wakes them. Without futex_waitv the bound is short. Where the kernel
- * takes no list (emulators), the words stay 0, and waiting ranks read /proc instead.
+ * The kernel wakes one sleeper per word. That monitor first wakes the others. If it cannot, because it is stopped or
+ * dies, its own word, the alarm, or the bound of the sleep wakes them. Without futex_waitv the bound is short. Where
+ * the kernel takes no list (emulators), the words stay 0, and waiting ranks read /proc instead.
  *
- * One lock guards all lists. The monitor holds it except while it sleeps. What it sleeps on may be unmapped meanwhile: then
- * the kernel returns EFAULT. The monitor waits for nothing else under the lock, since new groups and exit() wait for it. So it
- * checks every 2 ms whether a process in exit() has ended. tests/models/liveness_monitor.pml checks the protocol.
+ * One lock guards all lists. The monitor holds it except while it sleeps. What it sleeps on may be unmapped meanwhile:
+ * then the kernel returns EFAULT. The monitor waits for nothing else under the lock, since new groups and exit() wait
+ * for it. So it checks every 2 ms whether a process in exit() has ended. tests/models/liveness_monitor.pml checks the
+ * protocol.
  */
 #include "engine/failure/liveness_monitor.h"
 
@@ -91,7 +92,8 @@ static void notify(struct monitor *k)
     syscall(SYS_futex, &k->event_count, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-/* ---- watching ----------------------------------------------------------------------------------------------------- */
+/* ---- watching
+ * ----------------------------------------------------------------------------------------------------- */
 
 static bool is_in(const uint64_t *ranks, int rank)
 {
@@ -189,8 +191,8 @@ static bool has(const struct words *all, const struct tti_proc_id *id)
     return false;
 }
 
-/* One word of each process. If there are more than the kernel takes, every rank begins with the next rank. So each process
- * is watched by some monitors, and those wake the others. */
+/* One word of each process. If there are more than the kernel takes, every rank begins with the next rank. So each
+ * process is watched by some monitors, and those wake the others. */
 static void add_peers(struct words *all, const struct watched *w)
 {
     const struct tti_engine *e = w->engine;
@@ -244,7 +246,7 @@ static void *monitor_main(void *argument)
 {
     struct monitor *k = argument;
     struct words all;
-    prctl(PR_SET_NAME, "tutti-keeper", 0, 0, 0);
+    prctl(PR_SET_NAME, "tutti-monitor", 0, 0, 0);
     tti_request_short_slices();
     register_robust_list(k);
     for (;;) {
@@ -304,7 +306,8 @@ void tti_liveness_unwatch(struct tti_engine *e)
     pthread_mutex_unlock(&lock);
 }
 
-/* ---- being watched ------------------------------------------------------------------------------------------------ */
+/* ---- being watched
+ * ------------------------------------------------------------------------------------------------ */
 
 /* With the lock held. In a forked child everything here is the parent's, and the segments are unmapped. */
 static void forget_parent(void)
@@ -428,9 +431,9 @@ void tti_liveness_unregister(struct tti_segment_header *own)
 }
 
 /*
- * exit() with groups that still exist, or are just being made: their ranks leave, they have not died. Peers see it when the
- * process has ended, not now. Peers that need this rank then fail with errors of their own, and a launcher should see the
- * end of this process first.
+ * exit() with groups that still exist, or are just being made: their ranks leave, they have not died. Peers see it when
+ * the process has ended, not now. Peers that need this rank then fail with errors of their own, and a launcher should
+ * see the end of this process first.
  */
 __attribute__((destructor)) static void leave_at_exit(void)
 {

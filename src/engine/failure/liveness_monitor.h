@@ -12,10 +12,11 @@
 
 struct tti_engine;
 
-/* From now on the kernel marks this segment when the process ends. The segment is the caller's own, and no peer has it yet.
- * Starts the monitor. False if it cannot start: then peers find the end of this process in /proc. */
+/* From now on the kernel marks this segment when the process ends. The segment is the caller's own, and no peer has it
+ * yet. Starts the monitor. False if it cannot start: then peers find the end of this process in /proc. */
 bool tti_liveness_register(struct tti_segment_header *own);
-/* Once for each registered segment: after `left` was set, and before the segment is unmapped. The last one ends the monitor. */
+/* Once for each registered segment: after `left` was set, and before the segment is unmapped. The last one ends the
+ * monitor. */
 void tti_liveness_unregister(struct tti_segment_header *own);
 
 /* Watches the engine's peers until unwatch returns: a death fails the group. */

@@ -2,9 +2,9 @@
 /*
  * Decides whether a peer is dead. There are two sources:
  *   1. The kernel's mark. When a thread ends, the kernel sets FUTEX_OWNER_DIED in each robust futex that it owns. The
- *      liveness monitor of each process owns one such word in each of the process's segments (liveness_monitor.c). Reading
- *      it is one load.
- *   2. /proc, some 50 us a look. It serves where the kernel takes no robust list, and shows core dumps.
+ *      liveness monitor of each process owns one such word in each of the process's segments (liveness_monitor.c).
+ *      Reading it is one load.
+ *   2. /proc, some 50 us for each rank. It serves where the kernel takes no robust list, and shows core dumps.
  * A process that leaves in good order sets `left` or `leaving` in its segment before it ends. So both sources are read
  * first and those flags after: a process that has ended sets nothing any more. Ended without a flag means dead.
  */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ranks as text, for error sentences. A sentence has room for a few ranks with process, state and last call; it gives the
- * others by number. All values come from memory that peers write. Each is read once; a wrong one is printed, never followed.
+ * Ranks as text, for error sentences. A sentence has room for a few ranks with process, state and last call; it gives
+ * the others by number. All values come from memory that peers write. Each is read once; a wrong one is printed, never
+ * followed.
  */
 #include "engine/failure/peers.h"
 

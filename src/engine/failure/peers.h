@@ -9,7 +9,8 @@
 /* The process of a rank, as its segment gives it. */
 struct tti_proc_id tti_peer_id(const struct tti_engine *e, int rank);
 
-/* "rank 2 (process 77, stopped; last call: all_reduce, 16), rank 3 (...)"; only numbers of the ranks that do not fit. */
+/* "rank 2 (process 77, stopped; last call: all_reduce, 16), rank 3 (...)"; only numbers of the ranks that do not
+ * fit. */
 void tti_peers_text(const struct tti_engine *e, int lane, const uint64_t *ranks, char *text, size_t capacity);
 
 /* The lowest rank of a set, -1 if it is empty. */

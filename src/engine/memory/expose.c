@@ -3,9 +3,10 @@
  * Exposing tensors: which tensors of a large call other ranks can read and write in place. With threads that is every
  * tensor. With processes a tensor must lie in the heap (heap.h), or the kernel copies from it (single_copy.c).
  *
- * A rank publishes the names of its tensors with its arrival. So once all have arrived, all ranks know whether the call can
- * run without staging. If a rank does not expose its tensors, all ranks stage; those that do expose begin one step later.
- * A peer may withdraw a region of the heap at any time: a rank that looks up a name notes the count of withdrawals first.
+ * A rank publishes the names of its tensors with its arrival. So once all have arrived, all ranks know whether the call
+ * can run without staging. If a rank does not expose its tensors, all ranks stage; those that do expose begin one step
+ * later. A peer may withdraw a region of the heap at any time: a rank that looks up a name notes the count of
+ * withdrawals first.
  */
 #include "engine/memory/expose.h"
 
@@ -19,12 +20,13 @@ static bool may_expose(const struct tti_lane *lane, const tutti_op *op)
     const bool variable = op->kind == TUTTI_OP_ALL_TO_ALL && op->send_parts.counts;
     if (variable || (!e->direct && !e->heap && e->tuning.single_copy >= TTI_TUNING_NEVER) ||
         lane->class != TTI_CLASS_LARGE) {
-        return false; /* with different lengths no rank knows where the others' parts of an all_to_all lie */
+        return false; /* with different lengths no rank knows where the peers' parts of an all_to_all lie */
     }
-    return tti_call_bytes(lane, op) >= e->tuning.zero_copy; /* below, staging is faster: it takes one epoch */
+    return tti_call_bytes(lane, op) >=
+           e->tuning.zero_copy; /* below, staging is faster: it takes one epoch instead of two */
 }
 
-/* Whether others touch this rank's input, its output. The tensor of a broadcast is its output. */
+/* Whether peers touch a rank's input / its output. The tensor of a broadcast is its output. */
 static bool shows_input(const tutti_op *op, int rank)
 {
     switch (op->kind) {
@@ -45,7 +47,7 @@ static bool shows_output(const tutti_op *op, int rank)
            ((op->kind == TUTTI_OP_BROADCAST || op->kind == TUTTI_OP_REDUCE) && rank == op->root);
 }
 
-/* Bytes from the beginning of a rank's input to its end. Only the root of a scatter knows how its parts are joined. */
+/* Bytes from the beginning of a rank's input to its end. For a scatter only the root knows how its parts are joined. */
 static size_t input_extent(const struct tti_lane *lane, const tutti_op *op, int rank)
 {
     const size_t bytes = op->count * tti_dtype_size(op->dtype);
@@ -62,7 +64,7 @@ static size_t input_extent(const struct tti_lane *lane, const tutti_op *op, int 
     }
 }
 
-/* Leaves of a scatter find their parts only if these lie one after the other. */
+/* Leaves of a scatter can compute the places of their parts only if these lie one after the other. */
 static bool can_be_found(const struct tti_lane *lane, const tutti_op *op)
 {
     return op->kind != TUTTI_OP_SCATTER || lane->engine->rank != op->root || op->send_parts.outer <= 1;
@@ -102,19 +104,19 @@ void tti_expose(struct tti_lane *lane, const tutti_op *op)
     }
 }
 
-/* What is found in the heap from now on is in use until the call ends. */
+/* Regions that the call finds in the heap from now on are in use until it ends. */
 static void hold_heap(struct tti_lane *lane)
 {
-    if (atomic_load_explicit(&lane->holds_heap, memory_order_relaxed) == 0) { /* written by this thread only */
+    if (atomic_load_explicit(&lane->holds_heap, memory_order_relaxed) == 0) { /* relaxed: only this thread writes it */
         const uint64_t now = atomic_load_explicit(lane->engine->heap->withdrawals, memory_order_seq_cst);
-        /* seq_cst: before the lookup; pairs with tti_heap_is_quiescent, after the withdrawal */
+        /* seq_cst: before the lookup; pairs with the load in tti_heap_is_quiescent, after the withdrawal */
         atomic_store_explicit(&lane->holds_heap, now, memory_order_seq_cst);
     }
 }
 
 void tti_release_heap(struct tti_lane *lane)
 {
-    if (lane->named) { /* release: pairs with tti_heap_is_quiescent; the last access comes before */
+    if (lane->named) { /* release: pairs with tti_heap_is_quiescent; the call's last access comes before */
         atomic_store_explicit(&lane->holds_heap, 0, memory_order_release);
     }
 }
@@ -122,7 +124,7 @@ void tti_release_heap(struct tti_lane *lane)
 bool tti_heap_is_quiescent(const struct tti_engine *e, uint64_t withdrawal)
 {
     for (int32_t i = 0; i < e->layout.lanes; i++) {
-        /* seq_cst: see hold_heap; and it pairs with tti_release_heap */
+        /* seq_cst: pairs with hold_heap() and tti_release_heap */
         const uint64_t since = atomic_load_explicit(&e->lanes[i].holds_heap, memory_order_seq_cst);
         if (since != 0 && since < withdrawal) {
             return false;
@@ -131,17 +133,17 @@ bool tti_heap_is_quiescent(const struct tti_engine *e, uint64_t withdrawal)
     return true;
 }
 
-/* Where this rank sees a peer's tensor; NULL = it is private. A name that means nothing here is not to be trusted. */
+/* The address in this process of a peer's tensor; NULL = private. A name without a meaning here is corrupt. */
 static tutti_status locate(struct tti_lane *lane, int peer, uint64_t name, size_t bytes, unsigned char **address)
 {
     struct tti_engine *e = lane->engine;
-    if (e->direct) { /* threads of this process: as trustworthy as this rank itself */
+    if (e->direct) { /* a thread of this process: its name is an address */
         *address = (unsigned char *)(uintptr_t)name;
         return TUTTI_OK;
     }
     if ((name & TTI_SINGLE_COPY_NAME) != 0 && tti_single_copy_allowed(lane)) {
         *address = (unsigned char *)(uintptr_t)(name & ~TTI_SINGLE_COPY_NAME);
-        lane->remote[peer] = peer != e->rank; /* only the kernel follows it */
+        lane->remote[peer] = peer != e->rank; /* only the kernel uses this address */
         return TUTTI_OK;
     }
     if (name != 0 && e->heap) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Folds of lane->sources, one for each rank, in rank order and by the call's operation. They count bytes like copy.h. */
+/* Folds of lane->sources, one for each rank, in rank order and by the call's operation. They count bytes like
+ * copy.h. */
 #ifndef TTI_ENGINE_FOLD_H
 #define TTI_ENGINE_FOLD_H
 
@@ -29,7 +30,8 @@ static inline void tti_reduce_push(struct tti_lane *lane, size_t outputs, size_t
     lane->bytes_copied += (size + outputs) * bytes;
 }
 
-/* The same into a tensor of the caller that is none of the sources: past the caches if outputs are larger than they are. */
+/* The same into a tensor of the caller that is none of the sources: past the caches if outputs are larger than they
+ * are. */
 static inline void tti_reduce_out(struct tti_lane *lane, void *dst, size_t bytes)
 {
     if (!lane->streams || bytes < TTI_PAGE) {

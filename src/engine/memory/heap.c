@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Names of heap memory: a region's number and an offset. A lookup reads one word per region, without a lock. heap.h
+ * explains the life of a region.
+ */
 #include "engine/memory/heap.h"
 
 #define NAME_SHIFT  48
 #define VERIFY_FROM ((size_t)1 << 20)
 
-static bool meets(uint64_t word, uintptr_t begin, size_t bytes)
+static bool overlaps(uint64_t word, uintptr_t begin, size_t bytes)
 {
     uintptr_t first = tti_heap_begin(word);
     return word != 0 && begin < first + tti_heap_bytes(word) && first < begin + bytes;
@@ -12,13 +16,13 @@ static bool meets(uint64_t word, uintptr_t begin, size_t bytes)
 
 bool tti_heap_is_orphan(const struct tti_heap_orphans *orphans, const void *memory, size_t bytes)
 {
-    /* acquire: pairs with the release in end_at_least, so that all entries in front of the end are seen */
+    /* acquire: pairs with the release in end_at_least(); all entries before the end are visible */
     uint32_t end = atomic_load_explicit(&orphans->end, memory_order_acquire);
     if (end > TTI_HEAP_ORPHANS) {
         return true;
     }
     for (uint32_t i = 0; i < end; i++) {
-        if (meets(atomic_load_explicit(&orphans->words[i], memory_order_relaxed), (uintptr_t)memory, bytes)) {
+        if (overlaps(atomic_load_explicit(&orphans->words[i], memory_order_relaxed), (uintptr_t)memory, bytes)) {
             return true;
         }
     }
@@ -33,11 +37,11 @@ uint64_t tti_heap_name(const struct tti_heap *heap, const void *memory, size_t b
     uintptr_t at = (uintptr_t)memory;
     uint32_t end = atomic_load_explicit(&heap->own_end, memory_order_acquire);
     for (uint32_t i = 0; i < end; i++) {
-        /* acquire: pairs with the release in tti_heap_own; the region was mapped by all before */
+        /* acquire: pairs with the release in tti_heap_own; all ranks mapped the region before */
         uint64_t word = atomic_load_explicit(&heap->own[i], memory_order_acquire);
         uintptr_t offset = at - tti_heap_begin(word);
         size_t size = tti_heap_bytes(word);
-        if (offset >= size) { /* also in front of it, by wrapping, and empty entries */
+        if (offset >= size) { /* also true for addresses before it, by wrapping, and for empty entries */
             continue;
         }
         if (bytes > size - offset || tti_heap_is_orphan(heap->orphans, memory, bytes)) {
@@ -59,8 +63,8 @@ unsigned char *tti_heap_address(const struct tti_heap *heap, int member, uint64_
     if (!heap || member < 0 || member >= heap->ranks || index >= TTI_HEAP_REGIONS) {
         return NULL;
     }
-    /* seq_cst: pairs with the backend's when it has mapped the region; and when it takes it away, this comes after the note in
-     * hold_heap, or sees that it is gone */
+    /* seq_cst: pairs with the backend's store when it maps or withdraws the region. After a withdrawal either this load
+     * finds no region, or the backend finds the count that hold_heap() in expose.c stored before */
     uint64_t word = atomic_load_explicit(&heap->members[member]->regions[index], memory_order_seq_cst);
     size_t size = tti_heap_bytes(word);
     if (offset > size || bytes > size - offset || word == 0) {
@@ -102,7 +106,7 @@ void tti_heap_orphan(struct tti_heap *heap, void *memory, size_t bytes)
         uint64_t word = atomic_load_explicit(&heap->own[i], memory_order_acquire);
         uintptr_t begin = tti_heap_begin(word);
         if (word != 0 && first >= begin && last <= begin + tti_heap_bytes(word)) {
-            /* first the note, so that no other lane names what is being taken away */
+            /* first the record, so that no other lane names the range meanwhile */
             remember_orphan(heap->orphans, tti_heap_word((void *)first, last - first));
             heap->orphan(heap->user, i, (void *)first, last - first);
             return;
@@ -113,7 +117,7 @@ void tti_heap_orphan(struct tti_heap *heap, void *memory, size_t bytes)
 void tti_heap_forget_orphans(struct tti_heap_orphans *orphans, const void *memory, size_t bytes)
 {
     for (uint32_t i = 0; i < TTI_HEAP_ORPHANS; i++) {
-        if (meets(atomic_load_explicit(&orphans->words[i], memory_order_relaxed), (uintptr_t)memory, bytes)) {
+        if (overlaps(atomic_load_explicit(&orphans->words[i], memory_order_relaxed), (uintptr_t)memory, bytes)) {
             atomic_store_explicit(&orphans->words[i], 0, memory_order_relaxed);
         }
     }

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The memory that ranks share. Every rank owns one segment, which only it writes and the others read; the doorbell is the one
- * chunk that all members write, and it holds hints only: corrupting it costs time, never a result.
+ * The layout of the memory that ranks share. Every rank owns one segment: only it writes there, and its peers read. All
+ * ranks write the doorbell. It holds hints and the decision word (agreement.c), so a corrupted one never changes a
+ * result of a collective.
  *
  *   segment   header page | fault page | lane controls | pair controls | lane 0 stage, ... | pair 0 rings, ...
- *   lane      control: arrival ring (32 lines of 128 bytes), on a page of its own a progress line, packets for each slot
- *             stage: two rings of bytes, from one of which each call takes what it needs (stage.c)
- *   pair      control: one line with what the owner has to say to one peer about messages
- *             rings: slots, each of which holds a small message or names a chunk of a larger one; two rings of
- *             bytes for those
- *   fault     struct tti_fault | what ranks agree with after a failure (agreement.h)
- *   doorbell      alarm and decision word (agreement.h) in one line | for each (publisher, channel) one line: a bit for each rank that sleeps on that publisher
+ *   lane      control: arrival ring (32 lines of 128 bytes); a progress line on a page of its own; packets for each slot
+ *             stage: two rings of bytes; each call takes what it needs from one of them (stage.c)
+ *   pair      control: one line with what the owner publishes to one peer about messages
+ *             rings: slots, each with a small message or the place of a chunk; two rings of bytes for chunks
+ *   fault     struct tti_fault | votes and proposals (agreement.h)
+ *   doorbell  alarm and decision word (agreement.h) in one line | for each (publisher, channel) one line: a bit for
+ *             each rank that sleeps on that publisher
  *
- * Lines of a ring start at rank * 128 mod 4096, so that scanning many ranks' segments, which start on page boundaries, does
- * not fall into one cache set. All that lies before the stages is committed when the segment is made; a lane's stage and a
- * pair's rings are sparse until their first use.
+ * Lines of a ring start at rank * 128 mod 4096: segments start on page boundaries, and reading the same line of many
+ * ranks must not use one cache set. Everything before the stages is committed when the segment is made. A lane's stage
+ * and a pair's rings are sparse until their first use.
  */
 #ifndef TTI_ENGINE_LAYOUT_H
 #define TTI_ENGINE_LAYOUT_H
@@ -36,12 +37,12 @@
 #define TTI_PAYLOAD      100u
 #define TTI_SLOTS        128u /* records in flight from one rank to another; a power of two */
 #define TTI_SLOT_BODY    224u
-#define TTI_OFFERS       8u          /* open ones from one rank to another: see p2p_zero_copy.c */
+#define TTI_OFFERS       8u          /* open ones from one rank to another: see p2p/zero_copy.c */
 #define TTI_LAYOUT_MAGIC 0x69747475u /* "utti" */
 #define TTI_LAYOUT_ABI   9u
 #define TTI_STAGE_SPANS  5u /* a stage holds at least so many of the largest spans that a call takes: see stage.c */
 
-/* One call of one rank. `sequence` is stored last and says that the rest is there. */
+/* One call of one rank. `sequence` is stored last: then the rest is there. */
 struct tti_arrival {
     _Atomic uint64_t sequence;
     uint64_t descriptor[2];
@@ -51,12 +52,12 @@ struct tti_arrival {
 static_assert(sizeof(struct tti_arrival) == TTI_LINE, "an arrival is two cache lines of 64 bytes");
 static_assert(offsetof(struct tti_arrival, payload) == 28, "36 payload bytes share the line of the sequence");
 
-/* How far a rank has come: call << TTI_PHASE_BITS | phase, monotone; and whether it is touching another rank's buffer right
- * now, in a cache line of its own because others spin on the position. */
+/* The position of a rank: call << TTI_PHASE_BITS | phase, which only grows. And its intent: whether it touches another
+ * rank's tensor now. The intent has a cache line of its own, because peers spin on the position. */
 struct tti_progress {
     _Atomic uint64_t position;
     unsigned char pad[56];
-    _Atomic uint64_t intent; /* 0 or 1, see direct.c */
+    _Atomic uint64_t intent; /* 0 or 1: see intent.c */
     unsigned char pad2[56];
 };
 static_assert(sizeof(struct tti_progress) == TTI_LINE, "two cache lines");
@@ -64,7 +65,7 @@ static_assert(sizeof(struct tti_progress) == TTI_LINE, "two cache lines");
 #define TTI_PHASE_FINAL ((1u << TTI_PHASE_BITS) - 1)
 #define TTI_PHASE_NEXT  (1u << TTI_PHASE_BITS) /* never published: see stage.c */
 
-/* Data of an inline call that do not fit its arrival: each line says itself that it is there. */
+/* Data of a small call that do not fit its arrival line. Each packet has its own flag. */
 struct tti_packet {
     unsigned char data[56];
     _Atomic uint64_t sequence; /* the call's number, stored last */
@@ -81,7 +82,7 @@ struct tti_lane_control {
 };
 static_assert(TTI_RING * TTI_LINE == TTI_PAGE, "the ring fills a page, so that rotation by rank stays inside it");
 
-/* Why the owner has failed or gone. Written once, `state` last. */
+/* Why the owner has failed. Written once, `state` last. */
 struct tti_fault {
     _Atomic uint32_t state; /* TTI_FAULT_* */
     int32_t cause;          /* tutti_status */
@@ -89,8 +90,8 @@ struct tti_fault {
     int32_t operation;
     uint64_t call;
     uint64_t suspects[TTI_MAX_RANKS / 64];
-    int64_t waited_ms; /* TIMEOUT: how long the owner has waited, */
-    int32_t how;       /* and what the suspects have not done: TTI_LATE_* */
+    int64_t waited_ms; /* TIMEOUT: how long the owner has waited */
+    int32_t how;       /* TIMEOUT: how the suspects are late: TTI_LATE_* */
 };
 enum { TTI_LATE_NOT_ARRIVED, TTI_LATE_BEHIND, TTI_LATE_STUCK, TTI_LATE_COUNT };
 enum { TTI_FAULT_NONE = 0, TTI_FAULT_FAILED = 1 };
@@ -109,7 +110,7 @@ struct tti_segment_header {
     uint64_t far;
     uint32_t cpu_limit;           /* thousandths of a CPU that control groups grant; 0 = no limit */
     uint32_t barriers;            /* the owner can take part in barriers on all CPUs: see publish.c */
-    uint64_t cpu_group;           /* who shares that */
+    uint64_t cpu_group;           /* processes with the same value share that limit */
     uint64_t cpus[TTI_CPU_WORDS]; /* the owner's affinity mask */
     uint64_t mark;                /* a word of the owner's process, and its address there: see single_copy.c */
     uint64_t mark_at;
@@ -117,17 +118,15 @@ struct tti_segment_header {
     _Atomic uint32_t left;
     uint64_t started; /* the owner's process, beside its number: see proc.h */
     uint64_t space;
-    _Atomic uintptr_t
-        life_next; /* entry of the robust list of the owner's liveness monitor: an address there. See liveness_monitor.c */
-    _Atomic uint32_t
-        life; /* the liveness monitor's thread; the kernel adds FUTEX_OWNER_DIED. 0 = there is no liveness monitor */
-    _Atomic uint32_t leaving; /* in exit(): the owner leaves with the end of its process */
-    uint64_t instance;        /* with `started` and `space` */
+    _Atomic uintptr_t life_next; /* entry of the robust list of the owner's liveness monitor: an address there */
+    _Atomic uint32_t life;       /* the monitor's thread; the kernel adds FUTEX_OWNER_DIED. 0 = there is no monitor */
+    _Atomic uint32_t leaving;    /* in exit(): the owner leaves with the end of its process */
+    uint64_t instance;           /* with `started` and `space` */
 };
 enum { TTI_READS_UNKNOWN = 0, TTI_READS_ALL = 1, TTI_READS_NOT = 2 };
 static_assert(sizeof(struct tti_segment_header) <= TTI_PAGE, "the header fits its page");
 
-/* Whose segment it is. */
+/* The process that owns a segment. */
 static inline struct tti_proc_id tti_segment_owner(const struct tti_segment_header *h)
 {
     return (struct tti_proc_id){.pid = h->pid, .started = h->started, .space = h->space, .instance = h->instance};
@@ -136,20 +135,20 @@ static inline struct tti_proc_id tti_segment_owner(const struct tti_segment_head
 /* Whether the owner has left in good order, or is about to: its end is no death. */
 static inline bool tti_segment_leaves(const struct tti_segment_header *h)
 {
-    /* acquire, both: whatever the owner owed has been published before */
+    /* acquire, both: everything that the owner publishes comes before */
     return atomic_load_explicit(&h->left, memory_order_acquire) != 0 ||
            atomic_load_explicit(&h->leaving, memory_order_acquire) != 0;
 }
 
-/* What the owner tells one peer about messages, beside the records themselves. It changes seldom. */
+/* What the owner publishes to one peer about messages, beside the records. It changes seldom. */
 struct tti_pair_control {
-    _Atomic uint64_t activity; /* bumped after each change of the others: what the peer sleeps on  */
+    _Atomic uint64_t activity; /* grows after each change of the other words: the peer sleeps on it */
     _Atomic uint64_t opened;   /* 1: the rings towards the peer are there                          */
-    _Atomic uint64_t taken;    /* records of the peer that the owner has used up, told from time to time */
+    _Atomic uint64_t taken;    /* records of the peer that the owner has used up, published from time to time */
     _Atomic uint64_t granted;  /* the message, by its first record, whose rest the owner wants now */
-    _Atomic uint64_t target;   /* where it wants that: the name of its tensor (p2p_zero_copy.c); 0 = in the ring */
-    _Atomic uint64_t intent;   /* towards itself only: 1 + the rank whose memory the owner is touching; 0 = none */
-    _Atomic uint64_t is_far;   /* 1: the owner takes long to read what the peer writes: see p2p_single_copy.c */
+    _Atomic uint64_t target;   /* where it wants that: the name of its tensor (p2p/zero_copy.c); 0 = in the ring */
+    _Atomic uint64_t intent;   /* of the pair with itself only: 1 + the rank whose memory the owner touches; 0 = none */
+    _Atomic uint64_t is_far;   /* 1: the owner takes long to read what the peer writes: see p2p/single_copy.c */
     unsigned char pad[8];
     _Atomic uint64_t fetched[TTI_OFFERS]; /* offers that the owner has taken, by their first records, in turn */
 };
@@ -176,7 +175,7 @@ enum {
 };
 #define TTI_IN_SLOT UINT32_MAX
 
-/* Says itself that it is there: `number`, from 1, is stored last. */
+/* `number`, from 1, is stored last: then the record is there. */
 struct tti_slot {
     _Atomic uint64_t number;
     struct tti_record record;
@@ -213,9 +212,9 @@ static inline size_t tti_whole_pages(size_t bytes)
     return (bytes + TTI_PAGE - 1) / TTI_PAGE * TTI_PAGE;
 }
 
-/* As for the stages (stage.c), lines of large chunks should leave the reader's cache before they are written again;
- * more than that, and they leave the writer's as well. Small chunks had better stay in both. But there are rings for
- * each peer. */
+/* As for the stages (stage.c), lines of large chunks should leave the reader's cache before the writer writes them
+ * again. In a longer ring they would leave the writer's cache, too. Each peer has rings of its own, so these share the
+ * cache. */
 static inline size_t tti_pair_ring_bytes(int size)
 {
     size_t bytes = (size_t)3 << 19;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Parts of joined tensors: the share of one rank in the input or output of a gather, scatter or all_to_all. In its compact
- * form a part is a run of bytes. Inside the joined tensor the same bytes lie in `outer` rows. These functions copy any
- * range of that run, so algorithms can cut chunks anywhere.
+ * Parts of joined tensors: the share of one rank in the input or output of a gather, scatter or all_to_all. In its
+ * compact form a part is a run of bytes. Inside the joined tensor the same bytes lie in `outer` rows. These functions
+ * copy any range of that run, so algorithms can cut chunks anywhere.
  */
 #include "engine/memory/parts.h"
 

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One copy of private memory: the kernel reads it out of another process (process_vm_readv).
+ * Single copy: the kernel copies private memory out of another process (process_vm_readv, also called cross memory
+ * attach).
  *
- * Who wants something of a rank's tensor takes it from there, as in the zero-copy class; what an arrival tells is an address
- * in the owner's process then, marked as such, and never followed here. That halves the bytes, but the kernel looks up every
- * page, so it seldom pays: docs/decisions/0023 and 0024 have the figures. By itself it is used for a very large all_to_all
- * between ranks that are far from one another, where it takes less of the memory's bandwidth; p2p_single_copy.c uses it for
- * messages. Each rank decides for itself by how far its readers are: if not all do, all stage.
+ * A rank publishes the address of its tensor in its own process, marked as such. Peers hand that address to the kernel
+ * and never follow it. This halves the bytes, but the kernel looks up every page, so it seldom pays:
+ * docs/decisions/0023 and 0024 have the figures. By default it serves a very large all_to_all between ranks with
+ * different third-level caches, where it takes less memory bandwidth. p2p/single_copy.c uses it for messages. Each rank
+ * decides by the distance of its readers; if not all decide for it, all stage.
  *
- * Reductions want all inputs at once, and push; they stage.
+ * Reductions need all inputs at once, and push results, so they stage.
  *
- * Whether a process may read another one (same user, no ptrace restrictions, one namespace of process numbers) is found out
- * when the group is made: each rank reads a word of every other one. The class is used when all have said that they can.
+ * The right to read another process needs the same user, no ptrace restrictions, and one namespace of process numbers.
+ * When the group is made, each rank tests it by reading a word of every other rank, and publishes the result.
  */
 #define _GNU_SOURCE
 #include "engine/memory/single_copy.h"
@@ -24,27 +25,27 @@
 #include "engine/failure/fault.h"
 #include "engine/memory/parts.h"
 
-#define BOUNCE    16384u              /* for what does not lie together at the reader */
-#define ADDRESSES (UINT64_C(1) << 56) /* Linux gives no others, and tags stand above */
+#define BOUNCE    16384u              /* bytes copied at once for rows at the reader */
+#define ADDRESSES (UINT64_C(1) << 56) /* Linux gives only these, and tags use the bits above */
 
-/* Of this process: the word that others read, so that they know that they read the right process. */
+/* A word of this process: peers that read its value know that they read the right process. */
 static _Atomic uint64_t mark;
 
 void tti_single_copy_offer(struct tti_segment_header *header)
 {
     uint64_t none = 0;
-    /* relaxed: whichever thread is first; who reads it has been told its value through the header */
+    /* relaxed: any thread may be first; readers compare with the value in the header */
     atomic_compare_exchange_strong_explicit(&mark, &none, tti_proc_instance(), memory_order_relaxed,
                                             memory_order_relaxed);
     header->mark = atomic_load_explicit(&mark, memory_order_relaxed);
     header->mark_at = (uint64_t)(uintptr_t)&mark;
 }
 
-/* The kernel takes the number of any thread for the memory of its process. That of the process is its main thread's, which may
- * end before the others; the monitor lives as long as there are groups. */
+/* The kernel accepts the number of any thread of a process. The main thread, whose number is the process's, may end
+ * before the others. The liveness monitor lives as long as there are groups. */
 static uint32_t thread_of(const struct tti_segment_header *h)
 {
-    /* relaxed: a number, and if it is out of date the kernel says so */
+    /* relaxed: if the number is out of date, the kernel returns an error */
     const uint32_t monitor = atomic_load_explicit(&h->life, memory_order_relaxed) & FUTEX_TID_MASK;
     return monitor != 0 ? monitor : h->pid;
 }
@@ -56,7 +57,7 @@ static ssize_t read_from(const struct tti_segment_header *owner, void *to, uint6
     return process_vm_readv((pid_t)thread_of(owner), &here, 1, &there, 1, 0);
 }
 
-/* In another namespace the peer's number is another process's. Where namespaces are unknown the word there tells. */
+/* In another namespace the number means another process. If namespaces are unknown, the word shows it. */
 static bool can_read(const struct tti_engine *e, int rank)
 {
     const struct tti_segment_header *h = tti_header(e, rank);
@@ -79,18 +80,18 @@ void tti_single_copy_detect(struct tti_engine *e)
 
 bool tti_single_copy_all_can(struct tti_engine *e)
 {
-    /* relaxed, as the store: lanes and messages may both be the first to find it out, and find the same */
+    /* relaxed, as the store below: threads that race find the same */
     uint32_t all = atomic_load_explicit(&e->remote, memory_order_relaxed);
     if (all != TTI_READS_UNKNOWN) {
         return all == TTI_READS_ALL;
     }
     all = TTI_READS_ALL;
     for (int r = 0; r < e->size && all == TTI_READS_ALL; r++) {
-        const uint32_t said = atomic_load_explicit(&tti_header(e, r)->reads, memory_order_acquire);
-        if (said == TTI_READS_UNKNOWN) {
+        const uint32_t reads = atomic_load_explicit(&tti_header(e, r)->reads, memory_order_acquire);
+        if (reads == TTI_READS_UNKNOWN) {
             return false;
         }
-        all = said == TTI_READS_ALL ? all : TTI_READS_NOT;
+        all = reads == TTI_READS_ALL ? all : TTI_READS_NOT;
     }
     atomic_store_explicit(&e->remote, all, memory_order_relaxed);
     return all == TTI_READS_ALL;
@@ -113,14 +114,15 @@ bool tti_single_copy_fetch(const struct tti_engine *e, int peer, void *dst, uint
     return read_from(tti_header(e, peer), dst, name & ~TTI_SINGLE_COPY_NAME, n) == (ssize_t)n;
 }
 
-/* The others only read. */
+/* Whether peers only read a tensor in this operation. */
 static bool is_pulled(tutti_operation kind)
 {
     return kind == TUTTI_OP_BROADCAST || kind == TUTTI_OP_ALL_GATHER || kind == TUTTI_OP_GATHER ||
            kind == TUTTI_OP_SCATTER || kind == TUTTI_OP_ALL_TO_ALL;
 }
 
-/* By itself only where it has won. In a stream writer and readers copy at the same time, each once; here only readers would. */
+/* By default only where measurements favour it. In a stream, writer and readers copy at the same time; here only
+ * readers do. */
 static bool pays(const struct tti_lane *lane, tutti_operation kind)
 {
     return tti_stage_is_far(lane) && kind == TUTTI_OP_ALL_TO_ALL;
@@ -130,7 +132,7 @@ bool tti_single_copy_wanted(struct tti_lane *lane, const tutti_op *op)
 {
     struct tti_engine *e = lane->engine;
     if (op->kind == TUTTI_OP_ALL_TO_ALL && op->send_parts.outer > 1) {
-        return false; /* a call of the kernel for each row */
+        return false; /* it would take a system call for each row */
     }
     return is_pulled(op->kind) && (pays(lane, op->kind) || e->tuning.single_copy_near != 0) &&
            tti_call_bytes(lane, op) >= e->tuning.single_copy && tti_single_copy_all_can(e);
@@ -138,7 +140,7 @@ bool tti_single_copy_wanted(struct tti_lane *lane, const tutti_op *op)
 
 bool tti_single_copy_allowed(const struct tti_lane *lane)
 {
-    /* the peer has seen that all can, so by its arrival this rank sees it, too */
+    /* the peer saw that all can before it arrived, so this rank sees it after the wait for the arrival */
     return is_pulled(lane->op->kind) && tti_single_copy_all_can(lane->engine);
 }
 

@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The stage: a ring of bytes in a rank's segment, where it puts what its peers shall read. A call takes spans of one size
- * from it, one after the other; a span never wraps, so a gap may stay at the end of the ring. Peers compute where a span
- * lies from the place of the call's first one, which travels with the arrival, and from the size, which follows from the
- * call.
+ * The stage: a ring buffer of bytes in a rank's segment, from which its peers read. A call takes spans of one size from
+ * it, one after the other. A span never wraps, so a gap may stay at the end of the ring. Peers compute the place of a
+ * span from the place of the call's first span, which travels with the arrival, and from the size, which follows from
+ * the call.
  *
- * Why a ring and not a few windows: a line that is written again should have left its reader's caches meanwhile. Else the
- * writer has to take it away from another core, which costs more than the copy. There are two rings: one larger than the
- * second-level caches, for readers that share a third-level cache with this rank, and one four times as large for others.
- * Virtual CPUs move, so how far the readers are is measured all the time, by what it takes to publish (wait.c).
+ * Why a ring and not a few windows: a line should have left its reader's caches before the writer writes it again. Else
+ * the writer has to take the line from another core, which costs more than the copy. There are two rings. One is larger
+ * than the second-level caches, for readers that share a third-level cache with this rank. The other is four times as
+ * large, for far readers. Virtual CPUs move, so the distance is measured all the time, by the time to publish
+ * (wait/publish.c). Spans in the ring for far readers are written past the caches: a line comes sooner from memory than
+ * from the caches behind another third-level cache (docs/decisions/0024).
  *
- * What goes into the ring for far readers is written past the caches (tti_copy_to_stage): a line comes sooner from memory than out of the
- * caches that another third-level cache stands in front of (docs/decisions/0024).
+ * Each span carries a stamp: the readers, and how far they must have come before the writer may use the span again. A
+ * peer that has arrived at a later call has ended the stamp's call. So calls in which all wait for all use
+ * TTI_PHASE_NEXT and publish nothing at their end. Rooted calls end by publishing TTI_PHASE_FINAL, and so does every
+ * call that ends in an error after which the group stays usable.
  *
- * Each span carries a stamp: who must have come how far before it may be written again. Stamps are asked in the order of
- * the spans. A peer that has arrived at a later call has ended the stamp's call, so calls in which all wait for all free
- * their spans by themselves: they use TTI_PHASE_NEXT, and end without a word. Calls with a root end by announcing
- * TTI_PHASE_FINAL, as does every call that ends in an error after which the group stays usable.
- *
- * Nobody waits for ever: before its own arrival a rank acquires span 0 only, and a stage holds TTI_STAGE_SPANS of the
- * largest spans. The last three spans of the call before, all that may be stamped TTI_PHASE_NEXT and not be free yet, are
- * never in the way of that one.
+ * No deadlock: before its own arrival a rank acquires span 0 only, and a stage holds TTI_STAGE_SPANS of the largest
+ * spans. At most the last three spans of the call before are stamped TTI_PHASE_NEXT and not free, and they never
+ * overlap that one. tests/models/stage.pml checks the protocol.
  */
 #include "engine/memory/stage.h"
 
@@ -32,10 +31,11 @@
 
 #define FAR_NS     100.0 /* publishing takes longer: the readers have another third-level cache */
 #define HYSTERESIS 1.2
-#define STEP       (UINT64_C(256) << 10) /* of memory made ready between two looks at the alarm: some 0.2 ms */
+#define STEP       (UINT64_C(256) << 10) /* bytes made ready between two checks of the alarm: some 0.2 ms */
 
-/* Larger spans begin at pages, where hardware prefetching of the one before ends: it would fetch lines of the next span into
- * the reader's cache while the writer is about to write them. For small ones that costs less than one more page. */
+/* Larger spans begin at pages, where the hardware stops prefetching. Otherwise it would fetch lines of the next span
+ * into the reader's cache while the writer is about to write them. For small spans that costs less than one more
+ * page. */
 static uint64_t rounded(size_t stride)
 {
     size_t unit = stride < TTI_PAGE / 2 ? 64 : TTI_PAGE;
@@ -48,8 +48,8 @@ static uint64_t fitted(const struct tti_stage *s, uint64_t position)
     return place + s->stride <= s->ring ? position : position - place + s->ring;
 }
 
-/* From the position of a call's first span to that of span `index`. Only differences of `ring` are added to what is left
- * of the place, so this serves positions and places alike. */
+/* The position of span `index`, from that of a call's first span. It adds only multiples of `ring` to places in the
+ * ring, so it serves positions and places alike. */
 static uint64_t position_of(uint64_t ring, uint64_t stride, uint64_t first, size_t index)
 {
     uint64_t place = first & (ring - 1);
@@ -83,27 +83,27 @@ static uint64_t step_at(uint64_t done, uint64_t ring)
 
 static uint32_t alarm_now(const struct tti_lane *lane)
 {
-    /* acquire: pairs with tti_raise_alarm, so that the record of whoever rang is visible */
+    /* acquire: pairs with tti_raise_alarm; the record of the rank that raised it is visible after */
     return TTI_FAULT_CHECKS ? atomic_load_explicit(tti_alarm(lane->engine), memory_order_acquire) : lane->alarm_seen;
 }
 
-/* OK if the group has not failed meanwhile. Without memory the call goes on, with *mark as its mark. */
-static tutti_status commit(struct tti_lane *lane, struct tti_stage *s, tutti_status *mark)
+/* OK if the group has not failed meanwhile. Without memory it returns OK with *resource_error. */
+static tutti_status commit(struct tti_lane *lane, struct tti_stage *s, tutti_status *resource_error)
 {
     struct tti_engine *e = lane->engine;
     tutti_status status = TUTTI_OK;
-    *mark = TUTTI_OK;
-    while (e->commit && s->committed < s->ring && status == TUTTI_OK && *mark == TUTTI_OK) {
+    *resource_error = TUTTI_OK;
+    while (e->commit && s->committed < s->ring && status == TUTTI_OK && *resource_error == TUTTI_OK) {
         const uint64_t step = step_at(s->committed, s->ring);
-        *mark = e->commit(e->commit_user, offset_of(lane, s->base + s->committed), step);
-        s->committed += *mark == TUTTI_OK ? step : 0;
+        *resource_error = e->commit(e->commit_user, offset_of(lane, s->base + s->committed), step);
+        s->committed += *resource_error == TUTTI_OK ? step : 0;
         status = tti_fault_check_alarm(lane, alarm_now(lane));
     }
     return status;
 }
 
-/* Takes the ring that suits the distance of the readers. Each keeps its positions and stamps, so nothing has to be waited
- * for. */
+/* Takes the ring that suits the distance of the readers. Each ring keeps its positions and stamps, so no wait is
+ * needed. */
 static tutti_status choose_ring(struct tti_lane *lane)
 {
     const double ns = lane->publish_ticks / lane->engine->ticks_per_ns;
@@ -111,9 +111,9 @@ static tutti_status choose_ring(struct tti_lane *lane)
     if (lane->spare.ring == 0 || ns <= 0 || (is_far ? ns > FAR_NS / HYSTERESIS : ns < FAR_NS * HYSTERESIS)) {
         return TUTTI_OK;
     }
-    tutti_status mark;
-    const tutti_status status = commit(lane, &lane->spare, &mark);
-    if (status == TUTTI_OK && mark == TUTTI_OK) {
+    tutti_status resource_error;
+    const tutti_status status = commit(lane, &lane->spare, &resource_error);
+    if (status == TUTTI_OK && resource_error == TUTTI_OK) {
         const struct tti_stage before = lane->stage;
         lane->stage = lane->spare;
         lane->spare = before;
@@ -121,13 +121,13 @@ static tutti_status choose_ring(struct tti_lane *lane)
     return status;
 }
 
-tutti_status tti_stage_begin(struct tti_lane *lane, size_t stride, tutti_status *mark)
+tutti_status tti_stage_begin(struct tti_lane *lane, size_t stride, tutti_status *resource_error)
 {
     tutti_status status = choose_ring(lane);
     struct tti_stage *s = &lane->stage;
     s->stride = rounded(stride);
     s->first = fitted(s, s->head);
-    return status == TUTTI_OK ? commit(lane, s, mark) : status;
+    return status == TUTTI_OK ? commit(lane, s, resource_error) : status;
 }
 
 void tti_stage_start(struct tti_lane *lane, int peer, uint64_t place)
@@ -138,11 +138,11 @@ void tti_stage_start(struct tti_lane *lane, int peer, uint64_t place)
     const uint64_t base = is_far ? l->stage : 0;
     const uint64_t ring = is_far ? l->far : l->stage;
     lane->starts[peer] = place;
-    if (place - base + lane->stage.stride > ring) { /* never trust what a peer wrote */
+    if (place - base + lane->stage.stride > ring) { /* out of bounds: a peer's values are never trusted */
         lane->starts[peer] = 0;
     }
     const unsigned char bit = is_far ? 2 : 1;
-    if (!(lane->populated[peer] & bit)) { /* before it is read for the first time */
+    if (!(lane->populated[peer] & bit)) { /* before the first read */
         const bool ahead = e->populate && peer != e->rank;
         for (uint64_t done = 0; ahead && done < ring && alarm_now(lane) == lane->alarm_seen;
              done += step_at(done, ring)) {

@@ -35,15 +35,15 @@ tutti_status tti_stage_acquire(struct tti_lane *lane, size_t index, unsigned cha
 /* A span of this call that is acquired. */
 unsigned char *tti_stage_own(const struct tti_lane *lane, size_t index);
 
-/* The span acquired last has been read by `reader` (-1: every peer) when that rank's position reaches `phase` of this call.
- * TTI_PHASE_NEXT: when it has arrived at the next call. A second stamp of a span replaces the first. */
+/* The span acquired last has been read by `reader` (-1: every peer) when that rank's position reaches `phase` of this
+ * call. TTI_PHASE_NEXT: when it has arrived at the next call. A second stamp of a span replaces the first. */
 void tti_stage_stamp(struct tti_lane *lane, uint64_t phase, int reader);
 
 /* Span `index` of a peer, for reading. */
 const unsigned char *tti_stage_peer(const struct tti_lane *lane, int peer, size_t index);
 
-/* Waits until the peer has published `phase`, so that its span `index` is there. The arrival covers span 0, unless the peer
- * exposes its tensors: such a peer stages only when it knows that others do not expose theirs. */
+/* Waits until the peer has published `phase`, so that its span `index` is there. The arrival covers span 0, unless the
+ * peer exposes its tensors: such a peer stages only when it knows that others do not expose theirs. */
 tutti_status tti_await_span(struct tti_lane *lane, int peer, size_t index, uint64_t phase);
 
 /* Spans that a call can acquire without waiting for peers in the same call, at least. */

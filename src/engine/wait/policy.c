@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How long a waiting rank spins and yields before it sleeps. The measure is ranks per CPU: the ranks, divided by the CPUs
- * in all ranks' affinity masks together. The hardware threads of one core count as CPUs.
+ * How long a waiting rank spins and yields before it sleeps. The measure is ranks per CPU: the ranks, divided by the
+ * CPUs in all ranks' affinity masks together. The hardware threads of one core count as CPUs.
  *
  * With a CPU per rank, a spin of tens of microseconds is cheaper than any wake-up. With fewer CPUs the awaited rank may
  * need this very CPU. A yield then costs less than 1 us, a wake-up 2 us, and 10 to 20 us across CPUs. So a waiting rank
  * yields, for longer than most waits take.
  *
- * Control groups may grant less time than the CPUs have. Then a waiting rank must not use up the time that the awaited rank
- * needs: it spins and yields about as long as a sleep and a wake-up take (the classic competitive bound for spinning, Karlin
- * et al., 1991).
+ * Control groups may grant less time than the CPUs have. Then a waiting rank must not use up the time that the awaited
+ * rank needs: it spins and yields about as long as a sleep and a wake-up take (the classic competitive bound for
+ * spinning, Karlin et al., 1991).
  */
 #include "engine/wait/policy.h"
 
@@ -104,8 +104,8 @@ void tti_wait_policy(struct tti_engine *e, int64_t spin_ns, int64_t yield_ns)
         yield_ns = by_cpus <= 1 ? YIELD_NS : SHARED_YIELD_NS;
         yield_ns = granted ? at_most(yield_ns, GRANTED_YIELD_NS) : yield_ns;
     }
-    /* Ranks that share CPUs sleep in the middle of calls. There, barriers on other CPUs cost sleepers more than exchanges
-     * cost publishers. All ranks read the same headers, so all decide alike. */
+    /* Ranks that share CPUs sleep in the middle of calls. There, barriers on other CPUs cost sleepers more than
+     * exchanges cost publishers. All ranks read the same headers, so all decide alike. */
     e->barriers = e->barriers && e->ranks_per_cpu <= 1;
     e->publishes_unfenced = e->barriers && e->size <= 64;
     const double pause = pause_ns(e);

@@ -9,7 +9,8 @@
  * headers of all segments. */
 void tti_wait_policy(struct tti_engine *e, int64_t spin_ns, int64_t yield_ns);
 
-/* Sets spin and yield times of the lane's call. A call beside the application's own threads must leave them their CPUs. */
+/* Sets spin and yield times of the lane's call. A call beside the application's own threads must leave them their
+ * CPUs. */
 void tti_wait_begin(struct tti_lane *lane);
 
 #endif

@@ -2,14 +2,15 @@
 /*
  * Publishing: a rank stores a word that other ranks wait for, and wakes those that sleep on it.
  *
- * The publisher stores the word, then reads the mask of sleepers. The sleeper sets its bit in the mask, then reads the word
- * again. One of them must see the other (Dekker's pattern). That takes a full barrier between store and load on both
- * sides. The publisher's barrier would be an exchange, which waits until every earlier store is finished: until all lines
- * of the data have been taken from their readers' caches. That is 30 to 300 ns in each step of each call.
+ * The publisher stores the word, then reads the mask of sleepers. The sleeper sets its bit in the mask, then reads the
+ * word again. One of them must see the other (Dekker's pattern). That takes a full barrier between store and load on
+ * both sides. The publisher's barrier would be an exchange, which waits until every earlier store is finished: until
+ * all lines of the data have been taken from their readers' caches. That is 30 to 300 ns in each step of each call.
  *
- * Publishing is frequent and sleeping is rare, so the sleeper pays for both (an asymmetric barrier). Between its store and
- * its load it lets the kernel run a barrier on every CPU that runs a rank: membarrier(2).
- *   - If the publisher reads the mask before that barrier, the sleeper sees the word: it was stored before the mask was read.
+ * Publishing is frequent and sleeping is rare, so the sleeper pays for both (an asymmetric barrier). Between its store
+ * and its load it lets the kernel run a barrier on every CPU that runs a rank: membarrier(2).
+ *   - If the publisher reads the mask before that barrier, the sleeper sees the word: it was stored before the mask was
+ *     read.
  *   - If the publisher reads the mask after that barrier, it finds the sleeper's bit.
  * This needs every rank's registration, which the segments' headers show. It pays if every rank has a CPU
  * (docs/decisions/0020). Otherwise publishers exchange.
@@ -112,8 +113,9 @@ void tti_average(double *average, double ticks)
     }
 }
 
-/* Measures how far away the readers are: the exchange has to take the line from the caches of the readers that polled it.
- * Only the line of the position serves. The line of an arrival was polled 32 calls ago, and no cache has it any more. */
+/* Measures how far away the readers are: the exchange has to take the line from the caches of the readers that polled
+ * it. Only the line of the position serves. The line of an arrival was polled 32 calls ago, and no cache has it any
+ * more. */
 static void publish_timed(struct tti_lane *lane, _Atomic uint64_t *word, uint64_t value)
 {
     const uint64_t before = tti_ticks_after_stores();

@@ -2,8 +2,8 @@
 /*
  * Publishing a word, waking the ranks that sleep on it, and the alarm. publish.c explains the protocol.
  *
- * A channel is a lane's index, or layout.lanes for messages. For each publisher and channel the doorbell has a mask with a
- * bit for each rank that sleeps on words of that publisher.
+ * A channel is a lane's index, or layout.lanes for messages. For each publisher and channel the doorbell has a mask
+ * with a bit for each rank that sleeps on words of that publisher.
  */
 #ifndef TTI_ENGINE_PUBLISH_H
 #define TTI_ENGINE_PUBLISH_H
@@ -71,12 +71,12 @@ static inline void tti_lane_publish(struct tti_lane *lane, _Atomic uint64_t *wor
     }
 }
 
-/* Measures the same at the beginning of some large calls, since a call may publish no positions: in some calls each rank
- * reads another rank's line, in others it changes its own. */
+/* Measures the same at the beginning of some large calls, since a call may publish no positions: in some calls each
+ * rank reads another rank's line, in others it changes its own. */
 void tti_probe_distance(struct tti_lane *lane, size_t bytes);
 
-/* Adds a time to a running average, which begins at 0. The first time does not count: it is of memory that is touched for
- * the first time. A time far above the average counts as an interrupt. */
+/* Adds a time to a running average, which begins at 0. The first time does not count: it is of memory that is touched
+ * for the first time. A time far above the average counts as an interrupt. */
 #define TTI_AVERAGE_OPEN (-1.0) /* the average after the first time */
 void tti_average(double *average, double ticks);
 

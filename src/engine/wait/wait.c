@@ -3,17 +3,17 @@
  * Waiting: a rank spins, then yields, then sleeps, on a word in the publisher's segment (read-only mappings accept
  * FUTEX_WAIT). policy.c sets how long. After a few milliseconds every waiting rank sleeps, so idle ranks use no CPU.
  *
- * Spinning is useless if the publisher needs this very CPU. No count of CPUs shows that: the scheduler may keep two ranks on
- * one CPU for a while. So each lane adapts its spin to each publisher. If the spin failed but one of the next few yields
- * succeeded, the next spin is half as long. If the spin succeeded, the next one is twice as long. From time to time a lane
- * tries the full spin, since a short one can fail for other reasons.
+ * Spinning is useless if the publisher needs this very CPU. No count of CPUs shows that: the scheduler may keep two
+ * ranks on one CPU for a while. So each lane adapts its spin to each publisher. If the spin failed but one of the next
+ * few yields succeeded, the next spin is half as long. If the spin succeeded, the next one is twice as long. From time
+ * to time a lane tries the full spin, since a short one can fail for other reasons.
  *
  * The sleeping protocol; publish.c has the other side, and explains why it works:
- *   waiter     fetch_or its bit into the publisher's mask; barrier on all CPUs, unless publishers exchange; read word and
- *              alarm again; futex_waitv on both, at most 5 ms
+ *   waiter     fetch_or its bit into the publisher's mask; barrier on all CPUs, unless publishers exchange; read word
+ *              and alarm again; futex_waitv on both, at most 5 ms
  *   publisher  store the word; load its mask; wake all if any bit is set
- * If the wake comes before the waiter sleeps, the kernel finds the word changed and returns at once. The masks are hints in
- * shared memory: a corrupted one costs 5 ms at most. tests/models/sleep.pml checks the protocol.
+ * If the wake comes before the waiter sleeps, the kernel finds the word changed and returns at once. The masks are
+ * hints in shared memory: a corrupted one costs 5 ms at most. tests/models/sleep.pml checks the protocol.
  */
 #include "engine/wait/wait.h"
 
@@ -67,8 +67,9 @@ static void sleep_on(const struct tti_engine *e, struct tti_waitv *entries, unsi
     }
 }
 
-/* A lane has one waiting thread per rank. Messages may have several, which share the rank's bits. Then the last thread to
- * wake clears them, under a lock: a bit cleared while another thread sleeps would cost that thread the whole bound. */
+/* A lane has one waiting thread per rank. Messages may have several, which share the rank's bits. Then the last thread
+ * to wake clears them, under a lock: a bit cleared while another thread sleeps would cost that thread the whole
+ * bound. */
 static void raise_bits(struct tti_engine *e, int channel, const struct tti_awaited *awaited, int count)
 {
     bool shared = channel == e->layout.lanes;

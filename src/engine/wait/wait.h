@@ -2,8 +2,8 @@
 /*
  * Waiting for a word of another rank. Order of the rooms: wait < failure < memory < arrival < collectives.
  *
- * A wait that takes long notices that the alarm has changed, that the publisher has left, that the publisher's number is
- * impossible, or that the deadline has passed. It does not know what these mean. It asks failure/ through a table of
+ * A wait that takes long notices that the alarm has changed, that the publisher has left, that the publisher's number
+ * is impossible, or that the deadline has passed. It does not know what these mean. It asks failure/ through a table of
  * functions, which engine.c sets when it creates the engine. A wait that succeeds while it spins calls none of them.
  */
 #ifndef TTI_ENGINE_WAIT_H
@@ -11,8 +11,8 @@
 
 #include "engine/lane.h"
 
-/* Time between two checks whether the awaited rank's process still runs. Liveness monitors notice a death much sooner. But
- * a process may have no monitor, and no monitor notices a core dump. */
+/* Time between two checks whether the awaited rank's process still runs. Liveness monitors notice a death much sooner.
+ * But a process may have no monitor, and no monitor notices a core dump. */
 #define TTI_LIVENESS_CHECK_NS 100000000
 
 /* What a long wait asks of failure/. What is not OK ends the wait. */
@@ -51,8 +51,8 @@ static inline tutti_status tti_lane_wait(struct tti_lane *lane, _Atomic uint64_t
 tutti_status tti_lane_wait_behind(struct tti_lane *lane, _Atomic uint64_t *ahead, _Atomic uint64_t *word,
                                   uint64_t target, int publisher);
 
-/* Sleeps until one of `count` words may have changed from `seen`, the alarm from alarm_seen, or `own` (may be NULL) from
- * own_seen; at most until `until_ns`, and at most e->sleep_ns. May return early. */
+/* Sleeps until one of `count` words may have changed from `seen`, the alarm from alarm_seen, or `own` (may be NULL)
+ * from own_seen; at most until `until_ns`, and at most e->sleep_ns. May return early. */
 void tti_sleep(struct tti_engine *e, int channel, const struct tti_awaited *awaited, const uint64_t *seen, int count,
                uint32_t alarm_seen, _Atomic uint32_t *own, uint32_t own_seen, int64_t until_ns);
 

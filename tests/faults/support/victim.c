@@ -76,7 +76,7 @@ static void meet_fate(void)
 static bool is_keeper(void)
 {
     char name[16] = "";
-    return prctl(PR_GET_NAME, name) == 0 && strcmp(name, "tutti-keeper") == 0;
+    return prctl(PR_GET_NAME, name) == 0 && strcmp(name, "tutti-monitor") == 0;
 }
 
 static bool is_left_to_another(void)

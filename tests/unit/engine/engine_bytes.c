@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: timeout=120 trees=release,debug,address,undefined */
 /*
- * Bytes that a rank loads and stores for the data of a call, as the engine counts them (lane->bytes_copied), against the least
- * that the way of each class allows: n bytes of the vector, or of all parts together; m bytes of this rank's slice or part;
- * P ranks. A copy of b bytes counts 2b; a fold of P sources that goes to q places counts (P + q)b.
+ * Bytes that a rank loads and stores for the data of a call, as the engine counts them (lane->bytes_copied). The test
+ * compares them with the least that each algorithm allows. n bytes of the vector, or of all parts together; m bytes of
+ * this rank's slice or part; P ranks. A copy of b bytes counts 2b; a fold of P sources into q places counts (P + q)b.
  *
  *                    copy-in, copy-out              zero-copy
  *   all_reduce       5n - 2m; one-shot (P + 3)n     2Pm = 2n
@@ -25,7 +25,7 @@
 
 #define WINDOW 16384u
 
-/* Bytes of all_reduce's slices of this rank together: whole cache lines, window by window. */
+/* Bytes of this rank's slices of an all_reduce together: whole cache lines, window by window. */
 static uint64_t slices(const struct tti_engine *e, uint64_t n, uint64_t window)
 {
     uint64_t total = 0;
@@ -38,7 +38,7 @@ static uint64_t slices(const struct tti_engine *e, uint64_t n, uint64_t window)
     return total;
 }
 
-/* The same for the slices of the zero-copy class. */
+/* The same for the slices of zero copy. */
 static uint64_t direct_slice(const struct tti_engine *e, uint64_t n)
 {
     uint64_t each = (n / (uint64_t)e->size / 64 + 1) * 64;
@@ -50,7 +50,7 @@ static uint64_t staged_bound(const struct tti_engine *e, const struct reference_
 {
     uint64_t ranks = (uint64_t)e->size;
     bool root = e->rank == c->root;
-    uint64_t own = c->in_place ? 0 : 2 * m; /* the own part stays where it is */
+    uint64_t own = c->in_place ? 0 : 2 * m; /* the own part stays in place */
     switch (c->kind) {
     case TUTTI_OP_ALL_REDUCE:
         if (n <= e->tuning.one_shot) {
@@ -63,7 +63,7 @@ static uint64_t staged_bound(const struct tti_engine *e, const struct reference_
     case TUTTI_OP_BROADCAST:
         return 2 * n;
     case TUTTI_OP_ALL_GATHER:
-        /* one load and two stores of the own part; its first step is loaded again, since all have to agree before */
+        /* one load and two stores of the own part; its first step is loaded again, since all must agree before */
         return c->in_place ? 2 * n : 2 * n + m + (m < e->tuning.window ? m : e->tuning.window);
     case TUTTI_OP_GATHER:
         return root ? 2 * (n - m) + own : 2 * m;
@@ -105,7 +105,7 @@ static const tutti_operation kinds[] = {TUTTI_OP_ALL_REDUCE, TUTTI_OP_REDUCE,   
                                         TUTTI_OP_ALL_GATHER, TUTTI_OP_GATHER,        TUTTI_OP_SCATTER,
                                         TUTTI_OP_ALL_TO_ALL, TUTTI_OP_REDUCE_SCATTER};
 
-/* Whether the readers of stages seem to be far away: then stages are written past the caches, and not a byte more. */
+/* Whether the readers of stages seem far away: then stages are written past the caches, and the bytes are the same. */
 static bool seem_far;
 
 static int count_call(struct tti_engine *e, tutti_operation kind, size_t count, bool in_place)
@@ -189,7 +189,7 @@ static void zero_copy(void **state)
     least(true);
 }
 
-/* Data in packets: everybody writes its lines, keeps a copy for the fold, takes the others' lines and folds. */
+/* Data in packets: every rank writes its lines, keeps a copy for the fold, reads its peers' lines and folds. */
 static int packets(struct cluster *c, int rank)
 {
     struct tti_engine *e = c->engines[rank];

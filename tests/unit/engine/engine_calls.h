@@ -41,7 +41,7 @@ static inline size_t op_count(const struct reference_call *c, int rank)
     }
 }
 
-/* One call with its tensors; not to be moved. */
+/* One call with its tensors. It has pointers into itself, so it must not be copied. */
 struct prepared_call {
     struct reference_tensors tensors;
     unsigned char *blocks[2];
@@ -73,7 +73,7 @@ static inline void call_begin(struct prepared_call *p, const struct reference_ca
     }
 }
 
-/* Frees it. Returns 1 if it did not end well or the result is wrong. */
+/* Frees it. Returns 1 if it failed or the result is wrong. */
 static inline int call_end(struct prepared_call *p, const struct reference_call *c, int rank, tutti_status status,
                            const tutti_error *error)
 {
@@ -83,7 +83,7 @@ static inline int call_end(struct prepared_call *p, const struct reference_call 
     return wrong;
 }
 
-/* Frees it without a look at what it did. */
+/* Frees it without a check. */
 static inline void call_drop(struct prepared_call *p)
 {
     free(p->tensors.expected);
@@ -93,7 +93,7 @@ static inline void call_drop(struct prepared_call *p)
 
 typedef tutti_status (*call_runner)(struct tti_engine *e, tutti_op *op, tutti_error *error);
 
-/* Runs one call by `run`; returns 1 if something was wrong, and adds what the engine counted to *moved (may be NULL). */
+/* Runs one call by `run`; returns 1 on a fault, and adds the bytes that the engine counted to *moved (may be NULL). */
 static inline int run_call_by(call_runner run, struct tti_engine *e, int lane, const struct reference_call *c,
                               uint64_t *moved)
 {

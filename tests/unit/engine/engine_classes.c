@@ -2,9 +2,9 @@
 /* tutti-test: timeout=300 */
 /*
  * Every collective at the boundaries of every class: one element less, exactly, and one more than what fits the arrival
- * line, packets, the one-shot class, a window, a whole stage; in place and not, with every root, with parts in rows and
- * parts of different length. The results are compared with a reference that knows no classes, and what the engine says of
- * how the call ran with the table of docs/performance.md, which is written down here once more.
+ * line, packets, the one-shot threshold, a window, a whole stage. In place and not, with every root, with parts in rows
+ * and parts of different length. The test compares the results with a reference that knows no classes. It compares the
+ * algorithm that the engine reports with the table of docs/performance.md, which is written here once more.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@ static const tutti_operation kinds[] = {TUTTI_OP_ALL_REDUCE, TUTTI_OP_REDUCE,   
 
 static const tutti_dtype dtypes[] = {TUTTI_F32, TUTTI_I8, TUTTI_BF16};
 
-/* What each rank has of a step in which all ranks have a slot: whole cache lines. */
+/* Bytes of each rank's slot in a step in which all ranks have a slot: whole cache lines. */
 static size_t slot_bytes(const struct tti_engine *e, size_t step)
 {
     return step / (size_t)e->size / 64 * 64;
@@ -49,7 +49,7 @@ static struct lengths lengths_of(const struct reference_call *c)
     return l;
 }
 
-/* Beyond what travels with the arrival: `bytes` of data, of which one step takes up to `step`. */
+/* A large call: `bytes` of data, of which one step takes up to `step`. */
 static const char *by_steps(size_t bytes, size_t step)
 {
     return bytes <= step ? "staged" : "pipelined";
@@ -75,13 +75,14 @@ static const char *large(const struct tti_engine *e, const struct reference_call
 
 static bool goes_where_it_lies(const struct tti_engine *e, const struct reference_call *c, const struct lengths *parts)
 {
-    const bool hidden = c->kind == TUTTI_OP_SCATTER && c->rows > 1; /* leaves could not find their parts */
+    const bool hidden =
+        c->kind == TUTTI_OP_SCATTER && c->rows > 1; /* leaves could not compute the places of their parts */
     const size_t parts_of_all = sends_joined(c->kind) || receives_joined(c->kind) ? (size_t)c->size : 1;
     const size_t bytes = parts->most * parts_of_all * c->rows * tutti_dtype_size(c->dtype);
     return e->direct && bytes >= e->tuning.zero_copy && !hidden;
 }
 
-/* How the call has to run. */
+/* The algorithm that the call has to use. */
 static const char *expected(const struct tti_engine *e, const struct reference_call *c)
 {
     const size_t row = c->rows * tutti_dtype_size(c->dtype);
@@ -120,7 +121,7 @@ static int check_algorithm(struct tti_engine *e, const struct reference_call *c)
     return 1;
 }
 
-/* Bytes of a whole tensor around which a class ends, by any of the measures that classes go by. */
+/* Bytes of a whole tensor at which a class ends, by any of the measures that decide classes. */
 static size_t boundaries(const struct tti_engine *e, size_t *bytes)
 {
     const size_t all[] = {0,
@@ -146,7 +147,7 @@ static bool has_variable_form(tutti_operation kind)
     return kind == TUTTI_OP_ALL_GATHER || kind == TUTTI_OP_REDUCE_SCATTER || kind == TUTTI_OP_ALL_TO_ALL;
 }
 
-/* One tensor size, one operation: dtypes and forms take turns, so that all pairs come about without all combinations. */
+/* One tensor size, one operation: dtypes and forms rotate, so that all pairs occur without all combinations. */
 static int around(struct tti_engine *e, tutti_operation kind, size_t bytes, int turn)
 {
     int failures = 0;
@@ -192,7 +193,7 @@ static int all_boundaries(struct cluster *c, int rank)
             if (!joined || bytes[i] <= e->tuning.window) {
                 failures += around(e, kinds[k], bytes[i], turn++);
             }
-            if (joined) { /* the limit may be that of all parts together */
+            if (joined) { /* the limit may be one of all parts together */
                 failures += around(e, kinds[k], bytes[i] / (size_t)e->size, turn++);
             }
         }

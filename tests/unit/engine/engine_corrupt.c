@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: timeout=60 */
-/* A peer of the same user may write anything into its own segment: what depends on it is checked, and it is named. */
+/* A peer of the same user may write anything into its own segment. Each value is checked before use; errors name the
+ * peer. */
 #include <fcntl.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -49,7 +50,7 @@ static void descriptors_are_checked(void **state)
     m.base[4095] = 99; /* the owner's mapping stays writable, and the peer sees it */
     assert_int_equal(got.base[4095], 99);
     assert_int_equal(tti_mapping_commit(&m, 4096, 4096), TUTTI_OK);
-    /* nobody can make a writable mapping, shrink it or grow it any more */
+    /* no process can make a writable mapping, shrink it or grow it any more */
     assert_true(mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, m.fd, 0) == MAP_FAILED);
     assert_int_equal(ftruncate(m.fd, 4096), -1);
     assert_int_equal(ftruncate(m.fd, 16384), -1);
@@ -78,7 +79,7 @@ static void heap_files_are_checked(void **state)
         file_with(65536, 0),
         file_with(65536, F_SEAL_SHRINK | F_SEAL_GROW),
         file_with(65536, F_SEAL_SHRINK | F_SEAL_SEAL), /* may grow */
-        file_with(65536, F_SEAL_GROW | F_SEAL_SEAL),   /* may shrink: SIGBUS for who reads it */
+        file_with(65536, F_SEAL_GROW | F_SEAL_SEAL),   /* may shrink: SIGBUS for its readers */
         file_with(65536, sealed | F_SEAL_WRITE),
         file_with(0, sealed),
         file_with(65537, sealed),
@@ -97,7 +98,7 @@ static void heap_files_are_checked(void **state)
     close(good);
 }
 
-/* Hints only: a doorbell full of nonsense costs time, not results. */
+/* Hints only: a doorbell full of random bytes costs time, not results. */
 static int sums_under_noise(struct cluster *c, int rank)
 {
     int failures = 0;
@@ -145,9 +146,9 @@ static int add(struct cluster *c, int rank)
     return tti_engine_run(c->engines[rank], &op, &e) != TUTTI_OK;
 }
 
-/* What a peer writes as the number of its call is compared, and never counted with: no result comes of a number that cannot
- * be, and the peer is named. The test plays rank 1. Numbers that a slot of the call cannot hold are known from those of a
- * rank that is late: they are beyond the call, or belong to another slot. */
+/* The engine compares the number of a peer's call, and never computes with it: an impossible number gives no result,
+ * and the error names the peer. The test plays rank 1. An impossible number is beyond the call, or belongs to another
+ * slot; the number of a late rank is neither. */
 static void numbers_of_calls_are_checked(void **state)
 {
     (void)state;
@@ -169,7 +170,8 @@ static void numbers_of_calls_are_checked(void **state)
             assert_int_equal(cluster_open(&c, size, 1, 16384, (struct waiting){-1, -1, 0}), 0);
             assert_int_equal(cluster_run(&c, add), 0); /* call 1 goes well */
             struct tti_arrival *line = tti_arrival_of(&c.engines[0]->lanes[0], 1, 2);
-            atomic_store_explicit(&line->sequence, cases[i].number, memory_order_relaxed); /* nobody else looks yet */
+            atomic_store_explicit(&line->sequence, cases[i].number,
+                                  memory_order_relaxed); /* relaxed: no other thread reads it yet */
             tutti_op op = op_of(size == 2 ? TUTTI_OP_ALL_REDUCE : TUTTI_OP_BROADCAST, size == 2 ? x : NULL, x, 3, 1);
             op.timeout_ms = 200;
             const tutti_status status = tti_engine_run(c.engines[0], &op, &e);
@@ -184,7 +186,7 @@ static void numbers_of_calls_are_checked(void **state)
     }
 }
 
-/* Who waits without a deadline in sight is told as well. */
+/* A rank that waits without a deadline sees it, too. */
 static void impossible_numbers_end_long_waits(void **state)
 {
     (void)state;
@@ -200,11 +202,12 @@ static void impossible_numbers_end_long_waits(void **state)
     cluster_close(&c);
 }
 
-/* The line of a large call of rank 1, as it should be but for these attributes. */
+/* The line of a large call of rank 1, correct apart from these attributes. */
 static void attributes_are_checked(void **state)
 {
     (void)state;
-    static const struct tti_attributes wrong[] = {{.resource_error = 77}, {.resource_error = UINT32_MAX}, {.resource_error = TUTTI_TIMEOUT}};
+    static const struct tti_attributes wrong[] = {
+        {.resource_error = 77}, {.resource_error = UINT32_MAX}, {.resource_error = TUTTI_TIMEOUT}};
     static int32_t x[20000];
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         struct cluster c;
@@ -222,7 +225,7 @@ static void attributes_are_checked(void **state)
     }
 }
 
-/* A call that stands in the middle: rank 0 has found the tensor of rank 1, which the test plays, and waits for it. */
+/* A call in the middle: rank 0 has located the tensor of rank 1, which the test plays, and waits for rank 1. */
 struct standing {
     struct cluster cluster;
     struct tti_heap heap;
@@ -241,7 +244,7 @@ static void *stand(void *argument)
     return NULL;
 }
 
-/* Rank 1 comes to the call of rank 0, and offers its tensor: what it says beside is what rank 0 says. */
+/* Rank 1 arrives at the call of rank 0 with the same descriptor, and exposes its tensor. */
 static void come(struct standing *s)
 {
     const struct tti_arrival *own = tti_arrival_of(&s->cluster.engines[0]->lanes[0], 0, 1);
@@ -257,8 +260,8 @@ static void come(struct standing *s)
     }
 }
 
-/* A rank that says that its memory goes cannot make another one lose what it works on: what was withdrawn before a call is
- * not its matter, what is withdrawn during it waits for its end. */
+/* A withdrawal cannot take memory from a call that uses it. A withdrawal before the call does not wait for it, a
+ * withdrawal during the call waits for its end. */
 static void memory_in_use_is_known(void **state)
 {
     (void)state;
@@ -293,7 +296,7 @@ static void memory_in_use_is_known(void **state)
     munmap(s.tensors[1], TENSOR);
 }
 
-/* An error need not say who is to blame. */
+/* An error may have no suspect. */
 static void there_may_be_no_suspect(void **state)
 {
     (void)state;
@@ -307,12 +310,12 @@ static void there_may_be_no_suspect(void **state)
         assert_int_equal(e.suspect, ranks[i] < 2 ? ranks[i] : -1);
         assert_int_equal(e.scope, TUTTI_SCOPE_GROUP);
         assert_int_equal(tti_engine_failure(c.engines[1], &e), TUTTI_NO_MEMORY);
-        assert_int_equal(e.suspect, ranks[i] == 1 ? 1 : 0); /* or else who has said so */
+        assert_int_equal(e.suspect, ranks[i] == 1 ? 1 : 0); /* else the rank that wrote the record */
         cluster_close(&c);
     }
 }
 
-/* A rank that cannot back its windows with memory arrives all the same: everybody hears NO_MEMORY, and goes on. */
+/* A rank without memory for its stage still arrives: all ranks return NO_MEMORY, and go on. */
 static tutti_status no_memory(void *user, size_t offset, size_t bytes)
 {
     (void)offset;
@@ -333,7 +336,7 @@ static int short_of_memory(struct cluster *c, int rank)
     failures += tti_engine_run(c->engines[rank], &op, &e) != TUTTI_NO_MEMORY || e.suspect != 1;
     op = op_of(TUTTI_OP_BROADCAST, NULL, x, 1000, 1);
     failures += tti_engine_run(c->engines[rank], &op, &e) != TUTTI_NO_MEMORY;
-    op = op_of(TUTTI_OP_ALL_REDUCE, x, x, 3, 0); /* small ones need no window */
+    op = op_of(TUTTI_OP_ALL_REDUCE, x, x, 3, 0); /* small calls need no stage */
     failures += tti_engine_run(c->engines[rank], &op, &e) != TUTTI_OK;
     missing = 0;
     op = op_of(TUTTI_OP_ALL_REDUCE, x, x, 1000, 0);
@@ -341,7 +344,7 @@ static int short_of_memory(struct cluster *c, int rank)
     return failures;
 }
 
-/* A rank that finds before a call that it cannot take part stays in step: nobody pairs with its next call. */
+/* A rank that cannot take part in a call stays in step: its peers do not match its next call with this one. */
 static int cannot_take_part(struct cluster *c, int rank)
 {
     static const size_t counts[] = {3, 1000, 20000};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What ranks compare, and how it reads: a sentence has the fields that its operation has and no others, it names shapes, and
- * calls that differ in one thing have different descriptors, also where the number of elements is the same.
+ * Descriptors, and their text. A text has the fields of its operation and no others, and it names shapes. Calls that
+ * differ in one thing have different descriptors, even if the number of elements is the same.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -68,7 +68,7 @@ static void marks_are_reported(void **state)
     uint64_t descriptor[2];
     char text[160];
     tti_descriptor_make(&op, RANKS, descriptor);
-    tti_descriptor_agree(descriptor); /* the round before is no property of the call */
+    tti_descriptor_agree(descriptor); /* the extra round is no property of the call */
     tti_descriptor_text(descriptor, text, sizeof(text));
     assert_string_equal(text, "broadcast(i32, count 12, root 0)");
     op.flags = TUTTI_CANCELLABLE;
@@ -114,7 +114,7 @@ static void shapes_are_named(void **state)
         const tutti_op op = shaped(rows[i].ndim, rows[i].shape);
         expect_text(&op, rows[i].text);
     }
-    /* too many dimensions, one that is too long, one that is empty: a number stands for the shape */
+    /* too many dimensions, a dimension that is too long, an empty one: the text has a number for the shape */
     static const int64_t others[][6] = {{2, 2, 2, 2, 2, 2}, {1, 1 << 20, 1, 64, 1, 1}, {0, 4, 3, 1, 1, 1}};
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         const tutti_op op = shaped(i == 0 ? 6 : 4, others[i]);
@@ -137,7 +137,7 @@ static bool differ(const tutti_op *a, const tutti_op *b)
     return x[0] != y[0] || x[1] != y[1];
 }
 
-/* All shapes of 5040 elements in up to four dimensions of a few lengths, and of none: no two have one descriptor. */
+/* All shapes of 5040 elements, and of none, in up to four dimensions: no two have the same descriptor. */
 static void shapes_of_one_count_differ(void **state)
 {
     (void)state;
@@ -176,7 +176,7 @@ static void shapes_of_one_count_differ(void **state)
     }
 }
 
-/* Parts of different length: the own one does not count, all others do, and so does what must agree. */
+/* Parts of different length: the rank does not count, all lengths and the shape do. */
 static void parts_of_different_length(void **state)
 {
     (void)state;
@@ -200,11 +200,11 @@ static void parts_of_different_length(void **state)
     a.send_parts = b.send_parts = a.recv_parts;
     assert_true(differ(&a, &b));
     b.shape_code = a.shape_code;
-    b.send_parts.counts = others; /* compared by the pair */
+    b.send_parts.counts = others; /* all_to_all compares them pair by pair */
     assert_false(differ(&a, &b));
 }
 
-/* A sentence that does not fit is cut. */
+/* A text that does not fit is cut. */
 static void short_room(void **state)
 {
     (void)state;

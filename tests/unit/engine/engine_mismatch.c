@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: timeout=300 */
 /*
- * Ranks that call different things, by chance: other roots, operations and counts, in every class, in one step and in two, on
- * two lanes at once, staged and where the tensors lie. The test knows what each rank called, so it knows what each has to
- * hear: a rank that waits for one that called something else hears MISMATCH at once, any other one in the next call that shows
- * it, and each exactly once. A call that ends well, or that only reports an earlier one, has the right result. The group works
- * on: the calls behind a barrier all end well.
+ * Ranks that call different things, at random: other roots, operations and counts, in every class, in one step and in
+ * two, on two lanes at once, staged and zero-copy. The test knows what each rank called, so it knows which calls must
+ * return MISMATCH: at once, if a rank waits for a peer that called something else; otherwise in the next call that
+ * shows it; each exactly once. A call that returns OK, or reports only an earlier one, has the right result. The calls
+ * after a barrier all return OK.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +25,7 @@ static const tutti_operation kinds[] = {TUTTI_OP_BROADCAST,  TUTTI_OP_REDUCE,   
 #define KINDS  (sizeof(kinds) / sizeof(kinds[0]))
 #define ROOTED 4u
 
-/* The last ones need more than the stage holds. */
+/* The last calls need more than the stage holds. */
 static const size_t counts[] = {0, 1, 9, 40, 300, 1500, 5000, 40000};
 #define COUNTS (sizeof(counts) / sizeof(counts[0]))
 
@@ -56,7 +56,7 @@ static struct reference_call right_call(int size, uint64_t chance)
     return some_call(size, kinds[(chance >> 32) % KINDS], chance);
 }
 
-/* What `rank` calls where the ranks differ, perhaps. */
+/* The call of `rank` where ranks may differ. */
 static struct reference_call wrong_call(int size, uint64_t chance, int rank)
 {
     const uint64_t own = number(chance, 7, (uint64_t)rank);
@@ -80,7 +80,7 @@ static struct reference_call wrong_call(int size, uint64_t chance, int rank)
         c = some_call(size, kinds[own % KINDS], own >> 8);
         break;
     }
-    c.seed = seed; /* the data of ranks that call the same fit together */
+    c.seed = seed; /* ranks that call the same have matching data */
     return c;
 }
 
@@ -89,7 +89,7 @@ static bool same(const struct reference_call *a, const struct reference_call *b)
     return a->kind == b->kind && a->root == b->root && a->count == b->count;
 }
 
-/* Whether `rank` cannot end its call before it has seen what `peer` called. */
+/* Whether `rank` must see the call of `peer` before it ends its own. */
 static bool waits_for(const struct reference_call *c, int rank, int peer)
 {
     switch (c->kind) {
@@ -104,13 +104,13 @@ static bool waits_for(const struct reference_call *c, int rank, int peer)
     }
 }
 
-/* How the last call of this thread ended. */
+/* The end of this thread's last call. */
 static _Thread_local tutti_status ended;
-static _Thread_local bool late_mismatch; /* it spoke of an earlier call */
+static _Thread_local bool late_mismatch; /* its error is about an earlier call */
 static _Thread_local bool in_two_steps;
 static _Thread_local char message[sizeof(((tutti_error *)0)->message)];
 
-/* Returns 1 if it gave a wrong result. */
+/* Returns 1 if the result is wrong. */
 static int run_noted(struct tti_engine *e, int lane, const struct reference_call *c)
 {
     struct prepared_call p;
@@ -135,7 +135,7 @@ static int complain(const struct tti_engine *e, int lane, const struct reference
     return 1;
 }
 
-/* Returns how often the rank heard MISMATCH, or 1000 and more if something was wrong. */
+/* Returns how many calls of the rank returned MISMATCH, or 1000 and more on a fault. */
 static int make_wrong_call(struct tti_engine *e, int lane, uint64_t chance, int round, bool *differ)
 {
     const struct reference_call c = wrong_call(e->size, chance, e->rank);
@@ -181,7 +181,7 @@ static int one_round(struct tti_engine *e, int lane, int round)
     for (int i = 0; i < wrong_ones; i++) {
         heard += make_wrong_call(e, lane, number(chance, (uint64_t)i, 1), round, &differ);
     }
-    for (uint64_t i = 0; i < (chance >> 12) % 3; i++) { /* rooted ones tell some ranks only */
+    for (uint64_t i = 0; i < (chance >> 12) % 3; i++) { /* in rooted calls only some ranks see it */
         const uint64_t c = number(chance, i, 2);
         last = some_call(e->size, kinds[(c >> 32) % ROOTED], c);
         heard += make_right_call(e, lane, &last, round);

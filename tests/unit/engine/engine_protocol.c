@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: timeout=120 */
 /*
- * The engine's protocols under stress: sleeping (with a bound so long that a lost wake-up is a hang, which the test
- * runner ends), reuse of ring slots and staging windows by ranks that run ahead of one another, and a vector that goes
- * through many windows. And what ranks do while they wait: they see that others call something else, and copy what is theirs.
+ * The engine's protocols under stress: sleeping, with a bound so long that a lost wake-up is a hang, which the test
+ * runner ends; reuse of ring slots and spans by ranks that run ahead of one another; a vector of many windows. And what
+ * ranks do while they wait: they see that peers call something else, and copy their own part.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 
 #define HANG_NS INT64_C(30000000000)
 
-/* Everybody sleeps at once when it has to wait: 20,000 barriers are as many chances to lose a wake-up. */
+/* Every rank that waits sleeps at once: 20,000 barriers are as many chances to lose a wake-up. */
 static int many_barriers(struct cluster *c, int rank)
 {
     int failures = 0;
@@ -39,7 +39,7 @@ static void no_wakeup_is_lost(void **state)
     }
 }
 
-/* Rooted calls let the root run ahead by as much as ring and windows allow; then it must wait, not overwrite. */
+/* In rooted calls the root runs ahead as far as ring and stage allow; then it must wait, not overwrite. */
 static int broadcasts_in_a_row(struct cluster *c, int rank)
 {
     static const size_t counts[] = {1, 25, 26, 100, 4096, 5000};
@@ -130,8 +130,8 @@ static void many_windows(void **state)
     }
 }
 
-/* Rank 1 gives up in the middle of a long call. Rank 0, which is only slower, must not take what is in the windows for
- * data: whoever returns OK has the right result. */
+/* Rank 1 gives up in the middle of a long call. Rank 0 is only slower. It must not take old bytes in the stage for
+ * data: a rank that returns OK has the right result. */
 static int impatient(struct cluster *c, int rank)
 {
     enum { COUNT = 1 << 20 };
@@ -148,7 +148,7 @@ static int impatient(struct cluster *c, int rank)
     for (int k = 0; status == TUTTI_OK && k < COUNT; k++) {
         failures += out[k] != 2 * k + 1;
     }
-    /* REVOKED: rank 1 had lost patience before this one even began */
+    /* REVOKED: rank 1 gave up before this rank began */
     failures += status != TUTTI_OK && status != TUTTI_TIMEOUT && status != TUTTI_REVOKED;
     free(in);
     free(out);
@@ -166,7 +166,7 @@ static void failed_ranks_are_not_believed(void **state)
     }
 }
 
-/* One rank sends packets, the other has nothing that could come in them. Both spin for as long as a counter can count. */
+/* One rank sends packets, the other runs a call without packets. Both spin as long as a counter can count. */
 static int call_different_things(struct cluster *c, int rank)
 {
     int failures = 0;
@@ -190,7 +190,7 @@ static void packets_that_do_not_come(void **state)
     cluster_close(&c);
 }
 
-/* The root waits for ranks that never come. What it has of its own is in its place by then: at least `least` bytes. */
+/* The root waits for ranks that never come. Its own part is in place by then: at least `least` bytes. */
 static void own_part_is_copied_first(tutti_operation kind, bool direct, size_t bytes, size_t least)
 {
     struct cluster c;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: timeout=240 */
 /*
- * The stage as two rings of bytes. Owner and reader, played by one thread, compute the same places for spans of any size
- * and any beginning, in both rings in turns; a span is not handed out again before its stamp is due, and not later than
- * that. Memory for a ring comes in chunks, and no more of them when it lacks or the group has failed. Then calls of all kinds
- * and sizes in random order, over several lanes at once, each rank in either ring.
+ * The stage as two rings of bytes. One thread plays owner and reader. Both compute the same places for spans of any
+ * size and any beginning, in both rings. A span is acquired again only when its stamp allows it, and as soon as it
+ * does. Memory for a ring comes in chunks, and no more of them after a resource error or a failure of the group. Then
+ * calls of all kinds and sizes in random order, over several lanes at once, each rank in either ring.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,7 +40,7 @@ static int rings_open(struct cluster *c, int size, int lanes, size_t window, siz
     return cluster_open_tuned(c, size, lanes, tuning, (struct waiting){500, 20000, 0});
 }
 
-/* Readers seem to be far away, or near: decides which ring the next call takes. */
+/* Readers seem far away, or near: this decides which ring the next call takes. */
 static void seem_far(struct tti_lane *lane, bool far)
 {
     lane->publish_ticks = (far ? 1e6 : 1e-6) * lane->engine->ticks_per_ns;
@@ -50,7 +50,7 @@ static void pair_open(struct pair *p, size_t window, size_t times)
 {
     assert_int_equal(rings_open(&p->cluster, 2, 1, window, times), 0);
     p->op = op_of(TUTTI_OP_BROADCAST, NULL, NULL, 0, 0);
-    p->op.timeout_ms = 100; /* to wait is a mistake: all that is needed has been said before */
+    p->op.timeout_ms = 100; /* no wait is right: all that a call needs is published before */
     p->owner = &p->cluster.engines[0]->lanes[0];
     p->reader = &p->cluster.engines[1]->lanes[0];
     struct tti_lane *both[] = {p->owner, p->reader};
@@ -71,7 +71,7 @@ static void next_call(struct pair *p, size_t stride)
     tti_stage_start(p->reader, 0, tti_stage_place(p->owner));
 }
 
-/* A span that the owner must be able to have at once. */
+/* A span that the owner must be able to acquire at once. */
 static unsigned char *acquire(struct pair *p, size_t index)
 {
     unsigned char *span = NULL;
@@ -83,7 +83,7 @@ static unsigned char *acquire(struct pair *p, size_t index)
     return span;
 }
 
-/* A live span: not yet taken by the reader. */
+/* A live span: the reader has not read it. */
 struct live {
     unsigned char *begin;
     size_t bytes;
@@ -93,7 +93,7 @@ struct live {
 
 enum { LIVE = 64 };
 
-/* Lets the reader take the oldest of the live spans. */
+/* The reader reads the oldest of the live spans. */
 static void take_oldest(struct pair *p, struct live *live, size_t *count)
 {
     uint64_t now = p->reader->call;
@@ -128,7 +128,7 @@ static void places(size_t window, size_t times, uint64_t seed)
         size_t stride = p.owner->stage.stride;
         size_t spans = 1 + random_number(&seed) % 12;
         for (size_t k = 0; k < spans; k++) {
-            /* what must be gone so that the span fits, whatever gap lies in front of it */
+            /* what the reader must have read so that the span fits, whatever gap lies before it */
             size_t used = 0;
             for (size_t i = 0; i < count; i++) {
                 used += live[i].bytes;
@@ -158,7 +158,7 @@ static void owner_and_reader_agree(void **state)
     places(57344, 4, 4);
 }
 
-/* A ring that is full of spans hands out no more; each that the reader has taken makes room for one. */
+/* A ring that is full of spans gives no more; each span that the reader has read makes room for one. */
 static void full_ring(size_t window, size_t stride)
 {
     struct pair p = {0};
@@ -205,11 +205,11 @@ static void arrival_at_the_next_call(void **state)
     next_call(&p, stride);
     acquire(&p, 0);
     tti_stage_stamp(p.owner, 5, -1);
-    tti_stage_stamp(p.owner, TTI_PHASE_NEXT, -1); /* the later word counts, and takes no second stamp */
+    tti_stage_stamp(p.owner, TTI_PHASE_NEXT, -1); /* the second stamp replaces the first */
     assert_int_equal(p.owner->stage.stamps_count, 1);
     acquire(&p, 1);
     tti_stage_stamp(p.owner, TTI_PHASE_NEXT, -1);
-    tti_advance(p.reader, TTI_PHASE_FINAL - 1); /* not it */
+    tti_advance(p.reader, TTI_PHASE_FINAL - 1); /* not the phase of the stamp */
     next_call(&p, stride);
     assert_int_equal(tti_arrive(p.reader, NULL, 0), TUTTI_OK);
     acquire(&p, 0);
@@ -225,7 +225,8 @@ static void arrival_at_the_next_call(void **state)
     cluster_close(&p.cluster);
 }
 
-/* ---- random calls ------------------------------------------------------------------------------------------------------- */
+/* ---- random calls
+ * ------------------------------------------------------------------------------------------------------- */
 
 #define LANES 3
 
@@ -307,12 +308,12 @@ static void random_calls(void **state)
     run_random(5, 8192, 0, 1000);
 }
 
-/* Plays the backend that makes a ring ready, and the other rank meanwhile. */
+/* Plays the backend that commits memory of a ring, and the other rank meanwhile. */
 struct supply {
     struct pair *pair;
     size_t given; /* bytes */
     int chunks;
-    int lacks_at;   /* this chunk cannot be had; 0: all can */
+    int lacks_at;   /* a resource error at this chunk; 0: none */
     int revokes_at; /* meanwhile the other rank revokes the group; 0: it does not */
 };
 
@@ -351,7 +352,7 @@ static void memory_in_chunks(void **state)
     assert_int_equal(mark, TUTTI_NO_MEMORY);
     const size_t before = s.given;
     assert_true(before > 0 && before < p.owner->stage.ring);
-    assert_int_equal(begin_supplied(&p, &s, &mark), TUTTI_OK); /* the rest, and nothing twice */
+    assert_int_equal(begin_supplied(&p, &s, &mark), TUTTI_OK); /* the rest, and no chunk twice */
     assert_int_equal(mark, TUTTI_OK);
     assert_int_equal(s.given, p.owner->stage.ring);
     const int chunks = s.chunks;

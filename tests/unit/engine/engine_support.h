@@ -93,7 +93,7 @@ static inline void cluster_close(struct cluster *c)
     munmap(c->memory, c->bytes);
 }
 
-/* A rank's thread: returns the number of what went wrong. */
+/* A rank's thread: returns the number of faults. */
 typedef int (*rank_body)(struct cluster *c, int rank);
 
 struct rank_start {
@@ -142,7 +142,7 @@ static inline tutti_op op_of(tutti_operation kind, const void *src, void *dst, s
                       .timeout_ms = 60000};
 }
 
-/* For tests of what needs it: says so and returns false where the kernel does not copy between processes. */
+/* False, with the reason on stdout, if the kernel does not copy between processes. */
 static inline bool kernel_copies(void)
 {
     char word = 0;

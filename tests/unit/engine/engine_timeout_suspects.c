@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: timeout=60 */
 /*
- * Whom a deadline names. Who comes late to its own may find that others have given up, or ended, meanwhile: they are not
- * the culprits. The test plays all ranks but 0.
+ * The suspects of a timeout. When a rank's deadline passes, peers may have given up or ended because of another rank:
+ * they are no suspects. The test plays all ranks but 0.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -73,7 +73,7 @@ static void who_gave_up_its_messages_is_heard(void **state)
     give_up(&c, 1, TTI_FAULT_MESSAGES, 2);
     tutti_op op = op_of(TUTTI_OP_RECV, NULL, x, 3, 1);
     tutti_op *ops[] = {&op};
-    /* what ends another rank's messages revokes the group for this one's */
+    /* a failure of another rank's messages revokes the group for this rank */
     assert_int_equal(tti_engine_run_p2p(c.engines[0], ops, 1, CALL_MS, &e), TUTTI_REVOKED);
     assert_int_equal(e.suspect, 2);
     assert_int_equal(e.vendor_code, TUTTI_TIMEOUT);
@@ -81,7 +81,7 @@ static void who_gave_up_its_messages_is_heard(void **state)
     cluster_close(&c);
 }
 
-/* Shows the rank as a process of its own, which then meets its end. */
+/* Shows the rank as a process of its own, which then ends. */
 static pid_t embody(struct cluster *c, int rank, int signal)
 {
     int ready[2];
@@ -89,7 +89,7 @@ static pid_t embody(struct cluster *c, int rank, int signal)
     assert_int_equal(pipe(ready), 0);
     const pid_t child = fork();
     if (child == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody behind */
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves no process behind */
         tti_proc_self(&id);
         _exit(write(ready[1], &id, sizeof(id)) == (ssize_t)sizeof(id) ? pause() : 1);
     }
@@ -107,7 +107,7 @@ static pid_t embody(struct cluster *c, int rank, int signal)
     return child;
 }
 
-/* Rank 0 waits for rank 3 in a call that all have come to, when its deadline passes. */
+/* The deadline of rank 0 passes while it waits for rank 3, in a call at which all have arrived. */
 static tutti_status time_out_inside(struct cluster *c, tutti_error *e)
 {
     struct tti_engine *engine = c->engines[0];
@@ -131,7 +131,7 @@ static void rank_that_left_is_no_suspect(void **state)
     open_cluster(&c);
     embody(&c, 1, SIGKILL);
     const pid_t stopped = embody(&c, 2, SIGSTOP);
-    atomic_store(&tti_header(c.engines[0], 1)->left, 1); /* it had had what it needed */
+    atomic_store(&tti_header(c.engines[0], 1)->left, 1); /* it needed nothing more */
     expect(time_out_inside(&c, &e), &e, 2);
     assert_non_null(strstr(e.message, "arrived but did not go on: rank 2 (process "));
     assert_non_null(strstr(e.message, "stopped"));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: timeout=120 */
 /*
- * Private tensors that the kernel reads for a collective: where an owner names memory that cannot be read, both sides hear
- * why, and nobody waits.
+ * Private tensors that the kernel reads for a collective. If an owner names memory that cannot be read, both sides
+ * return the reason, and no rank waits.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -18,7 +18,7 @@
 #define COUNT 65536 /* elements: whole pages */
 #define BYTES (COUNT * sizeof(int32_t))
 
-/* Of rank 1, whose first part is not there; of rank 0. */
+/* The tensors of rank 1, whose first part is unmapped, and of rank 0. */
 static int32_t *broken;
 static int32_t *whole;
 static tutti_operation kind;
@@ -35,7 +35,7 @@ static const struct case_of {
     {TUTTI_OP_ALL_TO_ALL, 0, 2 * COUNT},
 };
 
-/* Rank 1 only shows the part that is not there. */
+/* Rank 1 exposes only the unmapped part. */
 static int call(struct cluster *c, int rank)
 {
     int32_t *in = rank == 1 ? broken : whole;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How ranks wait: what follows from the CPUs and the quotas that the segments' headers tell, and from the settings. */
+/* How long ranks wait before they sleep: by the CPUs and quotas in the segments' headers, and by the settings. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -56,7 +56,7 @@ static void masks_count_together(void **state)
         g.headers[r].cpus[r % 2 == 0 ? 0 : TTI_CPU_WORDS - 1] = UINT64_C(1) << 63;
     }
     assert_true(decide(&g) == 2);
-    make(&g, 2); /* the kernel does not tell */
+    make(&g, 2); /* the kernel gives no mask */
     g.headers[0].cpus[0] = g.headers[1].cpus[0] = 0;
     assert_true(decide(&g) == 2);
 }
@@ -71,7 +71,7 @@ static void quotas_count_in_fractions(void **state)
     }
     assert_true(decide(&g) == 2);
     for (int r = 0; r < 3; r++) {
-        limit(&g, r, 8000, 7); /* more than there are CPUs */
+        limit(&g, r, 8000, 7); /* more than the CPUs have */
     }
     assert_true(decide(&g) == 1.5);
 }
@@ -152,7 +152,7 @@ static void barriers_stay_away_where_they_do_not_work(void **state)
     assert_false(g.engine.barriers);
 }
 
-/* A lane's call begins; a call of a background thread gives way soon. */
+/* A lane's call begins; a call of a background thread spins and yields for a short time. */
 static void background_calls_yield(void **state)
 {
     (void)state;
