@@ -162,8 +162,7 @@ bool tti_kind_waits_for_all(tutti_operation kind)
            kind == TUTTI_OP_ALL_TO_ALL || kind == TUTTI_OP_BARRIER || ((kind & AGREES) && is_rooted(kind & ~AGREES));
 }
 
-/* ---- text
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- text ------------------------------------------------------------------------------------------------------- */
 
 /* The fields of an operation beside dtype and elements. */
 enum { HAS_REDOP = 1, HAS_ROOT = 2, HAS_DIM = 4 };

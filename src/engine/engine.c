@@ -446,8 +446,7 @@ tutti_status tti_engine_run(struct tti_engine *e, tutti_op *op, tutti_error *err
     return (op->flags | (uint32_t)op->failed) == 0 ? run_call(lane, op) : run_unusual(lane, op);
 }
 
-/* ---- small calls in two steps
- * ---------------------------------------------------------------------------------------- */
+/* ---- small calls in two steps ----------------------------------------------------------------------------------- */
 
 int32_t tti_engine_start(struct tti_engine *e, tutti_op *op)
 {

@@ -16,8 +16,7 @@
 
 #define TTI_FIRST_LINE (64 - offsetof(struct tti_arrival, payload)) /* bytes of the payload, beside the sequence */
 
-/* ---- waiting for any class of call
- * ---------------------------------------------------------------------------------- */
+/* ---- waiting for any class of call ------------------------------------------------------------------------------ */
 
 /* Publishes the own arrival with `bytes` of payload. */
 tutti_status tti_arrive(struct tti_lane *lane, const void *payload, size_t bytes);
@@ -43,8 +42,7 @@ bool tti_arrivals_complete(const struct tti_lane *lane, const tutti_op *op);
 /* Whether a rank that the current call waits for has left without arriving. */
 bool tti_laggard_left(const struct tti_lane *lane, const tutti_op *op);
 
-/* ---- the two halves of a small call, inline
- * ------------------------------------------------------------------------- */
+/* ---- the two halves of a small call, inline --------------------------------------------------------------------- */
 
 /* Waits until every peer has ended the call whose slot the current call takes. */
 tutti_status tti_await_credit(struct tti_lane *lane);

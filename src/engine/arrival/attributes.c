@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The attributes of a large call: where a rank's data lie, and whether it has memory for them. They travel in the
- * arrival line, in the cache line of the sequence, so they cost no further miss. All ranks check all ranks' attributes,
- * the own ones too, so that all reach the same decision.
+ * arrival line, in the cache line of the sequence, so they cost no further miss. In calls in which all wait for all,
+ * every rank checks all ranks' attributes, its own ones too, so all decide alike.
  */
 #include "engine/arrival/attributes.h"
 

@@ -58,8 +58,7 @@ static void mismatch_before(struct tti_lane *lane, int peer)
     lane->announces = true; /* so that end_call() reads late_mismatch */
 }
 
-/* ---- what has been reported
- * ---------------------------------------------------------------------------------------- */
+/* ---- what has been reported ------------------------------------------------------------------------------------- */
 
 /* Whether a peer's digest shows a difference in an earlier call that this rank has not reported. Records it as
  * reported. */
@@ -101,8 +100,7 @@ void tti_mark_all_reported(struct tti_lane *lane)
     lane->diverged = true;
 }
 
-/* ---- comparing
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- comparing -------------------------------------------------------------------------------------------------- */
 
 /* A line differs from the own one: whether its number, which the wait only compared, is possible. */
 static tutti_status check_number(struct tti_lane *lane, int peer)

@@ -92,8 +92,7 @@ static void notify(struct monitor *k)
     syscall(SYS_futex, &k->event_count, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-/* ---- watching
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- watching --------------------------------------------------------------------------------------------------- */
 
 static bool is_in(const uint64_t *ranks, int rank)
 {
@@ -306,8 +305,7 @@ void tti_liveness_unwatch(struct tti_engine *e)
     pthread_mutex_unlock(&lock);
 }
 
-/* ---- being watched
- * ------------------------------------------------------------------------------------------------ */
+/* ---- being watched ---------------------------------------------------------------------------------------------- */
 
 /* With the lock held. In a forked child everything here is the parent's, and the segments are unmapped. */
 static void forget_parent(void)

@@ -79,8 +79,7 @@ static inline size_t tti_heap_bytes(uint64_t word)
     return (size_t)(word & ((UINT64_C(1) << TTI_HEAP_PAGE_BITS) - 1)) * TTI_HEAP_PAGE;
 }
 
-/* ---- for the engine
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- for the engine --------------------------------------------------------------------------------------------- */
 
 /* The name of [memory, memory + bytes), if it lies in one region of this rank; 0 = private memory. Never blocks. From 1
  * MiB up it asks the system whether registered memory is still the memory that was registered: about 1 us. NULL heap:
@@ -95,8 +94,7 @@ unsigned char *tti_heap_address(const struct tti_heap *heap, int member, uint64_
  * pages that they had mapped. This rank gets fresh pages of undefined content, and the range is private from now on. */
 void tti_heap_orphan(struct tti_heap *heap, void *memory, size_t bytes);
 
-/* ---- for the backend, one thread at a time
- * ---------------------------------------------------------------------------------- */
+/* ---- for the backend, one thread at a time ---------------------------------------------------------------------- */
 
 /* From now on this rank names the region; word 0: no longer. */
 void tti_heap_own(struct tti_heap *heap, unsigned index, uint64_t word);

@@ -20,14 +20,14 @@
 #define CALL_MS 30
 
 /* A rank has given up because of another one, and the alarm has not been seen yet. */
-static void give_up(struct cluster *c, int rank, int32_t lane, int culprit)
+static void give_up(struct cluster *c, int rank, int32_t lane, int suspect)
 {
     struct tti_fault *f = tti_fault_of(c->engines[0], rank);
     f->cause = TUTTI_TIMEOUT;
     f->lane = lane;
     f->operation = lane < 0 ? TUTTI_OP_NONE : TUTTI_OP_ALL_REDUCE;
     f->call = lane < 0 ? 0 : 1;
-    f->suspects[0] = UINT64_C(1) << culprit;
+    f->suspects[0] = UINT64_C(1) << suspect;
     f->waited_ms = 1234;
     atomic_store_explicit(&f->state, TTI_FAULT_FAILED, memory_order_release);
 }

@@ -30,10 +30,10 @@ static void make(struct group *g, int size)
     }
 }
 
-static void limit(struct group *g, int rank, uint32_t thousandths, uint64_t who)
+static void limit(struct group *g, int rank, uint32_t thousandths, uint64_t cpu_group)
 {
     g->headers[rank].cpu_limit = thousandths;
-    g->headers[rank].cpu_group = who;
+    g->headers[rank].cpu_group = cpu_group;
 }
 
 static double decide(struct group *g)
