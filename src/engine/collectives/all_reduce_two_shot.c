@@ -6,8 +6,8 @@
  *   1. stage the window, all but the own slice                             publish I(k)
  *   2. when all have, fold the own slice from all ranks' stages            publish R(k)
  *   3. when all have, copy the other ranks' slices of the result out
- * Bytes a rank: 5n - 2n/P, the least that copying in and out allows: the fold reads the own slice in place. Two epochs a
- * window. No rank waits for them while all run at the same speed: step 2 of a window follows step 1 of the next one,
+ * Bytes a rank: 5n - 2n/P, the least that copying in and out allows: the fold reads the own slice in place. Two epochs
+ * a window. No rank waits for them while all run at the same speed: step 2 of a window follows step 1 of the next one,
  * and step 3 follows step 2 of the next one.
  *
  * Phases of window k: I(k) = 2k + 1, R(k) = 2k + 4, published in the order I0 (the arrival) I1 R0 I2 R1 ... A span

@@ -180,7 +180,7 @@ static void sender_gives_up(void **state)
     }
 }
 
-/* ---- peers that write what they like ---------------------------------------------------------------------------- */
+/* ---- peers that write what they like -------------------------------------------------------------------------------- */
 
 #define OFFERED 16384 /* elements */
 

@@ -119,7 +119,7 @@ static void ranks_access_one_another(void **state)
     }
 }
 
-/* ---- giving up -------------------------------------------------------------------------------------------------- */
+/* ---- giving up ------------------------------------------------------------------------------------------------- */
 
 /* The sender gives up when a part has been fetched, and uses its memory again: the receive fails, whatever came. */
 static void sender_gives_up(void **state)
@@ -273,7 +273,7 @@ static void deadline_and_cancel(void **state)
     field_close(f);
 }
 
-/* ---- peers that write what they like ---------------------------------------------------------------------------- */
+/* ---- peers that write what they like -------------------------------------------------------------------------------- */
 
 #define OFFERED 16384 /* elements */
 
