@@ -13,7 +13,9 @@
 
 #include "api/async/enqueue.h"
 #include "base/error.h"
-#include "core/group/group.h"
+#include "core/call/task.h"
+#include "core/call/task_run.h"
+#include "core/group/group_state.h"
 #include "core/messages/batch.h"
 #include "tensor/dtype.h"
 #include "tensor/strided.h"
@@ -134,12 +136,12 @@ void *tti_collective_memory(const struct tti_checker *k, const struct tti_view *
 /* Memory of the host that a device can reach is the host's; memory that moves by itself is everybody's. */
 static bool device_fits(const struct tti_group *g, DLDevice device)
 {
-    if (g->where->type == kDLCPU) {
+    if (g->device_ops->type == kDLCPU) {
         return device.device_type == kDLCPU || device.device_type == kDLCUDAHost ||
                device.device_type == kDLCUDAManaged || device.device_type == kDLROCMHost;
     }
-    return (device.device_type == g->where->type && device.device_id == g->device.device_id) ||
-           (g->where->managed_type != kDLCPU && device.device_type == g->where->managed_type);
+    return (device.device_type == g->device_ops->type && device.device_id == g->device.device_id) ||
+           (g->device_ops->managed_type != kDLCPU && device.device_type == g->device_ops->managed_type);
 }
 
 static tutti_status check_device(const struct tti_checker *k, const DLTensor *t, const char *name)
@@ -161,10 +163,10 @@ static tutti_status check_place(const struct tti_checker *k, const struct tti_vi
 {
     const struct tti_group *g = k->c->group;
     DLDevice real;
-    if (g->where->type == kDLCPU || v->bytes == 0 || k->c->on_host) {
+    if (g->device_ops->type == kDLCPU || v->bytes == 0 || k->c->on_host) {
         return TUTTI_OK;
     }
-    tutti_status status = g->where->lookup(v->data, &real, k->c->error);
+    tutti_status status = g->device_ops->lookup(v->data, &real, k->c->error);
     if (status != TUTTI_OK || device_fits(g, real)) {
         return status;
     }

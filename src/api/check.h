@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-#include "core/async/task.h"
+#include "core/call/task.h"
 #include "core/membership/start.h"
 
 /* Who is checking: `function` is what sentences begin with ("all_gather_v"). */
@@ -63,7 +63,7 @@ tutti_status tti_collective_start(const struct tti_checker *k, tutti_status chec
 tutti_status tti_all_gather_on_host(tutti_group *group, const DLTensor *input, DLTensor *output,
                                     const tutti_call *call);
 
-/* What the backend sees of a tensor: its data, or a compact stand-in (TTI_PACK, TTI_UNPACK; see core/async/task.h). */
+/* What the backend sees of a tensor: its data, or a compact stand-in (TTI_PACK, TTI_UNPACK; see core/call/task.h). */
 void *tti_collective_memory(const struct tti_checker *k, const struct tti_view *view, unsigned what);
 
 /* Shape and dtype alone, and what follows from them: fills the view but for its memory. */

@@ -10,8 +10,8 @@
 
 #include "api/check.h"
 #include "base/error.h"
-#include "core/call/staging.h"
-#include "core/group/group.h"
+#include "core/group/group_state.h"
+#include "core/memory/staging_memory.h"
 #include "core/messages/batch.h"
 #include "core/messages/probe.h"
 

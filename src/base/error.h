@@ -18,6 +18,12 @@ __attribute__((format(printf, 3, 4))) tutti_status tti_error_system(tutti_error 
 /* Whether something was lacking that may be had again later. */
 bool tti_is_resource_error(tutti_status status);
 
+/* Whether a status means that a rank is lost or late, which is the same for all ranks that wait for it. */
+static inline bool tti_is_loss(tutti_status status)
+{
+    return status >= TUTTI_TIMEOUT && status <= TUTTI_PEER_CRASHING;
+}
+
 /* The status of a failure that another process has told; PEER_CORRUPT if there is none of that number. */
 tutti_status tti_status_of_peer(int32_t said);
 

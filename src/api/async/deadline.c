@@ -10,7 +10,7 @@
 
 #include "api/async/run.h"
 #include "base/error.h"
-#include "core/group/group.h"
+#include "core/group/group_table.h"
 
 /* One operation of a run. */
 struct running {

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "core/async/events.h"
 #include "core/call/call.h"
-#include "core/group/group.h"
+#include "core/group/group_table.h"
 
 /* The object, held for the caller; or NULL with the status and a sentence that says which function and why. */
 static struct tti_events *hold(tutti_events *handle, const char *function, tutti_error *error, tutti_status *status)

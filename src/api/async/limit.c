@@ -11,7 +11,10 @@
 #include "base/error.h"
 #include "core/async/token.h"
 #include "core/async/work.h"
-#include "core/group/group.h"
+#include "core/async/work_pool.h"
+#include "core/async/work_stage.h"
+#include "core/async/work_wait_token.h"
+#include "core/group/group_table.h"
 
 /* What ends a wait. */
 struct bound {

@@ -3,7 +3,8 @@
 #include <tutti/queue.h>
 
 #include "base/error.h"
-#include "core/async/queue.h"
+#include "core/queue/queue.h"
+#include "core/queue/queue_wait.h"
 
 /* The queue, held for the caller; or NULL with the status and a sentence that says which function and why. */
 static struct tti_queue *hold(tutti_queue *handle, const char *function, tutti_error *error, tutti_status *status)

@@ -8,7 +8,7 @@
 #include "api/async/start_verify.h"
 #include "base/error.h"
 #include "core/call/call.h"
-#include "core/group/group.h"
+#include "core/group/group_table.h"
 
 tutti_status tti_run_open(struct tti_run *run, tutti_error *error)
 {

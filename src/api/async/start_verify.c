@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "core/async/token.h"
 #include "core/async/work.h"
+#include "core/async/work_pool.h"
 
 /* What the operation has instead of what it was to have; false: it is as ordered. */
 static bool differs(const struct tti_work *w, const struct tti_start_expected *order, char *text, size_t capacity)

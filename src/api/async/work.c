@@ -4,8 +4,11 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "core/async/token.h"
 #include "core/async/work.h"
+#include "core/async/work_pool.h"
+#include "core/async/work_stage.h"
+#include "core/async/work_stream.h"
+#include "core/async/work_wait_token.h"
 
 /* The work, held for the caller; or NULL with the status and a sentence. */
 static struct tti_work *hold(tutti_work *handle, const char *function, tutti_error *error, tutti_status *status)
@@ -170,6 +173,9 @@ tutti_status tutti_work_eventfd(tutti_work *work, int *fd, tutti_error *error)
     }
     status = fd ? tti_work_open_descriptor(w, fd, error)
                 : tti_error_set(error, TUTTI_INVALID_ARGUMENT, "work_eventfd: the pointer for the descriptor is NULL");
+    if (status == TUTTI_OK) {
+        tti_work_push(w); /* the caller waits for the descriptor, not for the work */
+    }
     tti_work_drop(w);
     return status;
 }

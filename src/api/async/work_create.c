@@ -6,7 +6,8 @@
 
 #include "api/check.h"
 #include "base/error.h"
-#include "core/async/work.h"
+#include "core/async/work_pool.h"
+#include "core/async/work_stage.h"
 
 /* What would do nothing is refused. A deadline would fail nobody: a token with a limit asks the task to end. */
 static tutti_status check_options(const struct tti_checker *k, const tutti_call *call)

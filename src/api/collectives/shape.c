@@ -11,6 +11,7 @@
 #include "api/collectives/parts.h"
 #include "api/group/group.h"
 #include "base/error.h"
+#include "core/group/group_table.h"
 #include "core/messages/transfer.h"
 
 /* One call of this file. */

@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The functions of tutti/group.h but the one that starts threads. */
+#include "api/group/group.h"
+
 #include <tutti/group.h>
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/group/group.h"
 #include "backends/null/null.h"
 #include "base/error.h"
 #include "base/retry.h"
 #include "core/async/events.h"
-#include "core/async/task.h"
 #include "core/async/timer.h"
 #include "core/call/call.h"
+#include "core/call/task.h"
+#include "core/group/engines.h"
 #include "core/group/group.h"
-#include "core/group/group_users.h"
+#include "core/group/group_table.h"
 #include "core/group/registry.h"
+#include "core/group/users.h"
 #include "core/membership/join.h"
 
 tutti_status tti_api_finish(tutti_error *error, tutti_operation operation, int32_t rank, tutti_status status)

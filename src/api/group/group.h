@@ -3,7 +3,7 @@
 #ifndef TTI_API_GROUP_H
 #define TTI_API_GROUP_H
 
-#include "core/group/group.h"
+#include "core/group/group_state.h"
 
 /* The group, held for the caller; or NULL with the status and a sentence that says which function and why. */
 struct tti_group *tti_api_hold(tutti_group *handle, const char *function, tutti_error *error, tutti_status *status);

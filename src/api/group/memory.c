@@ -12,8 +12,9 @@
 #include "api/check.h"
 #include "base/error.h"
 #include "core/call/call.h"
-#include "core/call/memory.h"
-#include "core/group/group.h"
+#include "core/group/engines.h"
+#include "core/group/group_state.h"
+#include "core/memory/pool.h"
 
 #define EXCHANGE_TAG 0x70616568u /* "heap": an application's own all_gather is told apart from ours */
 #define EXCHANGE_MAX 1024

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "core/group/group.h"
+#include "core/group/group_table.h"
 
 #define DEFAULT_BUCKET_BYTES ((int64_t)25 << 20)
 

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/fork.h"
-#include "core/group/group.h"
+#include "core/group/group_table.h"
 
 #define LISTENERS (TTI_EVENTS_BUCKETS - 1)
 

@@ -10,32 +10,12 @@
 #ifndef TTI_CORE_EVENTS_H
 #define TTI_CORE_EVENTS_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <tutti/events.h>
 
 struct tti_group;
 struct tti_events;
-
-#define TTI_EVENTS_OBJECTS 16u /* per group */
-#define TTI_EVENTS_BUCKETS 33  /* 32 for handlers, by number, and the last one for listeners */
-
-/* A ring of entries; the group's places are rings that hold only this when they are empty. */
-struct tti_events_link {
-    struct tti_events_link *next;
-    struct tti_events_link *previous;
-};
-
-/* The part in the group. */
-struct tti_events_list {
-    _Atomic uint32_t objects; /* written under the lock, read anywhere */
-    pthread_mutex_t lock;     /* everything below, and the entries */
-    pthread_cond_t returned;  /* `calling` has changed */
-    struct tti_events_link buckets[TTI_EVENTS_BUCKETS];
-    int64_t added;                  /* entries so far */
-    struct tti_listener *calling;   /* the entry whose function is running */
-    struct tti_events_list *awaits; /* under a lock in events.c: whose handler the running one waits for */
-};
+struct tti_events_list;
 
 void tti_events_list_init(struct tti_events_list *list);
 

@@ -5,8 +5,11 @@
  * its head carries a count of changes, so that a compare-and-swap cannot mistake a work that came back for one that never
  * left (Treiber 1986, with the tag of the IBM System/370 manual).
  */
+#include "core/async/work_pool.h"
+
 #include <pthread.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/fork.h"
 #include "core/async/work_state.h"
@@ -101,8 +104,7 @@ struct tti_work *tti_work_make(void)
     generation = generation > 0x7fffffff ? 1 : generation;
     w->epoch = tti_fork_epoch();
     w->worker_only = false;
-    w->is_messages = false;
-    w->is_user_work = false;
+    w->runner = NULL;
     w->has_result = false;
     w->watches = NULL;
     w->first = NULL;
@@ -112,7 +114,7 @@ struct tti_work *tti_work_make(void)
     w->was_posted = false;
     w->cancel_early = false;
     w->task.side_count = 0;
-    w->turn.work = w;
+    w->lane_waiter.work = w;
     atomic_store_explicit(&w->state, TTI_STAGE_MADE, memory_order_relaxed);
     /* release: pairs with the acquire in tti_work_acquire. Two users: the handle and the operation. */
     atomic_store_explicit(&w->word, generation << 32 | ALIVE | 2, memory_order_release);
@@ -154,8 +156,7 @@ struct tti_work *tti_work_acquire(tutti_work *handle, tutti_status *why)
 struct tti_work *tti_work_acquire_user_work(tutti_work *handle, tutti_status *why)
 {
     struct tti_work *w = acquire(handle, true, why);
-    if (w &&
-        !(w->is_user_work && tti_stage(atomic_load_explicit(&w->state, memory_order_acquire)) == TTI_STAGE_QUEUED)) {
+    if (w && !(!w->runner && tti_stage(atomic_load_explicit(&w->state, memory_order_acquire)) == TTI_STAGE_QUEUED)) {
         tti_work_drop(w);
         *why = TUTTI_BAD_STATE;
         return NULL;
@@ -163,12 +164,20 @@ struct tti_work *tti_work_acquire_user_work(tutti_work *handle, tutti_status *wh
     return w;
 }
 
+static void close_descriptor(struct tti_work *w)
+{
+    if (w->descriptor >= 0) {
+        close(w->descriptor);
+        w->descriptor = -1;
+    }
+}
+
 void tti_work_drop(struct tti_work *w)
 {
     /* release: what this user did comes before the next use; acquire: the last user sees what all others did */
     uint64_t before = atomic_fetch_sub_explicit(&w->word, 1, memory_order_acq_rel);
     if ((before & (ALIVE | USERS)) == 1) {
-        tti_work_close_descriptor(w);
+        close_descriptor(w);
         atomic_store_explicit(&w->state, TTI_STAGE_FREE, memory_order_relaxed);
         give(w);
     }

@@ -16,13 +16,15 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <tutti/work.h>
 
-#include "core/async/task.h"
 #include "core/async/token.h"
-#include "core/async/work.h"
-#include "core/call/lane.h"
-#include "core/messages/batch.h"
+#include "core/call/lane_state.h"
+#include "core/call/task.h"
 #include "core/messages/transfer.h"
+
+struct tti_batch;
+struct tti_watch;
 
 enum {
     TTI_STAGE_FREE,
@@ -50,6 +52,14 @@ struct tti_kept_tensor {
     int64_t strides[TUTTI_MAX_NDIM];
 };
 
+/* What runs a work that is under way: a lane, or the messages of a group. The caller keeps the group of the work alive. */
+struct tti_work_runner {
+    bool (*wait)(struct tti_work *w, int64_t until_ns); /* true: it has ended; false at until_ns */
+    bool (*try_finish)(struct tti_work *w);             /* true: it has ended; does not wait */
+    void (*push)(struct tti_work *w);                   /* has the worker end it */
+    bool (*cancel)(struct tti_work *w); /* false: too late; does not wait. NULL: tti_work_mark_cancelled */
+};
+
 struct tti_work {
     _Alignas(16) _Atomic uint64_t word; /* generation 32 | handle alive 1 | users 31, see work_pool.c */
     uint32_t index;
@@ -59,14 +69,13 @@ struct tti_work {
     _Atomic uint32_t state;
     _Atomic(tutti_group *)
         group; /* handle: the group itself may be gone after the end. relaxed: see tti_work_pending */
+    const struct tti_work_runner *runner; /* NULL: the application completes the work */
     tutti_status status;
     bool worker_only; /* its callback or event handlers run on the lane's thread */
-    bool is_messages;
-    bool is_user_work; /* the application completes it */
     bool has_result;
     struct tti_task task;
     struct tti_deferred deferred; /* the end of one that is the application's */
-    struct tti_lane_waiter turn;
+    struct tti_lane_waiter lane_waiter;
     _Atomic int64_t deadline_ns; /* relaxed: read by the timer for a work that may just be ending */
     struct tti_token_link token;
     pthread_mutex_t watch_lock;
@@ -89,19 +98,6 @@ struct tti_work {
     bool cancel_early;
 };
 
-/* ---- work_pool.c ------------------------------------------------------------------------------------------------------------ */
-
-/* A fresh work with its handle and one more user, the operation; NULL if there is none. Stage MADE. */
-struct tti_work *tti_work_make(void);
-
-/* Gives a work back that was never started. */
-void tti_work_unmake(struct tti_work *w);
-
-/* Closes the eventfd, if there is one. */
-void tti_work_close_descriptor(struct tti_work *w);
-
-/* ---- work.c ----------------------------------------------------------------------------------------------------------------- */
-
 static inline uint32_t tti_stage(uint32_t state)
 {
     return state & TTI_STAGE_MASK;
@@ -111,31 +107,5 @@ static inline tutti_group *tti_work_group_handle(const struct tti_work *w)
 {
     return atomic_load_explicit(&w->group, memory_order_relaxed); /* ordered by the acquire of the work's handle */
 }
-
-/* Moves from one stage to another and keeps the flags; false if the stage is another one, or if `unless` is set. */
-bool tti_work_move(struct tti_work *w, uint32_t from, uint32_t to, uint32_t unless);
-
-/* Ends a work: error, callback, events, token; the first half may need the lane, the second must not. */
-void tti_work_conclude(struct tti_work *w, tutti_status status);
-void tti_work_publish(struct tti_work *w);
-
-/* Wakes who sleeps on the state. */
-void tti_work_wake(struct tti_work *w);
-
-/* From RUNNING back to a stage in which it can be claimed; returns the state as it was. */
-uint32_t tti_work_give_back(struct tti_work *w, uint32_t stage);
-
-/* True if it will be cancelled when its turn comes. */
-bool tti_work_mark_cancelled(struct tti_work *w);
-
-/* Whether a cancel can work at all: OK, or UNSUPPORTED with a sentence that begins with `function`. */
-tutti_status tti_work_check_cancellable(const struct tti_work *w, const char *function, tutti_error *error);
-
-/* For tti_token_link.fired. */
-bool tti_work_fired(struct tti_token_link *link);
-
-/* Sleeps until the state differs from `seen` or until_ns. If `seen` lacks the SLEEPER flag it only sets that and returns:
- * the caller looks once more at what it waits for. */
-void tti_work_sleep(struct tti_work *w, uint32_t seen, int64_t until_ns);
 
 #endif

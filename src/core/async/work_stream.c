@@ -5,6 +5,8 @@
  * value that is higher than its own, and goes on. They are the process's and never given back, so neither the group nor the
  * device has to be there when a work ends.
  */
+#include "core/async/work_stream.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -12,8 +14,9 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "core/async/timer.h"
-#include "core/async/work_state.h"
-#include "core/group/group.h"
+#include "core/async/work.h"
+#include "core/async/work_stage.h"
+#include "core/group/group_table.h"
 
 #define WORDS 1024 /* of a block */
 
@@ -122,13 +125,13 @@ tutti_status tti_work_wait_stream(struct tti_work *w, void *stream, tutti_error 
         return tti_error_clear(error); /* it has ended: there is nothing to wait for */
     }
     struct tti_device_scope scope;
-    if (g->where->type == kDLCPU) {
+    if (g->device_ops->type == kDLCPU) {
         status =
             tti_error_set(error, TUTTI_INVALID_ARGUMENT,
                           "work_wait_stream: the group works on the CPU, which has no streams; use tutti_work_wait");
-    } else if ((status = g->where->enter(g->device.device_id, &scope, error)) == TUTTI_OK) {
-        status = queue_wait(w, g->where, stream, error);
-        g->where->leave(&scope);
+    } else if ((status = g->device_ops->enter(g->device.device_id, &scope, error)) == TUTTI_OK) {
+        status = queue_wait(w, g->device_ops, stream, error);
+        g->device_ops->leave(&scope);
     }
     tti_group_release(g);
     if (status == TUTTI_UNSUPPORTED) { /* then this thread waits instead */

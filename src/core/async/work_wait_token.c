@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Waiting for a work or a token, whichever comes first: both bump a word, on which the waiter sleeps. */
+#include "core/async/work_wait_token.h"
+
 #include <limits.h>
 #include <linux/futex.h>
 #include <stdatomic.h>
@@ -11,6 +13,7 @@
 #include "base/error.h"
 #include "core/async/token.h"
 #include "core/async/work.h"
+#include "core/async/work_stage.h"
 
 struct waiter {
     struct tti_watch watch;

@@ -5,9 +5,10 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "core/group/group.h"
+#include "core/group/engines.h"
+#include "core/group/group_table.h"
 
-/* The groups whose callbacks this thread is in, innermost first: waiting for any of them could never end. */
+/* The groups that have this thread in a callback, innermost first: waiting for any of them could never end. */
 static _Thread_local const struct tti_callback_frame *callbacks;
 static _Thread_local struct tti_deferred *deferred; /* newest last */
 _Thread_local struct tti_thread tti_thread TTI_TLS;
@@ -101,7 +102,7 @@ static const tutti_call defaults = {.size = sizeof(tutti_call), .scale = 1};
 bool tti_call_options_copy(tutti_call *to, const tutti_call *from)
 {
     const uint32_t size = from->size;
-    /* The structs of all versions grow by 8 bytes at least: any other size would cut a pointer in two. */
+    /* Each version adds at least 8 bytes to the struct: any other size would cut a pointer in two. */
     if (size < sizeof(uint64_t) || size > 4096 || size % sizeof(uint64_t) != 0) {
         return false;
     }
@@ -120,7 +121,7 @@ tutti_status tti_call_options_refuse(const tutti_call *from, const char *functio
     }
     tti_error_set(error, TUTTI_INVALID_ARGUMENT, "%s: call.size is 0; use TUTTI_CALL or tutti_call_init, which set it",
                   function);
-    if (from->error && from->error != error) { /* a struct of zeros is one of ours that was not initialised */
+    if (from->error && from->error != error) { /* a struct of zeros has the layout of this header and was not initialised */
         *from->error = *error;
     }
     return TUTTI_INVALID_ARGUMENT;
@@ -148,12 +149,12 @@ static bool is_message(tutti_operation operation)
            operation == TUTTI_OP_BATCH;
 }
 
-/* TUTTI_ENQUEUE; the stream has been looked at. */
+/* TUTTI_ENQUEUE; the stream is checked. */
 static tutti_status check_enqueue(struct tti_call *c)
 {
     if (!(c->options.flags & TUTTI_HAS_STREAM)) {
         return tti_error_set(c->error, TUTTI_INVALID_ARGUMENT,
-                             "%s: the flag TUTTI_ENQUEUE is set without TUTTI_HAS_STREAM, which says where",
+                             "%s: the flag TUTTI_ENQUEUE is set without TUTTI_HAS_STREAM, which names the stream",
                              tutti_operation_name(c->operation));
     }
     if (is_message(c->operation)) {
@@ -194,7 +195,7 @@ static tutti_status check_options(struct tti_call *c)
                              tutti_operation_name(c->operation), o->lane, g->lanes - 1);
     }
     const bool has_stream = (o->flags & TUTTI_HAS_STREAM) != 0;
-    if ((o->stream || has_stream) && g->where->type == kDLCPU) {
+    if ((o->stream || has_stream) && g->device_ops->type == kDLCPU) {
         return tti_error_set(c->error, TUTTI_INVALID_ARGUMENT, "%s: call.stream is set, but the group works on the CPU",
                              tutti_operation_name(c->operation));
     }
@@ -206,7 +207,7 @@ static tutti_status check_options(struct tti_call *c)
     return (o->flags & TUTTI_ENQUEUE) != 0 ? check_enqueue(c) : TUTTI_OK;
 }
 
-/* Nothing has been started: no callback, and whatever is held is given back. */
+/* Nothing has been started: there is no callback, and the reference on the group is given back. */
 static tutti_status refuse(struct tti_call *c, tutti_status status)
 {
     c->options.callback = NULL;
@@ -288,7 +289,7 @@ tutti_status tti_call_run_p2p(struct tti_call *c, tutti_op *const *ops, size_t c
     return status;
 }
 
-/* Whom a rank waits for is told with the host, where there are several: that is what the user has to look at. */
+/* Where the ranks are on several hosts, the error names the host of the suspect, too. */
 static void name_host(tutti_error *error, const struct tti_group *group)
 {
     const int32_t suspect = error->suspect;

@@ -31,15 +31,15 @@ struct tti_call {
     tutti_error own_error; /* not initialised */
 };
 
-/* Copies a struct of this, an older or a newer header: what it has is read, what it lacks stays as it is in `to`. False if
- * its `size` is that of none. */
+/* Copies a struct of this, an older or a newer header. Fields that `from` does not have keep their values in `to`. False:
+ * no header has a struct of that `size`. */
 bool tti_call_options_copy(tutti_call *to, const tutti_call *from);
 
-/* INVALID_ARGUMENT for such a one, in *error, and in the caller's own error if all that is wrong is a size of 0. */
+/* INVALID_ARGUMENT for such a size, in *error; if the size is 0, in the error of the call options, too. */
 tutti_status tti_call_options_refuse(const tutti_call *from, const char *function, tutti_error *error);
 
-/* Takes a reference on the group and checks `options`. On failure the error is complete, nothing is held, and the caller
- * returns the status as it is. */
+/* Takes a reference on the group and checks `options`. On failure the error is complete, no reference is held, and the
+ * caller returns the status as it is. */
 tutti_status tti_call_begin(struct tti_call *c, tutti_group *group, tutti_operation operation, bool async,
                             const tutti_call *options);
 
@@ -47,8 +47,8 @@ tutti_status tti_call_begin(struct tti_call *c, tutti_group *group, tutti_operat
 tutti_status tti_call_begin_plain(struct tti_call *c, tutti_group *group, tutti_operation operation,
                                   tutti_error *error);
 
-/* What every call asks its thread: in one place, and where the thread finds it without a call, although a program may open
- * the library late: for so few bytes there is always room. */
+/* The state of a thread that every call reads. The initial-exec model makes it one load. It works although a program may
+ * open the library late, since glibc keeps room for so few bytes. */
 #if defined(__GLIBC__)
 #define TTI_TLS __attribute__((tls_model("initial-exec")))
 #else
@@ -56,9 +56,8 @@ tutti_status tti_call_begin_plain(struct tti_call *c, tutti_group *group, tutti_
 #endif
 
 struct tti_thread {
-    unsigned
-        open_scopes; /* callbacks and batches it is in: none, nearly always, and then nothing of that kind is wrong */
-    struct tti_cached_call *cached_calls; /* the calls it has made: see call_cache.h */
+    unsigned open_scopes; /* callbacks and batches that the thread is in; nearly always 0, and then no check is needed */
+    struct tti_cached_call *cached_calls; /* see call_cache.h */
 };
 extern _Thread_local struct tti_thread tti_thread TTI_TLS;
 
@@ -66,21 +65,21 @@ extern _Thread_local struct tti_thread tti_thread TTI_TLS;
 bool tti_in_callback(const struct tti_group *group);
 bool tti_in_callback_of(const void *subject);
 
-/* While callbacks run: one at a time in a group, and the thread knows that it is in one. */
+/* Around a callback: a group runs one at a time, and the thread records that it is in one. */
 struct tti_callback_frame {
     const struct tti_group *group;
-    const void *subject; /* what has ended, NULL for a synchronous call */
+    const void *subject; /* the work that has ended, NULL for a synchronous call */
     const struct tti_callback_frame *outer;
 };
-/* Something that this thread does when its outermost callback has returned and no group's lock is held: for what calls back
- * itself, since one group's callbacks inside another one's could lock in a circle. */
+/* A function that this thread runs when its outermost callback has returned and it holds no group's lock. It may call back,
+ * which inside a callback of another group could deadlock on the callback locks. */
 struct tti_deferred {
     struct tti_deferred *next;
     void (*run)(struct tti_deferred *deferred);
 };
 bool tti_in_any_callback(void);
 void tti_callbacks_defer(struct tti_deferred *deferred);               /* in a callback only */
-bool tti_callbacks_have_deferred(const struct tti_deferred *deferred); /* on this thread, which must not wait for it */
+bool tti_callbacks_have_deferred(const struct tti_deferred *deferred); /* this thread must not wait for it */
 
 void tti_callbacks_begin(struct tti_callback_frame *frame, struct tti_group *group, const void *subject);
 void tti_callbacks_end(const struct tti_callback_frame *frame, struct tti_group *group);
@@ -88,11 +87,11 @@ void tti_callbacks_end(const struct tti_callback_frame *frame, struct tti_group 
 /* Starts sends and receives together and waits for all of them; one op is a plain send or receive. */
 tutti_status tti_call_run_p2p(struct tti_call *c, tutti_op *const *ops, size_t count);
 
-/* Fills in who was asked for what. */
+/* Fills in the call: operation, rank, backend, sequence number, deadline. */
 void tti_call_complete_error(struct tti_call *c);
 void tti_call_describe(tutti_error *error, const struct tti_group *group, const tutti_op *op);
 
-/* Completes the error (operation, rank, backend, sequence, deadline), calls the callback, drops the reference. */
+/* Completes the error, calls the callback, gives the reference on the group back. */
 tutti_status tti_call_end(struct tti_call *c, tutti_status status);
 
 #endif

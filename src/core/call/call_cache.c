@@ -8,11 +8,14 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "core/group/group.h"
+#include "core/call/lane.h"
+#include "core/call/task.h"
+#include "core/group/engines.h"
+#include "core/group/group_table.h"
 #include "tensor/dtype.h"
 
 #define ENTRIES        16u /* a thread's; a power of two */
-#define DIMS           4   /* tensors of more dimensions are not remembered */
+#define DIMS           4   /* calls on tensors of more dimensions are not cached */
 #define NEVER_IN_PLACE PTRDIFF_MAX
 #define ONE            UINT64_C(0x3ff0000000000000) /* 1.0, as it lies in memory */
 
@@ -30,8 +33,8 @@ struct cached_dim {
     int64_t stride;
 };
 
-/* What a call reads lies in few cache lines, in the order in which it is read: small calls find most of them evicted by what
- * has moved the data of the last one. */
+/* A call reads few cache lines, and reads them in the order of the fields: for a small call most of them are evicted by the
+ * data of the call before. */
 struct tti_cached_call {
     _Alignas(64) const tutti_group *group;
     uint64_t what; /* as in the signature */
@@ -43,17 +46,17 @@ struct tti_cached_call {
     struct cached_tensor output;
     struct cached_tensor input;
     struct cached_dim dims[DIMS][2]; /* of the output, of the input */
-    /* of the group, which need not be looked at then */
+    /* copied from the group, so that a call does not read it */
     _Alignas(64) tutti_status (*run)(void *state, tutti_op *op, tutti_error *error);
     void *state;
     int64_t timeout_ms;
     char backend[sizeof(((tutti_error *)0)->backend)];
-    struct tti_flight_tally *tally; /* of the flight recorder, or `nowhere` */
+    struct tti_flight_tally *tally; /* of the flight recorder, or no_tally */
     tutti_op op;
-    uint64_t seen; /* the call that was last worth noting here, in short: noted when it comes again */
+    uint64_t seen; /* hash of the last call that missed here: the entry is filled when the call comes a second time */
     int32_t rank;
     int32_t reserved;
-    struct tti_group *timed_group; /* for run_timed: what is behind `run` and `state` then */
+    struct tti_group *timed_group; /* for run_timed, which calls the engine of this group */
     struct tti_flight_tally no_tally;
 };
 static_assert(offsetof(struct tti_cached_call, output) == 64 && offsetof(struct tti_cached_call, run) == 256 &&
@@ -64,7 +67,7 @@ static pthread_key_t at_thread_end;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int key_failed;
 
-/* One group makes calls of several kinds in turn, and several groups make calls of the same kind. */
+/* Direct-mapped. One group makes calls of several kinds, and several groups make calls of the same kind. */
 static inline struct tti_cached_call *entry_of(struct tti_cached_call *entries, const tutti_group *group, uint64_t what)
 {
     return &entries[(((uintptr_t)group >> 4) * 4 + (what >> 32)) % ENTRIES];
@@ -94,8 +97,8 @@ static bool has_dims(const struct tti_cached_call *entry, int side, const DLTens
     return true;
 }
 
-/* The remembered tensor, in memory that may be another one than before; *begin is its address. `side` is its place in dims. What
- * is right of an address was found out when it was new. */
+/* Whether a tensor has the cached shape and dtype; *begin is its address. `side` is its place in dims. Alignment and
+ * wrap-around of the address `before` were checked when the entry was filled. */
 static inline bool matches_tensor(const struct tti_cached_call *entry, int side, const DLTensor *t, uintptr_t before,
                                   uintptr_t *begin)
 {
@@ -151,7 +154,7 @@ static inline bool are_default_options(const struct tti_cached_call *r, const tu
            o->timeout_ms >= -1 && unscaled;
 }
 
-/* What tti_error_clear and tti_call_describe would write, at once: programs that look at errors pass one to each call. */
+/* The same as tti_error_clear and tti_call_describe, in one pass: some programs pass an error to each call. */
 static inline void report_success(tutti_error *error, const struct tti_cached_call *r)
 {
     error->size = (uint32_t)sizeof(*error);
@@ -195,7 +198,7 @@ tutti_status tti_call_cache_run(tutti_group *group, const struct tti_signature *
     if (__builtin_expect(status != TUTTI_OK, 0)) {
         tti_flight_call_failed(r->tally, status);
         tti_group_share_failure(r->cached_handle.slot->object,
-                                r->op.lane); /* of a device: its barriers are recalled, too */
+                                r->op.lane); /* a group on a device caches its barriers, too */
         tti_call_describe(error, r->cached_handle.slot->object, &r->op);
     } else if (error != &own) {
         report_success(error, r);
@@ -204,16 +207,7 @@ tutti_status tti_call_cache_run(tutti_group *group, const struct tti_signature *
     return status;
 }
 
-void tti_call_cache_invalidate(void)
-{
-    struct tti_cached_call *entries = tti_thread.cached_calls;
-    for (unsigned i = 0; entries && i < ENTRIES; i++) {
-        entries[i].group = NULL;
-        entries[i].tally = &entries[i].no_tally; /* the parent's */
-    }
-}
-
-/* ---- remembering ----------------------------------------------------------------------------------------------------- */
+/* ---- filling entries ----------------------------------------------------------------------------------------------- */
 
 static void free_entries(void *memory)
 {
@@ -225,9 +219,19 @@ static void free_entries(void *memory)
     free(entries);
 }
 
+/* In the child of a fork: the cached groups are not the child's, and a cached call does not check the epoch of a handle. */
+static void invalidate(void)
+{
+    struct tti_cached_call *entries = tti_thread.cached_calls;
+    for (unsigned i = 0; entries && i < ENTRIES; i++) {
+        entries[i].group = NULL;
+        entries[i].tally = &entries[i].no_tally; /* the parent's */
+    }
+}
+
 static void make_key(void)
 {
-    key_failed = pthread_key_create(&at_thread_end, free_entries);
+    key_failed = pthread_key_create(&at_thread_end, free_entries) | pthread_atfork(NULL, NULL, invalidate);
 }
 
 static struct tti_cached_call *make_entries(void)
@@ -264,7 +268,7 @@ static bool cache_tensor(struct tti_cached_call *entry, int side, const DLTensor
     return true;
 }
 
-/* Where the own part begins in the joined tensor, if it lies there in one piece. */
+/* Where the own part begins in the joined tensor, if its rows lie one behind the other. */
 static ptrdiff_t own_part(const tutti_parts *parts, int32_t rank)
 {
     return parts->outer == 1 && !parts->counts ? (ptrdiff_t)parts->each * (ptrdiff_t)parts->unit * rank
@@ -290,7 +294,7 @@ static ptrdiff_t in_place_of(const tutti_op *op, int32_t rank)
     }
 }
 
-/* Larger calls get an entry of the flight recorder with their times. */
+/* Larger calls are recorded with their times. */
 static tutti_status run_timed(void *state, tutti_op *op, tutti_error *error)
 {
     const struct tti_cached_call *r = state;
@@ -302,7 +306,7 @@ static tutti_status run_timed(void *state, tutti_op *op, tutti_error *error)
     return status;
 }
 
-/* How calls like this one are going to be recorded. */
+/* Chooses how the flight recorder records calls like this one. */
 static void cache_tally(struct tti_cached_call *r, struct tti_group *g)
 {
     const struct tti_flight_op what = tti_task_flight_op(&r->op);
@@ -319,7 +323,7 @@ static void cache_tally(struct tti_cached_call *r, struct tti_group *g)
     r->tally = tally ? tally : &r->no_tally;
 }
 
-/* A tensor without elements has no address, as one that is not there: such a call tells too little. */
+/* A tensor without elements has no address, as a missing tensor has none: the two could be confused. */
 static bool is_cacheable(const struct tti_task *t)
 {
     const tutti_call *o = &t->call.options;
@@ -327,7 +331,7 @@ static bool is_cacheable(const struct tti_task *t)
            o->scale == 1;
 }
 
-/* Of two calls that differ it is nearly never the same; if it is, one is noted too early. */
+/* A collision fills an entry one call too early and does no other harm. */
 static uint64_t call_hash(const struct tti_task *t)
 {
     const struct tti_signature *s = t->signature;
@@ -339,11 +343,11 @@ void tti_call_cache_store(const struct tti_task *t)
 {
     const struct tti_signature *s = t->signature;
     if (!is_cacheable(t) || (!tti_thread.cached_calls && !(tti_thread.cached_calls = make_entries()))) {
-        return; /* nothing is lost but time */
+        return; /* the call takes the slow path next time, too */
     }
     struct tti_cached_call *r = entry_of(tti_thread.cached_calls, t->call.group->handle, s->what);
     const uint64_t seen = call_hash(t);
-    if (r->seen != seen) { /* perhaps it never comes again */
+    if (r->seen != seen) { /* a call that comes once is not worth an entry */
         r->seen = seen;
         return;
     }
@@ -364,7 +368,7 @@ void tti_call_cache_store(const struct tti_task *t)
     r->what = s->what;
     r->where = s->where;
     r->in_place = in_place_of(&t->op, t->call.rank);
-    r->same = r->in_place == 0 && r->output.bytes == r->input.bytes; /* and then of one type */
+    r->same = r->in_place == 0 && r->output.bytes == r->input.bytes; /* and then of one dtype */
     r->op = t->op;
     r->op.begun_ns = 0;
     memset(r->op.prepared, 0, sizeof(r->op.prepared));

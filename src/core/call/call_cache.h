@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Recalled calls. Programs make the same collective again and again: the same operation on tensors of the same shape and
- * dtype, in memory that may be elsewhere each time. A thread remembers its last synchronous calls, with the descriptor that
- * came of each. When a call has the same signature, all that was checked and derived then holds again, and only what
- * depends on addresses is looked at: alignment, wrap-around, overlap. Whatever is not the same goes the long way, which
- * also finds the words for errors. Remembering costs nothing when it does not help: the memory is the thread's own.
+ * The call cache: a small direct-mapped table of a thread's last synchronous collectives and their descriptors. Programs
+ * make the same collective again and again, on tensors of the same shape and dtype, at other addresses perhaps. A call with
+ * a cached signature skips the checks. Only the addresses are checked again: alignment, wrap-around, overlap. Every other
+ * call takes the slow path, which also writes the error sentences. The table belongs to the thread, so it needs no lock.
  */
 #ifndef TTI_CORE_CALL_CACHE_H
 #define TTI_CORE_CALL_CACHE_H
 
-#include "core/async/task.h"
+#include <tutti/backend.h>
+
+struct tti_task;
 
 /* A call as its caller wrote it. */
 struct tti_signature {
     uint64_t what;         /* kind and reduce op */
     uint64_t where;        /* dim and root */
-    const DLTensor *input; /* NULL, or ignored by the long way, if this rank has none */
+    const DLTensor *input; /* NULL, or ignored by the slow path, if this rank has none */
     const DLTensor *output;
 };
 
@@ -52,14 +53,11 @@ static inline int32_t tti_signature_root(const struct tti_signature *s)
 typedef tutti_status tti_slow_path_function(tutti_group *group, const struct tti_signature *signature,
                                             const tutti_call *options);
 
-/* Runs the whole call and returns its status: as this thread remembers it, or else by `anew`, the long way. */
+/* Runs the whole call, from the cache or else by `slow_path`. Returns its status. */
 tutti_status tti_call_cache_run(tutti_group *group, const struct tti_signature *signature, const tutti_call *options,
                                 tti_slow_path_function *slow_path);
 
-/* In the child of a fork: what this thread remembers is of groups that are not the child's. */
-void tti_call_cache_invalidate(void);
-
-/* Remembers a call that has passed its checks and ended well. */
+/* Stores a call that has passed its checks and has ended OK. */
 void tti_call_cache_store(const struct tti_task *t);
 
 #endif

@@ -2,7 +2,6 @@
 #include "core/call/lane.h"
 
 #include <assert.h>
-
 #include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
@@ -11,16 +10,18 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "core/async/work_state.h"
-#include "core/group/compare.h"
-#include "core/group/group.h"
+#include "core/async/work_stage.h"
+#include "core/call/compare.h"
+#include "core/call/task.h"
+#include "core/group/engines.h"
+#include "core/group/group_state.h"
 
 #define BUSY    TTI_LANE_BUSY
 #define WAITING ((uintptr_t)2)
 #define WORKER  ((uintptr_t)4) /* of an open work: only the worker may run it */
 #define BITS    ((uintptr_t)15)
 
-#define YIELDS   16       /* a call before ours is usually short */
+#define YIELDS   16       /* before the thread sleeps: the call in front is usually short */
 #define GRACE_NS 20000000 /* see mark_overdue */
 
 static_assert(_Alignof(struct tti_work) > BITS, "the low bits of a work's address are free");
@@ -72,8 +73,8 @@ static void leave_slow(struct tti_lane_queue *q, bool on_worker)
     struct tti_lane_waiter *turn = pop(q);
     uintptr_t more = q->first ? WAITING : 0;
     bool notify = false;
-    /* Only threads that hold the lock change the word while it is BUSY | WAITING. Release: pairs with the acquire of the
-     * claim, or of the thread that is granted; the lane is as this thread leaves it. */
+    /* Only threads with the lock change the state while it is BUSY | WAITING. Release: pairs with the acquire of the claim,
+     * or of the thread that is granted the lane; the lane is as this thread leaves it. */
     if (!turn) {
         atomic_store_explicit(&q->state, 0, memory_order_release);
     } else if (turn->work) {
@@ -102,8 +103,8 @@ void tti_lane_leave_waited(struct tti_lane_queue *q)
     leave_slow(q, false);
 }
 
-/* With the lock held and the turn at the end of the queue: true if the lane was idle and is this thread's now. `open`
- * tells whether somebody has to be rung for. */
+/* With the lock held and the waiter at the end of the queue: true if the lane was idle and is this thread's now. *open: a
+ * work lies open in front of it, and the caller must push the lane. */
 static bool take_or_queue(struct tti_lane_queue *q, struct tti_lane_waiter *turn, bool *open)
 {
     uintptr_t state = atomic_load_explicit(&q->state, memory_order_relaxed);
@@ -124,7 +125,7 @@ static bool take_or_queue(struct tti_lane_queue *q, struct tti_lane_waiter *turn
 
 /* ---- running works ------------------------------------------------------------------------------------------------- */
 
-/* After the work has its place, where the timer finds it. Without a timer, whoever runs the lane still looks at deadlines. */
+/* Once the timer can find the work in its place. Without a timer, the thread that runs the lane still checks deadlines. */
 static void watch_deadline(struct tti_lane_queue *q, int64_t deadline)
 {
     if (deadline != TTI_NEVER) {
@@ -132,9 +133,9 @@ static void watch_deadline(struct tti_lane_queue *q, int64_t deadline)
     }
 }
 
-/* Puts the work that this thread holds, BUSY, in the open. It may be over before this returns. A thread that wants to sleep
- * until its end, or has rung for the worker, flags that, then looks for an open work once more (or the worker does); this
- * opens it, then looks for the flags: all seq_cst, so that one of them sees the other. */
+/* Opens the work that this thread holds, BUSY. The work may have ended before this returns. A thread that is about to sleep
+ * until its end, or has pushed the lane, sets a flag, then checks once more for an open work (or the worker does). This
+ * opens the work, then reads the flags. All of it is seq_cst (store buffering), so one of them sees the other. */
 static void put_open(struct tti_lane_queue *q, struct tti_work *w)
 {
     uintptr_t address = address_of(w);
@@ -149,12 +150,12 @@ static void put_open(struct tti_lane_queue *q, struct tti_work *w)
         pthread_mutex_lock(&q->lock);
         atomic_store_explicit(&q->state, address | WAITING, memory_order_release);
         pthread_mutex_unlock(&q->lock);
-        tti_lane_push(q); /* somebody waits behind it */
+        tti_lane_push(q); /* the lane has waiters behind it */
     }
     watch_deadline(q, deadline);
 }
 
-/* Whatever is open becomes this thread's; NULL if nothing is, or nothing for this thread. */
+/* Claims the open work; NULL if there is none, or none for this thread. */
 static struct tti_work *claim(struct tti_lane_queue *q, const struct tti_work *only, bool on_worker)
 {
     uintptr_t state = atomic_load_explicit(&q->state, memory_order_seq_cst); /* see put_open */
@@ -163,7 +164,7 @@ static struct tti_work *claim(struct tti_lane_queue *q, const struct tti_work *o
             ((state & WORKER) && !on_worker)) {
             return NULL;
         }
-        /* acquire: pairs with the release of whoever put it in the open */
+        /* acquire: pairs with the release of the thread that opened the work */
         if (atomic_compare_exchange_weak_explicit(&q->state, &state, BUSY | (state & WAITING), memory_order_acquire,
                                                   memory_order_relaxed)) {
             return open_work(state);
@@ -173,12 +174,12 @@ static struct tti_work *claim(struct tti_lane_queue *q, const struct tti_work *o
 
 static void end_work(struct tti_lane_queue *q, struct tti_work *w, tutti_status status, bool on_worker)
 {
-    tti_work_conclude(w, status); /* before the lane goes on: callbacks come in the order of the lane */
+    tti_work_conclude(w, status); /* before the lane is left: callbacks come in the order of the lane */
     leave(q, on_worker);
     tti_work_publish(w);
 }
 
-/* Why the group has failed says whom to look at. */
+/* The cause of the failed group names the suspect. */
 static void add_cause(const struct tti_group *g, tutti_error *error)
 {
     tutti_error cause;
@@ -191,12 +192,12 @@ static void add_cause(const struct tti_group *g, tutti_error *error)
     }
 }
 
-/* It was too late when its turn came, and the group has failed for that reason. */
+/* The work was overdue when the lane came to it, and the group has failed for that reason. */
 static tutti_status overdue(const struct tti_lane_queue *q, struct tti_work *w)
 {
     struct tti_call *c = &w->task.call;
     int64_t elapsed = (tti_now_ns() - w->task.op.begun_ns) / 1000000;
-    tti_error_set(c->error, TUTTI_TIMEOUT, "%s waited %lld ms for its turn on lane %d of rank %d", w->task.function,
+    tti_error_set(c->error, TUTTI_TIMEOUT, "%s waited %lld ms for lane %d of rank %d", w->task.function,
                   (long long)elapsed, q->index, q->group->rank);
     c->error->elapsed_ms = elapsed;
     add_cause(q->group, c->error);
@@ -206,7 +207,7 @@ static tutti_status overdue(const struct tti_lane_queue *q, struct tti_work *w)
 static tutti_status perform(struct tti_lane_queue *q, struct tti_work *w, bool on_worker)
 {
     struct tti_task *t = &w->task;
-    /* acquire: pairs with the release of who cancelled it, or gave it back */
+    /* acquire: pairs with the release of the thread that cancelled the work or gave it back */
     uint32_t state = atomic_load_explicit(&w->state, memory_order_acquire);
     t->op.background = on_worker;
     if (tti_stage(state) == TTI_STAGE_ARRIVED) {
@@ -218,11 +219,11 @@ static tutti_status perform(struct tti_lane_queue *q, struct tti_work *w, bool o
         t->op.failed = TUTTI_CANCELLED;
     }
     tutti_status status =
-        tti_task_perform(t); /* a late one too: all have perhaps arrived, and this rank stays in step */
+        tti_task_perform(t); /* an overdue one, too: if all ranks have arrived, this rank stays in step */
     return status == TUTTI_REVOKED && (state & TTI_FLAG_OVERDUE) ? overdue(q, w) : status;
 }
 
-/* Whether the lane has come to this work, or beyond it. */
+/* Whether the lane has reached this work, or passed it. */
 static bool has_begun(const struct tti_work *w)
 {
     uint32_t stage = tti_stage(atomic_load_explicit(&w->state, memory_order_acquire));
@@ -236,7 +237,7 @@ static bool run_open(struct tti_lane_queue *q, const struct tti_work *awaited, i
         return false;
     }
     bool beyond =
-        awaited && has_begun(awaited); /* then this one comes behind it, and may depend on the waiting thread */
+        awaited && has_begun(awaited); /* then w comes after it, and may depend on the waiting thread */
     if (beyond || atomic_load_explicit(&w->deadline_ns, memory_order_relaxed) > until_ns) {
         put_open(q, w);
         tti_lane_push(q);
@@ -254,7 +255,7 @@ bool tti_lane_run_open(struct tti_lane_queue *q, const struct tti_work *awaited)
 bool tti_lane_try_finish(struct tti_lane_queue *q, struct tti_work *work)
 {
     if (tti_stage(atomic_load_explicit(&work->state, memory_order_relaxed)) != TTI_STAGE_ARRIVED) {
-        return false; /* running, or the worker's to run: it must not find it claimed */
+        return false; /* running, or for the worker, which must not find it claimed */
     }
     struct tti_work *w = claim(q, work, false);
     if (!w) {
@@ -275,8 +276,8 @@ static void serve(struct tti_worker *worker)
     }
 }
 
-/* Whether an operation that has arrived can end without looking at what other ranks have written: a look costs a cache line
- * from another CPU, which a start should not wait for. */
+/* Whether an operation that has arrived can end without reading from other ranks: that costs a cache line from another CPU,
+ * and a start must not wait for it. */
 static bool needs_no_peer(const struct tti_group *g, const tutti_op *op)
 {
     switch (op->kind) {
@@ -325,12 +326,12 @@ void tti_lane_submit(struct tti_lane_queue *q, struct tti_work *w)
     }
     if (open_work(idle) && !(idle & BUSY)) {
         tti_lane_try_finish(
-            q, open_work(idle)); /* the one before has perhaps arrived everywhere: then nobody is rung for */
+            q, open_work(idle)); /* the work before may have arrived on all ranks: then the worker is not needed */
     }
     bool open = false;
     pthread_mutex_lock(&q->lock);
-    append(q, &w->turn);
-    bool mine = take_or_queue(q, &w->turn, &open);
+    append(q, &w->lane_waiter);
+    bool mine = take_or_queue(q, &w->lane_waiter, &open);
     pthread_mutex_unlock(&q->lock);
     if (mine) {
         begin(q, w);
@@ -338,7 +339,7 @@ void tti_lane_submit(struct tti_lane_queue *q, struct tti_work *w)
     }
     watch_deadline(q, deadline);
     if (open) {
-        tti_lane_push(q); /* the one before may lie open and arrived, with nobody to end it */
+        tti_lane_push(q); /* the work before may be open and have arrived, with no thread that ends it */
     }
 }
 
@@ -348,7 +349,7 @@ static tutti_status give_up(struct tti_lane_queue *q, int64_t begun_ns, int64_t 
 {
     struct tti_group *g = q->group;
     int64_t elapsed = (tti_now_ns() - begun_ns) / 1000000;
-    tti_error_set(error, TUTTI_TIMEOUT, "waited %lld ms for its turn on lane %d, behind other operations of rank %d",
+    tti_error_set(error, TUTTI_TIMEOUT, "waited %lld ms for lane %d, behind other operations of rank %d",
                   (long long)elapsed, q->index, g->rank);
     error->elapsed_ms = elapsed;
     error->deadline_ms = timeout_ms;
@@ -400,11 +401,11 @@ tutti_status tti_lane_enter(struct tti_lane_queue *q, int64_t timeout_ms, int64_
     return tti_lane_try_enter(q) ? TUTTI_OK : enter_slow(q, timeout_ms, begun_ns, error);
 }
 
-/* ---- deadlines of works that nobody runs --------------------------------------------------------------------------- */
+/* ---- deadlines of works that no thread runs ------------------------------------------------------------------------ */
 
-/* Marks what is overdue in the queue, which the lane then ends in its order, and finds the next deadline. The operation in
- * front has usually the same deadline, and the backend sees it pass: only what is still there GRACE_NS after it was marked
- * needs an abort, and is what this returns. */
+/* Marks the overdue works of the queue, and finds the next deadline. The lane ends them in its order. The operation in front
+ * usually has the same deadline, and the backend ends it. True: a work is still there GRACE_NS after it was marked, and the
+ * group has to be aborted. */
 static bool mark_overdue(struct tti_lane_queue *q, int64_t now, int64_t *next)
 {
     bool any = false;
@@ -425,7 +426,7 @@ static bool mark_overdue(struct tti_lane_queue *q, int64_t now, int64_t *next)
         if (due <= now) {
             atomic_fetch_or_explicit(&open_work(state)->state, TTI_FLAG_PUSHED,
                                      memory_order_seq_cst); /* see put_open */
-            tti_lane_push(q); /* arrived, but nobody waits for it: the backend will see that it is late */
+            tti_lane_push(q); /* arrived, but no thread waits for it: the worker runs it, and the backend finds that it is late */
         } else if (due < *next) {
             *next = due;
         }
@@ -442,7 +443,7 @@ static void notify(struct tti_timer *timer)
     if (mark_overdue(q, tti_now_ns(), &next) && g->backend->ops->abort) {
         tutti_error error;
         tti_error_set(&error, TUTTI_TIMEOUT,
-                      "the deadline of an operation passed while it waited for its turn on lane %d of rank %d",
+                      "the deadline of an operation passed while it waited for lane %d of rank %d",
                       q->index, g->rank);
         tti_group_abort(g, q->index, &error);
     }

@@ -5,6 +5,8 @@
  * the question opens files that cost more than the whole start on one host: who comes upon one that has not been asked stops,
  * and so do all the others at the same place; they ask, tell one another, and choose again.
  */
+#include "core/group/choose.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +15,7 @@
 #include "base/error.h"
 #include "core/group/registry.h"
 #include "core/group/resolve.h"
+#include "core/membership/same_host.h"
 
 #define REASON 400 /* bytes of why a rank is not on a host */
 
@@ -202,8 +205,8 @@ static tutti_status choose_part(const struct members *m, const char *wish, const
                              : "mpi needs to be started by mpirun or the like; `tutti info` says what others need");
 }
 
-tutti_status tti_resolve_engine(const struct tti_hello *all, const int32_t *ranks, int32_t count, const char *wish,
-                                const tutti_backend **backend, tutti_error *error)
+tutti_status tti_choose_part(const struct tti_hello *all, const int32_t *ranks, int32_t count, const char *wish,
+                             const tutti_backend **backend, tutti_error *error)
 {
     const struct members members = {.all = all, .ranks = ranks, .count = count};
     bool unprobed = false;
@@ -297,8 +300,8 @@ static tutti_status choose(const struct tti_group_plan *plan, const struct tti_h
     return status;
 }
 
-tutti_status tti_resolve(const struct tti_group_plan *plan, const struct tti_hello *all, struct tti_choice *choice,
-                         tutti_error *error)
+tutti_status tti_choose(const struct tti_group_plan *plan, const struct tti_hello *all, struct tti_choice *choice,
+                        tutti_error *error)
 {
     const struct tti_hello *own = &all[plan->rank];
     *choice = (struct tti_choice){0};
@@ -320,8 +323,8 @@ tutti_status tti_resolve(const struct tti_group_plan *plan, const struct tti_hel
     return TUTTI_OK;
 }
 
-bool tti_resolve_shm_unused(const struct tti_hello *all, int32_t size, const tutti_backend *chosen, char *text,
-                            size_t capacity)
+bool tti_choose_shm_unused(const struct tti_hello *all, int32_t size, const tutti_backend *chosen, char *text,
+                           size_t capacity)
 {
     const bool by_itself = strcasecmp(all[0].backend, "auto") == 0 || (chosen->capabilities & TUTTI_CAP_COMPOSED);
     int32_t a = 0;

@@ -7,7 +7,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "core/group/resolve.h"
+#include "core/group/hello.h"
+#include "core/group/plan.h"
 
 /* After a time-out: everybody who has not put `stem`/rank yet, in one sentence. */
 static tutti_status name_missing(const struct tti_group_plan *plan, const tutti_rendezvous *rv, const char *stem,

@@ -3,7 +3,9 @@
 #ifndef TTI_CORE_COLLECT_H
 #define TTI_CORE_COLLECT_H
 
-#include "core/group/group.h"
+#include <tutti/backend.h>
+
+struct tti_group_plan;
 
 /* Looks at one rank's record as soon as it is there: ranks that do not fit should not wait for those that cannot come. */
 typedef tutti_status (*tti_collect_check)(const struct tti_group_plan *plan, const void *own, void *record, int rank,

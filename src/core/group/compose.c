@@ -13,6 +13,10 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "core/group/choose.h"
+#include "core/group/engines.h"
+#include "core/group/group_state.h"
+#include "core/group/hello.h"
 #include "core/group/registry.h"
 
 struct part {
@@ -109,7 +113,7 @@ static tutti_status open_engine(void *self, const tutti_engine_wish *wish, tutti
     if (length < 0 || (size_t)length >= sizeof(name) || place < 0) {
         return tti_error_set(error, TUTTI_INTERNAL, "rank %d cannot open the engine %s", c->group->rank, wish->scope);
     }
-    tutti_status status = tti_resolve_engine(c->all, wish->ranks, wish->count, wish->backend, &backend, error);
+    tutti_status status = tti_choose_part(c->all, wish->ranks, wish->count, wish->backend, &backend, error);
     if (status != TUTTI_OK) {
         return status;
     }

@@ -6,8 +6,10 @@
 #ifndef TTI_CORE_COMPOSE_H
 #define TTI_CORE_COMPOSE_H
 
-#include "core/group/group.h"
-#include "core/group/resolve.h"
+#include "core/membership/rendezvous.h"
+
+struct tti_group;
+struct tti_hello;
 
 /* What one backend is lent while it opens a group. */
 struct tti_compose {

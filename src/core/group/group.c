@@ -13,19 +13,25 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "core/call/memory.h"
-#include "core/call/staging.h"
+#include "core/async/events.h"
+#include "core/call/compare.h"
+#include "core/call/lane.h"
+#include "core/group/choose.h"
 #include "core/group/collect.h"
-#include "core/group/compare.h"
 #include "core/group/compose.h"
+#include "core/group/engines.h"
+#include "core/group/group_table.h"
 #include "core/group/registry.h"
 #include "core/group/resolve.h"
+#include "core/membership/formation_watch.h"
 #include "core/membership/rendezvous_leave.h"
+#include "core/membership/same_host.h"
 #include "core/membership/wait_registry.h"
+#include "core/memory/pool.h"
+#include "core/memory/staging.h"
+#include "core/messages/messages.h"
 
 #define SIZE_MAX_EXPECTED 4096 /* larger claims are not waited for */
-
-struct tti_handle_table tti_groups = {.kind = TTI_KIND_GROUP, .name = "groups"};
 
 static tutti_status check_hello(const struct tti_group_plan *plan, const void *own, void *record, int r,
                                 tutti_error *error)
@@ -75,14 +81,6 @@ static tutti_status open_engine(struct tti_group *g, const struct tti_group_plan
     status = status != TUTTI_OK ? status : backend->ops->open(&info, state, error);
     tti_compose_end(&compose);
     return status;
-}
-
-void tti_group_close(struct tti_group *g)
-{
-    g->backend->ops->close(g->state);
-    if (g->host_backend && g->host_backend != g->backend) {
-        g->host_backend->ops->close(g->host_state);
-    }
 }
 
 /* Opens the engines that were chosen: both or none. */
@@ -213,9 +211,9 @@ static tutti_status probe_late(struct tti_group *g, const struct tti_group_plan 
 static tutti_status choose(struct tti_group *g, const struct tti_group_plan *plan, struct tti_hello *all,
                            struct tti_choice *choice, tutti_error *error)
 {
-    tutti_status status = tti_resolve(plan, all, choice, error);
+    tutti_status status = tti_choose(plan, all, choice, error);
     if (status == TUTTI_OK && choice->unprobed && (status = probe_late(g, plan, all, error)) == TUTTI_OK) {
-        status = tti_resolve(plan, all, choice, error);
+        status = tti_choose(plan, all, choice, error);
     }
     return status;
 }
@@ -237,7 +235,7 @@ static void keep_host_names(struct tti_group *g, const struct tti_hello *all)
 static void keep_reason(struct tti_group *g, const struct tti_hello *all, const tutti_backend *chosen)
 {
     char why[400];
-    g->shm_unused_reason = tti_resolve_shm_unused(all, g->size, chosen, why, sizeof(why)) ? strdup(why) : NULL;
+    g->shm_unused_reason = tti_choose_shm_unused(all, g->size, chosen, why, sizeof(why)) ? strdup(why) : NULL;
 }
 
 static tutti_status open_together(struct tti_group *g, struct tti_group_plan *plan, const struct tti_choice *choice,
@@ -302,7 +300,7 @@ static tutti_status rendezvous_with(struct tti_group *g, struct tti_group_plan *
     tutti_error own_error;
     tutti_status mine = tti_resolve_devices(plan, &own_error);
     g->device = plan->device;
-    g->where = tti_device_of(g->device.device_type);
+    g->device_ops = tti_device_of(g->device.device_type);
     mine = tti_hello_fill(plan, mine, &all[plan->rank], &own_error);
     if (mine == TUTTI_OK && strcasecmp(all[plan->rank].backend, "null") == 0) {
         return make_alone(g, plan, error);
@@ -369,7 +367,7 @@ static tutti_status prepare(const struct tti_group_plan *plan, struct tti_group 
     g->lanes = (int32_t)tti_setting_number(&plan->settings, TTI_SET_LANES);
     g->timeout_ms = tti_setting_number(&g->settings, TTI_SET_TIMEOUT_MS);
     g->device = (DLDevice){kDLCPU, 0};
-    g->where = &tti_device_host;
+    g->device_ops = &tti_device_host;
     g->local_rank = plan->local_rank;
     memcpy(g->name_suffix, plan->parent ? plan->parent->name_suffix : plan->name_suffix, sizeof(g->name_suffix));
     g->served_by = plan->parent && plan->parent->rendezvous.store == plan->store ? plan->parent->served_by : -1;
@@ -390,21 +388,6 @@ static tutti_status prepare(const struct tti_group_plan *plan, struct tti_group 
     g->pool = pool;
     *group = g;
     return TUTTI_OK;
-}
-
-uint32_t tti_group_capabilities(const struct tti_group *g)
-{
-    uint32_t has = tti_engine_capabilities(g->backend, g->state);
-    if (tti_group_on_device(g) ? !g->takes_device : g->stages_to_device) {
-        has &= ~(uint32_t)TUTTI_CAP_HEAP; /* which is memory of the other kind */
-    }
-    if (g->compares_all) {
-        has |= TUTTI_CAP_CHECKS_CALLS;
-    }
-    if (g->size == 1) {
-        has |= TUTTI_CAP_CANCEL; /* no other rank has to be told */
-    }
-    return g->comparison || (has & TUTTI_CAP_CANCEL) ? has | TUTTI_CAP_CANCEL_FLAGGED : has;
 }
 
 void tti_group_quiesce(struct tti_group *g)

@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "base/fork.h"
-#include "core/call/call_cache.h"
 
 #define ALIVE TTI_HANDLE_ALIVE
 #define USERS (ALIVE - 1)
@@ -16,7 +15,6 @@ _Atomic uint32_t tti_fork_count;
 static void count_fork(void)
 {
     atomic_fetch_add_explicit(&tti_fork_count, 1, memory_order_relaxed);
-    tti_call_cache_invalidate(); /* recalled calls do not look at the count */
 }
 
 static void watch_forks(void)

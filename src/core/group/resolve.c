@@ -8,7 +8,10 @@
 #include <sys/utsname.h>
 
 #include "base/error.h"
+#include "core/group/hello.h"
+#include "core/group/plan.h"
 #include "core/group/registry.h"
+#include "core/membership/same_host.h"
 
 #define HELLO_MAGIC 0x74757475u
 

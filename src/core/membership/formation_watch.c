@@ -29,8 +29,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/polled_wait.h"
-#include "core/group/group.h"
-#include "core/group/resolve.h"
+#include "core/group/engines.h"
+#include "core/group/group_state.h"
+#include "core/group/hello.h"
+#include "core/membership/same_host.h"
 
 #define STORE_SILENT_NS INT64_C(1000000000)
 #define PROCESSES_NS    INT64_C(100000000) /* from one look at the members' processes to the next */

@@ -5,39 +5,7 @@
 
 #include <stdbool.h>
 
-#include "core/membership/rendezvous.h"
-
-struct tti_group;
-struct tti_hello;
-
-/* Members count from 0 in the group that is being made. */
-struct tti_formation_watch {
-    const struct tti_group *from; /* the group that the first `count` members come from; NULL: nobody is known yet */
-    const int32_t *ranks;         /* theirs there; NULL: 0, 1, 2, ... */
-    int32_t count;
-    int64_t until_ns; /* of all of it; 0: only what each wait is told */
-    int64_t timeout_ms;
-    tti_poll_function more; /* whatever else ends it; NULL: nothing */
-    void *user;
-    /* The rest is filled in by whoever waits. */
-    struct tti_rendezvous *place;
-    struct tti_hello *hellos;     /* the members' records, as they are read, zeros before; NULL: there are none */
-    int32_t self;                 /* this rank's number among them */
-    int64_t polled_ns;            /* when their processes were looked at last */
-    int32_t size;                 /* how many meet there; INT32_MAX: not known */
-    char last[24];                /* who has put `last`/MEMBER there owes the others nothing more */
-    int32_t server;               /* the member that serves the store, as the group knows that they come from; or -1 */
-    const struct tti_group *open; /* the new group, once its engines are open: they know, too; NULL: not yet */
-    bool accepting;               /* members are awaited who may not have come to the store yet */
-    int64_t reported_ns;          /* when a reason was first heard that stands in the records; 0: none was */
-    int64_t refused_before;       /* by the store before, if it is served here */
-};
-
-/* Whether it says that a rank is lost or late: the same for all that have to do with it. */
-static inline bool tti_is_loss(tutti_status status)
-{
-    return status >= TUTTI_TIMEOUT && status <= TUTTI_PEER_CRASHING;
-}
+#include "core/group/plan.h"
 
 /* How it went for one member. Fixed layout: it travels between processes. */
 struct tti_outcome {

@@ -18,6 +18,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "core/group/engines.h"
+#include "core/group/group.h"
+#include "core/group/group_state.h"
+#include "core/membership/formation_watch.h"
 
 #define GROWTH_MAGIC 0x776f7267u /* "grow" */
 

@@ -3,7 +3,7 @@
 #ifndef TTI_CORE_GROW_H
 #define TTI_CORE_GROW_H
 
-#include "core/group/group.h"
+#include "core/group/group_state.h"
 
 /* UNSUPPORTED if the group's engine cannot take new ranks. */
 tutti_status tti_grow_check(const struct tti_group *group, const char *function, tutti_error *error);

@@ -14,7 +14,9 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/hash.h"
+#include "core/group/group.h"
 #include "core/launchers/world.h"
+#include "core/membership/formation_watch.h"
 
 /* How often this process has joined each store as each rank: the n-th world of a job needs keys of its own. */
 struct join_count {

@@ -3,7 +3,7 @@
 #ifndef TTI_CORE_JOIN_H
 #define TTI_CORE_JOIN_H
 
-#include "core/group/group.h"
+#include "core/group/group_state.h"
 
 tutti_status tti_join_world(const tutti_config *config, tutti_group **group, tutti_error *error);
 

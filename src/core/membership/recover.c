@@ -21,6 +21,9 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "core/group/engines.h"
+#include "core/group/group.h"
+#include "core/group/group_table.h"
 
 enum { AGREEMENTS = 0, SHRINKS = 1 }; /* series */
 

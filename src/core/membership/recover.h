@@ -3,7 +3,7 @@
 #ifndef TTI_CORE_RECOVER_H
 #define TTI_CORE_RECOVER_H
 
-#include "core/group/group.h"
+#include "core/group/group_state.h"
 
 /* Whether the group's engine can do it: UNSUPPORTED otherwise. */
 tutti_status tti_recover_check(const struct tti_group *group, const char *function, tutti_error *error);

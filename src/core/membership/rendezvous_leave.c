@@ -11,8 +11,9 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "core/group/group.h"
-#include "core/group/resolve.h"
+#include "core/group/group_state.h"
+#include "core/group/hello.h"
+#include "core/membership/formation_watch.h"
 
 #define LEAVE_MS 5000 /* for ranks that have died after their hello, or are late */
 

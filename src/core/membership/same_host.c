@@ -34,7 +34,9 @@
 #include "base/hash.h"
 #include "base/pidfds.h"
 #include "core/group/collect.h"
-#include "core/group/resolve.h"
+#include "core/group/group_state.h"
+#include "core/group/hello.h"
+#include "core/group/plan.h"
 #include "store/process.h"
 
 #ifndef SO_NETNS_COOKIE

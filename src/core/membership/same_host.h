@@ -12,21 +12,7 @@ struct tti_group_plan;
 struct tti_kept_pidfds;
 struct tti_hello;
 struct tti_rendezvous;
-
-#define TTI_SITE_REASON 200
-
-/* Where a rank is, as its kernel tells it. 0 = not known, each. Fixed layout: it travels between processes. */
-struct tti_site {
-    uint64_t boot;         /* this start of the machine */
-    uint64_t network;      /* its network namespace, which abstract sockets belong to */
-    uint64_t users;        /* its user namespace */
-    uint64_t directory[2]; /* device and inode of shm.directory */
-    uint64_t host_id;      /* TUTTI_HOST_ID */
-    uint32_t user;         /* as the user namespace shows it */
-    uint32_t by_directory; /* found: memory is handed over through sockets there */
-    /* Found by trying: the rank cannot reach the first one of its host, and why. */
-    char unreachable_reason[TTI_SITE_REASON];
-};
+struct tti_site;
 
 /* Of this process. NO_RESOURCE or NO_MEMORY if it cannot be found out now: the others would take it for a stranger. */
 tutti_status tti_site_find(const char *directory, struct tti_site *site, tutti_error *error);
@@ -39,11 +25,7 @@ tutti_status tti_site_find(const char *directory, struct tti_site *site, tutti_e
 tutti_status tti_same_host_find(const struct tti_group_plan *plan, const struct tti_rendezvous *place,
                                 struct tti_hello *all, struct tti_kept_pidfds *kept, tutti_error *error);
 
-/* The processes of other PID namespaces whose pidfds a group has got: base/pidfds.h. */
-struct tti_kept_pidfds {
-    uint64_t *instances; /* NULL: none */
-    int32_t count;
-};
+/* Lets go of the pidfds that a group has. */
 void tti_same_host_release(struct tti_kept_pidfds *kept);
 
 /* Whether two ranks have one kernel, as far as the records and the trial say. */

@@ -7,8 +7,17 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "core/async/events.h"
-#include "core/async/work_state.h"
-#include "core/group/group.h"
+#include "core/async/token.h"
+#include "core/async/work.h"
+#include "core/async/work_pool.h"
+#include "core/async/work_stage.h"
+#include "core/call/lane.h"
+#include "core/call/lane_runner.h"
+#include "core/call/task.h"
+#include "core/group/engines.h"
+#include "core/group/group_table.h"
+#include "core/messages/batch.h"
+#include "core/messages/messages.h"
 
 struct tti_work *tti_start_begin(tutti_group *group, tutti_operation operation, const char *function,
                                  const tutti_call *options, tutti_status *status)
@@ -161,6 +170,7 @@ tutti_status tti_start_collective(struct tti_work *w, tutti_callback callback, t
 {
     struct tti_call *c = &w->task.call;
     struct tti_lane_queue *lane = &c->group->lane_queues[c->options.lane];
+    w->runner = &tti_lane_runner;
     w->task.op.begun_ns = tti_now_ns();
     tutti_status status = tti_task_complete(&w->task);
     if (status != TUTTI_OK || (status = keep_lists(w)) != TUTTI_OK ||
@@ -179,7 +189,6 @@ tutti_status tti_start_collective(struct tti_work *w, tutti_callback callback, t
 
 tutti_status tti_start_user_work(struct tti_work *w, tutti_callback callback, tutti_work **work)
 {
-    w->is_user_work = true;
     const tutti_status status = link_token(w);
     if (status != TUTTI_OK) {
         return tti_start_refuse(w, status);
@@ -196,7 +205,7 @@ tutti_status tti_start_messages(struct tti_work *w, struct tti_transfer *first, 
 {
     struct tti_call *c = &w->task.call;
     tutti_error *error = c->error;
-    w->is_messages = true;
+    w->runner = &tti_messages_runner;
     w->first = first;
     w->batch = batch;
     w->task.op.begun_ns = tti_now_ns();

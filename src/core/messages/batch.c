@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "core/group/group.h"
+#include "core/group/group_table.h"
 
 struct tti_batch {
     tutti_group *group;

@@ -5,8 +5,10 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "core/async/work_state.h"
-#include "core/group/group.h"
+#include "core/async/work_stage.h"
+#include "core/group/engines.h"
+#include "core/group/group_state.h"
+#include "core/messages/batch.h"
 #include "core/messages/probe.h"
 
 #define SMALL   128u    /* bytes: larger messages need help to move while nobody waits */
@@ -24,11 +26,16 @@ static void notify_worker(struct tti_messages *m)
     ops_of(m)->wake_p2p(m->group->host_state); /* it may be attending */
 }
 
-void tti_messages_push(struct tti_messages *m, struct tti_work *w)
+static struct tti_messages *messages_of(const struct tti_work *w)
 {
-    /* seq_cst: whoever holds the work will ring again when it is given back */
+    return &w->task.call.group->messages;
+}
+
+static void push(struct tti_work *w)
+{
+    /* seq_cst: pairs with give_back; a thread that holds the work notifies the worker when it gives the work back */
     atomic_fetch_or_explicit(&w->state, TTI_FLAG_PUSHED, memory_order_seq_cst);
-    notify_worker(m);
+    notify_worker(messages_of(w));
 }
 
 static bool is_probe(const struct tti_work *w)
@@ -109,9 +116,9 @@ static bool try_claimed(struct tti_messages *m, struct tti_work *w)
     return false;
 }
 
-bool tti_messages_try_finish(struct tti_messages *m, struct tti_work *w)
+static bool try_finish(struct tti_work *w)
 {
-    return !w->worker_only && claim(w) && try_claimed(m, w);
+    return !w->worker_only && claim(w) && try_claimed(messages_of(w), w);
 }
 
 /* Waits with the work claimed. False at until_ns, with the work given back. */
@@ -129,8 +136,9 @@ static bool wait_claimed(struct tti_messages *m, struct tti_work *w, int64_t unt
     return true;
 }
 
-bool tti_messages_wait(struct tti_messages *m, struct tti_work *w, int64_t until_ns)
+static bool wait_for(struct tti_work *w, int64_t until_ns)
 {
+    struct tti_messages *m = messages_of(w);
     for (;;) {
         uint32_t state = atomic_load_explicit(&w->state, memory_order_seq_cst);
         if (tti_work_ended(w)) {
@@ -242,8 +250,10 @@ tutti_status tti_messages_post(struct tti_messages *m, struct tti_work *w, tutti
 
 /* ---- cancelling ---------------------------------------------------------------------------------------------------- */
 
-bool tti_messages_cancel(struct tti_messages *m, struct tti_work *w)
+/* Withdraws the messages of the work; false if one of them has begun. */
+static bool cancel(struct tti_work *w)
 {
+    struct tti_messages *m = messages_of(w);
     pthread_mutex_lock(&m->lock); /* what is in the list is not taken apart meanwhile */
     bool withdrawn = (atomic_load_explicit(&w->state, memory_order_relaxed) & TTI_FLAG_CANCEL) != 0;
     bool now = !withdrawn && w->is_posted && w->posted && ops_of(m)->cancel_p2p(m->group->host_state, w->posted);
@@ -251,11 +261,14 @@ bool tti_messages_cancel(struct tti_messages *m, struct tti_work *w)
     w->cancel_early = early;
     if (now) {
         atomic_fetch_or_explicit(&w->state, TTI_FLAG_CANCEL, memory_order_relaxed);
-        tti_messages_push(m, w); /* nobody may be waiting for its end */
+        push(w); /* it ends even if no thread waits for it */
     }
     pthread_mutex_unlock(&m->lock);
     return withdrawn || now || early;
 }
+
+const struct tti_work_runner tti_messages_runner = {
+    .wait = wait_for, .try_finish = try_finish, .push = push, .cancel = cancel};
 
 /* ---- the worker ---------------------------------------------------------------------------------------------------- */
 
@@ -318,7 +331,7 @@ static void notify(struct tti_timer *timer)
         if (needs_help(w, now, &next)) {
             int64_t due = atomic_load_explicit(&w->deadline_ns, memory_order_relaxed);
             next = due > now && due < next ? due : next;
-            atomic_fetch_or_explicit(&w->state, TTI_FLAG_PUSHED, memory_order_seq_cst); /* as in tti_messages_push */
+            atomic_fetch_or_explicit(&w->state, TTI_FLAG_PUSHED, memory_order_seq_cst); /* as in push */
             any = true;
         }
     }

@@ -8,41 +8,17 @@
 #ifndef TTI_CORE_MESSAGES_H
 #define TTI_CORE_MESSAGES_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "core/async/timer.h"
-#include "core/async/worker.h"
-
-struct tti_group;
-struct tti_work;
-
-struct tti_messages {
-    struct tti_group *group;
-    pthread_mutex_t lock;
-    struct tti_work *posted; /* posted and not ended, oldest first; under the lock */
-    struct tti_work *newest;
-    struct tti_work *scanned; /* by the worker in its present round: this one and those before it; NULL: none yet */
-    struct tti_worker worker;
-    struct tti_timer timer; /* deadlines of works that nobody waits for */
-};
+#include "core/async/work_state.h"
+#include "core/messages/messages_state.h"
 
 void tti_messages_init(struct tti_messages *m, struct tti_group *group);
 void tti_messages_close(struct tti_messages *m);
 
-/* Posts the transfers of the work, which are paired up (tti_transfers_match). An error: nothing was posted, the work is the caller's. OK: it may have ended already. */
+/* Posts the transfers of the work, which are paired (tti_transfers_match). On failure no message is posted and the work is
+ * the caller's. After OK the work may have ended already. */
 tutti_status tti_messages_post(struct tti_messages *m, struct tti_work *w, tutti_error *error);
 
-/* Waits for the end; false at until_ns. */
-bool tti_messages_wait(struct tti_messages *m, struct tti_work *w, int64_t until_ns);
-
-/* Moves what can be moved; true if the work has ended. */
-bool tti_messages_try_finish(struct tti_messages *m, struct tti_work *w);
-
-/* Makes the worker see to it that the work ends. */
-void tti_messages_push(struct tti_messages *m, struct tti_work *w);
-
-/* Withdraws the messages of the work; false if any has begun. Waits for nothing. */
-bool tti_messages_cancel(struct tti_messages *m, struct tti_work *w);
+/* The runner of works that are messages. */
+extern const struct tti_work_runner tti_messages_runner;
 
 #endif

@@ -12,9 +12,9 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "core/async/task.h"
-#include "core/call/staging.h"
-#include "core/group/group.h"
+#include "core/call/task.h"
+#include "core/group/group_table.h"
+#include "core/memory/staging_memory.h"
 #include "tensor/strided.h"
 
 #define ALIGNMENT 64
@@ -36,7 +36,7 @@ static void free_managed_device(DLManagedTensorVersioned *self)
 DLManagedTensorVersioned *tti_managed_tensor(const struct tti_group *g, tutti_dtype dtype, size_t content, int32_t ndim,
                                              const int64_t *shape)
 {
-    const bool here = g->where->type == kDLCPU;
+    const bool here = g->device_ops->type == kDLCPU;
     size_t numbers = 2 * (size_t)ndim * sizeof(int64_t);
     size_t head = (sizeof(DLManagedTensorVersioned) + numbers + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     size_t bytes;

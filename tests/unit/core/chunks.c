@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Operations in pieces (core/call/chunks.h) give what whole ones give: every collective, in pieces of different sizes, with parts in
+ * Operations in pieces (core/memory/chunks.h) give what whole ones give: every collective, in pieces of different sizes, with parts in
  * rows, of different length and empty, in place and not, run by a real engine and compared with the reference. The memory of a
  * piece is exactly as large as tti_chunks_room says, and "the device" is the host, so that address sanitizers see every copy.
  */
@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "core/call/chunks.h"
+#include "core/memory/chunks.h"
 #include "unit/engine/engine_calls.h"
 
 #define SIZES 5

@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "core/async/events.h"
-#include "core/group/group.h"
+#include "core/group/group_table.h"
 
 static inline struct tti_group *group_make(void)
 {

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Before a collective that is compared, the ranks exchange a ticket of what they are about to call, by an all_gather on the
- * engine that takes host memory. All ranks see the same tickets, so all come to the same decision before anything is written,
- * and stay in step. A ticket also says that its rank has cancelled. The lists of all_to_all_v are in no ticket; they take a
- * second all_gather.
+ * Before a collective that is compared, every rank puts a description of its call into a ticket, and the ranks exchange
+ * their tickets by an all_gather on the engine that takes host memory. All ranks read the same tickets, so all make the
+ * same decision before anything is written, and stay in step. A ticket also carries the cancel of its rank. The lists of
+ * all_to_all_v are in no ticket; they take a second all_gather.
  *
- * Cost: one all_gather of 40 bytes a rank, so calls with a root wait for every rank, too. Only groups pay it that ask for it: by
- * the setting check_calls, which finds mistakes, or by the flag TUTTI_CANCELLABLE of the call.
+ * Cost: one all_gather of 40 bytes a rank, so calls with a root wait for every rank, too. Calls pay it with the setting
+ * check_calls, which finds mistakes, or with the flag TUTTI_CANCELLABLE.
  */
-#include "core/group/compare.h"
+#include "core/call/compare.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "core/group/group.h"
+#include "core/group/engines.h"
+#include "core/group/group_state.h"
 #include "engine/descriptor.h"
 
 /* Fixed layout: it travels between processes. */
@@ -27,12 +28,12 @@ struct ticket {
     uint32_t reserved;
 };
 
-/* One lane's, used by whoever owns the lane. */
+/* Of one lane; used by the thread that owns the lane. */
 struct lane {
     uint64_t calls;
     struct ticket own;
     struct ticket *all; /* of every rank */
-    uint64_t *lists;    /* of all_to_all_v: the own ones, then everybody's; NULL until they are needed */
+    uint64_t *lists;    /* of all_to_all_v: the own ones, then those of all ranks; NULL until they are needed */
 };
 
 struct tti_comparison {
@@ -48,7 +49,7 @@ bool tti_compares(const struct tti_group *g, const tutti_op *op)
 tutti_status tti_comparison_open(struct tti_group *g, tutti_error *error)
 {
     const uint32_t has = tti_group_capabilities(g);
-    /* Engines that compare calls let the ranks of rooted ones go that do not wait: they hear later. */
+    /* An engine that compares calls itself reports a mismatch of a rooted call later to ranks that do not wait in it. */
     const bool all = g->size > 1 && tti_setting_number(&g->settings, TTI_SET_CHECK_CALLS) &&
                      (g->host_backend || !(has & TUTTI_CAP_CHECKS_CALLS));
     const bool flagged = g->size > 1 && g->host_backend && !(has & TUTTI_CAP_CANCEL);
@@ -135,8 +136,8 @@ static tutti_status differs(const struct ticket *own, const struct ticket *other
     return TUTTI_MISMATCH;
 }
 
-/* The first rank that cannot take part or calls something else than this one; else the first that has cancelled. Ranks that
- * call the same see the same. */
+/* Finds the first rank that cannot take part or has called something else; else the first that has cancelled. Ranks with
+ * the same call find the same rank. */
 static tutti_status decide(const struct tti_group *g, const struct lane *lane, const tutti_op *op, tutti_error *error)
 {
     int32_t canceller = -1;
@@ -180,7 +181,7 @@ static tutti_status compare_lists(struct tti_group *g, struct lane *lane, const 
     if (!lane->lists && !(lane->lists = malloc(2 * n * (n + 1) * sizeof(*lane->lists)))) {
         tti_error_set(error, TUTTI_NO_MEMORY, "all_to_all_v: no memory to compare the counts of %d ranks (check_calls)",
                       g->size);
-        tti_group_abort(g, op->lane, error); /* the others wait for this rank's lists */
+        tti_group_abort(g, op->lane, error); /* the other ranks wait for this rank's lists */
         return TUTTI_NO_MEMORY;
     }
     uint64_t *all = lane->lists + 2 * n;

@@ -5,7 +5,7 @@
  * wherever the members are by then. Members have structs of their own, which do not move when the array grows: watches
  * are embedded in them. Structs are used again, so a queue that has reached its size allocates nothing.
  */
-#include "core/async/queue_state.h"
+#include "core/queue/queue.h"
 
 #include <limits.h>
 #include <linux/futex.h>
@@ -15,7 +15,11 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "core/async/work.h"
+#include "core/async/work_pool.h"
+#include "core/async/work_stage.h"
 #include "core/group/handles.h"
+#include "core/queue/queue_state.h"
 
 static struct tti_handle_table queues = {.kind = TTI_KIND_QUEUE, .name = "queues"};
 

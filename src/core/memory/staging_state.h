@@ -4,9 +4,9 @@
 #define TTI_CORE_STAGING_STATE_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <tutti/p2p.h>
 
-#include "core/call/staging.h"
 #include "device/device.h"
 
 #define TTI_STAGING_SLOTS 3
@@ -43,13 +43,5 @@ struct tti_staging {
     size_t block_count;
     size_t block_room;
 };
-
-/* staging_memory.c. At least so many bytes, *room of them: pinned ones, or the device's own. What is given back is not freed
- * before the group ends. */
-tutti_status tti_staging_block_take(struct tti_staging *s, size_t bytes, bool there, void **memory, size_t *room,
-                                    tutti_error *error);
-void tti_staging_block_give(struct tti_staging *s, const void *memory);
-/* Inside the device's scope. */
-void tti_staging_blocks_free(struct tti_staging *s);
 
 #endif

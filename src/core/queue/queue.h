@@ -18,12 +18,21 @@ void tti_queue_release(struct tti_queue *queue);
 tutti_status tti_queue_enqueue(struct tti_queue *queue, tutti_work *work, tutti_error *error);
 int64_t tti_queue_count(struct tti_queue *queue);
 int64_t tti_queue_pending(struct tti_queue *queue);
-tutti_status tti_queue_wait_all(struct tti_queue *queue, int64_t limit_ms, tutti_error *error);
-tutti_status tti_queue_wait_any(struct tti_queue *queue, int64_t limit_ms, int64_t *index, tutti_error *error);
 tutti_status tti_queue_status(struct tti_queue *queue, int64_t index, tutti_error *details);
 tutti_status tti_queue_result(struct tti_queue *queue, int64_t index, DLTensor *tensor, tutti_error *error);
 int64_t tti_queue_clear_completed(struct tti_queue *queue);
 int64_t tti_queue_cancel_all(struct tti_queue *queue);
+
+/* ---- for queue_wait.c ---- */
+
+/* The next member that has not ended, from a serial number on; NULL if there is none. With the lock. */
+struct tti_queue_member *tti_queue_next_open(const struct tti_queue *queue, int64_t serial);
+
+/* Ends the use of a member that was pinned (its users raised, with the lock); the serial number where to go on. */
+int64_t tti_queue_unpin(struct tti_queue *queue, struct tti_queue_member *member);
+
+/* Gives every open member the chance to end, for callers who look again and again and never wait; how many have not. */
+int64_t tti_queue_poll(struct tti_queue *queue);
 
 /* Frees it, instead of a release: OK; BUSY if there is another user. */
 tutti_status tti_queue_destroy(struct tti_queue *queue);

@@ -7,8 +7,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-#include "core/async/queue.h"
-#include "core/async/work.h"
+#include "core/async/work_stage.h"
 
 struct tti_queue_member {
     struct tti_watch watch;
@@ -31,14 +30,5 @@ struct tti_queue {
     _Atomic uint32_t changes;
     _Atomic uint32_t sleepers;
 };
-
-/* The next member that has not ended, from a serial number on; NULL if there is none. With the lock. */
-struct tti_queue_member *tti_queue_next_open(const struct tti_queue *queue, int64_t serial);
-
-/* Ends the use of a member that was pinned (its users raised, with the lock); the serial number where to go on. */
-int64_t tti_queue_unpin(struct tti_queue *queue, struct tti_queue_member *member);
-
-/* Gives every open member the chance to end, for callers who look again and again and never wait; how many have not. */
-int64_t tti_queue_poll(struct tti_queue *queue);
 
 #endif

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A collective that has passed its checks: the frame of the call, the descriptor for the backend, and compact stand-ins
- * for strided tensors. A synchronous call has it on the stack and runs it at once; an asynchronous one has it in its work
- * (work.h), and somebody runs it when its turn comes. Backends see compact memory only: a strided input is packed when the
- * operation runs, so that operations on the same tensor compose in the order of their lane, and an output is unpacked after it.
+ * for strided tensors. A synchronous call has its task on the stack and runs it at once. An asynchronous call has it in its
+ * work (work_state.h), and a thread runs it when the lane comes to it. Backends see compact memory only. A strided input is
+ * packed when the operation runs, so operations on the same tensor compose in the order of their lane; an output is
+ * unpacked after it.
  *
- * All memory for stand-ins is had at the call. A rank that has none arrives all the same, as one that cannot take part:
- * it gets NO_MEMORY, the others MISMATCH naming it, and all stay in step.
+ * All memory for stand-ins is allocated at the call. A rank without memory arrives all the same, as a rank that cannot take
+ * part: it gets NO_MEMORY, the others get MISMATCH, which names it, and all stay in step.
  */
 #ifndef TTI_CORE_TASK_H
 #define TTI_CORE_TASK_H
@@ -31,11 +32,11 @@ struct tti_task {
     struct tti_side sides[2];
     int32_t side_count;
     uint64_t flight;        /* number of its entry in the flight recorder; 0 = it has none (yet) */
-    bool is_staged;         /* the engine gets copies of the tensors: see staging.h */
+    bool is_staged;         /* the engine gets copies of the tensors: see memory/staging.h */
     bool on_host_engine;    /* not the group's own */
     const DLTensor *result; /* this rank's output; NULL if it has none */
     const struct tti_signature
-        *signature; /* for whoever makes the same call again: see call_cache.h; NULL: nobody can */
+        *signature; /* of the call, for the call cache; NULL: the call is not cached */
 };
 
 enum { TTI_PACK = 1, TTI_UNPACK = 2 };
@@ -43,29 +44,26 @@ enum { TTI_PACK = 1, TTI_UNPACK = 2 };
 /* Empties the parts that the checks fill. */
 void tti_task_reset(struct tti_task *t, const char *function);
 
-/* Memory for the backend in place of a strided tensor of `bytes` bytes. NULL if there is none: then op.failed says so. */
+/* Memory for the backend in place of a strided tensor of `bytes` bytes. NULL: there is none, and op.failed is NO_MEMORY. */
 void *tti_task_stand_in(struct tti_task *t, const DLTensor *tensor, const char *name, size_t bytes, unsigned what);
 
-/* Completes the descriptor from the options of the call, and looks whether the backend can do it. */
+/* Completes the descriptor from the options of the call, and finds the engine that can run it. */
 tutti_status tti_task_complete(struct tti_task *t);
 
 /* Runs it to its end on the calling thread, which owns the lane. */
 tutti_status tti_task_perform(struct tti_task *t);
 
-/* How an operation of f32 is done in this group, in words: in `text`, or a constant. */
+/* How this group runs an operation of f32, as text for people: in `text`, or a constant. */
 const char *tti_task_describe(const struct tti_group *g, tutti_operation kind, char *text, size_t capacity);
 
-/* The steps of a backend that has two, recorded. */
+/* The two steps of a backend that has `start` and `finish`, recorded. */
 bool tti_task_start(struct tti_task *t);
 tutti_status tti_task_finish(struct tti_task *t);
 
-/* What the flight recorder says of an operation. */
+/* The description of an operation for the flight recorder. */
 struct tti_flight_op tti_task_flight_op(const tutti_op *op);
 
 /* Frees the stand-ins. */
 void tti_task_drop(struct tti_task *t);
-
-/* The whole of a synchronous call: completes, waits for the lane, performs, ends the call. */
-tutti_status tti_task_run(struct tti_task *t);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "core/call/memory.h"
+#include "core/memory/pool.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "core/async/task.h"
+#include "core/call/task.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,10 +7,11 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "core/call/call_cache.h"
-#include "core/call/staging.h"
-#include "core/group/compare.h"
-#include "core/group/group.h"
+#include "core/call/compare.h"
+#include "core/group/engines.h"
+#include "core/group/group_state.h"
+#include "core/memory/staging.h"
+#include "core/memory/staging_memory.h"
 #include "tensor/strided.h"
 
 void tti_task_reset(struct tti_task *t, const char *function)
@@ -58,7 +59,7 @@ static bool can(const tutti_backend *backend, void *state, tutti_op *op, bool on
     return backend && backend->ops->supports(state, op);
 }
 
-/* Who is to run it: the group's engine, or else the host's; and whether the tensors have to be copied for that. */
+/* Finds the engine that runs the task: the group's, or else the host's; and whether the tensors must be copied for it. */
 static tutti_status find_engine(struct tti_task *t)
 {
     const struct tti_group *g = t->call.group;
@@ -96,7 +97,7 @@ tutti_status tti_task_complete(struct tti_task *t)
         return status;
     }
     if (op->failed != TUTTI_OK && !(tti_group_capabilities(g) & TUTTI_CAP_CHECKS_CALLS)) {
-        return no_memory(t); /* an engine that cannot tell the others */
+        return no_memory(t); /* the engine cannot report it to the other ranks */
     }
     return c->options.flags & TUTTI_HAS_STREAM ? tti_staging_mark(g, c->options.stream, &op->after, c->error) : status;
 }
@@ -147,24 +148,24 @@ static tutti_status copy_side(struct tti_task *t, const struct tti_side *side, b
     return TUTTI_OK;
 }
 
-/* On an engine that takes the tensors of a device, but knows nothing of streams: it gets them when they are ready, and finds the
- * device current. */
+/* On an engine that takes the tensors of a device but has no streams: it runs when the tensors are ready, with the device
+ * current. */
 static tutti_status run_on_device(struct tti_task *t)
 {
     const struct tti_group *g = t->call.group;
     struct tti_device_scope scope;
-    tutti_status status = g->where->enter(g->device.device_id, &scope, t->call.error);
+    tutti_status status = g->device_ops->enter(g->device.device_id, &scope, t->call.error);
     if (status != TUTTI_OK) {
         return status;
     }
     if (t->op.after) {
         const int64_t deadline = tti_deadline_ns(tti_now_ns(), t->op.timeout_ms);
-        status = tti_device_await(g->where, t->op.after, deadline, t->call.error);
+        status = tti_device_await(g->device_ops, t->op.after, deadline, t->call.error);
     }
     if (status == TUTTI_OK) {
         status = g->backend->ops->run(g->state, &t->op, t->call.error);
     }
-    g->where->leave(&scope);
+    g->device_ops->leave(&scope);
     return status;
 }
 
@@ -251,8 +252,8 @@ static tutti_status run(struct tti_task *t)
     return status;
 }
 
-/* A tensor could not be packed. The others are told by a call that fails, or, on an engine that cannot say so, by a group that
- * does: it must not run on what the stand-in happens to hold. */
+/* A tensor could not be packed, and the stand-in holds no valid data. The other ranks must not get it: the call fails on all
+ * of them, or, on an engine that cannot report it, the group fails. */
 static tutti_status give_up(struct tti_task *t, tutti_status status)
 {
     void *state;
@@ -306,22 +307,4 @@ void tti_task_drop(struct tti_task *t)
         tti_staging_unmark(g->device, t->op.after);
         t->op.after = NULL;
     }
-}
-
-tutti_status tti_task_run(struct tti_task *t)
-{
-    struct tti_lane_queue *lane = &t->call.group->lane_queues[t->call.options.lane];
-    tutti_status status = tti_task_complete(t);
-    if (status == TUTTI_OK) {
-        status = tti_lane_enter(lane, t->op.timeout_ms, &t->op.begun_ns, t->call.error);
-        if (status == TUTTI_OK) {
-            status = tti_task_perform(t);
-            tti_lane_leave(lane);
-        }
-    }
-    if (status == TUTTI_OK && t->signature && !t->is_staged && !t->on_host_engine && !t->call.group->compares_all) {
-        tti_call_cache_store(t);
-    }
-    tti_task_drop(t);
-    return tti_call_end(&t->call, status);
 }

@@ -7,12 +7,14 @@
  * do. Sizes are rounded so that blocks fit again: at most a third of one is not needed, and a group whose tensors grow from
  * call to call ends with some three times the largest.
  */
+#include "core/memory/staging_memory.h"
+
 #include <stdint.h>
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "core/call/staging_state.h"
-#include "core/group/group.h"
+#include "core/group/group_state.h"
+#include "core/memory/staging_state.h"
 
 #define BLOCKS 8
 #define LEAST  ((size_t)4096)
@@ -166,7 +168,8 @@ tutti_status tti_staging_pack(struct tti_group *g, void *compact, const DLTensor
     if (status != TUTTI_OK) {
         return status;
     }
-    return end_copy(g, &x, tti_device_pack(g->where, compact, tensor, x.stream, error), compact, deadline_ns, error);
+    return end_copy(g, &x, tti_device_pack(g->device_ops, compact, tensor, x.stream, error), compact, deadline_ns,
+                    error);
 }
 
 tutti_status tti_staging_unpack(struct tti_group *g, const DLTensor *tensor, const void *compact, void *after,
@@ -177,12 +180,13 @@ tutti_status tti_staging_unpack(struct tti_group *g, const DLTensor *tensor, con
     if (status != TUTTI_OK) {
         return status;
     }
-    return end_copy(g, &x, tti_device_unpack(g->where, tensor, compact, x.stream, error), compact, deadline_ns, error);
+    return end_copy(g, &x, tti_device_unpack(g->device_ops, tensor, compact, x.stream, error), compact, deadline_ns,
+                    error);
 }
 
 tutti_status tti_staging_mark(struct tti_group *g, void *stream, void **event, tutti_error *error)
 {
-    const struct tti_device *d = g->where;
+    const struct tti_device *d = g->device_ops;
     struct tti_device_scope scope;
     tutti_status status = d->enter(g->device.device_id, &scope, error);
     if (status != TUTTI_OK) {

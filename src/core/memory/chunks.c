@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "core/call/chunks.h"
+#include "core/memory/chunks.h"
 
 #include <string.h>
 

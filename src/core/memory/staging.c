@@ -10,15 +10,17 @@
  * The streams do the waiting for one another; this thread waits only for a load before the engine reads it, and for the last
  * store. A rank that cannot copy arrives all the same, as one that cannot take part, so that the others are told.
  */
-#include "core/call/staging.h"
+#include "core/memory/staging.h"
 
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "core/call/chunks.h"
-#include "core/call/staging_state.h"
-#include "core/group/group.h"
+#include "core/group/engines.h"
+#include "core/group/group_state.h"
+#include "core/memory/chunks.h"
+#include "core/memory/staging_memory.h"
+#include "core/memory/staging_state.h"
 #include "engine/descriptor.h"
 
 #define DRAIN_NS 1000000000 /* for copies under way when an operation has failed */

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What keeps a group from its end. */
-#ifndef TTI_CORE_GROUP_USERS_H
-#define TTI_CORE_GROUP_USERS_H
+#ifndef TTI_CORE_USERS_H
+#define TTI_CORE_USERS_H
 
-#include "core/group/group.h"
+#include <tutti/status.h>
+
+struct tti_group;
 
 /* Users of a group besides the caller, which has acquired it. A snapshot: others may come and go meanwhile. */
 struct tti_group_users {

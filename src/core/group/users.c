@@ -4,12 +4,13 @@
  * objects until they are destroyed, threads and callbacks while they are inside a call. The first two are counted apart,
  * and what remains are the calls.
  */
-#include "core/group/group_users.h"
+#include "core/group/users.h"
 
 #include <stdio.h>
 
 #include "base/error.h"
-#include "core/async/work.h"
+#include "core/async/work_pool.h"
+#include "core/group/group_table.h"
 
 struct tti_group_users tti_group_users(const struct tti_group *group)
 {

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How a group fails that has one engine, or two: one for tensors on a device, and beside it one of the host. Each of them finds
- * out for itself; what one knows ends what waits in the other, so that the group fails as one.
+ * A group has one engine, or two: one for tensors on a device, and beside it one of the host. Each engine finds its own
+ * failure. A failure of one ends what waits in the other, so that the group fails as one.
  */
-#include "core/group/group.h"
+#include "core/group/engines.h"
+
+#include "core/group/group_state.h"
 
 static bool is_beside(const struct tti_group *g)
 {
@@ -13,6 +15,21 @@ static bool is_beside(const struct tti_group *g)
 static tutti_status failure_of(const tutti_backend *backend, void *state, tutti_error *error)
 {
     return backend->ops->failure ? backend->ops->failure(state, error) : TUTTI_OK;
+}
+
+uint32_t tti_group_capabilities(const struct tti_group *g)
+{
+    uint32_t has = tti_engine_capabilities(g->backend, g->state);
+    if (tti_group_on_device(g) ? !g->takes_device : g->stages_to_device) {
+        has &= ~(uint32_t)TUTTI_CAP_HEAP; /* which is memory of the other kind */
+    }
+    if (g->compares_all) {
+        has |= TUTTI_CAP_CHECKS_CALLS;
+    }
+    if (g->size == 1) {
+        has |= TUTTI_CAP_CANCEL; /* no other rank has to be told */
+    }
+    return g->comparison || (has & TUTTI_CAP_CANCEL) ? has | TUTTI_CAP_CANCEL_FLAGGED : has;
 }
 
 tutti_status tti_group_failure(const struct tti_group *g, tutti_error *error)
@@ -66,4 +83,12 @@ bool tti_group_abort(struct tti_group *g, int32_t lane, const tutti_error *cause
         g->host_backend->ops->abort(g->host_state, lane, cause);
     }
     return true;
+}
+
+void tti_group_close(struct tti_group *g)
+{
+    g->backend->ops->close(g->state);
+    if (g->host_backend && g->host_backend != g->backend) {
+        g->host_backend->ops->close(g->host_state);
+    }
 }

@@ -8,7 +8,7 @@
  *   changer  raises `changes`; reads `sleepers`; wakes all if there are any (note_change in queue.c)
  * Either the waiter sees the new count, or the changer sees the sleeper.
  */
-#include "core/async/queue_state.h"
+#include "core/queue/queue_wait.h"
 
 #include <linux/futex.h>
 #include <stdbool.h>
@@ -17,6 +17,10 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "core/async/work.h"
+#include "core/async/work_stage.h"
+#include "core/queue/queue.h"
+#include "core/queue/queue_state.h"
 
 /* Whether a member is open whose group's callback this thread is in. With the lock. */
 static bool open_in_callback(const struct tti_queue *q)

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The stages of a work: claiming it, giving it back, its end, and what is notified of the end. See work_state.h. */
+#ifndef TTI_CORE_WORK_STAGE_H
+#define TTI_CORE_WORK_STAGE_H
+
+#include "core/async/work_state.h"
+
+/* Moves from one stage to another and keeps the flags; false if the stage is another one, or if `unless` is set. */
+bool tti_work_move(struct tti_work *w, uint32_t from, uint32_t to, uint32_t unless);
+
+/* From RUNNING back to a stage in which it can be claimed; returns the state as it was. */
+uint32_t tti_work_give_back(struct tti_work *w, uint32_t stage);
+
+/* True if the work will be cancelled when the lane comes to it; false if it has begun. */
+bool tti_work_mark_cancelled(struct tti_work *w);
+
+/* Ends a work: error, callback, events, token. The first half may need the lane, the second must not hold it. */
+void tti_work_conclude(struct tti_work *w, tutti_status status);
+void tti_work_publish(struct tti_work *w);
+
+/* tutti_work_complete: OK, or BAD_STATE if the work is complete already, or is not the application's to complete. */
+tutti_status tti_work_complete(struct tti_work *w, tutti_status status, const char *message);
+
+/* Whether it has ended, as far as this thread may know: inside the callback of its own end, yes. */
+bool tti_work_ended(const struct tti_work *w);
+
+/* Sleeps until the state differs from `seen` or until_ns. If `seen` lacks the SLEEPER flag it only sets that and returns:
+ * the caller then checks once more what it waits for. */
+void tti_work_sleep(struct tti_work *w, uint32_t seen, int64_t until_ns);
+
+/* Sleeps until the end; false at until_ns. */
+bool tti_work_wait_asleep(struct tti_work *w, int64_t until_ns);
+
+/* Notified once, after the end, on the thread that ended the work; must not block. */
+struct tti_watch {
+    struct tti_watch *next;
+    void (*ended)(struct tti_watch *watch);
+};
+
+/* False: it has ended already, and the watch is not notified. */
+bool tti_work_watch(struct tti_work *w, struct tti_watch *watch);
+
+/* Afterwards the watch is not notified, and its function is not running. Not from inside `ended`. */
+void tti_work_unwatch(struct tti_work *w, struct tti_watch *watch);
+
+/* The eventfd, made at first use. The caller pushes the work, since its waiter sleeps on the descriptor. */
+tutti_status tti_work_open_descriptor(struct tti_work *w, int *fd, tutti_error *error);
+
+#endif
