@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Handlers with a number lie in a hash table of circular lists, listeners in one more such list. An entry that is
+ * withdrawn while its function runs is only marked, and freed by the thread that runs it. A thread that removes an
+ * entry whose function runs elsewhere waits for it, unless that closes a cycle of waits over several groups: then
+ * WOULD_DEADLOCK. Cost of an end: the listeners of the group, and the handlers in one bucket.
+ */
 #include "core/async/events.h"
 
 #include <stdatomic.h>
@@ -10,12 +16,12 @@
 
 #define LISTENERS (TTI_EVENTS_BUCKETS - 1)
 
-/* An entry. Whoever unlinks it frees it; while it is being called that is the thread that calls it. */
+/* An entry. The thread that unlinks it frees it; while its function runs, that is the thread that runs it. */
 struct tti_listener {
-    struct tti_events_link link; /* first: a link that is not a place is the entry itself */
+    struct tti_events_link link; /* first: a link that is not the head of a bucket is the entry itself */
     struct tti_subscription subscription;
     tutti_events *owner; /* the handle: differs from those of objects that lay at the same address before */
-    int64_t id;          /* ascending in each place; the remainder by TTI_EVENTS_BUCKETS is the place */
+    int64_t id;          /* ascending in each bucket; the bucket is its remainder by TTI_EVENTS_BUCKETS */
     bool removed;
 };
 
@@ -28,7 +34,7 @@ struct tti_events {
 
 static struct tti_handle_table table = {.kind = TTI_KIND_EVENTS, .name = "events objects"};
 
-/* The lists whose handlers this thread is in, innermost first. */
+/* The lists that have this thread in a handler, innermost first. */
 struct frame {
     struct tti_events_list *list;
     const struct frame *outer;
@@ -54,12 +60,12 @@ static int bucket_of(int64_t operation_id)
     return operation_id == 0 ? LISTENERS : (int)((uint64_t)operation_id % LISTENERS);
 }
 
-static void append(struct tti_events_link *place, struct tti_listener *l)
+static void append(struct tti_events_link *bucket, struct tti_listener *l)
 {
-    l->link.next = place;
-    l->link.previous = place->previous;
-    place->previous->next = &l->link;
-    place->previous = &l->link;
+    l->link.next = bucket;
+    l->link.previous = bucket->previous;
+    bucket->previous->next = &l->link;
+    bucket->previous = &l->link;
 }
 
 static void drop(struct tti_listener *l)
@@ -98,7 +104,7 @@ void tti_events_list_free(struct tti_events_list *list)
     pthread_mutex_destroy(&list->lock);
 }
 
-/* ---- telling ----------------------------------------------------------------------------------------------------- */
+/* ---- notifying --------------------------------------------------------------------------------------------------- */
 
 bool tti_events_has_any(struct tti_group *group)
 {
@@ -124,10 +130,10 @@ static void call(struct tti_events_list *list, struct tti_listener *l, const tut
     pthread_cond_broadcast(&list->returned);
 }
 
-/* Calls those of one place that were there when `last` entries had been added. */
-static void notify_bucket(struct tti_events_list *list, int place, int64_t last, const tutti_event *event)
+/* Calls the entries of one bucket that are among the first `last` ever added. */
+static void notify_bucket(struct tti_events_list *list, int bucket, int64_t last, const tutti_event *event)
 {
-    struct tti_events_link *end = &list->buckets[place];
+    struct tti_events_link *end = &list->buckets[bucket];
     struct tti_events_link *next;
     for (struct tti_events_link *at = end->next; at != end; at = next) {
         struct tti_listener *l = entry_of(at);
@@ -144,7 +150,7 @@ static void notify_bucket(struct tti_events_list *list, int place, int64_t last,
     }
 }
 
-/* Removes the handlers of this number that were there when `last` entries had been added. */
+/* Removes the handlers of this number that are among the first `last` entries ever added. */
 static void drop_handlers(struct tti_events_list *list, int64_t last, int64_t operation_id)
 {
     struct tti_events_link *end = &list->buckets[bucket_of(operation_id)];
@@ -195,13 +201,13 @@ static void set_awaits(struct tti_events_list *awaited)
 }
 
 /*
- * A handler of one group may wait for a handler of another one, but not in a circle. A list that is awaited lives: the
- * waiting thread is a user of one of its objects.
+ * A handler of one group may wait for a handler of another one, but not in a cycle. An awaited list lives: the waiting
+ * thread is a user of one of its objects.
  */
 static bool may_wait(struct tti_events_list *list)
 {
     if (!frames) {
-        return true; /* nobody waits for this thread */
+        return true; /* no handler waits for this thread */
     }
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, watch_forks);
@@ -263,7 +269,7 @@ struct tti_events *tti_events_acquire(tutti_events *handle, tutti_status *why)
 void tti_events_release(struct tti_events *e)
 {
     struct tti_group *g = e->group;
-    /* Under the lock, so that of all the users of a destroyed object exactly the last one sees that it is alone. */
+    /* Under the lock: of all users of a destroyed object, exactly the last one finds that it is alone. */
     pthread_mutex_lock(&g->events.lock);
     bool last = e->destroyed && tti_handles_retire(&table, e->handle) == TUTTI_OK;
     if (!last) {
@@ -290,12 +296,12 @@ tutti_status tti_events_add(struct tti_events *e, const struct tti_subscription 
     }
     l->subscription = *subscription;
     l->owner = e->handle;
-    int place = bucket_of(subscription->operation_id);
+    int bucket = bucket_of(subscription->operation_id);
     pthread_mutex_lock(&list->lock);
     bool refused = e->destroyed;
     if (!refused) {
-        l->id = ++list->added * TTI_EVENTS_BUCKETS + place;
-        append(&list->buckets[place], l);
+        l->id = ++list->added * TTI_EVENTS_BUCKETS + bucket;
+        append(&list->buckets[bucket], l);
         if (listener) {
             *listener = l->id; /* under the lock: the function itself may read it */
         }
@@ -330,7 +336,7 @@ static bool runs_elsewhere(const struct tti_events *e, int64_t id)
     return l && l->owner == e->handle && (id == 0 || l->id == id) && !inside(list);
 }
 
-/* Until it has returned. What is withdrawn cannot be called again. */
+/* Waits until the function has returned. It is not called again, since its entry is withdrawn. */
 static void wait_for(const struct tti_events *e, int64_t id)
 {
     struct tti_events_list *list = &e->group->events;
@@ -391,7 +397,7 @@ tutti_status tti_events_destroy(struct tti_events *e)
         e->destroyed = true;
         withdraw_all(e);
         uint32_t objects = atomic_load_explicit(&list->objects, memory_order_relaxed); /* under the lock */
-        /* relaxed: one look too many finds nobody to tell */
+        /* relaxed: a reader of the old number walks an empty list */
         atomic_store_explicit(&list->objects, objects - 1, memory_order_relaxed);
         if (running) {
             wait_for(e, 0);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The timers that are set form a list in the order of their times, under one lock. It is searched from its end: most
- * timers are deadlines some minutes ahead, the newest being the latest, so setting one is a step or two; the longest list
- * has one entry for each lane and each token. The thread takes the first timer out when its time has come, and calls it
- * without the lock.
+ * The timers that are set form a list in the order of their times, under one lock. The thread takes the first timer out
+ * when it is due, and calls its function without the lock.
+ *
+ * Cost: setting a timer searches the list from its end. Most timers are deadlines some minutes ahead and the newest is
+ * the latest, so that takes a step or two. The list has at most one entry for each lane and each token.
  */
 #include "core/async/timer.h"
 
@@ -22,7 +23,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_condattr_t monotonic;
 static pthread_cond_t earlier;  /* the thread waits: a new first timer, or the end */
-static pthread_cond_t notified; /* others wait: `ringing` has changed */
+static pthread_cond_t notified; /* other threads wait: `notifying` has changed */
 
 /* Under the lock. */
 static struct tti_timer *first;
@@ -30,7 +31,7 @@ static struct tti_timer *last;
 static struct tti_timer *notifying; /* its function is running; compared only, since it may be gone */
 static bool running;
 static pthread_t thread;
-static uintptr_t serial; /* of the thread; it ends when the number is not its own any more */
+static uintptr_t serial; /* of the thread, which ends when this number is no longer its own */
 
 static void make_conditions(void)
 {
@@ -38,7 +39,8 @@ static void make_conditions(void)
     pthread_cond_init(&notified, &monotonic);
 }
 
-/* In the child. The lock is free or about to be (base/fork.h), and the conditions may count threads that are not there. */
+/* In the child. The lock is free or about to be (base/fork.h), and the conditions may count threads that are not
+ * there. */
 static void forget(void)
 {
     while (first) {
@@ -171,9 +173,10 @@ tutti_status tti_timer_set(struct tti_timer *timer, int64_t due_ns, tutti_error 
 
 tutti_status tti_timer_set_earlier(struct tti_timer *timer, int64_t due_ns, tutti_error *error)
 {
-    /* If this reads a time, the ring of that time is still to come: it sets NOT_SET before it begins. What the caller did
-     * before under a lock, the ring finds when it takes that lock, for had it held the lock first, this would read what
-     * it had stored. seq_cst on both sides gives the same to callers and rings that use seq_cst atomics instead. */
+    /* If this reads a time, the notification of that time is still to come: take_out stores NOT_SET before it. Suppose
+     * that the caller has changed something under a lock that the function takes, too. Had the function taken it first,
+     * this would read NOT_SET; so the function takes it later and sees the change. seq_cst on both sides gives the same
+     * to callers and functions that use seq_cst atomics instead of a lock. */
     int64_t current = atomic_load_explicit(&timer->due_ns, memory_order_seq_cst);
     if (current != NOT_SET && current <= due_ns) {
         return TUTTI_OK;
@@ -207,7 +210,7 @@ void tti_timer_shutdown(void)
     if (ends) {
         running = false; /* a timer that is set from here on starts another thread */
         serial++;
-        /* With the lock: the thread sleeps, and no later signal can be meant for its successor and reach it. */
+        /* With the lock: the thread sleeps, and cannot take a later signal that is meant for its successor. */
         pthread_cond_broadcast(&earlier);
     }
     pthread_mutex_unlock(&lock);

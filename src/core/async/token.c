@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tokens form trees. All tokens of a tree share one lock, so that a tree fires in one step: nobody sees a parent that has
- * fired above a child that has not, and no thread holds two locks. The locks are a fixed set that the trees are spread
- * over; they are never freed, so a link can be taken out without knowing whether its token still exists.
+ * Tokens form trees. All tokens of a tree share one lock, so a tree fires in one step: no thread sees a parent that has
+ * fired above a child that has not, and no thread holds two locks. The trees are spread over a fixed set of locks,
+ * which are never freed. So a link can be taken out although its token may be gone.
  */
 #include "core/async/token.h"
 
@@ -42,7 +42,7 @@ static void make_locks(void)
     }
 }
 
-/* A child starts with new locks: what the parent's guarded is out of reach there, since all handles are FORKED. */
+/* The child of a fork has new locks. All tokens are out of reach there, since their handles are FORKED. */
 static void prepare(void)
 {
     make_locks();
@@ -55,7 +55,7 @@ static pthread_mutex_t *next_lock(void)
     return &locks[atomic_fetch_add_explicit(&serial, 1, memory_order_relaxed) % LOCKS];
 }
 
-/* ---- links, under the lock ------------------------------------------------------------------------------------------- */
+/* ---- links, under the lock -------------------------------------------------------------------------------------- */
 
 static void put_in(struct tti_token *token, struct tti_token_link *link)
 {
@@ -109,7 +109,7 @@ void tti_token_unlink(struct tti_token_link *link)
     link->lock = NULL;
 }
 
-/* ---- firing, under the lock ------------------------------------------------------------------------------------------ */
+/* ---- firing, under the lock ------------------------------------------------------------------------------------- */
 
 /* The tokens that fire with this one, each ahead of its parent. */
 static struct tti_token *mark_tree(struct tti_token *top)
@@ -191,7 +191,7 @@ bool tti_token_below(tutti_cancel_token *handle, tutti_cancel_token *above)
     return at != NULL;
 }
 
-/* ---- life ------------------------------------------------------------------------------------------------------------ */
+/* ---- life ------------------------------------------------------------------------------------------------------- */
 
 struct tti_token *tti_token_acquire(tutti_cancel_token *handle, tutti_status *why)
 {
@@ -216,7 +216,7 @@ static void join(struct tti_token *parent, struct tti_token *child)
     pthread_mutex_unlock(parent->lock);
 }
 
-/* Takes it out of its tree and frees it; nobody can find it any more. */
+/* Takes the token out of its tree and frees it. Its handle is stale already. */
 static void end(struct tti_token *token)
 {
     tti_timer_stop(&token->timer);
@@ -263,7 +263,7 @@ tutti_status tti_token_create(struct tti_token *parent, int64_t limit_ms, tutti_
         end(token);
         return status;
     }
-    token->handle = made; /* before anybody knows it */
+    token->handle = made; /* before another thread has the handle */
     *handle = made;
     return TUTTI_OK;
 }

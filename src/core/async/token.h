@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Cancellation tokens: a list of the operations that share one, and of child tokens. A token fires once, by
- * tutti_cancel_token_cancel, by its limit, or with its parent; then it and all tokens below it are fired, for ever, and
- * each of their links is told.
+ * Cancellation tokens: a token has a list of links, one for each operation with the token, and a list of child tokens.
+ * It fires once: by tutti_cancel_token_cancel, by its limit, or with its parent. All tokens below it fire with it, and
+ * each of their links is notified. A token never becomes unfired.
  */
 #ifndef TTI_CORE_TOKEN_H
 #define TTI_CORE_TOKEN_H
@@ -15,25 +15,26 @@
 
 struct tti_token;
 
-/* Who is told when a token fires; embedded in a work, or in a waiter. Zero-initialised; whoever links it, unlinks it
- * before it is linked again or freed. */
+/* Notified when a token fires; embedded in a work, or in a waiter. Zero-initialised. Its owner unlinks it before it
+ * links it again or frees it. */
 struct tti_token_link {
-    struct tti_token *token; /* under the lock; NULL: not linked, or told */
+    struct tti_token *token; /* under the lock; NULL: not linked, or notified */
     struct tti_token_link *next;
     struct tti_token_link *previous;
-    /* True if it was too late. On the thread that fires, with the token's lock held: must not block, nor call this file. */
+    /* True if it was too late. On the thread that fires, with the token's lock held: must not block or call this
+     * file. */
     bool (*fired)(struct tti_token_link *link);
     pthread_mutex_t *lock; /* of the linker: from link to unlink; the token's, which outlives it */
 };
 
-/* Links to a live token, or says why not: INVALID_ARGUMENT (NULL), CANCELLED (fired already), BAD_STATE, FORKED. */
+/* Links to a live token. INVALID_ARGUMENT (NULL), CANCELLED (fired already), BAD_STATE, FORKED. */
 tutti_status tti_token_link(tutti_cancel_token *handle, struct tti_token_link *link);
 
-/* Afterwards it is not told, and is not being told. Harmless if not linked. The caller must hold no lock that `fired`
- * takes. */
+/* Afterwards the link is not notified, and `fired` is not running. No effect if it is not linked. The caller must hold
+ * no lock that `fired` takes. */
 void tti_token_unlink(struct tti_token_link *link);
 
-/* ---- for the public functions ---------------------------------------------------------------------------------------- */
+/* ---- for the public functions ----------------------------------------------------------------------------------- */
 
 /* The token, with the caller counted as a user; or NULL and why: INVALID_ARGUMENT (NULL), BAD_STATE, FORKED. */
 struct tti_token *tti_token_acquire(tutti_cancel_token *handle, tutti_status *why);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A work as the rest of the core uses it: wait, poll, push, cancel. The runner of the work (lane_runner.c, messages.c) does
- * these for works that are under way; a work without a runner is the application's to complete.
+ * A work as the rest of the core uses it: wait, poll, push, cancel. The runner of the work (lane_runner.c, messages.c)
+ * does these for works that are under way; a work without a runner is the application's to complete.
  */
 #include "core/async/work.h"
 
@@ -68,10 +68,10 @@ tutti_status tti_work_view(const struct tti_work *w, DLTensor *tensor, tutti_err
     return tti_error_clear(error);
 }
 
-/* ---- waiting ------------------------------------------------------------------------------------------------------- */
+/* ---- waiting ---------------------------------------------------------------------------------------------------- */
 
-/* Keeps the lane or the messages of a work there while its runner uses them. NULL: the end of the work may be about to be
- * published, since a group is destroyed only after its operations have ended. */
+/* Keeps the lane or the messages of a work there while its runner uses them. NULL: the end of the work may be about to
+ * be published, since a group is destroyed only after its operations have ended. */
 static struct tti_group *acquire_group(const struct tti_work *w)
 {
     tutti_status why;
@@ -123,7 +123,7 @@ bool tti_work_claim_for_queue(struct tti_work *w)
     return !(atomic_fetch_or_explicit(&w->state, TTI_FLAG_ENQUEUED, memory_order_relaxed) & TTI_FLAG_ENQUEUED);
 }
 
-/* ---- cancelling ---------------------------------------------------------------------------------------------------- */
+/* ---- cancelling ------------------------------------------------------------------------------------------------- */
 
 static bool is_rooted(tutti_operation kind)
 {
@@ -153,8 +153,8 @@ tutti_status tti_work_check_cancellable(const struct tti_work *w, const char *fu
                              function, name);
     }
     return tti_error_set(error, TUTTI_UNSUPPORTED,
-                         "%s: a %s cannot be cancelled in this group: its backend knows nothing of cancelling, and no "
-                         "engine for host memory can tell the other ranks",
+                         "%s: a %s cannot be cancelled in this group: its backend has no cancelling, and the group "
+                         "has no engine for host memory, by which the ranks could agree on it",
                          function, name);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The handle of an asynchronous operation, as the rest of the core uses it. A work has three kinds of users: its handle
- * (until tutti_work_release), the operation (until its end), and threads that are inside a call on it. See work_pool.h for
- * its life, work_stage.h for its end.
+ * (until tutti_work_release), the operation (until its end), and threads that are inside a call on it. See work_pool.h
+ * for its life, work_stage.h for its end.
  */
 #ifndef TTI_CORE_WORK_H
 #define TTI_CORE_WORK_H
@@ -29,15 +29,16 @@ tutti_status tti_work_view(const struct tti_work *w, DLTensor *tensor, tutti_err
 /* After the end: the status, with the details in `error` (may be NULL). */
 tutti_status tti_work_get_outcome(const struct tti_work *w, tutti_error *error);
 
-/* Waits for the end, running the operation itself where that helps; false when until_ns (CLOCK_MONOTONIC, TTI_NEVER) came
- * first. The caller must not be in a callback of the group (tti_work_would_deadlock). */
+/* Waits for the end, running the operation itself where that helps; false when until_ns (CLOCK_MONOTONIC, TTI_NEVER)
+ * came first. The caller must not be in a callback of the group (tti_work_would_deadlock). */
 bool tti_work_wait(struct tti_work *w, int64_t until_ns);
 bool tti_work_would_deadlock(const struct tti_work *w);
 
-/* Whether it has ended; ends it, or moves its messages, if that needs no waiting. */
+/* Whether it has ended; ends it, or transfers its messages, if that needs no waiting. */
 bool tti_work_poll(struct tti_work *w);
 
-/* Makes sure that it ends without a thread that waits for it: for threads that sleep on something else than the work. */
+/* Makes sure that it ends without a thread that waits for it: for threads that sleep on something else than the
+ * work. */
 void tti_work_push(struct tti_work *w);
 
 /* tutti_work_cancel: OK, TOO_LATE or UNSUPPORTED. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The pool of works. Works are made in chunks and never freed, so a handle (index and generation) can always be compared
- * with what is there now; when all are in use, another chunk is made. The list of free ones is a stack without a lock:
- * its head carries a count of changes, so that a compare-and-swap cannot mistake a work that came back for one that never
- * left (Treiber 1986, with the tag of the IBM System/370 manual).
+ * The pool of works. Works are allocated in blocks and never freed, so a handle (index and generation) can always be
+ * compared with the work at its index. When all works are in use, another block is allocated. The free works form a
+ * lock-free stack (Treiber 1986). Its head carries a count of changes against the ABA problem, as in the IBM System/370
+ * manual.
  */
 #include "core/async/work_pool.h"
 
@@ -15,22 +15,22 @@
 #include "core/async/work_state.h"
 #include "core/group/handles.h"
 
-#define CHUNK  32u
-#define CHUNKS 2048u
+#define BLOCK  32u
+#define BLOCKS 2048u
 #define ALIVE  (UINT64_C(1) << 31)
 #define USERS  (ALIVE - 1)
 
-static struct tti_work *_Atomic chunks[CHUNKS]; /* release when filled, acquire before use */
+static struct tti_work *_Atomic blocks[BLOCKS]; /* release when filled, acquire before use */
 static pthread_mutex_t grow_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static uint32_t chunk_count;        /* under the lock */
+static uint32_t block_count;        /* under the lock */
 static _Atomic uint64_t free_works; /* changes 32 | index + 1 of the first free work, 0 = none */
 
 static struct tti_work *at(uint32_t index)
 {
-    struct tti_work *chunk =
-        index / CHUNK < CHUNKS ? atomic_load_explicit(&chunks[index / CHUNK], memory_order_acquire) : NULL;
-    return chunk ? &chunk[index % CHUNK] : NULL;
+    struct tti_work *block =
+        index / BLOCK < BLOCKS ? atomic_load_explicit(&blocks[index / BLOCK], memory_order_acquire) : NULL;
+    return block ? &block[index % BLOCK] : NULL;
 }
 
 static void give(struct tti_work *w)
@@ -70,18 +70,18 @@ static struct tti_work *grow(void)
     pthread_once(&once, protect);
     struct tti_work *first = NULL;
     pthread_mutex_lock(&grow_lock);
-    struct tti_work *chunk = chunk_count < CHUNKS ? calloc(CHUNK, sizeof(*chunk)) : NULL;
-    if (chunk) {
-        for (uint32_t i = 0; i < CHUNK; i++) {
-            chunk[i].index = chunk_count * CHUNK + i;
-            chunk[i].descriptor = -1;
-            pthread_mutex_init(&chunk[i].watch_lock, NULL);
+    struct tti_work *block = block_count < BLOCKS ? calloc(BLOCK, sizeof(*block)) : NULL;
+    if (block) {
+        for (uint32_t i = 0; i < BLOCK; i++) {
+            block[i].index = block_count * BLOCK + i;
+            block[i].descriptor = -1;
+            pthread_mutex_init(&block[i].watch_lock, NULL);
         }
-        atomic_store_explicit(&chunks[chunk_count], chunk, memory_order_release);
-        chunk_count++;
-        first = &chunk[0];
-        for (uint32_t i = 1; i < CHUNK; i++) {
-            give(&chunk[i]);
+        atomic_store_explicit(&blocks[block_count], block, memory_order_release);
+        block_count++;
+        first = &block[0];
+        for (uint32_t i = 1; i < BLOCK; i++) {
+            give(&block[i]);
         }
     }
     pthread_mutex_unlock(&grow_lock);
@@ -121,7 +121,7 @@ struct tti_work *tti_work_make(void)
     return w;
 }
 
-/* `released` may be true: then any user will do, not only the handle's owner. */
+/* `released`: the handle may have been given back, if the work has another user. */
 static struct tti_work *acquire(tutti_work *handle, bool released, tutti_status *why)
 {
     const uint64_t needed = released ? ALIVE | USERS : ALIVE;
@@ -199,7 +199,7 @@ uint32_t tti_work_pending(const tutti_group *group)
     uint32_t pending = 0;
     struct tti_work *w = NULL;
     for (uint32_t i = 0; (w = at(i)); i++) {
-        /* relaxed: works come and go meanwhile, and nothing else of them is looked at */
+        /* relaxed: a snapshot of works that come and go, and nothing else of them is read */
         const uint32_t stage = tti_stage(atomic_load_explicit(&w->state, memory_order_relaxed));
         pending += stage >= TTI_STAGE_QUEUED && stage < TTI_STAGE_ENDED && tti_work_group_handle(w) == group;
     }

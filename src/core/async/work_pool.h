@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The life of a work: works come from a pool that never shrinks, so a stale handle can be compared but leads nowhere. */
+/* The life of a work: works come from a pool that never shrinks, so a stale handle can be compared but leads
+ * nowhere. */
 #ifndef TTI_CORE_WORK_POOL_H
 #define TTI_CORE_WORK_POOL_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * How a work changes its stage, and how it ends. The thread that moves a work to RUNNING has claimed it: that thread
- * concludes and publishes it, or gives it back. The end is published once: status and error are written, then the state,
- * then sleepers, the eventfd and the watches are notified.
+ * concludes and publishes it, or gives it back. The end is published once: status and error are written, then the
+ * state, then sleepers, the eventfd and the watches are notified.
  */
 #include "core/async/work_stage.h"
 
@@ -31,7 +31,7 @@ bool tti_work_move(struct tti_work *w, uint32_t from, uint32_t to, uint32_t unle
         if (tti_stage(state) != from || (state & unless)) {
             return false;
         }
-        /* acq_rel: what the thread before did to the work is visible to the one that claims it */
+        /* acq_rel: the thread that claims the work sees what its last owner did to it */
     } while (!atomic_compare_exchange_weak_explicit(&w->state, &state, (state & ~(uint32_t)TTI_STAGE_MASK) | to,
                                                     memory_order_acq_rel, memory_order_relaxed));
     return true;
@@ -47,7 +47,7 @@ bool tti_work_mark_cancelled(struct tti_work *w)
         if (tti_stage(state) != TTI_STAGE_MADE && tti_stage(state) != TTI_STAGE_QUEUED) {
             return false;
         }
-        /* release: pairs with the acquire of who claims it */
+        /* release: pairs with the acquire of the thread that claims the work */
     } while (!atomic_compare_exchange_weak_explicit(&w->state, &state, state | TTI_FLAG_CANCEL, memory_order_release,
                                                     memory_order_relaxed));
     return true;
@@ -60,7 +60,7 @@ bool tti_work_ended(const struct tti_work *w)
     return stage == TTI_STAGE_ENDED || (stage == TTI_STAGE_FINISHED && tti_in_callback_of(w));
 }
 
-/* ---- ending -------------------------------------------------------------------------------------------------------- */
+/* ---- ending ----------------------------------------------------------------------------------------------------- */
 
 static void notify_callbacks(struct tti_work *w, tutti_status status)
 {
@@ -92,7 +92,8 @@ void tti_work_conclude(struct tti_work *w, tutti_status status)
         c->error->scope = TUTTI_SCOPE_WORK;
     }
     if (status != TUTTI_OK && status != TUTTI_CANCELLED && (c->options.flags & TUTTI_ENQUEUE) && !c->options.callback) {
-        tti_group_abort(c->group, c->options.lane, c->error); /* a stream goes on behind it, and nobody else is told */
+        /* The stream goes on, and neither call nor callback reports the error. */
+        tti_group_abort(c->group, c->options.lane, c->error);
     }
     tti_task_drop(&w->task);
     tti_token_unlink(&w->token);
@@ -137,7 +138,7 @@ static void signal_descriptor(struct tti_work *w)
 
 void tti_work_publish(struct tti_work *w)
 {
-    tti_group_release(w->task.call.group); /* whoever sees the end may destroy the group at once */
+    tti_group_release(w->task.call.group); /* a thread that sees the end may destroy the group at once */
     uint32_t state = atomic_load_explicit(&w->state, memory_order_relaxed);
     /* seq_cst: pairs with tti_work_sleep, tti_work_watch and tutti_work_eventfd: either they see the end, or this sees
      * their flag */
@@ -165,12 +166,16 @@ uint32_t tti_work_give_back(struct tti_work *w, uint32_t stage)
                                                   memory_order_acq_rel, memory_order_relaxed)) {
     }
     if (state & TTI_FLAG_SLEEPER) {
-        wake(w); /* one of them may claim it now */
+        wake(w); /* one of the sleepers may claim it now */
     }
     return state;
 }
 
-/* ---- works that the application completes -------------------------------------------------------------------------- */
+/* ---- works that the application completes ----------------------------------------------------------------------- */
+
+/* Such a work is open, in stage QUEUED, until one thread moves it to RUNNING and ends it. Callbacks take the lock of
+ * their group. So a thread inside a callback does not run another one: it defers the end until its outermost callback
+ * has returned. */
 
 static void end(struct tti_deferred *deferred)
 {
@@ -195,14 +200,14 @@ tutti_status tti_work_complete(struct tti_work *w, tutti_status status, const ch
     return TUTTI_OK;
 }
 
-/* ---- sleeping ------------------------------------------------------------------------------------------------------ */
+/* ---- sleeping --------------------------------------------------------------------------------------------------- */
 
 void tti_work_sleep(struct tti_work *w, uint32_t seen, int64_t until_ns)
 {
     if (!(seen & TTI_FLAG_SLEEPER)) { /* seq_cst: pairs with tti_work_publish and with put_open in lane.c */
         atomic_compare_exchange_strong_explicit(&w->state, &seen, seen | TTI_FLAG_SLEEPER, memory_order_seq_cst,
                                                 memory_order_relaxed);
-        return; /* the caller looks once more */
+        return; /* the caller checks once more */
     }
     struct timespec limit = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
     /* with FUTEX_WAIT_BITSET the time is absolute and CLOCK_MONOTONIC */
@@ -224,7 +229,7 @@ bool tti_work_wait_asleep(struct tti_work *w, int64_t until_ns)
     }
 }
 
-/* ---- watches ------------------------------------------------------------------------------------------------------- */
+/* ---- watches ---------------------------------------------------------------------------------------------------- */
 
 bool tti_work_watch(struct tti_work *w, struct tti_watch *watch)
 {
@@ -258,7 +263,7 @@ void tti_work_unwatch(struct tti_work *w, struct tti_watch *watch)
     pthread_mutex_unlock(&w->watch_lock);
 }
 
-/* ---- eventfd ------------------------------------------------------------------------------------------------------- */
+/* ---- eventfd ---------------------------------------------------------------------------------------------------- */
 
 tutti_status tti_work_open_descriptor(struct tti_work *w, int *fd, tutti_error *error)
 {

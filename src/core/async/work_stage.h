@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The stages of a work: claiming it, giving it back, its end, and what is notified of the end. See work_state.h. */
+/* The stages of a work: claiming it, giving it back, ending it; and the watches of its end. See work_state.h. */
 #ifndef TTI_CORE_WORK_STAGE_H
 #define TTI_CORE_WORK_STAGE_H
 
 #include "core/async/work_state.h"
 
-/* Moves from one stage to another and keeps the flags; false if the stage is another one, or if `unless` is set. */
+/* Changes the stage and keeps the flags; false if the stage is not `from`, or if a flag of `unless` is set. */
 bool tti_work_move(struct tti_work *w, uint32_t from, uint32_t to, uint32_t unless);
 
 /* From RUNNING back to a stage in which it can be claimed; returns the state as it was. */
 uint32_t tti_work_give_back(struct tti_work *w, uint32_t stage);
 
-/* True if the work will be cancelled when the lane comes to it; false if it has begun. */
+/* True if the work will be cancelled when the lane reaches it; false if it has begun. */
 bool tti_work_mark_cancelled(struct tti_work *w);
 
 /* Ends a work: error, callback, events, token. The first half may need the lane, the second must not hold it. */
@@ -24,8 +24,8 @@ tutti_status tti_work_complete(struct tti_work *w, tutti_status status, const ch
 /* Whether it has ended, as far as this thread may know: inside the callback of its own end, yes. */
 bool tti_work_ended(const struct tti_work *w);
 
-/* Sleeps until the state differs from `seen` or until_ns. If `seen` lacks the SLEEPER flag it only sets that and returns:
- * the caller then checks once more what it waits for. */
+/* Sleeps until the state differs from `seen` or until_ns. Without the SLEEPER flag in `seen` it only sets the flag and
+ * returns: the caller then checks once more what it waits for. */
 void tti_work_sleep(struct tti_work *w, uint32_t seen, int64_t until_ns);
 
 /* Sleeps until the end; false at until_ns. */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a work consists of, for the files that run works: lane.c, messages.c, work.c, work_pool.c.
+ * What a work consists of, for the files that run works: work_pool.c, work_stage.c, work.c, lane.c, messages.c.
  *
  * Its state word holds the stage and flags. Stages go forward only:
  *     MADE      being filled by the thread that starts it
- *     QUEUED    waits for its turn in the lane, is open and not begun, or is the application's to complete: can be cancelled
+ *     QUEUED    waits in the lane, is open and not begun, or is the application's to complete: can be cancelled
  *     ARRIVED   open, and has arrived (backend `start`)
- *     POSTED    messages that nobody attends to just now
- *     RUNNING   claimed: the claiming thread alone touches it (an ARRIVED or POSTED one may be given back)
+ *     POSTED    messages that no thread has claimed
+ *     RUNNING   claimed: only the claiming thread uses it (an ARRIVED or POSTED one may be given back)
  *     FINISHED  status and error are there; its callback is being called
  *     ENDED     published
  */
@@ -36,23 +36,24 @@ enum {
     TTI_STAGE_FINISHED,
     TTI_STAGE_ENDED,
     TTI_STAGE_MASK = 15,
-    TTI_FLAG_SLEEPER = 1 << 4,  /* somebody sleeps on the word                                       */
-    TTI_FLAG_WATCHED = 1 << 5,  /* there are watches                                                 */
-    TTI_FLAG_CANCEL = 1 << 6,   /* of a lane: to be cancelled when its turn comes */
-    TTI_FLAG_ENQUEUED = 1 << 8, /* a tutti_queue owns the handle                                     */
-    TTI_FLAG_EVENTFD = 1 << 9,  /* `descriptor` is there                                             */
-    TTI_FLAG_OVERDUE = 1 << 10, /* its deadline passed while it was in the queue                     */
-    TTI_FLAG_PUSHED = 1 << 11   /* the worker has been rung for it */
+    TTI_FLAG_SLEEPER = 1 << 4,  /* a thread sleeps on the state */
+    TTI_FLAG_WATCHED = 1 << 5,  /* there are watches */
+    TTI_FLAG_CANCEL = 1 << 6,   /* to be cancelled when the lane reaches it */
+    TTI_FLAG_ENQUEUED = 1 << 8, /* a tutti_queue owns the handle */
+    TTI_FLAG_EVENTFD = 1 << 9,  /* `descriptor` is open */
+    TTI_FLAG_OVERDUE = 1 << 10, /* its deadline passed while it was in the queue */
+    TTI_FLAG_PUSHED = 1 << 11   /* the worker has been notified for it */
 };
 
-/* A tensor whose shape and strides live as long as the work. */
+/* A tensor with shape and strides that live as long as the work. */
 struct tti_kept_tensor {
     DLTensor tensor;
     int64_t shape[TUTTI_MAX_NDIM];
     int64_t strides[TUTTI_MAX_NDIM];
 };
 
-/* What runs a work that is under way: a lane, or the messages of a group. The caller keeps the group of the work alive. */
+/* What runs a work that is under way: a lane, or the messages of a group. The caller keeps the group of the work
+ * alive. */
 struct tti_work_runner {
     bool (*wait)(struct tti_work *w, int64_t until_ns); /* true: it has ended; false at until_ns */
     bool (*try_finish)(struct tti_work *w);             /* true: it has ended; does not wait */
@@ -67,20 +68,20 @@ struct tti_work {
     uint32_t epoch;
     uint32_t capabilities; /* TUTTI_CAP_*: what cancelling needs */
     _Atomic uint32_t state;
-    _Atomic(tutti_group *)
-        group; /* handle: the group itself may be gone after the end. relaxed: see tti_work_pending */
+    /* The handle, since the group may be gone after the end. relaxed: see tti_work_pending */
+    _Atomic(tutti_group *) group;
     const struct tti_work_runner *runner; /* NULL: the application completes the work */
     tutti_status status;
     bool worker_only; /* its callback or event handlers run on the lane's thread */
     bool has_result;
     struct tti_task task;
-    struct tti_deferred deferred; /* the end of one that is the application's */
+    struct tti_deferred deferred; /* the end of a work that the application completes */
     struct tti_lane_waiter lane_waiter;
     _Atomic int64_t deadline_ns; /* relaxed: read by the timer for a work that may just be ending */
     struct tti_token_link token;
     pthread_mutex_t watch_lock;
     struct tti_watch *watches;
-    struct tti_watch *notifying; /* the watch that is being told just now */
+    struct tti_watch *notifying; /* the watch that is being notified */
     int descriptor;              /* eventfd */
     int64_t operation_id;
     struct tti_kept_tensor kept[3]; /* of the sides, and of the result */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Streams that wait for works. The stream is told to wait until a word of pinned memory has reached a value, which whoever ends
- * the work writes there. Words serve again at once, each time with a value one higher: a stream that looks late sees a
- * value that is higher than its own, and goes on. They are the process's and never given back, so neither the group nor the
- * device has to be there when a work ends.
+ * Streams that wait for works. The stream waits until a word of pinned memory has reached a value. The thread that ends
+ * the work writes that value. A word is used again at once, with a value one higher: a stream that reads the word late
+ * reads a higher value than its own, and goes on. Words belong to the process and are never freed, so a work may end
+ * after its group or its device is gone.
  */
 #include "core/async/work_stream.h"
 
@@ -23,7 +23,7 @@
 /* A word, while a work has it. */
 struct stream_wait {
     struct tti_watch watch;
-    struct stream_wait *next; /* while nobody has it */
+    struct stream_wait *next; /* while it is free */
     const struct tti_device *device;
     _Atomic uint32_t *word; /* read by the device; release: the work's results are there */
     uint32_t value;
@@ -47,7 +47,7 @@ static void ended(struct tti_watch *watch)
     give(s);
 }
 
-/* With the lock held, and inside the device: more words. */
+/* Allocates more words. With the lock held, and inside the device. */
 static tutti_status add_words(const struct tti_device *device, tutti_error *error)
 {
     void *memory;
@@ -83,7 +83,7 @@ static struct stream_wait *find(const struct tti_device *device)
     return NULL;
 }
 
-/* A word for the calling thread alone; NULL with the reason in *status. */
+/* Takes a word for the calling thread alone; NULL with the reason in *status. */
 static struct stream_wait *take(const struct tti_device *device, tutti_status *status, tutti_error *error)
 {
     pthread_mutex_lock(&lock);
@@ -112,7 +112,7 @@ static tutti_status queue_wait(struct tti_work *w, const struct tti_device *devi
     } else if (!tti_work_watch(w, &s->watch)) {
         ended(&s->watch);
     } else {
-        tti_work_push(w); /* nobody else may wait for it */
+        tti_work_push(w); /* perhaps no thread waits for it */
     }
     return status;
 }

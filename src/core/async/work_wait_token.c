@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Waiting for a work or a token, whichever comes first: both bump a word, on which the waiter sleeps. */
+/* Waiting for a work or a token: both raise an event counter, on which the waiter sleeps. */
 #include "core/async/work_wait_token.h"
 
 #include <limits.h>
@@ -18,7 +18,7 @@
 struct waiter {
     struct tti_watch watch;
     struct tti_token_link link;
-    _Atomic uint32_t ended; /* release by whoever tells, acquire by the waiter */
+    _Atomic uint32_t ended; /* release by the thread that notifies, acquire by the waiter */
     _Atomic uint32_t fired;
     _Atomic uint32_t event_count;
 };

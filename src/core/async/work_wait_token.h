@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Waiting for a work or a token, whichever comes first. */
+/* Waiting for the end of a work or the firing of a token. */
 #ifndef TTI_CORE_WORK_WAIT_TOKEN_H
 #define TTI_CORE_WORK_WAIT_TOKEN_H
 

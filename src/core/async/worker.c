@@ -26,7 +26,7 @@ static void *run(void *argument)
     struct tti_worker *w = argument;
     tti_request_short_slices();
     for (;;) {
-        /* acquire: what the ringer did before is visible to serve */
+        /* acquire: pairs with tti_worker_notify; what the notifier did before is visible to serve */
         uint32_t seen = atomic_load_explicit(&w->doorbell, memory_order_acquire);
         w->serve(w);
         if (atomic_load_explicit(&w->stop, memory_order_acquire) &&
@@ -37,7 +37,7 @@ static void *run(void *argument)
         if (atomic_load_explicit(&w->doorbell, memory_order_seq_cst) == seen) {
             syscall(SYS_futex, &w->doorbell, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
         }
-        atomic_store_explicit(&w->asleep, 0, memory_order_relaxed); /* too late costs a ringer one needless wake */
+        atomic_store_explicit(&w->asleep, 0, memory_order_relaxed); /* too late costs a notifier one needless wake */
     }
 }
 
@@ -81,7 +81,7 @@ uint32_t tti_worker_doorbell(const struct tti_worker *worker)
 void tti_worker_stop(struct tti_worker *worker)
 {
     if (atomic_load_explicit(&worker->started, memory_order_acquire)) {
-        /* release: pairs with the acquire in run(); the ring after it makes the thread look */
+        /* release: pairs with the acquire in run(); the doorbell makes the thread read it */
         atomic_store_explicit(&worker->stop, 1, memory_order_release);
         tti_worker_notify(worker);
         pthread_join(worker->thread, NULL);

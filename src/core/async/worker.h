@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A thread that serves when it is rung for, and sleeps otherwise. Ringing a thread that is awake costs one atomic
- * operation; waking one that sleeps is a system call.
+ * A thread that serves when its doorbell is raised, and sleeps otherwise. Notifying a thread that is awake costs one
+ * atomic operation; waking one that sleeps is a system call.
  *
- * Protocol (store buffering decides it, so both sides are seq_cst): the ringer bumps `bell`, then reads `asleep`; the thread
- * sets `asleep`, then reads `bell`. One of them sees the other.
+ * Protocol (store buffering, so both sides are seq_cst): the notifier raises `doorbell`, then reads `asleep`; the
+ * thread sets `asleep`, then reads `doorbell`. One of them sees the other.
  */
 #ifndef TTI_CORE_WORKER_H
 #define TTI_CORE_WORKER_H
@@ -14,7 +14,7 @@
 #include <tutti/status.h>
 
 struct tti_worker {
-    void (*serve)(struct tti_worker *worker); /* at least once after each ring */
+    void (*serve)(struct tti_worker *worker); /* called at least once after each notification */
     pthread_t thread;
     pthread_mutex_t lock;     /* starting */
     _Atomic uint32_t started; /* 1 once the thread exists: release, acquire */
@@ -38,10 +38,11 @@ static inline tutti_status tti_worker_start(struct tti_worker *worker, tutti_err
 
 void tti_worker_notify(struct tti_worker *worker);
 
-/* Whether somebody has rung since the thread began to serve: for long waits inside `serve`. */
+/* The count of notifications. `serve` compares it in long waits: a change means that it has to return and serve
+ * again. */
 uint32_t tti_worker_doorbell(const struct tti_worker *worker);
 
-/* Ends the thread, if it was started, when it has served what it was rung for; not from the thread itself. */
+/* Ends the thread, if it was started, once it has served all notifications; not from the thread itself. */
 void tti_worker_stop(struct tti_worker *worker);
 
 #endif

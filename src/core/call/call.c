@@ -121,7 +121,8 @@ tutti_status tti_call_options_refuse(const tutti_call *from, const char *functio
     }
     tti_error_set(error, TUTTI_INVALID_ARGUMENT, "%s: call.size is 0; use TUTTI_CALL or tutti_call_init, which set it",
                   function);
-    if (from->error && from->error != error) { /* a struct of zeros has the layout of this header and was not initialised */
+    /* a struct of zeros has the layout of this header, and was not initialised */
+    if (from->error && from->error != error) {
         *from->error = *error;
     }
     return TUTTI_INVALID_ARGUMENT;

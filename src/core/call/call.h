@@ -31,8 +31,8 @@ struct tti_call {
     tutti_error own_error; /* not initialised */
 };
 
-/* Copies a struct of this, an older or a newer header. Fields that `from` does not have keep their values in `to`. False:
- * no header has a struct of that `size`. */
+/* Copies a struct of this, an older or a newer header. Fields that `from` does not have keep their values in `to`.
+ * False: no header has a struct of that `size`. */
 bool tti_call_options_copy(tutti_call *to, const tutti_call *from);
 
 /* INVALID_ARGUMENT for such a size, in *error; if the size is 0, in the error of the call options, too. */
@@ -47,8 +47,8 @@ tutti_status tti_call_begin(struct tti_call *c, tutti_group *group, tutti_operat
 tutti_status tti_call_begin_plain(struct tti_call *c, tutti_group *group, tutti_operation operation,
                                   tutti_error *error);
 
-/* The state of a thread that every call reads. The initial-exec model makes it one load. It works although a program may
- * open the library late, since glibc keeps room for so few bytes. */
+/* The state of a thread that every call reads. The initial-exec model makes it one load. It works although a program
+ * may open the library late, since glibc keeps room for so few bytes. */
 #if defined(__GLIBC__)
 #define TTI_TLS __attribute__((tls_model("initial-exec")))
 #else
@@ -56,7 +56,8 @@ tutti_status tti_call_begin_plain(struct tti_call *c, tutti_group *group, tutti_
 #endif
 
 struct tti_thread {
-    unsigned open_scopes; /* callbacks and batches that the thread is in; nearly always 0, and then no check is needed */
+    /* Callbacks and batches that the thread is in. Nearly always 0, and then a call skips the checks for them. */
+    unsigned open_scopes;
     struct tti_cached_call *cached_calls; /* see call_cache.h */
 };
 extern _Thread_local struct tti_thread tti_thread TTI_TLS;
@@ -71,8 +72,8 @@ struct tti_callback_frame {
     const void *subject; /* the work that has ended, NULL for a synchronous call */
     const struct tti_callback_frame *outer;
 };
-/* A function that this thread runs when its outermost callback has returned and it holds no group's lock. It may call back,
- * which inside a callback of another group could deadlock on the callback locks. */
+/* A function that this thread runs when its outermost callback has returned and it holds no group's lock. It may call
+ * back, which inside a callback of another group could deadlock on the callback locks. */
 struct tti_deferred {
     struct tti_deferred *next;
     void (*run)(struct tti_deferred *deferred);

@@ -21,10 +21,8 @@
 
 /* A compact tensor with elements. */
 struct cached_tensor {
-    uint64_t
-        type; /* ndim and dtype, as they lie in a DLTensor; 0: this rank has no tensor here, whatever it was given */
-    uintptr_t
-        forbidden_bits; /* bits that no address has: it is aligned, and in the lower half, where nothing wraps around */
+    uint64_t type;            /* ndim and dtype, as they lie in a DLTensor; 0: this rank has no tensor here */
+    uintptr_t forbidden_bits; /* set in an address that is not aligned or too high: the tensor may wrap around */
     uintptr_t bytes;
 };
 
@@ -33,15 +31,15 @@ struct cached_dim {
     int64_t stride;
 };
 
-/* A call reads few cache lines, and reads them in the order of the fields: for a small call most of them are evicted by the
- * data of the call before. */
+/* A call reads few cache lines, and reads them in the order of the fields: for a small call most of them are evicted by
+ * the data of the call before. */
 struct tti_cached_call {
     _Alignas(64) const tutti_group *group;
     uint64_t what; /* as in the signature */
     uint64_t where;
     struct tti_cached_handle cached_handle;
     struct tti_lane_queue *lane; /* to be used while the group is held */
-    ptrdiff_t in_place;          /* what the input's address is beyond the output's if they may overlap */
+    ptrdiff_t in_place;          /* the input's address less the output's, where they may overlap */
     bool same;                   /* the output may be the input itself, given as one and the same tensor */
     struct cached_tensor output;
     struct cached_tensor input;
@@ -197,8 +195,8 @@ tutti_status tti_call_cache_run(tutti_group *group, const struct tti_signature *
     tti_lane_leave(r->lane);
     if (__builtin_expect(status != TUTTI_OK, 0)) {
         tti_flight_call_failed(r->tally, status);
-        tti_group_share_failure(r->cached_handle.slot->object,
-                                r->op.lane); /* a group on a device caches its barriers, too */
+        /* A group on a device caches its barriers, too, and has a second engine then. */
+        tti_group_share_failure(r->cached_handle.slot->object, r->op.lane);
         tti_call_describe(error, r->cached_handle.slot->object, &r->op);
     } else if (error != &own) {
         report_success(error, r);
@@ -207,7 +205,7 @@ tutti_status tti_call_cache_run(tutti_group *group, const struct tti_signature *
     return status;
 }
 
-/* ---- filling entries ----------------------------------------------------------------------------------------------- */
+/* ---- filling entries -------------------------------------------------------------------------------------------- */
 
 static void free_entries(void *memory)
 {
@@ -219,7 +217,8 @@ static void free_entries(void *memory)
     free(entries);
 }
 
-/* In the child of a fork: the cached groups are not the child's, and a cached call does not check the epoch of a handle. */
+/* In the child of a fork: the cached groups are not the child's, and a cached call does not check the epoch of a
+ * handle. */
 static void invalidate(void)
 {
     struct tti_cached_call *entries = tti_thread.cached_calls;

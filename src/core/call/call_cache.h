@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The call cache: a small direct-mapped table of a thread's last synchronous collectives and their descriptors. Programs
- * make the same collective again and again, on tensors of the same shape and dtype, at other addresses perhaps. A call with
- * a cached signature skips the checks. Only the addresses are checked again: alignment, wrap-around, overlap. Every other
- * call takes the slow path, which also writes the error sentences. The table belongs to the thread, so it needs no lock.
+ * The call cache: a small direct-mapped table of a thread's last synchronous collectives and their descriptors.
+ * Programs make the same collective again and again, on tensors of the same shape and dtype, at other addresses
+ * perhaps. A call with a cached signature skips the checks. Only the addresses are checked again: alignment,
+ * wrap-around, overlap. Every other call takes the slow path, which also writes the error sentences. The table belongs
+ * to the thread, so it needs no lock.
  */
 #ifndef TTI_CORE_CALL_CACHE_H
 #define TTI_CORE_CALL_CACHE_H

@@ -2,8 +2,8 @@
 /*
  * Before a collective that is compared, every rank puts a description of its call into a ticket, and the ranks exchange
  * their tickets by an all_gather on the engine that takes host memory. All ranks read the same tickets, so all make the
- * same decision before anything is written, and stay in step. A ticket also carries the cancel of its rank. The lists of
- * all_to_all_v are in no ticket; they take a second all_gather.
+ * same decision before anything is written, and stay in step. A ticket also carries the cancel of its rank. The lists
+ * of all_to_all_v are in no ticket; they take a second all_gather.
  *
  * Cost: one all_gather of 40 bytes a rank, so calls with a root wait for every rank, too. Calls pay it with the setting
  * check_calls, which finds mistakes, or with the flag TUTTI_CANCELLABLE.
@@ -49,7 +49,8 @@ bool tti_compares(const struct tti_group *g, const tutti_op *op)
 tutti_status tti_comparison_open(struct tti_group *g, tutti_error *error)
 {
     const uint32_t has = tti_group_capabilities(g);
-    /* An engine that compares calls itself reports a mismatch of a rooted call later to ranks that do not wait in it. */
+    /* An engine that compares calls itself reports a mismatch of a rooted call later to ranks that do not wait in
+     * it. */
     const bool all = g->size > 1 && tti_setting_number(&g->settings, TTI_SET_CHECK_CALLS) &&
                      (g->host_backend || !(has & TUTTI_CAP_CHECKS_CALLS));
     const bool flagged = g->size > 1 && g->host_backend && !(has & TUTTI_CAP_CANCEL);
@@ -136,8 +137,8 @@ static tutti_status differs(const struct ticket *own, const struct ticket *other
     return TUTTI_MISMATCH;
 }
 
-/* Finds the first rank that cannot take part or has called something else; else the first that has cancelled. Ranks with
- * the same call find the same rank. */
+/* Finds the first rank that cannot take part or has called something else; else the first that has cancelled. Ranks
+ * with the same call find the same rank. */
 static tutti_status decide(const struct tti_group *g, const struct lane *lane, const tutti_op *op, tutti_error *error)
 {
     int32_t canceller = -1;
@@ -168,7 +169,7 @@ tutti_status tti_comparison_cancelled(const tutti_op *op, int32_t by, tutti_erro
     return TUTTI_CANCELLED;
 }
 
-/* ---- all_to_all_v ------------------------------------------------------------------------------------------------------ */
+/* ---- all_to_all_v ----------------------------------------------------------------------------------------------- */
 
 static uint64_t bytes_of(const tutti_parts *parts, int32_t r)
 {

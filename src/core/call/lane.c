@@ -31,31 +31,31 @@ static struct tti_work *open_work(uintptr_t state)
     return (struct tti_work *)(state & ~BITS);
 }
 
-/* ---- handing over -------------------------------------------------------------------------------------------------- */
+/* ---- handing over ----------------------------------------------------------------------------------------------- */
 
-static void append(struct tti_lane_queue *q, struct tti_lane_waiter *turn)
+static void append(struct tti_lane_queue *q, struct tti_lane_waiter *waiter)
 {
-    turn->next = NULL;
-    *q->end = turn;
-    q->end = &turn->next;
+    waiter->next = NULL;
+    *q->end = waiter;
+    q->end = &waiter->next;
 }
 
 static struct tti_lane_waiter *pop(struct tti_lane_queue *q)
 {
-    struct tti_lane_waiter *turn = q->first;
-    if (turn) {
-        q->first = turn->next;
+    struct tti_lane_waiter *waiter = q->first;
+    if (waiter) {
+        q->first = waiter->next;
         q->end = q->first ? q->end : &q->first;
     }
-    return turn;
+    return waiter;
 }
 
-static bool withdraw(struct tti_lane_queue *q, const struct tti_lane_waiter *turn)
+static bool withdraw(struct tti_lane_queue *q, const struct tti_lane_waiter *waiter)
 {
     for (struct tti_lane_waiter **link = &q->first; *link; link = &(*link)->next) {
-        if (*link == turn) {
-            *link = turn->next;
-            q->end = turn->next ? q->end : link;
+        if (*link == waiter) {
+            *link = waiter->next;
+            q->end = waiter->next ? q->end : link;
             return true;
         }
     }
@@ -70,20 +70,20 @@ static uintptr_t address_of(struct tti_work *w)
 static void leave_slow(struct tti_lane_queue *q, bool on_worker)
 {
     pthread_mutex_lock(&q->lock);
-    struct tti_lane_waiter *turn = pop(q);
+    struct tti_lane_waiter *waiter = pop(q);
     uintptr_t more = q->first ? WAITING : 0;
     bool notify = false;
-    /* Only threads with the lock change the state while it is BUSY | WAITING. Release: pairs with the acquire of the claim,
-     * or of the thread that is granted the lane; the lane is as this thread leaves it. */
-    if (!turn) {
+    /* Only threads with the lock change the state while it is BUSY | WAITING. Release: pairs with the acquire of the
+     * claim, or of the thread that is granted the lane; the lane is as this thread leaves it. */
+    if (!waiter) {
         atomic_store_explicit(&q->state, 0, memory_order_release);
-    } else if (turn->work) {
-        atomic_store_explicit(&q->state, address_of(turn->work) | more, memory_order_release);
+    } else if (waiter->work) {
+        atomic_store_explicit(&q->state, address_of(waiter->work) | more, memory_order_release);
         notify = !on_worker;
     } else {
         atomic_store_explicit(&q->state, BUSY | more, memory_order_release);
-        atomic_store_explicit(&turn->granted, 1, memory_order_release);
-        syscall(SYS_futex, &turn->granted, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+        atomic_store_explicit(&waiter->granted, 1, memory_order_release);
+        syscall(SYS_futex, &waiter->granted, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
     }
     pthread_mutex_unlock(&q->lock);
     if (notify) {
@@ -103,9 +103,9 @@ void tti_lane_leave_waited(struct tti_lane_queue *q)
     leave_slow(q, false);
 }
 
-/* With the lock held and the waiter at the end of the queue: true if the lane was idle and is this thread's now. *open: a
- * work lies open in front of it, and the caller must push the lane. */
-static bool take_or_queue(struct tti_lane_queue *q, struct tti_lane_waiter *turn, bool *open)
+/* With the lock held and the waiter at the end of the queue: true if the lane was idle and is this thread's now. *open:
+ * a work lies open in front of it, and the caller must push the lane. */
+static bool take_or_queue(struct tti_lane_queue *q, struct tti_lane_waiter *waiter, bool *open)
 {
     uintptr_t state = atomic_load_explicit(&q->state, memory_order_relaxed);
     for (;;) {
@@ -116,16 +116,17 @@ static bool take_or_queue(struct tti_lane_queue *q, struct tti_lane_waiter *turn
         }
     }
     if (state == 0) {
-        withdraw(q, turn);
+        withdraw(q, waiter);
         return true;
     }
     *open = !(state & BUSY);
     return false;
 }
 
-/* ---- running works ------------------------------------------------------------------------------------------------- */
+/* ---- running works ---------------------------------------------------------------------------------------------- */
 
-/* Once the timer can find the work in its place. Without a timer, the thread that runs the lane still checks deadlines. */
+/* Once the timer can find the work in its place. Without a timer, the thread that runs the lane still checks
+ * deadlines. */
 static void watch_deadline(struct tti_lane_queue *q, int64_t deadline)
 {
     if (deadline != TTI_NEVER) {
@@ -133,9 +134,10 @@ static void watch_deadline(struct tti_lane_queue *q, int64_t deadline)
     }
 }
 
-/* Opens the work that this thread holds, BUSY. The work may have ended before this returns. A thread that is about to sleep
- * until its end, or has pushed the lane, sets a flag, then checks once more for an open work (or the worker does). This
- * opens the work, then reads the flags. All of it is seq_cst (store buffering), so one of them sees the other. */
+/* Opens the work that this thread holds, BUSY. The work may have ended before this returns. A thread that is about to
+ * sleep until its end, or has pushed the lane, sets a flag, then checks once more for an open work (or the worker
+ * does). This opens the work, then reads the flags. All of it is seq_cst (store buffering), so one of them sees the
+ * other. */
 static void put_open(struct tti_lane_queue *q, struct tti_work *w)
 {
     uintptr_t address = address_of(w);
@@ -236,8 +238,7 @@ static bool run_open(struct tti_lane_queue *q, const struct tti_work *awaited, i
     if (!w) {
         return false;
     }
-    bool beyond =
-        awaited && has_begun(awaited); /* then w comes after it, and may depend on the waiting thread */
+    bool beyond = awaited && has_begun(awaited); /* then w comes after it, and may depend on the waiting thread */
     if (beyond || atomic_load_explicit(&w->deadline_ns, memory_order_relaxed) > until_ns) {
         put_open(q, w);
         tti_lane_push(q);
@@ -276,8 +277,8 @@ static void serve(struct tti_worker *worker)
     }
 }
 
-/* Whether an operation that has arrived can end without reading from other ranks: that costs a cache line from another CPU,
- * and a start must not wait for it. */
+/* Whether an operation that has arrived can end without reading from other ranks: that costs a cache line from another
+ * CPU, and a start must not wait for it. */
 static bool needs_no_peer(const struct tti_group *g, const tutti_op *op)
 {
     switch (op->kind) {
@@ -325,8 +326,8 @@ void tti_lane_submit(struct tti_lane_queue *q, struct tti_work *w)
         return;
     }
     if (open_work(idle) && !(idle & BUSY)) {
-        tti_lane_try_finish(
-            q, open_work(idle)); /* the work before may have arrived on all ranks: then the worker is not needed */
+        /* The work before may have arrived on all ranks: then the worker is not needed. */
+        tti_lane_try_finish(q, open_work(idle));
     }
     bool open = false;
     pthread_mutex_lock(&q->lock);
@@ -343,7 +344,7 @@ void tti_lane_submit(struct tti_lane_queue *q, struct tti_work *w)
     }
 }
 
-/* ---- synchronous calls --------------------------------------------------------------------------------------------- */
+/* ---- synchronous calls ------------------------------------------------------------------------------------------ */
 
 static tutti_status give_up(struct tti_lane_queue *q, int64_t begun_ns, int64_t timeout_ms, tutti_error *error)
 {
@@ -358,40 +359,40 @@ static tutti_status give_up(struct tti_lane_queue *q, int64_t begun_ns, int64_t 
     return TUTTI_TIMEOUT;
 }
 
-static void sleep_until_granted(struct tti_lane_waiter *turn, int64_t until_ns)
+static void sleep_until_granted(struct tti_lane_waiter *waiter, int64_t until_ns)
 {
     struct timespec limit = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
-    syscall(SYS_futex, &turn->granted, FUTEX_WAIT_BITSET_PRIVATE, 0, until_ns == TTI_NEVER ? NULL : &limit, NULL,
+    syscall(SYS_futex, &waiter->granted, FUTEX_WAIT_BITSET_PRIVATE, 0, until_ns == TTI_NEVER ? NULL : &limit, NULL,
             FUTEX_BITSET_MATCH_ANY);
 }
 
 static tutti_status enter_slow(struct tti_lane_queue *q, int64_t timeout_ms, int64_t *begun_ns, tutti_error *error)
 {
-    struct tti_lane_waiter turn = {.work = NULL};
+    struct tti_lane_waiter waiter = {.work = NULL};
     *begun_ns = tti_now_ns();
     int64_t until = tti_deadline_ns(*begun_ns, timeout_ms);
     bool open = false;
     pthread_mutex_lock(&q->lock);
-    append(q, &turn);
-    bool mine = take_or_queue(q, &turn, &open);
+    append(q, &waiter);
+    bool mine = take_or_queue(q, &waiter, &open);
     pthread_mutex_unlock(&q->lock);
     if (mine) {
         return TUTTI_OK;
     }
     for (unsigned i = 0;; i++) {
         /* acquire: pairs with leave_slow */
-        if (atomic_load_explicit(&turn.granted, memory_order_acquire)) {
+        if (atomic_load_explicit(&waiter.granted, memory_order_acquire)) {
             return TUTTI_OK;
         }
         if (i < YIELDS) {
             sched_yield();
         } else if (until != TTI_NEVER && tti_now_ns() >= until && q->group->backend->ops->abort) {
             pthread_mutex_lock(&q->lock);
-            bool withdrawn = withdraw(q, &turn);
+            bool withdrawn = withdraw(q, &waiter);
             pthread_mutex_unlock(&q->lock);
             return withdrawn ? give_up(q, *begun_ns, timeout_ms, error) : TUTTI_OK;
         } else if (!run_open(q, NULL, until, false)) {
-            sleep_until_granted(&turn, q->group->backend->ops->abort ? until : TTI_NEVER);
+            sleep_until_granted(&waiter, q->group->backend->ops->abort ? until : TTI_NEVER);
         }
     }
 }
@@ -401,19 +402,19 @@ tutti_status tti_lane_enter(struct tti_lane_queue *q, int64_t timeout_ms, int64_
     return tti_lane_try_enter(q) ? TUTTI_OK : enter_slow(q, timeout_ms, begun_ns, error);
 }
 
-/* ---- deadlines of works that no thread runs ------------------------------------------------------------------------ */
+/* ---- deadlines of works that no thread runs --------------------------------------------------------------------- */
 
-/* Marks the overdue works of the queue, and finds the next deadline. The lane ends them in its order. The operation in front
- * usually has the same deadline, and the backend ends it. True: a work is still there GRACE_NS after it was marked, and the
- * group has to be aborted. */
+/* Marks the overdue works of the queue, and finds the next deadline. The lane ends them in its order. The operation in
+ * front usually has the same deadline, and the backend ends it. True: a work is still there GRACE_NS after it was
+ * marked, and the group has to be aborted. */
 static bool mark_overdue(struct tti_lane_queue *q, int64_t now, int64_t *next)
 {
     bool any = false;
     pthread_mutex_lock(&q->lock);
-    for (struct tti_lane_waiter *turn = q->first; turn; turn = turn->next) {
-        int64_t due = turn->work ? atomic_load_explicit(&turn->work->deadline_ns, memory_order_relaxed) : TTI_NEVER;
+    for (struct tti_lane_waiter *waiter = q->first; waiter; waiter = waiter->next) {
+        int64_t due = waiter->work ? atomic_load_explicit(&waiter->work->deadline_ns, memory_order_relaxed) : TTI_NEVER;
         if (due <= now) {
-            uint32_t before = atomic_fetch_or_explicit(&turn->work->state, TTI_FLAG_OVERDUE, memory_order_relaxed);
+            uint32_t before = atomic_fetch_or_explicit(&waiter->work->state, TTI_FLAG_OVERDUE, memory_order_relaxed);
             any = any || (before & TTI_FLAG_OVERDUE);
             *next = now + GRACE_NS < *next ? now + GRACE_NS : *next;
         } else if (due < *next) {
@@ -426,7 +427,8 @@ static bool mark_overdue(struct tti_lane_queue *q, int64_t now, int64_t *next)
         if (due <= now) {
             atomic_fetch_or_explicit(&open_work(state)->state, TTI_FLAG_PUSHED,
                                      memory_order_seq_cst); /* see put_open */
-            tti_lane_push(q); /* arrived, but no thread waits for it: the worker runs it, and the backend finds that it is late */
+            /* It has arrived, but no thread waits for it: the worker runs it, and the backend finds that it is late. */
+            tti_lane_push(q);
         } else if (due < *next) {
             *next = due;
         }
@@ -443,8 +445,7 @@ static void notify(struct tti_timer *timer)
     if (mark_overdue(q, tti_now_ns(), &next) && g->backend->ops->abort) {
         tutti_error error;
         tti_error_set(&error, TUTTI_TIMEOUT,
-                      "the deadline of an operation passed while it waited for lane %d of rank %d",
-                      q->index, g->rank);
+                      "the deadline of an operation passed while it waited for lane %d of rank %d", q->index, g->rank);
         tti_group_abort(g, q->index, &error);
     }
     if (next != TTI_NEVER) {
@@ -452,7 +453,7 @@ static void notify(struct tti_timer *timer)
     }
 }
 
-/* ---- life ---------------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------------------------- */
 
 void tti_lane_init(struct tti_lane_queue *q, struct tti_group *group, int32_t index)
 {

@@ -4,8 +4,8 @@
  * waiters hands it to the first one, so no call overtakes another.
  *
  * An open work is run by the lane's worker thread after a push, or earlier by a thread that waits for anything behind
- * it. A small operation has arrived already when it is opened (the backend's `start`). Then the worker stays asleep until
- * something else needs the lane: see tti_lane_submit.
+ * it. A small operation has arrived already when it is opened (the backend's `start`). Then the worker stays asleep
+ * until something else needs the lane: see tti_lane_submit.
  */
 #ifndef TTI_CORE_LANE_H
 #define TTI_CORE_LANE_H
@@ -20,8 +20,8 @@ void tti_lane_init(struct tti_lane_queue *q, struct tti_group *group, int32_t in
 /* Ends the worker and the timer. Nothing is pending any more. */
 void tti_lane_close(struct tti_lane_queue *q);
 
-/* For a synchronous call: returns when the lane is this thread's. *begun_ns is set if the thread had to wait. TIMEOUT at
- * the deadline: the group has failed. */
+/* For a synchronous call: returns when the lane is this thread's. *begun_ns is set if the thread had to wait. TIMEOUT
+ * at the deadline: the group has failed. */
 tutti_status tti_lane_enter(struct tti_lane_queue *q, int64_t timeout_ms, int64_t *begun_ns, tutti_error *error);
 void tti_lane_leave_waited(struct tti_lane_queue *q);
 
@@ -54,8 +54,8 @@ static inline void tti_lane_leave(struct tti_lane_queue *q)
 /* Gives the work its place in the lane. From now on the work belongs to the thread that runs it. */
 void tti_lane_submit(struct tti_lane_queue *q, struct tti_work *work);
 
-/* Claims the open work if it is `awaited` or comes before it, runs it to its end and leaves the lane. False: there is no
- * such work. Works with callbacks are left to the worker. */
+/* Claims the open work if it is `awaited` or comes before it, runs it to its end and leaves the lane. False: there is
+ * no such work. Works with callbacks are left to the worker. */
 bool tti_lane_run_open(struct tti_lane_queue *q, const struct tti_work *awaited);
 
 /* Ends the open work if it is `work` and needs no waiting; true if it has ended. */

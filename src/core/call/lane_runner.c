@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Waiting for a work of a lane. A waiter without a limit runs the operations in front of the work, and the work, itself.
- * A waiter with a limit must not: an operation takes as long as the other ranks do. It polls for a while, then the lane's
- * worker runs the work and the waiter sleeps.
+ * Waiting for a work of a lane. A waiter without a limit runs the operations in front of the work, and the work,
+ * itself. A waiter with a limit must not: an operation takes as long as the other ranks do. It polls for a while, then
+ * the lane's worker runs the work and the waiter sleeps.
  */
 #include "core/call/lane_runner.h"
 
@@ -28,7 +28,8 @@ static bool try_finish(struct tti_work *w)
 
 static void push(struct tti_work *w)
 {
-    /* seq_cst: pairs with put_open in lane.c; a thread that holds the work now pushes the lane when it opens the work */
+    /* seq_cst: pairs with put_open in lane.c; a thread that holds the work now pushes the lane when it opens the
+     * work */
     atomic_fetch_or_explicit(&w->state, TTI_FLAG_PUSHED, memory_order_seq_cst);
     tti_lane_push(lane_of(w));
 }

@@ -5,8 +5,8 @@
  *     0                      idle
  *     BUSY                   a thread is running an operation
  *     address of a work      the next operation is this work, open: the thread that claims it (address -> BUSY) runs it
- * plus the bit WAITING while the queue behind it is not empty. The queue is under a lock and holds waiters: threads with
- * a synchronous call, and works.
+ * plus the bit WAITING while the queue behind it is not empty. The queue is under a lock and holds waiters: threads
+ * with a synchronous call, and works.
  */
 #ifndef TTI_CORE_LANE_STATE_H
 #define TTI_CORE_LANE_STATE_H

@@ -59,7 +59,8 @@ static bool can(const tutti_backend *backend, void *state, tutti_op *op, bool on
     return backend && backend->ops->supports(state, op);
 }
 
-/* Finds the engine that runs the task: the group's, or else the host's; and whether the tensors must be copied for it. */
+/* Finds the engine that runs the task: the group's, or else the host's; and whether the tensors must be copied for
+ * it. */
 static tutti_status find_engine(struct tti_task *t)
 {
     const struct tti_group *g = t->call.group;
@@ -148,8 +149,8 @@ static tutti_status copy_side(struct tti_task *t, const struct tti_side *side, b
     return TUTTI_OK;
 }
 
-/* On an engine that takes the tensors of a device but has no streams: it runs when the tensors are ready, with the device
- * current. */
+/* On an engine that takes the tensors of a device but has no streams: it runs when the tensors are ready, with the
+ * device current. */
 static tutti_status run_on_device(struct tti_task *t)
 {
     const struct tti_group *g = t->call.group;
@@ -252,8 +253,8 @@ static tutti_status run(struct tti_task *t)
     return status;
 }
 
-/* A tensor could not be packed, and the stand-in holds no valid data. The other ranks must not get it: the call fails on all
- * of them, or, on an engine that cannot report it, the group fails. */
+/* A tensor could not be packed, and the stand-in holds no valid data. The other ranks must not get it: the call fails
+ * on all of them, or, on an engine that cannot report it, the group fails. */
 static tutti_status give_up(struct tti_task *t, tutti_status status)
 {
     void *state;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A collective that has passed its checks: the frame of the call, the descriptor for the backend, and compact stand-ins
- * for strided tensors. A synchronous call has its task on the stack and runs it at once. An asynchronous call has it in its
- * work (work_state.h), and a thread runs it when the lane comes to it. Backends see compact memory only. A strided input is
- * packed when the operation runs, so operations on the same tensor compose in the order of their lane; an output is
- * unpacked after it.
+ * for strided tensors. A synchronous call has its task on the stack and runs it at once. An asynchronous call has it in
+ * its work (work_state.h), and a thread runs it when the lane comes to it. Backends see compact memory only. A strided
+ * input is packed when the operation runs, so operations on the same tensor compose in the order of their lane; an
+ * output is unpacked after it.
  *
- * All memory for stand-ins is allocated at the call. A rank without memory arrives all the same, as a rank that cannot take
- * part: it gets NO_MEMORY, the others get MISMATCH, which names it, and all stay in step.
+ * All memory for stand-ins is allocated at the call. A rank without memory arrives all the same, as a rank that cannot
+ * take part: it gets NO_MEMORY, the others get MISMATCH, which names it, and all stay in step.
  */
 #ifndef TTI_CORE_TASK_H
 #define TTI_CORE_TASK_H
@@ -31,12 +31,11 @@ struct tti_task {
     const char *function; /* for sentences: "all_reduce" */
     struct tti_side sides[2];
     int32_t side_count;
-    uint64_t flight;        /* number of its entry in the flight recorder; 0 = it has none (yet) */
-    bool is_staged;         /* the engine gets copies of the tensors: see memory/staging.h */
-    bool on_host_engine;    /* not the group's own */
-    const DLTensor *result; /* this rank's output; NULL if it has none */
-    const struct tti_signature
-        *signature; /* of the call, for the call cache; NULL: the call is not cached */
+    uint64_t flight;                       /* number of its entry in the flight recorder; 0 = it has none (yet) */
+    bool is_staged;                        /* the engine gets copies of the tensors: see memory/staging.h */
+    bool on_host_engine;                   /* not the group's own */
+    const DLTensor *result;                /* this rank's output; NULL if it has none */
+    const struct tti_signature *signature; /* of the call, for the call cache; NULL: the call is not cached */
 };
 
 enum { TTI_PACK = 1, TTI_UNPACK = 2 };
@@ -44,7 +43,8 @@ enum { TTI_PACK = 1, TTI_UNPACK = 2 };
 /* Empties the parts that the checks fill. */
 void tti_task_reset(struct tti_task *t, const char *function);
 
-/* Memory for the backend in place of a strided tensor of `bytes` bytes. NULL: there is none, and op.failed is NO_MEMORY. */
+/* Memory for the backend in place of a strided tensor of `bytes` bytes. NULL: there is none, and op.failed is
+ * NO_MEMORY. */
 void *tti_task_stand_in(struct tti_task *t, const DLTensor *tensor, const char *name, size_t bytes, unsigned what);
 
 /* Completes the descriptor from the options of the call, and finds the engine that can run it. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Choosing engines from the records of all ranks. Every rank has read the same records, so every rank goes the same way
- * through this file. Some backends are asked whether they can be used only when the answer would decide something, since
- * the question opens files that cost more than the whole start on one host: who comes upon one that has not been asked stops,
- * and so do all the others at the same place; they ask, tell one another, and choose again.
+ * Choosing engines from the records of all ranks. Every rank has read the same records, so every rank decides the same.
+ * Some backends are probed only when the result can decide something, since their probe opens files and costs more than
+ * the whole start on one host. A rank that needs the result of such a probe stops, and all others stop at the same
+ * place. Then they probe, exchange the results, and choose again.
  */
 #include "core/group/choose.h"
 
@@ -42,8 +42,8 @@ static int32_t rank_at(const struct members *m, int32_t i)
     return m->ranks ? m->ranks[i] : i;
 }
 
-/* Whether all of them can use it; else *without is the first that cannot. If that hangs on some that have not been asked,
- * *unasked becomes true, and the answer means nothing. */
+/* Whether all of them can use it; else *without is the first that cannot. If that depends on a rank that has not probed
+ * the backend, *unprobed becomes true, and the result is not valid. */
 static bool can_use(const struct members *m, const tutti_backend *b, int32_t *without, bool *unprobed)
 {
     bool open = false;
@@ -80,7 +80,7 @@ static struct places places_of(const struct tti_hello *all, int size)
     return p;
 }
 
-/* The engine that the ranks have named; with what is wrong with it. They have asked it: it is their wish. */
+/* The engine that the ranks have named, or why it cannot be used. Every rank has probed it, since it is named. */
 static tutti_status choose_named(const struct tti_group_plan *plan, const struct tti_hello *all, const char *wish,
                                  const struct places *places, DLDeviceType device, const tutti_backend **backend,
                                  tutti_error *error)
@@ -125,7 +125,7 @@ static tutti_status choose_named(const struct tti_group_plan *plan, const struct
     return TUTTI_OK;
 }
 
-/* ---- engines for some of the ranks --------------------------------------------------------------------------------- */
+/* ---- engines for some of the ranks ------------------------------------------------------------------------------ */
 
 static struct places places_among(const struct members *m, bool real)
 {
@@ -186,7 +186,7 @@ static tutti_status named_part(const struct members *m, const char *wish, const 
     return TUTTI_OK;
 }
 
-/* What comes of it counts only if *unasked is still false. */
+/* The result is valid only if *unprobed is still false. */
 static tutti_status choose_part(const struct members *m, const char *wish, const tutti_backend **backend,
                                 bool *unprobed, tutti_error *error)
 {
@@ -198,11 +198,11 @@ static tutti_status choose_part(const struct members *m, const char *wish, const
         return TUTTI_OK;
     }
     const bool one_host = places_among(m, false).one_host;
-    return tti_error_set(error, TUTTI_NOT_AVAILABLE, "no backend can join ranks %s (%d to %d): %s",
-                         one_host ? "of one host" : "of several hosts", rank_at(m, 0), rank_at(m, m->count - 1),
-                         one_host
-                             ? "`tutti info` says what each one needs"
-                             : "mpi needs to be started by mpirun or the like; `tutti info` says what others need");
+    return tti_error_set(
+        error, TUTTI_NOT_AVAILABLE, "no backend can join ranks %s (%d to %d): %s",
+        one_host ? "of one host" : "of several hosts", rank_at(m, 0), rank_at(m, m->count - 1),
+        one_host ? "`tutti info` says what each one needs"
+                 : "mpi needs to be started by mpirun or another launcher; `tutti info` says what others need");
 }
 
 tutti_status tti_choose_part(const struct tti_hello *all, const int32_t *ranks, int32_t count, const char *wish,
@@ -212,12 +212,12 @@ tutti_status tti_choose_part(const struct tti_hello *all, const int32_t *ranks, 
     bool unprobed = false;
     const tutti_status status = choose_part(&members, wish, backend, &unprobed, error);
     return !unprobed ? status
-                     : tti_error_set(error, TUTTI_INTERNAL, "nobody asked whether backend %s can be used", wish);
+                     : tti_error_set(error, TUTTI_INTERNAL, "no rank has probed whether backend %s can be used", wish);
 }
 
-/* Whether a composed engine finds its parts: one for the ranks of each host, and one for all (of one host, if they are); and
- * whether there is a host with several ranks, for else the one for all is all there is to it, unless it has been named. `ranks`
- * has room for all of them. */
+/* Whether a composed engine finds its parts: one for the ranks of each host, and one for all ranks (on one host, if all
+ * are on one). It also needs a host with several ranks, or a named part, since otherwise the one part for all would do.
+ * `ranks` has room for all of them. */
 static bool has_parts(const struct tti_hello *all, int size, bool one_host, int32_t *ranks, bool *unprobed)
 {
     const tutti_backend *part;
@@ -241,15 +241,16 @@ static bool has_parts(const struct tti_hello *all, int size, bool one_host, int3
     return found && wanted;
 }
 
-/* ---- the group's ----------------------------------------------------------------------------------------------------- */
+/* ---- the group's ------------------------------------------------------------------------------------------------ */
 
-/* Whether one that has been found would give way to a backend with a lower priority: only to one for threads. */
+/* Whether a backend with a lower priority replaces the best one so far: only a backend for threads of one process
+ * does. */
 static bool gives_way(const tutti_backend *best, uint32_t to)
 {
     return (to & TUTTI_CAP_ONE_PROCESS) && !(best->capabilities & (TUTTI_CAP_ONE_PROCESS | TUTTI_CAP_NO_HOST));
 }
 
-/* The best engine that fits; NULL if none does, or *unasked. */
+/* The best engine that fits; NULL if none does, or *unprobed. */
 static const tutti_backend *choose_best(const struct tti_hello *all, int size, const struct places *places,
                                         DLDeviceType device, int32_t *ranks, bool *unprobed)
 {
@@ -278,14 +279,14 @@ static const tutti_backend *choose_best(const struct tti_hello *all, int size, c
     return best;
 }
 
-/* One of the two wishes. */
+/* The engine for one of the two settings: for the device, or for host memory. */
 static tutti_status choose(const struct tti_group_plan *plan, const struct tti_hello *all, const char *wish,
                            DLDeviceType device, const tutti_backend **backend, bool *unprobed, tutti_error *error)
 {
     const struct places places = places_of(all, plan->size);
     int32_t *ranks = calloc((size_t)plan->size, sizeof(*ranks));
     tutti_status status = TUTTI_OK;
-    if (!ranks) { /* not a reason to choose something else than the others */
+    if (!ranks) { /* choosing another engine than the other ranks would be wrong */
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory to choose a backend for %d ranks", plan->size);
     }
     if (strcasecmp(wish, "auto") == 0) {
@@ -293,7 +294,7 @@ static tutti_status choose(const struct tti_group_plan *plan, const struct tti_h
     } else {
         status = choose_named(plan, all, wish, &places, device, backend, error);
         if (status == TUTTI_OK && ((*backend)->capabilities & TUTTI_CAP_COMPOSED)) {
-            has_parts(all, plan->size, places.one_host, ranks, unprobed); /* it says itself what it lacks */
+            has_parts(all, plan->size, places.one_host, ranks, unprobed); /* its open reports a missing part */
         }
     }
     free(ranks);

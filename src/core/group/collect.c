@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A rank polls the records one after the other, in the order of the ranks. Its own view counts more than a report of
+ * another rank: a record that is in the store after all is read, whatever the wait has returned.
+ */
 #include "core/group/collect.h"
 
 #include <stdbool.h>
@@ -10,7 +14,7 @@
 #include "core/group/hello.h"
 #include "core/group/plan.h"
 
-/* After a time-out: everybody who has not put `stem`/rank yet, in one sentence. */
+/* After a time-out: all ranks that have not put `stem`/RANK yet, in one sentence. */
 static tutti_status name_missing(const struct tti_group_plan *plan, const tutti_rendezvous *rv, const char *stem,
                                  int64_t waited_ms, tutti_error *error)
 {
@@ -33,7 +37,7 @@ static tutti_status name_missing(const struct tti_group_plan *plan, const tutti_
     return TUTTI_TIMEOUT;
 }
 
-/* What a rank sees with its own eyes comes first: a record that is there after all counts more than what others say. */
+/* A record that is there after all counts more than a failed wait. */
 static tutti_status get_record(const tutti_rendezvous *rv, const char *key, void *record, size_t bytes, size_t *length,
                                int64_t deadline, tutti_error *error)
 {
@@ -51,7 +55,8 @@ tutti_status tti_collect_records(const struct tti_group_plan *plan, const tutti_
         size_t length = 0;
         snprintf(key, sizeof(key), "%s/%d", stem, r);
         tutti_status status = get_record(rv, key, (char *)records + (size_t)r * bytes, bytes, &length, deadline, error);
-        if (status == TUTTI_TIMEOUT && error->suspect < 0) { /* else it is another rank's, which says whom it misses */
+        if (status == TUTTI_TIMEOUT &&
+            error->suspect < 0) { /* else the time-out is a report of another rank, which names the missing one */
             const bool whole = plan->watch.until_ns != 0 && tti_remaining_ms(plan->watch.until_ns) == 0;
             return name_missing(plan, rv, stem, whole ? plan->watch.timeout_ms : timeout_ms, error);
         }
@@ -65,7 +70,7 @@ tutti_status tti_collect_records(const struct tti_group_plan *plan, const tutti_
         }
         if ((status = check(plan, (char *)records + (size_t)plan->rank * bytes, (char *)records + (size_t)r * bytes, r,
                             error)) != TUTTI_OK) {
-            if (error->suspect < 0 && !tti_is_loss(status)) { /* of a loss it may not be known who it is */
+            if (error->suspect < 0 && !tti_is_loss(status)) { /* the suspect of a loss may be unknown */
                 error->suspect = r;
             }
             return status;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An engine of a composed backend is opened as a group's own is: its backend is chosen from the records that all ranks
- * have read, it gets a corner of the rendezvous, and lists and numbers that tell of its ranks only. It keeps the corner,
- * so it may live as long as it likes; the rest is lent for the opening.
+ * An engine of a composed backend is opened as a group's own is. Its backend is chosen from the records that all ranks
+ * have read. It gets private keys of the rendezvous, and lists and numbers of its ranks only. It keeps the private keys
+ * until it is closed; the rest is valid during the opening only.
  *
- * The parts have no heap: memory that one part shares would have to be known to the others, and each costs a mapping.
+ * The parts have no heap: each heap would cost a mapping, and its memory would have to be known to the other parts.
  */
 #include "core/group/compose.h"
 
@@ -24,7 +24,7 @@ struct part {
     struct tti_rendezvous rendezvous;
 };
 
-/* The settings of the group, but for the heap. */
+/* The settings of the group, without the heap. */
 static const char *setting(const void *settings, const char *key)
 {
     return strcmp(key, "engine.heap") == 0 ? "0" : tti_setting_by_key(settings, key);

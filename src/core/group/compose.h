@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Backends that are made of others get these from the core, since backends do not know one another: an engine of any
- * backend for some ranks of the group that is being opened, chosen by the same records as the group's own.
+ * A composed backend gets its parts from the core, since backends do not know one another: an engine of any backend for
+ * some ranks of the group that is being opened, chosen from the same records as the group's own.
  */
 #ifndef TTI_CORE_COMPOSE_H
 #define TTI_CORE_COMPOSE_H
@@ -11,7 +11,7 @@
 struct tti_group;
 struct tti_hello;
 
-/* What one backend is lent while it opens a group. */
+/* What a composed backend may use while it opens a group. */
 struct tti_compose {
     tutti_engines table;
     const struct tti_group *group;
@@ -20,7 +20,8 @@ struct tti_compose {
     uint64_t *hosts; /* one for each rank; NULL: not known */
 };
 
-/* `all`: the records of all ranks; NULL: nobody has met. Both must stay where they are until tti_compose_end. */
+/* `all`: the records of all ranks; NULL: the group has one rank. `group` and `all` must not move until
+ * tti_compose_end. */
 void tti_compose_init(struct tti_compose *c, const struct tti_group *group, const struct tti_rendezvous *rendezvous,
                       const struct tti_hello *all);
 void tti_compose_end(struct tti_compose *c);

@@ -21,13 +21,13 @@ uint32_t tti_group_capabilities(const struct tti_group *g)
 {
     uint32_t has = tti_engine_capabilities(g->backend, g->state);
     if (tti_group_on_device(g) ? !g->takes_device : g->stages_to_device) {
-        has &= ~(uint32_t)TUTTI_CAP_HEAP; /* which is memory of the other kind */
+        has &= ~(uint32_t)TUTTI_CAP_HEAP; /* its memory is of the other kind */
     }
     if (g->compares_all) {
         has |= TUTTI_CAP_CHECKS_CALLS;
     }
     if (g->size == 1) {
-        has |= TUTTI_CAP_CANCEL; /* no other rank has to be told */
+        has |= TUTTI_CAP_CANCEL; /* no other rank takes part */
     }
     return g->comparison || (has & TUTTI_CAP_CANCEL) ? has | TUTTI_CAP_CANCEL_FLAGGED : has;
 }
@@ -74,7 +74,7 @@ bool tti_group_abort(struct tti_group *g, int32_t lane, const tutti_error *cause
     }
     const bool both = is_beside(g) && g->host_backend->ops->abort;
     tutti_error more;
-    if (both && g->compares_all) { /* the ranks wait for one another there, and it knows who is late */
+    if (both && g->compares_all) { /* the ranks compare calls there, so that engine knows which rank is late */
         g->host_backend->ops->abort(g->host_state, lane, cause);
         cause = failure_of(g->host_backend, g->host_state, &more) != TUTTI_OK ? &more : cause;
     }

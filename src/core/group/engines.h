@@ -17,7 +17,7 @@ static inline uint32_t tti_engine_capabilities(const tutti_backend *engine, void
 /* What the group promises: TUTTI_CAP_* bits. */
 uint32_t tti_group_capabilities(const struct tti_group *group);
 
-/* Why the group has failed, whichever engine found out; OK if it has not. */
+/* Why the group has failed, as one of its engines knows; OK if it has not. */
 tutti_status tti_group_failure(const struct tti_group *group, tutti_error *error);
 
 /* Whether a rank is lost, as far as is known here: OK, PEER_LEFT, PEER_DEAD or PEER_CRASHING. */

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How a group comes to be. Every member puts a record of what it is and wants into the store, reads everybody's, and
- * decides from the same records by the same rules, so all decide alike. Then each opens the backend and says how that
- * went; the group exists only if it went well everywhere.
+ * Forming a group, in four rounds through the store:
+ *   1. hello/RANK: every member publishes what it is and which settings it has (resolve.c), and reads all records.
+ *   2. Every member chooses the engine from the same records by the same rules (choose.c). If that depends on backends
+ *     that
+ *      no member has probed, all probe them and exchange the results under asked/RANK.
+ *   3. Every member opens the engine, and publishes its outcome under ready/RANK. One failure fails the group
+ *     everywhere.
+ *   4. The member that serves the store waits until the others need it no more (rendezvous_leave.c).
  */
 #include "core/group/group.h"
 
@@ -31,7 +36,7 @@
 #include "core/memory/staging.h"
 #include "core/messages/messages.h"
 
-#define SIZE_MAX_EXPECTED 4096 /* larger claims are not waited for */
+#define SIZE_MAX_EXPECTED 4096 /* a record with a larger size is not waited for */
 
 static tutti_status check_hello(const struct tti_group_plan *plan, const void *own, void *record, int r,
                                 tutti_error *error)
@@ -105,7 +110,7 @@ static tutti_status open_engines(struct tti_group *g, const struct tti_group_pla
     return TUTTI_OK;
 }
 
-/* Of an abort the others hear nothing: it is this rank's own affair. */
+/* Reports a failure to the others. Not an abort, which concerns this rank alone. */
 static void give_up(const struct tti_group_plan *plan, const struct tti_outcome *outcome)
 {
     if (outcome->status != TUTTI_OK && outcome->status != TUTTI_REVOKED) {
@@ -113,7 +118,7 @@ static void give_up(const struct tti_group_plan *plan, const struct tti_outcome 
     }
 }
 
-/* Tells the others how opening went and hears how it went for them: one failure fails all. */
+/* Publishes the outcome of opening and reads the outcome of all members: one failure fails all. */
 static tutti_status confirm(struct tti_group *g, const struct tti_group_plan *plan, tutti_status mine,
                             tutti_error *error)
 {
@@ -122,11 +127,11 @@ static tutti_status confirm(struct tti_group *g, const struct tti_group_plan *pl
     tutti_error second;
     char key[40];
     struct tti_outcome *all = calloc((size_t)g->size, sizeof(*all));
-    if (mine == TUTTI_OK && !all) { /* who says that all is well may not fail afterwards */
+    if (mine == TUTTI_OK && !all) { /* a rank that reports OK must not fail afterwards */
         mine = tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group of %d ranks", g->size);
     }
     tti_outcome_fill(&own, g->rank, g->backend->name, mine, error);
-    give_up(plan, &own); /* first: whoever reads the record is not to be the first to say why */
+    give_up(plan, &own); /* first: a rank that reads the record must find the reason there already */
     snprintf(key, sizeof(key), TTI_GROUP_READY "/%d", g->rank);
     tutti_status status = rv->set(rv->self, key, &own, sizeof(own), &second);
     if (mine != TUTTI_OK) {
@@ -152,7 +157,7 @@ void tti_group_decline(struct tti_group_plan *plan, tutti_status why, const tutt
     tti_rendezvous_close(&place);
 }
 
-/* Puts the own record where the others find it. */
+/* Publishes the own record. */
 static tutti_status publish_hello(struct tti_group *g, const struct tti_hello *own, tutti_error *error)
 {
     const tutti_rendezvous *rv = &g->rendezvous.table;
@@ -168,7 +173,7 @@ static tutti_status publish_hello(struct tti_group *g, const struct tti_hello *o
     return status;
 }
 
-/* The largest size that anybody expects: when they differ, all of them are here to hear it. */
+/* The largest size that a member expects: if sizes differ, all these ranks read the error before the server leaves. */
 static int32_t largest_size(const struct tti_hello *all, int32_t size)
 {
     int32_t largest = size;
@@ -186,7 +191,7 @@ static tutti_status check_answer(const struct tti_group_plan *plan, const void *
     return tti_backend_answer_check(record, r, error);
 }
 
-/* Every rank asks the backends that it had left out, tells the others, and hears what they found. */
+/* Every rank probes the backends that it has left out, publishes the results, and reads those of the others. */
 static tutti_status probe_late(struct tti_group *g, const struct tti_group_plan *plan, struct tti_hello *all,
                                tutti_error *error)
 {
@@ -218,7 +223,7 @@ static tutti_status choose(struct tti_group *g, const struct tti_group_plan *pla
     return status;
 }
 
-/* For errors, which can do without. On one host they would say nothing new. */
+/* For error sentences. Without memory they have no host names; on one host they need none. */
 static void keep_host_names(struct tti_group *g, const struct tti_hello *all)
 {
     bool several = false;
@@ -231,7 +236,7 @@ static void keep_host_names(struct tti_group *g, const struct tti_hello *all)
     }
 }
 
-/* For tutti_group_describe, which can do without. */
+/* For tutti_group_describe; without memory there is no reason. */
 static void keep_reason(struct tti_group *g, const struct tti_hello *all, const tutti_backend *chosen)
 {
     char why[400];
@@ -250,7 +255,7 @@ static tutti_status open_together(struct tti_group *g, struct tti_group_plan *pl
     tutti_status status = confirm(g, plan, opened, error);
     plan->watch.open = NULL;
     if (opened == TUTTI_OK && tti_is_loss(status)) {
-        /* others may have the group already, and are to hear whose loss has ended it */
+        /* other ranks may have the group already, and get the lost rank as its cause */
         tti_group_abort(g, TUTTI_LANE_NONE, error);
     }
     if (status != TUTTI_OK && open) {
@@ -262,7 +267,7 @@ static tutti_status open_together(struct tti_group *g, struct tti_group_plan *pl
     return status;
 }
 
-/* From the records on. */
+/* Reads the records, chooses the engine, opens it. */
 static tutti_status make(struct tti_group *g, struct tti_group_plan *plan, struct tti_hello *all, tutti_error *error)
 {
     struct tti_choice choice = {0};
@@ -272,19 +277,18 @@ static tutti_status make(struct tti_group *g, struct tti_group_plan *plan, struc
     plan->watch.accepting = false;
     status = status == TUTTI_OK ? tti_same_host_find(plan, &g->rendezvous, all, &g->pidfds, error) : status;
     status = status == TUTTI_OK ? choose(g, plan, all, &choice, error) : status;
-    if (status != TUTTI_OK) { /* every rank has seen the same records and fails alike, or somebody is missing */
+    if (status != TUTTI_OK) { /* every rank has the same records and fails alike, or a rank is missing */
         return status;
     }
     keep_host_names(g, all);
     keep_reason(g, all, choice.backend);
     g->socket_directory = all[g->rank].site.by_directory ? tti_setting(&g->settings, TTI_SET_SHM_DIRECTORY) : NULL;
     const int32_t server = tti_formation_server(&plan->watch);
-    g->served_by =
-        server >= 0 ? g->global_ranks[server] : g->served_by; /* else what the parent knows of its store counts */
+    g->served_by = server >= 0 ? g->global_ranks[server] : g->served_by; /* else as the parent knows it */
     return open_together(g, plan, &choice, all, error);
 }
 
-/* Nobody else needs to exist. */
+/* A group of backend "null": no other rank needs to exist. */
 static tutti_status make_alone(struct tti_group *g, const struct tti_group_plan *plan, tutti_error *error)
 {
     struct tti_choice choice = {0};
@@ -293,7 +297,7 @@ static tutti_status make_alone(struct tti_group *g, const struct tti_group_plan 
     return status == TUTTI_OK ? open_engines(g, plan, &choice, NULL, error) : status;
 }
 
-/* Comes to the others, with a record for each of them, and goes when they know how it went. */
+/* Forms the group at the rendezvous, and leaves when the other members have the outcome. */
 static tutti_status rendezvous_with(struct tti_group *g, struct tti_group_plan *plan, struct tti_hello *all,
                                     tutti_error *error)
 {
@@ -312,7 +316,8 @@ static tutti_status rendezvous_with(struct tti_group *g, struct tti_group_plan *
         status = mine;
     }
     status = status == TUTTI_OK ? make(g, plan, all, error) : status;
-    const bool member = came || tti_is_resource_error(status); /* and not one whose number another process has taken */
+    const bool member =
+        came || tti_is_resource_error(status); /* and not a process with a rank that another process has taken */
     if (member) {
         struct tti_outcome outcome;
         tti_outcome_fill(&outcome, g->rank, error->backend, status, error);
@@ -484,7 +489,7 @@ tutti_status tti_group_open(struct tti_group_plan *plan, tutti_group **group, tu
         tti_group_free(g);
         return status;
     }
-    tti_flight_open(g->flight, g->backend->name); /* nobody else has the handle yet */
+    tti_flight_open(g->flight, g->backend->name); /* no other thread has the handle yet */
     *group = g->handle;
     return TUTTI_OK;
 }

@@ -5,7 +5,8 @@
 
 #include "core/group/plan.h"
 
-/* Opening may take as long as that (-1: no limit), whatever the deadline of the group. After the settings are resolved. */
+/* Opening may take as long as that (-1: no limit), whatever the deadline of the group. After the settings are
+ * resolved. */
 void tti_group_plan_time(struct tti_group_plan *plan, int64_t opening_ms);
 
 /* Forms the group with the other members: they agree on a backend, open it, and confirm to one another that all have

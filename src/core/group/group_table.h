@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table that turns handles into groups: see handles.h. */
+/* The table from handles to groups: see handles.h. */
 #ifndef TTI_CORE_GROUP_TABLE_H
 #define TTI_CORE_GROUP_TABLE_H
 

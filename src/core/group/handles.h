@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Handles: an opaque pointer that the application holds is an index and a generation, never an address. A slot's word
- * holds generation (32 bits), whether it is alive (1) and its users (31), so that one compare-and-swap decides whether a
- * call may start and a destroy may go ahead: a stale handle is noticed, never followed. One table for each type of object.
+ * Handles: an opaque pointer that the application holds is an index and a generation, never an address. The word of a
+ * slot has the generation (32 bits), an alive bit, and the number of users (31 bits). So one compare-and-swap decides
+ * whether a call may start, or a destroy may go ahead. A stale handle is noticed, never followed. One table for each
+ * type of object.
  */
 #ifndef TTI_CORE_HANDLES_H
 #define TTI_CORE_HANDLES_H
@@ -18,7 +19,7 @@
 
 struct tti_handle_slot {
     _Atomic uint64_t word;
-    void *object;   /* valid while alive; written before the word says so */
+    void *object;   /* valid while alive; written before the word becomes alive */
     uint32_t epoch; /* of the process that made it, see tti_fork_epoch     */
 };
 
@@ -50,7 +51,7 @@ static inline struct tti_handle_slot *tti_handle_slot_of(struct tti_handle_table
     return &table->slots[((uintptr_t)handle >> 4) & (TTI_HANDLES - 1)];
 }
 
-/* One more user, by one who is one. */
+/* One more user; the caller is a user already. */
 static inline void tti_handles_retain(struct tti_handle_table *table, const void *handle)
 {
     atomic_fetch_add_explicit(&tti_handle_slot_of(table, handle)->word, 1, memory_order_relaxed);
@@ -58,22 +59,22 @@ static inline void tti_handles_retain(struct tti_handle_table *table, const void
 
 static inline void tti_handles_release(struct tti_handle_table *table, const void *handle)
 {
-    /* release: pairs with the acquire in tti_handles_retire; whatever this user did comes before the end */
+    /* release: pairs with the acquire in tti_handles_retire; what this user did comes before the end */
     atomic_fetch_sub_explicit(&tti_handle_slot_of(table, handle)->word, 1, memory_order_release);
 }
 
 /* How many users there are at this moment. */
 static inline uint32_t tti_handles_users(struct tti_handle_table *table, const void *handle)
 {
-    /* acquire: pairs with the release in tti_handles_release; what users did that have left is visible */
+    /* acquire: pairs with the release in tti_handles_release; what past users did is visible */
     return (uint32_t)(atomic_load_explicit(&tti_handle_slot_of(table, handle)->word, memory_order_acquire) &
                       (TTI_HANDLE_ALIVE - 1));
 }
 
-/* What tti_handles_acquire has found once, for somebody who comes with the same handle again and again. */
+/* The slot of a handle, for a caller that acquires the same handle again and again. */
 struct tti_cached_handle {
     struct tti_handle_slot *slot;
-    uint64_t generation; /* of the word, and that it is alive: all but the users */
+    uint64_t generation; /* of the word, with the alive bit: all but the users */
 };
 
 static inline struct tti_cached_handle tti_handles_cache(struct tti_handle_table *table, const void *handle)
@@ -94,7 +95,7 @@ static inline void tti_cached_handle_release(const struct tti_cached_handle *kno
     atomic_fetch_sub_explicit(&known->slot->word, 1, memory_order_release);
 }
 
-/* Counts the caller as a user of what is alive; false: it is not. For somebody who knows it to be of this process. */
+/* Counts the caller as a user; false: the handle is stale. For a caller whose process made the handle. */
 static inline bool tti_cached_handle_retain(const struct tti_cached_handle *known)
 {
     struct tti_handle_slot *slot = known->slot;
@@ -109,7 +110,7 @@ static inline bool tti_cached_handle_retain(const struct tti_cached_handle *know
     return true;
 }
 
-/* The object, with the caller counted as its user; NULL: ask tti_handles_acquire why. */
+/* The object, with the caller counted as its user; NULL: tti_handles_acquire finds out why. */
 static inline void *tti_cached_handle_acquire(const struct tti_cached_handle *known)
 {
     const struct tti_handle_slot *slot = known->slot;
@@ -132,7 +133,7 @@ static inline void *tti_handles_acquire(struct tti_handle_table *table, const vo
         return NULL;
     }
     void *object = tti_cached_handle_acquire(&known);
-    if (__builtin_expect(!object, 0)) { /* what is alive was made before a fork; relaxed: nothing is used */
+    if (__builtin_expect(!object, 0)) { /* alive, so made before a fork; relaxed: the object is not used */
         *why = tti_cached_handle_matches(&known, atomic_load_explicit(&known.slot->word, memory_order_relaxed))
                    ? TUTTI_FORKED
                    : TUTTI_BAD_STATE;
@@ -140,7 +141,7 @@ static inline void *tti_handles_acquire(struct tti_handle_table *table, const vo
     return object;
 }
 
-/* Makes the handle stale if the caller is its only user: then the object is the caller's alone. Else BUSY. */
+/* Makes the handle stale if the caller is its only user: then no other thread has the object. Else BUSY. */
 tutti_status tti_handles_retire(struct tti_handle_table *table, const void *handle);
 
 /* Calls visit for every live handle; it may retire it. */

@@ -8,7 +8,7 @@
 
 #define TTI_SITE_REASON 200
 
-/* Where a rank is, as its kernel tells it. 0 = not known, each. Fixed layout: it travels between processes. */
+/* Where a rank is, as its kernel reports it. 0 = not known, each. Fixed layout: it travels between processes. */
 struct tti_site {
     uint64_t boot;         /* this start of the machine */
     uint64_t network;      /* its network namespace, which abstract sockets belong to */
@@ -16,8 +16,8 @@ struct tti_site {
     uint64_t directory[2]; /* device and inode of shm.directory */
     uint64_t host_id;      /* TUTTI_HOST_ID */
     uint32_t user;         /* as the user namespace shows it */
-    uint32_t by_directory; /* found: memory is handed over through sockets there */
-    /* Found by trying: the rank cannot reach the first one of its host, and why. */
+    uint32_t by_directory; /* found by reading all records: memory is handed over through sockets there */
+    /* Found by a trial: why the rank cannot reach the first rank of its host. */
     char unreachable_reason[TTI_SITE_REASON];
 };
 
@@ -29,34 +29,34 @@ struct tti_hello {
     int32_t lanes;
     struct tti_proc_id process;
     struct tti_site site;
-    /* Filled in by who reads the records of all: same_host.h */
+    /* Computed by each rank that has read all records: same_host.h */
     uint64_t host;    /* the same for ranks on one host */
-    uint64_t machine; /* the same, whatever TUTTI_HOST_ID says */
+    uint64_t machine; /* the same without regard to TUTTI_HOST_ID */
     int32_t status;   /* this rank cannot take part, and why */
     int32_t device_type;
     int32_t device_index;
     int32_t checks_calls;
     int32_t serves;                      /* this rank serves the store */
     unsigned char uuid[TTI_DEVICE_UUID]; /* of the device; zeros for a CPU */
-    char backend[40];                    /* the wish for the group's device */
-    char host_backend[40];               /* the wish for host memory, if that is another one */
+    char backend[40];                    /* the setting for the group's device */
+    char host_backend[40];               /* the setting for host memory, if that is another one */
     char window[24];
     char chunk[24];
     char zero_copy[8];
     char heap[8];
-    char inner[16]; /* what a composed engine is to be made of */
+    char inner[16]; /* the parts of a composed engine */
     char outer[16];
     char hier_chunk[24];
     char node[64];       /* the host's name, for people */
     char available[400]; /* names of the backends that can be used here, each followed by a blank */
-    char unprobed[64];   /* likewise: of those that have not been asked, because nobody may need the answer */
-    char message[300];   /* why this rank cannot take part, or why a backend that it asks for cannot be used here */
+    char unprobed[64];   /* likewise: of those that are not probed, because the result may not be needed */
+    char message[300];   /* why this rank cannot take part, or why a backend that it names cannot be used here */
 };
 
-/* What a rank tells when all have come upon a backend that has not been asked. */
+/* The results of a late probe: see choose.c. */
 struct tti_backend_answer {
     char available[400];
-    int32_t status; /* this rank could not find out, for lack of something */
+    int32_t status; /* a resource error: this rank could not find out */
     char message[300];
 };
 

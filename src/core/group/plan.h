@@ -27,7 +27,7 @@ struct tti_formation_watch {
     struct tti_hello *hellos;     /* the members' records, as they are read, zeros before; NULL: there are none */
     int32_t self;                 /* this rank's number among them */
     int64_t polled_ns;            /* when their processes were polled last */
-    int32_t size;                 /* how many ranks meet there; INT32_MAX: not known */
+    int32_t size;                 /* how many ranks come to the rendezvous; INT32_MAX: not known */
     char last[24];                /* a member that has put `last`/MEMBER has done its part */
     int32_t server;               /* the member that serves the store, as `from` knows; or -1 */
     const struct tti_group *open; /* the new group, once its engines are open: they poll, too; NULL: not yet */

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The backends are an array in the order of their priorities, under a lock that is held for moments. A second lock is
+ * held while a backend starts or stops, since that may take long and call back into this file.
+ */
 #include "core/group/registry.h"
 
 #include <ctype.h>
@@ -33,10 +37,10 @@ static bool started[BACKENDS];
 static size_t count = 9;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* over the table, for moments */
 
-/* Held while a backend begins or ends, which may take long, and ask for other backends. Taken before the lock. */
+/* Held while a backend starts or stops. Taken before `lock`. */
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Who had the turn is not there in a forked child. What it was about to start is started anew. */
+/* The thread that held the lock is not there in the child of a fork. Its backend is started again at its next use. */
 static void reset_start_lock(void)
 {
     pthread_mutex_init(&start_lock, NULL);
@@ -85,7 +89,8 @@ const tutti_backend *tutti_backend_at(size_t index)
     return found;
 }
 
-/* Whether this process can open a file now. What looks for libraries and devices takes it for their absence if it cannot. */
+/* NOT_AVAILABLE, or a resource error if this process cannot open a file now: then a library or device may only seem
+ * absent. */
 static tutti_status descriptor_error(char *text, size_t capacity)
 {
     const int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -252,7 +257,7 @@ tutti_status tti_registry_choice(const char *text, const char *device, char *nam
     return TUTTI_OK;
 }
 
-/* Whether a backend has been started, which what is not in the table needs not be; notes it anew if `now` is not NULL. */
+/* Whether a backend has been started; true for one that is not in the table. If `now` is not NULL, stores that. */
 static bool was_started(const tutti_backend *backend, const bool *now)
 {
     bool before = true;

@@ -12,8 +12,8 @@ tutti_status tti_registry_choice(const char *text, const char *device, char *nam
 /* tutti_backend_find, or NOT_FOUND with a list of the known ones. */
 tutti_status tti_registry_find(const char *name, const tutti_backend **backend, tutti_error *error);
 
-/* Whether it can be used here: OK; NOT_AVAILABLE with the reason; or NO_MEMORY, NO_RESOURCE with what is lacking at the moment,
- * so that nobody knows. */
+/* Whether it can be used here: OK; NOT_AVAILABLE with the reason; or a resource error: this process could not find
+ * out. */
 tutti_status tti_registry_probe(const tutti_backend *backend, char *why, size_t capacity);
 
 /* Calls the backend's init before its first open. */

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A rank resolves its own settings: first the devices of tensors and engine, then its record, with the backends that
+ * can be used here. It checks the record of every other rank against its own; the first difference fails all of them
+ * alike.
+ */
 #include "core/group/resolve.h"
 
 #include <stdio.h>
@@ -15,7 +20,7 @@
 
 #define HELLO_MAGIC 0x74757475u
 
-/* What people call it. */
+/* The host's name, for people. */
 static void host_name(char *name, size_t capacity)
 {
     const char *id = getenv("TUTTI_HOST_ID");
@@ -24,7 +29,7 @@ static void host_name(char *name, size_t capacity)
     snprintf(name, capacity, "%.*s", (int)capacity - 1, id && *id ? id : system.nodename);
 }
 
-/* ---- devices ------------------------------------------------------------------------------------------------------- */
+/* ---- devices ---------------------------------------------------------------------------------------------------- */
 
 uint32_t tti_resolve_capability(DLDeviceType type)
 {
@@ -36,7 +41,8 @@ bool tti_resolve_needs_device(const tutti_backend *backend)
     return backend && (backend->capabilities & TUTTI_CAP_NO_HOST) != 0;
 }
 
-/* "auto": on the CPU, unless the wish is an engine that takes nothing there, or names only engines for another device. */
+/* Device "auto": the CPU, unless the named engine takes no host memory, or the setting names engines for devices
+ * only. */
 static const char *device_by_wish(const char *wish)
 {
     if (!strchr(wish, ':')) {
@@ -46,7 +52,7 @@ static const char *device_by_wish(const char *wish)
     return strstr(wish, "cpu:") ? "cpu" : strstr(wish, "cuda:") ? "cuda" : strstr(wish, "rocm:") ? "rocm" : "cpu";
 }
 
-/* The backend that is asked for by name for such a device, or NULL. */
+/* The backend that the setting names for such a device, or NULL. */
 static const tutti_backend *named_backend(const struct tti_settings *settings, const struct tti_device *d)
 {
     char name[40];
@@ -54,7 +60,7 @@ static const tutti_backend *named_backend(const struct tti_settings *settings, c
     return tti_registry_choice(wish, d->name, name, sizeof(name), NULL) == TUTTI_OK ? tutti_backend_find(name) : NULL;
 }
 
-/* One of the devices of a kind: the one that is named, or else by the rank on this host. */
+/* One of the devices of a kind: by the setting of the index, or else by the rank on this host. */
 static tutti_status pick(const struct tti_group_plan *plan, const struct tti_device *d, DLDevice *device,
                          tutti_error *error)
 {
@@ -81,7 +87,7 @@ static tutti_status pick(const struct tti_group_plan *plan, const struct tti_dev
     return TUTTI_OK;
 }
 
-/* The kind of device that host tensors are to be copied to, because the engine that was named wants that. */
+/* The kind of device that host tensors are copied to because the named engine is set to host_staging; else the host. */
 static const struct tti_device *staging_device(const struct tti_settings *settings)
 {
     const tutti_backend *backend = tutti_backend_find(tti_setting(settings, TTI_SET_BACKEND));
@@ -110,7 +116,7 @@ tutti_status tti_resolve_devices(struct tti_group_plan *plan, tutti_error *error
     return status;
 }
 
-/* ---- records ------------------------------------------------------------------------------------------------------- */
+/* ---- records ---------------------------------------------------------------------------------------------------- */
 
 static void append_name(char *list, size_t capacity, const char *name)
 {
@@ -123,7 +129,7 @@ static bool is_wanted(const struct tti_hello *h, const tutti_backend *b)
     return strcasecmp(h->backend, b->name) == 0 || strcasecmp(h->host_backend, b->name) == 0;
 }
 
-/* Whether the choice of an engine by this wish may come upon the backend. */
+/* Whether a choice by this setting may depend on the backend. */
 static bool may_choose(const char *wish, const tutti_backend *b)
 {
     const tutti_backend *named = tutti_backend_find(wish);
@@ -131,8 +137,9 @@ static bool may_choose(const char *wish, const tutti_backend *b)
                                          : named && (named == b || (named->capabilities & TUTTI_CAP_COMPOSED));
 }
 
-/* Asks a backend, and puts it on the list if it can be used. A lack, where it matters, is no reason to go on without it: another
- * engine would be chosen for all, for as long as the group lives, because of one rank's bad moment. */
+/* Probes a backend, and appends it to the list if it can be used. A resource error fails the rank if the choice may
+ * depend on the backend. Otherwise one rank's short lack of descriptors would choose another engine for the life of the
+ * group. */
 static tutti_status probe_backend(const struct tti_hello *h, const tutti_backend *b, char *list, size_t capacity,
                                   tutti_error *error)
 {
@@ -146,8 +153,9 @@ static tutti_status probe_backend(const struct tti_hello *h, const tutti_backend
     return TUTTI_OK;
 }
 
-/* Which backends can be used here. What needs a device is asked only by groups on such a one: the question starts the
- * vendor's driver. What would open a file is asked if it was named, and else when it turns out to matter. */
+/* Which backends can be used here. A backend for a device is probed only by groups on such a device: its probe starts
+ * the vendor's driver. A backend with TUTTI_CAP_ASK_LATE is probed if it is named, else only when the choice depends on
+ * it. */
 static tutti_status list_available(DLDeviceType device, struct tti_hello *h, tutti_error *error)
 {
     tutti_status status = TUTTI_OK;
@@ -162,7 +170,7 @@ static tutti_status list_available(DLDeviceType device, struct tti_hello *h, tut
             const size_t before = strlen(h->available);
             status = probe_backend(h, b, h->available, sizeof(h->available), error);
             if (status == TUTTI_OK && strlen(h->available) == before && is_wanted(h, b)) {
-                tutti_backend_available(b, h->message, sizeof(h->message)); /* so that all ranks can say why */
+                tutti_backend_available(b, h->message, sizeof(h->message)); /* so that all ranks can report why */
             }
         }
     }
@@ -239,7 +247,7 @@ tutti_status tti_hello_fill(const struct tti_group_plan *plan, tutti_status stat
     if (status == TUTTI_OK && engine_device->type != kDLCPU) {
         status = engine_device->uuid_of(plan->engine_device.device_id, h->uuid, error);
     }
-    if (status == TUTTI_OK) { /* else nobody reads the list */
+    if (status == TUTTI_OK) { /* else the list is not read */
         status = list_available(engine_device->type, h, error);
     }
     h->status = status;
@@ -263,7 +271,7 @@ static void terminate(struct tti_hello *h)
     h->available[sizeof(h->available) - 1] = '\0';
     h->unprobed[sizeof(h->unprobed) - 1] = '\0';
     h->node[sizeof(h->node) - 1] = '\0';
-    h->site.unreachable_reason[0] = '\0'; /* this, and what depends on it, is found here */
+    h->site.unreachable_reason[0] = '\0'; /* this, and what depends on it, is computed here */
     h->site.by_directory = 0;
     h->machine = h->host = 0;
     h->message[sizeof(h->message) - 1] = '\0';

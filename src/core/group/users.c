@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every user of a group is counted in the word of its handle: asynchronous operations until they have ended, events
- * objects until they are destroyed, threads and callbacks while they are inside a call. The first two are counted apart,
- * and what remains are the calls.
+ * Every user of a group is counted in its handle: asynchronous operations until they have ended, events objects until
+ * they are destroyed, threads and callbacks while they are inside a call. The first two have counts of their own. The
+ * calls are the difference.
  */
 #include "core/group/users.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What keeps a group from its end. */
+/* The users that keep a group from being destroyed. */
 #ifndef TTI_CORE_USERS_H
 #define TTI_CORE_USERS_H
 
@@ -16,7 +16,7 @@ struct tti_group_users {
 
 struct tti_group_users tti_group_users(const struct tti_group *group);
 
-/* BUSY, with a sentence that says what the users are and what to do. */
+/* BUSY, with a sentence that lists the users and what to do. */
 tutti_status tti_group_error_busy(const struct tti_group *group, const struct tti_group_users *users,
                                   const char *function, tutti_error *error);
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* See chunks.h: the parts of a tensor, the lengths of chunk k, and its copies, in rows where a part is not
+ * contiguous. */
 #include "core/memory/chunks.h"
 
 #include <string.h>
 
-/* ---- what this rank has -------------------------------------------------------------------------------------------- */
+/* ---- what this rank has ----------------------------------------------------------------------------------------- */
 
 static void find_sides(struct tti_chunks *p)
 {
@@ -45,7 +47,7 @@ static void find_sides(struct tti_chunks *p)
         p->in = (struct tti_chunks_side){src, &op->send_parts};
         p->out = (struct tti_chunks_side){dst, &op->recv_parts};
         break;
-    default: /* a barrier moves nothing */
+    default: /* a barrier has no data */
         break;
     }
 }
@@ -87,7 +89,7 @@ void tti_chunks_cut(struct tti_chunks *p, const tutti_op *op, int32_t rank, int3
     const bool joined = op->kind >= TUTTI_OP_ALL_GATHER && op->kind <= TUTTI_OP_ALL_TO_ALL;
     const int64_t most = whole ? 0 : longest(p);
     p->step = whole ? 1 : (int64_t)(bytes / p->element / (joined ? (size_t)size : 1));
-    p->step = p->step > 64 ? p->step / 64 * 64 : 64; /* so that pieces begin at whole cache lines */
+    p->step = p->step > 64 ? p->step / 64 * 64 : 64; /* so that chunks begin at whole cache lines */
     if (own_counts) {
         int64_t all = 0;
         for (int r = 0; r < size; r++) {
@@ -101,9 +103,9 @@ void tti_chunks_cut(struct tti_chunks *p, const tutti_op *op, int32_t rank, int3
     p->count = own_counts || most == 0 ? 1 : (most + p->step - 1) / p->step;
 }
 
-/* ---- one piece ----------------------------------------------------------------------------------------------------- */
+/* ---- one chunk -------------------------------------------------------------------------------------------------- */
 
-/* Elements [*from, *from + result) of a part of that length belong to piece k. */
+/* Elements [*from, *from + result) of a part of that length belong to chunk k. */
 static int64_t share(const struct tti_chunks *p, int64_t k, int64_t length, int64_t *from)
 {
     const int64_t begin = k * p->step;
@@ -126,13 +128,13 @@ static size_t room_of(const struct tti_chunks *p, const struct tti_chunks_side *
 
 void tti_chunks_room(const struct tti_chunks *p, size_t room[2])
 {
-    room[0] = room_of(p, &p->in, 0); /* no later piece is longer */
+    room[0] = room_of(p, &p->in, 0); /* no later chunk is longer */
     room[1] = room_of(p, &p->out, 0);
 }
 
-/* The joined side of a piece: the parts one behind the other. Returns their elements together. */
+/* The joined side of a chunk: the parts one behind the other. Returns the sum of their elements. */
 static int64_t describe_parts(const struct tti_chunks *p, int64_t k, const tutti_parts *whole, int64_t *counts,
-                              tutti_parts *piece)
+                              tutti_parts *chunk)
 {
     int64_t from;
     int64_t all = 0;
@@ -140,7 +142,7 @@ static int64_t describe_parts(const struct tti_chunks *p, int64_t k, const tutti
         counts[r] = share(p, k, length_of(p, whole, r), &from);
         all += counts[r];
     }
-    *piece = (tutti_parts){.outer = 1,
+    *chunk = (tutti_parts){.outer = 1,
                            .pitch = (size_t)all * p->element,
                            .unit = p->element,
                            .each = counts[0],
@@ -156,10 +158,10 @@ tutti_op tti_chunks_op(const struct tti_chunks *p, int64_t k, void *in, void *ou
     op.whole = whole;
     op.on_device = 0;
     op.after = NULL;
-    op.flags = k == 0 ? whole->flags : 0; /* what may be cancelled before it begins has begun with the first */
+    op.flags = k == 0 ? whole->flags : 0; /* the operation has begun with chunk 0, and cannot be cancelled any more */
     memset(op.prepared, 0, sizeof(op.prepared));
-    /* With nothing to give, `in` would be where `out` begins, and Open MPI's non-blocking calls take one address for both to
-     * mean in place. */
+    /* Without an input, `in` would be the address of `out`, which Open MPI's non-blocking calls take for an operation
+     * in place. */
     op.src = room_of(p, &p->in, k) > 0 ? in : NULL;
     op.dst = out;
     if (whole->kind == TUTTI_OP_BARRIER) {
@@ -179,7 +181,7 @@ tutti_op tti_chunks_op(const struct tti_chunks *p, int64_t k, void *in, void *ou
     return op;
 }
 
-/* ---- copies -------------------------------------------------------------------------------------------------------- */
+/* ---- copies ----------------------------------------------------------------------------------------------------- */
 
 /* Between the device and compact host memory. */
 struct copier {
@@ -209,8 +211,8 @@ static tutti_status copy_rows(const struct copier *c, unsigned char *there, size
     return c->device->copy_rows(&r, c->stream, c->error);
 }
 
-/* `bytes` bytes from byte `from` on of a part whose rows of `width` bytes lie `pitch` apart: what is left of a row, whole rows,
- * the beginning of one. */
+/* Copies `bytes` bytes from byte `from` on of a part, with rows of `width` bytes `pitch` apart: the rest of a row,
+ * whole rows, the beginning of a row. */
 static tutti_status copy_part(const struct copier *c, unsigned char *part, size_t width, size_t pitch, size_t from,
                               size_t bytes, unsigned char *host)
 {

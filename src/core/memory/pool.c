@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* A list of blocks under a lock: tutti_alloc and tutti_free are no part of a hot path. */
 #include "core/memory/pool.h"
 
 #include <pthread.h>
@@ -80,12 +81,12 @@ void tti_pool_release(struct tti_pool *pool)
 static tutti_status alloc_here(size_t bytes, void **memory)
 {
     size_t alignment = bytes >= HUGE ? HUGE : bytes >= PAGE ? PAGE : LINE;
-    /* it has to be there, not only promised: what the machine does not have is refused before an allocator is asked */
+    /* the memory must exist: more than the machine has is refused before the allocator promises it */
     bool possible = bytes / PAGE <= (size_t)sysconf(_SC_PHYS_PAGES) * ((size_t)sysconf(_SC_PAGESIZE) / PAGE);
     if (!possible || posix_memalign(memory, alignment, bytes) != 0) {
         return TUTTI_NO_MEMORY;
     }
-    if (alignment == HUGE) { /* both are advice: without them pages are small, or come when they are touched */
+    if (alignment == HUGE) { /* both are advice: without them pages are small, or are mapped at first touch */
         madvise(*memory, bytes, MADV_HUGEPAGE);
         madvise(*memory, bytes / PAGE * PAGE, MADV_POPULATE_WRITE);
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ordinary memory, the CPU's or a device's, for groups whose backend has no heap. It lives as long as heap memory would: until it is freed, or until
- * the last group is gone that shares the pool, which a group hands down to those that are made from it.
+ * Ordinary memory, the CPU's or a device's, for groups with a backend without a heap. It lives as long as heap memory
+ * would: until it is freed, or until the last group that shares the pool is gone. Groups made from a group share its
+ * pool.
  */
 #ifndef TTI_CORE_MEMORY_H
 #define TTI_CORE_MEMORY_H
@@ -17,14 +18,14 @@ struct tti_pool;
 struct tti_pool *tti_pool_create(void);
 struct tti_pool *tti_pool_retain(struct tti_pool *pool);
 
-/* The last one frees all that is left. NULL is allowed. */
+/* The last release frees all blocks that are left. NULL is allowed. */
 void tti_pool_release(struct tti_pool *pool);
 
-/* On the CPU aligned as tutti_alloc promises, on huge pages where the system gives them, touched by this thread; on a device
- * as that aligns. */
+/* On the CPU: aligned as tutti_alloc promises, on huge pages where the system has them, mapped by this thread. On a
+ * device: aligned as its allocator aligns. */
 tutti_status tti_pool_alloc(struct tti_pool *pool, DLDevice device, size_t bytes, void **memory, tutti_error *error);
 
-/* False if it is not the pool's. */
+/* False: the memory is not the pool's. */
 bool tti_pool_free(struct tti_pool *pool, void *memory);
 
 #endif

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The pipeline of a lane: three pieces of pinned memory in turn, a stream for what comes from the device and one for what
- * goes there. While the engine works on piece k, piece k+1 is on its way in and piece k-1 on its way out:
+ * The pipeline of a lane: three slots of pinned memory, used cyclically, one stream for copies from the device and one
+ * for copies to it. While the engine works on chunk k, chunk k+1 is copied in and chunk k-1 is copied out:
  *
  *     in       load 0 | load 1 | load 2 (behind the store of what the slot held before)
  *     engine            run 0  | run 1  | run 2
  *     out                        store 0 | store 1 | store 2
  *
- * The streams do the waiting for one another; this thread waits only for a load before the engine reads it, and for the last
- * store. A rank that cannot copy arrives all the same, as one that cannot take part, so that the others are told.
+ * The streams wait for one another; this thread waits only for a load before the engine reads it, and for the last
+ * store. A rank that cannot copy arrives all the same, as a rank that cannot take part, so that the other ranks get an
+ * error.
  */
 #include "core/memory/staging.h"
 
@@ -75,7 +76,7 @@ void tti_staging_free(struct tti_staging *s)
     free(s);
 }
 
-/* ---- collectives --------------------------------------------------------------------------------------------------- */
+/* ---- collectives ------------------------------------------------------------------------------------------------ */
 
 static tutti_status open_pipeline(const struct tti_device *d, struct tti_staging_pipeline *p, tutti_error *error)
 {
@@ -94,7 +95,7 @@ static tutti_status open_pipeline(const struct tti_device *d, struct tti_staging
     return status;
 }
 
-/* Memory for the largest piece in as many slots as are used. */
+/* Memory for the largest chunk in as many slots as are used. */
 static tutti_status make_room(struct tti_staging *s, struct tti_staging_pipeline *p, int64_t chunks, size_t bytes,
                               tutti_error *error)
 {
@@ -149,15 +150,15 @@ static tutti_status store(const struct staged_run *x, int64_t k)
     return status == TUTTI_OK ? d->event_record(slot->stored, p->out, x->error) : status;
 }
 
-/* Where some ranks of a rooted call do not wait, they would hear of a difference when others have given up behind the first piece.
- * So all wait in front of it: the engine's round before a call that may be cancelled. */
+/* In a rooted call some ranks do not wait, and would learn of a mismatch only after the first chunk, when the others
+ * have given up. So all ranks wait before it: TUTTI_CANCELLABLE makes the engine run its round before the call. */
 static uint32_t round_before(const struct staged_run *x, int64_t k)
 {
     const bool can = (tti_engine_capabilities(x->engine, x->state) & TUTTI_CAP_CANCEL) != 0;
     return k == 0 && can && !tti_kind_waits_for_all(x->chunks.op->kind) ? TUTTI_CANCELLABLE : 0;
 }
 
-/* Hands a piece to the engine; with `failed`, to tell the others that this rank does not take part. */
+/* Runs a chunk on the engine; with `failed` only to report that this rank does not take part. */
 static tutti_status run_chunk(struct staged_run *x, int64_t k, tutti_status failed, tutti_error *error)
 {
     struct tti_staging_slot *slot = &x->pipeline->slots[k % TTI_STAGING_SLOTS];
@@ -171,7 +172,7 @@ static tutti_status run_chunk(struct staged_run *x, int64_t k, tutti_status fail
     return status;
 }
 
-/* The deadline has passed, and the own device is to blame. */
+/* The deadline has passed, and the own device is the cause. */
 static tutti_status fail_late(struct staged_run *x)
 {
     x->error->scope = TUTTI_SCOPE_GROUP;
@@ -180,22 +181,22 @@ static tutti_status fail_late(struct staged_run *x)
     return TUTTI_TIMEOUT;
 }
 
-/* The deadline has passed before the engine could begin. A group that has failed says so itself. */
+/* The deadline has passed before the engine could begin. If the group has failed, the engine reports why. */
 static tutti_status too_late(struct staged_run *x, int64_t k)
 {
     tutti_error cause;
     return tti_group_failure(x->group, &cause) != TUTTI_OK ? run_chunk(x, k, TUTTI_TIMEOUT, x->error) : fail_late(x);
 }
 
-/* This rank cannot copy. An engine whose ranks compare their calls is told by a call that fails; on another one the group
- * ends, since nobody else would know. */
+/* This rank cannot copy. On an engine that compares calls, a failed call reports it to the other ranks. On another
+ * engine the group fails, since the other ranks would not notice. */
 static tutti_status give_up(struct staged_run *x, int64_t k, tutti_status status)
 {
     if (status == TUTTI_TIMEOUT) {
         return too_late(x, k);
     }
     if (tti_engine_capabilities(x->engine, x->state) & TUTTI_CAP_CHECKS_CALLS) {
-        tutti_error other; /* the own one says more */
+        tutti_error other; /* the own error is more precise */
         run_chunk(x, k, status, &other);
     } else {
         tti_group_abort(x->group, x->chunks.op->lane, x->error);
@@ -203,7 +204,8 @@ static tutti_status give_up(struct staged_run *x, int64_t k, tutti_status status
     return status;
 }
 
-/* Nothing may touch the tensors any more. What does not end in a second does so never, and is the device's failure. */
+/* Waits until no copy uses the tensors any more. A copy that does not end within DRAIN_NS is a failure of the
+ * device. */
 static void drain(const struct staged_run *x)
 {
     const struct tti_device *d = x->device;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives on engines that do not take the tensors' kind of memory. If the engine takes host memory only, tensors of a
- * device pass through pinned memory of the host, which the device copies from and to by itself. If the engine takes memory
- * of a device only, tensors in host memory pass through memory of the device. They pass in chunks (chunks.h).
+ * Collectives on engines that do not take the tensors' kind of memory. If the engine takes host memory only, tensors of
+ * a device pass through pinned memory of the host, which the device copies from and to by itself. If the engine takes
+ * memory of a device only, tensors in host memory pass through memory of the device. They pass in chunks (chunks.h).
  */
 #ifndef TTI_CORE_STAGING_H
 #define TTI_CORE_STAGING_H
@@ -12,7 +12,7 @@
 struct tti_group;
 struct tti_staging;
 
-/* `device`: the one that the copies go to or come from. */
+/* `device`: the device of the copies. */
 tutti_status tti_staging_create(struct tti_group *group, DLDevice device, struct tti_staging **staging,
                                 tutti_error *error);
 

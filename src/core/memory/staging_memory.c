@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory for copies, tensors that are copied as a whole, and marks on streams.
+ * Memory for copies, tensors that are copied as a whole, and events on streams.
  *
- * Memory that was allocated stays until the group ends, and is used again. Freeing it would wait for everything that runs on
- * the device: beside a collective of NCCL that is, for the other ranks, which may be waiting for what this thread is about to
- * do. Sizes are rounded so that blocks fit again: at most a third of one is not needed, and a group whose tensors grow from
- * call to call ends with some three times the largest.
+ * A block stays allocated until the group ends, and is used again. Freeing it would wait for everything that runs on
+ * the device: with a collective of NCCL under way, for the other ranks, which may wait for this thread. Sizes are
+ * rounded so that blocks fit again: at most a third of a block is unused. If the tensors of a group grow from call to
+ * call, its blocks add up to about three times the largest.
  */
 #include "core/memory/staging_memory.h"
 
@@ -19,7 +19,7 @@
 #define BLOCKS 8
 #define LEAST  ((size_t)4096)
 
-/* ---- memory -------------------------------------------------------------------------------------------------------- */
+/* ---- memory ----------------------------------------------------------------------------------------------------- */
 
 /* A free block that is large enough, the smallest of them. */
 static struct tti_staging_block *find_block(struct tti_staging *s, size_t bytes, bool there)
@@ -48,7 +48,7 @@ static struct tti_staging_block *add_block(struct tti_staging *s)
     return &s->blocks[s->block_count];
 }
 
-/* Up to a power of two, or the middle between two. */
+/* Up to a power of two, or halfway between two. */
 static size_t round_up(size_t bytes)
 {
     size_t size = LEAST;
@@ -133,7 +133,8 @@ void tti_staging_blocks_free(struct tti_staging *s)
     }
 }
 
-/* The device may still copy from or to it, so it is not used again: it stays taken, whoever gives it back. */
+/* The device may still copy from or to the block, so it stays taken until the group ends, also after it is given
+ * back. */
 static void keep_block(struct tti_staging *s, const void *memory)
 {
     const uintptr_t at = (uintptr_t)memory;
@@ -148,7 +149,7 @@ static void keep_block(struct tti_staging *s, const void *memory)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* ---- whole tensors ------------------------------------------------------------------------------------------------- */
+/* ---- whole tensors ---------------------------------------------------------------------------------------------- */
 
 static tutti_status end_copy(struct tti_group *g, struct tti_device_session *x, tutti_status status,
                              const void *compact, int64_t deadline_ns, tutti_error *error)

@@ -22,8 +22,8 @@ void tti_staging_blocks_free(struct tti_staging *s);
 void *tti_staging_take(struct tti_group *group, size_t bytes, bool there);
 void tti_staging_give(struct tti_group *group, void *memory);
 
-/* Copies a tensor of the device into compact memory anywhere, or back, behind the event `after` (NULL: at once), and waits
- * until the copy is done; TIMEOUT at deadline_ns. */
+/* Copies a tensor of the device into compact memory anywhere, or back, behind the event `after` (NULL: at once), and
+ * waits until the copy is done; TIMEOUT at deadline_ns. */
 tutti_status tti_staging_pack(struct tti_group *group, void *compact, const DLTensor *tensor, void *after,
                               int64_t deadline_ns, tutti_error *error);
 tutti_status tti_staging_unpack(struct tti_group *group, const DLTensor *tensor, const void *compact, void *after,

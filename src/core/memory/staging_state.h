@@ -30,14 +30,14 @@ struct tti_staging_block {
     size_t bytes;
     bool there; /* memory of the device; else pinned memory of the host */
     bool taken;
-    bool kept; /* until the end of the group: a copy that was given up may still be under way */
+    bool kept; /* stays taken until the group ends: a copy that was given up may still be under way */
 };
 
 struct tti_staging {
     const struct tti_device *device;
     int32_t index;
-    bool to_device;                                     /* the engine wants memory of the device */
-    struct tti_staging_pipeline lanes[TUTTI_MAX_LANES]; /* each its lane's owner's */
+    bool to_device;                                     /* the engine takes memory of the device */
+    struct tti_staging_pipeline lanes[TUTTI_MAX_LANES]; /* used by the thread that owns the lane */
     pthread_mutex_t lock;                               /* the rest */
     struct tti_staging_block *blocks;
     size_t block_count;

@@ -73,7 +73,7 @@ static struct tti_transfer *copy_of(const struct tti_transfer *transfer)
     struct tti_transfer *t = malloc(sizeof(*t));
     if (t) {
         *t = *transfer;
-        /* what pointed into the original points into the copy */
+        /* pointers into the original become pointers into the copy */
         t->op.shape = t->shape;
         t->op.allocate_user = t;
         t->op.message = transfer->op.message ? &t->message : NULL;
@@ -90,7 +90,7 @@ bool tti_batch_note(const struct tti_transfer *first)
     for (const struct tti_transfer *t = first; t; t = t->next) {
         *end = copy_of(t);
         if (!*end) {
-            while (copies) { /* the originals still own what these point to */
+            while (copies) { /* the originals still own the memory of these */
                 struct tti_transfer *copy = copies;
                 copies = copy->next;
                 free(copy);
@@ -118,7 +118,7 @@ static bool is_gone(tutti_group *handle)
 tutti_status tti_batch_begin(struct tti_call *c, tutti_group *group)
 {
     if (open_batch && is_gone(open_batch->group)) {
-        tti_batch_free(tti_batch_take(open_batch->group)); /* its group is gone, so nobody can end it */
+        tti_batch_free(tti_batch_take(open_batch->group)); /* its group is gone, so it cannot be ended */
     }
     if (open_batch) {
         return tti_error_set(

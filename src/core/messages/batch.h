@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Batches: a thread notes messages and runs them together. A thread has at most one batch at a time; it belongs to one
- * group and is nobody else's business, so nothing here needs a lock. The batch holds no reference on its group: if the
- * group is destroyed first, the batch is dropped.
+ * Batches: a thread collects messages and runs them together. A thread has at most one batch at a time, for one group,
+ * and no other thread uses it, so it needs no lock. The batch holds no reference on its group: if the group is
+ * destroyed first, the batch is dropped.
  *
- * Of the members' call options only `.error` counts, for the checks; `.callback`, `.timeout_ms` and `.lane` are
+ * Of the call options of a message only `.error` counts, for the checks; `.callback`, `.timeout_ms` and `.lane` are
  * those of tutti_batch_end.
  */
 #ifndef TTI_CORE_BATCH_H
@@ -27,7 +27,7 @@ static inline bool tti_batch_open(const tutti_group *group)
 /* BAD_STATE if this thread has one open already. */
 tutti_status tti_batch_begin(struct tti_call *c, tutti_group *group);
 
-/* Takes this thread's batch on the group away from it, to be run or dropped; NULL if there is none. */
+/* Takes this thread's batch on the group, to run or drop it; NULL if there is none. */
 struct tti_batch *tti_batch_take(tutti_group *group);
 
 /* The first transfer of a batch, NULL if it is empty. */
@@ -35,8 +35,8 @@ struct tti_transfer *tti_batch_first(struct tti_batch *batch);
 
 void tti_batch_free(struct tti_batch *batch);
 
-/* Adds copies of the transfers that `first` leads, with all that they own, to this thread's batch, which must be open.
- * False if there is no memory: then nothing has been added, and they own what they owned. */
+/* Adds copies of a list of transfers to this thread's batch, which must be open. The copies take over all that the
+ * transfers own. False: there is no memory, no copy was added, and the transfers still own everything. */
 bool tti_batch_note(const struct tti_transfer *first);
 
 #endif

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Posted works form a list in the order of posting. A thread claims a work (POSTED -> RUNNING), tests or attends its
+ * messages in the engine, and ends the work or gives it back. The worker claims the works one after the other; threads
+ * that wait claim their own. The timer notifies the worker of deadlines, and of small messages that have not ended
+ * after HELP_NS.
+ */
 #include "core/messages/messages.h"
 
 #include <stdlib.h>
@@ -11,19 +17,19 @@
 #include "core/messages/batch.h"
 #include "core/messages/probe.h"
 
-#define SMALL   128u    /* bytes: larger messages need help to move while nobody waits */
-#define HELP_NS 1000000 /* smaller ones as well, when they have not ended by then: a ring may be full */
+#define SMALL   128u    /* bytes: larger messages need the worker to progress while no thread waits */
+#define HELP_NS 1000000 /* smaller ones need it if they have not ended by then: a ring of the engine may be full */
 
 static const tutti_backend_ops *ops_of(const struct tti_messages *m)
 {
     return m->group->host_backend->ops;
 }
 
-/* Makes the worker look at everything; a work that another thread holds just now must have its flag PUSHED before. */
+/* Makes the worker try all works. A work that another thread has claimed must have the flag PUSHED before. */
 static void notify_worker(struct tti_messages *m)
 {
     tti_worker_notify(&m->worker);
-    ops_of(m)->wake_p2p(m->group->host_state); /* it may be attending */
+    ops_of(m)->wake_p2p(m->group->host_state); /* the worker may be waiting in attend_p2p */
 }
 
 static struct tti_messages *messages_of(const struct tti_work *w)
@@ -62,7 +68,7 @@ static void finish(struct tti_messages *m, struct tti_work *w)
     if (w->posted) {
         status = ops_of(m)->end_p2p(m->group->host_state, w->posted, c->error);
         w->posted = NULL;
-        if (is_probe(w)) { /* behind unlink_work: a cancel that was in time is seen */
+        if (is_probe(w)) { /* after unlink_work: a cancel in time is visible */
             const uint32_t state = atomic_load_explicit(&w->state, memory_order_relaxed);
             const bool late = (state & TTI_FLAG_OVERDUE) && !(state & TTI_FLAG_CANCEL);
             status = tti_probe_conclude(c, w->first, status, late);
@@ -78,7 +84,7 @@ static void finish(struct tti_messages *m, struct tti_work *w)
     tti_work_publish(w);
 }
 
-/* With the work claimed: the deadline of a probe ends it on this rank alone, so the backend does not know of it. */
+/* With the work claimed. The deadline of a probe ends it on this rank alone, so the backend has no deadline for it. */
 static bool withdraw_late(struct tti_messages *m, struct tti_work *w)
 {
     if (!is_probe(w) || tti_now_ns() < atomic_load_explicit(&w->deadline_ns, memory_order_relaxed) ||
@@ -97,7 +103,7 @@ static bool has_ended(struct tti_messages *m, struct tti_work *w)
 static void give_back(struct tti_messages *m, struct tti_work *w)
 {
     if (tti_work_give_back(w, TTI_STAGE_POSTED) & TTI_FLAG_PUSHED) {
-        tti_worker_notify(&m->worker); /* it may have passed over the work while this thread held it */
+        tti_worker_notify(&m->worker); /* the worker may have skipped the work while this thread held it */
     }
 }
 
@@ -148,7 +154,7 @@ static bool wait_for(struct tti_work *w, int64_t until_ns)
             if (wait_claimed(m, w, until_ns)) {
                 return true;
             }
-            tti_worker_notify(&m->worker); /* it may have left the work to this thread */
+            tti_worker_notify(&m->worker); /* the worker may have left the work to this thread */
         } else {
             tti_work_sleep(w, state, until_ns);
         }
@@ -158,7 +164,7 @@ static bool wait_for(struct tti_work *w, int64_t until_ns)
     }
 }
 
-/* ---- posting ------------------------------------------------------------------------------------------------------- */
+/* ---- posting ---------------------------------------------------------------------------------------------------- */
 
 static tutti_status post(struct tti_messages *m, struct tti_work *w, size_t *bytes, tutti_error *error)
 {
@@ -229,7 +235,7 @@ tutti_status tti_messages_post(struct tti_messages *m, struct tti_work *w, tutti
     int64_t begun = w->task.op.begun_ns;
     int64_t deadline = tti_deadline_ns(w->task.op.begun_ns, w->task.call.options.timeout_ms);
     atomic_store_explicit(&w->deadline_ns, deadline, memory_order_relaxed);
-    bool help = worker_only || bytes > SMALL; /* before anybody else may end it */
+    bool help = worker_only || bytes > SMALL; /* before another thread may end it */
     tti_work_move(w, TTI_STAGE_MADE, TTI_STAGE_RUNNING, 0);
     if (help) {
         atomic_fetch_or_explicit(&w->state, TTI_FLAG_PUSHED, memory_order_relaxed);
@@ -242,22 +248,22 @@ tutti_status tti_messages_post(struct tti_messages *m, struct tti_work *w, tutti
         return TUTTI_OK;
     }
     int64_t look = help || deadline < begun + HELP_NS ? deadline : begun + HELP_NS;
-    if (look != TTI_NEVER) { /* after it can be found */
+    if (look != TTI_NEVER) { /* after the timer can find the work */
         tti_timer_set_earlier(&m->timer, look, NULL);
     }
     return TUTTI_OK;
 }
 
-/* ---- cancelling ---------------------------------------------------------------------------------------------------- */
+/* ---- cancelling ------------------------------------------------------------------------------------------------- */
 
 /* Withdraws the messages of the work; false if one of them has begun. */
 static bool cancel(struct tti_work *w)
 {
     struct tti_messages *m = messages_of(w);
-    pthread_mutex_lock(&m->lock); /* what is in the list is not taken apart meanwhile */
+    pthread_mutex_lock(&m->lock); /* works in the list are not freed meanwhile */
     bool withdrawn = (atomic_load_explicit(&w->state, memory_order_relaxed) & TTI_FLAG_CANCEL) != 0;
     bool now = !withdrawn && w->is_posted && w->posted && ops_of(m)->cancel_p2p(m->group->host_state, w->posted);
-    bool early = !w->was_posted; /* a token fires while the messages are being posted: link_work sees to it */
+    bool early = !w->was_posted; /* a token fires while the messages are being posted: link_work cancels them */
     w->cancel_early = early;
     if (now) {
         atomic_fetch_or_explicit(&w->state, TTI_FLAG_CANCEL, memory_order_relaxed);
@@ -270,10 +276,10 @@ static bool cancel(struct tti_work *w)
 const struct tti_work_runner tti_messages_runner = {
     .wait = wait_for, .try_finish = try_finish, .push = push, .cancel = cancel};
 
-/* ---- the worker ---------------------------------------------------------------------------------------------------- */
+/* ---- the worker ------------------------------------------------------------------------------------------------- */
 
-/* The oldest work that nobody attends to, from the first one or else behind those that were looked at, claimed; NULL if
- * there is none. One at a time: a callback may need any of the others. */
+/* Claims the oldest work that is not claimed, from the first one or else after the works scanned so far; NULL if there
+ * is none. One at a time: a callback may need any of the others. */
 static struct tti_work *claim_next(struct tti_messages *m, bool from_first)
 {
     pthread_mutex_lock(&m->lock);
@@ -309,7 +315,7 @@ static void serve(struct tti_worker *worker)
     }
 }
 
-/* Whether the worker has to see to this work now; if not, *next gets when. */
+/* Whether the worker must try this work now; if not, *next becomes at most the time when it must. */
 static bool needs_help(struct tti_work *w, int64_t now, int64_t *next)
 {
     bool helped = (atomic_load_explicit(&w->state, memory_order_relaxed) & TTI_FLAG_PUSHED) != 0;

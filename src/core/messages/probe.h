@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Waiting until a message could be received. To a backend a probe is a receive whose `allocate` refuses what comes: it
- * takes its place among the receives, so the engine waits for it as for any of them, and the message stays. Its deadline
- * is kept here, not by the backend: no other rank takes part, so the group does not fail with it.
+ * Waiting until a message can be received. To a backend a probe is a receive with an `allocate` that refuses the
+ * message: the engine waits for it as for any receive, and the message stays. The deadline of a probe is checked here,
+ * not by the backend: no other rank takes part, so the group does not fail with it.
  */
 #ifndef TTI_CORE_PROBE_H
 #define TTI_CORE_PROBE_H
@@ -14,8 +14,8 @@
 /* A tutti_op.allocate; op->allocate_user is the transfer. */
 tutti_status tti_probe_refuse(tutti_op *op, const tutti_message *message, int32_t ndim, const int64_t *shape);
 
-/* How a probe has ended whose receive has ended with `status`: writes the caller's message, or the sentence of a TIMEOUT if
- * it was withdrawn because it was `late`. */
+/* Ends a probe after its receive has ended with `status`: writes the caller's message, or the sentence of a TIMEOUT if
+ * the receive was withdrawn because it was `late`. */
 tutti_status tti_probe_conclude(struct tti_call *c, struct tti_transfer *t, tutti_status status, bool late);
 
 /* A synchronous probe from start to end. */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Running messages. A backend only sees messages between two ranks; a message of a rank to itself is a copy between two
- * transfers of one list and is made here. Sends to itself are taken in their order, and each goes to the first receive
- * in the order of posting that names this rank or any source and whose tag fits: MPI's rule, so that nothing
- * overtakes.
+ * Running messages. A backend only gets messages between two ranks. A message of a rank to itself is a copy between two
+ * transfers of one list, made here. Such sends are matched in their order, each with the first posted receive that
+ * names this rank or any source and has a matching tag: MPI's matching rule, so no message overtakes another.
  */
 #include "core/messages/transfer.h"
 
@@ -32,7 +31,7 @@ static void free_managed_device(DLManagedTensorVersioned *self)
     free(self);
 }
 
-/* One piece of memory: the managed tensor, its shape and strides, then, on the host, the elements on a cache line of their own. */
+/* One allocation: the managed tensor, its shape and strides, then, on the host, the elements from a cache line on. */
 DLManagedTensorVersioned *tti_managed_tensor(const struct tti_group *g, tutti_dtype dtype, size_t content, int32_t ndim,
                                              const int64_t *shape)
 {
@@ -100,7 +99,7 @@ bool tti_transfer_take_scratch(struct tti_transfer *t, size_t bytes)
     return t->scratch != NULL;
 }
 
-/* Pinned memory is the group's: with it, it has gone. */
+/* Pinned memory belongs to the group, and is freed with it. */
 static void free_scratch(struct tti_transfer *t)
 {
     tutti_status why;
@@ -179,7 +178,7 @@ static tutti_status unpack_beginning(const struct tti_call *c, const struct tti_
         status = rows > 0 ? unpack(c, t, &whole, from, error) : TUTTI_OK;
         from += (size_t)rows * row * element;
         count -= (size_t)rows * row;
-        /* to the row that is left, if one is: behind the last one lies no memory, whichever way the rows run */
+        /* to the row that is left, if there is one: behind the last row lies no memory, also with negative strides */
         if (count > 0) {
             rest.data = (char *)rest.data + rows * rest.strides[0] * (int64_t)element;
         }
@@ -187,7 +186,7 @@ static tutti_status unpack_beginning(const struct tti_call *c, const struct tti_
     return status;
 }
 
-/* Hands out what a receive has brought. */
+/* Delivers the message of a receive to the caller. */
 static tutti_status deliver(const struct tti_call *c, struct tti_transfer *t, tutti_error *error)
 {
     if (t->op.kind != TUTTI_OP_RECV) {
@@ -220,8 +219,8 @@ static tutti_status reject_alone(struct tti_call *c, const struct tti_transfer *
                              t->function, (int)t->op.root, (int)t->op.p2p_tag);
     }
     return tti_error_set(c->error, TUTTI_INVALID_ARGUMENT,
-                         "%s: peer is %d%s, and no send of the same tutti_sendrecv or batch brings it a message: it "
-                         "would wait for itself",
+                         "%s: peer is %d%s, and no send of the same tutti_sendrecv or batch matches it: it would "
+                         "wait for itself",
                          t->function, (int)t->op.root,
                          t->op.root == TUTTI_ANY_SOURCE ? " (any source) in a group of one rank" : ", the own rank");
 }
@@ -313,7 +312,7 @@ void tti_transfers_record_end(const struct tti_call *c, struct tti_transfer *fir
     }
 }
 
-/* Runs everything between two ranks; `ops` has room for all. Afterwards each op tells how it ended. */
+/* Runs all messages between two ranks; `ops` has room for them. Afterwards each op has its own status. */
 static tutti_status run_with_peers(struct tti_call *c, struct tti_transfer *first, tutti_op **ops)
 {
     size_t count = 0;
@@ -335,7 +334,7 @@ static tutti_status run_with_peers(struct tti_call *c, struct tti_transfer *firs
 /* Copies between transfers of this rank. Their first failure decides only if it comes first in the list. */
 static tutti_status copy_all(struct tti_call *c, struct tti_transfer *first, tutti_status status)
 {
-    bool decided = status > TUTTI_MISMATCH; /* the group has failed, or all was cancelled: nothing is more important */
+    bool decided = status > TUTTI_MISMATCH; /* the group has failed, or all was cancelled: that comes first */
     for (struct tti_transfer *t = first; t; t = t->next) {
         if (t->partner && t->op.kind == TUTTI_OP_SEND) {
             tutti_status copied = copy_to_self(c, &t->op, t->partner, decided ? NULL : c->error);
@@ -385,7 +384,7 @@ static bool is_with_peer(const struct tti_call *c, const struct tti_transfer *t)
     return t->op.root != c->rank && c->group_size > 1;
 }
 
-/* One or two messages, none of them with this rank itself: no pairs to be found, nothing to be counted. */
+/* One or two messages, none of them with this rank itself: there is nothing to match or to count. */
 static tutti_status run_plain(struct tti_call *c, struct tti_transfer *first)
 {
     tutti_op *ops[2] = {&first->op, first->next ? &first->next->op : NULL};

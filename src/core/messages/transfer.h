@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages that are ready to run: one for each tutti_send and tutti_recv, two for tutti_sendrecv, as many as were noted
- * for a batch. A transfer owns everything it points to besides the caller's tensor and results.
+ * Messages that are ready to run: one for each tutti_send and tutti_recv, two for tutti_sendrecv, all messages of a
+ * batch. A transfer owns everything it points to besides the caller's tensor and results.
  */
 #ifndef TTI_CORE_TRANSFER_H
 #define TTI_CORE_TRANSFER_H
 
 #include "core/call/call.h"
 
-/* The status of an op before it runs. What a backend does not set keeps it, so that nothing is delivered that never ran. */
+/* The status of an op before it runs. An op that the backend does not run keeps it, so its message is not delivered. */
 #define TTI_NOT_RUN (-1)
 
 struct tti_transfer {
     struct tti_transfer *next; /* in the order of posting */
     tutti_op op;
-    struct tti_transfer *partner; /* the other end, if that is this rank too: then it is not the backend's business */
-    const char *function;         /* "recv_alloc", for sentences */
-    uint64_t flight;              /* number of its entry in the flight recorder; 0 = it has none */
-    struct tti_group *group;      /* alive while the messages are posted; a batch that nobody ends may outlive it */
-    tutti_group *handle;          /* which tells whether it is */
-    DLDevice device;              /* of the group: whose scratch and event these are */
-    void *scratch;   /* compact stand-in of a strided tensor, or of one on a device; NULL if there is none */
-    void *after;     /* recv on a device: the event behind which it may be written; NULL: at once */
-    DLTensor tensor; /* recv through scratch: where that goes in the end */
+    struct tti_transfer
+        *partner;            /* the other end, if that is this rank, too: then the backend does not get the message */
+    const char *function;    /* "recv_alloc", for sentences */
+    uint64_t flight;         /* number of its entry in the flight recorder; 0 = it has none */
+    struct tti_group *group; /* alive while the messages are posted; a batch that is not ended may outlive it */
+    tutti_group *handle;     /* of the group, to find out whether it is alive */
+    DLDevice device;         /* of the group, for scratch and event */
+    void *scratch;           /* compact stand-in of a strided tensor, or of one on a device; NULL if there is none */
+    void *after;             /* recv on a device: the event behind which it may be written; NULL: at once */
+    DLTensor tensor;         /* recv through scratch: where that goes in the end */
     int64_t shape[TUTTI_MAX_NDIM];
     int64_t strides[TUTTI_MAX_NDIM];
-    tutti_message message; /* recv: what came */
+    tutti_message message; /* recv: the message that has arrived */
     tutti_message *message_out;
     bool probed;                       /* probe: `message` is there */
     DLManagedTensorVersioned *managed; /* recv_alloc: what was allocated */
@@ -33,20 +34,21 @@ struct tti_transfer {
 };
 
 /*
- * Pairs sends to this rank with its own receives, copies those, runs everything else together, delivers, and frees what
- * the transfers own (not the transfers). All of them are tried. Returns the first failure in the order of the list.
- * INVALID_ARGUMENT before anything runs if a message to or from this rank itself has no partner in the list.
+ * Matches sends to this rank with its own receives, copies those, runs all other messages together, delivers, and frees
+ * what the transfers own (not the transfers). All of them are tried. Returns the first failure in the order of the
+ * list. INVALID_ARGUMENT before any message runs if a message to or from this rank itself has no partner in the list.
  */
 tutti_status tti_transfers_run(struct tti_call *c, struct tti_transfer *first);
 
-/* The same in steps, for asynchronous messages. Pairs up what this rank sends to itself; what has no partner then is
- * between two ranks. INVALID_ARGUMENT as above. */
+/* The same in steps, for asynchronous messages. Matches the messages of this rank to itself; transfers without a
+ * partner are between two ranks. INVALID_ARGUMENT as above. */
 tutti_status tti_transfers_match(struct tti_call *c, struct tti_transfer *first);
 
-/* After what is between ranks has ended with `status`: copies, delivers, frees. Returns the first failure. */
+/* After the messages between ranks have ended with `status`: copies, delivers, frees. Returns the first failure. */
 tutti_status tti_transfers_conclude(struct tti_call *c, struct tti_transfer *first, tutti_status status);
 
-/* For the flight recorder: the messages between two ranks begin, or have ended, all with `status` unless each has its own. */
+/* For the flight recorder: the messages between two ranks begin, or have ended, all with `status` unless each has its
+ * own. */
 void tti_transfers_record_begin(const struct tti_call *c, struct tti_transfer *first);
 void tti_transfers_record_end(const struct tti_call *c, struct tti_transfer *first, tutti_status status);
 

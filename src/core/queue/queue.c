@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A queue is an array of members in the order of their serial numbers. No lock is held while anything is done to a work:
- * a thread pins the next open member, unlocks, waits for it or pushes or cancels it, and goes on behind its serial number,
- * wherever the members are by then. Members have structs of their own, which do not move when the array grows: watches
- * are embedded in them. Structs are used again, so a queue that has reached its size allocates nothing.
+ * A queue is an array of members in the order of their serial numbers. No lock is held while a work is waited for,
+ * pushed or cancelled: a thread pins the next open member, unlocks, does that, and goes on after its serial number,
+ * wherever the members are by then. Each member has a struct of its own with an embedded watch, so its address stays
+ * when the array grows. Structs are used again: a queue that has reached its size allocates nothing.
  */
 #include "core/queue/queue.h"
 
@@ -23,7 +23,7 @@
 
 static struct tti_handle_table queues = {.kind = TTI_KIND_QUEUE, .name = "queues"};
 
-/* ---- life ------------------------------------------------------------------------------------------------------------ */
+/* ---- life ------------------------------------------------------------------------------------------------------- */
 
 struct tti_queue *tti_queue_acquire(tutti_queue *handle, tutti_status *why)
 {
@@ -49,7 +49,7 @@ tutti_status tti_queue_create(tutti_queue **handle, tutti_error *error)
         free(q);
         return status;
     }
-    q->handle = made; /* before anybody knows it */
+    q->handle = made; /* before another thread has the handle */
     *handle = made;
     return TUTTI_OK;
 }
@@ -72,7 +72,7 @@ tutti_status tti_queue_destroy(struct tti_queue *q)
     }
     for (size_t i = 0; i < q->count; i++) {
         struct tti_queue_member *m = q->members[i];
-        tti_work_push(m->work); /* nobody waits for it any more */
+        tti_work_push(m->work); /* no thread waits for it any more */
         tti_work_unwatch(m->work, &m->watch);
         tti_work_retire(m->work);
         tti_work_drop(m->work);
@@ -85,7 +85,7 @@ tutti_status tti_queue_destroy(struct tti_queue *q)
     return TUTTI_OK;
 }
 
-/* ---- members --------------------------------------------------------------------------------------------------------- */
+/* ---- members ---------------------------------------------------------------------------------------------------- */
 
 struct tti_queue_member *tti_queue_next_open(const struct tti_queue *q, int64_t serial)
 {
@@ -105,7 +105,7 @@ struct tti_queue_member *tti_queue_next_open(const struct tti_queue *q, int64_t 
     return low < q->count ? q->members[low] : NULL;
 }
 
-/* The same, pinned: it stays, whoever clears the queue meanwhile. */
+/* The same, pinned: it stays even if another thread clears the queue meanwhile. */
 static struct tti_queue_member *pin_open(struct tti_queue *q, int64_t serial)
 {
     pthread_mutex_lock(&q->lock);
@@ -204,7 +204,7 @@ tutti_status tti_queue_enqueue(struct tti_queue *q, tutti_work *work, tutti_erro
         tti_work_drop(w);
         return status;
     }
-    note_change(q); /* who waits for any waits for this one as well */
+    note_change(q); /* tti_queue_wait_any waits for this work as well */
     return tti_error_clear(error);
 }
 
@@ -235,7 +235,7 @@ int64_t tti_queue_clear_completed(struct tti_queue *q)
     while (ended) {
         struct tti_queue_member *m = ended;
         ended = m->next;
-        tti_work_unwatch(m->work, &m->watch); /* the end is visible before watches are told */
+        tti_work_unwatch(m->work, &m->watch); /* the end is visible before watches are notified */
         tti_work_retire(m->work);
         tti_queue_unpin(q, m);
         cleared++;
@@ -276,7 +276,7 @@ int64_t tti_queue_cancel_all(struct tti_queue *q)
     return too_late;
 }
 
-/* ---- one member ------------------------------------------------------------------------------------------------------ */
+/* ---- one member ------------------------------------------------------------------------------------------------- */
 
 /* The member at an index, pinned, which has ended; or NULL and why. */
 static struct tti_queue_member *pin_ended(struct tti_queue *q, int64_t index, const char *function,

@@ -23,15 +23,15 @@ tutti_status tti_queue_result(struct tti_queue *queue, int64_t index, DLTensor *
 int64_t tti_queue_clear_completed(struct tti_queue *queue);
 int64_t tti_queue_cancel_all(struct tti_queue *queue);
 
-/* ---- for queue_wait.c ---- */
-
-/* The next member that has not ended, from a serial number on; NULL if there is none. With the lock. */
+/* For queue_wait.c: the next member that has not ended, from a serial number on; NULL if there is none. With the
+ * lock. */
 struct tti_queue_member *tti_queue_next_open(const struct tti_queue *queue, int64_t serial);
 
-/* Ends the use of a member that was pinned (its users raised, with the lock); the serial number where to go on. */
+/* Likewise: ends the use of a pinned member (its users were raised with the lock). Returns the serial number to go on
+ * with. */
 int64_t tti_queue_unpin(struct tti_queue *queue, struct tti_queue_member *member);
 
-/* Gives every open member the chance to end, for callers who look again and again and never wait; how many have not. */
+/* Polls every open member, for callers that never wait; how many have not ended. */
 int64_t tti_queue_poll(struct tti_queue *queue);
 
 /* Frees it, instead of a release: OK; BUSY if there is another user. */

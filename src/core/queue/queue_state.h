@@ -20,7 +20,7 @@ struct tti_queue_member {
 
 struct tti_queue {
     tutti_queue *handle;
-    pthread_mutex_t lock; /* all but the two words at the end */
+    pthread_mutex_t lock; /* all but `changes` and `sleepers` */
     struct tti_queue_member **members;
     size_t count;
     size_t capacity;

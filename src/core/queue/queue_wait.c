@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Waiting for all waits for one member after the other, so this thread can run the operations itself. Waiting for any
- * has the operations run elsewhere and sleeps on a count of changes: ends and new members.
+ * leaves the operations to other threads and sleeps on an event counter: ends of works and new members.
  *
- * The sleeping protocol (store buffering decides it, so both sides are seq_cst):
- *   waiter   reads `changes`; looks at all members; raises `sleepers`; sleeps if `changes` is still the same
+ * The sleeping protocol (store buffering, so both sides are seq_cst):
+ *   waiter   reads `changes`; polls all members; raises `sleepers`; sleeps if `changes` is still the same
  *   changer  raises `changes`; reads `sleepers`; wakes all if there are any (note_change in queue.c)
  * Either the waiter sees the new count, or the changer sees the sleeper.
  */
@@ -22,7 +22,7 @@
 #include "core/queue/queue.h"
 #include "core/queue/queue_state.h"
 
-/* Whether a member is open whose group's callback this thread is in. With the lock. */
+/* Whether an open member belongs to a group that has this thread in a callback. With the lock. */
 static bool open_in_callback(const struct tti_queue *q)
 {
     for (size_t i = 0; i < q->count; i++) {
@@ -36,7 +36,7 @@ static bool open_in_callback(const struct tti_queue *q)
 static tutti_status would_deadlock(const char *function, tutti_error *error)
 {
     return tti_error_set(error, TUTTI_WOULD_DEADLOCK,
-                         "%s: called from a callback of a group that has an open operation in the queue; look with "
+                         "%s: called from a callback of a group that has an open operation in the queue; poll with "
                          "limit 0, or wait after the callback has returned",
                          function);
 }
@@ -73,8 +73,8 @@ static tutti_status still_open(struct tti_queue *q, int64_t limit_ms, tutti_erro
     return TUTTI_BUSY;
 }
 
-/* The next open member, pinned, in *open; or NULL and the result of waiting: there is none, or one that must not be waited
- * for here. */
+/* The next open member, pinned, in *open; or NULL and the result of waiting: there is none, or one that must not be
+ * waited for here. */
 static tutti_status next_to_wait_for(struct tti_queue *q, int64_t serial, bool waits, struct tti_queue_member **open,
                                      tutti_error *error)
 {
@@ -107,7 +107,7 @@ tutti_status tti_queue_wait_all(struct tti_queue *q, int64_t limit_ms, tutti_err
             return status;
         }
         bool ended = limit_ms != 0 && tti_work_wait(m->work, until_ns);
-        next = tti_queue_unpin(q, m); /* everything before it has ended, and what is added comes behind */
+        next = tti_queue_unpin(q, m); /* all members before it have ended, and new ones come behind */
         if (!ended) {
             return still_open(q, limit_ms, error);
         }
@@ -153,7 +153,7 @@ struct view {
     bool in_callback; /* see open_in_callback */
 };
 
-static struct view look(struct tti_queue *q)
+static struct view view_of(struct tti_queue *q)
 {
     struct view view = {.ended = -1};
     pthread_mutex_lock(&q->lock);
@@ -172,9 +172,9 @@ tutti_status tti_queue_wait_any(struct tti_queue *q, int64_t limit_ms, int64_t *
 {
     int64_t until_ns = tti_deadline_ns(tti_now_ns(), limit_ms);
     for (bool polled = false;; polled = true) {
-        /* seq_cst, see the protocol; it comes before the look */
+        /* seq_cst, see the protocol; before the members are polled */
         uint32_t seen = atomic_load_explicit(&q->changes, memory_order_seq_cst);
-        struct view view = look(q);
+        struct view view = view_of(q);
         bool passed = polled && until_ns != TTI_NEVER && tti_now_ns() >= until_ns;
         if (view.ended >= 0 || view.empty || passed) {
             *index = view.ended;
