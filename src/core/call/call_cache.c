@@ -21,8 +21,9 @@
 
 /* A compact tensor with elements. */
 struct cached_tensor {
-    uint64_t type;            /* ndim and dtype, as they lie in a DLTensor; 0: this rank has no tensor here */
-    uintptr_t forbidden_bits; /* set in an address that is not aligned or too high: the tensor may wrap around */
+    uint64_t type; /* ndim and dtype, as they lie in a DLTensor; 0: this rank has no tensor here */
+    uintptr_t
+        forbidden_bits; /* no valid address has one of them: alignment, and the top bit, so that nothing wraps around */
     uintptr_t bytes;
 };
 

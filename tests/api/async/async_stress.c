@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Many threads, many lanes, many operations under way: 2 ranks of 8 threads each. TUTTI_STRESS_OPS, or the first argument,
- * is the number of operations per thread; TUTTI_STRESS_SEED, or the second one, makes it another run.
+ * Many threads, many lanes, many operations under way: 2 ranks of 8 threads each. TUTTI_STRESS_OPS, or the first
+ * argument, is the number of operations per thread; TUTTI_STRESS_SEED, or the second one, makes it another run.
  *
- *   own lanes     thread i uses lane i: any collective and messages, asynchronous or not, waited for in every way and in
- *                 any order, some handles given back at once; each result is compared. An operation must be cancelled on
- *                 both ranks or on none, if and only if a cancel succeeded, and name the lowest of those ranks.
- *   shared lanes  all threads use all lanes at once, so it is chance which operation of one rank meets which of the
- *                 other. Every lane has one kind of operation, and sums tell whether each was delivered exactly once.
+ *   own lanes     thread i uses lane i: any collective and messages, asynchronous or not, waited for in every way
+ *                 and in any order, some handles given back at once; each result is compared. An operation must be
+ *                 cancelled on both ranks or on none, if and only if a cancel succeeded, and name the lowest of those
+ *                 ranks.
+ *   shared lanes  all threads use all lanes at once, so it is chance which operations of the two ranks are matched.
+ *                 Every lane has one kind of operation, and sums show whether each was delivered exactly once.
  *
  * tutti-test: timeout=240
  */
@@ -95,7 +96,7 @@ static void take_off(struct worker *w, struct operation *o, int number)
     }
     o->status = start(w->group, o, &call);
     if (o->status != TUTTI_OK) {
-        o->expects_call = false; /* the error is told when it lands */
+        o->expects_call = false; /* the error is reported at the start */
         return;
     }
     if (o->cancellable && own >> 16 & 1) {
@@ -182,9 +183,9 @@ static void settle(struct operation *o, int lane, uint64_t sum)
     }
 }
 
-/* One operation on every lane, in an order of the thread's own; then it waits for all. A thread that waits has started as
- * many on each lane as on any other, so the rank with fewer of them is never the one that waits: no deadlock. For that
- * reason too only the last one may be synchronous. */
+/* One operation on every lane, in an order of the thread's own; then the thread waits for all. A waiting thread has
+ * started as many on each lane as on any other. So the rank with fewer of them never waits, and there is no deadlock.
+ * For that reason, too, only the last one may be synchronous. */
 static void one_round(struct worker *w, int round, struct operation *slots)
 {
     const uint64_t own = own_draw(w->rank, w->key, (uint64_t)round);

@@ -104,7 +104,7 @@ static void listeners(tutti_group *g)
                            &work, &e));
     EXPECT(memcmp(&e, &start_error, sizeof(e)) == 0);
     EXPECT(tutti_events_start(events, 0, never, NULL, NULL, nothing, NULL, NULL, NULL) == TUTTI_INVALID_ARGUMENT);
-    /* what is legal though it looks odd */
+    /* legal calls that seem odd */
     EXPECT_OK(tutti_events_start(events, 0, start_barrier, NULL, NULL, NULL, NULL, &work, &e));
     EXPECT_OK(tutti_work_wait(work, TUTTI_FOREVER));
     EXPECT_OK(tutti_work_release(work));

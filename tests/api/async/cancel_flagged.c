@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Cancelling on an engine that knows nothing of it, as MPI and NCCL do. The engine here is `local` behind a table that
- * promises nothing and refuses an operation that is marked as failed. The core cancels what has the flag
- * TUTTI_CANCELLABLE on every rank; anything else is UNSUPPORTED, at the start or in the cancel's return.
+ * Cancelling on an engine without cancelling, as MPI and NCCL are. The engine here is `local` behind a table without
+ * capabilities, which refuses an operation that is marked as failed. The core cancels operations that have the flag
+ * TUTTI_CANCELLABLE on every rank. Any other cancel is UNSUPPORTED, at the start or as the status of the cancel.
  */
 #include <stdatomic.h>
 #include <string.h>
@@ -15,7 +15,7 @@ enum { RANKS = 3, CANCELLER = 1, LATE = 2, LONG = 60000 };
 static const tutti_backend_ops *inner;
 static tutti_backend_ops plain_ops;
 static tutti_backend plain;
-static atomic_int asked_in_vain; /* operations that the engine was to tell the others of */
+static atomic_int asked_in_vain; /* failed operations that the engine got */
 
 static tutti_status plain_run(void *state, tutti_op *op, tutti_error *error)
 {
@@ -87,7 +87,7 @@ static void cancelled_behind(tutti_group *g, bool by_token, _Atomic int *cancell
     EXPECT_OK(tutti_cancel_token_destroy(token, &e));
 }
 
-/* Without the flag nothing can be cancelled, and the caller hears so. */
+/* Without the flag a cancel is UNSUPPORTED. */
 static void refused(tutti_group *g)
 {
     const int32_t rank = tutti_group_rank(g);

@@ -67,7 +67,7 @@ static void results(tutti_group *g)
     EXPECT_OK(tutti_run_all_with_deadline(g, NULL, 0, 0, NULL, &e));
 }
 
-/* The sentence says where it came from; the other fields are the cause's. */
+/* The sentence names the place; the other fields are those of the cause. */
 static void causes(tutti_group *g)
 {
     tutti_error e;
@@ -94,7 +94,7 @@ static void causes(tutti_group *g)
     EXPECT_USABLE(g);
 }
 
-/* An operation whose handle other threads may look at. */
+/* An operation with a handle that other threads may read. */
 struct shown {
     int32_t value;
     _Atomic(tutti_work *) work;
@@ -129,8 +129,8 @@ static void wait_until_cancelled(struct shown *s)
     EXPECT(cancelled == 1);
 }
 
-/* Rank 0 cannot start its third operation while the first two wait for their lane: they are taken back, and rank 1
- * hears of it when it has come so far. */
+/* Rank 0 cannot start its third operation while the first two wait for their lane. They are withdrawn, and rank 1 gets
+ * the error when it reaches them. */
 static void one_cannot_start(tutti_group *g)
 {
     static struct shown shown[2];
@@ -178,7 +178,7 @@ static tutti_status start_shown_mismatch(tutti_group *g, const tutti_call *call,
     return status;
 }
 
-/* The end of an earlier operation tells more than the start that failed after it. */
+/* The end of an earlier operation is more precise than the start that failed after it. */
 static void earlier_errors_come_first(tutti_group *g)
 {
     tutti_error e;
@@ -221,7 +221,7 @@ static void tokens(tutti_group *g)
     EXPECT_OK(tutti_cancel_token_destroy(token, &e));
     EXPECT_USABLE(g);
     EXPECT_OK(tutti_cancel_token_create(NULL, TUTTI_FOREVER, &token, &e));
-    /* whether it had begun or not, all ranks see the same end, and nobody returns before it */
+    /* whether it had begun or not, all ranks get the same end, and none returns before it */
     struct firing f = {.token = token, .value = 1};
     tutti_status status = tutti_run_with_deadline(g, start_and_fire, &f, 0, token, &e);
     EXPECT(status == TUTTI_OK ? f.value == RANKS : status == TUTTI_CANCELLED);
@@ -248,8 +248,8 @@ static void deadlines(tutti_group *g)
         }
         return;
     }
-    /* The first one names who is missing. On a busy machine the second one's deadline may be noticed before: then the
-     * first is REVOKED, which only follows from it. */
+    /* The first one names the missing rank. On a busy machine the deadline of the second one may be noticed before:
+     * then the first is REVOKED as a consequence. */
     EXPECT_ERROR(&e, TUTTI_TIMEOUT, "]: all_reduce: ", tutti_run_all_with_deadline(g, operations, 2, 50, NULL, &e));
     EXPECT(e.deadline_ms == 50 && e.elapsed_ms > 0 && (e.suspect == 1 || strstr(e.message, "operations[1]: ")));
     EXPECT_ERROR(&e, TUTTI_REVOKED,
@@ -290,7 +290,7 @@ static tutti_status start_with_child(tutti_group *g, const tutti_call *call, voi
     return start_sum(g, &options, &((struct firing *)user)->value, work);
 }
 
-/* A start function that forgets the deadline or the token is told so, and its operation has ended by then. */
+/* A start function that drops the deadline or the token gets an error, and its operation has ended by then. */
 static void start_functions_pass_on(tutti_group *g)
 {
     tutti_error e;
@@ -317,10 +317,10 @@ static void start_functions_pass_on(tutti_group *g)
                  tutti_run_with_deadline(g, start_carelessly, &c, 0, token, &e));
     expect_given_back(&c);
     value = 1;
-    /* nothing was asked for that could be lost */
+    /* no option was given that could be dropped */
     EXPECT_OK(tutti_run_with_deadline(g, start_carelessly, &c, 0, NULL, &e));
     EXPECT_OK(tutti_run_with_deadline(g, start_carelessly, &c, TUTTI_FOREVER, NULL, &e));
-    /* a shorter deadline, a token below, and a number of its own are the start function's business */
+    /* a start function may give a shorter deadline, a token below, and a number of its own */
     struct firing f = {.value = 1};
     EXPECT_OK(tutti_cancel_token_create(token, TUTTI_FOREVER, &f.token, &e));
     EXPECT_OK(tutti_run_with_deadline(g, start_with_child, &f, 30000, token, &e));
@@ -339,7 +339,8 @@ static tutti_status start_elsewhere(tutti_group *g, const tutti_call *call, void
     return start_mismatch(user, call, &values[tutti_group_rank(user)], work);
 }
 
-/* What an operation failed of tells more than that an earlier one was revoked. `g` has failed, `other` has not. */
+/* The cause of a failed operation is more precise than the revocation of an earlier one. `g` has failed, `other` has
+ * not. */
 static void revoked_comes_last(tutti_group *g, tutti_group *other)
 {
     tutti_error e;

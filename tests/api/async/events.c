@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Being told of real operations: once each, before a wait returns, whatever their end and their lane. */
+/* Handlers of real operations: called once each, before a wait returns, for every end and on every lane. */
 #include <sched.h>
 #include <stdlib.h>
 
@@ -11,7 +11,7 @@
 
 static const int64_t one = 1;
 
-/* What a handler has heard. */
+/* The events that a handler got. */
 struct heard {
     _Atomic int calls;
     tutti_status status;
@@ -91,7 +91,7 @@ static void every_kind(tutti_group *g)
     EXPECT_OK(tutti_events_start(events, 43, start_sum, &value, NULL, hear, &handler, NULL, &e));
     EXPECT_OK(tutti_barrier(g, NULL)); /* in the same lane */
     EXPECT(atomic_load(&handler.calls) == 2 && tutti_work_test(handler.work, &ended) == TUTTI_BAD_STATE);
-    /* synchronous operations are none of its business */
+    /* synchronous operations do not call it */
     EXPECT_USABLE(g);
     EXPECT(atomic_load(&complete.calls) == 3 && atomic_load(&failed.calls) == 0);
     EXPECT_OK(tutti_events_remove(events, listener, &e));
@@ -106,7 +106,7 @@ static void every_kind(tutti_group *g)
 }
 
 struct careless {
-    tutti_group *group; /* NULL: the one that it is given */
+    tutti_group *group; /* NULL: the handle that it is given */
     tutti_work *work;
     int32_t value;
 };
@@ -120,7 +120,7 @@ static tutti_status start_carelessly(tutti_group *g, const tutti_call *call, voi
     return status;
 }
 
-/* A start function that loses the number is told so: the handler would wait for ever. */
+/* A start function that drops the number gets an error: the handler would never be called. */
 static void number_lost(tutti_group *g)
 {
     tutti_error e;
@@ -152,7 +152,7 @@ static void number_lost(tutti_group *g)
     EXPECT_OK(tutti_group_destroy(other, &e));
 }
 
-/* Errors that the group survives: on_error and handlers hear of them, on_complete does not. */
+/* Errors that the group survives: on_error and handlers are called, on_complete is not. */
 static void failures(tutti_group *g)
 {
     tutti_error e;
@@ -353,7 +353,7 @@ static tutti_status rank(tutti_group *g, void *user)
     return TUTTI_OK;
 }
 
-/* Alone, an operation needs nobody: it may well have ended before its start returns. */
+/* In a group of one rank an operation may have ended before its start returns. */
 static tutti_status alone(tutti_group *g, void *user)
 {
     (void)user;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Turns in a lane: what is queued behind an operation that cannot end yet because another rank holds back. Rank 1 holds
- * back until a message from rank 0 lets it go on, so nothing here depends on time but what is about deadlines.
+ * The order of a lane: operations are queued behind one that cannot end yet because another rank holds it back. Rank 1
+ * holds it back until a message from rank 0 releases it, so only the checks of deadlines depend on time.
  */
 #include <poll.h>
 #include <pthread.h>
@@ -54,7 +54,7 @@ static tutti_status in_order(tutti_group *g, void *user)
         EXPECT_ERROR(&e, TUTTI_BUSY, "pending", tutti_group_destroy(g, &e));
         let_go(g);
     }
-    EXPECT_OK(tutti_all_reduce(g, &t, &t, TUTTI_SUM, NULL)); /* a synchronous call has its turn behind them */
+    EXPECT_OK(tutti_all_reduce(g, &t, &t, TUTTI_SUM, NULL)); /* a synchronous call runs after them */
     for (int i = CHAIN - 1; i >= 0; i--) {
         EXPECT_OK(tutti_work_wait(works[i], -1)); /* the last one has run, and may be about to say so */
         EXPECT_OK(tutti_work_release(works[i]));
@@ -101,7 +101,8 @@ static void wait_for_failure(tutti_group *g)
     EXPECT(tutti_barrier(g, NULL) == TUTTI_REVOKED);
 }
 
-/* A late operation that has not had its turn: TIMEOUT, naming the rank that holds everybody up, and the group fails. */
+/* A late operation that waits in its lane: TIMEOUT, which names the rank that holds all others up, and the group
+ * fails. */
 static tutti_status late_in_the_queue(tutti_group *g, void *user)
 {
     (void)user;
@@ -195,7 +196,7 @@ static tutti_status callbacks(tutti_group *g, void *user)
     return TUTTI_OK;
 }
 
-/* A descriptor becomes readable at the end, whenever it was asked for, and a released operation goes on. */
+/* A descriptor becomes readable at the end, whenever it was opened, and a released operation goes on. */
 static tutti_status descriptors(tutti_group *g, void *user)
 {
     (void)user;
@@ -226,11 +227,11 @@ static tutti_status descriptors(tutti_group *g, void *user)
     EXPECT_OK(tutti_work_result(work, &view, NULL));
     EXPECT(view.data == x && view.ndim == 1 && view.shape[0] == 3 && view.shape != &n);
     EXPECT_OK(tutti_work_release(work));
-    EXPECT_USABLE(g); /* the forgotten one has its turn first */
+    EXPECT_USABLE(g); /* the released operation comes first */
     EXPECT(x[0] == 4 && x[1] == 8 && x[2] == 12);
     EXPECT_OK(tutti_barrier_async(g, NULL, &work));
     EXPECT_OK(tutti_work_wait(work, TUTTI_FOREVER));
-    EXPECT_OK(tutti_work_eventfd(work, &fd, NULL)); /* asked for after the end */
+    EXPECT_OK(tutti_work_eventfd(work, &fd, NULL)); /* opened after the end */
     p.fd = fd;
     EXPECT(poll(&p, 1, 0) == 1);
     EXPECT_OK(tutti_work_release(work));

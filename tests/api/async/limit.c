@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Starting, and waiting with a limit or a token that end the wait only. An operation cannot end before rank 1 joins it,
- * which it does when rank 0 has seen what it wants to see.
+ * which it does once rank 0 has checked its wait.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -48,7 +48,7 @@ static bool has_ended(tutti_work *work)
     return ended == 1;
 }
 
-/* What ends in time: the status is the operation's, and the handle tells the result. */
+/* An operation that ends in time: the status is its own, and the handle has the result. */
 static void results(tutti_group *g)
 {
     tutti_error e;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Queues. Rank 0 fills them with receives and decides when each of them ends: rank 1 sends what it is asked for. So
- * nothing here depends on time, but that "asleep" is read from the kernel.
+ * Queues. Rank 0 fills them with receives and decides when each of them ends: rank 1 sends on request. So only the
+ * check that a thread is asleep depends on the kernel; nothing depends on time.
  */
 #include <sched.h>
 #include <stdbool.h>
@@ -125,7 +125,7 @@ static void destroy(tutti_queue *queue)
     EXPECT(e.status == TUTTI_OK && tutti_queue_count(queue, &(int64_t){0}) == TUTTI_BAD_STATE);
 }
 
-/* ---- alone ----------------------------------------------------------------------------------------------------------- */
+/* ---- alone ------------------------------------------------------------------------------------------------------ */
 
 static void indices(tutti_group *g)
 {
@@ -152,7 +152,7 @@ static void indices(tutti_group *g)
     EXPECT(view.data == &got[2] && view.ndim == 1 && view.shape[0] == 1);
     EXPECT(clear(queue) == 1 && count(queue) == 3 && pending(queue) == 3);
     EXPECT_ERROR(&e, TUTTI_BAD_STATE, "member 2 has not ended",
-                 tutti_queue_status(queue, 2, &e)); /* 3 has moved here */
+                 tutti_queue_status(queue, 2, &e)); /* member 3 is here now */
     EXPECT_ERROR(&e, TUTTI_NOT_FOUND, "member 3", tutti_queue_status(queue, 3, &e));
     EXPECT_ERROR(&e, TUTTI_NOT_FOUND, "member -1", tutti_queue_status(queue, -1, &e));
     EXPECT_ERROR(&e, TUTTI_NOT_FOUND, "member 3", tutti_queue_result(queue, 3, &view, &e));
@@ -191,7 +191,7 @@ static void time_limits(tutti_group *g)
     EXPECT_OK(tutti_queue_wait_all(queue, LONG_MS, &e));
     EXPECT_OK(tutti_queue_wait_all(queue, 0, &e));
     destroy(queue);
-    /* who only ever looks sees the end as well */
+    /* a thread that only polls sees the end as well */
     queue = make();
     for (int look = 0; look < 3; look++) {
         add(queue, post(g, &got[0], 5));
@@ -234,7 +234,7 @@ static void ownership(tutti_group *g)
     EXPECT_ERROR(&e, TUTTI_BAD_STATE, "released", tutti_queue_enqueue(queue, work, &e));
     destroy(other);
     EXPECT(tutti_work_test(free_one, &ended) == TUTTI_BAD_STATE);
-    /* a member whose handle somebody gives back all the same */
+    /* a member with a handle that another thread gives back all the same */
     work = post(g, &got[2], 2);
     add(queue, work);
     EXPECT_OK(tutti_work_release(work));
@@ -244,7 +244,7 @@ static void ownership(tutti_group *g)
     destroy(queue);
 }
 
-/* The first error in the order of the members, whichever came first. */
+/* The first error in the order of the members, not in the order of their ends. */
 static void errors(tutti_group *g)
 {
     int32_t got[4];
@@ -298,7 +298,7 @@ static void cancelling(tutti_group *g)
     add(queue, barrier);
     add(queue, post(g, &got[2], 2));
     EXPECT_OK(tutti_queue_cancel_all(queue, &began));
-    EXPECT(began == 1); /* the one that has ended does not count */
+    EXPECT(began == 1); /* a member that has ended does not count */
     EXPECT_OK(tutti_queue_cancel_all(queue, NULL));
     time_t until = time(NULL) + PATIENCE_S;
     while (pending(queue) > 1 && time(NULL) < until) { /* the cancelled ones end by themselves, on some thread */
@@ -345,7 +345,7 @@ static void destroying(tutti_group *g)
     }
     EXPECT(got[0] == 0 && got[1] == 10 && later == 10);
     destroy(queue);
-    /* nothing else happens on this group, and nobody waits: the barrier must end all the same */
+    /* no other call uses this group, and no thread waits: the barrier must end all the same */
     queue = make();
     command(g, JOIN_CHILD);
     tutti_group *child = make_child(g);
@@ -360,11 +360,11 @@ static void destroying(tutti_group *g)
     EXPECT_OK(status);
 }
 
-/* ---- in a callback --------------------------------------------------------------------------------------------------- */
+/* ---- in a callback ---------------------------------------------------------------------------------------------- */
 
 struct in_callback {
     tutti_queue *open;  /* has an open member of the group */
-    tutti_queue *ended; /* has the operation whose callback this is */
+    tutti_queue *ended; /* has the operation of this callback */
     _Atomic int calls;
 };
 
@@ -401,7 +401,7 @@ static void from_callbacks(tutti_group *g)
     command(g, 0);
     EXPECT_OK(tutti_queue_wait_all(c.ended, TUTTI_FOREVER, NULL));
     time_t until = time(NULL) + PATIENCE_S;
-    while (atomic_load(&c.calls) == 0 && time(NULL) < until) { /* cleared in the callback: nobody waits for it */
+    while (atomic_load(&c.calls) == 0 && time(NULL) < until) { /* cleared in the callback: no thread waits for it */
         sched_yield();
     }
     EXPECT(atomic_load(&c.calls) == 1);
@@ -411,7 +411,7 @@ static void from_callbacks(tutti_group *g)
     destroy(c.ended);
 }
 
-/* ---- many members ---------------------------------------------------------------------------------------------------- */
+/* ---- many members ----------------------------------------------------------------------------------------------- */
 
 static void many(tutti_group *g)
 {
@@ -462,7 +462,7 @@ static tutti_status rank(tutti_group *g, void *user)
     return TUTTI_OK;
 }
 
-/* ---- fork ------------------------------------------------------------------------------------------------------------ */
+/* ---- fork ------------------------------------------------------------------------------------------------------- */
 
 static void forked(void)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of queues: a queue that has reached its size allocates nothing, and when there is none, the call that needs it
- * fails and nothing has changed. This program's allocator counts, and refuses when told to; sanitizers have their own.
+ * Memory of queues: a queue that has reached its size allocates nothing. Without memory, a call that needs some fails
+ * and changes nothing. The allocator of this program counts, and refuses on request; sanitizers have their own.
+ *
  * tutti-test: trees=release,debug
  */
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A queue in several threads: what is enqueued, ended, cleared or destroyed while others wait in it. Rank 0 owns the queue
- * and decides when its receives end: rank 1 sends what it is asked for.
+ * A queue in several threads: members are enqueued, ended, cleared or destroyed while other threads wait in it. Rank 0
+ * owns the queue and decides when its receives end: rank 1 sends on request.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -65,7 +65,7 @@ static int64_t pending(tutti_queue *queue)
     return n;
 }
 
-/* ---- somebody who waits ---------------------------------------------------------------------------------------------- */
+/* ---- a waiting thread -------------------------------------------------------------------------------------------- */
 
 struct waiter {
     pthread_t thread;
@@ -183,7 +183,8 @@ static void added_while_waiting_for_any(tutti_group *g, tutti_queue *queue)
     EXPECT_OK(tutti_queue_clear_completed(queue, NULL));
 }
 
-/* One that has arrived and would end as soon as anybody looked; who waits for any has it run all the same. */
+/* An operation that has arrived and would end at the first poll: a thread that waits for any has it run all the
+ * same. */
 static void pushed_while_waiting_for_any(tutti_group *g, tutti_queue *queue)
 {
     struct waiter w;
@@ -246,7 +247,7 @@ static void hand_over(tutti_group *g, tutti_queue *queue)
     EXPECT_OK(tutti_group_destroy(alone, NULL));
 }
 
-/* Many wait, in both ways; the members are cleared under them; nobody may destroy the queue meanwhile. */
+/* Many threads wait, in both ways, while the members are cleared; no thread may destroy the queue meanwhile. */
 static void many_waiters(tutti_group *g)
 {
     tutti_error e;
@@ -270,7 +271,7 @@ static void many_waiters(tutti_group *g)
     command(g, 0);
     time_t until = time(NULL) + PATIENCE_S;
     int64_t n = 1;
-    while (n > 0 && time(NULL) < until) { /* takes it away while they are still looking at it */
+    while (n > 0 && time(NULL) < until) { /* clears it while they still use it */
         EXPECT_OK(tutti_queue_clear_completed(queue, NULL));
         EXPECT_OK(tutti_queue_count(queue, &n));
     }
@@ -280,7 +281,7 @@ static void many_waiters(tutti_group *g)
     EXPECT_OK(tutti_queue_destroy(queue, &e));
 }
 
-/* Cancelled from another thread: who waits hears of it. */
+/* Cancelled from another thread: the waiting thread gets the end. */
 static void cancelled_while_waiting(tutti_group *g, tutti_queue *queue)
 {
     struct waiter w[2];
@@ -296,7 +297,7 @@ static void cancelled_while_waiting(tutti_group *g, tutti_queue *queue)
     EXPECT_OK(tutti_queue_clear_completed(queue, NULL));
 }
 
-/* ---- producers and consumers ----------------------------------------------------------------------------------------- */
+/* ---- producers and consumers ------------------------------------------------------------------------------------ */
 
 /* The producers of a rank have a lane each, and one queue for all of them. */
 struct mill {
@@ -343,7 +344,7 @@ static void *wait_for_all(void *argument)
     return NULL;
 }
 
-/* Takes what has ended, until everything has come. */
+/* Takes the members that have ended, until all have come. */
 static void consume(struct mill *m)
 {
     bool more = true;
@@ -398,7 +399,7 @@ static void grind(tutti_group *g)
     free(m);
 }
 
-/* Queues come and go under threads that fill them and look at them. */
+/* Queues are made and destroyed under threads that fill them and poll them. */
 struct shared {
     tutti_group *group;
     tutti_queue *queue;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An operation of the stress test with its data: any kind, started or run, waited for in any way, compared. All data are
- * sums and copies of 64-bit words that are a function of (key, rank, index).
+ * An operation of the stress test with its data: any kind, started or run, waited for in any way, compared. All data
+ * are sums and copies of 64-bit numbers that are a function of (key, rank, index).
  */
 #ifndef TESTS_API_STRESS_OPERATION_H
 #define TESTS_API_STRESS_OPERATION_H
@@ -54,7 +54,7 @@ struct operation {
     tutti_status status; /* of the start, then of the end */
     tutti_error error;
     bool expects_call;
-    _Atomic int calls; /* release by the callback, acquire by who waits for it */
+    _Atomic int calls; /* release by the callback, acquire by the thread that waits for it */
     tutti_status told;
     int number;
     bool cancellable;
@@ -231,7 +231,7 @@ static inline bool expected(const struct operation *o, int64_t i, uint64_t *valu
     }
 }
 
-static _Atomic int complaints; /* relaxed: a failed group fails everything behind it, which need not all be told */
+static _Atomic int complaints; /* relaxed: after a failed group not every error need be reported */
 
 static inline void complain(const struct operation *o, const char *what, const char *details)
 {
@@ -290,7 +290,7 @@ static inline void end(struct operation *o, uint64_t draw)
     if (o->work) {
         wait_in_some_way(o, draw);
     } else {
-        /* not to hang without a word: the operation itself ends at its deadline */
+        /* the operation itself ends at its deadline, so the test does not hang without an error */
         while (o->expects_call && atomic_load_explicit(&o->calls, memory_order_acquire) == 0) {
             sched_yield();
         }

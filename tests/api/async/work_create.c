@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Works that the application completes: everything that a work can be asked, and ends in every place. */
+/* Works that the application completes: every function on a work, and ends in every place. */
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -43,7 +43,7 @@ static int32_t is_cancelled(tutti_work *work)
     return cancelled;
 }
 
-/* ---- one work -------------------------------------------------------------------------------------------------------- */
+/* ---- one work --------------------------------------------------------------------------------------------------- */
 
 struct told {
     int calls;
@@ -145,7 +145,7 @@ static void operations(tutti_group *g)
     EXPECT(end(work) == TUTTI_OK);
 }
 
-/* ---- cancelling, releasing ---------------------------------------------------------------------------------------- */
+/* ---- cancelling, releasing -------------------------------------------------------------------------------------- */
 
 static void cancels(tutti_group *g)
 {
@@ -202,7 +202,7 @@ static void released(tutti_group *g)
     }
 }
 
-/* ---- beside operations ------------------------------------------------------------------------------------------------ */
+/* ---- beside operations ------------------------------------------------------------------------------------------ */
 
 static void *complete_later(void *work)
 {
@@ -278,7 +278,7 @@ static void events(tutti_group *g)
     EXPECT(end(with_limit) == TUTTI_OK);
 }
 
-/* ---- in callbacks ----------------------------------------------------------------------------------------------------- */
+/* ---- in callbacks ----------------------------------------------------------------------------------------------- */
 
 enum { LINKS = 2000 };
 
@@ -290,7 +290,7 @@ struct chain {
     bool inside;
 };
 
-/* Completes the next work, whose callback does the same: one after the other, none inside another one. */
+/* Completes the next work, with a callback that does the same: one after the other, none inside another one. */
 static void complete_next(tutti_status status, const tutti_error *error, void *user)
 {
     struct chain *c = user;
@@ -314,7 +314,7 @@ static void in_callbacks(tutti_group *g, tutti_group *other)
     struct chain *c = &chains[tutti_group_rank(g)];
     tutti_work *barrier = NULL;
     *c = (struct chain){.group = g};
-    for (int i = 0; i < LINKS; i++) { /* of two groups in turn */
+    for (int i = 0; i < LINKS; i++) { /* of two groups alternately */
         c->works[i] = make(i % 2 == 0 ? g : other, TUTTI_CALL(.callback = complete_next, .user = c));
     }
     EXPECT_OK(tutti_barrier_async(g, TUTTI_CALL(.callback = complete_next, .user = c), &barrier));
@@ -325,7 +325,7 @@ static void in_callbacks(tutti_group *g, tutti_group *other)
     EXPECT(c->next == LINKS && !c->nested);
 }
 
-/* ---- the group ------------------------------------------------------------------------------------------------------- */
+/* ---- the group -------------------------------------------------------------------------------------------------- */
 
 static void holds_its_group(tutti_group *g)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Works that the application completes, with everything at once: two threads try to complete each work, others wait for it,
- * cancel it, look at it and give its handle back, in no order. Exactly one completion succeeds, exactly one callback comes,
- * and every wait tells the status of that completion.
+ * Works that the application completes, with everything at once: two threads try to complete each work; others wait for
+ * it, cancel it, poll it and give its handle back, in no order. Exactly one completion succeeds, exactly one callback
+ * comes, and every wait returns the status of that completion.
  *
  * tutti-test: timeout=300
  */

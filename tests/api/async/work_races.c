@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Works in the hands of several threads, and operations that become late in the queue: who may run what, and that
- * nothing is forgotten. Ranks are threads of this process and tell one another by atomics how far they are. A defect
- * shows as an expectation that fails when a deadline or the patience below ends, or as the timeout of the test. Where
- * only chance brings two threads together, there are many rounds.
+ * Works that several threads use, and operations that become late in the queue: which thread may run them, and that
+ * none is lost. Ranks are threads of this process and synchronize by atomics. A defect shows as an expectation that
+ * fails when a deadline or the limit below ends, or as the timeout of the test. Where only chance brings two threads
+ * together, there are many rounds.
  *
  * tutti-test: timeout=240
  */
@@ -38,7 +38,7 @@ static void reach(_Atomic int *counter, int value)
 
 enum { STOP = INT_MAX };
 
-/* Rank 0 says in `turn` which round it is in, and goes on until it has had enough of either. */
+/* Rank 0 writes its round into `turn`, and goes on until each case has come often enough. */
 static bool wants_another(int round, int rounds, int64_t begun_ms, int64_t budget_ms)
 {
     return round <= rounds && now_ms() - begun_ms < budget_ms;
@@ -133,7 +133,7 @@ static tutti_status late_in_step(tutti_group *world, void *user)
         tutti_group *g;
         EXPECT_OK(tutti_group_create(world, ranks, 2, NULL, &g, NULL));
         late_behind_slow(g, round);
-        EXPECT_OK(tutti_barrier(world, TUTTI_CALL(.timeout_ms = LONG_MS))); /* nobody leaves before both have looked */
+        EXPECT_OK(tutti_barrier(world, TUTTI_CALL(.timeout_ms = LONG_MS))); /* no rank leaves before both have polled */
         EXPECT_OK(tutti_group_destroy(g, NULL));
     }
     return TUTTI_OK;
@@ -266,8 +266,8 @@ static bool ends(tutti_work *work, int way, tutti_cancel_token *token)
     }
 }
 
-/* One thread waits in a way in which it does not run the operation itself, while another one, which looks at it for a
- * while, may have it in its hands: somebody sees to its end all the same. */
+/* One thread waits in a way in which it does not run the operation itself. Another one polls the operation for a while
+ * and may have claimed it. The operation ends all the same. */
 static void push(tutti_group *g, bool message, int way, _Atomic int *turn)
 {
     float x = 1;
@@ -313,9 +313,9 @@ static tutti_status pushes(tutti_group *g, void *user)
     return TUTTI_OK;
 }
 
-/* ---- looks ------------------------------------------------------------------------------------------------------- */
+/* ---- polls ------------------------------------------------------------------------------------------------------- */
 
-/* A lane's thread that has just been started runs what it finds. Afterwards it does so only when it is asked to. */
+/* The worker of a lane that has just been started runs what it finds. Afterwards it runs only after a push. */
 static void wake_lane(tutti_group *g)
 {
     _Atomic int calls = 0;
@@ -326,8 +326,8 @@ static void wake_lane(tutti_group *g)
     EXPECT_OK(tutti_work_release(work));
 }
 
-/* Rank 2 arrives at a gather and leaves the group. A look of rank 0 must not begin to wait for rank 1, which comes only
- * after the look. */
+/* Rank 2 arrives at a gather and leaves the group. A poll of rank 0 must not begin to wait for rank 1, which comes only
+ * after the poll. */
 static void look_after_departure(tutti_group *g, int round)
 {
     static _Atomic int begun;
@@ -395,7 +395,7 @@ static void wait_inside(tutti_status status, const tutti_error *error, void *use
     EXPECT(reaches(&v->open_started, 1));
     EXPECT_OK(tutti_work_wait(v->ended, TUTTI_FOREVER));
     int32_t any_ended = 0;
-    for (int looks = 0; looks < 300; looks++) { /* time for the other lane to come to its callback */
+    for (int looks = 0; looks < 300; looks++) { /* time for the other lane to reach its callback */
         const struct timespec moment = {.tv_nsec = 50000};
         int32_t ended = -1;
         EXPECT_OK(tutti_work_test(v->open[looks % 3], &ended));
@@ -409,8 +409,8 @@ static void wait_inside(tutti_status status, const tutti_error *error, void *use
     reach(&v->left, 1);
 }
 
-/* A callback may ask for what has ended. A wait for anything else of the group is WOULD_DEADLOCK, also for an operation
- * whose own callback only waits for this one to return: that is why it has not ended. */
+/* A callback may use works that have ended. A wait for anything else of the group is WOULD_DEADLOCK, also for an
+ * operation that has not ended only because its own callback waits for this one to return. */
 static tutti_status waits_inside(tutti_group *world, void *user)
 {
     (void)user;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Bad arguments of collectives, one case each: the status, a message that names the argument, a group that works on.
- * All ranks make the same mistake, because a mistake of one alone is found by nobody else but the deadline. */
+ * All ranks make the same mistake, because only the deadline finds the mistake of one rank. */
 #include <math.h>
 
 #include "api/check.h"
@@ -103,7 +103,7 @@ static void forms(tutti_group *g)
     BAD("parts of 3", tutti_scatter(g, &joined, &short_part, 0, tutti_group_rank(g), OPTIONS));
     BAD("parts of 3", tutti_reduce_scatter(g, &joined, &short_part, TUTTI_SUM, 0, OPTIONS));
     BAD("output has dtype f16", tutti_all_to_all(g, &joined, &joined_dtype, 0, OPTIONS));
-    /* off the root nobody looks at the output, so only its own dtype can be wrong there */
+    /* off the root the output is not used, so only its own dtype can be wrong there */
     int64_t rows[2] = {2, 2};
     int64_t cols[2] = {6, 3};
     DLTensor part2 = tutti_tensor_nd(a, 2, rows, TUTTI_F32);
@@ -236,7 +236,7 @@ static void overlaps(tutti_group *g)
     BAD("in place", tutti_all_gather_v(g, &wrong_slice, &joined, 0, counts, NULL, OPTIONS));
     BAD("in place", tutti_reduce_scatter_v(g, &joined, &wrong_slice, TUTTI_SUM, 0, counts, OPTIONS));
     BAD("no in-place form", tutti_all_to_all_v(g, &joined, &joined, 0, counts, NULL, counts, NULL, OPTIONS));
-    /* along dimension 1 the own part does not lie in one piece */
+    /* along dimension 1 the own part is not contiguous */
     int64_t part[2] = {2, 2};
     int64_t whole[2] = {2, 2 * RANKS};
     int64_t strides[2] = {2 * RANKS, 1};

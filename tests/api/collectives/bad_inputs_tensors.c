@@ -40,7 +40,7 @@ static tutti_status reduce_input(tutti_group *g, const DLTensor *bad, const tutt
     return tutti_reduce(g, bad, &out, TUTTI_SUM, 0, call);
 }
 
-/* Every rank names itself as root: nobody but a root looks at the joined side. */
+/* Every rank names itself as root: only the root uses the joined side. */
 static tutti_status reduce_output(tutti_group *g, const DLTensor *bad, const tutti_call *call)
 {
     DLTensor in = part();

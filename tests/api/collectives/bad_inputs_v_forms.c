@@ -110,7 +110,7 @@ static void all_to_all_v(tutti_group *g)
     DLTensor other = *out;
     other.dtype = tutti_dtype_to_dlpack(TUTTI_I32);
     BAD("output has dtype i32", tutti_all_to_all_v(g, &in, &other, 0, three, NULL, three, NULL, OPTIONS));
-    /* what one sends and the other expects: everybody is told who and what, and the group lives */
+    /* one rank sends another count than the other expects: all ranks get both ranks and counts, and the group lives */
     const int64_t sent[RANKS] = {3, 3, 3};
     const int64_t expected_by_last[RANKS] = {3, 2, 4};
     const int64_t *expected = tutti_group_rank(g) == RANKS - 1 ? expected_by_last : three;

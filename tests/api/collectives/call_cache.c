@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A call that looks like an earlier one of the same thread takes a shorter way. It must not be told from the long one:
- * every call here is made after one that it resembles, and differs from it in one thing.
+ * A call with the signature of an earlier one of the same thread is served by the call cache. Its result must be that
+ * of the slow path: every call here is made after one that it resembles, and differs from it in one thing.
  */
 #include <stdlib.h>
 
@@ -37,7 +37,7 @@ static int is_sum(const float *values)
     return 1;
 }
 
-/* The call that the others resemble: it is remembered when it comes for the second time in a row. */
+/* The call that the others resemble: it is cached when it comes for the second time in a row. */
 static void reduce_twice(tutti_group *group)
 {
     float in[COUNT];
@@ -321,7 +321,7 @@ static void test_mismatch(tutti_group *group)
     EXPECT_USABLE(group);
 }
 
-/* More groups than a thread remembers calls of, some of them of another size; and one that has gone. */
+/* More groups than the call cache of a thread has entries, some of them of another size; and one that is destroyed. */
 static void test_groups(tutti_group *group)
 {
     enum { PARTS = 20 };

@@ -96,7 +96,7 @@ static void gathers(tutti_group *g, int64_t n)
     free(data);
 }
 
-/* Dimensions of length 1 before the dimension: the own part still lies in one piece. */
+/* Dimensions of length 1 before the dimension: the own part is still contiguous. */
 static void leading_ones(tutti_group *g, int64_t n)
 {
     int32_t me = tutti_group_rank(g);

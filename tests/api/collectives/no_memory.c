@@ -2,13 +2,14 @@
 /*
  * Scratch for a strided tensor that no machine has: NO_MEMORY that names the tensor and its bytes; the group works on.
  * The allocator of thread sanitizer ends the program instead.
+ *
  * tutti-test: trees=release,debug,address,undefined
  */
 #include "api/check.h"
 
 #define RANKS 2
 
-/* So would that of address sanitizer, if it were not told. */
+/* Address sanitizer would abort, too, without this option. */
 const char *__asan_default_options(void);
 
 const char *__asan_default_options(void)

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <time.h>
 
-/* Whether the counter gets there before the patience ends. */
+/* Whether the counter reaches the value within the limit. */
 static inline bool reaches(const _Atomic int *counter, int value)
 {
     const struct timespec moment = {.tv_nsec = 100000};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tutti/shape.h: the shape that it names is the one that the operation takes, what the operation refuses it refuses, and a new
- * tensor of that shape is as good as the caller's own.
+ * tutti/shape.h: the operation takes the shape that the function returns. Both refuse the same arguments, and a new
+ * tensor of that shape serves as well as the caller's own.
  */
 #include <stdbool.h>
 #include <tutti/shape.h>
@@ -10,7 +10,7 @@
 
 #define RANKS 3
 
-/* Memory that is not there is asked for on purpose. */
+/* The test allocates more than there is on purpose. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {

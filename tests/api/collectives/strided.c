@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Strided tensors: every operation on a matrix with gaps between its rows, on its transpose, and on both read backwards,
- * gives what compact tensors give; what lies in the gaps is never written.
+ * Strided tensors: every operation on a matrix with gaps between its rows, on its transpose, and on both read
+ * backwards, gives what compact tensors give; what lies in the gaps is never written.
  */
 #include <stdbool.h>
 
@@ -59,7 +59,7 @@ static void fill(struct matrix *m, int32_t r)
     }
 }
 
-/* Takes the elements out, so that only gaps are left, and looks at those. */
+/* Clears the elements, so that only gaps are left, and checks those. */
 static bool only_gaps_left(struct matrix *m)
 {
     for (int64_t i = 0; i < m->shape[0]; i++) {
@@ -250,7 +250,7 @@ static void own_part(tutti_group *g, unsigned how)
     EXPECT(only_gaps_left(&all));
 }
 
-/* Both run towards each other in one array and do not meet: no element is shared, so nothing is refused. */
+/* Both run towards each other in one array without overlap: no element is shared, so the call is not refused. */
 static void neighbours(tutti_group *g)
 {
     enum { N = 5 };
@@ -281,8 +281,7 @@ static void neighbours(tutti_group *g)
     EXPECT_USABLE(g);
 }
 
-/* The same memory again and again, read forwards and backwards: what a thread remembers of a call must not be taken for
- * another one. */
+/* The same memory again and again, read forwards and backwards: the call cache must not take one call for the other. */
 static void again_and_again(tutti_group *g)
 {
     enum { N = 6 };
@@ -308,7 +307,7 @@ static void again_and_again(tutti_group *g)
     }
 }
 
-/* Without elements no stride says anything, whatever it is. */
+/* Without elements any stride is valid. */
 static void nothing(tutti_group *g)
 {
     int64_t shape[2] = {0, 3};

@@ -161,7 +161,7 @@ static void batches(tutti_group *g)
     EXPECT_OK(tutti_batch_end(g, OPTIONS));
     EXPECT_ERROR(&e, TUTTI_BAD_STATE, "no batch open", tutti_batch_end(g, OPTIONS));
     EXPECT_USABLE(g);
-    /* nothing runs if a message to oneself has no partner: the peer never hears of the other one */
+    /* no message runs if one to this rank itself has no partner: the peer gets no other one either */
     EXPECT_OK(tutti_batch_begin(g, &e));
     EXPECT_OK(tutti_send(g, &t, 1 - me, 3, NULL));
     EXPECT_OK(tutti_send(g, &t, me, 4, NULL));
@@ -183,7 +183,7 @@ static void batches(tutti_group *g)
     EXPECT_USABLE(g);
 }
 
-/* Too small or of another dtype: MISMATCH that tells both sizes; the message stays and can be received properly. */
+/* Too small or of another dtype: MISMATCH with both sizes; the message stays and can be received properly. */
 static void mismatches(tutti_group *g, int64_t length)
 {
     static int32_t sent[100000];

@@ -40,7 +40,7 @@ static void receive_first(tutti_group *g, int64_t n)
     free(out);
 }
 
-/* Everybody sends many messages to everybody, itself included; shapes go out of scope before the end. */
+/* Every rank sends many messages to every rank, itself included; shapes go out of scope before the end. */
 static void everybody(tutti_group *g)
 {
     int32_t me = tutti_group_rank(g);
@@ -131,7 +131,7 @@ static void one_fails(tutti_group *g)
         EXPECT_ERROR(&e, TUTTI_MISMATCH, "2", tutti_batch_end(g, TUTTI_CALL(.error = &e)));
         EXPECT(in[0] == 0 && in[2] == 1 && in[3] == 2);
         EXPECT_OK(tutti_recv(g, &good, 0, 0, NULL, NULL)); /* the message has stayed */
-        /* the same with a message to oneself, whose sentence comes first because it was posted first */
+        /* the same with a message to this rank itself: its error comes first because it was posted first */
         EXPECT_OK(tutti_batch_begin(g, NULL));
         EXPECT_OK(tutti_send(g, &pair, 1, 5, NULL));
         EXPECT_OK(tutti_recv(g, &single, 1, 5, NULL, NULL));
@@ -207,7 +207,7 @@ static void two_groups(tutti_group *g)
     EXPECT(tutti_batch_end(other, NULL) == TUTTI_BAD_STATE);
     EXPECT_OK(tutti_batch_begin(g, NULL));
     EXPECT_OK(tutti_batch_end(g, NULL));
-    /* the same without the end: begin notices that the old batch is nobody's */
+    /* the same without the end: begin notices that the group of the old batch is gone */
     EXPECT_OK(tutti_group_create(g, members, RANKS, NULL, &other, &e));
     EXPECT_OK(tutti_batch_begin(other, NULL));
     EXPECT_OK(tutti_send(other, &strided, (me + 1) % RANKS, 0, NULL));

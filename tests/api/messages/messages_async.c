@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Asynchronous messages that nobody waits for, that are late or whose handles are given back; with strides, from any
- * source, to oneself.
+ * Asynchronous messages that no thread waits for, that are late, or with handles given back early; with strides, from
+ * any source, to the own rank.
  *
  * tutti-test: timeout=240
  */
 #include "messages_async.h"
 
-/* ---- nobody waits ------------------------------------------------------------------------------------------------ */
+/* ---- no thread waits --------------------------------------------------------------------------------------------- */
 
 /* Small sends go on while their rank is in a barrier: the other rank comes there only when it has received them all. */
 static void sends_then_barrier(tutti_group *g, int round)
@@ -114,7 +114,7 @@ static void no_message_comes(tutti_group *g)
     EXPECT(tutti_recv(g, &t, 0, NEVER, TUTTI_CALL(.timeout_ms = 2 * LONG_MS), NULL) == TUTTI_REVOKED);
 }
 
-/* A thread for messages that has just been started helps with what it finds. Afterwards it sleeps until it is asked. */
+/* A worker for messages that has just been started runs what it finds. Afterwards it sleeps until it is notified. */
 static void wake_messages(tutti_group *g)
 {
     struct told told = {.calls = 0};
@@ -164,7 +164,7 @@ static tutti_status late_beside_synchronous(tutti_group *g, void *user)
     return TUTTI_OK;
 }
 
-/* The same when nobody waits for the late one. */
+/* The same when no thread waits for the late one. */
 static tutti_status late_before_synchronous(tutti_group *g, void *user)
 {
     (void)user;
@@ -185,7 +185,7 @@ static tutti_status late_before_synchronous(tutti_group *g, void *user)
 
 /* ---- forms of messages ------------------------------------------------------------------------------------------- */
 
-/* recv_alloc goes on without its handle: what it delivers is the caller's, what is withdrawn leaves nothing. */
+/* recv_alloc goes on without its handle: a delivered tensor is the caller's, and a withdrawn receive leaks nothing. */
 static tutti_status released_while_running(tutti_group *g, void *user)
 {
     (void)user;

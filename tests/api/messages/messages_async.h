@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the tests of asynchronous messages share. The ranks are threads of one process and tell one another by atomics
- * how far they are. A defect shows as an expectation that fails when a deadline or the patience below ends, or as the
- * timeout of the test.
+ * Shared by the tests of asynchronous messages. The ranks are threads of one process and synchronize by atomics. A
+ * defect shows as an expectation that fails when a deadline or the limit below ends, or as the timeout of the test.
  */
 #ifndef TESTS_API_MESSAGES_ASYNC_H
 #define TESTS_API_MESSAGES_ASYNC_H
@@ -16,7 +15,7 @@
 #include "api/collectives/reaches.h"
 
 #define LONG_MS 60000
-#define NEVER   99 /* a tag that nobody sends */
+#define NEVER   99 /* a tag that no rank sends */
 
 static const int64_t one = 1;
 

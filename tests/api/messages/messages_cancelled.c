@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Cancelling asynchronous messages: from callbacks, while others look at them, in a batch, and what can be seen of it.
+ * Cancelling asynchronous messages: from callbacks, while other threads poll them, in a batch, and its visible effects.
  *
  * tutti-test: timeout=240
  */
@@ -22,7 +22,7 @@ static void cancel_other(tutti_status status, const tutti_error *error, void *us
     note(status, error, &r->told);
 }
 
-/* The callback of one receive cancels another: the one that was posted later, then the one that was posted before. */
+/* The callback of one receive cancels another: a receive that was posted later, then one that was posted before. */
 static tutti_status cancelled_by_a_message(tutti_group *g, void *user)
 {
     (void)user;
@@ -158,7 +158,7 @@ static bool ends_unattended(tutti_work *work)
     const struct timespec moment = {.tv_nsec = 50000};
     tutti_error e;
     for (int looks = 0; looks < 400000; looks++) {
-        if (tutti_work_error(work, &e) == TUTTI_OK) { /* which moves nothing */
+        if (tutti_work_error(work, &e) == TUTTI_OK) { /* which transfers nothing */
             return e.status == TUTTI_CANCELLED;
         }
         nanosleep(&moment, NULL);
@@ -166,8 +166,8 @@ static bool ends_unattended(tutti_work *work)
     return false;
 }
 
-/* Receives are cancelled while another thread polls the last of them, and then stops: they end although nobody asks any
- * more. That there are several keeps the thread awake that sees to it: it may come while the poller is there. */
+/* Receives are cancelled while another thread polls the last of them, and then stops: they end although no thread polls
+ * any more. With several receives the worker stays awake: it may run while the poller is there. */
 static void cancel_polled(tutti_group *g, struct poller *p, int round)
 {
     enum { DEPTH = 6 };

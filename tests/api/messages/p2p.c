@@ -99,7 +99,7 @@ static void probes(tutti_group *g)
         EXPECT(found == 0);
         EXPECT_OK(tutti_probe(g, 2, 42, &found, NULL, NULL));
         EXPECT(found == 0);
-        for (int i = 0; i < 2; i++) { /* looking does not take it away */
+        for (int i = 0; i < 2; i++) { /* a probe leaves the message */
             EXPECT_OK(tutti_probe(g, i ? TUTTI_ANY_SOURCE : 3, i ? TUTTI_ANY_TAG : 42, &found, &m, NULL));
             EXPECT(found == 1 && m.source == 3 && m.tag == 42 && m.dtype == TUTTI_F64 && m.count == 6 && m.bytes == 48);
         }
@@ -178,7 +178,7 @@ static void small_shapes(tutti_group *g)
     }
 }
 
-/* The ring of all ranks at once, the same pair in both directions, and oneself. */
+/* The ring of all ranks at once, the same pair in both directions, and the own rank. */
 static void sendrecvs(tutti_group *g, int64_t n)
 {
     int32_t me = tutti_group_rank(g);

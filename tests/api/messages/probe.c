@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Probes that wait: several at once, in callbacks, when the group fails under them, and what an engine alone cannot see. */
+/* Probes that wait: several at once, in callbacks, when the group fails under them, and what an engine alone cannot
+ * see. */
 #include "messages_async.h"
 
 enum { TAG = 7, PROBERS = 4 };
@@ -49,7 +50,7 @@ static void many(tutti_group *g)
     EXPECT(value == 5);
 }
 
-/* A work that nobody waits for ends at its deadline, and its callback tells. */
+/* A work that no thread waits for ends at its deadline, and its callback gets the error. */
 static void nobody_waits(tutti_group *g)
 {
     struct told told = {0};

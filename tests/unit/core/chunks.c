@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Operations in pieces (core/memory/chunks.h) give what whole ones give: every collective, in pieces of different sizes, with parts in
- * rows, of different length and empty, in place and not, run by a real engine and compared with the reference. The memory of a
- * piece is exactly as large as tti_chunks_room says, and "the device" is the host, so that address sanitizers see every copy.
+ * Operations in chunks (core/memory/chunks.h) give the same results as whole ones: every collective, in chunks of
+ * several sizes, with parts in rows, of different length and empty, in place and not. A real engine runs them, and the
+ * results are compared with the reference. The memory of a chunk is exactly as large as tti_chunks_room returns, and
+ * "the device" is the host, so address sanitizer checks every copy.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -120,7 +121,7 @@ static void three_ranks(void **state)
     in_chunks(3);
 }
 
-/* Ranks whose calls differ are told apart in the first piece, though its length is the same. */
+/* A mismatch of the calls is found in the first chunk, though its length is the same on all ranks. */
 static int different_lengths(struct cluster *cluster, int rank)
 {
     struct tti_engine *e = cluster->engines[rank];

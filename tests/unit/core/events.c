@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who is told of an end, in which order, how often; and what handlers may do to the list that they stand in. */
+/* Which listeners and handlers are notified of an end, in which order, how often; and what handlers may do to their own
+ * list. */
 #include "events_support.h"
 
 /* What was called, as letters in the order of the calls. */
@@ -28,7 +29,7 @@ static int teardown(void **state)
     return group_free(group) != TUTTI_OK;
 }
 
-/* Afterwards exactly these have been called since the last look. */
+/* Exactly these have been called since the last check. */
 static void expect_calls(const char *letters)
 {
     assert_string_equal(calls, letters);

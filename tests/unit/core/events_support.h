@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Groups without a backend whose operations end when the test says so. */
+/* Groups without a backend; the test ends their operations. */
 #ifndef TESTS_UNIT_EVENTS_SUPPORT_H
 #define TESTS_UNIT_EVENTS_SUPPORT_H
 
@@ -30,7 +30,7 @@ static inline struct tti_group *group_make(void)
     return g;
 }
 
-/* BUSY if anybody still holds it; then it lives on. */
+/* BUSY if the group has other users; then it lives on. */
 static inline tutti_status group_free(struct tti_group *g)
 {
     tutti_status status = TUTTI_OK;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Threads that add, remove and destroy while others tell: what has been removed is not running, and may be freed. */
+/* Threads add, remove and destroy entries while others notify: an entry that was removed is not running, and may be
+ * freed. */
 #include "events_support.h"
 
 #include <sched.h>
@@ -7,9 +8,9 @@
 
 #include "base/clock.h"
 
-#define PATIENCE_MS 50 /* for what must not happen: a correct library cannot fail here, only a wrong one pass */
+#define PATIENCE_MS 50 /* waits for an event that a correct library never causes; a defect may pass unnoticed */
 
-/* Whether the flag was set, waiting for it up to `ms`; -1 = for ever. */
+/* Whether the flag was set within `ms`; -1 = no limit. */
 static bool wait_flag(const _Atomic int *flag, int64_t ms)
 {
     int64_t deadline = tti_deadline_ns(tti_now_ns(), ms);
@@ -147,7 +148,7 @@ struct corner {
     tutti_events *events;
     struct corner *next;
     _Atomic int *inside; /* how many are running */
-    int together;        /* how many shall be, before anybody destroys */
+    int together;        /* threads that must be inside before one destroys */
     tutti_status status;
 };
 
@@ -234,7 +235,7 @@ struct storm {
 struct record {
     struct storm *storm;
     tutti_events *events;
-    int64_t once; /* the only number it may hear of; 0 = any */
+    int64_t once; /* the only number it may be called for; 0 = any */
     int calls;
     bool running;
 };
@@ -278,7 +279,7 @@ static void *tell_on(void *user)
     return NULL;
 }
 
-/* A handler for a fresh number, heard of while it is being removed. */
+/* A handler for a fresh number is called while it is being removed. */
 static void one_handler(struct storm *s, int64_t number, _Atomic int64_t *told)
 {
     struct record *r = record_make(s, s->events, number);

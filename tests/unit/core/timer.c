@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The timer: order, setting again, stopping, the end of its thread, fork. How long a ring takes is not asserted, only
- * that it comes, and not before its time.
+ * The timer: order, setting again, stopping, the end of its thread, fork. The test does not assert how late a
+ * notification comes, only that it comes, and not before its time.
  */
 #include "timer_support.h"
 
@@ -15,14 +15,14 @@
 
 #define HOUR INT64_C(3600000000000)
 
-/* A timer that counts its rings, and may wait in one. */
+/* A timer that counts its notifications, and may wait in one. */
 struct counted {
     struct tti_timer timer;
     atomic_int rings;
     atomic_int entered;
-    atomic_int *gate; /* its ring waits until this is not 0 */
+    atomic_int *gate; /* its notification waits until this is not 0 */
     int64_t rang_ns;
-    int *order; /* the number of the ring among all goes here */
+    int *order; /* the number of the notification among all goes here */
     int unguarded;
 };
 
@@ -64,7 +64,8 @@ static void rings_once_in_time(void **state)
     assert_int_equal(atomic_load(&counted.rings), rings);
 }
 
-/* While one ring is held up, others are set out of order; equal times ring in the order in which they were set. */
+/* While one notification is held up, other timers are set out of order; timers with equal times notify in the order in
+ * which they were set. */
 static void rings_in_order(void **state)
 {
     (void)state;
@@ -180,11 +181,11 @@ static void *stop(void *argument)
     struct stopper *s = argument;
     atomic_store(&s->begins, 1);
     tti_timer_stop(&s->counted->timer);
-    s->seen = s->counted->unguarded; /* a race, unless stop waits for the ring */
+    s->seen = s->counted->unguarded; /* a race, unless stop waits for the notification */
     return NULL;
 }
 
-/* Another thread stops it while it rings; returns what that thread saw after the stop. */
+/* Another thread stops it while it notifies; returns what that thread saw after the stop. */
 static int stop_in_a_ring(struct counted *counted)
 {
     struct stopper stopper = {.counted = counted};
@@ -211,7 +212,7 @@ static void stop_waits_for_a_ring(void **state)
     }
 }
 
-/* From inside a ring: stop the timer itself and another one, set both again, look at the mask of signals. */
+/* From inside a notification: stop the timer itself and another one, set both again, read the mask of signals. */
 struct inner {
     struct tti_timer timer;
     struct tti_timer other;
@@ -274,7 +275,7 @@ static void a_persistent_one(void **state)
     }
 }
 
-/* Its memory may go while it rings. */
+/* Its memory may be freed while it notifies. */
 static void free_itself(struct tti_timer *timer)
 {
     struct counted *counted = (struct counted *)timer;
@@ -363,7 +364,7 @@ static void shutdown_ends_the_thread(void **state)
     expect_threads(alone);
 }
 
-/* ---- fork ------------------------------------------------------------------------------------------------------------ */
+/* ---- fork ------------------------------------------------------------------------------------------------------- */
 
 static int in_child(int (*function)(struct counted *), struct counted *counted)
 {
@@ -395,7 +396,7 @@ static int nothing_is_set(struct counted *counted)
     return 0;
 }
 
-/* While the thread sleeps, and while it rings: the child has no timers, the parent's go on. */
+/* While the thread sleeps, and while a timer notifies: no timer is set in the child, and the parent's go on. */
 static void forked(void **state)
 {
     (void)state;

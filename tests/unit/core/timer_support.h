@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "core/async/timer.h"
 
-#define PATIENCE (30 * INT64_C(1000000000)) /* for what must happen; a test that needs it all has failed */
+#define PATIENCE (30 * INT64_C(1000000000)) /* limit for events that must come; a test that reaches it has failed */
 
 static inline void wait_for(atomic_int *value, int least)
 {

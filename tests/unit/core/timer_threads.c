@@ -9,7 +9,7 @@
 #define OWN     8 /* timers of each thread */
 #define ROUNDS  3000
 
-/* A timer that belongs to one thread, which knows when it may ring. */
+/* A timer that belongs to one thread, which knows when it may notify. */
 struct owned {
     struct tti_timer timer;
     atomic_bool allowed;
@@ -92,7 +92,8 @@ static void many_threads(void **state)
     assert_int_equal(atomic_load(&forbidden), 0);
 }
 
-/* What a caller adds under a lock before tti_timer_set_earlier is found by the ring, or by a later one: none is left. */
+/* A caller adds an entry under a lock before tti_timer_set_earlier. The next notification, or a later one, finds it:
+ * none is left. */
 struct inbox {
     struct tti_timer timer;
     pthread_mutex_t lock;

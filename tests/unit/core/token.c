@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Cancellation tokens, by their public functions and by the links that operations have on them: who is told, how often,
- * and what becomes of them in a forked child.
+ * Cancellation tokens, by their public functions and by the links of operations: which links are notified, how often,
+ * and what a forked child has.
  */
 #include "token_support.h"
 
@@ -33,7 +33,7 @@ static void tells_each_link_once(void **state)
     tti_token_unlink(&l[2].link);
     assert_int_equal(cancel(token), 1);
     assert_true(fired(token));
-    assert_int_equal(cancel(token), 1); /* nothing happens again */
+    assert_int_equal(cancel(token), 1); /* a second call changes nothing */
     assert_int_equal(tutti_cancel_token_cancel(token, NULL, NULL), TUTTI_OK);
     assert_true(fired(token));
     for (int i = 0; i < 4; i++) {
@@ -126,7 +126,7 @@ static void families(void **state)
     assert_true(!fired(top) && fired(left) && !fired(right) && fired(child));
     assert_true(at_top.notified == 0 && at_left.notified == 1 && at_right.notified == 0 && below.notified == 1);
     assert_int_equal(cancel(child), 1); /* its own, as it was when it fired */
-    /* what has fired is not told again, and not counted again */
+    /* a link that has fired is not notified again, and not counted again */
     assert_int_equal(cancel(top), 2);
     assert_true(fired(top) && fired(right));
     assert_true(at_top.notified == 1 && at_left.notified == 1 && at_right.notified == 1 && below.notified == 1);
@@ -258,14 +258,14 @@ static void too_many(void **state)
     assert_int_equal(tutti_cancel_token_create(parent, HOUR_MS, &one_more, &e), TUTTI_NO_RESOURCE);
     assert_non_null(strstr(e.message, "cancellation tokens"));
     assert_null(one_more);
-    cancel(parent); /* the one that was not made is not among its children */
+    cancel(parent); /* the token that was not made is not among its children */
     for (uint32_t i = 0; i < TTI_HANDLES - 1; i++) {
         destroy(all[i]);
     }
     destroy(parent);
 }
 
-/* ---- fork ------------------------------------------------------------------------------------------------------------ */
+/* ---- fork ------------------------------------------------------------------------------------------------------- */
 
 static int in_child(int (*function)(tutti_cancel_token *), tutti_cancel_token *token)
 {
@@ -306,7 +306,7 @@ static int expect_forked(tutti_cancel_token *token)
     return l.notified == 200 ? 0 : 4;
 }
 
-/* Fires while its process is being forked: the lock of its token is held, and nobody will give it back in the child. */
+/* Fires while its process is being forked: the lock of its token is held, and no thread of the child gives it back. */
 struct held {
     struct tti_token_link link;
     atomic_int inside;

@@ -18,7 +18,7 @@
 #include "core/async/token.h"
 
 #define HOUR_MS  3600000
-#define PATIENCE (30 * INT64_C(1000000000)) /* for what must happen; a test that needs it all has failed */
+#define PATIENCE (30 * INT64_C(1000000000)) /* limit for events that must come; a test that reaches it has failed */
 
 /* A link as an operation has it. */
 struct listener {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a race between linking, unlinking, firing, destroying and limits may end in: each link is told once at most. */
+/* Races between linking, unlinking, firing, destroying and limits: each link is notified once at most. */
 #include "token_support.h"
 
 #include <pthread.h>
@@ -50,7 +50,7 @@ static void expect_at_most_once(struct listener *l)
         atomic_fetch_add(&field.wrong, 1);
     }
     atomic_fetch_add(&field.notified, l->notified);
-    l->notified = 0; /* a race, if it is being told */
+    l->notified = 0; /* a race, if it is being notified */
 }
 
 static void *trample(void *seed)
@@ -108,7 +108,7 @@ static void many_threads(void **state)
     destroy(field.root);
 }
 
-/* All threads fire the same token at once: together they tell each link once, and all get the same count. */
+/* All threads fire the same token at once: together they notify each link once, and all get the same count. */
 struct volley {
     tutti_cancel_token *token;
     atomic_int ready;

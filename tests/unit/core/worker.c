@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The thread that serves when it is rung for: once at least for each ring, what came before is visible, in short slices. */
+/* The worker thread serves at least once for each notification, sees what came before it, and runs in short slices. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 
 enum { RINGS = 200 };
 
-/* The own slice; 0 if the system does not tell. */
+/* The own slice; 0 if the system does not report it. */
 static uint64_t own_slice(void)
 {
     struct tti_scheduling s;
@@ -65,7 +65,7 @@ static void has_short_slices(void **state)
 {
     (void)state;
     const uint64_t usual = own_slice();
-    if (usual <= 100000) { /* before Linux 6.12, or somebody has set it for this process */
+    if (usual <= 100000) { /* before Linux 6.12, or the process was started with another slice */
         skip();
     }
     struct served s = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
