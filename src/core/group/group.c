@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Forming a group, in four rounds through the store:
- *   1. hello/RANK: every member publishes what it is and which settings it has (resolve.c), and reads all records.
+ *   1. Every member publishes what it is and its settings under hello/RANK (resolve.c), and reads all records.
  *   2. Every member chooses the engine from the same records by the same rules (choose.c). If that depends on backends
- *     that
- *      no member has probed, all probe them and exchange the results under asked/RANK.
- *   3. Every member opens the engine, and publishes its outcome under ready/RANK. One failure fails the group
- *     everywhere.
+ *      that no member has probed, all members probe them and exchange the results under asked/RANK.
+ *   3. Every member opens the engine, and publishes its outcome under ready/RANK. One failure fails all members.
  *   4. The member that serves the store waits until the others need it no more (rendezvous_leave.c).
  */
 #include "core/group/group.h"
