@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lanes: src/core/call/lane.c, with the queue and the sleep of worker.c and the waiting of work.c.
+ * Lanes: src/core/call/lane.c, with the doorbell and the sleep of worker.c and the waiting of lane_runner.c.
  *
  * Modelled: a thread that submits operation A and then B, and three others that begin once A has been submitted or, for
  * the last, at any time. One waits for A (without a limit, with one that does not pass, with one that may pass at any

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages: src/core/messages/messages.c, with what it uses of work.c and of the engine's messages.
+ * Messages: src/core/messages/messages.c, with what it uses of work_stage.c and of the engine's messages.
  *
  * Modelled: a thread that posts one work: a SMALL one, for which the timer asks the worker's help after a moment; a
  * LARGE one, for which the worker is notified; or one with a CALLBACK, which only the worker may end. The worker. A
@@ -247,7 +247,7 @@ proctype Waiter(bool limited)
     od
 }
 
-inline tti_messages_cancel()
+inline cancel_messages()
 {
     atomic { /* under the lock of the messages; the engine has one for the second half */
         answer = cancel;
@@ -281,8 +281,8 @@ proctype Canceller()
 {
     bool answer, now;
     handed;
-    tti_messages_cancel();
-    tti_messages_cancel();
+    cancel_messages();
+    cancel_messages();
     assert(ends == 0 || answer == end_cancelled)
 }
 

@@ -2,7 +2,7 @@
 /*
  * Collectives that stand in a stream of a device (TUTTI_ENQUEUE): an asynchronous operation behind what is queued there, and a
  * stream that waits for its end. The synchronous form gives the handle back at once; then nobody is left to hear that it
- * failed, so the group fails with it (core/async/work.c).
+ * failed, so the group fails with it (core/async/work_stage.c).
  */
 #ifndef TTI_API_ENQUEUE_H
 #define TTI_API_ENQUEUE_H

@@ -138,7 +138,7 @@ static tutti_status late_in_line(tutti_group *g, void *user)
     }
     tutti_work *first;
     EXPECT_OK(tutti_barrier_async(g, TUTTI_CALL(.timeout_ms = LONG_MS), &first));
-    EXPECT_ERROR(&e, TUTTI_TIMEOUT, "turn", tutti_barrier(g, TUTTI_CALL(.timeout_ms = 30, .error = &e)));
+    EXPECT_ERROR(&e, TUTTI_TIMEOUT, "waited", tutti_barrier(g, TUTTI_CALL(.timeout_ms = 30, .error = &e)));
     EXPECT(e.elapsed_ms >= 30 && e.operation == TUTTI_OP_BARRIER);
     EXPECT(tutti_work_wait(first, TUTTI_FOREVER) == TUTTI_REVOKED);
     EXPECT_OK(tutti_work_release(first));
