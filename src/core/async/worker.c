@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The thread sleeps on the futex of its doorbell. It asks the scheduler for short slices, so that it runs soon after it
+ * is notified, also on a busy core. All signals are blocked in it.
+ */
 #include "core/async/worker.h"
 
 #include <limits.h>

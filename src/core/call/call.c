@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The checks that all operations share: the handle of the group, the size and the fields of the call options, and
+ * whether the calling thread is inside a callback of the group. The frames of its callbacks form a list on the stacks
+ * of the thread, so callbacks need no allocation.
+ */
 #include "core/call/call.h"
 
 #include <stdio.h>

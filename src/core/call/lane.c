@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The owner of a lane hands it over when it leaves: to a thread that waits, or to a work, which it opens; else it
+ * becomes idle. All changes of the queue are under its lock; an idle lane is taken and left without it. The timer marks
+ * works that are overdue in the queue.
+ */
 #include "core/call/lane.h"
 
 #include <assert.h>

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Running a collective: the choice of the engine, packing and unpacking of strided tensors, the comparison of calls,
+ * copies for an engine that takes another kind of memory, and the records of the flight recorder. Cost beyond the
+ * engine: one copy of each strided tensor.
+ */
 #include "core/call/task.h"
 
 #include <stdio.h>

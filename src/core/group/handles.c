@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Insertion takes a lock and searches for a free slot from where the last search ended. Acquiring and releasing take no
+ * lock (handles.h). A slot is used again with the next generation, so a stale handle matches again only after 2^31 uses
+ * of its slot.
+ */
 #include "core/group/handles.h"
 
 #include <pthread.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A batch is a list of copied transfers in a thread-local variable. A thread key frees the batch of a thread that ends
+ * without tutti_batch_end.
+ */
 #include "core/messages/batch.h"
 
 #include <pthread.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A synchronous probe posts its receive and attends it until a message has been refused, or withdraws it at the
+ * deadline. Asynchronous probes take the same steps in messages.c.
+ */
 #include "core/messages/probe.h"
 
 #include <stdio.h>

@@ -245,8 +245,8 @@ tutti_status tti_transfers_match(struct tti_call *c, struct tti_transfer *first)
         recv->partner = send;
     }
     for (struct tti_transfer *t = first; t; t = t->next) {
-        bool nobody = t->op.root == TUTTI_ANY_SOURCE && c->group_size == 1;
-        if (!t->partner && (t->op.root == c->rank || nobody)) {
+        const bool no_peer = t->op.root == TUTTI_ANY_SOURCE && c->group_size == 1;
+        if (!t->partner && (t->op.root == c->rank || no_peer)) {
             return reject_alone(c, t);
         }
     }
