@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which addresses are taken. Ranks with different TUTTI_HOST_ID try, as those of different hosts do. */
+/* Which addresses ranks choose. Ranks with different TUTTI_HOST_ID probe, like ranks on different hosts. */
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -38,7 +38,7 @@ static void join(int32_t rank, void *user)
     EXPECT_OK(tutti_group_describe(g, text, sizeof(text), NULL, NULL));
     if (!strstr(text, w->text)) {
         fprintf(stderr, "not in the description: %s\n%s\n", w->text, text);
-        test_fail(__FILE__, __LINE__, "the description tells another way");
+        test_fail(__FILE__, __LINE__, "the description has another address");
     }
     EXPECT_USABLE(g);
     EXPECT_OK(tutti_group_destroy(g, NULL));
@@ -54,7 +54,7 @@ int main(void)
     test_stand_alone();
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct wanted w = cases[i];
-        snprintf(store, sizeof(store), "unix:gloo-ways-%ld-%zu", (long)getpid(), i);
+        snprintf(store, sizeof(store), "unix:gloo-addresses-%ld-%zu", (long)getpid(), i);
         test_processes(w.text, RANKS, join, &w);
     }
     return test_result();

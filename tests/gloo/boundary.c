@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The plug-in's functions, called as the core calls them, with a rendezvous that fails in each of its calls, tells
- * nonsense, or never answers. An exception that got out would end this program.
+ * The plug-in's functions, called as the core calls them, with a rendezvous that fails in each of its calls or returns
+ * invalid values. An exception that left the plug-in would end this program.
  */
 #include <dlfcn.h>
 
@@ -24,7 +24,7 @@ static tutti_status refuse(tutti_error *error)
     return TUTTI_NOT_FOUND;
 }
 
-/* One rank's own values come back under everybody's keys: so far that is possible. */
+/* The rendezvous returns this rank's own values under the keys of all ranks. */
 static struct {
     char key[64];
     char value[16384];
@@ -106,7 +106,7 @@ static void open_fails(const tutti_backend *gloo)
     plan.how = LIES;
     plan.at = 2;
     EXPECT_ERROR(&error, TUTTI_PROTOCOL, "published no addresses", open_pair(gloo, &error));
-    /* Gloo itself notices this one: the other rank's address is nonsense, so it throws */
+    /* Gloo itself detects this one: the other rank's address is invalid, so it throws */
     plan.at = 6;
     EXPECT(open_pair(gloo, &error) != TUTTI_OK && error.message[0] != '\0');
     interface = "nowhere0";
@@ -139,9 +139,9 @@ static void one_rank(const tutti_backend *gloo)
                    .count = 1,
                    .timeout_ms = 1000};
     EXPECT(gloo->ops->run(state, &op, &error) == TUTTI_OK && out == 2);
-    tutti_error cause = {.size = sizeof(cause), .status = TUTTI_TIMEOUT, .suspect = -1, .message = "somebody gave up"};
+    tutti_error cause = {.size = sizeof(cause), .status = TUTTI_TIMEOUT, .suspect = -1, .message = "rank 1 gave up"};
     gloo->ops->abort(state, -1, &cause);
-    EXPECT(gloo->ops->run(state, &op, &error) == TUTTI_REVOKED && strstr(error.message, "somebody gave up"));
+    EXPECT(gloo->ops->run(state, &op, &error) == TUTTI_REVOKED && strstr(error.message, "rank 1 gave up"));
     EXPECT(gloo->ops->failure(state, &error) == TUTTI_TIMEOUT);
     gloo->ops->close(state);
 }

@@ -1,6 +1,6 @@
 #!/bin/bash
 # tutti-test: timeout=200 trees=release,debug,address,undefined,thread
-# What fails under Gloo comes out as a status with its sentence, never as an exception.
+# Failures inside Gloo become a status with its sentence, never an exception.
 . "$TUTTI_SOURCE/tests/gloo/common.inc"
 
 tests/gloo/boundary "$TUTTI_PLUGIN_PATH/tutti-gloo.so" || fail "boundary"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # tutti-test: timeout=900 cpus=3 trees=release,debug,address,undefined,thread
-# The conformance suite over Gloo; with small pieces everything that is not tiny goes in many. With a sanitizer, the parts
-# that take every way through the plug-in once.
+# The conformance suite over Gloo, also with small chunks. With a sanitizer, only cases that together cover the plug-in's code
+# once.
 . "$TUTTI_SOURCE/tests/gloo/common.inc"
 
 if [ -n "${TUTTI_SANITIZE:-}" ]; then
@@ -13,5 +13,5 @@ fi
 ./tutti check --backend gloo --quick -n 2 || fail "tutti check, 2 ranks"
 parts="$TUTTI_SOURCE/tests/conformance/parts"
 TUTTI_GLOO_SEGMENT=4096 "$parts" "/sizes /layouts /roots /types/f32 p2p mismatch" ./tutti check --backend gloo -n 3 ||
-    fail "tutti check, 3 ranks, small pieces"
+    fail "tutti check, 3 ranks, small chunks"
 "$parts" "/layouts /roots" ./tutti check --backend gloo -n 1 || fail "tutti check, 1 rank"

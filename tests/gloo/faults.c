@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ranks that are late, leave, or end without a word, in groups over Gloo. A rank that hangs is ended by its alarm.
+ * Ranks that are late, leave, or die, in groups over Gloo. An alarm ends a rank that hangs.
  */
 #include <sched.h>
 #include <sys/mman.h>
@@ -11,10 +11,10 @@
 #define LAST  (RANKS - 1)
 
 static char store[64];
-static _Atomic int *arrived; /* of all processes: how many have come through a call that all of them take part in */
+static _Atomic int *arrived; /* shared by all processes: how many ranks have returned from a collective */
 
-/* The last rank goes on when the others have come so far too: what it does then must not reach them within that call. */
-static void meet(int32_t rank)
+/* The last rank waits until the others have returned, too: its next step must not affect them within that call. */
+static void await_others(int32_t rank)
 {
     atomic_fetch_add(arrived, rank != LAST);
     while (rank == LAST && atomic_load(arrived) < LAST) {
@@ -49,7 +49,7 @@ static int names_last(const tutti_error *error)
     return ranks && strstr(ranks, "2");
 }
 
-/* The others name the rank that does not come, the group has failed for all, and another group is not affected. */
+/* The other ranks name the missing rank, the group has failed on all ranks, and another group is not affected. */
 static void late(int32_t rank, void *user)
 {
     const int64_t count = *(const int64_t *)user;
@@ -60,12 +60,13 @@ static void late(int32_t rank, void *user)
     if (rank != LAST) {
         const tutti_status status = sum(g, count, 1500, &error);
         EXPECT(status == TUTTI_TIMEOUT || status == TUTTI_REVOKED);
-        /* on a slow machine rank 1 may be late too, as rank 0 sees it */
+        /* on a slow machine rank 1 may also be late for rank 0 */
         EXPECT(error.suspect >= 1 && error.scope == TUTTI_SCOPE_GROUP && names_last(&error));
         EXPECT(tutti_barrier(g, TUTTI_CALL(.error = &error)) == TUTTI_REVOKED && names_last(&error));
     }
     EXPECT_OK(tutti_barrier(world, NULL));
-    if (rank == LAST && sum(g, count, 60000, &error) == TUTTI_OK) { /* all had sent theirs before they gave up */
+    if (rank == LAST &&
+        sum(g, count, 60000, &error) == TUTTI_OK) { /* all other ranks had sent their parts before their deadline */
         sum(g, count, 60000, &error);
     }
     EXPECT(error.status == TUTTI_REVOKED && names_last(&error));
@@ -74,14 +75,14 @@ static void late(int32_t rank, void *user)
     EXPECT_OK(tutti_group_destroy(world, NULL));
 }
 
-/* A process that ends without a word. */
+/* A process that dies. */
 static void dies(int32_t rank, void *user)
 {
     const int64_t count = *(const int64_t *)user;
     tutti_group *world = join(rank);
     tutti_error error;
     EXPECT_OK(sum(world, count, 60000, NULL));
-    meet(rank);
+    await_others(rank);
     if (rank == LAST) {
         _exit(0);
     }
@@ -93,7 +94,7 @@ static void dies(int32_t rank, void *user)
     EXPECT_OK(tutti_group_destroy(world, NULL));
 }
 
-/* ... in the middle of something large, of which it has done a part. */
+/* ... in the middle of a large transfer. */
 static void dies_within(int32_t rank, void *user)
 {
     enum { COUNT = 1 << 21 };
@@ -105,14 +106,14 @@ static void dies_within(int32_t rank, void *user)
     tutti_work *work = NULL;
     DLTensor t = tutti_tensor_1d(values, &count, TUTTI_F32);
     EXPECT_OK(tutti_barrier(world, NULL));
-    meet(rank);
+    await_others(rank);
     if (rank == LAST) {
         EXPECT_OK(tutti_all_reduce_async(world, &t, &t, TUTTI_SUM, NULL, &work));
         tutti_work_wait(work, 2);
         _exit(0);
     }
     tutti_status status = TUTTI_OK;
-    for (int i = 0; i < 3 && status == TUTTI_OK; i++) { /* the first may have been over */
+    for (int i = 0; i < 3 && status == TUTTI_OK; i++) { /* the first may have ended already */
         status = tutti_all_reduce(world, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &error));
     }
     EXPECT(status == TUTTI_PEER_DEAD || status == TUTTI_REVOKED);
@@ -120,7 +121,7 @@ static void dies_within(int32_t rank, void *user)
     EXPECT_OK(tutti_group_destroy(world, NULL));
 }
 
-/* A rank that destroys its group has left; a message from it cannot come any more. */
+/* A rank that destroys its group has left: no message can come from it. */
 static void leaves(int32_t rank, void *user)
 {
     (void)user;
@@ -130,7 +131,7 @@ static void leaves(int32_t rank, void *user)
     tutti_group *world = join(rank);
     tutti_error error;
     EXPECT_OK(tutti_barrier(world, NULL));
-    meet(rank);
+    await_others(rank);
     if (rank != LAST) {
         const tutti_status status = tutti_recv(world, &t, LAST, 1, TUTTI_CALL(.error = &error), NULL);
         EXPECT(status == TUTTI_PEER_LEFT || status == TUTTI_REVOKED);
@@ -139,7 +140,7 @@ static void leaves(int32_t rank, void *user)
     EXPECT_OK(tutti_group_destroy(world, NULL));
 }
 
-/* Who waits for a message from a rank that ends is told. */
+/* A rank that waits for a message from a rank that dies gets an error. */
 static void dies_silent(int32_t rank, void *user)
 {
     (void)user;
@@ -149,7 +150,7 @@ static void dies_silent(int32_t rank, void *user)
     tutti_group *world = join(rank);
     tutti_error error;
     EXPECT_OK(tutti_barrier(world, NULL));
-    meet(rank);
+    await_others(rank);
     if (rank == LAST) {
         _exit(0);
     }
@@ -160,7 +161,7 @@ static void dies_silent(int32_t rank, void *user)
     EXPECT_OK(tutti_group_destroy(world, NULL));
 }
 
-/* What was sent arrives, though the sender leaves at once. */
+/* Sent data arrive, though the sender leaves at once. */
 static void sends_and_leaves(int32_t rank, void *user)
 {
     enum { COUNT = 1 << 20 };

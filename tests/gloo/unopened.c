@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * On one host, "auto" finds shared memory without opening Gloo's file or an MPI's, which costs more than all the rest of the
- * start; on several hosts, and by name, they are found all the same. Each case begins in processes that have opened nothing.
+ * On one host, "auto" chooses shared memory without opening the plug-in files of Gloo and MPI, which takes longer than the
+ * rest of the start. On several hosts, or by name, the plug-ins are found. Each case begins in new processes.
  */
 #include "api/group/init_processes.h"
 
@@ -28,7 +28,7 @@ static int is_open(const char *part)
 struct job {
     const char *wish;
     const char *hosts[RANKS]; /* TUTTI_HOST_ID */
-    const char *found;        /* the backend that comes of it */
+    const char *found;        /* the backend that is chosen */
     int opens_gloo;
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=3 timeout=120 cpus=2 trees=release,address */
 /*
- * A group on NCCL (a double) has a second engine, for messages. When one of them fails, so does the other: nobody waits for
- * messages of a group whose barrier has failed, also if that was a recalled one, nor the other way round.
+ * A group on NCCL (a double) has a second engine, for messages. If one of them fails, so does the other: no rank waits for
+ * messages of a group whose barrier has failed, also if that barrier came from the call cache, nor the other way round.
  */
 #include <stdbool.h>
 #include <tutti/p2p.h>
@@ -69,7 +69,7 @@ int main(void)
     base = device_open(TUTTI_CONFIG(.backend = "shm", .device = "cuda", .device_index = rank));
     vector_make(base, &v, 1);
     barrier_fails(1);
-    barrier_fails(4); /* the last ones are recalled */
+    barrier_fails(4); /* the last ones come from the call cache */
     message_fails(false);
     message_fails(true);
     vector_free(base, &v);

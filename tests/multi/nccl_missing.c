@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=3 timeout=120 cpus=2 trees=release,debug,address,undefined */
 /*
- * What a rank on NCCL hears when a collective does not end: who has not come, who has come to something else, who has failed,
- * or that all have come. NCCL itself (a double) says nothing of it. Every case spoils a group of its own; most of them wait
- * at the same time.
+ * The error of a collective on NCCL that does not end: it names the rank that has not come, called something else or has
+ * failed, or says that all ranks have come. NCCL itself (a double) reports nothing of that. Every case fails a group of
+ * its own; most of them wait at the same time.
  */
 #include <stdbool.h>
 
@@ -15,7 +15,7 @@ static tutti_group *base;
 static struct device_vector v;
 static int rank;
 
-/* A call that will not end well: what, and what this rank hears. */
+/* A call that fails, and the error that this rank expects. */
 struct call {
     tutti_operation kind; /* NONE: this rank makes none */
     int32_t suspect;
@@ -28,7 +28,7 @@ struct scene {
     tutti_work *work;
 };
 
-enum { REFUSED = 2 }; /* the scene in which rank 0's call is refused */
+enum { REFUSED = 2 }; /* the case in which the library refuses rank 0's call */
 
 static struct scene scenes[] = {
     {{{TUTTI_OP_ALL_REDUCE, 2, ": rank 2 has not come"}, {TUTTI_OP_ALL_REDUCE, 2, ": rank 2 has not come"}, {0}},
@@ -40,7 +40,7 @@ static struct scene scenes[] = {
       {TUTTI_OP_REDUCE, 0, ": rank 0 has failed in it: reduce: ncclReduce of call 1"}},
      NULL,
      NULL},
-    /* who is not in a call with a root may have been there and gone on */
+    /* a rank that is not in a call with a root may have ended it already */
     {{{0}, {TUTTI_OP_BROADCAST, 0, ": rank 0 is not in it"}, {TUTTI_OP_BROADCAST, 0, ": rank 0 is not in it"}},
      NULL,
      NULL},
@@ -80,7 +80,8 @@ static void expect_end(struct scene *s, const struct call *call)
     tutti_work_error(s->work, &err);
     if (refused && rank == 0) {
         EXPECT(status == TUTTI_BACKEND && strstr(err.message, call->word) != NULL);
-    } else if (!refused || status != TUTTI_BACKEND) { /* of which the library may tell the others; not of whom */
+    } else if (!refused ||
+               status != TUTTI_BACKEND) { /* which the library may report on the other ranks, without the rank */
         EXPECT(status == TUTTI_TIMEOUT && err.suspect == call->suspect && strstr(err.message, call->word) != NULL);
         /* later calls, too */
         EXPECT(tutti_barrier(s->group, TUTTI_CALL(.error = &err)) == TUTTI_REVOKED && err.suspect == call->suspect);
@@ -88,7 +89,7 @@ static void expect_end(struct scene *s, const struct call *call)
     tutti_work_release(s->work);
 }
 
-/* All come, and the device does not end it. */
+/* All ranks come, and the device does not end the work. */
 static void stuck(void)
 {
     tutti_group *g = nccl_group(base);

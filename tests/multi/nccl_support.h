@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A program whose groups run on NCCL. The library is the double in tests/doubles, and so is the device under it. */
+/* A program whose groups run on NCCL. The library and the device are doubles of tests/doubles. */
 #ifndef TESTS_MULTI_NCCL_SUPPORT_H
 #define TESTS_MULTI_NCCL_SUPPORT_H
 
 #include "device_support.h"
 
-/* This process's rank, before there is a group. */
+/* This process's rank, known before it has a group. */
 static inline int rank_told(void)
 {
     const char *number = getenv("TUTTI_RANK");
     return number ? (int)strtol(number, NULL, 10) : 0;
 }
 
-/* Chooses the double; before anything else of Tutti. */
+/* Selects the double. To be called before any function of Tutti. */
 static inline void nccl_choose(void)
 {
     char path[4096];

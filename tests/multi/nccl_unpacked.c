@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=3 timeout=120 cpus=2 trees=release,debug,address,undefined */
 /*
- * On NCCL a rank whose strided tensor the device refuses to pack cannot tell the others by a call that fails, as it does on
- * engines that compare calls: its group fails. Nobody gets a result of what the packed tensor happens to hold, this rank hears
- * the driver's error now and later, and the others that it has not come. The same with an operation that is queued.
+ * If the device refuses to pack a rank's strided tensor, the rank cannot fail only the call on NCCL, which compares no calls:
+ * its group fails. No rank gets a result computed from unpacked memory. This rank gets the driver's error now and later, and
+ * the other ranks get TIMEOUT with this rank as the suspect. The same holds for a queued operation.
  */
 #include <stdbool.h>
 
@@ -19,14 +19,14 @@ static void expect_end(tutti_group *g, tutti_status status)
 {
     if (faulty) {
         EXPECT(status == TUTTI_BACKEND && strstr(err.message, "cuMemcpy2DAsync") != NULL);
-    } else if (status != TUTTI_BACKEND) { /* the library may tell that a rank has gone, and not which */
+    } else if (status != TUTTI_BACKEND) { /* the library may report that a rank is lost, but not which */
         EXPECT(status == TUTTI_TIMEOUT && err.suspect == 1 && strstr(err.message, "rank 1 has not come") != NULL);
     }
     EXPECT(tutti_all_reduce(g, &v.tensor, &v.tensor, TUTTI_SUM, TUTTI_CALL(.error = &err)) == TUTTI_REVOKED);
     EXPECT(!faulty || strstr(err.message, "cuMemcpy2DAsync") != NULL);
 }
 
-/* The tensor is as it was. */
+/* The tensor is unchanged. */
 static void expect_untouched(int rank)
 {
     vector_fetch(&v, NULL);

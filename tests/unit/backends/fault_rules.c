@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The rules of the fault backend: which texts are understood, what is said of the others, and which operation hears what. */
+/* The rules of the fault backend: accepted texts, errors for others, and the effect of rules on each operation. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -69,7 +69,7 @@ static void test_bad_texts(void **unused)
     static const struct {
         const char *text;
         int character;
-        const char *word; /* of what is expected there */
+        const char *word; /* of the sentence after "expected" */
     } rows[] = {
         {"allreduce:drop", 1, "all_reduce"},
         {"  probe:drop", 3, "recv"},
@@ -146,7 +146,7 @@ static void test_bad_texts(void **unused)
     assert_non_null(strstr(e.message, "at most 32 rules"));
 }
 
-/* What a text says is quoted, but never more than the place that is wrong. */
+/* The error quotes the wrong place of the text, and no more. */
 static void test_quotes(void **unused)
 {
     (void)unused;
@@ -164,7 +164,7 @@ static void test_quotes(void **unused)
     assert_non_null(strstr(e.message, "found the end;"));
 }
 
-static void test_fitting(void **unused)
+static void test_matching(void **unused)
 {
     (void)unused;
     parse("all_reduce:delay=2ms;reduce:delay=3ms,rank=1;*:delay=100ms,rank=2");
@@ -179,7 +179,7 @@ static void test_fitting(void **unused)
     }
 }
 
-/* All rules that fit apply: delays add up, the lowest bandwidth counts. */
+/* All rules that match apply: delays add up, the lowest bandwidth counts. */
 static void test_together(void **unused)
 {
     (void)unused;
@@ -196,7 +196,7 @@ static void test_together(void **unused)
     assert_int_equal(judge(0, TUTTI_OP_SEND).bandwidth, INT64_C(8589934591) << 30);
 }
 
-/* Of errors and drops the first in the text counts, and says where it comes from. */
+/* The first error or drop in the text applies, with its rule and match. */
 static void test_first_error(void **unused)
 {
     (void)unused;
@@ -211,7 +211,7 @@ static void test_first_error(void **unused)
     assert_true(!v.drop && v.status == TUTTI_TIMEOUT && v.rule == 3 && v.match == 4);
 }
 
-/* Each rule counts what fits it, whatever the others do. */
+/* Each rule counts its own matches. */
 static void test_counting(void **unused)
 {
     (void)unused;
@@ -278,7 +278,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_good_texts), cmocka_unit_test(test_bad_texts), cmocka_unit_test(test_quotes),
-        cmocka_unit_test(test_fitting),    cmocka_unit_test(test_together),  cmocka_unit_test(test_first_error),
+        cmocka_unit_test(test_matching),   cmocka_unit_test(test_together),  cmocka_unit_test(test_first_error),
         cmocka_unit_test(test_counting),   cmocka_unit_test(test_jitter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Results of the backends nccl and rccl over the doubles, bit for bit: every kind, in and out of place, parts in one piece
- * and in rows, of equal and of different lengths, with 1, 2 and 4 ranks, in old and new versions of the library. What has to
- * be where is computed here from the definition; all numbers are small enough to be exact in every type.
+ * Results of the backends nccl and rccl over the doubles, bit for bit: every collective, in and out of place, contiguous
+ * parts and parts in rows, of equal and of different lengths, with 1, 2 and 4 ranks, in old and new versions of the library.
+ * The test computes the expected results from the definition; all numbers are small enough to be exact in every type.
  *
  * tutti-test: timeout=240
  */
@@ -74,8 +74,8 @@ static void sample_free(const struct rank *r, struct sample *s)
     }
 }
 
-/* Runs the operation on host[0] and compares what becomes of the other tensor (in place: the same) with host[1]. `in` and
- * `out` are where op->src and op->dst lie in their tensors. */
+/* Runs the operation on host[0] and compares the output tensor (in place: the same) with host[1]. `in` and `out` are the
+ * offsets of op->src and op->dst in their tensors. */
 static void run_sample(const struct rank *r, struct sample *s, tutti_op *op, size_t in, size_t out, bool in_place,
                        size_t bytes)
 {
@@ -216,7 +216,7 @@ static tutti_parts parts_of(const struct rows *rows, size_t item)
                          .displacements = rows->displacements};
 }
 
-/* Writes what part `part` of rank `rank` is into a joined tensor, or (rows NULL) as a compact one. */
+/* Writes part `part` of rank `rank` into a joined tensor, or (rows NULL) compact. */
 static void put(const struct rows *rows, const struct rows *shape, tutti_dtype dtype, int rank, int part, int place,
                 unsigned char *to)
 {
@@ -229,7 +229,7 @@ static void put(const struct rows *rows, const struct rows *shape, tutti_dtype d
 static void check_all_gather(const struct rank *r, struct sample *s, const struct rows *rows, int32_t root,
                              bool in_place)
 {
-    const tutti_dtype dtype = TUTTI_I16; /* moved, though the library has no such type */
+    const tutti_dtype dtype = TUTTI_I16; /* copied, though the library has no such type */
     const size_t bytes = rows->outer * rows->length * 2;
     const size_t own = in_place ? place_of(rows, r->rank, 0) * 2 : 0;
     const bool here = root < 0 || root == r->rank;
@@ -419,7 +419,7 @@ static void middle_nccl(void **cmocka_state)
     run_with(&tti_backend_nccl, 4, "nccl_middle");
 }
 
-/* 2.7: neither, and no averages and weighted sums. */
+/* 2.7: no communicators in the background, and no averages and weighted sums. */
 static void oldest_nccl(void **cmocka_state)
 {
     (void)cmocka_state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * How groups of the backend nccl fail: errors of a call and of the network, ranks that do not come, kernels that never end,
- * aborts that never return, and peers that never close. Every call has to come back, with an error that says what happened;
- * the watchdog of the ranks is what notices if one does not.
+ * aborts that never return, and peers that never close. Every call must return with an error that says what happened. The
+ * ranks' watchdog detects a call that does not return.
  *
  * tutti-test: timeout=180
  */
@@ -26,7 +26,7 @@ static tutti_status run_sum(const struct rank *r, void *memory, int64_t timeout_
     return r->backend->ops->run(r->state, &op, error);
 }
 
-/* The group has failed for good, and says why. */
+/* The group stays failed, and returns the cause. */
 static void check_revoked(const struct rank *r, void *memory, tutti_status cause, const char *words)
 {
     tutti_error error;
@@ -39,7 +39,7 @@ static void check_revoked(const struct rank *r, void *memory, tutti_status cause
 
 /* ---- in a call --------------------------------------------------------------------------------------------------------- */
 
-/* The last rank's call is refused; the others wait for it in vain. */
+/* The library refuses the last rank's call; the other ranks time out. */
 static void refused_call(struct rank *r)
 {
     tutti_error error;
@@ -47,13 +47,13 @@ static void refused_call(struct rank *r)
     CHECK_OK(rank_open(r, &error));
     void *memory = device_alloc(r, COUNT * sizeof(float));
     CHECK_OK(run_sum(r, memory, 10000, &error));
-    pass_all(r, 1); /* or one fails while another has not quite ended the first call */
+    pass_all(r, 1); /* else one rank may fail while another still ends the first call */
     const tutti_status status = run_sum(r, memory, SHORT_MS, &error);
     CHECK(error.scope == TUTTI_SCOPE_GROUP);
     if (r->rank == r->size - 1) {
         CHECK(status == TUTTI_BACKEND && error.vendor_code == 4);
         CHECK(strstr(error.message, "all_reduce: ncclAllReduce of call 2") != NULL);
-        CHECK(strstr(error.message, "invalid argument") != NULL); /* the library's words */
+        CHECK(strstr(error.message, "invalid argument") != NULL); /* the library's text */
         check_revoked(r, memory, TUTTI_BACKEND, "ncclAllReduce");
     } else {
         CHECK(status == TUTTI_TIMEOUT || status == TUTTI_BACKEND);
@@ -63,7 +63,7 @@ static void refused_call(struct rank *r)
     device_free(r, memory);
 }
 
-/* The network breaks for the last rank, which the others may hear of, or not. */
+/* The network breaks for the last rank. The library may or may not report that on the other ranks. */
 static void asynchronous_error(struct rank *r)
 {
     tutti_error error;
@@ -71,7 +71,7 @@ static void asynchronous_error(struct rank *r)
     CHECK_OK(rank_open(r, &error));
     void *memory = device_alloc(r, COUNT * sizeof(float));
     CHECK_OK(run_sum(r, memory, 10000, &error));
-    pass_all(r, 1); /* or one fails while another has not quite ended the first call */
+    pass_all(r, 1); /* else one rank may fail while another still ends the first call */
     const tutti_status status = run_sum(r, memory, 2 * SHORT_MS, &error);
     CHECK(status == TUTTI_BACKEND || (r->rank != r->size - 1 && status == TUTTI_TIMEOUT));
     if (status == TUTTI_BACKEND) {
@@ -90,7 +90,7 @@ static void kernel_hangs(struct rank *r)
     CHECK_OK(rank_open(r, &error));
     void *memory = device_alloc(r, COUNT * sizeof(float));
     CHECK_OK(run_sum(r, memory, 10000, &error));
-    pass_all(r, 1); /* or one fails while another has not quite ended the first call */
+    pass_all(r, 1); /* else one rank may fail while another still ends the first call */
     CHECK(run_sum(r, memory, SHORT_MS, &error) == TUTTI_TIMEOUT);
     CHECK(error.elapsed_ms >= SHORT_MS && error.suspect == -1);
     CHECK(strstr(error.message, "all_reduce: call 2 on lane 0") != NULL);
@@ -100,7 +100,7 @@ static void kernel_hangs(struct rank *r)
     device_free(r, memory);
 }
 
-/* And an abort that never returns: the memory stays the device's, and that is said. */
+/* ... and an abort that never returns: the error says that the device may still use the memory. */
 static void abort_hangs(struct rank *r)
 {
     tutti_error error;
@@ -115,7 +115,7 @@ static void abort_hangs(struct rank *r)
     CHECK(strstr(text, "left in ncclCommAbort") != NULL);
     check_revoked(r, memory, TUTTI_TIMEOUT, "call 1 on lane 0");
     rank_close(r);
-    _exit(0); /* threads and memory were left behind, as they have to be */
+    _exit(0); /* threads and memory stay behind, as expected */
 }
 
 /* The last rank does not come, and closes its group instead. */
@@ -147,7 +147,7 @@ static void *abort_soon(void *argument)
     return NULL;
 }
 
-/* Rank 0 waits in vain on lane 0 until another thread aborts; the other rank never calls. */
+/* Rank 0 waits on lane 0 until another thread aborts; the other rank never calls. */
 static void aborted(struct rank *r)
 {
     pthread_t thread;
@@ -167,7 +167,7 @@ static void aborted(struct rank *r)
     device_free(r, memory);
 }
 
-/* ---- the beginning and the end ----------------------------------------------------------------------------------------- */
+/* ---- opening and closing ----------------------------------------------------------------------------------------- */
 
 static void never_connected(struct rank *r)
 {
@@ -180,7 +180,7 @@ static void never_connected(struct rank *r)
     }
 }
 
-/* The last rank is not there at all. */
+/* The last rank does not exist. */
 static void never_met(struct rank *r)
 {
     tutti_error error;
@@ -189,7 +189,7 @@ static void never_met(struct rank *r)
     }
 }
 
-/* Closing is this rank's own affair: it ends while the other one still has its group. */
+/* Closing is local: it returns while the other rank still has its group. */
 static void closed_alone(struct rank *r)
 {
     tutti_error error;

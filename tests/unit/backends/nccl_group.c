@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Groups of the backends nccl and rccl over the doubles: what they claim, how ranks that do not fit one another are told so,
- * lanes, tensors that are not ready yet, and the heap. Results are nccl_collectives.c's, failures nccl_failure.c's.
+ * Groups of the backends nccl and rccl over the doubles: supported operations, refusal of ranks that differ, lanes, tensors
+ * that are not ready yet, and the heap. nccl_collectives.c tests results, nccl_failure.c failures.
  *
  * tutti-test: timeout=180
  */
 #include "nccl_support.h"
 
-/* ---- what is claimed --------------------------------------------------------------------------------------------------- */
+/* ---- supported operations --------------------------------------------------------------------------------------------------- */
 
 struct claim {
     tutti_operation kind;
     tutti_dtype dtype;
     tutti_reduce_op redop;
-    int since; /* the first version that can; 0: none can */
+    int since; /* the first version that supports it; 0: none does */
 };
 
 static const struct claim claims[] = {
@@ -31,7 +31,7 @@ static const struct claim claims[] = {
     {TUTTI_OP_GATHER, TUTTI_BF16, 0, 20700},
     {TUTTI_OP_SCATTER, TUTTI_U16, 0, 20700},
     {TUTTI_OP_BARRIER, 0, 0, 20700},
-    /* what the library would do differently, or not at all */
+    /* operations with other results in the library, or without a function */
     {TUTTI_OP_ALL_REDUCE, TUTTI_F32, TUTTI_MIN, 0},
     {TUTTI_OP_REDUCE, TUTTI_BF16, TUTTI_MAX, 0},
     {TUTTI_OP_REDUCE_SCATTER, TUTTI_F64, TUTTI_MAX, 0},
@@ -46,7 +46,7 @@ static const struct claim claims[] = {
     {TUTTI_OP_SEND, TUTTI_F32, 0, 0},
 };
 
-/* With the setting native_min_max, instead of what stands above. */
+/* With the setting native_min_max, instead of the rows above. */
 static const struct claim asked_for[] = {
     {TUTTI_OP_ALL_REDUCE, TUTTI_F32, TUTTI_MIN, 20700},
     {TUTTI_OP_REDUCE, TUTTI_BF16, TUTTI_MAX, 21000},
@@ -148,7 +148,7 @@ static void tables(void **cmocka_state)
     assert_null(tti_backend_nccl.ops->post_p2p);
 }
 
-/* ---- ranks that do not fit --------------------------------------------------------------------------------------------- */
+/* ---- ranks that differ --------------------------------------------------------------------------------------------- */
 
 static void expect_refusal(struct rank *r, tutti_status status, const char *a, const char *b)
 {
@@ -173,7 +173,7 @@ static void variables_differ(struct rank *r)
     expect_refusal(r, TUTTI_MISMATCH, "rank 1 has NCCL_ALGO=\"Tree\"", "rank 0 \"Ring\"");
 }
 
-/* Some would wait in the library, the others on the engine for host memory. */
+/* Else some ranks would wait in the library, and others on the engine for host memory. */
 static void min_max_differ(struct rank *r)
 {
     r->native_min_max = r->rank == 2;
@@ -303,7 +303,7 @@ static void behind_an_event(struct rank *r)
     CHECK_OK(d->event_create(&event, &error));
     CHECK_OK(d->alloc_host(bytes, &word, &error));
     memcpy(word, host, bytes);
-    for (int i = 0; i < 20; i++) { /* the last one in the queue is what counts */
+    for (int i = 0; i < 20; i++) { /* the last value in the queue counts */
         CHECK_OK(d->copy(memory, word, bytes, stream, &error));
     }
     CHECK_OK(d->event_record(event, stream, &error));
@@ -345,11 +345,11 @@ static tutti_status gather_all(void *self, const void *mine, size_t bytes, void 
     tutti_status status = TUTTI_OK;
     g->times++;
     snprintf(key, sizeof(key), "exchange/%d/%d", g->times, r->rank);
-    status = meeting_set(r->meeting, key, mine, bytes, error);
+    status = table_set(r->table, key, mine, bytes, error);
     for (int32_t i = 0; i < r->size && status == TUTTI_OK; i++) {
         size_t length = 0;
         snprintf(key, sizeof(key), "exchange/%d/%d", g->times, i);
-        status = meeting_get(r->meeting, key, (char *)all + (size_t)i * bytes, bytes, &length, 10000, error);
+        status = table_get(r->table, key, (char *)all + (size_t)i * bytes, bytes, &length, 10000, error);
     }
     return status;
 }
@@ -371,11 +371,11 @@ static void on_the_heap(struct rank *r)
     unsigned char *own = device_alloc(r, 4096);
     CHECK_OK(ops->register_memory(r->state, own, 4096, &exchange, &error));
     CHECK_OK(ops->register_memory(r->state, NULL, 0, &exchange, &error));
-    /* one rank brings what it has already, another the host's: all hear of the first one */
+    /* one rank registers memory twice, another registers host memory: all ranks get the first error */
     void *wrong = r->rank == 0 ? own + 100 : r->rank == 1 ? (void *)&exchange : given;
     const tutti_status refused = ops->register_memory(r->state, wrong, r->rank == 2 ? 0 : 64, &exchange, &error);
     CHECK(refused == TUTTI_INVALID_ARGUMENT && error.suspect == 0);
-    /* the heap's memory is memory */
+    /* the memory can be read and written */
     tutti_op op = op_of(TUTTI_OP_ALL_REDUCE, TUTTI_U8, TUTTI_MAX);
     unsigned char host[64];
     memset(host, r->rank, sizeof(host));
@@ -396,7 +396,7 @@ static void on_the_heap(struct rank *r)
     }
     /* `kept` lives as long as the group that is made from this one */
     struct rank child = *r;
-    child.meeting = r->meeting + 1;
+    child.table = r->table + 1;
     child.parent_state = r->state;
     CHECK_OK(rank_open(&child, &error));
     rank_close(r);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the settings nccl.* and rccl.* come to, for each version that treats one of them in another way: the variables of the
- * process, the configuration of a communicator, the errors, and what is said of settings that cannot be kept. Each case runs
- * in a process of its own, since variables are set once in a process.
+ * The effects of the settings nccl.* and rccl.*, for each version that treats one of them differently: variables of the
+ * process, the configuration of a communicator, errors, and reports of settings that have no effect. Each case runs in
+ * a process of its own, since variables are set once in a process.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@
 #include "backends/nccl/library/options.h"
 #include "core/settings/settings.h"
 
-/* A failed assertion of cmocka jumps, which it must not do out of a child. */
+/* A failed assertion of cmocka jumps, which must not happen in a child process. */
 #define CHECK(condition)                                                                                               \
     do {                                                                                                               \
         if (!(condition)) {                                                                                            \
@@ -60,7 +60,7 @@ static void run_everywhere(void (*body)(const struct tti_nccl_library *library))
     }
 }
 
-/* The settings of a group, by `names` behind the backend's name, closed by NULL: "algo=ring". */
+/* The settings of a group, as "algo=ring", without the backend's name; NULL ends the list. */
 struct group {
     struct tti_settings settings;
     tutti_open_info info;
@@ -123,7 +123,7 @@ static void body_nothing(const struct tti_nccl_library *library)
 
 static void body_ring(const struct tti_nccl_library *library)
 {
-    setenv("NCCL_ALGO", "NVLS", 1); /* a setting stands above it */
+    setenv("NCCL_ALGO", "NVLS", 1); /* a setting overrides it */
     apply(library, GROUP(library, "algo=ring"));
     CHECK(is_set("NCCL_ALGO", library->version < 22400 ? "Ring" : "allreduce:ring"));
 }
@@ -231,7 +231,7 @@ static void body_contradiction(const struct tti_nccl_library *library)
     REFUSED(library, GROUP(library, "debug=none", "env.NCCL_DEBUG=INFO"), TUTTI_INVALID_ARGUMENT, ".debug",
             "no NCCL_DEBUG", "INFO");
     CHECK(is_set("NCCL_ALGO", NULL));
-    apply(library, GROUP(library, "algo=tree")); /* what was refused has settled nothing */
+    apply(library, GROUP(library, "algo=tree")); /* the refused settings have set no variable */
 }
 
 static void body_later_groups(const struct tti_nccl_library *library)
@@ -252,7 +252,7 @@ static void body_later_groups(const struct tti_nccl_library *library)
     REFUSED(library, GROUP(library, "env.EXTRA=One"), TUTTI_BAD_STATE, key[2], "EXTRA=One", "with EXTRA=one");
     REFUSED(library, GROUP(library, "buffer_size=1M"), TUTTI_BAD_STATE, key[3], "=1048576", "=65536");
     CHECK(is_set("NCCL_ALGO", strchr(ring, '=') + 1) && is_set("NCCL_DEBUG", NULL) && is_set("EXTRA", "one"));
-    /* a communicator's own */
+    /* a setting of a communicator */
     if (library->version >= 21700) {
         apply(library, GROUP(library, "channels=3"));
     } else {
@@ -286,7 +286,7 @@ static void test_errors(void **state)
     run_in_child(body_no_list, "rccl", 22809);
 }
 
-/* ---- what is not heeded ---- */
+/* ---- settings without effect ---- */
 
 static void check_unheeded(const struct tti_nccl_library *library, const tutti_open_info *info,
                            const char *const *words)
@@ -321,7 +321,7 @@ static void body_unheeded(const struct tti_nccl_library *library)
     } else {
         UNHEEDED(library, GROUP(library, "channels=33"));
     }
-    /* what of the environment stands above the configuration of a communicator */
+    /* variables that override the configuration of a communicator */
     setenv("NCCL_MIN_CTAS", "2", 1);
     UNHEEDED(library, GROUP(library, "channels=2"));
     if (library->version >= 21700) {
@@ -358,9 +358,9 @@ static void test_unheeded(void **state)
     run_everywhere(body_loaded);
 }
 
-/* ---- the rest ---- */
+/* ---- both backends ---- */
 
-/* The two families have the same settings. */
+/* Both backends have the same settings. */
 static void test_table(void **state)
 {
     (void)state;

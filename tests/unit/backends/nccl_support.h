@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ranks of the backends nccl and rccl without the core: each is a process, forked before anything of the device's driver or
- * the library is in use; they meet in a table in shared memory. The libraries are the doubles of tests/doubles.
+ * Ranks of the backends nccl and rccl without the core. Each rank is a process, forked before the device's driver or the
+ * library is in use. The rendezvous is a table in shared memory. The libraries are the doubles of tests/doubles.
  */
 #ifndef TTI_TESTS_NCCL_SUPPORT_H
 #define TTI_TESTS_NCCL_SUPPORT_H
@@ -30,7 +30,7 @@
 #include "device/device.h"
 #include "tensor/dtype.h"
 
-enum { MOST_RANKS = 4, ENTRIES = 96, VALUE = 4096, MEETINGS = 2, WATCHDOG_SECONDS = 45 };
+enum { MOST_RANKS = 4, ENTRIES = 96, VALUE = 4096, TABLES = 2, WATCHDOG_SECONDS = 45 };
 
 /* ---- the rendezvous ---------------------------------------------------------------------------------------------------- */
 
@@ -41,18 +41,18 @@ struct entry {
     unsigned char value[VALUE];
 };
 
-struct meeting {
+struct rendezvous_table {
     _Atomic uint32_t used;
     _Atomic int32_t arrived; /* for pass_all */
     struct entry entries[ENTRIES];
 };
 
-static tutti_status meeting_set(void *self, const char *key, const void *value, size_t length, tutti_error *error)
+static tutti_status table_set(void *self, const char *key, const void *value, size_t length, tutti_error *error)
 {
-    struct meeting *m = self;
+    struct rendezvous_table *m = self;
     const uint32_t i = atomic_fetch_add(&m->used, 1);
     if (i >= ENTRIES || length > VALUE) {
-        return tti_error_set(error, TUTTI_NO_RESOURCE, "the meeting is full");
+        return tti_error_set(error, TUTTI_NO_RESOURCE, "the rendezvous table is full");
     }
     snprintf(m->entries[i].key, sizeof(m->entries[i].key), "%s", key);
     memcpy(m->entries[i].value, value, length);
@@ -61,10 +61,10 @@ static tutti_status meeting_set(void *self, const char *key, const void *value, 
     return TUTTI_OK;
 }
 
-static tutti_status meeting_get(void *self, const char *key, void *value, size_t capacity, size_t *length,
-                                int64_t timeout_ms, tutti_error *error)
+static tutti_status table_get(void *self, const char *key, void *value, size_t capacity, size_t *length,
+                              int64_t timeout_ms, tutti_error *error)
 {
-    struct meeting *m = self;
+    struct rendezvous_table *m = self;
     const int64_t deadline = tti_deadline_ns(tti_now_ns(), timeout_ms);
     do {
         for (uint32_t i = 0; i < ENTRIES; i++) {
@@ -91,13 +91,13 @@ struct rank {
     const tutti_backend *backend;
     const void *scenario;
     void *parent_state;
-    bool native_min_max;     /* the setting */
-    struct meeting *meeting; /* behind it is another, for a second group */
+    bool native_min_max;            /* the setting */
+    struct rendezvous_table *table; /* another one follows, for a second group */
     const struct tti_device *driver;
     void *state;
 };
 
-/* A check in a rank, which is no thread of cmocka's. */
+/* A check in a rank, which cmocka does not run. */
 #define CHECK(condition)                                                                                               \
     do {                                                                                                               \
         if (!(condition)) {                                                                                            \
@@ -126,7 +126,7 @@ static tutti_status rank_open(struct rank *r, tutti_error *error)
 {
     static const int32_t global[MOST_RANKS] = {0, 1, 2, 3};
     const tutti_rendezvous rendezvous = {
-        .size = sizeof(rendezvous), .self = r->meeting, .set = meeting_set, .get = meeting_get};
+        .size = sizeof(rendezvous), .self = r->table, .set = table_set, .get = table_get};
     const tutti_open_info info = {.size = sizeof(info),
                                   .rank = r->rank,
                                   .world_size = r->size,
@@ -147,11 +147,11 @@ static void rank_close(struct rank *r)
     r->state = NULL;
 }
 
-/* All ranks come to this line; not through the library. `times` counts the calls, from 1. */
+/* A barrier without the library. `times` counts the calls, from 1. */
 static inline void pass_all(const struct rank *r, int32_t times)
 {
-    atomic_fetch_add(&r->meeting->arrived, 1);
-    while (atomic_load(&r->meeting->arrived) < times * r->size) {
+    atomic_fetch_add(&r->table->arrived, 1);
+    while (atomic_load(&r->table->arrived) < times * r->size) {
         usleep(1000);
     }
 }
@@ -162,8 +162,8 @@ struct job {
     int32_t lanes;
     int64_t timeout_ms;
     const char *library;      /* the double's folder in tests/doubles; NULL: the newest */
-    const char *words;        /* for the library's double; NULL: none */
-    const char *words_of_one; /* instead, for the last rank */
+    const char *words;        /* value of TUTTI_DOUBLE_NCCL for the library's double; NULL: none */
+    const char *words_of_one; /* for the last rank, instead of `words` */
     const void *scenario;
     void (*run)(struct rank *r);
 };
@@ -177,7 +177,7 @@ static void name_double(const char *variable, const char *folder, const char *fi
     setenv(variable, path, 1);
 }
 
-static void rank_main(const struct job *job, int32_t rank, struct meeting *meeting)
+static void rank_main(const struct job *job, int32_t rank, struct rendezvous_table *table)
 {
     const bool rocm = job->backend == &tti_backend_rccl;
     struct rank r = {.rank = rank,
@@ -187,7 +187,7 @@ static void rank_main(const struct job *job, int32_t rank, struct meeting *meeti
                      .timeout_ms = job->timeout_ms ? job->timeout_ms : 20000,
                      .backend = job->backend,
                      .scenario = job->scenario,
-                     .meeting = meeting,
+                     .table = table,
                      .driver = tti_device_of(rocm ? kDLROCM : kDLCUDA)};
     const char *words = rank == job->size - 1 && job->words_of_one ? job->words_of_one : job->words;
     if (words) {
@@ -202,23 +202,22 @@ static void rank_main(const struct job *job, int32_t rank, struct meeting *meeti
                 rocm ? "librccl.so.1" : "libnccl.so.2");
     alarm(WATCHDOG_SECONDS);
     job->run(&r);
-    _exit(
-        0); /* threads of the doubles still run, and what they have thread-local no leak checker finds its way through */
+    _exit(0); /* threads of the doubles still run, and leak checkers cannot see their thread-local memory */
 }
 
 static void run_job(const struct job *job)
 {
-    struct meeting *meeting =
-        mmap(NULL, MEETINGS * sizeof(*meeting), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct rendezvous_table *table =
+        mmap(NULL, TABLES * sizeof(*table), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     pid_t ranks[MOST_RANKS];
     bool fine = true;
-    assert_true(meeting != MAP_FAILED);
+    assert_true(table != MAP_FAILED);
     fflush(NULL);
     for (int32_t i = 0; i < job->size; i++) {
         ranks[i] = fork();
         assert_true(ranks[i] >= 0);
         if (ranks[i] == 0) {
-            rank_main(job, i, meeting);
+            rank_main(job, i, table);
         }
     }
     for (int32_t i = 0; i < job->size; i++) {
@@ -229,7 +228,7 @@ static void run_job(const struct job *job)
             fine = false;
         }
     }
-    munmap(meeting, MEETINGS * sizeof(*meeting));
+    munmap(table, TABLES * sizeof(*table));
     assert_true(fine);
 }
 
@@ -276,7 +275,7 @@ static void device_free(const struct rank *r, void *memory)
     r->driver->leave(&scope);
 }
 
-/* A descriptor with what every call has. */
+/* An operation with the fields that every call has. */
 static inline tutti_op op_of(tutti_operation kind, tutti_dtype dtype, tutti_reduce_op redop)
 {
     return (tutti_op){.size = sizeof(tutti_op),

@@ -8,7 +8,8 @@
 #include <cstdio>
 #include <new>
 
-#include "backends/gloo/plugin/collectives/call.h"
+#include "backends/gloo/plugin/collectives/data_movement.h"
+#include "backends/gloo/plugin/collectives/reductions.h"
 #include "backends/gloo/plugin/messages/messages.h"
 
 using tti::Call;

@@ -138,10 +138,6 @@ class Call
 /* The first round of a group: checks that every connection leads to its rank. Throws. */
 void handshake(Group &group, int64_t deadline_ns);
 
-tutti_status run_reduction(Call &c);        /* all_reduce, reduce, reduce_scatter: reductions.cc */
-tutti_status run_data_movement(Call &c);    /* all others: data_movement.cc */
-tutti_status run_alone(const tutti_op *op); /* in a group of one: data_movement.cc */
-
 } // namespace tti
 
 #endif

@@ -11,6 +11,8 @@
  * and that rank sends it to the others. So every rank, also the root, sends and receives at most S bytes, while the root of
  * a binomial tree sends S log2(n).
  */
+#include "backends/gloo/plugin/collectives/data_movement.h"
+
 #include <cstring>
 
 #include "backends/gloo/plugin/collectives/chunked_transfer.h"

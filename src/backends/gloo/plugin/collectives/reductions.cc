@@ -15,6 +15,8 @@
  * Up to CALL_EAGER bytes travel in the records of the entry barrier: each rank receives the whole inputs and reduces them
  * itself. S (n-1) bytes, one step.
  */
+#include "backends/gloo/plugin/collectives/reductions.h"
+
 #include <cstring>
 
 #include "backends/gloo/plugin/collectives/chunked_transfer.h"
