@@ -25,7 +25,7 @@ static _Thread_local int depth;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int retained[TTI_DOUBLE_DEVICES];
 
-/* As with streams, a number that nobody can dereference. */
+/* As with streams, a number that no program can dereference. */
 static const uintptr_t context_base = 0x4358000000000000u;
 
 CUcontext tti_double_cuda_context(int device)

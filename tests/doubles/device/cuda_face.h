@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The face of CUDA's driver interface. Where cuda.h is at hand, the functions are defined against its prototypes, so
- * the compiler compares every type and argument; elsewhere against the declarations below, which say the same.
+ * The face of CUDA's driver interface. Where cuda.h is installed, the functions are defined against its prototypes, so the
+ * compiler compares every type and argument. Elsewhere they are defined against the same declarations below.
  * Functions are written with the names that the library exports (cuMemAlloc_v2), for which cuda.h has macros.
  */
 #ifndef TUTTI_TESTS_DOUBLES_CUDA_ABI_H
@@ -163,7 +163,7 @@ CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *data);
 CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device);
 CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags);
 
-/* Begins a function that needs a current context: its device, or what is returned at once. */
+/* Begins a function that needs a current context: its device, or the code to return at once. */
 CUresult tti_double_cuda_enter(const char *function, int *device);
 CUcontext tti_double_cuda_context(int device);
 

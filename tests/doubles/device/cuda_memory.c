@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* libcuda.so.1: memory of devices and of the host, what is known about a pointer, memory of other processes. */
+/* libcuda.so.1: memory of devices and of the host, attributes of pointers, memory of other processes. */
 #include <string.h>
 
 #include "cuda_face.h"
@@ -128,8 +128,8 @@ static bool is_host(const struct tti_double_memory *memory)
     return memory->kind == TTI_DOUBLE_PINNED || memory->kind == TTI_DOUBLE_REGISTERED;
 }
 
-/* `memory` NULL: not known; then `data` becomes what the vendor has for that, and the code says so. Each attribute has
- * its own type. */
+/* `memory` NULL: unknown. Then `data` becomes the vendor's value for unknown memory, with its code. Each attribute has its
+ * own type. */
 static CUresult attribute_of(void *data, CUpointer_attribute attribute, const struct tti_double_memory *memory,
                              CUdeviceptr address)
 {
@@ -212,7 +212,7 @@ CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdevi
         return code ? (CUresult)code : CUDA_ERROR_INVALID_VALUE;
     }
     if (!tti_double_lookup(tti_double_cuda_pointer(memory), &found)) {
-        /* The result stays as it was. */
+        /* The result is unchanged. */
         return attribute_of(unused, attribute, NULL, memory);
     }
     return attribute_of(data, attribute, &found, memory);

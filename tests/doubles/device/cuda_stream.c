@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* libcuda.so.1: streams, events, and what is queued. */
+/* libcuda.so.1: streams, events, and queued work. */
 #include "cuda_face.h"
 
 CUresult cuStreamCreate(CUstream *stream, unsigned int flags)
@@ -117,7 +117,7 @@ CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t
     return (CUresult)tti_double_wait_word(__func__, device, stream, &word);
 }
 
-/* The first form, which the driver has switched off unless its kernel module is told otherwise. */
+/* The first form, which the driver disables by default. */
 CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags)
 {
     int device = 0;
@@ -183,7 +183,7 @@ CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream 
     return code ? code : (CUresult)tti_double_copy(__func__, device, &copy, stream);
 }
 
-/* Where one end of a two-dimensional copy begins. What is said to be of the host or of a device has to be so. */
+/* The address of one end of a two-dimensional copy. Its declared kind of memory must be the real one. */
 static CUresult end_of(CUmemorytype type, const void *host, CUdeviceptr at, size_t offset, const void **begin)
 {
     struct tti_double_memory memory;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The devices as a whole: when they exist, which of them, and how they end. A fork's child has none, because their
- * threads stayed in the parent: it is refused everything, as the vendors' libraries do. When the process ends, what is
- * still queued is dropped; code of others that runs at that time (host functions, kernels) is not waited for, since it
- * may never return.
+ * threads stayed in the parent: every call is refused, as in the vendors' libraries. When the process ends, queued work is
+ * dropped. Host functions and kernels that run at that time are not waited for, since they may never return.
  */
 #include "device.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Devices that are host memory and threads: what the doubles of libcuda.so.1 and libamdhip64.so have in common. The two
- * faces (cuda*.c, hip*.c) speak the vendors' interfaces, and everything behind them is here. README.md says for users
- * what the doubles do and what they refuse.
+ * faces (cuda*.c, hip*.c) implement the vendors' interfaces; the rest is here. README.md describes for users what the
+ * doubles do and what they refuse.
  *
  * Codes are the vendors' own: HIP took over the numbers of CUDA's driver interface, so the core gives the same ones to
  * both.
@@ -40,7 +40,7 @@ enum { TTI_DOUBLE_DEVICES = 16, TTI_DOUBLE_UUID = 16, TTI_DOUBLE_IPC = 64 };
 struct tti_double_vendor {
     const char *variable; /* of the environment: devices, delays and faults */
     const char *visible;  /* of the environment: which of the devices a process sees */
-    int version;          /* of the driver, unless `version=` says otherwise */
+    int version;          /* of the driver, unless `version=` gives another */
     bool stages;          /* small copies from pageable memory are taken over at the call; else it waits for them */
     bool host_waits;      /* copies from host to host memory wait, pinned or not */
 };
@@ -70,7 +70,7 @@ void tti_double_reset(int device);
 
 enum tti_double_kind {
     TTI_DOUBLE_DEVICE,     /* no CPU may touch it */
-    TTI_DOUBLE_MANAGED,    /* moves by itself */
+    TTI_DOUBLE_MANAGED,    /* managed: migrates between host and device */
     TTI_DOUBLE_PINNED,     /* of the host, allocated here */
     TTI_DOUBLE_REGISTERED, /* of the host, allocated elsewhere */
     TTI_DOUBLE_IMPORTED    /* of a device, allocated by another process */
@@ -138,7 +138,7 @@ struct tti_double_word {
     const void *address;
     uint32_t value;
     uint32_t mask;
-    /* Whether the word, masked, is what the stream waits for. */
+    /* Whether the masked word has the value that the stream waits for. */
     bool (*met)(uint32_t word, uint32_t value);
 };
 
@@ -152,17 +152,17 @@ int tti_double_wait_word(const char *function, int device, void *stream, const s
  * its own shadow; its device is -1. */
 TTI_DOUBLE_EXPORT void *tti_double_shadow(const void *pointer, size_t bytes, int *device);
 /*
- * Queues what stands for a kernel. `run` is called once, on a thread of the stream when its turn has come, beside those
- * of other streams; it may wait for another kernel and read and write by tti_double_shadow, and may call nothing else
- * of the library. `code` is 0; or not, when an error of the device keeps the kernel from running: then `run` only
- * releases `data`. What it returns, if not 0, becomes the device's error. Returns the vendor's code; a stream of
- * another device than the current one is refused. Not called any more when the process ends.
+ * Queues the stand-in of a kernel. `run` is called once, on a thread of the stream, in the order of the stream and beside
+ * other streams. It may wait for another kernel and use tti_double_shadow, but no other function of the library. `code` is
+ * 0, or the error of the device that keeps the kernel from running: then `run` only releases `data`. A result other than 0
+ * becomes the device's error. Returns the vendor's code; a stream of another device than the current one is refused. `run`
+ * is not called after the process has begun to end.
  */
 TTI_DOUBLE_EXPORT int tti_double_launch(void *stream, int (*run)(void *data, int code), void *data);
 /* The device of a stream, -1 if there is no such stream. */
 TTI_DOUBLE_EXPORT int tti_double_stream_device(void *stream);
 
-/* The current device of this thread, which only the face knows; -1 and the code if there is none. */
+/* The current device of this thread, from the face; -1 and the code if there is none. */
 int tti_double_current(int *code);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Events. Recording one queues a mark; whoever waits for the event waits for the mark that was the last one at that
- * time, so an event may be recorded again, or destroyed, while somebody waits.
+ * Events. Recording an event queues a mark. A thread or stream that waits for the event waits for its last mark at that
+ * time, so an event may be recorded again, or destroyed, during a wait.
  */
 #include <stdlib.h>
 

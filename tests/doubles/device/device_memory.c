@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of devices. Each allocation is a file in memory that is mapped at a shadow address, which only the double
- * knows; the address that is handed out is address space which nobody can touch, so a program that follows a device
- * pointer dies of SIGSEGV. New memory is filled with 0xff: NaN in every floating-point format, -1 in integers.
+ * Memory of devices. Each allocation is a memory file that is mapped at a shadow address inside the double. The program
+ * gets an address without access rights, so a program that dereferences a device pointer dies of SIGSEGV. New memory is
+ * filled with 0xff: NaN in every floating-point format, -1 in integers.
  *
- * Freed memory keeps its address for a while, so that a use after free is recognised instead of hitting what came there
- * next.
+ * Freed memory keeps its address for a while, so that a use after free is detected and does not hit a new allocation.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +26,7 @@ static size_t block_capacity;
 static struct tti_double_block *dead; /* those that operations still use */
 static uint64_t last_id;
 
-/* Freed ranges, still reserved: a ring, the oldest is given back first. */
+/* Freed ranges, still reserved: a ring buffer, the oldest is released first. */
 static struct quarantined {
     uintptr_t begin;
     size_t bytes;
@@ -131,7 +130,7 @@ static bool has_file(const struct tti_double_block *block)
     return block->kind == TTI_DOUBLE_DEVICE || block->kind == TTI_DOUBLE_IMPORTED;
 }
 
-/* The contents go; the address stays for a while, and nobody can touch it. */
+/* Frees the contents; the address stays reserved for a while, without access rights. */
 static void unmap(struct tti_double_block *block)
 {
     if (has_file(block)) {
@@ -233,7 +232,7 @@ static bool map_device(struct tti_double_block *block)
     return true;
 }
 
-/* Memory of the host, with a page behind it that nobody can touch. */
+/* Memory of the host, with a guard page behind it. */
 static bool map_host(struct tti_double_block *block)
 {
     const size_t bytes = whole_pages(block->bytes);

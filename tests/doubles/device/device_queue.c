@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is done in streams: copies, fills, host functions, kernels, waits for a word of memory.
+ * Work in streams: copies, fills, host functions, kernels, waits for a word of memory.
  *
- * A copy looks at both addresses when it is called: each lies in one allocation as a whole, or has nothing to do with
- * any and is pageable memory of the host. Pinned and device memory is read and written when the operation's turn has
- * come, so a buffer that is used again too early gives wrong data, as on a device. Pageable memory is what the vendors
- * say it is: CUDA takes a small source over at the call and waits in all other cases, HIP always waits.
+ * A copy checks both addresses when it is called: each range lies entirely in one allocation, or outside all and is
+ * pageable memory of the host. Pinned and device memory is read and written when the stream reaches the operation, so
+ * a buffer that is used again too early gives wrong data, as on a device. With pageable memory, as the vendors document,
+ * CUDA copies a small source at the call and waits in all other cases; HIP always waits.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -269,7 +269,7 @@ struct word_op {
     struct tti_double_word word;
 };
 
-/* Acquire: pairs with the release store by which the host, or another device, says that something is done. */
+/* Acquire: pairs with the release store of the host, or of another device, after its work. */
 static bool is_met(const struct tti_double_op *op)
 {
     const struct word_op *wait = (const struct word_op *)op;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a test orders by TUTTI_DOUBLE_CUDA or TUTTI_DOUBLE_HIP: words separated by commas, listed in README.md. A word
- * that makes no sense ends the process, because a fault that was misspelt would be a test that cannot fail.
+ * The orders of a test in TUTTI_DOUBLE_CUDA or TUTTI_DOUBLE_HIP: words separated by commas, listed in README.md. An unknown
+ * word ends the process, because a test with a misspelt fault could not fail.
  */
 #include <dlfcn.h>
 #include <errno.h>

@@ -19,8 +19,8 @@ struct tti_double_op {
     bool hangs;        /* ordered: never done */
     int fails;         /* ordered: the error of the device */
     bool calls_out;    /* runs code that is not the double's own, which may take forever */
-    bool polls;        /* `ready` depends on memory, whose change nobody signals */
-    /* Under the lock: whether it may begin. NULL: when it is its turn. */
+    bool polls;        /* `ready` depends on memory, and no signal announces its change */
+    /* Under the lock: whether it may begin. NULL: as soon as the work before it has ended. */
     bool (*ready)(const struct tti_double_op *op);
     /* Without the lock. NULL: there is nothing to do. `code`: the error of the device that keeps it from being done. */
     int (*run)(struct tti_double_op *op, int code);
@@ -35,7 +35,7 @@ struct tti_double_stream {
     bool blocking; /* waits for the default stream of its device, and that one for it */
     bool started;  /* has its thread */
     bool closing;  /* destroyed: its thread ends when the queue is empty */
-    bool dropped;  /* the device was reset: what is queued is not done any more */
+    bool dropped;  /* the device was reset: queued work is dropped */
     int users;     /* threads that wait for it */
     uint64_t random;
     uint64_t thread; /* of per-thread default streams: whose it is */
@@ -97,14 +97,14 @@ struct tti_double_settings {
     uint64_t seed;
     size_t memory;
 };
-/* Read once; a word that makes no sense ends the process. */
+/* Read once; an unknown word ends the process. */
 const struct tti_double_settings *tti_double_settings(void);
 
 enum tti_double_fault { TTI_DOUBLE_FAIL, TTI_DOUBLE_HANG, TTI_DOUBLE_ASYNC };
 /* Counts a call, under the lock: 0, or the code that was ordered for it (1 for hang). */
 int tti_double_fault_for_call(enum tti_double_fault what, const char *function);
 
-/* ---- handles: numbers that were never given before and that nobody can dereference ---- */
+/* ---- handles: numbers that are never reused and that no program can dereference ---- */
 
 enum tti_double_handle { TTI_DOUBLE_STREAM_HANDLE, TTI_DOUBLE_EVENT_HANDLE, TTI_DOUBLE_HANDLES };
 /* Under the lock. NULL: no memory; no such handle. */
@@ -114,13 +114,13 @@ void tti_double_handle_drop(enum tti_double_handle type, const void *handle);
 /* Drops all handles whose object `of` accepts, which may free it. */
 void tti_double_handle_drop_all(enum tti_double_handle type, int device, bool (*of)(void *object, int device));
 
-/* ---- between the files; under the lock unless said otherwise ---- */
+/* ---- between the files; under the lock unless noted ---- */
 
 /* NULL if there is no such stream. */
 struct tti_double_stream *tti_double_stream_find(int device, void *stream);
 /* Takes the operation over, also when it fails. */
 int tti_double_enqueue(const char *function, struct tti_double_stream *stream, struct tti_double_op *op);
-/* Waits until nothing is left of what was queued up to `sequence`; the error of the device. */
+/* Waits until all work up to `sequence` has ended; returns the error of the device. */
 int tti_double_stream_drain(struct tti_double_stream *stream, uint64_t sequence);
 int tti_double_device_drain(int device);
 /* Whether the stream has work up to `sequence`; of a default stream also in the streams that it waits for. */
@@ -136,7 +136,7 @@ bool tti_double_block_touches(uintptr_t begin, size_t bytes);
 bool tti_double_block_add(struct tti_double_block *block);
 void tti_double_block_remove(struct tti_double_block *block);
 struct tti_double_block *tti_double_block_imported(uint64_t inode, int device);
-/* Maps `fd` twice: once so that nobody can touch it, once for the double. */
+/* Maps `fd` twice: without access rights for the program, and with them for the double. */
 bool tti_double_block_map(struct tti_double_block *block);
 void tti_double_block_use(struct tti_double_block *block);
 void tti_double_block_release(struct tti_double_block *block);

@@ -17,7 +17,7 @@
 /* The vendors' handles of the default stream and of the thread's own. */
 enum { LEGACY = 1, PER_THREAD = 2 };
 
-/* What a thread that waits for memory to change does between two looks. */
+/* The pause of a thread that polls memory. */
 #define POLL_NS 50000
 
 static bool older(const struct tti_double_stream *stream, uint64_t sequence)
@@ -151,7 +151,7 @@ static void *work(void *argument)
     return NULL;
 }
 
-/* The thread takes no signals of the application, and nobody has to join it. */
+/* Signals are blocked in the thread, since they belong to the application; it is detached. */
 static bool start(struct tti_double_stream *stream)
 {
     pthread_t thread;

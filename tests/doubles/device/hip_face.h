@@ -154,7 +154,7 @@ hipError_t hipLaunchHostFunc(hipStream_t stream, hipHostFn_t function, void *dat
 
 #endif
 
-/* Begins a function: starts HIP if that has not happened, and gives the current device, or what is returned at once. */
+/* Begins a function: starts HIP if necessary. Returns the current device, or the code to return at once. */
 hipError_t tti_double_hip_enter(const char *function, int *device);
 /* Remembers what a function returns, for hipGetLastError, and returns it. */
 hipError_t tti_double_hip_result(int code);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* libamdhip64.so: memory of devices and of the host, what is known about a pointer, memory of other processes. */
+/* libamdhip64.so: memory of devices and of the host, attributes of pointers, memory of other processes. */
 #include <string.h>
 
 #include "hip_face.h"

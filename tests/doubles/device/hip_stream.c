@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* libamdhip64.so: streams, events, and what is queued. */
+/* libamdhip64.so: streams, events, and queued work. */
 #include "hip_face.h"
 
-/* What most functions say of a stream that does not exist. */
+/* The error of most functions for a stream that does not exist. */
 static hipError_t of_stream(int code)
 {
     return tti_double_hip_result(code == TTI_DOUBLE_INVALID_HANDLE ? hipErrorContextIsDestroyed : code);
@@ -154,7 +154,7 @@ hipError_t hipEventSynchronize(hipEvent_t event)
     return code ? code : tti_double_hip_result(tti_double_event_synchronize(event));
 }
 
-/* The direction is only compared with the addresses if neither is memory that HIP knows. */
+/* HIP compares the direction with the addresses only if both are unknown to it. */
 static bool is_possible(const void *dst, const void *src, hipMemcpyKind kind)
 {
     struct tti_double_memory found;

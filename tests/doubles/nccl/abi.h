@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What NCCL's binary interface looks like from inside the library: nccl.h itself where it is installed, so that the compiler
- * holds every function of the double against NVIDIA's prototype; else the same names declared here. RCCL's own functions
- * stand below for both, and ncclConfig_t as bytes that the caller's version of it decides about.
+ * NCCL's binary interface from inside the library. Where nccl.h is installed it is included, so that the compiler compares
+ * every function of the double with NVIDIA's prototype; else the same names are declared here. RCCL's own functions follow
+ * for both. ncclConfig_t is bytes here, since its layout depends on the caller's version.
  */
 #ifndef TTI_DOUBLES_NCCL_ABI_H
 #define TTI_DOUBLES_NCCL_ABI_H

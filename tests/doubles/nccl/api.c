@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The exported functions that move no data: a version before which one did not exist is the level of its #if. */
+/* The exported functions without data transfer. The #if of a function has the version that introduced it. */
 #include <stdlib.h>
 #include <string.h>
 

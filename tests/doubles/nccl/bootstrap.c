@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How ranks find each other. GetUniqueId starts a thread that listens on a socket without a place in the file system; its
- * random name is the id. Every rank connects and says who it is; when all have come, the thread makes the shared memory and
- * hands it to each, or says why there will be no communicator. It waits forever for a rank that does not come, as the real
- * one does. It serves one communicator, then the name is gone.
+ * How ranks find each other. GetUniqueId starts a server thread that listens on an abstract socket; its random name is the
+ * id. Every rank connects and sends its rank. When all have come, the server creates the shared memory and sends it to each
+ * rank, or the reason why there is no communicator. It waits for ever for a missing rank, as the real library does. It
+ * serves one communicator and ends.
  */
 #include <errno.h>
 #include <poll.h>
@@ -71,7 +71,7 @@ static void compare_joiners(struct joiner *one, const struct joiner *other)
     }
 }
 
-/* What each guest shall be told. */
+/* The reply to each rank. */
 static bool judge(struct root *root)
 {
     bool good = true;
@@ -95,7 +95,7 @@ static bool receive_all(int socket, void *to, size_t bytes)
     return recv(socket, to, bytes, MSG_WAITALL) == (ssize_t)bytes;
 }
 
-/* Takes one guest in. false: everybody is refused. */
+/* Accepts one rank. false: all ranks are refused. */
 static bool welcome(struct root *root, int socket)
 {
     struct joiner joiner = {.socket = socket};
@@ -172,7 +172,7 @@ static void answer(const struct joiner *joiner, int fd)
         control.header.cmsg_len = CMSG_LEN(sizeof(int));
         memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
     }
-    /* Who has died or given up meanwhile is not told. */
+    /* A rank that has died or given up meanwhile gets no reply. */
     (void)sendmsg(joiner->socket, &message, MSG_NOSIGNAL);
 }
 
@@ -355,7 +355,7 @@ ncclResult_t tti_id_join(struct ncclComm *comm, const ncclUniqueId *id)
         return tti_refuse(ncclSystemError, "CommInitRank : no socket (%s)", strerror(errno));
     }
     if (tti_init_hangs(comm->rank)) {
-        result = await_answer(comm, -1); /* of nobody: until the abort */
+        result = await_answer(comm, -1); /* without a peer: until the abort */
     } else if (connect(fd, (struct sockaddr *)&address, address_of(id->internal, &address)) != 0 ||
                send(fd, &hello, sizeof(hello), MSG_NOSIGNAL) != sizeof(hello)) {
         result =
@@ -368,7 +368,7 @@ ncclResult_t tti_id_join(struct ncclComm *comm, const ncclUniqueId *id)
         result = receive_memory(comm, fd);
     }
     close(fd);
-    /* All have the memory, or nobody has the communicator. */
+    /* Either all ranks have the memory, or none has the communicator. */
     if (result == ncclSuccess && !tti_comm_exchange_all(comm, NULL, 0, NULL)) {
         result = was_aborted();
     }

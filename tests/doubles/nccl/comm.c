@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The handle of a communicator: who may use it when, and what CommGetAsyncError says. Handles are never freed, so that one
- * that is used after its end is found in the list and not in somebody else's memory.
+ * The handle of a communicator: when which thread may use it, and the result of CommGetAsyncError. Handles are never freed,
+ * so a use after the end is found in the list and does not hit other memory.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ncclComm *list;
 static int made;
 
-/* Its address tells threads apart. */
+/* Its address identifies the thread. */
 static _Thread_local char this_thread;
 
 struct ncclComm *tti_comm_new(int rank, int ranks, bool blocking)
@@ -140,7 +140,7 @@ void tti_comm_drain(struct ncclComm *comm)
 
 /* ---- ncclConfig_t ---- */
 
-/* As it is in 2.28; each version knows a beginning of it. */
+/* As in 2.28; older versions have the beginning of it. */
 struct config {
     size_t size;
     unsigned int magic;

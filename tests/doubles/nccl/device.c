@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The double of the driver, found at run time as the real library finds the real one: the copy that the process has already,
- * else by its name. Beside the vendor's functions it exports what device.h names: where the CPU finds device memory, and how
- * to queue what stands for a kernel.
+ * The double of the driver, found at run time as the real library finds the real driver: a copy in the process, else by name.
+ * Besides the vendor's functions it exports those of device.h: the shadow address of device memory, and how to queue the
+ * stand-in of a kernel.
  */
 #include <dlfcn.h>
 #include <stdlib.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A double of libnccl.so.2 (and librccl.so.1): the same functions over the double of the driver, so that a backend that was
- * written for NCCL really runs, between processes, where there is no GPU. It is meant to refuse what the real library
- * refuses, and to hang where the real library hangs. README.md says what it can be told by TUTTI_DOUBLE_NCCL.
+ * A double of libnccl.so.2 (and librccl.so.1): the same functions over the double of the driver, so that a backend for NCCL
+ * runs between processes on a machine without a GPU. It refuses what the real library refuses, and hangs where the real
+ * library hangs. README.md lists the orders of TUTTI_DOUBLE_NCCL.
  *
- * How it works: the ranks of a communicator find each other through the id (bootstrap.c) and share a piece of memory
+ * How it works: the ranks of a communicator find each other through the id (bootstrap.c) and share memory
  * (shared.h). Operations are checked on the caller's thread and collected into a batch (group.c); the batch is a
- * kernel on the stream. There it moves data through the shared memory (move.c, messages.c) and waits as
- * long as it takes: only an abort ends it early.
+ * kernel on the stream. The kernel copies data through the shared memory (move.c, messages.c) and waits without
+ * a deadline: only an abort ends it early.
  */
 #ifndef TTI_DOUBLES_NCCL_DOUBLE_H
 #define TTI_DOUBLES_NCCL_DOUBLE_H
@@ -22,7 +22,7 @@
 #include "reduce.h"
 #include "shared.h"
 
-/* The version that the variant has by build; TUTTI_DOUBLE_NCCL may say another. */
+/* The version of this build; TUTTI_DOUBLE_NCCL may set another. */
 #ifndef TTI_DOUBLE_LEVEL
 #define TTI_DOUBLE_LEVEL 22809
 #endif
@@ -37,7 +37,7 @@ enum tti_kind {
     TTI_RECV
 };
 
-/* An operation as it was called. */
+/* The arguments of an operation. */
 struct tti_task {
     struct tti_task *next;
     enum tti_kind kind;
@@ -82,16 +82,16 @@ struct ncclComm {
     bool finalized; /* the calls came, not what they bring about */
     bool revoked;
 
-    _Atomic uint32_t result;  /* what CommGetAsyncError says of this rank */
+    _Atomic uint32_t result;  /* the result of CommGetAsyncError on this rank */
     _Atomic uint32_t aborted; /* ends every waiting */
     int abort_fd;             /* readable then */
     struct tti_shared *shared;
 
-    pthread_mutex_t lock; /* the next ones, and `changed` says that they changed */
+    pthread_mutex_t lock; /* protects the following ones; `changed` signals a change */
     pthread_cond_t changed;
     struct ncclComm *child; /* being made by a split: aborted with its parent */
     uint64_t launched;      /* batches given to streams */
-    uint64_t served;        /* the batch whose turn it is */
+    uint64_t served;        /* the batch that runs */
     uint64_t pending;       /* kernels that have not returned */
     uint32_t busy;          /* threads of the library at work for it */
     uint32_t polls;         /* of CommGetAsyncError while in progress */
@@ -106,7 +106,7 @@ struct ncclComm {
 
 /* ---- words.c: what the environment asks for ---- */
 
-/* The version that GetVersion says. */
+/* The version that GetVersion returns. */
 int tti_version(void);
 /* At the beginning of every function: writes the call into the log, and counts it. The result that the environment asks for,
  * or ncclSuccess. `rank` is -1 where there is none yet. */
@@ -122,7 +122,7 @@ bool tti_init_hangs(int rank);
 /* Keeps the sentence for GetLastError (one per process, as NCCL does), and writes it to stderr if NCCL_DEBUG asks for
  * warnings. Returns `result`. */
 ncclResult_t tti_refuse(ncclResult_t result, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* A use that would destroy data, or crash, with the real library: says so and ends the process. */
+/* A use that would destroy data or crash with the real library: reports it and ends the process. */
 _Noreturn void tti_misused(const char *format, ...) __attribute__((format(printf, 1, 2)));
 const char *tti_last_error(void);
 
@@ -154,10 +154,10 @@ ncclResult_t tti_id_join(struct ncclComm *comm, const ncclUniqueId *id);
 
 /* Waits until ready(argument), which looks at shared memory; false if the communicator was aborted before. */
 bool tti_await(struct ncclComm *comm, bool (*ready)(void *argument), void *argument);
-/* Everybody looks again: after each store that somebody may wait for. */
+/* Wakes all waiters; to be called after each store that a waiter may wait for. */
 void tti_doorbell_ring_all(struct ncclComm *comm);
 void tti_doorbell_ring(struct ncclComm *comm, int rank);
-/* The flag, and whoever waits; also of a child that is being made. */
+/* Sets the flag and wakes the waiters; also for a child that is being made. */
 void tti_set_aborted(struct ncclComm *comm);
 /* Waits until no other process is missing that is alive: this rank has ended, and so have they. */
 void tti_await_ends(struct ncclComm *comm);
@@ -169,7 +169,7 @@ bool tti_comm_exchange_all(struct ncclComm *comm, const void *mine, size_t bytes
 /* Both return false if the communicator was aborted. */
 bool tti_run_collective(struct ncclComm *comm, const struct tti_task *task);
 bool tti_run_messages(struct ncclComm *comm, struct tti_task *tasks);
-/* Connects to the peers that the tasks need for the first time: says so, and waits until they do so too. */
+/* Connects to the peers that the tasks need for the first time: reports it, and waits until they do the same. */
 void tti_connect_begin(struct ncclComm *comm, const struct tti_task *tasks);
 bool tti_connect_end(struct ncclComm *comm, const struct tti_task *tasks);
 
@@ -188,7 +188,7 @@ ncclResult_t tti_comm_result(struct ncclComm *comm);
 void tti_comm_set_result(struct ncclComm *comm, ncclResult_t result);
 /* Waits until nothing of it is on a stream. */
 void tti_comm_drain(struct ncclComm *comm);
-/* ncclConfig_t as the version reads it: *blocking as it was unless the caller sets it. */
+/* Reads ncclConfig_t as the version does: *blocking is unchanged unless the caller sets it. */
 ncclResult_t tti_config_read(const ncclConfig_t *config, bool *blocking);
 
 /* ---- group.c ---- */
@@ -196,7 +196,7 @@ ncclResult_t tti_config_read(const ncclConfig_t *config, bool *blocking);
 /* Work on a communicator that may take long: at once, at the group's end, or on a thread if it is not blocking. */
 struct tti_job {
     struct tti_job *next;
-    struct ncclComm *comm; /* whose result tells how it goes */
+    struct ncclComm *comm; /* its result is the state of the communicator */
     ncclResult_t (*run)(struct tti_job *job);
     bool blocking;
     pthread_t thread;
@@ -233,7 +233,7 @@ struct tti_call {
 };
 /* Root, type and operator; *reduction is what the operator means. */
 ncclResult_t tti_check_numbers(struct ncclComm *comm, const struct tti_call *call, struct tti_reduction *reduction);
-/* The memory of a collective or a message, and whether it overlaps as it may. */
+/* The memory of a collective or a message, and whether its overlap is allowed. */
 ncclResult_t tti_check_buffers(const struct ncclComm *comm, const struct tti_call *call);
 /* `elements` of the call's type at memory: on the communicator's device, in one live allocation. */
 ncclResult_t tti_check_memory(const struct ncclComm *comm, const struct tti_call *call, const char *which,

@@ -6,7 +6,7 @@
 
 #include "double.h"
 
-/* GetLastError hands out the address without a lock: so what is behind it is written once and stays. */
+/* GetLastError returns the address without a lock, so the text behind it is written once and stays. */
 enum { SENTENCES = 64, LENGTH = 512 };
 
 static char sentences[SENTENCES][LENGTH];
@@ -28,7 +28,7 @@ ncclResult_t tti_refuse(ncclResult_t result, const char *format, ...)
     vsnprintf(sentence, sizeof(sentence), format, arguments);
     va_end(arguments);
     pthread_mutex_lock(&writing);
-    /* The oldest is overwritten after 64 errors: nobody keeps the address that long. */
+    /* The oldest text is overwritten after 64 errors: no caller keeps the address that long. */
     char *place = sentences[written++ % SENTENCES];
     snprintf(place, LENGTH, "%s", sentence);
     atomic_store_explicit(&newest, place, memory_order_release);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Groups: every call opens one for itself, GroupStart one around several calls. When the outermost ends, what was collected
- * happens: jobs (communicators made, finalised, destroyed), then one batch per communicator. A batch is one kernel: it
- * stands in all its streams, begins when all have come to it, and batches of a communicator run one after the other.
+ * Groups: every call opens one for itself, GroupStart one around several calls. At the end of the outermost group the
+ * collected work runs: jobs (communicators made, finalised, destroyed), then one batch per communicator. A batch is one
+ * kernel: it is queued on all its streams, begins when all of them have reached it, and batches of a communicator run one
+ * after another.
  *
- * For communicators that are not blocking a thread does this, and the calls return ncclInProgress before anything is on a
- * stream. To show those who do not wait for it what happens then, the thread waits for the first question after the
- * progress, though not for long.
+ * For non-blocking communicators a thread does this, and the calls return ncclInProgress before any work is on a stream. To
+ * expose callers that do not wait, the thread waits a short time for the first CommGetAsyncError.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -114,7 +114,7 @@ static int run_batch(void *data, int code)
         free(batch);
     }
     free_tasks(tasks);
-    /* Nothing of the communicator is touched after the lock: whoever drains it may empty it. */
+    /* After the lock the communicator is not used any more: a thread that drains it may empty it. */
     comm->pending--;
     pthread_cond_broadcast(&comm->changed);
     pthread_mutex_unlock(&comm->lock);

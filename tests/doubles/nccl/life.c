@@ -28,7 +28,7 @@ static ncclResult_t run_init(struct tti_job *job)
 {
     const ncclResult_t result = tti_id_join(job->comm, &job->id);
     if (result != ncclSuccess) {
-        tti_comm_set_result(job->comm, result); /* whoever has the handle can only abort it */
+        tti_comm_set_result(job->comm, result); /* the handle can only be aborted */
     }
     return result;
 }
@@ -76,7 +76,7 @@ struct split_request {
     int32_t key;
 };
 
-/* Where this rank comes among those of its colour, by key and then by rank; and who comes first. */
+/* This rank's number among the ranks of its colour, by key and then by rank, and the first of them. */
 static void rank_in_split(const struct ncclComm *parent, const struct split_request *split_requests,
                           struct ncclComm *child, int *first)
 {
@@ -140,7 +140,7 @@ static ncclResult_t run_split(struct tti_job *job)
     if (job->made) {
         tti_comm_set_result(job->made, result);
     }
-    /* Only now: until then the caller finds NULL there. Release: he asks for the result of the parent first. */
+    /* The caller reads NULL before this store. Release: the caller reads the result of the parent first. */
     __atomic_store_n(job->place, job->made, __ATOMIC_RELEASE);
     return result;
 }
@@ -253,7 +253,7 @@ ncclResult_t tti_lifecycle_abort(struct ncclComm *comm)
     return tti_group_add_job(new_job(comm, run_abort, true));
 }
 
-/* Ends what is under way, here only; afterwards the communicator can be split or destroyed, and nothing else. */
+/* Ends running operations on this rank only. Afterwards the communicator can only be split or destroyed. */
 static ncclResult_t run_revoke(struct tti_job *job)
 {
     uint64_t count;

@@ -72,7 +72,7 @@ bool tti_connect_end(struct ncclComm *comm, const struct tti_task *tasks)
     return tti_await(comm, all_connected, &connecting);
 }
 
-/* ---- moving ---- */
+/* ---- transfers ---- */
 
 struct message {
     struct tti_pair *pair;
@@ -149,7 +149,7 @@ static bool take_packet(struct message *message)
     return true;
 }
 
-/* Whether anything moved. Called again and again, while nothing else of this rank moves messages. */
+/* Whether it made progress. It is polled; no other thread of this rank transfers messages meanwhile. */
 static bool some_progress(void *argument)
 {
     const struct message_set *message_set = argument;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives, piece by piece: every rank publishes its part of the piece in its place, waits until all have, and takes what
- * it needs. Two places per rank are enough: who publishes the next piece but one has seen that all have published the next
- * one, and so have taken this one.
+ * Collectives, chunk by chunk: every rank publishes its part of the chunk in its slot, waits until all have, and reads what
+ * it needs. Two slots per rank are enough: a rank that publishes chunk i + 2 has seen that all ranks have published chunk
+ * i + 1, so all have read chunk i.
  *
- * With each piece a rank says what it is doing. If ranks do different things, they stop there, for good: the real ones
- * would wait for data that never comes, or take something else for it.
+ * With each chunk a rank publishes its operation. If ranks run different operations, they stop there for ever: the real
+ * library would wait for data that never come, or use wrong data.
  */
 #include <string.h>
 
@@ -41,7 +41,7 @@ static struct tti_heading heading_of(const struct tti_task *task)
                                   .reduction = (int32_t)task->reduction.function,
                                   .root = task->root};
     if (task->kind == TTI_BROADCAST || task->kind == TTI_ALL_GATHER) {
-        /* NCCL moves bytes here, whatever their type. */
+        /* NCCL copies bytes here, for every type. */
         heading.count *= tti_type_size(task->type);
         heading.type = ncclInt8;
     }
@@ -78,7 +78,7 @@ struct transfer {
     const unsigned char *send; /* shadows; NULL where the rank has none */
     unsigned char *recv;
     size_t size;  /* of an element */
-    size_t parts; /* that a rank publishes of each piece: one for every rank, or one */
+    size_t parts; /* that a rank publishes of each chunk: one for every rank, or one */
 };
 
 static bool sends(const struct transfer *transfer)
@@ -142,7 +142,7 @@ static bool run_chunk(const struct transfer *transfer, const struct tti_heading 
     const size_t half = round.number % 2;
     publish(transfer, half, done, count);
     place->heading[half] = *heading;
-    atomic_store(&place->published, round.number); /* the piece before it; all_published reads it */
+    atomic_store(&place->published, round.number); /* the chunk before it; all_published reads it */
     tti_doorbell_ring_all(transfer->comm);
     if (!tti_await(transfer->comm, all_published, &round)) {
         return false;

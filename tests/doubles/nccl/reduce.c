@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One element at a time, in three kinds: integers as 64 bits that are cut when stored (which is what wrapping means),
- * f64, and everything narrower as f32 that is rounded when stored. Plain rather than fast: nobody measures a double.
+ * f64, and everything narrower as f32 that is rounded when stored. Plain rather than fast: no test measures a double.
  */
 #include "reduce.h"
 
@@ -16,7 +16,7 @@ struct format {
     int exponent_bits;
     int mantissa_bits;
     uint32_t largest;  /* the bits of the largest finite number */
-    uint32_t infinity; /* or the largest again, if what is too large saturates */
+    uint32_t infinity; /* or the largest again, if the type saturates */
     uint32_t nan;
     bool by_half; /* results are rounded to f16 first */
 };

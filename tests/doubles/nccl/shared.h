@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The memory that the ranks of a communicator share: a file without a name (memfd), made by the process that made the id,
- * handed to each rank. Every counter has one writer and only grows. Who waits for another's counter sleeps on its own bell;
- * who stores something rings the bells of those who may wait for it.
+ * The memory that the ranks of a communicator share: a memfd of the process that made the id, sent to each rank. Every
+ * counter has one writer and only grows. A rank that waits for another rank's counter sleeps on its own doorbell; a rank that
+ * stores rings the doorbells of the ranks that may wait for it.
  */
 #ifndef TTI_DOUBLES_NCCL_SHARED_H
 #define TTI_DOUBLES_NCCL_SHARED_H
@@ -20,7 +20,7 @@ enum {
 
 enum { TTI_PRESENT = 0, TTI_ENDED = 1, TTI_ABORTED = 2 };
 
-/* What a collective says with each piece: ranks that say different things never get on. */
+/* The operation that a rank publishes with each chunk: ranks with different operations never continue. */
 struct tti_heading {
     uint64_t count;
     int32_t kind;
@@ -30,15 +30,15 @@ struct tti_heading {
 };
 
 struct tti_rank_slot {
-    _Alignas(128) _Atomic uint32_t doorbell; /* rung by everybody */
+    _Alignas(128) _Atomic uint32_t doorbell; /* rung by all ranks */
     _Atomic uint32_t sleepers;               /* on it */
     _Atomic uint32_t end;                    /* TTI_PRESENT, ... */
     _Atomic uint32_t connected;              /* for its first collective */
     int32_t process;                         /* written before anybody else sees this memory */
     int32_t device;
-    _Alignas(128) _Atomic uint64_t published; /* pieces of collectives */
+    _Alignas(128) _Atomic uint64_t published; /* chunks of collectives */
     struct tti_heading heading[2];            /* of the last two */
-    _Alignas(128) _Atomic uint64_t exchanges; /* told so far */
+    _Alignas(128) _Atomic uint64_t exchanges; /* published so far */
     unsigned char exchanged[2][TTI_EXCHANGE_BYTES];
     _Alignas(128) unsigned char chunk[2][TTI_CHUNK_BYTES];
 };

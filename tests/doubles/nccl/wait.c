@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Waiting for what other ranks store in the shared memory. A waiter reads its bell, looks, and sleeps unless the bell has
- * rung since; a storer stores, rings, and wakes if somebody sleeps. All of it is sequentially consistent: either the waiter
- * sees the store, or the storer sees the sleeper.
+ * Waiting for stores of other ranks in the shared memory. A waiter reads its doorbell, checks its condition, and sleeps
+ * unless the doorbell has rung since. A storer stores, rings, and wakes the sleepers. All of it is sequentially consistent:
+ * either the waiter sees the store, or the storer sees the sleeper.
  *
- * NCCL's kernels do not notice that a process has died, so neither does tti_await. The end of a communicator does.
+ * NCCL's kernels do not detect that a process has died, so neither does tti_await. The end of a communicator does.
  */
 #include <errno.h>
 #include <limits.h>
@@ -83,7 +83,7 @@ void tti_set_aborted(struct ncclComm *comm)
 
 static bool is_alive(int process)
 {
-    /* A pidfd is readable when the process has ended, even while nobody has asked for its status yet. */
+    /* A pidfd is readable when the process has ended, also before its status is read. */
     const int fd = (int)syscall(SYS_pidfd_open, process, 0);
     if (fd < 0) {
         return errno != ESRCH;
@@ -115,7 +115,7 @@ static bool all_ended(struct ncclComm *comm)
 void tti_await_ends(struct ncclComm *comm)
 {
     struct tti_rank_slot *mine = &comm->shared->place[comm->rank];
-    const struct timespec again = {.tv_nsec = 50000000}; /* a death rings no bell */
+    const struct timespec again = {.tv_nsec = 50000000}; /* a death rings no doorbell */
     atomic_store(&mine->end, TTI_ENDED);
     tti_doorbell_ring_all(comm);
     for (;;) {
@@ -145,7 +145,7 @@ static bool all_exchanged(void *argument)
     return true;
 }
 
-/* Two places are enough: who tells the next but one has seen that all told the next, so all have read this one. */
+/* Two slots are enough: a rank that publishes value i + 2 has seen value i + 1 of all ranks, so all have read value i. */
 bool tti_comm_exchange_all(struct ncclComm *comm, const void *mine, size_t bytes, void *all)
 {
     struct tti_rank_slot *place = &comm->shared->place[comm->rank];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * TUTTI_DOUBLE_NCCL: words, separated by blanks or commas, that say how the double behaves. Read at the first call, once per
- * process, as the real library reads its own variables.
+ * TUTTI_DOUBLE_NCCL: words, separated by blanks or commas, that change how the double behaves. Read at the first call, once
+ * per process, as the real library reads its own variables.
  *
- *   version=21805           GetVersion says so, and what is newer is refused
+ *   version=21805           GetVersion returns it, and newer functions are refused
  *   rank=R                  the faults below happen on this rank only
  *   async_error=N:CODE      the N-th operation is never done, and leaves this asynchronous error
  *   hang=N                  the N-th operation is never done
@@ -170,7 +170,7 @@ static void write_log(const char *function, int rank, const char *format, va_lis
     }
 }
 
-/* Counts the call, once for all faults of the function, and returns what is ordered for it. */
+/* Counts the call, once for all faults of the function, and returns the ordered result. */
 static ncclResult_t ordered_result(const char *function)
 {
     uint32_t call = 0;

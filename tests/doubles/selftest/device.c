@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: timeout=300 trees=release,debug,address,undefined
  *
- * Whether a double of a device behaves, and refuses, as its README says:
+ * Whether a double of a device works, and refuses calls, as its README says:
  *
  *     selftest_device LIBRARY [CHECK]
  *
- * Without CHECK all of them run, each in a process of its own that is started anew, with the orders of its row in the
- * double's variable. What a check is killed by, if anything, stands in its row too.
+ * Without CHECK all of them run, each in a new process, with the orders of its row in the double's variable. The row also
+ * has the signal that ends the check, if any.
  */
 #include "device.h"
 
@@ -91,7 +91,7 @@ void *event(void)
     return created;
 }
 
-/* HIP says something else of streams, and of imports that fail. */
+/* HIP has other errors for streams, and for imports that fail. */
 int no_stream(void)
 {
     return hip ? CONTEXT_IS_DESTROYED : INVALID_HANDLE;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* In which order a double does what is queued, and on which thread. */
+/* In which order a double runs queued work, and on which thread. */
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -29,7 +29,7 @@ void check_order(void)
     EXPECT(NOT_READY, vendor_stream_query(stopped));
     EXPECT(NOT_READY, vendor_event_query(e));
     EXPECT(NOT_READY, vendor_event_query(f));
-    EXPECT(OK, vendor_event_record(e, free_stream)); /* whoever waits, waits for the record of before */
+    EXPECT(OK, vendor_event_record(e, free_stream)); /* a wait is for the record before it */
     EXPECT(OK, vendor_event_synchronize(e));
     EXPECT(NOT_READY, vendor_event_query(f));
     EXPECT(OK, vendor_event_destroy(e));
@@ -234,7 +234,7 @@ void check_kernels(void)
     EXPECT(LAUNCH_FAILED, vendor_alloc(&more, 10));
     EXPECT(LAUNCH_FAILED, vendor_stream_query(s));
     EXPECT(LAUNCH_FAILED, vendor_copy(rendezvous.memory, &gate, 1, t));
-    sem_wait(&dropped);          /* what was queued behind it is told */
+    sem_wait(&dropped);          /* work queued behind it gets the error */
     EXPECT(OK, vendor_begin(1)); /* the others live on */
     EXPECT(OK, vendor_free(alloc(10)));
 }

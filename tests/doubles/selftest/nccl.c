@@ -129,7 +129,7 @@ static const struct test *find_test(const char *name)
 
 static int run_rank(char **arguments)
 {
-    alarm(120); /* a rank whose partner has failed waits in vain */
+    alarm(120); /* a rank whose peer has failed waits for ever */
     const struct test *test = find_test(arguments[2]);
     struct rank t = rank_begin(arguments + 3);
     test->function(&t);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The test of the doubles of NCCL and RCCL. The program starts itself, once for every rank of a case; a rank loads both
- * doubles and calls them as a backend would. What ranks have to tell each other goes over a board, memory that they share.
+ * doubles and calls them as a backend would. Ranks exchange values over a board, memory that they share.
  */
 #ifndef TUTTI_TESTS_DOUBLES_SELFTEST_NCCL_H
 #define TUTTI_TESTS_DOUBLES_SELFTEST_NCCL_H
@@ -44,7 +44,7 @@ struct rank {
 #undef MEMBER
 };
 
-/* Ends the process with what was wrong and where. */
+/* Ends the process with a message and its place. */
 #define CHECK(condition)                                                                                               \
     do {                                                                                                               \
         if (!(condition)) {                                                                                            \

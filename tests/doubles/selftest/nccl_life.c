@@ -54,7 +54,7 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Before the first question, and for 200 ms, it is not on the stream, so that one who does not ask notices it. */
+/* Until the first CommGetAsyncError, or for 200 ms, it is not on the stream, so a caller that does not poll fails. */
 static bool unseen(struct rank *t, float *memory)
 {
     sleep_ms(20);
@@ -122,7 +122,7 @@ void case_missing_rank(struct rank *t)
         CHECK(!device_done(t, t->stream));
         barrier(t);
         CHECK(t->CommAbort(comm) == ncclSuccess);
-        device_wait(t, t->stream); /* it has ended, with whatever result; the stream goes on */
+        device_wait(t, t->stream); /* it has ended, with any result; the stream continues */
         CHECK(holds(t, other, 1));
     } else {
         barrier(t);
@@ -275,7 +275,7 @@ void case_split(struct rank *t)
     CHECK(t->CommDestroy(comm) == ncclSuccess);
 }
 
-/* Destroying waits for the others, and for those who have died no longer. */
+/* Destroying waits for the other ranks, but not for dead ones. */
 void case_ends_together(struct rank *t)
 {
     ncclComm_t comm = comm_blocking(t);

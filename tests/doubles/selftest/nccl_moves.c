@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What only moves data: each byte says which rank, which block and which place it came from. */
+/* Operations that only copy: each byte encodes its rank, block and offset. */
 #include <string.h>
 
 #include "nccl.h"
@@ -135,7 +135,7 @@ void case_collectives(struct rank *t)
 
 /* ---- messages ---- */
 
-/* Everybody to everybody, himself too, two messages each, of different lengths: all in one group, and in no order. */
+/* Each rank sends two messages of different lengths to each rank, also itself: all in one group, in no order. */
 static void exchange(struct rank *t, ncclComm_t comm)
 {
     const size_t bytes = 50000;
@@ -161,7 +161,7 @@ static void exchange(struct rank *t, ncclComm_t comm)
     device_free(t, out);
 }
 
-/* One after the other round the ring, each waiting for the one before; an empty message goes ahead. */
+/* Around the ring, each rank waiting for the one before it; an empty message comes first. */
 static void ring(struct rank *t, ncclComm_t comm)
 {
     const size_t bytes = 40000;
@@ -183,7 +183,7 @@ static void ring(struct rank *t, ncclComm_t comm)
     device_free(t, memory);
 }
 
-/* Two streams in one group: the kernel stands in both, so what comes after it in either is after it. */
+/* Two streams in one group: the kernel is queued on both, so later work of either stream runs after it. */
 static void two_streams(struct rank *t, ncclComm_t comm)
 {
     const size_t bytes = 30000;

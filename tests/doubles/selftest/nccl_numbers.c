@@ -124,8 +124,8 @@ static double float_of(int type, const void *element)
     return memcpy(&u8, element, 1), (double)value_of(type, u8);
 }
 
-/* Rounds to the type; what is computed from two of its values is exact in f64 for all but f32 sums, whose double rounding is
- * innocent (53 >= 2 * 24 + 2). */
+/* Rounds to the type. A result of two of its values is exact in f64, except f32 sums, whose double rounding is harmless
+ * (53 >= 2 * 24 + 2). */
 static void put_float(int type, void *element, double value)
 {
     const float single = (float)value;
@@ -372,6 +372,6 @@ void case_reductions(struct rank *t)
         }
     }
     reduce_all_ways(t, comm, ncclFloat32, ncclSum, 1);
-    reduce_all_ways(t, comm, ncclFloat32, ncclSum, 40000); /* several pieces */
+    reduce_all_ways(t, comm, ncclFloat32, ncclSum, 40000); /* several chunks */
     CHECK(t->CommDestroy(comm) == ncclSuccess);
 }

@@ -31,7 +31,7 @@ void case_async_error(struct rank *t)
     CHECK(state_of(t, comm) == ncclSuccess);
     barrier(t);
     const ncclResult_t third = move_byte(t, memory, comm);
-    CHECK(third == ncclSuccess || (t->rank != 1 && third == ncclRemoteError)); /* who is late knows already */
+    CHECK(third == ncclSuccess || (t->rank != 1 && third == ncclRemoteError)); /* the late rank has the error already */
     while (state_of(t, comm) == ncclSuccess) {
     }
     CHECK(state_of(t, comm) == (t->rank == 1 ? ncclSystemError : ncclRemoteError));

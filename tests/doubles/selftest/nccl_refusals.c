@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is refused, with which result, and that a sentence says so where there is GetLastError. */
+/* Refused calls, their results, and their text where GetLastError exists. */
 #include <limits.h>
 #include <string.h>
 
@@ -96,7 +96,7 @@ void case_versions(struct rank *t)
     CHECK(t->CommDestroy(comm) == ncclSuccess);
 }
 
-/* The newest library, told to be an older one. */
+/* The newest library with an older version in its variable. */
 void case_set_version(struct rank *t)
 {
     ncclComm_t comm = NULL;
@@ -116,7 +116,7 @@ void case_set_version(struct rank *t)
     CHECK(t->CommDestroy(comm) == ncclSuccess);
 }
 
-/* ---- who may make a communicator ---- */
+/* ---- making communicators ---- */
 
 static ncclResult_t join(struct rank *t, int ranks, int rank, const ncclUniqueId *id)
 {
@@ -220,7 +220,7 @@ void case_configs(struct rank *t)
     CHECK(refused(t, with_config(t, &config), ncclInvalidArgument, "min/max"));
     config.max_ctas = 4;
     CHECK(with_config(t, &config) == ncclInProgress);
-    config.size = offsetof(struct old_config, min_ctas); /* what lies behind is not read */
+    config.size = offsetof(struct old_config, min_ctas); /* later fields are not read */
     config.min_ctas = 9;
     CHECK(with_config(t, &config) == ncclInProgress);
     config.magic = 1;

@@ -296,7 +296,7 @@ int vendor_stream_wait_word(void *stream, const uint32_t *word, uint32_t value)
 {
     int (*call)(void *, const void *, uint32_t, unsigned, uint32_t) = NULL;
     find(either("cuStreamWaitValue32_v2", "hipStreamWaitValue32"), &call);
-    return call(stream, word, value, 0, UINT32_MAX); /* CUDA has no mask, and does not look at it */
+    return call(stream, word, value, 0, UINT32_MAX); /* CUDA has no mask and ignores it */
 }
 
 int vendor_host_function(void *stream, void (*function)(void *), void *data)

@@ -48,7 +48,7 @@ struct ipc {
 extern int hip;  /* 0: CUDA; else HIP's major version */
 extern bool old; /* without what newer versions brought */
 
-/* Loads the double; `path` says which it is. */
+/* Loads the double; `path` also selects CUDA or HIP. */
 void vendor_load(const char *path);
 bool vendor_has(const char *function);
 /* Starts it on a device: cuInit and a primary context that is current, or hipSetDevice. */
@@ -64,7 +64,7 @@ int vendor_host_free(void *memory);
 int vendor_register(void *memory, size_t bytes);
 int vendor_unregister(void *memory);
 int vendor_range(void **base, size_t *bytes, void *memory);
-/* What it says about an address. */
+/* The attributes of an address. */
 int vendor_place(const void *memory, enum place *place, int *device);
 int vendor_copy(void *dst, const void *src, size_t bytes, void *stream);
 int vendor_copy_rows(const struct rows *rows, void *stream);
