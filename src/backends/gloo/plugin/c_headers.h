@@ -16,6 +16,7 @@
 extern "C" {
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "engine/descriptor.h"
 #include "kernels/kernels.h"
 #include "tensor/dtype.h"

@@ -46,7 +46,6 @@ namespace
 constexpr size_t MAX_ADDRESSES = 12;       /* addresses of one rank */
 constexpr int64_t PROBE_TIMEOUT_MS = 5000; /* while a rank has no address that has answered */
 constexpr int64_t EXTRA_PROBE_MS = 250;    /* for the remaining addresses, once each rank has one */
-constexpr uint64_t HASH = 1099511628211;   /* FNV-1a's prime */
 
 /* Travels between processes. */
 struct Address {
@@ -104,7 +103,6 @@ class Descriptor
  * separate ranks of one host. */
 uint64_t host_identity()
 {
-    uint64_t hash = UINT64_C(14695981039346656037);
     std::string text;
     std::ifstream boot("/proc/sys/kernel/random/boot_id");
     std::getline(boot, text);
@@ -115,10 +113,7 @@ uint64_t host_identity()
     }
     const char *given = getenv("TUTTI_HOST_ID");
     text += given ? given : "";
-    for (const char c : text) {
-        hash = (hash ^ static_cast<unsigned char>(c)) * HASH;
-    }
-    return hash;
+    return tti_hash_text(TTI_HASH_EMPTY, text.c_str());
 }
 
 socklen_t to_sockaddr(const Address &address, sockaddr_storage *to)
