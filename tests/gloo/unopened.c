@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * On one host, "auto" chooses shared memory without opening the plug-in files of Gloo and MPI, which takes longer than the
- * rest of the start. On several hosts, or by name, the plug-ins are found. Each case begins in new processes.
+ * On one host, "auto" chooses shared memory without opening the plug-in files of Gloo and MPI, which takes longer than
+ * the rest of the start. On several hosts, or by name, the plug-ins are found. Each case begins in new processes.
  */
 #include "api/group/init_processes.h"
 

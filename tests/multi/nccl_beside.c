@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=3 timeout=120 cpus=2 trees=release,address */
 /*
- * A group on NCCL (a double) has a second engine, for messages. If one of them fails, so does the other: no rank waits for
- * messages of a group whose barrier has failed, also if that barrier came from the call cache, nor the other way round.
+ * A group on NCCL (a double) has a second engine, for messages. If one of them fails, so does the other: no rank waits
+ * for messages of a group whose barrier has failed, also if that barrier came from the call cache, nor the other way
+ * round.
  */
 #include <stdbool.h>
 #include <tutti/p2p.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=3 timeout=120 cpus=2 trees=release,debug,address,undefined */
 /*
- * If the device refuses to pack a rank's strided tensor, the rank cannot fail only the call on NCCL, which compares no calls:
- * its group fails. No rank gets a result computed from unpacked memory. This rank gets the driver's error now and later, and
- * the other ranks get TIMEOUT with this rank as the suspect. The same holds for a queued operation.
+ * If the device refuses to pack a rank's strided tensor, the rank cannot fail only the call on NCCL, which compares no
+ * calls: its group fails. No rank gets a result computed from unpacked memory. This rank gets the driver's error now
+ * and later, and the other ranks get TIMEOUT with this rank as the suspect. The same holds for a queued operation.
  */
 #include <stdbool.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fault: fault injection. A group of this backend passes every call on to a group of another backend, the inner one, and
- * rules delay, slow down or fail the operations on the way. See docs/fault.md.
+ * fault: fault injection. A group of this backend passes every call on to a group of another backend, the inner one,
+ * and rules delay, slow down or fail the operations on the way. See docs/fault.md.
  *
  * The table has no start, poll and finish, so that every collective comes through run, which may sleep.
  */
@@ -137,7 +137,7 @@ static void abort_group(void *state, int32_t lane, const tutti_error *cause)
     tti_fault_group_abort(state, lane, cause);
 }
 
-/* ---- messages in two steps: the rules apply when messages are posted ----------------------------------------------- */
+/* ---- messages in two steps: the rules apply when messages are posted --------------------------------------------- */
 
 static tutti_status post_p2p(void *state, tutti_op *const *ops, size_t count, int64_t timeout_ms, void **batch,
                              tutti_error *error)
@@ -192,7 +192,7 @@ static const char *algorithm(void *state, int32_t lane)
     return s->backend->ops->algorithm ? s->backend->ops->algorithm(s->inner, lane) : NULL;
 }
 
-/* ---- the heap: the core checks the capabilities first, which are the inner backend's ------------------------------- */
+/* ---- the heap: the core checks the capabilities first, which are the inner backend's ----------------------------- */
 
 static tutti_status alloc_memory(void *state, size_t bytes, const tutti_exchange *exchange, void **memory,
                                  tutti_error *error)
@@ -246,8 +246,8 @@ static const tutti_backend_ops ops = {
     .algorithm = algorithm,
 };
 
-/* No static capabilities: they depend on the inner backend. `capabilities` returns a group's, and tti_inner_agree checks
- * hosts and processes. */
+/* No static capabilities: they depend on the inner backend. `capabilities` returns a group's, and tti_inner_agree
+ * checks hosts and processes. */
 const tutti_backend tti_backend_fault = {
     .abi = TUTTI_BACKEND_ABI,
     .size = sizeof(tutti_backend),

@@ -3,8 +3,8 @@
  * An operation has up to three steps: a delay, the inner operation, and a sleep that fills the time which the bandwidth
  * asks for. An error replaces the inner operation, a drop replaces all three.
  *
- * All waits sleep, because the CPU belongs to the application, and in slices, so that a failure of the group ends them. A
- * delay ends at the deadline of the operation at the latest. Then the inner operation, which has the same deadline,
+ * All waits sleep, because the CPU belongs to the application, and in slices, so that a failure of the group ends them.
+ * A delay ends at the deadline of the operation at the latest. Then the inner operation, which has the same deadline,
  * succeeds if all other ranks have come, and fails otherwise.
  */
 #include "backends/fault/inject.h"
@@ -17,7 +17,8 @@
 #define SLICE_NS INT64_C(20000000)
 #define GRACE_NS INT64_C(250000000) /* after the deadline, for a rank that drops: see drop() */
 
-/* Whether to stop waiting. `failure` reports what this rank has recorded; a probe also polls the other ranks' reports. */
+/* Whether to stop waiting. `failure` reports what this rank has recorded; a probe also polls the other ranks'
+ * reports. */
 static bool group_failed(struct tti_fault_group *s)
 {
     if (tti_fault_group_failure(s, NULL) != TUTTI_OK) {
@@ -43,7 +44,7 @@ static void sleep_until(struct tti_fault_group *s, int64_t until_ns)
     }
 }
 
-/* ---- errors and drops ---------------------------------------------------------------------------------------------- */
+/* ---- errors and drops -------------------------------------------------------------------------------------------- */
 
 /* Fails the group on this rank and, if the inner backend can notify them, on the other ranks. */
 static tutti_status abort_with(struct tti_fault_group *s, const tutti_op *op, const tutti_error *cause,
@@ -67,9 +68,9 @@ static tutti_status abort_with(struct tti_fault_group *s, const tutti_op *op, co
 }
 
 /*
- * This rank does not take part, like a rank that hangs: the other ranks detect it by their deadlines. Those pass at about
- * the same time as this rank's, so this rank waits a moment longer. Otherwise chance would decide whether the other ranks
- * report it missing or receive its abort.
+ * This rank does not take part, like a rank that hangs: the other ranks detect it by their deadlines. Those pass at
+ * about the same time as this rank's, so this rank waits a moment longer. Otherwise chance would decide whether the
+ * other ranks report it missing or receive its abort.
  */
 static tutti_status drop(struct tti_fault_group *s, const tutti_op *op, const struct tti_fault_effect *v,
                          int64_t deadline_ns, tutti_error *error)
@@ -119,7 +120,7 @@ static tutti_status fail_in_step(struct tti_fault_group *s, tutti_op *op, const 
     return injected(s, op, v, error);
 }
 
-/* ---- bandwidth ----------------------------------------------------------------------------------------------------- */
+/* ---- bandwidth --------------------------------------------------------------------------------------------------- */
 
 static size_t parts_bytes(const tutti_parts *parts, int32_t size)
 {
@@ -171,7 +172,7 @@ static int64_t earlier(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* ---- the operations ------------------------------------------------------------------------------------------------ */
+/* ---- the operations ---------------------------------------------------------------------------------------------- */
 
 static bool in_step(tutti_status status)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The core compares the backends of all ranks by name, and here that is "fault" on every rank. It checks hosts and
- * processes by the struct's capabilities, which do not include the inner backend's. So the ranks exchange one more record.
+ * processes by the struct's capabilities, which do not include the inner backend's. So the ranks exchange one more
+ * record.
  */
 #include "backends/fault/inner.h"
 

@@ -10,9 +10,9 @@ tutti_status tti_inner_find(const tutti_open_info *info, const tutti_backend *se
                             tutti_error *error);
 
 /*
- * Publishes the result of the preparation on this rank (`mine`, with its *error; inner is NULL if it is unknown) and reads
- * those of all ranks. So no rank opens an inner group that another rank cannot join. Returns `mine` if that is an error.
- * error is not NULL.
+ * Publishes the result of the preparation on this rank (`mine`, with its *error; inner is NULL if it is unknown) and
+ * reads those of all ranks. So no rank opens an inner group that another rank cannot join. Returns `mine` if that is an
+ * error. error is not NULL.
  */
 tutti_status tti_inner_agree(const tutti_open_info *info, const tutti_backend *inner, tutti_status mine,
                              tutti_error *error);

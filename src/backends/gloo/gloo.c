@@ -2,7 +2,8 @@
 /*
  * gloo: the backend in front of the plug-in file, since the core contains neither Gloo nor C++. The first group, or the
  * first check whether Gloo is available, opens the file. The plug-in's functions replace those of this table, so a call
- * costs no more than in a built-in backend. Opening the file starts no thread: Gloo's thread starts with the first group.
+ * costs no more than in a built-in backend. Opening the file starts no thread: Gloo's thread starts with the first
+ * group.
  */
 #include "backends/gloo/gloo.h"
 

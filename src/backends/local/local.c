@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * local: the ranks are threads of one process. Rank 0 makes one mapping with every segment and the doorbell, and publishes
- * its nonce; the other ranks take a reference. The last rank to close frees the mapping, so the segment of a rank that
- * leaves early stays readable.
+ * local: the ranks are threads of one process. Rank 0 makes one mapping with every segment and the doorbell, and
+ * publishes its nonce; the other ranks take a reference. The last rank to close frees the mapping, so the segment of a
+ * rank that leaves early stays readable.
  *
  * A rank is the thread that opened the group. If that thread ends without closing the group, a destructor of
  * thread-specific data marks the rank as left. The other ranks then get PEER_LEFT at once, before their deadline.

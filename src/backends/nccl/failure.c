@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The first failure of a group is its cause: it is recorded once and never changes. Errors of the library become text. */
+/* The first failure of a group is its cause: it is recorded once and never changes. Errors of the library become
+ * text. */
 #include "backends/nccl/failure.h"
 
 #include <stdio.h>

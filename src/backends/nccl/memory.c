@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The heap: memory that is registered with every lane's communicator. The library's kernels and the network then use it in
- * place, without the library's own buffers. tutti_alloc returns memory of ncclMemAlloc, which is aligned and mapped as
- * registration needs; tutti_register registers memory of the program.
+ * The heap: memory that is registered with every lane's communicator. The library's kernels and the network then use it
+ * in place, without the library's own buffers. tutti_alloc returns memory of ncclMemAlloc, which is aligned and mapped
+ * as registration needs; tutti_register registers memory of the program.
  *
  * A group made from another one shares its heap, and the memory lives until the last of them closes. A registration
  * belongs to the communicators of one group.
@@ -57,7 +57,7 @@ struct tti_nccl_heap *tti_nccl_heap_open(struct tti_nccl_group *g, const tutti_o
     return heap;
 }
 
-/* ---- registrations; under the heap's lock ------------------------------------------------------------------------------ */
+/* ---- registrations; under the heap's lock ------------------------------------------------------------------------ */
 
 /* Acquires the lane's communicator while it launches nothing. */
 static tti_nccl_comm acquire_idle(struct tti_nccl_group *g, struct tti_nccl_lane *lane, tutti_error *error)
@@ -128,7 +128,7 @@ static void unlink_block(struct tti_nccl_heap *heap, const struct block *b)
     *link = b->next;
 }
 
-/* ---- closing ----------------------------------------------------------------------------------------------------------- */
+/* ---- closing ----------------------------------------------------------------------------------------------------- */
 
 void tti_nccl_heap_leave(struct tti_nccl_group *g)
 {
@@ -166,7 +166,7 @@ void tti_nccl_heap_close(struct tti_nccl_heap *heap)
     free(heap);
 }
 
-/* ---- collective functions ----------------------------------------------------------------------------------------- */
+/* ---- collective functions ---------------------------------------------------------------------------------------- */
 
 /* Exchanges the status of every rank: OK if all succeeded, else the same error on every rank. */
 static tutti_status agree(const struct tti_nccl_group *g, tutti_status own, const tutti_exchange *exchange,

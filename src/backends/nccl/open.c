@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Opening a group. First every rank publishes a record: its library, version and device, or why it has none. Every rank
- * compares the records of all ranks, so all come to the same answer before any of them calls the library, which would wait
- * for a missing rank for ever. Then rank 0 publishes an id for each lane's communicator.
+ * compares the records of all ranks, so all come to the same answer before any of them calls the library, which would
+ * wait for a missing rank for ever. Then rank 0 publishes an id for each lane's communicator.
  *
  * Every group gets ids of its own, also one made from another group: all ranks of that group would have to call
  * ncclCommSplit, but only members know the list of members.
@@ -60,7 +60,7 @@ struct id_record {
     tti_nccl_id ids[TUTTI_MAX_LANES];
 };
 
-/* ---- the record of this rank ------------------------------------------------------------------------------------------------ */
+/* ---- the record of this rank ------------------------------------------------------------------------------------- */
 
 static bool is_enabled(const char *variable)
 {
@@ -133,7 +133,7 @@ static tutti_status probe_rank(struct tti_nccl_group *g, const char *backend, co
     return status;
 }
 
-/* ---- the records of all ranks ---------------------------------------------------------------------------------------------- */
+/* ---- the records of all ranks ------------------------------------------------------------------------------------ */
 
 static tutti_status exchange_records(const tutti_open_info *info, struct rank_record *all, int64_t deadline_ns,
                                      tutti_error *error)
@@ -242,7 +242,7 @@ static tutti_status compare_records(const tutti_open_info *info, struct rank_rec
     return status == TUTTI_OK ? compare_devices(info, all, error) : status;
 }
 
-/* ---- the ids ----------------------------------------------------------------------------------------------------------- */
+/* ---- the ids ----------------------------------------------------------------------------------------------------- */
 
 static void make_ids(const struct tti_nccl_group *g, struct id_record *id_record)
 {
@@ -283,7 +283,7 @@ static tutti_status exchange_ids(const struct tti_nccl_group *g, const tutti_ope
     return status;
 }
 
-/* ---- the group --------------------------------------------------------------------------------------------------------- */
+/* ---- the group --------------------------------------------------------------------------------------------------- */
 
 static struct tti_nccl_group *group_make(const tutti_open_info *info)
 {

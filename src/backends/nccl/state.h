@@ -2,10 +2,11 @@
 /*
  * The types that the files of the backends nccl and rccl share: group, lane, call.
  *
- * A lane has one communicator of the library and one stream of the device. A communicator takes one thread at a time, and
- * the library's functions return before their work is done (from 2.14 on before it has begun). So each use is short:
- * acquire the communicator, call one function, release it and poll until the work is launched (communicator.h, call.h).
- * A rank that fails the group takes the communicators away and aborts each in a thread of its own, since an abort may hang.
+ * A lane has one communicator of the library and one stream of the device. A communicator takes one thread at a time,
+ * and the library's functions return before their work is done (from 2.14 on before it has begun). So each use is
+ * short: acquire the communicator, call one function, release it and poll until the work is launched (communicator.h,
+ * call.h). A rank that fails the group takes the communicators away and aborts each in a thread of its own, since an
+ * abort may hang.
  */
 #ifndef TTI_BACKENDS_NCCL_STATE_H
 #define TTI_BACKENDS_NCCL_STATE_H

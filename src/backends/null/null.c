@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * null: every call succeeds at once and is recorded. all_reduce and reduce copy their input, as in a group of one rank. All
- * other operations, also receives, leave the output as it is.
+ * null: every call succeeds at once and is recorded. all_reduce and reduce copy their input, as in a group of one rank.
+ * All other operations, also receives, leave the output as it is.
  */
 #include "backends/null/null.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The face of CUDA's driver interface. Where cuda.h is installed, the functions are defined against its prototypes, so the
- * compiler compares every type and argument. Elsewhere they are defined against the same declarations below.
+ * The face of CUDA's driver interface. Where cuda.h is installed, the functions are defined against its prototypes, so
+ * the compiler compares every type and argument. Elsewhere they are defined against the same declarations below.
  * Functions are written with the names that the library exports (cuMemAlloc_v2), for which cuda.h has macros.
  */
 #ifndef TUTTI_TESTS_DOUBLES_CUDA_ABI_H

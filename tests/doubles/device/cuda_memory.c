@@ -128,8 +128,8 @@ static bool is_host(const struct tti_double_memory *memory)
     return memory->kind == TTI_DOUBLE_PINNED || memory->kind == TTI_DOUBLE_REGISTERED;
 }
 
-/* `memory` NULL: unknown. Then `data` becomes the vendor's value for unknown memory, with its code. Each attribute has its
- * own type. */
+/* `memory` NULL: unknown. Then `data` becomes the vendor's value for unknown memory, with its code. Each attribute has
+ * its own type. */
 static CUresult attribute_of(void *data, CUpointer_attribute attribute, const struct tti_double_memory *memory,
                              CUdeviceptr address)
 {

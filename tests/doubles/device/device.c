@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The devices as a whole: when they exist, which of them, and how they end. A fork's child has none, because their
- * threads stayed in the parent: every call is refused, as in the vendors' libraries. When the process ends, queued work is
- * dropped. Host functions and kernels that run at that time are not waited for, since they may never return.
+ * threads stayed in the parent: every call is refused, as in the vendors' libraries. When the process ends, queued work
+ * is dropped. Host functions and kernels that run at that time are not waited for, since they may never return.
  */
 #include "device.h"
 

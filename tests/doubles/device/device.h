@@ -152,11 +152,11 @@ int tti_double_wait_word(const char *function, int device, void *stream, const s
  * its own shadow; its device is -1. */
 TTI_DOUBLE_EXPORT void *tti_double_shadow(const void *pointer, size_t bytes, int *device);
 /*
- * Queues the stand-in of a kernel. `run` is called once, on a thread of the stream, in the order of the stream and beside
- * other streams. It may wait for another kernel and use tti_double_shadow, but no other function of the library. `code` is
- * 0, or the error of the device that keeps the kernel from running: then `run` only releases `data`. A result other than 0
- * becomes the device's error. Returns the vendor's code; a stream of another device than the current one is refused. `run`
- * is not called after the process has begun to end.
+ * Queues the stand-in of a kernel. `run` is called once, on a thread of the stream, in the order of the stream and
+ * beside other streams. It may wait for another kernel and use tti_double_shadow, but no other function of the library.
+ * `code` is 0, or the error of the device that keeps the kernel from running: then `run` only releases `data`. A result
+ * other than 0 becomes the device's error. Returns the vendor's code; a stream of another device than the current one
+ * is refused. `run` is not called after the process has begun to end.
  */
 TTI_DOUBLE_EXPORT int tti_double_launch(void *stream, int (*run)(void *data, int code), void *data);
 /* The device of a stream, -1 if there is no such stream. */

@@ -3,8 +3,8 @@
  * Work in streams: copies, fills, host functions, kernels, waits for a word of memory.
  *
  * A copy checks both addresses when it is called: each range lies entirely in one allocation, or outside all and is
- * pageable memory of the host. Pinned and device memory is read and written when the stream reaches the operation, so
- * a buffer that is used again too early gives wrong data, as on a device. With pageable memory, as the vendors document,
+ * pageable memory of the host. Pinned and device memory is read and written when the stream reaches the operation, so a
+ * buffer that is used again too early gives wrong data, as on a device. With pageable memory, as the vendors document,
  * CUDA copies a small source at the call and waits in all other cases; HIP always waits.
  */
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The orders of a test in TUTTI_DOUBLE_CUDA or TUTTI_DOUBLE_HIP: words separated by commas, listed in README.md. An unknown
- * word ends the process, because a test with a misspelt fault could not fail.
+ * The orders of a test in TUTTI_DOUBLE_CUDA or TUTTI_DOUBLE_HIP: words separated by commas, listed in README.md. An
+ * unknown word ends the process, because a test with a misspelt fault could not fail.
  */
 #include <dlfcn.h>
 #include <errno.h>

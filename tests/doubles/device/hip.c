@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libamdhip64.so: starting, devices, errors. HIP starts with the first call, and every thread has a current device, at first
- * device 0. Functions on a stream that does not exist return the error that the context is destroyed.
+ * libamdhip64.so: starting, devices, errors. HIP starts with the first call, and every thread has a current device, at
+ * first device 0. Functions on a stream that does not exist return the error that the context is destroyed.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * NCCL's binary interface from inside the library. Where nccl.h is installed it is included, so that the compiler compares
- * every function of the double with NVIDIA's prototype; else the same names are declared here. RCCL's own functions follow
- * for both. ncclConfig_t is bytes here, since its layout depends on the caller's version.
+ * NCCL's binary interface from inside the library. Where nccl.h is installed it is included, so that the compiler
+ * compares every function of the double with NVIDIA's prototype; else the same names are declared here. RCCL's own
+ * functions follow for both. ncclConfig_t is bytes here, since its layout depends on the caller's version.
  */
 #ifndef TTI_DOUBLES_NCCL_ABI_H
 #define TTI_DOUBLES_NCCL_ABI_H

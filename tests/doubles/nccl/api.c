@@ -273,7 +273,8 @@ TTI_NCCL_EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm)
 #endif
 
 #if TTI_DOUBLE_LEVEL >= 21800
-/* Of a communicator that is not blocking it returns ncclSuccess, and the communicator is in progress: as in the real one. */
+/* Of a communicator that is not blocking it returns ncclSuccess, and the communicator is in progress: as in the real
+ * one. */
 TTI_NCCL_EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *split, ncclConfig_t *config)
 {
     ncclResult_t result = tti_version() < 21800 ? tti_too_new("CommSplit") : tti_comm_enter(comm, "CommSplit");

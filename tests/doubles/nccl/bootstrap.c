@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How ranks find each other. GetUniqueId starts a server thread that listens on an abstract socket; its random name is the
- * id. Every rank connects and sends its rank. When all have come, the server creates the shared memory and sends it to each
- * rank, or the reason why there is no communicator. It waits for ever for a missing rank, as the real library does. It
- * serves one communicator and ends.
+ * How ranks find each other. GetUniqueId starts a server thread that listens on an abstract socket; its random name is
+ * the id. Every rank connects and sends its rank. When all have come, the server creates the shared memory and sends it
+ * to each rank, or the reason why there is no communicator. It waits for ever for a missing rank, as the real library
+ * does. It serves one communicator and ends.
  */
 #include <errno.h>
 #include <poll.h>

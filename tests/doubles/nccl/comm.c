@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The handle of a communicator: when which thread may use it, and the result of CommGetAsyncError. Handles are never freed,
- * so a use after the end is found in the list and does not hit other memory.
+ * The handle of a communicator: when which thread may use it, and the result of CommGetAsyncError. Handles are never
+ * freed, so a use after the end is found in the list and does not hit other memory.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A double of libnccl.so.2 (and librccl.so.1): the same functions over the double of the driver, so that a backend for NCCL
- * runs between processes on a machine without a GPU. It refuses what the real library refuses, and hangs where the real
- * library hangs. README.md lists the orders of TUTTI_DOUBLE_NCCL.
+ * A double of libnccl.so.2 (and librccl.so.1): the same functions over the double of the driver, so that a backend for
+ * NCCL runs between processes on a machine without a GPU. It refuses what the real library refuses, and hangs where the
+ * real library hangs. README.md lists the orders of TUTTI_DOUBLE_NCCL.
  *
  * How it works: the ranks of a communicator find each other through the id (bootstrap.c) and share memory
  * (shared.h). Operations are checked on the caller's thread and collected into a batch (group.c); the batch is a
@@ -108,8 +108,8 @@ struct ncclComm {
 
 /* The version that GetVersion returns. */
 int tti_version(void);
-/* At the beginning of every function: writes the call into the log, and counts it. The result that the environment asks for,
- * or ncclSuccess. `rank` is -1 where there is none yet. */
+/* At the beginning of every function: writes the call into the log, and counts it. The result that the environment asks
+ * for, or ncclSuccess. `rank` is -1 where there is none yet. */
 ncclResult_t tti_count_call(const char *function, int rank, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Counts an operation; what tti_task.fault shall be. */

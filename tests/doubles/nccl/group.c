@@ -2,11 +2,11 @@
 /*
  * Groups: every call opens one for itself, GroupStart one around several calls. At the end of the outermost group the
  * collected work runs: jobs (communicators made, finalised, destroyed), then one batch per communicator. A batch is one
- * kernel: it is queued on all its streams, begins when all of them have reached it, and batches of a communicator run one
- * after another.
+ * kernel: it is queued on all its streams, begins when all of them have reached it, and batches of a communicator run
+ * one after another.
  *
- * For non-blocking communicators a thread does this, and the calls return ncclInProgress before any work is on a stream. To
- * expose callers that do not wait, the thread waits a short time for the first CommGetAsyncError.
+ * For non-blocking communicators a thread does this, and the calls return ncclInProgress before any work is on a
+ * stream. To expose callers that do not wait, the thread waits a short time for the first CommGetAsyncError.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -139,7 +139,8 @@ static int streams_of(const struct tti_task *tasks, void **streams)
     return count;
 }
 
-/* If a later stream of several refuses, the earlier ones wait for the abort: as with the real one, the communicator is lost. */
+/* If a later stream of several refuses, the earlier ones wait for the abort: as with the real one, the communicator is
+ * lost. */
 static ncclResult_t launch_on(struct ncclComm *comm, struct batch *batch, void **streams)
 {
     const int count = batch->streams; /* the batch is gone when all streams are done with it */

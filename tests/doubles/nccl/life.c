@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How communicators begin and end. Making one, splitting, finalising and destroying wait for other ranks, and are jobs for
- * that reason; an abort waits only for what this rank itself has on its streams, which the abort ends.
+ * How communicators begin and end. Making one, splitting, finalising and destroying wait for other ranks, and are jobs
+ * for that reason; an abort waits only for what this rank itself has on its streams, which the abort ends.
  */
 #include <errno.h>
 #include <stdlib.h>

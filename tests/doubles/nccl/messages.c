@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sends and receives of one group, which make progress beside each other; those with the same peer in the same direction go
- * in order. A message is cut into letters, of which two may be under way. A send is done when its last letter was taken: the
- * real one may be done earlier, but promises nothing.
+ * Sends and receives of one group, which make progress beside each other; those with the same peer in the same
+ * direction go in order. A message is cut into letters, of which two may be under way. A send is done when its last
+ * letter was taken: the real one may be done earlier, but promises nothing.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -49,8 +49,8 @@ static bool all_connected(void *argument)
     return true;
 }
 
-/* NCCL connects when a communicator needs it first: two ranks for their first message, and since 2.22 all of them for the
- * first collective. The call waits for it. */
+/* NCCL connects when a communicator needs it first: two ranks for their first message, and since 2.22 all of them for
+ * the first collective. The call waits for it. */
 void tti_connect_begin(struct ncclComm *comm, const struct tti_task *tasks)
 {
     if (needs_all(tasks)) {

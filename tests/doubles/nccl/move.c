@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives, chunk by chunk: every rank publishes its part of the chunk in its slot, waits until all have, and reads what
- * it needs. Two slots per rank are enough: a rank that publishes chunk i + 2 has seen that all ranks have published chunk
- * i + 1, so all have read chunk i.
+ * Collectives, chunk by chunk: every rank publishes its part of the chunk in its slot, waits until all have, and reads
+ * what it needs. Two slots per rank are enough: a rank that publishes chunk i + 2 has seen that all ranks have
+ * published chunk i + 1, so all have read chunk i.
  *
  * With each chunk a rank publishes its operation. If ranks run different operations, they stop there for ever: the real
  * library would wait for data that never come, or use wrong data.

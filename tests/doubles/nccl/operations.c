@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The exported functions with data transfer. Each describes its call, which is checked and added to the group. AlltoAll,
- * Gather and Scatter are sends and receives, as in the real library.
+ * The exported functions with data transfer. Each describes its call, which is checked and added to the group.
+ * AlltoAll, Gather and Scatter are sends and receives, as in the real library.
  */
 #include <stdlib.h>
 

@@ -66,7 +66,8 @@ static uint32_t narrow(const struct format *format, float value)
     if (exponent > bias + 1) {
         return sign | format->infinity;
     }
-    /* In units of the last place; the leading bit of a normal number, and a carry, go into the exponent by the addition. */
+    /* In units of the last place; the leading bit of a normal number, and a carry, go into the exponent by the
+     * addition. */
     const uint32_t units = (uint32_t)rint(ldexp(magnitude, format->mantissa_bits - exponent));
     const uint32_t bits = ((uint32_t)(exponent + bias - 1) << format->mantissa_bits) + units;
     return sign | (bits > format->largest ? format->infinity : bits);

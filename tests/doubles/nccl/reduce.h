@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reductions as NCCL's kernels compute them: every step rounds to the element type (sums of f16, bf16 and fp8 are computed
- * wider and rounded back after each addition; fp8 goes through f16 and saturates), maximum and minimum of floats ignore NaN, integers
- * wrap. The average multiplies each float by the rounded 1/ranks first; of integers it divides the wrapped sum, towards
- * zero. The order is that of the ranks, which NCCL does not promise.
+ * Reductions as NCCL's kernels compute them: every step rounds to the element type (sums of f16, bf16 and fp8 are
+ * computed wider and rounded back after each addition; fp8 goes through f16 and saturates), maximum and minimum of
+ * floats ignore NaN, integers wrap. The average multiplies each float by the rounded 1/ranks first; of integers it
+ * divides the wrapped sum, towards zero. The order is that of the ranks, which NCCL does not promise.
  */
 #ifndef TTI_DOUBLES_NCCL_REDUCE_H
 #define TTI_DOUBLES_NCCL_REDUCE_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The memory that the ranks of a communicator share: a memfd of the process that made the id, sent to each rank. Every
- * counter has one writer and only grows. A rank that waits for another rank's counter sleeps on its own doorbell; a rank that
- * stores rings the doorbells of the ranks that may wait for it.
+ * counter has one writer and only grows. A rank that waits for another rank's counter sleeps on its own doorbell; a
+ * rank that stores rings the doorbells of the ranks that may wait for it.
  */
 #ifndef TTI_DOUBLES_NCCL_SHARED_H
 #define TTI_DOUBLES_NCCL_SHARED_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Waiting for stores of other ranks in the shared memory. A waiter reads its doorbell, checks its condition, and sleeps
- * unless the doorbell has rung since. A storer stores, rings, and wakes the sleepers. All of it is sequentially consistent:
- * either the waiter sees the store, or the storer sees the sleeper.
+ * unless the doorbell has rung since. A storer stores, rings, and wakes the sleepers. All of it is sequentially
+ * consistent: either the waiter sees the store, or the storer sees the sleeper.
  *
  * NCCL's kernels do not detect that a process has died, so neither does tti_await. The end of a communicator does.
  */
@@ -145,7 +145,8 @@ static bool all_exchanged(void *argument)
     return true;
 }
 
-/* Two slots are enough: a rank that publishes value i + 2 has seen value i + 1 of all ranks, so all have read value i. */
+/* Two slots are enough: a rank that publishes value i + 2 has seen value i + 1 of all ranks, so all have read value
+ * i. */
 bool tti_comm_exchange_all(struct ncclComm *comm, const void *mine, size_t bytes, void *all)
 {
     struct tti_rank_slot *place = &comm->shared->place[comm->rank];

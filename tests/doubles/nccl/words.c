@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * TUTTI_DOUBLE_NCCL: words, separated by blanks or commas, that change how the double behaves. Read at the first call, once
- * per process, as the real library reads its own variables.
+ * TUTTI_DOUBLE_NCCL: words, separated by blanks or commas, that change how the double behaves. Read at the first call,
+ * once per process, as the real library reads its own variables.
  *
  *   version=21805           GetVersion returns it, and newer functions are refused
  *   rank=R                  the faults below happen on this rank only
  *   async_error=N:CODE      the N-th operation is never done, and leaves this asynchronous error
  *   hang=N                  the N-th operation is never done
- *   fail=FUNCTION:K=CODE    the K-th call of the function returns this result and does nothing else; several may name one
+ *   fail=FUNCTION:K=CODE    the K-th call of the function returns this result and does nothing else; may be repeated
  *   init_hang               communicators never come into being
  *   abort_hang              CommAbort never returns
  *   unique_id_fails         GetUniqueId fails

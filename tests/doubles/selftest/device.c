@@ -5,8 +5,8 @@
  *
  *     selftest_device LIBRARY [CHECK]
  *
- * Without CHECK all of them run, each in a new process, with the orders of its row in the double's variable. The row also
- * has the signal that ends the check, if any.
+ * Without CHECK all of them run, each in a new process, with the orders of its row in the double's variable. The row
+ * also has the signal that ends the check, if any.
  */
 #include "device.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Beginning, waiting, hanging and ending. That something hangs is shown by an exchange between the other processes, or by
- * what it would have done otherwise, after it had every opportunity: not by how long it takes.
+ * Beginning, waiting, hanging and ending. That something hangs is shown by an exchange between the other processes, or
+ * by what it would have done otherwise, after it had every opportunity: not by how long it takes.
  */
 #include <string.h>
 #include <time.h>
@@ -190,7 +190,8 @@ void case_different_calls(struct rank *t)
     differ(t, differ_in_length);
 }
 
-/* The first use of a communicator connects: without the others it stays in progress, and can be aborted. So does its making. */
+/* The first use of a communicator connects: without the others it stays in progress, and can be aborted. So does its
+ * making. */
 void case_lonely(struct rank *t)
 {
     ncclComm_t comm = comm_nonblocking(t);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Results of the backends nccl and rccl over the doubles, bit for bit: every collective, in and out of place, contiguous
- * parts and parts in rows, of equal and of different lengths, with 1, 2 and 4 ranks, in old and new versions of the library.
- * The test computes the expected results from the definition; all numbers are small enough to be exact in every type.
+ * Results of the backends nccl and rccl over the doubles, bit for bit: every collective, in and out of place,
+ * contiguous parts and parts in rows, of equal and of different lengths, with 1, 2 and 4 ranks, in old and new versions
+ * of the library. The test computes the expected results from the definition; all numbers are small enough to be exact
+ * in every type.
  *
  * tutti-test: timeout=240
  */
@@ -46,7 +47,7 @@ static void encode(tutti_dtype dtype, double value, unsigned char *to)
     memcpy(to, &bits, tti_dtype_size(dtype)); /* little-endian */
 }
 
-/* ---- one operation ----------------------------------------------------------------------------------------------------- */
+/* ---- one operation ----------------------------------------------------------------------------------------------- */
 
 struct sample {
     unsigned char *host[3]; /* source, expected, result */
@@ -74,8 +75,8 @@ static void sample_free(const struct rank *r, struct sample *s)
     }
 }
 
-/* Runs the operation on host[0] and compares the output tensor (in place: the same) with host[1]. `in` and `out` are the
- * offsets of op->src and op->dst in their tensors. */
+/* Runs the operation on host[0] and compares the output tensor (in place: the same) with host[1]. `in` and `out` are
+ * the offsets of op->src and op->dst in their tensors. */
 static void run_sample(const struct rank *r, struct sample *s, tutti_op *op, size_t in, size_t out, bool in_place,
                        size_t bytes)
 {
@@ -106,7 +107,7 @@ static void run_sample(const struct rank *r, struct sample *s, tutti_op *op, siz
     }
 }
 
-/* ---- reductions -------------------------------------------------------------------------------------------------------- */
+/* ---- reductions -------------------------------------------------------------------------------------------------- */
 
 /* The reduction of all ranks' numbers. */
 static double reduced(const struct rank *r, const tutti_op *op, int part, size_t element)
@@ -178,7 +179,7 @@ static void check_reductions(const struct rank *r, struct sample *s)
     check_reduce(r, s, op, 0, 100000, false);
 }
 
-/* ---- joined tensors ---------------------------------------------------------------------------------------------------- */
+/* ---- joined tensors ---------------------------------------------------------------------------------------------- */
 
 /* Rows of parts. `counts` NULL: `each` elements a part. */
 struct rows {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How groups of the backend nccl fail: errors of a call and of the network, ranks that do not come, kernels that never end,
- * aborts that never return, and peers that never close. Every call must return with an error that says what happened. The
- * ranks' watchdog detects a call that does not return.
+ * How groups of the backend nccl fail: errors of a call and of the network, ranks that do not come, kernels that never
+ * end, aborts that never return, and peers that never close. Every call must return with an error that says what
+ * happened. The ranks' watchdog detects a call that does not return.
  *
  * tutti-test: timeout=180
  */
@@ -37,7 +37,7 @@ static void check_revoked(const struct rank *r, void *memory, tutti_status cause
     CHECK(strstr(error.message, words) != NULL);
 }
 
-/* ---- in a call --------------------------------------------------------------------------------------------------------- */
+/* ---- in a call --------------------------------------------------------------------------------------------------- */
 
 /* The library refuses the last rank's call; the other ranks time out. */
 static void refused_call(struct rank *r)
@@ -135,7 +135,7 @@ static void rank_stays_away(struct rank *r)
     device_free(r, memory);
 }
 
-/* ---- from outside ------------------------------------------------------------------------------------------------------ */
+/* ---- from outside ------------------------------------------------------------------------------------------------ */
 
 static void *abort_soon(void *argument)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Groups of the backends nccl and rccl over the doubles: supported operations, refusal of ranks that differ, lanes, tensors
- * that are not ready yet, and the heap. nccl_collectives.c tests results, nccl_failure.c failures.
+ * Groups of the backends nccl and rccl over the doubles: supported operations, refusal of ranks that differ, lanes,
+ * tensors that are not ready yet, and the heap. nccl_collectives.c tests results, nccl_failure.c failures.
  *
  * tutti-test: timeout=180
  */
 #include "nccl_support.h"
 
-/* ---- supported operations --------------------------------------------------------------------------------------------------- */
+/* ---- supported operations ---------------------------------------------------------------------------------------- */
 
 struct claim {
     tutti_operation kind;
@@ -148,7 +148,7 @@ static void tables(void **cmocka_state)
     assert_null(tti_backend_nccl.ops->post_p2p);
 }
 
-/* ---- ranks that differ --------------------------------------------------------------------------------------------- */
+/* ---- ranks that differ ------------------------------------------------------------------------------------------- */
 
 static void expect_refusal(struct rank *r, tutti_status status, const char *a, const char *b)
 {
@@ -216,7 +216,7 @@ static void misfits(void **cmocka_state)
     }
 }
 
-/* ---- lanes ------------------------------------------------------------------------------------------------------------- */
+/* ---- lanes ------------------------------------------------------------------------------------------------------- */
 
 enum { LANES = 3, ROUNDS = 40, COUNT = 500 };
 
@@ -279,7 +279,7 @@ static void lanes(void **cmocka_state)
     run_job(&job);
 }
 
-/* ---- a tensor that is not ready yet ------------------------------------------------------------------------------------ */
+/* ---- a tensor that is not ready yet ------------------------------------------------------------------------------ */
 
 static void behind_an_event(struct rank *r)
 {
@@ -330,7 +330,7 @@ static void after(void **cmocka_state)
     run_job(&job);
 }
 
-/* ---- the heap ---------------------------------------------------------------------------------------------------------- */
+/* ---- the heap ---------------------------------------------------------------------------------------------------- */
 
 struct gathering {
     const struct rank *rank;

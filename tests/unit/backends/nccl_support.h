@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ranks of the backends nccl and rccl without the core. Each rank is a process, forked before the device's driver or the
- * library is in use. The rendezvous is a table in shared memory. The libraries are the doubles of tests/doubles.
+ * Ranks of the backends nccl and rccl without the core. Each rank is a process, forked before the device's driver or
+ * the library is in use. The rendezvous is a table in shared memory. The libraries are the doubles of tests/doubles.
  */
 #ifndef TTI_TESTS_NCCL_SUPPORT_H
 #define TTI_TESTS_NCCL_SUPPORT_H
@@ -32,7 +32,7 @@
 
 enum { MOST_RANKS = 4, ENTRIES = 96, VALUE = 4096, TABLES = 2, WATCHDOG_SECONDS = 45 };
 
-/* ---- the rendezvous ---------------------------------------------------------------------------------------------------- */
+/* ---- the rendezvous ---------------------------------------------------------------------------------------------- */
 
 struct entry {
     _Atomic int32_t there; /* release: after the rest; acquire: before it is read */
@@ -80,7 +80,7 @@ static tutti_status table_get(void *self, const char *key, void *value, size_t c
     return tti_error_set(error, TUTTI_TIMEOUT, "the key %s has not come", key);
 }
 
-/* ---- ranks ------------------------------------------------------------------------------------------------------------- */
+/* ---- ranks ------------------------------------------------------------------------------------------------------- */
 
 struct rank {
     int32_t rank;
@@ -232,7 +232,7 @@ static void run_job(const struct job *job)
     assert_true(fine);
 }
 
-/* ---- the device's memory ----------------------------------------------------------------------------------------------- */
+/* ---- the device's memory ----------------------------------------------------------------------------------------- */
 
 /* Copies and waits. */
 static inline void device_copy(const struct rank *r, void *dst, const void *src, size_t bytes)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The connections of a group, its failure, and its notifications. Each rank sends at most three notifications, so receives
- * for all of them are posted when the group opens, and no notification waits for a receive.
+ * The connections of a group, its failure, and its notifications. Each rank sends at most three notifications, so
+ * receives for all of them are posted when the group opens, and no notification waits for a receive.
  */
 #include "backends/gloo/plugin/group.h"
 

@@ -3,9 +3,9 @@
  * A group: one connection to each other rank, and the notifications that ranks send each other when they fail, leave or
  * wait. Gloo's slots separate lanes, messages and notifications on a connection.
  *
- * A transfer of Gloo begins when the receiver is ready. So no unexpected data block a connection, and lanes and messages
- * share it. Gloo's thread throws if more bytes arrive than the receive expects. Therefore every receive has either a fixed
- * size that no sender exceeds, or a size that both ranks have compared.
+ * A transfer of Gloo begins when the receiver is ready. So no unexpected data block a connection, and lanes and
+ * messages share it. Gloo's thread throws if more bytes arrive than the receive expects. Therefore every receive has
+ * either a fixed size that no sender exceeds, or a size that both ranks have compared.
  */
 #ifndef TTI_BACKENDS_GLOO_PLUGIN_GROUP_H
 #define TTI_BACKENDS_GLOO_PLUGIN_GROUP_H
@@ -96,9 +96,10 @@ class Group
     void poll_notifications();
 
     /*
-     * Finds the suspects when a deadline passes. A rank that this rank waits for may itself wait for another rank. So this
-     * rank notifies all ranks that it waits, and for which ranks. A rank that receives this while it waits in the same lane
-     * sends the same notification. The suspects are the ranks that some rank waits for and that sent no notification.
+     * Finds the suspects when a deadline passes. A rank that this rank waits for may itself wait for another rank. So
+     * this rank notifies all ranks that it waits, and for which ranks. A rank that receives this while it waits in the
+     * same lane sends the same notification. The suspects are the ranks that some rank waits for and that sent no
+     * notification.
      */
     void notify_waiting(int32_t waiting_lane, const std::vector<int> &missing);
     bool peer_waits_in(int32_t waiting_lane) const

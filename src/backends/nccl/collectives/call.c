@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How a call waits. The library has no deadlines, and its kernels wait for ever for a missing rank. So the calling thread
- * polls: whether the library has launched the work, then the event behind it, and now and then the communicator's
- * state and the clock. A poll acquires the communicator only for a moment.
+ * How a call waits. The library has no deadlines, and its kernels wait for ever for a missing rank. So the calling
+ * thread polls: whether the library has launched the work, then the event behind it, and now and then the
+ * communicator's state and the clock. A poll acquires the communicator only for a moment.
  *
  * To name a missing rank, a rank that waits reports its call to the wait registry after a quarter of its time. A rank
  * whose deadline passes reads the reports of the others, and waits half its time again for late ones.
@@ -119,9 +119,9 @@ tutti_status tti_nccl_await_stream(struct tti_nccl_call *c)
     return status == TUTTI_OK ? poll_communicator(c, &code, "CommGetAsyncError") : status;
 }
 
-/* Outgrown scratch memory stays until the group ends. To free it would wait for all kernels on the device, also those of
- * other lanes, which may wait for other ranks that wait for this lane. Sizes double, so all outgrown memory together is no
- * more than the last. */
+/* Outgrown scratch memory stays until the group ends. To free it would wait for all kernels on the device, also those
+ * of other lanes, which may wait for other ranks that wait for this lane. Sizes double, so all outgrown memory together
+ * is no more than the last. */
 unsigned char *tti_nccl_scratch(struct tti_nccl_call *c, size_t bytes)
 {
     struct tti_nccl_lane *lane = c->lane;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One function for each kind of collective: which of the library's functions run it, on what memory. All ranks choose the
- * same functions, because the choice depends only on what they agree on: kind, type, dimension, counts, version. Whether
- * a rank packs its bytes before, or unpacks them after, depends on its own memory.
+ * One function for each kind of collective: which of the library's functions run it, on what memory. All ranks choose
+ * the same functions, because the choice depends only on what they agree on: kind, type, dimension, counts, version.
+ * Whether a rank packs its bytes before, or unpacks them after, depends on its own memory.
  *
  *   parts of one length          the library's own function
  *   all_gather_v                 a broadcast from each rank, in one group of calls
@@ -49,7 +49,7 @@ static tutti_status end_reduction(struct tti_nccl_call *c, tti_nccl_comm comm, i
     return tti_nccl_await_launch(c, comm, is_accepted(code) && end != TTI_NCCL_SUCCESS ? end : code, what);
 }
 
-/* ---- one tensor ---------------------------------------------------------------------------------------------------- */
+/* ---- one tensor -------------------------------------------------------------------------------------------------- */
 
 static tutti_status reduce(struct tti_nccl_call *c)
 {
@@ -95,7 +95,7 @@ static tutti_status barrier(struct tti_nccl_call *c)
     return tti_nccl_await_launch(c, comm, code, "AllReduce");
 }
 
-/* ---- joined tensors ------------------------------------------------------------------------------------------------ */
+/* ---- joined tensors ---------------------------------------------------------------------------------------------- */
 
 /* Scratch memory for one or two joined tensors, if their parts are not contiguous. */
 static tutti_status make_room(struct tti_nccl_call *c, const tutti_parts *send, unsigned char **packed_send,
@@ -210,7 +210,7 @@ static tutti_status reduce_scatter(struct tti_nccl_call *c)
     return end_reduction(c, comm, code, plain ? "ReduceScatter" : "Reduce", &reduction);
 }
 
-/* ---- gather, scatter, all_to_all ------------------------------------------------------------------------------------- */
+/* ---- gather, scatter, all_to_all --------------------------------------------------------------------------------- */
 
 static bool sends_to(const tutti_op *op, int32_t own, int32_t r)
 {
@@ -357,7 +357,7 @@ static tutti_status exchange(struct tti_nccl_call *c)
                                              : status;
 }
 
-/* ---- a group of one ------------------------------------------------------------------------------------------------- */
+/* ---- a group of one ---------------------------------------------------------------------------------------------- */
 
 static tutti_status alone(struct tti_nccl_call *c)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Parts of joined tensors. The library takes contiguous parts only. So parts that span rows are packed into scratch memory
- * of the device first, or unpacked from there, by two-dimensional copies on the lane's stream.
+ * Parts of joined tensors. The library takes contiguous parts only. So parts that span rows are packed into scratch
+ * memory of the device first, or unpacked from there, by two-dimensional copies on the lane's stream.
  *
  * Cost: one copy for each rank, twice the bytes of the tensor over the device's own memory, which is about ten times
  * faster than a link between devices.

@@ -42,7 +42,8 @@ tutti_status tti_nccl_pack(struct tti_nccl_call *c, unsigned char *packed, const
                            const tutti_parts *parts);
 tutti_status tti_nccl_unpack(struct tti_nccl_call *c, void *joined, const tutti_parts *parts,
                              const unsigned char *packed, int32_t except);
-/* Queue a copy of one part, compact, out of or into the joined tensor. No copy if source and destination are the same. */
+/* Queue a copy of one part, compact, out of or into the joined tensor. No copy if source and destination are the
+ * same. */
 tutti_status tti_nccl_part_out(struct tti_nccl_call *c, void *compact, const void *joined, const tutti_parts *parts,
                                int32_t rank);
 tutti_status tti_nccl_part_in(struct tti_nccl_call *c, void *joined, const tutti_parts *parts, int32_t rank,

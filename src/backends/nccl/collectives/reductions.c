@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which operations the library runs with the results that Tutti promises. Operations that only copy go as bytes, so every
- * element type works. These reductions differ, so the core runs them through host memory:
+ * Which operations the library runs with the results that Tutti promises. Operations that only copy go as bytes, so
+ * every element type works. These reductions differ, so the core runs them through host memory:
  *
- *   minimum and maximum of floats   the device code is fmin and fmax, which drop NaNs (reduce_kernel.h, up to 2.30): taken
- *                                   only with the setting native_min_max
+ *   minimum and maximum of floats   the device code is fmin and fmax, which drop NaNs (reduce_kernel.h, up to 2.30):
+ *                                   used only with the setting native_min_max
  *   sums of fp8                     overflow saturates in the library; in Tutti it gives NaN or infinity
  *   averages of integers            the library divides a sum that has wrapped in the type; Tutti's is exact
  *   averages of fp8                 the library multiplies by a reciprocal in fp8, which is 0 for many ranks

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One collective, from the call to its end. The lane's stream waits for the event behind which the tensors are ready. Then
- * follow the library's kernels and the copies around them, and an event that marks the end. A call that fails fails
- * the group.
+ * One collective, from the call to its end. The lane's stream waits for the event behind which the tensors are ready.
+ * Then follow the library's kernels and the copies around them, and an event that marks the end. A call that fails
+ * fails the group.
  */
 #include "backends/nccl/collectives/run.h"
 

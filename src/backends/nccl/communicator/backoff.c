@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Backoff of a polling loop. The vendors' waits burn a CPU or cannot be ended, so the loop asks again and again. Most work
- * ends within microseconds, while the loop spins or yields. A longer wait pays at most 50 us more.
+ * Backoff of a polling loop. The vendors' waits burn a CPU or cannot be ended, so the loop asks again and again. Most
+ * work ends within microseconds, while the loop spins or yields. A longer wait pays at most 50 us more.
  */
 #include "backends/nccl/communicator/backoff.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Exclusive use of a communicator. The lane's thread is nearly always alone; tutti_register acquires the communicator for a
- * moment. A rank that fails the group takes the communicator away under the lane's lock (teardown.c), so acquire checks
- * the group's state under that lock.
+ * Exclusive use of a communicator. The lane's thread is nearly always alone; tutti_register acquires the communicator
+ * for a moment. A rank that fails the group takes the communicator away under the lane's lock (teardown.c), so acquire
+ * checks the group's state under that lock.
  */
 #include "backends/nccl/communicator/communicator.h"
 

@@ -11,7 +11,8 @@ void tti_nccl_lane_destroy(struct tti_nccl_lane *lane);
 /* As pthread_cond_timedwait; at `deadline_ns` it returns another value than 0. */
 int tti_nccl_lane_wait(struct tti_nccl_lane *lane, int64_t deadline_ns);
 
-/* The lane's communicator, which no other thread uses until it is released. If the group has failed: NULL with the error. */
+/* The lane's communicator, which no other thread uses until it is released. If the group has failed: NULL with the
+ * error. */
 tti_nccl_comm tti_nccl_comm_acquire(struct tti_nccl_group *g, struct tti_nccl_lane *lane, tutti_error *error);
 void tti_nccl_comm_release(struct tti_nccl_lane *lane);
 /* The code that the communicator reports: SUCCESS, IN_PROGRESS, or an error. The caller has acquired it. */

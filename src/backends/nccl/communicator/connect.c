@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Making the communicators: collective, and as slow as the slowest rank. From 2.14 on the library makes them in the
- * background, and this thread polls. Before, ncclCommInitRank returns when all ranks have come, so it runs in a thread of
- * its own. At the deadline that thread is left behind; it aborts its communicator if the function ever returns.
+ * background, and this thread polls. Before, ncclCommInitRank returns when all ranks have come, so it runs in a thread
+ * of its own. At the deadline that thread is left behind; it aborts its communicator if the function ever returns.
  */
 #include "backends/nccl/communicator/connect.h"
 
@@ -26,7 +26,7 @@ static tutti_status too_late(const struct tti_nccl_group *g, int32_t lane, int64
                          g->library->display_name);
 }
 
-/* ---- in the background ----------------------------------------------------------------------------------------------- */
+/* ---- in the background ------------------------------------------------------------------------------------------- */
 
 static tutti_status connect_nonblocking(struct tti_nccl_group *g, int32_t index, const tutti_open_info *info,
                                         tti_nccl_id id, int64_t deadline_ns, tutti_error *error)
@@ -50,7 +50,7 @@ static tutti_status connect_nonblocking(struct tti_nccl_group *g, int32_t index,
     return TUTTI_OK;
 }
 
-/* ---- in a thread ------------------------------------------------------------------------------------------------------ */
+/* ---- in a thread ------------------------------------------------------------------------------------------------- */
 
 struct init_thread {
     pthread_mutex_t lock;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How communicators end. ncclCommAbort and ncclCommDestroy free the communicator and may hang: in older versions while a
- * rank of the same host is missing, or while a thread uses the communicator. So each communicator ends in a thread of its
- * own, and the caller waits with a deadline. A communicator that has not ended by then is left behind, with its group.
+ * How communicators end. ncclCommAbort and ncclCommDestroy free the communicator and may hang: in older versions while
+ * a rank of the same host is missing, or while a thread uses the communicator. So each communicator ends in a thread of
+ * its own, and the caller waits with a deadline. A communicator that has not ended by then is left behind, with its
+ * group.
  *
- * A group that has not failed is finalised first (from 2.14 on), so that the other ranks finish their part. If the other
- * ranks do not finalise in time, the communicator is aborted, which is local.
+ * A group that has not failed is finalised first (from 2.14 on), so that the other ranks finish their part. If the
+ * other ranks do not finalise in time, the communicator is aborted, which is local.
  */
 #include "backends/nccl/communicator/teardown.h"
 

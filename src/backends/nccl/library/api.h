@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The part of NCCL's binary interface that Tutti uses. RCCL has the same names and numbers (nccl.h,
- * https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api.html). It is declared again because Tutti builds without
- * either library. Where nccl.h is installed, a test compares every prototype, type and number at compile time.
+ * https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api.html). It is declared again because Tutti builds
+ * without either library. Where nccl.h is installed, a test compares every prototype, type and number at compile time.
  */
 #ifndef TTI_BACKENDS_NCCL_API_H
 #define TTI_BACKENDS_NCCL_API_H
@@ -54,8 +54,8 @@ enum { TTI_NCCL_SCALAR_ON_DEVICE = 0, TTI_NCCL_SCALAR_ON_HOST = 1 };
 #define TTI_NCCL_CONFIG_VERSION 21800u
 #define TTI_NCCL_UNDEFINED      (-2147483647 - 1)
 
-/* The beginning of ncclConfig_t, as in 2.18. A library reads min(size, its own size) bytes of it, and takes fields newer
- * than `version` as not given. So this struct works with all versions. */
+/* The beginning of ncclConfig_t, as in 2.18. A library reads min(size, its own size) bytes of it, and takes fields
+ * newer than `version` as not given. So this struct works with all versions. */
 typedef struct {
     size_t size;
     unsigned int magic;
@@ -70,8 +70,8 @@ typedef struct {
 
 /*
  * The functions: X(name, since, result, arguments). `since` is the version that introduced the function; RCCL follows
- * NCCL's versions. Functions up to 20700 are required; a newer one may be missing (NULL), and its caller says what happens
- * then. CommShrink and CommRevoke are not called yet: they are for groups that continue without lost ranks.
+ * NCCL's versions. Functions up to 20700 are required; a newer one may be missing (NULL), and its caller says what
+ * happens then. CommShrink and CommRevoke are not called yet: they are for groups that continue without lost ranks.
  */
 #define TTI_NCCL_FUNCTIONS(X)                                                                                          \
     X(GetVersion, 20300, int, (int *version))                                                                          \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * NCCL or RCCL as found on this machine: opened at first use, never closed. Searched in this order: TUTTI_NCCL_LIBRARY
- * (TUTTI_RCCL_LIBRARY), a copy that the process has loaded already, the loader's path, Python's nvidia/nccl/lib beside the
- * running interpreter, the toolkit's folders. Always RTLD_LOCAL: both libraries export the same names.
+ * (TUTTI_RCCL_LIBRARY), a copy that the process has loaded already, the loader's path, Python's nvidia/nccl/lib beside
+ * the running interpreter, the toolkit's folders. Always RTLD_LOCAL: both libraries export the same names.
  */
 #ifndef TTI_BACKENDS_NCCL_LIBRARY_H
 #define TTI_BACKENDS_NCCL_LIBRARY_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The settings, in the library's terms. The library reads most of them from variables of the process, once, at its first
- * use. So Tutti sets the variables before the first group, and all later groups of the process have the same values, with
- * either library. A setting that is not given leaves its variable as it is.
+ * The settings, in the library's terms. The library reads most of them from variables of the process, once, at its
+ * first use. So Tutti sets the variables before the first group, and all later groups of the process have the same
+ * values, with either library. A setting that is not given leaves its variable as it is.
  */
 #include "backends/nccl/library/options.h"
 
@@ -113,7 +113,8 @@ static void add_own(struct env_requests *env_requests, const struct tti_nccl_lib
     }
 }
 
-/* Adds a pair of the setting "env". It replaces an earlier pair of that name; it must not contradict another setting. */
+/* Adds a pair of the setting "env". It replaces an earlier pair of that name; it must not contradict another
+ * setting. */
 static tutti_status add_pair(struct env_requests *env_requests, const struct tti_nccl_library *library,
                              const char *name, const char *value, tutti_error *error)
 {

@@ -6,8 +6,9 @@
 #include "backends/nccl/library/library.h"
 
 /*
- * Sets the variables of the process that the settings stand for. The library reads them once, at its first use. BAD_STATE
- * if a later group wants another value; INVALID_ARGUMENT if two settings want different values of one variable.
+ * Sets the variables of the process that the settings stand for. The library reads them once, at its first use.
+ * BAD_STATE if a later group wants another value; INVALID_ARGUMENT if two settings want different values of one
+ * variable.
  */
 tutti_status tti_nccl_apply_options(const struct tti_nccl_library *library, const tutti_open_info *info,
                                     tutti_error *error);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The entry barrier of a call and its waits. A rank whose deadline passes polls 250 ms longer: another rank may send a more
- * precise cause, or a WAITS that clears a suspect.
+ * The entry barrier of a call and its waits. A rank whose deadline passes polls 250 ms longer: another rank may send a
+ * more precise cause, or a WAITS that clears a suspect.
  */
 #include "backends/gloo/plugin/collectives/call.h"
 
@@ -91,7 +91,8 @@ tutti_status Call::round(const CallRecord &own, const Plan *plan)
 {
     const uint64_t number = lane.rounds++;
     const size_t before = number >= 1 ? (number - 1) * group.others() : 0;
-    /* records of the last round but one have arrived, since their receivers have answered; Gloo may report that later */
+    /* records of the last round but one have arrived, since their receivers have answered; Gloo may report that
+     * later */
     tutti_status status = until([&] { return lane.sends->sent() >= before; }, [](int) { return true; });
     if (status != TUTTI_OK) {
         return status;

@@ -71,7 +71,8 @@ class Call
     /* Releases the records, and posts receives for the next ones. */
     void close();
 
-    /* Runs `step` after each transfer that ends, until it returns true. `needs(rank)`: whether it waits for that rank. */
+    /* Runs `step` after each transfer that ends, until it returns true. `needs(rank)`: whether it waits for that
+     * rank. */
     template <class Step, class Needs> tutti_status until(Step step, Needs needs)
     {
         std::vector<int> missing;
@@ -104,8 +105,8 @@ class Call
         }
     }
 
-    /* At least `bytes` of the lane's scratch memory; to be called before entry_barrier. NULL: the call fails, and entry_barrier
-     * passes that on to the other ranks. */
+    /* At least `bytes` of the lane's scratch memory; to be called before entry_barrier. NULL: the call fails, and
+     * entry_barrier passes that on to the other ranks. */
     unsigned char *scratch(size_t bytes);
     /* The slot for transfers of this lane. */
     uint64_t slot(Use use) const

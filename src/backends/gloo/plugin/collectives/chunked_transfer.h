@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A large transfer with one rank, in chunks, of which up to IN_FLIGHT are in flight. So the reduction of one chunk overlaps
- * with the transfer of the next, and the chunks of other lanes pass between them.
+ * A large transfer with one rank, in chunks, of which up to IN_FLIGHT are in flight. So the reduction of one chunk
+ * overlaps with the transfer of the next, and the chunks of other lanes pass between them.
  */
 #ifndef TTI_BACKENDS_GLOO_PLUGIN_CHUNKED_TRANSFER_H
 #define TTI_BACKENDS_GLOO_PLUGIN_CHUNKED_TRANSFER_H

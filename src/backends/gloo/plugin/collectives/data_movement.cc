@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives without a reduction. Contiguous parts go from the tensor of one rank directly into the tensor of the other.
- * Parts that span several rows of a joined tensor are packed through scratch memory.
+ * Collectives without a reduction. Contiguous parts go from the tensor of one rank directly into the tensor of the
+ * other. Parts that span several rows of a joined tensor are packed through scratch memory.
  *
- * Cost, with S bytes in the joined tensor on n ranks: all_gather and all_to_all send and receive S (n-1)/n on each rank;
- * gather and scatter do so on the root, and S/n on the others; one step. Parts of up to CALL_EAGER bytes travel in the
- * records of the entry barrier.
+ * Cost, with S bytes in the joined tensor on n ranks: all_gather and all_to_all send and receive S (n-1)/n on each
+ * rank; gather and scatter do so on the root, and S/n on the others; one step. Parts of up to CALL_EAGER bytes travel
+ * in the records of the entry barrier.
  *
- * broadcast: scatter and all_gather, pipelined by chunks (van de Geijn). The root sends each chunk to one rank, round robin,
- * and that rank sends it to the others. So every rank, also the root, sends and receives at most S bytes, while the root of
- * a binomial tree sends S log2(n).
+ * broadcast: scatter and all_gather, pipelined by chunks (van de Geijn). The root sends each chunk to one rank, round
+ * robin, and that rank sends it to the others. So every rank, also the root, sends and receives at most S bytes, while
+ * the root of a binomial tree sends S log2(n).
  */
 #include "backends/gloo/plugin/collectives/data_movement.h"
 
@@ -56,7 +56,8 @@ struct Transfer {
         return c.group.rank == c.op->root;
     }
 
-    /* The spans of a joined tensor; packed ones take their place from `memory`, which advances. `copies`: packs the data. */
+    /* The spans of a joined tensor; packed ones take their place from `memory`, which advances. `copies`: packs the
+     * data. */
     void joined(const Parts &parts, std::vector<Span> *chunks, unsigned char **memory, bool copies) const
     {
         for (int r = 0; r < c.group.size; r++) {

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * all_reduce, reduce, reduce_scatter by direct reduce-scatter. Every rank owns a part of the tensor. It receives that part
- * from every other rank, reduces all of them in rank order with Tutti's kernels, which round once, and sends the result to
- * all ranks (all_reduce) or to the root (reduce). So the bits are those of Tutti's own engine, for every size.
+ * all_reduce, reduce, reduce_scatter by direct reduce-scatter. Every rank owns a part of the tensor. It receives that
+ * part from every other rank, reduces all of them in rank order with Tutti's kernels, which round once, and sends the
+ * result to all ranks (all_reduce) or to the root (reduce). So the bits are those of Tutti's own engine, for every
+ * size.
  *
  * Cost, with S bytes on n ranks: each rank sends and receives S (n-1)/n for the reduction, and as much again in an
- * all_reduce; in a reduce each rank sends S/n to the root. That is the volume of a ring, the least possible, in two steps
- * instead of 2 (n-1). Parts travel in chunks: while one is reduced, the next ones arrive and results leave. Scratch memory:
- * IN_FLIGHT chunks for each other rank.
+ * all_reduce; in a reduce each rank sends S/n to the root. That is the volume of a ring, the least possible, in two
+ * steps instead of 2 (n-1). Parts travel in chunks: while one is reduced, the next ones arrive and results leave.
+ * Scratch memory: IN_FLIGHT chunks for each other rank.
  *
  * Against a ring: between two hosts, a ring crosses the link once for all ranks of a host, this algorithm once for each
  * rank; the backend hier avoids that. A ring reduces each part in another order and rounds a narrow type n-1 times.
  *
- * Up to CALL_EAGER bytes travel in the records of the entry barrier: each rank receives the whole inputs and reduces them
- * itself. S (n-1) bytes, one step.
+ * Up to CALL_EAGER bytes travel in the records of the entry barrier: each rank receives the whole inputs and reduces
+ * them itself. S (n-1) bytes, one step.
  */
 #include "backends/gloo/plugin/collectives/reductions.h"
 
@@ -193,7 +194,8 @@ class Exchange
         return static_cast<size_t>(job_.part[rank].at - job_.part[0].at);
     }
 
-    /* Reduces the next chunk of the own part, if all ranks' chunks have come and its place in the ring buffer is free. */
+    /* Reduces the next chunk of the own part, if all ranks' chunks have come and its place in the ring buffer is
+     * free. */
     bool fold_next()
     {
         if (folded_ == own_cut().count()) {

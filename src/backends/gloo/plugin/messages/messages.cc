@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Transfers of envelopes and data (see messages.h). Every thread that waits for a message makes progress for all messages.
- * Envelopes are matched in the order of arrival, receives in the order of posting. Invariant: no waiting receive matches an
- * unexpected message, so each pair is compared once.
+ * Transfers of envelopes and data (see messages.h). Every thread that waits for a message makes progress for all
+ * messages. Envelopes are matched in the order of arrival, receives in the order of posting. Invariant: no waiting
+ * receive matches an unexpected message, so each pair is compared once.
  */
 #include "backends/gloo/plugin/messages/messages.h"
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Choice of addresses by probing. A host name may resolve to 127.0.1.1, bridges of containers have the same address on every
- * host, and firewalls differ. So ranks on several hosts probe:
+ * Choice of addresses by probing. A host name may resolve to 127.0.1.1, bridges of containers have the same address on
+ * every host, and firewalls differ. So ranks on several hosts probe:
  *
  *   1. Every rank listens on all of its addresses and publishes them with a random token.
  *   2. Every rank connects to every address of the other ranks and compares the token, since another host may have the
  *      same address.
- *   3. Every rank publishes which addresses it reached. All ranks read the same results, and choose for each rank its first
- *      address that all ranks reached. Faster interfaces come first, bridges late, loopback last.
+ *   3. Every rank publishes which addresses it reached. All ranks read the same results, and choose for each rank its
+ *      first address that all ranks reached. Faster interfaces come first, bridges late, loopback last.
  *
  * If all ranks are on one host and in one network namespace, they take loopback without probing.
  *
- * Cost: ranks x addresses connections for each rank, at once: some milliseconds if no firewall drops packets, else up to
- * PROBE_TIMEOUT_MS.
+ * Cost: ranks x addresses connections for each rank, at once: some milliseconds if no firewall drops packets, else up
+ * to PROBE_TIMEOUT_MS.
  */
 #include "backends/gloo/plugin/transport/addresses.h"
 

@@ -18,8 +18,8 @@ struct Endpoint {
 };
 
 /*
- * Collective: all ranks choose together. `interface` restricts this rank to one interface ("" = any). Throws if a rank has
- * no address that all ranks reach.
+ * Collective: all ranks choose together. `interface` restricts this rank to one interface ("" = any). Throws if a rank
+ * has no address that all ranks reach.
  */
 Endpoint choose_endpoint(Store &store, int rank, int size, const std::string &interface, int64_t deadline_ns);
 

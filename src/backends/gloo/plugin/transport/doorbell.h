@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The doorbell of a group: a futex on which its threads sleep. Each buffer of Gloo has a condition of its own, so a thread
- * could wait for one transfer only, not for several or for an abort. Here Gloo's thread rings after each transfer that ends,
- * and the sleepers check what they wait for. Without sleepers a ring costs one atomic addition.
+ * The doorbell of a group: a futex on which its threads sleep. Each buffer of Gloo has a condition of its own, so a
+ * thread could wait for one transfer only, not for several or for an abort. Here Gloo's thread rings after each
+ * transfer that ends, and the sleepers check what they wait for. Without sleepers a ring costs one atomic addition.
  */
 #ifndef TTI_BACKENDS_GLOO_PLUGIN_DOORBELL_H
 #define TTI_BACKENDS_GLOO_PLUGIN_DOORBELL_H

@@ -96,8 +96,8 @@ Pair::Pair(Mesh *mesh, tcp::Device *device, int rank, std::chrono::milliseconds 
 
 /*
  * When another thread holds the pair's lock, Gloo's thread leaves the events to its next round. So it would spin while
- * a rank sends and data have arrived: 7 ms of a CPU for a step of 27 ms of the demo between hosts. Instead it waits for the
- * lock, but not for ever: a thread that closes the pair holds the lock until the next round. It polls, because
+ * a rank sends and data have arrived: 7 ms of a CPU for a step of 27 ms of the demo between hosts. Instead it waits for
+ * the lock, but not for ever: a thread that closes the pair holds the lock until the next round. It polls, because
  * std::timed_mutex waits by the wall clock, or by a function that GCC 12's thread sanitizer does not support.
  */
 void Pair::await_lock()
@@ -141,8 +141,9 @@ void Pair::handleReadWrite(int events)
 }
 
 /*
- * When a write fails, Gloo closes the connection and waits for its own thread. Another thread would do so with a lock that
- * Gloo's thread may need, a deadlock. So other threads do not write to a broken connection; Gloo's thread detects it.
+ * When a write fails, Gloo closes the connection and waits for its own thread. Another thread would do so with a lock
+ * that Gloo's thread may need, a deadlock. So other threads do not write to a broken connection; Gloo's thread detects
+ * it.
  */
 bool Pair::write(tcp::Op &op)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Gloo's transport over TCP, extended through its own base classes, as Gloo's TLS transport does:
- *   - Gloo's thread rings a doorbell when a transfer has ended, and a caller can poll transfers. Gloo's own waits close all
- *     connections at a timeout, and do not return when a peer dies during a transfer;
+ *   - Gloo's thread rings a doorbell when a transfer has ended, and a caller can poll transfers. Gloo's own waits close
+ *     all connections at a timeout, and do not return when a peer dies during a transfer;
  *   - the loss of a connection is recorded with Gloo's text at once, also if no thread waits;
  *   - no exception leaves Gloo's thread, where it would end the process, and no write raises SIGPIPE;
  *   - data that arrive after the group has failed are discarded. Otherwise they would keep Gloo's thread busy.
