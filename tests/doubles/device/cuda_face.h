@@ -159,7 +159,7 @@ CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *data);
 
 #endif
 
-/* Older forms that are still exported, which cuda.h hides behind the newer ones. */
+/* Older forms that are still exported; cuda.h replaces them by the newer ones. */
 CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device);
 CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags);
 

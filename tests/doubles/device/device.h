@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Devices that are host memory and threads: what the doubles of libcuda.so.1 and libamdhip64.so have in common. The two
+ * Devices that are host memory and threads: the common part of the doubles of libcuda.so.1 and libamdhip64.so. The two
  * faces (cuda*.c, hip*.c) implement the vendors' interfaces; the rest is here. README.md describes for users what the
  * doubles do and what they refuse.
  *
@@ -48,8 +48,8 @@ extern const struct tti_double_vendor tti_double_vendor;
 
 /* ---- device.c: the whole ---- */
 
-/* Every function of a face begins with it: what the call has to return at once, because the process is a fork's child,
- * has ended or not begun, because this is a host function, or because a fault was ordered. Counts the call. */
+/* Every function of a face begins with it. Counts the call, and returns the code to return at once: in a fork's child,
+ * before the start or after the end, inside a host function, or for an ordered fault. */
 int tti_double_enter(const char *function);
 /* The same without the demand that init was called. */
 int tti_double_enter_early(const char *function);
@@ -89,7 +89,7 @@ int tti_double_alloc(enum tti_double_kind kind, int device, size_t bytes, unsign
 /* `memory` is where an allocation of one of the kinds begins: bit 1 << kind is set in `kinds`. Waits for its device. */
 int tti_double_free(unsigned kinds, void *memory);
 int tti_double_register(int device, void *memory, size_t bytes, unsigned flags);
-/* Which live allocation an address lies in. */
+/* The live allocation that contains an address. */
 bool tti_double_lookup(const void *address, struct tti_double_memory *memory);
 void tti_double_memory_info(int device, size_t *free, size_t *total);
 
@@ -148,8 +148,8 @@ int tti_double_wait_word(const char *function, int device, void *stream, const s
 
 #define TTI_DOUBLE_EXPORT __attribute__((visibility("default")))
 
-/* Where the double keeps [pointer, pointer + bytes), or NULL unless that lies in one live allocation. Host memory is
- * its own shadow; its device is -1. */
+/* The shadow address of [pointer, pointer + bytes), or NULL unless one live allocation contains it. Host memory is its
+ * own shadow; its device is -1. */
 TTI_DOUBLE_EXPORT void *tti_double_shadow(const void *pointer, size_t bytes, int *device);
 /*
  * Queues the stand-in of a kernel. `run` is called once, on a thread of the stream, in the order of the stream and

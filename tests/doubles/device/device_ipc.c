@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of a device in another process. A handle names the process and its descriptor of the file behind the
- * allocation, and the file's number, so that a handle of memory that is gone is refused even if the descriptor has
- * another use now.
+ * Memory of a device in another process. A handle names the process, its descriptor of the file behind the allocation,
+ * and the file's number. So a handle of freed memory is refused, also if the descriptor has been reused.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -46,7 +45,7 @@ int tti_double_ipc_export(const void *memory, unsigned char handle[TTI_DOUBLE_IP
     return possible ? TTI_DOUBLE_OK : TTI_DOUBLE_INVALID_VALUE;
 }
 
-/* The file behind the allocation, or -1 if that is gone. */
+/* The file behind the allocation, or -1 if it has been freed. */
 static int open_file(const struct handle *handle)
 {
     char path[64];

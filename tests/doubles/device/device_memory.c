@@ -23,7 +23,7 @@ enum { QUARANTINED = 256 };
 static struct tti_double_block **blocks;
 static size_t block_count;
 static size_t block_capacity;
-static struct tti_double_block *dead; /* those that operations still use */
+static struct tti_double_block *dead; /* blocks that operations still use */
 static uint64_t last_id;
 
 /* Freed ranges, still reserved: a ring buffer, the oldest is released first. */
@@ -49,7 +49,7 @@ static size_t whole_pages(size_t bytes)
     return (bytes + page - 1) / page * page;
 }
 
-/* The index of the first block that begins behind the address. */
+/* The index of the first block that begins after the address. */
 static size_t first_behind(uintptr_t address)
 {
     size_t low = 0;

@@ -72,11 +72,11 @@ struct tti_double_state {
     pthread_cond_t changed; /* waits by CLOCK_MONOTONIC */
     bool initialised;
     bool ending;
-    int workers; /* threads of streams, less those that run code which is not ours */
+    int workers; /* threads of streams, without those that run host functions or kernels */
     uint64_t sequence;
     int count;
     struct tti_double_device devices[TTI_DOUBLE_DEVICES];
-    struct tti_double_stream *streams; /* also the default ones and those that are closing */
+    struct tti_double_stream *streams; /* also default streams and streams that are closing */
 };
 extern struct tti_double_state tti_double;
 
@@ -129,7 +129,7 @@ void tti_double_streams_close(int device);
 void tti_double_events_close(int device);
 void tti_double_blocks_close(int device);
 
-/* The block in which an address lies; NULL if none. */
+/* The block that contains an address; NULL if none. */
 struct tti_double_block *tti_double_block_at(uintptr_t address);
 /* Whether any part of the range is memory of ours that may not be taken for the application's: another's or freed. */
 bool tti_double_block_touches(uintptr_t begin, size_t bytes);

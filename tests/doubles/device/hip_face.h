@@ -8,7 +8,7 @@
 
 #include "device.h"
 
-/* Where the vendor's header is at hand, the files are compiled against it too, and the compiler compares the two. */
+/* Where the vendor's header is installed, the files are also compiled against it, and the compiler compares the two. */
 #ifdef TTI_DOUBLE_VENDOR_HEADER
 #include <hip/hip_runtime_api.h>
 #else

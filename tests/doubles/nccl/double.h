@@ -54,7 +54,7 @@ struct tti_task {
 /* What RedOpCreatePreMulSum made. */
 struct tti_custom_op {
     struct tti_custom_op *next;
-    int number; /* no other has it in this process */
+    int number; /* unique in this process */
     int type;
     struct tti_reduction reduction;
 };
@@ -79,7 +79,7 @@ struct ncclComm {
     int device;
     void *context;
     bool blocking;
-    bool finalized; /* the calls came, not what they bring about */
+    bool finalized; /* set at the call, before its effect */
     bool revoked;
 
     _Atomic uint32_t result;  /* the result of CommGetAsyncError on this rank */
@@ -104,12 +104,12 @@ struct ncclComm {
     bool in_group;
 };
 
-/* ---- words.c: what the environment asks for ---- */
+/* ---- words.c: the orders of the environment ---- */
 
 /* The version that GetVersion returns. */
 int tti_version(void);
-/* At the beginning of every function: writes the call into the log, and counts it. The result that the environment asks
- * for, or ncclSuccess. `rank` is -1 where there is none yet. */
+/* Called at the beginning of every function: logs and counts the call. Returns the result that the environment orders,
+ * or ncclSuccess. `rank` is -1 before the communicator has one. */
 ncclResult_t tti_count_call(const char *function, int rank, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Counts an operation; what tti_task.fault shall be. */
@@ -119,7 +119,7 @@ bool tti_init_hangs(int rank);
 
 /* ---- error.c ---- */
 
-/* Keeps the sentence for GetLastError (one per process, as NCCL does), and writes it to stderr if NCCL_DEBUG asks for
+/* Stores the sentence for GetLastError (one per process, as NCCL does), and writes it to stderr if NCCL_DEBUG enables
  * warnings. Returns `result`. */
 ncclResult_t tti_refuse(ncclResult_t result, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* A use that would destroy data or crash with the real library: reports it and ends the process. */
@@ -137,11 +137,11 @@ ncclResult_t tti_driver_current(int *device, void **context);
 ncclResult_t tti_driver_uuid(int device, unsigned char uuid[TTI_UUID]);
 ncclResult_t tti_driver_enter(const struct ncclComm *comm, void **before);
 void tti_driver_leave(const struct ncclComm *comm, void *before);
-/* What stands for a kernel; see tti_double_launch. */
+/* Queues the stand-in of a kernel; see tti_double_launch. */
 ncclResult_t tti_driver_launch(void *stream, int (*run)(void *data, int code), void *data);
 ncclResult_t tti_driver_alloc(void **memory, size_t bytes);
 ncclResult_t tti_driver_free(void *memory);
-/* Where the CPU finds device memory, or NULL: it lies in no allocation, or not wholly. */
+/* The shadow address of device memory, or NULL if no allocation contains all of it. */
 void *tti_driver_shadow(const void *memory, size_t bytes, int *device);
 
 /* ---- bootstrap.c: from an id to shared memory ---- */
@@ -213,7 +213,7 @@ void tti_group_start(void);
 ncclResult_t tti_group_end(void);
 /* Remembers an error for the end of the group, if one is open. Returns it. */
 ncclResult_t tti_group_check(ncclResult_t result);
-/* Both between tti_group_start and tti_group_end; they own what they are given. */
+/* Both between tti_group_start and tti_group_end; they own their arguments. */
 ncclResult_t tti_group_add_task(struct ncclComm *comm, struct tti_task *task);
 ncclResult_t tti_group_add_job(struct tti_job *job);
 
@@ -231,14 +231,14 @@ struct tti_call {
     int root;
     void *stream;
 };
-/* Root, type and operator; *reduction is what the operator means. */
+/* Checks root, type and operator; fills *reduction from the operator. */
 ncclResult_t tti_check_numbers(struct ncclComm *comm, const struct tti_call *call, struct tti_reduction *reduction);
 /* The memory of a collective or a message, and whether its overlap is allowed. */
 ncclResult_t tti_check_buffers(const struct ncclComm *comm, const struct tti_call *call);
 /* `elements` of the call's type at memory: on the communicator's device, in one live allocation. */
 ncclResult_t tti_check_memory(const struct ncclComm *comm, const struct tti_call *call, const char *which,
                               const void *memory, size_t elements);
-/* `small` lies beside `large` or at its element `place`, if that is not SIZE_MAX. */
+/* Whether `small` does not overlap `large`, or is its element `place`, if that is not SIZE_MAX. */
 ncclResult_t tti_check_overlap(const struct tti_call *call, const void *small, size_t small_count, const void *large,
                                size_t large_count, size_t place);
 

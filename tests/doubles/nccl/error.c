@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What went wrong, as a sentence: for GetLastError, and for stderr if NCCL_DEBUG asks for warnings. */
+/* The sentence of an error: for GetLastError, and for stderr if NCCL_DEBUG enables warnings. */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <strings.h>

@@ -15,8 +15,7 @@
 
 /* The library has the function, but the version that it plays has not. */
 ncclResult_t tti_too_new(const char *function);
-/* The end of a call between tti_comm_enter, tti_group_start and what the group does: `result` is how it went until
- * now. */
+/* The end of a call after tti_comm_enter and tti_group_start; `result` is the result so far. */
 ncclResult_t tti_end_call(struct ncclComm *comm, ncclResult_t result);
 
 #endif

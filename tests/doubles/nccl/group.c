@@ -21,14 +21,14 @@ struct group {
     struct tti_job *jobs;
     struct tti_job **last_job;
     struct ncclComm *comms; /* with tasks */
-    int blocking;           /* UNDECIDED, or what the first communicator is */
+    int blocking;           /* UNDECIDED, or the mode of the first communicator */
     ncclResult_t error;
 };
 
 static _Thread_local int depth;
 static _Thread_local struct group open_group;
 
-/* A kernel, with as many streams as the tasks name. */
+/* A kernel on all streams that its tasks name. */
 struct batch {
     struct ncclComm *comm;
     struct tti_task *tasks;
@@ -82,7 +82,7 @@ static void free_tasks(struct tti_task *tasks)
     }
 }
 
-/* Called once on each stream; the last to arrive does the work, the others wait for it. */
+/* Called once on each stream. The last stream to arrive does the work, the other ones wait for it. */
 static int run_batch(void *data, int code)
 {
     struct batch *batch = data;
@@ -143,7 +143,7 @@ static int streams_of(const struct tti_task *tasks, void **streams)
  * lost. */
 static ncclResult_t launch_on(struct ncclComm *comm, struct batch *batch, void **streams)
 {
-    const int count = batch->streams; /* the batch is gone when all streams are done with it */
+    const int count = batch->streams; /* the batch is freed when all streams have ended it */
     for (int i = 0; i < count; i++) {
         pthread_mutex_lock(&comm->lock);
         comm->pending++;

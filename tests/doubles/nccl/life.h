@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How communicators begin and end: what the exported functions of these names do, between tti_group_start and _end. */
+/* How communicators begin and end: the bodies of the exported functions, between tti_group_start and _end. */
 #ifndef TTI_DOUBLES_NCCL_LIFECYCLE_H
 #define TTI_DOUBLES_NCCL_LIFECYCLE_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Sends and receives of one group, which make progress beside each other; those with the same peer in the same
- * direction go in order. A message is cut into letters, of which two may be under way. A send is done when its last
- * letter was taken: the real one may be done earlier, but promises nothing.
+ * direction run in order. A message is divided into chunks (letters), of which two may be in flight. A send is done
+ * when its last chunk has been read; the real library may be done earlier.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -121,7 +121,7 @@ static bool write_packet(struct message *message)
         memcpy(pair->packet[written % 2], message->data + message->transferred, bytes);
     }
     pair->bytes[written % 2] = message->bytes;
-    atomic_store(&pair->written, written + 1); /* the letter before it; take_letter reads it */
+    atomic_store(&pair->written, written + 1); /* the chunk before it; take_letter reads it */
     message->transferred += bytes;
     message->packets++;
     return true;
@@ -142,7 +142,7 @@ static bool take_packet(struct message *message)
     if (bytes > 0) {
         memcpy(message->data + message->transferred, pair->packet[taken % 2], bytes);
     }
-    atomic_store(&pair->taken, taken + 1); /* the reading before it; write_letter reads it */
+    atomic_store(&pair->taken, taken + 1); /* the read before it; write_letter reads it */
     message->transferred += bytes;
     message->packets++;
     message->done = message->packets == packets_of(message->bytes);

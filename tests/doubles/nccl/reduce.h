@@ -17,7 +17,7 @@ struct tti_reduction {
     enum tti_function function;
     uint32_t divisor;          /* TTI_DIVIDED */
     unsigned char scalar[8];   /* TTI_PRE_MULTIPLIED: an element ... */
-    const void *device_scalar; /* ... or where it lies when the operation runs */
+    const void *device_scalar; /* ... or its address when the operation runs */
 };
 
 /* 1/divisor as an element of a type of floats. */

@@ -12,8 +12,8 @@
 #include <stdint.h>
 
 enum {
-    TTI_CHUNK_BYTES = 64 * 1024,  /* of a collective: what a rank publishes at a time */
-    TTI_PACKET_BYTES = 16 * 1024, /* of a message, likewise */
+    TTI_CHUNK_BYTES = 64 * 1024,  /* bytes of a chunk of a collective */
+    TTI_PACKET_BYTES = 16 * 1024, /* bytes of a chunk of a message */
     TTI_EXCHANGE_BYTES = 160,     /* bytes of one exchange */
     TTI_MAX_RANKS = 512
 };
@@ -46,10 +46,10 @@ struct tti_rank_slot {
 /* From one rank to another. */
 struct tti_pair {
     _Alignas(128) _Atomic uint32_t sender_ready; /* to connect */
-    _Atomic uint64_t written;                    /* letters */
+    _Atomic uint64_t written;                    /* chunks of messages */
     _Alignas(128) _Atomic uint32_t receiver_ready;
     _Atomic uint64_t taken;
-    _Alignas(128) uint64_t bytes[2]; /* of the message that the letter belongs to */
+    _Alignas(128) uint64_t bytes[2]; /* of the message that the chunk belongs to */
     unsigned char packet[2][TTI_PACKET_BYTES];
 };
 
@@ -59,7 +59,7 @@ struct tti_shared {
     _Alignas(128) struct tti_rank_slot place[];
 };
 
-/* The pairs lie behind the places. */
+/* The pairs follow the slots. */
 static inline size_t tti_shared_bytes(int ranks)
 {
     const size_t n = (size_t)ranks;

@@ -68,7 +68,7 @@ void tti_set_aborted(struct ncclComm *comm)
         tti_misused("an eventfd cannot be written (%s).", strerror(errno));
     }
     pthread_mutex_lock(&comm->lock);
-    struct tti_shared *shared = comm->shared; /* appears under the lock, when the communicator has come into being */
+    struct tti_shared *shared = comm->shared; /* set under the lock, when the communicator has been made */
     if (comm->child) {
         tti_set_aborted(comm->child);
     }

@@ -8,7 +8,7 @@
  *   async_error=N:CODE      the N-th operation is never done, and leaves this asynchronous error
  *   hang=N                  the N-th operation is never done
  *   fail=FUNCTION:K=CODE    the K-th call of the function returns this result and does nothing else; may be repeated
- *   init_hang               communicators never come into being
+ *   init_hang               making a communicator never ends
  *   abort_hang              CommAbort never returns
  *   unique_id_fails         GetUniqueId fails
  *   log=FILE                a line per call is appended
@@ -48,7 +48,8 @@ static struct {
     int fails;
 } settings;
 static struct fail fails[MAX_FAILS];
-static _Atomic uint32_t calls[MAX_FAILS]; /* so far, of the function of that fault, if it is the first that names it */
+static _Atomic uint32_t
+    calls[MAX_FAILS]; /* calls so far of the fault's function; only in the first fault of that function */
 static _Atomic uint32_t operations;
 
 static long number(const char *setting, const char *text, char end, const char **rest)

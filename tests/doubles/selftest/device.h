@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the parts of the self-test of devices share: how a result is expected, what a stream is stopped with, and the
- * checks themselves. Each runs in a process of its own.
+ * Shared by the parts of the self-test of devices: comparing results, stopping a stream, and the list of
+ * checks. Each runs in a process of its own.
  */
 #ifndef TUTTI_TESTS_DOUBLES_SELFTEST_DEVICE_H
 #define TUTTI_TESTS_DOUBLES_SELFTEST_DEVICE_H

@@ -83,7 +83,7 @@ void check_processes(void)
     EXPECT(OK, vendor_copy(buffer, memory, 16, NULL));
     CHECK(strcmp(buffer, "from the child") == 0);
     EXPECT(OK, vendor_free(memory));
-    alloc(16); /* takes the place of what the handle names */
+    alloc(16); /* replaces the memory that the handle names */
     put(down[1], "x", 1);
     expect_exit(child, 0);
 }
@@ -103,7 +103,7 @@ void check_forked(void)
         EXPECT(NOT_INITIALIZED, vendor_alloc(&memory, 10));
         EXPECT(NOT_INITIALIZED, vendor_stream_synchronize(s));
         CHECK(!double_shadow(mine, 1, NULL));
-        _exit(0); /* a sanitizer's own end may wait for threads that stayed behind */
+        _exit(0); /* the sanitizer's exit may wait for threads that stay behind */
     }
     expect_exit(child, 0);
     EXPECT(OK, vendor_stream_synchronize(s));

@@ -235,7 +235,7 @@ void check_kernels(void)
     EXPECT(LAUNCH_FAILED, vendor_stream_query(s));
     EXPECT(LAUNCH_FAILED, vendor_copy(rendezvous.memory, &gate, 1, t));
     sem_wait(&dropped);          /* work queued behind it gets the error */
-    EXPECT(OK, vendor_begin(1)); /* the others live on */
+    EXPECT(OK, vendor_begin(1)); /* the other processes continue */
     EXPECT(OK, vendor_free(alloc(10)));
 }
 

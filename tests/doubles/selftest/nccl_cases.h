@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The cases of selftest_nccl, by what they are about. */
+/* The cases of selftest_nccl, by subject. */
 #ifndef TUTTI_TESTS_DOUBLES_SELFTEST_NCCL_CASES_H
 #define TUTTI_TESTS_DOUBLES_SELFTEST_NCCL_CASES_H
 

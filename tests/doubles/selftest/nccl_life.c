@@ -108,7 +108,7 @@ void case_nonblocking(struct rank *t)
     CHECK(t->CommDestroy(comm) == ncclSuccess);
 }
 
-/* The last rank never comes to the second operation; the others abort. */
+/* The last rank never calls the second operation; the other ranks abort. */
 void case_missing_rank(struct rank *t)
 {
     ncclComm_t comm = comm_blocking(t);
@@ -190,8 +190,8 @@ void case_different_calls(struct rank *t)
     differ(t, differ_in_length);
 }
 
-/* The first use of a communicator connects: without the others it stays in progress, and can be aborted. So does its
- * making. */
+/* The first use of a communicator connects. Without the other ranks it stays in progress and can be aborted, and so
+ * does the making of one. */
 void case_lonely(struct rank *t)
 {
     ncclComm_t comm = comm_nonblocking(t);

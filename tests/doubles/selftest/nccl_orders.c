@@ -180,7 +180,7 @@ void case_freed_memory(struct rank *t)
     device_wait(t, t->stream);
 }
 
-/* Two threads inside one communicator: one splits, and waits for the other rank; the other one asks. */
+/* Two threads use one communicator: one splits and waits for the other rank; the other thread polls. */
 static void *split_comm(void *argument)
 {
     struct rank *t = argument;

@@ -6,7 +6,7 @@
 #include "nccl.h"
 #include "nccl_cases.h"
 
-/* The result, and what the sentence has in it. */
+/* The result, and a part of the sentence. */
 static bool refused(struct rank *t, ncclResult_t got, ncclResult_t wanted, const char *words)
 {
     const char *sentence = t->GetLastError ? t->GetLastError(NULL) : words;
