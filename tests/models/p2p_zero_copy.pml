@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Offered messages: src/engine/p2p/zero_copy.c and single_copy.c, with tti_fault_raise and tti_fault_check of fault.c.
+ * Offered messages: src/engine/p2p/large/zero_copy.c and single_copy.c, with tti_fault_raise and tti_fault_check of fault.c.
  *
  * Modelled: a sender has offered its tensor; the receiver fetches it in PIECES chunks and acknowledges. Before each
  * chunk it stores its intent and reads the alarm, and after it clears the intent. The sender may give up at any time:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages under way, and the memory that they touch: for a backend that is about to take memory away. */
+/* The memory that unfinished messages use: for a backend that is about to withdraw memory. */
 #ifndef TTI_ENGINE_P2P_MEMORY_USE_H
 #define TTI_ENGINE_P2P_MEMORY_USE_H
 
@@ -8,10 +8,10 @@
 
 struct tti_engine;
 
-/* Whether a message of this rank that has not ended has its tensor in [memory, memory + bytes), or a part of it. */
+/* Whether the tensor of an unfinished message of this rank overlaps [memory, memory + bytes). */
 bool tti_p2p_uses(const struct tti_engine *e, const void *memory, size_t bytes);
 
-/* Returns when no thread of this rank touches memory of another one any more whose address it looked up before. */
+/* Returns when no thread of this rank uses an address of a peer's memory that it looked up before this call. */
 void tti_p2p_quiesce(const struct tti_engine *e);
 
 #endif

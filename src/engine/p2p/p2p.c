@@ -1,13 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Posting messages. A posting is a set of requests that are started together and end one by one; it lies on the
- * stack of a synchronous call, or comes from a list for an asynchronous one. Any thread that waits moves everybody's
- * messages (p2p_wait.c), and a posting has ended when its own requests have.
+ * Posting messages. A posting is a set of requests that start together and end one by one. It lies on the stack of a
+ * synchronous call, or comes from a list for an asynchronous one. A posting is over when all its requests are.
+ *
+ * A small message of a synchronous call needs no request, if its slot is free or its record has arrived: one hop, and
+ * no list is touched.
  */
 #include "engine/p2p/p2p.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "engine/failure/fault.h"
+#include "engine/p2p/match.h"
+#include "engine/p2p/messages.h"
+#include "engine/p2p/progress.h"
+#include "engine/p2p/recv.h"
+#include "engine/p2p/requests.h"
+#include "engine/p2p/send.h"
+#include "engine/p2p/wait.h"
+#include "engine/wait/publish.h"
 
 tutti_status tti_p2p_create(struct tti_engine *e, tutti_error *error)
 {
@@ -18,7 +30,8 @@ tutti_status tti_p2p_create(struct tti_engine *e, tutti_error *error)
     }
     return e->p2p && e->p2p->peers
                ? TUTTI_OK
-               : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for messages of %d ranks", e->size);
+               : tti_error_set(error, TUTTI_NO_MEMORY, "rank %d has no memory for the messages of %d ranks", e->rank,
+                               e->size);
 }
 
 void tti_p2p_destroy(struct tti_engine *e)
@@ -44,7 +57,7 @@ void tti_p2p_destroy(struct tti_engine *e)
     free(e->p2p);
 }
 
-/* OK, or why nothing can be posted any more. */
+/* OK, or the failure of the group. */
 static tutti_status poll_for_failure(struct tti_posting *p)
 {
     struct tti_engine *e = p->e;
@@ -59,7 +72,7 @@ static tutti_status poll_for_failure(struct tti_posting *p)
     return status;
 }
 
-/* Posts, and moves what can be moved at once. The wait monitor, if any, is ready for waiting then. */
+/* Posts, and makes progress once. Fills the wait monitor, if there is one. */
 static tutti_status begin(struct tti_posting *p, tutti_op *const *ops, int64_t timeout_ms,
                           struct tti_p2p_wait_monitor *v)
 {
@@ -88,7 +101,8 @@ static tutti_status begin(struct tti_posting *p, tutti_op *const *ops, int64_t t
             tti_p2p_post_recv(e, r);
         }
     }
-    tti_p2p_progress(e, false, v, &p->error); /* whoever attends comes upon a failure again */
+    bool more;
+    tti_p2p_progress(e, false, v, &more, &p->error); /* the thread that waits meets a failure again */
     uint32_t after = atomic_load_explicit(&p2p->completed, memory_order_relaxed);
     pthread_mutex_unlock(&p2p->lock);
     if (after != before) {
@@ -97,7 +111,7 @@ static tutti_status begin(struct tti_posting *p, tutti_op *const *ops, int64_t t
     return TUTTI_OK;
 }
 
-/* The first failure in the order of the operations, with a sentence of its own. */
+/* The first failure in the order of the operations; writes its sentence. */
 static tutti_status first_failure(struct tti_posting *p)
 {
     for (size_t i = 0; i < p->count; i++) {
@@ -112,22 +126,23 @@ static tutti_status first_failure(struct tti_posting *p)
                 &p->error, TUTTI_MISMATCH,
                 "%s: the message from rank %d has %lld elements of %s, the tensor holds %zu of %s; the message "
                 "stays receivable",
-                what, r->came.source, (long long)r->came.count, tutti_dtype_name(r->came.dtype), r->op->count,
+                what, r->matched.source, (long long)r->matched.count, tutti_dtype_name(r->matched.dtype), r->op->count,
                 tutti_dtype_name(r->op->dtype));
         } else if (r->status == TUTTI_CANCELLED) {
             tti_error_set(&p->error, TUTTI_CANCELLED, "%s: cancelled by rank %d before it began", what, p->e->rank);
         } else if (r->status == TUTTI_PEER_LEFT) {
-            tti_error_set(&p->error, TUTTI_PEER_LEFT, "%s: the other side has destroyed its group or ended", what);
+            tti_error_set(&p->error, TUTTI_PEER_LEFT, "%s: the peer has destroyed its group, or its process has ended",
+                          what);
         } else {
             tti_error_set(&p->error, r->status, "%s: %s", what, tutti_status_string(r->status));
         }
-        p->error.suspect = r->came.size ? r->came.source : r->op->root;
+        p->error.suspect = r->matched.size ? r->matched.source : r->op->root;
         return r->status;
     }
     return TUTTI_OK;
 }
 
-/* The status of a posting that is over; its ops get theirs. */
+/* The status of a posting that is over. Sets the status of each operation. */
 static tutti_status result(struct tti_posting *p, tutti_error *error)
 {
     for (size_t i = 0; i < p->count; i++) {
@@ -140,11 +155,12 @@ static tutti_status result(struct tti_posting *p, tutti_error *error)
     return status;
 }
 
-/* ---- small messages of synchronous calls --------------------------------------------------------------------------*/
+/* ---- small messages of synchronous calls ------------------------------------------------------------------------- */
 
-static bool do_now(struct tti_engine *e, tutti_op *op)
+/* Runs one operation without a request, if that is possible now. */
+static bool try_now(struct tti_engine *e, tutti_op *op)
 {
-    if (!(op->kind == TUTTI_OP_SEND ? tti_p2p_send_now(e, op) : tti_p2p_recv_now(e, op))) {
+    if (!(op->kind == TUTTI_OP_SEND ? tti_p2p_try_send(e, op) : tti_p2p_try_recv(e, op))) {
         return false;
     }
     op->sequence = ++e->p2p->sequence;
@@ -152,9 +168,9 @@ static bool do_now(struct tti_engine *e, tutti_op *op)
     return true;
 }
 
-/* Ends those that need no request: a send with a slot free for it, and a receive whose message is there or comes while this
- * thread spins. True if that was all; else *ops and *count are what is left. */
-static bool run_now(struct tti_engine *e, tutti_op *const **ops, size_t *count)
+/* Runs operations without a request: a send with a free slot, and a receive whose message is there or arrives while
+ * this thread polls. True if none is left; else *ops and *count are the rest. */
+static bool run_without_requests(struct tti_engine *e, tutti_op *const **ops, size_t *count)
 {
     struct tti_p2p *p2p = e->p2p;
     if (*count > 2 || (*count == 2 && (*ops)[0]->kind != TUTTI_OP_SEND) ||
@@ -170,7 +186,7 @@ static bool run_now(struct tti_engine *e, tutti_op *const **ops, size_t *count)
         if (op->kind == TUTTI_OP_RECV && (op->allocate || op->root == TUTTI_ANY_SOURCE)) {
             break;
         }
-        if (do_now(e, op)) {
+        if (try_now(e, op)) {
             continue;
         }
         const struct tti_peer *p = &p2p->peers[op->root];
@@ -180,9 +196,9 @@ static bool run_now(struct tti_engine *e, tutti_op *const **ops, size_t *count)
         const uint64_t number = p->read + 1;
         pthread_mutex_unlock(&p2p->lock);
         waited = true;
-        const bool came = tti_p2p_await_record(e, op->root, number);
+        const bool arrived = tti_p2p_await_record(e, op->root, number);
         pthread_mutex_lock(&p2p->lock);
-        if (!came || !do_now(e, op)) {
+        if (!arrived || !try_now(e, op)) {
             break;
         }
     }
@@ -193,16 +209,17 @@ static bool run_now(struct tti_engine *e, tutti_op *const **ops, size_t *count)
 tutti_status tti_engine_run_p2p(struct tti_engine *e, tutti_op *const *ops, size_t count, int64_t timeout_ms,
                                 tutti_error *error)
 {
-    if (run_now(e, &ops, &count)) {
+    if (run_without_requests(e, &ops, &count)) {
         return TUTTI_OK;
     }
     struct tti_p2p_wait_monitor v;
-    struct tti_posting p; /* begin fills the rest, as far as it is used */
+    struct tti_posting p; /* begin fills what is used */
     p.e = e;
     p.requests = p.few;
     p.count = count;
     if (count > TTI_POSTING_FEW && !(p.requests = malloc(count * sizeof(*p.requests)))) {
-        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a batch of %zu messages", count);
+        return tti_error_set(error, TUTTI_NO_MEMORY, "rank %d has no memory for a batch of %zu messages", e->rank,
+                             count);
     }
     tti_p2p_wait_monitor_init(&v, e, &p);
     tutti_status status = begin(&p, ops, timeout_ms, &v);
@@ -219,7 +236,7 @@ tutti_status tti_engine_run_p2p(struct tti_engine *e, tutti_op *const *ops, size
     return status;
 }
 
-/* ---- postings of asynchronous messages -------------------------------------------------------------------------*/
+/* ---- postings of asynchronous messages --------------------------------------------------------------------------- */
 
 static struct tti_posting *take_posting(struct tti_engine *e, size_t count)
 {
@@ -259,7 +276,7 @@ tutti_status tti_engine_post_p2p(struct tti_engine *e, tutti_op *const *ops, siz
 {
     struct tti_posting *p = take_posting(e, count);
     if (!p) {
-        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %zu messages", count);
+        return tti_error_set(error, TUTTI_NO_MEMORY, "rank %d has no memory for %zu messages", e->rank, count);
     }
     tutti_status status = begin(p, ops, timeout_ms, NULL);
     if (status != TUTTI_OK) {
@@ -291,7 +308,7 @@ void tti_engine_attend_p2p(struct tti_engine *e, void *batch, int64_t until_ns)
 
 void tti_engine_wake_p2p(struct tti_engine *e)
 {
-    /* release: pairs with the acquire of those who attend; `completed` is what they sleep on, see tti_p2p_wake */
+    /* release: pairs with the acquire of waiting threads, which sleep on `completed`: see tti_p2p_wake */
     atomic_fetch_add_explicit(&e->p2p->wakes, 1, memory_order_release);
     atomic_fetch_add_explicit(&e->p2p->completed, 1, memory_order_seq_cst);
     tti_p2p_wake(e);
@@ -300,20 +317,20 @@ void tti_engine_wake_p2p(struct tti_engine *e)
 int32_t tti_engine_cancel_p2p(struct tti_engine *e, void *batch)
 {
     struct tti_posting *p = batch;
-    bool before = true; /* cancelled before */
+    bool before = true; /* all were cancelled before */
     bool begun = false;
     pthread_mutex_lock(&e->p2p->lock);
     for (size_t i = 0; i < p->count; i++) {
         const struct tti_request *r = &p->requests[i];
         bool done = atomic_load_explicit(&r->done, memory_order_relaxed);
         before = before && done && r->status == TUTTI_CANCELLED;
-        begun = begun || done || r->posted || r->came.size != 0;
+        begun = begun || done || r->posted || r->matched.size != 0;
     }
     for (size_t i = 0; !begun && i < p->count; i++) {
         tti_p2p_withdraw(e, &p->requests[i], TUTTI_CANCELLED);
     }
     pthread_mutex_unlock(&e->p2p->lock);
-    if (!begun) { /* whoever attends to it looks again */
+    if (!begun) { /* makes the waiting thread test the posting */
         atomic_fetch_add_explicit(&e->p2p->completed, 1, memory_order_seq_cst);
         tti_p2p_wake(e);
     }

@@ -1,25 +1,37 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Receiving: reads a peer's records in their order. A first record looks for its receive at once; if there is one,
- * what it brings is copied to where it belongs, and a message that is complete leaves no trace here.
+ * Receiving: reads a peer's records in their order. The first record of a message is matched at once. If a receive
+ * takes it, the bytes are copied into the tensor, and a complete message needs no memory here. Other messages are kept
+ * in memory of their own, so that no message hides one with another tag.
  *
- * Each record is read once and checked before anything depends on it: the peer may write anything into its segment.
+ * Each record is read once and checked before it is used: a corrupt peer may write anything into its segment.
  */
+#include "engine/p2p/recv.h"
+
 #include <stdlib.h>
 
-#include "engine/p2p/p2p.h"
+#include "engine/memory/copy.h"
+#include "engine/p2p/large/grant.h"
+#include "engine/p2p/large/single_copy.h"
+#include "engine/p2p/large/zero_copy.h"
+#include "engine/p2p/match.h"
+#include "engine/p2p/requests.h"
+#include "engine/p2p/rings.h"
+#include "engine/wait/publish.h"
 
-#define REPORTS_PER_RING 4u /* see p2p_send.c */
+#define REPORTS_PER_RING 4u /* see send.c */
 
 static tutti_status impossible(int peer, uint64_t number, tutti_error *error)
 {
-    tti_error_set(error, TUTTI_PEER_CORRUPT, "record %llu of the messages from rank %d has impossible values",
-                  (unsigned long long)number, peer);
+    tti_error_set(error, TUTTI_PEER_CORRUPT,
+                  "rank %d has written impossible values into record %llu of its messages: its memory is corrupt; "
+                  "restart its process",
+                  peer, (unsigned long long)number);
     error->suspect = peer;
     return TUTTI_PEER_CORRUPT;
 }
 
-/* Whether dimensions and number of elements fit together. */
+/* Whether the product of the dimensions is the number of elements. */
 static bool shape_valid(const struct tti_incoming *m)
 {
     bool empty = false; /* then the other dimensions may be anything */
@@ -38,7 +50,7 @@ static bool shape_valid(const struct tti_incoming *m)
     return count == m->count;
 }
 
-/* Reads what a first record says into *m; the bytes of its dimensions, which lie at `from`, or SIZE_MAX if it is
+/* Fills *m from a first record, whose dimensions lie at `from`. Returns their bytes, or SIZE_MAX if the record is
  * impossible. */
 static size_t describe(const struct tti_record *r, uint64_t number, const unsigned char *from, struct tti_incoming *m)
 {
@@ -75,13 +87,13 @@ static size_t describe(const struct tti_record *r, uint64_t number, const unsign
     return r->ndim == 1 || shape_valid(m) ? shape : SIZE_MAX;
 }
 
-/* Where the next bytes of a message belong. */
+/* The place of a message's next bytes. */
 static unsigned char *target(struct tti_incoming *m)
 {
     return (m->request ? (unsigned char *)m->request->op->dst : m->data) + m->arrived;
 }
 
-/* Keeps a message that is not complete, or that nobody wants yet, with its first n bytes. */
+/* Keeps a message that is not complete or has no receive, with its first n bytes. */
 static tutti_status keep(struct tti_engine *e, int peer, const struct tti_incoming *came, struct tti_request *r,
                          const unsigned char *from, size_t n, tutti_error *error)
 {
@@ -92,7 +104,10 @@ static tutti_status keep(struct tti_engine *e, int peer, const struct tti_incomi
         if (r) {
             tti_p2p_finish(e, r, TUTTI_NO_MEMORY);
         }
-        tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a message from rank %d", peer);
+        tti_error_set(
+            error, TUTTI_NO_MEMORY,
+            "recv: rank %d has no memory for %llu bytes of a message from rank %d; receive it sooner, or free memory",
+            e->rank, (unsigned long long)eager, peer);
         error->suspect = e->rank;
         return TUTTI_NO_MEMORY;
     }
@@ -112,13 +127,21 @@ static tutti_status keep(struct tti_engine *e, int peer, const struct tti_incomi
     return TUTTI_OK;
 }
 
+static bool may_offer(const struct tti_engine *e, int peer, const struct tti_incoming *m)
+{
+    return tti_p2p_is_single_copy(e, m->name) ? tti_p2p_may_single_copy(e, m->name, m->bytes)
+                                              : tti_p2p_may_zero_copy(e, peer, m->name, m->bytes);
+}
+
+/* Copies the next chunk of an offered message. */
 static tutti_status fetch(struct tti_engine *e, int peer, struct tti_incoming *m, tutti_error *error)
 {
-    tutti_status status = tti_p2p_fetch(e, peer, m);
+    tutti_status status = tti_p2p_is_single_copy(e, m->name) ? tti_p2p_fetch_single_copy(e, peer, m)
+                                                             : tti_p2p_fetch_zero_copy(e, peer, m);
     return status == TUTTI_PEER_CORRUPT ? impossible(peer, m->number, error) : status;
 }
 
-/* The first chunk of a message that has just been offered and matched; if that is all of it, it leaves no trace here. */
+/* Copies the first chunk of a message that has just been offered and matched. If that is all of it, it is not kept. */
 static tutti_status take_offer(struct tti_engine *e, int peer, struct tti_incoming *m, struct tti_request *r,
                                tutti_error *error)
 {
@@ -145,7 +168,7 @@ static tutti_status take_first(struct tti_engine *e, int peer, const struct tti_
     }
     from += shape;
     size_t n = record->here - shape;
-    if (m.name != 0 && !tti_p2p_may_offer(e, peer, m.name, m.bytes)) {
+    if (m.name != 0 && !may_offer(e, peer, &m)) {
         return impossible(peer, p->read + 1, error);
     }
     struct tti_request *r = tti_p2p_match_posted(e, peer, &m);
@@ -161,7 +184,7 @@ static tutti_status take_first(struct tti_engine *e, int peer, const struct tti_
     return TUTTI_OK;
 }
 
-/* A later chunk: of the newest message's eager part, or of the granted one. */
+/* A later chunk: of the newest message's eager part, or of the granted message. */
 static tutti_status take_more(struct tti_engine *e, int peer, const struct tti_record *record,
                               const unsigned char *from, tutti_error *error)
 {
@@ -175,7 +198,7 @@ static tutti_status take_more(struct tti_engine *e, int peer, const struct tti_r
         return impossible(peer, p->read + 1, error);
     }
     if (!m->dropped && !written) {
-        tti_p2p_time(e, peer, from, record->here);
+        tti_p2p_measure_distance(e, peer, from, record->here);
         tti_copy(target(m), from, record->here);
         e->p2p->bytes_copied += 2 * (uint64_t)record->here;
     }
@@ -187,7 +210,7 @@ static tutti_status take_more(struct tti_engine *e, int peer, const struct tti_r
     return TUTTI_OK;
 }
 
-/* Where a record's chunk lies; NULL if that cannot be. */
+/* The place of a record's chunk; NULL if it is impossible. */
 static const unsigned char *chunk_of(const struct tti_engine *e, int peer, const struct tti_slot *slot,
                                      const struct tti_record *record)
 {
@@ -198,7 +221,7 @@ static const unsigned char *chunk_of(const struct tti_engine *e, int peer, const
     return inside ? tti_ring(e, peer, e->rank) + record->place : NULL;
 }
 
-/* Counts what a chunk takes of its ring. */
+/* Counts the bytes of its ring that a chunk occupies. */
 static inline void note_chunk(const struct tti_engine *e, struct tti_peer *p, const struct tti_record *record)
 {
     if (record->place != TTI_IN_SLOT) {
@@ -223,7 +246,7 @@ static tutti_status take(struct tti_engine *e, int peer, const struct tti_slot *
     return first ? take_first(e, peer, &record, from, error) : take_more(e, peer, &record, from, error);
 }
 
-/* The rings of the peer; NULL as long as it has sent nothing. */
+/* Whether the peer has opened its rings, which it does when it sends first. */
 static bool is_open(struct tti_engine *e, int peer)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
@@ -257,7 +280,7 @@ static bool should_report(const struct tti_engine *e, const struct tti_peer *p)
            p->unreported[1] >= tti_ring_size(e, 1) / REPORTS_PER_RING;
 }
 
-bool tti_p2p_recv_now(struct tti_engine *e, const tutti_op *op)
+bool tti_p2p_try_recv(struct tti_engine *e, const tutti_op *op)
 {
     const int peer = op->root;
     struct tti_peer *p = &e->p2p->peers[peer];
@@ -293,7 +316,7 @@ bool tti_p2p_recv_now(struct tti_engine *e, const tutti_op *op)
     return true;
 }
 
-/* Fetches what has been offered and matched, as far as a visit goes; what that has spent in all. */
+/* Copies the offered and matched message, as far as the cost of a visit allows. Returns the visit's cost so far. */
 static size_t fetch_some(struct tti_engine *e, int peer, size_t spent, tutti_error *error, tutti_status *status)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
@@ -303,7 +326,7 @@ static size_t fetch_some(struct tti_engine *e, int peer, size_t spent, tutti_err
         tutti_status fetched = fetch(e, peer, m, error);
         if (fetched == TUTTI_UNSUPPORTED) {
             p->fetching = NULL;
-            tti_p2p_grant(e, peer); /* which turns it down now, and all others like it */
+            tti_p2p_grant(e, peer); /* now refuses this offer and the later ones of its kind */
             continue;
         }
         if (fetched != TUTTI_OK) {
@@ -326,7 +349,8 @@ bool tti_p2p_pull(struct tti_engine *e, int peer, bool drain, tutti_error *error
     while (*status == TUTTI_OK && spent < TTI_VISIT && (drain || p->open_recvs > 0 || e->p2p->open_any > 0) &&
            is_open(e, peer)) {
         struct tti_slot *slot = tti_slot(e, peer, e->rank, p->read + 1);
-        /* acquire: pairs with the release of tti_publish in put() of the peer; the record and its bytes are there */
+        /* acquire: pairs with the release of tti_publish in put() of the peer, which has written the record and its
+         * bytes */
         uint64_t number = atomic_load_explicit(&slot->number, memory_order_acquire);
         if (number != p->read + 1) {
             uint64_t before = p->read + 1 > TTI_SLOTS ? p->read + 1 - TTI_SLOTS : 0;
@@ -343,37 +367,5 @@ bool tti_p2p_pull(struct tti_engine *e, int peer, bool drain, tutti_error *error
             report_taken(e, peer);
         }
     }
-    return fetch_some(e, peer, spent, error, status) >= TTI_VISIT; /* what has just come, too */
-}
-
-void tti_p2p_grant(struct tti_engine *e, int peer)
-{
-    struct tti_peer *p = &e->p2p->peers[peer];
-    struct tti_incoming *m = p->transfer && p->fetching ? NULL : p->messages;
-    struct tti_incoming *granted = NULL;
-    for (; m && !(p->fetching && (granted || p->transfer)); m = m->next) {
-        if (m->request && m->name != 0 && !p->fetching && tti_p2p_refuses_offer(e, peer, m)) {
-            m->name = 0; /* it is not read from here on, so that its owner may go on when it has sent it */
-            m->arrived = 0;
-        }
-        if (m->request && m->name != 0) {
-            p->fetching = p->fetching ? p->fetching : m;
-        } else if (m->request && m->bytes > TTI_EAGER && !p->transfer) {
-            granted = granted ? granted : m;
-        }
-    }
-    if (!granted) {
-        return;
-    }
-    m = granted;
-    struct tti_pair_control *own = tti_pair(e, e->rank, peer);
-    p->transfer = m;
-    uint64_t name = tti_p2p_name(e, m->request->op->dst, m->bytes);
-    m->writes_direct = name != 0;
-    /* relaxed: the grant comes after, with release; the peer reads it while that message is the granted one */
-    atomic_store_explicit(&own->target, name, memory_order_relaxed);
-    /* release: pairs with the acquire in find_granted of the peer */
-    atomic_store_explicit(&own->granted, m->number, memory_order_release);
-    /* the sender may be asleep: it waits for this very word to change */
-    tti_publish(e, e->layout.lanes, &own->activity, atomic_load_explicit(&own->activity, memory_order_relaxed) + 1);
+    return fetch_some(e, peer, spent, error, status) >= TTI_VISIT; /* also what has just arrived */
 }

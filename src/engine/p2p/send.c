@@ -1,61 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sending: new messages in the order of posting, as far as their eager part goes, then the rest of the one that the
- * peer has granted, while there is room.
+ * Sending: first the eager parts of new messages in the order of posting, then the rest of the message that the peer
+ * has granted, while the rings have room.
  *
- * Room is known without asking: the peer tells seldom what it has used up, and its control is read only when what it
- * told last does not suffice. It tells at least once in a quarter of the slots or of the bytes, and a chunk with the
- * gap before it takes at most half of the bytes. So when the peer has read everything, there is room for the next
- * one: nobody waits for ever, although nobody asks.
+ * Flow control by credits: the peer publishes how many records it has read at least once in a quarter of the slots or
+ * of the bytes. The sender reads that word only when the number that it knows does not suffice. A chunk with the gap
+ * before it occupies at most half of a ring. So a peer that has read everything has published room for the next chunk.
  */
+#include "engine/p2p/send.h"
+
 #include <stdlib.h>
 
-#include "engine/p2p/p2p.h"
+#include "engine/memory/copy.h"
+#include "engine/p2p/large/single_copy.h"
+#include "engine/p2p/large/zero_copy.h"
+#include "engine/p2p/requests.h"
+#include "engine/p2p/rings.h"
+#include "engine/wait/publish.h"
 
-#define SMALL_PART 16u   /* a chunk of up to this part of the small ring goes there */
+#define SMALL_PART 16u   /* a chunk of at most this part of the small ring uses that ring */
 #define PAGED      8192u /* bytes of a chunk that begins at a page */
 
 void tti_p2p_post_send(struct tti_engine *e, struct tti_request *r)
 {
-    struct tti_peer *p = &e->p2p->peers[r->op->root];
     r->bytes = r->op->count * tutti_dtype_size(r->op->dtype);
-    if (p->sends_tail) {
-        p->sends_tail->next = r;
-    } else {
-        p->sends = r;
-    }
-    p->sends_tail = r;
-    p->open_sends++;
-    if (!p->staging) {
-        p->staging = r;
-    }
-    tti_p2p_mark(e, r->op->root);
-}
-
-static void withdraw_offer(const struct tti_engine *e, struct tti_peer *p, struct tti_request *r)
-{
-    p->offers -= r->name != 0;
-    p->remote_offers -= tti_p2p_is_single_copy(e, r->name);
-}
-
-void tti_p2p_forget_send(struct tti_engine *e, struct tti_request *r)
-{
-    struct tti_peer *p = &e->p2p->peers[r->op->root];
-    if (p->staging == r) {
-        p->staging = r->next;
-    }
-    if (p->streaming == r) {
-        p->streaming = NULL;
-    }
-    tti_p2p_unlink(&p->sends, &p->sends_tail, r);
-    p->open_sends--;
-    withdraw_offer(e, p, r);
-    tti_p2p_unmark(e, r->op->root);
+    tti_p2p_add_send(e, r);
 }
 
 static void end(struct tti_engine *e, struct tti_request *r, tutti_status status)
 {
-    tti_p2p_forget_send(e, r);
+    tti_p2p_remove_send(e, r);
     tti_p2p_finish(e, r, status);
 }
 
@@ -76,13 +50,14 @@ static tutti_status open_rings(struct tti_engine *e, int peer)
         }
     }
     p->ends = ends;
-    /* release: pairs with the peer's acquire in tti_p2p_pull and where it looks before it waits */
+    /* release: pairs with the peer's acquire in is_open and watch_peer */
     atomic_store_explicit(&own->opened, 1, memory_order_release);
     tti_publish(e, e->layout.lanes, &own->activity, atomic_load_explicit(&own->activity, memory_order_relaxed) + 1);
     return TUTTI_OK;
 }
 
-/* Where `bytes` can be written: a position, at a cache line or, if they are many, at a page (see stage.c). */
+/* The next position for so many bytes: it begins a cache line, or for PAGED bytes and more a page (see
+ * memory/stage.c). */
 static uint64_t position_for(const struct tti_engine *e, const struct tti_peer *p, int which, size_t bytes)
 {
     uint64_t unit = bytes < PAGED ? 64 : TTI_PAGE;
@@ -110,14 +85,14 @@ static bool fits(const struct tti_engine *e, const struct tti_peer *p, int which
     return p->posted - p->taken < TTI_SLOTS && end - p->bytes[which].freed <= tti_ring_size(e, which);
 }
 
-/* What the peer has used up. */
+/* Records that the peer has read. */
 static uint64_t taken_now(const struct tti_engine *e, int peer)
 {
-    /* acquire: pairs with the release in report_taken() of the peer; it has copied those chunks */
+    /* acquire: pairs with the release in report_taken() of the peer, after it has copied those chunks */
     return atomic_load_explicit(&tti_pair(e, peer, e->rank)->taken, memory_order_acquire);
 }
 
-/* What it tells only grows, and not beyond what it was sent. */
+/* A valid number never falls, and is at most the number of records sent. */
 static void read_taken(struct tti_engine *e, int peer)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
@@ -125,7 +100,7 @@ static void read_taken(struct tti_engine *e, int peer)
     if (taken >= p->taken && taken <= p->posted) {
         note_taken(p, taken);
     } else {
-        p->impossible = "records used up";
+        p->impossible = "the number of records read";
     }
 }
 
@@ -139,7 +114,7 @@ static bool has_room(struct tti_engine *e, int peer, int which, uint64_t end)
     return fits(e, p, which, end);
 }
 
-/* Writes the next chunk of a message, `limit` being what may be written of it. False if there is no room. */
+/* Writes the next chunk of a message, of which `limit` bytes may be written. False if there is no room. */
 static bool put(struct tti_engine *e, int peer, struct tti_request *r, uint8_t kind, uint64_t limit)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
@@ -186,12 +161,12 @@ static bool put(struct tti_engine *e, int peer, struct tti_request *r, uint8_t k
     p->bytes[which].head = behind;
     p->ends[(number - 1) % TTI_SLOTS] = end_of(which, behind);
     p->posted = number;
-    /* it stores with release: pairs with the peer's acquire in tti_p2p_pull */
+    /* stores with release: pairs with the peer's acquire in tti_p2p_pull */
     tti_publish(e, e->layout.lanes, &slot->number, number);
     return true;
 }
 
-bool tti_p2p_send_now(struct tti_engine *e, const tutti_op *op)
+bool tti_p2p_try_send(struct tti_engine *e, const tutti_op *op)
 {
     const int peer = op->root;
     struct tti_peer *p = &e->p2p->peers[peer];
@@ -219,12 +194,12 @@ bool tti_p2p_send_now(struct tti_engine *e, const tutti_op *op)
     p->bytes[0].head = behind;
     p->ends[(number - 1) % TTI_SLOTS] = end_of(0, behind);
     e->p2p->bytes_copied += 2 * bytes;
-    /* it stores with release: pairs with the peer's acquire in tti_p2p_pull and tti_p2p_recv_now */
+    /* stores with release: pairs with the peer's acquire in tti_p2p_pull and tti_p2p_try_recv */
     tti_publish(e, e->layout.lanes, &slot->number, number);
     return true;
 }
 
-/* The first record of the next message, if its tensor can be read where it lies. */
+/* Writes the first record of the next message without data, if the peer can read its tensor. */
 static bool offer(struct tti_engine *e, int peer, struct tti_request *r)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
@@ -245,14 +220,14 @@ static bool offer(struct tti_engine *e, int peer, struct tti_request *r)
     return true;
 }
 
-/* One chunk of the next message that is not sent as far as possible. */
+/* Writes one chunk of the first message whose eager part is not out. */
 static bool stage_one(struct tti_engine *e, int peer)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
     struct tti_request *r = p->staging;
     if (!p->ends) {
         tutti_status status = open_rings(e, peer);
-        if (status != TUTTI_OK) { /* this send fails, and nobody else's */
+        if (status != TUTTI_OK) { /* only this send fails */
             end(e, r, status);
             return true;
         }
@@ -275,17 +250,17 @@ static bool stage_one(struct tti_engine *e, int peer)
     return true;
 }
 
-/* Ends offered messages that the peer has fetched. */
+/* Ends offered messages that the peer has copied. */
 static void end_fetched(struct tti_engine *e, int peer)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
     uint64_t number;
-    /* a bound, since the peer may write there all the time */
+    /* bounded: a corrupt peer may write there all the time */
     for (unsigned i = 0; i < TTI_OFFERS && p->offers > 0 && (number = tti_p2p_fetched_now(e, peer)) != 0; i++) {
         p->fetched[p->fetches++ % TTI_OFFERS] = number;
-        p->impossible = number > p->posted ? "a message fetched" : p->impossible;
+        p->impossible = number > p->posted ? "the number of a message copied" : p->impossible;
         struct tti_request *r = p->sends;
-        while (r && (r->name == 0 || r->number != number)) { /* a number that is not ours ends nothing */
+        while (r && (r->name == 0 || r->number != number)) { /* an unknown number ends nothing */
             r = r->next;
         }
         if (r) {
@@ -300,34 +275,34 @@ static uint64_t granted_now(const struct tti_engine *e, int peer)
     return atomic_load_explicit(&tti_pair(e, peer, e->rank)->granted, memory_order_acquire);
 }
 
-/* A send whose eager part is out, or going out, may have been granted. */
+/* The peer may have granted a send whose eager part is at least partly out. */
 static bool awaits_grant(const struct tti_peer *p)
 {
     return tti_p2p_has_grantable(p) && p->sends != p->staging && !p->streaming;
 }
 
-/* The peer has granted what it was offered: it does not read it, and wants it sent. If it does not know a better way either,
- * it could not read it. */
+/* The peer has granted a message that was offered: it does not read the tensor. If it does not name a tensor of its own
+ * either, it could not read. */
 static void offer_refused(struct tti_engine *e, int peer, struct tti_request *r)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
     /* relaxed: as in tti_p2p_write */
     p->refused = p->refused || atomic_load_explicit(&tti_pair(e, peer, e->rank)->target, memory_order_relaxed) == 0;
-    withdraw_offer(e, p, r);
+    tti_p2p_withdraw_offer(e, r);
     r->name = 0;
 }
 
-/* True if there is something to be streamed. */
+/* True if a granted message can be streamed. */
 static bool find_granted(struct tti_engine *e, int peer)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
     uint64_t granted = awaits_grant(p) ? granted_now(e, peer) : p->grant_seen;
     if (granted != p->grant_seen) {
         p->grant_seen = granted;
-        p->impossible = granted > p->posted ? "a message granted" : p->impossible;
+        p->impossible = granted > p->posted ? "the number of a message granted" : p->impossible;
         for (struct tti_request *r = p->sends; r && r->posted; r = r->next) {
             if (r->number != granted || (r->name != 0 && !tti_p2p_is_single_copy(e, r->name))) {
-                continue; /* a number that is not ours moves nothing */
+                continue; /* an unknown number grants nothing */
             }
             if (r->name != 0) {
                 offer_refused(e, peer, r);
@@ -367,7 +342,7 @@ bool tti_p2p_push(struct tti_engine *e, int peer)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
     end_fetched(e, peer);
-    const uint64_t first = e->p2p->bytes_copied; /* small chunks count by their number */
+    const uint64_t first = e->p2p->bytes_copied; /* small chunks are counted */
     for (size_t chunks = 0; chunks * TTI_VISIT_CHUNK + (e->p2p->bytes_copied - first) / 2 < TTI_VISIT; chunks++) {
         if (!(p->staging && stage_one(e, peer)) && !(find_granted(e, peer) && stream_one(e, peer))) {
             return false;

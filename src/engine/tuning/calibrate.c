@@ -1,140 +1,104 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The measurement: two threads of our own, each on a CPU of its own, for a few milliseconds.
- *
- *   together   an exchange of one line, and copying what the other one has just written; with a second partner CPU, if the
- *              system says that some do not share a third-level cache
- *   thread 0   while thread 1 sleeps: copying and folding inside the second-level cache, from memory and past the caches;
- *              yielding with nobody to yield to
- *   together   waking the sleeper; then, both on one CPU, yielding to each other
- *
- * calibrate_times.c measures. Virtual CPUs that share a cache in one minute and not in the next give one of the two hops; the
- * other may be known from before (calibrate_cache.c).
- *
- * Whoever waits gives up when the time is over, and so does the other one: what is known then, stands.
+ * The profile of this process: found out by the first group that needs it, kept for the others. Under a lock, so that groups
+ * that are made at once do not disturb each other's measurement; whoever forks meanwhile waits for its few milliseconds.
  */
 #include <pthread.h>
-#include <signal.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <time.h>
 
-#include "engine/tuning/calibrate_measurement.h"
+#include "base/fork.h"
+#include "engine/tuning/calibrate.h"
 
-#define STACK ((size_t)256 << 10)
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct tti_calibration known; /* under the lock */
+static bool is_known;
+static bool was_measured; /* by this process, as `again` asks for */
 
-bool tti_measurement_pin(int cpu)
+static void protect(void)
 {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET((size_t)cpu, &set);
-    return sched_setaffinity(0, sizeof(set), &set) == 0;
+    tti_fork_protect(&lock);
 }
 
-static void run_pair(struct tti_measurement *m, int me)
+enum tti_calibrate_mode tti_calibrate_mode(const char *text)
 {
-    for (int partner = 1; partner <= m->partners; partner++) {
-        if (!tti_calibrate_partner(m, me, partner)) {
-            return;
-        }
+    if (text && strcmp(text, "off") == 0) {
+        return TTI_CALIBRATE_OFF;
     }
-    if (me == 0) {
-        tti_calibrate_alone(m);
-    }
-    if (m->partners == 0 || tti_calibrate_wakes(m, me)) {
-        tti_calibrate_switches(m, me);
-    }
+    return text && strcmp(text, "again") == 0 ? TTI_CALIBRATE_AGAIN : TTI_CALIBRATE_AUTO;
 }
 
-static void *thread_0(void *meeting)
+static void use_built_in(struct tti_calibration *c)
 {
-    struct tti_measurement *m = meeting;
-    if (!tti_measurement_pin(m->cpus[0])) { /* then nothing can be said of two CPUs */
-        atomic_store_explicit(&m->stop, 1, memory_order_relaxed);
-        return NULL;
-    }
-    if (m->partners == 0) { /* thread 1 would run on this CPU, too */
-        tti_calibrate_alone(m);
-        tti_calibrate_switches(m, 0);
-        return NULL;
-    }
-    run_pair(m, 0);
-    return NULL;
+    c->profile = tti_profile_built_in;
+    c->source = TTI_CALIBRATE_BUILT_IN;
 }
 
-static void *thread_1(void *meeting)
-{
-    struct tti_measurement *m = meeting;
-    if (m->partners == 0) {
-        tti_calibrate_switches(m, 1);
-    } else {
-        run_pair(m, 1);
-    }
-    return NULL;
-}
-
-/* The caller's signals are none of these threads' business. */
-static bool run_threads(struct tti_measurement *m)
-{
-    pthread_attr_t attributes;
-    pthread_t threads[2];
-    sigset_t all;
-    sigset_t before;
-    if (pthread_attr_init(&attributes) != 0) {
-        return false;
-    }
-    pthread_attr_setstacksize(&attributes, STACK);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const bool first = pthread_create(&threads[0], &attributes, thread_0, m) == 0;
-    const bool second = first && pthread_create(&threads[1], &attributes, thread_1, m) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    if (first && !second) {
-        atomic_store_explicit(&m->stop, 1, memory_order_relaxed);
-    }
-    if (first) {
-        pthread_join(threads[0], NULL);
-    }
-    if (second) {
-        pthread_join(threads[1], NULL);
-    }
-    return first;
-}
-
-/* What is out of bounds was disturbed. */
-static void drop_nonsense(struct tti_profile *p)
+/* What could not be measured now is taken from the file before. Of near and far, a virtual machine shows one at a time. */
+static void remember(struct tti_profile *p, const struct tti_profile *before)
 {
     for (int i = 0; i < TTI_PROFILE_FIELDS; i++) {
-        const int64_t value = tti_profile_value(p, i);
-        if (value < tti_profile_fields[i].least || value > tti_profile_fields[i].most) {
-            tti_profile_set(p, i, 0);
+        if (tti_profile_value(p, i) == 0) {
+            tti_profile_set(p, i, tti_profile_value(before, i));
         }
     }
 }
 
-bool tti_calibrate_measure(struct tti_profile *profile)
+static void measure(const struct tti_machine *machine, struct tti_calibration *c)
 {
-    memset(profile, 0, sizeof(*profile));
-    struct tti_measurement *m = NULL;
-    if (posix_memalign((void **)&m, TTI_MEASUREMENT_LINE, sizeof(*m)) != 0) {
-        return false;
+    struct tti_profile before = {0};
+    if (tti_profile_load(machine, &before, c->path, sizeof(c->path), c->note, sizeof(c->note))) {
+        c->path[0] = '\0';
     }
-    memset(m, 0, sizeof(*m));
-    m->partners = tti_calibrate_cpus(m->cpus) - 1;
-    m->partners = m->partners < 0 ? 0 : m->partners;
-    m->profile = profile;
-    m->pinned = true;
-    m->memory = mmap(NULL, TTI_MEASUREMENT_MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    m->deadline_ns = tti_now_ns() + INT64_C(1000000) * TTI_CALIBRATE_LIMIT_MS;
-    const bool good = m->memory != MAP_FAILED && run_threads(m);
-    if (m->memory != MAP_FAILED) {
-        munmap(m->memory, TTI_MEASUREMENT_MEMORY);
+    if (!tti_calibrate_measure(&c->profile) || c->profile.copy_mbs == 0) {
+        snprintf(c->note, sizeof(c->note), "%s", "nothing could be measured: no memory, no threads, or busy CPUs");
+        use_built_in(c);
+        return;
     }
-    tti_calibrate_topology(m->cpus[0], profile);
-    free(m);
-    profile->measured_s = (int64_t)time(NULL);
-    drop_nonsense(profile);
-    return good;
+    c->source = TTI_CALIBRATE_MEASURED;
+    remember(&c->profile, &before);
+    if (tti_profile_plausible(&c->profile, machine->cpus > 1)) {
+        tti_profile_save(machine, &c->profile, c->path, sizeof(c->path), c->note, sizeof(c->note));
+    } else {
+        snprintf(c->note, sizeof(c->note), "%s",
+                 "not kept, for it is not complete: CPUs were busy, or only one may be used; the rest is built in");
+    }
+    tti_profile_complete(&c->profile);
+}
+
+static void find_out(bool again, struct tti_calibration *c)
+{
+    struct tti_machine machine;
+    memset(c, 0, sizeof(*c));
+    tti_machine_find(&machine);
+    if (!again && tti_profile_load(&machine, &c->profile, c->path, sizeof(c->path), c->note, sizeof(c->note))) {
+        c->source = TTI_CALIBRATE_FILE;
+        tti_profile_complete(&c->profile);
+        return;
+    }
+    measure(&machine, c);
+}
+
+void tti_calibrate(enum tti_calibrate_mode mode, struct tti_calibration *calibration)
+{
+    if (mode == TTI_CALIBRATE_OFF) {
+        memset(calibration, 0, sizeof(*calibration));
+        use_built_in(calibration);
+        return;
+    }
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, protect);
+    pthread_mutex_lock(&lock);
+    if (!is_known || (mode == TTI_CALIBRATE_AGAIN && !was_measured)) {
+        find_out(mode == TTI_CALIBRATE_AGAIN, &known);
+        was_measured = known.source != TTI_CALIBRATE_FILE;
+        is_known = true;
+    }
+    *calibration = known;
+    pthread_mutex_unlock(&lock);
+}
+
+void tti_calibrate_force(struct tti_calibration *calibration)
+{
+    find_out(true, calibration);
 }

@@ -3,7 +3,7 @@
 #ifndef TESTS_UNIT_P2P_SUPPORT_H
 #define TESTS_UNIT_P2P_SUPPORT_H
 
-#include "engine/p2p/p2p.h"
+#include "engine/p2p/rings.h"
 #include "unit/engine/engine_support.h"
 
 static inline tutti_op send_op(const int32_t *data, const int64_t *count, int peer, int tag)

@@ -1,35 +1,41 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages that the kernel copies once. A tensor that nobody else can reach may be offered all the same (p2p_zero_copy.c): by its
- * address in the sender's process, marked as such, from where the receiver lets the kernel copy it (single_copy.c).
+ * Messages that the kernel copies once (process_vm_readv, memory/single_copy.c). A sender may offer a tensor that no
+ * peer can reach: by its address in the sender's process, marked as such.
  *
- * Cost: 2n bytes instead of 4n, all on the receiver's side, and the kernel looks up every page. That pays if the two ranks are
- * far from one another, where each byte in the ring crosses between caches twice: docs/decisions/0023 has the figures. The
- * receiver finds that out by what it takes to read a line that the sender has just written to the ring, and tells it. Since
- * it may change, some messages always go there.
+ * Cost: 2n bytes instead of 4n, all on the receiver's side, and the kernel looks up every page. That pays if the two
+ * ranks are far apart, where each byte in the ring crosses between caches twice (figures: docs/decisions/0023). The
+ * receiver measures how long it takes to read a line that the sender has just written, and publishes whether that is
+ * far. Every STAGED_EVERY-th message uses the ring, so that the measurement goes on.
  *
- * The receiver may turn such an offer down: it grants the message as if it had come without its first bytes, and the sender
- * writes it to the receiver's tensor, if that can be reached, which is cheaper, or to the ring. It does so as well when the
- * kernel does not let it read, for whatever reason, and is not offered that again by this sender: permissions differ from what
- * they were when the group was made, the memory is a device's, or the peer writes what it likes. From the grant on it reads no
- * more, so the sender waits for nobody then.
+ * The receiver refuses an offer by granting the message as if it had come without its eager part. The sender then
+ * writes to the receiver's tensor, if it can reach that, which is cheaper, or to the ring. The receiver also refuses
+ * when the kernel does not let it read (changed permissions, device memory, a corrupt peer); then this sender offers no
+ * other private tensor. After a grant the receiver does not read the sender's tensor, so the sender waits for no
+ * acknowledgement.
  */
-#include "base/cpu_ticks.h"
-#include "engine/p2p/p2p.h"
+#include "engine/p2p/large/single_copy.h"
 
-#define REMOTE_FROM  262144u /* bytes of a message; measured, as is FAR_NS: docs/decisions/0023 */
-#define STAGED_EVERY 32u     /* messages, one goes through the rings */
-#define TIMED_FROM   16384u  /* bytes of a chunk in the rings */
-#define TIMED_EVERY  4u      /* of them */
+#include "base/cpu_ticks.h"
+#include "engine/memory/single_copy.h"
+#include "engine/p2p/large/intent.h"
+#include "engine/p2p/large/zero_copy.h"
+#include "engine/p2p/requests.h"
+#include "engine/wait/publish.h"
+
+#define REMOTE_FROM  262144u /* least bytes of a message; measured, as is FAR_NS: docs/decisions/0023 */
+#define STAGED_EVERY 32u     /* one message of so many goes through the rings */
+#define TIMED_FROM   16384u  /* least bytes of a chunk in the rings */
+#define TIMED_EVERY  4u      /* one of so many of them */
 #define FAR_NS       150.0   /* to read a line that the sender has just written: near 30 to 90, far 250 to 350 */
 #define HYSTERESIS   1.2
 
-static bool pays(struct tti_engine *e, int peer, uint64_t bytes)
+static bool kernel_copy_pays(struct tti_engine *e, int peer, uint64_t bytes)
 {
     if (e->tuning.single_copy_near != 0) {
         return bytes >= e->tuning.single_copy;
     }
-    /* relaxed, as the store in tti_p2p_time: a hint */
+    /* relaxed, as the store in tti_p2p_measure_distance: a hint */
     return bytes >= REMOTE_FROM &&
            atomic_load_explicit(&tti_pair(e, peer, e->rank)->is_far, memory_order_relaxed) != 0 &&
            e->p2p->peers[peer].large_sends++ % STAGED_EVERY != 0;
@@ -39,7 +45,8 @@ uint64_t tti_p2p_single_copy_name(struct tti_engine *e, int peer, const void *me
 {
     const bool may =
         !e->direct && bytes > TTI_EAGER && e->tuning.single_copy < TTI_TUNING_NEVER && !e->p2p->peers[peer].refused;
-    return may && pays(e, peer, bytes) && tti_single_copy_all_can(e) ? tti_single_copy_name(memory, bytes) : 0;
+    return may && kernel_copy_pays(e, peer, bytes) && tti_single_copy_all_can(e) ? tti_single_copy_name(memory, bytes)
+                                                                                 : 0;
 }
 
 bool tti_p2p_may_single_copy(const struct tti_engine *e, uint64_t name, uint64_t bytes)
@@ -63,7 +70,7 @@ tutti_status tti_p2p_fetch_single_copy(struct tti_engine *e, int peer, struct tt
     unsigned char *to = (unsigned char *)m->request->op->dst + m->arrived;
     const bool read = tti_single_copy_fetch(e, peer, to, m->name + m->arrived, n);
     if (!tti_p2p_intent_end(e)) {
-        return TUTTI_OK; /* once more, if it still may be */
+        return TUTTI_OK; /* it is copied again, if the alarm allows it */
     }
     if (!read) {
         e->p2p->peers[peer].unreadable = true;
@@ -74,23 +81,23 @@ tutti_status tti_p2p_fetch_single_copy(struct tti_engine *e, int peer, struct tt
     return TUTTI_OK;
 }
 
-void tti_p2p_time(struct tti_engine *e, int peer, const unsigned char *chunk, size_t bytes)
+void tti_p2p_measure_distance(struct tti_engine *e, int peer, const unsigned char *chunk, size_t bytes)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
     _Atomic uint64_t *is_far = &tti_pair(e, e->rank, peer)->is_far;
     if (e->direct || bytes < TIMED_FROM || p->chunks++ % TIMED_EVERY != 0) {
         return;
     }
-    /* One line, since how fast many come depends on who else uses the core; far enough from another one of its page, which is
-     * read before so that the page's address is known, not to be prefetched. */
+    /* One line only: the speed of many depends on other users of the core. The first line of its page is read before,
+     * so that the TLB has the page; it is far enough away that the prefetcher does not bring the measured line. */
     const uintptr_t middle = (uintptr_t)(chunk + bytes / 2);
-    /* relaxed: that the sender has written them is known, and only the time counts */
+    /* relaxed: the sender is known to have written them, and only the time counts */
     const _Atomic unsigned char *page = (const _Atomic unsigned char *)(chunk + bytes / 2 - middle % TTI_PAGE);
     (void)atomic_load_explicit(page, memory_order_relaxed);
     const uint64_t before = tti_ticks_after_stores();
     (void)atomic_load_explicit(page + TTI_PAGE / 2, memory_order_relaxed);
     tti_average(&p->line_ticks, (double)(tti_ticks() - before));
-    const double ns = p->line_ticks / e->ticks_per_ns; /* below 0: nothing is known */
+    const double ns = p->line_ticks / e->ticks_per_ns; /* below 0: not known */
     const uint64_t was = atomic_load_explicit(is_far, memory_order_relaxed);
     const uint64_t is = ns > (was ? FAR_NS / HYSTERESIS : FAR_NS * HYSTERESIS);
     if (is != was) {
