@@ -2,7 +2,7 @@
 /* The file with what this machine costs: taken whole and plausible, or not at all. */
 #include "fuzz.h"
 
-#include "engine/tuning/calibrate.h"
+#include "engine/tuning/profile_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The profile of this process: found out by the first group that needs it, kept for the others. Under a lock, so that groups
- * that are made at once do not disturb each other's measurement; whoever forks meanwhile waits for its few milliseconds.
+ * The profile of this process. The first group that needs it loads or measures it, later groups reuse it. A lock
+ * serializes measurements, so that groups that are created at once do not disturb them. A fork waits for the lock.
  */
+#include "engine/tuning/calibrate.h"
+
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/fork.h"
-#include "engine/tuning/calibrate.h"
+#include "engine/tuning/measure.h"
+#include "engine/tuning/profile_file.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tti_calibration known; /* under the lock */
 static bool is_known;
-static bool was_measured; /* by this process, as `again` asks for */
+static bool was_measured; /* by this process */
 
 static void protect(void)
 {
@@ -34,8 +37,8 @@ static void use_built_in(struct tti_calibration *c)
     c->source = TTI_CALIBRATE_BUILT_IN;
 }
 
-/* What could not be measured now is taken from the file before. Of near and far, a virtual machine shows one at a time. */
-static void remember(struct tti_profile *p, const struct tti_profile *before)
+/* Fills in what was not measured from the earlier file. A virtual machine shows near or far, one at a time. */
+static void fill_from(struct tti_profile *p, const struct tti_profile *before)
 {
     for (int i = 0; i < TTI_PROFILE_FIELDS; i++) {
         if (tti_profile_value(p, i) == 0) {
@@ -51,22 +54,25 @@ static void measure(const struct tti_machine *machine, struct tti_calibration *c
         c->path[0] = '\0';
     }
     if (!tti_calibrate_measure(&c->profile) || c->profile.copy_mbs == 0) {
-        snprintf(c->note, sizeof(c->note), "%s", "nothing could be measured: no memory, no threads, or busy CPUs");
+        snprintf(
+            c->note, sizeof(c->note), "%s",
+            "nothing could be measured: no memory, no threads, or busy CPUs; `tutti info --calibrate` tries again");
         use_built_in(c);
         return;
     }
     c->source = TTI_CALIBRATE_MEASURED;
-    remember(&c->profile, &before);
+    fill_from(&c->profile, &before);
     if (tti_profile_plausible(&c->profile, machine->cpus > 1)) {
         tti_profile_save(machine, &c->profile, c->path, sizeof(c->path), c->note, sizeof(c->note));
     } else {
         snprintf(c->note, sizeof(c->note), "%s",
-                 "not kept, for it is not complete: CPUs were busy, or only one may be used; the rest is built in");
+                 "not kept, because it is incomplete: CPUs were busy, or only one may be used; missing figures are "
+                 "built in");
     }
     tti_profile_complete(&c->profile);
 }
 
-static void find_out(bool again, struct tti_calibration *c)
+static void load_or_measure(bool again, struct tti_calibration *c)
 {
     struct tti_machine machine;
     memset(c, 0, sizeof(*c));
@@ -90,7 +96,7 @@ void tti_calibrate(enum tti_calibrate_mode mode, struct tti_calibration *calibra
     pthread_once(&once, protect);
     pthread_mutex_lock(&lock);
     if (!is_known || (mode == TTI_CALIBRATE_AGAIN && !was_measured)) {
-        find_out(mode == TTI_CALIBRATE_AGAIN, &known);
+        load_or_measure(mode == TTI_CALIBRATE_AGAIN, &known);
         was_measured = known.source != TTI_CALIBRATE_FILE;
         is_known = true;
     }
@@ -100,5 +106,5 @@ void tti_calibrate(enum tti_calibrate_mode mode, struct tti_calibration *calibra
 
 void tti_calibrate_force(struct tti_calibration *calibration)
 {
-    find_out(true, calibration);
+    load_or_measure(true, calibration);
 }

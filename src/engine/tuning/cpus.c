@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the system says of CPUs and caches (/sys/devices/system/cpu), as far as a calibration wants to know. */
+/*
+ * CPUs and caches as /sys/devices/system/cpu describes them. Where the kernel reports no third-level caches, all CPUs
+ * count as near each other.
+ */
+#include "engine/tuning/cpus.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/cpu.h"
-#include "engine/tuning/calibrate.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
 
-/* A line of /sys about a CPU: false if the kernel does not tell. */
+/* A line of /sys about a CPU: false if there is none. */
 static bool read_about(int cpu, const char *what, char *text, size_t capacity)
 {
     char path[128];
@@ -25,7 +29,7 @@ static bool read_about(int cpu, const char *what, char *text, size_t capacity)
     return good;
 }
 
-/* The kernel's lists, as in 0-3,8: whether `cpu` is in it (-1: none is), and how many are. */
+/* Whether `cpu` is in a list such as 0-3,8, and how many CPUs are. */
 static bool list_has(const char *list, int cpu, int *count)
 {
     bool found = false;
@@ -98,7 +102,7 @@ static int64_t cache_bytes(int cpu, int index)
     return number < 0 || number > INT32_MAX ? 0 : *unit == 'K' ? number * 1024 : *unit == 'M' ? number << 20 : number;
 }
 
-/* The C library adds up all third-level caches of some processors, so it is asked last. */
+/* sysconf comes last: for some processors it adds up all third-level caches. */
 static void find_caches(int cpu, struct tti_profile *p)
 {
     char list[1024];
@@ -117,7 +121,7 @@ static void find_caches(int cpu, struct tti_profile *p)
     }
 }
 
-/* Whether these are virtual CPUs: a bit that no processor sets, but every hypervisor does. Elsewhere it is not known. */
+/* Virtual CPUs may move. Every hypervisor sets this bit of CPUID and no processor does. */
 static int64_t stay(void)
 {
 #if defined(__x86_64__)

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The measurement: two threads of our own, each on a CPU of its own, for a few milliseconds.
+ * The measurement: two new threads, each on a CPU of its own, run for a few milliseconds.
  *
- *   together   an exchange of one line, and copying what the other one has just written; with a second partner CPU, if the
- *              system says that some do not share a third-level cache
- *   thread 0   while thread 1 sleeps: copying and folding inside the second-level cache, from memory and past the caches;
- *              yielding with nobody to yield to
- *   together   waking the sleeper; then, both on one CPU, yielding to each other
+ *   both       exchange one cache line, and copy what the other has just written; with a second partner CPU, if the
+ *              system reports one with another third-level cache
+ *   thread 0   while thread 1 sleeps: copies and folds inside the second-level cache, from memory and past the caches;
+ *              yields while no other thread can run
+ *   both       thread 0 wakes thread 1; then both yield to each other on one CPU
  *
- * calibrate_times.c measures. Virtual CPUs that share a cache in one minute and not in the next give one of the two hops; the
- * other may be known from before (calibrate_cache.c).
- *
- * Whoever waits gives up when the time is over, and so does the other one: what is known then, stands.
+ * At the deadline both threads stop, and the figures so far count. Virtual CPUs may be near each other now and far
+ * apart later, so one measurement gives one of the two hops. The other may be in the file (calibrate.c).
  */
+#include "engine/tuning/measure.h"
+
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -20,17 +20,9 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "engine/tuning/calibrate_measurement.h"
+#include "engine/tuning/measure_times.h"
 
 #define STACK ((size_t)256 << 10)
-
-bool tti_measurement_pin(int cpu)
-{
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET((size_t)cpu, &set);
-    return sched_setaffinity(0, sizeof(set), &set) == 0;
-}
 
 static void run_pair(struct tti_measurement *m, int me)
 {
@@ -47,10 +39,10 @@ static void run_pair(struct tti_measurement *m, int me)
     }
 }
 
-static void *thread_0(void *meeting)
+static void *thread_0(void *measurement)
 {
-    struct tti_measurement *m = meeting;
-    if (!tti_measurement_pin(m->cpus[0])) { /* then nothing can be said of two CPUs */
+    struct tti_measurement *m = measurement;
+    if (!tti_measurement_pin(m->cpus[0])) { /* then two CPUs cannot be compared */
         atomic_store_explicit(&m->stop, 1, memory_order_relaxed);
         return NULL;
     }
@@ -63,9 +55,9 @@ static void *thread_0(void *meeting)
     return NULL;
 }
 
-static void *thread_1(void *meeting)
+static void *thread_1(void *measurement)
 {
-    struct tti_measurement *m = meeting;
+    struct tti_measurement *m = measurement;
     if (m->partners == 0) {
         tti_calibrate_switches(m, 1);
     } else {
@@ -74,7 +66,7 @@ static void *thread_1(void *meeting)
     return NULL;
 }
 
-/* The caller's signals are none of these threads' business. */
+/* The threads block all signals: the caller's handlers do not run on them. */
 static bool run_threads(struct tti_measurement *m)
 {
     pthread_attr_t attributes;
@@ -103,8 +95,8 @@ static bool run_threads(struct tti_measurement *m)
     return first;
 }
 
-/* What is out of bounds was disturbed. */
-static void drop_nonsense(struct tti_profile *p)
+/* A figure out of bounds was disturbed. */
+static void drop_implausible(struct tti_profile *p)
 {
     for (int i = 0; i < TTI_PROFILE_FIELDS; i++) {
         const int64_t value = tti_profile_value(p, i);
@@ -135,6 +127,6 @@ bool tti_calibrate_measure(struct tti_profile *profile)
     tti_calibrate_topology(m->cpus[0], profile);
     free(m);
     profile->measured_s = (int64_t)time(NULL);
-    drop_nonsense(profile);
+    drop_implausible(profile);
     return good;
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is measured, and how. Everything is done often, and the lower quartile of the times counts: an interrupt, a neighbour
- * or another program makes some of them longer, none shorter; and the very shortest are luck, too.
+ * The parts of a measurement. Each is repeated, and the lower quartile of the times counts: interrupts and other
+ * programs make some times longer, and the very shortest are rare.
  *
- * Memory is copied between chunks that were flushed out of the caches, and what a plain copy leaves there is flushed again,
- * within its time: so it costs what it costs when nothing fits the caches any more, without touching tens of megabytes.
+ * For the speed of memory, the chunks are flushed from the caches first. What a plain copy leaves there is flushed
+ * within its time. So 2 MiB suffice to measure a copy that fits no cache.
  */
+#include "engine/tuning/measure_times.h"
+
 #include <assert.h>
 #include <linux/futex.h>
 #include <string.h>
@@ -13,7 +15,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/tuning/calibrate_measurement.h"
 #include "kernels/kernels.h"
 
 #if defined(__x86_64__)
@@ -30,12 +31,19 @@
 #define OUTER        (1024 * KIB)
 #define OUTER_TRIALS 3
 #define YIELDS       16
-#define ASLEEP_NS    30000 /* what a thread needs to fall asleep, and its CPU to become idle */
+#define ASLEEP_NS    30000 /* until a thread sleeps and its CPU is idle */
 
 static_assert(2 * OUTER + CHUNK <= TTI_MEASUREMENT_MEMORY && TTI_MEASUREMENT_CHUNKS * CHUNK <= 2 * OUTER,
-              "all has its place");
+              "the memory of a measurement holds all its chunks");
 
-/* Where the time of a measurement is written down. */
+bool tti_measurement_pin(int cpu)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET((size_t)cpu, &set);
+    return sched_setaffinity(0, sizeof(set), &set) == 0;
+}
+
 struct trials {
     int64_t times[TRIALS];
     int count;
@@ -68,7 +76,7 @@ static int64_t rate(size_t bytes, struct trials *t)
     return ns > 0 ? (int64_t)(bytes * 1000 / (size_t)ns) : 0;
 }
 
-/* ---- together --------------------------------------------------------------------------------------------------------- */
+/* ---- both threads ------------------------------------------------------------------------------------------------ */
 
 /* The time of one exchange, in ns. */
 static bool run_exchanges(struct tti_measurement *m, int me, int trials, int exchanges, bool yields, int64_t *ns)
@@ -87,7 +95,7 @@ static bool run_exchanges(struct tti_measurement *m, int me, int trials, int exc
     return true;
 }
 
-/* Thread 0 writes chunks, thread 1 copies each as soon as it is there. */
+/* Thread 0 writes chunks, thread 1 copies each when it is written. */
 static bool run_chunks(struct tti_measurement *m, int me, int64_t *mbs)
 {
     for (int i = 0; i < TTI_MEASUREMENT_CHUNKS; i++) {
@@ -138,7 +146,7 @@ bool tti_calibrate_partner(struct tti_measurement *m, int me, int partner)
     return true;
 }
 
-/* ---- thread 0 alone --------------------------------------------------------------------------------------------------- */
+/* ---- thread 0 alone ------------------------------------------------------------------------------------------ */
 
 static void run_inner(struct tti_measurement *m)
 {
@@ -203,7 +211,7 @@ static void run_memory(struct tti_measurement *m)
 
 #else
 
-/* There are no stores past the caches here (kernels/isa), so it is enough that one is not faster than the other. */
+/* There are no stores past the caches here (kernels/isa): equal figures never choose them. */
 static void run_memory(struct tti_measurement *m)
 {
     m->profile->memory_mbs = tti_profile_built_in.memory_mbs;
@@ -232,9 +240,9 @@ void tti_calibrate_alone(struct tti_measurement *m)
     run_yields(m);
 }
 
-/* ---- sleeping and switching ------------------------------------------------------------------------------------------- */
+/* ---- sleeping and switching ---------------------------------------------------------------------------------- */
 
-/* Sleeps until the baton has come to `number`. */
+/* Sleeps until wake_word is `number`. */
 static bool sleep_for(struct tti_measurement *m, uint32_t number)
 {
     for (;;) {
@@ -257,7 +265,7 @@ static void wake_partner(struct tti_measurement *m, uint32_t number)
     syscall(SYS_futex, &m->wake_word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1, NULL, NULL, 0);
 }
 
-/* The baton goes from 1 to TTI_MEASUREMENT_WAKES; thread 1 is asleep already for the first. */
+/* wake_word counts up to TTI_MEASUREMENT_WAKES. */
 bool tti_calibrate_wakes(struct tti_measurement *m, int me)
 {
     struct trials t = {.count = 0};

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The fields of a profile: their bounds, the built-in figures, and what replaces missing ones. */
 #include "engine/tuning/profile.h"
 
 #include <string.h>
@@ -8,7 +9,7 @@
 #name, offsetof(struct tti_profile, name), least, most                                                         \
     }
 
-/* The bounds are wide: what lies outside was not measured but disturbed, and what came from a file is damaged. */
+/* The bounds are wide: a figure outside comes from a disturbed measurement or a damaged file. */
 const struct tti_profile_field tti_profile_fields[TTI_PROFILE_FIELDS] = {
     FIELD(measured_s, 0, INT64_C(1) << 40),
     FIELD(near_ns, 10, TTI_NEAR_NS),
@@ -63,7 +64,7 @@ static bool is(int field, size_t offset)
     return tti_profile_fields[field].offset == offset;
 }
 
-/* What takes two CPUs that are near each other, or far: a machine may have one kind only. */
+/* Figures of two CPUs, near or far: a machine may have one kind only. */
 static bool is_hop(int field)
 {
     return is(field, offsetof(struct tti_profile, near_ns)) || is(field, offsetof(struct tti_profile, near_mbs)) ||

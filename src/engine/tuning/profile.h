@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a machine's caches, memory and scheduler cost, as far as thresholds (tuning.c) and waiting depend on it. Measured
- * by calibrate.c, kept in files by calibrate_file.c. */
+/* What a machine's caches, memory and scheduler cost. Thresholds (tuning.c) and waiting depend on it. */
 #ifndef TTI_ENGINE_PROFILE_H
 #define TTI_ENGINE_PROFILE_H
 
@@ -8,35 +7,35 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* An exchange of lines takes less: the two CPUs share a third-level cache. */
+/* Two CPUs that exchange lines in less time share a third-level cache. */
 #define TTI_NEAR_NS 150
 
-/* Whole numbers, so that the text of a file means the same in every locale. Bandwidths count bytes loaded and stored, in
- * 1e6 a second. 0 = not known. */
+/* Whole numbers: their text is the same in every locale. Bandwidths are 1e6 bytes loaded and stored a second. 0 =
+ * unknown. */
 struct tti_profile {
     int64_t measured_s; /* seconds since 1970; 0 = built in */
-    int64_t near_ns;    /* two CPUs exchange one cache line each, ... */
-    int64_t far_ns;     /* ... and so they do when they share no cache */
-    int64_t near_mbs;   /* copying what another CPU has just written, likewise */
+    int64_t near_ns;    /* two CPUs that share a cache exchange one line each */
+    int64_t far_ns;     /* two that share none */
+    int64_t near_mbs;   /* copying what such a CPU has just written */
     int64_t far_mbs;
     int64_t copy_mbs;   /* copying inside the second-level cache */
     int64_t fold_mbs;   /* summing two f32 arrays there */
-    int64_t memory_mbs; /* copying what lies in no cache, the way back to memory included */
+    int64_t memory_mbs; /* copying from and to memory, write-back included */
     int64_t stream_mbs; /* the same by stores past the caches */
-    int64_t yield_ns;   /* sched_yield with nobody else to run */
+    int64_t yield_ns;   /* sched_yield without another thread to run */
     int64_t switch_ns;  /* a yield that hands the CPU to another thread */
-    int64_t wake_ns;    /* from futex-waking a thread on another CPU until it runs */
+    int64_t wake_ns;    /* from the futex wake until the thread runs on another CPU */
     int64_t l2_bytes;
     int64_t l3_bytes;  /* of one last-level cache ... */
     int64_t l3_cpus;   /* ... which so many CPUs share */
     int64_t cpus_stay; /* TTI_CPUS_* */
 };
 
-/* Virtual CPUs may move between places that are near each other and such that are far. */
+/* Virtual CPUs may move: near each other now, far apart later. */
 #define TTI_CPUS_STAY 1
 #define TTI_CPUS_MOVE 2
 
-/* A member of the profile: its name in files, and what can be true. */
+/* A member of the profile: its name in files, and its bounds. */
 struct tti_profile_field {
     const char *name;
     size_t offset;
@@ -49,16 +48,16 @@ extern const struct tti_profile_field tti_profile_fields[TTI_PROFILE_FIELDS];
 int64_t tti_profile_value(const struct tti_profile *profile, int field);
 void tti_profile_set(struct tti_profile *profile, int field, int64_t value);
 
-/* The machine that the engine was written on: what stands in for all that is not known. */
+/* The machine that the engine was developed on: it replaces unknown figures. */
 extern const struct tti_profile tti_profile_built_in;
 
-/* Replaces what is 0 by the built-in figure. Of near and far, one is enough: a machine may have no other. */
+/* Replaces each 0 by the built-in figure, except near or far if the other is known: a machine may have one only. */
 void tti_profile_complete(struct tti_profile *profile);
 
-/* Adds the built-in hop of the kind that has not been seen. */
+/* Adds the built-in figures of near or far, if those are missing. */
 void tti_profile_assume_hops(struct tti_profile *profile);
 
-/* Whether all is there and makes sense: worth keeping. What takes two CPUs need not be there without `pairs`. */
+/* Whether all figures exist and lie within their bounds. Without `pairs`, those of two CPUs may be missing. */
 bool tti_profile_plausible(const struct tti_profile *profile, bool pairs);
 
 #endif

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Profiles in files. One file for each kind of machine: its name is a digest of the processor's model, the number of CPUs
- * online, the kernel's release and the instruction set of the kernels, all of which are in the file as well. Not of the
- * boot: what is measured changes with the hardware, the hypervisor and the kernel, and an image is booted often. The
- * affinity mask is none of it either: ranks that a launcher binds to one CPU each use what somebody measured with two.
+ * Profiles in files, one for each kind of machine. The name is a digest of the processor's model, the number of CPUs
+ * online, the kernel's release and the instruction set of the kernels; the file has them, too. The boot and the
+ * affinity mask do not count: ranks that are bound to one CPU each use what a process with two CPUs has measured.
  *
- * Folders, the first that works: $TUTTI_CACHE_DIR and no other if it is set; $XDG_CACHE_HOME/tutti, or else ~/.cache/tutti;
- * /tmp/tutti-UID. A folder, and a file in it, counts only if it belongs to this user and nobody else may write it, and is no
- * symbolic link: in /tmp anybody could have put one there. A program with more rights than its user reads and writes none,
- * for the environment is not its own.
+ * The first usable folder counts: only $TUTTI_CACHE_DIR if it is set; else $XDG_CACHE_HOME/tutti or ~/.cache/tutti;
+ * then /tmp/tutti-UID. Security: a folder or file counts only if it belongs to this user, no other user may write it,
+ * and it is no symbolic link. A set-user-ID program uses no files, because it cannot trust its environment.
  *
- * A file is written beside its name and then renamed, so readers see all of it or none; of several writers the last one
- * wins, with equally good figures. Whatever is wrong with a file, it is as if there were none.
+ * A file is written under a temporary name and then renamed, so a reader sees a complete file. Of several writers the
+ * last one wins; their figures are equally good. A damaged file counts as no file.
  */
+#include "engine/tuning/profile_file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -24,25 +24,24 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/tuning/calibrate.h"
 #include "kernels/kernels.h"
 
 #define FORMAT     "1"
 #define TEXT_MOST  4096
 #define DAY_S      (INT64_C(24) * 3600)
-#define OLD_S      (60 * DAY_S) /* hypervisors and firmware change without a new kernel */
+#define OLD_S      (60 * DAY_S) /* hypervisors and firmware change while the kernel stays */
 #define CANDIDATES 2
 #define PATH_MOST  512
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__OPTIMIZE__)
-#define BUILD "slow" /* its figures are of no use to an optimised build, nor the other way round */
+#define BUILD "slow" /* optimised builds have other figures */
 #else
 #define BUILD "fast"
 #endif
 
-/* ---- the machine ------------------------------------------------------------------------------------------------------ */
+/* ---- the machine --------------------------------------------------------------------------------------------- */
 
-/* Of "key : value" lines the value of the first with this key, appended to `value`. */
+/* Appends the value of the first "key : value" line with this key. */
 static void append_value(const char *text, const char *key, char *value, size_t capacity)
 {
     const size_t length = strlen(key);
@@ -80,13 +79,13 @@ void tti_machine_find(struct tti_machine *machine)
     machine->cpus = online > 0 && online < INT32_MAX ? (int)online : 1;
 }
 
-/* ---- the text --------------------------------------------------------------------------------------------------------- */
+/* ---- the text ------------------------------------------------------------------------------------------------ */
 
 static const char remark[] =
     "# What Tutti has measured on this machine, to choose its algorithms by. May be deleted at "
     "any time; `tutti info --calibrate` measures again.\n";
 
-/* The lines that say what the figures are true of. */
+/* The lines that identify the machine. */
 static int format_head(const struct tti_machine *machine, char *text, size_t capacity)
 {
     return snprintf(text, capacity, "%sformat=" FORMAT "\nbuild=" BUILD "\ncpu=%s\nkernel=%s\nisa=%s\ncpus=%d\n",
@@ -107,7 +106,7 @@ size_t tti_profile_format(const struct tti_machine *machine, const struct tti_pr
     return (size_t)used < capacity ? (size_t)used : 0;
 }
 
-/* "name=number\n", nothing before or behind. */
+/* Exactly "name=number\n". */
 static const char *parse_line(const char *text, const char *name, int64_t *value)
 {
     const size_t length = strlen(name);
@@ -121,7 +120,7 @@ static const char *parse_line(const char *text, const char *name, int64_t *value
     return errno == 0 && *end == '\n' ? end + 1 : NULL;
 }
 
-/* The format has one way only to write a profile, so anything else was not written by us, or not all of it. */
+/* The format has exactly one text for a profile: any other text is damaged or foreign. */
 bool tti_profile_parse(const char *text, const struct tti_machine *machine, struct tti_profile *profile)
 {
     char head[TEXT_MOST];
@@ -144,22 +143,22 @@ bool tti_profile_parse(const char *text, const struct tti_machine *machine, stru
            profile->measured_s <= now + DAY_S && profile->measured_s >= now - OLD_S;
 }
 
-/* ---- the folder ------------------------------------------------------------------------------------------------------- */
+/* ---- the folder ---------------------------------------------------------------------------------------------- */
 
 static bool is_ours(const struct stat *status)
 {
     return status->st_uid == geteuid() && (status->st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-/* Folders to try, in order; how many. */
-static int candidates(char paths[CANDIDATES][PATH_MOST], bool *created_below_others)
+/* Folders to try, in order. Returns their number. */
+static int candidates(char paths[CANDIDATES][PATH_MOST], bool *anywhere)
 {
     const char *own = getenv("TUTTI_CACHE_DIR");
     const char *cache = getenv("XDG_CACHE_HOME");
     const char *home = getenv("HOME");
     int count = 0;
     int length = -1;
-    *created_below_others = own && *own;
+    *anywhere = own && *own;
     if (own && *own) {
         length = snprintf(paths[0], sizeof(paths[0]), "%s", own);
         return *own == '/' && length < (int)sizeof(paths[0]) ? 1 : 0;
@@ -174,8 +173,8 @@ static int candidates(char paths[CANDIDATES][PATH_MOST], bool *created_below_oth
     return count + 1;
 }
 
-/* Makes the folder and the one above it. In somebody else's folder nothing is made that he could not remove, except in /tmp
- * and where the user said so. */
+/* Makes the folder and its parent. Makes nothing in a folder of another user, except in /tmp and in
+ * $TUTTI_CACHE_DIR. */
 static void make_folder(const char *path, bool anywhere)
 {
     char above[PATH_MOST];
@@ -202,7 +201,7 @@ static void make_folder(const char *path, bool anywhere)
     }
 }
 
-/* A descriptor of the folder; -1 if it is not to be used, with the reason in `note`, "" if there is none. */
+/* A descriptor of the folder. -1: it is not used, and `note` gets the reason, or "" if it does not exist. */
 static int open_folder(const char *path, char *note, size_t capacity)
 {
     struct stat status;
@@ -215,7 +214,9 @@ static int open_folder(const char *path, char *note, size_t capacity)
         return -1;
     }
     if (fstat(folder, &status) != 0 || !is_ours(&status)) {
-        snprintf(note, capacity, "%.160s belongs to another user, or others may write it", path);
+        snprintf(note, capacity,
+                 "%.160s belongs to another user, or other users may write it: chmod 700 it, or set TUTTI_CACHE_DIR",
+                 path);
         close(folder);
         return -1;
     }
@@ -233,7 +234,7 @@ static void name_of(const struct tti_machine *machine, char name[64])
     snprintf(name, 64, "machine-%016llx", (unsigned long long)digest);
 }
 
-/* ---- reading and writing ---------------------------------------------------------------------------------------------- */
+/* ---- reading and writing ------------------------------------------------------------------------------------- */
 
 static bool read_file(int folder, const char *name, char text[TEXT_MOST])
 {
@@ -333,13 +334,14 @@ bool tti_profile_save(const struct tti_machine *machine, const struct tti_profil
     }
     name_of(machine, name);
     const int count = candidates(paths, &anywhere);
-    snprintf(note, note_capacity, "%s", "TUTTI_CACHE_DIR is no absolute path");
+    snprintf(note, note_capacity, "%s", "TUTTI_CACHE_DIR is no absolute path: set it to one");
     for (int i = 0; i < count; i++) {
         make_folder(paths[i], anywhere);
         const int folder = open_folder(paths[i], note, note_capacity);
         if (folder < 0) {
             if (note[0] == '\0') {
-                snprintf(note, note_capacity, "%.160s could not be made", paths[i]);
+                snprintf(note, note_capacity,
+                         "%.160s cannot be created: check its parent's permissions, or set TUTTI_CACHE_DIR", paths[i]);
             }
             continue;
         }

@@ -1,47 +1,50 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Thresholds from a profile of the machine (profile.h). P ranks on C CPUs, R = P/C; n bytes; m = n/P. Times in ns a rank.
+ * Thresholds from a profile of the machine (profile.h): an analytical cost model. docs/performance.md compares it with
+ * measurements. P ranks on C CPUs, R = P/C; n bytes; m = n/P. Times in ns for each rank.
  *
- * E, what one epoch more costs. With a CPU for each rank: a hop, and STEP for the instructions around it (publishing,
- * polling, the bookkeeping of a span). With fewer CPUs all R ranks of a CPU run once more before the epoch is over: each
- * costs a switch, the spinning before it yields, and PEER for each peer that it looks at. Since a CPU does the work of all
- * its ranks, the bytes count R times, too, and R can be left out.
+ * E is the cost of one more epoch. With a CPU for each rank: a hop, and STEP for the instructions around it
+ * (publishing, polling, the bookkeeping of a span). With fewer CPUs, all R ranks of a CPU run once more in an epoch.
+ * Each costs a switch, the polling before it yields, and PEER for each peer that it polls. The bytes count R times,
+ * too, so R cancels out.
  *
- * A byte costs `own` in the own caches (copying and folding differ little: the slower counts), and `remote` if another CPU
- * has written it last. Where ranks take turns, one in C of the others' bytes comes from the own CPU, and what comes from
- * elsewhere is fetched by the first of R ranks and found in the cache by the others: remote' = own + (remote - own)(1 - 1/C)/R.
+ * A byte costs `own` in the rank's own caches (copying and folding differ little: the slower counts), and `remote` if
+ * another CPU has written it last. Where ranks share CPUs, one in C of the others' bytes comes from the own CPU. The
+ * first of R ranks fetches the rest, and the others find it in the cache: remote' = own + (remote - own)(1 - 1/C)/R.
  *
- * one_shot: one-shot has an epoch less than two-shot, and more bytes: it folds all of the vector instead of a part.
+ * one_shot: one-shot all_reduce has one epoch less than two-shot, and folds the whole vector instead of a slice.
  *     one-shot  stage 2n;        fold (P - 1) n remote + 2n;                                  E
  *     two-shot  stage 2(n - m);  fold (P - 1) m remote + 3m, then (n - m) remote + (n - m);   2E
  *   They are equal at n = E / ((2/P - (1 - 1/P) + 2 - 3/P) own + (P - 2)(1 - 1/P) remote).
  *
- * zero_copy: against the staged classes, of which one-shot all_reduce stands for all: zero-copy has an epoch more, but fetches
- *   n remote bytes and writes n. What it spares are P own bytes and P - 1 remote: writing to a stage, whose lines have left the
- *   caches, costs as much as fetching from it. It also spares the stage's bookkeeping, which is as much as STEP. So
- *   n = (E - STEP) / (P own + (P - 1) remote).
+ * zero_copy: compared with one-shot all_reduce, which stands for all staged algorithms. Zero-copy has one epoch more,
+ * fetches
+ *   n remote bytes and writes n. It saves P own bytes and P - 1 remote ones: a write to a stage, whose lines have left
+ *   the caches, costs as much as a fetch. It also saves the stage's bookkeeping, about STEP. So n = (E - STEP) / (P own
+ *   + (P - 1) remote).
  *
- * packets: a packet is a cache line that its readers still hold from 32 calls ago: the writer has to take it away from them,
- *   and each reader has to fetch it, both a hop, but several at a time. The stage's lines are nobody's, but their bookkeeping
- *   costs PACKETS_SAVE, in the same unit: so many ns buy a line for each ns of hop. Where ranks run both near and far, far
- *   counts: losing there costs more than winning near. Where ranks take turns, lines are seldom waited for, but each rank
- *   unpacks those of all: PACKETS_SHARED_CPUS of them are as much as the stage's bookkeeping.
+ * packets: a packet is a cache line that its readers still hold from 32 calls ago. The writer invalidates it and each
+ * reader
+ *   fetches it, a hop each, but several at a time. A stage's lines are in no cache, but their bookkeeping costs
+ *   PACKETS_SAVE, in the same unit: so many ns buy a line for each ns of hop. Where ranks are both near and far, far
+ *   counts, because the loss there is larger than the gain near. Where ranks share CPUs, a rank seldom waits for a
+ *   line, but it unpacks those of all ranks: PACKETS_SHARED_CPUS of them cost as much as the stage's bookkeeping.
  *
- * stage: a ring larger than the readers' second-level caches, which evict its lines before they are written again
- *   (docs/decisions/0015): twice as large. The rings of all ranks that one third-level cache serves shall fit into half of
- *   it, but no ring is smaller than the second-level cache. far: evicted from the readers' third-level cache, too, where
- *   lines of others stay for about a quarter of its size (measured, Zen 4); at least two rings, at most 16 MiB, for memory is
- *   not free.
+ * stage: a ring of twice the readers' second-level cache, which then evicts its lines before they are written again
+ *   (docs/decisions/0015). The rings of all ranks under one third-level cache fit into half of it, but no ring is
+ *   smaller than the second-level cache. far: its lines leave the readers' third-level cache, too, where lines of other
+ *   CPUs stay for about a quarter of its size (measured, Zen 4). It is at least two rings, and at most 16 MiB, to bound
+ *   memory.
  *
- * stream_direct: stores past the caches win if what is written will not be found in the caches anyhow: from the size of all
- *   last-level caches that the ranks use, if a copy from memory to memory is faster with them at all; else never.
- * stream: folds, and copies out of stages, were slower past the caches at every size up to 256 MiB, though the same loops alone
- *   are faster: they wait for other cores' lines, and have fewer stores under way. So never, unless a user wants it.
+ * stream_direct: stores past the caches win if the output would leave the caches anyway. From the size of all
+ * last-level
+ *   caches of the ranks on, if such a copy from memory to memory is faster at all; else never.
+ * stream: never, unless a user sets it. Folds and copies out of stages were slower past the caches at every size up to
+ *   256 MiB: they wait for lines of other cores, and have fewer stores under way.
  *
- * Virtual CPUs may be near each other in one minute and far apart in the next. What has not been seen yet of the two, they are
- * taken to be as the built-in machine. Both near and far: one_shot and zero_copy are the geometric mean of what fits either; that is off by equal
- * factors in both. Every number has bounds; within them a wrong profile costs time, never a result. docs/performance.md says
- * how far this model is from what was measured.
+ * Virtual CPUs may be near each other now and far apart later: a missing figure of the two is the built-in one. If both
+ * exist, one_shot and zero_copy are the geometric mean of what fits either, which is off by equal factors in both.
+ * Every number has bounds. Within them a wrong profile costs time, never a result.
  */
 #include "engine/tuning/tuning.h"
 
@@ -53,14 +56,14 @@
 
 #define SINGLE_COPY (65536 * KIB) /* measured: docs/decisions/0024 */
 #define WINDOWS     8             /* of a stage: see TTI_STAGE_SPANS */
-#define WINDOW_UNIT (8 * KIB)     /* so that TTI_STAGE_SPANS hold of window and slice, in pages */
+#define WINDOW_UNIT (8 * KIB)     /* so that TTI_STAGE_SPANS windows and slices are whole pages */
 #define LEAST_SLOT  128           /* scatter and all_to_all give each rank a slot of a window */
 
 #define STEP                250.0 /* ns */
 #define PEER                120.0 /* ns */
 #define PACKETS_SAVE        950.0 /* ns of hop, for one line each */
-#define PACKETS_SHARED_CPUS 16    /* lines of all ranks together */
-#define STREAM_GAIN         1.05  /* times as fast, or it is not worth the difference */
+#define PACKETS_SHARED_CPUS 16    /* lines of all ranks */
+#define STREAM_GAIN         1.05  /* least gain that counts, as a factor */
 
 #define STAGE_LEAST    (1024 * KIB)
 #define STAGE_MOST     (4096 * KIB)
@@ -73,7 +76,7 @@
 #define COST_MOST      UINT64_C(1000000000) /* ns */
 #define LINES_LEAST    2.0
 #define LINES_MOST     12.0
-#define PACKETS_RANKS  64 /* with more, unpacking them all takes more memory than it is worth */
+#define PACKETS_RANKS  64 /* with more ranks, unpacking takes too much memory */
 
 static uint64_t power_of_two(uint64_t least)
 {
@@ -94,13 +97,13 @@ static uint64_t bounded(uint64_t value, uint64_t least, uint64_t most)
     return value < least ? least : value > most ? most : value;
 }
 
-/* Whole cache lines, so that equal machines get equal numbers more often. */
+/* Whole cache lines, so that similar profiles give equal numbers. */
 static uint64_t lines(double bytes)
 {
     return ((uint64_t)bytes + 32) / 64 * 64;
 }
 
-/* Newton's, to spare the mathematics library; x from 1 to 1e12. */
+/* Newton's method, which needs no mathematics library; x from 1 to 1e12. */
 static double root(double x)
 {
     double r = x;
@@ -110,7 +113,7 @@ static double root(double x)
     return r;
 }
 
-/* A group on a machine whose CPUs are near each other, or far. */
+/* The costs of a group whose CPUs are all near each other, or all far apart. */
 struct setting {
     double ranks;
     double epoch;  /* ns */
@@ -127,7 +130,7 @@ static struct setting setting_of(int size, int cpus, const struct tti_profile *p
 {
     struct setting s = {.ranks = size, .epoch = hop_ns + STEP};
     s.own = 1000.0 / (double)(p->fold_mbs < p->copy_mbs ? p->fold_mbs : p->copy_mbs);
-    /* a copy loads from the other CPU what it stores into the own caches */
+    /* a copy loads from the other CPU and stores into its own caches */
     const double loaded = 2000.0 / (double)remote_mbs - s.own;
     s.remote = loaded > s.own ? loaded : s.own;
     if (ranks_share_cpus(size, cpus)) {
@@ -150,7 +153,7 @@ static double zero_copy_for(const struct setting *s)
     return between((s->epoch - STEP) / a_byte, ZERO_LEAST, ZERO_MOST);
 }
 
-/* The geometric mean over the states that have been seen. */
+/* The geometric mean over near and far, as far as they are known. */
 static uint64_t over_states(int size, int cpus, const struct tti_profile *p, double (*rule)(const struct setting *))
 {
     double product = 1;
@@ -185,7 +188,8 @@ static uint64_t stage_for(int size, int cpus, const struct tti_profile *p)
 {
     const uint64_t l2 = (uint64_t)p->l2_bytes;
     const uint64_t a_cpu = ranks_share_cpus(size, cpus) ? (uint64_t)(size + cpus - 1) / (uint64_t)cpus : 1;
-    const uint64_t neighbours = bounded((uint64_t)p->l3_cpus * a_cpu, 1, (uint64_t)size); /* in one L3, used alike */
+    const uint64_t neighbours =
+        bounded((uint64_t)p->l3_cpus * a_cpu, 1, (uint64_t)size); /* ranks under one third-level cache */
     uint64_t most = (uint64_t)p->l3_bytes / 2 / neighbours;
     most = most < l2 ? l2 : most;
     return bounded(2 * l2 < most ? 2 * l2 : most, STAGE_LEAST, STAGE_MOST);

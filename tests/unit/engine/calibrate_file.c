@@ -23,6 +23,8 @@
 #include <unistd.h>
 
 #include "engine/tuning/calibrate.h"
+#include "engine/tuning/measure.h"
+#include "engine/tuning/profile_file.h"
 
 #define TEXT 4096
 
