@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Waiting for an event. The vendors' own waits either burn a CPU or cannot be ended, so the event is asked again and
- * again: most copies are done within microseconds, which the first rounds meet; then other threads get the CPU; then
- * the thread sleeps, for a part of the time that it has waited already, so that what a sleep adds to a long wait is
- * little, and at most half a millisecond.
+ * Waiting for an event. The vendors' own waits either use a whole CPU or have no deadline, so this one polls. Most
+ * copies take microseconds: the first rounds only pause. Then the thread yields. Then it sleeps for a quarter of the
+ * time that it has waited, at most half a millisecond, so that a sleep adds little to a long wait.
  */
 #include <sched.h>
 #include <time.h>
@@ -39,11 +38,11 @@ tutti_status tti_device_await(const struct tti_device *device, void *event, int6
         const int64_t now = tti_now_ns();
         begun = begun ? begun : now;
         if (now >= deadline_ns) {
-            return tti_error_set(
-                error, TUTTI_TIMEOUT,
-                "the work queued on a stream of %s was not done at the deadline, %.1f ms after the wait "
-                "for it began",
-                device->name, (double)(now - begun) / 1e6);
+            return tti_error_set(error, TUTTI_TIMEOUT,
+                                 "the work on a stream of device %s was not complete at the deadline, %.1f ms after "
+                                 "the wait began: allow "
+                                 "more time, or look for a kernel that does not end",
+                                 device->name, (double)(now - begun) / 1e6);
         }
         const int64_t waited = now - begun;
         if (round < SPINS) {
@@ -54,7 +53,7 @@ tutti_status tti_device_await(const struct tti_device *device, void *event, int6
             int64_t sleep = waited / 4 < LONGEST_SLEEP_NS ? waited / 4 : LONGEST_SLEEP_NS;
             sleep = sleep < deadline_ns - now ? sleep : deadline_ns - now;
             const struct timespec time = {.tv_nsec = (long)sleep};
-            nanosleep(&time, NULL); /* a signal only makes the next question come sooner */
+            nanosleep(&time, NULL); /* a signal only ends the sleep sooner */
         }
     }
 }

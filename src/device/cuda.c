@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * CUDA, through the driver's interface, which is what every NVIDIA driver installs: no toolkit is needed. The contexts
- * are the devices' primary ones, which the CUDA runtime uses too, so that memory, streams and events of an application
- * that was written with the runtime (or PyTorch) are valid here and the other way round. Each is retained when its
- * device is first entered and never released: the last release would destroy what the application still uses.
+ * CUDA by the driver's interface, which every NVIDIA driver installs: no toolkit is needed. The contexts are the
+ * devices' primary ones. The CUDA runtime uses them, too, so memory, streams and events of an application (or PyTorch)
+ * are valid here, and the other way round. Each context is retained when its device is first entered. It is never
+ * released: the last release would destroy what the application still uses.
  *
- * Addresses are unified: one address says whether it is the host's or which device's, and the driver finds out itself
- * from where to where a copy goes.
+ * Addresses are unified: the driver finds the source and the destination of a copy by their addresses.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -17,20 +16,20 @@
 
 #include "base/error.h"
 #include "device/cuda_api.h"
-#include "device/device.h"
 #include "device/library.h"
+#include "device/text.h"
 
 _Static_assert(sizeof(tti_cu_uuid) == TTI_DEVICE_UUID && sizeof(tti_cu_ipc_handle) == TTI_DEVICE_IPC,
-               "as CUDA has them");
+               "the sizes of CUDA's structures");
 
 enum { LONGEST_PITCH = INT32_MAX }; /* CU_DEVICE_ATTRIBUTE_MAX_PITCH of every device so far */
 
 struct one_device {
     tti_cu_device handle;
-    _Atomic tti_cu_context context; /* NULL until first entered. release after the retain; acquire by context_of */
+    _Atomic tti_cu_context context; /* NULL before the first enter; release after the retain, acquire in context_of */
 };
 
-/* Written by start, once; constant afterwards but for the contexts. */
+/* Written once, by start; later only the contexts change. */
 static struct {
     struct {
 #define MEMBER(name, symbol, older, needed, arguments) tti_cu_result(*name) arguments;
@@ -53,7 +52,7 @@ static const struct tti_symbol symbols[] = {
 #undef SYMBOL
 };
 
-/* Which device's context is current here, for sentences; "" if none is. */
+/* The device whose context is current on this thread; "" if none is. */
 static const char *current_text(char text[24])
 {
     tti_cu_device current;
@@ -108,7 +107,7 @@ static tutti_status find_devices(tutti_error *error)
     }
     cuda.devices = calloc((size_t)count, sizeof(*cuda.devices));
     if (!cuda.devices) {
-        return tti_error_set(error, TUTTI_NO_MEMORY, "out of memory");
+        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for the list of %d devices", count);
     }
     for (int i = 0; status == TUTTI_OK && i < count; i++) {
         status = check(cuda.api.DeviceGet(&cuda.devices[i].handle, i), error, "cuDeviceGet of device %d", i);
@@ -208,7 +207,7 @@ static tutti_status cuda_lookup(const void *memory, DLDevice *device, tutti_erro
         return status;
     }
     const tti_cu_result code = cuda.api.PointerGetAttribute(&type, TTI_CU_POINTER_MEMORY_TYPE, pointer_of(memory));
-    if (code == TTI_CU_INVALID_VALUE) { /* no memory of CUDA's */
+    if (code == TTI_CU_INVALID_VALUE) { /* not CUDA's memory */
         *device = (DLDevice){kDLCPU, 0};
         return TUTTI_OK;
     }
@@ -222,12 +221,12 @@ static tutti_status cuda_lookup(const void *memory, DLDevice *device, tutti_erro
     if (status != TUTTI_OK) {
         return status;
     }
-    /* Host and managed memory may belong to no device in particular, which is told by a negative number. */
+    /* The number is negative for host and managed memory without a device. */
     const DLDeviceType kind = managed ? kDLCUDAManaged : type == TTI_CU_MEMORY_HOST ? kDLCUDAHost : kDLCUDA;
     if (kind == kDLCUDA && (type != TTI_CU_MEMORY_DEVICE || ordinal < 0 || ordinal >= cuda.driver.count)) {
         return tti_error_set(error, TUTTI_BACKEND,
-                             "the driver says of %p that its memory type is %d, on device %d of %d", memory, type,
-                             ordinal, cuda.driver.count);
+                             "the driver reports for %p the impossible memory type %d, on device %d of %d", memory,
+                             type, ordinal, cuda.driver.count);
     }
     *device = (DLDevice){kind, ordinal < 0 ? 0 : ordinal};
     return TUTTI_OK;
@@ -273,7 +272,7 @@ static void cuda_leave(const struct tti_device_scope *scope)
 {
     tti_cu_context popped;
     (void)scope;
-    (void)cuda.api.CtxPopCurrent(&popped); /* fails only while the driver is being shut down */
+    (void)cuda.api.CtxPopCurrent(&popped); /* fails only while the driver shuts down */
 }
 
 static tutti_status cuda_alloc(size_t bytes, void **memory, tutti_error *error)
@@ -368,7 +367,7 @@ static tutti_status cuda_stream_wait_word(void *stream, const uint32_t *word, ui
                                    : TTI_CU_NOT_SUPPORTED;
     if (code == TTI_CU_NOT_SUPPORTED) {
         return tti_error_set(error, TUTTI_UNSUPPORTED,
-                             "this driver or device has no streams that wait for a word in memory");
+                             "this driver or device has no stream operation that waits for a word in memory");
     }
     return check(code, error, "cuStreamWaitValue32 of %p", (const void *)word);
 }
@@ -404,7 +403,7 @@ static tutti_status cuda_event_query(void *event, int32_t *done, tutti_error *er
     return check(code, error, "cuEventQuery, or the work before the event,");
 }
 
-/* Only the beginning of an allocation has a handle. */
+/* A handle names a whole allocation. */
 static tutti_status cuda_ipc_export(const void *memory, unsigned char handle[TTI_DEVICE_IPC], size_t *offset,
                                     tutti_error *error)
 {

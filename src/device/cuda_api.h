@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * CUDA's driver interface as far as it is used here (cuda.h, https://docs.nvidia.com/cuda/cuda-driver-api/). It is
- * declared again because Tutti builds without the toolkit; tests/abi/device_cuda.c compares every prototype, type and
- * number with cuda.h where that is at hand.
+ * The part of CUDA's driver interface that Tutti uses (cuda.h, https://docs.nvidia.com/cuda/cuda-driver-api/). Tutti
+ * builds without the toolkit. Where cuda.h is installed, tests/abi/device_cuda.c compares every prototype, type and
+ * number with it.
  */
 #ifndef TTI_DEVICE_CUDA_API_H
 #define TTI_DEVICE_CUDA_API_H
@@ -12,7 +12,7 @@
 
 typedef int tti_cu_result;
 typedef int tti_cu_device;
-typedef unsigned long long tti_cu_pointer; /* of any place: addresses are unified */
+typedef unsigned long long tti_cu_pointer; /* to any memory: addresses are unified */
 typedef void *tti_cu_context;
 typedef void *tti_cu_stream;
 typedef void *tti_cu_event;
@@ -47,7 +47,7 @@ typedef struct {
     size_t height;
 } tti_cu_copy_2d;
 
-/* CUresult: those that are told apart. */
+/* CUresult: the codes that Tutti distinguishes. */
 enum {
     TTI_CU_SUCCESS = 0,
     TTI_CU_INVALID_VALUE = 1,
@@ -73,8 +73,9 @@ enum {
 };
 
 /*
- * The functions: X(name, symbol, older symbol, needed, arguments), all of which return a tti_cu_result. A symbol with a
- * version is the one that cuda.h's macros mean; the older one takes the same arguments. What is not needed may be NULL.
+ * The functions: X(name, symbol, older symbol, needed, arguments). All return a tti_cu_result. A symbol with a version
+ * is the one that cuda.h's macros select; the older one has the same arguments. A function that is not needed may be
+ * NULL.
  */
 #define TTI_CUDA_FUNCTIONS(X)                                                                                          \
     X(Init, cuInit, NULL, 1, (unsigned int flags))                                                                     \

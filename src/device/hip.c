@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ROCm, through HIP's run-time interface: AMD has no other that all of its installations have. The current device is a
- * thread's own property, which enter saves and leave restores; the contexts behind it are HIP's own, shared with the
- * application.
+ * ROCm by HIP's run-time interface, the only one that every installation has. Each thread has a current device, which
+ * enter saves and leave restores. The contexts are HIP's, shared with the application.
  *
- * HIP remembers a thread's last error until somebody asks, and an application that asks after its own call should not
- * be told of ours: whatever fails here, or is not ready, is asked for at once.
+ * HIP keeps a thread's last error until it is read. An application that reads it after its own call must not get an
+ * error of Tutti. So each failed or not-ready call here is followed by hipGetLastError, which clears it.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -13,16 +12,16 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "device/device.h"
 #include "device/hip_api.h"
 #include "device/library.h"
+#include "device/text.h"
 
 _Static_assert(sizeof(tti_hip_uuid) == TTI_DEVICE_UUID && sizeof(tti_hip_ipc_handle) == TTI_DEVICE_IPC,
-               "as HIP has them");
+               "the sizes of HIP's structures");
 
 enum { LONGEST_PITCH = INT32_MAX }; /* hipDeviceAttributeMaxPitch */
 
-/* Written by start, once; constant afterwards. */
+/* Written once, by start. */
 static struct {
     struct {
 #define MEMBER(name, result, arguments) result(*name) arguments;
@@ -36,7 +35,7 @@ static struct {
 
 static pthread_once_t started = PTHREAD_ONCE_INIT;
 
-/* Without a version: as Python's packages of ROCm call it. */
+/* Without a version: the name in Python's packages of ROCm. */
 static const char *const names[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so", NULL};
 
 static const struct tti_symbol symbols[] = {
@@ -54,7 +53,7 @@ __attribute__((format(printf, 3, 4))) static tutti_status check(tti_hip_result c
     if (code == TTI_HIP_SUCCESS) {
         return TUTTI_OK;
     }
-    (void)hip.api.GetLastError(); /* forgets it */
+    (void)hip.api.GetLastError(); /* clears it */
     if (hip.driver.count > 0 && hip.api.GetDevice(&current) == TTI_HIP_SUCCESS) {
         tti_device_text((DLDevice){kDLROCM, current}, where);
     }
@@ -160,8 +159,7 @@ static bool before_6(void)
     return hip.version < TTI_HIP_VERSION_6;
 }
 
-/* An attribute may be written as a byte or as a word of 32 bits: *value begins as 0, and processors that run ROCm have
- * the lowest byte first. */
+/* HIP writes an attribute as a byte or as 32 bits. *value begins as 0, and these processors are little-endian. */
 static tutti_status attribute_of(const void *memory, tti_hip_attribute attribute, const char *what, int *value,
                                  tutti_error *error)
 {
@@ -170,7 +168,7 @@ static tutti_status attribute_of(const void *memory, tti_hip_attribute attribute
                  "hipPointerGetAttribute (%s) of %p", what, memory);
 }
 
-/* Managed memory has no type of its own in DLPack: the host can read and write it, so it is the host's. */
+/* DLPack has no type for managed memory of ROCm. The host can read and write it, so it is kDLCPU. */
 static tutti_status hip_lookup(const void *memory, DLDevice *device, tutti_error *error)
 {
     int type = 0;
@@ -181,10 +179,10 @@ static tutti_status hip_lookup(const void *memory, DLDevice *device, tutti_error
         return status;
     }
     const tti_hip_result code = hip.api.PointerGetAttribute(&type, TTI_HIP_POINTER_MEMORY_TYPE, (void *)memory);
-    const bool unknown = code == TTI_HIP_INVALID_VALUE; /* later versions succeed, and say so in the type */
+    const bool unknown = code == TTI_HIP_INVALID_VALUE; /* later versions succeed, with an unknown type */
     if (unknown || (code == TTI_HIP_SUCCESS && !before_6() && type == TTI_HIP6_MEMORY_UNREGISTERED)) {
         if (unknown) {
-            (void)hip.api.GetLastError(); /* forgets it */
+            (void)hip.api.GetLastError(); /* clears it */
         }
         *device = (DLDevice){kDLCPU, 0};
         return TUTTI_OK;
@@ -217,7 +215,7 @@ static tutti_status hip_lookup(const void *memory, DLDevice *device, tutti_error
 static tutti_status hip_enter(int32_t index, struct tti_device_scope *scope, tutti_error *error)
 {
     int current = 0;
-    *scope = (struct tti_device_scope){.previous = -1}; /* leave has nothing to do */
+    *scope = (struct tti_device_scope){.previous = -1}; /* leave then does nothing */
     tutti_status status = tti_driver_has(driver(), index, error);
     if (status == TUTTI_OK) {
         status = check(hip.api.GetDevice(&current), error, "hipGetDevice");
@@ -232,7 +230,7 @@ static tutti_status hip_enter(int32_t index, struct tti_device_scope *scope, tut
 static void hip_leave(const struct tti_device_scope *scope)
 {
     if (scope->previous >= 0) {
-        (void)check(hip.api.SetDevice(scope->previous), NULL, "hipSetDevice"); /* it was current: it exists */
+        (void)check(hip.api.SetDevice(scope->previous), NULL, "hipSetDevice"); /* it exists: it was current */
     }
 }
 
@@ -340,7 +338,7 @@ static tutti_status hip_event_query(void *event, int32_t *done, tutti_error *err
 {
     const tti_hip_result code = hip.api.EventQuery(event);
     if (code == TTI_HIP_NOT_READY) {
-        (void)hip.api.GetLastError(); /* forgets it */
+        (void)hip.api.GetLastError(); /* clears it */
         *done = 0;
         return TUTTI_OK;
     }
@@ -348,7 +346,7 @@ static tutti_status hip_event_query(void *event, int32_t *done, tutti_error *err
     return check(code, error, "hipEventQuery, or the work before the event,");
 }
 
-/* Only the beginning of an allocation has a handle. */
+/* A handle names a whole allocation. */
 static tutti_status hip_ipc_export(const void *memory, unsigned char handle[TTI_DEVICE_IPC], size_t *offset,
                                    tutti_error *error)
 {
@@ -385,8 +383,7 @@ static tutti_status hip_ipc_close(void *allocation, tutti_error *error)
     return check(hip.api.IpcCloseMemHandle(allocation), error, "hipIpcCloseMemHandle of %p", allocation);
 }
 
-/* No stream_wait_word: hipStreamWaitValue32 compares without regard to wrapping, and only in memory of a kind of its
- * own. */
+/* No stream_wait_word: hipStreamWaitValue32 compares without regard to wrapping, and only in special memory. */
 const struct tti_device tti_device_rocm = {
     .name = "rocm",
     .type = kDLROCM,

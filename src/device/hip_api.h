@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * HIP's run-time interface as far as it is used here (hip_runtime_api.h, https://rocm.docs.amd.com/projects/HIP/). It
- * is declared again because Tutti builds without ROCm; tests/abi/device_hip.c compares every prototype, type and number
- * with the header where that is at hand.
+ * The part of HIP's run-time interface that Tutti uses (hip_runtime_api.h, https://rocm.docs.amd.com/projects/HIP/).
+ * Tutti builds without ROCm. Where the header is installed, tests/abi/device_hip.c compares every prototype, type and
+ * number with it.
  *
- * Between ROCm 5 and 6 two things changed without a change of names: the numbers of hipMemoryType and the one flag that
+ * ROCm 5 and 6 differ under the same names: in the numbers of hipMemoryType, and in the one flag that
  * hipIpcOpenMemHandle accepts. Functions that fill structures of properties are avoided: those changed, too.
  */
 #ifndef TTI_DEVICE_HIP_API_H
@@ -27,7 +27,7 @@ typedef struct {
     char reserved[64];
 } tti_hip_ipc_handle;
 
-/* hipError_t: those that are told apart. */
+/* hipError_t: the codes that Tutti distinguishes. */
 enum { TTI_HIP_SUCCESS = 0, TTI_HIP_INVALID_VALUE = 1, TTI_HIP_OUT_OF_MEMORY = 2, TTI_HIP_NOT_READY = 600 };
 
 /* hipPointer_attribute, which has the same numbers in all versions. */
@@ -42,7 +42,7 @@ enum { TTI_HIP6_MEMORY_UNREGISTERED = 0, TTI_HIP6_MEMORY_HOST = 1, TTI_HIP6_MEMO
 
 /* Flags */
 enum {
-    TTI_HIP_COPY_DEFAULT = 4, /* hipMemcpyKind: the addresses say from where to where */
+    TTI_HIP_COPY_DEFAULT = 4, /* hipMemcpyKind: by the addresses */
     TTI_HIP_HOST_PORTABLE = 1,
     TTI_HIP_HOST_MAPPED = 2,
     TTI_HIP_STREAM_NON_BLOCKING = 1,

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The host's own memory as a device: every function has done its work when it returns, so that streams and events are
- * nothing. */
+/* The host's memory as a device. Each function completes before it returns, so streams and events are NULL. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "device/device.h"
+#include "device/types.h"
 #include "kernels/kernels.h"
 
 enum { ALIGNMENT = 64 }; /* a cache line, and the widest vector */
@@ -37,7 +36,7 @@ static tutti_status host_check(int32_t index, tutti_error *error)
                : tti_error_set(error, TUTTI_INVALID_ARGUMENT, "there is no device cpu:%d: the host is cpu:0", index);
 }
 
-/* What the kernel says of the first processor, if it says so; some architectures have no such line. */
+/* The model name of the first processor. Some architectures have no such line. */
 static tutti_status host_name_of(int32_t index, char *name, size_t capacity, tutti_error *error)
 {
     char line[256];
@@ -61,7 +60,7 @@ static tutti_status host_name_of(int32_t index, char *name, size_t capacity, tut
     return TUTTI_OK;
 }
 
-/* The kernel's name for this start of the machine: the same in every process, another one on every host. */
+/* The kernel's boot id: equal in all processes of a host, different on each host. */
 static tutti_status host_uuid_of(int32_t index, unsigned char uuid[TTI_DEVICE_UUID], tutti_error *error)
 {
     static const char path[] = "/proc/sys/kernel/random/boot_id";
@@ -119,7 +118,7 @@ static tutti_status host_alloc(size_t bytes, void **memory, tutti_error *error)
         got = aligned_alloc(ALIGNMENT, rounded / ALIGNMENT * ALIGNMENT);
     }
     if (!got) {
-        return tti_error_set(error, TUTTI_NO_MEMORY, "cannot get %zu bytes of host memory", bytes);
+        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %zu bytes of host memory", bytes);
     }
     *memory = got;
     return TUTTI_OK;
@@ -153,7 +152,7 @@ static tutti_status host_copy_rows(const struct tti_device_rows *rows, void *str
     return TUTTI_OK;
 }
 
-/* Streams and events alike: there is nothing behind the handle. */
+/* Of streams and events. */
 static tutti_status host_create(void **handle, tutti_error *error)
 {
     (void)error;
@@ -168,7 +167,7 @@ static tutti_status host_destroy(void *handle, tutti_error *error)
     return TUTTI_OK;
 }
 
-/* Everything that was queued is done: there is no order left to make. */
+/* All earlier work is complete, so there is no order to keep. */
 static tutti_status host_order(void *first, void *second, tutti_error *error)
 {
     (void)first;
@@ -188,7 +187,7 @@ static tutti_status host_event_query(void *event, int32_t *done, tutti_error *er
 static tutti_status no_ipc(tutti_error *error)
 {
     return tti_error_set(error, TUTTI_UNSUPPORTED,
-                         "ordinary host memory cannot be handed to another process; memory of tutti_alloc can");
+                         "ordinary host memory cannot be shared with another process: allocate it with tutti_alloc");
 }
 
 static tutti_status host_ipc_export(const void *memory, unsigned char handle[TTI_DEVICE_IPC], size_t *offset,

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Checks of a vendor's driver before its use, and the sentence about a failed call. */
 #include "device/library.h"
 
 #include <stdio.h>
@@ -14,9 +15,9 @@ tutti_status tti_driver_ready(const struct tti_driver *driver, tutti_error *erro
     }
     if (getpid() != driver->owner) {
         return tti_error_set(error, TUTTI_FORKED,
-                             "%s was started by process %d, of which this one is a fork, and no fork can use it: fork "
-                             "before the first use of %s, or execute a program anew",
-                             driver->display_name, (int)driver->owner, driver->display_name);
+                             "process %d is a fork of process %d, which has initialized %s: a fork cannot use it; fork "
+                             "before the first use of %s, or execute a new program",
+                             (int)getpid(), (int)driver->owner, driver->display_name, driver->display_name);
     }
     return TUTTI_OK;
 }
@@ -53,7 +54,8 @@ tutti_status tti_vendor_error(tutti_error *error, const struct tti_vendor_failur
             snprintf(named, sizeof(named), "%s, ", failure->name);
         }
         tti_error_set(error, failure->status, "%s%s%s failed: %s (%s%d)", what, failure->where[0] ? " on " : "",
-                      failure->where, failure->text ? failure->text : "the library says no more", named, failure->code);
+                      failure->where, failure->text ? failure->text : "the library gives no reason", named,
+                      failure->code);
         error->vendor_code = failure->code;
     }
     return failure->status;

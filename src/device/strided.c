@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Strided tensors on devices. A copy engine knows two dimensions: rows of bytes at a pitch. So the tensor is reduced to
- * the fewest dimensions that describe it; if the elements of the innermost are adjacent, that is the row, otherwise one
- * element is. Of the others the one of the largest extent becomes the second dimension of each copy (in compact memory
- * every dimension has a pitch, so it need not be the next one), and the rest are walked like an odometer, a copy each.
- * A slice of a matrix is one copy; its transpose takes as many as its shorter side is long. Where rows overlap, or run
- * backwards, a copy engine has no pitch for them, and each row is a copy of its own: right, but slow.
+ * Strided tensors on devices. A copy engine copies rows of bytes at a pitch: two dimensions. The tensor is first
+ * reduced to the fewest dimensions. The innermost is the row if its elements are adjacent; else one element is. Of the
+ * others, the longest becomes the second dimension of each copy, because in compact memory every dimension has a pitch.
+ * A counter walks through the rest, with one copy each.
+ *
+ * Cost: one copy for a slice of a matrix; for its transpose as many as its shorter side is long. Rows that overlap or
+ * run backwards have no pitch, so each one is a copy.
  */
 #include "tensor/strided.h"
 
 #include "device/device.h"
 
-/* A dimension: how many indices, and how far apart they lie in the tensor and in compact memory, in bytes. */
+/* A dimension: its length, and the distance of its elements in the tensor and in compact memory, in bytes. */
 struct axis {
     int64_t count;
     int64_t stride;
     int64_t pitch;
 };
 
-/* The innermost first, without those of one index; neighbours that are one dimension are merged. The tensor has
- * elements. */
+/* The innermost first, without those of length 1; adjacent ones are merged. The tensor is not empty. */
 struct layout {
     int32_t ndim;
     struct axis axes[TUTTI_MAX_NDIM];
@@ -53,7 +53,7 @@ static struct layout layout_of(const DLTensor *t)
     return layout;
 }
 
-static struct axis taken(struct layout *layout, int32_t index)
+static struct axis take_axis(struct layout *layout, int32_t index)
 {
     const struct axis axis = layout->axes[index];
     layout->ndim--;
@@ -63,7 +63,7 @@ static struct axis taken(struct layout *layout, int32_t index)
     return axis;
 }
 
-/* The dimension that saves most copies, or -1: rows of `width` bytes must not reach into one another. */
+/* The dimension that saves most copies, or -1: rows of `width` bytes must not overlap. */
 static int32_t longest(const struct layout *layout, int64_t width)
 {
     int32_t best = -1;
@@ -107,10 +107,10 @@ static tutti_status walk(const struct transfer *transfer, const DLTensor *t, cha
     struct layout layout = layout_of(t);
     int64_t width = (int64_t)t->dtype.bits * t->dtype.lanes / 8;
     if (layout.ndim > 0 && layout.axes[0].stride == width) {
-        width *= taken(&layout, 0).count;
+        width *= take_axis(&layout, 0).count;
     }
     const int32_t second = longest(&layout, width);
-    const struct axis rows = second >= 0 ? taken(&layout, second) : (struct axis){.count = 1};
+    const struct axis rows = second >= 0 ? take_axis(&layout, second) : (struct axis){.count = 1};
     char *strided = tti_tensor_data(t);
     int64_t index[TUTTI_MAX_NDIM] = {0};
     for (;;) {
@@ -152,5 +152,5 @@ tutti_status tti_device_unpack(const struct tti_device *device, const DLTensor *
         return TUTTI_OK;
     }
     const struct transfer transfer = {.device = device, .stream = stream, .pack = false};
-    return walk(&transfer, tensor, (char *)compact, error); /* read only, as pack is false */
+    return walk(&transfer, tensor, (char *)compact, error); /* only read: pack is false */
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is done when the function returns, for those who have no stream, and are not inside a device. */
+/* Work that is complete on return, for callers without a stream that are not inside a device. */
 #include "device/device.h"
 
 static void leave(struct tti_device_session *x)
@@ -34,11 +34,11 @@ tutti_status tti_device_session_begin(DLDevice device, void *after, struct tti_d
 tutti_status tti_device_session_end(struct tti_device_session *x, tutti_status status, int64_t deadline_ns,
                                     tutti_error *error)
 {
-    tutti_error later; /* what was queued before a failure must end, too */
-    tutti_error *told = status == TUTTI_OK ? error : &later;
-    tutti_status ended = x->device->event_record(x->event, x->stream, told);
+    tutti_error later; /* after a failure, end also waits for the work queued before */
+    tutti_error *reported = status == TUTTI_OK ? error : &later;
+    tutti_status ended = x->device->event_record(x->event, x->stream, reported);
     if (ended == TUTTI_OK) {
-        ended = tti_device_await(x->device, x->event, deadline_ns, told);
+        ended = tti_device_await(x->device, x->event, deadline_ns, reported);
     }
     x->done = ended == TUTTI_OK;
     leave(x);
@@ -75,7 +75,7 @@ void tti_device_free(DLDevice device, void *memory)
 {
     const struct tti_device *d = tti_device_of(device.device_type);
     struct tti_device_scope scope;
-    if (d->enter(device.device_id, &scope, NULL) == TUTTI_OK) { /* else the device is gone, and its memory with it */
+    if (d->enter(device.device_id, &scope, NULL) == TUTTI_OK) { /* else the driver is shut down, and has freed it */
         d->free(memory, NULL);
         d->leave(&scope);
     }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Making the recorder's file, and knowing one again. One on a disk has all its bytes from the beginning, so that no store into
- * it can fail later; a memory file gets its pages as they are used, and is sealed against becoming shorter. */
+/* A file on a disk gets all its bytes at once, so that no later store fails (SIGBUS). A memory file gets its pages when
+ * they are used, and is sealed against becoming shorter. */
+#include "diag/file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "diag/flight.h"
+#include "diag/record.h"
 
 static int make_memory(void)
 {
@@ -37,7 +39,7 @@ static int failed(int fd, const char *name)
 int tti_flight_make(const char *name, const char *job, int32_t rank, int32_t world_size)
 {
     struct rlimit files;
-    if (getrlimit(RLIMIT_FSIZE, &files) == 0 && files.rlim_cur < TTI_FLIGHT_BYTES) { /* beyond it waits a signal */
+    if (getrlimit(RLIMIT_FSIZE, &files) == 0 && files.rlim_cur < TTI_FLIGHT_BYTES) { /* a larger file raises SIGXFSZ */
         errno = EFBIG;
         return -1;
     }
@@ -74,7 +76,7 @@ bool tti_flight_is(int fd)
         return false;
     }
     const int seals = fcntl(fd, F_GET_SEALS);
-    const bool in_folder = seals < 0 || seals == F_SEAL_SEAL; /* on a disk, or in memory: nobody can seal it */
+    const bool in_folder = seals < 0 || seals == F_SEAL_SEAL; /* its file system has no seals */
     const bool whole = (seals & (F_SEAL_SHRINK | F_SEAL_GROW)) == (F_SEAL_SHRINK | F_SEAL_GROW);
     return (in_folder || whole) && pread(fd, &head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
            head.magic == TTI_FLIGHT_MAGIC && head.abi == TTI_FLIGHT_ABI && head.bytes == TTI_FLIGHT_BYTES;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The writing side. One memory for each process, made with its first group: the one that was inherited from a launcher, if
- * no other living process has claimed it (a rank may be a script that starts several programs, one after the other or at
- * once), else a file in the folder of TUTTI_TRACE_DIR, else (there is none, or it cannot be written) a memory file.
+ * The writing side. Each process has one memory, made with its first group: the one inherited from a launcher, if no
+ * other living process owns it (a rank may be a script that starts several programs); else a file in the folder of
+ * TUTTI_TRACE_DIR; else a memory file.
  *
- * When the process has finished with Tutti, a memory of its own goes. The addresses stay taken: threads may remember tallies
- * there, which no later memory must be mistaken for.
+ * When the process has no group, it unmaps its own memory. The addresses stay reserved: threads may remember tallies
+ * there, and no later memory may have the same addresses.
  *
- * In the child of a fork the groups are not the child's any more, so nothing is written; its own first group makes a new
+ * After a fork the groups are not the child's, so the child records nothing until its own first group makes a new
  * memory.
  */
 #include "diag/flight.h"
@@ -24,9 +24,10 @@
 #include "base/clock.h"
 #include "base/fork.h"
 #include "base/proc.h"
+#include "diag/file.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* groups and tallies, and that there is a memory */
-static unsigned char *_Atomic memory; /* release when it is made, acquire by who uses it; NULL = there is none */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of groups, tallies, and the memory itself */
+static unsigned char *_Atomic memory; /* release in open_memory, acquire in memory_now; NULL = none */
 static bool tried;
 static int own_fd = -1;  /* of a memory that this process has made */
 static atomic_bool full; /* relaxed: a setting */
@@ -58,7 +59,7 @@ static unsigned char *memory_now(void)
     return atomic_load_explicit(&memory, memory_order_acquire);
 }
 
-/* ---- making the memory ------------------------------------------------------------------------------------------------- */
+/* ---- making the memory ---------------------------------------------------------------------------------------- */
 
 static unsigned char *map(int fd)
 {
@@ -84,7 +85,7 @@ static void count(unsigned char *m, const struct tti_flight_op *what, uint64_t c
     atomic_fetch_add_explicit(&c->bytes, calls * what->bytes, memory_order_relaxed);
 }
 
-/* What the rank's last program has left there goes, but for what it has counted. */
+/* Removes what the rank's previous program has left, except the counters. */
 static void clear(unsigned char *m)
 {
     for (uint32_t i = 0; i < TTI_FLIGHT_TALLIES; i++) {
@@ -98,14 +99,14 @@ static void clear(unsigned char *m)
     atomic_store_explicit(&head_of(m)->unrecorded, 0, memory_order_relaxed);
 }
 
-/* Several programs of a rank may come at once: one at a time looks who owns it. A file system without locks has to do. */
+/* Serializes the programs of a rank that claim the memory. Without locks in the file system it succeeds. */
 static bool lock_file(int fd, short type)
 {
     struct flock first_byte = {.l_type = type, .l_whence = SEEK_SET, .l_len = 1};
     return fcntl(fd, F_SETLK, &first_byte) == 0 || (errno != EAGAIN && errno != EACCES);
 }
 
-/* Makes the process the owner, unless another one is that and lives. */
+/* Makes the process the owner, unless the owner is another living process. */
 static bool claim(unsigned char *m, int fd, const struct tti_proc_id *own)
 {
     struct tti_flight_head *h = head_of(m);
@@ -142,7 +143,7 @@ static unsigned char *inherit(const struct tti_proc_id *own)
         return NULL;
     }
     if (m) {
-        fcntl((int)fd, F_SETFD, FD_CLOEXEC); /* programs that this one starts have nothing to write there */
+        fcntl((int)fd, F_SETFD, FD_CLOEXEC); /* programs that this one starts do not record there */
     }
     return m;
 }
@@ -188,7 +189,7 @@ static void watch_forks(void)
     pthread_atfork(NULL, NULL, after_fork_in_child);
 }
 
-/* Under the lock. */
+/* The caller holds the lock. */
 static unsigned char *open_memory(void)
 {
     unsigned char *m = memory_now();
@@ -206,7 +207,7 @@ static unsigned char *open_memory(void)
     return m;
 }
 
-/* ---- groups ------------------------------------------------------------------------------------------------------------ */
+/* ---- groups --------------------------------------------------------------------------------------------------- */
 
 static bool is_used(struct tti_flight_group *g)
 {
@@ -224,7 +225,7 @@ static bool any_used(unsigned char *m)
     return false;
 }
 
-/* One that was never used, or else the next one whose group has gone; NULL: all are alive. */
+/* The next slot without a living group; NULL: all are in use. */
 static struct tti_flight_group *free_slot(unsigned char *m)
 {
     for (uint32_t tries = 0; tries < TTI_FLIGHT_GROUPS; tries++) {
@@ -253,12 +254,11 @@ struct tti_flight_group *tti_flight_join(const struct tti_flight_member *member,
     struct tti_flight_group *g = m ? free_slot(m) : NULL;
     if (g) {
         struct tti_flight_head *h = head_of(m);
-        if (first || mode == TTI_FLIGHT_FULL) { /* of the whole process, as long as it has groups */
+        if (first || mode == TTI_FLIGHT_FULL) { /* for all groups of the process */
             atomic_store_explicit(&full, mode == TTI_FLIGHT_FULL, memory_order_relaxed);
             h->full = mode == TTI_FLIGHT_FULL;
         }
-        if (member->is_world &&
-            h->world_size <= 0) { /* the launcher knows better; of several worlds or ranks, the first */
+        if (member->is_world && h->world_size <= 0) { /* unless a launcher or an earlier world has set it */
             h->rank = member->rank;
             h->world_size = member->size;
         }
@@ -269,10 +269,10 @@ struct tti_flight_group *tti_flight_join(const struct tti_flight_member *member,
         g->opened_by = (uint32_t)member->opened_by;
         g->opened_ns = tti_now_ns();
         snprintf(g->name, sizeof(g->name), "%s", member->name);
-        /* release: a reader that sees it sees what it is */
+        /* release: readers see the fields above when they see the state */
         atomic_store_explicit(&g->state, TTI_FLIGHT_OPENING, memory_order_release);
     } else if (m) {
-        atomic_fetch_add_explicit(&head_of(m)->unrecorded, 1, memory_order_relaxed); /* a number */
+        atomic_fetch_add_explicit(&head_of(m)->unrecorded, 1, memory_order_relaxed); /* a statistic */
     }
     pthread_mutex_unlock(&lock);
     return g;
@@ -316,7 +316,7 @@ void tti_flight_finish(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* ---- operations -------------------------------------------------------------------------------------------------------- */
+/* ---- operations ----------------------------------------------------------------------------------------------- */
 
 bool tti_flight_is_timed(const struct tti_flight_op *what)
 {
@@ -325,18 +325,18 @@ bool tti_flight_is_timed(const struct tti_flight_op *what)
 
 static uint64_t add_entry(unsigned char *m, const struct tti_flight_entry *entry)
 {
-    /* relaxed: a number; the entry itself says when it is there */
+    /* relaxed: a number; entry->number is stored last */
     const uint64_t number = atomic_fetch_add_explicit(&head_of(m)->next, 1, memory_order_relaxed) + 1;
     struct tti_flight_entry *e = entry_of(m, number);
     atomic_store_explicit(&e->number, 0, memory_order_relaxed);
-    atomic_signal_fence(memory_order_seq_cst); /* readers take a torn entry for what it is, so this is a courtesy */
-    /* relaxed, all: whoever had this place 4096 operations ago may still be writing into it */
+    atomic_signal_fence(memory_order_seq_cst); /* only a help: readers detect a torn entry */
+    /* relaxed, all: the thread of the operation 4096 numbers ago may still write here */
     uint64_t words[sizeof(*entry) / sizeof(uint64_t)];
     memcpy(words, entry, sizeof(words));
     for (size_t i = 1; i < sizeof(words) / sizeof(words[0]); i++) { /* the number is the first one */
         atomic_store_explicit((_Atomic uint64_t *)e + i, words[i], memory_order_relaxed);
     }
-    /* release: pairs with the reader's look at the number */
+    /* release: pairs with a reader's load of the number */
     atomic_store_explicit(&e->number, number, memory_order_release);
     return number;
 }
@@ -357,7 +357,7 @@ uint64_t tti_flight_begin(struct tti_flight_group *group, const struct tti_fligh
     return add_entry(m, &entry);
 }
 
-/* NULL once 4096 others have begun since. */
+/* NULL if 4096 later operations have begun. */
 static struct tti_flight_entry *find(unsigned char *m, uint64_t number)
 {
     struct tti_flight_entry *e = m && number != 0 ? entry_of(m, number) : NULL;
@@ -408,7 +408,7 @@ void tti_flight_end(struct tti_flight_group *group, uint64_t number, const struc
     }
 }
 
-/* ---- tallies ----------------------------------------------------------------------------------------------------------- */
+/* ---- tallies -------------------------------------------------------------------------------------------------- */
 
 struct tti_flight_tally *tti_flight_tally_take(const struct tti_flight_group *group, const struct tti_flight_op *what)
 {
@@ -436,7 +436,7 @@ void tti_flight_tally_give(struct tti_flight_tally *tally)
 {
     pthread_mutex_lock(&lock);
     unsigned char *m = memory_now();
-    if (!is_ours(m, tally)) { /* none, or of a memory that has gone, or of the process that this one was forked from */
+    if (!is_ours(m, tally)) { /* NULL, of an earlier memory, or of the parent process */
         pthread_mutex_unlock(&lock);
         return;
     }
@@ -463,10 +463,10 @@ void tti_flight_call_failed(struct tti_flight_tally *tally, tutti_status status)
     if (!is_ours(m, tally)) {
         return;
     }
-    tally->begun--; /* this thread's own; first, so that nobody takes it for running */
+    tally->begun--; /* first, so that no reader sees it running */
     tally->ended--;
     const uint64_t sequence = tally->last;
-    tally->last -= sequence > 0 ? 1 : 0; /* at most: another kind of call may have been there */
+    tally->last -= sequence > 0 ? 1 : 0; /* an estimate: the call before may have used another tally */
     const struct tti_flight_entry entry = {
         .sequence = sequence, .what = tally->what, .group = (uint16_t)tally->group, .status = (int16_t)status};
     add_entry(m, &entry);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Cost: the groups of all ranks are sorted by name once; each wait looks at the members of its group, and once more at what it
- * has found when a circle is looked for. */
+/*
+ * The members of all groups are sorted by name, then by rank. Each wait searches the members of its group. If there is
+ * no suspect, a depth-first search finds a cycle. Cost: O(m log m) for m members, O(members of its group) for each
+ * wait.
+ */
 #include "diag/hang.h"
 
 #include <stdlib.h>
@@ -18,11 +21,11 @@ struct finder {
     struct member *members; /* of all groups, by name, then by rank */
     size_t member_count;
     struct tti_hang *hang;
-    int *waiter_counts; /* by how many waits, for each node */
-    int *first;         /* of those, the first; -1 = none */
-    int *own;           /* the first wait of each that somebody holds up; -1 = there is none */
-    int *next;          /* of each wait, the next one of the same node; -1 = none */
-    int *from;          /* of each node, while a circle is looked for: who led there */
+    int *waiter_counts; /* of each node: the number of waits for it */
+    int *first;         /* the first of them; -1 = none */
+    int *own;           /* of each node: its first wait; -1 = none */
+    int *next;          /* of each wait: the next one of the same node; -1 = none */
+    int *from;          /* of each node in the depth-first search: its predecessor */
 };
 
 static int compare_members(const void *a, const void *b)
@@ -33,7 +36,7 @@ static int compare_members(const void *a, const void *b)
     return by_name != 0 ? by_name : (x->group->rank > y->group->rank) - (x->group->rank < y->group->rank);
 }
 
-/* From `first` on lie those of the process. */
+/* The process's nodes begin at `first`. */
 static int node_of(struct tti_hang *h, int first, int process, int32_t rank)
 {
     for (int i = first; i < h->node_count; i++) {
@@ -89,7 +92,7 @@ static bool is_from_root(int kind)
     return kind == TUTTI_OP_BROADCAST || kind == TUTTI_OP_SCATTER;
 }
 
-/* Whether one member alone can hold it up: the root, or the peer. */
+/* Whether only one member can delay it: the root, or the peer. */
 static bool needs_one(const struct tti_snapshot_op *op, const struct tti_snapshot_group *own)
 {
     const bool rooted =
@@ -97,7 +100,7 @@ static bool needs_one(const struct tti_snapshot_op *op, const struct tti_snapsho
     return tti_snapshot_is_message(op) ? op->what.root >= 0 : rooted && own->rank != op->what.root;
 }
 
-/* Whether the operation can be held up by that member. */
+/* Whether that member can delay the operation. */
 static bool needs(const struct tti_snapshot_op *op, const struct tti_snapshot_group *own,
                   const struct tti_snapshot_group *other)
 {
@@ -130,7 +133,7 @@ static bool is_same_group(const struct tti_snapshot_group *a, const struct tti_s
     return strcmp(a->name, b->name) == 0;
 }
 
-/* Who has not come to the operation; in the second pass, who has come and cannot go on. */
+/* The members that have not begun the operation; if all have, those that do not run. */
 static void find_missing(const struct finder *f, struct tti_hang_wait *w, const struct tti_snapshot_group *own,
                          size_t first)
 {
@@ -154,11 +157,11 @@ static void find_missing(const struct finder *f, struct tti_hang_wait *w, const 
     }
 }
 
-/* Whether that rank of a world has come, being one of these members, or is told of as missing already. */
+/* Whether that rank of a world is one of these members, or listed as missing. */
 static bool is_accounted(const struct finder *f, const struct tti_hang_wait *w, const struct member *members,
                          size_t count, int32_t rank)
 {
-    size_t low = 0; /* they lie in the order of their ranks */
+    size_t low = 0; /* binary search: the members are sorted by rank */
     while (count > 0) {
         const size_t half = count / 2;
         const bool above = members[low + half].group->rank < rank;
@@ -178,24 +181,24 @@ static bool is_accounted(const struct finder *f, const struct tti_hang_wait *w, 
     return false;
 }
 
-/* Who is to open the group as well. The members of a world of processes are known, if they have their ranks in the job there as
- * well; of other groups, only those that have come. */
+/* The members that do not open the group. Those of a world of processes are known if their ranks are those of the job.
+ * Of other groups only the members that have begun are known. */
 static void find_absent(const struct finder *f, struct tti_hang_wait *w, const struct tti_snapshot_group *own,
                         size_t first)
 {
     bool known = own->name[0] == 'w' && !strchr(own->name, '-');
-    size_t came = 0;
-    while (first + came < f->member_count && is_same_group(f->members[first + came].group, own)) {
-        const struct member *m = &f->members[first + came++];
+    size_t opening = 0;
+    while (first + opening < f->member_count && is_same_group(f->members[first + opening].group, own)) {
+        const struct member *m = &f->members[first + opening++];
         known = known && f->hang->nodes[m->node].rank == m->group->rank;
     }
     for (int node = 0; known && node < f->hang->node_count; node++) {
         const int32_t rank = f->hang->nodes[node].rank;
-        if (rank >= 0 && rank < own->size && !is_accounted(f, w, &f->members[first], came, rank)) {
+        if (rank >= 0 && rank < own->size && !is_accounted(f, w, &f->members[first], opening, rank)) {
             add_missing(w, node);
         }
     }
-    const int seen = (int)came + w->missing_count;
+    const int seen = (int)opening + w->missing_count;
     w->unseen = own->size > seen ? own->size - seen : 0;
     if (w->missing_count == 0 && w->unseen == 0) {
         find_missing(f, w, own, first);
@@ -215,7 +218,7 @@ static void add_wait(struct finder *f, int process, const struct tti_snapshot_op
     } else {
         find_missing(f, w, own, first);
     }
-    if (w->missing_count == 0 && w->unseen == 0) { /* all have come: it ends as soon as it is looked at */
+    if (w->missing_count == 0 && w->unseen == 0) { /* all have begun and run: it ends soon */
         return;
     }
     int *end = &f->own[who];
@@ -229,7 +232,7 @@ static void add_wait(struct finder *f, int process, const struct tti_snapshot_op
     }
 }
 
-/* Whether it was running a moment ago as well. */
+/* Whether it was running in the earlier snapshot, too. */
 static bool is_stuck(const struct tti_snapshot_op *op, const struct tti_snapshot *now,
                      const struct tti_snapshot *before)
 {
@@ -258,7 +261,7 @@ static int count_running(const struct tti_hang_rank *r)
     return n;
 }
 
-/* An ended process waits for nobody. */
+/* An ended process does not wait. */
 static void collect_waits(struct finder *f)
 {
     for (int i = 0; i < f->count; i++) {
@@ -298,7 +301,7 @@ static void collect_suspects(struct finder *f)
 
 enum { UNKNOWN = -1, ROOT = -2, DONE = -3 }; /* in `from`, beside nodes */
 
-/* Of the ranks that a node waits for, counted over all its waits, number `edge`; -1 = there are fewer. */
+/* The node for which this node waits, number `edge` over all its waits; -1 = there are fewer. */
 static int waited_for(const struct finder *f, int node, int edge)
 {
     for (int wait = f->own[node]; wait >= 0; wait = f->next[wait]) {
@@ -312,7 +315,7 @@ static int waited_for(const struct finder *f, int node, int edge)
     return -1;
 }
 
-/* From `start` on, deep first; `edges` counts what has been looked at of each node. */
+/* Depth-first search from `start`; `edges` counts the edges visited of each node. */
 static bool find_cycle_from(struct finder *f, int *edges, int start)
 {
     struct tti_hang *h = f->hang;
@@ -327,7 +330,7 @@ static bool find_cycle_from(struct finder *f, int *edges, int start)
         } else if (f->from[to] == UNKNOWN) {
             f->from[to] = at;
             at = to;
-        } else if (f->from[to] != DONE) { /* it lies on the way here */
+        } else if (f->from[to] != DONE) { /* it is on the path: a cycle */
             for (int i = at; i != to; i = f->from[i]) {
                 h->cycle_count++;
             }
@@ -342,7 +345,7 @@ static bool find_cycle_from(struct finder *f, int *edges, int start)
     return false;
 }
 
-/* Nobody is to blame alone: somewhere the ranks that are waited for lead into a circle. */
+/* There are waits and no suspect, so the graph has a cycle. */
 static void find_cycle(struct finder *f, int *edges)
 {
     bool found = false;
@@ -354,7 +357,7 @@ static void find_cycle(struct finder *f, int *edges)
 bool tti_hang_find(const struct tti_hang_rank *ranks, int count, struct tti_hang *hang)
 {
     size_t running = 1;
-    size_t n = 1 + (size_t)count; /* more nodes there are not: a process has as many as it has groups, or one */
+    size_t n = 1 + (size_t)count; /* most nodes: a process has one for each group, or one */
     *hang = (struct tti_hang){.wait_count = 0};
     for (int i = 0; i < count; i++) {
         running += (size_t)count_running(&ranks[i]);

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Copies a recorder's memory, then checks it field by field. The ring is read again for its position, and each group
+ * for its identity, to find what the writer has overwritten meanwhile.
+ */
 #include "diag/snapshot.h"
 
 #include <errno.h>
@@ -6,10 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SIZE_MOST   (1 << 20) /* ranks of a group that are believed */
+#define SIZE_MOST   (1 << 20) /* largest plausible group */
 #define STATUS_MOST 127
 
-/* A text that a stranger wrote: closed, and without bytes that a terminal or a parser could take for something else. */
+/* Copies an untrusted text: terminated, and without bytes that a terminal or a parser interprets. */
 static void take_text(char *to, const char *from, size_t capacity)
 {
     size_t length = strnlen(from, capacity - 1);
@@ -84,7 +88,7 @@ static bool is_possible(const struct tti_snapshot_group *g, const struct tti_fli
            w->root >= -1 && w->root < g->size;
 }
 
-/* Adds one that has been checked, and what it says of its lane. */
+/* Adds a checked operation, and updates its lane. */
 static void add_op(struct tti_snapshot *s, const struct tti_snapshot_op *op)
 {
     struct tti_snapshot_group *g = &s->groups[op->group];
@@ -147,7 +151,7 @@ static int compare_sequences(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* A group that is being opened is what the rank does. */
+/* A group that is being opened is a running operation. */
 static void take_opening(const struct tti_flight_group *g, struct tti_snapshot *s)
 {
     const int group = g->state == TTI_FLIGHT_OPENING ? find_group(s, g->id) : -1;
@@ -160,7 +164,7 @@ static void take_opening(const struct tti_flight_group *g, struct tti_snapshot *
     }
 }
 
-/* A tally that runs becomes two: what has ended, and what runs. Then the running collectives get their numbers. */
+/* A running tally becomes two operations: the ended calls and the running one. Then running collectives get numbers. */
 static void settle(struct tti_snapshot *s, size_t tallies_from)
 {
     qsort(s->ops + tallies_from, s->op_count - tallies_from, sizeof(*s->ops), compare_sequences);
@@ -185,7 +189,7 @@ static void settle(struct tti_snapshot *s, size_t tallies_from)
     }
 }
 
-/* Entries up to number `gone` may have been written over meanwhile. */
+/* Entries up to number `gone` may have been overwritten. */
 static bool parse(const unsigned char *m, uint64_t gone, struct tti_snapshot *s, const char **why)
 {
     const struct tti_flight_group *groups = (const struct tti_flight_group *)(m + TTI_FLIGHT_AT_GROUPS);
@@ -202,7 +206,7 @@ static bool parse(const unsigned char *m, uint64_t gone, struct tti_snapshot *s,
     for (uint32_t i = 0; i < TTI_FLIGHT_GROUPS; i++) {
         take_group(&groups[i], i, s);
     }
-    /* The oldest first. After 2^64 operations or a hostile `next` the numbers wrap, and no entry has the one expected. */
+    /* The oldest first. A hostile `next` may wrap: then no entry has the expected number. */
     uint64_t first = next > TTI_FLIGHT_RING ? next - TTI_FLIGHT_RING : 0;
     first = gone > first ? gone : first;
     for (uint64_t i = first; i < next; i++) {
@@ -231,7 +235,7 @@ bool tti_snapshot_parse(const void *bytes, size_t size, struct tti_snapshot *s, 
     return parse(bytes, 0, s, why);
 }
 
-/* Fewer bytes at the end of the file, and after an error. */
+/* Returns fewer bytes at the end of the file or after an error. */
 static size_t read_part(int fd, void *bytes, size_t size, size_t at)
 {
     size_t done = 0;
@@ -245,7 +249,8 @@ static size_t read_part(int fd, void *bytes, size_t size, size_t at)
     return done;
 }
 
-/* What another group got the place of while it was read is nobody's. The state and what follows the name may change. */
+/* Drops a group whose slot another group has taken during the copy. The state and the fields behind the name may
+ * change. */
 static void drop_torn_groups(int fd, unsigned char *m)
 {
     static const size_t from = offsetof(struct tti_flight_group, id);

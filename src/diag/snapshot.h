@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The reading side of the flight recorder: a copy of one process's memory, checked. The writer may be running, dead, or
- * hostile: all is copied first and judged afterwards, what cannot be is left out, texts are made printable. What is written
- * over while it is copied is left out as well; an operation that just begins or ends comes out as one or the other, without its
- * times perhaps.
+ * The reading side of the flight recorder: a checked copy of one process's memory. The writer may be running, dead, or
+ * hostile. The reader first copies all, then checks: it drops impossible values and replaces unprintable characters. It
+ * also drops entries that were overwritten during the copy. An operation that begins or ends during the copy may lack
+ * its times.
  *
- * A group that is being opened counts as an operation of it that runs (its kind is TUTTI_OP_INIT or the like).
+ * A group that is being opened counts as a running operation of the kind TUTTI_OP_INIT or similar.
  */
 #ifndef TTI_DIAG_SNAPSHOT_H
 #define TTI_DIAG_SNAPSHOT_H
 
 #include "base/proc.h"
-#include "diag/flight.h"
+#include "diag/record.h"
 
 struct tti_snapshot_group {
     char name[64];
@@ -33,8 +33,8 @@ struct tti_snapshot_op {
     int group; /* index */
     int32_t tag;
     int32_t status;    /* TTI_FLIGHT_RUNNING: it has not ended */
-    uint64_t number;   /* in the ring, 0 = this is a tally */
-    uint64_t calls;    /* of a tally, so many that ended; else 1 */
+    uint64_t number;   /* in the ring; 0 = of a tally */
+    uint64_t calls;    /* ended calls of a tally; else 1 */
     uint64_t sequence; /* 0 = not known */
     int64_t begun_ns;  /* 0 = not known, both */
     int64_t ended_ns;
@@ -49,21 +49,21 @@ struct tti_snapshot_counter {
 struct tti_snapshot {
     char host[64];
     char job[80];
-    struct tti_proc_id process; /* pid 0: none has begun */
+    struct tti_proc_id process; /* pid 0: none yet */
     int32_t rank;               /* in the world, -1 = not known */
     int32_t world_size;
     int64_t begun_ns;
-    int64_t realtime_offset_ns; /* of CLOCK_REALTIME beyond CLOCK_MONOTONIC */
+    int64_t realtime_offset_ns; /* CLOCK_REALTIME minus CLOCK_MONOTONIC */
     bool full;
-    uint32_t unrecorded;                                    /* groups that found no place */
+    uint32_t unrecorded;                                    /* groups that found no free slot */
     struct tti_snapshot_counter counters[TTI_FLIGHT_KINDS]; /* tallies included */
     int group_count;
     struct tti_snapshot_group groups[TTI_FLIGHT_GROUPS];
-    size_t op_count; /* in the order of their beginning, then the tallies in the order of their last calls */
+    size_t op_count; /* by their beginning; then the tallies, by their last calls */
     struct tti_snapshot_op *ops;
 };
 
-/* From the bytes of a recorder's memory; false, with a sentence's end, if they are none or there is no memory. */
+/* From the bytes of a recorder's memory. False: *why is the end of a sentence. */
 bool tti_snapshot_parse(const void *bytes, size_t size, struct tti_snapshot *snapshot, const char **why);
 
 /* From an open file. */

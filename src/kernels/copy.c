@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * memcpy without its worst case. From a few KiB on the C library uses `rep movsb` where the processor says that it is
- * fast. Some processors (AMD Zen 3 and 4) then copy 15 times slower when the destination lies less than 16 bytes ahead
- * of the source within the page. Parts of tensors meet that: staging memory begins at a page, and so do large tensors,
- * but their parts begin anywhere. Pieces below the library's threshold go through registers; from the last one to the
- * first, for in the other direction each load would wait for the store before, whose address looks the same within the
- * page.
+ * memcpy without its worst case. From a few KiB on, the C library uses `rep movsb` if the processor reports it as fast.
+ * AMD Zen 3 and 4 then copy 15 times slower when the destination is less than 16 bytes ahead of the source within the
+ * page. That happens: staging memory and large tensors begin at a page, but parts of tensors begin anywhere.
+ *
+ * Chunks below the library's threshold use registers. The last chunk is copied first: in the other direction each load
+ * would wait for the store before, whose address is equal within the page (4K aliasing).
  */
 #include <stdint.h>
 #include <string.h>
@@ -20,7 +20,7 @@ void tti_copy_cached(void *dst, const void *src, size_t n)
     size_t left = n;
     if (ahead > 0 && ahead < NEAR) {
         size_t chunk = CHUNK;
-        /* Emits nothing, but hides the length: of a constant one the compiler makes a string instruction itself. */
+        /* Emits nothing, but hides the length: for a constant the compiler emits a string instruction. */
         __asm__ volatile("" : "+r"(chunk));
         while (left > chunk) {
             left -= chunk;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tti_fold without a call, for folds of a few elements, where the way there would cost as much as the fold.
+ * Inline tti_fold, for folds of a few elements, which cost as little as a call.
  *
- * A caller may have asked its CPU to flush subnormals, to round elsewhere than to nearest, or to trap. Ranks that
- * differ in that would get different numbers, so folds of floats run under the default environment, and the caller's is
- * restored. Of these steps only reading the register is dear (on x86 5 ns, as much as a small fold), so it is read once.
+ * The caller's floating-point environment may flush subnormals, round in another direction, or trap. Ranks with
+ * different environments would get different results. So folds of floats run under the default environment, and restore
+ * the caller's. Reading the register costs 5 ns on x86, as much as a small fold, so it is read once.
  */
 #ifndef TTI_KERNELS_DISPATCH_H
 #define TTI_KERNELS_DISPATCH_H
@@ -43,7 +43,7 @@ static inline tti_environment tti_environment_enter(void)
     return before;
 }
 
-/* Also takes back the exception flags that a fold has raised. Writing without asking is cheaper than asking. */
+/* Also clears the exception flags of the fold. An unconditional write is cheaper than a comparison. */
 static inline void tti_environment_leave(tti_environment before)
 {
     _mm_setcsr(before);
@@ -58,7 +58,7 @@ static inline void tti_environment_write(uint64_t value)
     __asm__ volatile("msr fpcr, %0" : : "r"(value) : "memory");
 }
 
-/* The default is 0: to nearest, nothing flushed, no traps. Flags are in another register. */
+/* The default is 0: to nearest, no flush, no traps. The flags are in another register. */
 static inline tti_environment tti_environment_enter(void)
 {
     tti_environment before;
@@ -80,11 +80,11 @@ static inline void tti_environment_leave(tti_environment before)
 #error "Tutti's kernels know x86-64 and aarch64."
 #endif
 
-/* `function` is the one that the table has for this dtype. */
+/* `function` is the table's for this dtype. */
 static inline void tti_fold_by(tti_fold_function *function, tutti_dtype dtype, void *dst, const void *const *src,
                                size_t n, size_t count, const double *scales)
 {
-    if (dtype > TUTTI_F8_E5M2) { /* no float */
+    if (dtype > TUTTI_F8_E5M2) { /* an integer or bool */
         function(dst, src, n, count, scales);
         return;
     }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The way into the kernels: which instruction set. The floating-point environment is in dispatch.h.
+ * The choice of the instruction set, at the first call. dispatch.h has the floating-point environment.
  *
- * The set is found at the first call and kept. A table of pointers does what target_clones and ifunc would do, but also
- * under thread sanitizer, with musl and in a static program.
+ * A table of pointers does the work of target_clones and ifunc, and also works with thread sanitizer, with musl and in
+ * a static program.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ _Atomic(const struct tti_fold_table *) tti_fold_chosen;
 
 #if defined(__x86_64__)
 
-/* The bits of CPUID that __builtin_cpu_supports does not name in every compiler. */
+/* Bits of CPUID for which some compilers have no name in __builtin_cpu_supports. */
 static int cpu_has_f16c_movbe_lzcnt(void)
 {
     unsigned eax;
@@ -32,7 +32,7 @@ static int cpu_has_f16c_movbe_lzcnt(void)
     return __get_cpuid(0x80000001u, &eax, &ebx, &ecx, &edx) && (ecx & bit_LZCNT);
 }
 
-/* What -march=x86-64-v3 and -v4 let the compiler use. __builtin_cpu_supports also asks the OS to save the registers. */
+/* The features of -march=x86-64-v3 and -v4. __builtin_cpu_supports also checks that the OS saves the registers. */
 static int cpu_has_v3(void)
 {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
@@ -46,7 +46,7 @@ static int cpu_has_v4(void)
            __builtin_cpu_supports("avx512vl");
 }
 
-/* The best set of this CPU that is not above the wanted one; NULL or an unknown name wants the best. */
+/* The best set of this CPU up to the wanted one; for NULL or an unknown name, the best. */
 static const struct tti_fold_table *choose(const char *wanted)
 {
     __builtin_cpu_init();
@@ -89,9 +89,9 @@ void tti_fold(void *dst, const void *const *src, size_t n, size_t count, const s
 }
 
 /*
- * Folds that go by tiles small enough to stay in the first-level cache between the fold and what is done with the result.
- * Each tile needs the addresses of its part of the sources; more sources than there is room for are folded at once. The
- * smaller tile lets the processor load the next one while the one before is still on its way to memory.
+ * Folds by tiles, which stay in the first-level cache between the fold and the use of the result. Each tile needs the
+ * addresses of its part of the sources; with more sources than fit the array there is only one tile. With the smaller
+ * tile the processor loads the next tile while it writes the one before.
  */
 enum { PUSH_TILE = 4096, STREAM_TILE = 1024, SOURCES = 256 };
 
@@ -127,7 +127,7 @@ void tti_fold_push(void *const *dst, size_t outputs, const void *const *src, siz
     tti_environment_leave(before);
 }
 
-/* Orders the stores past the caches before what the caller publishes next. */
+/* Orders stores past the caches before later stores of the caller. */
 static inline void stream_fence(void)
 {
 #if defined(__x86_64__)

@@ -28,7 +28,7 @@ const uint8_t tti_dtype_by_code[TTI_DLPACK_CODES][9] = {
 #undef BY_CODE
 };
 
-/* What torch, NumPy and C call them. */
+/* The names in torch, NumPy and C. */
 static const struct {
     const char *name;
     tutti_dtype dtype;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The lookups that every call makes, without a call. */
+/* Inline lookups of element types, for every call. */
 #ifndef TTI_TENSOR_DTYPE_H
 #define TTI_TENSOR_DTYPE_H
 
@@ -7,17 +7,17 @@
 
 enum { TTI_DLPACK_CODES = 13 }; /* one past the highest code in TUTTI_DTYPE_LIST */
 
-/* By DLPack's code and the size in bytes; 0 = there is none. */
+/* The dtype by DLPack's code and the size in bytes; 0 = none. */
 extern const uint8_t tti_dtype_by_code[TTI_DLPACK_CODES][9];
 extern const uint8_t tti_dtype_bytes[TUTTI_DTYPE_COUNT];
 
-/* tutti_dtype_size for a dtype that is known to be one. */
+/* tutti_dtype_size for a valid dtype. */
 static inline size_t tti_dtype_size(tutti_dtype dtype)
 {
     return tti_dtype_bytes[dtype];
 }
 
-/* Its logarithm: every size is a power of two. */
+/* The logarithm of the size, which is a power of two. */
 static inline unsigned tti_dtype_shift(tutti_dtype dtype)
 {
     return (unsigned)__builtin_ctz(tti_dtype_bytes[dtype]);

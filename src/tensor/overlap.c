@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whether two indices of a tensor reach the same element. They do if and only if the difference of the two, not zero
- * and at most shape - 1 in each dimension, times the strides gives 0. So this looks for such a difference.
+ * Whether two indices of a tensor reach the same element. They do if and only if some difference of indices (at most
+ * shape - 1 in each dimension, not all 0) times the strides gives 0. The code searches for such a difference.
  *
- * Strides are sorted. A dimension whose stride exceeds all that the smaller ones can reach together must have the
- * difference 0 and drops out: that settles every layout that came from slicing, transposing or reversing a compact one.
- * What remains is searched from the largest stride down, pruned by what the smaller ones can still make up for. The
- * search has a budget; a layout strange enough to exhaust it counts as overlapping. Two dimensions need no search: the
- * least difference that gives 0 is one stride's multiple of the other, divided by what both have in common.
+ * Dimensions are sorted by stride. If a stride exceeds all that the smaller ones reach together, its difference must be
+ * 0, and the dimension drops out. That decides every layout made by slicing, transposing or reversing a compact one.
+ * The rest is searched from the largest stride down (branch and bound). The search has a budget; a layout that exhausts
+ * it counts as overlapping. Two dimensions need no search: the least difference is each stride divided by their
+ * greatest common divisor.
  */
 #include "tensor/strided.h"
 
 struct dimension {
-    uint64_t stride; /* without its sign: a difference may have either */
+    uint64_t stride; /* absolute: a difference may have either sign */
     uint64_t most;   /* shape - 1, > 0 */
 };
 
 struct search {
     const struct dimension *dims; /* ascending strides */
-    const uint64_t *reach;        /* reach[i]: what dimensions 0..i-1 can make up for together */
+    const uint64_t *reach;        /* reach[i]: the largest sum of dimensions 0..i-1 */
     int budget;
 };
 
@@ -38,7 +38,7 @@ static bool reachable(struct search *search, int count, uint64_t target)
     if (count == 1) {
         return target % d->stride == 0 && target / d->stride <= d->most;
     }
-    /* Each difference that brings the rest within the reach of the others, on both sides of zero. */
+    /* Each difference whose rest, of either sign, is within reach of the others. */
     const uint64_t others = search->reach[count - 1];
     const uint64_t lowest = target > others ? (target - others + d->stride - 1) / d->stride : 0;
     for (uint64_t times = lowest; times <= d->most; times++) {
@@ -51,7 +51,7 @@ static bool reachable(struct search *search, int count, uint64_t target)
             return true;
         }
     }
-    /* Negative: the others must make up for the target and for that. */
+    /* A negative difference: the others must reach the target plus that. */
     for (uint64_t times = 1; times <= d->most && target + times * d->stride <= others; times++) {
         if (reachable(search, count - 1, target + times * d->stride)) {
             return true;
@@ -70,7 +70,7 @@ static uint64_t greatest_common_divisor(uint64_t a, uint64_t b)
     return a;
 }
 
-/* Collects the dimensions that have more than one index, by ascending stride. */
+/* The dimensions longer than 1, by ascending stride. */
 static int sorted_dimensions(const DLTensor *t, struct dimension *dims)
 {
     int count = 0;
@@ -105,7 +105,7 @@ bool tti_tensor_self_overlaps(const DLTensor *t)
         uint64_t own;
         if (dims[i].stride == 0 || __builtin_mul_overflow(dims[i].stride, dims[i].most, &own) ||
             __builtin_add_overflow(reach[i], own, &reach[i + 1]) || reach[i + 1] > (uint64_t)INT64_MAX) {
-            return true; /* no memory is that large */
+            return true; /* larger than any memory */
         }
     }
     if (count < 2) {
@@ -115,7 +115,7 @@ bool tti_tensor_self_overlaps(const DLTensor *t)
     if (dims[0].stride / common <= dims[1].most && dims[1].stride / common <= dims[0].most) {
         return true;
     }
-    /* The largest dimension with a difference other than 0 is i; its sign does not matter. */
+    /* i is the largest dimension whose difference is not 0; its sign does not matter. */
     struct search search = {.dims = dims, .reach = reach, .budget = 100000};
     for (int i = 2; i < count; i++) {
         for (uint64_t times = 1; times <= dims[i].most && times * dims[i].stride <= reach[i]; times++) {

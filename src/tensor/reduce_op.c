@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of reduce ops: names, and which dtypes each is defined on. */
+/* The table of reduce ops: their names, and their dtypes. */
 #include <tutti/collectives.h>
 
 #include "tensor/name.h"

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Strided tensors. A layout is first reduced to the fewest dimensions that describe it: dimensions of one index vanish,
- * and neighbours that could be one dimension become one. What is left is walked like an odometer; its innermost
- * dimension is a row, copied by memcpy if its elements are adjacent. A tensor that is a slice of rows of a matrix
- * becomes two dimensions and one memcpy per row.
+ * Strided tensors. A layout is first reduced to the fewest dimensions: those of length 1 are dropped, adjacent ones
+ * merged. A counter walks through the rest. The innermost dimension is a row, copied by memcpy if its elements are
+ * adjacent. Cost: one memcpy for each row of a slice of a matrix.
  */
 #include "tensor/strided.h"
 
@@ -15,7 +14,7 @@ struct layout {
     int64_t stride[TUTTI_MAX_NDIM]; /* elements */
 };
 
-/* The stride of every dimension, also where the tensor leaves them out. */
+/* All strides, also of a tensor without strides. */
 static struct layout layout_of(const DLTensor *t)
 {
     struct layout layout = {.ndim = t->ndim};
@@ -30,7 +29,7 @@ static struct layout layout_of(const DLTensor *t)
     return layout;
 }
 
-/* The same elements in the same order with as few dimensions as possible. Not for tensors without elements. */
+/* The same elements in the same order with the fewest dimensions. The tensor is not empty. */
 static struct layout merged(const struct layout *from)
 {
     struct layout to = {.ndim = 0};
@@ -54,7 +53,7 @@ static struct layout merged(const struct layout *from)
     return to;
 }
 
-/* Copies `count` elements; strides in bytes. `size` is a constant where it matters, so that memcpy is one move. */
+/* Copies `count` elements; strides in bytes. With a constant `size` each memcpy is one instruction. */
 static inline __attribute__((always_inline)) void copy_elements(char *dst, int64_t dst_stride, const char *src,
                                                                 int64_t src_stride, int64_t count, size_t size)
 {
@@ -87,7 +86,7 @@ static void copy_row(char *dst, int64_t dst_stride, const char *src, int64_t src
     }
 }
 
-/* Copies between the strided elements and compact memory, row by row; to the compact memory if `pack`. */
+/* Copies row by row, into compact memory if `pack`, else from it. */
 static void walk(const DLTensor *t, char *compact, bool pack)
 {
     if (tutti_tensor_count(t) <= 0) {
@@ -130,7 +129,7 @@ void tti_tensor_pack(void *dst, const DLTensor *src)
 
 void tti_tensor_unpack(const DLTensor *dst, const void *src)
 {
-    walk(dst, (char *)src, false); /* read only, as pack is false */
+    walk(dst, (char *)src, false); /* only read: pack is false */
 }
 
 bool tti_tensor_span(const DLTensor *t, uintptr_t *begin, uintptr_t *end)
@@ -146,7 +145,7 @@ bool tti_tensor_span(const DLTensor *t, uintptr_t *begin, uintptr_t *end)
         *end = first;
         return true;
     }
-    /* How far the elements reach below and above the first one, in elements. */
+    /* The extent below and above the first element, in elements. */
     const struct layout layout = layout_of(t);
     int64_t low = 0;
     int64_t high = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Describing memory as a tensor, and the questions about a tensor that need no look at its strides' meaning. */
+/* Describing memory as a tensor; its number of elements, and whether it is compact. */
 #include <tutti/tensor.h>
 
 DLTensor tutti_tensor_nd(void *data, int32_t ndim, const int64_t *shape, tutti_dtype dtype)
@@ -9,7 +9,7 @@ DLTensor tutti_tensor_nd(void *data, int32_t ndim, const int64_t *shape, tutti_d
         .device = {.device_type = kDLCPU, .device_id = 0},
         .ndim = ndim,
         .dtype = tutti_dtype_to_dlpack(dtype),
-        .shape = (int64_t *)shape, /* DLPack has no tensor of constant shape; nothing here writes it */
+        .shape = (int64_t *)shape, /* DLPack has no constant shape; Tutti does not write it */
         .strides = NULL,
         .byte_offset = 0,
     };
@@ -34,7 +34,7 @@ int64_t tutti_tensor_count(const DLTensor *tensor)
     }
     for (int32_t i = 0; i < tensor->ndim; i++) {
         if (tensor->shape[i] == 0) {
-            return 0; /* however large the others are */
+            return 0; /* for any size of the others */
         }
         overflow |= __builtin_mul_overflow(count, tensor->shape[i], &count);
     }
@@ -52,7 +52,7 @@ int32_t tutti_tensor_is_compact(const DLTensor *tensor)
     }
     int64_t stride = 1;
     for (int32_t i = tensor->ndim - 1; i >= 0; i--) {
-        /* The stride of a dimension with one index is never used. */
+        /* The stride of a dimension of length 1 is never used. */
         if (tensor->shape[i] != 1 && tensor->strides[i] != stride) {
             return 0;
         }

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "diag/flight.h"
+#include "diag/record.h"
 
 /* An outer launcher: the variables that hold its rank and size, and the beginnings of all names that carry identity. */
 struct family {

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "../trace/record.h"
+#include "diag/file.h"
 
 #define DESCRIBED 16 /* ranks whose operations are listed */
 

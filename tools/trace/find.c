@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "../common/number.h"
+#include "diag/file.h"
 #include "find.h"
 
 #define ENVIRON_MOST ((size_t)1 << 20)

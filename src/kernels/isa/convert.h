@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Between f32 and the narrow floats, without branches and in integer arithmetic that every instruction set has, so that
- * loops over these functions are vectorised and give the same bits everywhere.
+ * Conversion between f32 and the narrow floats, branch-free and in integer arithmetic. So loops are vectorised and give
+ * the same bits with every instruction set.
  *
- * f16 and both kinds of fp8 are one idea with other widths: sign, exponent, mantissa. Widening moves the fields and
- * corrects the bias; subnormals are an integer times a power of two. Narrowing rounds to nearest even by adding half of
- * the last place (less one, plus the last bit kept) before shifting; subnormal results are rounded by the adder of f32
- * itself: adding a power of two whose last place is the smallest subnormal leaves the rounded integer in the mantissa.
+ * f16 and both kinds of fp8 differ in widths only: sign, exponent, mantissa. Widening shifts the fields and corrects
+ * the bias; a subnormal is an integer times a power of two. Narrowing rounds to nearest even: it adds half of the last
+ * place (less one, plus the last bit kept), then shifts. The f32 adder rounds subnormal results: after adding a power
+ * of two whose last place is the smallest subnormal, the mantissa holds the rounded integer.
  *
- * e4m3 is OCP's e4m3fn: no infinity, NaN is the code with all bits set below the sign, and what rounds beyond 448
- * becomes NaN. bf16 is the upper half of an f32. A NaN becomes the format's canonical one. Instructions like
- * vcvtneps2bf16 are not used: they flush subnormals.
+ * e4m3 is OCP's e4m3fn: no infinity, NaN has all bits below the sign set, and a result beyond 448 is NaN. bf16 is the
+ * upper half of an f32. A NaN becomes the format's canonical one. Instructions like vcvtneps2bf16 are not used: they
+ * flush subnormals.
  */
 #ifndef TTI_KERNELS_ISA_CONVERT_H
 #define TTI_KERNELS_ISA_CONVERT_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Packs of f16 and of f32, converted by the instructions of F16C, AVX-512 or NEON, which the compiler does not use in
- * loops. They keep subnormals whatever the floating-point environment says.
+ * Packs of f16 and of f32, converted by the instructions of F16C, AVX-512 or NEON, which compilers do not use in loops.
+ * They keep subnormals in every floating-point environment.
  */
 #ifndef TTI_KERNELS_ISA_F16_PACKS_H
 #define TTI_KERNELS_ISA_F16_PACKS_H
@@ -61,8 +61,8 @@ TTI_INLINE u16_pack truncate_halves(struct f32_pair value)
 }
 
 /*
- * What to add to `codes`, which are `value` truncated, so that the bits from `shift` on are `value` rounded to nearest
- * even: half of their last place if that place is odd or the truncation lost something, else one less.
+ * The addend for `codes`, which are `value` truncated, so that the bits from `shift` on are `value` rounded to nearest
+ * even: half of their last place if that is odd or the truncation was inexact, else one less.
  */
 TTI_INLINE u16_pack rounding_of(u16_pack codes, struct f32_pair value, const int shift)
 {

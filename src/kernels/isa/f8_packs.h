@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Packs of fp8, by way of f16: e5m2 is the upper byte of an f16, and e4m3 has the fields of an f16 with an exponent
- * that is 8 too small. So a pack of bytes becomes two of f16 codes, of the even and of the odd bytes, and these become
- * f32 in hardware, subnormals and all.
+ * Packs of fp8, by way of f16. e5m2 is the upper byte of an f16; e4m3 has the fields of an f16 with an exponent that is
+ * 8 too small. So a pack of bytes becomes two packs of f16 codes, of the even and the odd bytes, which the processor
+ * widens to f32, subnormals included.
  *
- * Values of e4m3 are kept divided by 2^8 as they come: sums, averages and their rounding do not see that. Only products
- * do, and with factors the range of f32 must be the true one; there the power is put in and taken out again, which is
- * exact.
+ * Values of e4m3 stay divided by 2^8: sums, averages and their rounding do not depend on that. Products do, and the
+ * range of f32 must be the true one for factors; there the exact power of two is multiplied in and divided out.
  *
- * The way back rounds once though it has two steps: the first truncates to f16 and remembers whether anything was lost,
- * the second rounds that to the places of fp8.
+ * Narrowing takes two steps and rounds once: the first truncates to f16 and keeps whether it was inexact, the second
+ * rounds to fp8.
  */
 #ifndef TTI_KERNELS_ISA_F8_PACKS_H
 #define TTI_KERNELS_ISA_F8_PACKS_H
@@ -88,7 +87,7 @@ TTI_INLINE u16_pack narrow_f8_e4m3(const tutti_reduce_op op, struct f32_pair val
 {
     const struct f32_pair small = full_size(op) ? scale_pair(value, 0x1p-8f) : value;
     const u16_pack half = truncate_halves(small);
-    /* At most 0x8040: no carry leaves the 16 bits, not even a NaN's. */
+    /* At most 0x8040: no carry leaves the 16 bits, also for a NaN. */
     const u16_pack rounded = (half & 0x7fff) + rounding_of(half, small, 7);
     const u16_pack limit = fill_u16(0x3f80);
 #if TTI_PACK == 64

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Folds of bf16: in f32, whose upper half it is, rounded once, to nearest even. AVG divides before that rounding.
+ * Folds of bf16, in f32, rounded once to nearest even. bf16 is the upper half of an f32. AVG divides before the
+ * rounding.
  *
- * A pack of bf16 is one of pairs: the even elements shifted up are one pack of f32, the odd ones with the others masked
- * out the second. So nothing has to be shuffled on any processor. Both halves of the results are put together first,
- * upper ones and lower ones, and rounded 16 bits wide. Instructions like vcvtneps2bf16 are not used: they flush
- * subnormals.
+ * A pack of bf16 becomes two packs of f32 without a shuffle: the even elements shifted up, and the odd ones with the
+ * even ones masked out. The upper and lower halves of the results are combined first, and then rounded 16 bits wide.
+ * Instructions like vcvtneps2bf16 are not used: they flush subnormals.
  */
 #include "kernels/isa/order_packs.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Folds of f16: in f32, rounded once, to nearest even. AVG divides before that rounding. Where the processor converts,
- * by packs; else (x86 without F16C) with the integer conversion, which gives the same bits.
+ * Folds of f16, in f32, rounded once to nearest even. AVG divides before the rounding. Packs are converted by the
+ * processor; x86 without F16C uses the integer conversion, with the same bits.
  */
 #include "kernels/isa/f16_packs.h"
 #include "kernels/isa/order_packs.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Folds of both kinds of fp8: in f32, rounded once, to nearest even. AVG divides before that rounding. With F16C by
- * packs, else with the integer conversion, which gives the same bits.
+ * Folds of both kinds of fp8, in f32, rounded once to nearest even. AVG divides before the rounding. With F16C by
+ * packs, else by the integer conversion, with the same bits.
  */
 #include "kernels/isa/f8_packs.h"
 #include "kernels/isa/order_packs.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Folds of integers and bool. int_type.h says how; here are its four widths, and bool. */
+/* Folds of integers and bool: the four widths of int_type.h, and bool. */
 #include <string.h>
 
 #include "kernels/isa/table.h"
@@ -84,7 +84,7 @@ typedef uint64_t any_u64 __attribute__((aligned(1), may_alias));
 #define UINT_VALUE   uint64_t
 #include "kernels/isa/int_type.h"
 
-/* Any byte but 0 is true; results are 0 or 1. LAND, LOR and BXOR of truths are the whole algebra of bool. */
+/* Every byte except 0 is true; results are 0 or 1. LAND, LOR and BXOR suffice for all ops of bool. */
 TTI_INLINE uint8_t combine_bool(const tutti_reduce_op op, uint8_t a, uint8_t x)
 {
     return op == TUTTI_LAND ? a & x : op == TUTTI_LOR ? a | x : a ^ x;

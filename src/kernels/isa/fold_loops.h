@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The loops of folds of integers, written once; those of floats are in pack_loops.h. A template: a file includes it once
- * per dtype with these names defined
+ * The loops of folds of integers, written once; those of floats are in pack_loops.h. A template: a file includes it
+ * once per dtype with these names defined
  *
- *     FOLD_TYPE                  prefix of what is defined here, e.g. u8
+ *     FOLD_TYPE                  prefix of the names defined here, e.g. u8
  *     FOLD_ELEMENT               type of one element in memory; any alignment, may alias anything
  *     FOLD_VALUE                 type that accumulates
  *     FOLD_LOAD(element)         element -> value
@@ -14,11 +14,11 @@
  *
  * It defines u8_SUM(), ... of type tti_fold_function for each of FOLD_OPS, and undefines the names.
  *
- * Up to four sources are folded in registers: memory is read once and written once. More go, four at a time, through a
- * tile of accumulators that stays in the first-level cache, so memory is still read once, and code size does not grow
- * with the number of ranks. All loops are vectorised by the compiler. TTI_INDEPENDENT is true because dst may be a
- * source, but only exactly: element i of dst is written after element i of every source was read, and no iteration reads
- * another's.
+ * Up to four sources are folded in registers: memory is read once and written once. More sources are folded four at a
+ * time in a tile of accumulators in the first-level cache, so memory is still read once, and the code does not grow
+ * with the number of ranks. The compiler vectorises all loops. TTI_INDEPENDENT holds because dst is a source only
+ * exactly: element i of dst is written after element i of every source was read, and no iteration reads another's
+ * element.
  */
 #define FOLD_NAME(name) TTI_JOIN(FOLD_TYPE, name)
 
@@ -70,8 +70,8 @@ TTI_INLINE void FOLD_NAME(onto_tile)(FOLD_VALUE *tile, const void *const *src, s
     FOLD_VALUE scale[4];
     for (size_t j = 0; j < step; j++) {
         source[j] = (const FOLD_ELEMENT *)src[k + j] + from;
-        /* Emits nothing, but hides where the pointer comes from: GCC would else fuse the loops of two calls
-         * (unroll-and-jam) into one that it does not vectorise, which is five times slower. */
+        /* Emits nothing, but hides the pointer's origin: GCC else fuses the loops of two calls (unroll-and-jam) into
+         * one that it does not vectorise, five times slower. */
         __asm__ volatile("" : "+r"(source[j]));
         scale[j] = FOLD_NAME(source_factor)(op, scales, k + j);
     }

@@ -2,12 +2,12 @@
 /*
  * The folds of one width of integers, signed and unsigned: a template, included once per width by fold_int.c with
  *
- *     INT_SIGNED, INT_UNSIGNED       prefixes of what is defined here, e.g. i8, u8
+ *     INT_SIGNED, INT_UNSIGNED       prefixes of the names defined here, e.g. i8, u8
  *     INT_ELEMENT, INT_VALUE         the signed type in memory (any alignment), and to compute with
  *     UINT_ELEMENT, UINT_VALUE       the unsigned ones
  *
- * Integers wrap: all arithmetic is unsigned, where that is defined, and serves both kinds. Only MIN, MAX and AVG know
- * the sign. AVG sums in 64 bits and truncates toward zero, as division in C does.
+ * Integers wrap: all arithmetic is unsigned, where C defines that, and serves both kinds. Only MIN, MAX and AVG depend
+ * on the sign. AVG sums in 64 bits and truncates toward zero, as division in C does.
  */
 #define INT_NAME(name)  TTI_JOIN(INT_SIGNED, name)
 #define UINT_NAME(name) TTI_JOIN(INT_UNSIGNED, name)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * MIN and MAX of the narrow floats, without widening them: codes become signed integers in the order of the numbers, -0
- * below +0, and the integers' instructions do the rest. The order of sign and magnitude has NaNs at both ends; adding a
- * constant that wraps around brings those of one end to the other, so that for MIN all NaNs are below all numbers, and
- * for MAX above.
+ * MIN and MAX of the narrow floats without widening. Codes become signed integers in the order of the numbers, -0 below
+ * +0, and integer instructions compare them. In sign-magnitude order NaNs are at both ends. Adding a constant that
+ * wraps around moves those of one end to the other: all NaNs are below all numbers for MIN, and above them for MAX.
  */
 #ifndef TTI_KERNELS_ISA_ORDER_PACKS_H
 #define TTI_KERNELS_ISA_ORDER_PACKS_H
@@ -60,13 +59,13 @@ TTI_INLINE i8_pack most_i8(i8_pack a, i8_pack x)
 #endif
 }
 
-/* What is added; `top` is the largest code of a number, or infinity's. */
+/* The constant; `top` is the largest code of a number or of infinity. */
 TTI_INLINE int order_offset(const tutti_reduce_op op, const int sign, const int top)
 {
     return op == TUTTI_MIN ? sign - 1 - top : top + 1 - sign;
 }
 
-/* A code of 16 bits as its place in the order, and back. */
+/* A code of 16 bits to its place in the order, and back. */
 TTI_INLINE i16_pack order_of_u16(const tutti_reduce_op op, u8_pack pack, const int top)
 {
     const i16_pack code = (i16_pack)pack;
@@ -107,7 +106,7 @@ TTI_INLINE i8_pack choose_i8(const tutti_reduce_op op, i8_pack a, i8_pack x)
     return op == TUTTI_MIN ? least_i8(a, x) : most_i8(a, x);
 }
 
-/* What pack_loops.h asks for, though neither op has factors or divides. */
+/* Unused, but pack_loops.h needs them: neither op has factors or divides. */
 TTI_INLINE i16_pack factor_i16(double factor)
 {
     return (i16_pack){0} + (int16_t)factor;

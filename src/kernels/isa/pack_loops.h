@@ -3,7 +3,7 @@
  * The loops of folds that go by packs, written once. A template: a file includes it once per dtype with these names
  * defined
  *
- *     PACK_TYPE                  prefix of what is defined here, e.g. bf16
+ *     PACK_TYPE                  prefix of the names defined here, e.g. bf16
  *     PACK_SIZE                  bytes of an element
  *     PACK_VALUE                 type that accumulates the elements of a pack
  *     PACK_LOAD(op, pack)        pack -> value, exact
@@ -16,9 +16,10 @@
  *
  * It defines bf16_SUM(), ... of type tti_fold_function for each of PACK_OPS, and undefines the names.
  *
- * All sources are folded in registers, memory is read once and written once. For some numbers of sources, up to eight,
- * the loop over them is unrolled; for others it goes around a group of packs. A rest shorter than a pack is not folded alone: the last whole pack, which overlaps the one before, is
- * folded first, while every source still has its elements though dst may be one of them, and stored last.
+ * All sources are folded in registers; memory is read once and written once. For some numbers of sources, up to eight,
+ * the loop over them is unrolled. For others it covers a group of packs. A rest shorter than a pack is part of the last
+ * whole pack, which overlaps the one before. That pack is folded first, while the sources still have their elements,
+ * because dst may be a source; it is stored last.
  */
 #define PACK_NAME(name) TTI_JOIN(PACK_TYPE, name)
 
@@ -153,7 +154,7 @@ TTI_INLINE void PACK_NAME(run)(char *dst, const void *const *src, size_t n, size
     }
 }
 
-/* Eight bytes are what is latency-bound most often: their function has no loops, and saves no registers for any. */
+/* Eight bytes are the most frequent small size: this function has no loops and saves no registers. */
 #define PACK_FUNCTION(op)                                                                                              \
     __attribute__((noinline)) static void PACK_NAME(op##_run)(void *dst, const void *const *src, size_t n,             \
                                                               size_t bytes, const double *scales)                      \

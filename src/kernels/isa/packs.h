@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Packs: what a vector register holds, in the vector types that GCC and Clang have for every processor. Loops over packs
- * need no vectorising compiler, and their ends need no loops over single elements.
+ * A pack is the content of a vector register, in the vector types of GCC and Clang for every processor. Loops over
+ * packs need no vectorising compiler, and their ends no loops over single elements.
  *
- * A comparison of packs has all bits set for true. The few steps for which an instruction exists that the compiler
- * does not find by itself are written out here, and nowhere else but in f16_packs.h.
+ * A comparison of packs has all bits set for true. Steps whose instruction the compiler does not find are written as
+ * intrinsics here and in f16_packs.h only.
  */
 #ifndef TTI_KERNELS_ISA_PACKS_H
 #define TTI_KERNELS_ISA_PACKS_H
@@ -31,7 +31,7 @@ typedef uint64_t u64_pack __attribute__((vector_size(TTI_PACK)));
 typedef float f32_pack __attribute__((vector_size(TTI_PACK)));
 typedef double f64_pack __attribute__((vector_size(TTI_PACK)));
 
-/* A pack in memory: anywhere, of any type. */
+/* A pack in memory, of any alignment and type. */
 typedef u8_pack any_pack __attribute__((aligned(1), may_alias));
 
 /* Up to 8 bytes, the others 0, without a call or a loop: the loads overlap. */
@@ -265,7 +265,7 @@ TTI_INLINE f64_pack combine_pack_f64(const tutti_reduce_op op, f64_pack a, f64_p
     }
 }
 
-/* The values of a pack of 16-bit floats: two packs of f32; which one an element is in is the format's choice. */
+/* The values of a pack of 16-bit floats: two packs of f32. The format chooses the pack of each element. */
 struct f32_pair {
     f32_pack a;
     f32_pack b;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Folds of formats whose conversion costs more than the fold itself. Instead of a loop for each reduce op and number of
- * sources, a source is widened into a tile of f32 that stays in the first-level cache, tiles are folded by the kernels
- * of f32, and the result is narrowed. A format then has two loops of its own.
+ * Folds of formats whose conversion costs more than the fold. A source is widened into a tile of f32 in the first-level
+ * cache, the kernels of f32 fold tiles, and the result is narrowed. So a format needs two loops, not one for each
+ * reduce op and number of sources.
  */
 #ifndef TTI_KERNELS_ISA_STAGED_H
 #define TTI_KERNELS_ISA_STAGED_H

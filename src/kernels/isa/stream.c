@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Stores past the caches. An ordinary store first reads the line that it then replaces, and throws another line out: a
- * large output that nobody reads soon costs one transfer less when it is written so. A line must be written as a whole,
- * else it costs more. aarch64 has only a hint (STNP), which the compiler does not offer: there this file is empty.
+ * Stores past the caches (non-temporal). An ordinary store first reads the line that it replaces, and evicts another
+ * one. So a large output that is not read soon costs one transfer less past the caches. Only whole lines are written,
+ * because partial ones cost more. aarch64 has only a hint (STNP), which the compiler does not offer: there this file is
+ * empty.
  */
 #include "kernels/isa/packs.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of one instruction set: all that the dispatcher has to know of it. */
+/* The table of one instruction set, for the dispatcher. */
 #include "kernels/isa/table.h"
 
 const struct tti_fold_table TTI_ISA_NAME(tti_fold_table) = {

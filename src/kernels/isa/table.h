@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of this folder export. Each of them is compiled once per instruction set with -DTTI_ISA=<name> and the
- * compiler flags of that set, so every exported name carries the set's name: tti_fold_f32_avx2, ...
+ * The names that the files of this folder export. Each file is compiled once for each instruction set, with
+ * -DTTI_ISA=<name> and the compiler flags of that set, so each name ends with the set's: tti_fold_f32_avx2, ...
  *
- * The same source gives the same bits everywhere, because every operation in it is exactly defined by IEEE 754 or by
- * unsigned integer arithmetic: a set changes only how many elements go through one instruction.
+ * The results have the same bits with every set: IEEE 754 or unsigned integer arithmetic defines each operation
+ * exactly. A set only changes how many elements an instruction processes.
  */
 #ifndef TTI_KERNELS_ISA_TABLE_H
 #define TTI_KERNELS_ISA_TABLE_H
@@ -22,8 +22,8 @@ typedef tti_fold_function *const tti_fold_ops[TUTTI_REDUCE_OP_COUNT];
 struct tti_fold_table {
     const char *isa;
     tti_fold_function *const *ops[TUTTI_DTYPE_COUNT];
-    /* Copies whole lines of TTI_STREAM_LINE bytes past the caches to an address that is a multiple of it; the copy is ordered
-     * by a fence only. NULL where there is no such store. */
+    /* Copies whole lines of TTI_STREAM_LINE bytes past the caches to an aligned address; the caller orders the copy by
+     * a fence. NULL if the set has no such store. */
     void (*stream)(void *dst, const void *src, size_t lines);
 };
 
@@ -41,11 +41,11 @@ extern const struct tti_fold_table tti_fold_table_avx512;
 #define TTI_TEXT_EXPANDED(a)    #a
 #define TTI_TEXT(a)             TTI_TEXT_EXPANDED(a)
 
-/* Reduce op, dtype and number of sources of a kernel are constants: inlining makes one loop of each combination. */
+/* Reduce op, dtype and number of sources are constants: inlining gives one loop for each combination. */
 #define TTI_INLINE static inline __attribute__((always_inline, unused))
 
-/* Before a loop: no iteration reads what another one writes. Clang checks that at run time instead: its own pragma
- * would warn about each loop that it does not vectorise. */
+/* Before a loop: no iteration reads what another one writes. Clang checks that at run time: its own pragma would warn
+ * about each loop that it does not vectorise. */
 #if defined(__clang__)
 #define TTI_INDEPENDENT
 #else

@@ -17,6 +17,8 @@
 #include <cmocka.h>
 #include <tutti/tutti.h>
 
+#include "diag/file.h"
+#include "diag/flight.h"
 #include "diag/hang.h"
 
 static const struct tti_flight_op small = {
