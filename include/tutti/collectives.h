@@ -4,26 +4,28 @@
  *
  * Common to all of them:
  *  - Every rank calls the same operations of a lane in the same order, with the same dtype, reduce op, root, dimension
- *    and shapes (lengths along `dim` may differ where a function says so); otherwise MISMATCH on every rank, naming who
- *    and what, and the group stays usable. A rank that waits for one that called something else hears it at once. One
- *    that does not, such as the root of a broadcast or scatter and a leaf of a reduce or gather, may return OK and hear
- *    it, once, from its next call that waits for that rank. Such a call is carried out all the same, on all ranks: it is
- *    not to be repeated. With the setting check_calls (TUTTI_CHECK_CALLS=on) every call waits, and all hear at once.
- *    All this where the backend has TUTTI_CAP_CHECKS_CALLS, which check_calls gives to the others.
- *  - Tensors lie on the group's device. A CPU call returns when the result is there and the inputs may be reused.
- *  - In place: pass exactly the same memory where the function says so. Any other overlap is INVALID_ARGUMENT.
- *  - Inputs may have any strides, 0 and negative ones included; an output that overlaps itself is INVALID_ARGUMENT.
- *  - `dim` is -ndim to ndim-1; negative ones count from the end, so -1 is the last dimension.
- *  - A tensor without elements is legal everywhere; its data may be NULL.
- *  - Outputs are the caller's. tutti/shape.h says which shape they need, and makes new ones.
- *  - Callable from any thread; threads that call at the same time use different lanes (the call's `.lane`).
- *  - `call` NULL means default options. On error the outputs are undefined and the inputs untouched (unless in place).
- *  - Errors of all of them: INVALID_ARGUMENT, BAD_STATE (stale group), MISMATCH, TIMEOUT, PEER_LEFT, REVOKED, NO_MEMORY,
- *    WOULD_DEADLOCK (inside a callback), FORKED, UNSUPPORTED.
+ *    and shapes (lengths along `dim` may differ where a function allows it). Otherwise every rank gets MISMATCH, which
+ *    names the rank and the difference, and the group stays usable.
+ *  - A rank that waits for a rank with another call returns MISMATCH at once. A rank that does not wait (the root of a
+ *    broadcast or scatter, a leaf of a reduce or gather) may return OK. It gets MISMATCH once, from its next call that
+ *    waits for that rank. That next call is carried out all the same on all ranks: do not repeat it. With the setting
+ *    check_calls (TUTTI_CHECK_CALLS=on) every call waits, and all ranks get MISMATCH at once.
+ *  - These checks need a backend with TUTTI_CAP_CHECKS_CALLS; check_calls adds them to the others.
+ *  - Tensors lie on the group's device. A CPU call returns when the result is complete and the inputs may be reused.
+ *  - In place: pass exactly the same memory where the function allows it. Any other overlap is INVALID_ARGUMENT.
+ *  - Inputs may have any strides, including 0 and negative ones. An output that overlaps itself is INVALID_ARGUMENT.
+ *  - `dim` is -ndim to ndim-1. Negative values count from the end: -1 is the last dimension.
+ *  - A tensor without elements is valid everywhere; its data may be NULL.
+ *  - The caller owns the outputs. tutti/shape.h computes their shapes, and makes new ones.
+ *  - Any thread may call. Threads that call at the same time use different lanes (the call's `.lane`).
+ *  - `call` NULL means default options. After an error the outputs are undefined, and the inputs unchanged (unless in
+ *    place).
+ *  - Errors of all of them: INVALID_ARGUMENT, BAD_STATE (stale group), MISMATCH, TIMEOUT, PEER_LEFT, REVOKED,
+ *    NO_MEMORY, WOULD_DEADLOCK (inside a callback), FORKED, UNSUPPORTED.
  *
- * Numbers: reductions run in rank order, so all ranks get the same bits, run after run, on every instruction set (where
+ * Numbers: reductions run in rank order, so all ranks get the same bits in every run and with every instruction set (if
  * the backend has the capability). f16, bf16 and fp8 accumulate in f32 and round once. Integers wrap. MIN and MAX are
- * IEEE 754-2019 minimum and maximum, under which a NaN on any rank gives NaN (TUTTI_CAP_DROPS_NAN: not on this group).
+ * IEEE 754-2019 minimum and maximum: a NaN on any rank gives NaN (except with TUTTI_CAP_DROPS_NAN).
  */
 #ifndef TUTTI_COLLECTIVES_H
 #define TUTTI_COLLECTIVES_H
@@ -32,7 +34,10 @@
 
 TUTTI_BEGIN_DECLS
 
-/** Reduction operators: X(NAME, value, name). Bitwise and logical ones take integers and bool; AVG not bool. */
+/**
+ * Reduction operators: X(NAME, value, name). Bitwise and logical ones accept integers and bool; AVG does not accept
+ * bool.
+ */
 #define TUTTI_REDUCE_OP_LIST(X)                                                                                        \
     X(SUM, 1, "sum")                                                                                                   \
     X(PRODUCT, 2, "product")                                                                                           \
@@ -57,7 +62,7 @@ enum {
 /** "sum", "avg", ...; "unknown" for a value outside the list. Static storage. */
 TUTTI_API const char *tutti_reduce_op_name(tutti_reduce_op op);
 
-/** Finds a reduce op by name, in any case; NOT_FOUND otherwise, with *op untouched. "prod" is understood too. */
+/** Finds a reduce op by name, in any case. "prod" is an alias. NOT_FOUND otherwise, and *op is unchanged. */
 TUTTI_API tutti_status tutti_reduce_op_parse(const char *name, tutti_reduce_op *op);
 
 /** 1 if `op` is defined on `dtype`, else 0. Floats: SUM, PRODUCT, MIN, MAX, AVG, PREMUL_SUM. Integers: all. Bool: all
@@ -65,46 +70,45 @@ TUTTI_API tutti_status tutti_reduce_op_parse(const char *name, tutti_reduce_op *
 TUTTI_API int32_t tutti_reduce_op_valid(tutti_reduce_op op, tutti_dtype dtype);
 
 /**
- * Called once when an operation has ended: on the caller's thread for a synchronous one, on the lane's for an
- * asynchronous one; serialised per group. It may start asynchronous operations; waiting in it (any blocking call on the
- * group) is WOULD_DEADLOCK. `error` is valid during the callback only.
+ * Called once when an operation has ended: on the caller's thread for a synchronous operation, on the lane's thread for
+ * an asynchronous one. Callbacks of a group run one at a time. A callback may start asynchronous operations. A blocking
+ * call on the group returns WOULD_DEADLOCK in it. `error` is valid during the callback only.
  */
 typedef void (*tutti_callback)(tutti_status status, const tutti_error *error, void *user);
 
-/** A token by which many asynchronous operations are cancelled together: see tutti/work.h. */
+/** A token that cancels many asynchronous operations together: see tutti/work.h. */
 typedef struct tutti_cancel_token tutti_cancel_token;
 
 /** Flags of a call. */
 enum {
-    TUTTI_CANCELLABLE = 1 << 0, /* the collective can be cancelled before it begins, where the group has
-                                   TUTTI_CAP_CANCEL_FLAGGED; set on all ranks, else MISMATCH. Costs a round of arrivals.
-                                   With TUTTI_CAP_CANCEL only rooted ones need it */
-    TUTTI_HAS_STREAM = 1 << 1,  /* call.stream counts, NULL (the device's default stream) included */
-    TUTTI_ENQUEUE =
-        1 << 2, /* with TUTTI_HAS_STREAM, collectives only: what is queued on call.stream from now on waits for
-                                   the end, as by tutti_work_wait_stream, and the synchronous form returns without waiting.
-                                   Tensors are borrowed until the stream has come by. If the operation fails and has no
-                                   callback, the group fails. In callbacks of the group: WOULD_DEADLOCK               */
-    TUTTI_HANDLERS_ON_OK =
-        1 << 3 /* asynchronous operations: handlers of call.operation_id (tutti/events.h) are called only
-                                     if it ends OK; else they are removed uncalled */
+    TUTTI_CANCELLABLE = 1 << 0,   /* the collective can be cancelled before it begins, if the group has
+                                   TUTTI_CAP_CANCEL_FLAGGED. Set it on all ranks, else MISMATCH. Costs a round of
+                                   arrivals. With TUTTI_CAP_CANCEL only rooted collectives need it */
+    TUTTI_HAS_STREAM = 1 << 1,    /* call.stream counts; NULL is the device's default stream */
+    TUTTI_ENQUEUE = 1 << 2,       /* with TUTTI_HAS_STREAM, collectives only: work that is queued later on call.stream
+                                   waits for the end, as by tutti_work_wait_stream, and the synchronous form returns
+                                   without waiting. Tensors are borrowed until the stream has passed that point. If the
+                                   operation fails without a callback, the group fails. In callbacks of the group:
+                                   WOULD_DEADLOCK */
+    TUTTI_HANDLERS_ON_OK = 1 << 3 /* asynchronous operations: handlers of call.operation_id (tutti/events.h) are called
+                                     only if it ends OK; else they are removed uncalled */
 };
 
 /**
- * Options of one call. Zero means default everywhere; `size` is set by TUTTI_CALL(...) or tutti_call_init. It is read,
- * and `*error` written, only before the call returns.
+ * Options of one call. Zero means default everywhere. TUTTI_CALL(...) and tutti_call_init set `size`. The struct is
+ * read, and `*error` written, only before the call returns.
  */
 typedef struct tutti_call {
     uint32_t size;
     uint32_t flags;            /* TUTTI_CANCELLABLE, TUTTI_HAS_STREAM, TUTTI_ENQUEUE                            */
-    int64_t timeout_ms;        /* deadline of the operation; 0 = the group's, -1 = for ever; expiry fails the group */
+    int64_t timeout_ms;        /* deadline of the operation; 0 = the group's, -1 = none; TIMEOUT fails the group */
     int32_t lane;              /* 0..lanes-1                                                                    */
-    uint32_t tag;              /* any number; must be the same on all ranks, else MISMATCH                      */
-    double scale;              /* PREMUL_SUM: own factor, 0 = 1; integral for integer types                     */
-    void *stream;              /* TUTTI_HAS_STREAM: the tensors are ready when what is queued there is done     */
-    tutti_error *error;        /* filled in any case; NULL = not wanted                                         */
+    uint32_t tag;              /* any number; equal on all ranks, else MISMATCH                                */
+    double scale;              /* PREMUL_SUM: this rank's factor, 0 = 1; integral for integer types             */
+    void *stream;              /* TUTTI_HAS_STREAM: the tensors are ready when earlier work there is complete   */
+    tutti_error *error;        /* always filled; may be NULL                                                    */
     tutti_callback callback;   /* NULL = none                                                                   */
-    void *user;                /* handed to the callback                                                        */
+    void *user;                /* argument of the callback                                                      */
     tutti_cancel_token *token; /* asynchronous operations: cancels this one too; NULL = none                  */
     int64_t operation_id;      /* asynchronous operations: number for tutti/events.h; 0 = none                */
 } tutti_call;
@@ -123,39 +127,50 @@ TUTTI_API void tutti_call_init(tutti_call *call);
 TUTTI_API tutti_status tutti_all_reduce(tutti_group *group, const DLTensor *input, DLTensor *output, tutti_reduce_op op,
                                         const tutti_call *call);
 
-/** The same with the result on `root` only. Off the root `output` may be NULL and is not written. In place: on the
- *  root, output = input. */
+/**
+ * tutti_all_reduce with the result on `root` only. On other ranks `output` may be NULL and is not written. In place: on
+ * the root, output = input.
+ */
 TUTTI_API tutti_status tutti_reduce(tutti_group *group, const DLTensor *input, DLTensor *output, tutti_reduce_op op,
                                     int32_t root, const tutti_call *call);
 
-/** Copies root's tensor into everybody's. One tensor: input on the root, where any strides do; output elsewhere, where it
- *  must not overlap itself. */
+/**
+ * Copies the root's tensor into the tensors of all ranks. On the root the tensor is an input, with any strides. On
+ * other ranks it is an output, which must not overlap itself.
+ */
 TUTTI_API tutti_status tutti_broadcast(tutti_group *group, DLTensor *tensor, int32_t root, const tutti_call *call);
 
 /**
  * output = the inputs of all ranks, concatenated in rank order along dimension `dim` (input [a, b, c], dim 1 -> output
- * [a, n*b, c]); a 0-dimensional input counts as [1]. In place (dim 0 or nothing before dim): input is exactly the own
- * slice of output.
+ * [a, n*b, c]). A 0-dimensional input counts as [1]. In place (dim 0, or all dimensions before dim have length 1):
+ * input is exactly this rank's slice of output.
  */
 TUTTI_API tutti_status tutti_all_gather(tutti_group *group, const DLTensor *input, DLTensor *output, int32_t dim,
                                         const tutti_call *call);
 
-/** The same with the result on `root` only; elsewhere output may be NULL. */
+/** tutti_all_gather with the result on `root` only. On other ranks output may be NULL. */
 TUTTI_API tutti_status tutti_gather(tutti_group *group, const DLTensor *input, DLTensor *output, int32_t dim,
                                     int32_t root, const tutti_call *call);
 
-/** The inverse of gather: root's input is cut along `dim` into n equal parts; rank r gets part r. Off the root input may
- *  be NULL. In place: on the root, output is exactly its own part of input. Indivisible: INVALID_ARGUMENT. */
+/**
+ * The inverse of gather: cuts the root's input along `dim` into n equal parts; rank r gets part r. On other ranks input
+ * may be NULL. In place: on the root, output is exactly its own part of input. INVALID_ARGUMENT if n does not divide
+ * the length.
+ */
 TUTTI_API tutti_status tutti_scatter(tutti_group *group, const DLTensor *input, DLTensor *output, int32_t dim,
                                      int32_t root, const tutti_call *call);
 
-/** Reduces the inputs and leaves part r (along `dim`, n equal parts) on rank r. In place: output is exactly the own part
- *  of input. Indivisible: INVALID_ARGUMENT (use tutti_reduce_scatter_v). */
+/**
+ * Reduces the inputs; rank r gets part r of n equal parts along `dim`. In place: output is exactly this rank's part of
+ * input. INVALID_ARGUMENT if n does not divide the length (use tutti_reduce_scatter_v).
+ */
 TUTTI_API tutti_status tutti_reduce_scatter(tutti_group *group, const DLTensor *input, DLTensor *output,
                                             tutti_reduce_op op, int32_t dim, const tutti_call *call);
 
-/** Cuts the input along `dim` into n equal parts; part r goes to rank r, which puts what comes from rank s at part s of
- *  its output. Equal shapes, divisible. No in-place form. */
+/**
+ * Cuts the input along `dim` into n equal parts. Part r goes to rank r, which stores the part of rank s as part s of
+ * its output. Equal shapes; n divides the length. There is no in-place form.
+ */
 TUTTI_API tutti_status tutti_all_to_all(tutti_group *group, const DLTensor *input, DLTensor *output, int32_t dim,
                                         const tutti_call *call);
 
@@ -163,23 +178,27 @@ TUTTI_API tutti_status tutti_all_to_all(tutti_group *group, const DLTensor *inpu
 TUTTI_API tutti_status tutti_barrier(tutti_group *group, const tutti_call *call);
 
 /**
- * all_gather with parts of different length: rank r's input has counts[r] rows along `dim`, which land at row
- * displacements[r] of output (NULL = one behind the other). `counts` and `displacements` have one entry per rank and are
- * the same on all ranks. Rows of output outside every part are left alone. Parts must not overlap.
+ * all_gather with parts of different length. Rank r's input has counts[r] rows along `dim`, which go to row
+ * displacements[r] of output. displacements NULL: the parts follow one another. `counts` and `displacements` have one
+ * entry for each rank and are equal on all ranks. Rows of output outside all parts stay unchanged. Parts must not
+ * overlap.
  */
 TUTTI_API tutti_status tutti_all_gather_v(tutti_group *group, const DLTensor *input, DLTensor *output, int32_t dim,
                                           const int64_t *counts, const int64_t *displacements, const tutti_call *call);
 
-/** reduce_scatter with parts of different length: rank r gets counts[r] rows along `dim` of the reduced input, one part
- *  behind the other; the counts sum to the input's length along `dim`. */
+/**
+ * reduce_scatter with parts of different length. Rank r gets counts[r] rows along `dim` of the reduced input. The parts
+ * follow one another, and the counts add up to the input's length along `dim`.
+ */
 TUTTI_API tutti_status tutti_reduce_scatter_v(tutti_group *group, const DLTensor *input, DLTensor *output,
                                               tutti_reduce_op op, int32_t dim, const int64_t *counts,
                                               const tutti_call *call);
 
 /**
- * all_to_all with parts of different length along `dim`: send_counts[r] rows at send_displacements[r] of input go to
- * rank r; recv_counts[s] rows from rank s land at recv_displacements[s] of output. Displacements NULL = one behind the
- * other. send_counts[r] here must equal recv_counts[here] at r, else MISMATCH. Received parts must not overlap.
+ * all_to_all with parts of different length along `dim`. send_counts[r] rows at send_displacements[r] of input go to
+ * rank r. recv_counts[s] rows from rank s go to recv_displacements[s] of output. Displacements NULL: the parts follow
+ * one another. send_counts[r] of rank s must equal recv_counts[s] of rank r, else MISMATCH. Received parts must not
+ * overlap.
  */
 TUTTI_API tutti_status tutti_all_to_all_v(tutti_group *group, const DLTensor *input, DLTensor *output, int32_t dim,
                                           const int64_t *send_counts, const int64_t *send_displacements,

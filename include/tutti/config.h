@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * tutti/config.h - how a group is made.
+ * tutti/config.h - the configuration of a group.
  *
- * The struct holds what everyone needs; everything else is a setting "key=value" from one table (tutti_config_key, and
- * `tutti info --config` prints it) with type, bounds, help text and the name of its environment variable. A value is
- * looked up in this order: the struct or its settings, then the environment, then the default.
+ * The struct has the fields that most programs need. Everything else is a setting "key=value" from one table with type,
+ * bounds, help text and environment variable: tutti_config_key, or `tutti info --config`. The first of these with a
+ * value counts: the struct or its settings, the environment, the default.
  */
 #ifndef TUTTI_CONFIG_H
 #define TUTTI_CONFIG_H
@@ -19,14 +19,14 @@ TUTTI_BEGIN_DECLS
 #define TUTTI_TIMEOUT_MS 300000 /* the default deadline: 5 minutes */
 
 /**
- * A rendezvous of the caller's own (a torch Store, etcd, ...). Keys are NUL-terminated, at most 255 bytes; values are
- * bytes. `set` stores a value once. `get` waits up to timeout_ms for the key, writes up to `capacity` bytes and the
- * full length, and returns TUTTI_TIMEOUT when the key did not appear. Both may be called from any thread and must stay
- * valid until the group and all groups made from it are destroyed.
+ * A rendezvous of the caller (a torch Store, etcd, ...). Keys are NUL-terminated, at most 255 bytes; values are bytes.
+ * `set` stores a value once. `get` waits up to timeout_ms for the key, writes up to `capacity` bytes and the full
+ * length, and returns TUTTI_TIMEOUT if the key did not appear. Any thread may call both. They must stay valid until the
+ * group and all groups made from it are destroyed.
  */
 typedef struct tutti_store_callbacks {
     uint32_t size;
-    uint32_t flags; /* none yet: 0 */
+    uint32_t flags; /* 0 */
     void *user;
     tutti_status (*set)(void *user, const char *key, const void *value, size_t length);
     tutti_status (*get)(void *user, const char *key, void *value, size_t capacity, size_t *length, int64_t timeout_ms);
@@ -37,23 +37,23 @@ TUTTI_STATIC_ASSERT(sizeof(tutti_store_callbacks) == 32, "no padding");
 TUTTI_API void tutti_store_callbacks_init(tutti_store_callbacks *callbacks);
 
 /**
- * The configuration of tutti_init and of new groups. Zero means default everywhere; `size` is set by TUTTI_CONFIG(...)
- * or tutti_config_init. Strings are read during the call only.
+ * The configuration of tutti_init and of new groups. Zero means default everywhere. TUTTI_CONFIG(...) and
+ * tutti_config_init set `size`. Strings are read during the call only.
  */
 typedef struct tutti_config {
     uint32_t size;
-    uint32_t flags;       /* none yet: 0                                                                           */
-    int32_t rank;         /* own rank, below world_size; 0 where world_size is 0                                   */
+    uint32_t flags;       /* 0                                                                                     */
+    int32_t rank;         /* this rank, below world_size; 0 if world_size is 0                                     */
     int32_t world_size;   /* 0 = rank and world size come from the environment                                     */
     int32_t lanes;        /* independent ordered streams of operations, 1..16; 0 = 1                               */
-    int32_t device_index; /* which of them, if `device` is set; -1 = the rank on this host, modulo their number    */
-    int64_t timeout_ms;   /* default deadline of every call, init and destroy; 0 = 5 minutes, -1 = for ever        */
+    int32_t device_index; /* if `device` is set; -1 = the rank on this host, modulo the number of devices          */
+    int64_t timeout_ms;   /* default deadline of every call, init and destroy; 0 = 5 minutes, -1 = none            */
     const char *backend;  /* "auto" (NULL), "shm", "local", ... or one per device type: "cpu:shm,cuda:nccl"        */
-    const char *device;   /* where tensors lie: "cpu", "cuda", "rocm"; NULL = as the settings say                  */
+    const char *device;   /* of the tensors: "cpu", "cuda", "rocm"; NULL = from the settings                       */
     const char *store;    /* URL of the rendezvous: unix:NAME, tcp://HOST:PORT, file:PATH, memory:NAME; NULL = env */
     const tutti_store_callbacks *store_callbacks; /* instead of `store`                                               */
-    void *native_communicator;                    /* an engine's own communicator to build upon (MPI_Comm *)          */
-    const char *const *settings;                  /* "key=value" strings, closed by NULL                              */
+    void *native_communicator;                    /* the engine's communicator to use (MPI_Comm *)                    */
+    const char *const *settings;                  /* "key=value" strings, terminated by NULL                          */
 } tutti_config;
 TUTTI_STATIC_ASSERT(sizeof(tutti_config) == 80, "no padding");
 
@@ -63,7 +63,7 @@ TUTTI_STATIC_ASSERT(sizeof(tutti_config) == 80, "no padding");
 /** Sets every field to its default and `size` to this library's; for foreign languages. NULL is ignored. */
 TUTTI_API void tutti_config_init(tutti_config *config);
 
-/** How the value of a setting is written. */
+/** The type of a setting's value. */
 typedef int32_t tutti_config_type;
 enum {
     TUTTI_CONFIG_INT = 0,    /* decimal, within minimum..maximum; or one of `choices`, if there are any */
@@ -81,8 +81,7 @@ typedef struct tutti_config_key_info {
     const char *key;         /* "shm.window"                                   */
     const char *environment; /* "TUTTI_SHM_WINDOW"                             */
     const char *default_value;
-    const char
-        *choices; /* CHOICE: the values; LIST: the names, "" = any; numbers: words that may stand instead; else "" */
+    const char *choices; /* CHOICE: the values; LIST: the names, "" = any; numbers: words instead of one; else "" */
     const char *help;
     int64_t minimum;
     int64_t maximum;
@@ -92,10 +91,7 @@ TUTTI_STATIC_ASSERT(sizeof(tutti_config_key_info) == 64, "no padding");
 /** Sets every field to 0 and `size` to this library's. NULL is ignored. */
 TUTTI_API void tutti_config_key_info_init(tutti_config_key_info *info);
 
-/**
- * Row `index` (from 0) of the table of settings. `info->size` must be set. NOT_FOUND behind the last row, so a loop
- * that starts at 0 and stops at NOT_FOUND sees every setting.
- */
+/** Row `index` (from 0) of the table of settings. The caller sets `info->size`. NOT_FOUND after the last row. */
 TUTTI_API tutti_status tutti_config_key(size_t index, tutti_config_key_info *info);
 
 TUTTI_END_DECLS

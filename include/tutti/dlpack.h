@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * tutti/dlpack.h - the DLPack structures that Tutti's tensors are.
+ * tutti/dlpack.h - the DLPack structures of Tutti's tensors.
  *
- * Written from the DLPack specification (https://dmlc.github.io/dlpack/latest/c_api.html, version 1.1): same names, same
- * layout, same include guard, so that this header and any other copy of dlpack.h can be included in either order.
- * A copy older than 1.0 lacks some of what Tutti uses; that is added below.
+ * Written from the DLPack specification (https://dmlc.github.io/dlpack/latest/c_api.html, version 1.1): same names,
+ * same layout, same include guard, so this header and another copy of dlpack.h can be included in either order. A copy
+ * older than 1.0 lacks some declarations that Tutti uses; they are added below.
  */
 #ifndef TUTTI_DLPACK_H
 #define TUTTI_DLPACK_H

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * tutti/events.h - being told when asynchronous operations end.
+ * tutti/events.h - handlers that run when asynchronous operations end.
  *
- * An events object watches one group. Listeners hear of every asynchronous operation of the group that was started after
- * the object was made and ends after they were added: on_complete of those that ended OK, on_error of the others. Handlers hear of the operations that carry
- * their number (`.operation_id` of the call, not 0), however they end, or with TUTTI_HANDLERS_ON_OK in the flags of the call
- * only if they end OK: else they are removed uncalled, and on_error tells. A number may have several.
+ * An events object watches one group. Listeners are called for each asynchronous operation that starts after the object
+ * was made and ends after the listener was added: on_complete if it ends OK, on_error otherwise. Handlers are called
+ * for operations with their number (`.operation_id` of the call, not 0), however those end. With TUTTI_HANDLERS_ON_OK
+ * in the call's flags they are called only if the operation ends OK, and else removed uncalled. A number may have
+ * several handlers.
  *
- * Each is called exactly once per operation, in the order in which the operations end (within a group, one at a time), on
- * the thread that ended it: the lane's. Within one end: first listeners in the order they were added, then handlers. An
- * operation that ends while it is being started is not missed: tutti_events_start adds the handler first. Handlers may
- * start and release work, add and remove handlers, themselves included; waiting in them is WOULD_DEADLOCK. When remove or
- * destroy returns, the handler is not running and will not run again (except when called from inside it: then it is
- * finished after it returns).
+ * Each one is called exactly once for an operation, on the thread that ended it (the lane's), in the order in which the
+ * operations of the group end. For one operation listeners come first, in the order they were added, then handlers. No
+ * end is missed: tutti_events_start adds the handler before the operation starts. Handlers may start and release works,
+ * and add and remove handlers, also themselves. A blocking call in them returns WOULD_DEADLOCK. After remove or destroy
+ * returns, the handler does not run again. If it is removed from inside itself, it finishes after it returns.
  */
 #ifndef TUTTI_EVENTS_H
 #define TUTTI_EVENTS_H
@@ -23,7 +23,7 @@ TUTTI_BEGIN_DECLS
 
 typedef struct tutti_events tutti_events;
 
-/** One operation that has ended. Valid during the handler only. */
+/** An operation that has ended. Valid during the handler only. */
 typedef struct tutti_event {
     uint32_t size;
     tutti_status status;
@@ -37,35 +37,40 @@ TUTTI_STATIC_ASSERT(sizeof(tutti_event) == 16 + 8 + 2 * sizeof(void *), "no padd
 
 typedef void (*tutti_event_handler)(const tutti_event *event, void *user);
 
-/** Watches a group. At most 16 per group (NO_RESOURCE). The group cannot be destroyed before it: BUSY. */
+/** Watches a group. At most 16 for each group (NO_RESOURCE). While it exists, tutti_group_destroy returns BUSY. */
 TUTTI_API tutti_status tutti_events_create(tutti_group *group, tutti_events **events, tutti_error *error);
 
-/** Adds a listener for operations that end OK / that end otherwise. *listener (may be NULL) is for tutti_events_remove. */
+/**
+ * Adds a listener for operations that end OK / that fail. *listener (may be NULL) is the argument of
+ * tutti_events_remove.
+ */
 TUTTI_API tutti_status tutti_events_on_complete(tutti_events *events, tutti_event_handler handler, void *user,
                                                 int64_t *listener, tutti_error *error);
 TUTTI_API tutti_status tutti_events_on_error(tutti_events *events, tutti_event_handler handler, void *user,
                                              int64_t *listener, tutti_error *error);
 
-/** Adds a handler for the next operation with that number to end; it is removed when it has been called. */
+/** Adds a handler for the next operation with that number that ends. It is removed after its call. */
 TUTTI_API tutti_status tutti_events_on_operation(tutti_events *events, int64_t operation_id,
                                                  tutti_event_handler handler, void *user, int64_t *listener,
                                                  tutti_error *error);
 
 /**
- * Adds the handler (may be NULL: none) for the number, then runs `start` with call options that carry it. If the start
- * fails, the handler is removed uncalled and the status returned. `call` may be NULL; *work as from any `_async`
- * function, or NULL to release it at once. If `start` starts an operation without the number, or on another group, its end
- * is waited for (except in a callback of its group), its work is released, and the answer is INVALID_ARGUMENT.
+ * Adds the handler (NULL: none) for the number, then runs `start` with call options that contain the number. If the
+ * start fails, removes the handler uncalled and returns the status. `call` may be NULL. *work is as from any `_async`
+ * function; NULL releases it at once. INVALID_ARGUMENT if `start` starts an operation without the number, or on another
+ * group: then that operation is awaited (except in a callback of its group) and its work released.
  */
 TUTTI_API tutti_status tutti_events_start(tutti_events *events, int64_t operation_id, tutti_start_function start,
                                           void *start_user, const tutti_call *call, tutti_event_handler handler,
                                           void *user, tutti_work **work, tutti_error *error);
 
-/** Takes a listener or handler away. NOT_FOUND if it is not there (any more). WOULD_DEADLOCK, and nothing has changed, if
- *  handlers of several groups wait for one another in a circle like this; so does destroy. */
+/**
+ * Removes a listener or handler. NOT_FOUND if it does not exist. WOULD_DEADLOCK, without a change, if handlers of
+ * several groups wait for each other's removal in a cycle; destroy, too.
+ */
 TUTTI_API tutti_status tutti_events_remove(tutti_events *events, int64_t listener, tutti_error *error);
 
-/** Takes all of them away and forgets the group. BAD_STATE the second time. Operations go on. */
+/** Removes all listeners and handlers and the object. BAD_STATE the second time. Operations go on. */
 TUTTI_API tutti_status tutti_events_destroy(tutti_events *events, tutti_error *error);
 
 TUTTI_END_DECLS

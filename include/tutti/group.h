@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * tutti/group.h - groups: who takes part.
+ * tutti/group.h - groups of ranks.
  *
- * A group is an ordered set of ranks 0..size-1 that run operations together. The first one comes from tutti_init;
- * others are made from it. A tutti_group pointer is a handle (index and generation), never an address: using one that
- * was destroyed is BAD_STATE, not a crash. With the `local` backend every thread has its own handle, and is the rank: when
- * the thread that made the group ends, the others get PEER_LEFT.
+ * A group is an ordered set of ranks 0..size-1 that run operations together. tutti_init makes the first one, the world;
+ * others are made from a group. A tutti_group pointer is a handle (index and generation), not an address: the use of a
+ * destroyed group is BAD_STATE, not a crash. With the `local` backend every thread has its own handle and is the rank.
+ * If the thread that made the group ends, the other ranks get PEER_LEFT.
  */
 #ifndef TUTTI_GROUP_H
 #define TUTTI_GROUP_H
@@ -19,50 +19,52 @@ typedef struct tutti_group tutti_group;
 
 /**
  * Joins the job and makes its world group. Collective over all ranks: returns when every rank has joined and the engine
- * is open, or fails on every rank that came (transactional).
+ * is open, or fails on every rank that has called (transactional).
  *
  * config NULL: rank, world size and rendezvous come from the environment, in this order: TUTTI_*; RANK, WORLD_SIZE, ...
- * (torchrun); OMPI_COMM_WORLD_*; PMI_* and PMIX_* (hydra, PMIx); SLURM_*. With none of them the world has one rank.
- * The first of them that has rank and size counts. One that has only one of them may not contradict it. If none has both,
- * the rank may be RANK, OMPI_COMM_WORLD_RANK or WORLD_RANK, and the size WORLD_SIZE or OMPI_COMM_WORLD_SIZE.
- * config.world_size 1: a group of the caller alone, also inside a job. It meets nobody, so it leaves the job's rendezvous
- * alone, unless the configuration itself names a store.
+ * (torchrun); OMPI_COMM_WORLD_*; PMI_* and PMIX_* (hydra, PMIx); SLURM_*. The first family with rank and size counts. A
+ * family with only one of them must not contradict it. If none has both, the rank may be RANK, OMPI_COMM_WORLD_RANK or
+ * WORLD_RANK, and the size WORLD_SIZE or OMPI_COMM_WORLD_SIZE. Without any of them the world has one rank.
+ * config.world_size 1: a group of the caller alone, also inside a job. It does not use the job's rendezvous, unless the
+ * configuration names a store.
  * Errors: INVALID_ARGUMENT naming the variable or key; NOT_FOUND (unknown backend; the message lists the known ones);
  * NOT_AVAILABLE with the reason; TIMEOUT naming the missing ranks; RANK_TAKEN; MISMATCH (sizes or settings differ).
  */
 TUTTI_API tutti_status tutti_init(const tutti_config *config, tutti_group **group, tutti_error *error);
 
 /**
- * Ends this process's use of Tutti: destroys every events object and group that is left and stops the rendezvous threads.
- * Local; legal without tutti_init and more than once; tutti_init may follow. BUSY, and nothing has changed, if an
- * asynchronous operation is pending, or another thread or a callback is inside Tutti; the error says which.
- * A process may also just end (exit, or a return from main), with operations pending and groups that nobody has destroyed.
- * What is pending is abandoned, the exit status stays the program's, and a rank that still needs this one gets PEER_LEFT
- * (docs/mpi.md tells what may keep MPI from ending).
+ * Ends this process's use of Tutti: destroys all events objects and groups and stops the rendezvous threads. Local.
+ * Valid without tutti_init and more than once; tutti_init may follow. BUSY, without a change, if an asynchronous
+ * operation is pending, or another thread or a callback is inside Tutti; the error names it.
+ *
+ * A process may also just end (exit, or return from main), with pending operations and open groups. Pending operations
+ * are abandoned, and the exit status is the program's. A rank that still needs this one gets PEER_LEFT. docs/mpi.md
+ * says when MPI does not end.
  */
 TUTTI_API tutti_status tutti_finalize(tutti_error *error);
 
 /**
  * Makes a group of some ranks of `parent`: ranks[i] (a rank of parent) becomes rank i. Only the members call, all with
- * the same list; nobody else is touched or waited for. config NULL: backend, lanes and timeout as the parent's.
- * Errors: INVALID_ARGUMENT (empty list, duplicates, rank outside the parent, the caller not in the list); TIMEOUT, PEER_DEAD,
- * PEER_LEFT, naming who has not come: then no member has the group. Who has it may destroy the parent at once.
+ * the same list; other ranks take no part. config NULL: backend, lanes and timeout of the parent. Errors:
+ * INVALID_ARGUMENT (empty list, duplicates, a rank outside the parent, the caller not in the list); TIMEOUT, PEER_DEAD,
+ * PEER_LEFT, naming the missing ranks: then no member has the group. A member with the new group may destroy the parent
+ * at once.
  */
 TUTTI_API tutti_status tutti_group_create(tutti_group *parent, const int32_t *ranks, int32_t count,
                                           const tutti_config *config, tutti_group **group, tutti_error *error);
 
 /**
  * Splits `parent` as MPI_Comm_split does: ranks of equal colour form a group, ordered by key, then by parent rank.
- * Every rank of parent calls. Colour -1: takes part but joins none, and *group becomes NULL. Other negative colours are
- * INVALID_ARGUMENT (on the caller; the others run into their deadline). Other errors as in tutti_group_create.
+ * Every rank of parent calls. Colour -1: the rank joins no group, and *group becomes NULL. Other negative colours are
+ * INVALID_ARGUMENT on the caller; the other ranks get TIMEOUT. Other errors as in tutti_group_create.
  */
 TUTTI_API tutti_status tutti_group_split(tutti_group *parent, int32_t color, int32_t key, const tutti_config *config,
                                          tutti_group **group, tutti_error *error);
 
 /**
- * Gives the group back. Local: does not wait for the others; a rank that still needs this one gets PEER_LEFT. BUSY if
- * an asynchronous operation is pending, an events object watches the group, or another thread or a callback is inside a
- * call on it; the error says which. BAD_STATE the second time. Sub-groups live on.
+ * Destroys the group. Local: does not wait for other ranks; a rank that still needs this one gets PEER_LEFT. BUSY if an
+ * asynchronous operation is pending, an events object watches the group, or another thread or a callback is inside a
+ * call on it; the error names it. BAD_STATE the second time. Sub-groups are independent.
  */
 TUTTI_API tutti_status tutti_group_destroy(tutti_group *group, tutti_error *error);
 
@@ -79,17 +81,17 @@ TUTTI_API int32_t tutti_group_lanes(tutti_group *group);
 TUTTI_API const char *tutti_group_backend(tutti_group *group);
 
 /**
- * How this rank's last collective on `lane` ran, in the words of docs/performance.md: "inline", "packets", "one_shot",
- * "two_shot", "staged", "pipelined", "zero_copy", "single_copy", or "solo" in a group of one rank. NULL if none has run, if
- * the backend does not tell, if there is no such lane, or if the handle is stale. Static storage. A hint for people and
- * tools, to whom new words may come: results do not depend on it. Call it from the thread that ran the collective, or that
- * waited for it, before another one starts on the lane.
+ * The algorithm of this rank's last collective on `lane`, as docs/performance.md names it: "inline", "packets",
+ * "one_shot", "two_shot", "staged", "pipelined", "zero_copy", "single_copy", or "solo" in a group of one rank. NULL if
+ * there was none, if the backend does not report it, if there is no such lane, or for a stale handle. Static storage. A
+ * hint for people and tools: names may be added, and results do not depend on it. Call it before the next collective on
+ * the lane, on the thread that ran the collective or waited for it.
  */
 TUTTI_API const char *tutti_group_algorithm(tutti_group *group, int32_t lane);
 
 /**
- * The communicator of the engine behind the group: an `MPI_Comm *` if the backend is mpi, with the group's ranks, which belongs to
- * the group, and which Tutti uses for messages: duplicate it for your own. NULL for other backends and a stale handle.
+ * The communicator of the engine: an `MPI_Comm *` with the group's ranks if the backend is mpi. It belongs to the
+ * group, and Tutti uses it for messages, so duplicate it for other use. NULL for other backends and a stale handle.
  */
 TUTTI_API void *tutti_group_native_communicator(tutti_group *group);
 
@@ -103,13 +105,13 @@ TUTTI_API int32_t tutti_group_global_rank(tutti_group *group, int32_t rank);
 TUTTI_API int32_t tutti_group_local_rank(tutti_group *group, int32_t global_rank);
 
 /**
- * Writes a description for people (backend, ranks, lanes, deadline, how each operation is run) into text, always
- * closed by NUL, cut if too long; *needed (may be NULL) gets the full length without NUL. capacity 0 only measures.
+ * Writes a description for people (backend, ranks, lanes, deadline, the algorithm of each operation) into text, always
+ * terminated by NUL, cut if too long. *needed (may be NULL) gets the full length without NUL. capacity 0 only measures.
  */
 TUTTI_API tutti_status tutti_group_describe(tutti_group *group, char *text, size_t capacity, size_t *needed,
                                             tutti_error *error);
 
-/** Why the group has failed. OK with details->status OK while it has not; BAD_STATE for a stale handle. */
+/** The reason why the group has failed. OK with details->status OK if it has not; BAD_STATE for a stale handle. */
 TUTTI_API tutti_status tutti_group_error(tutti_group *group, tutti_error *details);
 
 /** One operation that the `null` backend was asked to run. */
@@ -128,19 +130,20 @@ TUTTI_STATIC_ASSERT(sizeof(tutti_null_record) == 32, "no padding");
 TUTTI_API void tutti_null_record_init(tutti_null_record *record);
 
 /**
- * Operation number `index` (from 0) that was run on a group of the `null` backend, which communicates nothing, takes
- * any rank and size, and remembers the last 1024 calls. NOT_FOUND outside what is remembered; UNSUPPORTED on other
- * backends. `record->size` must be set.
+ * Operation number `index` (from 0) that ran on a group of the `null` backend. That backend communicates nothing,
+ * accepts any rank and size, and records the last 1024 calls. NOT_FOUND outside the recorded ones; UNSUPPORTED on other
+ * backends. The caller sets `record->size`.
  */
 TUTTI_API tutti_status tutti_null_recorded(tutti_group *group, int64_t index, tutti_null_record *record,
                                            tutti_error *error);
 
-/** A rank of tutti_run_threads. Returning anything but OK makes tutti_run_threads return it. */
+/** A rank of tutti_run_threads, which returns the first status of a rank that is not OK. */
 typedef tutti_status (*tutti_rank_function)(tutti_group *group, void *user);
 
 /**
  * Runs function(group, user) on `ranks` new threads that form one `local` group, and waits for all of them. Each group
- * is destroyed when its function returns, unless the function did. Returns the status of the lowest rank that failed.
+ * is destroyed when its function returns, unless the function did it. Returns the status of the lowest rank that
+ * failed.
  */
 TUTTI_API tutti_status tutti_run_threads(int32_t ranks, tutti_rank_function function, void *user, tutti_error *error);
 

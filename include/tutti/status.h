@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * tutti/status.h - what a call can answer, and who is to blame.
+ * tutti/status.h - the results of calls, and the details of a failure.
  *
- * Every fallible function returns a tutti_status. The details (which rank, which operation, since when) go into a
- * tutti_error that the caller owns; there is no thread-local "last error" and no heap behind it.
+ * Every function that can fail returns a tutti_status. The details (rank, operation, times) are in a tutti_error that
+ * the caller owns. There is no thread-local "last error" and no heap memory.
  */
 #ifndef TUTTI_STATUS_H
 #define TUTTI_STATUS_H
@@ -31,9 +31,9 @@ TUTTI_BEGIN_DECLS
 /**
  * The statuses: X(NAME, value, sentence). The values are part of the ABI: new ones are appended, none is reused.
  *
- * Usable afterwards: the group is as good as before after every status up to and including MISMATCH in this list, with
- * the exceptions that a function documents. From TIMEOUT on the group has failed: only destroy and what tutti/recovery.h
- * declares are accepted. A TIMEOUT of tutti_probe_wait and tutti_probe_async is an exception: it spoils nothing.
+ * Up to and including MISMATCH in this list the group stays usable, except where a function documents it. From TIMEOUT
+ * on the group has failed: only destroy and the functions of tutti/recovery.h are valid. Exception: a TIMEOUT of
+ * tutti_probe_wait and tutti_probe_async does not fail the group.
  */
 #define TUTTI_STATUS_LIST(X)                                                                                           \
     X(OK, 0, "success")                                                                                                \
@@ -73,7 +73,10 @@ enum {
 #undef TUTTI_STATUS_ENUM
 };
 
-/** What an error has spoilt: only the call, one asynchronous work, the whole group, or the process's use of Tutti. */
+/**
+ * The object that an error makes unusable: only the call, one asynchronous work, the whole group, or Tutti in this
+ * process.
+ */
 typedef int32_t tutti_scope;
 enum {
     TUTTI_SCOPE_CALL = 0,
@@ -82,7 +85,7 @@ enum {
     TUTTI_SCOPE_PROCESS = 3,
 };
 
-/** The operations, as errors, traces and backends name them. */
+/** The operations, by their names in errors, traces and backends. */
 #define TUTTI_OPERATION_LIST(X)                                                                                        \
     X(NONE, 0, "none")                                                                                                 \
     X(ALL_REDUCE, 1, "all_reduce")                                                                                     \
@@ -122,23 +125,23 @@ enum {
 };
 
 /**
- * Everything known about one failure. The caller owns it, usually on the stack; Tutti fills all of it (size included),
- * so it need not be initialised, and it stays 512 bytes for the life of the major version.
+ * All facts about one failure. The caller owns it, usually on the stack. Tutti fills all of it (size included), so it
+ * need not be initialised. It stays 512 bytes in this major version.
  *
- * `message` is one sentence that says who, what, where and since when. Ranks are those of the group.
+ * `message` is one sentence: who, what, where, since when. Ranks are those of the group.
  */
 typedef struct tutti_error {
     uint32_t size;             /* sizeof(tutti_error), written by Tutti                                    */
     tutti_status status;       /* TUTTI_OK when the call succeeded                                         */
-    tutti_scope scope;         /* what is spoilt                                                           */
-    tutti_operation operation; /* what was asked for                                                       */
-    int64_t sequence;          /* number of the call in its lane, from 1; 0 if it never got one            */
-    int32_t rank;              /* own rank, -1 before there is one                                         */
-    int32_t suspect;           /* the first rank to look at, -1 if unknown                                 */
-    int64_t elapsed_ms;        /* how long the call had been waiting                                       */
-    int64_t deadline_ms;       /* the limit it ran under; -1 = none                                        */
+    tutti_scope scope;         /* the unusable object                                                      */
+    tutti_operation operation; /* the operation that failed                                                */
+    int64_t sequence;          /* number of the call in its lane, from 1; 0 = none                         */
+    int32_t rank;              /* this rank, -1 = not known yet                                            */
+    int32_t suspect;           /* the most likely cause, -1 = unknown                                      */
+    int64_t elapsed_ms;        /* waiting time of the call                                                 */
+    int64_t deadline_ms;       /* its deadline; -1 = none                                                  */
     int64_t vendor_code;       /* errno, or the code of the library behind the backend; 0 if none          */
-    char backend[16];          /* "shm", "local", ...; "" before one was chosen                            */
+    char backend[16];          /* "shm", "local", ...; "" = not chosen yet                                 */
     char message[440];         /* UTF-8, NUL-terminated, cut at the end if too long                        */
 } tutti_error;
 TUTTI_STATIC_ASSERT(sizeof(tutti_error) == 512, "tutti_error has a fixed layout without padding");

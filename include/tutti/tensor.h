@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * tutti/tensor.h - tensors are DLPack's DLTensor; this header adds element types by name and small helpers.
+ * tutti/tensor.h - element types by name, and helpers for DLPack's DLTensor.
  *
- * A tensor's first element lies at (char *)data + byte_offset, aligned to the element's size. strides == NULL means compact
- * and row-major. Other strides (in elements) are packed through scratch memory, which is slower:
- *  - A tensor that is read may have any: negative ones (reversed), 0 (expanded), overlapping windows.
- *  - A tensor that is written may have negative ones, too, but no two of its indices may reach the same element.
- * Without elements strides mean nothing. At most TUTTI_MAX_NDIM dimensions.
+ * A tensor's first element is at (char *)data + byte_offset, aligned to the element's size. strides == NULL means
+ * compact and row-major. Other strides (in elements) are packed through scratch memory, which is slower:
+ *  - An input may have any strides: negative (reversed), 0 (expanded), overlapping windows.
+ *  - An output may have negative strides, but no two of its indices may reach the same element.
+ * The strides of a tensor without elements are ignored. At most TUTTI_MAX_NDIM dimensions.
  */
 #ifndef TUTTI_TENSOR_H
 #define TUTTI_TENSOR_H
@@ -51,20 +51,20 @@ TUTTI_API size_t tutti_dtype_size(tutti_dtype dtype);
 TUTTI_API const char *tutti_dtype_name(tutti_dtype dtype);
 
 /**
- * Finds a dtype by name. Names are those of tutti_dtype_name, in any case; "float32", "half", "int8" and the like
- * (torch's and NumPy's) are understood too. NOT_FOUND for anything else, with *dtype untouched.
+ * Finds a dtype by the name of tutti_dtype_name, in any case, or by a name of torch or NumPy ("float32", "half",
+ * "int8", ...). NOT_FOUND otherwise, and *dtype is unchanged.
  */
 TUTTI_API tutti_status tutti_dtype_parse(const char *name, tutti_dtype *dtype);
 
 /** The DLPack type of a dtype; {0, 0, 0} for a value outside the list. */
 TUTTI_API DLDataType tutti_dtype_to_dlpack(tutti_dtype dtype);
 
-/** The dtype of a DLPack type, or 0 if Tutti does not reduce or carry that type (complex, several lanes, ...). */
+/** The dtype of a DLPack type; 0 if Tutti does not support it (complex, several lanes, ...). */
 TUTTI_API tutti_dtype tutti_dtype_from_dlpack(DLDataType type);
 
 /**
- * A compact one-dimensional CPU tensor over memory that the caller keeps. `count` is the shape and is borrowed too:
- * it must live as long as the tensor is used.
+ * A compact one-dimensional CPU tensor over memory of the caller. `count` is the shape and borrowed: it must live as
+ * long as the tensor is used.
  *
  *     int64_t n = 1000;
  *     DLTensor grad = tutti_tensor_1d(buffer, &n, TUTTI_F32);
@@ -77,7 +77,7 @@ TUTTI_API DLTensor tutti_tensor_nd(void *data, int32_t ndim, const int64_t *shap
 /** Elements of a tensor; -1 if the shape is NULL with ndim > 0, has a negative dimension, or the product overflows. */
 TUTTI_API int64_t tutti_tensor_count(const DLTensor *tensor);
 
-/** 1 if the elements lie one behind the other in row-major order (strides NULL or equal to the compact ones), else 0. */
+/** 1 if the elements are adjacent in row-major order (strides NULL or equal to the compact ones), else 0. */
 TUTTI_API int32_t tutti_tensor_is_compact(const DLTensor *tensor);
 
 TUTTI_END_DECLS

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * tutti/tutti.h - collective communication for distributed training: everything at once.
+ * tutti/tutti.h - collective communication for distributed training: includes all public headers except
+ * tutti/backend.h.
  *
  *     tutti_group *g;
  *     tutti_error e;
@@ -10,7 +11,7 @@
  *     tutti_all_reduce(g, &grad, &grad, TUTTI_AVG, NULL);
  *     tutti_group_destroy(g, NULL);
  *
- * Start it on every CPU of the host with `tutti run ./program`.
+ * Start one process for each CPU of the host: `tutti run ./program`.
  */
 #ifndef TUTTI_TUTTI_H
 #define TUTTI_TUTTI_H
@@ -35,7 +36,7 @@ TUTTI_BEGIN_DECLS
 #define TUTTI_VERSION_MINOR 1
 #define TUTTI_VERSION_PATCH 0
 
-/** The version of the library that runs, as major * 10000 + minor * 100 + patch. */
+/** The version of the loaded library, as major * 10000 + minor * 100 + patch. */
 TUTTI_API int32_t tutti_version(void);
 
 /** The same as text ("0.1.0"). Static storage. */

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * tutti/tutti.hpp - the options of calls in C++ (from C++11 on), where TUTTI_CALL and TUTTI_CONFIG of C are no valid code.
+ * tutti/tutti.hpp - options of calls in C++ (from C++11 on), where TUTTI_CALL and TUTTI_CONFIG of C are invalid.
  *
  *     tutti_error error;
  *     tutti_group *group = nullptr;
  *     tutti_init(tutti::config().backend("shm").lanes(2), &group, &error);
  *     tutti_all_reduce(group, &grad, &grad, TUTTI_AVG, tutti::call().timeout_ms(5000).lane(1).error(&error));
  *
- * Each field of the C struct has a setter of its name. An object is handed over where C takes a pointer to the struct; as
- * there, it is read during the call only, so a temporary one is fine. Structs that Tutti fills, or that are filled field by
- * field, are tutti::message, tutti::null_record, tutti::config_key_info, tutti::store_callbacks: the C structs with `size`
- * set. All else is C. Nothing here is compiled into the library.
+ * Each field of the C struct has a setter of its name. Pass an object where C takes a pointer to the struct. It is read
+ * during the call only, so a temporary one is fine. tutti::message, tutti::null_record, tutti::config_key_info and
+ * tutti::store_callbacks are the C structs with `size` set. Everything else is C. The library contains no code of this
+ * header.
  */
 #ifndef TUTTI_TUTTI_HPP
 #define TUTTI_TUTTI_HPP

@@ -328,7 +328,7 @@ static void test_unusable_folders(void **state)
     assert_false(load(&machine, &p));
     p = some_profile();
     assert_false(save(&machine, &p));
-    assert_non_null(strstr(note, "others may write it"));
+    assert_non_null(strstr(note, "other users may write it"));
     assert_int_equal(chmod(name, 0700), 0);
     assert_true(load(&machine, &p));
     char link[300];
