@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Checks of tensors, reduce ops and roots. The common case (a compact tensor) costs a loop over the shape and a few
- * comparisons; everything dearer happens only to strided tensors or on the way to an error.
+ * Checks of tensors, reduce ops and roots. A compact tensor, the common case, costs a loop over the shape and a few
+ * comparisons. Only strided tensors and errors cost more.
  */
 #include "api/check.h"
 
@@ -30,7 +30,7 @@ tutti_status tti_reject(const struct tti_checker *k, const char *format, ...)
     return tti_error_set(k->c->error, TUTTI_INVALID_ARGUMENT, "%s: %s", k->function, sentence);
 }
 
-/* The callback is kept back: an error before the operation starts means that nobody is called. */
+/* Withholds the callback: it is not called after an error before the start. */
 static tutti_status begun(struct tti_checker *k, const char *function)
 {
     k->function = function;
@@ -114,7 +114,7 @@ tutti_status tti_collective_start(const struct tti_checker *k, tutti_status chec
     if (checked != TUTTI_OK) {
         return tti_start_refuse(k->work, checked);
     }
-    const tutti_call *o = &k->c->options; /* gone once it is under way */
+    const tutti_call *o = &k->c->options; /* invalid after the start */
     const bool enqueues = (o->flags & TUTTI_ENQUEUE) != 0;
     void *stream = o->stream;
     tutti_error *error = o->error;
@@ -133,7 +133,7 @@ void *tti_collective_memory(const struct tti_checker *k, const struct tti_view *
     return tti_task_stand_in(k->task, view->tensor, view->name, view->bytes, what);
 }
 
-/* Memory of the host that a device can reach is the host's; memory that moves by itself is everybody's. */
+/* Pinned host memory counts as the host's, managed memory as any device's. */
 static bool device_fits(const struct tti_group *g, DLDevice device)
 {
     if (g->device_ops->type == kDLCPU) {
@@ -158,7 +158,7 @@ static tutti_status check_device(const struct tti_checker *k, const DLTensor *t,
                          k->function, name, tti_device_text(t->device, there), tti_device_text(g->device, here));
 }
 
-/* What a tensor says of its memory is held against what the device's driver knows. */
+/* Compares the tensor's device with the driver's. */
 static tutti_status check_place(const struct tti_checker *k, const struct tti_view *v)
 {
     const struct tti_group *g = k->c->group;
@@ -195,7 +195,7 @@ static tutti_status check_shape(const struct tti_checker *k, struct tti_view *v)
             return tti_reject(k, "%s is too large: its bytes (%zu per element) do not fit into 63 bits", v->name,
                               v->element);
         }
-        count *= v->shape[d]; /* no more than bytes */
+        count *= v->shape[d]; /* at most the bytes, which do not overflow */
     }
     v->count = (size_t)count;
     v->bytes = (size_t)bytes;
@@ -235,8 +235,8 @@ static tutti_status check_memory(const struct tti_checker *k, struct tti_view *v
     return TUTTI_OK;
 }
 
-/* The most frequent tensor, a compact vector on the CPU: the same checks as below in a few instructions. False, whatever
- * the reason: look more closely. */
+/* A compact vector on the CPU, the most frequent tensor: the checks below in a few instructions. False: use the
+ * complete checks. */
 static inline bool view_vector(const struct tti_checker *k, const DLTensor *t, const char *name, struct tti_view *v)
 {
     if (!t || t->ndim != 1 || t->device.device_type != kDLCPU || k->c->device.device_type != kDLCPU || !t->shape ||
@@ -266,7 +266,7 @@ static inline bool view_vector(const struct tti_checker *k, const DLTensor *t, c
     return true;
 }
 
-/* A vector that differs from one that has passed in its memory only. */
+/* A vector that differs from a checked one in its memory only. */
 static inline bool view_alike(const DLTensor *t, const char *name, const struct tti_view *like, struct tti_view *v)
 {
     if (!t || t->ndim != 1 || like->ndim != 1 || t->device.device_type != kDLCPU || !like->compact ||
@@ -329,16 +329,17 @@ static tutti_status check_closely(const struct tti_checker *k, const DLTensor *t
     return status == TUTTI_OK ? check_place(k, view) : status;
 }
 
-/* What is written needs a place of its own for each element. */
+/* Each element of an output needs memory of its own. */
 static tutti_status check_written(const struct tti_checker *k, const struct tti_view *view)
 {
     if (!tti_view_self_overlaps(view)) {
         return TUTTI_OK;
     }
-    return tti_reject(k,
-                      "%s overlaps itself: its strides bring different indices to the same element, and only a tensor "
-                      "that is read may do so; write to one whose elements have memory of their own",
-                      view->name);
+    return tti_reject(
+        k,
+        "%s overlaps itself: its strides give different indices the same element, which only an input may do; "
+        "pass an output whose elements have memory of their own",
+        view->name);
 }
 
 tutti_status tti_check_tensor(const struct tti_checker *k, const DLTensor *tensor, const char *name,
@@ -419,7 +420,7 @@ tutti_status tti_check_reduce_op(const struct tti_checker *k, tutti_reduce_op op
         return tti_reject(k, "op %s is not defined on dtype %s", tutti_reduce_op_name(op), tutti_dtype_name(dtype));
     }
     double scale = k->c->options.scale;
-    /* 2^53: up to there every integer is a double, so that the factor is the one that was meant */
+    /* up to 2^53 every integer is a double, so the factor is exact */
     if (op == TUTTI_PREMUL_SUM && is_integer(dtype) && !(fabs(scale) <= 0x1p53 && (double)(int64_t)scale == scale)) {
         return tti_reject(k, "call.scale is %g, but premul_sum on dtype %s takes whole numbers up to 2^53", scale,
                           tutti_dtype_name(dtype));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages: every function makes one or two transfers (core/messages/transfer.h), which run at once, or are noted if this thread
- * has a batch open on the group. A strided tensor is packed when the message is posted; a strided receive goes through
- * scratch, and only the elements that came are written to the tensor.
+ * Messages: every function makes one or two transfers (core/messages/transfer.h). They run at once, or are recorded if
+ * this thread has an open batch on the group. A strided tensor is packed when the message is posted. A strided receive
+ * uses scratch memory, and only the received elements are written to the tensor.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -55,7 +55,7 @@ static void set_shape(struct tti_transfer *t, const struct tti_view *view)
     t->op.ndim = view->ndim;
 }
 
-/* A stand-in for a tensor that cannot go as it lies. */
+/* A compact copy for a strided tensor or one on a device. */
 static tutti_status take_scratch(const struct tti_checker *k, const struct tti_view *view, struct tti_transfer *t)
 {
     if (tti_transfer_take_scratch(t, view->bytes)) {
@@ -66,14 +66,14 @@ static tutti_status take_scratch(const struct tti_checker *k, const struct tti_v
                          k->function, view->name, view->bytes);
 }
 
-/* What the message waits for before it touches a tensor on a device. */
+/* The event after which the message may touch a tensor on a device. */
 static tutti_status mark_stream(const struct tti_checker *k, struct tti_transfer *t)
 {
     const tutti_call *o = &k->c->options;
     return o->flags & TUTTI_HAS_STREAM ? tti_staging_mark(t->group, o->stream, &t->after, k->c->error) : TUTTI_OK;
 }
 
-/* All but shape and strides, which are long and only used as far as they are filled, and the tensor. */
+/* All fields except the tensor, shape and strides, which are large and filled as far as they are used. */
 static void blank(const struct tti_checker *k, tutti_message *message, struct tti_transfer *t)
 {
     t->next = NULL;
@@ -147,7 +147,7 @@ static tutti_status make_recv(const struct tti_checker *k, const struct tti_view
     return status;
 }
 
-/* Runs the transfers that `first` leads, or notes all of them in the batch. They own nothing afterwards. */
+/* Runs the list of transfers, or records it in the batch. They own nothing afterwards. */
 static tutti_status run_or_note(const struct tti_checker *k, tutti_group *group, struct tti_transfer *first)
 {
     if (!tti_batch_open(group)) {
@@ -158,10 +158,10 @@ static tutti_status run_or_note(const struct tti_checker *k, tutti_group *group,
         return TUTTI_OK;
     }
     tti_transfers_drop(first);
-    return tti_error_set(k->c->error, TUTTI_NO_MEMORY, "%s: no memory to note a message in the batch", k->function);
+    return tti_error_set(k->c->error, TUTTI_NO_MEMORY, "%s: no memory to record a message in the batch", k->function);
 }
 
-/* The asynchronous end of each function. In a batch only its end is asynchronous. */
+/* The asynchronous end of each function. Of a batch only the end is asynchronous. */
 static tutti_status start(const struct tti_checker *k, tutti_group *group, struct tti_transfer *first,
                           tutti_status checked, tutti_work **work)
 {
@@ -172,7 +172,7 @@ static tutti_status start(const struct tti_checker *k, tutti_group *group, struc
         tti_transfers_drop(first);
         return tti_start_refuse(k->work,
                                 tti_error_set(k->c->error, TUTTI_BAD_STATE,
-                                              "%s: a batch is open on this group in this thread; note the message with "
+                                              "%s: a batch is open on this group in this thread; add the message by "
                                               "the synchronous form and start all with tutti_batch_end_async",
                                               k->function));
     }
@@ -312,7 +312,7 @@ tutti_status tutti_recv_alloc_async(tutti_group *group, int32_t peer, int32_t ta
     return start(&k, group, t, recv_alloc(&k, peer, tag, tensor, message, t), work);
 }
 
-/* What tutti_sendrecv takes. */
+/* The arguments of tutti_sendrecv. */
 struct exchange {
     const DLTensor *send_tensor;
     int32_t destination;
@@ -323,7 +323,7 @@ struct exchange {
     tutti_message *message;
 };
 
-/* Fills t[0], the send, and t[1], the receive behind it. */
+/* Fills t[0], the send, and t[1], the receive after it. */
 static tutti_status sendrecv(const struct tti_checker *k, const struct exchange *x, struct tti_transfer *t)
 {
     struct tti_view out;
@@ -401,7 +401,7 @@ tutti_status tutti_probe(tutti_group *group, int32_t peer, int32_t tag, int32_t 
     }
     const tutti_backend *backend = c.group->host_backend;
     if (!backend || !backend->ops->probe) {
-        return tti_call_end(&c, tti_error_set(c.error, TUTTI_UNSUPPORTED, "probe: backend %s cannot look for messages",
+        return tti_call_end(&c, tti_error_set(c.error, TUTTI_UNSUPPORTED, "probe: backend %s cannot probe for messages",
                                               (backend ? backend : c.group->backend)->name));
     }
     int32_t there = 0;
@@ -476,7 +476,7 @@ tutti_status tutti_batch_end(tutti_group *group, const tutti_call *call)
 {
     struct tti_call c;
     struct tti_checker k;
-    struct tti_batch *batch = tti_batch_take(group); /* whatever happens now: a batch is run at most once */
+    struct tti_batch *batch = tti_batch_take(group); /* also after an error a batch runs at most once */
     tutti_status status = tti_checker_begin(&k, &c, group, TUTTI_OP_BATCH, "batch_end", call);
     if (status == TUTTI_OK) {
         if (!batch) {

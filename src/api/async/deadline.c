@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Starting and waiting in one: tutti_run_with_deadline and tutti_run_all_with_deadline. The deadline belongs to the
- * operations, so the waits here have no limit: an operation that cannot end ends at its deadline, and only then are its
+ * Starting and waiting in one call: tutti_run_with_deadline and tutti_run_all_with_deadline. The deadline is the
+ * operations', so the waits here have no limit: an operation that is stuck ends at its deadline, and only then are its
  * buffers free.
  */
 #include <stdbool.h>
@@ -14,9 +14,9 @@
 
 /* One operation of a run. */
 struct running {
-    tutti_work *work; /* NULL: not started, or given back */
+    tutti_work *work; /* NULL: not started, or released */
     tutti_status status;
-    bool withdrawn; /* cancelled here, because a later one could not be started */
+    bool withdrawn; /* cancelled here, because a later one could not start */
 };
 
 static tutti_status check_deadline(const char *function, int64_t timeout_ms, tutti_error *error)
@@ -24,7 +24,7 @@ static tutti_status check_deadline(const char *function, int64_t timeout_ms, tut
     return timeout_ms >= -1
                ? TUTTI_OK
                : tti_error_set(error, TUTTI_INVALID_ARGUMENT,
-                               "%s: timeout_ms is %lld; it must be -1 (for ever), 0 (the group's) or positive",
+                               "%s: timeout_ms is %lld; it must be -1 (no deadline), 0 (the group's) or positive",
                                function, (long long)timeout_ms);
 }
 
@@ -37,13 +37,13 @@ static tutti_call options_of(int64_t timeout_ms, tutti_cancel_token *token)
     return call;
 }
 
-/* Waits for the end and gives the work back. `cause` is filled if it ended badly. */
+/* Waits for the end and releases the work. Fills `cause` if the operation failed. */
 static void finish_one(const struct tti_run *run, struct running *r, tutti_error *cause)
 {
     r->status = tutti_work_wait(r->work, TUTTI_FOREVER);
     if (r->status != TUTTI_OK && tutti_work_error(r->work, cause) == TUTTI_OK) {
         r->status = cause->status;
-    } else if (r->status != TUTTI_OK) { /* the start function broke the rules: a stale handle, or another group */
+    } else if (r->status != TUTTI_OK) { /* the start function returned a stale handle or a work of another group */
         tti_error_set(cause, r->status, "its work cannot be waited for: %s", tutti_status_string(r->status));
         cause->rank = run->group->rank;
     }
@@ -80,7 +80,7 @@ tutti_status tutti_run_with_deadline(tutti_group *group, tutti_start_function st
     return status;
 }
 
-/* What was cancelled here, because a start failed, only follows from that. */
+/* The cancels after a failed start are not the first error. */
 static bool is_first_error(const struct running *r, tutti_status first)
 {
     return !(r->withdrawn && r->status == TUTTI_CANCELLED) && tti_run_outranks(r->status, first);

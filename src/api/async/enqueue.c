@@ -12,7 +12,7 @@ bool tti_enqueues(const tutti_call *call)
 void tti_enqueue(tutti_work *work, void *stream, tutti_error *error)
 {
     const tutti_status status = tutti_work_wait_stream(work, stream, error);
-    if (status != TUTTI_OK && status != TUTTI_BAD_STATE) { /* released by its callback: it has ended */
+    if (status != TUTTI_OK && status != TUTTI_BAD_STATE) { /* its callback has released it: it has ended */
         tutti_work_wait(work, TUTTI_FOREVER);
     }
 }
@@ -24,8 +24,7 @@ tutti_status tti_enqueued(tutti_status started, tutti_work *const *work, const t
     if (started != TUTTI_OK) {
         return started;
     }
-    if (tutti_work_error(*work, &details) == TUTTI_OK &&
-        details.status != TUTTI_OK) { /* so early that it can be told */
+    if (tutti_work_error(*work, &details) == TUTTI_OK && details.status != TUTTI_OK) { /* early enough to return it */
         started = details.status;
         if (tti_call_options_copy(&options, call) && options.error) {
             *options.error = details;

@@ -10,7 +10,7 @@
 #include "core/call/call.h"
 #include "core/group/group_table.h"
 
-/* The object, held for the caller; or NULL with the status and a sentence that says which function and why. */
+/* The object, acquired; or NULL with the status and a sentence. */
 static struct tti_events *hold(tutti_events *handle, const char *function, tutti_error *error, tutti_status *status)
 {
     struct tti_events *e = tti_events_acquire(handle, status);
@@ -24,7 +24,7 @@ static struct tti_events *hold(tutti_events *handle, const char *function, tutti
     return e;
 }
 
-/* Writes the sentence for what the core answers without one, and gives the object back. */
+/* Writes the sentence for a status of the core, and releases the object. */
 static tutti_status end(struct tti_events *e, const char *function, tutti_status status, tutti_error *error)
 {
     switch (status) {
@@ -44,8 +44,8 @@ static tutti_status end(struct tti_events *e, const char *function, tutti_status
     case TUTTI_WOULD_DEADLOCK:
         tti_error_set(
             error, status,
-            "%s: called from a handler of another group, for which the handler to wait for is waiting itself; "
-            "call again after this handler has returned",
+            "%s: called from a handler of another group, for which the handler to remove waits; call again after this "
+            "handler has returned",
             function);
         break;
     }
@@ -81,7 +81,7 @@ tutti_status tutti_events_create(tutti_group *group, tutti_events **events, tutt
     return status;
 }
 
-/* Adds a listener or handler; `function` is the public one's name. */
+/* Adds a listener or handler; `function` is the public name. */
 static tutti_status add(tutti_events *events, const char *function, const struct tti_subscription *subscription,
                         int64_t *listener, tutti_error *error)
 {
@@ -116,12 +116,13 @@ tutti_status tutti_events_on_operation(tutti_events *events, int64_t operation_i
     struct tti_subscription subscription = {.operation_id = operation_id, .handler = handler, .user = user};
     if (operation_id == 0) {
         return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
-                             "events_on_operation: operation_id is 0, which means that an operation has no number");
+                             "events_on_operation: operation_id is 0, which means no number; pass the operation_id "
+                             "of a call");
     }
     return add(events, "events_on_operation", &subscription, listener, error);
 }
 
-/* The whole of tutti_events_start once the arguments are good: adds, starts, takes back what was for nothing. */
+/* tutti_events_start with valid arguments: adds the handler, starts, and removes the handler if the start failed. */
 static tutti_status start_with(struct tti_events *e, const struct tti_subscription *subscription,
                                tutti_start_function start, void *start_user, const tutti_call *options,
                                tutti_work **work, tutti_error *error)
@@ -171,7 +172,7 @@ tutti_status tutti_events_start(tutti_events *events, int64_t operation_id, tutt
         }
         return refused;
     }
-    tutti_error *callers = options.error; /* both the caller's errors are filled */
+    tutti_error *callers = options.error; /* both errors of the caller are filled */
     options.error = &own;
     options.operation_id = operation_id;
     struct tti_subscription subscription = {.operation_id = operation_id, .handler = handler, .user = user};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Starting, and waiting at most so long: tutti_run_with_limit and tutti_run_all_with_limit. The limit and the token belong
- * to the wait, so nothing here fails or cancels an operation: what has not ended is the caller's, by its handle.
+ * Starting and a limited wait: tutti_run_with_limit and tutti_run_all_with_limit. The limit and the token belong to the
+ * wait, so nothing here fails or cancels an operation. The caller keeps the handles of the unfinished ones.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -16,15 +16,15 @@
 #include "core/async/work_wait_token.h"
 #include "core/group/group_table.h"
 
-/* What ends a wait. */
+/* The bounds of a wait. */
 struct bound {
     int64_t limit_ms;
     int64_t until_ns;
     tutti_cancel_token *token; /* may be NULL */
-    struct tti_token *held;    /* the same, held while it is waited with */
+    struct tti_token *held;    /* the same, acquired during the wait */
 };
 
-/* Fills the bound, unless the token has fired or never was one. */
+/* Fills the bound. Fails if the token is invalid or has fired. */
 static tutti_status open_bound(struct bound *b, const struct tti_run *run, int64_t limit_ms, tutti_cancel_token *token,
                                tutti_error *error)
 {
@@ -32,8 +32,8 @@ static tutti_status open_bound(struct bound *b, const struct tti_run *run, int64
     *b = (struct bound){.limit_ms = limit_ms, .token = token};
     if (limit_ms < TUTTI_FOREVER) {
         return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
-                             "%s: limit_ms is %lld; it must be -1 (for ever), 0 (looks once) or positive",
-                             run->function, (long long)limit_ms);
+                             "%s: limit_ms is %lld; it must be -1 (no limit), 0 (no wait) or positive", run->function,
+                             (long long)limit_ms);
     }
     if (token && !(b->held = tti_token_acquire(token, &status))) {
         return tti_error_set(error, status, "%s: the token %s", run->function,
@@ -55,8 +55,8 @@ static void close_bound(const struct bound *b)
     }
 }
 
-/* The status of the work if it has ended; else why it is not waited for any longer, and *ended is false: BUSY at the limit,
- * CANCELLED by the token, or what is wrong with the handle. `cause` is filled. */
+/* The status of the work if it has ended. Else *ended is false, and the status is why the wait ends: BUSY at the limit,
+ * CANCELLED by the token, or an error of the handle. Fills `cause`. */
 static tutti_status wait_for(const struct bound *b, tutti_work *work, bool *ended, tutti_error *cause)
 {
     tutti_status status = TUTTI_OK;
@@ -67,7 +67,7 @@ static tutti_status wait_for(const struct bound *b, tutti_work *work, bool *ende
     }
     if (tti_work_poll(w)) {
         status = TUTTI_OK;
-    } else if (tti_work_would_deadlock(w)) { /* it is another group's */
+    } else if (tti_work_would_deadlock(w)) { /* the work of another group */
         status = tti_error_set(cause, TUTTI_WOULD_DEADLOCK, "called from a callback of the work's group");
     } else if (b->token) {
         status = tti_work_wait_token(w, b->until_ns, b->token, cause);
@@ -82,7 +82,7 @@ static tutti_status wait_for(const struct bound *b, tutti_work *work, bool *ende
     return status;
 }
 
-/* The sentence of a wait that has stopped before all have ended. */
+/* The sentence of a wait that ends before all operations. */
 static tutti_status stopped(const struct tti_run *run, const struct bound *b, tutti_status status, size_t count,
                             tutti_work *const *works, tutti_error *error)
 {
@@ -105,7 +105,7 @@ static tutti_status stopped(const struct tti_run *run, const struct bound *b, tu
     return status;
 }
 
-/* Starts all. An error leaves what has started to the caller. */
+/* Starts all. After an error the caller has the handles of those that started. */
 static tutti_status start_all(const struct tti_run *run, const tutti_start *operations, size_t count, bool numbered,
                               tutti_work **works, tutti_error *error)
 {

@@ -6,7 +6,7 @@
 #include "core/queue/queue.h"
 #include "core/queue/queue_wait.h"
 
-/* The queue, held for the caller; or NULL with the status and a sentence that says which function and why. */
+/* The queue, acquired; or NULL with the status and a sentence. */
 static struct tti_queue *hold(tutti_queue *handle, const char *function, tutti_error *error, tutti_status *status)
 {
     struct tti_queue *q = tti_queue_acquire(handle, status);
@@ -25,7 +25,7 @@ static tutti_status check_limit(int64_t limit_ms, const char *function, tutti_er
         return TUTTI_OK;
     }
     return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
-                         "%s: limit_ms is %lld; it must be -1 (for ever), 0 (looks once) or positive", function,
+                         "%s: limit_ms is %lld; it must be -1 (no limit), 0 (no wait) or positive", function,
                          (long long)limit_ms);
 }
 
@@ -55,7 +55,7 @@ tutti_status tutti_queue_enqueue(tutti_queue *queue, tutti_work *work, tutti_err
     return status;
 }
 
-/* Runs a function that gives a number. `number` may be NULL. */
+/* Runs a function that returns a number. `number` may be NULL. */
 static tutti_status get_number(tutti_queue *queue, int64_t (*get)(struct tti_queue *), int64_t *number)
 {
     tutti_status status = TUTTI_OK;
@@ -150,7 +150,7 @@ tutti_status tutti_queue_destroy(tutti_queue *queue, tutti_error *error)
     status = tti_queue_destroy(q);
     if (status != TUTTI_OK) {
         return tti_error_set(error, status,
-                             "queue_destroy: another thread is inside a call on the queue; let it end first");
+                             "queue_destroy: another thread is inside a call on the queue; destroy it after that call");
     }
     return tti_error_clear(error);
 }

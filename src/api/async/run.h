@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the functions share that start operations and wait for them: deadline.c and limit.c. */
+/* Common to the functions that start operations and wait for them: deadline.c and limit.c. */
 #ifndef TTI_API_RUN_H
 #define TTI_API_RUN_H
 
@@ -11,24 +11,24 @@ struct tti_group;
 struct tti_run {
     const char *function; /* for sentences */
     tutti_group *handle;
-    struct tti_group *group; /* held, once it is open */
+    struct tti_group *group; /* acquired by tti_run_open */
 };
 
-/* Whether they can be started at all: looked at before the first one is. */
+/* Checks all start functions before the first start. */
 tutti_status tti_run_check(const tutti_start *operations, size_t count, const char *function, tutti_error *error);
 
-/* Holds the group, if it may be waited for here. */
+/* Acquires the group, if this thread may wait for it. */
 tutti_status tti_run_open(struct tti_run *run, tutti_error *error);
 
-/* Starts one operation with these options. `cause` is filled in any case, *work only if this returns OK. */
+/* Starts one operation with these options. Always fills `cause`; *work only if this returns OK. */
 tutti_status tti_run_start(const struct tti_run *run, const tutti_start *operation, const tutti_call *options,
                            tutti_work **work, tutti_error *cause);
 
-/* Puts in front of the cause's sentence where it came from; its other fields stay. `place`: "" or "operations[3]: ". */
+/* Prefixes the cause's sentence with the function and `place` ("" or "operations[3]: "); its other fields stay. */
 void tti_run_report(const struct tti_run *run, const char *place, const tutti_error *cause, tutti_error *error);
 
-/* Whether this end is the one to return, so far: the first error in the order of the operations. REVOKED only follows from
- * another one, as for an operation at its deadline if the next one's in the same lane is noticed a moment earlier. */
+/* Whether this is the result to return, so far: the first error in the order of the operations. REVOKED is replaced by
+ * its cause in another operation. */
 bool tti_run_outranks(tutti_status status, tutti_status first);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A start function is the application's. If it starts an operation with options of its own, the deadline, the token or the
- * number of the call are lost, and nothing would tell so before the deadline had passed in vain. So the options of the work
- * that it returns are compared with those that it was given.
+ * A start function is the application's. If it starts an operation with other options, the deadline, the token or the
+ * number of the call are lost, and without this check no error would show it. So the options of the returned work are
+ * compared with the given ones.
  */
 #include "api/async/start_verify.h"
 
@@ -14,7 +14,7 @@
 #include "core/async/work.h"
 #include "core/async/work_pool.h"
 
-/* What the operation has instead of what it was to have; false: it is as ordered. */
+/* Describes the first option that differs; false: none does. */
 static bool differs(const struct tti_work *w, const struct tti_start_expected *order, char *text, size_t capacity)
 {
     const tutti_call *has = tti_work_options(w);
@@ -44,7 +44,7 @@ static tutti_status refuse(tutti_work *work, const char *what, const struct tti_
     const bool goes_on = tutti_work_wait(work, TUTTI_FOREVER) == TUTTI_WOULD_DEADLOCK;
     tutti_work_release(work);
     return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
-                         "the start function has not passed on the call options that it was given: %s; pass `call`, or "
+                         "the start function has not passed on the call options: %s; pass `call`, or "
                          "a changed copy of it, to the _async function (the operation %s)",
                          what, goes_on ? "goes on" : "has been waited for");
 }
@@ -62,7 +62,7 @@ tutti_status tti_start_verify(tutti_status status, tutti_work *work, const struc
     }
     tutti_status why = TUTTI_OK;
     struct tti_work *w = tti_work_acquire(work, &why);
-    if (w) { /* nothing can be told of one that has been released already; a wait for it is BAD_STATE */
+    if (w) { /* a released work cannot be checked; a wait for it is BAD_STATE */
         char what[160];
         const bool wrong = differs(w, order, what, sizeof(what));
         tti_work_drop(w);
@@ -70,5 +70,5 @@ tutti_status tti_start_verify(tutti_status status, tutti_work *work, const struc
             return refuse(work, what, order, error);
         }
     }
-    return error->status == TUTTI_OK ? TUTTI_OK : tti_error_clear(error); /* of an attempt that it made before */
+    return error->status == TUTTI_OK ? TUTTI_OK : tti_error_clear(error); /* of an earlier attempt */
 }

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "core/async/token.h"
 
-/* The token, held for the caller; or NULL with the status and a sentence that says which function and why. */
+/* The token, acquired; or NULL with the status and a sentence. */
 static struct tti_token *hold(tutti_cancel_token *handle, const char *function, const char *name, tutti_error *error,
                               tutti_status *status)
 {
@@ -86,7 +86,9 @@ tutti_status tutti_cancel_token_destroy(tutti_cancel_token *token, tutti_error *
     }
     status = tti_token_destroy(t);
     if (status != TUTTI_OK) {
-        tti_error_set(error, status, "cancel_token_destroy: another thread is inside a call on the token; let it end");
+        tti_error_set(error, status,
+                      "cancel_token_destroy: another thread is inside a call on the token; destroy it after that "
+                      "call");
     }
     return finish(error, status);
 }

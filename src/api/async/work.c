@@ -10,7 +10,7 @@
 #include "core/async/work_stream.h"
 #include "core/async/work_wait_token.h"
 
-/* The work, held for the caller; or NULL with the status and a sentence. */
+/* The work, acquired; or NULL with the status and a sentence. */
 static struct tti_work *hold(tutti_work *handle, const char *function, tutti_error *error, tutti_status *status)
 {
     struct tti_work *w = tti_work_acquire(handle, status);
@@ -154,7 +154,7 @@ tutti_status tutti_work_cancelled(tutti_work *work, int32_t *cancelled)
     }
     struct tti_work *w = tti_work_acquire(work, &status);
     if (!w && status == TUTTI_BAD_STATE) {
-        w = tti_work_acquire_user_work(work, &status); /* its task goes on asking when the handle has been given back */
+        w = tti_work_acquire_user_work(work, &status); /* its task may poll after the release of the handle */
     }
     if (!w) {
         return status;
@@ -187,7 +187,7 @@ tutti_status tutti_work_release(tutti_work *work)
     if (!w) {
         return status;
     }
-    tti_work_push(w); /* nobody may be left to wait for it */
+    tti_work_push(w); /* no thread may wait for it later */
     status = tti_work_retire(w) ? TUTTI_OK : TUTTI_BAD_STATE;
     tti_work_drop(w);
     return status;

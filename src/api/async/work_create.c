@@ -9,7 +9,7 @@
 #include "core/async/work_pool.h"
 #include "core/async/work_stage.h"
 
-/* What would do nothing is refused. A deadline would fail nobody: a token with a limit asks the task to end. */
+/* Refuses options without effect. A task has no deadline; a token with a limit asks it to end. */
 static tutti_status check_options(const struct tti_checker *k, const tutti_call *call)
 {
     tutti_call options = {.size = 0};
@@ -18,8 +18,8 @@ static tutti_status check_options(const struct tti_checker *k, const tutti_call 
     }
     if (options.timeout_ms > 0) {
         return tti_reject(k,
-                          "call.timeout_ms is %lld, but a task of the caller's own has no deadline; give it a token "
-                          "with a limit",
+                          "call.timeout_ms is %lld, but a task of the caller has no deadline; pass a token with a "
+                          "limit",
                           (long long)options.timeout_ms);
     }
     if (options.flags & (TUTTI_HAS_STREAM | TUTTI_ENQUEUE)) {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The collectives with equal parts: check the arguments, build the descriptor, hand it on, to be run now or started. A
- * compact tensor goes straight through; nothing is allocated on its way. Arguments that count only on the root are looked
- * at only there.
+ * The collectives with equal parts: check the arguments, fill the operation, and run or start it. A compact tensor
+ * costs no allocation. Arguments of the root are checked on the root only.
  */
 #include <string.h>
 #include <tutti/work.h>
@@ -12,7 +11,7 @@
 #include "core/call/call_cache.h"
 #include "engine/descriptor.h"
 
-/* What the ranks compare of a tensor's shape. */
+/* The code of a tensor's shape that ranks compare. */
 static uint32_t shape_of(const struct tti_view *view)
 {
     return tti_shape_code(view->ndim, view->shape, -1);
@@ -25,7 +24,7 @@ static tutti_status check_reduction(const struct tti_checker *k, const DLTensor 
     return status == TUTTI_OK ? tti_check_reduce_op(k, op, in->dtype) : status;
 }
 
-/* A reduction whose two tensors have the same shape; out NULL: the result is not for this rank. */
+/* A reduction of tensors with the same shape; out NULL: this rank gets no result. */
 static void describe_reduction(const struct tti_checker *k, const struct tti_view *in, const struct tti_view *out,
                                bool in_place, tutti_reduce_op redop, int32_t root)
 {
@@ -93,7 +92,7 @@ static tutti_status broadcast(const struct tti_checker *k, const struct tti_sign
     return TUTTI_OK;
 }
 
-/* An operation between a part (in or out) and a joined tensor (in or out); a NULL side is not this rank's. */
+/* An operation between a part (in or out) and a joined tensor (in or out); a side that this rank has not is NULL. */
 static void describe_between(const struct tti_checker *k, const struct tti_view *in, const struct tti_view *out,
                              const tutti_op *op)
 {
@@ -103,7 +102,7 @@ static void describe_between(const struct tti_checker *k, const struct tti_view 
     k->task->result = out ? out->tensor : NULL;
 }
 
-/* Both gathers; off the root (`has_output` false) only the input counts. */
+/* Both gathers; on other ranks than the root (`has_output` false) only the input counts. */
 static tutti_status gather_to(const struct tti_checker *k, const struct tti_signature *s, bool has_output)
 {
     int32_t dim = tti_signature_dim(s);

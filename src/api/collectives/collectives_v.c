@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The collectives with parts of different length. Rows of an output that belong to no part are left alone: a strided
- * output is therefore packed before the call too, so that unpacking writes back what was there.
+ * The collectives with parts of different length. Rows of an output outside all parts stay unchanged. So a strided
+ * output is packed before the call, too: unpacking then writes back the old values.
  */
 #include <tutti/work.h>
 

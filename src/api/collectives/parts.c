@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-/* What does not depend on how the rows are shared out. */
+/* The fields that do not depend on the distribution of rows. */
 static tutti_status rows_of(const struct tti_checker *k, const struct tti_view *joined, int32_t dim, tutti_parts *parts)
 {
     size_t outer = 1;
@@ -17,7 +17,7 @@ static tutti_status rows_of(const struct tti_checker *k, const struct tti_view *
         overflow |= __builtin_mul_overflow(unit, (size_t)joined->shape[d], &unit);
     }
     overflow |= __builtin_mul_overflow(unit, (size_t)joined->shape[dim], &pitch);
-    if (overflow) { /* only possible without elements: a dimension of 0 hides what the others make */
+    if (overflow) { /* only without elements: a dimension of 0 hides the product of the others */
         return tti_reject(k,
                           "%s is too large: the product of its dimensions other than those of length 0 does not fit "
                           "into 64 bits",
@@ -65,8 +65,8 @@ tutti_status tti_parts_cut(const struct tti_checker *k, const struct tti_view *j
     int64_t rows = joined->shape[dim];
     if (rows % ranks != 0) {
         return tti_reject(k,
-                          "%s has length %" PRId64 " along dimension %d, which %d ranks cannot share equally; cut it "
-                          "to a multiple or use the variable-count form",
+                          "%s has length %" PRId64 " along dimension %d, which %d ranks cannot share equally; cut "
+                          "or pad it to a multiple, or use the variable-count form",
                           joined->name, rows, (int)dim, (int)ranks);
     }
     tutti_status status = rows_of(k, joined, dim, parts);
@@ -230,7 +230,7 @@ tutti_status tti_check_own_part(const struct tti_checker *k, const struct tti_vi
             "bring different indices to the same element",
             part->name, joined->name, joined->name);
     }
-    /* Inside the span of the joined tensor, whichever way it runs. */
+    /* Inside the span of the joined tensor, in either direction. */
     ptrdiff_t offset = (ptrdiff_t)(own_row(k, parts) * tti_view_stride(joined, dim)) * (ptrdiff_t)joined->element;
     if (part->data == joined->data + offset && same_strides(part, joined)) {
         return TUTTI_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The functions of tutti/shape.h. They make the checks that the operations make of shapes, with the same sentences, and
- * replace the length of one dimension; the output is then checked as a tensor of its own, so that its bytes can be counted.
+ * The functions of tutti/shape.h. They check shapes as the operations do, with the same sentences, and replace the
+ * length of one dimension. Then the output is checked as a tensor, so that its bytes do not overflow.
  */
 #include <tutti/shape.h>
 
@@ -22,7 +22,7 @@ struct question {
     int64_t shape[TUTTI_MAX_NDIM]; /* of the output */
 };
 
-/* OK: the group is held. */
+/* OK: the group is acquired. */
 static tutti_status ask(struct question *q, tutti_group *group, tutti_operation operation, const char *function,
                         tutti_error *error)
 {
@@ -46,7 +46,7 @@ static tutti_status end(struct question *q, tutti_status status)
     return tti_api_finish(q->call.error, q->call.operation, q->call.rank, status);
 }
 
-/* The input's shape is what the output's begins with. */
+/* The output's shape begins as the input's. */
 static tutti_status begin(struct question *q, tutti_group *group, tutti_operation operation, const char *function,
                           const DLTensor *input, int32_t *dim, tutti_error *error)
 {
@@ -61,7 +61,7 @@ static tutti_status begin(struct question *q, tutti_group *group, tutti_operatio
     return status;
 }
 
-/* Hands the shape out, and the group back. */
+/* Returns the shape, and releases the group. */
 static tutti_status answer(struct question *q, tutti_status status, int64_t *shape, int32_t *ndim)
 {
     if (!q->call.group) {
@@ -99,7 +99,7 @@ tutti_status tutti_all_gather_shape(tutti_group *group, const DLTensor *input, i
     return answer(&q, status, shape, ndim);
 }
 
-/* Cuts the input into equal parts; `rows`: where the length of one goes. */
+/* Cuts the input into equal parts; *rows gets the length of one. */
 static tutti_status cut(struct question *q, int32_t dim, int64_t *rows)
 {
     tutti_parts parts;
@@ -126,7 +126,7 @@ tutti_status tutti_all_to_all_shape(tutti_group *group, const DLTensor *input, i
     return answer(&q, status == TUTTI_OK ? cut(&q, dim, NULL) : status, shape, ndim);
 }
 
-/* The output has as many rows as all parts together; `own`: the input is one of them. */
+/* The output has the rows of all parts; `own`: the input is one of them. */
 static tutti_status join(struct question *q, int32_t dim, const struct tti_counts *list, bool own)
 {
     tutti_status status = tti_parts_sum(&q->checker, list, &q->shape[dim]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Defaults of the public structs for languages without designated initialisers, and the version. */
+/* Defaults of the public structs, for languages without designated initialisers, and the version. */
 #include <tutti/tutti.h>
 
 #define TEXT_OF(x)            #x

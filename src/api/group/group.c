@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The functions of tutti/group.h but the one that starts threads. */
+/* The functions of tutti/group.h except tutti_run_threads. */
 #include "api/group/group.h"
 
 #include <tutti/group.h>
@@ -100,8 +100,8 @@ static bool stands_before(const int32_t *ranks, int32_t at)
     return i < at;
 }
 
-/* The caller's place in the list, after checking every entry. It takes no memory: a rank that lacked some would be missed by the
- * others until their deadline. */
+/* Checks every entry, and finds the caller's place. It allocates no memory: after a failure here the other ranks would
+ * wait until their deadline. */
 static tutti_status check_list(const struct tti_group *parent, const int32_t *ranks, int32_t count, int32_t *own,
                                tutti_error *error)
 {
@@ -116,8 +116,8 @@ static tutti_status check_list(const struct tti_group *parent, const int32_t *ra
                                    "group_create: ranks[%d] is %d, the parent group has ranks 0 to %d", i, ranks[i],
                                    parent->size - 1);
         } else if (stands_before(ranks, i)) {
-            status = tti_error_set(error, TUTTI_INVALID_ARGUMENT, "group_create: rank %d stands in the list twice",
-                                   ranks[i]);
+            status =
+                tti_error_set(error, TUTTI_INVALID_ARGUMENT, "group_create: rank %d is in the list twice", ranks[i]);
         } else if (ranks[i] == parent->rank) {
             *own = i;
         }
@@ -129,7 +129,7 @@ static tutti_status check_list(const struct tti_group *parent, const int32_t *ra
     return status;
 }
 
-/* A sub-group keeps its parent's place and store: of a configuration only the rest may be set. */
+/* A sub-group has its parent's rank, size and store: a configuration may set the other fields only. */
 static tutti_status check_child(const struct tti_group *parent, const tutti_config *config, const char *function,
                                 tutti_error *error)
 {
@@ -185,7 +185,7 @@ tutti_status tutti_group_split(tutti_group *parent, int32_t color, int32_t key, 
     return tti_api_finish(error, TUTTI_OP_SPLIT, rank, status);
 }
 
-/* After an abort calls are on their way out: they are waited for. */
+/* After an abort running calls return soon: waits for them. */
 static int64_t abort_wait_ms(const struct tti_group *g)
 {
     /* acquire: pairs with tti_recover_abort */
@@ -213,13 +213,13 @@ tutti_status tutti_group_destroy(tutti_group *group, tutti_error *error)
     return tti_api_finish(error, TUTTI_OP_DESTROY, rank, status);
 }
 
-/* What tutti_finalize looks for before it destroys anything, and what it meets when it does. */
+/* The state of tutti_finalize, while it checks and while it destroys. */
 struct ending {
     tutti_status status;
     tutti_error *error;
 };
 
-/* Events objects end with their group; everything else that uses it refuses the end. */
+/* Events objects end with their group; any other use of the group is BUSY. */
 static void check_idle(void *handle, void *user)
 {
     struct ending *ending = user;
@@ -256,8 +256,8 @@ tutti_status tutti_finalize(tutti_error *error)
     tti_handles_each(&tti_groups, check_idle, &ending);
     if (ending.status == TUTTI_OK && tti_events_in_use()) {
         ending.status = tti_error_set(error, TUTTI_BUSY,
-                                      "finalize: another thread is inside a call on an events object: let that return "
-                                      "first");
+                                      "finalize: another thread is inside a call on an events object: call again after "
+                                      "that has returned");
     }
     if (ending.status != TUTTI_OK) {
         return ending.status;
@@ -265,15 +265,15 @@ tutti_status tutti_finalize(tutti_error *error)
     tti_events_destroy_all();
     tti_handles_each(&tti_groups, destroy_idle, &ending);
     if (ending.status != TUTTI_OK) {
-        return ending.status; /* another thread has entered meanwhile */
+        return ending.status; /* another thread has entered a call meanwhile */
     }
     tti_timer_shutdown();
     tti_flight_finish();
-    tti_registry_stop(); /* a rendezvous served from here goes on until its clients have left, or the process ends */
+    tti_registry_stop(); /* a rendezvous server of this process runs until its clients have left, or the process ends */
     return tti_error_clear(error);
 }
 
-/* Runs `read` on a live group; `otherwise` for a stale handle. */
+/* Runs `read` on a group; returns `otherwise` for a stale handle. */
 static int32_t read_group(tutti_group *group, int32_t (*read)(const struct tti_group *g, int32_t argument),
                           int32_t argument, int32_t otherwise)
 {
@@ -488,7 +488,7 @@ tutti_status tutti_null_recorded(tutti_group *group, int64_t index, tutti_null_r
         status = tti_error_set(error, TUTTI_UNSUPPORTED, "null_recorded: the group runs on backend %s, not null",
                                g->backend->name);
     } else if ((status = tti_null_record_at(g->state, index, record)) != TUTTI_OK) {
-        tti_error_set(error, status, "null_recorded: operation %lld is not among those remembered", (long long)index);
+        tti_error_set(error, status, "null_recorded: operation %lld is not recorded", (long long)index);
     } else {
         tti_error_clear(error);
     }

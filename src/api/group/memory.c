@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The functions of tutti/memory.h. What the ranks have to agree on goes through all_gather, so that a rank that is late,
- * gone, or calls something else is named by what names it anyhow, and the order of lane 0 holds for these calls too.
+ * The functions of tutti/memory.h. Ranks agree by all_gather. So its checks name a rank that is late, has left or calls
+ * another operation, and these calls are in the order of lane 0.
  */
 #include <tutti/memory.h>
 
@@ -16,10 +16,10 @@
 #include "core/group/group_state.h"
 #include "core/memory/pool.h"
 
-#define EXCHANGE_TAG 0x70616568u /* "heap": an application's own all_gather is told apart from ours */
+#define EXCHANGE_TAG 0x70616568u /* "heap": distinguishes it from an application's all_gather */
 #define EXCHANGE_MAX 1024
 
-/* What a rank says of its part. Travels between processes. */
+/* A rank's result; sent between processes. */
 struct outcome {
     int32_t status;
     char message[252];
@@ -44,13 +44,13 @@ static tutti_exchange exchange_of(struct tti_call *c)
     return (tutti_exchange){.size = sizeof(tutti_exchange), .self = c, .gather = gather};
 }
 
-/* Whether the group's backend has a heap; else memory is ordinary. */
+/* Whether the group's backend has a heap; else the memory is ordinary. */
 static bool has_heap(const struct tti_group *g)
 {
     return (tti_group_capabilities(g) & TUTTI_CAP_HEAP) && g->backend->ops->alloc;
 }
 
-/* Whether the ranks can ask one another: not on backend null, where the others do not exist. */
+/* Whether ranks can exchange data: not on backend null, where the others do not exist. */
 static bool can_agree(const struct tti_group *g)
 {
     tutti_op op = {.size = sizeof(op), .kind = TUTTI_OP_ALL_GATHER, .dtype = TUTTI_U8};
@@ -58,7 +58,7 @@ static bool can_agree(const struct tti_group *g)
            g->host_backend->ops->supports(g->host_state, &op);
 }
 
-/* All ranks return OK, or all the first failure. */
+/* All ranks return OK, or all return the first failure. */
 static tutti_status agree(struct tti_call *c, tutti_status mine)
 {
     if (!can_agree(c->group)) {
@@ -90,7 +90,7 @@ static tutti_status agree(struct tti_call *c, tutti_status mine)
     return status;
 }
 
-/* Ordinary memory, given to all ranks or to none. */
+/* Ordinary memory, for all ranks or for none. */
 static tutti_status alloc_ordinary(struct tti_call *c, size_t bytes, void **memory)
 {
     struct tti_pool *pool = c->group->pool;
@@ -131,9 +131,9 @@ tutti_status tutti_free(tutti_group *group, void *memory, tutti_error *error)
         return status;
     }
     if (memory && !tti_pool_free(c.group->pool, memory)) {
-        status = has_heap(c.group) ? c.group->backend->ops->release(c.group->state, memory, c.error)
-                                   : tti_error_set(c.error, TUTTI_INVALID_ARGUMENT,
-                                                   "free: %p is not memory that tutti_alloc has given", memory);
+        status = has_heap(c.group)
+                     ? c.group->backend->ops->release(c.group->state, memory, c.error)
+                     : tti_error_set(c.error, TUTTI_INVALID_ARGUMENT, "free: %p is not memory of tutti_alloc", memory);
     }
     return tti_call_end(&c, status);
 }

@@ -42,7 +42,7 @@ tutti_status tutti_group_revoke(tutti_group *group, tutti_error *error)
     return tti_api_finish(error, TUTTI_OP_REVOKE, rank, status);
 }
 
-/* Where a list of ranks goes that the caller wants. */
+/* The caller's buffers for a list of ranks. */
 struct list {
     int32_t *ranks;
     int32_t capacity;
@@ -72,7 +72,7 @@ static void fill_list(const struct list *l, const struct tti_group *g, const uin
     *l->count = count;
 }
 
-/* What every collective of recovery is refused for. 0 becomes the group's deadline. */
+/* The checks of every collective of recovery. 0 becomes the group's deadline. */
 static tutti_status check_call(const struct tti_group *g, const char *function, int64_t *timeout_ms, tutti_error *error)
 {
     if (*timeout_ms < TUTTI_FOREVER) {
@@ -86,10 +86,10 @@ static tutti_status check_call(const struct tti_group *g, const char *function, 
                : tti_error_set(error, TUTTI_WOULD_DEADLOCK, "%s: called from a callback of the same group", function);
 }
 
-/* What the two functions that give a list of ranks differ in. */
+/* The differences of the two functions that return a list of ranks. */
 struct inquiry {
     const char *function;
-    tutti_operation operation; /* AGREE, or NONE: only what this rank knows */
+    tutti_operation operation; /* AGREE, or NONE: this rank's knowledge only */
     uint64_t *flags;           /* of an agreement, and its time */
     int64_t timeout_ms;
 };

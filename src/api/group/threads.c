@@ -13,7 +13,7 @@
 
 #define RANKS_MAX 1024
 
-/* Ranks start together or not at all: otherwise those that did start would wait for the missing ones. */
+/* Ranks start only when all threads exist; else the started ones would wait for the missing ones. */
 struct gate {
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -71,7 +71,7 @@ static void *run_rank(void *argument)
             tti_error_set(&t->error, t->status, "the function of rank %d returned %s", t->rank,
                           tutti_status_name(t->status));
         }
-        tutti_group_destroy(group, NULL); /* BAD_STATE if the function did it */
+        tutti_group_destroy(group, NULL); /* BAD_STATE if the function has destroyed it */
     }
     t->error.rank = t->rank;
     return NULL;
@@ -87,7 +87,7 @@ tutti_status tutti_run_threads(int32_t ranks, tutti_rank_function function, void
     if (!threads) {
         return tti_error_set(error, TUTTI_NO_MEMORY, "run_threads: no memory for %d threads", ranks);
     }
-    static _Atomic unsigned serial; /* relaxed: only has to differ */
+    static _Atomic unsigned serial; /* relaxed: only unique */
     char store[64];
     snprintf(store, sizeof(store), "memory:threads-%d-%u", (int)getpid(),
              atomic_fetch_add_explicit(&serial, 1, memory_order_relaxed));

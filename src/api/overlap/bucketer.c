@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The bucketer's steps. Gradients become ready in any order, which may differ between ranks; the all_reduces of a lane may
- * not. So buckets are started strictly in their order, each when it is complete and all before it have been started, and
- * wait starts what is left: every rank starts every bucket once in a step, unless it fails.
+ * The bucketer's steps. Gradients become ready in any order, which may differ between ranks; the order of all_reduces
+ * of a lane may not. So buckets start strictly in their order: each when it is complete and all before it have started.
+ * wait starts the rest. So every rank starts every bucket once in a step, unless one fails. If a bucket cannot start,
+ * later ones do not start in this step: on the other ranks the next all_reduce is the failed one's.
  *
- * After a bucket could not be started, nothing more is in this step: the next one would meet the others' all_reduce of
- * this one.
  */
-#include "api/overlap/bucketer.h"
+#include "api/overlap/bucketer_divide.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -110,7 +109,7 @@ static tutti_status finish(const struct tti_bucketer *b, tutti_error *error, tut
     return status;
 }
 
-/* The bucketer, for this thread alone until `leave`; or NULL and why. */
+/* The bucketer, for this thread alone until `leave`; or NULL and the error. */
 static struct tti_bucketer *enter(tutti_bucketer *handle, const char *function, tutti_error *error,
                                   tutti_status *status)
 {
@@ -123,7 +122,7 @@ static struct tti_bucketer *enter(tutti_bucketer *handle, const char *function, 
         finish(NULL, error, *status);
         return NULL;
     }
-    /* acquire: sees what the thread before this one left; pairs with the release in `leave` */
+    /* acquire: pairs with the release in `leave` of the thread before */
     if (atomic_exchange_explicit(&b->occupied, true, memory_order_acquire)) {
         *status = tti_error_set(error, TUTTI_BUSY,
                                 "%s: another thread is inside a call on this bucketer; one may be at a time", function);
@@ -142,7 +141,7 @@ static tutti_status leave(struct tti_bucketer *b, tutti_bucketer *handle, tutti_
     return status;
 }
 
-/* Whether waiting here could never end. A group that is gone has no callbacks. */
+/* Whether this thread is in a callback of the group. A destroyed group has none. */
 static bool in_callback(const struct tti_bucketer *b)
 {
     tutti_status why;
@@ -161,7 +160,7 @@ static void locate(const struct tti_bucketer *b, size_t index, tutti_error *erro
                        bucket->end - 1);
 }
 
-/* Starts every bucket whose turn has come. OK, or why the next one cannot be started in this step. */
+/* Starts all complete buckets up to the first incomplete one. OK, or why the next one cannot start in this step. */
 static tutti_status start_buckets(struct tti_bucketer *b, tutti_error *error)
 {
     while (b->why.status == TUTTI_OK && b->started < b->buckets && b->bucket[b->started].missing == 0) {
@@ -199,7 +198,7 @@ tutti_status tutti_bucketer_ready(tutti_bucketer *bucketer, size_t index, tutti_
                                b->count - 1);
     } else if (b->gradient[index].ready) {
         status = tti_error_set(error, TUTTI_BAD_STATE,
-                               "bucketer_ready: gradient %zu has been ready in this step already; tutti_bucketer_wait "
+                               "bucketer_ready: gradient %zu was ready in this step already; tutti_bucketer_wait "
                                "ends the step",
                                index);
     } else {
@@ -210,8 +209,8 @@ tutti_status tutti_bucketer_ready(tutti_bucketer *bucketer, size_t index, tutti_
     return leave(b, bucketer, error, status);
 }
 
-/* Waits for the buckets that were started, in their order, and makes the bucketer idle. With `results` they go into the
- * gradients, and the first error of the step is returned. */
+/* Waits for the started buckets, in their order, and ends the step. With `results` copies the results into the
+ * gradients, and returns the first error of the step. */
 static tutti_status end_step(struct tti_bucketer *b, bool results, tutti_error *error)
 {
     tutti_status first = TUTTI_OK;

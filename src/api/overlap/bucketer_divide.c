@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Dividing gradients into buckets, as every rank does for itself and with the same outcome: sizes and dtypes decide, never
- * addresses. A digest of the outcome becomes the tag of every all_reduce, so ranks that registered different models hear of
- * it in their first bucket, also where the buckets happen to be of equal size.
+ * Dividing gradients into buckets. Every rank does it locally, with the same result: it depends on sizes and dtypes,
+ * never on addresses. A digest of the result is the tag of every all_reduce. So ranks with different models get
+ * MISMATCH in the first bucket, also if the buckets have equal sizes.
  */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/overlap/bucketer.h"
+#include "api/overlap/bucketer_divide.h"
 #include "base/error.h"
 #include "device/device.h"
 
@@ -44,7 +44,7 @@ static int by_address(const void *left, const void *right)
     return (a->data > b->data) - (a->data < b->data);
 }
 
-/* In the order of their addresses each must end before the next one begins. */
+/* Sorted by address, each must end before the next one begins. */
 static tutti_status check_overlap(const struct tti_checker *k, const struct tti_bucketer *b)
 {
     const struct tti_gradient **sorted = malloc(b->count * sizeof(struct tti_gradient *));
@@ -71,7 +71,7 @@ static tutti_status check_overlap(const struct tti_checker *k, const struct tti_
     return status;
 }
 
-/* From the last gradient backwards. Sums of bytes do not overflow: the gradients lie in memory side by side. */
+/* From the last gradient backwards. The sum of bytes does not overflow: the gradients do not overlap in memory. */
 static void fill_buckets(struct tti_bucketer *b, size_t bucket_bytes)
 {
     struct tti_bucket *open = NULL;
@@ -90,7 +90,7 @@ static void fill_buckets(struct tti_bucketer *b, size_t bucket_bytes)
     }
 }
 
-/* Whether the gradients of a bucket lie one behind the other, in the order of their index. */
+/* Whether the gradients of a bucket are adjacent, in the order of their index. */
 static bool contiguous(const struct tti_bucketer *b, const struct tti_bucket *bucket)
 {
     const unsigned char *end = NULL;
@@ -132,7 +132,7 @@ static tutti_status place_bucket(const struct tti_checker *k, const struct tti_b
         return bucket->data ? TUTTI_OK
                             : tti_error_set(k->c->error, TUTTI_NO_MEMORY,
                                             "%s: no memory for a bucket of %zu bytes, which gradients %zu to %zu need "
-                                            "because they do not lie one behind the other",
+                                            "because they are not adjacent in memory",
                                             k->function, bucket->bytes, bucket->begin, bucket->end - 1);
     }
     for (size_t i = bucket->end; i-- > bucket->begin;) {
@@ -141,14 +141,14 @@ static tutti_status place_bucket(const struct tti_checker *k, const struct tti_b
     return TUTTI_OK;
 }
 
-/* Takes one more number into a hash: an odd factor loses nothing, the shift brings high bits down. */
+/* Adds a number to a hash: the odd factor loses no bits, the shift mixes high bits down. */
 static uint64_t mix(uint64_t hash, uint64_t number)
 {
     hash = (hash ^ number) * 0x9e3779b97f4a7c15u;
     return hash ^ hash >> 32;
 }
 
-/* A hash of what all ranks must agree on. */
+/* A hash of all that must be equal on all ranks. */
 static uint32_t digest(const struct tti_bucketer *b)
 {
     uint64_t hash = 0;
@@ -194,7 +194,7 @@ void tti_bucketer_free(struct tti_bucketer *b)
     free(b);
 }
 
-/* On a device: all copies together. */
+/* On a device all copies are queued together. */
 static tutti_status copy_there(const struct tti_bucketer *b, const struct tti_bucket *bucket, bool pack,
                                tutti_error *error)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One all_reduce beside one computation, and the pipeline. Both are synchronous: whatever they start has ended when they
- * return, so the caller's tensors are free again on every path, and `.error` of the call tells how the whole went.
+ * One all_reduce beside one computation, and the pipeline. Both are synchronous: all that they start has ended when
+ * they return, so the caller's tensors are free on every path. `.error` of the call describes the whole.
  */
 #include "api/overlap/overlap.h"
 
@@ -12,8 +12,8 @@
 #include "base/error.h"
 #include "core/call/call.h"
 
-/* Works of a pipeline that may be open at a time. Each counts its deadline from its start, so they should not pile up
- * behind a slow lane; and a computation that is late now and then should not make the lane wait. */
+/* Most open works of a pipeline. Each deadline counts from the start, so they must not queue up behind a slow lane; but
+ * a computation that is late now and then must not leave the lane idle. */
 #define WINDOW 8
 
 tutti_status tti_overlap_end(tutti_work *work, tutti_error *details)
@@ -38,7 +38,7 @@ void tti_overlap_locate(tutti_error *error, const char *format, ...)
     memcpy(error->message, whole.message, sizeof(error->message));
 }
 
-/* tti_call_begin, and the options for the operations that the call starts: they have its callback, not the call itself. */
+/* tti_call_begin, and the options of the operations that the call starts: they have its callback, the call has none. */
 static tutti_status begin(struct tti_call *c, tutti_group *group, const char *function, const tutti_call *call,
                           tutti_call *start)
 {
@@ -55,7 +55,7 @@ static tutti_status begin(struct tti_call *c, tutti_group *group, const char *fu
     return TUTTI_OK;
 }
 
-/* tti_call_end with an error that knows its operation's sequence. */
+/* tti_call_end with an error that has its operation's sequence. */
 static tutti_status end(struct tti_call *c, const tutti_error *why, tutti_status status)
 {
     if (status != TUTTI_OK) {
@@ -120,7 +120,7 @@ static void end_oldest(struct pipeline *p)
     p->ended++;
 }
 
-/* Ends what needs no waiting, and as much more as makes room for another work. */
+/* Collects ended works, and waits until there is room for another one. */
 static void make_room(struct pipeline *p)
 {
     while (p->ended < p->started) {
@@ -180,8 +180,8 @@ tutti_status tutti_overlap_pipeline(tutti_group *group, DLTensor *const *tensors
     }
     struct pipeline p = {.status = TUTTI_OK};
     start.error = &why;
-    /* An operation that fails alone does not stop the rest: the other ranks may hear of it some tensors earlier or later,
-     * and would no longer call the same. */
+    /* A failure that leaves the group usable does not stop the rest: other ranks may notice it some tensors earlier or
+     * later, and their calls would then differ. */
     for (size_t i = 0; i < count && status == TUTTI_OK && !p.group_failed; i++) {
         status = compute(i, tensors[i], user);
         if (status != TUTTI_OK) {
@@ -194,6 +194,6 @@ tutti_status tutti_overlap_pipeline(tutti_group *group, DLTensor *const *tensors
     while (p.ended < p.started) {
         end_oldest(&p);
     }
-    /* What has ended lies before what stopped the pipeline. */
+    /* Errors of earlier works come before the one that stopped the pipeline. */
     return p.status != TUTTI_OK ? end(&c, &p.why, p.status) : end(&c, &why, status);
 }

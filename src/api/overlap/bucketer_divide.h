@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A bucketer: gradients, and the buckets they are divided into. Bucket 0 holds the last gradients, since the backward pass
- * produces those first. Within a bucket gradients follow one another in the order of their index, on every rank alike,
- * whether the bucket lies in the gradients themselves or is packed; which of the two is each rank's own matter.
+ * A bucketer: gradients, divided into buckets. Bucket 0 holds the last gradients, which the backward pass produces
+ * first. The order in a bucket is that of the gradients' index, on every rank. A rank whose gradients are adjacent uses
+ * their memory as the bucket; others pack them. Ranks need not do the same.
  */
 #ifndef TTI_API_BUCKETER_H
 #define TTI_API_BUCKETER_H
@@ -24,32 +24,32 @@ struct tti_bucket {
     size_t begin;
     size_t end;
     size_t bytes;
-    int64_t count; /* elements: the shape of what is reduced */
+    int64_t count; /* elements: the shape of the all_reduce */
     tutti_dtype dtype;
-    bool packed;         /* data is memory of its own; else the first gradient's */
+    bool packed;         /* data is separate memory; else the first gradient's */
     unsigned char *data; /* NULL only if there are no bytes */
     size_t missing;      /* gradients that are not ready in this step */
-    tutti_work *work;    /* of the all_reduce, once it has been started */
+    tutti_work *work;    /* of the all_reduce, after its start */
 };
 
 struct tti_bucketer {
-    tutti_group *group; /* a handle, without a reference: the group may be destroyed before */
+    tutti_group *group; /* a handle without a reference: the group may be destroyed first */
     int32_t rank;
     DLDevice device; /* of the gradients */
     tutti_reduce_op op;
     tutti_call call;       /* for every all_reduce */
-    uint32_t digest;       /* of how the gradients are divided */
+    uint32_t digest;       /* of the division into buckets */
     size_t count;          /* gradients */
     size_t buckets;        /* all buckets */
     size_t started;        /* buckets 0..started-1 have been started in this step */
-    tutti_error why;       /* why bucket `started` could not be; status OK if that has not happened in this step */
-    _Atomic bool occupied; /* by the one thread that may be inside */
+    tutti_error why;       /* why bucket `started` could not start in this step; else status OK */
+    _Atomic bool occupied; /* by the thread that is inside */
     struct tti_gradient *gradient;
     struct tti_bucket *bucket;
 };
 
-/* Checks every gradient and divides them into buckets of at least `bucket_bytes`, with memory for those that need it. On
- * failure tti_bucketer_free takes what there is. */
+/* Checks every gradient and divides them into buckets of at least `bucket_bytes`, with memory for packed ones. After a
+ * failure call tti_bucketer_free. */
 tutti_status tti_bucketer_divide(const struct tti_checker *k, struct tti_bucketer *b, const DLTensor *const *gradients,
                                  size_t count, size_t bucket_bytes);
 void tti_bucketer_free(struct tti_bucketer *b);
