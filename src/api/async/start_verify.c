@@ -21,7 +21,7 @@ static bool differs(const struct tti_work *w, const struct tti_start_expected *o
     if (order->group && tti_work_owner(w) != order->group) {
         snprintf(text, capacity, "its operation runs on another group");
     } else if (order->operation_id != 0 && has->operation_id != order->operation_id) {
-        snprintf(text, capacity, "its operation has the number %lld instead of %lld, so no handler would hear of it",
+        snprintf(text, capacity, "its operation has the number %lld instead of %lld, so its handlers would not run",
                  (long long)has->operation_id, (long long)order->operation_id);
     } else if (order->timeout_ms > 0 && (has->timeout_ms < 0 || has->timeout_ms > order->timeout_ms)) {
         snprintf(text, capacity, "its operation has a deadline of %lld ms instead of %lld ms",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: timeout=120 */
 /*
- * The drivers cuda and rocm: copies in every direction, of rows and of strided tensors, and what streams, events and words
- * hold back.
+ * The drivers cuda and rocm: copies in every direction, of rows and of strided tensors, and what streams, events and
+ * words hold back.
  */
 #include "device_support.h"
 
@@ -202,7 +202,7 @@ static void order(void)
     d->leave(&scope);
 }
 
-/* A stream that the host holds back: what is queued behind the word happens when the word says so, and not before. */
+/* A stream waits for a word of the host: later work starts when the word has its value, not before. */
 static void word(void)
 {
     struct tti_device_scope scope;

@@ -357,7 +357,7 @@ static void test_await(void **state)
     assert_true(tti_now_ns() >= deadline);
     assert_non_null(strstr(error.message, "counted"));
     assert_int_equal(tti_device_await(&counted, NULL, 0, NULL), TUTTI_TIMEOUT);
-    queries_left = 0; /* what is done is done, also at a deadline that has passed */
+    queries_left = 0; /* complete work is OK, also after the deadline */
     assert_int_equal(tti_device_await(&counted, NULL, 0, &error), TUTTI_OK);
     queries_left = -1;
     assert_int_equal(tti_device_await(&counted, NULL, TTI_NEVER, &error), TUTTI_BACKEND);

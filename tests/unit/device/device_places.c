@@ -171,7 +171,7 @@ static void errors(void)
     d->leave(&scope);
 }
 
-/* The environment orders: the work of the second copy fails. Whoever asks next is told. */
+/* The environment makes the work of the second copy fail. The next query reports it. */
 static void late_error(void)
 {
     struct tti_device_scope scope;
@@ -266,7 +266,7 @@ static void ipc_peer(const char *text)
     d->leave(&scope);
 }
 
-/* A fork's child is told, and does not crash; its parent is not disturbed. */
+/* A forked child gets FORKED and does not crash; its parent is not disturbed. */
 static void forked(void)
 {
     struct tti_device_scope scope;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The flight recorder in one process, and who is to blame in records that are made up. */
+/* The flight recorder in one process, and the suspects in made-up records. */
 #include <assert.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -322,7 +322,7 @@ static void worlds_of_several_stores_have_names_of_their_own(void **state)
     in_child(opens_worlds_at_several_places);
 }
 
-/* ---- who is to blame --------------------------------------------------------------------------------------------------- */
+/* ---- suspects ---------------------------------------------------------------------------------------------------------- */
 
 #define RANKS 4
 
@@ -417,7 +417,7 @@ static void who_does_not_open_the_world_is_named(void **state)
     tti_hang_free(&c.hang);
 }
 
-/* Ranks 2 and 3 open a world of three in which they are 0 and 1: who of the others is the third is not known. */
+/* Ranks 2 and 3 open a world of three in which they are 0 and 1: the third rank is not known. */
 static void who_does_not_open_another_world_is_not_guessed(void **state)
 {
     (void)state;

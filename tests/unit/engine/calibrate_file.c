@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Profiles of a machine in files: only a whole, plausible one of this machine is taken, from a folder that nobody else can
- * write; a reader never sees half of one; and where nothing can be kept, all works without. */
+/* Profiles of a machine in files: only a whole, plausible one of this machine is taken, from a folder that nobody else
+ * can write; a reader never sees half of one; and where nothing can be kept, all works without. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -184,7 +184,7 @@ static void test_impossible_values(void **state)
     with_value("wake_ns", "777", bad); /* the tool works */
     assert_true(tti_profile_parse(bad, &machine, &q));
     assert_int_equal(q.wake_ns, 777);
-    with_value("wake_ns", "0", bad); /* everybody who has two CPUs knows it */
+    with_value("wake_ns", "0", bad); /* known on every machine with two CPUs */
     assert_false(tti_profile_parse(bad, &machine, &q));
 }
 
@@ -286,7 +286,7 @@ static void test_what_is_no_file_of_ours(void **state)
     snprintf(aside, sizeof(aside), "%s.aside", path);
     char file[512];
     snprintf(file, sizeof(file), "%s", path);
-    assert_int_equal(chmod(file, 0666), 0); /* anybody could have written it */
+    assert_int_equal(chmod(file, 0666), 0); /* other users could have written it */
     assert_false(load(&machine, &q));
     assert_int_equal(chmod(file, 0600), 0);
     assert_true(load(&machine, &q));
@@ -294,9 +294,9 @@ static void test_what_is_no_file_of_ours(void **state)
     assert_int_equal(symlink(aside, file), 0);
     assert_false(load(&machine, &q));
     assert_int_equal(unlink(file), 0);
-    assert_int_equal(mkfifo(file, 0600), 0); /* nobody waits for a writer */
+    assert_int_equal(mkfifo(file, 0600), 0); /* opening it does not wait for a writer */
     assert_false(load(&machine, &q));
-    assert_true(save(&machine, &p)); /* replaces whatever it was */
+    assert_true(save(&machine, &p)); /* replaces a file of any kind */
     assert_true(load(&machine, &q));
     FILE *f = fopen(file, "ae");
     assert_non_null(f);
@@ -394,7 +394,7 @@ static void test_calibration_of_the_process(void **state)
     assert_int_equal(tti_calibrate_mode(NULL), TTI_CALIBRATE_AUTO);
 }
 
-/* What is measured here depends on the machine and its load; that it is possible, or not known, does not. */
+/* The figures depend on the machine and its load. On every machine they are plausible or unknown. */
 static void test_measurement(void **state)
 {
     (void)state;

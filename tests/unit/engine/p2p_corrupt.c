@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: timeout=60 */
-/* A peer of the same user may write anything into its rings: what depends on it is checked, and it is named. Here
- * the test plays rank 1, which sends to rank 0. */
+/* A corrupt peer may write anything into its rings. The reader checks all values and names the peer. Here the test
+ * plays rank 1, which sends to rank 0. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -98,7 +98,7 @@ static void first_records_are_checked(void **state)
     r = small;
     r.kind = TTI_RECORD_NEXT; /* of nothing */
     expect_corrupt(small, r);
-    r.kind = TTI_RECORD_GRANTED; /* by nobody */
+    r.kind = TTI_RECORD_GRANTED; /* without a grant */
     expect_corrupt(small, r);
 }
 
@@ -177,7 +177,7 @@ static void expect_corrupt_claim(struct cluster *c, void *batch)
     assert_int_equal(e.suspect, 1);
 }
 
-/* What the reader of this rank's messages claims: a grant of what it was never sent. One that is right goes on. */
+/* A grant of a message that was never sent is PEER_CORRUPT; a correct one is followed. */
 static void grants_are_checked(void **state)
 {
     (void)state;
@@ -204,7 +204,8 @@ static void grants_are_checked(void **state)
     }
 }
 
-/* And room that cannot be: more than there was, or less than before. It is read when there is none left. */
+/* So is an impossible number of read records: more than were sent, or fewer than before. It is read when a ring is
+ * full. */
 static void room_is_checked(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ranks of one process that are told that they are others, with private memory and a heap: for tests of messages that are
- * copied once. */
+/* Ranks of one process that behave like several processes, with private memory and a heap: for tests of messages that
+ * are copied once. */
 #ifndef TESTS_UNIT_P2P_FIXTURE_H
 #define TESTS_UNIT_P2P_FIXTURE_H
 
@@ -13,7 +13,7 @@
 #include "unit/engine/p2p_support.h"
 
 #define REGION  1u
-#define MOST    ((size_t)1 << 22) /* elements: 16 MiB, which is more than a few looks move */
+#define MOST    ((size_t)1 << 22) /* elements: 16 MiB, more than a few rounds copy */
 #define BYTES   (MOST * sizeof(int32_t))
 #define MINUTE  60000
 #define WAITING ((struct waiting){1000, 20000, 0})
@@ -59,7 +59,7 @@ static inline struct field *field_open(int size, bool threads)
             .orphans = &f->orphans[r], .ranks = size, .members = f->members, .user = f, .orphan = orphan};
         tti_heap_own(&f->heaps[r], REGION, tti_heap_word(f->memory[r][HEAP], BYTES));
         f->c.engines[r]->direct = threads;
-        f->c.engines[r]->ranks_per_cpu = 2; /* whatever the machine has */
+        f->c.engines[r]->ranks_per_cpu = 2; /* on every machine */
         f->c.engines[r]->heap = threads ? NULL : &f->heaps[r];
         f->c.engines[r]->tuning.single_copy = TTI_TUNING_NEVER;
     }
@@ -154,7 +154,7 @@ static inline void abort_group(struct field *f, int rank)
     tti_engine_abort(f->c.engines[rank], -1, &cause);
 }
 
-/* Rank 1's next record for rank 0, with a name or whatever else fits its place. */
+/* Rank 1's next record for rank 0, with a name or another content. */
 static inline void write_record(struct field *f, uint64_t number, struct tti_record record, uint64_t name)
 {
     struct tti_slot *slot = tti_slot(f->c.engines[1], 1, 0, number);

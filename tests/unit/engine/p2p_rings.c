@@ -15,7 +15,7 @@
 #define HANG_NS INT64_C(30000000000)
 #define MOST    100000 /* elements */
 
-/* At and around: what fits a slot, a cache line, a page, a chunk, what is sent unasked, and several chunks. */
+/* At and around the sizes of a slot, a cache line, a page, a chunk, the eager part, and several chunks. */
 static const size_t counts[] = {0,    1,    7,    8,    23,   24,   25,   33,   511,   512,   1023,
                                 1024, 1025, 4095, 4096, 4097, 8191, 8192, 8193, 12289, 40000, MOST};
 #define COUNTS (sizeof(counts) / sizeof(counts[0]))
@@ -31,7 +31,7 @@ static int run(struct cluster *c, int rank, tutti_op *const *ops, size_t count)
     return tti_engine_run_p2p(c->engines[rank], ops, count, 60000, &e) != TUTTI_OK;
 }
 
-/* Everybody sends to the next and receives from the one before, both at once. */
+/* Every rank sends to the next one and receives from the one before, both at once. */
 static int around(struct cluster *c, int rank)
 {
     int size = c->layout.size;
@@ -69,7 +69,7 @@ static void all_sizes_go_around(void **state)
     }
 }
 
-/* One sends more than the rings hold; the other takes what was sent last first, so that all of it has to be kept. */
+/* One rank sends more than the rings hold. The other receives the last message first, so it has to keep all others. */
 enum { KEPT = 3 * TTI_SLOTS };
 
 static int backwards(struct cluster *c, int rank)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: timeout=120 */
 /*
- * Messages that the kernel copies once: from which size on, where they go when it must not read or need not, what a sender
- * that has given up can do with its memory, and names that mean nothing.
+ * Messages that the kernel copies once: from which size on, where they go when it must not read or need not, what a
+ * sender that has given up can do with its memory, and names that mean nothing.
  */
 #include <unistd.h>
 
@@ -74,7 +74,7 @@ static void where_readers_are_far(void **state)
     assert_true(pass(f, PRIVATE, PRIVATE, MESSAGE, false) == 4 * n);
     assert_true(*ticks > 0);
     *ticks = 1e12;           /* an average that a few readings do not change */
-    atomic_store(is_far, 0); /* whatever the readings before have said */
+    atomic_store(is_far, 0); /* independent of earlier measurements */
     assert_true(pass(f, PRIVATE, PRIVATE, MESSAGE, false) == 4 * n);
     assert_true(atomic_load(is_far) == 1);
     assert_true(pass(f, PRIVATE, PRIVATE, FROM / 4 - 1, false) == 4 * (FROM - 4));
@@ -96,8 +96,8 @@ static void heap_of_the_receiver_is_better(void **state)
     field_close(f);
 }
 
-/* The kernel says no: from the beginning, or in the middle. The message comes all the same, as do those offered meanwhile, and
- * no other one is offered. */
+/* The kernel says no: from the beginning, or in the middle. The message comes all the same, as do those offered
+ * meanwhile, and no other one is offered. */
 static void what_cannot_be_read_is_sent(void **state)
 {
     (void)state;
@@ -149,7 +149,7 @@ static void what_cannot_be_read_is_sent(void **state)
     }
 }
 
-/* The sender gives up when a part has been read, and uses its memory again, or has none any more: the receive fails. */
+/* The sender fails after a part was read, and reuses or unmaps its memory: the receive fails. */
 static void sender_gives_up(void **state)
 {
     (void)state;
@@ -180,7 +180,7 @@ static void sender_gives_up(void **state)
     }
 }
 
-/* ---- peers that write what they like -------------------------------------------------------------------------------- */
+/* ---- corrupt peers ------------------------------------------------------------------------------------------------- */
 
 #define OFFERED 16384 /* elements */
 
@@ -214,7 +214,7 @@ static void names_are_checked(void **state)
     expect_refused(0, sizeof(data), TTI_SINGLE_COPY_NAME | ((UINT64_C(1) << 56) - sizeof(data) + 4));
 }
 
-/* Names of what is not there, in part or at all. The receiver asks for the message itself. */
+/* Names of memory that does not exist, partly or completely. The receiver refuses the offer. */
 static void what_is_not_there_is_asked_for(void **state)
 {
     (void)state;

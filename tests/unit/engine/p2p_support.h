@@ -3,6 +3,7 @@
 #ifndef TESTS_UNIT_P2P_SUPPORT_H
 #define TESTS_UNIT_P2P_SUPPORT_H
 
+#include "engine/memory/single_copy.h"
 #include "engine/p2p/rings.h"
 #include "unit/engine/engine_support.h"
 

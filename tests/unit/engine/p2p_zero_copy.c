@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: timeout=120 */
 /*
- * Messages that are copied once: where either side's tensor can be reached, at each boundary; more offers than may be open;
- * a side that gives up in the middle and uses its memory again; peers that write what they like.
+ * Messages that are copied once: where either side's tensor can be reached, at each boundary; more offers than may be
+ * open; a side that gives up in the middle and uses its memory again; peers that write what they like.
  */
 #include <sched.h>
 
@@ -22,7 +22,7 @@ static void each_byte_is_copied_once(void **state)
         struct field *f = field_open(2, threads);
         for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
             const uint64_t n = (uint64_t)counts[i] * sizeof(int32_t);
-            const bool unasked = n <= TTI_EAGER; /* copied in and out: so is what waits for its receive */
+            const bool unasked = n <= TTI_EAGER; /* copied in and out, and so is a kept message */
             const uint64_t expected = unasked                   ? 4 * n
                                       : threads || from == HEAP ? 2 * n
                                       : to == HEAP              ? 2 * n + 2 * TTI_EAGER
@@ -51,7 +51,7 @@ static void smaller_ones_with_a_cpu_each(void **state)
     }
 }
 
-/* Nobody takes the first messages for a while, and neither the later ones nor those of another tag wait for that. */
+/* The first messages are not received for a while; later ones and those of another tag do not wait for that. */
 static void offers_hold_nothing_back(void **state)
 {
     (void)state;
@@ -121,7 +121,7 @@ static void ranks_access_one_another(void **state)
 
 /* ---- giving up ------------------------------------------------------------------------------------------------- */
 
-/* The sender gives up when a part has been fetched, and uses its memory again: the receive fails, whatever came. */
+/* The sender fails after a part was copied, and reuses its memory: the receive fails. */
 static void sender_gives_up(void **state)
 {
     (void)state;
@@ -150,7 +150,7 @@ static void sender_gives_up(void **state)
     }
 }
 
-/* The receiver gives up while the sender writes to it. */
+/* The receiver fails while the sender writes to its tensor. */
 static void receiver_gives_up(void **state)
 {
     (void)state;
@@ -217,7 +217,7 @@ static void chunks_end_before_their_owner(void **state)
     field_close(f);
 }
 
-/* A process that never ends its chunk is not waited for: what it writes then goes elsewhere. */
+/* The owner does not wait for a process that never ends its chunk: later writes go to orphaned pages. */
 static void pages_are_taken_away(void **state)
 {
     (void)state;
@@ -238,7 +238,7 @@ static void pages_are_taken_away(void **state)
     field_close(f);
 }
 
-/* Who has left, has taken its memory along. */
+/* A rank that leaves takes its memory along. */
 static void memory_of_those_who_left_is_not_read(void **state)
 {
     (void)state;
@@ -273,7 +273,7 @@ static void deadline_and_cancel(void **state)
     field_close(f);
 }
 
-/* ---- peers that write what they like -------------------------------------------------------------------------------- */
+/* ---- corrupt peers ------------------------------------------------------------------------------------------------- */
 
 #define OFFERED 16384 /* elements */
 
@@ -320,7 +320,7 @@ static void offers_are_checked(void **state)
     expect_record(r, base, true, TUTTI_PEER_CORRUPT);
 }
 
-/* That the rest had been written where nobody wanted it / with a chunk. */
+/* A record that claims a direct write without a grant / with a chunk. */
 static void endings_are_checked(void **state)
 {
     (void)state;
@@ -346,8 +346,8 @@ static void endings_are_checked(void **state)
     }
 }
 
-/* A grant of what was offered moves nothing; a target that does not exist is not written to. An acknowledgement of what was
- * never sent names who has published it. */
+/* A grant of an offered message is ignored; a target that does not exist is not written to. An acknowledgement of a
+ * message that was never sent names its publisher. */
 static void claims_of_a_reader_end_nothing(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Thresholds from profiles: within their bounds whatever the profile says, in the right direction when a cost changes, and
- * the user's wish before all. */
+/* Thresholds from profiles: within their bounds whatever the profile says, in the right direction when a cost changes,
+ * and the user's wish before all. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -58,7 +58,7 @@ static void test_unknown_is_built_in(void **state)
     }
 }
 
-/* Every member anywhere within what a profile may hold, or unknown, and at its bounds. */
+/* Every member within its bounds, at them, or unknown. */
 static void test_any_profile(void **state)
 {
     (void)state;
@@ -195,7 +195,7 @@ static void test_cannot_be(void **state)
     (void)state;
     static const int64_t windows[] = {-1, 16 * 1024, 20000, 1 << 20, 64 << 20};
     static const int64_t stages[] = {-1, 256 * 1024, 300000, 1 << 20, 1 << 30};
-    for (int i = 0; i < SIZES * 25; i++) { /* whatever a user may wish */
+    for (int i = 0; i < SIZES * 25; i++) { /* any settings of a user */
         const struct tti_tuning_overrides wishes = {
             .stage = stages[i / 5 % 5], .window = windows[i % 5], .packets = 1892, .one_shot = INT64_C(1) << 36};
         struct tti_tuning t;
