@@ -298,7 +298,7 @@ static tutti_status torn(tutti_group *g, void *user)
     } else {
         shrink(&s);
         /* that is the other rank's business: this one may only have been too late */
-        EXPECT(s.status != TUTTI_REVOKED || strstr(s.error.message, "without this one"));
+        EXPECT(s.status != TUTTI_REVOKED || strstr(s.error.message, "without this rank"));
     }
     for (int i = 0; i < 3 && rank == 0 && s.status != TUTTI_OK; i++) {
         shrink(&s);
@@ -365,8 +365,8 @@ static tutti_status late(tutti_group *g, void *user)
         for (int32_t r = 0; r < last; r++) {
             await(&others_done);
         }
-        EXPECT_ERROR(&e, TUTTI_REVOKED, "without this one", tutti_group_shrink(g, LONG_MS, &rest, &e));
-        EXPECT_ERROR(&e, TUTTI_REVOKED, "without this one", tutti_group_shrink(g, LONG_MS, &rest, &e));
+        EXPECT_ERROR(&e, TUTTI_REVOKED, "without this rank", tutti_group_shrink(g, LONG_MS, &rest, &e));
+        EXPECT_ERROR(&e, TUTTI_REVOKED, "without this rank", tutti_group_shrink(g, LONG_MS, &rest, &e));
         EXPECT(rest == NULL);
         expect_failed(g, "");
         return TUTTI_OK;
