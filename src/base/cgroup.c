@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A process is in one group of each hierarchy: /proc/self/cgroup says which, as a path inside the hierarchy. Where that
- * is mounted, and which of its directories is seen there (a container may see only its own part), /proc/self/mountinfo
- * says. A limit of any group on the way to the root holds for all below.
+ * A process is in one group of each hierarchy: /proc/self/cgroup has its path inside the hierarchy.
+ * /proc/self/mountinfo says where the hierarchy is mounted, and which of its directories is visible there (in a
+ * container perhaps only its own part). A limit of a group holds for all groups below it.
  */
 #include "base/cgroup.h"
 
@@ -49,7 +49,7 @@ static void copy_path(char path[PATH_MAX], const char *text)
     }
     path[n] = '\0';
     if (*text != '\0') {
-        path[0] = '\0'; /* too long: better none than another one */
+        path[0] = '\0'; /* too long: no path is better than a wrong one */
     }
 }
 
@@ -70,7 +70,8 @@ static void read_group(char *line, struct hierarchy *h)
     }
 }
 
-/* Lines "ID PARENT DEVICE ROOT POINT OPTIONS [MORE ...] - TYPE SOURCE OPTIONS". The last one counts: it may hide another. */
+/* Lines "ID PARENT DEVICE ROOT POINT OPTIONS [MORE ...] - TYPE SOURCE OPTIONS". The last one counts: it may hide
+ * another. */
 static void read_mount(char *line, struct hierarchy *h)
 {
     line[strcspn(line, "\n")] = '\0';
@@ -146,7 +147,7 @@ static uint32_t limit_of(const char *directory, bool unified)
     return thousandths < 1 ? 1 : thousandths < MOST ? (uint32_t)(thousandths + 0.5) : MOST;
 }
 
-/* The group's path below the mount point: what lies above that cannot be seen from here. */
+/* The group's path below the mount point: groups above that are not visible. */
 static const char *below_mount(const struct hierarchy *h)
 {
     const size_t length = strcmp(h->root, "/") == 0 ? 0 : strlen(h->root);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the control groups of this process grant of the machine's CPUs. */
+/* The CPU time that the control groups of this process grant. */
 #ifndef TTI_BASE_CGROUP_H
 #define TTI_BASE_CGROUP_H
 

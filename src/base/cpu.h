@@ -7,10 +7,10 @@
 
 #define TTI_CPU_WORDS 16 /* 1024 CPUs */
 
-/* The calling thread's affinity mask; all zero if the kernel does not tell. */
+/* The calling thread's affinity mask; all zero if the kernel gives none. */
 void tti_cpu_mask(uint64_t mask[TTI_CPU_WORDS]);
 
-/* CPUs' worth of time that the control groups grant, 1.5 perhaps; 0 = no limit. */
+/* CPU time that the control groups grant, in CPUs, as 1.5; 0 = no limit. */
 double tti_cpu_quota(void);
 
 /* The same in whole CPUs, rounded up. */

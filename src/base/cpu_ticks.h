@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The CPU's own clock: cheap enough to time a single memory access. What a tick is has to be measured. */
+/* The CPU's time stamp counter: cheap enough to time a single memory access. The length of a tick has to be
+ * measured. */
 #ifndef TTI_BASE_TICKS_H
 #define TTI_BASE_TICKS_H
 
@@ -9,7 +10,7 @@
 #include <x86intrin.h>
 #endif
 
-/* All earlier instructions have been executed, so the difference of two readings is what lies between them. */
+/* All earlier instructions have been executed, so the difference of two readings is the time between them. */
 static inline uint64_t tti_ticks(void)
 {
 #if defined(__x86_64__)

@@ -62,7 +62,8 @@ tutti_status tti_error_clear(tutti_error *error)
 {
     if (error) {
         memset(error, 0,
-               offsetof(tutti_error, message) + 1); /* each call that succeeds comes here: not all of the message */
+               offsetof(tutti_error, message) +
+                   1); /* runs in every successful call: does not clear the whole message */
         error->size = (uint32_t)sizeof(*error);
         error->rank = -1;
         error->suspect = -1;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Filling a tutti_error. The function that detects a failure writes the sentence; the API layer adds who was asked. */
+/* Filling a tutti_error. The function that detects a failure writes the sentence; the API layer adds operation, rank
+ * and times. */
 #ifndef TTI_BASE_ERROR_H
 #define TTI_BASE_ERROR_H
 
 #include <stdbool.h>
 #include <tutti/status.h>
 
-/* Writes status and sentence, clears everything else (rank and suspect become -1), returns status. error may be NULL. */
+/* Writes status and sentence, clears everything else (rank and suspect become -1), returns status. error may be
+ * NULL. */
 __attribute__((format(printf, 3, 4))) tutti_status tti_error_set(tutti_error *error, tutti_status status,
                                                                  const char *format, ...);
 
@@ -15,7 +17,7 @@ __attribute__((format(printf, 3, 4))) tutti_status tti_error_set(tutti_error *er
 __attribute__((format(printf, 3, 4))) tutti_status tti_error_system(tutti_error *error, int errnum, const char *format,
                                                                     ...);
 
-/* Whether something was lacking that may be had again later. */
+/* Whether it is a resource error: what was lacking (memory, descriptors, threads) may be available later. */
 bool tti_is_resource_error(tutti_status status);
 
 /* Whether a status means that a rank is lost or late, which is the same for all ranks that wait for it. */
@@ -24,7 +26,7 @@ static inline bool tti_is_loss(tutti_status status)
     return status >= TUTTI_TIMEOUT && status <= TUTTI_PEER_CRASHING;
 }
 
-/* The status of a failure that another process has told; PEER_CORRUPT if there is none of that number. */
+/* The status of a failure that another process has reported; PEER_CORRUPT if no status has that number. */
 tutti_status tti_status_of_peer(int32_t said);
 
 /* Marks success: status OK, empty sentence. Returns TUTTI_OK. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whether calls look at what tells of failures: always, but for the build that `tutti bench --checks-cost` compares with. What
- * that one gives up is every look on the way of a call; keepers, deadlines and the comparison of calls stay.
+ * Whether calls poll for failures: always, except in the build that `tutti bench --checks-cost` compares with. That
+ * build omits every poll inside a call; liveness monitor, deadlines and the comparison of calls stay.
  */
 #ifndef TTI_BASE_CHECKS_H
 #define TTI_BASE_CHECKS_H

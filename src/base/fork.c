@@ -36,7 +36,7 @@ void tti_fork_protect(pthread_mutex_t *mutex)
     pthread_once(&once, watch);
     pthread_mutex_lock(&list_lock);
     if (count == MUTEXES) {
-        abort(); /* a defect of ours, found by the first test that loads the library */
+        abort(); /* MUTEXES is too small: the first test that loads the library finds that */
     }
     mutexes[count++] = mutex;
     pthread_mutex_unlock(&list_lock);

@@ -23,7 +23,7 @@ struct tti_waitv {
     uint32_t reserved;
 };
 
-/* Until one of the words has changed or been woken, or that moment of the monotonic clock. -1 with errno otherwise. */
+/* Waits until one of the words has changed or been woken, or until that time of the monotonic clock (-1 with errno). */
 static inline long tti_waitv(const struct tti_waitv *entries, unsigned count, int64_t until_ns)
 {
     const struct timespec limit = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Hashes that every rank computes alike, for tables and for names. Texts and bytes: FNV-1a, 64 bits (Fowler, Noll, Vo; RFC 9923).
- * None of them resists a collision that is made on purpose.
+ * Hashes that every rank computes alike, for tables and for names. Texts and bytes: FNV-1a, 64 bits (Fowler, Noll, Vo;
+ * RFC 9923). None of them resists a collision that is made on purpose.
  */
 #ifndef TTI_BASE_HASH_H
 #define TTI_BASE_HASH_H

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* The loader's text for one name replaces the one for an earlier name only if it says more than that there is no such
- * file: a file that is there but cannot be loaded is the news. */
+ * file: a file that exists but cannot be loaded is the better reason. */
 static void note_failure(const char *name, char *text, size_t capacity)
 {
     const char *news = dlerror();

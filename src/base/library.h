@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A library that somebody else keeps, opened when it is first needed: found by name, its functions looked up by theirs. It
- * stays open for the life of the process, since threads of its own may run in it.
+ * A third-party library that is opened at its first use: dlopen by soname, dlsym for each function. It stays open for
+ * the life of the process, since threads of its own may run in it.
  */
 #ifndef TTI_BASE_LIBRARY_H
 #define TTI_BASE_LIBRARY_H
@@ -9,11 +9,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* One function: where its address goes (an offset in the caller's table), and under which names it is exported. */
+/* One function: where its address goes (an offset in the caller's table), and its exported names. */
 struct tti_symbol {
     size_t offset;
     const char *name;
-    const char *older; /* looked for if `name` is missing; may be NULL */
+    const char *older; /* the name in older versions; may be NULL */
     bool needed;       /* false: its address may be NULL */
 };
 
@@ -25,8 +25,8 @@ struct tti_library {
     size_t count;
 };
 
-/* Opens the library and fills `table`. False, and why: which file, which symbol. A copy that the process has already is
- * preferred to a better one beside it: two of them would not know of each other's memory. */
+/* Opens the library and fills `table`. False, and why: which file, which symbol. A copy that the process has loaded
+ * already is preferred to a better one: two copies would not know each other's memory. */
 bool tti_library_open(const struct tti_library *library, void *table, char *why, size_t capacity);
 
 #endif

@@ -9,8 +9,8 @@
 /* All of `text` is a decimal integer in minimum..maximum. False leaves *value untouched. */
 bool tti_parse_integer(const char *text, int64_t minimum, int64_t maximum, int64_t *value);
 
-/* All of `text` is a number of bytes in minimum..maximum, with an optional unit K, M or G (of 1024), as in "64K". False leaves
- * *bytes untouched. */
+/* All of `text` is a number of bytes in minimum..maximum, with an optional unit K, M or G (of 1024), as in "64K". False
+ * leaves *bytes untouched. */
 bool tti_parse_bytes(const char *text, int64_t minimum, int64_t maximum, int64_t *bytes);
 
 #endif

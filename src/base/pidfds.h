@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Descriptors of processes whose numbers mean nothing here: each such process has opened its own and handed it over. A pidfd
- * says in every namespace whether its process has ended. Kept for as long as a group has that process among its ranks.
+ * Pidfds of processes in other PID namespaces: each such process has opened its own pidfd and handed it over. A pidfd
+ * reports in every namespace whether its process has ended. It is kept as long as a group has that process among its
+ * ranks.
  */
 #ifndef TTI_BASE_PIDFDS_H
 #define TTI_BASE_PIDFDS_H
@@ -9,11 +10,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Takes `fd` over for the process of that instance (proc.h); -1: only counts one more user, if it is known. False: it is not, or
- * there is no memory; then `fd` is closed. */
+/* Takes over `fd`, the pidfd of that instance (proc.h); -1: adds a user if a pidfd is registered already. False: none
+ * is, or there is no memory; then `fd` is closed. */
 bool tti_pidfd_register(uint64_t instance, int fd);
 
-/* Once for each time that keep was true. */
+/* Once for each tti_pidfd_register that was true. */
 void tti_pidfd_release(uint64_t instance);
 
 /* Another descriptor of it, which the caller closes; -1 if there is none. */

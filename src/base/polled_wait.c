@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Most ranks come within milliseconds, and a death is to be reported as soon. So a slice is a quarter of the time waited so
- * far, from min_slice_ms to 4 ms. A rank that has waited for a second waits for a peer that computes, and polls every 100 ms.
+ * Most ranks come within milliseconds, and a death is to be reported as soon. So a slice is a quarter of the time
+ * waited so far, from min_slice_ms to 4 ms. A rank that has waited for a second waits for a peer that computes, and
+ * polls every 100 ms.
  */
 #include "base/polled_wait.h"
 

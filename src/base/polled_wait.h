@@ -13,8 +13,8 @@
 struct tti_polled_wait {
     /* Waits for at most one slice. TIMEOUT: not yet, and the wait goes on. Every other status ends it. */
     tutti_status (*attempt)(void *user, int64_t slice_ms, tutti_error *error);
-    /* Called after an attempt that is TIMEOUT or PEER_LEFT. OK: the wait is still worth it; else the cause, which is the
-     * result then. *error is never NULL. */
+    /* Called after an attempt that is TIMEOUT or PEER_LEFT. OK: the wait is still worth it; else the cause, which is
+     * the result then. *error is never NULL. */
     tutti_status (*poll)(void *user, tutti_error *error);
     void *user;
     int64_t min_slice_ms; /* of the first slices; at most TTI_POLL_EAGER_MS */
@@ -23,7 +23,8 @@ struct tti_polled_wait {
 /* The status of the last attempt, TIMEOUT at the deadline, or the cause that a poll has found. `error` may be NULL. */
 tutti_status tti_wait_polling(const struct tti_polled_wait *wait, int64_t deadline_ns, tutti_error *error);
 
-/* The poll that follows an attempt with this status. True: it has found the cause, which replaces *status and *error. */
+/* The poll that follows an attempt with this status. True: it has found the cause, which replaces *status and
+ * *error. */
 bool tti_poll_cause(const struct tti_polled_wait *wait, tutti_status *status, tutti_error *error);
 
 #endif

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * /proc/PID/stat has nearly all: the state, the start, which tells a process from a later one of the same number, and for
- * one that is ending, how. A process that is writing a core dump looks like any other there; /proc/PID/status tells.
+ * /proc/PID/stat has the state of a process, its start time, which separates it from a later process with the same pid,
+ * and at its end the exit code. Only /proc/PID/status shows that a process is writing a core dump.
  *
- * Numbers mean nothing in another namespace, so nothing is said of a process there; nor is anything if /proc shows another
- * namespace than this process's own, as it does after `unshare --pid` without a new /proc. Such a process may have handed over a
- * pidfd, which tells whether it has ended. Where there is no /proc, only a
- * signal that is not sent tells that nobody has the number any more.
+ * Pids of another namespace mean nothing here, so such a process is UNKNOWN. The same holds if /proc shows another
+ * namespace than this process's own, as after `unshare --pid` without a new /proc. If that process has handed over a
+ * pidfd, the pidfd says whether it has ended. Without /proc, kill(pid, 0) says whether the pid is in use.
  */
 #include "base/proc.h"
 
@@ -27,7 +26,7 @@
 #include "base/cpu_ticks.h"
 #include "base/pidfds.h"
 
-#define FILE_MOST 4096 /* of what is read: longer than either file is */
+#define FILE_MOST 4096 /* longer than either file */
 
 /* Fields of /proc/PID/stat, counted from the state, which is the third. */
 enum { FIELD_STATE = 0, FIELD_THREADS = 17, FIELD_STARTED = 19, FIELD_EXIT_CODE = 49 };
@@ -102,7 +101,7 @@ static bool proc_is_own(void)
     return length > 0 && strtol(number, NULL, 10) == (long)getpid();
 }
 
-/* Of this thread: where the main thread has ended, those of the process are no more. */
+/* That of the thread: the link of the process is gone once its main thread has ended. */
 static uint64_t own_space(void)
 {
     struct stat st;
@@ -119,7 +118,7 @@ int tti_proc_descriptor(const struct tti_proc_id *id)
     return tti_proc_is_visible(id) ? (int)syscall(SYS_pidfd_open, (pid_t)id->pid, 0) : tti_pidfd_of(id->instance);
 }
 
-/* ---- one process ---------------------------------------------------------------------------------------------------- */
+/* ---- one process ------------------------------------------------------------------------------------------------- */
 
 static _Atomic uint64_t instance;
 
@@ -138,14 +137,13 @@ uint64_t tti_proc_instance(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, protect_instance);
-    /* relaxed, all: a number that stands for itself */
+    /* relaxed: a number that stands for itself */
     uint64_t known = atomic_load_explicit(&instance, memory_order_relaxed);
     if (known != 0) {
         return known;
     }
     uint64_t fresh = 0;
-    if (getrandom(&fresh, sizeof(fresh), 0) !=
-        sizeof(fresh)) { /* it has to differ only from those of other processes */
+    if (getrandom(&fresh, sizeof(fresh), 0) != sizeof(fresh)) { /* unique is enough */
         fresh = tti_ticks() << 16 ^ (uint64_t)getpid() ^ (uint64_t)(uintptr_t)&instance;
     }
     fresh |= 1;
@@ -204,12 +202,12 @@ struct tti_proc tti_proc_query(const struct tti_proc_id *id)
         p.state = kill((pid_t)id->pid, 0) != 0 && errno == ESRCH ? TTI_PROC_GONE : TTI_PROC_UNKNOWN;
         return p;
     }
-    if (id->started != 0 && f.started != id->started) { /* another one has got the number since */
+    if (id->started != 0 && f.started != id->started) { /* the pid belongs to another process now */
         p.state = TTI_PROC_GONE;
         return p;
     }
     p.state = state_of(&f);
-    p.code = p.state == TTI_PROC_STOPPED || p.state == TTI_PROC_TRACED ? 0 : f.code; /* else: what has stopped it */
+    p.code = p.state == TTI_PROC_STOPPED || p.state == TTI_PROC_TRACED ? 0 : f.code; /* of the stop */
     if (p.state != TTI_PROC_ZOMBIE && p.state != TTI_PROC_GONE && is_dumping(id->pid)) {
         p.state = TTI_PROC_DUMPING;
     }
@@ -256,29 +254,30 @@ static void signal_text(int number, char *text, size_t capacity)
     snprintf(text, capacity, name ? "signal %d (%s)" : "signal %d", number, name);
 }
 
-tutti_status tti_proc_describe_end(int rank, const struct tti_proc_id *id, const struct tti_proc *look, char *text,
+tutti_status tti_proc_describe_end(int rank, const struct tti_proc_id *id, const struct tti_proc *process, char *text,
                                    size_t capacity)
 {
     char signal[40];
-    char process[TTI_PROC_TEXT];
-    tti_proc_text(id, process, sizeof(process));
-    if (look->state == TTI_PROC_DUMPING) {
-        if (WIFSIGNALED(look->code)) {
-            signal_text(WTERMSIG(look->code), signal, sizeof(signal));
+    char name[TTI_PROC_TEXT];
+    tti_proc_text(id, name, sizeof(name));
+    if (process->state == TTI_PROC_DUMPING) {
+        if (WIFSIGNALED(process->code)) {
+            signal_text(WTERMSIG(process->code), signal, sizeof(signal));
         }
-        snprintf(text, capacity, "rank %d (%s) has crashed and is writing a core dump%s%s", rank, process,
-                 WIFSIGNALED(look->code) ? ": " : "", WIFSIGNALED(look->code) ? signal : "");
-    } else if (look->code != 0 && WIFSIGNALED(look->code)) {
-        signal_text(WTERMSIG(look->code), signal, sizeof(signal));
-        snprintf(text, capacity, "rank %d (%s) was killed by %s%s", rank, process, signal,
-                 WCOREDUMP(look->code) ? ", with a core dump" : "");
-    } else if (look->code != 0 && WIFEXITED(look->code)) {
-        snprintf(text, capacity, "rank %d (%s) has ended at once, with exit status %d", rank, process,
-                 WEXITSTATUS(look->code));
-    } else if (look->state == TTI_PROC_ZOMBIE || look->state == TTI_PROC_GONE || look->state == TTI_PROC_UNKNOWN) {
-        snprintf(text, capacity, "rank %d (%s) has died", rank, process);
+        snprintf(text, capacity, "rank %d (%s) has crashed and is writing a core dump%s%s", rank, name,
+                 WIFSIGNALED(process->code) ? ": " : "", WIFSIGNALED(process->code) ? signal : "");
+    } else if (process->code != 0 && WIFSIGNALED(process->code)) {
+        signal_text(WTERMSIG(process->code), signal, sizeof(signal));
+        snprintf(text, capacity, "rank %d (%s) was killed by %s%s", rank, name, signal,
+                 WCOREDUMP(process->code) ? ", with a core dump" : "");
+    } else if (process->code != 0 && WIFEXITED(process->code)) {
+        snprintf(text, capacity, "rank %d (%s) has ended at once, with exit status %d", rank, name,
+                 WEXITSTATUS(process->code));
+    } else if (process->state == TTI_PROC_ZOMBIE || process->state == TTI_PROC_GONE ||
+               process->state == TTI_PROC_UNKNOWN) {
+        snprintf(text, capacity, "rank %d (%s) has died", rank, name);
     } else { /* exec, or _exit(0) a moment ago */
-        snprintf(text, capacity, "rank %d (%s) has died, or begun another program", rank, process);
+        snprintf(text, capacity, "rank %d (%s) has died, or begun another program", rank, name);
     }
-    return look->state == TTI_PROC_DUMPING ? TUTTI_PEER_CRASHING : TUTTI_PEER_DEAD;
+    return process->state == TTI_PROC_DUMPING ? TUTTI_PEER_CRASHING : TUTTI_PEER_DEAD;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the kernel tells of another process on this host: whether it is still there, and in which state. */
+/* The state of another process on this host, from /proc or a pidfd. */
 #ifndef TTI_BASE_PROC_H
 #define TTI_BASE_PROC_H
 
@@ -8,11 +8,11 @@
 #include <stdint.h>
 #include <tutti/status.h>
 
-/* A process for the time of its life: a number alone is given to others later, and means something in one namespace only. */
+/* Identifies one process: the kernel reuses pids, and a pid counts in one namespace only. */
 struct tti_proc_id {
     uint32_t pid;
     uint32_t unused;
-    uint64_t started;  /* in the kernel's ticks since the machine began; 0 = unknown */
+    uint64_t started;  /* in the kernel's ticks since the boot; 0 = unknown          */
     uint64_t space;    /* inode of its namespace of process numbers; 0 = unknown     */
     uint64_t instance; /* tti_proc_instance; 0 = unknown */
 };
@@ -22,32 +22,32 @@ enum tti_proc_state {
     TTI_PROC_UNKNOWN, /* cannot be seen from here */
     TTI_PROC_RUNNING,
     TTI_PROC_SLEEPING,
-    TTI_PROC_DISK, /* sleeps where no signal reaches it */
+    TTI_PROC_DISK, /* uninterruptible sleep */
     TTI_PROC_STOPPED,
     TTI_PROC_TRACED,  /* stopped by a debugger */
-    TTI_PROC_DUMPING, /* from here on it never will again */
-    TTI_PROC_ZOMBIE,  /* has ended; its parent has not asked yet */
+    TTI_PROC_DUMPING, /* from here on it never runs again */
+    TTI_PROC_ZOMBIE,  /* has ended; its parent has not called wait yet */
     TTI_PROC_GONE
 };
 
 struct tti_proc {
     enum tti_proc_state state;
-    int code; /* as waitpid gives it, once it is ending or crashing; 0 also if the kernel does not tell */
+    int code; /* as waitpid gives it, once it ends or crashes; 0 also if it is unknown */
 };
 
 void tti_proc_self(struct tti_proc_id *id);
 
-/* A random number, which no other process has: ranks with the same one are threads of one process. Process numbers do not
- * tell that, since each namespace has its own 1. */
+/* A random number, unique for each process: ranks with the same one are threads of one process. Pids do not show that,
+ * since each namespace has its own 1. */
 uint64_t tti_proc_instance(void);
 
-/* Whether this process may use the other one's number: both are in one namespace, and /proc shows that one. */
+/* Whether the other process's pid is valid here: both are in one namespace, and /proc shows that one. */
 bool tti_proc_is_visible(const struct tti_proc_id *id);
 
-/* A pidfd; -1 if there is none to be had: the process has gone, or it is not visible and has not handed over one (pidfds.h). */
+/* A pidfd. -1: the process has ended, or it is not visible and has not handed over a pidfd (pidfds.h). */
 int tti_proc_descriptor(const struct tti_proc_id *id);
 
-/* Looks at a process: three or four system calls, none of which waits for it. */
+/* The state of a process now. Cost: three or four system calls, none of which waits for it. */
 struct tti_proc tti_proc_query(const struct tti_proc_id *id);
 
 static inline bool tti_proc_has_ended(enum tti_proc_state state)
@@ -64,9 +64,9 @@ const char *tti_proc_state_name(enum tti_proc_state state);
 #define TTI_PROC_TEXT 48
 void tti_proc_text(const struct tti_proc_id *id, char *text, size_t capacity);
 
-/* How a rank's process has come to its end, as far as such a look tells: PEER_DEAD or PEER_CRASHING, and "rank 1 (process
- * 4711) was killed by ...". */
-tutti_status tti_proc_describe_end(int rank, const struct tti_proc_id *id, const struct tti_proc *look, char *text,
+/* How a rank's process has ended, as far as `process` shows: PEER_DEAD or PEER_CRASHING, and "rank 1 (process 4711) was
+ * killed by ...". */
+tutti_status tti_proc_describe_end(int rank, const struct tti_proc_id *id, const struct tti_proc *process, char *text,
                                    size_t capacity);
 
 /* "SIGKILL" and the like; NULL if it has no name here. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Exponential backoff between attempts, for what sends no event: a server that does not listen yet, a file of another host.
- * The pause doubles from 1 ms to TTI_RETRY_MAX_MS.
+ * Exponential backoff between attempts, for what sends no event: a server that does not listen yet, a file of another
+ * host. The pause doubles from 1 ms to TTI_RETRY_MAX_MS.
  */
 #ifndef TTI_BASE_RETRY_H
 #define TTI_BASE_RETRY_H
@@ -13,7 +13,8 @@
 
 #define TTI_RETRY_MAX_MS 10
 
-/* Sleeps before the next attempt. *pause_ms is 0 before the first one. False, without sleep: the deadline has passed. */
+/* Sleeps before the next attempt. *pause_ms is 0 before the first one. False, without sleep: the deadline has
+ * passed. */
 static inline bool tti_retry_sleep(int *pause_ms, int64_t deadline_ns)
 {
     int64_t left = tti_remaining_ms(deadline_ns);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The slice of time that the scheduler gives a thread before it looks at others: from Linux 6.12 on a thread may choose. */
+/* The time slice of a thread before the scheduler runs others. From Linux 6.12 on a thread may choose it (EEVDF). */
 #ifndef TTI_BASE_SLICE_H
 #define TTI_BASE_SLICE_H
 
@@ -21,18 +21,18 @@ struct tti_scheduling {
     uint64_t period;
 };
 
-/* Of the calling thread; false if the system does not tell, or has another policy for it. */
+/* Of the calling thread; false if it cannot be read, or has another policy. */
 static inline bool tti_scheduling_of(struct tti_scheduling *s)
 {
     *s = (struct tti_scheduling){.size = sizeof(*s)};
     return syscall(SYS_sched_getattr, 0, s, sizeof(*s), 0) == 0 && s->policy == SCHED_OTHER;
 }
 
-#define TTI_SLICE_NS 100000 /* the least that the kernel gives */
+#define TTI_SLICE_NS 100000 /* the kernel's minimum */
 
-/* For a thread that runs for moments, each of which somebody waits for. Beside a computation on the same CPU it would wait for
- * the end of a slice, some milliseconds, every time that it has used up its own share. Who asks for a shorter slice gets its
- * turn earlier, and no more time in all. Older kernels ignore it; where it is refused, things are as they were. */
+/* For a thread that runs briefly while others wait for it. Beside a computation on the same CPU it would wait for the
+ * end of that thread's slice, some milliseconds, whenever its own share is used up. A thread with a shorter slice runs
+ * earlier, and gets no more time in all. Older kernels ignore the request. */
 static inline void tti_request_short_slices(void)
 {
     struct tti_scheduling s;

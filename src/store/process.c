@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One lock, one set of descriptors, one pair of fork handlers. The parent takes the lock before fork, so no thread that is
- * missing in the child holds it there. The child closes the descriptors and calls the registered hooks, which forget servers
- * and memory stores. A descriptor is created and recorded in one critical section: no fork comes between.
+ * One lock, one set of descriptors, one pair of fork handlers. The parent takes the lock before fork, so no thread that
+ * is missing in the child holds it there. The child closes the descriptors and calls the registered hooks, which forget
+ * servers and memory stores. A descriptor is created and recorded in one critical section: no fork comes between.
  */
 #include "store/process.h"
 
@@ -15,8 +15,8 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* noted[fd] is true for a private descriptor. If it cannot grow, a forked child keeps that descriptor, as with most other
- * libraries. */
+/* noted[fd] is true for a private descriptor. If it cannot grow, a forked child keeps that descriptor, as with most
+ * other libraries. */
 static bool *noted;
 static int noted_capacity;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the stores of one process share: a lock for their lists, and the descriptors that a forked child must not keep. A child
- * that is forked without exec inherits every socket. An inherited listener would keep the name of a dead server occupied, and
- * an inherited connection would hide the end of its process. So the child closes them at once.
+ * What the stores of one process share: a lock for their lists, and the descriptors that a forked child must not keep.
+ * A child that is forked without exec inherits every socket. An inherited listener would keep the name of a dead server
+ * occupied, and an inherited connection would hide the end of its process. So the child closes them at once.
  */
 #ifndef TTI_STORE_PROCESS_H
 #define TTI_STORE_PROCESS_H
@@ -13,8 +13,8 @@
 /* Guards the lists of servers, of memory stores and of private descriptors. Held only for moments, and across fork. */
 void tti_process_lock(void);
 void tti_process_unlock(void);
-/* In each forked child, `forget` drops the parent's state. It runs under the lock. Call this one under the lock; a second call
- * with the same function does nothing. */
+/* In each forked child, `forget` drops the parent's state. It runs under the lock. Call this one under the lock; a
+ * second call with the same function does nothing. */
 void tti_process_forget_after_fork(void (*forget)(void));
 /* Waits on a condition that belongs to this lock. */
 void tti_process_wait(pthread_cond_t *condition);

@@ -18,9 +18,8 @@
 struct tti_store;
 
 /*
- * Opens a store by URL:
- *   memory:NAME       a table inside this process, shared by all stores that open NAME
- *   unix:NAME         an abstract unix socket private to this user and network namespace; the first process that opens it
+ * Opens a store by URL: memory:NAME a table inside this process, shared by all stores that open NAME unix:NAME an
+ *   abstract unix socket private to this user and network namespace; the first process that opens it
  *                     serves it from a thread until its last reference is released; nothing is left in the file system
  *   socket:PATH       the same with a socket in the file system, for ranks whose networks differ; the server removes it
  *   tcp://HOST:PORT   `serve` true: binds PORT and serves (rank 0); otherwise connects, trying until the deadline; with
@@ -41,8 +40,8 @@ tutti_status tti_store_open_local(const char *url, int64_t timeout_ms, struct tt
 /* Which process the last resource error of a call on this store is about. */
 enum tti_resource_origin tti_store_resource_origin(const struct tti_store *store);
 
-/* The URL of a store for ranks of one host, named by a random number: an abstract socket, or one in `directory` if that is not
- * NULL. At most TTI_STORE_DIRECTORY bytes of a directory fit into a socket's name. */
+/* The URL of a store for ranks of one host, named by a random number: an abstract socket, or one in `directory` if that
+ * is not NULL. At most TTI_STORE_DIRECTORY bytes of a directory fit into a socket's name. */
 #define TTI_STORE_LOCAL_URL 128
 void tti_store_local_url(const char *directory, const char *purpose, const uint64_t number[2],
                          char url[TTI_STORE_LOCAL_URL]);
@@ -74,17 +73,17 @@ tutti_status tti_store_get_fd(struct tti_store *store, const char *key, int *fd,
 /* Whether this store serves others: it has started the server, or holds memory that they share. */
 bool tti_store_served_here(const struct tti_store *store);
 
-/* How many processes of this user the server of this store has refused for lack of descriptors. The server has told them, and
- * they do not come again. */
+/* How many processes of this user the server of this store has refused for lack of descriptors. The server has told
+ * them, and they do not come again. */
 int64_t tti_store_refused_count(const struct tti_store *store);
 
-/* If this store has started the server: from now on the server answers every request, waiting ones included, with this status
- * (NO_MEMORY, NO_RESOURCE), since its process cannot take part in the job. */
+/* If this store has started the server: from now on the server answers every request, waiting ones included, with this
+ * status (NO_MEMORY, NO_RESOURCE), since its process cannot take part in the job. */
 void tti_store_fail(struct tti_store *store, tutti_status status);
 
-/* How long a client waits for a server that does not answer at all (stopped, cut off): after the time of a get, and for every
- * other request. The default is 5 s after a get, and the opening's timeout_ms for the rest. Call it before other threads use
- * the store. */
+/* How long a client waits for a server that does not answer at all (stopped, cut off): after the time of a get, and for
+ * every other request. The default is 5 s after a get, and the opening's timeout_ms for the rest. Call it before other
+ * threads use the store. */
 void tti_store_set_response_timeout(struct tti_store *store, int64_t response_timeout_ms);
 
 /* The URL that others use to reach it ("" for callbacks). */

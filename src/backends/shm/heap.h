@@ -2,13 +2,13 @@
 /*
  * The heap of backend shm: memory files that all members of a group map for writing.
  *
- * A heap belongs to one rank of a group without a parent, and to all groups that this rank makes from that one: they share the
- * mappings, and count references. Each group has a view, whose table (engine/memory/heap.h) names the own regions that all
- * ranks of that group have mapped. Region 1 is the arena of tutti_alloc, made and mapped when a group first needs it; each
- * range of tutti_register is another region.
+ * A heap belongs to one rank of a group without a parent, and to all groups that this rank makes from that one: they
+ * share the mappings, and count references. Each group has a view, whose table (engine/memory/heap.h) names the own
+ * regions that all ranks of that group have mapped. Region 1 is the arena of tutti_alloc, made and mapped when a group
+ * first needs it; each range of tutti_register is another region.
  *
- * A rank records which members have mapped its regions, and nothing else. A rank learns of a region in a collective call before
- * it gets a name in it. So groups that overlap do not depend on one another.
+ * A rank records which members have mapped its regions, and nothing else. A rank learns of a region in a collective
+ * call before it gets a name in it. So groups that overlap do not depend on one another.
  */
 #ifndef TTI_BACKENDS_SHM_HEAP_H
 #define TTI_BACKENDS_SHM_HEAP_H

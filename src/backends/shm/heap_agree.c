@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A collective call of the heap consists of steps. At the end of each step all ranks exchange a record and decide alike from all
- * records, so a step succeeds on all ranks or fails on all of them. Cost: one all_gather of 280 bytes a rank for each step.
+ * A collective call of the heap consists of steps. At the end of each step all ranks exchange a record and decide alike
+ * from all records, so a step succeeds on all ranks or fails on all of them. Cost: one all_gather of 280 bytes a rank
+ * for each step.
  */
 #include "backends/shm/heap_agree.h"
 
@@ -22,8 +23,8 @@ static bool was_refused(const struct tti_heap_record *record)
     return record->status == TUTTI_NO_RESOURCE && record->origin == TTI_RESOURCE_OF_SERVER;
 }
 
-/* How far a record is from the cause: 0, the rank failed by itself; 1, the server refused its request; 2, it missed another
- * rank. */
+/* How far a record is from the cause: 0, the rank failed by itself; 1, the server refused its request; 2, it missed
+ * another rank. */
 static int distance(const struct tti_heap_record *all, int r)
 {
     return was_refused(&all[r]) ? 1 : all[r].suspect == r ? 0 : 2;
@@ -167,8 +168,8 @@ tutti_status tti_heap_open_fd_channel(const struct tti_heap_view *v, const tutti
     return tti_heap_agree(v, exchange, what, mine, all, error);
 }
 
-/* Hands over `fd`. A rank without one (fd -1), or one that cannot hand it over, puts an empty value instead, which ends the wait of
- * the others; they read its cause in the next agreement. */
+/* Hands over `fd`. A rank without one (fd -1), or one that cannot hand it over, puts an empty value instead, which ends
+ * the wait of the others; they read its cause in the next agreement. */
 static tutti_status put_own(const struct tti_heap_view *v, struct tti_store *channel, int fd, tutti_error *error)
 {
     char key[32];

@@ -8,23 +8,25 @@
 #include "backends/shm/heap_state.h"
 #include "store/store.h"
 
-/* Exchanges `mine` for the records of all ranks. The failure closest to the cause becomes the result on all ranks, with a
- * sentence that begins with `what`. If this rank has failed before, `mine.status` is set and *error holds its sentence. */
+/* Exchanges `mine` for the records of all ranks. The failure closest to the cause becomes the result on all ranks, with
+ * a sentence that begins with `what`. If this rank has failed before, `mine.status` is set and *error holds its
+ * sentence. */
 tutti_status tti_heap_agree(const struct tti_heap_view *v, const tutti_exchange *exchange, const char *what,
                             struct tti_heap_record *mine, struct tti_heap_record *all, tutti_error *error);
 
 /*
- * Opens the descriptor channel: a store under a random name from the record of rank 0. It is a step of its own: a rank that
- * cannot open it could not report that to ranks that already wait for its descriptor. The channel stays open until all ranks
- * have agreed that they are done.
+ * Opens the descriptor channel: a store under a random name from the record of rank 0. It is a step of its own: a rank
+ * that cannot open it could not report that to ranks that already wait for its descriptor. The channel stays open until
+ * all ranks have agreed that they are done.
  */
 tutti_status tti_heap_open_fd_channel(const struct tti_heap_view *v, const tutti_exchange *exchange, const char *what,
                                       struct tti_heap_record *mine, struct tti_heap_record *all,
                                       struct tti_store **channel, tutti_error *error);
 
 /*
- * Hands `fd` (-1: none) to the other ranks and maps the descriptors of the ranks with wanted[rank] as the region that their
- * records name: the arena if `arena`, else a registered one. PEER_CORRUPT: a rank names a region that it cannot have.
+ * Hands `fd` (-1: none) to the other ranks and maps the descriptors of the ranks with wanted[rank] as the region that
+ * their records name: the arena if `arena`, else a registered one. PEER_CORRUPT: a rank names a region that it cannot
+ * have.
  */
 tutti_status tti_heap_exchange_fds(struct tti_heap_view *v, const struct tti_heap_record *all, const bool *wanted,
                                    bool arena, int fd, struct tti_store *channel, tutti_error *error);

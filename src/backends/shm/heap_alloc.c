@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tutti_alloc: two rounds. In the first one each rank reports how many bytes it wants and whether it has mapped the arenas of
- * all ranks. Then each takes its block and fills it with pages. In the second round the ranks agree whether all succeeded.
+ * tutti_alloc: two rounds. In the first one each rank reports how many bytes it wants and whether it has mapped the
+ * arenas of all ranks. Then each takes its block and fills it with pages. In the second round the ranks agree whether
+ * all succeeded.
  */
 #include "backends/shm/heap_alloc.h"
 
@@ -103,8 +104,8 @@ static bool is_missing(const struct tti_heap_view *v, const struct tti_heap_reco
     return missing && v->size > 1;
 }
 
-/* Exchanges the arenas of all ranks. Arenas that are mapped here stay where they are: another thread may be in a call that uses
- * them. */
+/* Exchanges the arenas of all ranks. Arenas that are mapped here stay where they are: another thread may be in a call
+ * that uses them. */
 static tutti_status swap_arenas(struct tti_heap_view *v, const struct tti_heap_record *all, struct tti_store *channel,
                                 tutti_error *error)
 {
@@ -140,7 +141,8 @@ static void free_block(struct tti_heap_shared *h, size_t offset)
         tti_heap_file_discard(arena->fd, offset, bytes);
     }
     if (orphaned) {
-        /* A rank that was stopped in the middle of a failed call may still write to the file here, so this part is never reused. */
+        /* A rank that was stopped in the middle of a failed call may still write to the file here, so this part is
+         * never reused. */
         if (bytes >= TTI_ARENA_PAGE) {
             (void)mmap(memory, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
         }

@@ -80,7 +80,8 @@ static uint64_t left_above(const char *mount, char *group, bool unified)
     }
 }
 
-/* In a container with a namespace of its own every path is "/"; the inode number of the directory is the same in all of them. */
+/* In a container with a namespace of its own every path is "/"; the inode number of the directory is the same in all of
+ * them. */
 static void mix_in_directory(const char *mount, const char *group, uint64_t *hash)
 {
     char directory[PATH_BYTES];

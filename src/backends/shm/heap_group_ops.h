@@ -12,8 +12,8 @@ struct tti_heap_group_ops {
     void *user;
     /* Whether the tensor of a pending message of this rank overlaps the range. */
     bool (*use)(void *user, const void *memory, size_t bytes);
-    /* Whether no thread of this rank still uses memory that it looked up before this withdrawal (engine/memory/heap.h). Waits
-     * for chunks of messages; not for collectives, which may wait for other ranks. */
+    /* Whether no thread of this rank still uses memory that it looked up before this withdrawal (engine/memory/heap.h).
+     * Waits for chunks of messages; not for collectives, which may wait for other ranks. */
     bool (*quiesced)(void *user, uint64_t withdrawal);
     /* Why the group has failed; OK if it has not. NULL: the group cannot be asked. */
     tutti_status (*failure)(void *user, tutti_error *error);

@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "base/fork.h"
 
-/* ---- claimed ranges --------------------------------------------------------------------------------------------------------- */
+/* ---- claimed ranges ---------------------------------------------------------------------------------------------- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tti_heap_region *claimed;
@@ -86,7 +86,7 @@ void tti_heap_unclaim(struct tti_heap_region *region)
     pthread_mutex_unlock(&lock);
 }
 
-/* ---- asking the kernel for one mapping -------------------------------------------------------------------------------------- */
+/* ---- asking the kernel for one mapping --------------------------------------------------------------------------- */
 
 /* <linux/fs.h> of Linux 6.11 */
 struct procmap_query {
@@ -158,11 +158,11 @@ bool tti_heap_still_mapped(int maps, const struct tti_heap_region *region, const
     return true;
 }
 
-/* ---- forked children -------------------------------------------------------------------------------------------------------- */
+/* ---- forked children --------------------------------------------------------------------------------------------- */
 
 /*
- * Runs in the child, which has one thread. The parts that are the region's file still become private copies of it, read-only
- * if memory is accounted so strictly that there is no room for them.
+ * Runs in the child, which has one thread. The parts that are the region's file still become private copies of it,
+ * read-only if memory is accounted so strictly that there is no room for them.
  */
 static void make_copy(const struct tti_heap_region *r, unsigned char *begin, size_t bytes)
 {
@@ -209,7 +209,7 @@ static void in_child(void)
     claimed = NULL; /* a grandchild inherits the copies as they are */
 }
 
-/* ---- reading the list of mappings ------------------------------------------------------------------------------------------- */
+/* ---- reading the list of mappings -------------------------------------------------------------------------------- */
 
 struct mapping {
     uintptr_t start;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The address ranges of this process that are heap memory: which ranges may become heap memory, which parts still are, and what
- * a forked child gets.
+ * The address ranges of this process that are heap memory: which ranges may become heap memory, which parts still are,
+ * and what a forked child gets.
  */
 #ifndef TTI_BACKENDS_SHM_HEAP_RANGES_H
 #define TTI_BACKENDS_SHM_HEAP_RANGES_H
 
 #include "backends/shm/heap_state.h"
 
-/* Takes [region->base, + bytes) for the region, among the ranges of all heaps of this process: false if a part is taken. */
+/* Takes [region->base, + bytes) for the region, among the ranges of all heaps of this process: false if a part is
+ * taken. */
 bool tti_heap_claim(struct tti_heap_region *region);
 
 /* The file of a claimed region. From tti_heap_claim_overlaid on, a forked child gets a private copy of the range. */

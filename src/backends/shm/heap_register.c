@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tutti_register: three rounds. In the first one each rank reports its range and whether it can be registered. In the second one
- * each makes its file, hands it over and maps the others' files. In the third one, only if all have succeeded, each copies the
- * content of its range into the file and maps the file over the range. That can be undone, so the last round may still fail.
+ * tutti_register: three rounds. In the first one each rank reports its range and whether it can be registered. In the
+ * second one each makes its file, hands it over and maps the others' files. In the third one, only if all have
+ * succeeded, each copies the content of its range into the file and maps the file over the range. That can be undone,
+ * so the last round may still fail.
  */
 #include "backends/shm/heap_register.h"
 
@@ -91,7 +92,7 @@ tutti_status tti_heap_end_region(struct tti_heap_shared *h, unsigned index, tutt
     return status;
 }
 
-/* ---- tutti_register --------------------------------------------------------------------------------------------------------- */
+/* ---- tutti_register ---------------------------------------------------------------------------------------------- */
 
 /* Claims and checks the whole pages of the range. */
 static tutti_status claim(struct registration *x, void *memory, size_t bytes, tutti_error *error)
@@ -294,7 +295,7 @@ tutti_status tti_heap_register(struct tti_heap_view *v, void *memory, size_t byt
     return status;
 }
 
-/* ---- tutti_unregister ------------------------------------------------------------------------------------------------------- */
+/* ---- tutti_unregister -------------------------------------------------------------------------------------------- */
 
 static unsigned find(struct tti_heap_shared *h, const void *memory)
 {
@@ -307,7 +308,8 @@ static unsigned find(struct tti_heap_shared *h, const void *memory)
     return found;
 }
 
-/* A pending message of any group that shares the heap needs its tensor where it is: a peer may still read or write it. */
+/* A pending message of any group that shares the heap needs its tensor where it is: a peer may still read or write
+ * it. */
 static bool is_used(struct tti_heap_shared *h, unsigned index)
 {
     bool used = false;

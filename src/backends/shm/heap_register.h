@@ -12,8 +12,8 @@ tutti_status tti_heap_register(struct tti_heap_view *view, void *memory, size_t 
 tutti_status tti_heap_unregister(struct tti_heap_view *view, void *memory, const tutti_exchange *exchange,
                                  tutti_error *error);
 
-/* Ends a registered region: the parts that still are its file become private memory with the same content, and the region is
- * free again. NO_MEMORY if a part had to stay as it was; the region ends all the same. */
+/* Ends a registered region: the parts that still are its file become private memory with the same content, and the
+ * region is free again. NO_MEMORY if a part had to stay as it was; the region ends all the same. */
 tutti_status tti_heap_end_region(struct tti_heap_shared *h, unsigned index, tutti_error *error);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a rank has mapped of the members' regions, and which own regions each group may name. A mapping that is replaced stays
- * until no message and no collective can still use it (engine/memory/heap.h): each later change tries to unmap it.
+ * What a rank has mapped of the members' regions, and which own regions each group may name. A mapping that is replaced
+ * stays until no message and no collective can still use it (engine/memory/heap.h): each later change tries to unmap
+ * it.
  */
 #include "backends/shm/heap_shared.h"
 

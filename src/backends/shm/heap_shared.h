@@ -11,8 +11,8 @@ void tti_heap_publish(struct tti_heap_shared *h);
 /* All ranks of the view have mapped the own region. Under the lock. */
 void tti_heap_mark_mapped(struct tti_heap_view *v, unsigned region);
 
-/* Replaces this process's mapping of a member's region. The old mapping is unmapped when no message and no collective uses it any
- * more, perhaps by a later call. Under the lock. */
+/* Replaces this process's mapping of a member's region. The old mapping is unmapped when no message and no collective
+ * uses it any more, perhaps by a later call. Under the lock. */
 void tti_heap_replace(struct tti_heap_shared *h, int member, unsigned region, uint64_t word);
 
 /* The group ops, valid for the duration of the calling function. Takes the lock. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory files without names: made, sealed, handed over as descriptors, checked, mapped. They end with the processes that hold
- * them, however these end. */
+/* Memory files without names: made, sealed, handed over as descriptors, checked, mapped. They end with the processes
+ * that hold them, however these end. */
 #ifndef TTI_BACKENDS_SHM_SEGMENT_H
 #define TTI_BACKENDS_SHM_SEGMENT_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * shm: ranks are processes of one host. Each makes a sealed segment and hands it to the others through the rendezvous; rank 0
- * also makes the doorbell. If the rendezvous cannot pass descriptors (tcp, file, callbacks), rank 0 serves a descriptor channel:
- * a unix store under a random name. The records of all ranks are checked, those of rank 0 included.
+ * shm: ranks are processes of one host. Each makes a sealed segment and hands it to the others through the rendezvous;
+ * rank 0 also makes the doorbell. If the rendezvous cannot pass descriptors (tcp, file, callbacks), rank 0 serves a
+ * descriptor channel: a unix store under a random name. The records of all ranks are checked, those of rank 0 included.
  */
 #include "backends/shm/shm.h"
 
@@ -155,8 +155,8 @@ static tutti_status report_loss(int rank, const struct tti_segment_header *h, bo
     return status;
 }
 
-/* Polls the ranks whose segments are mapped already. A rank that has given up is about to report its cause at the rendezvous. That
- * cause is better, so the report has until *grace_ns (0: no rank has given up yet). */
+/* Polls the ranks whose segments are mapped already. A rank that has given up is about to report its cause at the
+ * rendezvous. That cause is better, so the report has until *grace_ns (0: no rank has given up yet). */
 static tutti_status poll_for_losses(const struct shm_state *s, int64_t *grace_ns, tutti_error *error)
 {
     for (int r = 0; r < s->size; r++) {
@@ -296,8 +296,8 @@ static tutti_status failure(void *user, tutti_error *error)
     return tti_engine_failure(user, error);
 }
 
-/* Mapping the others' rings at once saves page faults in the first calls. With more ranks than CPUs those faults cost little beside
- * the waits for a CPU, and the rings of 64 ranks are 4 GiB, most of them never used. */
+/* Mapping the others' rings at once saves page faults in the first calls. With more ranks than CPUs those faults cost
+ * little beside the waits for a CPU, and the rings of 64 ranks are 4 GiB, most of them never used. */
 static bool maps_ahead(int ranks)
 {
     return ranks <= sysconf(_SC_NPROCESSORS_ONLN);

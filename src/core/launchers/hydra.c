@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Hydra gives its processes a rank and a size but no name of the job. A request over PMI_FD would return one, but hydra takes
- * every process that sends there for an MPI process: its end without MPI_Finalize ends the whole job, and a finalize from here
- * would break a later MPI_Init. So nothing is sent. The other end of that socket belongs to the proxy, the process that starts
- * all ranks of one job on one host. The proxy's pid and start time name the job.
+ * Hydra gives its processes a rank and a size but no name of the job. A request over PMI_FD would return one, but hydra
+ * takes every process that sends there for an MPI process: its end without MPI_Finalize ends the whole job, and a
+ * finalize from here would break a later MPI_Init. So nothing is sent. The other end of that socket belongs to the
+ * proxy, the process that starts all ranks of one job on one host. The proxy's pid and start time name the job.
  *
- * After MPI_Finalize PMI_FD is closed, and its number may belong to another file. Then, and for a launcher without PMI_FD, the
- * ancestors are searched for the proxy, by its name.
+ * After MPI_Finalize PMI_FD is closed, and its number may belong to another file. Then, and for a launcher without
+ * PMI_FD, the ancestors are searched for the proxy, by its name.
  */
 #include "core/launchers/hydra.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * PMIx needs a library of its own, so a plug-in file calls it. Only jobs over several hosts without a named host of rank 0 open
- * that file. A PMIx server sets its address in the environment of the processes that it starts.
+ * PMIx needs a library of its own, so a plug-in file calls it. Only jobs over several hosts without a named host of
+ * rank 0 open that file. A PMIx server sets its address in the environment of the processes that it starts.
  */
 #include "core/launchers/pmix.h"
 

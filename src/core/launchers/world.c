@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every launcher sets variables of its own for rank, size, local rank, local size, and for a name of the job. A table holds the
- * names for each family of launchers; only the choice of the store needs code for each family.
+ * Every launcher sets variables of its own for rank, size, local rank, local size, and for a name of the job. A table
+ * holds the names for each family of launchers; only the choice of the store needs code for each family.
  *
- * The first family with rank and size counts. A family before it with only one of them must not contradict it. If no family has
- * both, torchrun's and Open MPI's variables complete one another, as some programs and wrappers set them. WORLD_RANK is weaker
- * than the rank of either.
+ * The first family with rank and size counts. A family before it with only one of them must not contradict it. If no
+ * family has both, torchrun's and Open MPI's variables complete one another, as some programs and wrappers set them.
+ * WORLD_RANK is weaker than the rank of either.
  *
- * Ranks of one host use a unix store. Its name contains a fingerprint of all variables that name the job, so two jobs that run
- * at once never share a store. Ranks of several hosts need the host of rank 0: torchrun and Slurm name it, a PMIx server knows
- * it, else the user sets TUTTI_STORE. They also need a port there. No launcher reserves one: MASTER_PORT belongs to torchrun's
- * agent or to torch, and its neighbours may belong to other jobs. So the fingerprint chooses a few ports above the ephemeral
- * ones; rank 0 takes the first free one, and the others find it by the name of the job. A job of one rank needs no store.
+ * Ranks of one host use a unix store. Its name contains a fingerprint of all variables that name the job, so two jobs
+ * that run at once never share a store. Ranks of several hosts need the host of rank 0: torchrun and Slurm name it, a
+ * PMIx server knows it, else the user sets TUTTI_STORE. They also need a port there. No launcher reserves one:
+ * MASTER_PORT belongs to torchrun's agent or to torch, and its neighbours may belong to other jobs. So the fingerprint
+ * chooses a few ports above the ephemeral ones; rank 0 takes the first free one, and the others find it by the name of
+ * the job. A job of one rank needs no store.
  */
 #include "core/launchers/world.h"
 
@@ -173,8 +174,8 @@ static tutti_status choose_store_torchrun(struct tti_world *world, tutti_error *
     return TUTTI_OK;
 }
 
-/* Several hosts, and the launcher does not name the host of rank 0: the PMIx server knows it. `names` are variables that name the
- * job, the same on all hosts. */
+/* Several hosts, and the launcher does not name the host of rank 0: the PMIx server knows it. `names` are variables
+ * that name the job, the same on all hosts. */
 static tutti_status choose_store_by_pmix(struct tti_world *world, const char *const *names, tutti_error *error)
 {
     char host[200];
@@ -468,8 +469,8 @@ static tutti_status read_family(const struct family *family, struct tti_world *w
     return status;
 }
 
-/* Torchrun's and Open MPI's variables, each of them from either; false if rank or size is still missing. The store is chosen as for
- * torchrun if MASTER_ADDR is set, else as for Open MPI. */
+/* Torchrun's and Open MPI's variables, each of them from either; false if rank or size is still missing. The store is
+ * chosen as for torchrun if MASTER_ADDR is set, else as for Open MPI. */
 static bool complete(struct family *mixed)
 {
     const struct family *base = is_set("MASTER_ADDR") ? TORCHRUN : OPENMPI;
@@ -499,7 +500,8 @@ static const struct family *choose_family(struct family *mixed)
     return is_half(first) && complete(mixed) ? mixed : first;
 }
 
-/* A family with rank or size only, before the one that counts: it must not contradict that one. WORLD_RANK is not compared. */
+/* A family with rank or size only, before the one that counts: it must not contradict that one. WORLD_RANK is not
+ * compared. */
 static tutti_status compare_half(const struct family *half, const struct family *whole, const struct tti_world *world,
                                  tutti_error *error)
 {

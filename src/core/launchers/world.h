@@ -18,9 +18,9 @@ struct tti_world {
 
 /*
  * Families in this order, the first that is present counts: TUTTI_RANK TUTTI_WORLD_SIZE TUTTI_LOCAL_RANK
- * TUTTI_LOCAL_WORLD_SIZE TUTTI_STORE; RANK (or WORLD_RANK) WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT
- * (torchrun); OMPI_COMM_WORLD_*; PMI_* (hydra) and PMIX_*; SLURM_*. A family that is incomplete, malformed or contradicts
- * itself is INVALID_ARGUMENT naming the variable. TUTTI_STORE overrides the store of every family.
+ * TUTTI_LOCAL_WORLD_SIZE TUTTI_STORE; RANK (or WORLD_RANK) WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR
+ * MASTER_PORT (torchrun); OMPI_COMM_WORLD_*; PMI_* (hydra) and PMIX_*; SLURM_*. A family that is incomplete, malformed
+ * or contradicts itself is INVALID_ARGUMENT naming the variable. TUTTI_STORE overrides the store of every family.
  */
 tutti_status tti_world_from_environment(struct tti_world *world, tutti_error *error);
 

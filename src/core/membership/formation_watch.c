@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who makes a group waits for the other members, one after the other and at several places: for their records, their votes,
- * what their engines hand over. All these waits come in turns (base/polled_wait.h), and between two of them all look here whether
- * it is still worth it. It is not, if:
+ * A rank that forms a group waits for the other members, one after the other and in several steps: for their records,
+ * their entries, the descriptors of their engines. All these waits run in slices (base/polled_wait.h), and after each
+ * slice the rank polls here for a cause that ends the wait:
  *
- * - Somebody has given up. Who does so leaves a word, `last`/failed, in which the first one says why. So all hear the same
- *   reason, also those who cannot see it themselves: new members, and whoever looks only when the one has left that saw it.
- * - A member has died, or the engines of the new group say why that has failed. Not if that is the loss of a member that has put
- *   its last record already: the new group is complete without it, and its first call says so.
- * - The process of one that nobody knows but by its record has ended, on this machine, before it has done its part. That takes
- *   some system calls for each, so who waits for less than a tenth of a second does not look, nor more often than that.
- * - A member has left the group that it comes from, without having done its part. Who has done that may leave at once, while
- *   others are still on their way; its last record is there then. So the departure is looked for first, and then the record:
- *   the record came before the departure, if it came at all, and whoever has left without it will never put it. Everybody
- *   needs that record, so none of the others gets the group.
+ * - A rank has aborted. It writes its cause under `last`/failed; the first cause wins. So all ranks get the same cause,
+ *   also new members, which cannot observe it, and ranks that poll after the rank that observed it has left.
+ * - A member has died, or the engines of the new group have failed. Exception: the lost member has put its last record
+ *   already. Then the group is complete, and its first call reports the loss.
+ * - The process of a member ended on this machine before its last record. This is for members that no group watches. It
+ *   takes some system calls for each, so it is checked every 100 ms, and not in the first 100 ms of a wait.
+ * - A member has left its old group without its last record. A member with its last record may leave at once, while
+ *   others still wait. So the poll reads the departure first and the record second: the record is put before the
+ *   departure. If it is missing after the departure, it never comes, and no rank gets the group.
  * - The store has ended, together with the member that served it.
- * - The store is served here, and could not let somebody in for lack of descriptors or memory: who has been turned away has been
- *   told so, and is not going to come.
+ * - The store is served here, and has refused a process for lack of descriptors or memory: that process does not come
+ *   again.
  *
- * One question to the store for each look, and one for each member that has left.
+ * Cost: one request to the store for each poll, and one for each member that has left.
  */
 #include "core/membership/formation_watch.h"
 
@@ -35,15 +34,15 @@
 #include "core/membership/same_host.h"
 
 #define STORE_SILENT_NS INT64_C(1000000000)
-#define PROCESSES_NS    INT64_C(100000000) /* from one look at the members' processes to the next */
-#define RECORDS_NS      INT64_C(200000000) /* to read the records, after another rank has found something in them */
+#define PROCESSES_NS    INT64_C(100000000) /* between two polls of the members' processes */
+#define RECORDS_NS      INT64_C(200000000) /* to read the records, after another rank has aborted because of one */
 
 static int32_t rank_of(const struct tti_formation_watch *w, int32_t member)
 {
     return w->ranks ? w->ranks[member] : member;
 }
 
-/* Whether the members met there before; else the store is theirs only. */
+/* Whether the store is that of the group that the members come from. */
 static bool is_shared(const struct tti_formation_watch *w)
 {
     return w->from && w->from->rendezvous.store == w->place->store;
@@ -57,18 +56,19 @@ void tti_formation_begin(struct tti_formation_watch *w, struct tti_rendezvous *p
     w->polled_ns = tti_now_ns();
     snprintf(w->last, sizeof(w->last), "%s", last);
     for (int32_t i = 0; w->from && i < w->count; i++) {
-        /* of the same world: its store is this one only if that is where they meet */
+        /* served_by is about the store of the old group */
         const bool serves = w->from->global_ranks[rank_of(w, i)] == w->from->served_by;
         w->server = serves && is_shared(w) ? i : w->server;
     }
     w->refused_before = is_shared(w) ? tti_store_refused_count(place->store) : 0;
     place->poll_failures = tti_formation_poll;
     place->poll_user = w;
-    /* of members that know each other; others may find each for itself what is wrong with a record, before they hear it */
+    /* members without a common group get time to find a bad record themselves before they read of another rank's
+     * abort */
     place->poll_interval_ms = w->from ? TTI_POLL_MIN_MS : TTI_POLL_EAGER_MS;
 }
 
-/* ---- words ----------------------------------------------------------------------------------------------------------- */
+/* ---- outcome records --------------------------------------------------------------------------------------------- */
 
 void tti_outcome_fill(struct tti_outcome *o, int32_t rank, const char *backend, tutti_status status,
                       const tutti_error *error)
@@ -81,7 +81,8 @@ void tti_outcome_fill(struct tti_outcome *o, int32_t rank, const char *backend, 
     }
 }
 
-/* A loss is the same for all, and so is what the rank itself has heard of another one. Everything else is its own. */
+/* A loss, and a failure with another suspect, are the same for all ranks. Every other failure is that of the rank
+ * itself. */
 tutti_status tti_outcome_read(struct tti_outcome *o, int32_t size, tutti_error *error)
 {
     if (o->status == TUTTI_OK) {
@@ -104,13 +105,13 @@ tutti_status tti_outcome_read(struct tti_outcome *o, int32_t size, tutti_error *
     return status;
 }
 
-/* What stands under `last`/`who` now. TIMEOUT: nothing; PEER_LEFT: the store has ended. */
-static tutti_status find(const struct tti_formation_watch *w, const char *who, struct tti_outcome *record,
+/* Reads `last`/`name`. TIMEOUT: it is not there; PEER_LEFT: the store has ended. */
+static tutti_status find(const struct tti_formation_watch *w, const char *name, struct tti_outcome *record,
                          size_t *length, tutti_error *error)
 {
     const tutti_rendezvous *rv = &w->place->table;
     char key[40];
-    snprintf(key, sizeof(key), "%s/%s", w->last, who);
+    snprintf(key, sizeof(key), "%s/%s", w->last, name);
     return rv->get(rv->self, key, record, sizeof(*record), length, 0, error);
 }
 
@@ -121,15 +122,15 @@ void tti_formation_abort(const struct tti_formation_watch *w, const struct tti_o
     snprintf(key, sizeof(key), "%s/failed", w->last);
     const tutti_status reported = rv->set(rv->self, key, outcome, sizeof(*outcome), NULL);
     if (tti_is_resource_error(reported) &&
-        !is_shared(w)) { /* not even that; but if the others wait here, they can be told here */
+        !is_shared(w)) { /* the server had no memory for the record: it replies the status to all requests instead */
         tti_store_fail(w->place->store, reported);
     }
 }
 
-/* ---- looking --------------------------------------------------------------------------------------------------------- */
+/* ---- polling ----------------------------------------------------------------------------------------------------- */
 
-/* Which rank does not fit, each finds in the records by itself, and better than it hears from the one that does not. If not
- * all of them come, it hears it nevertheless. */
+/* Each rank finds a bad record itself, with a better sentence than the bad rank's own abort. So that abort counts only
+ * if this rank still waits for records RECORDS_NS later. */
 static bool finds_itself(struct tti_formation_watch *w, const struct tti_outcome *reported, const tutti_error *error)
 {
     if (!w->accepting || tti_is_loss(error->status) || error->suspect == reported->rank) {
@@ -146,8 +147,7 @@ static tutti_status read_reason(struct tti_formation_watch *w, bool *ended, tutt
     size_t length = 0;
     const tutti_status status = find(w, "failed", &o, &length, error);
     *ended = status == TUTTI_PEER_LEFT;
-    if (tti_is_resource_error(
-            status)) { /* there is something to be told, but no memory for it where the store is served */
+    if (tti_is_resource_error(status)) { /* a rank has aborted, but the server had no memory for its record */
         return status;
     }
     const bool reported = status == TUTTI_OK && length == sizeof(o) && o.rank >= 0 && o.rank < w->size;
@@ -155,19 +155,19 @@ static tutti_status read_reason(struct tti_formation_watch *w, bool *ended, tutt
     return reason != TUTTI_OK && finds_itself(w, &o, error) ? TUTTI_OK : reason;
 }
 
-/* Whether the member's last record is missing. After its departure has been seen. A store that does not answer for so long
- * may have it. */
+/* Whether the member's last record is missing, after its departure was seen. A store that answers after STORE_SILENT_NS
+ * only counts as if it had the record. */
 static bool is_record_missing(const struct tti_formation_watch *w, int32_t member)
 {
     struct tti_outcome unused;
     size_t length = 0;
-    char who[16];
+    char name[16];
     const int64_t asked_ns = tti_now_ns();
-    snprintf(who, sizeof(who), "%d", member);
-    return find(w, who, &unused, &length, NULL) == TUTTI_TIMEOUT && tti_now_ns() - asked_ns < STORE_SILENT_NS;
+    snprintf(name, sizeof(name), "%d", member);
+    return find(w, name, &unused, &length, NULL) == TUTTI_TIMEOUT && tti_now_ns() - asked_ns < STORE_SILENT_NS;
 }
 
-/* What the engines of the new group know, once they are open. */
+/* The failure of the engines of the new group, once they are open. */
 static tutti_status poll_engines(const struct tti_formation_watch *w, tutti_error *error)
 {
     const tutti_status status = w->open ? tti_group_failure(w->open, error) : TUTTI_OK;
@@ -207,8 +207,8 @@ static tutti_status poll_losses(const struct tti_formation_watch *w, tutti_error
     return found;
 }
 
-/* What has become of a member's process, if it runs on this machine, the member has come to the place, and no group knows
- * better: how a process has ended does not tell whether it left in good order. */
+/* The end of a member's process, if it runs on this machine, its record is known, and no group watches it. A group
+ * knows better: the end of a process does not show whether the rank left in good order. */
 static tutti_status process_status(const struct tti_formation_watch *w, int32_t member, tutti_error *error)
 {
     const bool known = w->from && member < w->count;
@@ -218,12 +218,12 @@ static tutti_status process_status(const struct tti_formation_watch *w, int32_t 
         own->process.instance == theirs->process.instance) {
         return TUTTI_OK;
     }
-    const struct tti_proc poll_failures = tti_proc_query(&theirs->process);
-    if (!tti_proc_has_ended(poll_failures.state)) {
+    const struct tti_proc process = tti_proc_query(&theirs->process);
+    if (!tti_proc_has_ended(process.state)) {
         return TUTTI_OK;
     }
     char end[160];
-    const tutti_status status = tti_proc_describe_end(member, &theirs->process, &poll_failures, end, sizeof(end));
+    const tutti_status status = tti_proc_describe_end(member, &theirs->process, &process, end, sizeof(end));
     tti_error_set(error, status, "%s before it had the group", end);
     error->suspect = member;
     return status;
@@ -238,7 +238,7 @@ static tutti_status poll_processes(struct tti_formation_watch *w, tutti_error *e
     w->polled_ns = now;
     for (int32_t i = 0; i < w->size; i++) {
         const tutti_status status = process_status(w, i, error);
-        if (status != TUTTI_OK && is_record_missing(w, i)) { /* after the look, as with departures */
+        if (status != TUTTI_OK && is_record_missing(w, i)) { /* in this order, as with departures */
             return status;
         }
     }
@@ -260,7 +260,7 @@ static tutti_status name_server(const struct tti_formation_watch *w, tutti_error
 {
     const int32_t server = tti_formation_server(w);
     if (server < 0) {
-        return TUTTI_OK; /* the store's own words will do */
+        return TUTTI_OK; /* the sentence of the store has to do */
     }
     const tutti_status status = process_status(w, server, error);
     if (status != TUTTI_OK) {
@@ -282,13 +282,13 @@ static tutti_status poll_refused(const struct tti_formation_watch *w, tutti_erro
     return count <= 0
                ? TUTTI_OK
                : tti_error_set(error, TUTTI_NO_RESOURCE,
-                               "process %d serves the store %s and had to turn %lld %s away: it has no descriptors "
+                               "process %d serves the store %s and has refused %lld %s: it has no descriptors "
                                "left (its limit of open files, ulimit -n, is too low for this job), or no memory",
                                (int)getpid(), tti_store_url(w->place->store), (long long)count,
                                count == 1 ? "process" : "processes");
 }
 
-/* What has nothing to do with the members. */
+/* The caller's own condition, and the deadline. */
 static tutti_status poll_deadline(const struct tti_formation_watch *w, tutti_error *error)
 {
     const tutti_status status = w->more ? w->more(w->user, error) : TUTTI_OK;

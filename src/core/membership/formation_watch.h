@@ -31,7 +31,8 @@ void tti_outcome_fill(struct tti_outcome *outcome, int32_t rank, const char *bac
                       const tutti_error *error);
 tutti_status tti_outcome_read(struct tti_outcome *outcome, int32_t size, tutti_error *error);
 
-/* The member that serves the store, as the records say that have been read, or else the group; -1: none of them, or not known. */
+/* The member that serves the store, as the records say that have been read, or else the group; -1: none of them, or not
+ * known. */
 int32_t tti_formation_server(const struct tti_formation_watch *watch);
 
 /* How many processes the store could not let in meanwhile, if it is served here. */

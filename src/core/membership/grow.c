@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Growing: members and newcomers open the store that the token names, and form a group as tutti_init does. Rank 0 of the old group
- * puts a record there for the newcomers: the size and the engine of the new group. Newcomers take their ranks in the order of
- * their arrival: a key of the store can be set once, so no two get the same.
+ * Growing: members and newcomers open the store that the token names, and form a group as tutti_init does. Rank 0 of
+ * the old group puts a record there for the newcomers: the size and the engine of the new group. Newcomers take their
+ * ranks in the order of their arrival: a key of the store can be set once, so no two get the same.
  *
- * The old group provides its settings and its lost ranks, and stays as it is: the new group is a world of its own. If the members
- * fail to form it, they report the cause to the newcomers.
+ * The old group provides its settings and its lost ranks, and stays as it is: the new group is a world of its own. If
+ * the members fail to form it, they report the cause to the newcomers.
  */
 #include "core/membership/grow.h"
 
@@ -168,7 +168,8 @@ tutti_status tti_grow_join(const char *token, const tutti_config *config, tutti_
         return status;
     }
     plan.watch = watch_until(tti_setting_number(&plan.settings, TTI_SET_TIMEOUT_MS));
-    /* A member serves the store. If a newcomer served it, its end would end the store, and the members could not name it. */
+    /* A member serves the store. If a newcomer served it, its end would end the store, and the members could not name
+     * it. */
     status = tti_store_open_served(token, plan.watch.timeout_ms, &plan.store, error);
     if (status != TUTTI_OK) {
         return status == TUTTI_TIMEOUT ? grow_timeout(&plan, error) : status;

@@ -75,8 +75,8 @@ static bool names_store(const tutti_config *config)
     return named;
 }
 
-/* Rank, size and store: from the struct, or else from the environment. A world of one rank that the struct asks for gets a private
- * store: the environment's store belongs to the job, in which several processes may make such worlds. */
+/* Rank, size and store: from the struct, or else from the environment. A world of one rank that the struct asks for
+ * gets a private store: the environment's store belongs to the job, in which several processes may make such worlds. */
 static tutti_status find_world(const tutti_config *config, const struct tti_settings *settings, struct tti_world *world,
                                tutti_error *error)
 {
@@ -122,8 +122,8 @@ static const char *without_host(const char *place)
     return port ? port : place;
 }
 
-/* Worlds inside one process, and worlds with another store than the job, get a suffix that separates them from others with the
- * same number: flight records name groups by it. The same on all ranks. */
+/* Worlds inside one process, and worlds with another store than the job, get a suffix that separates them from others
+ * with the same number: flight records name groups by it. The same on all ranks. */
 static void add_name_suffix(struct tti_group_plan *plan, const char *place, const char *store)
 {
     const char *job = getenv("TUTTI_STORE");
@@ -273,7 +273,8 @@ static tutti_status collect_entries(const struct tti_group *parent, const tutti_
     return TUTTI_OK;
 }
 
-/* Puts the own entry and reads those of all ranks. A rank that cannot (`ready` is the cause) reports it to the others. */
+/* Puts the own entry and reads those of all ranks. A rank that cannot (`ready` is the cause) reports it to the
+ * others. */
 static tutti_status exchange_entries(const struct tti_group *parent, uint32_t serial, int32_t color, int32_t key,
                                      tutti_status ready, struct split_entry *entries, tutti_error *error)
 {

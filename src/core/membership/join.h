@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Forming groups: the world from configuration and environment, and groups out of groups. The caller has checked the arguments. */
+/* Forming groups: the world from configuration and environment, and groups out of groups. The caller has checked the
+ * arguments. */
 #ifndef TTI_CORE_JOIN_H
 #define TTI_CORE_JOIN_H
 

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Shrinking, as MPI_Comm_shrink of ULFM: the survivors agree in the engine of the old group (agreement.c) on the set of members and
- * on a random token. The old group's store cannot serve for the rest: its server may be the dead rank. So the survivors open a
- * store that the token names, which the first of them serves, and form the new group there. Then they agree in a second round
- * whether all of them have it. If a rank has died or was too slow, all drop the group and begin again with a new agreement,
- * without that rank.
+ * Shrinking, as MPI_Comm_shrink of ULFM: the survivors agree in the engine of the old group (agreement.c) on the set of
+ * members and on a random token. The old group's store cannot serve for the rest: its server may be the dead rank. So
+ * the survivors open a store that the token names, which the first of them serves, and form the new group there. Then
+ * they agree in a second round whether all of them have it. If a rank has died or was too slow, all drop the group and
+ * begin again with a new agreement, without that rank.
  *
- * So the rounds alternate: members, confirmation, members, ... An abort may take a rank out between a members' round and its
- * confirmation. Such a rank begins its next shrink with that confirmation.
+ * So the rounds alternate: members, confirmation, members, ... An abort may take a rank out between a members' round
+ * and its confirmation. Such a rank begins its next shrink with that confirmation.
  *
- * Time: each step gets half of the rest, so that another attempt has time left. Cost: two agreements and the opening of a group.
+ * Time: each step gets half of the rest, so that another attempt has time left. Cost: two agreements and the opening of
+ * a group.
  */
 #include "core/membership/recover.h"
 
@@ -30,8 +31,8 @@ enum { AGREEMENTS = 0, SHRINKS = 1 }; /* series */
 /* How long to wait for a store that does not answer: a slow server must not be taken for a stopped one. */
 enum { STORE_TIMEOUT_LEAST_MS = 100, STORE_TIMEOUT_MOST_MS = 1000 };
 
-/* Flags of a confirmation. They are ANDed. A rank that could not open the group clears OPENED and the bit of its status, so the
- * others learn the status. */
+/* Flags of a confirmation. They are ANDed. A rank that could not open the group clears OPENED and the bit of its
+ * status, so the others learn the status. */
 #define OPENED         UINT64_C(1)
 #define WORTH_IT       UINT64_C(2) /* another attempt: the cause was a rank that is lost or late */
 #define FINE(status)   (UINT64_C(4) << (status))
@@ -146,7 +147,7 @@ tutti_status tti_recover_agree(struct tti_group *g, uint64_t *flags, uint64_t *f
     return status;
 }
 
-/* ---- shrink -------------------------------------------------------------------------------------------------------- */
+/* ---- shrink ------------------------------------------------------------------------------------------------------ */
 
 static int64_t half_of_rest(const struct shrink *s)
 {
@@ -355,8 +356,8 @@ static tutti_status attempt(struct shrink *s, tutti_group **survivors, tutti_err
     return flags & WORTH_IT ? TUTTI_BUSY : status;
 }
 
-/* For a rank that an abort has taken out of a confirmation. If the others have confirmed a group with this rank as a member, this
- * rank must not form another group: there would be two. */
+/* For a rank that an abort has taken out of a confirmation. If the others have confirmed a group with this rank as a
+ * member, this rank must not form another group: there would be two. */
 static tutti_status catch_up(struct shrink *s, tutti_error *error)
 {
     struct tti_recovery *recovery = &s->g->recovery;

@@ -7,8 +7,8 @@
 
 #include "store/store.h"
 
-/* Called between the slices of a wait, and when the store has ended. OK: the wait goes on. Else the cause that ends the wait, with
- * its sentence in *error (not NULL). */
+/* Called between the slices of a wait, and when the store has ended. OK: the wait goes on. Else the cause that ends the
+ * wait, with its sentence in *error (not NULL). */
 typedef tutti_status (*tti_poll_function)(void *user, tutti_error *error);
 
 struct tti_rendezvous {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The last step at the rendezvous of a group: each member puts `seen`/RANK. The rank that serves the store waits for all of these
- * keys, up to LEAVE_MS. Else its end could end the store before the others have read the outcome. After an error it also waits
- * for ranks that have not come yet, unless the error is the loss of a rank. A rank that has aborted does not wait: the others
- * use another store.
+ * The last step at the rendezvous of a group: each member puts `seen`/RANK. The rank that serves the store waits for
+ * all of these keys, up to LEAVE_MS. Else its end could end the store before the others have read the outcome. After an
+ * error it also waits for ranks that have not come yet, unless the error is the loss of a rank. A rank that has aborted
+ * does not wait: the others use another store.
  */
 #include "core/membership/rendezvous_leave.h"
 

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ranks share memory if they can hand descriptors of it to one another, and a unix socket can do that between any two
- * processes that see its name. So nothing depends on process numbers, or on what a container calls itself:
+ * Ranks can share memory if they can pass descriptors to one another. A unix socket passes descriptors between any two
+ * processes that see its name. So neither pids nor names of containers matter:
  *
- * - If the job's rendezvous passes descriptors itself (unix:, memory:), all ranks have met there already: that is the proof.
- * - Else they need one kernel (its boot id), one user, and either one network namespace, to which abstract sockets belong
- *   (SO_NETNS_COOKIE, or the namespace's inode), or one directory (device and inode), in which a socket can lie.
- * - Ranks of one PID namespace and one user namespace that agree in that much are taken at their word. Others are in
- *   containers: /proc may be hidden, users may be mapped, a security module may stand between them. They try: the first
- *   rank of the host serves a store under a random name, the others connect to it, each side checks the other's user
- *   (SO_PEERCRED), and a descriptor comes back. All ranks hear how it went for each.
- * - Ranks of several PID namespaces hand over pidfds of their own, too, which tell the others of their end.
+ * - If the job's rendezvous passes descriptors itself (unix:, memory:), all ranks share memory: each has connected to
+ *   it.
+ * - Else they need one kernel (its boot id), one user, and either one network namespace, to which abstract sockets
+ *   belong (SO_NETNS_COOKIE, or the namespace's inode), or one directory (device and inode) for a socket in the file
+ *   system.
+ * - For ranks of one PID namespace and one user namespace, that is enough. Others are in containers: /proc may be
+ *   hidden, users may be mapped, a security module may refuse connections. They run a trial: the first rank of the host
+ *   serves a store under a random name, the others connect to it, each side checks the other's user (SO_PEERCRED), and
+ *   a descriptor comes back. All ranks exchange the results.
+ * - Ranks of several PID namespaces also exchange pidfds, which report the end of a process.
  *
- * Cost: nothing beyond the records, except in containers, where it is one connection for each rank and one more round.
+ * Cost: nothing beyond the records, except in containers: one connection for each rank and one more round.
  */
 #include "core/membership/same_host.h"
 
@@ -45,11 +47,11 @@
 
 #define TRIAL_MS    2000 /* to reach a socket that is there already */
 #define SELF_KEY    112  /* bytes of a key with a group's name */
-#define MOST_PIDFDS 256  /* ranks of a group that keeps some */
+#define MOST_PIDFDS 256  /* larger groups keep no pidfds */
 
-/* ---- where this rank is --------------------------------------------------------------------------------------------- */
+/* ---- where this rank is ------------------------------------------------------------------------------------------ */
 
-/* Of this thread: where the main thread has ended, those of the process are no more. */
+/* That of the thread: the link of the process is gone once its main thread has ended. */
 static uint64_t namespace(const char *path)
 {
     struct stat st;
@@ -63,7 +65,8 @@ static tutti_status find_network(uint64_t *network, tutti_error *error)
     socklen_t length = sizeof(cookie);
     const int fd = tti_private_socket(AF_UNIX);
     if (fd < 0) {
-        const tutti_status status = tti_error_system(error, errno, "the network of this process cannot be found out");
+        const tutti_status status =
+            tti_error_system(error, errno, "the network namespace of this process cannot be read");
         return tti_is_resource_error(status) ? status : tti_error_clear(error);
     }
     const bool known = getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &length) == 0 && cookie != 0;
@@ -99,9 +102,9 @@ tutti_status tti_site_find(const char *directory, struct tti_site *site, tutti_e
     return status;
 }
 
-/* ---- who is where, as the records say ------------------------------------------------------------------------------- */
+/* ---- hosts, from the records ------------------------------------------------------------------------------------- */
 
-/* What one of them does not know does not part them: then they try. */
+/* An unknown value does not separate two ranks: the trial decides. */
 static bool may_be_same(uint64_t a, uint64_t b)
 {
     return a == 0 || b == 0 || a == b;
@@ -127,7 +130,7 @@ static bool share_directory(const struct tti_site *a, const struct tti_site *b)
     return is_same(a->directory[1], b->directory[1]) && a->directory[0] == b->directory[0];
 }
 
-/* The first rank of a host leads it: first[r] is that of rank r. By the networks, to begin with. */
+/* The first rank of a host is its leader: first[r] is that of rank r. First step: ranks of one network namespace. */
 static void find_by_network(const struct tti_hello *all, int32_t size, int32_t *first)
 {
     for (int32_t r = 0; r < size; r++) {
@@ -152,7 +155,7 @@ static bool all_share_directory(const struct tti_hello *all, int32_t size, const
     return all_do;
 }
 
-/* Then networks become one host if all their ranks have one directory. */
+/* Second step: network namespaces become one host if all their ranks share one directory. */
 static void join_by_directory(struct tti_hello *all, int32_t size, int32_t *first)
 {
     for (int32_t b = 1; b < size; b++) {
@@ -187,7 +190,7 @@ static bool is_proven(const struct tti_hello *leader, const struct tti_hello *r)
             is_same_process_space(leader, r));
 }
 
-/* A leader whose ranks have something to prove. */
+/* Whether a rank of this leader is not proven by its record. */
 static bool has_trial(const struct tti_hello *all, int32_t size, const int32_t *first, int32_t leader)
 {
     bool trial = false;
@@ -197,16 +200,17 @@ static bool has_trial(const struct tti_hello *all, int32_t size, const int32_t *
     return trial;
 }
 
-/* ---- trying --------------------------------------------------------------------------------------------------------- */
+/* ---- the trial --------------------------------------------------------------------------------------------------- */
 
-/* The leader's: where it serves. Fixed layout, as the next one: they travel between processes. */
+/* Where the leader serves. Fixed layout, as the next one: they travel between processes. */
 struct trial_address {
     uint64_t number[2];
     int32_t status;
     char why[TTI_SITE_REASON];
 };
 
-/* Each rank's: how it went. A lack is no reason to go on without shared memory: it is told to all. */
+/* The result of a rank. After a resource error the group does not go on without shared memory: it fails on all
+ * ranks. */
 struct result {
     int32_t status;
     char why[TTI_SITE_REASON];
@@ -234,7 +238,7 @@ static tutti_status serve_trial(const struct tti_group_plan *plan, const struct 
     }
     tti_store_local_url(directory_of(plan, own), "near", i.number, url);
     i.status = tti_store_open(url, true, tti_setting_number(&plan->settings, TTI_SET_TIMEOUT_MS), store, &why);
-    if (i.status == TUTTI_OK) { /* what comes back to those who come: any descriptor will do */
+    if (i.status == TUTTI_OK) { /* the descriptor that comes back: any one will do */
         const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
         const int fd = null >= 0 ? null : tti_private_socket(AF_UNIX);
         i.status = fd < 0 ? tti_error_system(&why, errno, "no descriptor to hand over")
@@ -255,7 +259,7 @@ static tutti_status serve_trial(const struct tti_group_plan *plan, const struct 
     return published;
 }
 
-/* Connects to the leader's socket; what goes wrong there is the result. */
+/* Connects to the leader's socket; a failure is a result. */
 static void connect_trial(const struct tti_group_plan *plan, const struct tti_hello *own, const struct trial_address *i,
                           struct tti_store **store, struct result *result)
 {
@@ -286,7 +290,7 @@ static tutti_status join_trial(const struct tti_group_plan *plan, const struct t
     snprintf(key, sizeof(key), "near/%d", leader);
     const tutti_status status = place->table.get(place->table.self, key, &i, sizeof(i), &length, timeout_ms, error);
     if (status == TUTTI_TIMEOUT && error->suspect < 0) {
-        tti_error_set(error, status, "rank %d did not say within %lld ms where the ranks of its host meet", leader,
+        tti_error_set(error, status, "rank %d did not publish the trial socket of its host within %lld ms", leader,
                       (long long)timeout_ms);
         error->suspect = leader;
     }
@@ -320,9 +324,9 @@ static tutti_status check_result(const struct tti_group_plan *plan, const void *
                                result->why);
 }
 
-/* ---- pidfds --------------------------------------------------------------------------------------------------------- */
+/* ---- pidfds ------------------------------------------------------------------------------------------------------ */
 
-/* A rank may do without: if it has no pidfd of another rank, a group of shm still tells it of that rank's death at once
+/* A failure here is ignored: without a pidfd of a rank, the liveness monitor of shm still reports its death at once
  * (engine/failure/liveness_monitor.c). */
 static void put_own_pidfd(struct tti_store *store, const char *group, int32_t rank, int32_t readers)
 {
@@ -330,14 +334,14 @@ static void put_own_pidfd(struct tti_store *store, const char *group, int32_t ra
     const int fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
     snprintf(key, sizeof(key), "%s/self/%d", group, rank);
     if (fd < 0 || tti_store_put_fd(store, key, fd, readers, NULL) != TUTTI_OK) {
-        tti_store_set(store, key, "", 1, NULL); /* for who looks for a descriptor this ends the wait, too */
+        tti_store_set(store, key, "", 1, NULL); /* a value ends the wait for a descriptor, too */
     }
     if (fd >= 0) {
         close(fd);
     }
 }
 
-/* Ranks of the own host whose numbers mean nothing here. */
+/* Of the ranks of the own host in other PID namespaces. */
 static void get_peer_pidfds(const struct tti_group_plan *plan, struct tti_store *store, const char *group,
                             const struct tti_hello *all, const int32_t *first, struct tti_kept_pidfds *kept)
 {
@@ -369,7 +373,7 @@ void tti_same_host_release(struct tti_kept_pidfds *kept)
     *kept = (struct tti_kept_pidfds){0};
 }
 
-/* ---- all of it ------------------------------------------------------------------------------------------------------ */
+/* ---- finding hosts ----------------------------------------------------------------------------------------------- */
 
 static tutti_status try_all(const struct tti_group_plan *plan, const struct tti_rendezvous *place,
                             struct tti_hello *all, int32_t *first, struct result *results, struct tti_kept_pidfds *kept,
@@ -420,7 +424,7 @@ static bool are_scattered(const struct tti_hello *all, int32_t size)
     return !one;
 }
 
-/* Whether the ranks ask for something that needs to know. All ask for the same. */
+/* Whether a backend that the ranks ask for depends on the hosts. All ask for the same. */
 static bool needs_answer(const struct tti_hello *own)
 {
     const char *wishes[] = {own->backend, own->host_backend};
@@ -436,8 +440,8 @@ static bool needs_answer(const struct tti_hello *own)
 static tutti_status find(const struct tti_group_plan *plan, const struct tti_rendezvous *place, struct tti_hello *all,
                          int32_t *first, struct tti_kept_pidfds *kept, tutti_error *error)
 {
-    /* All have come there, and it is one place on one host. Only of a socket in the file system it is not said that they see
-     * each other's abstract ones, too. */
+    /* All ranks have connected to one socket, so they are on one host. Exception: ranks that share a socket in the file
+     * system may not see each other's abstract sockets. */
     if (place->table.can_pass_descriptors && strncmp(tti_store_url(place->store), "socket:", 7) != 0) {
         if (are_scattered(all, plan->size)) {
             put_own_pidfd(place->store, place->name, plan->rank, plan->size);
@@ -484,7 +488,7 @@ bool tti_same_host_share_kernel(const struct tti_hello *a, const struct tti_hell
     return is_same(a->site.boot, b->site.boot) || is_same(a->machine, b->machine);
 }
 
-/* ---- why not -------------------------------------------------------------------------------------------------------- */
+/* ---- reasons ----------------------------------------------------------------------------------------------------- */
 
 void tti_same_host_reason(const struct tti_hello *all, int32_t a, int32_t b, char *text, size_t capacity)
 {

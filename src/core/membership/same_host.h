@@ -18,9 +18,9 @@ struct tti_site;
 tutti_status tti_site_find(const char *directory, struct tti_site *site, tutti_error *error);
 
 /*
- * Fills in `machine` (the same number for ranks that can hand memory to one another) and `host` (that and TUTTI_HOST_ID) of all
- * records, on all ranks alike. Where the records do not prove it, the ranks try: then all take part in one more round at the
- * rendezvous.
+ * Fills in `machine` (the same number for ranks that can hand memory to one another) and `host` (that and
+ * TUTTI_HOST_ID) of all records, on all ranks alike. Where the records do not prove it, the ranks try: then all take
+ * part in one more round at the rendezvous.
  */
 tutti_status tti_same_host_find(const struct tti_group_plan *plan, const struct tti_rendezvous *place,
                                 struct tti_hello *all, struct tti_kept_pidfds *kept, tutti_error *error);
@@ -34,8 +34,8 @@ bool tti_same_host_share_kernel(const struct tti_hello *a, const struct tti_hell
 /* Why rank `b` is not on the host of rank `a`, in one sentence. */
 void tti_same_host_reason(const struct tti_hello *all, int32_t a, int32_t b, char *text, size_t capacity);
 
-/* The first two ranks that have one kernel and one TUTTI_HOST_ID, and yet cannot hand memory to one another. False: there are
- * none. */
+/* The first two ranks that have one kernel and one TUTTI_HOST_ID, and yet cannot hand memory to one another. False:
+ * there are none. */
 bool tti_same_host_find_parted(const struct tti_hello *all, int32_t size, int32_t *a, int32_t *b);
 
 #endif

@@ -35,8 +35,8 @@ tutti_status tti_start_collective(struct tti_work *w, tutti_callback callback, t
 /* Makes the work the application's, to be ended by tti_work_complete. */
 tutti_status tti_start_user_work(struct tti_work *w, tutti_callback callback, tutti_work **work);
 
-/* Starts messages: the transfers that `first` leads, which lie in the work or in the batch. They, and the batch, are the
- * work's from here on, also on failure. */
+/* Starts messages: the transfers that `first` leads, which lie in the work or in the batch. They, and the batch, are
+ * the work's from here on, also on failure. */
 tutti_status tti_start_messages(struct tti_work *w, struct tti_transfer *first, struct tti_batch *batch,
                                 tutti_callback callback, tutti_work **work);
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which rank waits in which collective. An engine like NCCL notices at a deadline that a rank is missing, but not which one. So
- * a rank that has waited for a while puts a note into the store, under the number of the call. A rank whose call times out reads
- * the notes of the others, and names the ranks without one. Ranks that have come at the last moment are still writing their
- * notes, so the reader waits a little for them.
+ * Which rank waits in which collective. An engine like NCCL notices at a deadline that a rank is missing, but not which
+ * one. So a rank that has waited for a while puts a note into the store, under the number of the call. A rank whose
+ * call times out reads the notes of the others, and names the ranks without one. Ranks that have come at the last
+ * moment are still writing their notes, so the reader waits a little for them.
  *
- * A note has the number of its call in its key, so an old note says nothing about a new call. A new note on a lane removes the
- * old one. A short call costs nothing, a long one costs one note in the store.
+ * A note has the number of its call in its key, so an old note says nothing about a new call. A new note on a lane
+ * removes the old one. A short call costs nothing, a long one costs one note in the store.
  *
- * The store may not answer: its server can be stopped like any process, and may be the missing rank. So a thread makes the
- * requests. It exists only while there are some, and a caller waits for it no longer than its own limit.
+ * The store may not answer: its server can be stopped like any process, and may be the missing rank. So a thread makes
+ * the requests. It exists only while there are some, and a caller waits for it no longer than its own limit.
  */
 #include "core/membership/wait_registry.h"
 
@@ -89,7 +89,7 @@ static void wait_registry_free(struct tti_wait_registry *a)
     free(a);
 }
 
-/* ---- notes ----------------------------------------------------------------------------------------------------------- */
+/* ---- notes ------------------------------------------------------------------------------------------------------- */
 
 static void note_fill(struct note *note, const tutti_op *op, const tutti_error *failed)
 {
@@ -155,7 +155,7 @@ static void key_of(const struct tti_wait_registry *a, int32_t lane, int64_t sequ
     snprintf(key, TTI_STORE_KEY_MAX + 1, "%s/note/%d/%lld/%d", a->name, lane, (long long)sequence, rank);
 }
 
-/* ---- the thread -------------------------------------------------------------------------------------------------------- */
+/* ---- the thread -------------------------------------------------------------------------------------------------- */
 
 /* Replaces the lane's last note. Without the lock. */
 static void put_note(struct tti_wait_registry *a, int32_t index, int64_t before, int64_t sequence,
@@ -293,7 +293,7 @@ static bool start(struct tti_wait_registry *a)
     return a->running;
 }
 
-/* ---- reporting --------------------------------------------------------------------------------------------------------- */
+/* ---- reporting --------------------------------------------------------------------------------------------------- */
 
 /* Under the lock. */
 static void post(struct tti_wait_registry *a, const tutti_op *op, const tutti_error *failed)
@@ -313,7 +313,7 @@ static void report(void *self, const tutti_op *op, const tutti_error *failed)
     pthread_mutex_unlock(&a->lock);
 }
 
-/* ---- querying ---------------------------------------------------------------------------------------------------------- */
+/* ---- querying ---------------------------------------------------------------------------------------------------- */
 
 __attribute__((format(printf, 2, 3))) static void append(tutti_error *error, const char *format, ...)
 {
@@ -408,7 +408,7 @@ static void find_missing(void *self, const tutti_op *op, int64_t timeout_ms, tut
     conclude(&answer, unanswered, error);
 }
 
-/* ---- life cycle -------------------------------------------------------------------------------------------------------- */
+/* ---- life cycle -------------------------------------------------------------------------------------------------- */
 
 struct tti_wait_registry *tti_wait_registry_open(struct tti_store *store, const char *name, int32_t rank, int32_t size)
 {

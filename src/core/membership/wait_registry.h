@@ -13,8 +13,8 @@ struct tti_wait_registry;
 struct tti_wait_registry *tti_wait_registry_open(struct tti_store *store, const char *name, int32_t rank, int32_t size);
 const tutti_wait_registry *tti_wait_registry_table(const struct tti_wait_registry *wait_registry);
 
-/* No report and no query is under way any more. Waits for the thread up to 2 s; if the store does not answer for so long, the thread
- * frees the registry. NULL is allowed. */
+/* No report and no query is under way any more. Waits for the thread up to 2 s; if the store does not answer for so
+ * long, the thread frees the registry. NULL is allowed. */
 void tti_wait_registry_close(struct tti_wait_registry *wait_registry);
 
 #endif

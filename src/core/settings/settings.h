@@ -73,8 +73,8 @@ struct tti_settings {
 
 /*
  * Config (its fields, then its list of settings), environment, default, in this order; a sub-group passes its parent's
- * settings as `inherited`, which stand before the environment. Errors name the key or the variable, the value and what is
- * accepted.
+ * settings as `inherited`, which take precedence over the environment. Errors name the key or the variable, the value
+ * and what is accepted.
  */
 tutti_status tti_settings_resolve(const tutti_config *config, const struct tti_settings *inherited,
                                   struct tti_settings *settings, tutti_error *error);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The pool of connections, and what the server's statuses mean. The server keeps the time of a waiting get. The client only
- * ends a call whose server does not answer at all (stopped, cut off): RESPONSE_TIMEOUT_MS after the deadline of a get, after
- * the store's own timeout for every other request, unless tti_store_set_response_timeout changed that. A connection whose
- * reply did not come is closed, never reused. The keys of a connection are in one place at a time, and wiped when moved.
+ * The pool of connections, and what the server's statuses mean. The server keeps the time of a waiting get. The client
+ * only ends a call whose server does not answer at all (stopped, cut off): RESPONSE_TIMEOUT_MS after the deadline of a
+ * get, after the store's own timeout for every other request, unless tti_store_set_response_timeout changed that. A
+ * connection whose reply did not come is closed, never reused. The keys of a connection are in one place at a time, and
+ * wiped when moved.
  */
 #include "store/client/client.h"
 
@@ -49,8 +50,8 @@ static void move_connection(struct tti_client_connection *to, struct tti_client_
     explicit_bzero(from, sizeof(*from));
 }
 
-/* A server with too many unauthenticated connections drops the oldest one, perhaps this. So as long as a server listens, the
- * client tries again. */
+/* A server with too many unauthenticated connections drops the oldest one, perhaps this. So as long as a server
+ * listens, the client tries again. */
 static tutti_status connect_again(struct tti_client *client, int64_t deadline_ns,
                                   struct tti_client_connection *connection, tutti_error *error)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The client of a unix or tcp store. Each call takes a connection from a pool and gives it back, so a get that waits delays no
- * other thread. The pool keeps at least one connection as long as the store is open: the server goes on while it has clients.
+ * The client of a unix or tcp store. Each call takes a connection from a pool and gives it back, so a get that waits
+ * delays no other thread. The pool keeps at least one connection as long as the store is open: the server goes on while
+ * it has clients.
  */
 #ifndef TTI_STORE_CLIENT_H
 #define TTI_STORE_CLIENT_H

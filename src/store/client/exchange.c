@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One request and one reply, over a non-blocking socket with a deadline; and the handshake of a connection: challenge and proof if
- * the job has a token (channel.h), then hello.
+ * One request and one reply, over a non-blocking socket with a deadline; and the handshake of a connection: challenge
+ * and proof if the job has a token (channel.h), then hello.
  */
 #include "store/client/exchange.h"
 
@@ -212,7 +212,7 @@ void tti_exchange_record_origin(struct tti_client *client)
     atomic_store_explicit(&client->base.resource_origin, (int32_t)origin, memory_order_relaxed);
 }
 
-/* ---- handshake ----------------------------------------------------------------------------------------------------- */
+/* ---- handshake --------------------------------------------------------------------------------------------------- */
 
 static tutti_status auth_error(const struct tti_client *client, uint32_t why, tutti_error *error)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A client's request and the server's reply to it over one connection, and the requests that each connection begins with. */
+/* A client's request and the server's reply to it over one connection, and the requests that each connection begins
+ * with. */
 #ifndef TTI_STORE_EXCHANGE_H
 #define TTI_STORE_EXCHANGE_H
 

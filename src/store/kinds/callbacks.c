@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A store of the application. The answers of its callbacks are not trusted: an unknown status, a length beyond the limit, or
- * success for a value that does not fit become errors here. There is no callback that removes, so a remove does nothing: keys
- * are never used twice.
+ * A store of the application. The answers of its callbacks are not trusted: an unknown status, a length beyond the
+ * limit, or success for a value that does not fit become errors here. There is no callback that removes, so a remove
+ * does nothing: keys are never used twice.
  */
 #include <stdlib.h>
 #include <string.h>

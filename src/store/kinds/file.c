@@ -3,10 +3,10 @@
  * file:PATH - a directory on a file system that all ranks see; it is made if it is missing, and stays: it is the
  * user's, and slower ranks may still read. Use a new one for every job.
  *
- * Each key is a file. Its value is written to a draft file and then linked to the key's name. link() is atomic and exclusive,
- * on NFS as well: there, a lost answer can make it report EEXIST although it succeeded, so the number of links decides.
- * A get reads again after pauses that grow to TTI_RETRY_MAX_MS, since network file systems send no events for files that
- * other hosts make.
+ * Each key is a file. Its value is written to a draft file and then linked to the key's name. link() is atomic and
+ * exclusive, on NFS as well: there, a lost answer can make it report EEXIST although it succeeded, so the number of
+ * links decides. A get reads again after pauses that grow to TTI_RETRY_MAX_MS, since network file systems send no
+ * events for files that other hosts make.
  */
 #include "store/kinds/file.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a kind of store implements. store.c has checked every argument before it calls a function of this table: keys have
- * 1..TTI_STORE_KEY_MAX bytes, values fit, timeouts are -1 or more, the calling process has opened the store.
- * A kind embeds struct tti_store as its first member and allocates it with calloc; store.c frees it after `close`.
+ * What a kind of store implements. store.c has checked every argument before it calls a function of this table: keys
+ * have 1..TTI_STORE_KEY_MAX bytes, values fit, timeouts are -1 or more, the calling process has opened the store. A
+ * kind embeds struct tti_store as its first member and allocates it with calloc; store.c frees it after `close`.
  */
 #ifndef TTI_STORE_KIND_H
 #define TTI_STORE_KIND_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * memory:NAME - a table inside this process. All stores that open the same name share one table, which ends with the last of
- * them. A get waits on a condition variable that every change wakes: a rendezvous has few waiters and few changes.
+ * memory:NAME - a table inside this process. All stores that open the same name share one table, which ends with the
+ * last of them. A get waits on a condition variable that every change wakes: a rendezvous has few waiters and few
+ * changes.
  */
 #include "store/kinds/memory.h"
 

@@ -7,13 +7,13 @@
  * a free one; the URL of the store tells which.
  *
  * There is no user to check across hosts. If the job has a token (secret.h), both sides prove that they know it before
- * anything else, and all later frames are encrypted. Without a token every process that reaches the port is accepted. JOB is a
- * name that keeps jobs apart, and no secret: a client with another name is refused. If the port is taken, the serving side
- * becomes a client of the store of the same job there: the launcher may have been first.
+ * anything else, and all later frames are encrypted. Without a token every process that reaches the port is accepted.
+ * JOB is a name that keeps jobs apart, and no secret: a client with another name is refused. If the port is taken, the
+ * serving side becomes a client of the store of the same job there: the launcher may have been first.
  *
- * tcp://HOST:PORT,PORT,.../JOB - for launchers that cannot reserve a port. The serving side takes the first free one. Clients
- * try the ports until a store of their job answers, and ignore other listeners. Before serving, the server checks whether an
- * earlier store of the same job still answers on one of the ports.
+ * tcp://HOST:PORT,PORT,.../JOB - for launchers that cannot reserve a port. The serving side takes the first free one.
+ * Clients try the ports until a store of their job answers, and ignore other listeners. Before serving, the server
+ * checks whether an earlier store of the same job still answers on one of the ports.
  */
 #include "store/kinds/tcp.h"
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unix:NAME - an abstract unix socket: nothing is in the file system, and the kernel removes the name with its last descriptor.
- * The first process that binds the name serves; every process, that of the server included, is a client. The name contains the
- * user's number, and both sides check the other's user: another user can occupy the name, but not join.
+ * unix:NAME - an abstract unix socket: nothing is in the file system, and the kernel removes the name with its last
+ * descriptor. The first process that binds the name serves; every process, that of the server included, is a client.
+ * The name contains the user's number, and both sides check the other's user: another user can occupy the name, but not
+ * join.
  *
- * socket:PATH - the same with a name in the file system, which every network namespace sees that sees the directory. The
- * server removes it at its end. After SIGKILL it stays, without harm: such names are random and used once.
+ * socket:PATH - the same with a name in the file system, which every network namespace sees that sees the directory.
+ * The server removes it at its end. After SIGKILL it stays, without harm: such names are random and used once.
  *
- * If the name is taken but refuses connections, a server has just ended or is about to listen; then bind and connect are tried
- * again until the deadline.
+ * If the name is taken but refuses connections, a server has just ended or is about to listen; then bind and connect
+ * are tried again until the deadline.
  */
 #include "store/kinds/unix.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A connection is in one of three phases: reading a request, waiting for a key, or writing a reply. The next request is read
- * only after the reply is sent, so a connection holds one frame at most. Bytes that are not a valid request end the connection,
- * and nothing else; such connections are counted.
+ * A connection is in one of three phases: reading a request, waiting for a key, or writing a reply. The next request is
+ * read only after the reply is sent, so a connection holds one frame at most. Bytes that are not a valid request end
+ * the connection, and nothing else; such connections are counted.
  */
 #include "store/server/connection.h"
 
@@ -212,7 +212,7 @@ static void answer_waiting(struct tti_service *service, const char *key, size_t 
     }
 }
 
-/* ---- authentication ------------------------------------------------------------------------------------------------ */
+/* ---- authentication ---------------------------------------------------------------------------------------------- */
 
 static void handle_challenge(struct tti_service *service, struct tti_connection *c)
 {
@@ -256,7 +256,7 @@ static void handle_hello(struct tti_service *service, struct tti_connection *c)
     }
 }
 
-/* ---- requests ------------------------------------------------------------------------------------------------------ */
+/* ---- requests ---------------------------------------------------------------------------------------------------- */
 
 static void handle_get(struct tti_service *service, struct tti_connection *c)
 {
@@ -279,7 +279,8 @@ static void fail_key(struct tti_service *service, struct tti_connection *c, tutt
     reply(service, c, cause, NULL, 0);
 }
 
-/* Stores what a SET or PUT_FD brought. The key lies in the body, so waiting connections are answered before the body is freed. */
+/* Stores what a SET or PUT_FD brought. The key lies in the body, so waiting connections are answered before the body is
+ * freed. */
 static void handle_put(struct tti_service *service, struct tti_connection *c)
 {
     size_t key_length = c->request.key_length;
@@ -417,8 +418,8 @@ static size_t body_length(const struct tti_connection *c)
     return (size_t)c->request.key_length + c->request.value_length + tti_channel_surplus(&c->channel);
 }
 
-/* There is no memory for the value of a SET: it is read and dropped. The connection stays, so that the client can report its
- * failure to the others. */
+/* There is no memory for the value of a SET: it is read and dropped. The connection stays, so that the client can
+ * report its failure to the others. */
 static void skip_value(struct tti_service *service, struct tti_connection *c)
 {
     const size_t key_length = c->request.key_length;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The life of servers: start, release, end. The thread of a server ends when it has to stop, or when the server is released
- * and no client is connected: the serving rank may leave without cutting off slower ones. The thread stays joinable and its
- * server in the list until it is joined: by the release if it ends at once, else by the next start, else by
- * tti_server_shutdown_all (at exit at the latest).
+ * The life of servers: start, release, end. The thread of a server ends when it has to stop, or when the server is
+ * released and no client is connected: the serving rank may leave without cutting off slower ones. The thread stays
+ * joinable and its server in the list until it is joined: by the release if it ends at once, else by the next start,
+ * else by tti_server_shutdown_all (at exit at the latest).
  */
 #include "store/server/server.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The server of a unix or tcp store: one thread that holds the table and answers requests. The store that started it releases
- * it; the server goes on while clients are connected and ends by itself after the last one.
+ * The server of a unix or tcp store: one thread that holds the table and answers requests. The store that started it
+ * releases it; the server goes on while clients are connected and ends by itself after the last one.
  */
 #ifndef TTI_STORE_SERVER_H
 #define TTI_STORE_SERVER_H
@@ -13,8 +13,8 @@ struct tti_secret;
 struct tti_server;
 
 /* Serves on a bound and listening private socket, which the server owns from then on (closed on failure, too). `local`
- * means a unix socket: only this user may connect, descriptors may be passed. A hello must have the name `job`; `secret` is
- * the token that clients must prove (NULL: none). */
+ * means a unix socket: only this user may connect, descriptors may be passed. A hello must have the name `job`;
+ * `secret` is the token that clients must prove (NULL: none). */
 tutti_status tti_server_start(int listener, bool local, const char *job, const struct tti_secret *secret,
                               struct tti_server **server, tutti_error *error);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An event loop over non-blocking sockets. Unauthenticated connections are bounded: in number, in time (HELLO_MS until the hello
- * is complete), in memory (one frame per connection, connection.c). There are at most MAX_CONNECTIONS clients; their keys stay
- * in the table until they remove them.
+ * An event loop over non-blocking sockets. Unauthenticated connections are bounded: in number, in time (HELLO_MS until
+ * the hello is complete), in memory (one frame per connection, connection.c). There are at most MAX_CONNECTIONS
+ * clients; their keys stay in the table until they remove them.
  *
- * A connection may end in the middle of a round of events while later events still point at it. So it is closed at once, but
- * freed at the end of the step.
+ * A connection may end in the middle of a round of events while later events still point at it. So it is closed at
+ * once, but freed at the end of the step.
  */
 #include "store/server/service.h"
 
@@ -29,7 +29,7 @@
 
 #define EVENTS              64
 #define ACCEPTED            16    /* in one step */
-#define MAX_CONNECTIONS     16384 /* a job's ranks and launchers have one each, and one more for each thread that waits */
+#define MAX_CONNECTIONS     16384 /* ranks and launchers have one each, and one more for each thread that waits */
 #define MAX_UNAUTHENTICATED 256
 #define HELLO_MS            10000
 
@@ -49,8 +49,8 @@ static void free_dead(struct tti_service *service)
     }
 }
 
-/* Sends the reason, so that the client does not try again and again. The connection has no other bytes under way, so a header
- * fits into its buffer. */
+/* Sends the reason, so that the client does not try again and again. The connection has no other bytes under way, so a
+ * header fits into its buffer. */
 static void send_refusal(int fd, tutti_status why)
 {
     unsigned char bytes[TTI_FRAME_HEADER];
@@ -160,8 +160,9 @@ static void open_reserve(struct tti_service *service)
     service->reserve = tti_private_adopt(open("/dev/null", O_RDONLY | O_CLOEXEC));
 }
 
-/* Accepts at most ACCEPTED connections: new ones must not delay the requests of others, nor displace connections whose hello
- * has not been read yet. A step handles EVENTS events, enough for the three frames of a handshake of each accepted one. */
+/* Accepts at most ACCEPTED connections: new ones must not delay the requests of others, nor displace connections whose
+ * hello has not been read yet. A step handles EVENTS events, enough for the three frames of a handshake of each
+ * accepted one. */
 static void accept_some(struct tti_service *service)
 {
     if (service->reserve < 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a server's thread does: accept connections, read requests, answer them, hold the table. Only that thread calls these
- * functions (begin and end apart), so there are no locks. No function waits for a single client.
+ * What a server's thread does: accept connections, read requests, answer them, hold the table. Only that thread calls
+ * these functions (begin and end apart), so there are no locks. No function waits for a single client.
  */
 #ifndef TTI_STORE_SERVICE_H
 #define TTI_STORE_SERVICE_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A chained hash table that doubles when it is full. A rendezvous has tens of keys per rank, and most are removed again. */
+/* A chained hash table that doubles when it is full. A rendezvous has tens of keys per rank, and most are removed
+ * again. */
 #include "store/server/table.h"
 
 #include <stdlib.h>

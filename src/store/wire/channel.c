@@ -7,8 +7,8 @@
 
 #define LABEL 24
 
-/* What is proven or derived, and by which side. Padded with zeros to one length, so that no label with its transcript equals
- * another one. */
+/* What is proven or derived, and by which side. Padded with zeros to one length, so that no label with its transcript
+ * equals another one. */
 static const char client_proves[LABEL] = "tutti 1 client";
 static const char server_proves[LABEL] = "tutti 1 server";
 static const char client_sends[LABEL] = "tutti 1 key of client";

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One end of a connection of a job that has a token: first both sides prove that they know the token, then frames follow that
- * no third party can read, change, repeat, drop or forge unnoticed.
+ * One end of a connection of a job that has a token: first both sides prove that they know the token, then frames
+ * follow that no third party can read, change, repeat, drop or forge unnoticed.
  *
- * The proof is AKEP2 (Bellare and Rogaway, "Entity authentication and key distribution", 1993) with HMAC-SHA-256. C and S are
- * 32 random bytes of client and server, K the key that is made from the token, T the header of the challenge, C and S:
+ * The proof is AKEP2 (Bellare and Rogaway, "Entity authentication and key distribution", 1993) with HMAC-SHA-256. C and
+ * S are 32 random bytes of client and server, K the key that is made from the token, T the header of the challenge, C
+ * and S:
  *
  *     client -> server   C
  *     server -> client   S, HMAC(K, "server", T)      the client goes on only if this is right
  *     client -> server   HMAC(K, "client", T)         the server goes on only if this is right
  *
- * The label before T differs for each side and each purpose, so a proof of one side is never valid as one of the other; C
- * and S are new in each connection, so no proof of an older one is valid. The two keys of the connection, one for each direction,
- * are HMAC(K, "key of client", T) and HMAC(K, "key of server", T). Each frame is ChaCha20-Poly1305 (RFC 8439) with the
- * number of the frame in its direction as the nonce, and with the header, which stays readable, authenticated beside it.
+ * The label before T differs for each side and each purpose, so a proof of one side is never valid as one of the other;
+ * C and S are new in each connection, so no proof of an older one is valid. The two keys of the connection, one for
+ * each direction, are HMAC(K, "key of client", T) and HMAC(K, "key of server", T). Each frame is ChaCha20-Poly1305 (RFC
+ * 8439) with the number of the frame in its direction as the nonce, and with the header, which stays readable,
+ * authenticated beside it.
  *
  * Cost: two round trips and four hashes on each side for a connection, 16 bytes and about a microsecond for a frame.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A short name for long ones: 128-bit FNV-1a in hexadecimal. Different texts never share it by accident. It does not resist
- * collisions on purpose, but those could only concern jobs of the same user.
+ * A short name for long ones: 128-bit FNV-1a in hexadecimal. Different texts never share it by accident. It does not
+ * resist collisions on purpose, but those could only concern jobs of the same user.
  */
 #ifndef TTI_STORE_FINGERPRINT_H
 #define TTI_STORE_FINGERPRINT_H

@@ -11,11 +11,12 @@
  *     byte 16   GET, GET_FD: timeout in milliseconds, 8 bytes
  *
  * Numbers are little-endian on every machine. A client sends one request and reads one reply before it sends the next;
- * the first request is HELLO, whose key is the name of the job, if it has one. PUT_FD and the reply to GET_FD carry exactly
- * one descriptor with their header. A connection with any other bytes is closed.
+ * the first request is HELLO, whose key is the name of the job, if it has one. PUT_FD and the reply to GET_FD carry
+ * exactly one descriptor with their header. A connection with any other bytes is closed.
  *
- * Where the processes of the job have a token, CHALLENGE and PROOF come before HELLO (channel.h says what is in them), and from
- * HELLO on key and value of every frame are encrypted and followed by 16 bytes that authenticate the whole frame.
+ * Where the processes of the job have a token, CHALLENGE and PROOF come before HELLO (channel.h says what is in them),
+ * and from HELLO on key and value of every frame are encrypted and followed by 16 bytes that authenticate the whole
+ * frame.
  */
 #ifndef TTI_STORE_PROTOCOL_H
 #define TTI_STORE_PROTOCOL_H
@@ -72,8 +73,9 @@ bool tti_frame_decode(const unsigned char bytes[TTI_FRAME_HEADER], struct tti_fr
 /* One sendmsg without SIGPIPE; pass_fd (-1: none) travels with the first byte. As send(). */
 ssize_t tti_wire_send(int fd, const void *bytes, size_t length, int pass_fd);
 
-/* One recvmsg. A descriptor that came along is stored in *received, close-on-exec; TTI_NO_DESCRIPTOR if this process has no number
- * left for it. What comes beyond one, or while *received is taken already, is closed and reported as EPROTO. As recv(). */
+/* One recvmsg. A descriptor that came along is stored in *received, close-on-exec; TTI_NO_DESCRIPTOR if this process
+ * has no number left for it. What comes beyond one, or while *received is taken already, is closed and reported as
+ * EPROTO. As recv(). */
 #define TTI_NO_DESCRIPTOR (-2)
 ssize_t tti_wire_receive(int fd, void *bytes, size_t length, int *received);
 

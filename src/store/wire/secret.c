@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reading the token. A file counts only if its owner is this user or root, and no other user can read or write it. The checks
- * use the open descriptor, so the file cannot be exchanged between check and use. The bytes of the token are wiped as soon as
- * the key is made; the environment stays as it is.
+ * Reading the token. A file counts only if its owner is this user or root, and no other user can read or write it. The
+ * checks use the open descriptor, so the file cannot be exchanged between check and use. The bytes of the token are
+ * wiped as soon as the key is made; the environment stays as it is.
  */
 #include "store/wire/secret.h"
 

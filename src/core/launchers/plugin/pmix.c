@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The PMIx server knows the host of every rank that it has started. So no rank publishes anything or waits for another one.
+ * The PMIx server knows the host of every rank that it has started. So no rank publishes anything or waits for another
+ * one.
  *
- * A client that has left cannot come back, and an MPI library that starts later is a client of the same process. So this client
- * leaves only when the process ends: PMIx counts its users. A process that ends without leaving has failed, for PMIx.
+ * A client that has left cannot come back, and an MPI library that starts later is a client of the same process. So
+ * this client leaves only when the process ends: PMIx counts its users. A process that ends without leaving has failed,
+ * for PMIx.
  */
 #include "core/launchers/plugin/pmix.h"
 
