@@ -51,7 +51,7 @@ static int exchange_infos(struct tti_store *store, const struct tti_world *world
     return 0;
 }
 
-/* The store lives in one of the ranks: nobody leaves before everybody is through. After that it may be gone. */
+/* One of the ranks serves the store: no rank leaves before all have finished. After that the store may end. */
 static int final_barrier(struct tti_store *store, const struct tti_world *world)
 {
     tutti_error error;

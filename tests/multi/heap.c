@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=1,2,4 timeout=120 trees=release,debug,address,undefined */
 /*
- * tutti_alloc and tutti_free between processes: every size class of blocks, in operations, through sub-groups, freed and
- * used again, and what is said when there is not enough. What an engine does with such memory is its own affair; results
- * must be right.
+ * tutti_alloc and tutti_free between processes: every size class of blocks, in operations, through sub-groups, freed
+ * and used again, and what is said when there is not enough. What an engine does with such memory is its own affair;
+ * results must be right.
  */
 #include "heap_support.h"
 
@@ -12,7 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Without the look at threads that thread sanitizer takes at an exit: only the parent can join those that have ended. */
+/* Without the check of threads that thread sanitizer makes at an exit: only the parent can join threads that have
+ * ended. */
 __attribute__((noreturn)) static void end_child(int code)
 {
     syscall(SYS_exit_group, code);
@@ -76,7 +77,8 @@ static void own_sizes(tutti_group *g)
     EXPECT_OK(tutti_free(g, NULL, &err));
 }
 
-/* In, out and in place, heap and private memory mixed: rank r's source is on the heap if bit r of the pattern is set. */
+/* In, out and in place, heap and private memory mixed: rank r's source is on the heap if bit r of the pattern is
+ * set. */
 static void mixed(tutti_group *g)
 {
     int32_t rank = tutti_group_rank(g);

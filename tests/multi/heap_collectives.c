@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=2,5 timeout=600 trees=release,debug,address,undefined */
 /*
- * Every collective between processes whose tensors lie in the heap, in registered memory, in private memory, or partly here
- * and partly there: the way is another one each time, the result is not. Then a rank that gives up in the middle of a
- * large call and uses its memory again at once: nobody writes there any more.
+ * Every collective between processes whose tensors lie in the heap, in registered memory, in private memory, or partly
+ * here and partly there: the way is another one each time, the result is not. Then a rank that gives up in the middle
+ * of a large call and uses its memory again at once: no rank writes there any more.
  */
 #include <time.h>
 #include <unistd.h>
@@ -264,7 +264,7 @@ static bool one_of_all(tutti_group *g, bool here)
     return value != 0;
 }
 
-/* One rank has no patience, call by call another one. Whoever returns an error marks its memory, and finds the marks
+/* In each call another rank has a short deadline. A rank that returns an error marks its memory, and finds the marks
  * when all have returned. */
 static void one_gives_up(tutti_group *world, bool registered, tutti_operation kind)
 {

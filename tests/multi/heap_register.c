@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=2,4 timeout=120 trees=release,debug,address,undefined */
 /*
- * tutti_register and tutti_unregister between processes: memory of every kind that a program has keeps its content through
- * both, what cannot be taken is refused on all ranks with the reason, and a forked child has a copy.
+ * tutti_register and tutti_unregister between processes: memory of every kind that a program has keeps its content
+ * through both, what cannot be taken is refused on all ranks with the reason, and a forked child has a copy.
  */
 #include "heap_support.h"
 
@@ -14,7 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Without the look at threads that thread sanitizer takes at an exit: only the parent can join those that have ended. */
+/* Without the check of threads that thread sanitizer makes at an exit: only the parent can join threads that have
+ * ended. */
 __attribute__((noreturn)) static void end_child(int code)
 {
     syscall(SYS_exit_group, code);
@@ -118,7 +119,7 @@ static void own_sizes(tutti_group *g)
     free(memory);
 }
 
-/* The last rank brings this, the others something sound: all are told, all stay as they were. */
+/* The last rank registers this, the others valid memory: all get the error, and all memory stays as it was. */
 static void refuse(tutti_group *g, unsigned char *bad, size_t bytes, tutti_status want, const char *reason, int line)
 {
     int32_t last = tutti_group_size(g) - 1;
@@ -169,7 +170,7 @@ static void refused_by_kind(tutti_group *g)
     unsigned char on_stack[16 * 4096];
     REFUSE(on_stack, sizeof(on_stack), TUTTI_UNSUPPORTED, "a stack");
     unsigned char *huge = mmap(NULL, 2 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
-    int32_t can = huge != MAP_FAILED; /* only where somebody has set pages aside */
+    int32_t can = huge != MAP_FAILED; /* only where huge pages are reserved */
     EXPECT_OK(tutti_broadcast(g, &(DLTensor){.data = &can, .device = {kDLCPU, 0}, .dtype = {kDLInt, 32, 1}},
                               tutti_group_size(g) - 1, NULL));
     if (can) {

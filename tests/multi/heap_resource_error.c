@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=2,3 timeout=120 trees=release,debug,address,undefined */
 /*
- * One rank lacks descriptors in tutti_alloc and tutti_register, from none to as many as it takes: all ranks get NO_RESOURCE with its
- * name, and nobody waits for what it cannot hand over; the group and the memory are as before. Each rank in turn.
+ * One rank lacks descriptors in tutti_alloc and tutti_register, from none to as many as it takes: all ranks get
+ * NO_RESOURCE with its name, and no rank waits for its descriptor; the group and the memory are as before. Each rank in
+ * turn.
  */
 #include "heap_support.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the engine is told of heap memory, without an engine: names that all ranks of a group understand, in every group
- * that may use them and in no other; what registering does to memory, to the ranks beside it, and to a range that is gone.
+ * that may use them and in no other; what registering does to memory, to the ranks beside it, and to a range that is
+ * gone.
  */
 #include "heap_support.h"
 
@@ -193,7 +194,7 @@ static void reused(void **state)
     assert_int_equal(run_ranks(2, reused_on), 0);
 }
 
-/* What moves messages, in its place: says whether one is under way, and looks at the neighbour's memory when asked to settle. */
+/* A double of the engine's messages: says whether one is pending, and reads the neighbour's memory in `quiesced`. */
 struct mover {
     struct rank *rank;
     uint64_t name;           /* of the neighbour's memory */
@@ -213,8 +214,8 @@ static bool settle(void *user, uint64_t withdrawal)
 {
     struct mover *m = user;
     const int next = (m->rank->rank + 1) % m->rank->meeting->size;
-    EXPECT(address(m->rank, next, m->name, 2 * PAGE) == NULL); /* nobody new finds it */
-    EXPECT(m->at[2 * PAGE - 1] == 'a' + next);                 /* who has found it can still use it */
+    EXPECT(address(m->rank, next, m->name, 2 * PAGE) == NULL); /* no later lookup finds it */
+    EXPECT(m->at[2 * PAGE - 1] == 'a' + next);                 /* an earlier lookup stays valid */
     EXPECT(withdrawal > 1);
     m->settled++;
     return !m->in_call;
@@ -249,7 +250,7 @@ static void moved(void **state)
     assert_int_equal(run_ranks(2, moved_on), 0);
 }
 
-/* A failed call has taken pages away: the others keep writing to the old ones, nobody names the range any more. */
+/* A failed call has replaced pages: the others keep writing to the old ones, and no rank names the range any more. */
 static void orphaned_on(struct rank *x)
 {
     uint64_t names[MOST_RANKS];
@@ -283,7 +284,7 @@ static void orphaned_on(struct rank *x)
     EXPECT(plain[0] == 2 && plain[2 * PAGE] == 9 && plain[4 * PAGE] == 2);
     EXPECT_E(tti_heap_register(x->view, plain, 8 * PAGE, &x->exchange, &x->error) == TUTTI_OK);
     CHECK_SHARED(x, plain, 8 * PAGE);
-    munmap(plain, 8 * PAGE); /* without a word */
+    munmap(plain, 8 * PAGE); /* without tutti_unregister */
 }
 
 static void orphaned(void **state)
@@ -423,7 +424,7 @@ static void lied_to_in_a_call(void **state)
     assert_int_equal(run_ranks(2, lied_to_in_a_call_on), 0);
 }
 
-/* A group that fails at the third look at it. */
+/* A group that fails at the third poll. */
 static tutti_status fail_third(void *user, tutti_error *error)
 {
     int *looks = user;
@@ -444,7 +445,8 @@ static bool settle_at_once(void *user, uint64_t withdrawal)
 
 static int failing; /* the rank whose group it is */
 
-/* Whoever makes memory ready while the group fails stops in the middle, and gives back what it had; nobody waits for it. */
+/* A rank that commits memory while the group fails stops in the middle and gives the memory back; no rank waits for
+ * it. */
 static void failed_meanwhile_on(struct rank *x)
 {
     int looks = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Heaps without an engine: threads stand for the ranks, each with views of its own, and meet at a barrier to exchange what
- * the engine would carry. A rank's expectation that fails is counted; the thread goes on.
+ * Heaps without an engine: threads stand for the ranks, each with views of its own, and meet at a barrier to exchange
+ * what the engine would carry. A rank's expectation that fails is counted; the thread goes on.
  */
 #ifndef TESTS_UNIT_HEAP_SUPPORT_H
 #define TESTS_UNIT_HEAP_SUPPORT_H
@@ -32,7 +32,7 @@ static inline void expect_that(int ok, int line, const char *text, const tutti_e
 #define EXPECT(condition)   expect_that((condition), __LINE__, #condition, NULL)
 #define EXPECT_E(condition) expect_that((condition), __LINE__, #condition, &x->error)
 
-/* Where the ranks of one group meet. */
+/* The barrier and the records of one group. */
 struct meeting {
     pthread_barrier_t barrier;
     int size;
@@ -98,7 +98,7 @@ static inline void meet(struct rank *x)
     pthread_barrier_wait(&x->meeting->barrier);
 }
 
-/* Tells the others the name of `memory`, and what they call theirs. */
+/* Exchanges the names of `memory` among the ranks. */
 static inline void tell(struct rank *x, const void *memory, size_t bytes, uint64_t names[MOST_RANKS])
 {
     uint64_t own = tti_heap_name(tti_heap_view_table(x->view), memory, bytes);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The engine's table of the heap: names and addresses at every boundary, orphans, and who gets which part of an arena. */
+/* The engine's table of the heap: names and addresses at every boundary, orphans, and the allocation of an arena. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -123,7 +123,7 @@ static void checks_large_registered(void **state)
 {
     (void)state;
     struct fixture *f = make();
-    f->mapped = false; /* somebody has unmapped it */
+    f->mapped = false; /* the application has unmapped it */
     assert_int_equal(tti_heap_name(&f->heap, base + 100 * PAGE, (1 << 20) - 1), NAME(3, 0));
     assert_int_equal(tti_heap_name(&f->heap, base + 100 * PAGE, 1 << 20), 0);
     assert_int_equal(tti_heap_name(&f->heap, base, 16 * PAGE), NAME(1, 0)); /* the arena is the library's own */
@@ -160,7 +160,7 @@ static void orphans(void **state)
     free(f);
 }
 
-/* Random taking and giving against a map of who has each line. */
+/* Random allocations and frees against a map of the owner of each cache line. */
 static void arena_random(void **state)
 {
     (void)state;

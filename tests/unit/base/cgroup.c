@@ -144,7 +144,7 @@ static void older_version_is_read(void **state)
     assert_int_equal(granted(), 750);
 }
 
-/* A container without a namespace of its own: /proc tells the host's path, of which only the end is mounted. */
+/* A container without a cgroup namespace: /proc has the host's path, of which only the end is mounted. */
 static void only_a_part_is_mounted(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The proofs and the sealed frames of a connection against those who would get in or interfere: at the level of bytes, with a
- * server of this process, clients that do what clients do not, and somebody in between.
+ * The proofs and the sealed frames of a connection against attackers: at the level of bytes, with a server of this
+ * process, clients that break the protocol, and a relay in between that changes frames.
  */
 #include "unit/core/token_store_support.h"
 
@@ -242,7 +242,8 @@ static void an_impostor_learns_nothing(void **state)
     }
 }
 
-/* ---- somebody in between ------------------------------------------------------------------------------------------- */
+/* ---- a relay in between
+ * -------------------------------------------------------------------------------------------- */
 
 enum { TO_SERVER, TO_CLIENT };
 
@@ -282,7 +283,7 @@ static void *run_relay(void *argument)
     struct pollfd first = {.fd = r->listener, .events = POLLIN};
     const int client = poll(&first, 1, 20000) == 1 ? accept4(r->listener, NULL, NULL, SOCK_CLOEXEC) : -1;
     const int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    close(r->listener); /* whoever tries again is refused */
+    close(r->listener); /* another attempt is refused */
     bool good = client >= 0 && connect(server, (struct sockaddr *)&address, sizeof(address)) == 0;
     while (good) {
         struct pollfd p[2] = {{.fd = client, .events = POLLIN}, {.fd = server, .events = POLLIN}};
@@ -354,7 +355,7 @@ static void somebody_in_between_reads_nothing(void **state)
             assert_null(memmem(r->kept[way], r->counts[way], words[i], strlen(words[i])));
         }
     }
-    /* The same bytes once more, from somebody who was not meant: the server has another number by now. */
+    /* A replay of the same bytes: the server has another nonce by now. */
     struct tti_frame frame;
     unsigned char answer[TTI_CHANNEL_ANSWER];
     const int fd = knock(f->port);
@@ -414,7 +415,8 @@ static void somebody_in_between_changes_nothing(void **state)
     expect_unharmed(f);
 }
 
-/* ---- the channel by itself ----------------------------------------------------------------------------------------- */
+/* ---- the channel by itself
+ * ----------------------------------------------------------------------------------------- */
 
 static void frames_come_once_and_in_order(void **state)
 {
@@ -456,16 +458,17 @@ static void frames_come_once_and_in_order(void **state)
     assert_int_equal(client.stage, TTI_CHANNEL_OPEN);
 }
 
-/* ---- many, slow and silent ----------------------------------------------------------------------------------------- */
+/* ---- many, slow and silent
+ * ----------------------------------------------------------------------------------------- */
 
 static void slow_ones_do_not_keep_others_out(void **state)
 {
     struct fixture *f = *state;
-    enum { STRANGERS = 300 }; /* more than the server tolerates at a time */
+    enum { UNAUTHENTICATED = 300 }; /* more than the server tolerates at a time */
     static const unsigned char nonce[TTI_CHANNEL_NONCE] = "slow";
-    int fds[STRANGERS];
+    int fds[UNAUTHENTICATED];
     need_sodium();
-    for (int i = 0; i < STRANGERS; i++) { /* silent; in the middle of a frame; in the middle of the proof */
+    for (int i = 0; i < UNAUTHENTICATED; i++) { /* silent; in the middle of a frame; in the middle of the proof */
         fds[i] = knock(f->port);
         if (i % 3 != 0) {
             send_frame(fds[i], TTI_FRAME_CHALLENGE, TTI_PROTOCOL_VERSION, nonce, sizeof(nonce), i % 3 == 1 ? 5 : 32);
@@ -475,13 +478,13 @@ static void slow_ones_do_not_keep_others_out(void **state)
     struct pollfd oldest = {.fd = fds[0], .events = POLLIN};
     assert_int_equal(poll(&oldest, 1, LONG_MS), 1);
     expect_hung_up(fds[0]); /* the oldest had to go */
-    for (int i = 1; i < STRANGERS; i++) {
+    for (int i = 1; i < UNAUTHENTICATED; i++) {
         close(fds[i]);
     }
     expect_unharmed(f);
 }
 
-/* The time of a stranger begins when it comes, and its challenge does not begin it anew. */
+/* The deadline of an unauthenticated connection begins with accept; a challenge does not begin it again. */
 static void the_time_to_prove_it_ends(void **state)
 {
     struct fixture *f = *state;

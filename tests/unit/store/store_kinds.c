@@ -371,7 +371,7 @@ static void descriptors_are_passed(void **state)
     assert_int_equal(tti_store_get_fd(f->store, "fd", NULL, 0, &error), TUTTI_INVALID_ARGUMENT);
     assert_int_equal(tti_store_set(f->store, "value", "1", 1, NULL), TUTTI_OK);
     assert_int_equal(tti_store_get_fd(f->store, "value", &none, 0, &error), TUTTI_PROTOCOL);
-    /* One that nobody fetches goes with its key. */
+    /* A descriptor without a get ends with its key. */
     assert_int_equal(tti_store_put_fd(f->store, "unread", file, 9, &error), TUTTI_OK);
     assert_int_equal(tti_store_remove(f->store, "unread", &error), TUTTI_OK);
     assert_int_equal(open_descriptors(), before);
@@ -438,7 +438,7 @@ static void bad_urls_are_refused(void **state)
 static void nobody_serves_a_tcp_store(void **state)
 {
     (void)state;
-    /* A port that is bound but not listened on refuses everyone and belongs to nobody else meanwhile. */
+    /* A port that is bound but not listened on refuses all connections, and no other process gets it meanwhile. */
     int bound = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof(address);
@@ -460,7 +460,7 @@ static void *join_served(void *url)
     return tti_store_open_served(url, LONG_MS, &store, NULL) == TUTTI_OK ? store : NULL;
 }
 
-/* Who only joins never becomes the server of a unix store, and finds one, whoever of the two comes first. */
+/* tti_store_open_served never serves a unix store, and finds its server in either order of arrival. */
 static void who_joins_does_not_serve(void **state)
 {
     (void)state;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: timeout=60 trees=release,debug,undefined */
 /*
- * The process that serves a store lacks memory. Its clients hear that, and keep their connections, so that they can tell one
- * another; who waits for what could not be stored waits no longer; and later all is as before.
+ * The process that serves a store has no memory. Its clients get that status, and keep their connections, so that they
+ * can report it to one another. A get of a key that could not be stored ends. Later all works as before.
  */
 #include "unit/core/token_store_support.h"
 
 static _Atomic bool lacking;
-static _Thread_local bool is_client; /* they lack nothing */
+static _Thread_local bool is_client; /* clients get memory */
 
 static bool lacks_memory(void)
 {
@@ -34,7 +34,7 @@ static void check(const char *url, bool sealed)
     const tutti_status kept = tti_store_set(first, "long", value, LONG, &error);
     const tutti_status also = tti_store_set(first, "short", value, 1, NULL);
     const int64_t turned_away = tti_store_refused_count(first);
-    /* what key it was nobody knows where all is sealed */
+    /* in a sealed frame the key is unknown */
     const tutti_status missed = tti_store_get(second, "long", got, LONG, &length, sealed ? 0 : TUTTI_FOREVER, NULL);
     const tutti_status told = tti_store_get(second, "short", got, LONG, &length, TUTTI_FOREVER, NULL);
     const tutti_status other = tti_store_get(second, "other", got, LONG, &length, 0, NULL);

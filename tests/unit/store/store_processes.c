@@ -29,7 +29,7 @@ static void exchange(const char *url, int index)
         CHILD_CHECK(tti_store_get(store, key, &got, sizeof(got), NULL, LONG_MS, NULL) == TUTTI_OK);
         CHILD_CHECK(got == i);
     }
-    /* Whoever served must not end its process before the others are through; after that it may. */
+    /* The serving process must not end before the others have finished. */
     snprintf(key, sizeof(key), "done/%d", index);
     CHILD_CHECK(tti_store_set(store, key, NULL, 0, NULL) == TUTTI_OK);
     for (int i = 0; i < CHILDREN; i++) {
@@ -380,8 +380,8 @@ static void a_forked_child_keeps_nothing(void **state)
     expect_child(child, 0);
 }
 
-/* A process whose user has no number in its user namespace looks like all others there that have none: it trusts nobody,
- * until it is given one. */
+/* A process whose user has no number in its user namespace looks like all others there that have none: it trusts
+ * nobody, until it is given one. */
 static void who_is_nobody_trusts_nobody(void **state)
 {
     (void)state;

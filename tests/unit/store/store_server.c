@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What strangers and broken clients can do to a server: nothing but lose their connection. */
+/* Unauthenticated and broken clients lose their connection, and do no other harm to a server. */
 #include "store_server_support.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ static int knock(const struct fixture *f)
     return fd;
 }
 
-/* One write, since the server hangs up at a wrong header: what comes after it would meet a closed connection. */
+/* One write: the server closes at a wrong header, and a second write would fail. */
 static void send_frame(int fd, struct tti_frame frame, const char *body, size_t length, int pass_fd)
 {
     unsigned char bytes[TTI_FRAME_HEADER + 8];
@@ -138,7 +138,7 @@ static void other_versions_and_tokens_are_told(void **state)
     assert_int_equal(tti_store_open(url, false, LONG_MS, &store, &error), TUTTI_AUTH);
     strcpy(strrchr(url, '/'), "");
     assert_int_equal(tti_store_open(url, false, LONG_MS, &store, &error), TUTTI_AUTH);
-    strcpy(url, tti_store_url(served)); /* who should serve joins the one who does, if the token is the same */
+    strcpy(url, tti_store_url(served)); /* the port is taken, so the second opener becomes a client of the first */
     struct tti_store *joined = open_store(url, true);
     assert_non_null(joined);
     assert_int_equal(tti_store_set(joined, "k", NULL, 0, NULL), TUTTI_OK);
@@ -148,7 +148,7 @@ static void other_versions_and_tokens_are_told(void **state)
     expect_unharmed(f, 3);
 }
 
-/* A socket at a port that nobody else has; `port` gets its number. */
+/* A socket at a free port; `port` gets its number. */
 static int take_port(int *port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -204,10 +204,10 @@ static void of_several_ports_the_free_one_is_taken(void **state)
     }
 }
 
-static void a_silent_server_ends_patience(void **state)
+static void a_silent_server_ends_the_wait(void **state)
 {
     (void)state;
-    /* A server in a process that is stopped: the kernel takes what is sent, and nobody answers. */
+    /* A server in a process that is stopped: the kernel accepts the bytes, and no reply comes. */
     int ends[2];
     char url[300] = "";
     assert_int_equal(pipe(ends), 0);
@@ -292,9 +292,9 @@ static void only_one_descriptor_is_taken(void **state)
 static void silent_strangers_do_not_keep_others_out(void **state)
 {
     struct fixture *f = *state;
-    enum { STRANGERS = 300 }; /* more than the server tolerates at a time */
-    int fds[STRANGERS];
-    for (int i = 0; i < STRANGERS; i++) {
+    enum { UNAUTHENTICATED = 300 }; /* more than the server tolerates at a time */
+    int fds[UNAUTHENTICATED];
+    for (int i = 0; i < UNAUTHENTICATED; i++) {
         fds[i] = knock(f);
     }
     struct tti_store *store = open_store(f->url, false);
@@ -302,12 +302,13 @@ static void silent_strangers_do_not_keep_others_out(void **state)
     assert_int_equal(tti_store_set(store, "in", NULL, 0, NULL), TUTTI_OK);
     tti_store_release(store);
     assert_int_equal(next_reply(fds[0]), -1); /* the oldest had to go */
-    for (int i = 0; i < STRANGERS; i++) {
+    for (int i = 0; i < UNAUTHENTICATED; i++) {
         close(fds[i]);
     }
 }
 
-/* More than there may be strangers, all of whom have said hello before the server looks: none of them is one. */
+/* More connections than may be unauthenticated, but all have sent their hello before the server accepts them: none is
+ * dropped. */
 static void a_crowd_is_let_in(void **state)
 {
     (void)state;
@@ -346,7 +347,7 @@ static void a_crowd_is_let_in(void **state)
 static int attempts;
 static int replying; /* the server's end */
 
-/* A server that hangs up the first time, because too many strangers came behind this one. */
+/* A server that closes the first connection, as with too many unauthenticated ones. */
 static tutti_status connect_in_a_crowd(struct tti_client *client, int64_t deadline_ns, int *fd, tutti_error *error)
 {
     int ends[2];
@@ -389,7 +390,7 @@ static void a_crowded_server_is_asked_again(void **state)
     assert_int_equal(attempts, 2);
     close(replying);
     tti_client_free(client);
-    client = tti_client_make(sizeof(*client), NULL, LONG_MS); /* where nobody listens, that is the end */
+    client = tti_client_make(sizeof(*client), NULL, LONG_MS); /* without a listener, that is the end */
     assert_non_null(client);
     client->connect = connect_to_nobody;
     attempts = 0;
@@ -403,7 +404,7 @@ static void a_crowded_server_is_asked_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_silent_server_ends_patience), /* forks, so before there is any thread */
+        cmocka_unit_test(a_silent_server_ends_the_wait), /* forks, so before there is any thread */
         TEST(garbage_is_dropped_and_counted),
         TEST(every_wrong_first_byte_string_is_survived),
         TEST(requests_out_of_place_are_dropped),

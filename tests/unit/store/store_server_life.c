@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the server of a store tells when it lacks something, and how it ends: those who wait there hear of it. */
+/* How the server of a store reports resource errors, and how it ends: waiting clients get the status. */
 #include "store_server_support.h"
 
 #include <pthread.h>
@@ -44,7 +44,7 @@ static void running_out_of_descriptors_is_survived(void **state)
     tti_store_release(store);
 }
 
-/* A descriptor that the server has no number for: the client is told what is lacking, and nothing else has happened. */
+/* The server has no number left for a descriptor: the client gets NO_RESOURCE, and the server works on. */
 static void a_descriptor_without_a_number_is_told(void **state)
 {
     struct fixture *f = *state;
@@ -96,7 +96,7 @@ static void shutting_down_ends_a_wait(void **state)
     assert_int_equal(tti_store_set(f->store, "k", NULL, 0, NULL), TUTTI_PEER_LEFT);
 }
 
-/* Its process cannot take part: whoever waits there, or asks for anything later, hears why. */
+/* The serving process cannot take part: waiting and later requests get the cause. */
 static void a_server_that_gives_up_tells_everybody(void **state)
 {
     struct fixture *f = *state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The token of a job from outside: where it comes from, who gets in with it, and what those are told who do not. */
+/* The token of a job from outside: its sources, which clients it admits, and the errors of the others. */
 #include "unit/core/token_store_support.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #if defined(__has_include)
 #if __has_include(<sodium.h>)
 #include <sodium.h>
-/* What is looked up by name is what the library's header declares. */
+/* The functions that are looked up by name have the types of the library's header. */
 #define DECLARES(member, function)                                                                                     \
     _Static_assert(__builtin_types_compatible_p(__typeof__(((struct tti_sodium *)0)->member), __typeof__(&function)),  \
                    #function)
@@ -32,7 +32,7 @@ _Static_assert(crypto_aead_chacha20poly1305_ietf_KEYBYTES == TTI_SODIUM_KEY &&
 #endif
 #endif
 
-/* Begins before anything has looked for the library: what a process has found, it keeps. */
+/* Runs first: a process looks for the library only once. */
 static void without_libsodium_nothing_is_opened(void **state)
 {
     (void)state;
@@ -48,7 +48,7 @@ static void without_libsodium_nothing_is_opened(void **state)
             CHILD_CHECK(tti_store_open("tcp://127.0.0.1:0", true, LONG_MS, &store, &error) == TUTTI_NOT_AVAILABLE);
             CHILD_CHECK(!store && strstr(error.message, words[i]) && strstr(error.message, "libsodium23"));
             CHILD_CHECK(tti_store_open("tcp://127.0.0.1:1", false, LONG_MS, &store, &error) == TUTTI_NOT_AVAILABLE);
-            set_token(NULL); /* who has no token needs no library */
+            set_token(NULL); /* without a token no library is needed */
             store = open_store("tcp://127.0.0.1:0", true);
             CHILD_CHECK(store);
             tti_store_release(store);
@@ -107,7 +107,7 @@ static void who_knows_the_token_gets_in(void **state)
     free(copy);
 }
 
-/* Opens with another token and tells what was said. */
+/* Opens with another token and returns the error. */
 static void expect_refused(const char *url, const char *token, const char *words)
 {
     struct tti_store *store = NULL;
@@ -129,7 +129,7 @@ static void who_does_not_is_told(void **state)
     const int64_t before = tti_server_auth_failures();
     expect_refused(url, TOKEN_B, "does not have the job token of this process (TUTTI_JOB_TOKEN)");
     expect_refused(url, NULL, "accepts only processes with the token of its job, and this process has none");
-    while (tti_server_auth_failures() - before < 2) { /* the server hears of a client that hangs up when it does */
+    while (tti_server_auth_failures() - before < 2) { /* the server notices the end of a client a little later */
         assert_int_equal(tti_store_get(served, "never", NULL, 0, NULL, 1, NULL), TUTTI_TIMEOUT);
     }
     tti_store_release(served);
@@ -143,7 +143,7 @@ static void who_does_not_is_told(void **state)
     tti_store_release(served);
 }
 
-/* The side that should serve and finds its port taken joins who serves only if that one proves itself. */
+/* The serving side that finds its port taken becomes a client there only if that server proves the token. */
 static void who_should_serve_trusts_nobody_either(void **state)
 {
     (void)state;
@@ -159,7 +159,8 @@ static void who_should_serve_trusts_nobody_either(void **state)
     assert_non_null(store);
     assert_false(tti_store_served_here(store));
     tti_store_release(store);
-    /* Of several ports, one where another job is: that is what the time-out tells, not that nobody is at the next. */
+    /* Of several ports one has the store of another job: the time-out says that, not that the last port has no
+     * listener. */
     char several[300];
     snprintf(several, sizeof(several), "tcp://127.0.0.1:%d,1/job", (int)strtol(strrchr(url, ':') + 1, NULL, 10));
     set_token(TOKEN_B);
@@ -243,7 +244,7 @@ static void a_file_must_be_private(void **state)
     }
     unlink(path);
     assert_int_equal(mkfifo(path, 0600), 0);
-    expect_token(path, NULL, TUTTI_INVALID_ARGUMENT, "is not a file"); /* and nobody waits for a writer */
+    expect_token(path, NULL, TUTTI_INVALID_ARGUMENT, "is not a file"); /* and the open does not wait for a writer */
     remove_directory(directory);
 }
 
