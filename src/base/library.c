@@ -10,10 +10,10 @@
  * file: a file that exists but cannot be loaded is the better reason. */
 static void note_failure(const char *name, char *text, size_t capacity)
 {
-    const char *news = dlerror();
+    const char *message = dlerror();
     const size_t length = strlen(name);
-    if (text[0] == '\0' || (news && strncmp(news, name, length) != 0)) {
-        snprintf(text, capacity, "%s", news ? news : name);
+    if (text[0] == '\0' || (message && strncmp(message, name, length) != 0)) {
+        snprintf(text, capacity, "%s", message ? message : name);
     }
 }
 

@@ -76,11 +76,11 @@ static bool parse(const char *text, struct facts *f)
     return f->started != 0;
 }
 
-static bool stat_of(const char *who, struct facts *f)
+static bool stat_of(const char *pid, struct facts *f)
 {
     char path[40];
     char text[FILE_MOST];
-    snprintf(path, sizeof(path), "/proc/%s/stat", who);
+    snprintf(path, sizeof(path), "/proc/%s/stat", pid);
     return read_text(path, text, sizeof(text)) && parse(text, f);
 }
 

@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <sys/socket.h>
 
-/* Guards the lists of servers, of memory stores and of private descriptors. Held only for moments, and across fork. */
+/* Guards the lists of servers, of memory stores and of private descriptors. Held briefly, and across fork. */
 void tti_process_lock(void);
 void tti_process_unlock(void);
 /* In each forked child, `forget` drops the parent's state. It runs under the lock. Call this one under the lock; a

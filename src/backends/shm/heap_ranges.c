@@ -55,7 +55,7 @@ tutti_status tti_heap_claim_file(struct tti_heap_region *region, int fd, tutti_e
 {
     struct stat st;
     if (fstat(fd, &st) != 0) {
-        return tti_error_system(error, errno, "cannot look at a memory file");
+        return tti_error_system(error, errno, "cannot read the attributes of a memory file");
     }
     enter();
     region->inode = st.st_ino;

@@ -69,7 +69,7 @@ static tutti_status poll_wanted(void *user, tutti_error *error)
     return poll_failures(((struct wanted *)user)->rendezvous, error);
 }
 
-/* A timeout of 0 only looks whether the key is there, and does not poll for failures. */
+/* A timeout of 0 only checks for the key, and does not poll for failures. */
 static tutti_status get_polling(struct wanted *w, const char *key, int64_t timeout_ms, tutti_error *error)
 {
     const struct tti_rendezvous *r = w->rendezvous;

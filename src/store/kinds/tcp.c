@@ -4,7 +4,7 @@
  * others connect, again and again until the deadline, since they may be there first. HOST is a name, an IPv4 address or
  * an IPv6 address in brackets. A numeric host and "localhost" bind that address only; any other name binds all, because
  * hosts commonly resolve their own name to 127.0.1.1, which other hosts cannot reach. Port 0 (serving only) takes
- * a free one; the URL of the store tells which.
+ * a free one; the URL of the store names it.
  *
  * There is no user to check across hosts. If the job has a token (secret.h), both sides prove that they know it before
  * anything else, and all later frames are encrypted. Without a token every process that reaches the port is accepted.
