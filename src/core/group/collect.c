@@ -48,8 +48,7 @@ static tutti_status get_record(const tutti_rendezvous *rv, const char *key, void
 tutti_status tti_collect_records(const struct tti_group_plan *plan, const tutti_rendezvous *rv, const char *stem,
                                  void *records, size_t bytes, tti_collect_check check, tutti_error *error)
 {
-    int64_t timeout_ms = tti_setting_number(&plan->settings, TTI_SET_TIMEOUT_MS);
-    int64_t deadline = tti_deadline_ns(tti_now_ns(), timeout_ms);
+    int64_t deadline = tti_deadline_ns(tti_now_ns(), plan->opening_ms);
     for (int r = 0; r < plan->size; r++) {
         char key[40];
         size_t length = 0;
@@ -57,8 +56,8 @@ tutti_status tti_collect_records(const struct tti_group_plan *plan, const tutti_
         tutti_status status = get_record(rv, key, (char *)records + (size_t)r * bytes, bytes, &length, deadline, error);
         if (status == TUTTI_TIMEOUT &&
             error->suspect < 0) { /* else the time-out is a report of another rank, which names the missing one */
-            const bool whole = plan->watch.until_ns != 0 && tti_remaining_ms(plan->watch.until_ns) == 0;
-            return name_missing(plan, rv, stem, whole ? plan->watch.timeout_ms : timeout_ms, error);
+            const bool whole = plan->watch.deadline_ns != 0 && tti_remaining_ms(plan->watch.deadline_ns) == 0;
+            return name_missing(plan, rv, stem, whole ? plan->watch.timeout_ms : plan->opening_ms, error);
         }
         const bool longer = status == TUTTI_PROTOCOL && length > bytes;
         if (status != TUTTI_OK && !longer) {

@@ -82,7 +82,7 @@ static tutti_status open_part(const struct tti_compose *c, const tutti_engine_wi
                             .rank = e->rank,
                             .world_size = e->world_size,
                             .lanes = g->lanes,
-                            .timeout_ms = g->timeout_ms,
+                            .timeout_ms = c->opening_ms,
                             .device = {kDLCPU, 0},
                             .rendezvous = &p->rendezvous.table,
                             .global_ranks = ranks,
@@ -138,12 +138,13 @@ static tutti_status open_engine(void *self, const tutti_engine_wish *wish, tutti
 }
 
 void tti_compose_init(struct tti_compose *c, const struct tti_group *group, const struct tti_rendezvous *rendezvous,
-                      const struct tti_hello *all)
+                      const struct tti_hello *all, int64_t opening_ms)
 {
     *c = (struct tti_compose){.table = {.size = sizeof(c->table), .self = c, .open = open_engine},
                               .group = group,
                               .rendezvous = rendezvous,
-                              .all = all};
+                              .all = all,
+                              .opening_ms = opening_ms};
     c->hosts = all ? calloc((size_t)group->size, sizeof(*c->hosts)) : NULL;
     for (int32_t r = 0; c->hosts && r < group->size; r++) {
         c->hosts[r] = all[r].host;

@@ -58,12 +58,12 @@ static tutti_status open_engine(struct tti_group *g, const struct tti_group_plan
     const bool beside = backend != g->backend;
     tutti_status status = tti_registry_start(backend, error);
     struct tti_compose compose;
-    tti_compose_init(&compose, g, beside ? &g->host_rendezvous : &g->rendezvous, all);
+    tti_compose_init(&compose, g, beside ? &g->host_rendezvous : &g->rendezvous, all, plan->opening_ms);
     tutti_open_info info = {.size = sizeof(info),
                             .rank = g->rank,
                             .world_size = g->size,
                             .lanes = g->lanes,
-                            .timeout_ms = tti_setting_number(&plan->settings, TTI_SET_TIMEOUT_MS),
+                            .timeout_ms = plan->opening_ms,
                             .device = beside ? (DLDevice){kDLCPU, 0} : plan->engine_device,
                             .rendezvous = beside ? &g->host_rendezvous.table : &g->rendezvous.table,
                             .native_communicator = beside ? NULL : plan->native_communicator,
@@ -341,17 +341,6 @@ static tutti_status rendezvous_all(struct tti_group *g, struct tti_group_plan *p
     return status;
 }
 
-static void put_timeout(struct tti_settings *settings, int64_t timeout_ms)
-{
-    snprintf(settings->values[TTI_SET_TIMEOUT_MS], TTI_SETTING_MAX, "%lld", (long long)timeout_ms);
-}
-
-void tti_group_plan_time(struct tti_group_plan *plan, int64_t opening_ms)
-{
-    plan->timeout_ms = tti_setting_number(&plan->settings, TTI_SET_TIMEOUT_MS);
-    put_timeout(&plan->settings, opening_ms);
-}
-
 static tutti_status prepare(const struct tti_group_plan *plan, struct tti_group **group, tutti_error *error)
 {
     struct tti_group *g = calloc(1, sizeof(*g));
@@ -364,9 +353,6 @@ static tutti_status prepare(const struct tti_group_plan *plan, struct tti_group 
     g->rank = plan->rank;
     g->size = plan->size;
     g->settings = plan->settings;
-    if (plan->timeout_ms != 0) {
-        put_timeout(&g->settings, plan->timeout_ms);
-    }
     g->lanes = (int32_t)tti_setting_number(&plan->settings, TTI_SET_LANES);
     g->timeout_ms = tti_setting_number(&g->settings, TTI_SET_TIMEOUT_MS);
     g->device = (DLDevice){kDLCPU, 0};

@@ -5,10 +5,6 @@
 
 #include "core/group/plan.h"
 
-/* Opening may take as long as that (-1: no limit), whatever the deadline of the group. After the settings are
- * resolved. */
-void tti_group_plan_time(struct tti_group_plan *plan, int64_t opening_ms);
-
 /* Forms the group with the other members: they agree on a backend, open it, and confirm to one another that all have
  * opened it. Fails on all of them or on none. */
 tutti_status tti_group_open(struct tti_group_plan *plan, tutti_group **group, tutti_error *error);

@@ -15,21 +15,22 @@ struct tti_store;
 
 /* Polling for failures while ranks form a group: see formation_watch.c. Members count from 0 in the new group. */
 struct tti_formation_watch {
-    const struct tti_group *from; /* the group that the first `count` members come from; NULL: no member is known yet */
-    const int32_t *ranks;         /* theirs there; NULL: 0, 1, 2, ... */
+    const struct tti_group
+        *parent;          /* the group that the first `count` members come from; NULL: no member is known yet */
+    const int32_t *ranks; /* their ranks in it; NULL: 0, 1, 2, ... */
     int32_t count;
-    int64_t until_ns; /* of all of it; 0: each wait has its own limit only */
+    int64_t deadline_ns; /* of the whole opening; 0: each wait has its own limit only */
     int64_t timeout_ms;
-    tti_poll_function more; /* another reason to give up; NULL: there is none */
-    void *user;
+    tti_poll_function poll; /* another cause that ends the opening; NULL: there is none */
+    void *poll_user;
     /* tti_formation_begin fills in the rest. */
-    struct tti_rendezvous *place;
+    struct tti_rendezvous *rendezvous;
     struct tti_hello *hellos;     /* the members' records, as they are read, zeros before; NULL: there are none */
     int32_t self;                 /* this rank's number among them */
     int64_t polled_ns;            /* when their processes were polled last */
     int32_t size;                 /* how many ranks come to the rendezvous; INT32_MAX: not known */
-    char last[24];                /* a member that has put `last`/MEMBER has done its part */
-    int32_t server;               /* the member that serves the store, as `from` knows; or -1 */
+    char record_key[24];          /* a member that has put `record_key`/MEMBER has done its part */
+    int32_t server;               /* the member that serves the store, as `parent` knows; or -1 */
     const struct tti_group *open; /* the new group, once its engines are open: they poll, too; NULL: not yet */
     bool accepting;               /* members are awaited that may not have reached the store yet */
     int64_t reported_ns;          /* when a reason was first read that the records show as well; 0: none was */
@@ -53,7 +54,7 @@ struct tti_group_plan {
     struct tti_store *store;
     char name[64];        /* unique among the groups of the store */
     char name_suffix[16]; /* behind it in flight records: unique in the job; groups made from this one inherit it */
-    int64_t timeout_ms;   /* of the group, if the settings' is that of its opening: tti_group_plan_time; else 0 */
+    int64_t opening_ms;   /* how long forming the group may take; -1: no limit. The settings have the group's timeout */
     struct tti_formation_watch watch;
 };
 

@@ -4,8 +4,8 @@
  * their entries, the descriptors of their engines. All these waits run in slices (base/polled_wait.h), and after each
  * slice the rank polls here for a cause that ends the wait:
  *
- * - A rank has aborted. It writes its cause under `last`/failed; the first cause wins. So all ranks get the same cause,
- *   also new members, which cannot observe it, and ranks that poll after the rank that observed it has left.
+ * - A rank has aborted. It writes its cause under `record_key`/failed; the first cause wins. So all ranks get the same
+ *   cause, also new members, which cannot observe it, and ranks that poll after the rank that observed it has left.
  * - A member has died, or the engines of the new group have failed. Exception: the lost member has put its last record
  *   already. Then the group is complete, and its first call reports the loss.
  * - The process of a member ended on this machine before its last record. This is for members that no group watches. It
@@ -45,19 +45,20 @@ static int32_t rank_of(const struct tti_formation_watch *w, int32_t member)
 /* Whether the store is that of the group that the members come from. */
 static bool is_shared(const struct tti_formation_watch *w)
 {
-    return w->from && w->from->rendezvous.store == w->place->store;
+    return w->parent && w->parent->rendezvous.store == w->rendezvous->store;
 }
 
-void tti_formation_begin(struct tti_formation_watch *w, struct tti_rendezvous *place, int32_t size, const char *last)
+void tti_formation_begin(struct tti_formation_watch *w, struct tti_rendezvous *place, int32_t size,
+                         const char *record_key)
 {
-    w->place = place;
+    w->rendezvous = place;
     w->size = size;
     w->server = -1;
     w->polled_ns = tti_now_ns();
-    snprintf(w->last, sizeof(w->last), "%s", last);
-    for (int32_t i = 0; w->from && i < w->count; i++) {
+    snprintf(w->record_key, sizeof(w->record_key), "%s", record_key);
+    for (int32_t i = 0; w->parent && i < w->count; i++) {
         /* served_by is about the store of the old group */
-        const bool serves = w->from->global_ranks[rank_of(w, i)] == w->from->served_by;
+        const bool serves = w->parent->global_ranks[rank_of(w, i)] == w->parent->served_by;
         w->server = serves && is_shared(w) ? i : w->server;
     }
     w->refused_before = is_shared(w) ? tti_store_refused_count(place->store) : 0;
@@ -65,7 +66,7 @@ void tti_formation_begin(struct tti_formation_watch *w, struct tti_rendezvous *p
     place->poll_user = w;
     /* members without a common group get time to find a bad record themselves before they read of another rank's
      * abort */
-    place->poll_interval_ms = w->from ? TTI_POLL_MIN_MS : TTI_POLL_EAGER_MS;
+    place->poll_interval_ms = w->parent ? TTI_POLL_MIN_MS : TTI_POLL_EAGER_MS;
 }
 
 /* ---- outcome records --------------------------------------------------------------------------------------------- */
@@ -105,25 +106,25 @@ tutti_status tti_outcome_read(struct tti_outcome *o, int32_t size, tutti_error *
     return status;
 }
 
-/* Reads `last`/`name`. TIMEOUT: it is not there; PEER_LEFT: the store has ended. */
+/* Reads `record_key`/`name`. TIMEOUT: it is not there; PEER_LEFT: the store has ended. */
 static tutti_status find(const struct tti_formation_watch *w, const char *name, struct tti_outcome *record,
                          size_t *length, tutti_error *error)
 {
-    const tutti_rendezvous *rv = &w->place->table;
+    const tutti_rendezvous *rv = &w->rendezvous->table;
     char key[40];
-    snprintf(key, sizeof(key), "%s/%s", w->last, name);
+    snprintf(key, sizeof(key), "%s/%s", w->record_key, name);
     return rv->get(rv->self, key, record, sizeof(*record), length, 0, error);
 }
 
 void tti_formation_abort(const struct tti_formation_watch *w, const struct tti_outcome *outcome)
 {
-    const tutti_rendezvous *rv = &w->place->table;
+    const tutti_rendezvous *rv = &w->rendezvous->table;
     char key[40];
-    snprintf(key, sizeof(key), "%s/failed", w->last);
+    snprintf(key, sizeof(key), "%s/failed", w->record_key);
     const tutti_status reported = rv->set(rv->self, key, outcome, sizeof(*outcome), NULL);
     if (tti_is_resource_error(reported) &&
         !is_shared(w)) { /* the server had no memory for the record: it replies the status to all requests instead */
-        tti_store_fail(w->place->store, reported);
+        tti_store_fail(w->rendezvous->store, reported);
     }
 }
 
@@ -179,7 +180,7 @@ static tutti_status member_status(const struct tti_formation_watch *w, int32_t m
 {
     tutti_error why;
     const tutti_status status =
-        w->from && member < w->count ? tti_group_peer_status(w->from, rank_of(w, member), &why) : TUTTI_OK;
+        w->parent && member < w->count ? tti_group_peer_status(w->parent, rank_of(w, member), &why) : TUTTI_OK;
     if (status != TUTTI_OK) {
         tti_error_set(error, status, "rank %d will not come: %s%s", member, why.message,
                       status == TUTTI_PEER_LEFT ? " while a new group was being made of it" : "");
@@ -211,7 +212,7 @@ static tutti_status poll_losses(const struct tti_formation_watch *w, tutti_error
  * knows better: the end of a process does not show whether the rank left in good order. */
 static tutti_status process_status(const struct tti_formation_watch *w, int32_t member, tutti_error *error)
 {
-    const bool known = w->from && member < w->count;
+    const bool known = w->parent && member < w->count;
     const struct tti_hello *own = w->hellos ? &w->hellos[w->self] : NULL;
     const struct tti_hello *theirs = w->hellos && !known && member < w->size ? &w->hellos[member] : NULL;
     if (!own || !theirs || !tti_same_host_share_kernel(own, theirs) ||
@@ -273,7 +274,7 @@ static tutti_status name_server(const struct tti_formation_watch *w, tutti_error
 
 int64_t tti_formation_refused(const struct tti_formation_watch *w)
 {
-    return tti_store_refused_count(w->place->store) - w->refused_before;
+    return tti_store_refused_count(w->rendezvous->store) - w->refused_before;
 }
 
 static tutti_status poll_refused(const struct tti_formation_watch *w, tutti_error *error)
@@ -284,15 +285,15 @@ static tutti_status poll_refused(const struct tti_formation_watch *w, tutti_erro
                : tti_error_set(error, TUTTI_NO_RESOURCE,
                                "process %d serves the store %s and has refused %lld %s: it has no descriptors "
                                "left (its limit of open files, ulimit -n, is too low for this job), or no memory",
-                               (int)getpid(), tti_store_url(w->place->store), (long long)count,
+                               (int)getpid(), tti_store_url(w->rendezvous->store), (long long)count,
                                count == 1 ? "process" : "processes");
 }
 
 /* The caller's own condition, and the deadline. */
 static tutti_status poll_deadline(const struct tti_formation_watch *w, tutti_error *error)
 {
-    const tutti_status status = w->more ? w->more(w->user, error) : TUTTI_OK;
-    return status != TUTTI_OK || w->until_ns == 0 || tti_remaining_ms(w->until_ns) != 0
+    const tutti_status status = w->poll ? w->poll(w->poll_user, error) : TUTTI_OK;
+    return status != TUTTI_OK || w->deadline_ns == 0 || tti_remaining_ms(w->deadline_ns) != 0
                ? status
                : tti_error_set(error, TUTTI_TIMEOUT, "the new group was not complete within %lld ms",
                                (long long)w->timeout_ms);

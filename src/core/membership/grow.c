@@ -68,7 +68,7 @@ tutti_status tti_grow_token(const struct tti_group *g, char *token, size_t capac
 /* The formation watch has the deadline of the whole opening. */
 static struct tti_formation_watch watch_until(int64_t timeout_ms)
 {
-    return (struct tti_formation_watch){.until_ns = tti_deadline_ns(tti_now_ns(), timeout_ms),
+    return (struct tti_formation_watch){.deadline_ns = tti_deadline_ns(tti_now_ns(), timeout_ms),
                                         .timeout_ms = timeout_ms};
 }
 
@@ -98,10 +98,10 @@ tutti_status tti_grow(struct tti_group *g, const char *token, int32_t newcomers,
     char key[sizeof(plan.name) + 8];
     name_grown(&plan, token);
     snprintf(key, sizeof(key), "%s/growth", plan.name);
-    plan.watch.from = g;
+    plan.watch.parent = g;
     plan.watch.count = g->size;
     tutti_status status = tti_settings_resolve(&config, &g->settings, &plan.settings, error);
-    tti_group_plan_time(&plan, timeout_ms);
+    plan.opening_ms = timeout_ms;
     if (status != TUTTI_OK ||
         (status = tti_store_open(token, g->rank == 0, timeout_ms, &plan.store, error)) != TUTTI_OK) {
         return status;
@@ -130,7 +130,7 @@ static tutti_status read_growth(struct tti_group_plan *plan, struct growth *grow
     tti_rendezvous_open(&place, plan->store, plan->name);
     tti_formation_begin(&plan->watch, &place, INT32_MAX, TTI_GROUP_READY);
     tutti_status status = place.table.get(place.table.self, "growth", growth, sizeof(*growth), &length,
-                                          tti_remaining_ms(plan->watch.until_ns), error);
+                                          tti_remaining_ms(plan->watch.deadline_ns), error);
     tti_rendezvous_close(&place);
     if (status == TUTTI_TIMEOUT) {
         return grow_timeout(plan, error);
@@ -167,7 +167,8 @@ tutti_status tti_grow_join(const char *token, const tutti_config *config, tutti_
     if (status != TUTTI_OK) {
         return status;
     }
-    plan.watch = watch_until(tti_setting_number(&plan.settings, TTI_SET_TIMEOUT_MS));
+    plan.opening_ms = tti_setting_number(&plan.settings, TTI_SET_TIMEOUT_MS);
+    plan.watch = watch_until(plan.opening_ms);
     /* A member serves the store. If a newcomer served it, its end would end the store, and the members could not name
      * it. */
     status = tti_store_open_served(token, plan.watch.timeout_ms, &plan.store, error);

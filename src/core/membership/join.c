@@ -151,14 +151,14 @@ tutti_status tti_join_world(const tutti_config *config, tutti_group **group, tut
     plan.size = world.size;
     plan.local_rank = world.local_rank >= 0 ? world.local_rank : world.rank;
     plan.native_communicator = config ? config->native_communicator : NULL;
-    int64_t timeout_ms = tti_setting_number(&plan.settings, TTI_SET_TIMEOUT_MS);
+    plan.opening_ms = tti_setting_number(&plan.settings, TTI_SET_TIMEOUT_MS);
     char place[320];
     if (config && config->store_callbacks) {
         snprintf(place, sizeof(place), "callbacks:%p", config->store_callbacks->user);
         status = tti_store_open_callbacks(config->store_callbacks, &plan.store, error);
     } else {
         snprintf(place, sizeof(place), "%s", world.store_url);
-        status = tti_store_open(world.store_url, world.serve, timeout_ms, &plan.store, error);
+        status = tti_store_open(world.store_url, world.serve, plan.opening_ms, &plan.store, error);
     }
     if (status != TUTTI_OK) {
         return status;
@@ -214,13 +214,14 @@ tutti_status tti_join_list(struct tti_group *parent, const int32_t *ranks, int32
                                   .parent = parent,
                                   .store = parent->rendezvous.store,
                                   .native_communicator = config ? config->native_communicator : NULL,
-                                  .watch = {.from = parent, .ranks = ranks, .count = count}};
+                                  .watch = {.parent = parent, .ranks = ranks, .count = count}};
     tutti_error unused;
     error = error ? error : &unused;
     tutti_status status = tti_settings_resolve(config, &parent->settings, &plan.settings, error);
     if (status != TUTTI_OK) {
         return status;
     }
+    plan.opening_ms = tti_setting_number(&plan.settings, TTI_SET_TIMEOUT_MS);
     uint32_t serial = 0; /* as it is where there is no memory to count the first time */
     const uint64_t hash = hash_ranks(tti_hash_text(TTI_HASH_EMPTY, parent->rendezvous.name), ranks, count);
     status = count_list(parent, hash, &serial, error);
@@ -279,7 +280,7 @@ static tutti_status exchange_entries(const struct tti_group *parent, uint32_t se
                                      tutti_status ready, struct split_entry *entries, tutti_error *error)
 {
     const struct split_entry own = {.color = color, .key = key, .rank = parent->rank};
-    struct tti_formation_watch watch = {.from = parent, .count = parent->size};
+    struct tti_formation_watch watch = {.parent = parent, .count = parent->size};
     struct tti_rendezvous place;
     char name[48];
     tti_rendezvous_open(&place, parent->rendezvous.store, parent->rendezvous.name);

@@ -236,19 +236,19 @@ static tutti_status open_group(struct shrink *s, tutti_group **group, tutti_erro
                                   .size = s->count,
                                   .local_rank = g->local_rank,
                                   .operation = TUTTI_OP_SHRINK,
+                                  .opening_ms = opening_ms,
                                   .parent = g,
-                                  .watch = {.from = g,
+                                  .watch = {.parent = g,
                                             .ranks = s->ranks,
                                             .count = s->count,
-                                            .until_ns = tti_deadline_ns(tti_now_ns(), opening_ms),
+                                            .deadline_ns = tti_deadline_ns(tti_now_ns(), opening_ms),
                                             .timeout_ms = opening_ms,
-                                            .more = poll_abort,
-                                            .user = s}};
+                                            .poll = poll_abort,
+                                            .poll_user = s}};
     const tutti_config config = {.size = sizeof(config), .backend = tti_group_on_device(g) ? NULL : g->backend->name};
     /* the same on all survivors, and unique: flight records name groups by it */
     snprintf(plan.name, sizeof(plan.name), "survivors-%08x", (unsigned)(uint32_t)s->token[0]);
     tutti_status status = tti_settings_resolve(&config, &g->settings, &plan.settings, error);
-    tti_group_plan_time(&plan, opening_ms);
     if (status == TUTTI_OK && (status = open_store(s, &plan.store, error)) == TUTTI_OK) {
         status = tti_group_open(&plan, group, error);
         tti_store_release(plan.store);

@@ -17,15 +17,9 @@
 
 #define LEAVE_MS 5000 /* for ranks that have died after their hello, or are late */
 
-/* The timeout of the new group. */
-static int64_t timeout_of(const struct tti_group_plan *plan)
-{
-    return plan->timeout_ms != 0 ? plan->timeout_ms : tti_setting_number(&plan->settings, TTI_SET_TIMEOUT_MS);
-}
-
 static bool has_arrived(const struct tti_formation_watch *watch, int32_t rank)
 {
-    const tutti_rendezvous *rv = &watch->place->table;
+    const tutti_rendezvous *rv = &watch->rendezvous->table;
     char key[40];
     struct tti_hello unused;
     struct tti_hello *record = watch->hellos && rank < watch->size ? &watch->hellos[rank] : &unused;
@@ -77,7 +71,7 @@ static void await_leave(struct leaver *leaver, const tutti_rendezvous *rv, int64
 
 void tti_rendezvous_leave(const struct tti_group_plan *plan, bool came, int32_t size, tutti_status outcome)
 {
-    struct tti_rendezvous *place = plan->watch.place;
+    struct tti_rendezvous *place = plan->watch.rendezvous;
     const tutti_rendezvous *rv = &place->table;
     struct leaver leaver = {.watch = &plan->watch, .size = size};
     char key[40];
@@ -88,7 +82,8 @@ void tti_rendezvous_leave(const struct tti_group_plan *plan, bool came, int32_t 
     if (!tti_store_served_here(place->store) || outcome == TUTTI_REVOKED) {
         return;
     }
-    const int64_t wait_ms = timeout_of(plan) >= 0 && timeout_of(plan) < LEAVE_MS ? timeout_of(plan) : LEAVE_MS;
+    const int64_t timeout_ms = tti_setting_number(&plan->settings, TTI_SET_TIMEOUT_MS);
+    const int64_t wait_ms = timeout_ms >= 0 && timeout_ms < LEAVE_MS ? timeout_ms : LEAVE_MS;
     const int64_t deadline = tti_deadline_ns(tti_now_ns(), wait_ms);
     place->poll_failures = poll_leaver;
     place->poll_user = &leaver;

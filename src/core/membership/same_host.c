@@ -237,7 +237,7 @@ static tutti_status serve_trial(const struct tti_group_plan *plan, const struct 
         return tti_error_system(error, errno, "no random name for a socket");
     }
     tti_store_local_url(directory_of(plan, own), "near", i.number, url);
-    i.status = tti_store_open(url, true, tti_setting_number(&plan->settings, TTI_SET_TIMEOUT_MS), store, &why);
+    i.status = tti_store_open(url, true, plan->opening_ms, store, &why);
     if (i.status == TUTTI_OK) { /* the descriptor that comes back: any one will do */
         const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
         const int fd = null >= 0 ? null : tti_private_socket(AF_UNIX);
@@ -286,12 +286,12 @@ static tutti_status join_trial(const struct tti_group_plan *plan, const struct t
     struct trial_address i;
     char key[40];
     size_t length = 0;
-    const int64_t timeout_ms = tti_setting_number(&plan->settings, TTI_SET_TIMEOUT_MS);
     snprintf(key, sizeof(key), "near/%d", leader);
-    const tutti_status status = place->table.get(place->table.self, key, &i, sizeof(i), &length, timeout_ms, error);
+    const tutti_status status =
+        place->table.get(place->table.self, key, &i, sizeof(i), &length, plan->opening_ms, error);
     if (status == TUTTI_TIMEOUT && error->suspect < 0) {
         tti_error_set(error, status, "rank %d did not publish the trial socket of its host within %lld ms", leader,
-                      (long long)timeout_ms);
+                      (long long)plan->opening_ms);
         error->suspect = leader;
     }
     if (status != TUTTI_OK) {
