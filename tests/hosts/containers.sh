@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# tutti-test: timeout=300
+# tutti-test: timeout=300 trees=release,debug
 #
 # Ranks in containers: each has PID and mount namespaces of its own and is process 1 there, as the launchers of containers
 # leave it. With one network namespace, or one directory, they share memory all the same; without either, what is taken

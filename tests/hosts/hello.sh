@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
+# tutti-test: timeout=300 trees=release,debug
 # Jobs on several hosts: every rank is there once, on its host, and all of them meet. Hosts may have different numbers
 # of ranks, and ranks may be dealt out in turn.
 . "$(dirname "$0")/common.inc"

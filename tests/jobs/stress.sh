@@ -3,7 +3,7 @@
 # A hundred short jobs in a row: each begins, adds, meets in a barrier and ends; none hangs, fails or leaves anything.
 # Half of them run beside processes that want every CPU, so that ranks are taken off theirs at any place.
 #
-# tutti-test: timeout=300
+# tutti-test: timeout=300 trees=release,debug
 . "$(dirname "$0")/common.inc"
 
 jobs() { # COUNT WHAT

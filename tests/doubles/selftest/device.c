@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tutti-test: timeout=300 trees=release,debug,address,undefined
+/* tutti-test: timeout=300 trees=release,debug
  *
  * Whether a double of a device works, and refuses calls, as its README says:
  *

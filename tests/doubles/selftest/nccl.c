@@ -5,7 +5,7 @@
  *   selftest_nccl DRIVER LIBRARY [CASE]
  *   selftest_nccl --rank CASE DRIVER LIBRARY RANK RANKS BOARD     (itself)
  *
- * tutti-test: timeout=300 trees=release,debug,address,undefined
+ * tutti-test: timeout=300 trees=release,debug
  */
 #include <errno.h>
 #include <fcntl.h>
