@@ -108,7 +108,7 @@ class Build:
 
         public = words(headers) | words(run(*self.compiler, "-E", "-dM", "-x", "c", "-", input=include))
         config = run(str(directory / "tutti"), "info", "--config")
-        nccl = re.findall(r"\bX\((\w+),", (SOURCE / "src/backends/nccl/api.h").read_text(encoding="utf-8"))
+        nccl = re.findall(r"\bX\((\w+),", (SOURCE / "src/backends/nccl/library/api.h").read_text(encoding="utf-8"))
         # A kind of name, the names that there are, and what is wrong with others. Other names are commands: not checked.
         self.kinds = [
             (r"tutti_\w+", (public - set(self.types)) | (set(self.types) & self.exported), "is not in the public headers"),

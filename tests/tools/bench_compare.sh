@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # `tutti bench --vs`: which jobs are started, what becomes of their numbers, and what happens when they fail. The jobs
 # are those of a fake launcher, so that every number is known.
-# tutti-test: timeout=600 trees=release,debug
+# tutti-test: timeout=600 cpus=2 trees=release,debug
 . "$(dirname "$0")/common.inc"
 unset LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT TUTTI_LOCAL_RANK TUTTI_LOCAL_WORLD_SIZE UCX_TLS
 
