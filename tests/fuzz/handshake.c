@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "fuzz.h"
+#include "store/client/client.h"
 #include "store/client/exchange.h"
 #include "store/process.h"
 #include "store/server/service.h"
