@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Fails when a file of src/ includes upward against the layers.
+"""Fails when files of src/ depend on one another upward or in a circle.
 
     lint_layers.py [ROOT]
 
 A file includes only its own room and rooms of lower layers; rooms of the same layer do not know one another, and
 neither do backends. Nothing in src/ includes tools, tests or examples.
+
+NAME.c and NAME.h count as one file. It depends on what it includes, and on every file that defines a tti_ function or
+variable that it uses, whatever header declares that. No file depends on itself by way of others.
 """
 import re
 import sys
+from collections import defaultdict
 from pathlib import Path
 
-# From the bottom to the top. Whoever adds a room says here where it stands.
+# From the bottom to the top. A new room is given its place here.
 LAYERS = [
     {"base"},
     {"store", "kernels", "tensor", "diag"},
@@ -23,6 +27,11 @@ LAYERS = [
 ]
 HEIGHT = {room: height for height, rooms in enumerate(LAYERS) for room in rooms}
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
+NOT_CODE = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.S)
+# At the beginning of a line: a function with its body, or a variable.
+DEFINITION = re.compile(r"^(?!static\b|typedef\b|extern\b)[A-Za-z_][\w \t\n*]*?\b(tti_\w+)"
+                        r"(?:\s*\([^;{}]*\)\s*(?=\{)|(?:\[[^\]\n]*\])*\s*[=;])", re.M)
+NAME = re.compile(r"\btti_\w+")
 
 
 def find(source, name, src):
@@ -50,11 +59,10 @@ def complaint(source, target, src):
     return None
 
 
-def main():
-    root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent.parent).resolve()
-    src = root / "src"
+def check_layers(sources, root, src):
+    """The number of faults; the files that each file includes."""
     faults = 0
-    sources = sorted(path for path in src.rglob("*.[ch]"))
+    includes = defaultdict(set)
     for source in sources:
         room = source.relative_to(src).parts[0]
         if room not in HEIGHT:
@@ -70,10 +78,79 @@ def main():
             if fault:
                 print(f'{source.relative_to(root)}:{number}: include "{match.group(1)}" {fault}')
                 faults += 1
+            elif target.with_suffix("") != source.with_suffix(""):
+                includes[source].add(target)
+    return faults, includes
+
+
+def dependencies(sources, includes):
+    """For each file without its suffix: the files it depends on, and why."""
+    code = {source: NOT_CODE.sub(" ", source.read_text(encoding="utf-8")) for source in sources}
+    definers = defaultdict(set)
+    for source, text in code.items():
+        if source.suffix == ".c":
+            for name in DEFINITION.findall(text):
+                definers[name].add(source.with_suffix(""))
+    reasons = defaultdict(lambda: defaultdict(list))
+    for source, text in code.items():
+        stem = source.with_suffix("")
+        for target in includes[source]:
+            reasons[stem][target.with_suffix("")].append("its header")
+        if source.suffix == ".c":
+            for name in sorted(set(NAME.findall(text))):
+                # A name that two plug-in files define, or two instruction sets, means the one that is linked.
+                if len(definers[name]) == 1 and stem not in definers[name]:
+                    reasons[stem][next(iter(definers[name]))].append(name)
+    return reasons
+
+
+def circles(reasons):
+    """The strongly connected components with more than one file (Tarjan, 1972)."""
+    index, low, stack, found = {}, {}, [], []
+
+    def visit(node):
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for other in reasons[node] if node in reasons else ():
+            if other not in index:
+                visit(other)
+                low[node] = min(low[node], low[other])
+            elif other in stack:
+                low[node] = min(low[node], index[other])
+        if low[node] == index[node]:
+            at = stack.index(node)
+            if len(stack) - at > 1:
+                found.append(stack[at:])
+            del stack[at:]
+
+    for node in sorted(reasons):
+        if node not in index:
+            visit(node)
+    return found
+
+
+def check_circles(reasons, src):
+    found = circles(reasons)
+    for circle in found:
+        print(f"src/: {len(circle)} files depend on one another in a circle:")
+        for node in sorted(circle):
+            for other in sorted(set(reasons[node]) & set(circle)):
+                print(f"  {node.relative_to(src)} -> {other.relative_to(src)}: {', '.join(reasons[node][other])}")
+    return len(found)
+
+
+def main():
+    root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent.parent).resolve()
+    src = root / "src"
+    sys.setrecursionlimit(10000)
+    sources = sorted(path for path in src.rglob("*.[ch]"))
+    faults, includes = check_layers(sources, root, src)
+    faults += check_circles(dependencies(sources, includes), src)
     if not sources:
         print(f"{src}: no sources")
         faults += 1
     return 1 if faults else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())
