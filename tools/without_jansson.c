@@ -7,7 +7,6 @@
 #include <stdio.h>
 
 #include "bench/compare/compare.h"
-#include "bench/kernels/kernels.h"
 #include "bench/overlap/overlap.h"
 #include "info/info.h"
 #include "tools.h"
@@ -15,7 +14,7 @@
 bool tti_json_usable(const char *tool)
 {
     fprintf(stderr,
-            "%s: this program was built without jansson, so there is no JSON, no --vs and no bench kernels: install it "
+            "%s: this program was built without jansson, so there is no JSON and no --vs: install it "
             "(Debian: libjansson-dev) and build again\n",
             tool);
     return false;
@@ -63,14 +62,6 @@ bool tti_overlap_json(struct json_t *root, const struct tti_overlap *o, int64_t 
     (void)bandwidth;
     (void)results;
     return false;
-}
-
-int tti_kernels_tool(int argc, char **argv)
-{
-    (void)argc;
-    (void)argv;
-    tti_json_usable("tutti bench kernels");
-    return 1;
 }
 
 int tti_compare_start(const struct tti_bench_options *options, const struct tti_compare_options *compare)

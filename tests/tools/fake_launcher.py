@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Stands in for mpirun and for the ranks of `tutti bench --beside` that it would start: writes their JSON with times that
-bench_compare.sh knows. Called as a program of the user's own (exec:PATH), it prints times of its own to stdout.
+bench_compare.sh knows.
 
 Environment: FAKE_STATE, a folder that counts the jobs of each contender; FAKE_MODE, what else may happen; FAKE_FAR, the
 contender whose CPUs always are far from each other, and no others'.
@@ -96,20 +96,13 @@ def main():
     words = sys.argv[1:]
     ranks = int(words[words.index("-n") + 1])
     mode = os.environ.get("FAKE_MODE", "")
-    if "--beside" in words:
-        name = contender(words)
-        Path(os.environ["FAKE_STATE"], "order").open("a", encoding="utf-8").write(name + "\n")
-        text = misbehave(mode, name)
-        config = {"version": "0", "cpu": "a | b", "cpus": 2, "ranks": ranks,
-                  "peer": {"name": name, "version": "fake <1.0> & more", "settings": ""}}
-        document = {"config": config, "results": list(rows(name, words, ranks, number_of_job(name)))}
-        Path(words[words.index("-J") + 1]).write_text(text or json.dumps(document), encoding="utf-8")
-        return
-    Path(os.environ["FAKE_STATE"], "order").open("a", encoding="utf-8").write("exec " + " ".join(words) + "\n")
-    results = [{"collective": "all_reduce", "ranks": ranks, "size": size, "count": size // 4, "type": "f32",
-                "redop": "sum", "root": -1, "inplace": False, "time_us": times(1000 * number_of_job(f"exec{size}")),
-                "alg_bw": 0, "bus_bw": 0, "wrong": 1 if mode == "wrong" else 0} for size in sizes(words)]
-    print(json.dumps({"config": {"version": "my own"}, "results": results}))
+    name = contender(words)
+    Path(os.environ["FAKE_STATE"], "order").open("a", encoding="utf-8").write(name + "\n")
+    text = misbehave(mode, name)
+    config = {"version": "0", "cpu": "a | b", "cpus": 2, "ranks": ranks,
+              "peer": {"name": name, "version": "fake <1.0> & more", "settings": ""}}
+    document = {"config": config, "results": list(rows(name, words, ranks, number_of_job(name)))}
+    Path(words[words.index("-J") + 1]).write_text(text or json.dumps(document), encoding="utf-8")
 
 
 main()

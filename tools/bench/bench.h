@@ -243,7 +243,6 @@ struct tti_bench_result {
     struct tti_bench_versus versus; /* only with b->beside */
     double hop_ns[2];               /* only with b->roofline: before and after; 0 = unknown */
     double bound_us;                /* likewise; 0 = there is none */
-    double chain_us;                /* likewise: a round of sleeping ranks; 0 = each has a CPU, or unknown */
     const char *algorithm;          /* how the last call ran here, as the engine says; NULL = unknown */
 };
 

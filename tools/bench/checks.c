@@ -26,7 +26,7 @@
 
 #include "base/clock.h"
 #include "bench/bench.h"
-#include "bench/beside.h"
+#include "bench/beside/beside.h"
 #include "tools.h"
 
 #define RANKS      2

@@ -6,7 +6,7 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "bench/beside.h"
+#include "bench/beside/beside.h"
 #include "device/device.h"
 
 static json_t *text(const char *bytes, size_t length)
@@ -108,8 +108,8 @@ static json_t *positive(double value)
 
 static json_t *roofline(const struct tti_bench_result *r)
 {
-    return json_pack("{s:o, s:[o, o], s:o}", "bound_us", positive(r->bound_us), "hop_ns", positive(r->hop_ns[0]),
-                     positive(r->hop_ns[1]), "chain_us", positive(r->chain_us));
+    return json_pack("{s:o, s:[o, o]}", "bound_us", positive(r->bound_us), "hop_ns", positive(r->hop_ns[0]),
+                     positive(r->hop_ns[1]));
 }
 
 static json_t *own_row(const struct tti_bench *b, const struct tti_bench_result *r)

@@ -13,7 +13,7 @@
  */
 #include "base/clock.h"
 #include "base/error.h"
-#include "bench/beside.h"
+#include "bench/beside/beside.h"
 #include "bench/roofline/roofline.h"
 #include "check/check.h"
 
@@ -377,7 +377,6 @@ static tutti_status run_row(struct row *row, struct tti_bench_result *result)
     tutti_status status = TUTTI_OK;
     if (b->roofline) {
         status = tti_roofline_bound(b, result->bytes, result->in_place, &result->bound_us);
-        status = status == TUTTI_OK ? tti_roofline_chain(b, &result->chain_us) : status;
         status = status == TUTTI_OK ? tti_roofline_hop(b, &result->hop_ns[0]) : status;
     }
     if (status == TUTTI_OK) {

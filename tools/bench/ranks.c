@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/beside.h"
+#include "bench/beside/beside.h"
 #include "bench/overlap/overlap.h"
 #include "bench/roofline/roofline.h"
 #include "common/devices.h"

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "bench/beside.h"
+#include "bench/beside/beside.h"
 #include "bench/roofline/roofline.h"
 #include "device/device.h"
 
@@ -48,9 +48,6 @@ static void print_beside(const struct tti_bench *b)
                "#   /bound: time over it; hop: a cache line between ranks 0 and 1, near = less than %d ns\n",
                TTI_ROOFLINE_NEAR_NS);
     }
-    if (b->roofline && b->shares_cpu) {
-        printf("# chain: every rank sleeps until the one before wakes it, a round in which each runs once (us)\n");
-    }
 }
 
 void tti_bench_print_header(const struct tti_bench *b, const struct tti_bench_machine *machine)
@@ -93,9 +90,6 @@ static void print_roofline_title(const struct tti_bench *b)
            "place", "time", "algbw", "busbw", "#wrong", "bound", "/bound", "hop", "algo");
     if (b->beside) {
         printf(" %9s %7s %7s %7s %6s", b->beside->name, "ratio", "low", "high", "#wrong");
-    }
-    if (b->shares_cpu) {
-        printf(" %9s %6s", "chain", "/chain");
     }
     printf("\n#%11s %11s %8s %6s %5s %5s %9s %7s %7s %6s %9s %6s %4s%s\n", "(B)", "(elements)", "", "", "", "", "(us)",
            "(GB/s)", "(GB/s)", "", "(us)", "", "", b->beside ? "                (us)" : "");
@@ -179,11 +173,6 @@ static void print_roofline(const struct tti_bench *b, const struct tti_bench_res
     printf(" %4s %9s", tti_roofline_hop_class(result->hop_ns), algorithm_of(result));
     if (b->beside) {
         print_versus(&result->versus);
-    }
-    if (b->shares_cpu && result->chain_us > 0) {
-        printf(" %9.2f %6.2f", result->chain_us, result->time.p50_us / result->chain_us);
-    } else if (b->shares_cpu) {
-        printf(" %9s %6s", "-", "-");
     }
     putchar('\n');
 }

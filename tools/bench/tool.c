@@ -6,10 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/beside.h"
+#include "bench/beside/beside.h"
 #include "bench/checks.h"
 #include "bench/compare/compare.h"
-#include "bench/kernels/kernels.h"
 #include "bench/overlap/overlap.h"
 #include "common/devices.h"
 #include "common/launcher.h"
@@ -28,13 +27,10 @@ enum {
     OPTION_ROOFLINE,
     OPTION_PLACEMENT,
     OPTION_VS,
-    OPTION_PLOT,
     OPTION_RECORD,
     OPTION_REPEAT,
-    OPTION_PROFILE,
     OPTION_LIMIT,
-    OPTION_HEAP_FROM,
-    OPTION_KEEP
+    OPTION_HEAP_FROM
 };
 
 static const struct argp_option argp_options[] = {
@@ -57,16 +53,10 @@ static const struct argp_option argp_options[] = {
      "Where the buffers lie: cpu, cuda or rocm (default auto: the CPU, unless the backend takes none there)", 0},
     {"json", 'J', "FILE", 0, "Also write the results to FILE, as JSON", 0},
     {"vs", OPTION_VS, "CONTENDER,...", 0,
-     "Compare with openmpi, mpich, gloo, torch (each with all its settings, or with one, as in openmpi/t), exec:PATH, "
-     "tutti:KEY=VALUE,...",
-     1},
+     "Compare with openmpi, mpich and gloo, each with all its settings, or with one, as in openmpi/t", 1},
     {"repeat", OPTION_REPEAT, "R", 0, "Repetitions of each contender (default 3)", 1},
-    {"profile", OPTION_PROFILE, "NAME", 0, "Settings of contenders that are named without: all, defaults, tuned", 1},
     {"limit", OPTION_LIMIT, "TIME", 0, "A job that takes longer is ended (as in 90, 5m; default by its rows)", 1},
     {"heap-from", OPTION_HEAP_FROM, "SIZE", 0, "From this size on, compare with Tutti's buffers in the heap, too", 1},
-    {"keep", OPTION_KEEP, "FOLDER", 0,
-     "Keep what each job has measured in FOLDER; the same command goes on there after an interruption", 1},
-    {"plot", OPTION_PLOT, "FILE.svg", 0, "Write latency against size to FILE.svg", 1},
     {"record", OPTION_RECORD, "FILE.csv", 0, "Write one line a cell and contender to FILE.csv", 1},
     {0}};
 
@@ -94,7 +84,7 @@ static const char argp_doc[] =
     "  tutti bench all_reduce -n 2 --device cuda\n"
     "  tutti bench all_reduce -n 2 --beside tutti:engine.window=256K\n"
     "  mpirun.openmpi -n 2 tutti bench --beside openmpi\n"
-    "  tutti bench all_reduce -n 2 --vs openmpi,mpich,gloo --plot all_reduce.svg\n"
+    "  tutti bench all_reduce -n 2 --vs openmpi,mpich,gloo --record all_reduce.csv\n"
     "  tutti bench overlap --help\n"
     "  tutti bench --checks-cost --help\n"
     "  mpirun -n 4 tutti bench all_to_all";
@@ -162,22 +152,11 @@ static error_t parse_compare(int key, char *argument, struct argp_state *state, 
     case OPTION_VS:
         compare->vs = argument;
         return 0;
-    case OPTION_PLOT:
-        compare->plot = argument;
-        return 0;
     case OPTION_RECORD:
         compare->record = argument;
         return 0;
     case OPTION_REPEAT:
         compare->repeat = (int)tti_bench_number(state, "--repeat", argument, 1, TTI_COMPARE_REPEAT);
-        return 0;
-    case OPTION_PROFILE:
-        if (!tti_compare_profile_parse(argument, &compare->profile)) {
-            argp_error(state, "--profile takes all, defaults or tuned, not '%s'", argument);
-        }
-        return 0;
-    case OPTION_KEEP:
-        compare->keep = argument;
         return 0;
     case OPTION_HEAP_FROM:
         compare->heap_from = size(state, "--heap-from", argument);
@@ -195,10 +174,11 @@ static error_t parse_compare(int key, char *argument, struct argp_state *state, 
 /* What only all options together can tell. */
 static void check_compare_options(struct argp_state *state, const struct words *words)
 {
-    if (!words->compare.vs && (words->compare.plot || words->compare.record || words->compare.limit_ms > 0 ||
-                               words->compare.heap_from > 0 || words->compare.keep)) {
-        argp_error(state, "--plot, --record, --limit, --heap-from and --keep belong to a comparison: say with whom, "
-                          "by --vs");
+    if (!words->compare.vs && (words->compare.record || words->compare.limit_ms > 0 || words->compare.heap_from > 0)) {
+        argp_error(state, "--record, --limit and --heap-from belong to a comparison: name the contenders by --vs");
+    }
+    if (words->compare.vs && words->bench.json) {
+        argp_error(state, "--vs writes its results by --record FILE.csv; leave out -J");
     }
     if (words->compare.vs && (words->bench.async || words->bench.beside || words->bench.heap || words->bench.device)) {
         argp_error(state,
@@ -370,9 +350,6 @@ int tutti_tool_bench(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "overlap") == 0) {
         return tti_overlap_tool(argc - 1, argv + 1);
-    }
-    if (argc > 1 && strcmp(argv[1], "kernels") == 0) {
-        return tti_kernels_tool(argc - 1, argv + 1);
     }
     if (argc > 1 && strcmp(argv[1], "--checks-cost") == 0) {
         return tti_checks_cost_tool(argc - 1, argv + 1);

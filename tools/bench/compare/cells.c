@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From the JSON of a block to samples in cells. The JSON may come from a program that nobody here has written: rows that
- * lack something are left out, and a document that has not one usable row is refused.
+ * From the JSON of a block to samples in cells. Rows that lack something are left out, and a document that has not one
+ * usable row is refused.
  */
+#include "bench/compare/cells.h"
+
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/compare/compare.h"
 #include "bench/roofline/roofline.h"
 
 static double number_or(const json_t *value, double otherwise)
@@ -42,20 +43,15 @@ static enum tti_compare_hop class_of_both(const double hop_ns[2])
 }
 
 /* False if the row has no time: the contender has no such call. */
-static bool read_sample(const json_t *row, int repetition, struct tti_compare_sample *sample)
+static bool read_sample(const json_t *row, struct tti_compare_sample *sample)
 {
     const json_t *time = json_object_get(row, "time_us");
     const json_t *hop = json_object_get(row, "hop_ns");
     const json_t *versus = json_object_get(row, "versus");
-    *sample = (struct tti_compare_sample){.repetition = repetition};
-    for (size_t i = 0; i < 2; i++) {
-        sample->hop_ns[i] = number_or(json_array_get(hop, i), 0);
-    }
-    sample->hop = class_of_both(sample->hop_ns);
+    const double hop_ns[2] = {number_or(json_array_get(hop, 0), 0), number_or(json_array_get(hop, 1), 0)};
+    *sample = (struct tti_compare_sample){.hop = class_of_both(hop_ns)};
     sample->p50 = number_or(json_object_get(time, "p50"), 0);
     sample->p99 = number_or(json_object_get(time, "p99"), sample->p50);
-    sample->min = number_or(json_object_get(time, "min"), sample->p50);
-    sample->max = number_or(json_object_get(time, "max"), sample->p50);
     sample->bound_us = number_or(json_object_get(row, "bound_us"), 0);
     sample->ratio = number_or(json_object_get(versus, "ratio"), 0);
     sample->low = number_or(json_object_get(versus, "low"), sample->ratio);
@@ -102,10 +98,6 @@ static bool read_key(const struct tti_comparison *c, const json_t *row, const ch
                                      .hop = hop,
                                      .best = -1};
     key->heap = strcmp(placement ? placement : text_or(json_object_get(row, "placement"), "private"), "heap") == 0;
-    key->count = (int64_t)json_integer_value(json_object_get(row, "count"));
-    key->root = (int)number_or(json_object_get(row, "root"), -1);
-    snprintf(key->type, sizeof(key->type), "%s", text_or(json_object_get(row, "type"), ""));
-    snprintf(key->redop, sizeof(key->redop), "%s", text_or(json_object_get(row, "redop"), ""));
     /* without buffers there is nothing to be placed */
     return !key->heap || !(collective->traits & TTI_BENCH_EMPTY);
 }
@@ -135,13 +127,11 @@ static struct tti_compare_cell *cell_of(struct tti_comparison *c, const json_t *
         return cell;
     }
     struct tti_compare_cell *grown = realloc(c->cells, (c->cell_count + 1) * sizeof(*c->cells));
-    key.peers = calloc((size_t)c->contender_count, sizeof(*key.peers));
-    c->cells = grown ? grown : c->cells;
-    if (!grown || !key.peers) {
-        free(key.peers);
+    if (!grown) {
         *full = true;
         return NULL;
     }
+    c->cells = grown;
     c->cells[c->cell_count] = key;
     return &c->cells[c->cell_count++];
 }
@@ -152,7 +142,6 @@ void tti_compare_cells_free(struct tti_comparison *c)
         for (int j = 0; j < c->contender_count; j++) {
             free(c->cells[i].peers[j].samples);
         }
-        free(c->cells[i].peers);
         free(c->cells[i].tutti.samples);
     }
     free(c->cells);
@@ -160,18 +149,14 @@ void tti_compare_cells_free(struct tti_comparison *c)
     c->cell_count = 0;
 }
 
-/* The machine is described by the first block; the version of the contender by each of its own. */
-static void read_config(struct tti_comparison *c, struct tti_compare_contender *contender, const json_t *document,
-                        const json_t *versions)
+/* The first block describes the machine; the blocks of a contender name its version. */
+static void read_config(struct tti_comparison *c, struct tti_compare_contender *contender, const json_t *document)
 {
     json_t *config = json_object_get(document, "config");
     if (!c->config && json_is_object(config)) {
         c->config = json_deep_copy(config);
-        json_object_del(c->config, "peer");
     }
-    const json_t *own = json_object_get(versions, "config");
-    const json_t *peer = json_object_get(own, "peer");
-    const char *version = text_or(json_object_get(json_is_object(peer) ? peer : own, "version"), NULL);
+    const char *version = text_or(json_object_get(json_object_get(config, "peer"), "version"), NULL);
     if (version) {
         snprintf(contender->version, sizeof(contender->version), "%s", version);
     }
@@ -189,21 +174,20 @@ static bool refuse(bool full, char *why, size_t capacity)
     return false;
 }
 
-bool tti_compare_take_block(struct tti_comparison *c, int contender, int repetition, json_t *document, char *why,
-                            size_t capacity)
+bool tti_compare_take_block(struct tti_comparison *c, int contender, const json_t *document, char *why, size_t capacity)
 {
     bool full = false;
     int taken = 0;
     size_t i = 0;
     const json_t *row = NULL;
     const bool crowded = c->options->ranks > cpus_of(document, c->options->ranks);
-    read_config(c, &c->contenders[contender], document, document);
+    read_config(c, &c->contenders[contender], document);
     json_array_foreach(json_object_get(document, "results"), i, row)
     {
         struct tti_compare_sample sample;
         const bool tutti = strcmp(text_or(json_object_get(row, "contender"), "tutti"), "tutti") == 0;
         *(tutti ? &c->wrong : &c->contenders[contender].wrong) += wrong_of(row);
-        if (!read_sample(row, repetition, &sample) || (wrong_of(row) > 0 && !tutti)) {
+        if (!read_sample(row, &sample) || (wrong_of(row) > 0 && !tutti)) {
             continue;
         }
         sample.hop = crowded ? TTI_COMPARE_SAME : sample.hop;
@@ -215,57 +199,7 @@ bool tti_compare_take_block(struct tti_comparison *c, int contender, int repetit
         if (tutti && algorithm) {
             snprintf(cell->algorithm, sizeof(cell->algorithm), "%s", algorithm);
         }
-        sample.contender = contender;
         full = !add_sample(tutti ? &cell->tutti : &cell->peers[contender], &sample) || full;
-        taken++;
-    }
-    return (taken > 0 && !full) || refuse(full, why, capacity);
-}
-
-/* The sample that Tutti alone has just left in a cell of `row`: whose class, only that sample tells. */
-static const struct tti_compare_sample *counterpart(const struct tti_comparison *c, const json_t *row,
-                                                    const char *placement, int contender, int repetition,
-                                                    struct tti_compare_cell **cell)
-{
-    for (int hop = 0; hop < TTI_COMPARE_HOPS; hop++) {
-        struct tti_compare_cell key;
-        *cell = read_key(c, row, placement, (enum tti_compare_hop)hop, &key) ? find(c, &key) : NULL;
-        const int count = *cell ? (*cell)->tutti.count : 0;
-        const struct tti_compare_sample *last = count > 0 ? &(*cell)->tutti.samples[count - 1] : NULL;
-        if (last && last->contender == contender && last->repetition == repetition) {
-            return last;
-        }
-    }
-    return NULL;
-}
-
-bool tti_compare_take_pair(struct tti_comparison *c, int contender, int repetition, json_t *alone, json_t *program,
-                           char *why, size_t capacity)
-{
-    bool full = false;
-    int taken = 0;
-    size_t i = 0;
-    const json_t *row = NULL;
-    if (!tti_compare_take_block(c, contender, repetition, alone, why, capacity)) {
-        return false;
-    }
-    read_config(c, &c->contenders[contender], alone, program);
-    json_array_foreach(json_object_get(program, "results"), i, row)
-    {
-        struct tti_compare_cell *cell = NULL;
-        struct tti_compare_sample sample;
-        const struct tti_compare_sample *tutti = counterpart(c, row, placement_of(alone), contender, repetition, &cell);
-        c->contenders[contender].wrong += wrong_of(row);
-        if (!tutti || wrong_of(row) > 0 || !read_sample(row, repetition, &sample)) {
-            continue;
-        }
-        /* the hop was measured by Tutti, just before */
-        sample.hop = tutti->hop;
-        memcpy(sample.hop_ns, tutti->hop_ns, sizeof(sample.hop_ns));
-        sample.ratio = tutti->p50 / sample.p50;
-        sample.low = sample.ratio;
-        sample.high = sample.ratio;
-        full = !add_sample(&cell->peers[contender], &sample) || full;
         taken++;
     }
     return (taken > 0 && !full) || refuse(full, why, capacity);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Command lines of blocks. The ranks get the options of this run again, written out, whatever words they were given by;
- * those that only the driver understands (--vs, --plot, ...) are not among them.
+ * Command lines of blocks. The ranks get the options of this run again, written out in full. The options of the comparison
+ * itself (--vs, --record, ...) are not among them.
  */
-#include "bench/compare/compare.h"
+#include "bench/compare/command.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -56,14 +56,15 @@ int64_t tti_compare_heap_from(const struct tti_comparison *c)
     return size <= o->most ? size : 0;
 }
 
-/* What both `tutti bench` and a program of the user's own understand. */
-static void add_rows(const struct tti_comparison *c, const struct tti_compare_contender *who,
-                     struct tti_compare_command *command, int ranks, bool heap)
+static void add_bench(const struct tti_comparison *c, const struct tti_compare_contender *who,
+                      struct tti_compare_command *command, bool heap, const char *json)
 {
     const struct tti_bench_options *o = c->options;
-    add(command, who && who->only ? who->only : tti_bench_chosen_names(o, command->names));
-    if (ranks > 0) {
-        add_number(command, "-n", ranks);
+    add(command, c->self);
+    add(command, "bench");
+    add(command, who->setup->only ? who->setup->only : tti_bench_chosen_names(o, command->names));
+    if (!who->launcher) {
+        add_number(command, "-n", o->ranks);
     }
     add_number(command, "-b", heap ? tti_compare_heap_from(c) : o->least);
     add_number(command, "-e", o->most);
@@ -72,15 +73,6 @@ static void add_rows(const struct tti_comparison *c, const struct tti_compare_co
     add(command, tutti_dtype_name(o->dtype));
     add(command, "-o");
     add(command, tutti_reduce_op_name(o->op));
-}
-
-static void add_bench(const struct tti_comparison *c, const struct tti_compare_contender *who,
-                      struct tti_compare_command *command, int ranks, bool heap, const char *json)
-{
-    const struct tti_bench_options *o = c->options;
-    add(command, c->self);
-    add(command, "bench");
-    add_rows(c, who, command, ranks, heap);
     add_number(command, "--root", o->root);
     if (heap) {
         add(command, "--placement");
@@ -97,6 +89,8 @@ static void add_bench(const struct tti_comparison *c, const struct tti_compare_c
         add(command, "-J");
         add(command, json);
     }
+    add(command, "--beside");
+    add(command, who->setup->beside);
 }
 
 /* Ranks that this program starts get CPUs of their own, as far as there are enough: a scheduler that puts two of them on
@@ -114,48 +108,25 @@ static void add_own_launcher(const struct tti_comparison *c, struct tti_compare_
     }
 }
 
-void tti_compare_command_beside(const struct tti_comparison *c, const struct tti_compare_contender *contender,
-                                bool heap, const char *json, struct tti_compare_command *command)
+void tti_compare_command(const struct tti_comparison *c, const struct tti_compare_contender *contender, bool heap,
+                         const char *json, struct tti_compare_command *command)
 {
     *command = (struct tti_compare_command){.count = 0};
-    if (contender->launch) {
-        add(command, contender->path);
-        add_all(command, contender->launch);
+    if (contender->launcher) {
+        add(command, contender->launcher);
+        add_all(command, contender->setup->launch);
         add_number(command, "-n", c->options->ranks);
     } else {
         add_own_launcher(c, command);
     }
-    add_bench(c, contender, command, contender->launch ? 0 : c->options->ranks, heap, json);
-    add(command, "--beside");
-    add(command, contender->beside);
+    add_bench(c, contender, command, heap, json);
 }
 
-void tti_compare_command_alone(const struct tti_comparison *c, bool heap, const char *json,
-                               struct tti_compare_command *command)
-{
-    *command = (struct tti_compare_command){.count = 0};
-    add_own_launcher(c, command);
-    add_bench(c, NULL, command, c->options->ranks, heap, json);
-    add(command, "--roofline"); /* measures the hop */
-}
-
-void tti_compare_command_program(const struct tti_comparison *c, const struct tti_compare_contender *contender,
-                                 bool heap, struct tti_compare_command *command)
-{
-    *command = (struct tti_compare_command){.count = 0};
-    add(command, contender->path);
-    if (contender->script) {
-        add(command, contender->script);
-    }
-    add_rows(c, contender, command, c->options->ranks, heap);
-}
-
-/* Programs by their names alone: where they lie is of no interest to who reads it elsewhere. */
+/* Programs by their names alone: a reader elsewhere has them in other folders. */
 static const char *short_word(const char *word, const struct tti_comparison *c,
                               const struct tti_compare_contender *contender)
 {
-    const bool program = word == c->self || word == contender->path || word == contender->script;
-    const char *slash = program ? strrchr(word, '/') : NULL;
+    const char *slash = word == c->self || word == contender->launcher ? strrchr(word, '/') : NULL;
     return slash ? slash + 1 : word;
 }
 
@@ -169,7 +140,7 @@ char *tti_compare_command_line(const struct tti_comparison *c, const struct tti_
         return NULL;
     }
     const char *separator = "";
-    for (const char *const *variable = contender->environment; variable && *variable; variable++) {
+    for (const char *const *variable = contender->setup->environment; variable && *variable; variable++) {
         fprintf(file, "%s%s", separator, *variable);
         separator = " ";
     }

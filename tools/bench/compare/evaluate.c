@@ -11,11 +11,11 @@
  * with other pages and perhaps other CPUs, so repetitions differ more than calls within one do; three of them are too
  * few to tell how much, and an interval that holds each of theirs cannot be too narrow on that account.
  */
+#include "bench/compare/evaluate.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "bench/compare/compare.h"
 
 static int by_value(const void *a, const void *b)
 {
@@ -97,8 +97,6 @@ static void combine(struct tti_compare_entry *entry)
         const struct tti_compare_sample *s = &entry->samples[i];
         entry->low = i == 0 || s->low < entry->low ? s->low : entry->low;
         entry->high = i == 0 || s->high > entry->high ? s->high : entry->high;
-        entry->min = i == 0 || s->min < entry->min ? s->min : entry->min;
-        entry->max = i == 0 || s->max > entry->max ? s->max : entry->max;
     }
     free(values);
 }
@@ -108,40 +106,28 @@ static bool compared(const struct tti_compare_entry *entry)
     return entry->count > 0 && entry->ratio > 0;
 }
 
-bool tti_compare_wins(const struct tti_comparison *c, const struct tti_compare_cell *cell, int contender)
+bool tti_compare_wins(const struct tti_compare_cell *cell, int contender)
 {
-    const struct tti_compare_entry *entry = &cell->peers[contender];
-    return compared(entry) && entry->low > 1 && (c->contenders[contender].beside || entry->count > 1);
+    return compared(&cell->peers[contender]) && cell->peers[contender].low > 1;
 }
 
 /* The best peer is the one that makes the ratio largest, not the one whose time is least: the times of two contenders
  * come from different jobs, while each ratio comes from one. One that wins for certain goes before one that may. */
-static int best_of(const struct tti_comparison *c, const struct tti_compare_cell *cell, bool own)
+static int best_of(const struct tti_comparison *c, const struct tti_compare_cell *cell)
 {
     int best = -1;
     for (int i = 0; i < c->contender_count; i++) {
         const struct tti_compare_entry *entry = &cell->peers[i];
-        if (!compared(entry) || c->contenders[i].own != own) {
+        if (!compared(entry)) {
             continue;
         }
         const struct tti_compare_entry *other = best < 0 ? NULL : &cell->peers[best];
-        const bool wins = tti_compare_wins(c, cell, i);
-        if (!other || (wins == tti_compare_wins(c, cell, best) ? entry->ratio > other->ratio : wins)) {
+        const bool wins = tti_compare_wins(cell, i);
+        if (!other || (wins == tti_compare_wins(cell, best) ? entry->ratio > other->ratio : wins)) {
             best = i;
         }
     }
     return best;
-}
-
-/* Another setting of Tutti is no peer, unless there are only such. */
-static bool only_own(const struct tti_comparison *c)
-{
-    for (int i = 0; i < c->contender_count; i++) {
-        if (!c->contenders[i].own) {
-            return false;
-        }
-    }
-    return true;
 }
 
 static int by_place(const void *a, const void *b)
@@ -169,7 +155,6 @@ static void count_cell(double ratio, bool lost, struct tti_compare_mean *mean)
 
 void tti_compare_evaluate(struct tti_comparison *c)
 {
-    const bool own = only_own(c);
     if (c->cell_count > 0) {
         qsort(c->cells, c->cell_count, sizeof(*c->cells), by_place);
     }
@@ -181,12 +166,11 @@ void tti_compare_evaluate(struct tti_comparison *c)
             combine(&cell->peers[j]);
         }
         const bool settled = cell->hop != TTI_COMPARE_MOVED && cell->hop != TTI_COMPARE_UNKNOWN;
-        cell->best = best_of(c, cell, own);
-        cell->lost = cell->best >= 0 && tti_compare_wins(c, cell, cell->best);
+        cell->best = best_of(c, cell);
+        cell->lost = cell->best >= 0 && tti_compare_wins(cell, cell->best);
         cell->tabulated = cell->main || settled;
         cell->counted = cell->best >= 0 && (cell->main || (settled && (!cell->partial || cell->lost)));
     }
-    c->all = tti_compare_mean_of(c, NULL, -1);
 }
 
 struct tti_compare_mean tti_compare_mean_of(const struct tti_comparison *c, const char *collective, int heap)
@@ -208,7 +192,7 @@ struct tti_compare_mean tti_compare_mean_to(const struct tti_comparison *c, int 
     for (size_t i = 0; i < c->cell_count; i++) {
         const struct tti_compare_entry *entry = &c->cells[i].peers[contender];
         if (compared(entry) && c->cells[i].counted) {
-            count_cell(entry->ratio, tti_compare_wins(c, &c->cells[i], contender), &mean);
+            count_cell(entry->ratio, tti_compare_wins(&c->cells[i], contender), &mean);
         }
     }
     return mean;

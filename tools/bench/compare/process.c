@@ -4,11 +4,12 @@
  * job's name in its environment. So launchers that put their ranks into groups of their own (as mpirun does) leave
  * nothing behind either, however the block ends, and even if this program is killed.
  */
-#include "bench/compare/compare.h"
+#include "bench/compare/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>

@@ -5,13 +5,16 @@
  * 99th percentile, and the ratio of Tutti's time to its own with the interval. The line of Tutti itself holds the ratio to the
  * best peer, and that peer's name.
  */
+#include "bench/compare/record.h"
+
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "bench/compare/compare.h"
+#include "bench/compare/command.h"
+#include "bench/compare/table.h"
 
 /* A field as RFC 4180 wants it. */
 static void put_field(FILE *file, const char *text)
@@ -65,11 +68,7 @@ static void put_contender(const struct tti_comparison *c, FILE *file, const stru
         return;
     }
     put_setting(file, "version", contender->name, contender->version);
-    if (contender->beside) {
-        tti_compare_command_beside(c, contender, false, NULL, &command);
-    } else {
-        tti_compare_command_program(c, contender, false, &command);
-    }
+    tti_compare_command(c, contender, false, NULL, &command);
     char *line = tti_compare_command_line(c, contender, &command);
     put_setting(file, "command", contender->name, line ? line : "");
     free(line);

@@ -1,23 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The comparison for people: a line for each cell, then what all cells say together. */
+#include "bench/compare/table.h"
+
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "bench/compare/compare.h"
+#include "bench/compare/evaluate.h"
 #include "bench/roofline/roofline.h"
 
-const char *tti_compare_time(double us, char text[TTI_COMPARE_TEXT])
+#define TEXT 32 /* room for a short text */
+
+/* A time in us, a size and a ratio, in a form that is short to read. They return `text`. */
+static const char *time_text(double us, char text[TEXT])
 {
     const int digits = us < 1 ? 3 : us < 10 ? 2 : us < 100 ? 1 : 0;
     if (us >= 1e6) {
-        snprintf(text, TTI_COMPARE_TEXT, "%.0fk", us / 1000);
+        snprintf(text, TEXT, "%.0fk", us / 1000);
     } else {
-        snprintf(text, TTI_COMPARE_TEXT, "%.*f", digits, us);
+        snprintf(text, TEXT, "%.*f", digits, us);
     }
     return text;
 }
 
-const char *tti_compare_size(int64_t bytes, char text[TTI_COMPARE_TEXT])
+static const char *size_text(int64_t bytes, char text[TEXT])
 {
     static const char units[] = {'\0', 'K', 'M', 'G'};
     size_t unit = 0;
@@ -25,14 +31,14 @@ const char *tti_compare_size(int64_t bytes, char text[TTI_COMPARE_TEXT])
         bytes /= 1024;
         unit++;
     }
-    snprintf(text, TTI_COMPARE_TEXT, "%" PRId64 "%.1s", bytes, &units[unit]);
+    snprintf(text, TEXT, "%" PRId64 "%.1s", bytes, &units[unit]);
     return text;
 }
 
-const char *tti_compare_ratio(double ratio, char text[TTI_COMPARE_TEXT])
+static const char *ratio_text(double ratio, char text[TEXT])
 {
     const int digits = ratio < 0.1 ? 4 : ratio < 10 ? 2 : 1;
-    snprintf(text, TTI_COMPARE_TEXT, "%.*f", digits, ratio);
+    snprintf(text, TEXT, "%.*f", digits, ratio);
     return text;
 }
 
@@ -47,8 +53,7 @@ const char *tti_compare_place_name(const struct tti_compare_cell *cell)
     return cell->in_place ? "in" : "out";
 }
 
-const char *tti_compare_missing_reason(const struct tti_comparison *c, const struct tti_compare_cell *cell,
-                                       int contender)
+static const char *missing_reason(const struct tti_comparison *c, const struct tti_compare_cell *cell, int contender)
 {
     const struct tti_compare_contender *who = &c->contenders[contender];
     if (who->missing) {
@@ -60,7 +65,7 @@ const char *tti_compare_missing_reason(const struct tti_comparison *c, const str
     return tti_compare_measured_elsewhere(c, cell, contender) ? "elsewhere" : "-";
 }
 
-void tti_compare_mean_text(const struct tti_compare_mean *mean, char *text, size_t capacity)
+static void mean_text(const struct tti_compare_mean *mean, char *text, size_t capacity)
 {
     const double ratio = tti_compare_mean_value(mean);
     if (mean->cells == 0) {
@@ -105,26 +110,26 @@ static void print_entry(const struct tti_comparison *c, const struct tti_compare
 {
     const struct tti_compare_entry *entry = &cell->peers[contender];
     const int width = width_of(c, contender);
-    char time[TTI_COMPARE_TEXT];
-    char ratio[TTI_COMPARE_TEXT];
+    char time[TEXT];
+    char ratio[TEXT];
     if (entry->count == 0) {
-        printf("  %*s ", width - 1, tti_compare_missing_reason(c, cell, contender));
+        printf("  %*s ", width - 1, missing_reason(c, cell, contender));
     } else {
-        printf("  %*s %6s%c", width - 8, tti_compare_time(entry->p50, time), tti_compare_ratio(entry->ratio, ratio),
-               tti_compare_wins(c, cell, contender) ? '!' : ' ');
+        printf("  %*s %6s%c", width - 8, time_text(entry->p50, time), ratio_text(entry->ratio, ratio),
+               tti_compare_wins(cell, contender) ? '!' : ' ');
     }
 }
 
 static void print_cell(const struct tti_comparison *c, const struct tti_compare_cell *cell)
 {
-    char size[TTI_COMPARE_TEXT];
-    char time[TTI_COMPARE_TEXT];
-    char ratio[TTI_COMPARE_TEXT];
-    char low[TTI_COMPARE_TEXT];
-    char high[TTI_COMPARE_TEXT];
-    printf(" %8s %5s %7s %7s %9s %9s", tti_compare_size(cell->size, size), tti_compare_place_name(cell),
+    char size[TEXT];
+    char time[TEXT];
+    char ratio[TEXT];
+    char low[TEXT];
+    char high[TEXT];
+    printf(" %8s %5s %7s %7s %9s %9s", size_text(cell->size, size), tti_compare_place_name(cell),
            cell->heap ? "heap" : "private", tti_compare_hop_name(cell->hop), *cell->algorithm ? cell->algorithm : "-",
-           cell->tutti.count > 0 ? tti_compare_time(cell->tutti.p50, time) : "-");
+           cell->tutti.count > 0 ? time_text(cell->tutti.p50, time) : "-");
     for (int i = 0; i < c->contender_count; i++) {
         if (shown(c, i)) {
             print_entry(c, cell, i);
@@ -132,8 +137,8 @@ static void print_cell(const struct tti_comparison *c, const struct tti_compare_
     }
     if (cell->best >= 0) {
         const struct tti_compare_entry *best = &cell->peers[cell->best];
-        printf("  %s: %s [%s, %s]%s", c->contenders[cell->best].name, tti_compare_ratio(best->ratio, ratio),
-               tti_compare_ratio(best->low, low), tti_compare_ratio(best->high, high), cell->lost ? " !" : "");
+        printf("  %s: %s [%s, %s]%s", c->contenders[cell->best].name, ratio_text(best->ratio, ratio),
+               ratio_text(best->low, low), ratio_text(best->high, high), cell->lost ? " !" : "");
     }
     printf("\n");
 }
@@ -148,7 +153,7 @@ static void print_contender(const struct tti_comparison *c, int i)
         printf("# %-24s missing: %s\n", who->name, who->missing);
         return;
     }
-    tti_compare_mean_text(&mean, text, sizeof(text));
+    mean_text(&mean, text, sizeof(text));
     printf("# %-24s %s%s%s\n", who->name, text, *who->version ? "; version " : "", who->version);
     if (who->failed > 0) {
         printf("# %-24s %d of %d blocks failed, the last because %s\n", "", who->failed, who->blocks,
@@ -168,7 +173,7 @@ static void print_mean(const struct tti_comparison *c, const char *collective, i
     const struct tti_compare_mean mean = tti_compare_mean_of(c, collective, heap);
     char text[160];
     if (mean.cells > 0) {
-        tti_compare_mean_text(&mean, text, sizeof(text));
+        mean_text(&mean, text, sizeof(text));
         printf("# %-16s %-7s %s\n", collective ? collective : "all",
                heap < 0 ? "both"
                : heap   ? "heap"
@@ -213,7 +218,8 @@ void tti_compare_print(const struct tti_comparison *c)
     if (c->wrong > 0) {
         printf("# Wrong elements of Tutti's results: %" PRId64 " FAILED\n", c->wrong);
     }
-    printf("# Cells: %d, lost: %d, geometric mean of the ratios to the best peer: %.3f\n", c->all.cells, c->all.lost,
-           tti_compare_mean_value(&c->all));
+    const struct tti_compare_mean all = tti_compare_mean_of(c, NULL, -1);
+    printf("# Cells: %d, lost: %d, geometric mean of the ratios to the best peer: %.3f\n", all.cells, all.lost,
+           tti_compare_mean_value(&all));
     fflush(stdout);
 }

@@ -32,7 +32,7 @@
 #include <utility>
 #include <vector>
 
-#include "bench/peer.h"
+#include "bench/beside/peer.h"
 
 namespace
 {

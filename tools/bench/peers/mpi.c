@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/peer.h"
+#include "bench/beside/peer.h"
 
 struct session {
     MPI_Comm comm; /* with Tutti's ranks */

@@ -9,8 +9,7 @@
 
 #include "bench/roofline/roofline.h"
 
-#define PAGE  ((size_t)4096)
-#define BYTES (TTI_ROOFLINE_HOP + TTI_BENCH_RANKS * (size_t)128)
+#define BYTES ((size_t)TTI_ROOFLINE_PAGE)
 
 static unsigned char *map(int file)
 {
@@ -39,7 +38,7 @@ static unsigned char *open_file(int64_t process, int64_t descriptor)
 /* Threads: rank 0 tells the address. */
 static tutti_status open_threads(struct tti_bench *b, struct tti_roofline_page *page)
 {
-    unsigned char *memory = b->rank == 0 ? aligned_alloc(PAGE, (BYTES + PAGE - 1) / PAGE * PAGE) : NULL;
+    unsigned char *memory = b->rank == 0 ? aligned_alloc(BYTES, BYTES) : NULL;
     if (memory) {
         memset(memory, 0, BYTES);
     }

@@ -189,7 +189,6 @@ tutti_status tti_roofline_open(struct tti_bench *b)
     status = tti_roofline_page_open(b, &b->roofline->page);
     if (status == TUTTI_OK) {
         tti_hop_open(b, &b->roofline->page, &b->roofline->hop);
-        tti_chain_open(b, &b->roofline->page, &b->roofline->chain);
     }
     return status;
 }
@@ -206,11 +205,6 @@ void tti_roofline_close(struct tti_bench *b)
 tutti_status tti_roofline_hop(struct tti_bench *b, double *ns)
 {
     return tti_hop_measure(b, &b->roofline->hop, ns);
-}
-
-tutti_status tti_roofline_chain(struct tti_bench *b, double *us)
-{
-    return tti_chain_measure(b, &b->roofline->chain, us);
 }
 
 const char *tti_roofline_hop_class(const double hop_ns[2])

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the machine allows: how long the bytes that a collective has to move take at the bandwidth of plain loops, and
- * how long a cache line takes from one rank to another, or, where ranks outnumber CPUs, a round of sleeping ranks. */
+ * how long a cache line takes from one rank to another. */
 #ifndef TTI_BENCH_ROOFLINE_H
 #define TTI_BENCH_ROOFLINE_H
 
@@ -11,9 +11,9 @@
 #define TTI_ROOFLINE_NEAR_NS 150  /* a hop below this stays within a group of cores */
 #define TTI_ROOFLINE_SAME_NS 1000 /* one above this needs a switch between two ranks on one CPU */
 
-/* ---- roofline_page.c: memory that all ranks see ---- */
+/* ---- page.c: memory that all ranks see ---- */
 
-#define TTI_ROOFLINE_HOP 4096 /* bytes: the hop's part of the page; the chain's is behind it */
+#define TTI_ROOFLINE_PAGE 4096 /* bytes */
 
 struct tti_roofline_page {
     unsigned char *memory; /* zero at first; NULL on every rank where there is none for all */
@@ -36,19 +36,6 @@ void tti_hop_open(const struct tti_bench *b, const struct tti_roofline_page *pag
 /* *ns becomes 0 where the hop cannot be known. */
 tutti_status tti_hop_measure(struct tti_bench *b, struct tti_hop *hop, double *ns);
 
-/* ---- chain.c: ranks that sleep, and wake one another in turn ---- */
-
-struct tti_chain {
-    struct tti_chain_line *lines; /* one for each rank */
-    bool known;                   /* likewise */
-    bool mapped;
-    uint32_t round; /* rounds so far */
-};
-
-void tti_chain_open(const struct tti_bench *b, const struct tti_roofline_page *page, struct tti_chain *chain);
-/* A round in which each rank is woken once; *us becomes 0 where every rank has a CPU, or it cannot be known. */
-tutti_status tti_chain_measure(struct tti_bench *b, struct tti_chain *chain, double *us);
-
 /* ---- roofline.c ---- */
 
 #define TTI_ROOFLINE_SIZES 256
@@ -63,7 +50,6 @@ struct tti_bandwidth {
 struct tti_roofline {
     struct tti_roofline_page page;
     struct tti_hop hop;
-    struct tti_chain chain;
     struct tti_bandwidth sizes[TTI_ROOFLINE_SIZES]; /* those measured so far */
     int count;
 };
@@ -72,7 +58,6 @@ struct tti_roofline {
 tutti_status tti_roofline_open(struct tti_bench *b);
 void tti_roofline_close(struct tti_bench *b);
 tutti_status tti_roofline_hop(struct tti_bench *b, double *ns);
-tutti_status tti_roofline_chain(struct tti_bench *b, double *us);
 /* The time that no run of b->collective at this size can beat, by the bytes it has to move; 0 = it moves none. */
 tutti_status tti_roofline_bound(struct tti_bench *b, int64_t bytes, bool in_place, double *us);
 /* Lifts the bound of a result to the hop where every rank has to hear from another one. */

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bench/beside.h"
+#include "bench/beside/beside.h"
 
 #define SUFFIX ".so"
 

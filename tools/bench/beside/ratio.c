@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/beside.h"
+#include "bench/beside/beside.h"
 
 #define RESAMPLES 1000
 #define SEED      UINT64_C(0x9e3779b97f4a7c15)

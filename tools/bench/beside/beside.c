@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Who is measured beside Tutti: joining, memory and data of its own, and the calls. */
-#include "bench/beside.h"
+#include "bench/beside/beside.h"
 
 #include <stdio.h>
 #include <stdlib.h>

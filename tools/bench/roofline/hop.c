@@ -33,7 +33,7 @@ static uint64_t word_of(uint64_t sequence, bool last)
 void tti_hop_open(const struct tti_bench *b, const struct tti_roofline_page *page, struct tti_hop *hop)
 {
     *hop = (struct tti_hop){.page = (struct tti_hop_page *)page->memory, .known = page->memory && b->size > 1};
-    static_assert(sizeof(struct tti_hop_page) <= TTI_ROOFLINE_HOP, "it has its part of the page");
+    static_assert(sizeof(struct tti_hop_page) <= TTI_ROOFLINE_PAGE, "one page holds both lines");
 }
 
 /* The other's word, once it has come as far; 0 if it does not come. */

@@ -7,7 +7,7 @@
 #define TTI_BENCH_BESIDE_H
 
 #include "bench/bench.h"
-#include "bench/peer.h"
+#include "bench/beside/peer.h"
 
 #define TTI_BESIDE_OWN "tutti" /* the name of the second group */
 
